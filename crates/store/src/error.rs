@@ -1,0 +1,180 @@
+//! What went wrong in a store, whether it may have happened all the same, and the way out.
+//!
+//! Owns the sorting of operating system errors into kinds. Does not own the choice to retry or to stop; callers decide
+//! by [`StoreError::effect`] and [`StoreError::kind`].
+
+use std::fmt;
+use std::io;
+
+/// Whether the operation may have happened although it failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// It did not happen and will not.
+    None,
+    /// It may have happened, or may still happen; read back.
+    Unknown,
+}
+
+/// What stood in the way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ErrorKind {
+    /// No room: the disk, the quota or the bound of a memory store.
+    Full,
+    /// Not allowed, or a read-only file system.
+    Permission,
+    /// The object has more bytes than the store or the caller takes.
+    TooLarge,
+    /// The range does not lie within the object.
+    OutOfRange,
+    /// What is stored is not what a store writes there.
+    Corrupt,
+    /// The key is the folder of other objects, or one of its folders is an object.
+    Conflict,
+    /// This store or file system cannot do it.
+    NotSupported,
+    /// The text is no store's URL.
+    Url,
+    /// An fsync failed, so that nobody knows what is durable; this store takes no more writes.
+    SyncFailed,
+    /// The operation was given up because the process shuts down or its worker panicked.
+    Stopped,
+    /// Any other error of the operating system or the network.
+    Io,
+}
+
+/// What was tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// Opening the store.
+    Open,
+    /// [`crate::Store::put_if_absent`].
+    Put,
+    /// [`crate::Store::get`] or [`crate::Store::get_range`].
+    Get,
+    /// [`crate::Store::list`].
+    List,
+    /// [`crate::Store::delete`].
+    Delete,
+    /// [`crate::Store::harden`].
+    Harden,
+}
+
+/// A failed operation. The message names the operation, the place, the reason and the way out.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot {operation} `{place}`: {reason}; {}", .kind.remedy())]
+pub struct StoreError {
+    /// Whether it may have happened.
+    pub effect: Effect,
+    /// What stood in the way.
+    pub kind: ErrorKind,
+    /// What was tried.
+    pub operation: Operation,
+    /// The key or folder, or the store's URL without secrets.
+    pub place: String,
+    /// What happened, in words.
+    pub reason: String,
+    /// The operating system's error, if there was one.
+    #[source]
+    pub source: Option<io::Error>,
+}
+
+impl StoreError {
+    /// An error with [`Effect::None`].
+    pub fn new(
+        kind: ErrorKind,
+        operation: Operation,
+        place: impl fmt::Display,
+        reason: impl Into<String>,
+    ) -> Self {
+        Self {
+            effect: Effect::None,
+            kind,
+            operation,
+            place: place.to_string(),
+            reason: reason.into(),
+            source: None,
+        }
+    }
+
+    /// An operating system's error with [`Effect::None`]; `doing` says at which step, as in "write its bytes".
+    pub fn io(operation: Operation, place: impl fmt::Display, doing: &str, source: io::Error) -> Self {
+        let kind = ErrorKind::of(&source);
+        let reason = format!("failed to {doing}: {source}");
+        Self { source: Some(source), ..Self::new(kind, operation, place, reason) }
+    }
+
+    /// The same error with another effect.
+    #[must_use]
+    pub fn with_effect(self, effect: Effect) -> Self {
+        Self { effect, ..self }
+    }
+
+    /// The same error with another kind.
+    #[must_use]
+    pub fn with_kind(self, kind: ErrorKind) -> Self {
+        Self { kind, ..self }
+    }
+}
+
+impl ErrorKind {
+    /// Whether waiting and trying again may help without anybody changing the pipeline.
+    pub fn is_transient(self) -> bool {
+        match self {
+            Self::Full | Self::Permission | Self::Io => true,
+            Self::TooLarge
+            | Self::OutOfRange
+            | Self::Corrupt
+            | Self::Conflict
+            | Self::NotSupported
+            | Self::Url
+            | Self::SyncFailed
+            | Self::Stopped => false,
+        }
+    }
+
+    /// The way out, in words.
+    pub fn remedy(self) -> &'static str {
+        match self {
+            Self::Full => "free some space or raise the quota, and it goes on",
+            Self::Permission => "give the process's user read and write access to the store",
+            Self::TooLarge => "lower the size of a batch or raise the bound",
+            Self::OutOfRange => "the object is shorter than its index says: restore it from a copy",
+            Self::Corrupt => "something else wrote into the store: restore the object from a copy",
+            Self::Conflict => "an object and a folder cannot share a name: remove the foreign one",
+            Self::NotSupported => "choose another place for the store",
+            Self::Url => "give `file:///absolute/path`, a plain path, or `memory://`",
+            Self::SyncFailed => "check the disk and the kernel's log, then restart",
+            Self::Stopped => "start again; nothing is torn",
+            Self::Io => "see the reason; trying again may help",
+        }
+    }
+
+    /// Sorts an operating system's error.
+    fn of(error: &io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::Full,
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => Self::Permission,
+            io::ErrorKind::FileTooLarge => Self::TooLarge,
+            io::ErrorKind::NotADirectory | io::ErrorKind::IsADirectory => Self::Conflict,
+            io::ErrorKind::Unsupported | io::ErrorKind::CrossesDevices => Self::NotSupported,
+            // The standard library's kinds are open-ended: what is not named above is plain I/O.
+            _ => Self::Io,
+        }
+    }
+}
+
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Open => "open",
+            Self::Put => "put",
+            Self::Get => "get",
+            Self::List => "list",
+            Self::Delete => "delete",
+            Self::Harden => "harden",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,119 @@
+//! Journals, segments and state: immutable objects under keys, on local disk or in memory.
+//!
+//! Owns the one primitive that the delivery protocol rests on, a durable *put if absent*, and the suite that every
+//! implementation passes. Does not own what the bytes mean (`protocol`), which keys exist when, retries, or how long
+//! anything is kept (`engine`). An object never changes once it exists; there is no overwrite and no append.
+//!
+//! | module          | what it holds                                                        |
+//! |-----------------|----------------------------------------------------------------------|
+//! | [`key`]         | names of objects and folders, valid in every kind of store            |
+//! | [`error`]       | what went wrong, whether it may have happened, and the way out        |
+//! | [`memory`]      | a bounded store for tests and `memory://`                             |
+//! | [`file`]        | local disk: temporary file, fsync, link, fsync of the folder          |
+//! | [`url`]         | from `file:///…` or `memory://` to a store                            |
+//! | [`conformance`] | the rules below as tests that any implementation can run              |
+
+pub mod conformance;
+pub mod error;
+pub mod key;
+pub mod memory;
+
+use std::fmt;
+use std::ops::Range;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+
+pub use error::{Effect, ErrorKind, Operation, StoreError};
+pub use key::{Key, KeyError, Prefix};
+pub use memory::MemoryStore;
+
+/// Bytes that one object may have: 4 GiB. Object stores end a single put at 5 GiB, and what is sealed here should be
+/// able to move there.
+pub const OBJECT_BYTES_MAX: u64 = 4 << 30;
+
+/// Entries that one call of [`Store::list`] returns at the most, whatever `limit` says: a page of an object store.
+pub const LIST_LIMIT_MAX: usize = 1_000;
+
+/// What became of a put that did not fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Put {
+    /// The object is there with the bytes of this call, and survives a loss of power.
+    Created,
+    /// An object of that key was there before; its content is untouched and need not be these bytes. It may be the
+    /// work of an earlier try of the same writer, so read it back and compare. Whether it is durable is not known:
+    /// see [`Store::harden`].
+    Exists,
+}
+
+/// One object of a listing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The whole key, not only what follows the prefix.
+    pub key: Key,
+    /// Length of the object's content in bytes.
+    pub size_bytes: u64,
+}
+
+/// Immutable objects under keys. Shared as `Arc<dyn Store>`.
+///
+/// The contract, which [`conformance`] checks:
+///
+/// 1. **One winner.** Of any number of `put_if_absent` calls for one key, by any number of processes, exactly one gets
+///    [`Put::Created`] and all others get [`Put::Exists`].
+/// 2. **All or nothing.** A reader sees an object with all its bytes or does not see it, at every instant and after
+///    every crash. An object that is seen never changes until it is deleted.
+/// 3. **Durable.** When a put returns [`Put::Created`], the object survives a crash of the process and a loss of power.
+///    Everything that was listed or read *before* a [`Store::harden`] of its prefix returned may still vanish in a loss
+///    of power.
+/// 4. **Read your writes.** What a put created is seen by every `get` and `list` that starts after it returned, from any
+///    process.
+/// 5. **Errors tell the effect.** [`Effect::None`]: nothing has happened and nothing will. [`Effect::Unknown`]: the
+///    object may be there now, later or never; read back. Only `put_if_absent` and `delete` can be in doubt.
+/// 6. **Cancellation.** A future that is dropped leaves the effect unknown, and the operation may still land after the
+///    drop. Nothing is torn by it.
+/// 7. **Deletes are lazy.** A deleted object is gone for every reader at once, but may come back after a loss of power.
+///    Whoever deletes must already have made durable that the object no longer counts.
+/// 8. **Keys are objects or folders.** A key that is an object is never at the same time the folder of another key; a
+///    put that would make it so fails with [`ErrorKind::Conflict`] where the store can see it.
+/// 9. **Bounded.** No call takes more memory than the object, range or page that it was asked for. Concurrent calls are
+///    bounded by the store, further ones wait.
+///
+/// No call retries by itself beyond what keeps rule 5 true; back-off belongs to the caller.
+#[async_trait]
+pub trait Store: Send + Sync + fmt::Debug {
+    /// Creates the object `key` from the pieces of `body`, in order, unless there is one. The pieces are not joined on
+    /// the way to the disk; no pieces at all make an empty object. Fails with [`ErrorKind::TooLarge`] above
+    /// [`OBJECT_BYTES_MAX`].
+    async fn put_if_absent(&self, key: &Key, body: Vec<Bytes>) -> Result<Put, StoreError>;
+
+    /// The whole object, or `None` if there is none. Fails with [`ErrorKind::TooLarge`] before anything is read if it
+    /// has more than `bytes_max` bytes.
+    async fn get(&self, key: &Key, bytes_max: u64) -> Result<Option<Bytes>, StoreError>;
+
+    /// The bytes `range` of the object, or `None` if there is no object. The range must lie within the object, or the
+    /// call fails with [`ErrorKind::OutOfRange`]: a short answer would pass for the whole one. An empty range within
+    /// the object gives empty bytes.
+    async fn get_range(&self, key: &Key, range: Range<u64>) -> Result<Option<Bytes>, StoreError>;
+
+    /// Objects below the folder `prefix`, at any depth, whose key is greater than `after`, by the bytes of the key;
+    /// at most `limit` of them and at most [`LIST_LIMIT_MAX`]. An empty answer to a `limit` of 1 or more is the end; a
+    /// short one is not.
+    async fn list(
+        &self,
+        prefix: &Prefix,
+        after: Option<&Key>,
+        limit: usize,
+    ) -> Result<Vec<Entry>, StoreError>;
+
+    /// Removes the object. That there is none is no error.
+    async fn delete(&self, key: &Key) -> Result<(), StoreError>;
+
+    /// Makes durable whatever is below `prefix` now, and the folders that lead to it. A writer that crashed may have
+    /// left an object that can be read but that a loss of power would take away; call this before trusting anything
+    /// that another process wrote. Costs one fsync per object and folder on local disk, nothing on object storage.
+    async fn harden(&self, prefix: &Prefix) -> Result<(), StoreError>;
+
+    /// The store's URL without anything secret, for logs and messages.
+    fn describe(&self) -> String;
+}
