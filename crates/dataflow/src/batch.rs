@@ -1,0 +1,65 @@
+//! Decoded rows and where each of them came from.
+//!
+//! Owns the pairing of Arrow columns with origins, so that a filter never separates a row from its position.
+
+use arrow_array::{BooleanArray, RecordBatch};
+use arrow_schema::ArrowError;
+
+use crate::Partition;
+
+/// Rows of one partition, in the partition's order.
+#[derive(Clone, Debug)]
+pub struct Batch {
+    /// Where the rows come from.
+    pub partition: Partition,
+    /// The columns; at least one, in the order of the schema of the step that made them.
+    pub rows: RecordBatch,
+    /// The position of each row; same length as `rows`.
+    pub positions: Vec<u64>,
+    /// The record's time of each row in Unix milliseconds, or [`TIME_UNKNOWN_MS`](crate::block::TIME_UNKNOWN_MS):
+    /// the broker's until a step takes it from a column.
+    pub times_ms: Vec<i64>,
+}
+
+impl Batch {
+    /// The number of rows.
+    pub fn len(&self) -> usize {
+        self.positions.len()
+    }
+
+    /// True if there is no row.
+    pub fn is_empty(&self) -> bool {
+        self.positions.is_empty()
+    }
+
+    /// Keeps the rows whose entry in `keep` is true; a null counts as false, as in SQL.
+    ///
+    /// # Errors
+    /// When `keep` is not as long as the batch.
+    pub fn filter(self, keep: &BooleanArray) -> Result<Self, ArrowError> {
+        let rows = arrow_select::filter::filter_record_batch(&self.rows, keep)?;
+        if rows.num_rows() == self.len() {
+            return Ok(self);
+        }
+        let mut positions = Vec::with_capacity(rows.num_rows());
+        let mut times_ms = Vec::with_capacity(rows.num_rows());
+        for row in 0..keep.len() {
+            if keep.is_valid_true(row) {
+                positions.push(self.positions[row]);
+                times_ms.push(self.times_ms[row]);
+            }
+        }
+        Ok(Self { partition: self.partition, rows, positions, times_ms })
+    }
+}
+
+trait ValidTrue {
+    fn is_valid_true(&self, row: usize) -> bool;
+}
+
+impl ValidTrue for BooleanArray {
+    fn is_valid_true(&self, row: usize) -> bool {
+        use arrow_array::Array;
+        self.is_valid(row) && self.value(row)
+    }
+}

@@ -1,0 +1,260 @@
+//! Raw records on their way from a source to a decoder.
+//!
+//! Owns the layout: one contiguous buffer for all payloads of a block and one vector for each fact about them, so that
+//! a record costs no allocation of its own. Does not own meaning: a block knows nothing of formats or columns.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// Stands for "the source gave this record no time".
+pub const TIME_UNKNOWN_MS: i64 = i64::MIN;
+
+/// Stands for "the source has no leader epochs".
+pub const NO_LEADER_EPOCH: i32 = -1;
+
+/// One ordered stream of records inside a source: a topic's partition, a file, a generator's publisher.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Partition {
+    /// The topic, file or publisher group; unique inside one source.
+    pub stream: Arc<str>,
+    /// The partition's number inside the stream, from 0.
+    pub index: u32,
+}
+
+impl Partition {
+    /// A partition of `stream`.
+    pub fn new(stream: impl Into<Arc<str>>, index: u32) -> Self {
+        Self { stream: stream.into(), index }
+    }
+}
+
+impl fmt::Display for Partition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.stream, self.index)
+    }
+}
+
+/// Byte strings laid end to end.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Spans {
+    /// All strings, one after the other.
+    pub bytes: Vec<u8>,
+    /// Where each string ends in `bytes`; ascending.
+    pub ends: Vec<u32>,
+}
+
+impl Spans {
+    /// The number of strings.
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// True if there is no string.
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// The string at `row`; panics when `row >= len()`.
+    pub fn get(&self, row: usize) -> &[u8] {
+        let from = if row == 0 { 0 } else { self.ends[row - 1] as usize };
+        &self.bytes[from..self.ends[row] as usize]
+    }
+
+    /// Appends a string. The caller keeps the whole below 4 GiB ([`BlockBuilder`] does).
+    pub fn push(&mut self, value: &[u8]) {
+        self.bytes.extend_from_slice(value);
+        self.ends.push(u32::try_from(self.bytes.len()).expect("a block is cut long before 4 GiB"));
+    }
+}
+
+/// Records of one partition, in order.
+///
+/// Every vector has one entry a record. `positions` ascend strictly but may have gaps (compaction, transactions).
+#[derive(Clone, Debug)]
+pub struct RecordBlock {
+    /// Where the records come from.
+    pub partition: Partition,
+    /// The records' bodies; an absent body (a tombstone) has an empty span and its row in `absent`.
+    pub payloads: Spans,
+    /// Rows without a body, ascending; almost always empty.
+    pub absent: Vec<u32>,
+    /// The records' keys, if the source has any; empty span for a record without one.
+    pub keys: Option<Spans>,
+    /// The records' headers in the form of [`push_header`], if any record has some.
+    pub headers: Option<Spans>,
+    /// The position of each record.
+    pub positions: Vec<u64>,
+    /// The source's time of each record in Unix milliseconds, or [`TIME_UNKNOWN_MS`].
+    pub times_ms: Vec<i64>,
+    /// The position to fetch after this block: greater than the last of `positions`.
+    pub next: u64,
+    /// The leader epoch under which the last record was read, or [`NO_LEADER_EPOCH`].
+    pub leader_epoch: i32,
+}
+
+impl RecordBlock {
+    /// The number of records.
+    pub fn len(&self) -> usize {
+        self.positions.len()
+    }
+
+    /// True if there is no record.
+    pub fn is_empty(&self) -> bool {
+        self.positions.is_empty()
+    }
+
+    /// Bytes held: payloads, keys, headers and the facts beside them.
+    pub fn memory_bytes(&self) -> usize {
+        let spans = |s: &Option<Spans>| s.as_ref().map_or(0, |s| s.bytes.len() + 4 * s.ends.len());
+        self.payloads.bytes.len() + 20 * self.len() + spans(&self.keys) + spans(&self.headers)
+    }
+}
+
+/// Appends one header to the encoded headers of a record: name length, name, value length, value (lengths as
+/// little-endian `u32`; `u32::MAX` stands for a null value).
+pub fn push_header(out: &mut Vec<u8>, name: &str, value: Option<&[u8]>) {
+    out.extend_from_slice(&(name.len() as u32).to_le_bytes());
+    out.extend_from_slice(name.as_bytes());
+    match value {
+        None => out.extend_from_slice(&u32::MAX.to_le_bytes()),
+        Some(v) => {
+            out.extend_from_slice(&(v.len() as u32).to_le_bytes());
+            out.extend_from_slice(v);
+        }
+    }
+}
+
+/// Reads what [`push_header`] wrote; stops at the first byte that does not fit.
+pub fn headers(mut encoded: &[u8]) -> impl Iterator<Item = (&str, Option<&[u8]>)> {
+    fn take<'a>(bytes: &mut &'a [u8], n: usize) -> Option<&'a [u8]> {
+        let (head, tail) = bytes.split_at_checked(n)?;
+        *bytes = tail;
+        Some(head)
+    }
+    fn length(bytes: &mut &[u8]) -> Option<u32> {
+        Some(u32::from_le_bytes(take(bytes, 4)?.try_into().ok()?))
+    }
+    std::iter::from_fn(move || {
+        let name_len = length(&mut encoded)? as usize;
+        let name = std::str::from_utf8(take(&mut encoded, name_len)?).ok()?;
+        let value = match length(&mut encoded)? {
+            u32::MAX => None,
+            n => Some(take(&mut encoded, n as usize)?),
+        };
+        Some((name, value))
+    })
+}
+
+/// Collects records of one partition into blocks of bounded size.
+#[derive(Debug)]
+pub struct BlockBuilder {
+    block: RecordBlock,
+    header_scratch: Vec<u8>,
+}
+
+impl BlockBuilder {
+    /// A source cuts a block at this many records: enough to spread the cost of a block over its records, few enough
+    /// that a block's columns stay in the second-level cache while they are decoded.
+    pub const RECORDS_MAX: usize = 8_192;
+    /// A source cuts a block at this many payload bytes (one larger record makes a block of its own).
+    pub const BYTES_MAX: usize = 4 << 20;
+
+    /// An empty builder for records of `partition` from position `next` on.
+    pub fn new(partition: Partition, next: u64) -> Self {
+        let block = RecordBlock {
+            partition,
+            payloads: Spans::default(),
+            absent: Vec::new(),
+            keys: None,
+            headers: None,
+            positions: Vec::new(),
+            times_ms: Vec::new(),
+            next,
+            leader_epoch: NO_LEADER_EPOCH,
+        };
+        Self { block, header_scratch: Vec::new() }
+    }
+
+    /// Appends a record. `position` must be above all before it.
+    pub fn push(&mut self, position: u64, time_ms: i64, payload: Option<&[u8]>) {
+        let row = self.block.positions.len() as u32;
+        debug_assert!(self.block.positions.last().is_none_or(|p| *p < position));
+        if payload.is_none() {
+            self.block.absent.push(row);
+        }
+        self.block.payloads.push(payload.unwrap_or_default());
+        self.block.positions.push(position);
+        self.block.times_ms.push(time_ms);
+        self.block.next = position + 1;
+        if let Some(keys) = &mut self.block.keys {
+            keys.push(&[]);
+        }
+        if let Some(headers) = &mut self.block.headers {
+            headers.push(&[]);
+        }
+    }
+
+    /// Gives the record pushed last a key.
+    pub fn key(&mut self, key: &[u8]) {
+        let rows = self.block.positions.len();
+        let keys = self.block.keys.get_or_insert_with(|| Spans { bytes: Vec::new(), ends: vec![0; rows] });
+        keys.bytes.extend_from_slice(key);
+        *keys.ends.last_mut().expect("a record was pushed before its key") = keys.bytes.len() as u32;
+    }
+
+    /// Gives the record pushed last one more header.
+    pub fn header(&mut self, name: &str, value: Option<&[u8]>) {
+        let rows = self.block.positions.len();
+        let headers =
+            self.block.headers.get_or_insert_with(|| Spans { bytes: Vec::new(), ends: vec![0; rows] });
+        self.header_scratch.clear();
+        push_header(&mut self.header_scratch, name, value);
+        headers.bytes.extend_from_slice(&self.header_scratch);
+        *headers.ends.last_mut().expect("a record was pushed before its headers") =
+            headers.bytes.len() as u32;
+    }
+
+    /// Says under which leader epoch the newest record was read.
+    pub fn leader_epoch(&mut self, epoch: i32) {
+        self.block.leader_epoch = epoch;
+    }
+
+    /// True when the block has reached a bound and should be taken.
+    pub fn is_full(&self) -> bool {
+        self.block.len() >= Self::RECORDS_MAX || self.block.payloads.bytes.len() >= Self::BYTES_MAX
+    }
+
+    /// The number of records so far.
+    pub fn len(&self) -> usize {
+        self.block.len()
+    }
+
+    /// True if no record was pushed since the last [`take`](Self::take).
+    pub fn is_empty(&self) -> bool {
+        self.block.is_empty()
+    }
+
+    /// Hands out what was collected and starts the next block with buffers of the same capacity.
+    pub fn take(&mut self) -> RecordBlock {
+        let rows = self.block.len();
+        let bytes = self.block.payloads.bytes.len();
+        let next = RecordBlock {
+            partition: self.block.partition.clone(),
+            payloads: Spans {
+                bytes: Vec::with_capacity(bytes.min(Self::BYTES_MAX + (64 << 10))),
+                ends: Vec::with_capacity(rows),
+            },
+            absent: Vec::new(),
+            keys: None,
+            headers: None,
+            positions: Vec::with_capacity(rows),
+            times_ms: Vec::with_capacity(rows),
+            next: self.block.next,
+            leader_epoch: self.block.leader_epoch,
+        };
+        std::mem::replace(&mut self.block, next)
+    }
+}
+
+#[cfg(test)]
+mod tests;

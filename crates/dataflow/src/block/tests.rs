@@ -1,0 +1,43 @@
+use super::*;
+
+fn builder() -> BlockBuilder {
+    BlockBuilder::new(Partition::new("events", 2), 10)
+}
+
+#[test]
+fn records_keep_their_bytes_positions_and_gaps() {
+    let mut b = builder();
+    b.push(10, 5, Some(b"one"));
+    b.push(14, 6, None);
+    b.push(15, 7, Some(b""));
+    let block = b.take();
+    assert_eq!(block.payloads.get(0), b"one");
+    assert_eq!(block.payloads.get(2), b"");
+    assert_eq!((block.positions.as_slice(), block.next), ([10, 14, 15].as_slice(), 16));
+    assert_eq!(block.absent, [1]);
+    assert!(b.is_empty() && b.take().next == 16);
+}
+
+#[test]
+fn keys_and_headers_start_late_without_shifting_rows() {
+    let mut b = builder();
+    b.push(1, 0, Some(b"a"));
+    b.push(2, 0, Some(b"b"));
+    b.key(b"k2");
+    b.header("trace", Some(b"x"));
+    b.header("empty", None);
+    b.push(3, 0, Some(b"c"));
+    let block = b.take();
+    let keys = block.keys.expect("a key was given");
+    assert_eq!((keys.get(0), keys.get(1), keys.get(2)), (&b""[..], &b"k2"[..], &b""[..]));
+    let encoded = block.headers.expect("headers were given");
+    let read: Vec<_> = headers(encoded.get(1)).collect();
+    assert_eq!(read, [("trace", Some(&b"x"[..])), ("empty", None)]);
+    assert_eq!(headers(encoded.get(2)).count(), 0);
+}
+
+#[test]
+fn damaged_headers_end_the_list_instead_of_a_panic() {
+    assert_eq!(headers(&[9, 0, 0, 0, b'x']).count(), 0);
+    assert_eq!(headers(&[255, 255, 255, 255]).count(), 0);
+}

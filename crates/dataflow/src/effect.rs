@@ -1,0 +1,23 @@
+//! The two questions that every failure answers: did it happen, and what now.
+//!
+//! Owns the words. The classification itself stands beside each boundary (`clickhouse::response`, `store::error`).
+
+/// Whether the thing that failed may have happened all the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Effect {
+    /// It did not happen.
+    None,
+    /// It may have happened: a repeat must be recognisable as one.
+    Unknown,
+}
+
+/// What the caller does about a failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Remedy {
+    /// The same bytes again, after a pause.
+    Resend,
+    /// The content was turned down: split it and put the bad rows into the dead letters.
+    Divert,
+    /// A person is needed: keep the data, keep trying slowly, show the reason.
+    Stop,
+}

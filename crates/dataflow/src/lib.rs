@@ -1,0 +1,40 @@
+//! The words and the seams of the data's path.
+//!
+//! Owns the shapes that travel (block, batch, reject, column types), the traits that the crates along the path
+//! implement (source, decoder, operator, table) and the one seam to the outside world of time, randomness and
+//! threads ([`Runtime`]). Does not own any implementation: nothing here opens a socket, a file or a thread.
+//!
+//! | module       | what it defines                                    | implemented by            |
+//! |--------------|----------------------------------------------------|---------------------------|
+//! | [`block`]    | [`RecordBlock`]: raw records of one partition      | filled by `sources`       |
+//! | [`source`]   | [`Source`], [`Reader`]: partitions with positions  | `sources`                 |
+//! | [`decoder`]  | [`Decoder`]: block to batch and rejects            | `decode`                  |
+//! | [`batch`]    | [`Batch`]: Arrow rows with their origin            | passed along              |
+//! | [`operator`] | [`Operator`], [`KeyedState`]: batch to batch       | `operators`               |
+//! | [`table`]    | [`Table`]: rows to frames, frames to a server      | `clickhouse`              |
+//! | [`reject`]   | [`Reject`]: a record that cannot go on, and why    | made by decoders and operators |
+//! | [`types`]    | [`ColumnType`], [`Column`], [`Schema`]             | -                         |
+//! | [`effect`]   | [`Effect`], [`Remedy`]: what a failure did, what now | -                       |
+//! | [`runtime`]  | [`Runtime`]: clock, sleep, spawn, compute, random  | `engine`                  |
+
+pub mod batch;
+pub mod block;
+pub mod decoder;
+pub mod effect;
+pub mod operator;
+pub mod reject;
+pub mod runtime;
+pub mod source;
+pub mod table;
+pub mod types;
+
+pub use batch::Batch;
+pub use block::{BlockBuilder, Partition, RecordBlock, Spans};
+pub use decoder::{Decoded, Decoder};
+pub use effect::{Effect, Remedy};
+pub use operator::{KeyedState, Operator, OperatorError, Output, Probed, StateError, StateRead};
+pub use reject::{Reason, Reject};
+pub use runtime::{Runtime, Task};
+pub use source::{Event, PartitionStart, ReadFrom, Reader, Source, SourceError, SourceFault};
+pub use table::{Attempt, Encoded, FrameId, Gate, InsertError, Presence, Table, TableError, TableFacts};
+pub use types::{Column, ColumnType, Schema};

@@ -1,0 +1,154 @@
+//! Records that cannot go on, and the table they end in.
+//!
+//! Owns the facts kept about a reject and the columns of a dead-letter table. Does not own the delivery: rejects are
+//! sealed and inserted like every other row.
+
+use std::sync::Arc;
+
+use arrow_array::builder::{BinaryBuilder, MapBuilder, StringBuilder};
+use arrow_array::{ArrayRef, RecordBatch, StringArray, TimestampMillisecondArray, UInt32Array, UInt64Array};
+
+use crate::block::{TIME_UNKNOWN_MS, headers};
+use crate::{Column, ColumnType, Partition, RecordBlock, Schema};
+
+/// The rule that a record broke: a closed set, so that it can label a metric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Reason {
+    /// The bytes are not of the format (broken JSON, truncated, bad UTF-8).
+    Malformed,
+    /// The record has no body (a tombstone).
+    NoBody,
+    /// The record is longer than the pipeline takes.
+    TooLarge,
+    /// A field is missing or null, and its column has neither NULL nor a DEFAULT.
+    Missing,
+    /// A value is of another kind than its column (text for a number, an object for a string).
+    WrongKind,
+    /// A value is of the right kind but does not fit (range, length, precision, unknown enum name).
+    OutOfRange,
+    /// The record's time is older than what is kept, and the policy says `dead_letter`.
+    Late,
+    /// The server turned the row down.
+    Refused,
+}
+
+impl Reason {
+    /// The word in tables, metrics and logs.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Malformed => "malformed",
+            Self::NoBody => "no_body",
+            Self::TooLarge => "too_large",
+            Self::Missing => "missing",
+            Self::WrongKind => "wrong_kind",
+            Self::OutOfRange => "out_of_range",
+            Self::Late => "late",
+            Self::Refused => "refused",
+        }
+    }
+}
+
+/// One record that cannot go on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reject {
+    /// Where the record comes from.
+    pub partition: Partition,
+    /// Its position there.
+    pub position: u64,
+    /// Its time from the source in Unix milliseconds, or [`TIME_UNKNOWN_MS`].
+    pub time_ms: i64,
+    /// The rule that it broke.
+    pub reason: Reason,
+    /// The column concerned, or empty.
+    pub column: String,
+    /// The whole sentence: field, value (shortened) and rule.
+    pub message: String,
+    /// The record's key, if it has one.
+    pub key: Option<Vec<u8>>,
+    /// The record's headers as in [`crate::block::push_header`].
+    pub headers: Vec<u8>,
+    /// The record's body, whole; empty if it has none.
+    pub raw: Vec<u8>,
+}
+
+impl Reject {
+    /// The reject of record `row` of `block`.
+    pub fn of(block: &RecordBlock, row: usize, reason: Reason, column: &str, message: String) -> Self {
+        let key = block.keys.as_ref().map(|k| k.get(row)).filter(|k| !k.is_empty());
+        Self {
+            partition: block.partition.clone(),
+            position: block.positions[row],
+            time_ms: block.times_ms[row],
+            reason,
+            column: column.to_owned(),
+            message,
+            key: key.map(<[u8]>::to_vec),
+            headers: block.headers.as_ref().map(|h| h.get(row).to_vec()).unwrap_or_default(),
+            raw: block.payloads.get(row).to_vec(),
+        }
+    }
+}
+
+/// The columns of a dead-letter table.
+pub fn schema() -> Schema {
+    let text = || ColumnType::String;
+    let word = || ColumnType::LowCardinality(Box::new(ColumnType::String));
+    let time = || ColumnType::DateTime64 { precision: 3, timezone: Some("UTC".into()) };
+    Schema::new(vec![
+        Column::new("time", time()),
+        Column::new("pipeline", word()),
+        Column::new("source", word()),
+        Column::new("partition", ColumnType::UInt32),
+        Column::new("position", ColumnType::UInt64),
+        Column::new("record_time", ColumnType::Nullable(Box::new(time()))),
+        Column::new("key", ColumnType::Nullable(Box::new(text()))),
+        Column::new("headers", ColumnType::Map(Box::new(text()), Box::new(text()))),
+        Column::new("reason", word()),
+        Column::new("column", word()),
+        Column::new("message", text()),
+        Column::new("raw", text()),
+    ])
+}
+
+/// The rejects as rows of [`schema`]; `now_ms` is the time of the seal that holds them.
+pub fn to_rows(pipeline: &str, now_ms: i64, rejects: &[Reject]) -> RecordBatch {
+    let text = |f: &dyn for<'a> Fn(&'a Reject) -> &'a str| -> ArrayRef {
+        let mut b = StringBuilder::new();
+        rejects.iter().for_each(|r| b.append_value(f(r)));
+        Arc::new(b.finish())
+    };
+    let pipelines = StringArray::from_iter_values(std::iter::repeat_n(pipeline, rejects.len()));
+    let times = |f: &dyn Fn(&Reject) -> Option<i64>| -> ArrayRef {
+        Arc::new(rejects.iter().map(f).collect::<TimestampMillisecondArray>().with_timezone("UTC"))
+    };
+    let mut keys = BinaryBuilder::new();
+    let mut raw = BinaryBuilder::new();
+    let mut maps = MapBuilder::new(None, StringBuilder::new(), BinaryBuilder::new());
+    for reject in rejects {
+        keys.append_option(reject.key.as_deref());
+        raw.append_value(&reject.raw);
+        for (name, value) in headers(&reject.headers) {
+            maps.keys().append_value(name);
+            maps.values().append_value(value.unwrap_or_default());
+        }
+        maps.append(true).expect("a key was appended with every value");
+    }
+    let columns: Vec<(&str, ArrayRef)> = vec![
+        ("time", times(&|_| Some(now_ms))),
+        ("pipeline", Arc::new(pipelines)),
+        ("source", text(&|r| &r.partition.stream)),
+        ("partition", Arc::new(UInt32Array::from_iter_values(rejects.iter().map(|r| r.partition.index)))),
+        ("position", Arc::new(UInt64Array::from_iter_values(rejects.iter().map(|r| r.position)))),
+        ("record_time", times(&|r| (r.time_ms != TIME_UNKNOWN_MS).then_some(r.time_ms))),
+        ("key", Arc::new(keys.finish())),
+        ("headers", Arc::new(maps.finish())),
+        ("reason", text(&|r| r.reason.as_str())),
+        ("column", text(&|r| &r.column)),
+        ("message", text(&|r| &r.message)),
+        ("raw", Arc::new(raw.finish())),
+    ];
+    RecordBatch::try_from_iter(columns).expect("every column has one entry a reject")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,150 @@
+//! Partitions with ordered positions: where records come from.
+//!
+//! Owns the contract of a source. Does not own what has been read already: the journal does, and tells the source where
+//! to start. A source keeps no durable state.
+
+use async_trait::async_trait;
+
+use crate::{Partition, RecordBlock};
+
+/// A partition as the source shows it, with the place where a pipeline that has never read it begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PartitionStart {
+    /// The partition.
+    pub partition: Partition,
+    /// What makes this stream itself and not a later one of the same name (a topic id, a file's device and inode).
+    /// Empty if the source cannot tell.
+    pub identity: String,
+    /// The first position to fetch.
+    pub next: u64,
+    /// The leader epoch that goes with `next`, or [`NO_LEADER_EPOCH`](crate::block::NO_LEADER_EPOCH).
+    pub leader_epoch: i32,
+}
+
+/// Where to go on reading a partition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReadFrom {
+    /// The partition.
+    pub partition: Partition,
+    /// The identity recorded when it was first read.
+    pub identity: String,
+    /// The next position to fetch.
+    pub next: u64,
+    /// The leader epoch that goes with `next`.
+    pub leader_epoch: i32,
+}
+
+/// What a reader reports.
+#[derive(Debug)]
+pub enum Event {
+    /// Records.
+    Block(RecordBlock),
+    /// Everything below `next` has been handed out, and there is nothing more at the moment. Also moves the position
+    /// over places that hold no record for us (compacted away, aborted, control records).
+    CaughtUp {
+        /// The partition.
+        partition: Partition,
+        /// The next position to fetch.
+        next: u64,
+        /// The leader epoch that goes with it.
+        leader_epoch: i32,
+    },
+    /// The partition has ended for ever (a file's end, a generator's last record).
+    Ended {
+        /// The partition.
+        partition: Partition,
+        /// The position after its last record.
+        next: u64,
+    },
+    /// A partition appeared while reading; it is not read until [`Reader::add`].
+    Found(PartitionStart),
+}
+
+/// A kind of failure that decides what the engine does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SourceFault {
+    /// The source is away: try again with back-off, for ever.
+    Away,
+    /// Going on would lose or repeat records (recreated topic, offset out of range): stop.
+    Refused,
+    /// The configuration cannot work (unknown property, wrong password): stop.
+    Config,
+}
+
+/// Why a source cannot go on.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct SourceError {
+    /// What to do about it.
+    pub fault: SourceFault,
+    /// The partition, if one is concerned.
+    pub partition: Option<Partition>,
+    /// The whole sentence, with the way out; no secrets.
+    pub message: String,
+}
+
+impl SourceError {
+    /// An error that concerns the source as a whole.
+    pub fn new(fault: SourceFault, message: impl Into<String>) -> Self {
+        Self { fault, partition: None, message: message.into() }
+    }
+
+    /// The same, for one partition.
+    pub fn at(mut self, partition: &Partition) -> Self {
+        self.partition = Some(partition.clone());
+        self
+    }
+}
+
+/// A set of partitions that can be read again from any position that is still held.
+///
+/// 1. Reading from the same position gives the same records in the same order, as long as the source holds them.
+/// 2. A position that is no longer held is an error ([`SourceFault::Refused`]), never a jump.
+/// 3. A stream that was deleted and made anew under the same name is an error, by its identity.
+/// 4. [`Source::partitions`] and [`Source::ends`] never change anything, not even a consumer group.
+///
+/// Every implementation runs `dataflow`'s conformance suite.
+#[async_trait]
+pub trait Source: Send + Sync {
+    /// The word in the pipeline file (`kafka`, `file`, …).
+    fn kind(&self) -> &'static str;
+
+    /// The partitions that exist now, each with the start that the pipeline file asks for.
+    async fn partitions(&self) -> Result<Vec<PartitionStart>, SourceError>;
+
+    /// For each partition the position after its newest record; for lag and for `--drain`.
+    async fn ends(&self) -> Result<Vec<(Partition, u64)>, SourceError>;
+
+    /// Starts reading.
+    async fn read(&self, from: Vec<ReadFrom>) -> Result<Box<dyn Reader>, SourceError>;
+
+    /// Publishes positions for people's lag tools (Kafka: commits offsets). Best effort; nothing depends on it but the
+    /// check for a store that was rolled back.
+    async fn publish(&self, positions: &[(Partition, u64)]) -> Result<(), SourceError>;
+
+    /// The positions published last, if the source keeps them; empty otherwise.
+    async fn published(&self) -> Result<Vec<(Partition, u64)>, SourceError>;
+}
+
+/// A running read.
+///
+/// 1. [`Reader::next`] may be dropped at any await without losing a record.
+/// 2. A reader holds a bounded number of bytes ahead of the caller; not calling `next` is the back-pressure.
+/// 3. Dropping the reader ends all that it started.
+#[async_trait]
+pub trait Reader: Send {
+    /// The next event; waits while there is none.
+    ///
+    /// # Errors
+    /// [`SourceFault::Away`] may be followed by another call; after the other faults the reader is done.
+    async fn next(&mut self) -> Result<Event, SourceError>;
+
+    /// Reads a further partition from now on.
+    async fn add(&mut self, from: ReadFrom) -> Result<(), SourceError>;
+
+    /// Stops handing out records of a partition until [`resume`](Self::resume); blocks on their way still come.
+    fn pause(&mut self, partition: &Partition);
+
+    /// Undoes [`pause`](Self::pause).
+    fn resume(&mut self, partition: &Partition);
+}

@@ -1,0 +1,155 @@
+//! Where rows end: a table that takes frames.
+//!
+//! Owns the contract between the engine and a server. Does not own when a frame may be sent, or what a lost answer means
+//! (`protocol`), nor retries and back-off (`engine::deliver`).
+
+use arrow_array::RecordBatch;
+use async_trait::async_trait;
+use bytes::Bytes;
+
+use crate::{Effect, Remedy, Schema};
+
+/// Names a frame for ever: random by its claim's nonce, so that no two lanes, incarnations or restored stores share one.
+/// Also the value of the provenance column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FrameId(pub u128);
+
+impl std::fmt::Display for FrameId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+/// The body of one insert: one Native block, compressed, of one table partition.
+#[derive(Clone, Debug)]
+pub struct Encoded {
+    /// The frame's name.
+    pub id: FrameId,
+    /// The table partition that all its rows fall into, as a readable key (empty if the table has none).
+    pub table_partition: String,
+    /// Rows in `body`; at least 1.
+    pub rows: u64,
+    /// The bytes to send, as they are.
+    pub body: Bytes,
+    /// What [`Table::probe`] needs to find the frame again (sampled unique keys); empty if the provenance column serves.
+    pub probe: Bytes,
+}
+
+/// What is known of the server and the table at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableFacts {
+    /// When the server started, Unix milliseconds by its own clock (precise to a second or two).
+    pub server_start_ms: i64,
+    /// The server's clock when it answered, Unix milliseconds.
+    pub server_now_ms: i64,
+    /// The server's identity; empty if it has none.
+    pub server_uuid: String,
+    /// The table's identity.
+    pub table_uuid: String,
+    /// The newest block number of the table: moves with every insert by anyone.
+    pub block_number: u64,
+    /// How many tokens the table remembers (the smallest over the table and its views' targets).
+    pub token_window: u64,
+    /// How many parts, hence tokens, one frame costs at most.
+    pub parts_per_frame: u64,
+    /// How long a token is remembered at least, in milliseconds; `u64::MAX` if only the number counts.
+    pub token_age_ms_max: u64,
+}
+
+/// What a probe found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Presence {
+    /// No row of the frame is there.
+    None,
+    /// All rows are there.
+    All,
+    /// Some are: the table has changed under us.
+    Part {
+        /// Rows (or sampled keys) found.
+        found: u64,
+        /// Rows (or sampled keys) looked for.
+        expected: u64,
+    },
+    /// The table cannot tell: no provenance column and no unique key.
+    Inadmissible,
+}
+
+/// Asked once more before the last bytes of an insert leave, so that a process that slept cannot complete one.
+#[async_trait]
+pub trait Gate: Send + Sync {
+    /// True while this process still owns the lane.
+    async fn may_complete(&self) -> bool;
+}
+
+/// One attempt at one insert.
+pub struct Attempt<'a> {
+    /// The deduplication token.
+    pub token: &'a str,
+    /// Unique to this attempt; begins with `forebay-` and the frame's id.
+    pub query_id: &'a str,
+    /// The frame's bytes.
+    pub body: Bytes,
+    /// The ownership check.
+    pub gate: &'a dyn Gate,
+}
+
+/// Why an insert has no positive answer.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct InsertError {
+    /// Whether rows may have been written.
+    pub effect: Effect,
+    /// What to do.
+    pub remedy: Remedy,
+    /// The server's error code; 0 if it gave none.
+    pub code: i32,
+    /// A short label for metrics (`connection`, `timeout`, `too_many_parts`, …).
+    pub kind: &'static str,
+    /// The whole sentence, with the way out; no secrets.
+    pub message: String,
+}
+
+/// Why a table cannot be used or asked.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct TableError {
+    /// `Resend` if it is worth asking again, `Stop` if a person is needed.
+    pub remedy: Remedy,
+    /// The whole sentence, with the statement that mends it.
+    pub message: String,
+}
+
+/// A table that deduplicates inserts by token.
+///
+/// 1. [`Table::encode`] is pure: the same rows and ids give the same frames. It holds no lock and does no I/O.
+/// 2. A frame touches one table partition, and is one block on the wire.
+/// 3. [`Table::insert`] is one attempt. `Ok` means positively answered. It never retries on its own.
+/// 4. Nothing is sent twice under two tokens by this trait; tokens are the caller's.
+#[async_trait]
+pub trait Table: Send + Sync {
+    /// `database.table`.
+    fn name(&self) -> &str;
+
+    /// The columns that rows must have, in order.
+    fn schema(&self) -> &Schema;
+
+    /// Cuts rows into frames (by table partition), sorts them if asked to, encodes and compresses.
+    /// `ids` is called once for each frame, in the order of the result.
+    fn encode(
+        &self,
+        rows: &[RecordBatch],
+        ids: &mut dyn FnMut() -> FrameId,
+    ) -> Result<Vec<Encoded>, TableError>;
+
+    /// Sends a frame once.
+    async fn insert(&self, attempt: Attempt<'_>) -> Result<(), InsertError>;
+
+    /// Asks the server for [`TableFacts`], and checks again that the table can be written exactly once.
+    async fn facts(&self) -> Result<TableFacts, TableError>;
+
+    /// Looks for the rows of a frame.
+    async fn probe(&self, frame: FrameId, rows: u64, probe: &[u8]) -> Result<Presence, TableError>;
+
+    /// Ends inserts whose `query_id` begins with `prefix`, and says how many are still running.
+    async fn end_attempts(&self, prefix: &str) -> Result<u64, TableError>;
+}
