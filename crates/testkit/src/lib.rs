@@ -1,0 +1,32 @@
+//! Starts, hurts and stops real services for tests and guards, by process id.
+//!
+//! Owns child processes, their directories, ports and logs, a proxy that misbehaves on order, and the seeded randomness of
+//! tests. Does not own what is tested: it knows no crate of the data's path, so every one of them may use it.
+//!
+//! | item           | what it gives                                                                        |
+//! |----------------|--------------------------------------------------------------------------------------|
+//! | [`Kafka`]      | one broker (KRaft) on free ports; topics; kill, pause, restart on the same data       |
+//! | [`ClickHouse`] | ClickHouse's engine behind HTTP; queries and inserts; kill, restart on the same data  |
+//! | [`Process`]    | any child: log files, signals, exit with CPU seconds and peak memory                 |
+//! | [`FaultProxy`] | stands before a ClickHouse URL and refuses, delays, swallows or garbles on order      |
+//! | [`TestDir`]    | a directory under `target/testkit` that goes when the test passes and stays when not |
+//!
+//! No child outlives the test process: each dies with its handle, and the kernel kills it if the test process is killed.
+//! A test that needs a service begins with [`available`], which skips loudly on a machine without the files and fails on CI.
+
+// The seam for time and spawning belongs to the engine's code path; this crate watches real processes by the real clock.
+#![allow(clippy::disallowed_methods)]
+
+mod dir;
+mod kafka;
+mod process;
+mod random;
+mod services;
+mod wait;
+
+pub use dir::{TestDir, workspace_dir};
+pub use kafka::{Kafka, KafkaOptions, Security, TopicDescription};
+pub use process::{Exit, Output, Process, Spawn, Usage};
+pub use random::{Lcg, seed};
+pub use services::{Service, available};
+pub use wait::{free_port, wait_until};

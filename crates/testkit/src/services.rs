@@ -1,0 +1,39 @@
+//! Which services this machine can start.
+
+use std::path::PathBuf;
+
+use crate::dir::workspace_dir;
+use crate::kafka;
+
+/// A service that tests may ask for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Service {
+    /// A Kafka broker: `java`, and the jars in `.cache/kafka`.
+    Kafka,
+}
+
+/// Whether all `services` can be started here. If not, says `SKIPPED: why` and answers false; the test then returns.
+///
+/// # Panics
+/// Under `CI=true`, where a test that silently does not run would look like one that passes.
+#[track_caller]
+pub fn available(services: &[Service]) -> bool {
+    for service in services {
+        let missing = match service {
+            Service::Kafka => kafka::missing(),
+        };
+        if let Some(missing) = missing {
+            if std::env::var("CI").is_ok_and(|ci| ci == "true") {
+                panic!("{service:?} cannot be started: {missing}");
+            }
+            eprintln!("SKIPPED: {service:?} cannot be started: {missing}");
+            return false;
+        }
+    }
+    true
+}
+
+/// A path below `.cache`, where `scripts/setup` puts what it fetches.
+pub(crate) fn cached(path: &str) -> PathBuf {
+    workspace_dir().join(".cache").join(path)
+}

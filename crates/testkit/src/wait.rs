@@ -1,0 +1,70 @@
+//! Waiting with an end, and ports that nothing else takes.
+
+use std::collections::BTreeSet;
+use std::net::TcpListener;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+/// The pause between two looks at a condition: short against every wait of a test, long against the cost of a look.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+
+/// Ports are taken from here. It ends below the range that Linux gives to outgoing connections (32768 and up), because a
+/// client that keeps dialling a dead service on such a port ends up connected to itself, and the service cannot return.
+const PORTS: std::ops::Range<u16> = 20_000..32_000;
+
+/// Looks until `condition` holds; panics with `what` when `deadline` has passed since the call.
+///
+/// # Panics
+/// When the condition does not hold in time. It is looked at once more after the deadline, so a slow look cannot fail a
+/// condition that holds.
+#[track_caller]
+pub fn wait_until(deadline: Duration, what: &str, mut condition: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !condition() {
+        if start.elapsed() >= deadline {
+            if condition() {
+                return;
+            }
+            panic!("waited {:.1} s in vain for {what}", start.elapsed().as_secs_f64());
+        }
+        std::thread::sleep(LOOK_EVERY);
+    }
+}
+
+/// Like [`wait_until`], for callers that report an error: `Some` ends the wait, `None` after the deadline.
+pub(crate) fn poll<T>(deadline: Duration, mut look: impl FnMut() -> Option<T>) -> Option<T> {
+    let start = Instant::now();
+    loop {
+        if let Some(found) = look() {
+            return Some(found);
+        }
+        if start.elapsed() >= deadline {
+            return look();
+        }
+        std::thread::sleep(LOOK_EVERY);
+    }
+}
+
+/// A port on 127.0.0.1 that is free now, and that this process hands out once.
+///
+/// # Panics
+/// When none of the 12,000 candidates is free.
+pub fn free_port() -> u16 {
+    static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
+    let mut given = GIVEN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let width = PORTS.end - PORTS.start;
+    // Test processes that run side by side begin their search at different places.
+    let first = std::process::id().wrapping_mul(2_654_435_761) >> 16;
+    for step in 0..width {
+        let port = PORTS.start + ((first % u32::from(width)) as u16 + step) % width;
+        if given.contains(&port) || TcpListener::bind(("127.0.0.1", port)).is_err() {
+            continue;
+        }
+        given.insert(port);
+        return port;
+    }
+    panic!("no port between {} and {} is free", PORTS.start, PORTS.end);
+}
+
+#[cfg(test)]
+mod tests;
