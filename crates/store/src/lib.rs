@@ -15,8 +15,11 @@
 
 pub mod conformance;
 pub mod error;
+pub mod file;
 pub mod key;
+mod limits;
 pub mod memory;
+pub mod url;
 
 use std::fmt;
 use std::ops::Range;
@@ -25,8 +28,10 @@ use async_trait::async_trait;
 use bytes::Bytes;
 
 pub use error::{Effect, ErrorKind, Operation, StoreError};
+pub use file::{BlockingPool, FileStore, Inline, TokioPool};
 pub use key::{Key, KeyError, Prefix};
 pub use memory::MemoryStore;
+pub use url::{open, open_with};
 
 /// Bytes that one object may have: 4 GiB. Object stores end a single put at 5 GiB, and what is sealed here should be
 /// able to move there.

@@ -1,0 +1,356 @@
+//! The system calls of one store's root, each blocking.
+//!
+//! Owns the order of fsync and link, and which failure leaves which effect:
+//!
+//! | step of a put              | if it fails                                                     |
+//! |----------------------------|------------------------------------------------------------------|
+//! | make and fsync the folders | none                                                             |
+//! | write the temporary file   | none                                                             |
+//! | fsync the temporary file   | none: the file is thrown away, and a retry writes a new one      |
+//! | link it to its name        | none, unless the file has two names by now: then go on           |
+//! | fsync the folder           | unknown, and this store takes no more writes                     |
+//!
+//! The last is final because a second fsync may succeed although the first one lost the pages.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::ops::Range;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+
+use super::temp::{self, TempFile};
+use crate::limits::{check_bytes_max, check_range};
+use crate::{Effect, ErrorKind, Key, Operation, Prefix, Put, StoreError};
+
+/// Puts tried when a sweep or a person removes the temporary file or the folder in between.
+const ATTEMPTS_MAX: usize = 4;
+
+/// Folders that are remembered as durable; when there are more, all are forgotten and cost their fsyncs once again.
+const FOLDERS_MAX: usize = 4_096;
+
+/// One root.
+pub(super) struct Disk {
+    root: PathBuf,
+    /// Folders that this process has made durable, with all folders above them.
+    folders: Mutex<BTreeSet<PathBuf>>,
+    /// An fsync of a folder has failed: what is durable is not known any more.
+    sync_failed: AtomicBool,
+    #[cfg(test)]
+    pub(super) faults: tests::Faults,
+}
+
+/// A step that a test can watch or let fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(test), allow(dead_code))]
+pub(super) enum Step {
+    MakeFolder,
+    SyncFolder,
+    CreateTemp,
+    WriteTemp,
+    SyncTemp,
+    Link,
+}
+
+impl Disk {
+    pub(super) fn open(root: &Path) -> Result<Self, StoreError> {
+        let place = root.display().to_string();
+        let failed = |doing: &'static str| {
+            let place = place.clone();
+            move |error| StoreError::io(Operation::Open, &place, doing, error)
+        };
+        make_root(root).map_err(failed("make its folder"))?;
+        let root = fs::canonicalize(root).map_err(failed("resolve its path"))?;
+        let disk = Self {
+            root,
+            folders: Mutex::default(),
+            sync_failed: AtomicBool::new(false),
+            #[cfg(test)]
+            faults: tests::Faults::default(),
+        };
+        temp::sweep(&disk.root).map_err(failed("prepare its folder of temporary files"))?;
+        disk.check_links().map_err(|error| {
+            let error = failed("make a hard link")(error);
+            if error.kind == ErrorKind::Permission { error.with_kind(ErrorKind::NotSupported) } else { error }
+        })?;
+        Ok(disk)
+    }
+
+    pub(super) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    pub(super) fn path<'a>(&self, segments: impl Iterator<Item = &'a str>) -> PathBuf {
+        let mut path = self.root.clone();
+        path.extend(segments);
+        path
+    }
+
+    pub(super) fn put_if_absent(&self, key: &Key, body: &[Bytes]) -> Result<Put, StoreError> {
+        self.check_sync(Operation::Put, key)?;
+        let path = self.path(key.segments());
+        // Only spares the writing; the link decides.
+        if path.symlink_metadata().is_ok_and(|found| found.is_file()) {
+            return Ok(Put::Exists);
+        }
+        for _ in 0..ATTEMPTS_MAX {
+            if let Some(put) = self.try_put(key, &path, body)? {
+                return Ok(put);
+            }
+        }
+        let reason =
+            format!("its folder or temporary file was removed {ATTEMPTS_MAX} times while it was written");
+        Err(StoreError::new(ErrorKind::Io, Operation::Put, key, reason))
+    }
+
+    pub(super) fn get(&self, key: &Key, bytes_max: u64) -> Result<Option<Bytes>, StoreError> {
+        let Some((file, size_bytes)) = self.open_object(key)? else { return Ok(None) };
+        check_bytes_max(key, size_bytes, bytes_max)?;
+        read(key, file, size_bytes).map(Some)
+    }
+
+    pub(super) fn get_range(&self, key: &Key, range: &Range<u64>) -> Result<Option<Bytes>, StoreError> {
+        let Some((mut file, size_bytes)) = self.open_object(key)? else { return Ok(None) };
+        check_range(key, size_bytes, range)?;
+        file.seek(SeekFrom::Start(range.start))
+            .map_err(|error| StoreError::io(Operation::Get, key, "find the range", error))?;
+        read(key, file, range.end - range.start).map(Some)
+    }
+
+    pub(super) fn delete(&self, key: &Key) -> Result<(), StoreError> {
+        let path = self.path(key.segments());
+        match fs::remove_file(&path) {
+            Ok(()) => Ok(()),
+            Err(error) if is_absent(&error) || path.is_dir() => Ok(()),
+            // The name may be gone before the error comes.
+            Err(error) => {
+                let error = StoreError::io(Operation::Delete, key, "remove its file", error);
+                Err(if error.kind == ErrorKind::Permission {
+                    error
+                } else {
+                    error.with_effect(Effect::Unknown)
+                })
+            }
+        }
+    }
+
+    pub(super) fn harden(&self, prefix: &Prefix) -> Result<(), StoreError> {
+        self.check_sync(Operation::Harden, prefix)?;
+        let failed = |error| {
+            self.sync_failed.store(true, Ordering::SeqCst);
+            StoreError::io(Operation::Harden, prefix, "fsync", error).with_kind(ErrorKind::SyncFailed)
+        };
+        let mut folder = self.root.clone();
+        for segment in prefix.segments() {
+            match self.sync_folder(&folder) {
+                Ok(()) => folder.push(segment),
+                Err(error) if is_absent(&error) => return Ok(()),
+                Err(error) => return Err(failed(error)),
+            }
+        }
+        let sync = |path: &Path, is_folder: bool| {
+            if is_folder { self.sync_folder(path) } else { File::open(path)?.sync_all() }
+        };
+        super::walk::visit_all(&folder, &sync).map_err(failed)
+    }
+
+    /// One try. `None` if something that was just made is gone again.
+    fn try_put(&self, key: &Key, path: &Path, body: &[Bytes]) -> Result<Option<Put>, StoreError> {
+        let failed = |doing| move |error| StoreError::io(Operation::Put, key, doing, error);
+        let folder = path.parent().expect("an object lies below the root");
+        self.make_folders(folder).map_err(failed("make its folder"))?;
+        self.step(Step::CreateTemp).map_err(failed("make a temporary file"))?;
+        let mut temp = TempFile::create(&self.root).map_err(failed("make a temporary file"))?;
+        self.step(Step::WriteTemp).and_then(|()| temp.write(body)).map_err(failed("write its bytes"))?;
+        self.step(Step::SyncTemp).and_then(|()| temp.sync()).map_err(failed("fsync its bytes"))?;
+
+        let linked = self.step(Step::Link).and_then(|()| fs::hard_link(temp.path(), path));
+        if let Err(error) = linked {
+            // A network file system may lose the answer and then find its own link.
+            let is_linked = temp
+                .is_linked()
+                .map_err(|error| failed("see whether it was linked")(error).with_effect(Effect::Unknown))?;
+            if !is_linked {
+                return self.not_linked(key, path, error);
+            }
+        }
+        match self.sync_folder(folder) {
+            Ok(()) => Ok(Some(Put::Created)),
+            Err(error) => {
+                self.sync_failed.store(true, Ordering::SeqCst);
+                Err(failed("fsync its folder")(error)
+                    .with_kind(ErrorKind::SyncFailed)
+                    .with_effect(Effect::Unknown))
+            }
+        }
+    }
+
+    /// What a link that was not made means.
+    fn not_linked(&self, key: &Key, path: &Path, error: io::Error) -> Result<Option<Put>, StoreError> {
+        match error.kind() {
+            io::ErrorKind::AlreadyExists => match path.symlink_metadata() {
+                Ok(found) if found.is_file() => Ok(Some(Put::Exists)),
+                Ok(found) if found.is_dir() => {
+                    Err(StoreError::new(ErrorKind::Conflict, Operation::Put, key, "it is a folder"))
+                }
+                Ok(_) => Err(not_a_file(Operation::Put, key)),
+                // Deleted since: the caller's put came after an object that is no more, so try again.
+                Err(gone) if is_absent(&gone) => Ok(None),
+                Err(error) => Err(StoreError::io(Operation::Put, key, "look at what exists", error)),
+            },
+            io::ErrorKind::NotFound => {
+                self.folders().clear();
+                Ok(None)
+            }
+            // Every other kind is a failure of the link itself.
+            _ => Err(StoreError::io(Operation::Put, key, "link its file", error)),
+        }
+    }
+
+    /// Makes `folder` and those above it down from the root, and makes their names durable once per process: one that
+    /// is found may have been left undurable by a writer that crashed.
+    fn make_folders(&self, folder: &Path) -> io::Result<()> {
+        if folder == self.root || self.folders().contains(folder) {
+            return Ok(());
+        }
+        let above = folder.parent().expect("a folder below the root has one above");
+        self.make_folders(above)?;
+        self.step(Step::MakeFolder)?;
+        match fs::DirBuilder::new().mode(0o700).create(folder) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && folder.is_dir() => {}
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                return Err(io::Error::new(io::ErrorKind::NotADirectory, "one of its folders is an object"));
+            }
+            Err(error) => return Err(error),
+        }
+        self.sync_folder(above)?;
+        let mut folders = self.folders();
+        if folders.len() >= FOLDERS_MAX {
+            folders.clear();
+        }
+        folders.insert(folder.to_owned());
+        Ok(())
+    }
+
+    fn open_object(&self, key: &Key) -> Result<Option<(File, u64)>, StoreError> {
+        let path = self.path(key.segments());
+        let failed = |error| StoreError::io(Operation::Get, key, "open its file", error);
+        // Looks before it opens: opening a pipe would block, and a link could lead anywhere.
+        match path.symlink_metadata() {
+            Ok(found) if found.is_file() => {}
+            Ok(found) if found.is_dir() => return Ok(None),
+            Ok(_) => return Err(not_a_file(Operation::Get, key)),
+            Err(error) if is_absent(&error) => return Ok(None),
+            Err(error) => return Err(failed(error)),
+        }
+        let file = match File::open(&path) {
+            Ok(file) => file,
+            Err(error) if is_absent(&error) => return Ok(None),
+            Err(error) => return Err(failed(error)),
+        };
+        let size_bytes = file.metadata().map_err(failed)?.len();
+        Ok(Some((file, size_bytes)))
+    }
+
+    fn sync_folder(&self, folder: &Path) -> io::Result<()> {
+        self.step(Step::SyncFolder)?;
+        File::open(folder)?.sync_all()
+    }
+
+    fn check_sync(&self, operation: Operation, place: &impl std::fmt::Display) -> Result<(), StoreError> {
+        if self.sync_failed.load(Ordering::SeqCst) {
+            let reason = "an earlier fsync failed, so what is durable is not known";
+            return Err(StoreError::new(ErrorKind::SyncFailed, operation, place, reason));
+        }
+        Ok(())
+    }
+
+    /// Tries on two temporary names what every put relies on.
+    fn check_links(&self) -> io::Result<()> {
+        let from = TempFile::create(&self.root)?;
+        let to = TempFile::create(&self.root)?;
+        match fs::hard_link(from.path(), to.path()) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Ok(()) => return Err(io::Error::new(io::ErrorKind::Unsupported, "a link replaced a file")),
+            Err(error) => return Err(error),
+        }
+        fs::remove_file(to.path())?;
+        fs::hard_link(from.path(), to.path())
+    }
+
+    fn folders(&self) -> MutexGuard<'_, BTreeSet<PathBuf>> {
+        // A set of facts that are each true; a panic between two of them does no harm.
+        self.folders.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    #[cfg(not(test))]
+    fn step(&self, _step: Step) -> io::Result<()> {
+        Ok(())
+    }
+
+    #[cfg(test)]
+    fn step(&self, step: Step) -> io::Result<()> {
+        self.faults.reach(step)
+    }
+}
+
+/// Whether the error says that there is nothing of that name. A file in the place of a folder is such a case too.
+pub(super) fn is_absent(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+/// Reads exactly `bytes` from where the file stands, into memory that is not zeroed first.
+fn read(key: &Key, file: File, bytes: u64) -> Result<Bytes, StoreError> {
+    let too_large = || {
+        let reason = format!("no memory for its `{bytes}` bytes");
+        StoreError::new(ErrorKind::TooLarge, Operation::Get, key, reason)
+    };
+    let mut body = Vec::new();
+    let length = usize::try_from(bytes).map_err(|_| too_large())?;
+    body.try_reserve_exact(length).map_err(|_| too_large())?;
+    let found = file
+        .take(bytes)
+        .read_to_end(&mut body)
+        .map_err(|error| StoreError::io(Operation::Get, key, "read its bytes", error))?;
+    if found != length {
+        let reason = format!("its file ended after `{found}` of `{bytes}` bytes");
+        return Err(StoreError::new(ErrorKind::Corrupt, Operation::Get, key, reason));
+    }
+    Ok(Bytes::from(body))
+}
+
+fn not_a_file(operation: Operation, key: &Key) -> StoreError {
+    StoreError::new(ErrorKind::Corrupt, operation, key, "its place is taken by a link or a special file")
+}
+
+/// Makes the root and the folders above it that are absent, and makes their names durable.
+fn make_root(root: &Path) -> io::Result<()> {
+    let above = match root.parent() {
+        Some(above) if above.as_os_str().is_empty() => Path::new("."),
+        Some(above) => above,
+        None => return Ok(()),
+    };
+    let is_new = match fs::DirBuilder::new().mode(0o700).create(root) {
+        Ok(()) => true,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            make_root(above)?;
+            fs::DirBuilder::new().mode(0o700).create(root)?;
+            true
+        }
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && root.is_dir() => false,
+        Err(error) => return Err(error),
+    };
+    match File::open(above).and_then(|above| above.sync_all()) {
+        // The folder above may be closed to us; a root that was given to us is its giver's to keep.
+        Err(error) if is_new || error.kind() != io::ErrorKind::PermissionDenied => Err(error),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

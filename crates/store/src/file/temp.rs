@@ -1,0 +1,130 @@
+//! Temporary files: where a put's bytes lie until they are linked to their name.
+//!
+//! Owns their names, their lock and their removal. Does not own the link.
+//!
+//! A name is taken by exclusive creation, so it needs no randomness: the process id and a counter only make clashes
+//! rare. The lock is what says that a writer lives; see [`super::FileStore::open`].
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, IoSlice, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bytes::Bytes;
+
+/// The folder below the root. It begins with a dot, which no key's segment does.
+pub(super) const FOLDER: &str = ".tmp";
+
+/// Names tried before giving up. A clash needs a leftover of the same process id in another container or after a
+/// restart, and each try moves on by one.
+const NAMES_MAX: usize = 10_000;
+
+/// Slices of one gathering write; the kernel takes 1,024 at the most.
+const SLICES_MAX: usize = 1_024;
+
+static COUNTER: AtomicU64 = AtomicU64::new(0);
+
+/// A temporary file that is removed when dropped. Its lock ends when the file is closed.
+pub(super) struct TempFile {
+    path: PathBuf,
+    file: File,
+}
+
+impl TempFile {
+    /// Makes an empty locked file in `root/.tmp`, and that folder if it is absent.
+    pub(super) fn create(root: &Path) -> io::Result<Self> {
+        let folder = root.join(FOLDER);
+        for _ in 0..NAMES_MAX {
+            let number = COUNTER.fetch_add(1, Ordering::Relaxed);
+            let path = folder.join(format!("{}-{number}", std::process::id()));
+            let opened = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
+            let file = match opened {
+                Ok(file) => file,
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    make_folder(&folder)?;
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            match file.try_lock() {
+                Ok(()) => return Ok(Self { path, file }),
+                // A sweep was quicker than the lock and is about to remove the file.
+                Err(TryLockError::WouldBlock) => continue,
+                // No locks on this file system: then sweeps cannot lock either and remove nothing.
+                Err(TryLockError::Error(_)) => return Ok(Self { path, file }),
+            }
+        }
+        Err(io::Error::other(format!("no free name in `{}` after {NAMES_MAX} tries", folder.display())))
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Appends the pieces in order, many with one system call.
+    pub(super) fn write(&mut self, body: &[Bytes]) -> io::Result<()> {
+        for pieces in body.chunks(SLICES_MAX) {
+            let mut slices: Vec<IoSlice<'_>> = pieces.iter().map(|piece| IoSlice::new(piece)).collect();
+            let mut left = &mut slices[..];
+            // Drops leading empty pieces, so that a write of nothing is never mistaken for a full disk.
+            IoSlice::advance_slices(&mut left, 0);
+            while !left.is_empty() {
+                match self.file.write_vectored(left) {
+                    Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                    Ok(written) => IoSlice::advance_slices(&mut left, written),
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes bytes and length durable.
+    pub(super) fn sync(&self) -> io::Result<()> {
+        self.file.sync_all()
+    }
+
+    /// Whether the file has a second name: the link was made, whatever the call said.
+    pub(super) fn is_linked(&self) -> io::Result<bool> {
+        Ok(self.file.metadata()?.nlink() > 1)
+    }
+}
+
+impl Drop for TempFile {
+    fn drop(&mut self) {
+        // A name that stays is harmless, is never listed, and goes with the next sweep.
+        fs::remove_file(&self.path).ok();
+    }
+}
+
+/// Removes the files whose writer is dead, and returns how many. Files that cannot be opened or locked stay.
+pub(super) fn sweep(root: &Path) -> io::Result<usize> {
+    let folder = root.join(FOLDER);
+    make_folder(&folder)?;
+    let mut removed = 0;
+    for entry in fs::read_dir(&folder)? {
+        let entry = entry?;
+        if !entry.file_type().is_ok_and(|kind| kind.is_file()) {
+            continue;
+        }
+        // Another user's leftover, or one that another sweep has just removed: not ours to mend.
+        let Ok(file) = OpenOptions::new().write(true).open(entry.path()) else { continue };
+        if file.try_lock().is_ok() && fs::remove_file(entry.path()).is_ok() {
+            removed += 1;
+        }
+    }
+    Ok(removed)
+}
+
+fn make_folder(folder: &Path) -> io::Result<()> {
+    match fs::DirBuilder::new().mode(0o700).create(folder) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,51 @@
+use super::*;
+use crate::Inline;
+
+fn error(url: &str) -> StoreError {
+    open_with(url, Arc::new(Inline)).expect_err("refused")
+}
+
+#[test]
+fn a_url_of_a_store_to_come_says_what_there_is() {
+    for url in ["s3://bucket/x", "gs://bucket", "az://box", "ftp://host", "http://host"] {
+        let message = error(url).to_string();
+        assert!(
+            message.contains("`file` and `memory`") && message.contains("file:///absolute/path"),
+            "{message}"
+        );
+    }
+    assert_eq!(error("file://").kind, ErrorKind::Url);
+    assert_eq!(error("").kind, ErrorKind::Url);
+    assert_eq!(error("memory://x").kind, ErrorKind::Url);
+}
+
+#[test]
+fn a_message_never_shows_what_follows_the_scheme() {
+    let message = error("s3://user:hunter2@bucket/?secret=hunter2").to_string();
+    assert!(!message.contains("hunter2"), "{message}");
+}
+
+#[test]
+fn paths_with_and_without_a_scheme_lead_to_the_same_folder() {
+    let folder = crate::file::tests::Folder::new();
+    let path = folder.path().join("deep/store");
+    let plain = open_with(path.to_str().expect("utf-8"), Arc::new(Inline)).expect("opens");
+    let url = open_with(&format!("file://{}", path.display()), Arc::new(Inline)).expect("opens");
+    assert_eq!(plain.describe(), url.describe());
+    assert!(plain.describe().starts_with("file:///"));
+    assert!(path.is_dir());
+}
+
+#[test]
+fn a_file_in_the_place_of_the_root_is_refused() {
+    let folder = crate::file::tests::Folder::new();
+    let path = folder.path().join("file");
+    std::fs::write(&path, "x").expect("writes");
+    assert!(error(path.to_str().expect("utf-8")).to_string().contains("make its folder"));
+    assert!(error(path.join("below").to_str().expect("utf-8")).to_string().contains("make its folder"));
+}
+
+#[test]
+fn memory_is_new_each_time() {
+    assert_eq!(open("memory://").expect("opens").describe(), "memory://");
+}
