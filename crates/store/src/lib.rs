@@ -116,7 +116,8 @@ pub trait Store: Send + Sync + fmt::Debug {
 
     /// Makes durable whatever is below `prefix` now, and the folders that lead to it. A writer that crashed may have
     /// left an object that can be read but that a loss of power would take away; call this before trusting anything
-    /// that another process wrote. Costs one fsync per object and folder on local disk, nothing on object storage.
+    /// that another process wrote. Costs one fsync per folder on local disk, nothing on object storage. It answers for what a
+    /// store wrote, not for files that a person copied there (run `sync` after such a copy).
     async fn harden(&self, prefix: &Prefix) -> Result<(), StoreError>;
 
     /// The store's URL without anything secret, for logs and messages.

@@ -8,9 +8,10 @@
 //! | write the temporary file   | none                                                             |
 //! | fsync the temporary file   | none: the file is thrown away, and a retry writes a new one      |
 //! | link it to its name        | none, unless the file has two names by now: then go on           |
-//! | fsync the folder           | unknown, and this store takes no more writes                     |
+//! | fsync the folder           | unknown                                                          |
 //!
-//! The last is final because a second fsync may succeed although the first one lost the pages.
+//! A failed fsync of a folder, at any step, is final for this store: it takes no more writes, because a second fsync may
+//! succeed although the first one lost the pages.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -49,7 +50,7 @@ pub(super) struct Disk {
 #[cfg_attr(not(test), allow(dead_code))]
 pub(super) enum Step {
     MakeFolder,
-    SyncFolder,
+    Sync,
     CreateTemp,
     WriteTemp,
     SyncTemp,
@@ -138,31 +139,38 @@ impl Disk {
         }
     }
 
+    /// Fsyncs folders only. A name is linked after its file's fsync, so whoever sees a name knows that the bytes are
+    /// durable; what a crash can leave open is the name. An fsync of each file would cost milliseconds an object even
+    /// where nothing is left to write.
     pub(super) fn harden(&self, prefix: &Prefix) -> Result<(), StoreError> {
         self.check_sync(Operation::Harden, prefix)?;
-        let failed = |error| {
-            self.sync_failed.store(true, Ordering::SeqCst);
-            StoreError::io(Operation::Harden, prefix, "fsync", error).with_kind(ErrorKind::SyncFailed)
-        };
+        let failed =
+            |error| self.judge(StoreError::io(Operation::Harden, prefix, "fsync its folders", error));
         let mut folder = self.root.clone();
         for segment in prefix.segments() {
-            match self.sync_folder(&folder) {
+            match File::open(&folder).and_then(|folder| self.sync(&folder)) {
                 Ok(()) => folder.push(segment),
                 Err(error) if is_absent(&error) => return Ok(()),
                 Err(error) => return Err(failed(error)),
             }
         }
-        let sync = |path: &Path, is_folder: bool| {
-            if is_folder { self.sync_folder(path) } else { File::open(path)?.sync_all() }
-        };
-        super::walk::visit_all(&folder, &sync).map_err(failed)
+        super::walk::visit_folders(&folder, &|path| self.sync(&File::open(path)?)).map_err(failed)
     }
 
     /// One try. `None` if something that was just made is gone again.
     fn try_put(&self, key: &Key, path: &Path, body: &[Bytes]) -> Result<Option<Put>, StoreError> {
-        let failed = |doing| move |error| StoreError::io(Operation::Put, key, doing, error);
+        let failed = |doing| move |error| self.judge(StoreError::io(Operation::Put, key, doing, error));
         let folder = path.parent().expect("an object lies below the root");
         self.make_folders(folder).map_err(failed("make its folder"))?;
+        // Opened before the link, so that behind it nothing can fail but the fsync.
+        let folder = match File::open(folder) {
+            Ok(folder) => folder,
+            Err(error) if is_absent(&error) => {
+                self.folders().clear();
+                return Ok(None);
+            }
+            Err(error) => return Err(failed("open its folder")(error)),
+        };
         self.step(Step::CreateTemp).map_err(failed("make a temporary file"))?;
         let mut temp = TempFile::create(&self.root).map_err(failed("make a temporary file"))?;
         self.step(Step::WriteTemp).and_then(|()| temp.write(body)).map_err(failed("write its bytes"))?;
@@ -178,15 +186,8 @@ impl Disk {
                 return self.not_linked(key, path, error);
             }
         }
-        match self.sync_folder(folder) {
-            Ok(()) => Ok(Some(Put::Created)),
-            Err(error) => {
-                self.sync_failed.store(true, Ordering::SeqCst);
-                Err(failed("fsync its folder")(error)
-                    .with_kind(ErrorKind::SyncFailed)
-                    .with_effect(Effect::Unknown))
-            }
-        }
+        let in_doubt = |error| failed("fsync its folder")(error).with_effect(Effect::Unknown);
+        self.sync(&folder).map(|()| Some(Put::Created)).map_err(in_doubt)
     }
 
     /// What a link that was not made means.
@@ -228,7 +229,7 @@ impl Disk {
             }
             Err(error) => return Err(error),
         }
-        self.sync_folder(above)?;
+        self.sync(&File::open(above)?)?;
         let mut folders = self.folders();
         if folders.len() >= FOLDERS_MAX {
             folders.clear();
@@ -257,9 +258,16 @@ impl Disk {
         Ok(Some((file, size_bytes)))
     }
 
-    fn sync_folder(&self, folder: &Path) -> io::Result<()> {
-        self.step(Step::SyncFolder)?;
-        File::open(folder)?.sync_all()
+    /// Makes durable a folder, or a file that may already be trusted.
+    fn sync(&self, file: &File) -> io::Result<()> {
+        self.step(Step::Sync).and_then(|()| file.sync_all()).inspect_err(|_| {
+            self.sync_failed.store(true, Ordering::SeqCst);
+        })
+    }
+
+    /// Calls an error what it is once an fsync has failed.
+    fn judge(&self, error: StoreError) -> StoreError {
+        if self.sync_failed.load(Ordering::SeqCst) { error.with_kind(ErrorKind::SyncFailed) } else { error }
     }
 
     fn check_sync(&self, operation: Operation, place: &impl std::fmt::Display) -> Result<(), StoreError> {

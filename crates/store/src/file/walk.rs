@@ -44,37 +44,25 @@ pub(super) fn list(
     Ok(page.entries)
 }
 
-/// Calls `visit(path, is_folder)` for every object and folder below `folder` and for the folder itself, what is inside
-/// before what holds it. What vanishes meanwhile is passed over, an object in the place of the folder is visited alone.
-pub(super) fn visit_all(folder: &Path, visit: &impl Fn(&Path, bool) -> io::Result<()>) -> io::Result<()> {
+/// Calls `visit` for every folder below `folder` and for the folder itself, what is inside before what holds it. What
+/// vanishes meanwhile is passed over.
+pub(super) fn visit_folders(folder: &Path, visit: &impl Fn(&Path) -> io::Result<()>) -> io::Result<()> {
     visit_below(folder, visit, key::SEGMENTS_MAX)
 }
 
-fn visit_below(
-    folder: &Path,
-    visit: &impl Fn(&Path, bool) -> io::Result<()>,
-    depth_left: usize,
-) -> io::Result<()> {
+fn visit_below(folder: &Path, visit: &impl Fn(&Path) -> io::Result<()>, depth_left: usize) -> io::Result<()> {
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
-        Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
-            return unless_absent(visit(folder, false));
-        }
         Err(error) => return unless_absent(Err(error)),
     };
     for entry in entries {
         let entry = entry?;
-        if !entry.file_name().to_str().is_some_and(is_segment) {
-            continue;
-        }
-        let Ok(kind) = entry.file_type() else { continue };
-        if kind.is_dir() && depth_left > 0 {
+        let is_ours = entry.file_name().to_str().is_some_and(is_segment);
+        if depth_left > 0 && is_ours && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             visit_below(&entry.path(), visit, depth_left - 1)?;
-        } else if kind.is_file() {
-            unless_absent(visit(&entry.path(), false))?;
         }
     }
-    unless_absent(visit(folder, true))
+    unless_absent(visit(folder))
 }
 
 struct Page {
@@ -173,3 +161,6 @@ fn unless_absent(result: io::Result<()>) -> io::Result<()> {
         other => other,
     }
 }
+
+#[cfg(test)]
+mod tests;

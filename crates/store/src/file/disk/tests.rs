@@ -49,6 +49,15 @@ fn key(text: &str) -> Key {
     Key::new(text).expect("a key")
 }
 
+#[test]
+fn hardening_what_is_absent_or_an_object_is_no_failure() {
+    let (_folder, disk) = disk();
+    disk.harden(&Prefix::new("absent/deep").expect("a prefix")).expect("nothing is there");
+    put(&disk, "a/1").expect("puts");
+    disk.harden(&Prefix::new("a/1").expect("a prefix")).expect("an object has nothing below it");
+    assert_eq!(put(&disk, "a/2").expect("puts"), Put::Created);
+}
+
 fn put(disk: &Disk, text: &str) -> Result<Put, StoreError> {
     disk.put_if_absent(&key(text), &[Bytes::from_static(b"body")])
 }
@@ -62,15 +71,10 @@ fn bytes_are_durable_before_the_name_and_the_name_before_the_answer() {
     use Step::*;
     let (_folder, disk) = disk();
     put(&disk, "a/b/1").expect("puts");
-    let first =
-        [MakeFolder, SyncFolder, MakeFolder, SyncFolder, CreateTemp, WriteTemp, SyncTemp, Link, SyncFolder];
+    let first = [MakeFolder, Sync, MakeFolder, Sync, CreateTemp, WriteTemp, SyncTemp, Link, Sync];
     assert_eq!(disk.faults.take(), first);
     put(&disk, "a/b/2").expect("puts");
-    assert_eq!(
-        disk.faults.take(),
-        [CreateTemp, WriteTemp, SyncTemp, Link, SyncFolder],
-        "folders are synced once"
-    );
+    assert_eq!(disk.faults.take(), [CreateTemp, WriteTemp, SyncTemp, Link, Sync], "folders are synced once");
     put(&disk, "a/b/2").expect("puts");
     assert_eq!(disk.faults.take(), [], "what exists costs no write");
 }
@@ -82,14 +86,12 @@ fn folders_found_are_synced_by_each_process_for_itself() {
     // What a writer leaves that was killed between making the folder and its fsync.
     fs::create_dir(disk.root.join("a")).expect("makes");
     put(&disk, "a/1").expect("puts");
-    assert_eq!(disk.faults.take()[..2], [MakeFolder, SyncFolder]);
+    assert_eq!(disk.faults.take()[..2], [MakeFolder, Sync]);
 }
 
 #[test]
 fn a_failure_before_the_link_has_no_effect_and_leaves_nothing() {
-    for step in
-        [Step::MakeFolder, Step::SyncFolder, Step::CreateTemp, Step::WriteTemp, Step::SyncTemp, Step::Link]
-    {
+    for step in [Step::MakeFolder, Step::CreateTemp, Step::WriteTemp, Step::SyncTemp, Step::Link] {
         let (_folder, disk) = disk();
         disk.faults.fail(step, 0, io::ErrorKind::StorageFull);
         let error = put(&disk, "a/1").expect_err("fails");
@@ -102,9 +104,19 @@ fn a_failure_before_the_link_has_no_effect_and_leaves_nothing() {
 }
 
 #[test]
+fn a_failed_fsync_of_a_new_folder_has_no_effect_and_is_final() {
+    let (_folder, disk) = disk();
+    disk.faults.fail(Step::Sync, 0, io::ErrorKind::Other);
+    let error = put(&disk, "a/1").expect_err("fails");
+    assert_eq!((error.kind, error.effect), (ErrorKind::SyncFailed, Effect::None));
+    assert_eq!(disk.get(&key("a/1"), 10).expect("reads"), None);
+    assert_eq!(put(&disk, "a/1").expect_err("no more writes").kind, ErrorKind::SyncFailed);
+}
+
+#[test]
 fn a_failed_fsync_after_the_link_is_in_doubt_and_final() {
     let (_folder, disk) = disk();
-    disk.faults.fail(Step::SyncFolder, 1, io::ErrorKind::Other);
+    disk.faults.fail(Step::Sync, 1, io::ErrorKind::Other);
     let error = put(&disk, "a/1").expect_err("fails");
     assert_eq!((error.kind, error.effect), (ErrorKind::SyncFailed, Effect::Unknown));
     assert_eq!(temps(&disk), 0);
@@ -122,7 +134,7 @@ fn a_failed_harden_is_final() {
     for after in 0..2 {
         let (_folder, disk) = disk();
         put(&disk, "a/1").expect("puts");
-        disk.faults.fail(Step::SyncFolder, after, io::ErrorKind::Other);
+        disk.faults.fail(Step::Sync, after, io::ErrorKind::Other);
         assert_eq!(disk.harden(&Prefix::root()).expect_err("fails").kind, ErrorKind::SyncFailed);
         assert_eq!(put(&disk, "a/2").expect_err("no more writes").kind, ErrorKind::SyncFailed);
     }
@@ -135,7 +147,7 @@ fn hardening_syncs_the_way_to_the_folder_too() {
     put(&disk, "c/1").expect("puts");
     disk.faults.take();
     disk.harden(&Prefix::new("a/b").expect("a prefix")).expect("hardens");
-    assert_eq!(disk.faults.take(), [Step::SyncFolder; 3], "the root, `a` and `a/b`");
+    assert_eq!(disk.faults.take(), [Step::Sync; 3], "the root, `a` and `a/b`");
 }
 
 #[test]
