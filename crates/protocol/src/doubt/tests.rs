@@ -1,0 +1,65 @@
+use super::*;
+
+fn server(start_ms: i64, seen_ms: i64, block_number: u64) -> Server {
+    Server { table: 0, start_ms, seen_ms, server_uuid: "s".into(), table_uuid: "t".into(), block_number }
+}
+
+fn facts() -> Facts {
+    Facts {
+        before: Some(server(0, 60_000, 100)),
+        now: server(0, 70_000, 110),
+        token_window: 100,
+        token_age_ms_max: u64::MAX,
+        found: None,
+        views: false,
+        alive: None,
+    }
+}
+
+#[test]
+fn a_token_that_certainly_stands_is_resent() {
+    assert_eq!(decide(&facts()), Decision::Resend);
+    // A start that is told to the second may wobble.
+    let wobble = Facts { now: server(1_500, 70_000, 110), ..facts() };
+    assert_eq!(decide(&wobble), Decision::Resend);
+}
+
+#[test]
+fn whatever_may_have_lost_the_token_leads_to_a_look_at_the_rows() {
+    let cases = [
+        ("the server restarted", Facts { now: server(65_000, 70_000, 110), ..facts() }),
+        ("others pushed the token out", Facts { now: server(0, 70_000, 150), ..facts() }),
+        ("block numbers began anew", Facts { now: server(0, 70_000, 99), ..facts() }),
+        ("the token is too old", Facts { token_age_ms_max: 15_000, ..facts() }),
+        ("it was never seen", Facts { before: None, ..facts() }),
+        ("it had hardly started when it was seen", Facts { before: Some(server(0, 3_000, 100)), ..facts() }),
+    ];
+    for (why, facts) in cases {
+        assert_eq!(decide(&facts), Decision::EndAttempts, "{why}");
+        let alive = Facts { alive: Some(1), ..facts.clone() };
+        assert_eq!(decide(&alive), Decision::EndAttempts, "{why}");
+        let dead = Facts { alive: Some(0), ..facts };
+        assert_eq!(decide(&dead), Decision::Probe, "{why}");
+    }
+}
+
+#[test]
+fn what_was_found_decides() {
+    let probed = |found, views| {
+        let restarted = server(65_000, 70_000, 110);
+        decide(&Facts { now: restarted, alive: Some(0), found: Some(found), views, ..facts() })
+    };
+    assert_eq!(probed(Found::All, false), Decision::Settle);
+    assert_eq!(probed(Found::None, false), Decision::NewGeneration);
+    assert_eq!(probed(Found::None, true), Decision::NewGeneration);
+    assert_eq!(probed(Found::All, true), Decision::Stop(StopReason::ViewsUnknown));
+    assert_eq!(probed(Found::Part, false), Decision::Stop(StopReason::PartPresent));
+    assert_eq!(probed(Found::CannotTell, false), Decision::Stop(StopReason::CannotTell));
+}
+
+#[test]
+fn another_table_of_that_name_is_never_written_with_old_frames() {
+    let mut now = server(0, 70_000, 110);
+    now.table_uuid = "other".into();
+    assert_eq!(decide(&Facts { now, ..facts() }), Decision::Stop(StopReason::TableChanged));
+}

@@ -1,0 +1,556 @@
+//! What is true after a number of records.
+//!
+//! Owns the fold from records to a lane's state, and with it the checks that no writer may get past: every record that
+//! breaks an invariant is a [`Violation`], both before it is written and when it is read back. Does not own the decisions
+//! that lead to records.
+
+use std::collections::VecDeque;
+
+use crate::record::{
+    Body, Checkpoint, Counts, DeltaImage, Frame, Frontier, Generation, Genesis, LaneImage, PartitionGenesis,
+    PieceImage, Record, Seal, Server, Settle, Split, StateObject, TableImage,
+};
+
+/// Pieces that one refused frame may be split into, all generations of splits together: bisecting a frame of half a
+/// million rows for a dozen scattered bad ones stays below it.
+pub const PIECES_MAX: usize = 1_024;
+
+/// Stands for "no time seen yet".
+pub const TIME_UNKNOWN_MS: i64 = i64::MIN;
+
+/// A record that would break an invariant, with the invariant's name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "journal record {seq} breaks {rule}: {what}; nothing was applied, keep the store as it is and report this"
+)]
+pub struct Violation {
+    /// The record's number.
+    pub seq: u64,
+    /// C1, C4, C5, C9, or `order` for a journal that does not hang together.
+    pub rule: &'static str,
+    /// What is wrong.
+    pub what: String,
+}
+
+/// One partition of the lane.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PartitionState {
+    /// Topic, file or publisher group.
+    pub stream: String,
+    /// Number inside of the stream.
+    pub index: u32,
+    /// Identity at genesis.
+    pub identity: String,
+    /// Where the next seal begins.
+    pub next: u64,
+    /// Leader epoch that goes with `next`.
+    pub leader_epoch: i32,
+    /// Greatest record time so far.
+    pub time_ms_max: i64,
+}
+
+/// A frame, or a piece of one that was split: the unit that is sent under one token.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Piece {
+    /// Where and what it is.
+    pub frame: Frame,
+    /// Its number within the frame.
+    pub piece: u32,
+    /// Its token's generation.
+    pub generation: u32,
+    /// The object that holds its bytes.
+    pub segment: String,
+    /// The server as seen before its first attempt could be made.
+    pub server: Option<Server>,
+    /// True if a split replaced it; a dead piece is never sent again.
+    pub dead: bool,
+}
+
+impl Piece {
+    /// The frame's name.
+    pub fn id(&self) -> u128 {
+        self.frame.id.as_slice().try_into().map_or(0, u128::from_le_bytes)
+    }
+}
+
+/// One table of the lane.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TableState {
+    /// `database.table`.
+    pub name: String,
+    /// First ordinal that is not settled, as recorded.
+    pub frontier: u64,
+    /// W, as recorded with the frontier: frames below `frontier + window` may have been sent.
+    pub window: u64,
+    /// Ordinal of the next frame.
+    pub next_ordinal: u64,
+    /// Server as last seen.
+    pub server: Option<Server>,
+    /// Pieces of the frames from `frontier` to `next_ordinal`, by ordinal.
+    pub pending: VecDeque<Vec<Piece>>,
+}
+
+impl TableState {
+    /// The pieces of the unsettled frame `ordinal`.
+    pub fn pieces(&self, ordinal: u64) -> Option<&[Piece]> {
+        let at = ordinal.checked_sub(self.frontier)?;
+        self.pending.get(usize::try_from(at).ok()?).map(Vec::as_slice)
+    }
+
+    /// Bytes of all live pieces: what the spool holds for this table.
+    pub fn pending_bytes(&self) -> u64 {
+        self.pending.iter().flatten().filter(|p| !p.dead).map(|p| p.frame.len).sum()
+    }
+}
+
+/// The state of a lane after the records up to `next_seq`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Lane {
+    /// Number of the next record.
+    pub next_seq: u64,
+    /// Newest epoch; 0 before the first claim.
+    pub epoch: u64,
+    /// Nonce of the newest claim.
+    pub nonce: Vec<u8>,
+    /// Pipeline's name; empty before genesis.
+    pub pipeline: String,
+    /// Partitions, by index.
+    pub partitions: Vec<PartitionState>,
+    /// Tables, by index.
+    pub tables: Vec<TableState>,
+    /// Steps that keep state, by index.
+    pub steps: Vec<String>,
+    /// Low watermark.
+    pub watermark_ms: i64,
+    /// Partitions that the watermark leaves out.
+    pub idle: Vec<u32>,
+    /// What all records became.
+    pub counts: Counts,
+    /// Newest snapshots; empty before the first checkpoint.
+    pub snapshots: Vec<StateObject>,
+    /// The seal that the snapshots hold.
+    pub state_seq: u64,
+    /// State deltas sealed after it, in order.
+    pub deltas: Vec<DeltaImage>,
+    /// Number of the newest checkpoint record.
+    pub newest_checkpoint: Option<u64>,
+}
+
+impl Lane {
+    /// A lane without a record.
+    pub fn new() -> Self {
+        Self { watermark_ms: TIME_UNKNOWN_MS, ..Self::default() }
+    }
+
+    /// Starts from a checkpoint, the oldest record that is still kept.
+    ///
+    /// # Errors
+    /// When the record is not a checkpoint.
+    pub fn from_checkpoint(record: &Record) -> Result<Self, Violation> {
+        let Some(Body::Checkpoint(Checkpoint { lane: Some(image), states, state_seq })) = &record.body else {
+            return Err(violation(record, "order", "the oldest record is neither a claim nor a checkpoint"));
+        };
+        let mut lane = Self::from_image(image);
+        lane.epoch = record.epoch;
+        lane.nonce = record.nonce.clone();
+        lane.next_seq = record.seq + 1;
+        lane.snapshots = states.clone();
+        lane.state_seq = *state_seq;
+        lane.newest_checkpoint = Some(record.seq);
+        Ok(lane)
+    }
+
+    /// Where the partition stands, by name.
+    pub fn partition(&self, stream: &str, index: u32) -> Option<usize> {
+        self.partitions.iter().position(|p| p.index == index && p.stream == stream)
+    }
+
+    /// Where the table stands, by name.
+    pub fn table(&self, name: &str) -> Option<usize> {
+        self.tables.iter().position(|t| t.name == name)
+    }
+
+    /// Sealed bytes that are not settled yet.
+    pub fn spool_bytes(&self) -> u64 {
+        self.tables.iter().map(TableState::pending_bytes).sum()
+    }
+
+    /// Applies the next record. On an error nothing has changed.
+    ///
+    /// # Errors
+    /// When the record breaks an invariant.
+    pub fn apply(&mut self, record: &Record) -> Result<(), Violation> {
+        let fail = |rule, what: String| Err(violation(record, rule, what));
+        if record.seq != self.next_seq {
+            return fail("order", format!("expected record {}", self.next_seq));
+        }
+        let body = record.body.as_ref().ok_or_else(|| violation(record, "order", "empty record"))?;
+        if let Body::Claim(_) = body {
+            if record.epoch != self.epoch + 1 || record.nonce.len() != 16 || record.nonce == self.nonce {
+                return fail("C5", format!("a claim of epoch {} after epoch {}", record.epoch, self.epoch));
+            }
+            self.epoch = record.epoch;
+            self.nonce.clone_from(&record.nonce);
+        } else {
+            if record.epoch != self.epoch || record.nonce != self.nonce {
+                return fail(
+                    "C5",
+                    format!("written by epoch {}, the owner is epoch {}", record.epoch, self.epoch),
+                );
+            }
+            // Each of these checks all before it changes anything.
+            match body {
+                Body::Claim(_) => unreachable!("handled above"),
+                Body::Genesis(genesis) => self.genesis(record, genesis)?,
+                Body::Seal(seal) => self.seal(record, seal)?,
+                Body::Settle(settle) => self.settle(record, settle)?,
+                Body::Generation(generation) => self.generation(record, generation)?,
+                Body::Split(split) => self.split(record, split)?,
+                Body::Checkpoint(checkpoint) => self.checkpoint(record, checkpoint),
+            }
+        }
+        self.next_seq += 1;
+        Ok(())
+    }
+
+    fn genesis(&mut self, record: &Record, genesis: &Genesis) -> Result<(), Violation> {
+        for p in &genesis.partitions {
+            if self.partition(&p.stream, p.index).is_some() {
+                let what = format!("partition {}/{} has a first position already", p.stream, p.index);
+                return Err(violation(record, "C1", what));
+            }
+        }
+        if let Some(table) = genesis.tables.iter().find(|t| self.table(t).is_some()) {
+            return Err(violation(record, "order", format!("table `{table}` is known already")));
+        }
+        if !self.pipeline.is_empty() && !(genesis.pipeline.is_empty() && genesis.steps.is_empty()) {
+            return Err(violation(record, "order", "pipeline and steps are set by the first genesis only"));
+        }
+        if self.pipeline.is_empty() {
+            self.pipeline.clone_from(&genesis.pipeline);
+            self.steps.clone_from(&genesis.steps);
+        }
+        self.partitions.extend(genesis.partitions.iter().map(|p| partition_state(p, TIME_UNKNOWN_MS)));
+        self.tables.extend(genesis.tables.iter().map(|name| TableState {
+            name: name.clone(),
+            frontier: 0,
+            window: 0,
+            next_ordinal: 0,
+            server: None,
+            pending: VecDeque::new(),
+        }));
+        Ok(())
+    }
+
+    fn seal(&mut self, record: &Record, seal: &Seal) -> Result<(), Violation> {
+        self.check_ranges(record, seal)?;
+        self.check_frames(record, seal)?;
+        self.check_frontiers(record, &seal.settled)?;
+        self.check_states(record, seal)?;
+        let counts = seal.counts.unwrap_or_default();
+        if !counts.add_up() {
+            return Err(violation(record, "C9", format!("the counts do not add up: {counts:?}")));
+        }
+        for range in &seal.ranges {
+            let partition = &mut self.partitions[range.partition as usize];
+            partition.next = range.next;
+            partition.leader_epoch = range.leader_epoch;
+            partition.time_ms_max = partition.time_ms_max.max(range.time_ms_max);
+        }
+        self.see(&seal.servers);
+        for frame in &seal.frames {
+            let table = &mut self.tables[frame.table as usize];
+            table.next_ordinal += 1;
+            table.pending.push_back(vec![Piece {
+                frame: frame.clone(),
+                piece: 0,
+                generation: 0,
+                segment: seal.segment.clone(),
+                server: table.server.clone(),
+                dead: false,
+            }]);
+        }
+        self.move_frontiers(&seal.settled);
+        self.deltas.extend(seal.states.iter().map(|delta| DeltaImage {
+            seq: record.seq,
+            segment: seal.segment.clone(),
+            delta: Some(*delta),
+        }));
+        self.watermark_ms = seal.watermark_ms;
+        self.idle.clone_from(&seal.idle);
+        self.counts.add(&counts);
+        Ok(())
+    }
+
+    fn check_ranges(&self, record: &Record, seal: &Seal) -> Result<(), Violation> {
+        let mut seen = vec![false; self.partitions.len()];
+        for range in &seal.ranges {
+            let Some(partition) = self.partitions.get(range.partition as usize) else {
+                return Err(violation(record, "C1", format!("partition {} has no genesis", range.partition)));
+            };
+            if std::mem::replace(&mut seen[range.partition as usize], true) {
+                return Err(violation(record, "C1", format!("two ranges of partition {}", range.partition)));
+            }
+            if range.from != partition.next || range.next < range.from {
+                let what = format!(
+                    "range {}..{} of {}/{}, the journal stands at {}",
+                    range.from, range.next, partition.stream, partition.index, partition.next
+                );
+                return Err(violation(record, "C1", what));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_frames(&self, record: &Record, seal: &Seal) -> Result<(), Violation> {
+        let mut next: Vec<u64> = self.tables.iter().map(|t| t.next_ordinal).collect();
+        for frame in &seal.frames {
+            let Some(expected) = next.get_mut(frame.table as usize) else {
+                return Err(violation(record, "order", format!("table {} has no genesis", frame.table)));
+            };
+            if frame.ordinal != *expected {
+                let what = format!("frame {} of table {}, expected {expected}", frame.ordinal, frame.table);
+                return Err(violation(record, "C4", what));
+            }
+            *expected += 1;
+            check_frame_shape(record, frame, seal.segment_bytes)?;
+        }
+        Ok(())
+    }
+
+    fn check_states(&self, record: &Record, seal: &Seal) -> Result<(), Violation> {
+        for delta in &seal.states {
+            let end = delta.offset.checked_add(delta.len);
+            if delta.step as usize >= self.steps.len() || end.is_none_or(|end| end > seal.segment_bytes) {
+                return Err(violation(record, "order", format!("state delta {delta:?} points nowhere")));
+            }
+        }
+        Ok(())
+    }
+
+    /// A frontier may pass only frames that were sealed and sendable before this record.
+    fn check_frontiers(&self, record: &Record, settled: &[Frontier]) -> Result<(), Violation> {
+        for f in settled {
+            let Some(table) = self.tables.get(f.table as usize) else {
+                return Err(violation(record, "order", format!("table {} has no genesis", f.table)));
+            };
+            let sendable = table.frontier.saturating_add(table.window).min(table.next_ordinal);
+            if f.frontier < table.frontier || f.frontier > sendable {
+                let what = format!(
+                    "frontier of `{}` moves from {} to {}, though only frames below {sendable} may have been sent",
+                    table.name, table.frontier, f.frontier
+                );
+                return Err(violation(record, "C4", what));
+            }
+        }
+        Ok(())
+    }
+
+    fn move_frontiers(&mut self, settled: &[Frontier]) {
+        for f in settled {
+            let table = &mut self.tables[f.table as usize];
+            for _ in table.frontier..f.frontier {
+                table.pending.pop_front();
+            }
+            table.frontier = f.frontier;
+            table.window = f.window;
+        }
+    }
+
+    fn see(&mut self, servers: &[Server]) {
+        for server in servers {
+            if let Some(table) = self.tables.get_mut(server.table as usize) {
+                table.server = Some(server.clone());
+            }
+        }
+    }
+
+    fn settle(&mut self, record: &Record, settle: &Settle) -> Result<(), Violation> {
+        self.check_frontiers(record, &settle.settled)?;
+        self.see(&settle.servers);
+        self.move_frontiers(&settle.settled);
+        Ok(())
+    }
+
+    fn live_piece(
+        &mut self,
+        record: &Record,
+        table: u32,
+        ordinal: u64,
+        piece: u32,
+    ) -> Result<&mut Vec<Piece>, Violation> {
+        let missing =
+            || violation(record, "C3", format!("frame {ordinal} piece {piece} of table {table} is not live"));
+        let state = self.tables.get_mut(table as usize).ok_or_else(missing)?;
+        let at = ordinal
+            .checked_sub(state.frontier)
+            .and_then(|at| usize::try_from(at).ok())
+            .ok_or_else(missing)?;
+        let pieces = state.pending.get_mut(at).ok_or_else(missing)?;
+        if pieces.get(piece as usize).is_none_or(|p| p.dead) {
+            return Err(missing());
+        }
+        Ok(pieces)
+    }
+
+    fn generation(&mut self, record: &Record, new: &Generation) -> Result<(), Violation> {
+        let pieces = self.live_piece(record, new.table, new.ordinal, new.piece)?;
+        let piece = &mut pieces[new.piece as usize];
+        if new.generation != piece.generation + 1 {
+            let what = format!("generation {} after {}", new.generation, piece.generation);
+            return Err(violation(record, "C3", what));
+        }
+        piece.generation = new.generation;
+        piece.server.clone_from(&new.server);
+        Ok(())
+    }
+
+    fn split(&mut self, record: &Record, split: &Split) -> Result<(), Violation> {
+        let pieces = self.live_piece(record, split.table, split.ordinal, split.piece)?;
+        let old = &pieces[split.piece as usize];
+        let rows: u64 = split.pieces.iter().map(|f| f.rows).sum::<u64>() + split.refused_rows;
+        if rows != old.frame.rows {
+            return Err(violation(record, "C9", format!("{} rows became {rows}", old.frame.rows)));
+        }
+        if pieces.len() + split.pieces.len() > PIECES_MAX {
+            return Err(violation(record, "C8", format!("more than {PIECES_MAX} pieces of one frame")));
+        }
+        let server = old.server.clone();
+        for frame in &split.pieces {
+            let piece = pieces.len() as u32;
+            pieces.push(Piece {
+                frame: frame.clone(),
+                piece,
+                generation: 0,
+                segment: split.segment.clone(),
+                server: server.clone(),
+                dead: false,
+            });
+        }
+        pieces[split.piece as usize].dead = true;
+        self.counts.written -= split.refused_rows;
+        self.counts.dead_letters += split.refused_rows;
+        Ok(())
+    }
+
+    fn checkpoint(&mut self, record: &Record, checkpoint: &Checkpoint) {
+        self.snapshots.clone_from(&checkpoint.states);
+        self.state_seq = checkpoint.state_seq;
+        self.deltas.retain(|d| d.seq > checkpoint.state_seq);
+        self.newest_checkpoint = Some(record.seq);
+    }
+
+    /// The lane as a message, for a checkpoint whose snapshots hold the state up to seal `state_seq`.
+    pub fn image(&self, state_seq: u64) -> LaneImage {
+        LaneImage {
+            pipeline: self.pipeline.clone(),
+            partitions: self.partitions.iter().map(partition_image).collect(),
+            times_ms_max: self.partitions.iter().map(|p| p.time_ms_max).collect(),
+            tables: self.tables.iter().map(table_image).collect(),
+            steps: self.steps.clone(),
+            watermark_ms: self.watermark_ms,
+            idle: self.idle.clone(),
+            counts: Some(self.counts),
+            deltas: self.deltas.iter().filter(|d| d.seq > state_seq).cloned().collect(),
+            snapshot_bytes: self.snapshots.iter().map(|s| s.len).sum(),
+        }
+    }
+
+    fn from_image(image: &LaneImage) -> Self {
+        let times = image.times_ms_max.iter().copied().chain(std::iter::repeat(TIME_UNKNOWN_MS));
+        Self {
+            pipeline: image.pipeline.clone(),
+            partitions: image.partitions.iter().zip(times).map(|(p, t)| partition_state(p, t)).collect(),
+            tables: image.tables.iter().map(table_from_image).collect(),
+            steps: image.steps.clone(),
+            watermark_ms: image.watermark_ms,
+            idle: image.idle.clone(),
+            counts: image.counts.unwrap_or_default(),
+            deltas: image.deltas.clone(),
+            ..Self::new()
+        }
+    }
+}
+
+fn violation(record: &Record, rule: &'static str, what: impl Into<String>) -> Violation {
+    Violation { seq: record.seq, rule, what: what.into() }
+}
+
+fn check_frame_shape(record: &Record, frame: &Frame, segment_bytes: u64) -> Result<(), Violation> {
+    let end = frame.offset.checked_add(frame.len).and_then(|end| end.checked_add(frame.probe_len));
+    if frame.id.len() != 16 || frame.rows == 0 || frame.len == 0 || end.is_none_or(|end| end > segment_bytes)
+    {
+        let what = format!("frame {} of table {} is malformed", frame.ordinal, frame.table);
+        return Err(violation(record, "C3", what));
+    }
+    Ok(())
+}
+
+fn partition_state(p: &PartitionGenesis, time_ms_max: i64) -> PartitionState {
+    PartitionState {
+        stream: p.stream.clone(),
+        index: p.index,
+        identity: p.identity.clone(),
+        next: p.next,
+        leader_epoch: p.leader_epoch,
+        time_ms_max,
+    }
+}
+
+fn partition_image(p: &PartitionState) -> PartitionGenesis {
+    PartitionGenesis {
+        stream: p.stream.clone(),
+        index: p.index,
+        identity: p.identity.clone(),
+        next: p.next,
+        leader_epoch: p.leader_epoch,
+    }
+}
+
+fn table_image(table: &TableState) -> TableImage {
+    let piece_image = |p: &Piece| PieceImage {
+        frame: Some(p.frame.clone()),
+        piece: p.piece,
+        generation: p.generation,
+        segment: p.segment.clone(),
+        server: p.server.clone(),
+        dead: p.dead,
+    };
+    TableImage {
+        name: table.name.clone(),
+        frontier: table.frontier,
+        window: table.window,
+        next_ordinal: table.next_ordinal,
+        server: table.server.clone(),
+        pending: table.pending.iter().flatten().map(piece_image).collect(),
+    }
+}
+
+fn table_from_image(image: &TableImage) -> TableState {
+    let mut pending: VecDeque<Vec<Piece>> = VecDeque::new();
+    for p in &image.pending {
+        let piece = Piece {
+            frame: p.frame.clone().unwrap_or_default(),
+            piece: p.piece,
+            generation: p.generation,
+            segment: p.segment.clone(),
+            server: p.server.clone(),
+            dead: p.dead,
+        };
+        match pending.back_mut() {
+            Some(pieces) if pieces[0].frame.ordinal == piece.frame.ordinal => pieces.push(piece),
+            _ => pending.push_back(vec![piece]),
+        }
+    }
+    TableState {
+        name: image.name.clone(),
+        frontier: image.frontier,
+        window: image.window,
+        next_ordinal: image.next_ordinal,
+        server: image.server.clone(),
+        pending,
+    }
+}
+
+#[cfg(test)]
+mod tests;

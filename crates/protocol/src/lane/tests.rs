@@ -1,0 +1,190 @@
+use super::*;
+use crate::record::{Claim, Range, StateDelta};
+
+/// Writes records as one owner would.
+struct Writer {
+    lane: Lane,
+    epoch: u64,
+    nonce: u8,
+}
+
+impl Writer {
+    fn new() -> Self {
+        let mut writer = Self { lane: Lane::new(), epoch: 0, nonce: 0 };
+        writer.claim();
+        writer
+            .push(Body::Genesis(Genesis {
+                partitions: vec![PartitionGenesis {
+                    stream: "e".into(),
+                    next: 10,
+                    leader_epoch: -1,
+                    ..Default::default()
+                }],
+                tables: vec!["d.t".into(), "d.dead".into()],
+                pipeline: "p".into(),
+                steps: vec!["dedup".into()],
+            }))
+            .expect("the first genesis is fine");
+        writer
+    }
+
+    fn record(&self, body: Body) -> Record {
+        Record {
+            seq: self.lane.next_seq,
+            epoch: self.epoch,
+            nonce: vec![self.nonce; 16],
+            written_at_ms: 0,
+            body: Some(body),
+        }
+    }
+
+    fn push(&mut self, body: Body) -> Result<(), Violation> {
+        let before = self.lane.clone();
+        let result = self.lane.apply(&self.record(body));
+        if result.is_err() {
+            assert_eq!(self.lane, before, "a refused record changes nothing");
+        }
+        result
+    }
+
+    fn claim(&mut self) {
+        self.epoch += 1;
+        self.nonce += 1;
+        self.push(Body::Claim(Claim::default())).expect("a claim of the next epoch is fine");
+    }
+}
+
+fn seal(from: u64, next: u64, frames: &[u64]) -> Seal {
+    let frame = |ordinal: &u64| Frame {
+        table: 0,
+        ordinal: *ordinal,
+        id: vec![*ordinal as u8; 16],
+        len: 10,
+        rows: next - from,
+        ..Default::default()
+    };
+    Seal {
+        ranges: vec![Range { partition: 0, from, next, leader_epoch: -1, time_ms_max: next as i64 }],
+        segment: format!("s{from}"),
+        segment_bytes: 20,
+        frames: frames.iter().map(frame).collect(),
+        states: vec![StateDelta { step: 0, offset: 10, len: 5, crc32c: 0 }],
+        settled: vec![Frontier { table: 0, frontier: 0, window: 2 }],
+        counts: Some(Counts { read: next - from, written: next - from, ..Counts::default() }),
+        ..Default::default()
+    }
+}
+
+fn rule(result: Result<(), Violation>) -> &'static str {
+    result.expect_err("the record breaks a rule").rule
+}
+
+#[test]
+fn c1_ranges_of_successive_seals_touch() {
+    let mut w = Writer::new();
+    w.push(Body::Seal(seal(10, 20, &[0]))).expect("touches genesis");
+    assert_eq!(rule(w.push(Body::Seal(seal(21, 30, &[1])))), "C1");
+    assert_eq!(rule(w.push(Body::Seal(seal(19, 30, &[1])))), "C1");
+    let mut twice = seal(20, 30, &[1]);
+    twice.ranges.push(twice.ranges[0]);
+    assert_eq!(rule(w.push(Body::Seal(twice))), "C1");
+    w.push(Body::Seal(seal(20, 30, &[1]))).expect("touches");
+    assert_eq!(w.lane.partitions[0].next, 30);
+}
+
+#[test]
+fn c1_a_partition_has_one_genesis() {
+    let mut w = Writer::new();
+    let again = PartitionGenesis { stream: "e".into(), next: 0, ..Default::default() };
+    assert_eq!(rule(w.push(Body::Genesis(Genesis { partitions: vec![again], ..Default::default() }))), "C1");
+}
+
+#[test]
+fn c4_the_frontier_moves_only_over_frames_that_may_have_been_sent() {
+    let mut w = Writer::new();
+    w.push(Body::Seal(seal(10, 20, &[0, 1, 2]))).expect("three frames, window 2");
+    let settle = |frontier| {
+        Body::Settle(Settle { settled: vec![Frontier { table: 0, frontier, window: 2 }], servers: vec![] })
+    };
+    assert_eq!(rule(w.push(settle(3))), "C4");
+    w.push(settle(2)).expect("two were sendable");
+    assert_eq!(rule(w.push(settle(1))), "C4");
+    w.push(settle(3)).expect("the third became sendable");
+    assert!(w.lane.tables[0].pending.is_empty());
+    assert_eq!(w.lane.spool_bytes(), 0);
+}
+
+#[test]
+fn c5_only_the_newest_owner_writes() {
+    let mut w = Writer::new();
+    let old = Writer { lane: w.lane.clone(), epoch: w.epoch, nonce: w.nonce };
+    w.claim();
+    let late = Record { seq: w.lane.next_seq, ..old.record(Body::Seal(seal(10, 20, &[0]))) };
+    assert_eq!(rule(w.lane.apply(&late)), "C5");
+    let twin = Record { seq: w.lane.next_seq, ..w.record(Body::Claim(Claim::default())) };
+    assert_eq!(rule(w.lane.apply(&twin)), "C5");
+}
+
+#[test]
+fn c9_a_seal_whose_counts_do_not_add_up_is_refused() {
+    let mut w = Writer::new();
+    let mut short = seal(10, 20, &[0]);
+    short.counts = Some(Counts { read: 10, written: 9, ..Counts::default() });
+    assert_eq!(rule(w.push(Body::Seal(short))), "C9");
+}
+
+#[test]
+fn frames_are_numbered_without_holes() {
+    let mut w = Writer::new();
+    assert_eq!(rule(w.push(Body::Seal(seal(10, 20, &[1])))), "C4");
+    assert_eq!(rule(w.push(Body::Seal(seal(10, 20, &[0, 0])))), "C4");
+}
+
+#[test]
+fn c3_generations_follow_each_other_and_only_on_live_pieces() {
+    let mut w = Writer::new();
+    w.push(Body::Seal(seal(10, 20, &[0]))).expect("a seal");
+    let next = |generation| {
+        Body::Generation(Generation { table: 0, ordinal: 0, piece: 0, generation, server: None })
+    };
+    assert_eq!(rule(w.push(next(2))), "C3");
+    w.push(next(1)).expect("the first new generation");
+    assert_eq!(w.lane.tables[0].pieces(0).expect("pending")[0].generation, 1);
+    let gone = Body::Generation(Generation { table: 0, ordinal: 1, generation: 1, ..Default::default() });
+    assert_eq!(rule(w.push(gone)), "C3");
+}
+
+#[test]
+fn a_split_keeps_every_row_and_kills_the_old_token() {
+    let mut w = Writer::new();
+    w.push(Body::Seal(seal(10, 20, &[0]))).expect("a seal of ten rows");
+    let half = |rows| Frame { table: 0, id: vec![1; 16], len: 4, rows, ..Default::default() };
+    let split = |pieces: Vec<Frame>, refused_rows| {
+        Body::Split(Split { table: 0, ordinal: 0, piece: 0, segment: "h".into(), pieces, refused_rows })
+    };
+    assert_eq!(rule(w.push(split(vec![half(5), half(4)], 0))), "C9");
+    w.push(split(vec![half(5), half(4)], 1)).expect("ten rows again");
+    assert_eq!(rule(w.push(split(vec![half(10)], 0))), "C3");
+    let live: Vec<u32> =
+        w.lane.tables[0].pieces(0).expect("pending").iter().filter(|p| !p.dead).map(|p| p.piece).collect();
+    assert_eq!(live, [1, 2]);
+    assert_eq!((w.lane.counts.written, w.lane.counts.dead_letters), (9, 1));
+    assert!(w.lane.counts.add_up());
+}
+
+#[test]
+fn a_checkpoint_folds_to_the_same_lane() {
+    let mut w = Writer::new();
+    w.push(Body::Seal(seal(10, 20, &[0]))).expect("a seal");
+    let state_seq = w.lane.next_seq - 1;
+    w.push(Body::Seal(seal(20, 30, &[1, 2]))).expect("a seal");
+    w.push(Body::Generation(Generation { table: 0, ordinal: 0, generation: 1, ..Default::default() }))
+        .expect("a generation");
+    let states = vec![StateObject { step: 0, object: "o".into(), len: 5, crc32c: 1 }];
+    let body = Body::Checkpoint(Checkpoint { lane: Some(w.lane.image(state_seq)), states, state_seq });
+    let record = w.record(body);
+    w.lane.apply(&record).expect("a checkpoint");
+    let read = Record::from_bytes(record.seq, &record.to_bytes()).expect("reads back");
+    assert_eq!(Lane::from_checkpoint(&read).expect("a checkpoint"), w.lane);
+    assert_eq!(w.lane.deltas.len(), 1, "the delta in the snapshot is gone, the later one stays");
+}

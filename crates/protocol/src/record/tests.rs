@@ -1,0 +1,182 @@
+use super::*;
+
+fn sample(body: Body) -> Record {
+    Record { seq: 3, epoch: 2, nonce: vec![7; 16], written_at_ms: 1_700_000_000_000, body: Some(body) }
+}
+
+fn frame() -> Frame {
+    Frame {
+        table: 1,
+        ordinal: 5,
+        id: vec![9; 16],
+        table_partition: "202611".into(),
+        offset: 10,
+        len: 100,
+        rows: 3,
+        crc32c: 0xdead_beef,
+        probe_len: 2,
+    }
+}
+
+fn server() -> Server {
+    Server {
+        table: 1,
+        start_ms: -5,
+        seen_ms: 9,
+        server_uuid: "s".into(),
+        table_uuid: "t".into(),
+        block_number: 77,
+    }
+}
+
+/// One of every body, with every field set.
+fn samples() -> Vec<(&'static str, Record)> {
+    let frontier = Frontier { table: 1, frontier: 4, window: 64 };
+    let delta = StateDelta { step: 0, offset: 110, len: 20, crc32c: 1 };
+    let counts = Counts { read: 15, written: 5, filtered: 4, duplicates: 3, dead_letters: 2, late: 1 };
+    let partition = PartitionGenesis {
+        stream: "events".into(),
+        index: 2,
+        identity: "id".into(),
+        next: 42,
+        leader_epoch: -1,
+    };
+    let image = LaneImage {
+        pipeline: "p".into(),
+        partitions: vec![partition.clone()],
+        times_ms_max: vec![i64::MIN],
+        tables: vec![TableImage {
+            name: "d.t".into(),
+            frontier: 4,
+            window: 64,
+            next_ordinal: 6,
+            server: Some(server()),
+            pending: vec![PieceImage {
+                frame: Some(frame()),
+                piece: 0,
+                generation: 1,
+                segment: "s".into(),
+                server: Some(server()),
+                dead: false,
+            }],
+        }],
+        steps: vec!["dedup".into()],
+        watermark_ms: 8,
+        idle: vec![2],
+        counts: Some(counts),
+        deltas: vec![DeltaImage { seq: 2, segment: "s".into(), delta: Some(delta) }],
+        snapshot_bytes: 9,
+    };
+    vec![
+        ("claim", sample(Body::Claim(Claim { owner: "host:1".into(), version: "0.1.0".into() }))),
+        (
+            "genesis",
+            sample(Body::Genesis(Genesis {
+                partitions: vec![partition],
+                tables: vec!["d.t".into()],
+                pipeline: "p".into(),
+                steps: vec!["dedup".into()],
+            })),
+        ),
+        (
+            "seal",
+            sample(Body::Seal(Seal {
+                ranges: vec![Range { partition: 0, from: 1, next: 9, leader_epoch: 4, time_ms_max: -1 }],
+                segment: "p/lane-0/segments/x".into(),
+                segment_bytes: 130,
+                frames: vec![frame()],
+                states: vec![delta],
+                watermark_ms: i64::MIN,
+                idle: vec![1],
+                settled: vec![frontier],
+                servers: vec![server()],
+                counts: Some(counts),
+            })),
+        ),
+        ("settle", sample(Body::Settle(Settle { settled: vec![frontier], servers: vec![server()] }))),
+        (
+            "generation",
+            sample(Body::Generation(Generation {
+                table: 1,
+                ordinal: 5,
+                piece: 0,
+                generation: 2,
+                server: Some(server()),
+            })),
+        ),
+        (
+            "split",
+            sample(Body::Split(Split {
+                table: 1,
+                ordinal: 5,
+                piece: 0,
+                segment: "s".into(),
+                pieces: vec![frame()],
+                refused_rows: 1,
+            })),
+        ),
+        (
+            "checkpoint",
+            sample(Body::Checkpoint(Checkpoint {
+                lane: Some(image),
+                states: vec![StateObject { step: 0, object: "o".into(), len: 9, crc32c: 8 }],
+                state_seq: 2,
+            })),
+        ),
+    ]
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}
+
+/// The bytes that a released program has written are read for ever: a change here is a new format version.
+#[test]
+fn records_keep_their_golden_bytes() {
+    let golden: Vec<(&str, &str)> =
+        include_str!("golden.txt").lines().filter_map(|line| line.split_once(' ')).collect();
+    for (name, record) in samples() {
+        let expected = golden.iter().find(|(n, _)| *n == name).map_or("", |(_, bytes)| *bytes);
+        assert_eq!(hex(&record.to_bytes()), expected, "golden bytes of `{name}`");
+    }
+}
+
+#[test]
+fn records_read_back_as_written() {
+    for (name, record) in samples() {
+        assert_eq!(Record::from_bytes(3, &record.to_bytes()).as_ref(), Ok(&record), "{name}");
+    }
+}
+
+#[test]
+fn every_damaged_byte_is_noticed() {
+    let bytes = samples()[2].1.to_bytes();
+    for at in 0..bytes.len() {
+        let mut damaged = bytes.clone();
+        damaged[at] ^= 0x10;
+        assert!(Record::from_bytes(3, &damaged).is_err(), "byte {at}");
+    }
+    for len in 0..bytes.len() {
+        assert!(Record::from_bytes(3, &bytes[..len]).is_err(), "cut to {len}");
+    }
+}
+
+#[test]
+fn a_record_under_another_number_is_refused() {
+    let bytes = samples()[0].1.to_bytes();
+    assert!(matches!(Record::from_bytes(4, &bytes), Err(RecordError::Damaged { seq: 4, .. })));
+}
+
+#[test]
+fn a_later_format_is_named_as_such() {
+    let mut bytes = samples()[0].1.to_bytes();
+    bytes[3] = b'2';
+    assert!(matches!(Record::from_bytes(3, &bytes), Err(RecordError::Format { .. })));
+}
+
+#[test]
+fn counts_add_up_or_not() {
+    let good = Counts { read: 15, written: 5, filtered: 4, duplicates: 3, dead_letters: 2, late: 1 };
+    assert!(good.add_up());
+    assert!(!Counts { read: 16, ..good }.add_up());
+}

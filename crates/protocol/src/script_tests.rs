@@ -1,0 +1,416 @@
+//! Runs the scripts in `scripts/*.txt`: a small world with one table and one journal, driven by lines of text.
+//!
+//! Owns the world and the language; the decisions under test are the crate's own. A script is blocks of commands, `----`,
+//! and the expected output; an empty line ends a block, `#` begins a comment.
+//!
+//! | command                               | what happens                                                         |
+//! |---------------------------------------|----------------------------------------------------------------------|
+//! | `start`                               | a process claims the lane and recovers                               |
+//! | `seal N [frames=K]`                   | N records are sealed in K frames (default 1)                         |
+//! | `seal N answer=lost\|lost-before`      | the same, the put's answer is lost after or before it took effect    |
+//! | `deliver F [answer=lost\|lost-before]` | frame F is sent once                                                 |
+//! | `settle`                              | the frontier is recorded                                             |
+//! | `doubt F`                             | what is decided for frame F, step by step, until it is done          |
+//! | `crash`                               | the process is gone                                                  |
+//! | `freeze` / `thaw`                     | the process sleeps / the sleeper acts again instead of the present one |
+//! | `server restart [loses F]`            | the server restarts; F's rows are gone, its token is not             |
+//! | `others insert N`                     | other writers use up N tokens                                        |
+//! | `table rebuilt`                       | the table is another of the same name                                |
+//! | `checkpoint`                          | a checkpoint is written and everything below it deleted              |
+//! | `rows`                                | how many times each frame's rows are in the table                    |
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt::Write as _;
+
+use crate::append::{self, Next, PutAnswer};
+use crate::doubt::{self, Decision, Facts, Found};
+use crate::lane::{Lane, Piece};
+use crate::record::{
+    Body, Checkpoint, Claim, Counts, Frame, Frontier, Generation, Genesis, PartitionGenesis, Range, Record,
+    Seal, Server, Settle,
+};
+use crate::window::{self, Settled};
+use crate::{names, retire};
+
+const TOKENS: usize = 8;
+
+/// A table that forgets tokens by number and may lose rows, but never a token, in a crash.
+struct Table {
+    uuid: u32,
+    start_ms: i64,
+    now_ms: i64,
+    block: u64,
+    tokens: VecDeque<String>,
+    rows: BTreeMap<u128, u64>,
+}
+
+impl Table {
+    fn insert(&mut self, token: &str, id: u128) {
+        if self.tokens.iter().any(|t| t == token) {
+            return;
+        }
+        self.remember(token.to_owned());
+        *self.rows.entry(id).or_default() += 1;
+    }
+
+    fn remember(&mut self, token: String) {
+        self.block += 1;
+        self.tokens.push_back(token);
+        if self.tokens.len() > TOKENS {
+            self.tokens.pop_front();
+        }
+    }
+
+    fn server(&self) -> Server {
+        Server {
+            table: 0,
+            start_ms: self.start_ms,
+            seen_ms: self.now_ms,
+            server_uuid: "s".into(),
+            table_uuid: self.uuid.to_string(),
+            block_number: self.block,
+        }
+    }
+}
+
+/// A process that owns, or believes to own, the lane.
+#[derive(Clone)]
+struct Owner {
+    lane: Lane,
+    settled: Settled,
+}
+
+struct World {
+    journal: BTreeMap<u64, Vec<u8>>,
+    floor: u64,
+    claims: u8,
+    table: Table,
+    owner: Option<Owner>,
+    frozen: Option<Owner>,
+    ids: BTreeMap<u128, u64>,
+    out: String,
+}
+
+impl World {
+    fn new() -> Self {
+        let table = Table {
+            uuid: 1,
+            start_ms: 0,
+            now_ms: 100_000,
+            block: 0,
+            tokens: VecDeque::new(),
+            rows: BTreeMap::new(),
+        };
+        Self {
+            journal: BTreeMap::new(),
+            floor: 0,
+            claims: 0,
+            table,
+            owner: None,
+            frozen: None,
+            ids: BTreeMap::new(),
+            out: String::new(),
+        }
+    }
+
+    fn say(&mut self, line: impl AsRef<str>) {
+        writeln!(self.out, "{}", line.as_ref()).expect("a string takes text");
+    }
+
+    fn run(&mut self, command: &str) {
+        let words: Vec<&str> = command.split_whitespace().collect();
+        let number = |at: usize| words[at].parse::<u64>().expect("a number");
+        let option = |name: &str| words.iter().find_map(|w| w.strip_prefix(name)?.strip_prefix('='));
+        match words[0] {
+            "start" => self.start(),
+            "seal" => {
+                let frames = option("frames").map_or(1, |k| k.parse().expect("a number"));
+                self.seal(number(1), frames, option("answer"));
+            }
+            "deliver" => self.deliver(number(1), option("answer")),
+            "settle" => self.settle(),
+            "doubt" => self.doubt(number(1)),
+            "checkpoint" => self.checkpoint(),
+            "crash" => self.owner = None,
+            "freeze" => self.frozen = self.owner.take(),
+            "thaw" => self.owner = self.frozen.take(),
+            "server" => {
+                self.table.now_ms += 60_000;
+                self.table.start_ms = self.table.now_ms - 10_000;
+                if words.get(2) == Some(&"loses") {
+                    let id = self.id_of(number(3));
+                    self.table.rows.remove(&id);
+                }
+            }
+            "others" => (0..number(2)).for_each(|n| self.table.remember(format!("other-{n}"))),
+            "table" => self.table.uuid += 1,
+            "rows" => {
+                let line: Vec<String> = self
+                    .ids
+                    .iter()
+                    .map(|(id, n)| (*n, self.table.rows.get(id).copied().unwrap_or(0)))
+                    .collect::<BTreeMap<_, _>>()
+                    .iter()
+                    .map(|(n, rows)| format!("{n}:{rows}"))
+                    .collect();
+                self.say(format!("rows {}", line.join(" ")));
+            }
+            other => panic!("no such command: {other}"),
+        }
+    }
+
+    fn id_of(&self, ordinal: u64) -> u128 {
+        *self.ids.iter().find(|(_, n)| **n == ordinal).expect("a sealed frame").0
+    }
+
+    fn start(&mut self) {
+        let mut records = self
+            .journal
+            .range(self.floor..)
+            .map(|(seq, bytes)| Record::from_bytes(*seq, bytes).expect("the journal is sound"));
+        let mut lane = match records.next() {
+            None => Lane::new(),
+            Some(first) if matches!(first.body, Some(Body::Checkpoint(_))) => {
+                Lane::from_checkpoint(&first).expect("a checkpoint")
+            }
+            Some(first) => {
+                let mut lane = Lane::new();
+                lane.apply(&first).expect("a claim");
+                lane
+            }
+        };
+        for record in records {
+            lane.apply(&record).expect("the journal hangs together");
+        }
+        self.claims += 1;
+        let is_new = lane.epoch == 0;
+        let frontier = lane.tables.first().map_or(0, |t| t.frontier);
+        self.owner = Some(Owner { lane, settled: Settled::at(frontier) });
+        if !self.append(Body::Claim(Claim::default()), None) {
+            return;
+        }
+        if is_new {
+            self.append(
+                Body::Genesis(Genesis {
+                    partitions: vec![PartitionGenesis { stream: "e".into(), ..Default::default() }],
+                    tables: vec!["d.t".into()],
+                    pipeline: "p".into(),
+                    steps: vec![],
+                }),
+                None,
+            );
+        }
+        let lane = &self.owner.as_ref().expect("just started").lane;
+        let table = &lane.tables[0];
+        let (doubtful, unsent): (Vec<u64>, Vec<u64>) =
+            (table.frontier..table.next_ordinal).partition(|n| window::is_doubtful(table, *n));
+        let line = format!(
+            "epoch {} reads from {} in doubt {doubtful:?} unsent {unsent:?}",
+            lane.epoch, lane.partitions[0].next
+        );
+        self.say(line);
+    }
+
+    /// One append with every decision of [`append`]; false if the owner is fenced and gone.
+    fn append(&mut self, body: Body, answer: Option<&str>) -> bool {
+        let owner = self.owner.as_ref().expect("a process runs");
+        let is_claim = matches!(body, Body::Claim(_));
+        let record = Record {
+            seq: owner.lane.next_seq,
+            epoch: owner.lane.epoch + u64::from(is_claim),
+            nonce: if is_claim { vec![self.claims; 16] } else { owner.lane.nonce.clone() },
+            written_at_ms: 0,
+            body: Some(body),
+        };
+        let bytes = record.to_bytes();
+        let mut answer = answer;
+        loop {
+            let taken = self.journal.contains_key(&record.seq);
+            if !taken && answer != Some("lost-before") {
+                self.journal.insert(record.seq, bytes.clone());
+            }
+            let put = match answer.take() {
+                Some(_) => PutAnswer::Lost,
+                None if taken => PutAnswer::Exists,
+                None => PutAnswer::Created,
+            };
+            let mut next = append::after_put(put);
+            if next == Next::Read {
+                next = append::after_read(put, &bytes, self.journal.get(&record.seq).map(Vec::as_slice));
+            }
+            if next == Next::Floor {
+                next = append::after_floor(record.seq, self.floor);
+            }
+            match next {
+                Next::PutAgain => continue,
+                Next::Fenced => {
+                    self.owner = None;
+                    self.say(format!("fenced at {}", record.seq));
+                    return false;
+                }
+                Next::Appended => break,
+                Next::Read | Next::Floor => unreachable!("both were asked"),
+            }
+        }
+        let owner = self.owner.as_mut().expect("a process runs");
+        owner.lane.apply(&record).expect("what is written hangs together");
+        true
+    }
+
+    fn frontier(&self) -> Frontier {
+        let owner = self.owner.as_ref().expect("a process runs");
+        Frontier {
+            table: 0,
+            frontier: owner.settled.frontier(),
+            window: window::frames(TOKENS as u64, 1, 64),
+        }
+    }
+
+    fn seal(&mut self, records: u64, frames: u64, answer: Option<&str>) {
+        let lane = &self.owner.as_ref().expect("a process runs").lane;
+        let nonce = u128::from_le_bytes(lane.nonce.as_slice().try_into().expect("16 bytes"));
+        let (from, first) = (lane.partitions[0].next, lane.tables[0].next_ordinal);
+        let frame = |n: u64| Frame {
+            ordinal: first + n,
+            id: names::frame_id(nonce, 0, first + n, 0).to_le_bytes().to_vec(),
+            offset: n,
+            len: 1,
+            rows: 1,
+            ..Default::default()
+        };
+        let frames: Vec<Frame> = (0..frames).map(frame).collect();
+        let seal = Seal {
+            ranges: vec![Range {
+                partition: 0,
+                from,
+                next: from + records,
+                leader_epoch: -1,
+                time_ms_max: 0,
+            }],
+            segment: format!("s{from}"),
+            segment_bytes: frames.len() as u64,
+            settled: vec![self.frontier()],
+            servers: vec![self.table.server()],
+            counts: Some(Counts { read: records, written: records, ..Counts::default() }),
+            frames: frames.clone(),
+            ..Default::default()
+        };
+        if self.append(Body::Seal(seal), answer) {
+            for f in &frames {
+                self.ids
+                    .insert(u128::from_le_bytes(f.id.as_slice().try_into().expect("16 bytes")), f.ordinal);
+            }
+            self.say(format!(
+                "sealed {from}..{} frames {first}..{}",
+                from + records,
+                first + frames.len() as u64
+            ));
+        }
+    }
+
+    fn piece(&self, ordinal: u64) -> Piece {
+        let lane = &self.owner.as_ref().expect("a process runs").lane;
+        lane.tables[0].pieces(ordinal).expect("an unsettled frame")[0].clone()
+    }
+
+    fn deliver(&mut self, ordinal: u64, answer: Option<&str>) {
+        let table = &self.owner.as_ref().expect("a process runs").lane.tables[0];
+        if ordinal >= window::send_limit(table) {
+            return self.say(format!("held back {ordinal}"));
+        }
+        let piece = self.piece(ordinal);
+        let token = names::token(piece.id(), piece.generation);
+        if answer != Some("lost-before") {
+            self.table.insert(&token, piece.id());
+        }
+        if answer.is_none() {
+            self.owner.as_mut().expect("a process runs").settled.settle(ordinal);
+        }
+        self.say(format!("sent {ordinal} g{}{}", piece.generation, answer.map_or("", |_| " no answer")));
+    }
+
+    fn settle(&mut self) {
+        let settle = Settle { settled: vec![self.frontier()], servers: vec![self.table.server()] };
+        let frontier = self.frontier().frontier;
+        if self.append(Body::Settle(settle), None) {
+            self.say(format!("settled below {frontier}"));
+        }
+    }
+
+    fn doubt(&mut self, ordinal: u64) {
+        let (mut alive, mut found) = (None, None);
+        for _ in 0..8 {
+            let piece = self.piece(ordinal);
+            let facts = Facts {
+                before: piece.server.clone(),
+                now: self.table.server(),
+                token_window: TOKENS as u64,
+                token_age_ms_max: u64::MAX,
+                found,
+                views: false,
+                alive,
+            };
+            let decision = doubt::decide(&facts);
+            self.say(format!("{ordinal}: {decision:?}"));
+            match decision {
+                Decision::EndAttempts => alive = Some(0),
+                Decision::Probe => {
+                    let rows = self.table.rows.get(&piece.id()).copied().unwrap_or(0);
+                    found = Some(if rows > 0 { Found::All } else { Found::None });
+                }
+                Decision::Settle => return self.owner.as_mut().expect("runs").settled.settle(ordinal),
+                Decision::Resend => return self.deliver(ordinal, None),
+                Decision::NewGeneration => {
+                    let generation = piece.generation + 1;
+                    let server = Some(self.table.server());
+                    self.append(
+                        Body::Generation(Generation { table: 0, ordinal, piece: 0, generation, server }),
+                        None,
+                    );
+                    return self.deliver(ordinal, None);
+                }
+                Decision::Stop(_) => return,
+            }
+        }
+        panic!("a doubt did not end");
+    }
+
+    fn checkpoint(&mut self) {
+        let lane = &self.owner.as_ref().expect("a process runs").lane;
+        let state_seq = lane.next_seq - 1;
+        let body =
+            Body::Checkpoint(Checkpoint { lane: Some(lane.image(state_seq)), states: vec![], state_seq });
+        if self.append(body, None) {
+            self.floor =
+                retire::floor(&self.owner.as_ref().expect("a process runs").lane).expect("a checkpoint");
+            self.journal = self.journal.split_off(&self.floor);
+            self.say(format!("floor {}", self.floor));
+        }
+    }
+}
+
+#[test]
+fn scripts() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/scripts");
+    let mut paths: Vec<_> = std::fs::read_dir(folder)
+        .expect("the scripts are there")
+        .map(|e| e.expect("an entry").path())
+        .collect();
+    paths.sort();
+    assert!(paths.len() >= 8, "the scripts are there");
+    for path in paths {
+        let text = std::fs::read_to_string(&path).expect("a script is text");
+        let mut world = World::new();
+        for block in text.split("\n\n") {
+            let lines: Vec<&str> = block.lines().filter(|l| !l.starts_with('#') && !l.is_empty()).collect();
+            let Some(rule) = lines.iter().position(|l| *l == "----") else {
+                assert!(lines.is_empty(), "{}: a block without `----`: {lines:?}", path.display());
+                continue;
+            };
+            world.out.clear();
+            lines[..rule].iter().for_each(|command| world.run(command));
+            let expected = lines[rule + 1..].join("\n");
+            assert_eq!(world.out.trim_end(), expected, "{} after {:?}", path.display(), &lines[..rule]);
+        }
+    }
+}
