@@ -156,7 +156,7 @@ impl BlockBuilder {
     /// A source cuts a block at this many records: enough to spread the cost of a block over its records, few enough
     /// that a block's columns stay in the second-level cache while they are decoded.
     pub const RECORDS_MAX: usize = 8_192;
-    /// A source cuts a block at this many payload bytes (one larger record makes a block of its own).
+    /// A source cuts a block at this many bytes of payloads, keys and headers (one larger record fills a block alone).
     pub const BYTES_MAX: usize = 4 << 20;
 
     /// An empty builder for records of `partition` from position `next` on.
@@ -194,6 +194,21 @@ impl BlockBuilder {
         }
     }
 
+    /// Appends a record whose body `write` appends to the buffer that it is given: a generator or an inflater needs no
+    /// buffer of its own. `write` must only append; `position` must be above all before it.
+    pub fn push_with(&mut self, position: u64, time_ms: i64, write: impl FnOnce(&mut Vec<u8>)) {
+        let before = self.block.payloads.bytes.len();
+        write(&mut self.block.payloads.bytes);
+        debug_assert!(self.block.payloads.bytes.len() >= before);
+        // The body stands there already; this adds the end of it and all that goes beside it.
+        self.push(position, time_ms, Some(&[]));
+    }
+
+    /// Says which position to fetch after this block, when places that hold no record follow its last one.
+    pub fn skip_to(&mut self, next: u64) {
+        self.block.next = self.block.next.max(next);
+    }
+
     /// Gives the record pushed last a key.
     pub fn key(&mut self, key: &[u8]) {
         let rows = self.block.positions.len();
@@ -221,7 +236,13 @@ impl BlockBuilder {
 
     /// True when the block has reached a bound and should be taken.
     pub fn is_full(&self) -> bool {
-        self.block.len() >= Self::RECORDS_MAX || self.block.payloads.bytes.len() >= Self::BYTES_MAX
+        self.block.len() >= Self::RECORDS_MAX || self.bytes() >= Self::BYTES_MAX
+    }
+
+    /// Bytes of payloads, keys and headers so far.
+    pub fn bytes(&self) -> usize {
+        let spans = |s: &Option<Spans>| s.as_ref().map_or(0, |s| s.bytes.len());
+        self.block.payloads.bytes.len() + spans(&self.block.keys) + spans(&self.block.headers)
     }
 
     /// The number of records so far.

@@ -19,6 +19,8 @@
 
 pub mod batch;
 pub mod block;
+#[cfg(feature = "conformance")]
+pub mod conformance;
 pub mod decoder;
 pub mod effect;
 pub mod operator;

@@ -103,7 +103,7 @@ impl SourceError {
 /// 3. A stream that was deleted and made anew under the same name is an error, by its identity.
 /// 4. [`Source::partitions`] and [`Source::ends`] never change anything, not even a consumer group.
 ///
-/// Every implementation runs `dataflow`'s conformance suite.
+/// Every implementation runs `dataflow::conformance::source`.
 #[async_trait]
 pub trait Source: Send + Sync {
     /// The word in the pipeline file (`kafka`, `file`, …).

@@ -41,3 +41,29 @@ fn damaged_headers_end_the_list_instead_of_a_panic() {
     assert_eq!(headers(&[9, 0, 0, 0, b'x']).count(), 0);
     assert_eq!(headers(&[255, 255, 255, 255]).count(), 0);
 }
+
+#[test]
+fn a_body_written_in_place_is_a_record_like_any_other() {
+    let mut b = builder();
+    b.push(1, 5, Some(b"a"));
+    b.push_with(4, 6, |buffer| buffer.extend_from_slice(b"in place"));
+    b.skip_to(9);
+    let block = b.take();
+    assert_eq!((block.payloads.get(0), block.payloads.get(1)), (&b"a"[..], &b"in place"[..]));
+    assert_eq!(
+        (block.positions.as_slice(), block.times_ms.as_slice()),
+        ([1, 4].as_slice(), [5, 6].as_slice())
+    );
+    assert_eq!((block.next, block.absent.len()), (9, 0));
+}
+
+#[test]
+fn keys_and_headers_count_towards_a_full_block() {
+    let mut b = builder();
+    let half = vec![0; BlockBuilder::BYTES_MAX / 2];
+    b.push(1, 0, None);
+    b.key(&half);
+    assert!(!b.is_full());
+    b.header("h", Some(&half));
+    assert!(b.is_full());
+}

@@ -1,0 +1,10 @@
+//! The rules of this crate's traits as tests that any implementation runs.
+//!
+//! Owns what can be shown through a trait alone. Every function panics and names the rule that is broken; none of them
+//! names a local crate or an executor, so that a simulation can run them as well.
+//!
+//! | suite      | for                                    |
+//! |------------|----------------------------------------|
+//! | [`source`] | [`Source`](crate::Source), [`Reader`](crate::Reader) |
+
+pub mod source;
