@@ -1,1 +1,23 @@
-//! sources
+//! Where records come from: implementations of [`dataflow::Source`].
+//!
+//! Owns the connection to each kind of source, the meaning of a position there, and the refusal of a position that no
+//! longer stands for the same records. Does not own what has been read (the journal does), formats (`decode`) or the
+//! choice of a source by name (the binary does).
+//!
+//! | module        | partition        | position                                | ends |
+//! |---------------|------------------|-----------------------------------------|------|
+//! | [`memory`]    | as pushed        | number of the record                    | if told to |
+//! | [`generator`] | a publisher      | number of the record                    | after its last record |
+//! | [`file`]      | a file           | byte offset of the line, inflated       | at the file's end |
+//! | `kafka`       | a topic's partition | offset                               | never |
+
+pub mod file;
+pub mod generator;
+#[cfg(feature = "kafka")]
+pub mod kafka;
+pub mod memory;
+mod queue;
+
+#[cfg(test)]
+#[path = "../tests/support/runtime.rs"]
+mod test_runtime;
