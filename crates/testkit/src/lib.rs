@@ -17,16 +17,22 @@
 // The seam for time and spawning belongs to the engine's code path; this crate watches real processes by the real clock.
 #![allow(clippy::disallowed_methods)]
 
+mod clickhouse;
 mod dir;
+mod http;
 mod kafka;
 mod process;
+mod proxy;
 mod random;
 mod services;
 mod wait;
 
+pub use clickhouse::{ClickHouse, ClickHouseOptions};
 pub use dir::{TestDir, workspace_dir};
+pub use http::{HttpClient, HttpError, HttpResponse};
 pub use kafka::{Kafka, KafkaOptions, Security, TopicDescription};
 pub use process::{Exit, Output, Process, Spawn, Usage};
+pub use proxy::{Answer, Counters, Fault, FaultProxy, Reach, Rule, RuleId, Seen};
 pub use random::{Lcg, seed};
 pub use services::{Service, available};
 pub use wait::{free_port, wait_until};

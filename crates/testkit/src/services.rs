@@ -3,13 +3,15 @@
 use std::path::PathBuf;
 
 use crate::dir::workspace_dir;
-use crate::kafka;
+use crate::{clickhouse, kafka};
 
 /// A service that tests may ask for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Service {
     /// A Kafka broker: `java`, and the jars in `.cache/kafka`.
     Kafka,
+    /// ClickHouse's engine: libchdb in `.cache/libchdb`, and a built binary that serves it.
+    ClickHouse,
 }
 
 /// Whether all `services` can be started here. If not, says `SKIPPED: why` and answers false; the test then returns.
@@ -21,6 +23,7 @@ pub fn available(services: &[Service]) -> bool {
     for service in services {
         let missing = match service {
             Service::Kafka => kafka::missing(),
+            Service::ClickHouse => clickhouse::missing(),
         };
         if let Some(missing) = missing {
             if std::env::var("CI").is_ok_and(|ci| ci == "true") {
