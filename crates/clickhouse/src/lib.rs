@@ -1,1 +1,5 @@
-//! clickhouse
+//! The ClickHouse table.
+
+pub mod compress;
+pub mod native;
+pub mod types;

@@ -1,0 +1,55 @@
+use proptest::prelude::*;
+
+use super::*;
+
+fn pack(method: Method, raw: &[u8]) -> Vec<u8> {
+    let mut compressor = Compressor::new(method);
+    compressor.push(raw);
+    compressor.finish()
+}
+
+/// A chunk written by ClickHouse 26.7 (the file of a `UInt8` column with 0 to 29), so that the checksum's version and the
+/// order of its halves do not rest on our own reading.
+#[test]
+fn a_chunk_of_the_server_is_read() {
+    let chunk = b"\xc4\x48\xef\x16\xfa\xed\xb5\x2c\x69\xbc\xc4\xdf\x80\xa3\x73\x36\x82\x29\0\0\0\x1e\0\0\0\xf0\x0f\
+        \x00\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0a\x0b\x0c\x0d\x0e\x0f\x10\x11\x12\x13\x14\x15\x16\x17\x18\x19\x1a\x1b\x1c\x1d";
+    assert_eq!(decompress(chunk).unwrap(), (0..30).collect::<Vec<u8>>());
+}
+
+#[test]
+fn full_chunks_are_taken_and_the_rest_stays() {
+    let mut raw = vec![7u8; CHUNK_BYTES_MAX * 2 + 5];
+    let mut compressor = Compressor::new(Method::Lz4);
+    compressor.take_full(&mut raw);
+    assert_eq!(raw.len(), 5);
+    assert_eq!(compressor.bytes_in(), CHUNK_BYTES_MAX * 2);
+    compressor.push(&raw);
+    assert_eq!(decompress(&compressor.finish()).unwrap(), vec![7u8; CHUNK_BYTES_MAX * 2 + 5]);
+}
+
+#[test]
+fn damage_is_found_and_never_allocates_blindly() {
+    let packed = pack(Method::Lz4, b"some bytes that repeat repeat repeat repeat");
+    for at in 0..packed.len() {
+        let mut bad = packed.clone();
+        bad[at] ^= 0x40;
+        assert!(decompress(&bad).is_err(), "byte {at}");
+        assert!(at == 0 || decompress(&packed[..at]).is_err(), "cut at {at}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn what_goes_in_comes_out(raw in proptest::collection::vec(any::<u8>(), 0..5000), copies in 1usize..600) {
+        let raw: Vec<u8> = raw.repeat(copies);
+        for method in [Method::Lz4, Method::None] {
+            prop_assert_eq!(&decompress(&pack(method, &raw)).unwrap(), &raw);
+        }
+    }
+
+    #[test]
+    fn no_bytes_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        let _ = decompress(&bytes);
+    }
+}

@@ -1,0 +1,414 @@
+//! ClickHouse's names of column types, read into [`ColumnType`] and written back.
+//!
+//! Owns the grammar of type names as the server writes them in `system.columns`, and as people write them in a
+//! pipeline file. Does not own how a type is held in memory (`dataflow::types`) or on the wire ([`crate::native`]).
+//!
+//! | name                                          | read as                                   |
+//! |-----------------------------------------------|-------------------------------------------|
+//! | `Decimal(P, S)`, `Decimal(P)`                 | Decimal, P at most 38                     |
+//! | `Decimal32(S)`, `Decimal64(S)`, `Decimal128(S)` | Decimal of 9, 18, 38 digits             |
+//! | `DateTime`, `DateTime('zone')`                | DateTime                                  |
+//! | `DateTime64(p)`, `DateTime64(p, 'zone')`      | DateTime64                                |
+//! | `Enum8('a' = 1, …)`, `Enum16(…)`              | the same, every number written out        |
+//! | `Nullable`, `LowCardinality`, `Array`, `Map`  | the same, nested as ClickHouse permits    |
+//! | everything else                               | an error that names the column and the type |
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use dataflow::ColumnType;
+use dataflow::types::EnumName;
+
+/// Nesting of type names: `Array(Array(…))` of 16 levels is beyond every real table, and keeps the recursion small.
+const DEPTH_MAX: usize = 16;
+/// Length of a type name in bytes. An `Enum16` can name 65,536 values; a megabyte of names is no table's type.
+const NAME_BYTES_MAX: usize = 1 << 20;
+
+/// Why a type cannot be written by a pipeline.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("column `{column}` has the type `{type_name}`: {reason}")]
+pub struct TypeError {
+    /// The column concerned.
+    pub column: String,
+    /// The whole type as it was written, shortened to 200 characters.
+    pub type_name: String,
+    /// What is wrong with it.
+    pub reason: String,
+}
+
+/// Reads the type of `column`.
+pub fn parse(column: &str, type_name: &str) -> Result<ColumnType, TypeError> {
+    let mut parser = Parser { rest: type_name };
+    let parsed = if type_name.len() > NAME_BYTES_MAX {
+        Err(format!("a type name may have {NAME_BYTES_MAX} bytes at the most"))
+    } else {
+        parser.type_name(0).and_then(|t| parser.end().map(|()| t))
+    };
+    parsed.map_err(|reason| TypeError {
+        column: column.to_owned(),
+        type_name: shorten(type_name, 200),
+        reason,
+    })
+}
+
+/// The type's name as ClickHouse writes it.
+pub fn name(column_type: &ColumnType) -> String {
+    let mut out = String::new();
+    write_name(column_type, &mut out);
+    out
+}
+
+/// Text in single quotes with ClickHouse's escapes.
+pub fn quote(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('\'');
+    for c in text.chars() {
+        match c {
+            '\'' | '\\' => out.extend(['\\', c]),
+            '\n' => out.push_str("\\n"),
+            '\t' => out.push_str("\\t"),
+            '\r' => out.push_str("\\r"),
+            '\0' => out.push_str("\\0"),
+            '\u{8}' => out.push_str("\\b"),
+            '\u{c}' => out.push_str("\\f"),
+            c => out.push(c),
+        }
+    }
+    out.push('\'');
+    out
+}
+
+/// A name in backticks with ClickHouse's escapes, safe to stand in a statement.
+pub fn identifier(text: &str) -> String {
+    let quoted = quote(text);
+    let inner = quoted[1..quoted.len() - 1].replace("\\'", "'").replace('`', "\\`");
+    format!("`{inner}`")
+}
+
+/// The first `chars_max` characters, with an ellipsis if there were more.
+pub(crate) fn shorten(text: &str, chars_max: usize) -> String {
+    match text.char_indices().nth(chars_max) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+fn write_name(column_type: &ColumnType, out: &mut String) {
+    let plain = match column_type {
+        ColumnType::Int8 => "Int8",
+        ColumnType::Int16 => "Int16",
+        ColumnType::Int32 => "Int32",
+        ColumnType::Int64 => "Int64",
+        ColumnType::UInt8 => "UInt8",
+        ColumnType::UInt16 => "UInt16",
+        ColumnType::UInt32 => "UInt32",
+        ColumnType::UInt64 => "UInt64",
+        ColumnType::Float32 => "Float32",
+        ColumnType::Float64 => "Float64",
+        ColumnType::Bool => "Bool",
+        ColumnType::String => "String",
+        ColumnType::Uuid => "UUID",
+        ColumnType::Date => "Date",
+        ColumnType::Date32 => "Date32",
+        ColumnType::Ipv4 => "IPv4",
+        ColumnType::Ipv6 => "IPv6",
+        ColumnType::DateTime { timezone: None } => "DateTime",
+        ColumnType::DateTime { timezone: Some(zone) } => {
+            return out.push_str(&format!("DateTime({})", quote(zone)));
+        }
+        ColumnType::DateTime64 { precision, timezone: None } => {
+            return out.push_str(&format!("DateTime64({precision})"));
+        }
+        ColumnType::DateTime64 { precision, timezone: Some(zone) } => {
+            return out.push_str(&format!("DateTime64({precision}, {})", quote(zone)));
+        }
+        ColumnType::FixedString(n) => return out.push_str(&format!("FixedString({n})")),
+        ColumnType::Decimal { precision, scale } => {
+            return out.push_str(&format!("Decimal({precision}, {scale})"));
+        }
+        ColumnType::Enum8(names) => return write_enum("Enum8", names, out),
+        ColumnType::Enum16(names) => return write_enum("Enum16", names, out),
+        ColumnType::LowCardinality(inner) => return write_nested("LowCardinality", &[inner], out),
+        ColumnType::Nullable(inner) => return write_nested("Nullable", &[inner], out),
+        ColumnType::Array(item) => return write_nested("Array", &[item], out),
+        ColumnType::Map(key, value) => return write_nested("Map", &[key, value], out),
+    };
+    out.push_str(plain);
+}
+
+fn write_nested(family: &str, inner: &[&ColumnType], out: &mut String) {
+    out.push_str(family);
+    for (i, column_type) in inner.iter().enumerate() {
+        out.push_str(if i == 0 { "(" } else { ", " });
+        write_name(column_type, out);
+    }
+    out.push(')');
+}
+
+fn write_enum<T: std::fmt::Display>(family: &str, names: &[EnumName<T>], out: &mut String) {
+    out.push_str(family);
+    for (i, (name, number)) in names.iter().enumerate() {
+        out.push_str(if i == 0 { "(" } else { ", " });
+        out.push_str(&format!("{} = {number}", quote(name)));
+    }
+    out.push(')');
+}
+
+/// What follows in the text; every method takes a token off the front or says why it cannot.
+struct Parser<'a> {
+    rest: &'a str,
+}
+
+impl<'a> Parser<'a> {
+    fn type_name(&mut self, depth: usize) -> Result<ColumnType, String> {
+        if depth > DEPTH_MAX {
+            return Err(format!("types may nest {DEPTH_MAX} deep at the most"));
+        }
+        let family = self.word()?;
+        let plain = match family {
+            "Int8" => ColumnType::Int8,
+            "Int16" => ColumnType::Int16,
+            "Int32" => ColumnType::Int32,
+            "Int64" => ColumnType::Int64,
+            "UInt8" => ColumnType::UInt8,
+            "UInt16" => ColumnType::UInt16,
+            "UInt32" => ColumnType::UInt32,
+            "UInt64" => ColumnType::UInt64,
+            "Float32" => ColumnType::Float32,
+            "Float64" => ColumnType::Float64,
+            "Bool" => ColumnType::Bool,
+            "String" => ColumnType::String,
+            "UUID" => ColumnType::Uuid,
+            "Date" => ColumnType::Date,
+            "Date32" => ColumnType::Date32,
+            "IPv4" => ColumnType::Ipv4,
+            "IPv6" => ColumnType::Ipv6,
+            "DateTime" => ColumnType::DateTime { timezone: self.zone_alone()? },
+            "DateTime64" => self.datetime64()?,
+            "FixedString" => ColumnType::FixedString(self.in_parens(|p| p.number(1, 1 << 24))? as u32),
+            "Decimal" => self.decimal()?,
+            "Decimal32" => self.sized_decimal(9)?,
+            "Decimal64" => self.sized_decimal(18)?,
+            "Decimal128" => self.sized_decimal(38)?,
+            "Enum8" => ColumnType::Enum8(self.enum_names(i8::MIN as i64, i8::MAX as i64, |n| n as i8)?),
+            "Enum16" => ColumnType::Enum16(self.enum_names(i16::MIN as i64, i16::MAX as i64, |n| n as i16)?),
+            "Nullable" | "LowCardinality" | "Array" => {
+                let inner = self.in_parens(|p| p.type_name(depth + 1))?;
+                wrap(family, inner)?
+            }
+            "Map" => self.map(depth)?,
+            other => return Err(unsupported(other)),
+        };
+        Ok(plain)
+    }
+
+    fn zone_alone(&mut self) -> Result<Option<Arc<str>>, String> {
+        if self.peek() == Some('(') { self.in_parens(|p| p.text()).map(|z| Some(z.into())) } else { Ok(None) }
+    }
+
+    fn datetime64(&mut self) -> Result<ColumnType, String> {
+        self.in_parens(|p| {
+            let precision = p.number(0, 9)? as u8;
+            let timezone = if p.take(',') { Some(p.text()?.into()) } else { None };
+            Ok(ColumnType::DateTime64 { precision, timezone })
+        })
+    }
+
+    fn decimal(&mut self) -> Result<ColumnType, String> {
+        self.in_parens(|p| {
+            let precision = p.number(1, 76)? as u8;
+            let scale = if p.take(',') { p.number(0, i64::from(precision))? as u8 } else { 0 };
+            if precision > 38 {
+                return Err("decimals of more than 38 digits are not supported".into());
+            }
+            Ok(ColumnType::Decimal { precision, scale })
+        })
+    }
+
+    fn sized_decimal(&mut self, precision: u8) -> Result<ColumnType, String> {
+        let scale = self.in_parens(|p| p.number(0, i64::from(precision)))? as u8;
+        Ok(ColumnType::Decimal { precision, scale })
+    }
+
+    fn map(&mut self, depth: usize) -> Result<ColumnType, String> {
+        self.in_parens(|p| {
+            let key = p.type_name(depth + 1)?;
+            p.expect(',')?;
+            let value = p.type_name(depth + 1)?;
+            if key.is_nullable() || matches!(key, ColumnType::Array(_) | ColumnType::Map(..)) {
+                return Err(format!("`{}` cannot be a map's key", name(&key)));
+            }
+            Ok(ColumnType::Map(Box::new(key), Box::new(value)))
+        })
+    }
+
+    fn enum_names<T>(
+        &mut self,
+        min: i64,
+        max: i64,
+        number: fn(i64) -> T,
+    ) -> Result<Arc<[EnumName<T>]>, String> {
+        self.in_parens(|p| {
+            let mut names: Vec<EnumName<T>> = Vec::new();
+            let (mut numbers, mut texts) = (BTreeSet::new(), BTreeSet::new());
+            loop {
+                let text: Arc<str> = p.text()?.into();
+                if !p.take('=') {
+                    return Err(format!(
+                        "the enum name {} has no number: write `= n` after it",
+                        quote(&text)
+                    ));
+                }
+                let value = p.number(min, max)?;
+                if !numbers.insert(value) {
+                    return Err(format!("the enum number `{value}` stands twice"));
+                }
+                if !texts.insert(text.clone()) {
+                    return Err(format!("the enum name {} stands twice", quote(&text)));
+                }
+                names.push((text, number(value)));
+                if !p.take(',') {
+                    return Ok(names.into());
+                }
+            }
+        })
+    }
+
+    fn in_parens<T>(&mut self, inner: impl FnOnce(&mut Self) -> Result<T, String>) -> Result<T, String> {
+        self.expect('(')?;
+        let value = inner(self)?;
+        self.expect(')')?;
+        Ok(value)
+    }
+
+    fn peek(&mut self) -> Option<char> {
+        self.rest = self.rest.trim_start();
+        self.rest.chars().next()
+    }
+
+    fn take(&mut self, wanted: char) -> bool {
+        let found = self.peek() == Some(wanted);
+        if found {
+            self.rest = &self.rest[wanted.len_utf8()..];
+        }
+        found
+    }
+
+    fn expect(&mut self, wanted: char) -> Result<(), String> {
+        if self.take(wanted) {
+            Ok(())
+        } else {
+            Err(format!("`{wanted}` is expected before `{}`", shorten(self.rest, 20)))
+        }
+    }
+
+    fn end(&mut self) -> Result<(), String> {
+        match self.peek() {
+            None => Ok(()),
+            Some(_) => Err(format!("`{}` follows the type", shorten(self.rest, 20))),
+        }
+    }
+
+    fn word(&mut self) -> Result<&'a str, String> {
+        self.peek();
+        let end = self.rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(self.rest.len());
+        if end == 0 {
+            return Err(format!("a type's name is expected before `{}`", shorten(self.rest, 20)));
+        }
+        let (word, rest) = self.rest.split_at(end);
+        self.rest = rest;
+        Ok(word)
+    }
+
+    fn number(&mut self, min: i64, max: i64) -> Result<i64, String> {
+        self.peek();
+        let sign = usize::from(self.rest.starts_with('-'));
+        let digits = self.rest[sign..].find(|c: char| !c.is_ascii_digit()).unwrap_or(self.rest.len() - sign);
+        let (text, rest) = self.rest.split_at(sign + digits);
+        let value: i64 =
+            text.parse().map_err(|_| format!("a number is expected before `{}`", shorten(self.rest, 20)))?;
+        self.rest = rest;
+        if (min..=max).contains(&value) {
+            Ok(value)
+        } else {
+            Err(format!("the number `{value}` is not between {min} and {max}"))
+        }
+    }
+
+    /// Text in single quotes. A quote inside is `\'` or `''`.
+    fn text(&mut self) -> Result<String, String> {
+        self.expect('\'')?;
+        let mut bytes = Vec::new();
+        let mut rest = self.rest.bytes().enumerate().peekable();
+        loop {
+            let Some((at, byte)) = rest.next() else { return Err("a quote is not closed".into()) };
+            match byte {
+                b'\'' if rest.peek().map(|&(_, b)| b) == Some(b'\'') => {
+                    rest.next();
+                    bytes.push(b'\'');
+                }
+                b'\'' => {
+                    self.rest = &self.rest[at + 1..];
+                    return String::from_utf8(bytes).map_err(|_| "a quoted text is not UTF-8".into());
+                }
+                b'\\' => {
+                    let Some((_, escaped)) = rest.next() else { return Err("a quote is not closed".into()) };
+                    match escaped {
+                        b'n' => bytes.push(b'\n'),
+                        b't' => bytes.push(b'\t'),
+                        b'r' => bytes.push(b'\r'),
+                        b'0' => bytes.push(0),
+                        b'b' => bytes.push(8),
+                        b'f' => bytes.push(12),
+                        b'a' => bytes.push(7),
+                        b'v' => bytes.push(11),
+                        b'x' => {
+                            let digit =
+                                |b: Option<(usize, u8)>| b.and_then(|(_, b)| (b as char).to_digit(16));
+                            let (Some(high), Some(low)) = (digit(rest.next()), digit(rest.next())) else {
+                                return Err("`\\x` needs two hexadecimal digits".into());
+                            };
+                            bytes.push((high * 16 + low) as u8);
+                        }
+                        other => bytes.push(other),
+                    }
+                }
+                other => bytes.push(other),
+            }
+        }
+    }
+}
+
+/// Puts `family` around `inner`, as far as ClickHouse permits it.
+fn wrap(family: &str, inner: ColumnType) -> Result<ColumnType, String> {
+    let nested = matches!(inner, ColumnType::Array(_) | ColumnType::Map(..));
+    let refuse = || Err(format!("`{family}` cannot hold `{}`", name(&inner)));
+    match family {
+        "Nullable" if nested || matches!(inner, ColumnType::Nullable(_) | ColumnType::LowCardinality(_)) => {
+            refuse()
+        }
+        "Nullable" => Ok(ColumnType::Nullable(Box::new(inner))),
+        "LowCardinality" if nested || matches!(inner, ColumnType::LowCardinality(_)) => refuse(),
+        "LowCardinality" => Ok(ColumnType::LowCardinality(Box::new(inner))),
+        _ => Ok(ColumnType::Array(Box::new(inner))),
+    }
+}
+
+fn unsupported(family: &str) -> String {
+    let advice = match family {
+        "SimpleAggregateFunction" | "AggregateFunction" => {
+            "aggregate states are not written by a pipeline: write to a plain table and let a materialized view aggregate"
+        }
+        "Int128" | "UInt128" | "Int256" | "UInt256" | "Decimal256" => {
+            "integers above 64 bits and decimals above 38 digits are not supported: use Decimal(38, 0) or String"
+        }
+        "Tuple" | "Nested" | "JSON" | "Object" | "Variant" | "Dynamic" => {
+            "it is not supported: give each field a column of its own, or take the whole text as String"
+        }
+        _ => "it is not supported",
+    };
+    format!("`{family}`: {advice}")
+}
+
+#[cfg(test)]
+mod tests;
