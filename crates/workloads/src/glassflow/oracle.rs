@@ -1,0 +1,94 @@
+//! What the table must hold in the end, and the query that says what it holds.
+//!
+//! Owns a count and a checksum of the set of uniques that ClickHouse can compute too, in any order of rows:
+//! the sum, wrapping at 2^64, of XXH64 (seed 0) over a text of each row,
+//! ```text
+//! event_id|user_id|seconds of created_at since 1970|user_name|user_email
+//! ```
+//! Does not own sending the query. The columns are those of the published table:
+//! `event_id UUID, user_id UUID, created_at DateTime, user_name String, user_email String`, where the JSON's `name` and
+//! `email` go to `user_name` and `user_email`, and `created_at` is read as UTC.
+//!
+//! The sum alone would not notice two rows that each lack and repeat with the same hash; with the count and the count of
+//! different ids it notices every lost, repeated and changed row but one in 2^64.
+
+use std::io::Write;
+use std::ops::Range;
+
+use xxhash_rust::xxh64::xxh64;
+
+use super::record::{Record, hyphenated};
+use super::{Purpose, Workload};
+
+/// What a table holds, or must hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Content {
+    /// Rows.
+    pub rows: u64,
+    /// Different values of `event_id`.
+    pub ids: u64,
+    /// The sum of all rows' hashes.
+    pub checksum: u64,
+}
+
+impl Content {
+    /// Both together, of sets that have no id in common.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            rows: self.rows + other.rows,
+            ids: self.ids + other.ids,
+            checksum: self.checksum.wrapping_add(other.checksum),
+        }
+    }
+}
+
+/// The query that answers one row with the three numbers of [`Content`], in order, all UInt64. `table` goes into the
+/// text as it stands: quote it if it needs that.
+pub fn sql(table: &str) -> String {
+    format!(
+        "SELECT count() AS rows, uniqExact(event_id) AS ids, sum(xxHash64(concat(toString(event_id), '|', \
+         toString(user_id), '|', toString(toUnixTimestamp(created_at)), '|', user_name, '|', user_email))) AS checksum \
+         FROM {table}"
+    )
+}
+
+impl Workload {
+    /// What the table must hold when everything has arrived. Makes every unique once: about a second for ten million.
+    pub fn expected(&self) -> Content {
+        let parts =
+            (0..self.spec.publishers).map(|publisher| self.expected_of(publisher, 0..self.spec.uniques));
+        parts.fold(Content::default(), Content::plus)
+    }
+
+    /// What the uniques `ordinals` of one publisher add to the table: parts can be computed side by side and added.
+    /// Ordinals that the run does not have add nothing.
+    pub fn expected_of(&self, publisher: u32, ordinals: Range<u64>) -> Content {
+        let uniques = if publisher < self.spec.publishers { self.spec.uniques } else { 0 };
+        let ordinals = ordinals.start.min(uniques)..ordinals.end.min(uniques);
+        let series = self.series(publisher, Purpose::Content);
+        let mut content = Content::default();
+        let mut row = Vec::new();
+        for ordinal in ordinals {
+            row.clear();
+            write_row(&Record::new(series, ordinal, self.created_at_s(publisher, ordinal)), &mut row);
+            let hashed = Content { rows: 1, ids: 1, checksum: xxh64(&row, 0) };
+            content = content.plus(hashed);
+        }
+        content
+    }
+}
+
+/// Appends the text that is hashed.
+fn write_row(record: &Record, row: &mut Vec<u8>) {
+    row.extend_from_slice(&hyphenated(record.event_id));
+    row.push(b'|');
+    row.extend_from_slice(&hyphenated(record.user_id));
+    write!(row, "|{}|", record.created_at_s).expect("a vector takes every byte");
+    row.extend_from_slice(record.name.as_bytes());
+    row.push(b'|');
+    row.extend_from_slice(record.email.as_bytes());
+}
+
+#[cfg(test)]
+mod tests;
