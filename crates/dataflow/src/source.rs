@@ -112,7 +112,8 @@ pub trait Source: Send + Sync {
     /// The partitions that exist now, each with the start that the pipeline file asks for.
     async fn partitions(&self) -> Result<Vec<PartitionStart>, SourceError>;
 
-    /// For each partition the position after its newest record; for lag and for `--drain`.
+    /// For each partition the position after its newest record; for lag and for `--drain`. A
+    /// partition whose end is only known by reading all of it (a compressed file) is left out.
     async fn ends(&self) -> Result<Vec<(Partition, u64)>, SourceError>;
 
     /// Starts reading.

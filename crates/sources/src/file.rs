@@ -1,1 +1,172 @@
-//! later
+//! Lines of files as records: JSON lines and anything else that ends with a newline.
+//!
+//! Owns which files a pattern means, what a position in them is, and the threads that read them. Does not own the meaning
+//! of a line. A source of files is bounded: each file ends where it ends when the reader gets there; files that appear
+//! later belong to the next run.
+//!
+//! | question                 | answer                                                                            |
+//! |--------------------------|-----------------------------------------------------------------------------------|
+//! | partition                | one file; its stream is the path as given or matched, its index 0                 |
+//! | position                 | byte offset of the line's start in the inflated file; `next` is after its newline |
+//! | gzip, zstd               | known by their first bytes, never by name; any number of members or frames        |
+//! | `\r\n`, empty lines      | the `\r` is no part of the record; empty lines are none                           |
+//! | no newline at the end    | the last line counts; if the file has grown since, resuming there is refused      |
+//! | a line above the bound   | one record of the bound plus one byte, so that the decoder rejects it as too large |
+//! | the record's time        | unknown                                                                           |
+//! | file shorter, replaced   | refused, by its length and its identity (inode, birth, first bytes)               |
+//! | file appended to         | goes on: the identity covers only bytes that were there                           |
+//! | rotated away             | refused: names are not followed                                                   |
+//! | `-`                      | standard input: from position 0 only, since what was read is gone                 |
+
+mod find;
+mod inflate;
+mod lines;
+mod reader;
+
+use async_trait::async_trait;
+use dataflow::block::NO_LEADER_EPOCH;
+use dataflow::{Partition, PartitionStart, ReadFrom, Reader, Source, SourceError, SourceFault};
+use futures::channel::oneshot;
+
+/// The name of standard input.
+pub const STDIN: &str = "-";
+
+/// What to read, and within which bounds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileOptions {
+    /// Paths, patterns (`*`, `?`, `[a-z]`, `**`) or [`STDIN`]. A path that exists is never taken for a pattern.
+    pub paths: Vec<String>,
+    /// Bytes of the longest line handed out whole. Keep the decoder's own bound at or below it.
+    pub line_bytes_max: usize,
+    /// Files read at the same time, each by a thread; at least 1.
+    pub threads: usize,
+    /// Bytes of records read ahead of the caller. Beside them each thread holds one block and one line.
+    pub ahead_bytes_max: usize,
+}
+
+impl FileOptions {
+    /// The defaults for these paths: lines of 128 MiB, two threads, 32 MiB ahead.
+    pub fn new(paths: Vec<String>) -> Self {
+        Self { paths, line_bytes_max: 128 << 20, threads: 2, ahead_bytes_max: 32 << 20 }
+    }
+}
+
+/// Files as partitions.
+#[derive(Debug)]
+pub struct FileSource {
+    options: FileOptions,
+}
+
+impl FileSource {
+    /// A source of these files. Nothing is opened yet.
+    ///
+    /// # Errors
+    /// [`SourceFault::Config`] when there is no path, or `-` stands beside other paths (it would end with them, and a
+    /// restart would refuse it).
+    pub fn new(options: FileOptions) -> Result<Self, SourceError> {
+        let config = |message: &str| Err(SourceError::new(SourceFault::Config, message));
+        if options.paths.is_empty() {
+            return config("the file source has no path: name a file, a pattern or `-`");
+        }
+        if options.paths.len() > 1 && options.paths.iter().any(|path| path == STDIN) {
+            return config("`-` (standard input) must be the only path of a file source");
+        }
+        let options = FileOptions { threads: options.threads.max(1), ..options };
+        Ok(Self { options })
+    }
+
+    fn is_stdin(&self) -> bool {
+        self.options.paths == [STDIN]
+    }
+}
+
+#[async_trait]
+impl Source for FileSource {
+    fn kind(&self) -> &'static str {
+        "file"
+    }
+
+    async fn partitions(&self) -> Result<Vec<PartitionStart>, SourceError> {
+        let start = |path: &str, identity: String| PartitionStart {
+            partition: Partition::new(path, 0),
+            identity,
+            next: 0,
+            leader_epoch: NO_LEADER_EPOCH,
+        };
+        if self.is_stdin() {
+            return Ok(vec![start(STDIN, String::new())]);
+        }
+        let paths = self.options.paths.clone();
+        off_thread(move || {
+            let mut starts = Vec::new();
+            for path in find::files(&paths)? {
+                let identity = find::identity(&path)?;
+                starts.push(start(&path, identity));
+            }
+            Ok(starts)
+        })
+        .await
+    }
+
+    /// The ends of plain files. Those of compressed ones and of standard input are only known by reading all of them.
+    async fn ends(&self) -> Result<Vec<(Partition, u64)>, SourceError> {
+        if self.is_stdin() {
+            return Ok(Vec::new());
+        }
+        let paths = self.options.paths.clone();
+        off_thread(move || {
+            let mut ends = Vec::new();
+            for path in find::files(&paths)? {
+                if let Some(end) = inflate::plain_end(&path)? {
+                    ends.push((Partition::new(path, 0), end));
+                }
+            }
+            Ok(ends)
+        })
+        .await
+    }
+
+    async fn read(&self, from: Vec<ReadFrom>) -> Result<Box<dyn Reader>, SourceError> {
+        Ok(Box::new(reader::FileReader::start(self.options.clone(), from)?))
+    }
+
+    /// Files keep no positions for others.
+    async fn publish(&self, _positions: &[(Partition, u64)]) -> Result<(), SourceError> {
+        Ok(())
+    }
+
+    async fn published(&self) -> Result<Vec<(Partition, u64)>, SourceError> {
+        Ok(Vec::new())
+    }
+}
+
+/// Runs file calls, which may hang on a network disk, on a thread of their own.
+async fn off_thread<T: Send + 'static>(
+    job: impl FnOnce() -> Result<T, SourceError> + Send + 'static,
+) -> Result<T, SourceError> {
+    let (done, result) = oneshot::channel();
+    let thread = std::thread::Builder::new().name("file-look".into()).spawn(move || {
+        // Whoever asked may have stopped waiting.
+        let _ = done.send(job());
+    });
+    thread.map_err(|error| SourceError::new(SourceFault::Away, format!("cannot start a thread: {error}")))?;
+    result
+        .await
+        .unwrap_or_else(|_| Err(SourceError::new(SourceFault::Away, "the thread that looks at files ended")))
+}
+
+/// What a failed call on a file means for the read.
+fn fault_of(error: &std::io::Error) -> SourceFault {
+    use std::io::ErrorKind;
+    match (error.kind(), error.raw_os_error()) {
+        (ErrorKind::PermissionDenied | ErrorKind::IsADirectory, _) => SourceFault::Config,
+        (ErrorKind::NotFound, _) => SourceFault::Refused,
+        // The system failed, not the file: a network disk comes back.
+        (_, Some(_)) => SourceFault::Away,
+        // No system call failed: the bytes are not what they claim to be.
+        (_, None) => SourceFault::Refused,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,301 @@
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use dataflow::conformance::source::{self, Fixture, Seen, Watch, read_all};
+use dataflow::{BlockBuilder, Runtime};
+use proptest::prelude::*;
+
+use super::inflate::Packing;
+use super::lines::Lines;
+use super::*;
+use crate::test_runtime::TestRuntime;
+
+/// A folder that goes with the test.
+struct Dir(PathBuf);
+
+impl Dir {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("forebay-file-{}-{name}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    fn write(&self, name: &str, bytes: &[u8]) -> String {
+        let path = self.0.join(name);
+        std::fs::write(&path, bytes).unwrap();
+        path.to_str().unwrap().to_owned()
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.join(name).to_str().unwrap().to_owned()
+    }
+}
+
+impl Drop for Dir {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+struct FileFixture {
+    source: FileSource,
+    runtime: Arc<TestRuntime>,
+}
+
+#[async_trait]
+impl Fixture for FileFixture {
+    fn source(&self) -> &dyn Source {
+        &self.source
+    }
+
+    fn runtime(&self) -> Arc<dyn Runtime> {
+        self.runtime.clone()
+    }
+}
+
+fn fixture(options: FileOptions) -> FileFixture {
+    FileFixture { source: FileSource::new(options).unwrap(), runtime: Arc::new(TestRuntime::new()) }
+}
+
+fn over(paths: &[String]) -> FileFixture {
+    fixture(FileOptions::new(paths.to_vec()))
+}
+
+fn events(count: usize) -> Vec<u8> {
+    (0..count)
+        .flat_map(|n| format!("{{\"n\":{n},\"text\":\"{}\"}}\n", "x".repeat(n % 50)).into_bytes())
+        .collect()
+}
+
+/// Two members, cut in the middle of a line.
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let member = |bytes: &[u8]| {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        encoder.write_all(bytes).unwrap();
+        encoder.finish().unwrap()
+    };
+    let (a, b) = bytes.split_at(bytes.len() / 2);
+    [member(a), member(b)].concat()
+}
+
+/// Two frames, cut in the middle of a line.
+fn zstd(bytes: &[u8]) -> Vec<u8> {
+    let (a, b) = bytes.split_at(bytes.len() / 2);
+    [zstd::encode_all(a, 1).unwrap(), zstd::encode_all(b, 1).unwrap()].concat()
+}
+
+fn bodies(seen: &Seen) -> Vec<String> {
+    seen.records.iter().map(|r| String::from_utf8(r.2.clone().unwrap()).unwrap()).collect()
+}
+
+async fn one(fixture: &FileFixture) -> Seen {
+    read_all(fixture).await.into_values().next().unwrap()
+}
+
+async fn refusal(fixture: &FileFixture, start: &PartitionStart, next: u64) -> SourceError {
+    let mut watch = Watch::start(fixture, vec![source::at(start, next)]).await.unwrap();
+    watch.all().await.expect_err("must be refused")
+}
+
+#[tokio::test]
+async fn plain_and_compressed_files_keep_the_rules_of_a_source() {
+    for (name, pack) in [("plain", <[u8]>::to_vec as fn(&[u8]) -> Vec<u8>), ("gzip", gzip), ("zstd", zstd)] {
+        let dir = Dir::new(&format!("rules-{name}"));
+        let paths: Vec<String> =
+            (0..3).map(|n| dir.write(&format!("{n}.log"), &pack(&events(20 + 3_000 * n)))).collect();
+        source::run(async || Box::new(over(&paths)) as Box<dyn Fixture>).await;
+    }
+}
+
+#[tokio::test]
+async fn compression_is_known_by_the_bytes_and_changes_no_record() {
+    let dir = Dir::new("magic");
+    let plain = one(&over(&[dir.write("a.gz", &events(5_000))])).await;
+    assert_eq!(plain.records.len(), 5_000);
+    assert_eq!(one(&over(&[dir.write("b.txt", &gzip(&events(5_000)))])).await, plain);
+    assert_eq!(one(&over(&[dir.write("c", &zstd(&events(5_000)))])).await, plain);
+    let skippable = [&[0x53, 0x2a, 0x4d, 0x18, 2, 0, 0, 0, 9, 9][..], &zstd(&events(5_000))].concat();
+    assert_eq!(one(&over(&[dir.write("d", &skippable)])).await, plain);
+    assert_eq!(Packing::of(b""), Packing::Plain);
+}
+
+#[tokio::test]
+async fn carriage_returns_empty_lines_and_a_missing_newline_harm_nothing() {
+    let dir = Dir::new("odd");
+    let seen = one(&over(&[dir.write("a", b"\r\n{\"a\":1}\r\n\n\n{\"b\":2}\n  \n{\"c\":3}")])).await;
+    assert_eq!(bodies(&seen), ["{\"a\":1}", "{\"b\":2}", "  ", "{\"c\":3}"]);
+    assert_eq!(seen.records.iter().map(|r| r.0).collect::<Vec<_>>(), [2, 13, 21, 24]);
+    assert_eq!(seen.next, 31);
+    let empty = one(&over(&[dir.write("b", b"")])).await;
+    assert_eq!((empty.records.len(), empty.next, empty.ended), (0, 0, true));
+}
+
+#[tokio::test]
+async fn a_line_above_the_bound_is_cut_one_byte_above_it_and_harms_no_other() {
+    let dir = Dir::new("long");
+    let fits = "y".repeat(1_000);
+    let long = "x".repeat(3 * inflate::CHUNK_BYTES);
+    let path = dir.write("a", format!("{fits}\r\n{long}\nshort\n{fits}z\n").as_bytes());
+    let options = FileOptions { line_bytes_max: 1_000, ..FileOptions::new(vec![path]) };
+    let seen = one(&fixture(options)).await;
+    let lengths: Vec<usize> = bodies(&seen).iter().map(String::len).collect();
+    assert_eq!(lengths, [1_000, 1_001, 5, 1_001]);
+    assert_eq!(seen.next, (1_002 + long.len() + 1 + 6 + 1_002) as u64);
+}
+
+#[tokio::test]
+async fn a_file_that_grew_goes_on_and_one_whose_last_line_grew_is_refused() {
+    let dir = Dir::new("grown");
+    let path = dir.write("a", b"one\ntwo\n");
+    let fixture = over(std::slice::from_ref(&path));
+    let start = fixture.source.partitions().await.unwrap().swap_remove(0);
+    let append = |bytes: &[u8]| {
+        std::fs::OpenOptions::new().append(true).open(&path).unwrap().write_all(bytes).unwrap();
+    };
+    append(b"three");
+    let mut watch = Watch::start(&fixture, vec![source::at(&start, 8)]).await.unwrap();
+    watch.all().await.unwrap();
+    let next = watch.seen[&start.partition].next;
+    assert_eq!((bodies(&watch.seen[&start.partition]), next), (vec!["three".to_owned()], 13));
+    append(b"teen\n");
+    let error = refusal(&fixture, &start, next).await;
+    assert_eq!(error.fault, SourceFault::Refused);
+    assert!(error.message.contains("had no newline"), "{error}");
+}
+
+#[tokio::test]
+async fn a_cut_or_replaced_file_is_refused() {
+    let dir = Dir::new("cut");
+    let path = dir.write("a", &events(500));
+    let fixture = over(std::slice::from_ref(&path));
+    let start = fixture.source.partitions().await.unwrap().swap_remove(0);
+    std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(1_000).unwrap();
+    let error = refusal(&fixture, &start, 5_000).await;
+    assert!(error.message.contains("ends at position `1000`"), "{error}");
+
+    std::fs::remove_file(&path).unwrap();
+    assert!(refusal(&fixture, &start, 0).await.message.contains("cannot be opened"));
+    dir.write("other", &events(500));
+    std::fs::rename(Path::new(&dir.path("other")), Path::new(&path)).unwrap();
+    let error = refusal(&fixture, &start, 0).await;
+    assert!(error.message.contains("another one than was read"), "{error}");
+}
+
+#[tokio::test]
+async fn damage_in_a_compressed_file_is_refused_after_the_good_lines() {
+    for (name, pack) in [("gzip", gzip as fn(&[u8]) -> Vec<u8>), ("zstd", zstd)] {
+        let dir = Dir::new(&format!("damage-{name}"));
+        let mut bytes = pack(&events(5_000));
+        bytes.truncate(bytes.len() - 10);
+        let fixture = over(&[dir.write("a", &bytes)]);
+        let start = fixture.source.partitions().await.unwrap().swap_remove(0);
+        let mut watch = Watch::start(&fixture, vec![source::at(&start, 0)]).await.unwrap();
+        let error = watch.all().await.expect_err("the file is not whole");
+        assert_eq!((error.fault, error.partition.as_ref()), (SourceFault::Refused, Some(&start.partition)));
+        let seen = &watch.seen[&start.partition];
+        assert!(seen.records.len() > 2_000, "{name}: the good lines came, {} of them", seen.records.len());
+        assert!(error.message.contains(&format!("after position `{}`", seen.next)), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn patterns_match_each_file_once_in_order() {
+    let dir = Dir::new("glob");
+    for name in ["b.log", "a.log", "c.txt", "[x].log"] {
+        dir.write(name, b"line\n");
+    }
+    std::fs::create_dir(dir.0.join("d.log")).unwrap();
+    let streams = async |paths: Vec<String>| {
+        let starts = over(&paths).source.partitions().await?;
+        let name = |s: PartitionStart| s.partition.stream.rsplit('/').next().unwrap().to_owned();
+        Ok::<_, SourceError>(starts.into_iter().map(name).collect::<Vec<_>>())
+    };
+    let found = streams(vec![dir.path("c.*"), dir.path("?.log"), dir.path("*.log")]).await.unwrap();
+    assert_eq!(found, ["c.txt", "a.log", "b.log", "[x].log"]);
+    assert_eq!(
+        streams(vec![dir.path("[x].log")]).await.unwrap(),
+        ["[x].log"],
+        "a name that exists is no pattern"
+    );
+
+    for (path, says) in [
+        (dir.path("*.csv"), "matches no file"),
+        (dir.path("gone.log"), "does not exist"),
+        (dir.path("d.log"), "is a directory"),
+        (dir.path("[a.log"), "is wrong at character"),
+        ("/dev/null".to_owned(), "no regular file"),
+    ] {
+        let error = streams(vec![path]).await.expect_err(says);
+        assert_eq!(error.fault, SourceFault::Config);
+        assert!(error.message.contains(says), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn standard_input_is_read_from_position_0_only() {
+    let fixture = over(&[STDIN.to_owned()]);
+    let start = fixture.source.partitions().await.unwrap().swap_remove(0);
+    let error = refusal(&fixture, &start, 10).await;
+    assert_eq!(error.fault, SourceFault::Refused);
+    assert!(error.message.contains("cannot be read again"), "{error}");
+    let beside = FileSource::new(FileOptions::new(vec![STDIN.into(), "a".into()])).expect_err("ambiguous");
+    assert_eq!(beside.fault, SourceFault::Config);
+}
+
+#[tokio::test]
+async fn paused_files_leave_the_threads_to_the_others() {
+    let dir = Dir::new("pause");
+    let paths: Vec<String> = (0..4).map(|n| dir.write(&n.to_string(), &events(50))).collect();
+    let fixture = fixture(FileOptions { threads: 1, ..FileOptions::new(paths) });
+    let starts = fixture.source.partitions().await.unwrap();
+    let from = starts.iter().map(|start| source::at(start, 0)).collect();
+    let mut watch = Watch::start(&fixture, from).await.unwrap();
+    for start in &starts[..3] {
+        watch.reader().pause(&start.partition);
+    }
+    watch.until(|seen| seen[&starts[3].partition].ended).await.unwrap();
+    for start in &starts[..3] {
+        watch.reader().resume(&start.partition);
+    }
+    watch.all().await.unwrap();
+}
+
+proptest! {
+    #[test]
+    fn lines_do_not_depend_on_how_the_bytes_are_cut(
+        text in "[ab\r\n]{0,60}",
+        cuts in proptest::collection::vec(1_usize..9, 1..20),
+        bound in 1_usize..8,
+    ) {
+        let bytes = text.as_bytes();
+        let feed = |cuts: &mut dyn Iterator<Item = usize>| {
+            let mut lines = Lines::new(100, bound);
+            let mut block = BlockBuilder::new(Partition::new("f", 0), 100);
+            let mut rest = bytes;
+            while !rest.is_empty() {
+                let chunk = &rest[..cuts.next().unwrap_or(usize::MAX).min(rest.len())];
+                let used = lines.feed(chunk, &mut block);
+                rest = &rest[used..];
+            }
+            lines.finish(&mut block);
+            (block.take(), lines.next())
+        };
+        let (whole, end) = feed(&mut std::iter::empty());
+        let (cut, cut_end) = feed(&mut cuts.into_iter());
+        prop_assert_eq!(&whole.payloads, &cut.payloads);
+        prop_assert_eq!(&whole.positions, &cut.positions);
+        prop_assert_eq!((whole.next, end), (cut.next, cut_end));
+        prop_assert_eq!(end, 100 + bytes.len() as u64);
+        // An independent reading: split, drop one carriage return, drop the empty ones, cut above the bound.
+        let expected: Vec<&[u8]> = bytes
+            .split(|b| *b == b'\n')
+            .map(|line| line.strip_suffix(b"\r").unwrap_or(line))
+            .filter(|line| !line.is_empty())
+            .map(|line| &line[..line.len().min(bound + 1)])
+            .collect();
+        let got: Vec<&[u8]> = (0..whole.len()).map(|row| whole.payloads.get(row)).collect();
+        prop_assert_eq!(got, expected);
+    }
+}
