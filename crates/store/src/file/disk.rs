@@ -258,11 +258,16 @@ impl Disk {
         Ok(Some((file, size_bytes)))
     }
 
-    /// Makes durable a folder, or a file that may already be trusted.
-    fn sync(&self, file: &File) -> io::Result<()> {
-        self.step(Step::Sync).and_then(|()| file.sync_all()).inspect_err(|_| {
+    /// Makes a folder's names durable.
+    fn sync(&self, folder: &File) -> io::Result<()> {
+        self.step(Step::Sync).and_then(|()| folder.sync_all()).inspect_err(|_| {
             self.sync_failed.store(true, Ordering::SeqCst);
-        })
+        })?;
+        // The kernel tells a failed write-back to one of those who wait for it, and success to the others.
+        if self.sync_failed.load(Ordering::SeqCst) {
+            return Err(io::Error::other("another fsync failed meanwhile"));
+        }
+        Ok(())
     }
 
     /// Calls an error what it is once an fsync has failed.

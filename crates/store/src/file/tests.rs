@@ -128,6 +128,19 @@ fn a_write_cut_short_leaves_nothing_to_be_seen_and_goes_with_the_next_open() {
 }
 
 #[test]
+fn a_writer_killed_behind_the_link_leaves_a_whole_object_that_the_sweep_spares() {
+    let folder = Folder::new();
+    let store = open(&folder);
+    let leftover = store.root().join(temp::FOLDER).join("4711-0");
+    fs::write(&leftover, b"whole").expect("writes");
+    fs::hard_link(&leftover, store.root().join("object")).expect("links");
+    let again = open(&folder);
+    assert!(temps(&again).is_empty());
+    assert_eq!(get(&again, "object").expect("reads").as_deref(), Some(&b"whole"[..]));
+    assert_eq!(put(&again, "object", b"other").expect("puts"), Put::Exists);
+}
+
+#[test]
 fn folders_and_files_are_for_their_owner_only() {
     let folder = Folder::new();
     let store = open(&folder);
