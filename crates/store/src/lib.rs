@@ -9,7 +9,7 @@
 //! | [`key`]         | names of objects and folders, valid in every kind of store            |
 //! | [`error`]       | what went wrong, whether it may have happened, and the way out        |
 //! | [`memory`]      | a bounded store for tests and `memory://`                             |
-//! | [`file`]        | local disk: temporary file, fsync, link, fsync of the folder          |
+//! | [`mod@file`]    | local disk: temporary file, fsync, link, fsync of the folder          |
 //! | [`url`]         | from `file:///…` or `memory://` to a store                            |
 //! | [`conformance`] | the rules below as tests that any implementation can run              |
 

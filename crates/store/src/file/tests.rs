@@ -88,7 +88,7 @@ fn files_conform_inline_without_any_runtime() {
 fn two_stores_on_one_root_race_with_one_winner() {
     let folder = Folder::new();
     let stores = [open(&folder), open(&folder)];
-    for round in 0..50 {
+    for round in 0..20 {
         let text = format!("race/{round}");
         let winners = std::thread::scope(|scope| {
             let text = &text;
