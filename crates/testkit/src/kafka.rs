@@ -4,7 +4,7 @@
 //! 0.6 s a call. Does not produce or consume: tests use the client that they test.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -16,8 +16,12 @@ use crate::services::cached;
 use crate::wait::free_port;
 
 mod admin;
+mod security;
 
 pub use admin::TopicDescription;
+pub use security::{Credentials, Security};
+
+use security::Certificate;
 
 /// A start takes 4 s alone on two cores; after a kill the log is checked first, 13 s for several GB; and tests run side by side.
 const START_MAX: Duration = Duration::from_secs(90);
@@ -35,14 +39,6 @@ pub struct KafkaOptions {
     heap_mib: u32,
     properties: Vec<(String, String)>,
     security: Security,
-}
-
-/// Who may speak to the broker, and how.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Security {
-    /// Anybody on this machine, in clear.
-    #[default]
-    Plaintext,
 }
 
 impl Default for KafkaOptions {
@@ -64,6 +60,12 @@ impl KafkaOptions {
         self
     }
 
+    /// Who may speak to the broker, and how; anybody in clear otherwise.
+    pub fn security(mut self, security: Security) -> KafkaOptions {
+        self.security = security;
+        self
+    }
+
     /// A line of `server.properties`; it goes before the one that would be written.
     pub fn property(mut self, key: &str, value: &str) -> KafkaOptions {
         self.properties.push((key.to_owned(), value.to_owned()));
@@ -77,8 +79,19 @@ pub struct Kafka {
     // The order matters: the process goes before its directory.
     process: Process,
     options: KafkaOptions,
-    port: u16,
+    ports: Ports,
+    credentials: Option<Credentials>,
     dir: TestDir,
+}
+
+/// Where a broker listens.
+#[derive(Debug, Clone, Copy)]
+struct Ports {
+    /// For the clients under test.
+    clients: u16,
+    /// For Kafka's own tools, in clear; the same as `clients` unless that one is secured.
+    tools: u16,
+    controller: u16,
 }
 
 impl Kafka {
@@ -103,17 +116,36 @@ impl Kafka {
 
     fn start_once(options: &KafkaOptions) -> Result<Kafka> {
         let dir = TestDir::new("kafka")?;
-        let port = free_port();
-        fs::write(dir.path().join("server.properties"), properties(options, port, free_port(), &dir))?;
+        let clients = free_port();
+        let (tools, certificate) = match options.security {
+            Security::Plaintext => (clients, None),
+            Security::SaslTls => (free_port(), Some(Certificate::make(dir.path())?)),
+        };
+        let ports = Ports { clients, tools, controller: free_port() };
+        fs::write(
+            dir.path().join("server.properties"),
+            properties(options, ports, certificate.as_ref(), dir.path()),
+        )?;
         fs::write(dir.path().join("log4j2.properties"), LOGGING)?;
-        format_storage(&dir)?;
+        let credentials = certificate.map(Credentials::new);
+        format_storage(&dir, credentials.as_ref())?;
         let process = launch(&dir, options.heap_mib)?;
-        Ok(Kafka { process, options: options.clone(), port, dir })
+        Ok(Kafka { process, options: options.clone(), ports, credentials, dir })
     }
 
     /// `host:port` for clients' `bootstrap.servers`.
     pub fn bootstrap(&self) -> String {
-        format!("127.0.0.1:{}", self.port)
+        format!("127.0.0.1:{}", self.ports.clients)
+    }
+
+    /// What clients need to be let in; `None` with [`Security::Plaintext`].
+    pub fn credentials(&self) -> Option<&Credentials> {
+        self.credentials.as_ref()
+    }
+
+    /// Where Kafka's own tools are let in.
+    fn tools_bootstrap(&self) -> String {
+        format!("127.0.0.1:{}", self.ports.tools)
     }
 
     /// SIGKILL: what was not written out is lost as far as the kernel's cache allows, which survives. [`Kafka::restart`] brings
@@ -157,15 +189,8 @@ impl Kafka {
         self.process.pid()
     }
 
-    /// A file of client settings that Kafka's tools need to be let in.
-    fn client_config(&self) -> Option<PathBuf> {
-        match self.options.security {
-            Security::Plaintext => None,
-        }
-    }
-
     /// The directory of its settings, data and logs.
-    pub fn dir(&self) -> &std::path::Path {
+    pub fn dir(&self) -> &Path {
         self.dir.path()
     }
 }
@@ -211,10 +236,11 @@ fn launch(dir: &TestDir, heap_mib: u32) -> Result<Process> {
     Ok(process)
 }
 
-fn format_storage(dir: &TestDir) -> Result<()> {
+fn format_storage(dir: &TestDir, credentials: Option<&Credentials>) -> Result<()> {
     jvm("format", "kafka/libs", 128, &[])
         .args(["kafka.tools.StorageTool", "format", "--cluster-id", &cluster_id(), "--config"])
         .arg(dir.path().join("server.properties"))
+        .args(credentials.map(Credentials::format_args).unwrap_or_default())
         .run(dir.path(), START_MAX)?
         .success()
         .context("kafka could not format its storage")?;
@@ -230,17 +256,25 @@ fn cluster_id() -> String {
     id
 }
 
-fn properties(options: &KafkaOptions, port: u16, controller_port: u16, dir: &TestDir) -> String {
+fn properties(options: &KafkaOptions, ports: Ports, certificate: Option<&Certificate>, dir: &Path) -> String {
+    let Ports { clients, tools, controller } = ports;
+    let (listeners, protocols) = match options.security {
+        Security::Plaintext => (format!("PLAINTEXT://127.0.0.1:{clients}"), "PLAINTEXT:PLAINTEXT"),
+        Security::SaslTls => (
+            format!("PLAINTEXT://127.0.0.1:{tools},SASL_SSL://127.0.0.1:{clients}"),
+            "PLAINTEXT:PLAINTEXT,SASL_SSL:SASL_SSL",
+        ),
+    };
     let mut lines: Vec<(String, String)> = [
         ("process.roles", "broker,controller".to_owned()),
         ("node.id", "1".to_owned()),
-        ("controller.quorum.voters", format!("1@127.0.0.1:{controller_port}")),
-        ("listeners", format!("PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}")),
-        ("advertised.listeners", format!("PLAINTEXT://127.0.0.1:{port}")),
+        ("controller.quorum.voters", format!("1@127.0.0.1:{controller}")),
+        ("listeners", format!("{listeners},CONTROLLER://127.0.0.1:{controller}")),
+        ("advertised.listeners", listeners),
         ("controller.listener.names", "CONTROLLER".to_owned()),
-        ("listener.security.protocol.map", "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT".to_owned()),
+        ("listener.security.protocol.map", format!("{protocols},CONTROLLER:PLAINTEXT")),
         ("inter.broker.listener.name", "PLAINTEXT".to_owned()),
-        ("log.dirs", dir.path().join("data").display().to_string()),
+        ("log.dirs", dir.join("data").display().to_string()),
         ("num.partitions", options.partitions.to_string()),
         // One node can hold one copy.
         ("default.replication.factor", "1".to_owned()),
@@ -260,6 +294,7 @@ fn properties(options: &KafkaOptions, port: u16, controller_port: u16, dir: &Tes
     ]
     .map(|(key, value)| (key.to_owned(), value))
     .into();
+    lines.extend(certificate.map(Certificate::server_properties).unwrap_or_default());
     for (key, value) in &options.properties {
         lines.retain(|(written, _)| written != key);
         lines.push((key.clone(), value.clone()));

@@ -30,7 +30,7 @@ mod wait;
 pub use clickhouse::{ClickHouse, ClickHouseOptions};
 pub use dir::{TestDir, workspace_dir};
 pub use http::{HttpClient, HttpError, HttpResponse};
-pub use kafka::{Kafka, KafkaOptions, Security, TopicDescription};
+pub use kafka::{Credentials, Kafka, KafkaOptions, Security, TopicDescription};
 pub use process::{Exit, Output, Process, Spawn, Usage};
 pub use proxy::{Answer, Counters, Fault, FaultProxy, Reach, Rule, RuleId, Seen};
 pub use random::{Lcg, seed};

@@ -20,6 +20,7 @@ use anyhow::{Context, Result, anyhow, bail};
 mod spawner;
 mod usage;
 
+pub(crate) use spawner::without_forks;
 pub use usage::Usage;
 
 /// So many bytes of a log's end go into an error.

@@ -10,7 +10,7 @@
 //!                             └ record: the query, the body's length and hash, the outcome
 //! ```
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::io;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,6 +19,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 
+use crate::process::without_forks;
 use crate::wait::{free_port, poll};
 
 mod relay;
@@ -124,9 +125,10 @@ impl FaultProxy {
         self.shared.lock().counters
     }
 
-    /// The newest 10,000 requests that are over, in the order of their ends.
+    /// The newest 10,000 requests that are over, in the order of their beginnings. A client may have its answer a moment
+    /// before the request is over for the proxy: wait for the number that is expected.
     pub fn seen(&self) -> Vec<Seen> {
-        self.shared.lock().seen.iter().cloned().collect()
+        self.shared.lock().seen.values().cloned().collect()
     }
 
     fn order(&self, refuse: bool) -> Result<()> {
@@ -171,7 +173,8 @@ struct State {
     open: BTreeMap<u64, TcpStream>,
     next_open: u64,
     clients: usize,
-    seen: VecDeque<Seen>,
+    /// By the number of the request.
+    seen: BTreeMap<u64, Seen>,
     counters: Counters,
     refusing: bool,
     listening: bool,
@@ -183,23 +186,26 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets the first fitting rule with turns left decide on a request.
-    fn decide(&self, seen: &Seen) -> Option<(RuleId, Fault)> {
+    /// Numbers a request, and lets the first fitting rule with turns left decide on it.
+    fn decide(&self, seen: &Seen) -> (u64, Option<(RuleId, Fault)>) {
         let mut state = self.lock();
+        let number = state.counters.requests;
         state.counters.requests += 1;
-        let (id, fault) =
-            state.rules.iter_mut().find_map(|(id, rule)| rule.take(seen).map(|fault| (*id, fault)))?;
-        state.counters.faults += 1;
-        *state.fired.entry(id).or_default() += 1;
-        Some((id, fault))
+        let decision =
+            state.rules.iter_mut().find_map(|(id, rule)| rule.take(seen).map(|fault| (*id, fault)));
+        if let Some((id, _)) = decision {
+            state.counters.faults += 1;
+            *state.fired.entry(id).or_default() += 1;
+        }
+        (number, decision)
     }
 
-    fn record(&self, seen: Seen) {
+    fn record(&self, number: u64, seen: Seen) {
         let mut state = self.lock();
-        if state.seen.len() == RECORD_MAX {
-            state.seen.pop_front();
+        state.seen.insert(number, seen);
+        if state.seen.len() > RECORD_MAX {
+            state.seen.pop_first();
         }
-        state.seen.push_back(seen);
     }
 
     /// Notes a socket for cutting, until the guard is dropped. A socket that comes too late is cut at once.
@@ -254,7 +260,7 @@ fn accept_all(listener: TcpListener, port: u16, shared: &Arc<Shared>) {
             return;
         }
         if refusing {
-            listener = None;
+            without_forks(|| listener = None);
             // After the port is closed, so that none slips in between.
             shared.lock().cut_all();
         } else if listener.is_none() {

@@ -5,6 +5,8 @@ use std::net::TcpListener;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use crate::process::without_forks;
+
 /// The pause between two looks at a condition: short against every wait of a test, long against the cost of a look.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
@@ -57,13 +59,18 @@ pub fn free_port() -> u16 {
     let first = std::process::id().wrapping_mul(2_654_435_761) >> 16;
     for step in 0..width {
         let port = PORTS.start + ((first % u32::from(width)) as u16 + step) % width;
-        if given.contains(&port) || TcpListener::bind(("127.0.0.1", port)).is_err() {
+        if given.contains(&port) || !is_free(port) {
             continue;
         }
         given.insert(port);
         return port;
     }
     panic!("no port between {} and {} is free", PORTS.start, PORTS.end);
+}
+
+fn is_free(port: u16) -> bool {
+    // Closed again before the answer.
+    without_forks(|| TcpListener::bind(("127.0.0.1", port)).is_ok())
 }
 
 #[cfg(test)]

@@ -118,12 +118,28 @@ impl Kafka {
 
     /// Runs one of Kafka's tools against this broker; gives its stdout.
     fn tool(&self, class: &str, args: &[String]) -> Result<String> {
-        let mut tool = jvm(&format!("tool-{}", next_number()), "kafka/tools", 128, &[]).arg(class);
-        tool = tool.arg("--bootstrap-server").arg(self.bootstrap());
-        if let Some(config) = self.client_config() {
-            tool = tool.arg("--command-config").arg(config);
-        }
-        Ok(tool.args(args).run(self.dir(), TOOL_MAX)?.success()?.stdout)
+        let tool = jvm(&format!("tool-{}", next_number()), "kafka/tools", 128, &[]).arg(class);
+        let tool = tool.arg("--bootstrap-server").arg(self.tools_bootstrap()).args(args);
+        Ok(tool.run(self.dir(), TOOL_MAX)?.success()?.stdout)
+    }
+
+    /// Logs in as clients do, by SCRAM-SHA-256 over TLS, and asks for something; an error tells why it was not let in.
+    pub fn log_in(&self, user: &str, password: &str) -> Result<()> {
+        let credentials = self.credentials().context("this broker lets everybody in")?;
+        let config = self.dir().join(format!("client-{}.properties", next_number()));
+        fs::write(&config, credentials.client_properties(user, password))?;
+        jvm(&format!("tool-{}", next_number()), "kafka/tools", 128, &[])
+            .args([
+                "org.apache.kafka.tools.TopicCommand",
+                "--list",
+                "--bootstrap-server",
+                &self.bootstrap(),
+                "--command-config",
+            ])
+            .arg(&config)
+            .run(self.dir(), TOOL_MAX)?
+            .success()?;
+        Ok(())
     }
 }
 

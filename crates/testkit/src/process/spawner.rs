@@ -5,6 +5,16 @@
 
 use super::*;
 
+/// Held while a child is being born, and by [`without_forks`].
+static BIRTH: Mutex<()> = Mutex::new(());
+
+/// Runs `action` while no child is between fork and exec. Such a child holds a copy of every open socket, so a port
+/// that is closed at that moment stays taken until the child's exec.
+pub(crate) fn without_forks<T>(action: impl FnOnce() -> T) -> T {
+    let _guard = BIRTH.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    action()
+}
+
 type Request = (Command, Sender<io::Result<i32>>);
 
 /// Starts `command` from the thread that stays; gives its process id. The caller reaps it.
@@ -42,6 +52,6 @@ fn spawn_here(mut command: Command) -> io::Result<i32> {
         });
     }
     // The handle is dropped: it would reap the child without its usage.
-    let child = command.spawn()?;
+    let child = without_forks(|| command.spawn())?; // It returns after the exec.
     Ok(child.id() as i32)
 }

@@ -81,13 +81,13 @@ fn serve_request(client: &mut Client, shared: &Shared) -> io::Result<Next> {
     }
     let stream: &TcpStream = client.get_ref();
     let mut request = Request::read(head, client)?;
-    let decision = shared.decide(&request.seen);
+    let (number, decision) = shared.decide(&request.seen);
     request.seen.rule = decision.as_ref().map(|(id, _)| *id);
     let fault = decision.map_or(Fault::Pass, |(_, fault)| fault);
     let outcome = apply(fault, &mut request, stream, shared);
     request.seen.body_whole = request.body.is_ended();
     let whole = request.seen.body_whole;
-    shared.record(request.seen);
+    shared.record(number, request.seen);
     match outcome? {
         // The rest of a half-read body would be taken for the next request.
         Next::Keep if keep && whole => Ok(Next::Keep),

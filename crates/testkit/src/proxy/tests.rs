@@ -38,27 +38,32 @@ impl Echo {
         Echo { url, arrived }
     }
 
-    fn answer(mut stream: &TcpStream) -> Option<Arrived> {
+    fn answer(stream: &TcpStream) -> Option<Arrived> {
         let mut reader = BufReader::new(stream);
         let head = Head::read(&mut reader).ok()??;
         let framing = Framing::of_request(&head).ok()?;
         let mut body = Vec::new();
         let whole = Body::new(&mut reader, framing).read_to_end(&mut body).is_ok();
         if whole {
-            let mut answer =
-                Head { start: "HTTP/1.1 200 OK".into(), headers: vec![("X-Served".into(), "yes".into())] };
-            if framing == Framing::Chunked {
-                answer.set("Transfer-Encoding", "chunked");
-                answer.write(&mut stream).ok()?;
-                body.chunks(3).try_for_each(|chunk| write_chunk(&mut stream, chunk)).ok()?;
-                write_last_chunk(&mut stream).ok()?;
-            } else {
-                answer.set("Content-Length", &body.len().to_string());
-                answer.write(&mut stream).ok()?;
-                io::Write::write_all(&mut stream, &body).ok()?;
-            }
+            // The proxy may cut the answer short.
+            let _ = Echo::send_back(stream, framing, &body);
         }
         Some(Arrived { body, whole })
+    }
+
+    fn send_back(mut stream: &TcpStream, framing: Framing, body: &[u8]) -> io::Result<()> {
+        let mut answer =
+            Head { start: "HTTP/1.1 200 OK".into(), headers: vec![("X-Served".into(), "yes".into())] };
+        if framing == Framing::Chunked {
+            answer.set("Transfer-Encoding", "chunked");
+            answer.write(&mut stream)?;
+            body.chunks(3).try_for_each(|chunk| write_chunk(&mut stream, chunk))?;
+            write_last_chunk(&mut stream)
+        } else {
+            answer.set("Content-Length", &body.len().to_string());
+            answer.write(&mut stream)?;
+            io::Write::write_all(&mut stream, body)
+        }
     }
 
     fn next(&self) -> Arrived {
