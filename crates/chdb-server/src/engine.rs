@@ -1,0 +1,161 @@
+//! The engine in this process: one data folder, one lock on it, and a connection for every request.
+//!
+//! A connection costs about 0.1 ms to open and starts with the engine's defaults, so each request gets a new one with
+//! its own settings and nothing leaks from one to the next. Requests with a `session_id` share one instead (`session`).
+
+use std::fs::{File, TryLockError};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::ffi::{Answer, Api, Connection, FfiError};
+use crate::locate;
+use crate::request::Asked;
+use crate::response::{Failure, STD_EXCEPTION};
+use crate::settings::{self, Known};
+
+/// The file whose lock says that the folder is in use. A killed process loses its lock with its life.
+const LOCK_FILE: &str = "chdb-server.lock";
+
+/// Why the engine did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The library is not there or not the right one.
+    #[error("{0}; {help}", help = locate::HELP)]
+    Library(FfiError),
+    /// The data folder cannot be made or locked.
+    #[error("cannot use the data folder `{}`: {reason}", path.display())]
+    Folder {
+        /// The folder.
+        path: PathBuf,
+        /// The operating system's words.
+        reason: std::io::Error,
+    },
+    /// Another process has the folder.
+    #[error("the data folder `{}` is in use by another process; stop that one, or name another folder with --path", path.display())]
+    InUse {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// The engine came up and then failed.
+    #[error("the engine does not start on `{}`: {reason}", path.display())]
+    Engine {
+        /// The folder.
+        path: PathBuf,
+        /// The engine's words.
+        reason: String,
+    },
+}
+
+/// The running engine.
+pub struct Engine {
+    api: Arc<Api>,
+    path: PathBuf,
+    known: Known,
+    timezone: String,
+    version: String,
+    /// Keeps the engine up between requests; `None` once it is closed.
+    anchor: Mutex<Option<Connection>>,
+    _lock: File,
+}
+
+impl Engine {
+    /// Starts the engine on `path`, which is made if it does not exist. Blocks for as long as the tables take to load.
+    pub fn start(path: &Path) -> Result<Engine, StartError> {
+        let folder = |reason| StartError::Folder { path: path.to_owned(), reason };
+        std::fs::create_dir_all(path).map_err(folder)?;
+        let path = path.canonicalize().map_err(folder)?;
+        let lock = File::options().create(true).append(true).open(path.join(LOCK_FILE)).map_err(folder)?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(StartError::InUse { path }),
+            Err(TryLockError::Error(reason)) => return Err(folder(reason)),
+        }
+        let api = Api::load(&locate::library()).map_err(StartError::Library)?;
+        let failed = |reason: String| StartError::Engine { path: path.clone(), reason };
+        let mut anchor =
+            api.connect(&connection_arguments(&path, &[])).map_err(|error| failed(error.to_string()))?;
+        let mut lines = |sql: &str| {
+            let answer = anchor.run(sql.as_bytes(), "TabSeparatedRaw", &[]).map_err(failed)?;
+            Ok::<_, StartError>(String::from_utf8_lossy(&answer.body).trim_end().to_owned())
+        };
+        let known = Known::from_lines(&lines("SELECT name FROM system.settings")?);
+        let timezone = lines("SELECT timezone()")?;
+        let version = lines("SELECT version()")?;
+        tracing::info!(version, settings = known.len(), path = %path.display(), "the engine is up");
+        Ok(Engine { api, path, known, timezone, version, anchor: Mutex::new(Some(anchor)), _lock: lock })
+    }
+
+    /// The settings that exist.
+    pub fn known(&self) -> &Known {
+        &self.known
+    }
+
+    /// The time zone of the answers.
+    pub fn timezone(&self) -> &str {
+        &self.timezone
+    }
+
+    /// ClickHouse's version.
+    pub fn version(&self) -> &str {
+        &self.version
+    }
+
+    /// A new connection with `settings`.
+    pub fn connect(&self, settings: &[(String, String)]) -> Result<Connection, Failure> {
+        match self.api.connect(&connection_arguments(&self.path, settings)) {
+            Ok(connection) => Ok(connection),
+            Err(error) => Err(self.why_refused(settings, &error)),
+        }
+    }
+
+    /// The engine refuses a connection without a word; the same settings as statements tell which one is wrong.
+    fn why_refused(&self, settings: &[(String, String)], error: &FfiError) -> Failure {
+        let unclear = || Failure::new(STD_EXCEPTION, &error.to_string());
+        let Ok(mut plain) = self.api.connect(&connection_arguments(&self.path, &[])) else {
+            return unclear();
+        };
+        settings
+            .iter()
+            .find_map(|setting| {
+                plain
+                    .run(settings::set_statement(std::slice::from_ref(setting)).as_bytes(), "Null", &[])
+                    .err()
+            })
+            .map_or_else(unclear, Failure::from_engine)
+    }
+
+    /// Runs `sql` on a connection of its own.
+    pub fn run(&self, asked: &Asked, sql: &[u8], format: &str) -> Result<Answer, Failure> {
+        let mut connection = self.connect(&asked.settings)?;
+        choose_database(&mut connection, asked)?;
+        connection.run(sql, format, &asked.parameters).map_err(Failure::from_engine)
+    }
+
+    /// Closes the database and ends the engine's threads. Every other connection must be closed before; says
+    /// whether that was so.
+    pub fn close(&self) -> bool {
+        let anchor = self.anchor.lock().unwrap_or_else(PoisonError::into_inner).take();
+        drop(anchor);
+        self.api.shutdown()
+    }
+}
+
+/// Makes the asked database the current one.
+pub fn choose_database(connection: &mut Connection, asked: &Asked) -> Result<(), Failure> {
+    let Some(database) = &asked.database else { return Ok(()) };
+    let statement = format!("USE {}", settings::identifier(database));
+    connection.run(statement.as_bytes(), "Null", &[]).map(drop).map_err(Failure::from_engine)
+}
+
+/// The arguments of every connection. `implicit_select` is the command line's habit of reading `1 + 1` as a query,
+/// which a server does not have.
+fn connection_arguments(path: &Path, settings: &[(String, String)]) -> Vec<String> {
+    let mut arguments = vec![
+        "clickhouse".to_owned(),
+        format!("--path={}", path.display()),
+        "--implicit_select=0".to_owned(),
+        "--session_timezone=UTC".to_owned(),
+    ];
+    arguments.extend(settings::arguments(settings));
+    arguments
+}

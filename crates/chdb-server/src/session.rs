@@ -1,0 +1,145 @@
+//! Sessions: connections that stay open under a client's name, with their temporary tables and `SET` statements.
+//!
+//! A session runs one request at a time (code 373 for the second) and is dropped after its time of rest. Settings
+//! in a request's query string hold for that request: they are set before and put back after.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::OwnedMutexGuard;
+
+use crate::engine::{Engine, choose_database};
+use crate::ffi::{Answer, Connection};
+use crate::request::{Asked, SessionAsked};
+use crate::response::{Failure, SESSION_IS_LOCKED, SESSION_NOT_FOUND, TOO_MANY_QUERIES};
+use crate::settings;
+
+/// Sessions at a time: each holds a connection, and clients that make one for every request must not fill the memory.
+const SESSIONS_MAX: usize = 1024;
+
+/// The open sessions.
+#[derive(Default)]
+pub struct Sessions {
+    open: Mutex<HashMap<String, Entry>>,
+}
+
+struct Entry {
+    state: Arc<tokio::sync::Mutex<State>>,
+    timeout: Duration,
+    last_used: Instant,
+}
+
+/// A session's connection, made when it is first used.
+#[derive(Default)]
+pub struct State {
+    connection: Option<Connection>,
+}
+
+/// The right to use a session until it is dropped.
+pub type Held = OwnedMutexGuard<State>;
+
+impl Sessions {
+    /// Takes the session for one request, making it unless it must exist.
+    pub fn take(&self, asked: &SessionAsked) -> Result<Held, Failure> {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        expire(&mut open);
+        if !open.contains_key(&asked.id) {
+            if asked.must_exist {
+                return Err(Failure::new(
+                    SESSION_NOT_FOUND,
+                    &format!("session `{}` does not exist", asked.id),
+                ));
+            }
+            if open.len() >= SESSIONS_MAX {
+                let message = format!("`{SESSIONS_MAX}` sessions are open; try again when one has expired");
+                return Err(Failure::new(TOO_MANY_QUERIES, &message)
+                    .with_status(axum::http::StatusCode::SERVICE_UNAVAILABLE));
+            }
+        }
+        let entry = open.entry(asked.id.clone()).or_insert_with(|| Entry {
+            state: Arc::default(),
+            timeout: Duration::ZERO,
+            last_used: Instant::now(),
+        });
+        entry.timeout = Duration::from_secs(asked.timeout_s);
+        entry.last_used = Instant::now();
+        Arc::clone(&entry.state).try_lock_owned().map_err(|_| {
+            Failure::new(SESSION_IS_LOCKED, &format!("session `{}` runs another query now", asked.id))
+        })
+    }
+
+    /// Drops the sessions that rested too long.
+    pub fn sweep(&self) {
+        expire(&mut self.open.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Drops all sessions.
+    pub fn clear(&self) {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}
+
+/// One in use is not resting, however long ago it was taken.
+fn expire(open: &mut HashMap<String, Entry>) {
+    open.retain(|_, entry| entry.state.try_lock().is_err() || entry.last_used.elapsed() < entry.timeout);
+}
+
+/// Runs `sql` in a session.
+pub fn run(
+    engine: &Engine,
+    held: &mut Held,
+    asked: &Asked,
+    sql: &[u8],
+    format: &str,
+) -> Result<Answer, Failure> {
+    let connection = match &mut held.connection {
+        Some(connection) => connection,
+        empty => empty.insert(engine.connect(&[])?),
+    };
+    choose_database(connection, asked)?;
+    let before = values_of(connection, &asked.settings)?;
+    let result = apply(connection, &asked.settings)
+        .and_then(|()| connection.run(sql, format, &asked.parameters).map_err(Failure::from_engine));
+    let restored = restore(connection, &before);
+    if restored.is_err() {
+        // A session with a stranger's settings is worse than none: the next request starts it anew.
+        held.connection = None;
+    }
+    result
+}
+
+fn apply(connection: &mut Connection, settings: &[(String, String)]) -> Result<(), Failure> {
+    if settings.is_empty() {
+        return Ok(());
+    }
+    let statement = settings::set_statement(settings);
+    connection.run(statement.as_bytes(), "Null", &[]).map(drop).map_err(Failure::from_engine)
+}
+
+/// The values that `settings` have now; `None` for one that has its default.
+fn values_of(
+    connection: &mut Connection,
+    settings: &[(String, String)],
+) -> Result<Vec<(String, Option<String>)>, Failure> {
+    let mut values = Vec::new();
+    for (name, _) in settings {
+        let name_literal = settings::literal(name);
+        let sql = format!("SELECT changed, value FROM system.settings WHERE name = {name_literal}");
+        let answer = connection.run(sql.as_bytes(), "TabSeparatedRaw", &[]).map_err(Failure::from_engine)?;
+        let line = String::from_utf8_lossy(&answer.body);
+        let (changed, value) = line.split_once('\t').unwrap_or(("0", ""));
+        let value = value.strip_suffix('\n').unwrap_or(value);
+        values.push((name.clone(), (changed == "1").then(|| value.to_owned())));
+    }
+    Ok(values)
+}
+
+fn restore(connection: &mut Connection, before: &[(String, Option<String>)]) -> Result<(), Failure> {
+    for (name, value) in before {
+        let value = value.as_deref().map_or("DEFAULT".to_owned(), settings::literal);
+        let statement = format!("SET {name} = {value}");
+        connection.run(statement.as_bytes(), "Null", &[]).map_err(Failure::from_engine)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,182 @@
+//! One request's work on a blocking thread: unpack the body, understand the statement, run it, pack the answer.
+
+use axum::body::Body;
+use axum::http::{HeaderMap, Response};
+
+use crate::compression::{self, Encoding, Method};
+use crate::ffi::{Answer, MemoryFile};
+use crate::http::{Admitted, Server};
+use crate::insert;
+use crate::request::Asked;
+use crate::response::{self, About, Failure, NOT_IMPLEMENTED, STD_EXCEPTION, SYNTAX_ERROR};
+use crate::room::Share;
+use crate::session;
+use crate::sql::{self, Insert, Refused, Statement};
+
+/// Longest statement without data. The engine's own bound (`max_query_size`) is 256 KiB and can be raised.
+const STATEMENT_BYTES_MAX: usize = 16 << 20;
+/// What ClickHouse answers in when nothing else is asked.
+const FORMAT_DEFAULT: &str = "TabSeparated";
+
+/// A request that has its turn.
+pub struct Work {
+    /// The query string and headers.
+    pub asked: Asked,
+    /// What the headers say of bodies.
+    pub headers: BodyHeaders,
+    /// The body as it came.
+    pub body: Vec<u8>,
+    /// The body's share of the memory.
+    pub share: Share,
+    /// Its place and session.
+    pub admitted: Admitted,
+}
+
+/// How the body is packed and the answer may be.
+pub struct BodyHeaders {
+    content_encoding: Option<String>,
+    accept_encoding: Option<String>,
+}
+
+impl BodyHeaders {
+    /// Reads the two headers.
+    pub fn read(headers: &HeaderMap) -> BodyHeaders {
+        let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+        BodyHeaders { content_encoding: text("content-encoding"), accept_encoding: text("accept-encoding") }
+    }
+}
+
+/// A new query id in the form of a UUID.
+pub fn random_id() -> String {
+    let kernel =
+        std::fs::read_to_string("/proc/sys/kernel/random/uuid").map(|text| text.trim_end().to_owned());
+    kernel.unwrap_or_else(|_| {
+        // Without /proc: unique in this process, which is what a query id must be.
+        static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
+        format!("query-{}", NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed))
+    })
+}
+
+/// Does the work.
+pub fn run(server: &Server, mut work: Work) -> Result<Response<Body>, Failure> {
+    // The share of the wire bytes is given back when the unpacked body has its own.
+    let (body, share) = unpack(server, &work)?;
+    work.share = share;
+    work.body = body;
+    let step = read_statement(&work.asked.query, &work.body)?;
+    work.admitted.ticket.show(&step.sql);
+    let format = step.format.clone().or_else(|| work.asked.default_format.clone());
+    let format = format.unwrap_or_else(|| FORMAT_DEFAULT.to_owned());
+    name_query(&mut work.asked, work.admitted.ticket.query_id());
+    work.admitted.ticket.start()?;
+    let mut answer = match &mut work.admitted.session {
+        Some(held) => session::run(&server.engine, held, &work.asked, &step.sql, &format)?,
+        None => server.engine.run(&work.asked, &step.sql, &format)?,
+    };
+    pack(&work, &format, &mut answer)
+}
+
+fn unpack(server: &Server, work: &Work) -> Result<(Vec<u8>, Share), Failure> {
+    let mut share = server.budget.share();
+    let encoding = Encoding::of_body(work.headers.content_encoding.as_deref())?;
+    let plain = match encoding {
+        Some(encoding) => Some(encoding.decode(&work.body, &mut share)?),
+        None => None,
+    };
+    if !work.asked.decompress {
+        return Ok((plain.unwrap_or_else(|| work.body.clone()), share));
+    }
+    let blocks = plain.as_deref().unwrap_or(&work.body);
+    Ok((compression::decode_blocks(blocks, &mut share)?, share))
+}
+
+/// A statement ready for the engine.
+struct Step {
+    sql: Vec<u8>,
+    format: Option<String>,
+    /// The data that `sql` reads.
+    _file: Option<MemoryFile>,
+}
+
+/// Finds the statement in the query string and the body, which follows it after a line end.
+fn read_statement(query: &str, body: &[u8]) -> Result<Step, Failure> {
+    if query.trim().is_empty() {
+        return step(body, &[], sql::analyse(head_of(body)?));
+    }
+    let text = [query.as_bytes(), b"\n"].concat();
+    match sql::analyse(&text) {
+        Ok(Statement::Insert(insert)) => insert_step(&text, &insert, body),
+        parsed if body.is_empty() => step(&text, &[], parsed),
+        _ => {
+            let whole = [&text, body].concat();
+            step(&whole, &[], sql::analyse(head_of(&whole)?))
+        }
+    }
+}
+
+/// All of a text that is short enough to be a statement, or that begins with INSERT.
+fn head_of(text: &[u8]) -> Result<&[u8], Failure> {
+    let inserts = text.trim_ascii_start().get(..6).is_some_and(|word| word.eq_ignore_ascii_case(b"insert"));
+    if text.len() > STATEMENT_BYTES_MAX && !inserts {
+        let message = format!("a statement of `{}` bytes is above `{STATEMENT_BYTES_MAX}`", text.len());
+        return Err(Failure::new(SYNTAX_ERROR, &message));
+    }
+    Ok(text)
+}
+
+fn step(text: &[u8], body: &[u8], parsed: Result<Statement, Refused>) -> Result<Step, Failure> {
+    match parsed {
+        Ok(Statement::Insert(insert)) => insert_step(text, &insert, body),
+        Ok(Statement::Kill(_)) => Ok(Step { sql: text.to_vec(), format: None, _file: None }),
+        Ok(Statement::Other(other)) => Ok(Step { sql: text.to_vec(), format: other.format, _file: None }),
+        Err(refused @ Refused::ClientOnly(_)) => Err(Failure::new(NOT_IMPLEMENTED, &refused.to_string())),
+        Err(refused) => Err(Failure::new(SYNTAX_ERROR, &refused.to_string())),
+    }
+}
+
+fn insert_step(text: &[u8], insert: &Insert, body: &[u8]) -> Result<Step, Failure> {
+    let prepared = insert::prepare(text, insert, body)
+        .map_err(|error| Failure::new(STD_EXCEPTION, &format!("no file in memory for the data: {error}")))?;
+    Ok(Step { sql: prepared.sql, format: None, _file: Some(prepared.file) })
+}
+
+/// The engine gives every statement an id of its own and takes none, so the client's rides in `log_comment`,
+/// before a line end and the client's own comment.
+fn name_query(asked: &mut Asked, query_id: &str) {
+    match asked.settings.iter_mut().find(|(name, _)| name == "log_comment") {
+        Some((_, comment)) => *comment = format!("{query_id}\n{comment}"),
+        // First, since nothing can be set any more after `readonly`.
+        None => asked.settings.insert(0, ("log_comment".to_owned(), query_id.to_owned())),
+    }
+}
+
+fn pack(work: &Work, format: &str, answer: &mut Answer) -> Result<Response<Body>, Failure> {
+    let failed =
+        |error: std::io::Error| Failure::new(STD_EXCEPTION, &format!("cannot compress the answer: {error}"));
+    let mut body = std::mem::take(&mut answer.body);
+    let setting = |wanted: &str| {
+        work.asked.settings.iter().rev().find(|(name, _)| name == wanted).map(|(_, value)| value.as_str())
+    };
+    let mut encoding = None;
+    if work.asked.compress {
+        let zstd =
+            setting("network_compression_method").is_some_and(|method| method.eq_ignore_ascii_case("zstd"));
+        body = compression::encode_blocks(&body, if zstd { Method::Zstd } else { Method::Lz4 })
+            .map_err(failed)?;
+    } else if matches!(setting("enable_http_compression"), Some("1" | "true")) {
+        encoding = Encoding::for_answer(work.headers.accept_encoding.as_deref());
+        if let Some(encoding) = encoding {
+            body = encoding.encode(&body).map_err(failed)?;
+        }
+    }
+    let about = About {
+        query_id: work.admitted.ticket.query_id(),
+        format,
+        encoding: encoding.map(Encoding::name),
+        counts: answer,
+    };
+    Ok(response::success(body, &about))
+}
+
+#[cfg(test)]
+mod tests;
