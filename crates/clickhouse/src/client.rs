@@ -1,0 +1,228 @@
+//! The HTTP client: one question, or one attempt at one insert.
+//!
+//! Owns connections, headers, settings of the request and the release of an insert's last bytes. Does not own the meaning of
+//! answers ([`crate::response`]), retries (`engine::deliver`) or statements ([`crate::checks`], [`crate::table`]).
+//!
+//! The password travels in a header, never in an address, and is taken out of every text that comes back.
+
+mod insert;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use dataflow::{Remedy, Runtime};
+use reqwest::header::{HeaderMap, HeaderValue};
+use reqwest::{Response, Url};
+use serde::de::DeserializeOwned;
+
+pub use insert::{Insert, InsertSettings};
+
+use crate::config::{Secret, ServerConfig};
+use crate::response::{self, MESSAGE_CHARS_MAX};
+use crate::types::shorten;
+
+/// Bytes of an answer to a question. Tables of a thousand columns with their defaults stay far below.
+const ANSWER_BYTES_MAX: usize = 16 << 20;
+/// Bytes kept of the answer to an insert, which is empty or an error.
+const INSERT_ANSWER_BYTES_MAX: usize = 64 << 10;
+
+/// Why a question has no answer.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct QueryError {
+    /// `Resend` if it is worth asking again, `Stop` if a person is needed.
+    pub remedy: Remedy,
+    /// The server's code; 0 if it gave none.
+    pub code: i32,
+    /// The whole sentence; no secrets.
+    pub message: String,
+}
+
+impl QueryError {
+    fn new(remedy: Remedy, code: i32, message: String) -> Self {
+        Self { remedy, code, message }
+    }
+}
+
+/// A client of one server.
+#[derive(Clone)]
+pub struct Client {
+    http: reqwest::Client,
+    url: Url,
+    password: Secret,
+    runtime: Arc<dyn Runtime>,
+    config: ServerConfig,
+}
+
+impl Client {
+    /// A client for the server of `config`. Opens no connection yet.
+    pub fn new(config: ServerConfig, runtime: Arc<dyn Runtime>) -> Result<Self, QueryError> {
+        Self::build(config, runtime, true)
+    }
+
+    /// The same server, with a new connection for each request: behind a balancer they may reach different nodes.
+    pub fn without_kept_connections(&self) -> Result<Self, QueryError> {
+        Self::build(self.config.clone(), self.runtime.clone(), false)
+    }
+
+    fn build(config: ServerConfig, runtime: Arc<dyn Runtime>, keep: bool) -> Result<Self, QueryError> {
+        let stop = |message: String| QueryError::new(Remedy::Stop, 0, message);
+        let url = Url::parse(&config.url).map_err(|e| stop(format!("`url` is not an address: {e}")))?;
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(stop("`url` holds a user or a password; put them into `user` and `password`".into()));
+        }
+        if !matches!(url.scheme(), "http" | "https") || url.query().is_some() {
+            return Err(stop("`url` must be `http://host:port` or `https://host:port` without `?…`".into()));
+        }
+        if rustls::crypto::CryptoProvider::get_default().is_none() {
+            // Another part of the process may win the race; any provider serves.
+            let _ = rustls::crypto::ring::default_provider().install_default();
+        }
+        let mut builder = reqwest::Client::builder()
+            .connect_timeout(config.connect_timeout)
+            .default_headers(headers(&config).map_err(stop)?)
+            .redirect(reqwest::redirect::Policy::none())
+            .pool_max_idle_per_host(if keep { 16 } else { 0 })
+            // Old servers close idle connections after 3 s; one that closes while we write costs an attempt.
+            .pool_idle_timeout(Duration::from_secs(2))
+            .http1_only();
+        let pem = config.ca_pem.as_deref();
+        if pem.is_some() || url.scheme() == "http" {
+            // A machine without certificates of its own may still speak http.
+            let certificates = reqwest::Certificate::from_pem_bundle(pem.unwrap_or_default());
+            let certificates =
+                certificates.map_err(|_| stop("`ca` holds no certificates in PEM form".into()))?;
+            builder = builder.tls_certs_only(certificates);
+        }
+        let http =
+            builder.build().map_err(|e| stop(format!("the http client cannot be made: {}", chain(&e))))?;
+        Ok(Self { http, url, password: config.password.clone(), runtime, config })
+    }
+
+    /// The server's address, for people.
+    pub fn url(&self) -> &str {
+        self.url.as_str()
+    }
+
+    /// Asks `sql` and gives the body of the answer. `settings` are ClickHouse's; `params` fill `{name:Type}`.
+    pub async fn query(
+        &self,
+        sql: &str,
+        settings: &[(&str, &str)],
+        params: &[(&str, &str)],
+    ) -> Result<String, QueryError> {
+        let mut url = self.url.clone();
+        url.query_pairs_mut()
+            .append_pair("wait_end_of_query", "1")
+            .extend_pairs(settings)
+            .extend_pairs(params.iter().map(|(name, value)| (format!("param_{name}"), value)));
+        let asked = async {
+            let answer = self.http.post(url).body(sql.to_owned()).send().await.map_err(|e| {
+                QueryError::new(Remedy::Resend, 0, format!("no answer from the server: {}", self.clean(e)))
+            })?;
+            self.read_answer(answer).await
+        };
+        match self.runtime.timeout(self.config.query_timeout, asked).await {
+            Some(result) => result,
+            None => {
+                let seconds = self.config.query_timeout.as_secs_f64();
+                let text = format!("no answer from the server within {seconds} s to `{}`", shorten(sql, 100));
+                Err(QueryError::new(Remedy::Resend, 0, text))
+            }
+        }
+    }
+
+    /// Asks `sql` and reads each row of the answer as a tuple `T`.
+    pub async fn rows<T: DeserializeOwned>(
+        &self,
+        sql: &str,
+        params: &[(&str, &str)],
+    ) -> Result<Vec<T>, QueryError> {
+        let sql = format!("{sql}\nFORMAT JSONCompactEachRow");
+        let settings = [("output_format_json_quote_64bit_integers", "0")];
+        let body = self.query(&sql, &settings, params).await?;
+        body.lines().filter(|l| !l.is_empty()).map(|line| self.read_row(&sql, line)).collect()
+    }
+
+    fn read_row<T: DeserializeOwned>(&self, sql: &str, line: &str) -> Result<T, QueryError> {
+        serde_json::from_str(line).map_err(|e| {
+            let text = format!(
+                "the answer to `{}` cannot be read: {e}: `{}`",
+                shorten(sql, 100),
+                self.password.scrub(&shorten(line, 200))
+            );
+            QueryError::new(Remedy::Stop, 0, text)
+        })
+    }
+
+    async fn read_answer(&self, answer: Response) -> Result<String, QueryError> {
+        let status = answer.status().as_u16();
+        let code = exception_code(&answer);
+        let body = self
+            .read_body(answer, ANSWER_BYTES_MAX)
+            .await
+            .map_err(|e| QueryError::new(Remedy::Resend, 0, format!("the answer broke off: {e}")))?;
+        let failed = status != 200 || code.is_some_and(|c| c != 0);
+        if !failed {
+            return Ok(body);
+        }
+        // A question has no effect to speak of; only the remedy matters.
+        let seen = response::Answer { status, exception_code: code, from_clickhouse: true, body: &body };
+        match response::classify_answer(seen, false) {
+            Ok(()) => Ok(body),
+            Err(e) => Err(QueryError::new(e.remedy, e.code, self.password.scrub(&e.message))),
+        }
+    }
+
+    /// The body, refused beyond `bytes_max`. Bytes that are not UTF-8 are replaced: they are for people.
+    async fn read_body(&self, mut answer: Response, bytes_max: usize) -> Result<String, String> {
+        let mut body = Vec::new();
+        while let Some(piece) = answer.chunk().await.map_err(|e| self.clean(e))? {
+            if body.len() + piece.len() > bytes_max {
+                return Err(format!("it is longer than {bytes_max} bytes"));
+            }
+            body.extend_from_slice(&piece);
+        }
+        Ok(String::from_utf8_lossy(&body).into_owned())
+    }
+
+    /// The error and its causes, without the address and the password.
+    fn clean(&self, error: reqwest::Error) -> String {
+        shorten(&self.password.scrub(&chain(&error.without_url())), MESSAGE_CHARS_MAX)
+    }
+}
+
+fn headers(config: &ServerConfig) -> Result<HeaderMap, String> {
+    let mut headers = HeaderMap::new();
+    let mut put = |name: &'static str, value: &str| {
+        let mut value = HeaderValue::from_str(value)
+            .map_err(|_| format!("the value for the header `{name}` holds characters that no header can"))?;
+        value.set_sensitive(true);
+        headers.insert(name, value);
+        Ok::<(), String>(())
+    };
+    if !config.user.is_empty() {
+        put("x-clickhouse-user", &config.user)?;
+    }
+    if !config.password.expose().is_empty() {
+        put("x-clickhouse-key", config.password.expose())?;
+    }
+    Ok(headers)
+}
+
+fn exception_code(answer: &Response) -> Option<i32> {
+    answer.headers().get("x-clickhouse-exception-code")?.to_str().ok()?.parse().ok()
+}
+
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,213 @@
+use std::time::Duration;
+
+use bytes::Bytes;
+use dataflow::{Attempt, Effect, InsertError};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+
+use super::*;
+use crate::testing::{Fixed, RealTime};
+
+/// What the server of a test does with its one connection.
+enum Play {
+    /// Reads the whole request and answers.
+    Answer(&'static str),
+    /// Reads the whole request and closes.
+    Close,
+    /// Reads the whole request and says nothing.
+    Hang,
+    /// Answers after the head of the request, without waiting for the body.
+    AnswerEarly(&'static str),
+}
+
+/// A server for one request. The handle gives all bytes that came, until the request was whole or the client left.
+async fn serve(play: Play) -> (String, JoinHandle<Vec<u8>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let handle = tokio::spawn(async move {
+        let (mut socket, _) = listener.accept().await.unwrap();
+        let mut seen = Vec::new();
+        let mut piece = [0; 64 << 10];
+        loop {
+            if whole(&seen) || (matches!(play, Play::AnswerEarly(_)) && head_end(&seen).is_some()) {
+                break;
+            }
+            match socket.read(&mut piece).await {
+                Ok(0) | Err(_) => return seen,
+                Ok(n) => seen.extend_from_slice(&piece[..n]),
+            }
+        }
+        match play {
+            Play::Answer(text) | Play::AnswerEarly(text) => socket.write_all(text.as_bytes()).await.unwrap(),
+            Play::Close => {}
+            Play::Hang => tokio::time::sleep(Duration::from_secs(60)).await,
+        }
+        seen
+    });
+    (url, handle)
+}
+
+fn head_end(seen: &[u8]) -> Option<usize> {
+    seen.windows(4).position(|w| w == b"\r\n\r\n").map(|at| at + 4)
+}
+
+fn whole(seen: &[u8]) -> bool {
+    let Some(end) = head_end(seen) else { return false };
+    let head = String::from_utf8_lossy(&seen[..end]).to_lowercase();
+    let length = head.split("content-length: ").nth(1).and_then(|t| t.split("\r\n").next());
+    seen.len() >= end + length.unwrap().parse::<usize>().unwrap()
+}
+
+fn config(url: &str) -> ServerConfig {
+    ServerConfig {
+        user: "reader".into(),
+        password: Secret::new("geheim-123"),
+        query_timeout: Duration::from_millis(500),
+        insert_timeout: Duration::from_millis(500),
+        ..ServerConfig::new(url)
+    }
+}
+
+fn client(url: &str) -> Client {
+    Client::new(config(url), RealTime::shared()).unwrap()
+}
+
+async fn insert(url: &str, body_bytes: usize, open: bool) -> Result<(), InsertError> {
+    let insert = Insert {
+        statement: "INSERT INTO `d`.`t` (`a`) FORMAT Native".into(),
+        settings: InsertSettings { partitions_max: 1, quorum: 0, views: false },
+    };
+    let attempt = Attempt {
+        token: "tok",
+        query_id: "forebay-1",
+        body: Bytes::from(vec![7; body_bytes]),
+        gate: &Fixed(open),
+    };
+    client(url).insert(&insert, attempt).await
+}
+
+const OK: &str = "HTTP/1.1 200 OK\r\nX-ClickHouse-Query-Id: forebay-1\r\nContent-Length: 0\r\n\r\n";
+
+#[tokio::test]
+async fn an_insert_announces_its_length_and_names_every_setting() {
+    let (url, server) = serve(Play::Answer(OK)).await;
+    insert(&url, 1_000_000, true).await.unwrap();
+    let seen = server.await.unwrap();
+    let end = head_end(&seen).unwrap();
+    let head = String::from_utf8_lossy(&seen[..end]).to_string();
+    assert_eq!(seen.len() - end, 1_000_000);
+    for part in [
+        "content-length: 1000000",
+        "x-clickhouse-key: geheim-123",
+        "x-clickhouse-user: reader",
+        "async_insert=0",
+        "insert_deduplication_token=tok",
+        "insert_deduplicate=1",
+        "deduplicate_blocks_in_dependent_materialized_views=1",
+        "max_partitions_per_insert_block=1",
+        "input_format_null_as_default=1",
+        "wait_end_of_query=1",
+        "decompress=1",
+        "query_id=forebay-1",
+        "max_execution_time=",
+    ] {
+        assert!(head.contains(part), "{part} in {head}");
+    }
+    let address = head.lines().next().unwrap();
+    assert!(!address.contains("geheim") && !head.contains("transfer-encoding"), "{head}");
+}
+
+#[tokio::test]
+async fn a_shut_gate_leaves_the_request_incomplete() {
+    for body_bytes in [10, 1024, 1025, 700_000] {
+        let (url, server) = serve(Play::Answer(OK)).await;
+        let error = insert(&url, body_bytes, false).await.unwrap_err();
+        assert_eq!((error.effect, error.remedy, error.kind), (Effect::None, Remedy::Stop, "fenced"));
+        let seen = server.await.unwrap();
+        assert!(!whole(&seen), "the last bytes of {body_bytes} must not have left");
+        if body_bytes > 1024 {
+            assert_eq!(seen.len() - head_end(&seen).unwrap(), body_bytes - 1024);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_lost_answer_leaves_the_effect_unknown() {
+    let (url, _server) = serve(Play::Close).await;
+    let error = insert(&url, 5000, true).await.unwrap_err();
+    assert_eq!((error.effect, error.kind), (Effect::Unknown, "broken"));
+    let (url, _server) = serve(Play::Hang).await;
+    let error = insert(&url, 5000, true).await.unwrap_err();
+    assert_eq!((error.effect, error.remedy, error.kind), (Effect::Unknown, Remedy::Resend, "timeout"));
+}
+
+#[tokio::test]
+async fn no_connection_means_no_effect() {
+    let error = insert("http://127.0.0.1:1", 5000, true).await.unwrap_err();
+    assert_eq!((error.effect, error.remedy, error.kind), (Effect::None, Remedy::Resend, "connection"));
+}
+
+#[tokio::test]
+async fn status_200_with_an_exception_in_the_header_is_a_failure() {
+    let (url, _server) = serve(Play::Answer(
+        "HTTP/1.1 200 OK\r\nX-ClickHouse-Exception-Code: 241\r\nContent-Length: 0\r\n\r\n",
+    ))
+    .await;
+    assert_eq!(insert(&url, 5000, true).await.unwrap_err().code, 241);
+}
+
+#[tokio::test]
+async fn an_answer_that_breaks_off_is_not_a_success() {
+    let (url, _server) = serve(Play::Answer(
+        "HTTP/1.1 200 OK\r\nX-ClickHouse-Query-Id: forebay-1\r\nContent-Length: 10\r\n\r\n",
+    ))
+    .await;
+    let error = insert(&url, 5000, true).await.unwrap_err();
+    assert_eq!((error.effect, error.kind), (Effect::Unknown, "broken"));
+}
+
+#[tokio::test]
+async fn an_early_refusal_is_read_and_has_no_effect() {
+    let refusal = "HTTP/1.1 403 Forbidden\r\nX-ClickHouse-Exception-Code: 516\r\nContent-Length: 3\r\nConnection: close\r\n\r\nno!";
+    let (url, _server) = serve(Play::AnswerEarly(refusal)).await;
+    let error = insert(&url, 30_000_000, true).await.unwrap_err();
+    assert_eq!(error.effect, Effect::None, "{error:?}");
+}
+
+#[tokio::test]
+async fn secrets_never_show() {
+    let echo = "HTTP/1.1 500 X\r\nContent-Length: 26\r\n\r\nwho is reader geheim-123 ?";
+    let (url, _server) = serve(Play::Answer(echo)).await;
+    let error = client(&url).query("SELECT 1", &[], &[]).await.unwrap_err();
+    assert!(error.message.contains("***") && !error.message.contains("geheim"), "{error}");
+    let (url, _server) = serve(Play::Answer(echo)).await;
+    let error = insert(&url, 5000, true).await.unwrap_err();
+    assert!(error.message.contains("***") && !error.message.contains("geheim"), "{error}");
+    assert!(!format!("{:?}", config("http://h")).contains("geheim"));
+    let refused = Client::new(config("http://reader:geheim-123@h:1"), RealTime::shared());
+    let message = refused.err().unwrap().message;
+    assert!(message.contains("put them into") && !message.contains("geheim"), "{message}");
+}
+
+#[tokio::test]
+async fn questions_are_bounded_in_time_and_size() {
+    let (url, _server) = serve(Play::Hang).await;
+    let error = client(&url).query("SELECT 1", &[], &[]).await.unwrap_err();
+    assert!(error.message.contains("within 0.5 s"), "{error}");
+    let long = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{}", 17 << 20, "x".repeat(17 << 20));
+    let (url, _server) = serve(Play::Answer(Box::leak(long.into_boxed_str()))).await;
+    let error = client(&url).query("SELECT 1", &[], &[]).await.unwrap_err();
+    assert!(error.message.contains("longer than"), "{error}");
+}
+
+#[tokio::test]
+async fn rows_are_read_as_tuples() {
+    let body = "[\"a\",1]\n[\"b\",18446744073709551615]\n";
+    let text = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+    let (url, server) = serve(Play::Answer(Box::leak(text.into_boxed_str()))).await;
+    let rows: Vec<(String, u64)> = client(&url).rows("SELECT x", &[("p", "v")]).await.unwrap();
+    assert_eq!(rows, [("a".to_owned(), 1), ("b".to_owned(), u64::MAX)]);
+    let seen = String::from_utf8(server.await.unwrap()).unwrap();
+    assert!(seen.contains("param_p=v") && seen.ends_with("FORMAT JSONCompactEachRow"), "{seen}");
+}

@@ -1,0 +1,139 @@
+//! How a ClickHouse table is reached and written: plain values, made by whoever reads the pipeline file.
+//!
+//! Owns the fields with their units and defaults. Does not own their names in a file.
+
+use std::time::Duration;
+
+use crate::compress::Method;
+
+/// Text that must not be seen: `Debug` and `Display` hide it.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Hides `text`.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    /// The text itself, for the one header that needs it.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+
+    /// `text` without the secret in it.
+    pub fn scrub(&self, text: &str) -> String {
+        if self.0.is_empty() { text.to_owned() } else { text.replace(&self.0, "***") }
+    }
+}
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("***")
+    }
+}
+
+impl std::fmt::Display for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("***")
+    }
+}
+
+/// A server and who we are there.
+#[derive(Clone, Debug)]
+pub struct ServerConfig {
+    /// `http://host:port` or `https://host:port`, with a path if a proxy needs one; without user and password.
+    pub url: String,
+    /// The user; empty for the server's default.
+    pub user: String,
+    /// The password.
+    pub password: Secret,
+    /// Certificates (PEM) that are trusted instead of the system's.
+    pub ca_pem: Option<Vec<u8>>,
+    /// To open a connection, TLS included.
+    pub connect_timeout: Duration,
+    /// For a question about the table.
+    pub query_timeout: Duration,
+    /// For one insert, from the first byte to the answer; the server is told to stop a little earlier.
+    pub insert_timeout: Duration,
+}
+
+impl ServerConfig {
+    /// The server at `url`, with the defaults.
+    pub fn new(url: impl Into<String>) -> Self {
+        Self {
+            url: url.into(),
+            user: String::new(),
+            password: Secret::default(),
+            ca_pem: None,
+            connect_timeout: Duration::from_secs(10),
+            query_timeout: Duration::from_secs(30),
+            insert_timeout: Duration::from_secs(180),
+        }
+    }
+}
+
+/// A table and how it is written.
+#[derive(Clone, Debug)]
+pub struct TableConfig {
+    /// The database.
+    pub database: String,
+    /// The table.
+    pub table: String,
+    /// The columns to write, in order; `None` takes every column that can be written.
+    pub columns: Option<Vec<String>>,
+    /// How frames are compressed.
+    pub compression: Method,
+    /// Whether rows are sorted by the table's sorting key before they are sent.
+    pub sort: bool,
+    /// Columns whose values together name a row: the probe uses them if the table has no provenance column.
+    pub unique_key: Vec<String>,
+    /// Rows of a frame at the most; at least 1.
+    pub frame_rows_max: usize,
+    /// Bytes of a frame before compression at the most, judged by the mean row; at least 1.
+    pub frame_bytes_max: usize,
+    /// Replicas that must confirm an insert; 0 and 1 ask for none beyond the one that answers.
+    pub insert_quorum: u32,
+    /// What to create if the table is not there.
+    pub create: Option<CreateTable>,
+}
+
+impl TableConfig {
+    /// That table, with the defaults.
+    pub fn new(database: impl Into<String>, table: impl Into<String>) -> Self {
+        Self {
+            database: database.into(),
+            table: table.into(),
+            columns: None,
+            compression: Method::Lz4,
+            sort: false,
+            unique_key: Vec::new(),
+            // Half a million rows cost the server a third of what five thousand cost it, a row.
+            frame_rows_max: 500_000,
+            frame_bytes_max: 64 << 20,
+            insert_quorum: 0,
+            create: None,
+        }
+    }
+
+    /// `database.table`, for people.
+    pub fn name(&self) -> String {
+        format!("{}.{}", self.database, self.table)
+    }
+
+    /// The same, quoted for a statement.
+    pub fn quoted(&self) -> String {
+        format!("{}.{}", crate::types::identifier(&self.database), crate::types::identifier(&self.table))
+    }
+}
+
+/// A table to be made.
+#[derive(Clone, Debug, Default)]
+pub struct CreateTable {
+    /// Name and type of each column, as ClickHouse writes types, with `DEFAULT …` after the type where wanted.
+    pub columns: Vec<(String, String)>,
+    /// The sorting key as an expression; empty for none.
+    pub order_by: String,
+    /// The partition key as an expression; empty for none.
+    pub partition_by: String,
+}

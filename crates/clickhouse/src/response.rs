@@ -1,0 +1,286 @@
+//! What an answer to an insert, or the lack of one, means.
+//!
+//! Owns the classification: from a status, an exception code and a text, or from a broken connection, to the effect and the
+//! remedy. Pure. Does not own the request ([`crate::client`]) or what is done about it (`engine::deliver`).
+//!
+//! | what came back                               | effect  | remedy |
+//! |----------------------------------------------|---------|--------|
+//! | 200, no exception, an empty body, a header of ClickHouse | success | -  |
+//! | 200 with an exception in a header or the body | by its code | by its code |
+//! | 200 without any header of ClickHouse         | unknown | resend |
+//! | a failure with an exception code             | by its code | by its code |
+//! | 401, 403, 404, 413, a redirect, no code      | none    | stop   |
+//! | 429, no code                                 | none    | resend |
+//! | 408, 5xx, everything else, no code           | unknown | resend |
+//! | no connection                                | none    | resend |
+//! | broken or too slow before the last bytes left | none   | resend |
+//! | broken or too slow after that                | unknown | resend |
+//! | the owner changed before the last bytes left | none    | stop   |
+//!
+//! A code that is not in the table is unknown and resent: a resend under the same token is always safe.
+
+use dataflow::{Effect, InsertError, Remedy};
+
+use crate::types::shorten;
+
+/// Characters of the server's words in an error: enough for the sentence, too few for a body.
+pub const MESSAGE_CHARS_MAX: usize = 500;
+
+/// An answer, as far as it matters.
+#[derive(Clone, Copy, Debug)]
+pub struct Answer<'a> {
+    /// The HTTP status.
+    pub status: u16,
+    /// The header `X-ClickHouse-Exception-Code`.
+    pub exception_code: Option<i32>,
+    /// True if any header begins with `X-ClickHouse-`.
+    pub from_clickhouse: bool,
+    /// The body, or its beginning.
+    pub body: &'a str,
+}
+
+/// Why there is no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoAnswer {
+    /// The connection could not be opened (refused, no route, name, TLS).
+    Connect,
+    /// The time for the request is over.
+    Timeout,
+    /// The connection broke.
+    Broken,
+    /// The lane has another owner: the request was given up before its last bytes.
+    Fenced,
+}
+
+/// What a code means for an insert. One word for each way on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Meaning {
+    Overloaded,
+    NoSpace,
+    ReadOnly,
+    NoQuorum,
+    Damaged,
+    AlreadyRunning,
+    BadContent,
+    Table,
+    Access,
+    Request,
+    Uncertain,
+}
+
+/// Success, or what went wrong. `views` says that materialized views hang on the table.
+pub fn classify_answer(answer: Answer<'_>, views: bool) -> Result<(), InsertError> {
+    let code = answer.exception_code.filter(|c| *c != 0).or_else(|| code_in(answer.body));
+    let text = shorten(answer.body.trim(), MESSAGE_CHARS_MAX);
+    if let Some(code) = code {
+        return Err(of_code(code, &text, views));
+    }
+    match answer.status {
+        200 if answer.body.contains("__exception__") => {
+            let message = format!("the server answered 200 with a failure in the body: {text}");
+            Err(error(Effect::Unknown, Remedy::Resend, 0, "exception_in_body", message))
+        }
+        200 if answer.from_clickhouse && text.is_empty() => Ok(()),
+        200 => {
+            let message = format!("the answer is not one of ClickHouse to an insert: status 200, `{text}`");
+            Err(error(Effect::Unknown, Remedy::Resend, 0, "not_clickhouse", message))
+        }
+        status => Err(of_status(status, &text)),
+    }
+}
+
+/// What went wrong when no answer came. `complete` says that the last bytes of the request had been released.
+pub fn classify_no_answer(fault: NoAnswer, complete: bool, detail: &str) -> InsertError {
+    let detail = shorten(detail, MESSAGE_CHARS_MAX);
+    // The length was announced, so that a server cannot take a request for whole whose last bytes were never sent.
+    let effect = if complete { Effect::Unknown } else { Effect::None };
+    let after = if complete { "after" } else { "before" };
+    match fault {
+        NoAnswer::Connect => error(
+            Effect::None,
+            Remedy::Resend,
+            0,
+            "connection",
+            format!("no connection to the server: {detail}"),
+        ),
+        NoAnswer::Timeout => {
+            let message = format!("no answer in time, {after} the last bytes were sent: {detail}");
+            error(effect, Remedy::Resend, 0, "timeout", message)
+        }
+        NoAnswer::Broken => {
+            let message = format!("the connection broke {after} the last bytes were sent: {detail}");
+            error(effect, Remedy::Resend, 0, "broken", message)
+        }
+        NoAnswer::Fenced => {
+            let message = "the insert was given up before its last bytes: the lane has another owner".into();
+            error(Effect::None, Remedy::Stop, 0, "fenced", message)
+        }
+    }
+}
+
+/// The code in a text such as `Code: 60. DB::Exception: …`.
+pub fn code_in(text: &str) -> Option<i32> {
+    let (_, after) = text.split_once("Code: ")?;
+    let digits = after.len() - after.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    let (number, rest) = after.split_at(digits);
+    rest.starts_with(". DB::").then(|| number.parse().ok()).flatten()
+}
+
+fn of_code(code: i32, text: &str, views: bool) -> InsertError {
+    use {Effect as E, Remedy as R};
+    // A view is fed after or beside the table, whose part may be there already.
+    if views && text.contains("while pushing to view") {
+        let message = format!("a materialized view turned the rows down; mend or drop the view: {text}");
+        let remedy = if meaning(code) == Meaning::BadContent { R::Stop } else { R::Resend };
+        return error(E::Unknown, remedy, code, "view", message);
+    }
+    // 252 stands for two things. Too many partitions in one block is our mistake, and no pause mends it.
+    if code == 252 && text.contains("partitions") {
+        let message =
+            format!("the frame touches several partitions of the table, against the cut made here: {text}");
+        let effect = if views { E::Unknown } else { E::None };
+        return error(effect, R::Stop, code, "too_many_partitions", message);
+    }
+    let (effect, remedy, kind, advice) = match meaning(code) {
+        Meaning::Overloaded if code == 252 => {
+            (E::None, R::Resend, "too_many_parts", "the table has too many parts; merges must catch up")
+        }
+        Meaning::Overloaded => (E::None, R::Resend, "overloaded", "the server takes no more work now"),
+        Meaning::NoSpace => (E::None, R::Resend, "no_space", "the server's disk is full"),
+        Meaning::ReadOnly => (E::None, R::Resend, "read_only", "the table is read-only (its keeper is away)"),
+        Meaning::NoQuorum => (E::None, R::Resend, "no_quorum", "too few replicas are there for the quorum"),
+        Meaning::Damaged => (E::None, R::Resend, "damaged", "the request was damaged on its way"),
+        Meaning::AlreadyRunning => (E::None, R::Resend, "already_running", "an earlier attempt still runs"),
+        Meaning::BadContent => (E::None, R::Divert, "bad_content", "the server turned the rows down"),
+        Meaning::Table => (E::None, R::Stop, "table", "the table is not the one that was checked; mend it"),
+        Meaning::Access => {
+            (E::None, R::Stop, "access", "the server refuses this user; mend the user or its grants")
+        }
+        Meaning::Request => (E::None, R::Stop, "request", "the server does not understand the request"),
+        Meaning::Uncertain => {
+            (E::Unknown, R::Resend, "uncertain", "the server does not say whether rows were written")
+        }
+    };
+    error(effect, remedy, code, kind, format!("{advice}: code {code}: {text}"))
+}
+
+/// ClickHouse's code, read as what it says about an insert. `Uncertain` where rows may be there.
+fn meaning(code: i32) -> Meaning {
+    match code {
+        // Refused before the block reached the table.
+        252 => Meaning::Overloaded, // too many parts: checked before the part is written
+        202 => Meaning::Overloaded, // too many simultaneous queries: refused at the door
+        201 => Meaning::Overloaded, // the user's quota is used up: checked at the door
+        243 => Meaning::NoSpace,    // the reservation of disk space comes before the part
+        242 => Meaning::ReadOnly,   // a replicated table without its keeper session
+        225 => Meaning::ReadOnly,   // no keeper is configured or it is gone: asked before the part
+        285 => Meaning::NoQuorum,   // too few live replicas: checked before the part is written
+        286 => Meaning::NoQuorum,   // the quorum of the write before is open: checked before the part
+        216 => Meaning::AlreadyRunning, // a query with this id is running: ours was not started
+        373 => Meaning::AlreadyRunning, // the session is locked by another request
+
+        // The bytes are not what was sent: the block was never whole.
+        33 => Meaning::Damaged,  // not all data could be read
+        32 => Meaning::Damaged,  // read after the end
+        40 => Meaning::Damaged,  // a chunk's checksum is wrong
+        271 => Meaning::Damaged, // a chunk cannot be decompressed
+
+        // The rows themselves are turned down, before any part.
+        6 => Meaning::BadContent,   // text cannot be parsed
+        26 => Meaning::BadContent,  // a quoted string cannot be parsed
+        27 => Meaning::BadContent,  // input does not read as expected
+        38 => Meaning::BadContent,  // a date cannot be parsed
+        41 => Meaning::BadContent,  // a time cannot be parsed
+        53 => Meaning::BadContent,  // a value's type does not fit its column
+        69 => Meaning::BadContent,  // an argument is out of bounds
+        70 => Meaning::BadContent,  // a type cannot be converted
+        72 => Meaning::BadContent,  // a number cannot be parsed
+        117 => Meaning::BadContent, // incorrect data
+        128 => Meaning::BadContent, // an array is too large
+        131 => Meaning::BadContent, // a string is too large
+        190 => Meaning::BadContent, // the arrays of a row have different sizes
+        321 => Meaning::BadContent, // a value is out of its type's range
+        349 => Meaning::BadContent, // a null into a column without NULL
+        376 => Meaning::BadContent, // a UUID cannot be parsed
+        395 => Meaning::BadContent, // throwIf in a constraint or a default
+        407 => Meaning::BadContent, // a decimal overflows
+        467 => Meaning::BadContent, // a Bool cannot be parsed
+        469 => Meaning::BadContent, // a CHECK constraint is violated
+        675 => Meaning::BadContent, // an IPv4 cannot be parsed
+        676 => Meaning::BadContent, // an IPv6 cannot be parsed
+        691 => Meaning::BadContent, // a number or name is not in the enum
+
+        // The table is gone or has other columns.
+        60 => Meaning::Table,  // no such table
+        81 => Meaning::Table,  // no such database
+        218 => Meaning::Table, // the table was dropped
+        16 => Meaning::Table,  // no such column in the table
+        8 => Meaning::Table,   // there is no such column
+        10 => Meaning::Table,  // a column is not in the block
+        20 => Meaning::Table,  // the numbers of columns differ
+        44 => Meaning::Table,  // a column cannot be inserted into
+        47 => Meaning::Table,  // an identifier is not known
+        48 => Meaning::Table,  // the engine does not take inserts
+
+        // The user may not.
+        164 => Meaning::Access, // the user or the query is read-only
+        192 => Meaning::Access, // no such user
+        193 => Meaning::Access, // wrong password (old servers)
+        194 => Meaning::Access, // a password is required
+        195 => Meaning::Access, // this address is not allowed
+        497 => Meaning::Access, // a grant is missing
+        516 => Meaning::Access, // authentication failed
+
+        // The statement is not understood, always before it runs.
+        36 => Meaning::Request,  // bad arguments
+        50 => Meaning::Request,  // a type is not known
+        62 => Meaning::Request,  // syntax error
+        73 => Meaning::Request,  // the format is not known
+        115 => Meaning::Request, // a setting is not known: the server is too old or too new
+        452 => Meaning::Request, // a setting is fixed for this user
+
+        // Everything else may stand after the part. By name, because people look for them here:
+        241 => Meaning::Uncertain, // memory limit: it can be hit while the part is committed or a view is fed
+        159 => Meaning::Uncertain, // time limit
+        209 => Meaning::Uncertain, // a socket's time limit inside the server
+        210 => Meaning::Uncertain, // a network error inside the server
+        236 => Meaning::Uncertain, // aborted: the server is stopping
+        319 => Meaning::Uncertain, // the server itself does not know the insert's status
+        394 => Meaning::Uncertain, // the query was cancelled
+        425 => Meaning::Uncertain, // a system call failed
+        499 => Meaning::Uncertain, // the object store failed
+        999 => Meaning::Uncertain, // the keeper failed, perhaps in the middle of the commit
+        49 => Meaning::Uncertain,  // a bug of the server
+        _ => Meaning::Uncertain,   // codes that came after this was written
+    }
+}
+
+fn of_status(status: u16, text: &str) -> InsertError {
+    use {Effect as E, Remedy as R};
+    let (effect, remedy, kind, advice) = match status {
+        // Something in front of the server refuses: the insert never reached it.
+        401 | 403 => {
+            (E::None, R::Stop, "access", "what stands before the server refuses the request; mend its access")
+        }
+        404 => (E::None, R::Stop, "request", "nothing serves this address; mend `url`"),
+        413 => (
+            E::None,
+            R::Stop,
+            "too_large",
+            "what stands before the server refuses the size; lower `batch.bytes` or raise its limit",
+        ),
+        429 => (E::None, R::Resend, "overloaded", "what stands before the server takes no more requests now"),
+        300..=399 => (E::None, R::Stop, "request", "the server redirects; put the final address into `url`"),
+        // A balancer answers so when it has lost the server, before or after the insert.
+        408 | 500..=599 => (E::Unknown, R::Resend, "bad_status", "the server or a balancer failed"),
+        _ => (E::Unknown, R::Resend, "bad_status", "the answer is not expected"),
+    };
+    error(effect, remedy, 0, kind, format!("{advice}: status {status}: {text}"))
+}
+
+fn error(effect: Effect, remedy: Remedy, code: i32, kind: &'static str, message: String) -> InsertError {
+    InsertError { effect, remedy, code, kind, message }
+}
+
+#[cfg(test)]
+mod tests;
