@@ -15,8 +15,10 @@ pub struct PartitionStart {
     /// What makes this stream itself and not a later one of the same name (a topic id, a file's device and inode).
     /// Empty if the source cannot tell.
     pub identity: String,
-    /// The first position to fetch.
+    /// The first position to fetch, by the start that the pipeline file asks for.
     pub next: u64,
+    /// The oldest position that is still held: where a partition begins that appeared after the pipeline's first start.
+    pub first: u64,
     /// The leader epoch that goes with `next`, or [`NO_LEADER_EPOCH`](crate::block::NO_LEADER_EPOCH).
     pub leader_epoch: i32,
 }

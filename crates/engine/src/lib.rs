@@ -1,1 +1,55 @@
-//! engine
+//! Runs a lane: reads blocks, decodes them, steps them through the operators, seals batches, delivers frames, settles.
+//!
+//! Owns threads, queues, bounds, back-pressure, retries, checkpoints and shutdown. Does not own any decision of the protocol
+//! (`protocol` does, as pure functions) and names no connector: source, decoder, steps, tables and store come as traits.
+//!
+//! ```text
+//! source ─▶ decode (compute threads) ─▶ steps ─▶ cut ─▶ encode (compute) ─▶ seal ─▶ deliver ─▶ settle
+//!            `lane` reads in order, one task                 `seal`, one task     `deliver`, a task a table
+//! ```
+//!
+//! | module         | what it holds                                                                |
+//! |----------------|------------------------------------------------------------------------------|
+//! | [`pipeline`]   | the parts of a pipeline, [`run`], how it ends                                |
+//! | [`settings`]   | every bound, with its reason                                                 |
+//! | [`start`]      | claim, fold, genesis, restore: from a store to a lane that can read           |
+//! | [`lane`]       | the reading side: back-pressure, order, watermark, when to cut                |
+//! | [`context`]    | what the tasks share                                                         |
+//! | [`cut`]        | a batch under construction, and what is cut from it                          |
+//! | [`watermark`]  | low watermark, idleness, skew: pure                                          |
+//! | [`seal`]       | encode, write the segment, append the record                                 |
+//! | [`segment`]    | the layout of a segment                                                      |
+//! | [`deliver`]    | the send window, attempts in flight, settling                                |
+//! | [`attempt`]    | one frame until it is settled: retries and doubt                             |
+//! | [`checkpoint`] | snapshots, the floor, retirement                                             |
+//! | [`journal`]    | reading, claiming and appending records                                      |
+//! | [`ownership`]  | is this process still the owner? asked before the last bytes of every insert |
+//! | [`status`]     | what people and machines are told                                            |
+//! | [`retry`]      | pauses between tries                                                         |
+//! | [`runtime`]    | the real clock, threads and randomness                                       |
+
+pub mod attempt;
+pub mod checkpoint;
+pub mod context;
+pub mod cut;
+pub mod deliver;
+pub mod error;
+pub mod journal;
+pub mod lane;
+pub mod ownership;
+pub mod pipeline;
+pub mod retry;
+pub mod runtime;
+pub mod seal;
+pub mod segment;
+pub mod settings;
+pub mod start;
+pub mod status;
+pub mod watermark;
+
+pub use error::EngineError;
+pub use pipeline::{Outcome, Pipeline, run};
+pub use runtime::TokioRuntime;
+pub use settings::Settings;
+pub use status::{Phase, Snapshot, Status};
+

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 use crate::record::{
     Body, Checkpoint, Counts, DeltaImage, Frame, Frontier, Generation, Genesis, LaneImage, PartitionGenesis,
-    PieceImage, Record, Seal, Server, Settle, Split, StateObject, TableImage,
+    PieceImage, Record, Seal, Server, Split, StateObject, TableImage,
 };
 
 /// Pieces that one refused frame may be split into, all generations of splits together: bisecting a frame of half a
@@ -180,40 +180,57 @@ impl Lane {
     /// # Errors
     /// When the record breaks an invariant.
     pub fn apply(&mut self, record: &Record) -> Result<(), Violation> {
-        let fail = |rule, what: String| Err(violation(record, rule, what));
-        if record.seq != self.next_seq {
-            return fail("order", format!("expected record {}", self.next_seq));
-        }
-        let body = record.body.as_ref().ok_or_else(|| violation(record, "order", "empty record"))?;
-        if let Body::Claim(_) = body {
-            if record.epoch != self.epoch + 1 || record.nonce.len() != 16 || record.nonce == self.nonce {
-                return fail("C5", format!("a claim of epoch {} after epoch {}", record.epoch, self.epoch));
+        self.check(record)?;
+        match record.body.as_ref().expect("checked") {
+            Body::Claim(_) => {
+                self.epoch = record.epoch;
+                self.nonce.clone_from(&record.nonce);
             }
-            self.epoch = record.epoch;
-            self.nonce.clone_from(&record.nonce);
-        } else {
-            if record.epoch != self.epoch || record.nonce != self.nonce {
-                return fail(
-                    "C5",
-                    format!("written by epoch {}, the owner is epoch {}", record.epoch, self.epoch),
-                );
+            Body::Genesis(genesis) => self.genesis(genesis),
+            Body::Seal(seal) => self.seal(record.seq, seal),
+            Body::Settle(settle) => {
+                self.see(&settle.servers);
+                self.move_frontiers(&settle.settled);
             }
-            // Each of these checks all before it changes anything.
-            match body {
-                Body::Claim(_) => unreachable!("handled above"),
-                Body::Genesis(genesis) => self.genesis(record, genesis)?,
-                Body::Seal(seal) => self.seal(record, seal)?,
-                Body::Settle(settle) => self.settle(record, settle)?,
-                Body::Generation(generation) => self.generation(record, generation)?,
-                Body::Split(split) => self.split(record, split)?,
-                Body::Checkpoint(checkpoint) => self.checkpoint(record, checkpoint),
-            }
+            Body::Generation(generation) => self.generation(generation),
+            Body::Split(split) => self.split(split),
+            Body::Checkpoint(checkpoint) => self.checkpoint(record.seq, checkpoint),
         }
         self.next_seq += 1;
         Ok(())
     }
 
-    fn genesis(&mut self, record: &Record, genesis: &Genesis) -> Result<(), Violation> {
+    /// Whether the next record may be appended. A writer asks before it writes, a reader before it believes.
+    ///
+    /// # Errors
+    /// When the record breaks an invariant.
+    pub fn check(&self, record: &Record) -> Result<(), Violation> {
+        if record.seq != self.next_seq {
+            return Err(violation(record, "order", format!("expected record {}", self.next_seq)));
+        }
+        let body = record.body.as_ref().ok_or_else(|| violation(record, "order", "empty record"))?;
+        if let Body::Claim(_) = body {
+            if record.epoch != self.epoch + 1 || record.nonce.len() != 16 || record.nonce == self.nonce {
+                let what = format!("a claim of epoch {} after epoch {}", record.epoch, self.epoch);
+                return Err(violation(record, "C5", what));
+            }
+            return Ok(());
+        }
+        if record.epoch != self.epoch || record.nonce != self.nonce {
+            let what = format!("written by epoch {}, the owner is epoch {}", record.epoch, self.epoch);
+            return Err(violation(record, "C5", what));
+        }
+        match body {
+            Body::Claim(_) | Body::Checkpoint(_) => Ok(()),
+            Body::Genesis(genesis) => self.check_genesis(record, genesis),
+            Body::Seal(seal) => self.check_seal(record, seal),
+            Body::Settle(settle) => self.check_frontiers(record, &settle.settled),
+            Body::Generation(generation) => self.check_generation(record, generation),
+            Body::Split(split) => self.check_split(record, split),
+        }
+    }
+
+    fn check_genesis(&self, record: &Record, genesis: &Genesis) -> Result<(), Violation> {
         for p in &genesis.partitions {
             if self.partition(&p.stream, p.index).is_some() {
                 let what = format!("partition {}/{} has a first position already", p.stream, p.index);
@@ -226,6 +243,10 @@ impl Lane {
         if !self.pipeline.is_empty() && !(genesis.pipeline.is_empty() && genesis.steps.is_empty()) {
             return Err(violation(record, "order", "pipeline and steps are set by the first genesis only"));
         }
+        Ok(())
+    }
+
+    fn genesis(&mut self, genesis: &Genesis) {
         if self.pipeline.is_empty() {
             self.pipeline.clone_from(&genesis.pipeline);
             self.steps.clone_from(&genesis.steps);
@@ -239,10 +260,9 @@ impl Lane {
             server: None,
             pending: VecDeque::new(),
         }));
-        Ok(())
     }
 
-    fn seal(&mut self, record: &Record, seal: &Seal) -> Result<(), Violation> {
+    fn check_seal(&self, record: &Record, seal: &Seal) -> Result<(), Violation> {
         self.check_ranges(record, seal)?;
         self.check_frames(record, seal)?;
         self.check_frontiers(record, &seal.settled)?;
@@ -251,6 +271,10 @@ impl Lane {
         if !counts.add_up() {
             return Err(violation(record, "C9", format!("the counts do not add up: {counts:?}")));
         }
+        Ok(())
+    }
+
+    fn seal(&mut self, seq: u64, seal: &Seal) {
         for range in &seal.ranges {
             let partition = &mut self.partitions[range.partition as usize];
             partition.next = range.next;
@@ -272,14 +296,13 @@ impl Lane {
         }
         self.move_frontiers(&seal.settled);
         self.deltas.extend(seal.states.iter().map(|delta| DeltaImage {
-            seq: record.seq,
+            seq,
             segment: seal.segment.clone(),
             delta: Some(*delta),
         }));
         self.watermark_ms = seal.watermark_ms;
         self.idle.clone_from(&seal.idle);
-        self.counts.add(&counts);
-        Ok(())
+        self.counts.add(&seal.counts.unwrap_or_default());
     }
 
     fn check_ranges(&self, record: &Record, seal: &Seal) -> Result<(), Violation> {
@@ -365,79 +388,70 @@ impl Lane {
         }
     }
 
-    fn settle(&mut self, record: &Record, settle: &Settle) -> Result<(), Violation> {
-        self.check_frontiers(record, &settle.settled)?;
-        self.see(&settle.servers);
-        self.move_frontiers(&settle.settled);
-        Ok(())
+    /// The live piece that a record speaks of.
+    fn live_piece(&self, record: &Record, table: u32, ordinal: u64, piece: u32) -> Result<&Piece, Violation> {
+        let pieces = self.tables.get(table as usize).and_then(|t| t.pieces(ordinal));
+        pieces.and_then(|pieces| pieces.get(piece as usize)).filter(|piece| !piece.dead).ok_or_else(|| {
+            violation(record, "C3", format!("frame {ordinal} piece {piece} of table {table} is not live"))
+        })
     }
 
-    fn live_piece(
-        &mut self,
-        record: &Record,
-        table: u32,
-        ordinal: u64,
-        piece: u32,
-    ) -> Result<&mut Vec<Piece>, Violation> {
-        let missing =
-            || violation(record, "C3", format!("frame {ordinal} piece {piece} of table {table} is not live"));
-        let state = self.tables.get_mut(table as usize).ok_or_else(missing)?;
-        let at = ordinal
-            .checked_sub(state.frontier)
-            .and_then(|at| usize::try_from(at).ok())
-            .ok_or_else(missing)?;
-        let pieces = state.pending.get_mut(at).ok_or_else(missing)?;
-        if pieces.get(piece as usize).is_none_or(|p| p.dead) {
-            return Err(missing());
-        }
-        Ok(pieces)
+    fn pieces_mut(&mut self, table: u32, ordinal: u64) -> &mut Vec<Piece> {
+        let table = &mut self.tables[table as usize];
+        &mut table.pending[(ordinal - table.frontier) as usize]
     }
 
-    fn generation(&mut self, record: &Record, new: &Generation) -> Result<(), Violation> {
-        let pieces = self.live_piece(record, new.table, new.ordinal, new.piece)?;
-        let piece = &mut pieces[new.piece as usize];
+    fn check_generation(&self, record: &Record, new: &Generation) -> Result<(), Violation> {
+        let piece = self.live_piece(record, new.table, new.ordinal, new.piece)?;
         if new.generation != piece.generation + 1 {
             let what = format!("generation {} after {}", new.generation, piece.generation);
             return Err(violation(record, "C3", what));
         }
-        piece.generation = new.generation;
-        piece.server.clone_from(&new.server);
         Ok(())
     }
 
-    fn split(&mut self, record: &Record, split: &Split) -> Result<(), Violation> {
-        let pieces = self.live_piece(record, split.table, split.ordinal, split.piece)?;
-        let old = &pieces[split.piece as usize];
+    fn generation(&mut self, new: &Generation) {
+        let piece = &mut self.pieces_mut(new.table, new.ordinal)[new.piece as usize];
+        piece.generation = new.generation;
+        piece.server.clone_from(&new.server);
+    }
+
+    fn check_split(&self, record: &Record, split: &Split) -> Result<(), Violation> {
+        let old = self.live_piece(record, split.table, split.ordinal, split.piece)?;
         let rows: u64 = split.pieces.iter().map(|f| f.rows).sum::<u64>() + split.refused_rows;
         if rows != old.frame.rows {
             return Err(violation(record, "C9", format!("{} rows became {rows}", old.frame.rows)));
         }
-        if pieces.len() + split.pieces.len() > PIECES_MAX {
+        let pieces = self.tables[split.table as usize].pieces(split.ordinal).map_or(0, <[Piece]>::len);
+        if pieces + split.pieces.len() > PIECES_MAX {
             return Err(violation(record, "C8", format!("more than {PIECES_MAX} pieces of one frame")));
         }
-        let server = old.server.clone();
+        Ok(())
+    }
+
+    fn split(&mut self, split: &Split) {
+        let pieces = self.pieces_mut(split.table, split.ordinal);
+        let server = pieces[split.piece as usize].server.clone();
+        pieces[split.piece as usize].dead = true;
         for frame in &split.pieces {
-            let piece = pieces.len() as u32;
             pieces.push(Piece {
                 frame: frame.clone(),
-                piece,
+                piece: pieces.len() as u32,
                 generation: 0,
                 segment: split.segment.clone(),
                 server: server.clone(),
                 dead: false,
             });
         }
-        pieces[split.piece as usize].dead = true;
         self.counts.written -= split.refused_rows;
         self.counts.dead_letters += split.refused_rows;
-        Ok(())
     }
 
-    fn checkpoint(&mut self, record: &Record, checkpoint: &Checkpoint) {
+    fn checkpoint(&mut self, seq: u64, checkpoint: &Checkpoint) {
         self.snapshots.clone_from(&checkpoint.states);
         self.state_seq = checkpoint.state_seq;
         self.deltas.retain(|d| d.seq > checkpoint.state_seq);
-        self.newest_checkpoint = Some(record.seq);
+        self.newest_checkpoint = Some(seq);
     }
 
     /// The lane as a message, for a checkpoint whose snapshots hold the state up to seal `state_seq`.

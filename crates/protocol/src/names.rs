@@ -5,12 +5,12 @@
 
 use xxhash_rust::xxh3::xxh3_128;
 
-/// The name of a frame: from the claim's nonce, the table, the ordinal and the piece.
-pub fn frame_id(nonce: u128, table: u32, ordinal: u64, piece: u32) -> u128 {
+/// The name of a frame: from the claim's nonce, the table, a number that the owner uses once, and the piece.
+pub fn frame_id(nonce: u128, table: u32, number: u64, piece: u32) -> u128 {
     let mut key = [0u8; 32];
     key[..16].copy_from_slice(&nonce.to_le_bytes());
     key[16..20].copy_from_slice(&table.to_le_bytes());
-    key[20..28].copy_from_slice(&ordinal.to_le_bytes());
+    key[20..28].copy_from_slice(&number.to_le_bytes());
     key[28..].copy_from_slice(&piece.to_le_bytes());
     xxh3_128(&key)
 }

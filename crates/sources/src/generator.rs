@@ -132,6 +132,7 @@ impl Source for GeneratorSource {
             partition: self.partition(publisher),
             identity: self.workload.identity(),
             next: 0,
+            first: 0,
             leader_epoch: NO_LEADER_EPOCH,
         };
         Ok((0..self.workload.publishers()).map(start).collect())

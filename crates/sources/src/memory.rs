@@ -208,6 +208,7 @@ impl State {
             partition: partition.clone(),
             identity: stream.identity.clone(),
             next: stream.first,
+            first: stream.first,
             leader_epoch: NO_LEADER_EPOCH,
         }
     }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::record::{Claim, Range, StateDelta};
+use crate::record::{Claim, Range, Settle, StateDelta};
 
 /// Writes records as one owner would.
 struct Writer {

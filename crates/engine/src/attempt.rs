@@ -1,0 +1,308 @@
+//! One frame, until it is settled.
+//!
+//! Owns the loop around an insert: send, wait and send again while nothing happened; ask `protocol::doubt` when something may
+//! have happened. Does not own how many frames are under way, nor the meaning of an answer (the table classifies it).
+//!
+//! A frame that an earlier owner may have sent begins in doubt.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use dataflow::{Attempt, Effect, FrameId, InsertError, Presence, Remedy, TableFacts};
+use metrics::{counter, histogram};
+use protocol::doubt::{self, Decision, Facts, Found, StopReason};
+use protocol::lane::Piece;
+use protocol::names;
+use protocol::record::{Body, Generation, Server};
+
+use crate::EngineError;
+use crate::context::{Context, Target, server};
+use crate::retry::Backoff;
+use crate::segment;
+
+/// Pause while a person has to change something on the server: often enough to go on within a minute.
+const PERSON_PAUSE: Duration = Duration::from_secs(15);
+
+/// A frame to settle.
+pub struct Task {
+    /// The table's place among the targets.
+    pub place: usize,
+    /// The frame's ordinal.
+    pub ordinal: u64,
+    /// Its pieces; one unless it was split.
+    pub pieces: Vec<Piece>,
+    /// True if an earlier owner may have sent it.
+    pub doubtful: bool,
+}
+
+impl Task {
+    /// Rows of all live pieces.
+    pub fn rows(&self) -> u64 {
+        self.pieces.iter().filter(|p| !p.dead).map(|p| p.frame.rows).sum()
+    }
+}
+
+/// Sends a frame until all its pieces are in the table.
+///
+/// # Errors
+/// When a person must decide, another owner took over, or the store refuses.
+pub async fn settle(context: &Arc<Context>, task: Task) -> Result<(), EngineError> {
+    for piece in task.pieces.iter().filter(|p| !p.dead) {
+        let sending = Sending {
+            context,
+            target: &context.targets[task.place],
+            ordinal: task.ordinal,
+            piece,
+            generation: piece.generation,
+            before: task.doubtful.then(|| piece.server.clone()).flatten(),
+            in_doubt: task.doubtful,
+            attempts: 0,
+            backoff: Backoff::new(context.settings.retry_pause_max),
+        };
+        sending.run().await?;
+    }
+    Ok(())
+}
+
+struct Sending<'a> {
+    context: &'a Arc<Context>,
+    target: &'a Target,
+    ordinal: u64,
+    piece: &'a Piece,
+    generation: u32,
+    /// The server as seen before the first attempt that may have happened.
+    before: Option<Server>,
+    /// True if an attempt under the present token may have happened.
+    in_doubt: bool,
+    attempts: u64,
+    backoff: Backoff,
+}
+
+impl Sending<'_> {
+    async fn run(mut self) -> Result<(), EngineError> {
+        loop {
+            if self.in_doubt && self.resolve().await? {
+                return Ok(());
+            }
+            if !self.in_doubt {
+                self.check_table()?;
+                self.before = Some(self.target.server());
+            }
+            match self.send().await? {
+                Ok(()) => return Ok(()),
+                Err(error) => self.after(error).await?,
+            }
+        }
+    }
+
+    /// A frame is for the table that it was sealed for, and for no other of that name.
+    fn check_table(&self) -> Result<(), EngineError> {
+        let sealed_for = self.piece.server.as_ref().map_or("", |s| s.table_uuid.as_str());
+        if !sealed_for.is_empty() && sealed_for != self.target.facts().table_uuid {
+            return Err(self.stop(StopReason::TableChanged));
+        }
+        Ok(())
+    }
+
+    async fn send(&mut self) -> Result<Result<(), InsertError>, EngineError> {
+        let body = self.body().await?;
+        let id = self.piece.id();
+        let token = names::token(id, self.generation);
+        // Attempts are numbered by time, so that two owners' attempts differ.
+        let number = self.context.runtime.wall_ms() as u64;
+        let query_id = names::query_id(id, self.generation, number);
+        self.attempts += 1;
+        let begun = self.context.runtime.elapsed();
+        let attempt =
+            Attempt { token: &token, query_id: &query_id, body, gate: &*self.context.ownership };
+        let result = self.target.table.insert(attempt).await;
+        let seconds = (self.context.runtime.elapsed() - begun).as_secs_f64();
+        histogram!("forebay_insert_seconds", "table" => self.target.table.name().to_owned()).record(seconds);
+        Ok(result)
+    }
+
+    async fn body(&self) -> Result<Bytes, EngineError> {
+        if self.piece.piece == 0
+            && let Some(body) = self.target.kept(self.ordinal)
+        {
+            return Ok(body);
+        }
+        let frame = &self.piece.frame;
+        let store = &*self.context.store;
+        let mut backoff = Backoff::new(self.context.settings.retry_pause_max);
+        loop {
+            match segment::read(store, &self.piece.segment, frame.offset, frame.len, Some(frame.crc32c)).await {
+                Err(EngineError::Store(error)) if error.kind.is_transient() => {
+                    tracing::warn!(%error, "a sealed frame cannot be read; trying again");
+                    backoff.pause(&*self.context.runtime).await;
+                }
+                result => return result,
+            }
+        }
+    }
+
+    /// After an insert without a positive answer: remembers the doubt, tells, waits, looks at the server again.
+    async fn after(&mut self, error: InsertError) -> Result<(), EngineError> {
+        let table = self.target.table.name();
+        counter!("forebay_insert_retries_total", "table" => table.to_owned(), "kind" => error.kind).increment(1);
+        if self.backoff.is_worth_a_line() {
+            tracing::warn!(table, frame = self.ordinal, kind = error.kind, effect = ?error.effect, %error,
+                "an insert has no positive answer");
+        }
+        let problem = error.message.clone();
+        self.context.status.update(|s| {
+            s.tables.entry(table.to_owned()).or_default().problem = Some(problem);
+        });
+        if error.effect == Effect::Unknown {
+            self.in_doubt = true;
+        }
+        match error.remedy {
+            Remedy::Resend => self.backoff.pause(&*self.context.runtime).await,
+            // The row is kept and the person is told; splitting the frame is the table's matter, see `refuse`.
+            Remedy::Divert | Remedy::Stop => self.context.runtime.sleep(PERSON_PAUSE).await,
+        }
+        self.check_owner().await?;
+        self.look().await;
+        Ok(())
+    }
+
+    async fn check_owner(&self) -> Result<(), EngineError> {
+        // The gate also says no when the store cannot be read; then the next append finds out.
+        if self.context.ownership.is_fenced() {
+            let seq = self.context.journal.lock().await.lane().next_seq;
+            return Err(EngineError::Fenced { seq });
+        }
+        Ok(())
+    }
+
+    /// Sees the server again, until it answers: settings, views and identity are read anew before any resend.
+    async fn look(&mut self) -> TableFacts {
+        loop {
+            match self.target.table.facts().await {
+                Ok(facts) => {
+                    self.target.see(facts.clone());
+                    return facts;
+                }
+                Err(error) => {
+                    if self.backoff.is_worth_a_line() {
+                        tracing::warn!(table = self.target.table.name(), %error, "the table does not answer");
+                    }
+                    let problem = error.message.clone();
+                    self.context.status.update(|s| {
+                        s.tables.entry(self.target.table.name().to_owned()).or_default().problem = Some(problem);
+                    });
+                    self.backoff.pause(&*self.context.runtime).await;
+                }
+            }
+        }
+    }
+
+    /// Follows `protocol::doubt` to its end. True if the frame turned out to be settled.
+    async fn resolve(&mut self) -> Result<bool, EngineError> {
+        let (mut found, mut alive) = (None, None);
+        loop {
+            let seen = self.look().await;
+            let facts = Facts {
+                before: self.before.clone(),
+                now: server(self.target.index, &seen),
+                token_window: seen.token_window,
+                token_age_ms_max: seen.token_age_ms_max,
+                found,
+                views: seen.parts_per_frame > 1,
+                alive,
+            };
+            let decision = doubt::decide(&facts);
+            self.tell(decision);
+            match decision {
+                Decision::Resend => return Ok(false),
+                Decision::Settle => return Ok(true),
+                Decision::Stop(reason) => return Err(self.stop(reason)),
+                Decision::EndAttempts => alive = self.end_attempts(alive).await,
+                Decision::Probe => found = self.probe().await?,
+                Decision::NewGeneration => {
+                    self.renew(facts.now).await?;
+                    return Ok(false);
+                }
+            }
+        }
+    }
+
+    fn tell(&self, decision: Decision) {
+        let word = match decision {
+            Decision::Resend => "resend",
+            Decision::EndAttempts => "end_attempts",
+            Decision::Probe => "probe",
+            Decision::Settle => "settle",
+            Decision::NewGeneration => "new_generation",
+            Decision::Stop(_) => "stop",
+        };
+        let table = self.target.table.name();
+        counter!("forebay_doubts_total", "table" => table.to_owned(), "decision" => word).increment(1);
+        tracing::info!(table, frame = self.ordinal, generation = self.generation, decision = word, "frame in doubt");
+    }
+
+    async fn end_attempts(&mut self, before: Option<u64>) -> Option<u64> {
+        if before.is_some() {
+            // Some were still running: give them time to end.
+            self.backoff.pause(&*self.context.runtime).await;
+        }
+        match self.target.table.end_attempts(&names::query_prefix(self.piece.id())).await {
+            Ok(alive) => Some(alive),
+            Err(error) => {
+                tracing::warn!(%error, "running inserts cannot be ended");
+                self.backoff.pause(&*self.context.runtime).await;
+                None
+            }
+        }
+    }
+
+    async fn probe(&mut self) -> Result<Option<Found>, EngineError> {
+        let frame = &self.piece.frame;
+        let keys = match frame.probe_len {
+            0 => Bytes::new(),
+            len => {
+                let at = frame.offset + frame.len;
+                segment::read(&*self.context.store, &self.piece.segment, at, len, None).await?
+            }
+        };
+        match self.target.table.probe(FrameId(self.piece.id()), frame.rows, &keys).await {
+            Ok(Presence::None) => Ok(Some(Found::None)),
+            Ok(Presence::All) => Ok(Some(Found::All)),
+            Ok(Presence::Part { found, expected }) => {
+                tracing::error!(frame = self.ordinal, found, expected, "a frame is in the table in part");
+                Ok(Some(Found::Part))
+            }
+            Ok(Presence::Inadmissible) => Ok(Some(Found::CannotTell)),
+            Err(error) => {
+                tracing::warn!(%error, "the rows of a frame cannot be looked for");
+                self.backoff.pause(&*self.context.runtime).await;
+                Ok(None)
+            }
+        }
+    }
+
+    async fn renew(&mut self, now: Server) -> Result<(), EngineError> {
+        let generation = self.generation + 1;
+        let body = Body::Generation(Generation {
+            table: self.target.index,
+            ordinal: self.ordinal,
+            piece: self.piece.piece,
+            generation,
+            server: Some(now),
+        });
+        self.context.journal.lock().await.append(body).await?;
+        self.generation = generation;
+        self.in_doubt = false;
+        Ok(())
+    }
+
+    fn stop(&self, reason: StopReason) -> EngineError {
+        EngineError::Doubt {
+            table: self.target.table.name().to_owned(),
+            ordinal: self.ordinal,
+            frame: FrameId(self.piece.id()).to_string(),
+            reason,
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! What the tasks of a lane share.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use dataflow::{Runtime, Table, TableFacts};
+use protocol::record::{Frontier, Server};
+use protocol::{names, window};
+use store::Store;
+use tokio::sync::Notify;
+
+use crate::journal::Journal;
+use crate::ownership::Ownership;
+use crate::{Settings, Status};
+
+/// One table that the lane writes.
+pub struct Target {
+    /// Its index in the lane's records.
+    pub index: u32,
+    /// The table.
+    pub table: Arc<dyn Table>,
+    /// The settled frontier as far as answers have come in; ahead of the recorded one.
+    pub frontier: AtomicU64,
+    /// Woken when frames were sealed, the frontier was recorded, or the lane closes.
+    pub wake: Notify,
+    facts: Mutex<TableFacts>,
+    bodies: Mutex<Bodies>,
+    samples: Mutex<BTreeMap<u64, Vec<i64>>>,
+}
+
+/// Seals whose record times are remembered for the latency at the most; a long outage needs no more to be seen.
+const SAMPLED_SEALS_MAX: usize = 1_024;
+
+/// Frame bodies between seal and answer.
+#[derive(Default)]
+struct Bodies {
+    by_ordinal: BTreeMap<u64, Bytes>,
+    bytes: u64,
+}
+
+impl Target {
+    /// A table whose frames below `frontier` are settled.
+    pub fn new(index: u32, table: Arc<dyn Table>, frontier: u64, facts: TableFacts) -> Self {
+        Self {
+            index,
+            table,
+            frontier: AtomicU64::new(frontier),
+            wake: Notify::new(),
+            facts: Mutex::new(facts),
+            bodies: Mutex::default(),
+            samples: Mutex::default(),
+        }
+    }
+
+    /// Remembers record times until frame `ordinal` is settled.
+    pub fn keep_samples(&self, ordinal: u64, times_ms: &[i64]) {
+        let mut samples = self.samples.lock().unwrap_or_else(PoisonError::into_inner);
+        if samples.len() < SAMPLED_SEALS_MAX {
+            samples.insert(ordinal, times_ms.to_vec());
+        }
+    }
+
+    /// The record times kept for frame `ordinal`.
+    pub fn take_samples(&self, ordinal: u64) -> Vec<i64> {
+        self.samples.lock().unwrap_or_else(PoisonError::into_inner).remove(&ordinal).unwrap_or_default()
+    }
+
+    /// The server and the table as last seen.
+    pub fn facts(&self) -> TableFacts {
+        self.facts.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The server and the table were seen again.
+    pub fn see(&self, facts: TableFacts) {
+        *self.facts.lock().unwrap_or_else(PoisonError::into_inner) = facts;
+    }
+
+    /// The same as a part of a record.
+    pub fn server(&self) -> Server {
+        server(self.index, &self.facts())
+    }
+
+    /// The frontier to put into the next record.
+    pub fn frontier_record(&self, settings: &Settings) -> Frontier {
+        let facts = self.facts();
+        Frontier {
+            table: self.index,
+            frontier: self.frontier.load(Ordering::Acquire),
+            window: window::frames(facts.token_window, facts.parts_per_frame, settings.window_frames_max),
+        }
+    }
+
+    /// Keeps a frame's body for its first attempt, as long as there is room.
+    pub fn keep(&self, ordinal: u64, body: Bytes, bytes_max: u64) {
+        let mut bodies = self.bodies.lock().unwrap_or_else(PoisonError::into_inner);
+        if bodies.bytes + body.len() as u64 <= bytes_max {
+            bodies.bytes += body.len() as u64;
+            bodies.by_ordinal.insert(ordinal, body);
+        }
+    }
+
+    /// The body of a frame, if it was kept.
+    pub fn kept(&self, ordinal: u64) -> Option<Bytes> {
+        self.bodies.lock().unwrap_or_else(PoisonError::into_inner).by_ordinal.get(&ordinal).cloned()
+    }
+
+    /// A frame is settled.
+    pub fn forget(&self, ordinal: u64) {
+        let mut bodies = self.bodies.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(body) = bodies.by_ordinal.remove(&ordinal) {
+            bodies.bytes -= body.len() as u64;
+        }
+    }
+}
+
+/// Facts as a part of a record.
+pub fn server(table: u32, facts: &TableFacts) -> Server {
+    Server {
+        table,
+        start_ms: facts.server_start_ms,
+        seen_ms: facts.server_now_ms,
+        server_uuid: facts.server_uuid.clone(),
+        table_uuid: facts.table_uuid.clone(),
+        block_number: facts.block_number,
+    }
+}
+
+/// What the tasks of a lane share.
+pub struct Context {
+    /// Clock, sleep, compute, randomness.
+    pub runtime: Arc<dyn Runtime>,
+    /// Segments and snapshots.
+    pub store: Arc<dyn Store>,
+    /// The lane's folder in it.
+    pub folder: String,
+    /// The bounds.
+    pub settings: Settings,
+    /// What is told.
+    pub status: Arc<Status>,
+    /// The journal; held while a record is appended.
+    pub journal: tokio::sync::Mutex<Journal>,
+    /// The gate of all inserts.
+    pub ownership: Arc<Ownership>,
+    /// The tables; the target first, then the dead letters.
+    pub targets: Vec<Target>,
+    /// This owner's epoch.
+    pub epoch: u64,
+    /// This owner's nonce.
+    pub nonce: u128,
+    /// Woken whenever a frontier was recorded: there is room in the spool again.
+    pub room: Notify,
+    /// Set when no more frames will be sealed.
+    pub closing: AtomicBool,
+    /// Set while a checkpoint is being written.
+    pub checkpointing: AtomicBool,
+}
+
+impl Context {
+    /// The name of this owner's segment `number`.
+    pub fn segment(&self, number: u64) -> String {
+        names::segment(&self.folder, self.epoch, self.nonce, number)
+    }
+
+    /// Wakes every delivery task.
+    pub fn wake_all(&self) {
+        self.targets.iter().for_each(|t| t.wake.notify_one());
+    }
+
+    /// True when no more frames will be sealed.
+    pub fn is_closing(&self) -> bool {
+        self.closing.load(Ordering::Acquire)
+    }
+}

@@ -1,0 +1,69 @@
+//! Why a lane stops.
+//!
+//! Owns the closed list. Everything that passes by itself (a server away, a slow disk) is retried where it happens and
+//! never becomes one of these.
+
+use dataflow::{OperatorError, SourceError, StateError};
+use protocol::doubt::StopReason;
+use protocol::{RecordError, Violation};
+use store::StoreError;
+
+/// Why a lane stops. Whatever it is, nothing that was sealed is lost.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    /// Another process took the lane over.
+    #[error("another process has taken over this pipeline (journal record {seq}); this one has stopped, nothing was lost")]
+    Fenced {
+        /// The record that this process could not write.
+        seq: u64,
+    },
+    /// A frame is in doubt and only a person can decide.
+    #[error("table `{table}`, frame {ordinal} (`{frame}`): {}", reason.explain())]
+    Doubt {
+        /// The table.
+        table: String,
+        /// The frame's ordinal.
+        ordinal: u64,
+        /// The frame's name, as in the provenance column and in query ids.
+        frame: String,
+        /// What is in doubt.
+        reason: StopReason,
+    },
+    /// The pipeline does not fit what the store holds.
+    #[error("{0}")]
+    Mismatch(String),
+    /// The source cannot go on without loss or repetition.
+    #[error("source: {0}")]
+    Source(#[from] SourceError),
+    /// A step cannot go on.
+    #[error(transparent)]
+    Operator(#[from] OperatorError),
+    /// A step's state cannot be read back.
+    #[error("step `{step}`: {source}")]
+    State {
+        /// The step.
+        step: String,
+        /// Why.
+        source: StateError,
+    },
+    /// The store refuses for good.
+    #[error("store: {0}")]
+    Store(#[from] StoreError),
+    /// A sealed object is missing or damaged.
+    #[error("sealed object `{object}` is {what}; restore the store from a backup, nothing was guessed")]
+    Damaged {
+        /// The object's key.
+        object: String,
+        /// `missing`, `shorter than sealed`, …
+        what: String,
+    },
+    /// A journal record cannot be read.
+    #[error(transparent)]
+    Record(#[from] RecordError),
+    /// A record breaks an invariant: a fault of the program, or a store that was tampered with.
+    #[error(transparent)]
+    Violation(#[from] Violation),
+    /// A fault of the program: a computation panicked or a task vanished.
+    #[error("internal fault in {0}; nothing that was sealed is lost, please report this")]
+    Internal(&'static str),
+}

@@ -1,0 +1,257 @@
+//! Reading, claiming and appending journal records.
+//!
+//! Owns the I/O around `protocol::{record, lane, append}`: one record is put at a time, and none after another owner was
+//! seen. Does not own what records say.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use dataflow::Runtime;
+use protocol::append::{self, Next, PutAnswer};
+use protocol::record::{Body, Claim, RECORD_BYTES_MAX};
+use protocol::{Lane, Record, names};
+use store::{Effect, Key, Prefix, Put, Store};
+
+use crate::EngineError;
+use crate::ownership::{Ownership, floor};
+use crate::retry::Backoff;
+
+/// Times that a load begins anew because records vanished under it: each means that a living owner wrote a checkpoint
+/// meanwhile, and those are seconds apart.
+const LOADS_MAX: u32 = 10;
+
+/// The journal of one lane, and all that it says.
+pub struct Journal {
+    store: Arc<dyn Store>,
+    runtime: Arc<dyn Runtime>,
+    folder: String,
+    retry_pause_max: Duration,
+    lane: Lane,
+    ownership: Arc<Ownership>,
+}
+
+/// Reads a lane's journal without changing anything; `Lane::new()` if there is none.
+///
+/// # Errors
+/// When records are missing, damaged or break an invariant, or the store cannot be read.
+pub async fn load(store: &dyn Store, folder: &str) -> Result<Lane, EngineError> {
+    for _ in 0..LOADS_MAX {
+        if let Some(lane) = load_once(store, folder).await? {
+            return Ok(lane);
+        }
+    }
+    Err(EngineError::Damaged {
+        object: format!("{folder}/journal"),
+        what: format!("being retired faster than it can be read ({LOADS_MAX} times)"),
+    })
+}
+
+/// `None` if a record that was listed is gone.
+async fn load_once(store: &dyn Store, folder: &str) -> Result<Option<Lane>, EngineError> {
+    let floor = floor(store, folder).await?;
+    let prefix = Prefix::new(&format!("{folder}/journal")).expect("a lane's folder makes a valid prefix");
+    let mut after = floor.checked_sub(1).map(|seq| key(names::journal(folder, seq)));
+    let mut lane: Option<Lane> = None;
+    loop {
+        let page = store.list(&prefix, after.as_ref(), store::LIST_LIMIT_MAX).await?;
+        let Some(last) = page.last() else { break };
+        after = Some(last.key.clone());
+        for entry in &page {
+            let Some(seq) = names::number(entry.key.as_str()) else { continue };
+            let Some(bytes) = store.get(&entry.key, RECORD_BYTES_MAX).await? else { return Ok(None) };
+            let record = Record::from_bytes(seq, &bytes)?;
+            match &mut lane {
+                None => lane = Some(first(&record)?),
+                Some(lane) => lane.apply(&record)?,
+            }
+        }
+    }
+    match lane {
+        // A floor without its checkpoint: retired while we looked, or lost.
+        None if floor > 0 => Ok(None),
+        lane => Ok(Some(lane.unwrap_or_else(Lane::new))),
+    }
+}
+
+fn first(record: &Record) -> Result<Lane, EngineError> {
+    if record.seq > 0 {
+        return Ok(Lane::from_checkpoint(record)?);
+    }
+    let mut lane = Lane::new();
+    lane.apply(record)?;
+    Ok(lane)
+}
+
+fn key(name: String) -> Key {
+    Key::new(name).expect("a lane's folder makes valid keys")
+}
+
+impl Journal {
+    /// Reads the journal and takes the lane over.
+    ///
+    /// # Errors
+    /// As [`load`], and [`EngineError::Fenced`] when others claim the lane faster than this process can.
+    pub async fn claim(
+        store: Arc<dyn Store>,
+        runtime: Arc<dyn Runtime>,
+        folder: String,
+        owner: String,
+        retry_pause_max: Duration,
+    ) -> Result<Self, EngineError> {
+        let mut fenced = EngineError::Internal("claim");
+        // Two processes that start at once race for one number; the loser sees the winner's claim and claims after it,
+        // as the newer owner. Ten rounds are more starts than anyone makes by mistake.
+        for _ in 0..LOADS_MAX {
+            // What a crashed writer left may not be durable yet, and we are about to trust it.
+            store.harden(&Prefix::new(&folder).expect("a lane's folder is a valid prefix")).await?;
+            let lane = load(&*store, &folder).await?;
+            let nonce = runtime.random().to_le_bytes().to_vec();
+            let ownership = Ownership::new(store.clone(), folder.clone(), nonce.clone(), lane.next_seq);
+            let mut journal = Self {
+                store: store.clone(),
+                runtime: runtime.clone(),
+                folder: folder.clone(),
+                retry_pause_max,
+                lane,
+                ownership: Arc::new(ownership),
+            };
+            let claim = Claim { owner: owner.clone(), version: env!("CARGO_PKG_VERSION").to_owned() };
+            let record = Record {
+                seq: journal.lane.next_seq,
+                epoch: journal.lane.epoch + 1,
+                nonce,
+                written_at_ms: runtime.wall_ms(),
+                body: Some(Body::Claim(claim)),
+            };
+            match journal.put(&record).await {
+                Ok(()) => return Ok(journal),
+                Err(error @ EngineError::Fenced { .. }) => fenced = error,
+                Err(error) => return Err(error),
+            }
+        }
+        Err(fenced)
+    }
+
+    /// What is true after the newest record.
+    pub fn lane(&self) -> &Lane {
+        &self.lane
+    }
+
+    /// The gate that inserts ask.
+    pub fn ownership(&self) -> Arc<Ownership> {
+        self.ownership.clone()
+    }
+
+    /// The nonce of this owner's claim.
+    pub fn nonce(&self) -> u128 {
+        self.lane.nonce.as_slice().try_into().map_or(0, u128::from_le_bytes)
+    }
+
+    /// Appends a record and gives back its number. Waits while the store is away.
+    ///
+    /// # Errors
+    /// When another owner took over, the record breaks an invariant, or the store refuses for good.
+    pub async fn append(&mut self, body: Body) -> Result<u64, EngineError> {
+        let record = Record {
+            seq: self.lane.next_seq,
+            epoch: self.lane.epoch,
+            nonce: self.lane.nonce.clone(),
+            written_at_ms: self.runtime.wall_ms(),
+            body: Some(body),
+        };
+        self.put(&record).await?;
+        Ok(record.seq)
+    }
+
+    async fn put(&mut self, record: &Record) -> Result<(), EngineError> {
+        // Checked before it is written: a record that breaks an invariant must never become durable.
+        self.lane.check(record)?;
+        let bytes = Bytes::from(record.to_bytes());
+        if bytes.len() as u64 > RECORD_BYTES_MAX {
+            return Err(EngineError::Mismatch(format!(
+                "a journal record of {} bytes, {RECORD_BYTES_MAX} are the most; cut smaller batches",
+                bytes.len()
+            )));
+        }
+        match self.put_bytes(record.seq, bytes).await {
+            Ok(()) => {}
+            Err(error) => {
+                if matches!(error, EngineError::Fenced { .. }) {
+                    self.ownership.fence();
+                }
+                return Err(error);
+            }
+        }
+        self.lane.apply(record)?;
+        self.ownership.advance(self.lane.next_seq);
+        Ok(())
+    }
+
+    async fn put_bytes(&self, seq: u64, bytes: Bytes) -> Result<(), EngineError> {
+        let key = key(names::journal(&self.folder, seq));
+        let mut backoff = Backoff::new(self.retry_pause_max);
+        loop {
+            let answer = match self.store.put_if_absent(&key, vec![bytes.clone()]).await {
+                Ok(Put::Created) => PutAnswer::Created,
+                Ok(Put::Exists) => PutAnswer::Exists,
+                Err(error) if error.effect == Effect::None && !error.kind.is_transient() => return Err(error.into()),
+                Err(error) => {
+                    if backoff.is_worth_a_line() {
+                        tracing::warn!(%error, seq, "a journal record could not be written; trying again");
+                    }
+                    PutAnswer::Lost
+                }
+            };
+            let mut next = append::after_put(answer);
+            if next == Next::Read {
+                let found = self.read_back(&key, &mut backoff).await;
+                next = append::after_read(answer, &bytes, found.as_deref());
+                if next == Next::Floor {
+                    // Our own earlier try: its durability was not answered for.
+                    self.harden(&mut backoff).await;
+                }
+            }
+            if next == Next::Floor {
+                next = append::after_floor(seq, self.floor(&mut backoff).await);
+            }
+            match next {
+                Next::Appended => return Ok(()),
+                Next::Fenced => return Err(EngineError::Fenced { seq }),
+                Next::PutAgain | Next::Read | Next::Floor => backoff.pause(&*self.runtime).await,
+            }
+        }
+    }
+
+    async fn read_back(&self, key: &Key, backoff: &mut Backoff) -> Option<Bytes> {
+        loop {
+            match self.store.get(key, RECORD_BYTES_MAX).await {
+                Ok(found) => return found,
+                Err(error) => self.wait(backoff, &error).await,
+            }
+        }
+    }
+
+    async fn harden(&self, backoff: &mut Backoff) {
+        let prefix = Prefix::new(&format!("{}/journal", self.folder)).expect("a lane's folder is a valid prefix");
+        while let Err(error) = self.store.harden(&prefix).await {
+            self.wait(backoff, &error).await;
+        }
+    }
+
+    async fn floor(&self, backoff: &mut Backoff) -> u64 {
+        loop {
+            match floor(&*self.store, &self.folder).await {
+                Ok(floor) => return floor,
+                Err(error) => self.wait(backoff, &error).await,
+            }
+        }
+    }
+
+    async fn wait(&self, backoff: &mut Backoff, error: &store::StoreError) {
+        if backoff.is_worth_a_line() {
+            tracing::warn!(%error, "the store does not answer; trying again");
+        }
+        backoff.pause(&*self.runtime).await;
+    }
+}

@@ -1,0 +1,205 @@
+//! The parts of a pipeline, and its run from start to end.
+//!
+//! Owns the life of a lane: start, the three tasks, the order in which they end. Does not own signals or exit codes (the
+//! binary does).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use dataflow::{Decoder, Operator, Runtime, Source, Table, TableFacts};
+use futures::future::{Either, select};
+use protocol::names;
+use store::Store;
+use tokio::sync::{Notify, mpsc, watch};
+
+use crate::context::{Context, Target};
+use crate::journal::Journal;
+use crate::lane::{End, LaneTask, Parts};
+use crate::retry::Backoff;
+use crate::status::Phase;
+use crate::{EngineError, Settings, Status, deliver, seal, start};
+
+/// The lane of a pipeline on one machine. More lanes are for more machines.
+const LANE: u32 = 0;
+
+/// Cuts between the lane and the seal: one that encodes while another is written.
+const CUTS_AHEAD: usize = 1;
+
+/// All that a lane is made of.
+pub struct Pipeline {
+    /// The pipeline's name; names the lane's folder in the store.
+    pub name: String,
+    /// Host and process, for the claim.
+    pub owner: String,
+    /// Where records come from.
+    pub source: Arc<dyn Source>,
+    /// What their bytes are.
+    pub decoder: Arc<dyn Decoder>,
+    /// What is done with them.
+    pub steps: Vec<Box<dyn Operator>>,
+    /// Where they go.
+    pub table: Arc<dyn Table>,
+    /// Where the others go.
+    pub dead_letters: Arc<dyn Table>,
+    /// Journal, segments, state.
+    pub store: Arc<dyn Store>,
+    /// Clock, threads, randomness.
+    pub runtime: Arc<dyn Runtime>,
+    /// The bounds.
+    pub settings: Settings,
+    /// Where progress is told.
+    pub status: Arc<Status>,
+    /// Stop when everything that is there at the start has been read.
+    pub drain: bool,
+}
+
+/// How a run ended well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// All was read, and all of it is in the table.
+    Complete,
+    /// The process was asked to stop, and all that it read is in the table.
+    Drained,
+    /// The process was asked to stop, and the time for answers ran out. What is left is sealed or still in the source; the
+    /// next start goes on with it.
+    Interrupted,
+}
+
+/// Runs a pipeline until its source ends, it is drained, `stop` turns true, or it cannot go on.
+///
+/// # Errors
+/// See [`EngineError`]; nothing that was sealed is lost by any of them.
+pub async fn run(pipeline: Pipeline, stop: watch::Receiver<bool>) -> Result<Outcome, EngineError> {
+    let (runtime, status) = (pipeline.runtime.clone(), pipeline.status.clone());
+    let drain_time_max = pipeline.settings.drain_time_max;
+    let mut asked = stop.clone();
+    let deadline = {
+        let runtime = runtime.clone();
+        async move {
+            // A sender that is gone will never ask.
+            if asked.wait_for(|stop| *stop).await.is_err() {
+                std::future::pending::<()>().await;
+            }
+            runtime.sleep(drain_time_max).await;
+        }
+    };
+    let work = std::pin::pin!(run_to_the_end(pipeline, stop));
+    let result = match select(work, std::pin::pin!(deadline)).await {
+        Either::Left((result, _)) => result,
+        Either::Right(((), _)) => {
+            tracing::warn!(?drain_time_max, "the drain took too long; the rest is left to the next start");
+            Ok(Outcome::Interrupted)
+        }
+    };
+    status.update(|s| s.phase = Phase::Stopped);
+    result
+}
+
+async fn run_to_the_end(pipeline: Pipeline, stop: watch::Receiver<bool>) -> Result<Outcome, EngineError> {
+    let Pipeline { name, owner, source, decoder, mut steps, table, dead_letters, store, .. } = pipeline;
+    let (runtime, settings, status, drain) =
+        (pipeline.runtime, pipeline.settings, pipeline.status, pipeline.drain);
+    let folder = names::lane_folder(&name, LANE);
+    let tables = [table, dead_letters];
+    let pause = settings.retry_pause_max;
+    let shown = start::ask(&*runtime, &settings, &*source).await?;
+    let mut facts = Vec::new();
+    for table in &tables {
+        facts.push(facts_of(&*runtime, &settings, &**table).await);
+    }
+    // From here on this process owns the lane, and an earlier owner is fenced.
+    let mut journal = Journal::claim(store.clone(), runtime.clone(), folder.clone(), owner, pause).await?;
+    start::genesis_of_what_is_new(&mut journal, &name, &shown, &tables, &mut steps).await?;
+    start::restore(&*store, journal.lane(), &mut steps).await?;
+    let reader = source.read(start::read_from(journal.lane())).await?;
+    let (nonce, epoch) = (journal.nonce(), journal.lane().epoch);
+    tracing::info!(pipeline = name, epoch, store = store.describe(), "lane claimed and restored");
+
+    let targets = tables.iter().zip(facts).map(|(table, facts)| target(journal.lane(), table, facts)).collect();
+    let context = Arc::new(Context {
+        runtime,
+        store,
+        folder,
+        settings,
+        status: status.clone(),
+        ownership: journal.ownership(),
+        journal: tokio::sync::Mutex::new(journal),
+        targets,
+        epoch,
+        nonce,
+        room: Notify::new(),
+        closing: AtomicBool::new(false),
+        checkpointing: AtomicBool::new(false),
+    });
+    status.update(|s| s.phase = Phase::Running);
+
+    let (cuts, cut_queue) = mpsc::channel(CUTS_AHEAD);
+    let parts =
+        Parts { context: context.clone(), pipeline: name.as_str().into(), source: source.clone(), reader, decoder, steps, cuts, drain };
+    let lane = LaneTask::new(parts).await;
+    tasks(context, lane, source, cut_queue, stop).await
+}
+
+/// The lane, the seal and the deliveries side by side; they end in this order, and the first error ends all.
+async fn tasks(
+    context: Arc<Context>,
+    lane: LaneTask,
+    source: Arc<dyn Source>,
+    cuts: mpsc::Receiver<seal::Encoding>,
+    stop: watch::Receiver<bool>,
+) -> Result<Outcome, EngineError> {
+    let reading = on_a_task(&context, "lane", lane.run(stop));
+    let sealing = on_a_task(&context, "seal", {
+        let context = context.clone();
+        async move {
+            let result = seal::run(context.clone(), source, cuts).await;
+            context.closing.store(true, Ordering::Release);
+            context.wake_all();
+            result
+        }
+    });
+    let deliveries = (0..context.targets.len())
+        .map(|place| on_a_task(&context, "deliver", deliver::run(context.clone(), place)));
+    let deliveries = futures::future::try_join_all(deliveries);
+    // The lane sees a closed channel when the seal has failed: the seal's error is the one to report, so it stands first.
+    let ((), (), end) = futures::future::try_join3(sealing, async { deliveries.await.map(|_| ()) }, reading).await?;
+    Ok(match end {
+        End::Complete => Outcome::Complete,
+        End::Asked => Outcome::Drained,
+    })
+}
+
+/// Runs a future on a task of its own, so that the three sides of a lane use several cores; ends it when dropped.
+async fn on_a_task<T: Send + 'static>(
+    context: &Context,
+    name: &'static str,
+    work: impl Future<Output = Result<T, EngineError>> + Send + 'static,
+) -> Result<T, EngineError> {
+    let (done, result) = futures::channel::oneshot::channel();
+    let task = async move {
+        // Nobody listens any more when another task has failed.
+        let _ = done.send(work.await);
+    };
+    let _task = context.runtime.spawn(name, Box::pin(task));
+    result.await.map_err(|_| EngineError::Internal(name))?
+}
+
+fn target(lane: &protocol::Lane, table: &Arc<dyn Table>, facts: TableFacts) -> Target {
+    let index = lane.table(table.name()).expect("genesis has named every table");
+    Target::new(index as u32, table.clone(), lane.tables[index].frontier, facts)
+}
+
+async fn facts_of(runtime: &dyn Runtime, settings: &Settings, table: &dyn Table) -> TableFacts {
+    let mut backoff = Backoff::new(settings.retry_pause_max);
+    loop {
+        match table.facts().await {
+            Ok(facts) => return facts,
+            Err(error) => {
+                if backoff.is_worth_a_line() {
+                    tracing::warn!(table = table.name(), %error, "the table does not answer; trying again");
+                }
+                backoff.pause(runtime).await;
+            }
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! Pauses between tries.
+//!
+//! Owns the length of a pause. Tries themselves have no bound in number: a server or a disk that is away comes back
+//! some day, and until then nothing is dropped; what is bounded is the rate.
+
+use std::time::Duration;
+
+use dataflow::Runtime;
+
+/// The first pause: long enough for a connection that was just reset.
+const FIRST: Duration = Duration::from_millis(50);
+
+/// Doubling pauses with a random part, so that many lanes do not knock in step.
+#[derive(Clone, Debug)]
+pub struct Backoff {
+    next: Duration,
+    max: Duration,
+    tries: u64,
+}
+
+impl Backoff {
+    /// Pauses that grow to `max`.
+    pub fn new(max: Duration) -> Self {
+        Self { next: FIRST.min(max), max, tries: 0 }
+    }
+
+    /// Waits for the next pause.
+    pub async fn pause(&mut self, runtime: &dyn Runtime) {
+        let part = self.next.as_millis() as u64 / 4;
+        let jitter = if part == 0 { 0 } else { (runtime.random() % u128::from(part)) as u64 };
+        let pause = self.next + Duration::from_millis(jitter);
+        self.next = (self.next * 2).min(self.max);
+        self.tries += 1;
+        runtime.sleep(pause).await;
+    }
+
+    /// Pauses so far.
+    pub fn tries(&self) -> u64 {
+        self.tries
+    }
+
+    /// True for the tries worth a line in the log: the first, and then fewer and fewer.
+    pub fn is_worth_a_line(&self) -> bool {
+        self.tries.is_power_of_two() || self.tries == 0
+    }
+}

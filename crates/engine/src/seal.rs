@@ -1,0 +1,271 @@
+//! From a cut to a durable seal.
+//!
+//! Owns the order: encode (on compute threads, while the lane gathers the next cut), write the segment, append the record,
+//! and only then tell the delivery (C2). Waits here when the spool is full, which makes the lane and then the source wait.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use bytes::Bytes;
+use dataflow::{Encoded, FrameId, Table, TableError, reject};
+use futures::future::BoxFuture;
+use metrics::{counter, gauge, histogram};
+use protocol::names;
+use protocol::record::{Body, Seal, StateDelta};
+use store::{Effect, Key, Put};
+use tokio::sync::mpsc;
+
+use crate::checkpoint;
+use crate::context::Context;
+use crate::cut::Cut;
+use crate::retry::Backoff;
+use crate::segment::Segment;
+use crate::status::Phase;
+use crate::{EngineError, deliver};
+
+/// Frames of one cut, the bits that number them within it: a cut of half a million rows spread over a million table
+/// partitions would still fit.
+const FRAME_BITS: u32 = 20;
+
+/// Published positions are for people's lag tools; more often would cost the broker for nothing.
+const PUBLISH_EVERY: Duration = Duration::from_secs(5);
+
+/// A cut on its way to the seal, its frames being encoded.
+pub struct Encoding {
+    cut: Cut,
+    frames: BoxFuture<'static, Option<Result<Frames, TableError>>>,
+}
+
+/// The frames of a cut, with the table that each goes to (by its place in [`Context::targets`]).
+struct Frames {
+    encoded: Vec<(usize, Encoded)>,
+}
+
+/// Starts to encode a cut.
+pub fn encode(context: &Context, pipeline: &Arc<str>, mut cut: Cut) -> Encoding {
+    let rows = std::mem::take(&mut cut.rows);
+    let rejects = std::mem::take(&mut cut.rejects);
+    count_rejects(context, &rejects);
+    let tables: Vec<(u32, Arc<dyn Table>)> =
+        context.targets.iter().map(|t| (t.index, t.table.clone())).collect();
+    let (nonce, number, now_ms) = (context.nonce, cut.number, context.runtime.wall_ms());
+    let pipeline = pipeline.clone();
+    let frames = context.runtime.run(move || {
+        let mut encoded = Vec::new();
+        let mut add = |place: usize, rows: &[arrow_array::RecordBatch]| -> Result<(), TableError> {
+            let (index, table) = &tables[place];
+            let mut next = number << FRAME_BITS;
+            let mut ids = || {
+                next += 1;
+                FrameId(names::frame_id(nonce, *index, next, 0))
+            };
+            encoded.extend(table.encode(rows, &mut ids)?.into_iter().map(|frame| (place, frame)));
+            Ok(())
+        };
+        if !rows.is_empty() {
+            add(0, &rows)?;
+        }
+        if !rejects.is_empty() {
+            add(1, &[reject::to_rows(&pipeline, now_ms, &rejects)])?;
+        }
+        Ok(Frames { encoded })
+    });
+    Encoding { cut, frames }
+}
+
+fn count_rejects(context: &Context, rejects: &[dataflow::Reject]) {
+    for reject in rejects {
+        counter!("forebay_dead_letters_total", "reason" => reject.reason.as_str()).increment(1);
+    }
+    if !rejects.is_empty() {
+        context.status.update(|s| {
+            for reject in rejects {
+                *s.dead_letters.entry(reject.reason.as_str()).or_default() += 1;
+            }
+        });
+    }
+}
+
+/// Seals cuts in order until there are no more.
+pub async fn run(
+    context: Arc<Context>,
+    source: Arc<dyn dataflow::Source>,
+    mut cuts: mpsc::Receiver<Encoding>,
+) -> Result<(), EngineError> {
+    let mut published = context.runtime.elapsed();
+    while let Some(Encoding { mut cut, frames }) = cuts.recv().await {
+        let frames = frames.await.ok_or(EngineError::Internal("encode"))?;
+        // A row that cannot be encoded was checked by the decoder already: this is a fault of the program or a table that
+        // changed its columns under our feet, and either needs a person.
+        let frames = frames.map_err(|error| EngineError::Mismatch(error.message))?;
+        let snapshots = cut.snapshots.take();
+        let seq = seal(&context, cut, frames).await?;
+        if let Some(snapshots) = snapshots {
+            checkpoint::start(&context, seq, snapshots);
+        }
+        if context.runtime.elapsed().saturating_sub(published) >= PUBLISH_EVERY {
+            publish(&context, &*source).await;
+            published = context.runtime.elapsed();
+        }
+    }
+    publish(&context, &*source).await;
+    Ok(())
+}
+
+/// Tells the source how far is sealed. Best effort: people's tools read it, nothing else does.
+async fn publish(context: &Context, source: &dyn dataflow::Source) {
+    let positions: Vec<_> = {
+        let journal = context.journal.lock().await;
+        let partitions = journal.lane().partitions.iter();
+        partitions.map(|p| (dataflow::Partition::new(p.stream.as_str(), p.index), p.next)).collect()
+    };
+    match context.runtime.timeout(PUBLISH_EVERY, source.publish(&positions)).await {
+        Some(Ok(())) => {}
+        Some(Err(error)) => tracing::debug!(%error, "positions could not be published"),
+        None => tracing::debug!("positions could not be published in time"),
+    }
+}
+
+async fn seal(context: &Arc<Context>, cut: Cut, frames: Frames) -> Result<u64, EngineError> {
+    let begun = context.runtime.elapsed();
+    let mut segment = Segment::default();
+    let mut sealed = Vec::with_capacity(frames.encoded.len());
+    {
+        let journal = context.journal.lock().await;
+        let tables = &journal.lane().tables;
+        let mut next: Vec<u64> =
+            context.targets.iter().map(|t| tables[t.index as usize].next_ordinal).collect();
+        for (place, encoded) in &frames.encoded {
+            let ordinal = next[*place];
+            next[*place] += 1;
+            sealed.push((*place, segment.frame(context.targets[*place].index, ordinal, encoded), encoded.body.clone()));
+        }
+    }
+    let states: Vec<StateDelta> =
+        cut.states.into_iter().map(|(step, delta)| segment.state(step, delta)).collect();
+    let segment_bytes = segment.len();
+    wait_for_room(context, segment_bytes).await;
+    let object = if segment.is_empty() { String::new() } else { context.segment(cut.number) };
+    if !segment.is_empty() {
+        write_object(context, &object, segment.into_pieces()).await?;
+    }
+    let body = Body::Seal(Seal {
+        ranges: cut.ranges,
+        segment: object,
+        segment_bytes,
+        frames: sealed.iter().map(|(_, frame, _)| frame.clone()).collect(),
+        states,
+        watermark_ms: cut.watermark_ms,
+        idle: cut.idle,
+        settled: context.targets.iter().map(|t| t.frontier_record(&context.settings)).collect(),
+        servers: context.targets.iter().map(|t| t.server()).collect(),
+        counts: Some(cut.counts),
+    });
+    let seq = context.journal.lock().await.append(body).await?;
+    for (place, frame, body) in &sealed {
+        context.targets[*place].keep(frame.ordinal, body.clone(), context.settings.body_cache_bytes_max);
+    }
+    tell(context, &sealed, segment_bytes, begun).await;
+    deliver::sample(context, &sealed, &cut.samples_ms);
+    context.room.notify_one();
+    context.wake_all();
+    Ok(seq)
+}
+
+/// Keeps sealing within the spool: by bytes, and by the age of what is oldest. One seal always fits.
+async fn wait_for_room(context: &Context, bytes: u64) {
+    loop {
+        let room = context.room.notified();
+        let (spool, oldest_ms) = {
+            let journal = context.journal.lock().await;
+            (journal.lane().spool_bytes(), deliver::oldest_ms(journal.lane()))
+        };
+        let age_ms = oldest_ms.map_or(0, |ms| context.runtime.wall_ms().saturating_sub(ms).max(0));
+        let too_much = spool > 0 && spool + bytes > context.settings.spool_bytes_max;
+        let too_old = age_ms as u128 > context.settings.spool_age_max.as_millis();
+        if !too_much && !too_old {
+            context.status.update(|s| {
+                if s.phase == Phase::Paused {
+                    s.phase = Phase::Running;
+                }
+            });
+            return;
+        }
+        context.status.update(|s| {
+            if s.phase == Phase::Running {
+                tracing::warn!(spool_bytes = spool, age_ms, "the spool is full; the source waits");
+                s.phase = Phase::Paused;
+            }
+        });
+        // Age passes without anyone's doing, hence the bound on the wait.
+        context.runtime.timeout(Duration::from_secs(1), room).await;
+    }
+}
+
+/// Writes an object of this owner's, whose name nobody else uses. Waits while the store is away.
+pub async fn write_object(context: &Context, object: &str, pieces: Vec<Bytes>) -> Result<(), EngineError> {
+    let key = Key::new(object).map_err(|e| EngineError::Mismatch(e.to_string()))?;
+    let mut backoff = Backoff::new(context.settings.retry_pause_max);
+    loop {
+        match context.store.put_if_absent(&key, pieces.clone()).await {
+            Ok(Put::Created) => return Ok(()),
+            Ok(Put::Exists) => match context.store.harden(&key.folder()).await {
+                // The name holds this claim's nonce: what is there is our own earlier try, now durable.
+                Ok(()) if backoff.tries() > 0 => return Ok(()),
+                Ok(()) => {
+                    let what = "written by someone else under this owner's name".to_owned();
+                    return Err(EngineError::Damaged { object: object.to_owned(), what });
+                }
+                Err(error) => warn(&backoff, &error, object),
+            },
+            Err(error) if error.effect == Effect::None && !error.kind.is_transient() => return Err(error.into()),
+            Err(error) => warn(&backoff, &error, object),
+        }
+        backoff.pause(&*context.runtime).await;
+    }
+}
+
+fn warn(backoff: &Backoff, error: &store::StoreError, object: &str) {
+    if backoff.is_worth_a_line() {
+        tracing::warn!(%error, object, "the store does not take an object; trying again");
+    }
+}
+
+async fn tell(
+    context: &Context,
+    sealed: &[(usize, protocol::record::Frame, Bytes)],
+    segment_bytes: u64,
+    begun: Duration,
+) {
+    counter!("forebay_bytes_sealed_total").increment(segment_bytes);
+    histogram!("forebay_seal_seconds").record((context.runtime.elapsed() - begun).as_secs_f64());
+    let (partitions, counts, spool_bytes, pending, watermark_ms) = {
+        let journal = context.journal.lock().await;
+        let lane = journal.lane();
+        let partitions: Vec<_> =
+            lane.partitions.iter().map(|p| (format!("{}/{}", p.stream, p.index), p.next)).collect();
+        let pending: usize = lane.tables.iter().map(|t| t.pending.len()).sum();
+        (partitions, lane.counts, lane.spool_bytes(), pending, lane.watermark_ms)
+    };
+    gauge!("forebay_spool_bytes").set(spool_bytes as f64);
+    gauge!("forebay_spool_frames").set(pending as f64);
+    context.status.update(|s| {
+        for (name, next) in partitions {
+            s.partitions.entry(name).or_default().sealed = next;
+        }
+        s.sealed = counts;
+        s.spool_bytes = spool_bytes;
+        s.watermark_ms = watermark_ms;
+        for (place, frame, _) in sealed {
+            let table = s.tables.entry(context.targets[*place].table.name().to_owned()).or_default();
+            table.frames_sealed = frame.ordinal + 1;
+            table.rows_sealed += frame.rows;
+        }
+    });
+    for (place, frame, _) in sealed {
+        let table = context.targets[*place].table.name().to_owned();
+        counter!("forebay_rows_sealed_total", "table" => table).increment(frame.rows);
+    }
+    debug_assert!(!context.closing.load(Ordering::Relaxed), "nothing is sealed after closing");
+}

@@ -1,0 +1,86 @@
+//! The layout of a segment: the object that a seal points into.
+//!
+//! Owns the order of its parts: every frame's body with its probe right behind, then the state deltas. No header and no
+//! index, since the seal holds offsets and checksums. Does not own what the parts mean.
+
+use bytes::Bytes;
+use dataflow::Encoded;
+use protocol::record::{Frame, StateDelta};
+use store::{Key, Store};
+
+use crate::EngineError;
+
+/// A segment under construction: pieces that are written one after the other without being joined.
+#[derive(Default)]
+pub struct Segment {
+    pieces: Vec<Bytes>,
+    len: u64,
+}
+
+impl Segment {
+    /// Bytes so far.
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// True if nothing was added.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Adds a frame; `table` and `ordinal` say where it goes.
+    pub fn frame(&mut self, table: u32, ordinal: u64, encoded: &Encoded) -> Frame {
+        let frame = Frame {
+            table,
+            ordinal,
+            id: encoded.id.0.to_le_bytes().to_vec(),
+            table_partition: encoded.table_partition.clone(),
+            offset: self.len,
+            len: encoded.body.len() as u64,
+            rows: encoded.rows,
+            crc32c: crc32c::crc32c(&encoded.body),
+            probe_len: encoded.probe.len() as u64,
+        };
+        self.push(encoded.body.clone());
+        self.push(encoded.probe.clone());
+        frame
+    }
+
+    /// Adds the change of a step's state.
+    pub fn state(&mut self, step: u32, delta: Vec<u8>) -> StateDelta {
+        let state =
+            StateDelta { step, offset: self.len, len: delta.len() as u64, crc32c: crc32c::crc32c(&delta) };
+        self.push(delta.into());
+        state
+    }
+
+    fn push(&mut self, piece: Bytes) {
+        self.len += piece.len() as u64;
+        self.pieces.push(piece);
+    }
+
+    /// The pieces, to be written in order.
+    pub fn into_pieces(self) -> Vec<Bytes> {
+        self.pieces
+    }
+}
+
+/// Reads a part of a segment and checks it.
+///
+/// # Errors
+/// When the object is missing, shorter than sealed, or its checksum does not agree; store errors as they are.
+pub async fn read(
+    store: &dyn Store,
+    object: &str,
+    offset: u64,
+    len: u64,
+    crc: Option<u32>,
+) -> Result<Bytes, EngineError> {
+    let damaged = |what: &str| EngineError::Damaged { object: object.to_owned(), what: what.to_owned() };
+    let key = Key::new(object).map_err(|_| damaged("badly named"))?;
+    let bytes = store.get_range(&key, offset..offset + len).await?.ok_or_else(|| damaged("missing"))?;
+    match crc {
+        Some(crc) if crc32c::crc32c(&bytes) != crc => Err(damaged("damaged (checksum)")),
+        _ => Ok(bytes),
+    }
+}

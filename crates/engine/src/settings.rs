@@ -1,0 +1,70 @@
+//! Every bound of a lane, with its reason.
+
+use std::time::Duration;
+
+/// The bounds of a lane. `Default` is what a pipeline file without a word gets.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// A batch is cut at this many rows: inserts of half a million rows cost the server the least per row.
+    pub batch_rows_max: u64,
+    /// A batch is cut at this many bytes of Arrow memory, so that wide rows do not fill the memory first.
+    pub batch_bytes_max: u64,
+    /// A batch is cut when its first record has waited this long: the floor of the end-to-end latency.
+    pub batch_age_max: Duration,
+    /// Inserts of one table in flight. Two keep the server busy while an answer travels; tables whose engine depends
+    /// on order get one.
+    pub in_flight_max: usize,
+    /// W at the most: frames in doubt after a crash.
+    pub window_frames_max: u64,
+    /// Sealed and not yet delivered bytes at which the source pauses.
+    pub spool_bytes_max: u64,
+    /// Age of the oldest undelivered seal at which the source pauses: what is older than the server's memory of tokens
+    /// or the people's patience should not pile up unseen.
+    pub spool_age_max: Duration,
+    /// Frame bodies kept in memory between seal and answer; beyond it they are read from the store again.
+    pub body_cache_bytes_max: u64,
+    /// A settled frontier that no seal takes along is recorded by itself after this time.
+    pub settle_age_max: Duration,
+    /// How long a drain waits for answers before it leaves the rest to the next start.
+    pub drain_time_max: Duration,
+    /// A partition that is caught up and silent for this long no longer holds the watermark back.
+    pub idle_after: Duration,
+    /// Record times further ahead of the wall clock than this do not move the watermark: one sender's wrong clock must
+    /// not expire everybody's state.
+    pub future_ms_max: i64,
+    /// A partition whose records run ahead of the watermark by more than this waits for the others; `None` for
+    /// pipelines whose steps do not look at time.
+    pub skew_ms_max: Option<i64>,
+    /// A checkpoint is due when this many bytes of state deltas were sealed since the last one …
+    pub checkpoint_bytes_min: u64,
+    /// … or this many records were appended.
+    pub checkpoint_records_max: u64,
+    /// The longest pause between two tries of anything.
+    pub retry_pause_max: Duration,
+    /// How often the ends of the partitions are asked for, for lag.
+    pub lag_every: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            batch_rows_max: 500_000,
+            batch_bytes_max: 64 << 20,
+            batch_age_max: Duration::from_secs(1),
+            in_flight_max: 2,
+            window_frames_max: 64,
+            spool_bytes_max: 4 << 30,
+            spool_age_max: Duration::from_secs(24 * 3_600),
+            body_cache_bytes_max: 128 << 20,
+            settle_age_max: Duration::from_secs(1),
+            drain_time_max: Duration::from_secs(30),
+            idle_after: Duration::from_secs(30),
+            future_ms_max: 3_600_000,
+            skew_ms_max: None,
+            checkpoint_bytes_min: 32 << 20,
+            checkpoint_records_max: 1_000,
+            retry_pause_max: Duration::from_secs(5),
+            lag_every: Duration::from_secs(5),
+        }
+    }
+}

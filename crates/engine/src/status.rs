@@ -1,0 +1,159 @@
+//! What people and machines are told about a running lane.
+//!
+//! Owns the shared snapshot (for `/status`, progress and readiness) and the names of the metrics. Updated once a block or
+//! a seal, never once a record. Does not own how it is shown.
+//!
+//! | metric                                   | labels            | meaning                                           |
+//! |------------------------------------------|-------------------|---------------------------------------------------|
+//! | `forebay_records_read_total`             |                   | records handed out by the source                  |
+//! | `forebay_bytes_read_total`               |                   | bytes of their bodies                             |
+//! | `forebay_records_duplicate_total`        |                   | dropped as known duplicates                       |
+//! | `forebay_records_filtered_total`         |                   | dropped by a rule                                 |
+//! | `forebay_records_late_total`             |                   | dropped as too late                               |
+//! | `forebay_dead_letters_total`             | `reason`          | put into the dead letters                         |
+//! | `forebay_rows_sealed_total`              | `table`           | rows made durable for a table                     |
+//! | `forebay_bytes_sealed_total`             |                   | bytes of segments written                         |
+//! | `forebay_rows_settled_total`             | `table`           | rows positively in the table                      |
+//! | `forebay_seal_seconds`                   |                   | encode done to seal durable                       |
+//! | `forebay_insert_seconds`                 | `table`           | one insert, sent to answered                      |
+//! | `forebay_end_to_end_seconds`             |                   | record time to visible in the table (samples)     |
+//! | `forebay_insert_retries_total`           | `table`, `kind`   | inserts without a positive answer                 |
+//! | `forebay_doubts_total`                   | `table`, `decision` | decisions on frames in doubt                    |
+//! | `forebay_partition_lag_records`          | `partition`       | end minus next position to read                   |
+//! | `forebay_spool_bytes`, `forebay_spool_frames` |              | sealed and not settled                            |
+//! | `forebay_state_keys`, `forebay_state_bytes` | `step`         | keyed state                                       |
+//! | `forebay_checkpoints_total`              |                   | checkpoints written                               |
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard};
+
+use protocol::record::Counts;
+
+/// What the lane is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Claiming, restoring, checking.
+    Starting,
+    /// Reading.
+    Running,
+    /// Not reading because too much is undelivered.
+    Paused,
+    /// Finishing what was read.
+    Draining,
+    /// Done.
+    Stopped,
+}
+
+impl Phase {
+    /// The word in status and logs.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Starting => "starting",
+            Self::Running => "running",
+            Self::Paused => "paused",
+            Self::Draining => "draining",
+            Self::Stopped => "stopped",
+        }
+    }
+}
+
+/// One partition.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PartitionStatus {
+    /// Next position to read.
+    pub next: u64,
+    /// Next position after the newest seal.
+    pub sealed: u64,
+    /// Position after the newest record in the source, as last asked.
+    pub end: Option<u64>,
+}
+
+/// One table.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TableStatus {
+    /// Frames sealed.
+    pub frames_sealed: u64,
+    /// Frames settled.
+    pub frames_settled: u64,
+    /// Rows sealed since the start of this process.
+    pub rows_sealed: u64,
+    /// Rows settled since the start of this process.
+    pub rows_settled: u64,
+    /// Frames that may be sent before the next frontier is recorded.
+    pub window: u64,
+    /// Why the last insert had no positive answer, if none has succeeded since.
+    pub problem: Option<String>,
+}
+
+/// The lane at one moment.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    /// What it is doing.
+    pub phase: Phase,
+    /// Partitions by name (`stream/index`).
+    pub partitions: BTreeMap<String, PartitionStatus>,
+    /// Tables by name.
+    pub tables: BTreeMap<String, TableStatus>,
+    /// What all sealed records became, since genesis.
+    pub sealed: Counts,
+    /// What was read and not sealed yet.
+    pub unsealed: Counts,
+    /// Dead letters by reason, since the start of this process.
+    pub dead_letters: BTreeMap<&'static str, u64>,
+    /// Sealed and not settled bytes.
+    pub spool_bytes: u64,
+    /// Keys held by all steps.
+    pub state_keys: u64,
+    /// Bytes held by all steps.
+    pub state_bytes: u64,
+    /// Low watermark, Unix milliseconds.
+    pub watermark_ms: i64,
+    /// Why the source gives nothing, if it has failed since its last record.
+    pub source_problem: Option<String>,
+}
+
+/// A snapshot that the lane's tasks keep up to date.
+#[derive(Debug)]
+pub struct Status(Mutex<Snapshot>);
+
+impl Default for Status {
+    fn default() -> Self {
+        Self(Mutex::new(Snapshot {
+            phase: Phase::Starting,
+            partitions: BTreeMap::new(),
+            tables: BTreeMap::new(),
+            sealed: Counts::default(),
+            unsealed: Counts::default(),
+            dead_letters: BTreeMap::new(),
+            spool_bytes: 0,
+            state_keys: 0,
+            state_bytes: 0,
+            watermark_ms: i64::MIN,
+            source_problem: None,
+        }))
+    }
+}
+
+impl Status {
+    /// A copy of what is known now.
+    pub fn snapshot(&self) -> Snapshot {
+        self.lock().clone()
+    }
+
+    /// Changes the snapshot; `change` must be short and must not wait.
+    pub fn update(&self, change: impl FnOnce(&mut Snapshot)) {
+        change(&mut self.lock());
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Snapshot> {
+        // A panic while the lock was held leaves numbers that are at worst one update old.
+        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+impl Snapshot {
+    /// Records that the source holds and that were not read yet; `None` while the ends are not known.
+    pub fn lag(&self) -> Option<u64> {
+        self.partitions.values().map(|p| Some(p.end?.saturating_sub(p.next))).sum()
+    }
+}
