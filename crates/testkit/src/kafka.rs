@@ -148,8 +148,7 @@ impl Kafka {
         format!("127.0.0.1:{}", self.ports.tools)
     }
 
-    /// SIGKILL: what was not written out is lost as far as the kernel's cache allows, which survives. [`Kafka::restart`] brings
-    /// the broker back.
+    /// SIGKILL. What the broker wrote survives, for the kernel has it; [`Kafka::restart`] brings the broker back.
     pub fn kill9(&mut self) -> Result<Exit> {
         self.process.kill9()
     }
