@@ -29,7 +29,7 @@ pub struct Probed {
     pub scratch: Option<Box<dyn Any + Send>>,
 }
 
-/// What a step made of a batch. `batch.len() + filtered + duplicates + rejects.len()` is the number of rows put in.
+/// What a step made of a batch. `batch.len() + filtered + duplicates + late + rejects.len()` is the number of rows put in.
 #[derive(Debug)]
 pub struct Output {
     /// The rows that go on.
@@ -38,6 +38,8 @@ pub struct Output {
     pub filtered: u64,
     /// Rows dropped because their key was seen.
     pub duplicates: u64,
+    /// Rows dropped because they came too late to be told from a duplicate, where the pipeline says to drop such.
+    pub late: u64,
     /// Rows that go to the dead letters.
     pub rejects: Vec<Reject>,
 }

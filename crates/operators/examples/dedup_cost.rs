@@ -1,0 +1,154 @@
+//! What the dedup step costs: nanoseconds of CPU and bytes a key.
+//!
+//! ```text
+//! cargo run --release -p operators --example dedup_cost -- 2200000 20000000
+//! ```
+//!
+//! For each number of keys: fills the step with UUID keys in batches and seals as a lane would; then, at that size, measures a
+//! million new keys, a million known ones, a delta, a snapshot and a restore. Times are CPU time of the one thread.
+
+// A measurement needs a clock, and this program is on nobody's data path.
+#![allow(clippy::disallowed_methods)]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use arrow_array::{ArrayRef, FixedSizeBinaryArray, RecordBatch};
+use arrow_buffer::Buffer;
+use dataflow::{Batch, Column, ColumnType, KeyedState, Operator, Partition, Schema};
+use operators::{Dedup, DedupConfig, Late};
+
+const BATCH_ROWS: u64 = 16_384;
+const SEAL_ROWS: u64 = 500_000;
+const SAMPLE: u64 = 1_000_000;
+const HOUR_MS: i64 = 3_600_000;
+
+fn main() {
+    let sizes: Vec<u64> = std::env::args().skip(1).map(|a| a.parse().expect("a number of keys")).collect();
+    for keys in if sizes.is_empty() { vec![2_200_000] } else { sizes } {
+        measure(keys);
+    }
+}
+
+fn measure(keys: u64) {
+    let schema = Schema::new(vec![Column::new("id", ColumnType::Uuid)]);
+    let window = Some(Duration::from_secs(8 * 3600));
+    let config = DedupConfig { key: vec!["id".to_owned()], window, late: Late::Keep };
+    let mut step = Dedup::new(&schema, config.clone()).expect("a valid configuration");
+    // The records of `keys` keys spread over one window, so that nothing expires.
+    let time = move |n: u64| (n.min(keys) as i128 * i128::from(8 * HOUR_MS) / i128::from(keys)) as i64;
+    let (mut fill, mut peak, rss) = (Costs::default(), 0, resident_bytes());
+    for from in (0..keys).step_by(SEAL_ROWS as usize) {
+        let until = (from + SEAL_ROWS).min(keys);
+        fill.add(&run(&mut step, &schema, from..until, &time));
+        let (delta, cost) = timed(|| step.seal(time(until)));
+        fill.seal += cost;
+        peak = peak.max(step.memory_bytes());
+        drop(delta);
+    }
+    println!("keys {:>11}", step.keys());
+    let held = step.keys() as f64;
+    let a_key = |bytes: u64| bytes as f64 / held;
+    println!(
+        "  memory  {:6.1} B a key; resident {:.1}",
+        a_key(peak),
+        a_key(resident_bytes().saturating_sub(rss))
+    );
+    fill.print("fill", keys);
+    run(&mut step, &schema, keys..keys + SAMPLE, &time).print("new", SAMPLE);
+    let (delta, cost) = timed(|| step.seal(time(keys)));
+    println!("  delta   {:6.1} ns and {:.1} B a key", ns(cost, SAMPLE), delta.len() as f64 / SAMPLE as f64);
+    // Far apart in the order of insertion, as far duplicates are.
+    run(&mut step, &schema, 0..SAMPLE.min(keys), &|n| time(n)).print("known", SAMPLE.min(keys));
+    let (snapshot, cost) = timed(|| step.snapshot());
+    println!("  snapshot{:6.1} ns and {:.1} B a key", ns(cost, step.keys()), a_key(snapshot.len() as u64));
+    let mut twin = Dedup::new(&schema, config).expect("a valid configuration");
+    drop(step);
+    let ((), cost) = timed(|| twin.restore(&snapshot).expect("its own snapshot"));
+    println!("  restore {:6.1} ns a key", ns(cost, twin.keys()));
+    let (_, cost) = timed(|| twin.seal(100 * HOUR_MS));
+    println!("  expire  {:6.1} ms for the seal that frees all", cost.as_secs_f64() * 1e3);
+}
+
+#[derive(Default)]
+struct Costs {
+    probe: Duration,
+    finish: Duration,
+    seal: Duration,
+}
+
+impl Costs {
+    fn add(&mut self, other: &Self) {
+        self.probe += other.probe;
+        self.finish += other.finish;
+        self.seal += other.seal;
+    }
+
+    fn print(&self, what: &str, rows: u64) {
+        let [probe, finish, seal] = [self.probe, self.finish, self.seal].map(|cost| ns(cost, rows));
+        println!(
+            "  {what:<7} {:6.1} ns a key: probe {probe:.1}, finish {finish:.1}, seal {seal:.1}",
+            probe + finish + seal
+        );
+    }
+}
+
+fn run(step: &mut Dedup, schema: &Schema, ids: std::ops::Range<u64>, time: &dyn Fn(u64) -> i64) -> Costs {
+    let mut costs = Costs::default();
+    for from in ids.clone().step_by(BATCH_ROWS as usize) {
+        let until = (from + BATCH_ROWS).min(ids.end);
+        let batch = batch(schema, from..until, time);
+        let (probed, cost) = timed(|| step.probe(batch).expect("a batch of the schema"));
+        costs.probe += cost;
+        let (out, cost) = timed(|| step.finish(probed, &[]).expect("probed"));
+        costs.finish += cost;
+        std::hint::black_box(out.batch.len());
+    }
+    costs
+}
+
+fn batch(schema: &Schema, ids: std::ops::Range<u64>, time: &dyn Fn(u64) -> i64) -> Batch {
+    let bytes: Vec<u8> = ids.clone().flat_map(uuid).collect();
+    let column: ArrayRef = Arc::new(FixedSizeBinaryArray::new(16, Buffer::from(bytes), None));
+    Batch {
+        partition: Partition::new("t", 0),
+        rows: RecordBatch::try_new(schema.arrow().clone(), vec![column]).expect("one column"),
+        positions: ids.clone().collect(),
+        times_ms: ids.map(time).collect(),
+    }
+}
+
+/// 16 bytes without a pattern (splitmix64, twice).
+fn uuid(n: u64) -> [u8; 16] {
+    let mix = |mut z: u64| {
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        u128::from(z ^ (z >> 31))
+    };
+    let (a, b) = (n.wrapping_mul(0x9e37_79b9_7f4a_7c15), n.wrapping_mul(0xd1b5_4a32_d192_ed03));
+    (mix(a) << 64 | mix(b)).to_le_bytes()
+}
+
+fn ns(cost: Duration, rows: u64) -> f64 {
+    cost.as_nanos() as f64 / rows as f64
+}
+
+fn timed<T>(what: impl FnOnce() -> T) -> (T, Duration) {
+    let before = cpu();
+    let value = what();
+    (value, cpu() - before)
+}
+
+/// CPU time of this thread: on a machine with neighbours the wall clock would measure them.
+fn cpu() -> Duration {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the call writes to `time`, which outlives it.
+    let done = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
+    assert_eq!(done, 0, "every kernel that this runs on has the clock");
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+fn resident_bytes() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    text.split_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok()).unwrap_or(0) * 4096
+}

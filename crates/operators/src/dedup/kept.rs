@@ -1,0 +1,221 @@
+//! The kept records: a set of (key hash, bucket).
+//!
+//! Owns the one question, "is a kept record of this key near this bucket", and the set behind it. Does not own the policy for late
+//! records, the journal's deltas (`mod`) nor bytes (`state`).
+//!
+//! A key may have been kept several times, far apart in time. So that such a key does not pile up slots in one spot (think of a key
+//! that is the same for every record, a short window and a long backlog), a slot's position depends on key *and* time: bucket
+//! numbers are cut into blocks of [`BLOCK`], and the block is mixed into the hash. All that is near a bucket lies in one or two
+//! blocks, and a block holds at most `BLOCK / (SPAN + 1) + 1` kept records of one key.
+
+use super::places::Places;
+use super::table::{Found, Segment, Slot};
+use super::window::{SPAN, near};
+
+/// Buckets in a block. One probe in eight touches a second block; a key has at most 16 slots in one spot.
+const BLOCK: i64 = 256;
+
+/// Segments swept by one seal at the most, out of 256: a sweep of everything would be felt at tens of millions of keys.
+const SWEPT_PER_SEAL: usize = 32;
+
+/// Hashes looked up ahead of their turn. Enough to hide one trip to memory, few enough to stay in the nearest cache.
+pub const AHEAD: usize = 12;
+
+/// The set of (key hash, bucket).
+#[derive(Debug)]
+pub struct Kept {
+    segments: Box<[Segment]>,
+    places: Places,
+    /// The segment that the next sweep begins with.
+    sweep_from: usize,
+}
+
+/// What became of an offer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Offer {
+    /// A kept record of the key is near: nothing changed.
+    Near,
+    /// The pair is in the set now, as this slot.
+    Added(Slot),
+}
+
+impl Kept {
+    /// The empty set.
+    pub fn new() -> Self {
+        Self { segments: (0..=u8::MAX).map(Segment::new).collect(), places: Places::new(), sweep_from: 0 }
+    }
+
+    /// Asks the processor to fetch what [`offer`](Self::offer) will look at.
+    #[inline]
+    pub fn prefetch(&self, hash: u128, bucket: i64) {
+        let mixed = mix(hash, block(bucket));
+        self.segments[segment(mixed)].prefetch(mixed);
+    }
+
+    /// True if a kept record of the key is near `bucket`.
+    pub fn has_near(&self, hash: u128, bucket: i64) -> bool {
+        let (first, last) = blocks_near(bucket);
+        self.has_near_in(first, hash, bucket) || (last != first && self.has_near_in(last, hash, bucket))
+    }
+
+    fn has_near_in(&self, block: i64, hash: u128, bucket: i64) -> bool {
+        let mixed = mix(hash, block);
+        let found = self.segments[segment(mixed)].search(mixed, &self.places, |kept| near(kept, bucket));
+        matches!(found, Found::Match(_))
+    }
+
+    /// Adds (hash, bucket), unless a kept record of the key is near.
+    #[inline]
+    pub fn offer(&mut self, hash: u128, bucket: i64) -> Offer {
+        let own = block(bucket);
+        let (first, last) = blocks_near(bucket);
+        let other = if first == own { last } else { first };
+        if other != own && self.has_near_in(other, hash, bucket) {
+            return Offer::Near;
+        }
+        self.add_unless(mix(hash, own), bucket, |kept| near(kept, bucket))
+    }
+
+    /// Adds (hash, bucket) whatever is near, unless just that pair is there.
+    pub fn add(&mut self, hash: u128, bucket: i64) -> Offer {
+        self.add_unless(mix(hash, block(bucket)), bucket, |kept| kept == bucket)
+    }
+
+    #[inline]
+    fn add_unless(&mut self, mixed: u128, bucket: i64, test: impl Fn(i64) -> bool) -> Offer {
+        let segment = &mut self.segments[segment(mixed)];
+        let mut found = segment.search(mixed, &self.places, &test);
+        if matches!(found, Found::Gap(_)) && segment.is_full() {
+            segment.make_room(&mut self.places);
+            found = segment.search(mixed, &self.places, &test);
+        }
+        match found {
+            Found::Match(_) => Offer::Near,
+            Found::Dead(index) => {
+                self.places.release(segment.place(index));
+                let slot = Slot::new(mixed, self.places.take(bucket));
+                segment.set_place(index, slot.place);
+                Offer::Added(slot)
+            }
+            Found::Gap(index) => {
+                let slot = Slot::new(mixed, self.places.take(bucket));
+                segment.insert(index, slot);
+                Offer::Added(slot)
+            }
+        }
+    }
+
+    /// Takes (hash, bucket) out; false if it was not there.
+    pub fn remove(&mut self, hash: u128, bucket: i64) -> bool {
+        let mixed = mix(hash, block(bucket));
+        let segment = &mut self.segments[segment(mixed)];
+        let Found::Match(index) = segment.search(mixed, &self.places, |kept| kept == bucket) else {
+            return false;
+        };
+        self.places.release(segment.place(index));
+        segment.remove(index);
+        true
+    }
+
+    /// True if just this pair is in the set.
+    pub fn contains(&self, hash: u128, bucket: i64) -> bool {
+        let mixed = mix(hash, block(bucket));
+        let found = self.segments[segment(mixed)].search(mixed, &self.places, |kept| kept == bucket);
+        matches!(found, Found::Match(_))
+    }
+
+    /// The latest bucket at or before `bucket` in which the key was kept. Walks through the buckets in use.
+    pub fn latest_until(&self, hash: u128, bucket: i64) -> Option<i64> {
+        let mut latest: Option<i64> = None;
+        let mut last_block = None;
+        for (used, ..) in self.places.live().take_while(|(used, ..)| *used <= bucket) {
+            if last_block.replace(block(used)) == Some(block(used)) {
+                continue;
+            }
+            let mixed = mix(hash, block(used));
+            self.segments[segment(mixed)].for_hash(mixed, |_, place| {
+                latest = latest.max(self.places.bucket(place).filter(|kept| *kept <= bucket));
+            });
+        }
+        latest
+    }
+
+    /// Moves every pair in bucket `from` to bucket `to`.
+    pub fn move_bucket(&mut self, from: i64, to: i64) {
+        let Some(place) = self.places.find(from) else { return };
+        let hashes: Vec<u128> =
+            self.iter().filter(|s| s.place == place).map(|s| mix(s.hash(), block(from))).collect();
+        for hash in hashes {
+            self.remove(hash, from);
+            self.add(hash, to);
+        }
+    }
+
+    /// Drops every bucket below `floor`. Their slots are cleared a few segments at a time, when an eighth of all is dead.
+    pub fn expire(&mut self, floor: Option<i64>) {
+        if let Some(floor) = floor {
+            self.places.expire(floor);
+        }
+        self.places.prune();
+        for _ in 0..SWEPT_PER_SEAL {
+            if self.places.dead_slots() * 8 <= self.places.live_slots() + self.places.dead_slots() {
+                return;
+            }
+            self.segments[self.sweep_from].sweep(&mut self.places);
+            self.sweep_from = (self.sweep_from + 1) % self.segments.len();
+        }
+    }
+
+    /// The pair in a slot; `None` if its bucket is dead.
+    pub fn pair(&self, slot: &Slot) -> Option<(u128, i64)> {
+        self.places.bucket(slot.place).map(|bucket| (mix(slot.hash(), block(bucket)), bucket))
+    }
+
+    /// The buckets in use with their places and slots, in the order of time.
+    pub fn buckets(&self) -> impl Iterator<Item = (i64, u32, u64)> {
+        self.places.live()
+    }
+
+    /// One more than the greatest place in use.
+    pub fn places(&self) -> usize {
+        self.places.len()
+    }
+
+    /// All slots, dead ones too, in the order of their mixed hash.
+    pub fn iter(&self) -> impl Iterator<Item = &Slot> {
+        self.segments.iter().flat_map(Segment::iter)
+    }
+
+    /// Pairs in the set.
+    pub fn len(&self) -> u64 {
+        self.places.live_slots()
+    }
+
+    /// Memory held in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        self.places.memory_bytes()
+            + self.segments.iter().map(|s| s.memory_bytes() + size_of::<Segment>()).sum::<usize>()
+    }
+}
+
+fn block(bucket: i64) -> i64 {
+    bucket.div_euclid(BLOCK)
+}
+
+/// The blocks in which buckets near `bucket` lie.
+fn blocks_near(bucket: i64) -> (i64, i64) {
+    (block(bucket.saturating_sub_unsigned(SPAN)), block(bucket.saturating_add_unsigned(SPAN)))
+}
+
+/// Mixes a block into a hash; does the reverse too, and block 0 changes nothing. Hashes are even already, so any constant
+/// that sets the first bits apart will do.
+fn mix(hash: u128, block: i64) -> u128 {
+    hash ^ (u128::from((block as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)) << 64)
+}
+
+fn segment(mixed: u128) -> usize {
+    (mixed >> 120) as usize
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,290 @@
+//! The bytes of deltas and snapshots.
+//!
+//! Owns their form, which later versions must go on reading (golden bytes in the tests), and every check on the way in: lengths
+//! before anything is allocated, the checksum before anything is believed. Does not own what is written where (`mod`).
+//!
+//! Both kinds have one form; numbers are little-endian, `text` is a 16-bit length and UTF-8:
+//!
+//! | field       | bytes | meaning                                                              |
+//! |-------------|-------|----------------------------------------------------------------------|
+//! | magic       | 4     | `FBDK`                                                               |
+//! | version     | 2     | 1                                                                    |
+//! | kind        | 1     | 1 snapshot, 2 delta                                                  |
+//! | flags       | 1     | bit 0: the watermark is known; others 0                              |
+//! | columns     | 2     | of the key; then for each: its name and its kind, as text            |
+//! | window      | 8     | milliseconds, 0 if unbounded                                         |
+//! | width       | 8     | of a bucket in milliseconds, 0 if unbounded                          |
+//! | watermark   | 8     | its bucket, 0 if unknown                                             |
+//! | forgotten   | 4     | groups; then for each: bucket 8, hashes 8, then the hashes, 16 each  |
+//! | added       | 4     | groups, of the same form                                             |
+//! | checksum    | 8     | XXH3-64 of all before it                                             |
+//!
+//! A delta is applied in the order of its fields: forget, add, then move the watermark and expire.
+
+use dataflow::StateError;
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::key::KeyColumn;
+use super::window::Window;
+
+const MAGIC: [u8; 4] = *b"FBDK";
+
+/// The newest version that is read, and the one that is written.
+pub const VERSION: u16 = 1;
+
+const HASH: usize = size_of::<u128>();
+const GROUP_HEAD: usize = 16;
+const CHECKSUM: usize = 8;
+const WATERMARK_KNOWN: u8 = 1;
+
+/// Which of the two forms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// All of the state.
+    Snapshot = 1,
+    /// What one seal changed.
+    Delta = 2,
+}
+
+/// The part of a step's configuration that its state depends on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Name and kind of each key column, in order.
+    pub key: Vec<(String, String)>,
+    /// The window.
+    pub window: Window,
+}
+
+impl Shape {
+    /// The shape of a step.
+    pub fn new(key: &[KeyColumn], window: Window) -> Self {
+        Self { key: key.iter().map(|c| (c.name.clone(), c.kind.clone())).collect(), window }
+    }
+
+    fn words(&self) -> String {
+        let key: Vec<String> = self.key.iter().map(|(name, kind)| format!("{name} {kind}")).collect();
+        let window = match self.window {
+            Window::Unbounded => "unbounded".to_owned(),
+            Window::Sliding { window_ms, width_ms } => format!("{window_ms}ms in buckets of {width_ms}ms"),
+        };
+        format!("key `{}`, window `{window}`", key.join(", "))
+    }
+}
+
+/// Writes one delta or snapshot.
+pub struct Writer {
+    bytes: Vec<u8>,
+}
+
+/// The place in the bytes at which the next hash of a group goes.
+pub struct GroupEnd(usize);
+
+impl Writer {
+    /// Writes the head. `hashes` is how many will follow, to allocate once.
+    pub fn new(kind: Kind, shape: &Shape, watermark: Option<i64>, hashes: usize) -> Self {
+        let mut bytes = Vec::with_capacity(256 + hashes * HASH);
+        bytes.extend_from_slice(&MAGIC);
+        bytes.extend_from_slice(&VERSION.to_le_bytes());
+        bytes.push(kind as u8);
+        bytes.push(if watermark.is_some() { WATERMARK_KNOWN } else { 0 });
+        let columns = u16::try_from(shape.key.len()).expect("at most KEY_COLUMNS_MAX");
+        bytes.extend_from_slice(&columns.to_le_bytes());
+        for text in shape.key.iter().flat_map(|(name, kind)| [name, kind]) {
+            let len = u16::try_from(text.len()).expect("names are bounded by `fits`");
+            bytes.extend_from_slice(&len.to_le_bytes());
+            bytes.extend_from_slice(text.as_bytes());
+        }
+        let (window_ms, width_ms) = match shape.window {
+            Window::Unbounded => (0, 0),
+            Window::Sliding { window_ms, width_ms } => (window_ms, width_ms),
+        };
+        bytes.extend_from_slice(&window_ms.to_le_bytes());
+        bytes.extend_from_slice(&width_ms.to_le_bytes());
+        bytes.extend_from_slice(&watermark.unwrap_or(0).to_le_bytes());
+        Self { bytes }
+    }
+
+    /// Starts the list of forgotten or of added groups.
+    pub fn groups(&mut self, count: usize) {
+        let count = u32::try_from(count).expect("a group has a place, and places have 32 bits");
+        self.bytes.extend_from_slice(&count.to_le_bytes());
+    }
+
+    /// Makes room for a group, to be filled by [`put`](Self::put).
+    pub fn group(&mut self, bucket: i64, hashes: usize) -> GroupEnd {
+        self.bytes.extend_from_slice(&bucket.to_le_bytes());
+        self.bytes.extend_from_slice(&(hashes as u64).to_le_bytes());
+        let end = GroupEnd(self.bytes.len());
+        self.bytes.resize(end.0 + hashes * HASH, 0);
+        end
+    }
+
+    /// Writes the next hash of a group. As many times as the group has hashes.
+    #[inline]
+    pub fn put(&mut self, end: &mut GroupEnd, hash: u128) {
+        self.bytes[end.0..end.0 + HASH].copy_from_slice(&hash.to_le_bytes());
+        end.0 += HASH;
+    }
+
+    /// Writes the checksum.
+    pub fn finish(mut self) -> Vec<u8> {
+        let sum = xxh3_64(&self.bytes);
+        self.bytes.extend_from_slice(&sum.to_le_bytes());
+        self.bytes
+    }
+}
+
+/// The hashes of one bucket, still in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Group<'a> {
+    /// The bucket.
+    pub bucket: i64,
+    hashes: &'a [u8],
+}
+
+impl Group<'_> {
+    /// The hashes.
+    pub fn hashes(&self) -> impl Iterator<Item = u128> {
+        self.hashes.as_chunks::<HASH>().0.iter().map(|bytes| u128::from_le_bytes(*bytes))
+    }
+}
+
+/// A delta or snapshot whose every length has been checked.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Parsed<'a> {
+    /// The watermark's bucket.
+    pub watermark: Option<i64>,
+    /// Forgotten pairs.
+    pub forgotten: Vec<Group<'a>>,
+    /// Added pairs.
+    pub added: Vec<Group<'a>>,
+}
+
+/// Reads a delta or snapshot of a step with this shape.
+///
+/// # Errors
+/// When the bytes are damaged, of a newer version, or of a step with another key or window.
+pub fn parse<'a>(bytes: &'a [u8], kind: Kind, shape: &Shape) -> Result<Parsed<'a>, StateError> {
+    let mut reader = Reader { bytes, at: 0 };
+    if reader.array::<4>("the magic")? != MAGIC {
+        return Err(damaged(0, "this is not dedup state"));
+    }
+    let version = u16::from_le_bytes(reader.array("the version")?);
+    if version > VERSION {
+        return Err(StateError::TooNew { found: version, known: VERSION });
+    }
+    if version == 0 {
+        return Err(damaged(4, "version `0` was never written"));
+    }
+    reader.check_sum()?;
+    let [found, flags] = reader.array("the kind")?;
+    if found != kind as u8 {
+        return Err(damaged(6, &format!("kind `{found}` where `{}` ({kind:?}) belongs", kind as u8)));
+    }
+    if flags & !WATERMARK_KNOWN != 0 {
+        return Err(damaged(7, &format!("unknown flags `{flags:#04x}`")));
+    }
+    let written = reader.shape()?;
+    if written != *shape {
+        return Err(StateError::Configured {
+            was: written.words(),
+            now: shape.words(),
+            way_out:
+                "put the old setting back, or give the pipeline a new name to start it with an empty history"
+                    .to_owned(),
+        });
+    }
+    let watermark = i64::from_le_bytes(reader.array("the watermark")?);
+    let parsed = Parsed {
+        watermark: (flags & WATERMARK_KNOWN != 0).then_some(watermark),
+        forgotten: reader.groups("forgotten")?,
+        added: reader.groups("added")?,
+    };
+    match reader.bytes.len() - reader.at {
+        0 => Ok(parsed),
+        left => Err(damaged(reader.at, &format!("`{left}` bytes are left over"))),
+    }
+}
+
+fn damaged(at: usize, what: &str) -> StateError {
+    StateError::Damaged(format!("dedup state, byte `{at}`: {what}"))
+}
+
+struct Reader<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Reader<'a> {
+    fn take(&mut self, len: u64, what: &str) -> Result<&'a [u8], StateError> {
+        let left = &self.bytes[self.at..];
+        let taken = usize::try_from(len).ok().and_then(|len| left.get(..len)).ok_or_else(|| {
+            damaged(self.at, &format!("{what} needs `{len}` bytes, `{}` are left", left.len()))
+        })?;
+        self.at += taken.len();
+        Ok(taken)
+    }
+
+    fn array<const N: usize>(&mut self, what: &str) -> Result<[u8; N], StateError> {
+        Ok(self.take(N as u64, what)?.try_into().expect("`take` gives as many as asked for"))
+    }
+
+    /// Checks the sum at the end, and takes it off.
+    fn check_sum(&mut self) -> Result<(), StateError> {
+        let Some((body, sum)) = self.bytes.split_last_chunk::<CHECKSUM>().filter(|(b, _)| b.len() >= self.at)
+        else {
+            return Err(damaged(self.bytes.len(), "cut off before the checksum"));
+        };
+        let (written, found) = (u64::from_le_bytes(*sum), xxh3_64(body));
+        if written != found {
+            let what = format!("the checksum says `{written:016x}`, the bytes give `{found:016x}`");
+            return Err(damaged(body.len(), &what));
+        }
+        self.bytes = body;
+        Ok(())
+    }
+
+    fn text(&mut self, what: &str) -> Result<String, StateError> {
+        let len = u16::from_le_bytes(self.array(what)?);
+        let at = self.at;
+        let text = self.take(u64::from(len), what)?;
+        String::from_utf8(text.to_vec()).map_err(|_| damaged(at, &format!("{what} is not UTF-8")))
+    }
+
+    fn shape(&mut self) -> Result<Shape, StateError> {
+        let columns = u16::from_le_bytes(self.array("the number of key columns")?);
+        let key = (0..columns)
+            .map(|_| Ok((self.text("a key column's name")?, self.text("a key column's kind")?)))
+            .collect::<Result<_, StateError>>()?;
+        let at = self.at;
+        let window_ms = u64::from_le_bytes(self.array("the window")?);
+        let width_ms = u64::from_le_bytes(self.array("the bucket's width")?);
+        let window = match (window_ms, width_ms) {
+            (0, 0) => Window::Unbounded,
+            (0, _) | (_, 0) => return Err(damaged(at, "only one of window and width is zero")),
+            _ => Window::Sliding { window_ms, width_ms },
+        };
+        Ok(Shape { key, window })
+    }
+
+    fn groups(&mut self, what: &str) -> Result<Vec<Group<'a>>, StateError> {
+        let at = self.at;
+        let count = u32::from_le_bytes(self.array(what)?) as usize;
+        if count > (self.bytes.len() - self.at) / GROUP_HEAD {
+            return Err(damaged(at, &format!("`{count}` groups of {what} pairs do not fit")));
+        }
+        (0..count)
+            .map(|_| {
+                let bucket = i64::from_le_bytes(self.array("a group's bucket")?);
+                if bucket == i64::MAX {
+                    return Err(damaged(self.at, "no record has this bucket"));
+                }
+                let hashes = u64::from_le_bytes(self.array("a group's length")?);
+                Ok(Group { bucket, hashes: self.take(hashes.saturating_mul(HASH as u64), what)? })
+            })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,426 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int64Type;
+use arrow_array::{Array, ArrayRef, Int64Array, RecordBatch};
+use dataflow::block::TIME_UNKNOWN_MS;
+use dataflow::{
+    Batch, Column, ColumnType, KeyedState, Operator, Output, Partition, Reason, Schema, StateError,
+};
+
+use super::window::{SLACK, SPAN};
+use super::{Dedup, DedupConfig, Late};
+
+mod model;
+
+/// Milliseconds in a bucket of [`windowed`].
+const WIDTH: i64 = 10;
+
+fn schema() -> Schema {
+    Schema::new(vec![
+        Column::new("id", ColumnType::Nullable(Box::new(ColumnType::Int64))),
+        Column::new("note", ColumnType::Int64),
+    ])
+}
+
+fn dedup(window: Option<Duration>, late: Late) -> Dedup {
+    Dedup::new(&schema(), DedupConfig { key: vec!["id".to_owned()], window, late }).unwrap()
+}
+
+fn unbounded() -> Dedup {
+    dedup(None, Late::Keep)
+}
+
+fn windowed(late: Late) -> Dedup {
+    dedup(Some(Duration::from_millis(WIDTH as u64 * SPAN)), late)
+}
+
+/// Rows of (id, time); the note is the row's number.
+fn batch(partition: u32, rows: &[(Option<i64>, i64)]) -> Batch {
+    let ids: ArrayRef = Arc::new(rows.iter().map(|(id, _)| *id).collect::<Int64Array>());
+    let notes: ArrayRef = Arc::new(Int64Array::from_iter_values(0..rows.len() as i64));
+    Batch {
+        partition: Partition::new("t", partition),
+        rows: RecordBatch::try_new(schema().arrow().clone(), vec![ids, notes]).unwrap(),
+        positions: (100..100 + rows.len() as u64).collect(),
+        times_ms: rows.iter().map(|(_, time)| *time).collect(),
+    }
+}
+
+fn ids(ids: &[i64]) -> Batch {
+    batch(0, &ids.iter().map(|id| (Some(*id), 0)).collect::<Vec<_>>())
+}
+
+fn at(id: i64, time_ms: i64) -> Batch {
+    batch(0, &[(Some(id), time_ms)])
+}
+
+fn run(step: &mut Dedup, batch: Batch) -> Output {
+    let rows = batch.len();
+    let probed = step.probe(batch).unwrap();
+    assert!(probed.reads.is_empty());
+    let out = step.finish(probed, &[]).unwrap();
+    let sum = out.batch.len() as u64 + out.filtered + out.duplicates + out.late + out.rejects.len() as u64;
+    assert_eq!(sum, rows as u64, "every row is counted once");
+    out
+}
+
+/// True if the one record of `batch` was kept.
+fn kept(step: &mut Dedup, batch: Batch) -> bool {
+    run(step, batch).batch.len() == 1
+}
+
+fn notes(out: &Output) -> Vec<i64> {
+    out.batch.rows.column(1).as_primitive::<Int64Type>().values().to_vec()
+}
+
+/// A new step that took over from `snapshot` and `deltas`.
+fn recovered(late: Late, snapshot: Option<&[u8]>, deltas: &[Vec<u8>]) -> Dedup {
+    let mut step = windowed(late);
+    if let Some(snapshot) = snapshot {
+        step.restore(snapshot).unwrap();
+    }
+    deltas.iter().for_each(|delta| step.apply(delta).unwrap());
+    step
+}
+
+#[test]
+fn four_events_with_one_repeated_become_three_and_the_first_wins() {
+    let out = run(&mut unbounded(), ids(&[7, 8, 7, 9]));
+    assert_eq!(notes(&out), [0, 1, 3]);
+    assert_eq!(out.batch.positions, [100, 101, 103]);
+    assert_eq!(out.duplicates, 1);
+}
+
+#[test]
+fn duplicates_within_and_across_batches_are_dropped() {
+    let mut step = unbounded();
+    assert_eq!(run(&mut step, ids(&[1, 2, 1, 3, 2])).batch.len(), 3);
+    let second = run(&mut step, ids(&[3, 4, 5]));
+    assert_eq!((second.batch.len(), notes(&second)), (2, vec![1, 2]));
+}
+
+#[test]
+fn duplicates_across_three_partitions_are_dropped() {
+    let mut step = unbounded();
+    let rows = [(Some(1), 0), (Some(2), 0), (Some(3), 0)];
+    let kept: usize = (0..3).map(|p| run(&mut step, batch(p, &rows)).batch.len()).sum();
+    assert_eq!(kept, 3);
+    assert_eq!(step.keys(), 3);
+}
+
+#[test]
+fn two_duplicates_in_one_batch_do_not_both_pass() {
+    assert_eq!(notes(&run(&mut unbounded(), ids(&[5, 5, 5]))), [0]);
+}
+
+#[test]
+fn ids_above_2_to_the_53_stay_apart() {
+    let ids_ = [(1 << 53), (1 << 53) + 1, i64::MAX - 1, i64::MAX];
+    assert_eq!(run(&mut unbounded(), ids(&ids_)).batch.len(), 4);
+}
+
+#[test]
+fn a_record_that_never_reaches_finish_suppresses_nothing() {
+    let mut step = unbounded();
+    // Probed, and then lost to another step's failure: only what is finished counts as seen.
+    let probed = step.probe(ids(&[1])).unwrap();
+    drop(probed);
+    assert!(kept(&mut step, at(1, 0)));
+}
+
+#[test]
+fn a_null_equals_a_null_and_nothing_else() {
+    let out = run(&mut unbounded(), batch(0, &[(None, 0), (Some(0), 0), (None, 0)]));
+    assert_eq!(notes(&out), [0, 1]);
+}
+
+#[test]
+fn a_batch_of_new_keys_passes_without_a_copy() {
+    let batch = ids(&[1, 2, 3]);
+    let before = batch.rows.column(0).to_data().buffers()[0].as_ptr();
+    let out = run(&mut unbounded(), batch);
+    assert_eq!(out.batch.rows.column(0).to_data().buffers()[0].as_ptr(), before);
+}
+
+#[test]
+fn a_batch_of_known_keys_becomes_empty() {
+    let mut step = unbounded();
+    run(&mut step, ids(&[1, 2]));
+    let out = run(&mut step, ids(&[2, 1]));
+    assert_eq!((out.batch.len(), out.duplicates), (0, 2));
+    assert_eq!(run(&mut step, ids(&[])).batch.len(), 0);
+}
+
+#[test]
+fn the_window_is_counted_in_buckets_in_both_directions() {
+    let span = SPAN as i64 * WIDTH;
+    for (other, is_kept) in [
+        (1000 + span + WIDTH - 1, false),
+        (1000 + span + WIDTH, true),
+        (1000 - span, false),
+        (1000 - span - 1, true),
+    ] {
+        let mut step = windowed(Late::Keep);
+        assert!(kept(&mut step, at(1, 1000)));
+        assert_eq!(kept(&mut step, at(1, other)), is_kept, "{other}");
+    }
+}
+
+#[test]
+fn a_duplicate_does_not_extend_the_window() {
+    let mut step = windowed(Late::Keep);
+    let span = SPAN as i64 * WIDTH;
+    assert!(kept(&mut step, at(1, 0)));
+    assert!(!kept(&mut step, at(1, span)));
+    assert!(kept(&mut step, at(1, span + WIDTH)), "near the dropped one, not near the kept one");
+}
+
+#[test]
+fn a_key_may_be_kept_at_many_times() {
+    let mut step = windowed(Late::Keep);
+    let far = (SPAN as i64 + 1) * WIDTH;
+    let times: Vec<i64> = (-500..500).map(|n| n * far).collect();
+    for time in &times {
+        assert!(kept(&mut step, at(1, *time)));
+    }
+    for time in &times {
+        assert!(!kept(&mut step, at(1, time + SPAN as i64 * WIDTH)), "{time}");
+    }
+    assert_eq!(step.keys(), 1000);
+}
+
+#[test]
+fn a_batch_probed_before_the_last_one_is_finished_is_decided_after_it() {
+    let mut step = unbounded();
+    let first = step.probe(ids(&[1, 2])).unwrap();
+    let second = step.probe(ids(&[2, 3])).unwrap();
+    assert_eq!(step.finish(first, &[]).unwrap().batch.len(), 2);
+    let out = step.finish(second, &[]).unwrap();
+    assert_eq!(notes(&out), [1]);
+}
+
+#[test]
+fn a_batch_probed_before_a_seal_sees_what_the_seal_freed() {
+    let mut step = windowed(Late::Keep);
+    assert!(kept(&mut step, at(1, 0)));
+    let probed = step.probe(at(1, 0)).unwrap();
+    step.seal(100_000);
+    assert_eq!(step.finish(probed, &[]).unwrap().batch.len(), 1, "late, and kept by the policy");
+}
+
+#[test]
+fn finish_refuses_what_probe_has_not_seen() {
+    let mut step = unbounded();
+    let mut probed = step.probe(ids(&[1])).unwrap();
+    probed.scratch = None;
+    let error = step.finish(probed, &[]).unwrap_err().to_string();
+    assert_eq!(error, "step `dedup`: a batch came to `finish` that `probe` of this step has not seen");
+}
+
+#[test]
+fn expiry_frees_memory() {
+    let mut step = windowed(Late::Keep);
+    let rows: Vec<_> = (0..100_000).map(|id| (Some(id), 0)).collect();
+    run(&mut step, batch(0, &rows));
+    step.seal(0);
+    let full = step.kept.memory_bytes();
+    assert_eq!(step.keys(), 100_000);
+    let end = WIDTH * (SPAN + SLACK) as i64;
+    step.seal(end);
+    assert_eq!(step.keys(), 100_000, "a record in time may still need them");
+    // One seal sweeps an eighth of the table.
+    (0..8).for_each(|_| drop(step.seal(end + WIDTH)));
+    assert_eq!(step.keys(), 0);
+    let left = step.kept.memory_bytes();
+    assert!(left < full / 4, "{left} of {full}");
+    assert!(step.added.capacity() < 100_000, "the list for the delta is given back too");
+}
+
+#[test]
+fn late_records_follow_the_policy() {
+    let watermark = 10_000;
+    let late = watermark - (SLACK as i64 * WIDTH) - 1;
+    for (policy, is_kept, dropped, rejected) in
+        [(Late::Keep, 1, 0, 0), (Late::Drop, 0, 1, 0), (Late::DeadLetter, 0, 0, 1)]
+    {
+        let mut step = windowed(policy);
+        step.seal(watermark);
+        assert!(kept(&mut step, at(1, late + 1)), "in time");
+        let out = run(&mut step, at(2, late));
+        assert_eq!(
+            (out.batch.len(), out.late, out.rejects.len()),
+            (is_kept, dropped, rejected),
+            "{policy:?}"
+        );
+        for reject in &out.rejects {
+            assert_eq!((reject.reason, reject.position, reject.time_ms), (Reason::Late, 100, late));
+        }
+        assert_eq!(
+            run(&mut step, at(1, late)).duplicates,
+            1,
+            "what is known to be a duplicate is none the less one"
+        );
+    }
+}
+
+#[test]
+fn lateness_depends_on_the_sealed_watermark_alone() {
+    let mut step = windowed(Late::Drop);
+    assert!(kept(&mut step, at(1, 1_000_000)));
+    assert!(kept(&mut step, at(2, 0)), "no watermark is sealed, so nothing is late");
+    step.seal(TIME_UNKNOWN_MS);
+    assert!(kept(&mut step, at(3, 0)));
+    step.seal(1_000_000);
+    step.seal(0);
+    assert_eq!(run(&mut step, at(4, 0)).late, 1, "a watermark does not go back");
+}
+
+#[test]
+fn records_without_a_time_are_at_the_watermark() {
+    let mut step = windowed(Late::Drop);
+    assert!(kept(&mut step, at(1, TIME_UNKNOWN_MS)), "before any watermark");
+    assert!(!kept(&mut step, at(1, TIME_UNKNOWN_MS)));
+    step.seal(5000);
+    assert!(!kept(&mut step, at(1, TIME_UNKNOWN_MS)), "it moved to the first watermark");
+    assert!(!kept(&mut step, at(1, 5000)));
+    step.seal(5000 + SPAN as i64 * WIDTH);
+    assert!(!kept(&mut step, at(1, TIME_UNKNOWN_MS)));
+    step.seal(5000 + (SPAN as i64 + 1) * WIDTH);
+    assert!(kept(&mut step, at(1, TIME_UNKNOWN_MS)), "the window is over");
+}
+
+#[test]
+fn a_record_of_known_time_moves_together_with_its_twin_of_unknown_time() {
+    let mut step = windowed(Late::Keep);
+    assert!(kept(&mut step, at(1, TIME_UNKNOWN_MS)));
+    assert!(kept(&mut step, at(1, 5000)));
+    assert_eq!(step.keys(), 2);
+    let delta = step.seal(5000);
+    assert_eq!(step.keys(), 1, "both are the same pair now");
+    assert_eq!(recovered(Late::Keep, None, &[delta]).snapshot(), step.snapshot());
+}
+
+#[test]
+fn a_forgotten_record_is_welcome_again() {
+    let mut step = windowed(Late::Keep);
+    run(&mut step, batch(0, &[(Some(1), 0), (Some(2), 0)]));
+    let first = step.seal(0);
+    step.forget(&at(1, 0)).unwrap();
+    let second = step.seal(0);
+    assert!(!second.is_empty());
+    let mut twin = recovered(Late::Keep, None, &[first, second]);
+    for step in [&mut step, &mut twin] {
+        assert!(kept(step, at(1, 0)));
+        assert!(!kept(step, at(2, 0)));
+    }
+}
+
+#[test]
+fn a_key_forgotten_and_kept_again_in_one_seal_is_kept() {
+    let mut step = windowed(Late::Keep);
+    let mut deltas = vec![];
+    for _ in 0..2 {
+        run(&mut step, at(1, 0));
+        step.forget(&at(1, 0)).unwrap();
+        run(&mut step, at(1, 0));
+        run(&mut step, at(2, 0));
+        step.forget(&at(2, 0)).unwrap();
+        deltas.push(step.seal(0));
+        assert_eq!(recovered(Late::Keep, None, &deltas).snapshot(), step.snapshot());
+        assert_eq!(step.keys(), 1);
+        step.forget(&at(1, 0)).unwrap();
+    }
+}
+
+#[test]
+fn a_row_without_a_time_is_forgotten_where_it_was_put() {
+    let mut step = windowed(Late::Keep);
+    step.seal(5000);
+    assert!(kept(&mut step, at(1, TIME_UNKNOWN_MS)));
+    step.seal(5000 + 2 * WIDTH);
+    step.forget(&at(1, TIME_UNKNOWN_MS)).unwrap();
+    assert_eq!(step.keys(), 0);
+}
+
+#[test]
+fn forgetting_rows_without_the_key_says_so() {
+    let mut rows = ids(&[1]);
+    rows.rows = rows.rows.project(&[1]).unwrap();
+    let error = unbounded().forget(&rows).unwrap_err().to_string();
+    assert_eq!(error, "step `dedup`: the batch has no key column `id`");
+}
+
+#[test]
+fn a_seal_without_a_change_is_empty() {
+    let mut step = windowed(Late::Keep);
+    assert!(step.seal(TIME_UNKNOWN_MS).is_empty());
+    run(&mut step, ids(&[1]));
+    assert!(!step.seal(0).is_empty());
+    assert!(step.seal(WIDTH - 1).is_empty(), "the watermark is in the same bucket");
+    assert!(!step.seal(WIDTH).is_empty());
+    step.apply(&[]).unwrap();
+}
+
+#[test]
+fn a_delta_has_sixteen_bytes_a_key() {
+    let mut step = windowed(Late::Keep);
+    run(&mut step, batch(0, &(0..10_000).map(|id| (Some(id), id / 1000)).collect::<Vec<_>>()));
+    let delta = step.seal(0);
+    assert!(delta.len() < 10_000 * 16 + 200, "{}", delta.len());
+}
+
+#[test]
+#[should_panic(expected = "a snapshot is taken right after a seal")]
+fn a_snapshot_holds_nothing_that_is_not_sealed() {
+    let mut step = unbounded();
+    run(&mut step, ids(&[1]));
+    step.snapshot();
+}
+
+#[test]
+fn state_survives_a_restart() {
+    let mut step = windowed(Late::Drop);
+    run(&mut step, batch(0, &[(Some(1), 0), (None, 50)]));
+    step.seal(20);
+    let snapshot = step.snapshot();
+    run(&mut step, batch(0, &[(Some(2), 300)]));
+    let delta = step.seal(150);
+    let mut twin = recovered(Late::Drop, Some(&snapshot), &[delta]);
+    assert_eq!(twin.snapshot(), step.snapshot());
+    assert_eq!(twin.keys(), 3);
+    assert!(!kept(&mut twin, batch(0, &[(None, 200)])));
+    assert!(!kept(&mut twin, at(2, 200)), "near");
+    assert_eq!(run(&mut twin, at(5, 0)).late, 1, "the watermark was restored");
+}
+
+#[test]
+fn damaged_state_changes_nothing() {
+    let mut step = windowed(Late::Keep);
+    run(&mut step, at(1, 0));
+    let delta = step.seal(0);
+    let before = step.snapshot();
+    let mut bad = delta.clone();
+    *bad.last_mut().unwrap() ^= 1;
+    assert!(matches!(step.apply(&bad), Err(StateError::Damaged(_))));
+    assert!(matches!(step.restore(&bad), Err(StateError::Damaged(_))));
+    assert!(matches!(step.restore(&delta), Err(StateError::Damaged(_))), "a delta is no snapshot");
+    assert_eq!(step.snapshot(), before);
+}
+
+#[test]
+fn state_of_another_key_or_window_is_refused_with_a_way_out() {
+    let snapshot = windowed(Late::Keep).snapshot();
+    let error = unbounded().restore(&snapshot).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "state was written with key `id int`, window `160ms in buckets of 10ms`, the pipeline now says key `id int`, window \
+         `unbounded`; put the old setting back, or give the pipeline a new name to start it with an empty history"
+    );
+    let key = vec!["note".to_owned()];
+    let mut other = Dedup::new(&schema(), DedupConfig { key, window: None, late: Late::Keep }).unwrap();
+    assert!(matches!(other.restore(&unbounded().snapshot()), Err(StateError::Configured { .. })));
+    let mut later = windowed(Late::Drop);
+    later.restore(&snapshot).expect("the policy for late records is not part of the state");
+}

@@ -1,0 +1,172 @@
+//! The rule, as naive as can be, against the step: random times, batches, seals, restarts and forgotten rows.
+
+use proptest::prelude::*;
+
+use super::*;
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    key: Option<i64>,
+    bucket: Option<i64>,
+    /// False once a seal put it below the floor: it may be gone.
+    held: bool,
+}
+
+/// Everything ever kept. Decides records in time by all of it, so that it would show a decision made by expiry.
+#[derive(Clone, Debug, Default)]
+struct Model {
+    entries: Vec<Entry>,
+    watermark: Option<i64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    Kept,
+    Duplicate,
+    Late,
+}
+
+impl Model {
+    /// `None` is the time of its own of records without one, before there is a watermark.
+    fn bucket(&self, time_ms: i64) -> Option<i64> {
+        if time_ms == TIME_UNKNOWN_MS { self.watermark } else { Some(time_ms.div_euclid(WIDTH)) }
+    }
+
+    fn decide(&mut self, key: Option<i64>, time_ms: i64, policy: Late) -> Fate {
+        let bucket = self.bucket(time_ms);
+        let late = matches!((bucket, self.watermark), (Some(b), Some(w)) if b < w - SLACK as i64);
+        let near = |e: &Entry| match (e.bucket, bucket) {
+            (Some(a), Some(b)) => (a - b).unsigned_abs() <= SPAN,
+            (a, b) => a == b,
+        };
+        if self.entries.iter().any(|e| e.key == key && (e.held || !late) && near(e)) {
+            return Fate::Duplicate;
+        }
+        if late && policy != Late::Keep {
+            return Fate::Late;
+        }
+        self.entries.push(Entry { key, bucket, held: true });
+        Fate::Kept
+    }
+
+    fn forget(&mut self, key: Option<i64>, time_ms: i64) {
+        let mut bucket = self.bucket(time_ms);
+        if time_ms == TIME_UNKNOWN_MS {
+            let held = self.entries.iter().filter(|e| e.held && e.key == key && e.bucket <= bucket);
+            bucket = held.map(|e| e.bucket).max().unwrap_or(bucket);
+        }
+        self.entries.retain(|e| e.key != key || e.bucket != bucket);
+    }
+
+    fn seal(&mut self, watermark_ms: i64) {
+        if watermark_ms == TIME_UNKNOWN_MS {
+            self.watermark.map(|w| self.expire(w));
+            return;
+        }
+        let watermark = self.watermark.max(Some(watermark_ms.div_euclid(WIDTH))).unwrap();
+        self.entries.iter_mut().for_each(|e| e.bucket = e.bucket.or(Some(watermark)));
+        self.watermark = Some(watermark);
+        self.expire(watermark);
+    }
+
+    fn expire(&mut self, watermark: i64) {
+        let floor = watermark - (SPAN + SLACK) as i64;
+        self.entries.iter_mut().filter(|e| e.bucket.is_some_and(|b| b < floor)).for_each(|e| e.held = false);
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Act {
+    Batch(Vec<(Option<i64>, i64)>),
+    /// Two batches, both probed before the first is finished.
+    Overlapped(Vec<(Option<i64>, i64)>, Vec<(Option<i64>, i64)>),
+    Seal {
+        watermark_ms: i64,
+        checkpoint: bool,
+    },
+    Forget(Vec<(Option<i64>, i64)>),
+    /// Back to the last seal, from the last checkpoint and the deltas after it.
+    Restart,
+}
+
+/// Buckets 200 to 320: the boundary of a block of buckets is among them, and several windows fit.
+fn time() -> impl Strategy<Value = i64> {
+    prop_oneof![1 => Just(TIME_UNKNOWN_MS), 12 => 2000..3200_i64]
+}
+
+fn rows(most: usize) -> impl Strategy<Value = Vec<(Option<i64>, i64)>> {
+    prop::collection::vec((prop::option::weighted(0.9, 0..6_i64), time()), 0..most)
+}
+
+fn act() -> impl Strategy<Value = Act> {
+    prop_oneof![
+        6 => rows(20).prop_map(Act::Batch),
+        2 => (rows(8), rows(8)).prop_map(|(a, b)| Act::Overlapped(a, b)),
+        4 => (time(), any::<bool>()).prop_map(|(watermark_ms, checkpoint)| Act::Seal { watermark_ms, checkpoint }),
+        2 => rows(6).prop_map(Act::Forget),
+        2 => Just(Act::Restart),
+    ]
+}
+
+fn check(out: &Output, fates: &[Fate]) {
+    let of = |fate| fates.iter().enumerate().filter(move |(_, f)| **f == fate).map(|(row, _)| row as i64);
+    assert_eq!(notes(out), of(Fate::Kept).collect::<Vec<_>>());
+    assert_eq!(out.duplicates, of(Fate::Duplicate).count() as u64);
+    assert_eq!(out.late + out.rejects.len() as u64, of(Fate::Late).count() as u64);
+}
+
+fn play(acts: &[Act], policy: Late) {
+    let (mut step, mut model) = (windowed(policy), Model::default());
+    let (mut sealed_model, mut sealed_bytes) = (model.clone(), step.snapshot());
+    let (mut checkpoint, mut deltas): (Option<Vec<u8>>, Vec<Vec<u8>>) = (None, vec![]);
+    for act in acts {
+        match act {
+            Act::Batch(rows) => {
+                let fates: Vec<Fate> = rows.iter().map(|(k, t)| model.decide(*k, *t, policy)).collect();
+                check(&run(&mut step, batch(0, rows)), &fates);
+            }
+            Act::Overlapped(first, second) => {
+                let probed = [first, second].map(|rows| step.probe(batch(0, rows)).unwrap());
+                for (probed, rows) in probed.into_iter().zip([first, second]) {
+                    let fates: Vec<Fate> = rows.iter().map(|(k, t)| model.decide(*k, *t, policy)).collect();
+                    check(&step.finish(probed, &[]).unwrap(), &fates);
+                }
+            }
+            Act::Forget(rows) => {
+                rows.iter().for_each(|(key, time)| model.forget(*key, *time));
+                step.forget(&batch(0, rows)).unwrap();
+            }
+            Act::Seal { watermark_ms, checkpoint: also } => {
+                model.seal(*watermark_ms);
+                deltas.push(step.seal(*watermark_ms));
+                (sealed_model, sealed_bytes) = (model.clone(), step.snapshot());
+                let mut held: Vec<_> =
+                    model.entries.iter().filter(|e| e.held).map(|e| (e.key, e.bucket)).collect();
+                held.sort_unstable();
+                held.dedup();
+                assert_eq!(step.keys(), held.len() as u64);
+                if *also {
+                    checkpoint = Some(sealed_bytes.clone());
+                    deltas.clear();
+                }
+            }
+            Act::Restart => {
+                step = recovered(policy, checkpoint.as_deref(), &deltas);
+                model = sealed_model.clone();
+                assert!(step.snapshot() == sealed_bytes, "state after recovery is the state that was sealed");
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1500, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_step_decides_as_the_rule_says(
+        acts in prop::collection::vec(act(), 1..40),
+        policy in prop_oneof![Just(Late::Keep), Just(Late::Drop), Just(Late::DeadLetter)],
+    ) {
+        play(&acts, policy);
+    }
+}
