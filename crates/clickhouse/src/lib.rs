@@ -16,7 +16,9 @@ pub mod client;
 pub mod compress;
 pub mod config;
 pub mod native;
+pub mod partition;
 pub mod response;
+pub mod sort;
 pub mod types;
 
 #[cfg(test)]

@@ -1,0 +1,114 @@
+//! Cuts rows by the partition of the table that they fall into.
+//!
+//! Owns the reading of a partition key and its evaluation over Arrow rows. Does not own the server's partition ids: rows are only
+//! told apart. The rule is: **rows that the server would put into two partitions never share a group**. The other
+//! way round is allowed (a finer cut costs a part, not correctness), and a mistake is refused by the server, since frames
+//! are sent with `max_partitions_per_insert_block=1`.
+//!
+//! | partition key                                   | evaluated as                                   |
+//! |-------------------------------------------------|------------------------------------------------|
+//! | none, `tuple()`                                 | one group                                      |
+//! | a sent column                                   | its value                                      |
+//! | `toYYYYMM`, `toDate`, `toStartOf…`, `toMonday`, `toYear`, … of a date or time | in the column's zone, or the one given, or the server's |
+//! | `col % n`, `modulo`, `moduloLegacy`, `intDiv`   | of integers                                    |
+//! | a MATERIALIZED or ALIAS column                  | its expression                                 |
+//! | tuples of these                                 | each                                           |
+//! | everything else                                 | refused at start                               |
+//!
+//! A null that stands for a constant DEFAULT is a group of its own: all of them get the same value. A DEFAULT that is not
+//! constant would be evaluated by the server at each attempt anew, so that a repeated frame could land in another
+//! partition, where its token is not known: refused at start.
+
+mod calendar;
+mod eval;
+mod parse;
+
+use arrow_array::RecordBatch;
+use dataflow::Schema;
+use jiff::tz::TimeZone;
+
+use crate::native::RowRef;
+use eval::{Compiler, Part};
+
+/// A column of the table that is not sent, and the expression that gives its value.
+#[derive(Clone, Debug)]
+pub struct Computed {
+    /// The column's name.
+    pub name: String,
+    /// Its MATERIALIZED or ALIAS expression.
+    pub expression: String,
+}
+
+/// Why the partition key cannot be evaluated here.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the partition key `{key}` cannot be cut by: {reason}")]
+pub struct PartitionError {
+    /// The whole key.
+    pub key: String,
+    /// What of it, and the way out.
+    pub reason: String,
+}
+
+/// A partition key, ready to be evaluated.
+#[derive(Debug)]
+pub struct PartitionKey {
+    parts: Vec<Part>,
+}
+
+/// Rows of one partition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// The partition in readable form: the values of the key's parts, joined by `-`. Empty if the table has no key.
+    pub partition: String,
+    /// Its rows in their order; `None` means every row of every batch.
+    pub rows: Option<Vec<RowRef>>,
+}
+
+impl PartitionKey {
+    /// Reads `key` as `system.tables.partition_key` writes it.
+    pub fn new(
+        key: &str,
+        schema: &Schema,
+        computed: &[Computed],
+        server_zone: &TimeZone,
+    ) -> Result<Self, PartitionError> {
+        let fail = |reason: String| PartitionError { key: key.to_owned(), reason };
+        if key.trim().is_empty() {
+            return Ok(Self { parts: Vec::new() });
+        }
+        let expressions = parse::key(key).map_err(fail)?;
+        let compiler = Compiler { schema, computed, server_zone };
+        let parts = expressions.iter().map(|e| compiler.part(e)).collect::<Result<_, _>>().map_err(fail)?;
+        Ok(Self { parts })
+    }
+
+    /// True if the table has no partitions.
+    pub fn is_single(&self) -> bool {
+        self.parts.is_empty()
+    }
+
+    /// The rows of each partition, in the order of the first row of each. There are as many groups as the rows have
+    /// partitions, at the most one a row: the caller's bound on rows is the bound on groups.
+    pub fn cut(&self, batches: &[RecordBatch]) -> Result<Vec<Group>, String> {
+        if self.parts.is_empty() {
+            return Ok(vec![Group { partition: String::new(), rows: None }]);
+        }
+        let values = self.parts.iter().map(|p| p.evaluate(batches)).collect::<Result<Vec<_>, String>>()?;
+        Ok(eval::group(&values, batches))
+    }
+}
+
+/// Whether a DEFAULT expression is the same for every row and every attempt: literals and functions of them that depend on
+/// nothing else.
+pub fn is_constant(expression: &str) -> bool {
+    parse::expression(expression).is_ok_and(|e| e.is_constant())
+}
+
+/// The columns of a key that is made of nothing but columns; `None` otherwise.
+pub(crate) fn plain_columns(key: &str) -> Option<Vec<String>> {
+    let parts = if key.trim().is_empty() { Vec::new() } else { parse::key(key).ok()? };
+    parts.into_iter().map(|e| if let parse::Expr::Name(name) = e { Some(name) } else { None }).collect()
+}
+
+#[cfg(test)]
+mod tests;
