@@ -1,1 +1,32 @@
-fn main() {}
+//! The `forebay` program: command line, pipeline file, wiring, HTTP, logs.
+//!
+//! Owns everything that a person or a machine outside meets, and the one `match` from a name in a pipeline file to its
+//! constructor. Does not own what the parts do: every other crate of the workspace does its own.
+//!
+//! | module       | what it owns                                              |
+//! |--------------|-----------------------------------------------------------|
+//! | [`cli`]      | commands, options, help, exit codes                       |
+//! | [`commands`] | what each command does                                    |
+//! | [`config`]   | the pipeline file                                         |
+//! | [`wiring`]   | from settings to sources, steps, tables, store and engine |
+//! | [`http`]     | metrics, health, status                                   |
+//! | [`logging`]  | log lines                                                 |
+//! | [`signals`]  | SIGTERM and SIGINT                                        |
+#![allow(
+    clippy::disallowed_methods,
+    reason = "the program's edge: real clock, real threads; the data's path gets them through dataflow::Runtime"
+)]
+
+mod cli;
+mod commands;
+mod config;
+mod http;
+mod logging;
+mod signals;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> std::process::ExitCode {
+    cli::main()
+}

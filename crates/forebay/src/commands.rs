@@ -1,0 +1,47 @@
+//! What each command does.
+//!
+//! Owns one module a command, and what they share: loading a pipeline file and the tokio runtime.
+
+pub mod check;
+pub mod clickhouse;
+pub mod generate;
+
+use std::io::Write;
+use std::path::Path;
+
+use anyhow::Context;
+
+use crate::config;
+use crate::config::model::Pipeline;
+use crate::config::values::reference::Surroundings;
+
+/// Loads a pipeline file and writes its faults and hints to stderr; `None` if it has faults.
+///
+/// # Errors
+/// When the file cannot be read.
+pub fn load(file: &Path) -> anyhow::Result<Option<Pipeline>> {
+    let text = config::load(file)?;
+    let checked = config::check(&text, &Surroundings::of_process());
+    let shown = checked.faults.render(&file.display().to_string());
+    std::io::stderr().write_all(shown.as_bytes()).context("cannot write to standard error")?;
+    Ok(checked.pipeline)
+}
+
+/// The JSON Schema of pipeline files, as it is published.
+pub fn schema_text() -> String {
+    let schema = config::schema::pipeline_schema();
+    let mut text = serde_json::to_string_pretty(&schema).expect("a JSON value has a text");
+    text.push('\n');
+    text
+}
+
+/// The tokio runtime of a command.
+///
+/// # Errors
+/// When the system gives no threads.
+pub fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the threads that wait for sockets")
+}

@@ -1,0 +1,95 @@
+//! The pipeline file: from text to checked settings.
+//!
+//! Owns reading, checking and describing a pipeline file. Does not own what the settings do (`wiring`), and never looks
+//! at a server, a store or a topic.
+//!
+//! | module          | what it does                                                          |
+//! |-----------------|-----------------------------------------------------------------------|
+//! | [`model`]       | the settings as types: keys, defaults, bounds                         |
+//! | [`values`]      | the kinds of text: durations, sizes, names, secrets, references       |
+//! | [`spans`]       | YAML to a tree with places                                            |
+//! | [`schema`]      | the JSON Schema of the model                                          |
+//! | [`schema_walk`] | the tree along the schema: every fault at once                        |
+//! | [`rules`]       | rules that span several keys                                          |
+//! | [`faults`]      | faults with line and column                                           |
+//! | [`reference_doc`] | the reference page                                                  |
+
+pub mod faults;
+pub mod model;
+mod nearest;
+pub mod reference_doc;
+mod rules;
+pub mod schema;
+mod schema_walk;
+mod spans;
+pub mod values;
+
+use std::path::Path;
+
+use self::faults::{Faults, Position};
+use self::model::Pipeline;
+use self::schema::View;
+use self::values::reference::Surroundings;
+
+/// What became of a pipeline file.
+#[derive(Debug)]
+pub struct Checked {
+    /// The settings, if there is no fault.
+    pub pipeline: Option<Pipeline>,
+    /// Faults and hints.
+    pub faults: Faults,
+}
+
+/// Reads and checks the text of a pipeline file.
+pub fn check(text: &str, around: &Surroundings) -> Checked {
+    let mut faults = Faults::default();
+    let pipeline = read(text, around, &mut faults);
+    Checked { pipeline: pipeline.filter(|_| !faults.is_fatal()), faults }
+}
+
+/// Reads the file at `path`; `-` is standard input.
+///
+/// # Errors
+/// When there is no such file, it is too large, or it is not UTF-8.
+pub fn load(path: &Path) -> anyhow::Result<String> {
+    use anyhow::Context;
+    use std::io::Read;
+    let bound = spans::FILE_BYTES_MAX as u64 + 1;
+    let mut bytes = Vec::new();
+    if path == Path::new("-") {
+        std::io::stdin().take(bound).read_to_end(&mut bytes).context("cannot read standard input")?;
+    } else {
+        let file = std::fs::File::open(path).with_context(|| format!("cannot open `{}`", path.display()))?;
+        file.take(bound)
+            .read_to_end(&mut bytes)
+            .with_context(|| format!("cannot read `{}`", path.display()))?;
+    }
+    String::from_utf8(bytes).with_context(|| format!("`{}` is not UTF-8", path.display()))
+}
+
+fn read(text: &str, around: &Surroundings, faults: &mut Faults) -> Option<Pipeline> {
+    let tree = spans::parse(text, around, faults)?;
+    let schema = schema::pipeline_schema();
+    let json = schema_walk::walk(&tree, View::root(&schema), around, faults)?;
+    match serde_json::from_value::<Pipeline>(json) {
+        Ok(pipeline) => {
+            rules::check(&pipeline, &tree, faults);
+            Some(pipeline)
+        }
+        // The walk knows all that serde demands, so with faults found this is their echo, and without any it is a gap
+        // between schema and types. Serde's own words may repeat a value, hence a secret, and stay out.
+        Err(_) if faults.is_fatal() => None,
+        Err(error) => {
+            let place = format!("{:?}", error.classify());
+            faults.fault(
+                Position::START,
+                "",
+                format!("the file fits the schema but not the program ({place})"),
+            );
+            None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,193 @@
+//! The pipeline file as types: the one source of truth for keys, defaults and bounds.
+//!
+//! Owns every key that a file may have. The JSON Schema, the reference page, the schema walk and serde all come from
+//! these types; nothing is said twice. Does not own rules that span several keys (`rules`).
+//!
+//! Beside JSON Schema's own words these keywords are used:
+//!
+//! | keyword             | meaning                                                                  |
+//! |---------------------|--------------------------------------------------------------------------|
+//! | `x-kind`            | the kind of a text, see `values`                                         |
+//! | `x-least`, `x-most` | bounds of a period or size, as texts of that kind                        |
+//! | `x-why`             | the reason of the bounds                                                 |
+//! | `x-later`           | words that a later version will know                                     |
+
+pub mod sink;
+pub mod source;
+pub mod step;
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub use sink::Create;
+pub use source::Kafka;
+
+use self::sink::{DeadLetters, Sink, Spool};
+use self::source::Source;
+use self::step::Step;
+use super::values::{Field, Identifier, Listen, Period, PipelineName, Size, StoreUrl};
+
+/// A pipeline: where records come from, what happens to them, and the table they end in.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(title = "Forebay pipeline file")]
+pub struct Pipeline {
+    /// The pipeline's name. It names the journal in the store: another name is another pipeline, which starts anew.
+    pub pipeline: PipelineName,
+
+    /// Where the journal, the sealed segments and the state are kept. Pipelines may share a store.
+    #[serde(default = "default_store")]
+    pub store: StoreUrl,
+
+    /// What the pipeline promises. With `exactly_once` it refuses to start where it could not keep the promise.
+    #[serde(default)]
+    pub delivery: Delivery,
+
+    /// Where records come from.
+    pub source: Source,
+
+    /// What happens to the rows, in this order.
+    #[serde(default)]
+    #[schemars(length(max = 16), extend("x-why" = "every step costs a pass over the rows"))]
+    pub steps: Vec<Step>,
+
+    /// Columns whose field has another name: column to field, dotted for nested fields. Columns that are not named here
+    /// are filled by the field of their own name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub columns: BTreeMap<Identifier, Field>,
+
+    /// The table that the rows go to.
+    pub sink: Sink,
+
+    /// How much may wait in the store while ClickHouse is away. Beyond either bound the source pauses; nothing is lost.
+    #[serde(default)]
+    pub spool: Spool,
+
+    /// The table for records that could not go on, each with the reason.
+    #[serde(default)]
+    pub dead_letters: DeadLetters,
+
+    /// Memory for records on their way and for buffers. The state of `dedup` comes on top.
+    #[serde(default = "default_memory")]
+    #[schemars(extend(
+        "x-least" = "64MiB", "x-most" = "1TiB",
+        "x-why" = "less does not hold one batch beside its encoded frame"
+    ))]
+    pub memory: Size,
+
+    /// Metrics, health and status over HTTP.
+    #[serde(default)]
+    pub http: Http,
+
+    /// What happens on SIGTERM and SIGINT.
+    #[serde(default)]
+    pub shutdown: Shutdown,
+
+    /// What is logged, and how. The options of the command line and `FOREBAY_LOG` come first.
+    #[serde(default)]
+    pub log: Log,
+}
+
+/// What is promised.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Delivery {
+    /// Every record is in the table once, whatever dies on the way.
+    #[default]
+    ExactlyOnce,
+    /// Every record is in the table, some twice after a crash. For tables that cannot recognise a repeated insert.
+    AtLeastOnce,
+}
+
+/// Metrics, health and status over HTTP.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Http {
+    /// The address to listen at; `none` for nowhere, port 0 for any free port (the log says which).
+    #[serde(default = "default_listen")]
+    pub listen: Listen,
+
+    /// Lets `listen` be an address that other machines can reach. There is no authentication.
+    #[serde(default)]
+    pub allow_remote: bool,
+}
+
+impl Default for Http {
+    fn default() -> Self {
+        Self { listen: default_listen(), allow_remote: false }
+    }
+}
+
+/// What happens on SIGTERM and SIGINT.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Shutdown {
+    /// How long what is sealed may take to reach the table. What is left then waits in the store for the next start.
+    #[serde(default = "default_shutdown")]
+    #[schemars(extend(
+        "x-least" = "1s", "x-most" = "1h",
+        "x-why" = "a process that is asked to end must end; nothing is lost by a short time"
+    ))]
+    pub timeout: Period,
+}
+
+impl Default for Shutdown {
+    fn default() -> Self {
+        Self { timeout: default_shutdown() }
+    }
+}
+
+/// What is logged, and how.
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Log {
+    /// The least important lines that are shown.
+    #[serde(default)]
+    pub level: LogLevel,
+
+    /// The form of a line.
+    #[serde(default)]
+    pub format: LogFormat,
+}
+
+/// How important a line must be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema, clap::ValueEnum)]
+#[serde(rename_all = "snake_case")]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum LogLevel {
+    Error,
+    Warn,
+    #[default]
+    Info,
+    Debug,
+    Trace,
+}
+
+/// The form of a log line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema, clap::ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub enum LogFormat {
+    /// For people; coloured on a terminal.
+    #[default]
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+fn default_store() -> StoreUrl {
+    "./forebay-data".parse().expect("the default is a path")
+}
+
+fn default_memory() -> Size {
+    Size::mib(1024)
+}
+
+fn default_listen() -> Listen {
+    Listen::At(std::net::SocketAddr::from(([127, 0, 0, 1], 9464)))
+}
+
+fn default_shutdown() -> Period {
+    Period::seconds(30)
+}

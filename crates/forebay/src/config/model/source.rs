@@ -1,0 +1,354 @@
+//! `source:`: Kafka, files, or a generator, and the format of the records.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::config::values::{Broker, HttpUrl, Identifier, OneOrMany, Secret, Size, Start, Topic};
+
+/// Where records come from: exactly one of `kafka`, `file`, `generator`, and the records' `format`.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(extend(
+    "oneOf" = [{"required": ["kafka"]}, {"required": ["file"]}, {"required": ["generator"]}],
+    "x-later" = ["pulsar", "otlp", "http", "log"]
+))]
+pub struct Source {
+    /// Topics of a Kafka cluster.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kafka: Option<Kafka>,
+
+    /// Files of JSON lines.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<FileSource>,
+
+    /// Records made up from a seed, the same at every run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub generator: Option<Generator>,
+
+    /// How a record is read: `json`, or `{ json: { … } }` with options.
+    #[serde(default)]
+    pub format: Format,
+}
+
+/// Topics of a Kafka cluster. Read without a consumer group's help: positions live in the journal.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(extend("oneOf" = [{"required": ["topic"]}, {"required": ["topics"]}]))]
+pub struct Kafka {
+    /// Brokers to ask first, `host:port`; a list, or a text with commas.
+    pub brokers: OneOrMany<Broker>,
+
+    /// The topic to read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub topic: Option<Topic>,
+
+    /// The topics to read, if there are several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 1000), extend("uniqueItems" = true))]
+    pub topics: Option<Vec<Topic>>,
+
+    /// Where a pipeline that has never run begins. Later starts go on from the journal. A partition that is added to
+    /// the topic while the pipeline runs is read from its beginning.
+    #[serde(default = "default_start")]
+    pub start: Start,
+
+    /// The consumer group under which read positions are published for lag tools; the pipeline's name if left out.
+    /// Nothing depends on it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<Identifier>,
+
+    /// Encryption and login.
+    #[serde(default)]
+    pub security: Security,
+
+    /// Further properties of librdkafka, as in its documentation. Those that decide what is read or how one logs in
+    /// have settings of their own here and are refused.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub properties: BTreeMap<Identifier, Secret>,
+}
+
+/// Encryption and login.
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Security {
+    /// Encrypts connections. `{}` trusts the authorities that the system trusts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<Tls>,
+
+    /// Logs in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sasl: Option<Sasl>,
+}
+
+/// Encryption by TLS.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Tls {
+    /// PEM file of the authorities to trust; the system's if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ca: Option<String>,
+
+    /// PEM file of the client's certificate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cert: Option<String>,
+
+    /// PEM file of the client's private key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+
+    /// The private key's password.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key_password: Option<Secret>,
+
+    /// Whether the broker's certificate must name the broker's host. Only to be turned off where certificates name
+    /// something else; the authority is checked all the same.
+    #[serde(default = "default_true")]
+    pub verify_host: bool,
+}
+
+/// Login by SASL.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Sasl {
+    /// How to log in.
+    pub mechanism: Mechanism,
+
+    /// The user, for PLAIN and SCRAM.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub username: Option<String>,
+
+    /// The password, for PLAIN and SCRAM.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub password: Option<Secret>,
+
+    /// Where tokens come from, for OAUTHBEARER.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub oauth: Option<OAuth>,
+}
+
+/// A SASL mechanism, named as the broker names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[allow(missing_docs, reason = "the names are Kafka's")]
+pub enum Mechanism {
+    #[serde(rename = "PLAIN")]
+    Plain,
+    #[serde(rename = "SCRAM-SHA-256")]
+    ScramSha256,
+    #[serde(rename = "SCRAM-SHA-512")]
+    ScramSha512,
+    #[serde(rename = "OAUTHBEARER")]
+    OAuthBearer,
+}
+
+impl Mechanism {
+    /// The broker's word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Plain => "PLAIN",
+            Self::ScramSha256 => "SCRAM-SHA-256",
+            Self::ScramSha512 => "SCRAM-SHA-512",
+            Self::OAuthBearer => "OAUTHBEARER",
+        }
+    }
+}
+
+/// Where OAUTHBEARER's tokens come from (OpenID Connect, client credentials).
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct OAuth {
+    /// The URL that gives tokens.
+    pub token_url: HttpUrl,
+
+    /// The client's id.
+    pub client_id: String,
+
+    /// The client's secret.
+    pub client_secret: Secret,
+
+    /// The scope to ask for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scope: Option<String>,
+}
+
+/// Files of JSON lines. Each file is a partition; a file must not change after it was read.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FileSource {
+    /// Paths, with `*`, `?` and `[…]` as in a shell; `-` is standard input, which cannot be read again after a crash.
+    pub paths: OneOrMany<String>,
+
+    /// How the files are compressed.
+    #[serde(default)]
+    pub compression: FileCompression,
+}
+
+/// How files are compressed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FileCompression {
+    /// Gzip, zstd or not at all, by the first bytes of each file.
+    #[default]
+    Auto,
+}
+
+/// Records made up from a seed.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Generator {
+    /// What the records look like.
+    pub workload: Workload,
+
+    /// Distinct records of all publishers together; a multiple of `publishers`.
+    #[serde(default = "default_uniques")]
+    #[schemars(range(min = 1, max = 10_000_000_000u64), extend("x-why" = "ids are spread over 64 bits"))]
+    pub uniques: u64,
+
+    /// Independent streams of records, each a partition.
+    #[serde(default = "default_publishers")]
+    #[schemars(range(min = 1, max = 1024), extend("x-why" = "each publisher keeps its last 1000 records"))]
+    pub publishers: u32,
+
+    /// The same seed gives the same records.
+    #[serde(default)]
+    pub seed: u64,
+
+    /// Copies of records from anywhere in the publisher's past, beside the near ones; a multiple of `publishers`.
+    #[serde(default)]
+    pub far_duplicates: u64,
+
+    /// Copies of records of other publishers; a multiple of `publishers`, of which there must be two.
+    #[serde(default)]
+    pub cross_duplicates: u64,
+
+    /// Records a second over all publishers; as fast as possible if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 1_000_000_000u64), extend("x-why" = "no machine makes more"))]
+    pub rate: Option<u64>,
+}
+
+/// A made-up stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema, clap::ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub enum Workload {
+    /// User events of about 200 bytes with duplicates: event_id, user_id, name, email, created_at.
+    Glassflow,
+}
+
+/// How a record is read.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(untagged)]
+#[schemars(inline)]
+pub enum Format {
+    /// A format without options.
+    Word(FormatWord),
+    /// A format with options.
+    Options(FormatOptions),
+}
+
+impl Default for Format {
+    fn default() -> Self {
+        Self::Word(FormatWord::Json)
+    }
+}
+
+impl Format {
+    /// The options of JSON, as written or by default.
+    pub fn json(&self) -> JsonFormat {
+        match self {
+            Self::Word(FormatWord::Json) => JsonFormat::default(),
+            Self::Options(options) => options.json.clone(),
+        }
+    }
+}
+
+/// A format by its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(extend("x-later" = ["avro", "protobuf", "csv", "raw", "otlp"]))]
+pub enum FormatWord {
+    /// One JSON object a record.
+    Json,
+}
+
+/// A format with its options.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(extend("x-later" = ["avro", "protobuf", "csv", "raw", "otlp"]))]
+pub struct FormatOptions {
+    /// One JSON object a record.
+    pub json: JsonFormat,
+}
+
+/// Options of JSON.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct JsonFormat {
+    /// The zone of times that name none, by its name in the tz database. Never the server's zone.
+    #[serde(default = "default_timezone")]
+    pub timezone: String,
+
+    /// The unit of numbers that fill a column of dates or times.
+    #[serde(default)]
+    pub epoch_unit: EpochUnit,
+
+    /// A longer record becomes a dead letter.
+    #[serde(default = "default_record_bytes")]
+    #[schemars(extend(
+        "x-least" = "1KiB", "x-most" = "512MiB",
+        "x-why" = "a record is held in memory whole, next to others"
+    ))]
+    pub record_bytes_max: Size,
+}
+
+impl Default for JsonFormat {
+    fn default() -> Self {
+        Self {
+            timezone: default_timezone(),
+            epoch_unit: EpochUnit::default(),
+            record_bytes_max: default_record_bytes(),
+        }
+    }
+}
+
+/// The unit of numbers since 1970.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum EpochUnit {
+    /// By the number's size: seconds, milliseconds, microseconds or nanoseconds, whichever gives a year near ours.
+    #[default]
+    Auto,
+    /// Seconds.
+    S,
+    /// Milliseconds.
+    Ms,
+    /// Microseconds.
+    Us,
+    /// Nanoseconds.
+    Ns,
+}
+
+fn default_start() -> Start {
+    Start::Earliest
+}
+
+fn default_true() -> bool {
+    true
+}
+
+fn default_uniques() -> u64 {
+    2_000_000
+}
+
+fn default_publishers() -> u32 {
+    2
+}
+
+fn default_timezone() -> String {
+    "UTC".into()
+}
+
+fn default_record_bytes() -> Size {
+    Size::mib(16)
+}

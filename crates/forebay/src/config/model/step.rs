@@ -1,0 +1,74 @@
+//! `steps:`: what happens to rows between source and table.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::config::values::{Identifier, Window};
+
+/// One step: a single word with its settings.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(extend(
+    "oneOf" = [{"required": ["dedup"]}],
+    "x-later" = ["filter", "select", "join", "window"]
+))]
+pub struct Step {
+    /// Drops records whose key was seen before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dedup: Option<Dedup>,
+}
+
+/// Drops records whose key was seen before. A record is a duplicate if and only if a kept record of its key lies within
+/// the window. A record that becomes a dead letter does not count as seen.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Dedup {
+    /// The columns that make the key, named as in the table. NULL is a value like any other.
+    #[schemars(
+        length(min = 1, max = 16),
+        extend("uniqueItems" = true, "x-why" = "a key of more columns is the whole row")
+    )]
+    pub key: Vec<Identifier>,
+
+    /// How far apart by their time two records of one key may lie and still be duplicates.
+    #[schemars(extend(
+        "x-least" = "1s", "x-most" = "520w",
+        "x-why" = "time is cut into buckets, and a bucket holds at least a second of records"
+    ))]
+    pub window: Window,
+
+    /// The column that holds a record's time. The broker's timestamp if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time: Option<Identifier>,
+
+    /// Which of the records of one key stays.
+    #[serde(default)]
+    pub keep: Keep,
+
+    /// What happens to records that are older than the history that is kept, so that nobody knows whether they are
+    /// duplicates.
+    #[serde(default)]
+    pub late: Late,
+}
+
+/// Which of the records of one key stays.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Keep {
+    /// The first to be read.
+    #[default]
+    First,
+}
+
+/// What happens to records that are too late.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Late {
+    /// They go on to the table, and are counted.
+    #[default]
+    Keep,
+    /// They go to the dead letters.
+    DeadLetter,
+    /// They are dropped, and counted.
+    Drop,
+}

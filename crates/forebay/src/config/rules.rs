@@ -1,0 +1,286 @@
+//! Rules that span several keys of a pipeline file.
+//!
+//! Owns what the schema cannot say. Runs on files whose single values may still have faults, so a rule only speaks when
+//! all that it compares is there. Does not own anything that needs a server (`wiring`).
+
+use super::faults::{Faults, Position};
+use super::model::source::Mechanism;
+use super::model::{Create, Delivery, Kafka, Pipeline};
+use super::spans::{Node, Value};
+use super::values::{Listen, Window};
+
+/// Properties of librdkafka that have settings of their own, with the setting; a name that ends in `.` is a prefix.
+const OWNED: [(&str, &str); 15] = [
+    ("bootstrap.servers", "`brokers`"),
+    ("metadata.broker.list", "`brokers`"),
+    ("group.id", "`group`"),
+    ("auto.offset.reset", "`start`"),
+    ("security.protocol", "`security`"),
+    ("sasl.", "`security.sasl`"),
+    ("ssl.ca.location", "`security.tls.ca`"),
+    ("ssl.certificate.location", "`security.tls.cert`"),
+    ("ssl.key.location", "`security.tls.key`"),
+    ("ssl.key.password", "`security.tls.key_password`"),
+    ("enable.auto.commit", "the program: positions live in the journal"),
+    ("enable.auto.offset.store", "the program: positions live in the journal"),
+    ("isolation.level", "the program: transactions are read committed"),
+    ("enable.partition.eof", "the program: it tells when a partition is read to its end"),
+    ("partition.assignment.strategy", "the program: a lane takes all partitions"),
+];
+
+/// Checks all rules.
+pub fn check(pipeline: &Pipeline, tree: &Node, faults: &mut Faults) {
+    let mut rules = Rules { pipeline, tree, faults };
+    rules.delivery();
+    rules.batches();
+    rules.http();
+    rules.kafka();
+    rules.generator();
+    rules.dedup();
+    rules.table();
+    rules.dead_letters();
+}
+
+struct Rules<'a> {
+    pipeline: &'a Pipeline,
+    tree: &'a Node,
+    faults: &'a mut Faults,
+}
+
+impl Rules<'_> {
+    fn fault(&mut self, path: &str, message: impl Into<String>) {
+        self.faults.fault(place(self.tree, path), path, message);
+    }
+
+    fn hint(&mut self, path: &str, message: impl Into<String>) {
+        self.faults.hint(place(self.tree, path), path, message);
+    }
+
+    fn delivery(&mut self) {
+        match self.pipeline.delivery {
+            Delivery::AtLeastOnce => {
+                self.hint("delivery", "`at_least_once`: after a crash some rows may be in the table twice");
+            }
+            Delivery::ExactlyOnce if self.pipeline.store.is_memory() => self.fault(
+                "store",
+                "`memory://` forgets the journal when the process ends, so `exactly_once` cannot be held; \
+                 give a path, or write `delivery: at_least_once`",
+            ),
+            Delivery::ExactlyOnce => {
+                let files = self.pipeline.source.file.as_ref();
+                if files.is_some_and(|files| files.paths.as_slice().iter().any(|path| path == "-")) {
+                    self.fault(
+                        "source.file.paths",
+                        "standard input (`-`) cannot be read again after a crash, so `exactly_once` cannot be held; \
+                         name a file, or write `delivery: at_least_once`",
+                    );
+                }
+            }
+        }
+    }
+
+    fn batches(&mut self) {
+        let Pipeline { sink, spool, memory, .. } = self.pipeline;
+        if sink.batch.bytes.bytes.saturating_mul(2) > memory.bytes {
+            let message = format!(
+                "`sink.batch.bytes` ({}) must be at most half of `memory` ({memory}): a batch and its frame are held \
+                 at the same time",
+                sink.batch.bytes
+            );
+            self.fault("sink.batch.bytes", message);
+        }
+        if sink.batch.bytes > spool.bytes {
+            let message = format!(
+                "`sink.batch.bytes` ({}) must be at most `spool.bytes` ({}): a batch must fit the spool",
+                sink.batch.bytes, spool.bytes
+            );
+            self.fault("sink.batch.bytes", message);
+        }
+        if sink.batch.age > spool.age {
+            let message =
+                format!("`sink.batch.age` ({}) must be at most `spool.age` ({})", sink.batch.age, spool.age);
+            self.fault("sink.batch.age", message);
+        }
+    }
+
+    fn http(&mut self) {
+        let http = &self.pipeline.http;
+        if let Listen::At(address) = http.listen
+            && !address.ip().is_loopback()
+            && !http.allow_remote
+        {
+            let message = format!(
+                "`{address}` can be reached by other machines and there is no authentication; listen at `127.0.0.1` or \
+                 write `allow_remote: true`"
+            );
+            self.fault("http.listen", message);
+        }
+    }
+
+    fn kafka(&mut self) {
+        let Some(kafka) = &self.pipeline.source.kafka else { return };
+        for name in kafka.properties.keys() {
+            let owned = OWNED.iter().find(|(own, _)| {
+                name.as_str() == *own || (own.ends_with('.') && name.as_str().starts_with(own))
+            });
+            if let Some((_, owner)) = owned {
+                let path = format!("source.kafka.properties.{name}");
+                self.fault(&path, format!("`{name}` is set by {owner}"));
+            }
+        }
+        self.tls(kafka);
+        self.sasl(kafka);
+    }
+
+    fn tls(&mut self, kafka: &Kafka) {
+        let Some(tls) = &kafka.security.tls else { return };
+        if tls.cert.is_some() != tls.key.is_some() {
+            self.fault(
+                "source.kafka.security.tls",
+                "`cert` and `key` go together: a certificate needs its key",
+            );
+        }
+    }
+
+    fn sasl(&mut self, kafka: &Kafka) {
+        const PATH: &str = "source.kafka.security.sasl";
+        let Some(sasl) = &kafka.security.sasl else { return };
+        let mechanism = sasl.mechanism.as_str();
+        match sasl.mechanism {
+            Mechanism::Plain | Mechanism::ScramSha256 | Mechanism::ScramSha512 => {
+                if sasl.username.is_none() || sasl.password.is_none() {
+                    self.fault(PATH, format!("`{mechanism}` needs `username` and `password`"));
+                }
+            }
+            Mechanism::OAuthBearer => {
+                if sasl.oauth.is_none() {
+                    self.fault(PATH, format!("`{mechanism}` needs `oauth`"));
+                }
+            }
+        }
+        if kafka.security.tls.is_none() && sasl.mechanism == Mechanism::Plain {
+            self.hint(PATH, "`PLAIN` without `tls` sends the password in clear; add `tls: {}`");
+        }
+    }
+
+    fn generator(&mut self) {
+        let Some(generator) = &self.pipeline.source.generator else { return };
+        let publishers = u64::from(generator.publishers.max(1));
+        let shared = [
+            ("uniques", generator.uniques),
+            ("far_duplicates", generator.far_duplicates),
+            ("cross_duplicates", generator.cross_duplicates),
+        ];
+        for (key, number) in shared {
+            let rest = number % publishers;
+            if rest > 0 {
+                let near = (number - rest).max(publishers);
+                let message =
+                    format!("`{key}` must be a multiple of `publishers` ({publishers}); `{near}` is one");
+                self.fault(&format!("source.generator.{key}"), message);
+            }
+        }
+        if generator.cross_duplicates > 0 && publishers < 2 {
+            self.fault(
+                "source.generator.cross_duplicates",
+                "copies of other publishers need at least two `publishers`",
+            );
+        }
+    }
+
+    fn dedup(&mut self) {
+        let timeless = self.pipeline.source.file.is_some();
+        for (index, step) in self.pipeline.steps.iter().enumerate() {
+            let Some(dedup) = &step.dedup else { continue };
+            let path = format!("steps[{index}].dedup");
+            if timeless && dedup.time.is_none() && dedup.window != Window::Unbounded {
+                self.fault(
+                    &path,
+                    "records of a file have no time of their own, so a window needs `time: column`; or write \
+                     `window: unbounded`",
+                );
+            }
+            let named =
+                dedup.key.iter().enumerate().map(|(at, column)| (format!("{path}.key[{at}]"), column));
+            let named = named.chain(dedup.time.iter().map(|column| (format!("{path}.time"), column)));
+            for (path, column) in named.collect::<Vec<_>>() {
+                self.created_column(&path, column.as_str());
+            }
+        }
+    }
+
+    fn table(&mut self) {
+        let sink = &self.pipeline.sink.clickhouse;
+        for column in self.pipeline.columns.keys() {
+            self.created_column(&format!("columns.{column}"), column.as_str());
+        }
+        for (index, column) in sink.unique_key.iter().enumerate() {
+            self.created_column(&format!("sink.clickhouse.unique_key[{index}]"), column.as_str());
+        }
+        if matches!(sink.create, Some(Create::Workload(true))) && self.pipeline.source.generator.is_none() {
+            self.fault(
+                "sink.clickhouse.create",
+                "`true` creates the table of the generator's workload; with another source describe the table: \
+                 `create: { columns: { name: type }, order_by: name }`",
+            );
+        }
+        if sink.password.is_some() && !sink.url.is_tls() && !sink.url.is_loopback() {
+            self.hint(
+                "sink.clickhouse.url",
+                "the password is sent in clear to another machine; use `https://`",
+            );
+        }
+        if sink.ca.is_some() && !sink.url.is_tls() {
+            self.hint("sink.clickhouse.ca", "`ca` has no effect with `http://`");
+        }
+    }
+
+    /// A column that is used must be one of those that the file creates.
+    fn created_column(&mut self, path: &str, column: &str) {
+        let Some(Create::Table(create)) = &self.pipeline.sink.clickhouse.create else { return };
+        if create.columns.has(column) {
+            return;
+        }
+        let known: Vec<&str> = create.columns.0.iter().map(|(name, _)| name.as_str()).collect();
+        let near = super::nearest::nearest(column, &known);
+        let near = near.map_or(String::new(), |near| format!(", did you mean `{near}`?"));
+        self.fault(path, format!("`{column}` is no column of `sink.clickhouse.create`{near}"));
+    }
+
+    fn dead_letters(&mut self) {
+        let sink = &self.pipeline.sink.clickhouse;
+        let (database, table) = self.pipeline.dead_letters.place(sink);
+        if database == sink.database.as_str() && table == sink.table.as_str() {
+            self.fault("dead_letters.table", "dead letters cannot go to the sink's own table");
+        }
+    }
+}
+
+/// Where the value at `path` stands; the nearest thing above it if it is not written.
+fn place(tree: &Node, path: &str) -> Position {
+    let mut at = tree.at;
+    let mut node = tree;
+    let mut rest = path;
+    while !rest.is_empty() {
+        let step = match (&node.value, rest.strip_prefix('[')) {
+            (Value::List(items), Some(tail)) => tail.split_once(']').and_then(|(index, tail)| {
+                let item = items.get(index.parse::<usize>().ok()?)?;
+                Some((item, item.at, tail))
+            }),
+            (Value::Map(entries), None) => {
+                // A key may have dots of its own (`ssl.key.password`), so the longest one that fits is meant.
+                let fits = |key: &str| {
+                    let tail = rest.strip_prefix(key)?;
+                    (tail.is_empty() || tail.starts_with(['.', '['])).then_some(tail)
+                };
+                let fitting = entries.iter().filter_map(|entry| Some((entry, fits(&entry.key)?)));
+                let longest = fitting.max_by_key(|(entry, _)| entry.key.len());
+                longest.map(|(entry, tail)| (&entry.value, entry.at, tail))
+            }
+            _ => None,
+        };
+        let Some((inner, inner_at, tail)) = step else { break };
+        (node, at, rest) = (inner, inner_at, tail.strip_prefix('.').unwrap_or(tail));
+    }
+    at
+}

@@ -1,0 +1,289 @@
+use std::fmt::Write as _;
+use std::path::Path;
+
+use super::faults::Severity;
+use super::model::source::Mechanism;
+use super::model::step::Late;
+use super::model::{Create, Delivery, Pipeline};
+use super::values::reference::Surroundings;
+use super::values::{Start, Window};
+use super::{Checked, check, schema};
+
+const SECRET: &str = "v3ry-h1dd3n";
+
+fn env(name: &str) -> Result<Option<String>, String> {
+    Ok(match name {
+        "TEST_NAME" => Some("from-env".into()),
+        "TEST_SECRET" => Some(SECRET.into()),
+        "TEST_NUMBER" => Some("7".into()),
+        _ => None,
+    })
+}
+
+fn file(path: &Path) -> Result<String, String> {
+    match path.to_str() {
+        Some("/run/secrets/password") => Ok(format!("{SECRET}\n")),
+        Some("/run/secrets/empty") => Ok("\n".into()),
+        _ => Err(format!("names the file `{}`, which cannot be read: not in this test", path.display())),
+    }
+}
+
+fn check_here(text: &str) -> Checked {
+    check(text, &Surroundings { env: &env, file: &file })
+}
+
+fn case(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/config").join(name);
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn good(text: &str) -> Pipeline {
+    let checked = check_here(text);
+    checked.pipeline.unwrap_or_else(|| panic!("{}", checked.faults.render("test")))
+}
+
+/// Every file in `tests/config` gives the lines of its sibling `.faults`, no more and no less. A file that begins with
+/// `good_` has none at all. `FOREBAY_TEST_WRITE=1` writes the siblings anew; then read the difference.
+#[test]
+fn each_file_has_the_faults_that_stand_beside_it() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/config");
+    let write = std::env::var_os("FOREBAY_TEST_WRITE").is_some();
+    let mut wrong = String::new();
+    let mut files = 0;
+    for entry in std::fs::read_dir(&folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|extension| extension != "yaml") {
+            continue;
+        }
+        files += 1;
+        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+        let found = check_here(&case(&name)).faults.render(&name);
+        let is_good = name.starts_with("good_");
+        let beside = path.with_extension("faults");
+        if write && !is_good {
+            std::fs::write(&beside, &found).unwrap();
+        }
+        let expected =
+            if is_good { String::new() } else { std::fs::read_to_string(&beside).unwrap_or_default() };
+        if found != expected || found.is_empty() != is_good {
+            writeln!(wrong, "== {name}\nexpected\n{expected}\nfound\n{found}").unwrap();
+        }
+    }
+    assert!(files >= 12, "only {files} files");
+    assert!(wrong.is_empty(), "{wrong}");
+}
+
+#[test]
+fn no_secret_reaches_a_fault_or_debug() {
+    for name in ["secrets_are_never_shown.yaml", "every_fault_at_once.yaml"] {
+        let checked = check_here(&case(name));
+        let shown = format!("{}{:?}", checked.faults.render("x"), checked.faults);
+        for secret in [SECRET, "s3cr3t", "hunter2"] {
+            assert!(!shown.contains(secret), "{name} shows `{secret}`: {shown}");
+        }
+    }
+    let pipeline = good(&case("good_everything.yaml"));
+    let shown = format!("{pipeline:?}{}", serde_json::to_string(&pipeline).unwrap());
+    assert!(!shown.contains(SECRET), "{shown}");
+    let password = pipeline.sink.clickhouse.password.unwrap();
+    assert_eq!(password.reveal(), SECRET);
+}
+
+#[test]
+fn all_settings_arrive() {
+    let pipeline = good(&case("good_everything.yaml"));
+    let kafka = pipeline.source.kafka.as_ref().unwrap();
+    assert_eq!(pipeline.pipeline.as_str(), "user-events");
+    assert_eq!(kafka.brokers.as_slice().len(), 2);
+    assert_eq!(kafka.start, Start::At { ms: 1_769_842_800_000 });
+    assert_eq!(kafka.security.sasl.as_ref().unwrap().mechanism, Mechanism::ScramSha512);
+    assert_eq!(kafka.properties.iter().next().unwrap().1.reveal(), "rack-1");
+    assert_eq!(pipeline.source.format.json().record_bytes_max.bytes, 1 << 20);
+    let dedup = pipeline.steps[0].dedup.as_ref().unwrap();
+    assert!(matches!(dedup.window, Window::Within(period) if period.ms == 36 * 3_600_000));
+    assert_eq!(dedup.late, Late::DeadLetter);
+    let Some(Create::Table(create)) = &pipeline.sink.clickhouse.create else { panic!("no table") };
+    let columns: Vec<&str> = create.columns.0.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(
+        columns,
+        ["event_id", "tenant", "created_at"],
+        "the order of the file is the order of the table"
+    );
+    assert_eq!(
+        pipeline.dead_letters.place(&pipeline.sink.clickhouse),
+        ("prod".into(), "user_events_bad".into())
+    );
+    assert_eq!(pipeline.shutdown.timeout.ms, 90_000);
+}
+
+#[test]
+fn defaults_are_those_of_the_reference() {
+    let pipeline = good(&case("good_minimal.yaml"));
+    assert_eq!(pipeline.store.as_str(), "./forebay-data");
+    assert_eq!(pipeline.delivery, Delivery::ExactlyOnce);
+    assert_eq!(pipeline.sink.batch.rows, 500_000);
+    assert_eq!(pipeline.sink.batch.bytes.bytes, 64 << 20);
+    assert_eq!(pipeline.sink.batch.age.ms, 1_000);
+    assert_eq!(pipeline.spool.bytes.bytes, 4 << 30);
+    assert_eq!(pipeline.http.listen.to_string(), "127.0.0.1:9464");
+    assert!(pipeline.dead_letters.create);
+    let place = pipeline.dead_letters.place(&pipeline.sink.clickhouse);
+    assert_eq!(place, ("default".into(), "events_rejected".into()));
+}
+
+#[test]
+fn what_was_read_can_be_written_and_read_again() {
+    for name in ["good_minimal.yaml", "good_everything.yaml"] {
+        let first = serde_json::to_string(&good(&case(name))).unwrap();
+        // JSON is YAML, so the written form goes through the whole reader once more.
+        let second = serde_json::to_string(&good(&first)).unwrap();
+        assert_eq!(first, second);
+    }
+}
+
+#[test]
+fn a_secret_in_clear_is_a_hint_and_no_fault() {
+    let text = case("good_minimal.yaml").replace("table: events", "table: events, password: open");
+    let checked = check_here(&text);
+    assert!(checked.pipeline.is_some());
+    let faults = checked.faults.sorted();
+    assert_eq!(faults.len(), 1);
+    assert_eq!(faults[0].severity, Severity::Hint);
+    assert_eq!(faults[0].path, "sink.clickhouse.password");
+}
+
+#[test]
+fn a_secret_comes_from_a_file_without_its_last_line_feed() {
+    let with = |reference: &str| {
+        case("good_minimal.yaml")
+            .replace("table: events", &format!("table: events, password: \"{reference}\""))
+    };
+    for reference in ["file:/run/secrets/password", "file:///run/secrets/password"] {
+        assert_eq!(good(&with(reference)).sink.clickhouse.password.unwrap().reveal(), SECRET);
+    }
+    for reference in ["file:/run/secrets/empty", "file:relative", "file:/run/secrets/missing"] {
+        assert!(check_here(&with(reference)).faults.is_fatal(), "{reference}");
+    }
+}
+
+#[test]
+fn too_large_and_too_deep_files_are_refused() {
+    let large = format!("pipeline: events\n# {}", "x".repeat(2 << 20));
+    assert!(check_here(&large).faults.render("f").contains("has at most 1048576"));
+    let deep = format!("pipeline: {}{}", "[".repeat(100_000), "]".repeat(100_000));
+    assert!(check_here(&deep).faults.is_fatal());
+    let deep = format!("pipeline: {}", "[".repeat(40));
+    assert!(check_here(&deep).faults.render("f").contains("levels of nesting"));
+}
+
+#[test]
+fn a_file_full_of_faults_shows_a_bounded_number_and_counts_the_rest() {
+    let mut text = String::new();
+    for key in 0..1_000 {
+        writeln!(text, "zzz{key}: 1").unwrap();
+    }
+    let faults = check_here(&text).faults;
+    assert_eq!(faults.sorted().len(), super::faults::FAULTS_MAX);
+    assert_eq!(faults.count(), 1_003, "a thousand keys and three that are missing");
+    assert!(faults.render("f").ends_with("and 903 more\n"));
+}
+
+/// Whatever is cut out of, doubled in or put into a good file, the reader answers and never panics.
+#[test]
+fn a_damaged_file_is_answered_with_faults() {
+    let text = case("good_everything.yaml");
+    let marks = ["{", "]", ": ", "- ", "\"", "&a ", "*a", "${", "\t", "\u{0}", "|", "%", "\u{feff}"];
+    for at in (0..text.len()).filter(|at| text.is_char_boundary(*at)) {
+        let (head, tail) = text.split_at(at);
+        check_here(head);
+        let mark = marks[at % marks.len()];
+        let checked = check_here(&format!("{head}{mark}{tail}"));
+        assert_eq!(checked.pipeline.is_none(), checked.faults.is_fatal());
+        assert!(
+            !checked.faults.render("f").contains("not the program"),
+            "at {at}: {}",
+            checked.faults.render("f")
+        );
+    }
+}
+
+/// The walk reads the schema's words by hand, so a word that it does not know would be ignored in silence.
+#[test]
+fn the_schema_uses_no_word_that_the_walk_ignores() {
+    const KNOWN: [&str; 30] = [
+        "$schema",
+        "$defs",
+        "$ref",
+        "title",
+        "description",
+        "type",
+        "properties",
+        "required",
+        "items",
+        "additionalProperties",
+        "default",
+        "enum",
+        "const",
+        "oneOf",
+        "anyOf",
+        "minimum",
+        "maximum",
+        "minItems",
+        "maxItems",
+        "minProperties",
+        "maxProperties",
+        "uniqueItems",
+        "x-kind",
+        "x-least",
+        "x-most",
+        "x-why",
+        "x-later",
+        "",
+        "",
+        "",
+    ];
+    fn visit(value: &serde_json::Value, names_are_keys: bool) {
+        match value {
+            serde_json::Value::Object(map) => {
+                for (name, inner) in map {
+                    assert!(
+                        names_are_keys || KNOWN.contains(&name.as_str()),
+                        "`{name}` is unknown to the walk"
+                    );
+                    let data =
+                        matches!(name.as_str(), "default" | "const" | "enum" | "required") && !names_are_keys;
+                    if !data {
+                        visit(inner, !names_are_keys && matches!(name.as_str(), "properties" | "$defs"));
+                    }
+                }
+            }
+            serde_json::Value::Array(items) => items.iter().for_each(|item| visit(item, false)),
+            _ => {}
+        }
+    }
+    visit(&schema::pipeline_schema(), false);
+}
+
+/// Defaults obey the bounds that files must obey.
+#[test]
+fn every_default_passes_its_own_bounds() {
+    let text = serde_json::to_string(&good(&case("good_minimal.yaml"))).unwrap();
+    assert!(text.contains("4GiB"), "defaults are written out: {text}");
+    good(&text);
+}
+
+#[test]
+fn every_setting_is_described() {
+    let schema = schema::pipeline_schema();
+    let mut bare = Vec::new();
+    let of_definitions =
+        schema["$defs"].as_object().unwrap().iter().map(|(name, value)| (name.as_str(), value));
+    for (name, definition) in of_definitions.chain([("the file", &schema)]) {
+        for (key, property) in definition["properties"].as_object().into_iter().flatten() {
+            if property.get("description").is_none() {
+                bare.push(format!("{name}.{key}"));
+            }
+        }
+    }
+    assert!(bare.is_empty(), "without description: {bare:?}");
+}

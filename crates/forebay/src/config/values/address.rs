@@ -1,0 +1,150 @@
+//! Places: stores, servers, brokers, the address to listen at.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::str::FromStr;
+
+use super::name::name_kind;
+use super::{Kind, text_kind};
+
+name_kind!(
+    /// Where journals, segments and state are kept: a path or a URL.
+    StoreUrl, "store", "path, `file:///path` or `memory://`", "file:///var/lib/forebay", |text| {
+        match text.split_once("://") {
+            _ if text.is_empty() => Err("is empty; write a path or `file:///path`".into()),
+            None | Some(("memory", "")) => Ok(()),
+            Some(("memory", _)) => Err("has more than `memory://`; a store in memory has no path".into()),
+            Some(("file", path)) if path.starts_with('/') => Ok(()),
+            Some(("file", _)) => Err("has no absolute path; write three slashes: `file:///path`".into()),
+            Some((scheme @ ("s3" | "gs" | "az"), _)) => {
+                Err(format!("is on `{scheme}://`, which is not supported yet in this version; use a path"))
+            }
+            Some(_) => Err("has an unknown scheme; write a path, `file:///path` or `memory://`".into()),
+        }
+    }
+);
+
+impl StoreUrl {
+    /// True for the store that ends with the process.
+    pub fn is_memory(&self) -> bool {
+        self.as_str() == "memory://"
+    }
+}
+
+name_kind!(
+    /// ClickHouse's HTTP interface. User and password stand in settings of their own, where they are hidden.
+    HttpUrl, "http_url", "`http://host:port` or `https://host:port`", "http://localhost:8123", |text| {
+        const HOW: &str = "write `http://host:port` or `https://host:port`";
+        let rest = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"));
+        let rest = rest.ok_or_else(|| format!("does not begin with `http://` or `https://`; {HOW}"))?;
+        let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+        if authority.contains('@') {
+            return Err("holds a user or password; write them as `user` and `password`, where they stay hidden".into());
+        }
+        if rest.contains(['?', '#']) {
+            return Err("holds a query or fragment; settings of inserts belong to the program".into());
+        }
+        if text.chars().any(|c| c.is_whitespace() || c.is_control()) {
+            return Err("holds a space or control character".into());
+        }
+        host_and_port(authority).map(|_| ()).map_err(|why| format!("{why}; {HOW}"))
+    }
+);
+
+impl HttpUrl {
+    /// True when the server is this machine, so that a password in clear does not leave it.
+    pub fn is_loopback(&self) -> bool {
+        let rest = self.as_str().split_once("://").map_or("", |(_, rest)| rest);
+        let authority = rest.split('/').next().unwrap_or_default();
+        match host_and_port(authority) {
+            Ok((host, _)) => {
+                host == "localhost"
+                    || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+            }
+            Err(_) => false,
+        }
+    }
+
+    /// True when the connection is encrypted.
+    pub fn is_tls(&self) -> bool {
+        self.as_str().starts_with("https://")
+    }
+}
+
+name_kind!(
+    /// A Kafka broker to ask first.
+    Broker, "broker", "`host:port`, several joined by commas", "localhost:9092", |text| {
+        if text.is_empty() {
+            return Err("is empty; write `host:port`".into());
+        }
+        for one in text.split(',') {
+            let one = one.trim();
+            if one.contains("://") {
+                return Err("holds a scheme; write `host:port`, and `security:` for TLS".into());
+            }
+            host_and_port(one).map_err(|why| format!("{why}; write `host:port`"))?;
+        }
+        Ok(())
+    }
+);
+
+/// Where metrics and health are served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Listen {
+    /// Nowhere.
+    None,
+    /// At this address; port 0 takes a free one.
+    At(SocketAddr),
+}
+
+impl FromStr for Listen {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "none" {
+            return Ok(Self::None);
+        }
+        let text =
+            text.strip_prefix("localhost:").map_or(text.to_owned(), |port| format!("127.0.0.1:{port}"));
+        text.parse().map(Self::At).map_err(|_| "is no address; write `127.0.0.1:9464` or `none`".into())
+    }
+}
+
+impl fmt::Display for Listen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::None => f.write_str("none"),
+            Self::At(address) => address.fmt(f),
+        }
+    }
+}
+
+impl Kind for Listen {
+    const KIND: &'static str = "listen";
+    const CALLED: &'static str = "`address:port`, or `none`";
+    const EXAMPLE: &'static str = "127.0.0.1:9464";
+}
+text_kind!(Listen);
+
+/// Splits `host`, `host:port`, `[v6]` or `[v6]:port`.
+fn host_and_port(text: &str) -> Result<(&str, Option<u16>), String> {
+    let (host, port) = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((host, "")) => (host, None),
+        Some((host, rest)) => (host, Some(rest.strip_prefix(':').ok_or("has something after `]`")?)),
+        None => match text.split_once(':') {
+            Some((host, port)) => (host, Some(port)),
+            None => (text, None),
+        },
+    };
+    if host.is_empty() || host.chars().any(|c| c.is_whitespace() || c.is_control()) {
+        return Err("has no host".into());
+    }
+    let port = match port {
+        None => None,
+        Some(port) => match port.parse::<u16>() {
+            Ok(port) if port > 0 => Some(port),
+            _ => return Err("has a port that is no number from 1 to 65535".into()),
+        },
+    };
+    Ok((host, port))
+}

@@ -1,0 +1,89 @@
+use axum::http::HeaderValue;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use super::*;
+
+struct Lane {
+    running: bool,
+}
+
+impl View for Lane {
+    fn ready(&self) -> Result<(), String> {
+        if self.running { Ok(()) } else { Err("starting".into()) }
+    }
+
+    fn status(&self) -> serde_json::Value {
+        serde_json::json!({ "phase": "running" })
+    }
+}
+
+async fn ask(address: SocketAddr, path: &str, host: &str) -> String {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    answer
+}
+
+async fn start(running: bool) -> SocketAddr {
+    let server = Server::bind("127.0.0.1:0".parse().unwrap(), false).await.unwrap();
+    let address = server.address();
+    let recorder = PrometheusBuilder::new().build_recorder();
+    let metrics = recorder.handle();
+    metrics::with_local_recorder(&recorder, || metrics::counter!("forebay_test_total").increment(3));
+    tokio::spawn(server.serve(metrics, Arc::new(Lane { running })));
+    address
+}
+
+#[tokio::test]
+async fn each_path_answers() {
+    let address = start(true).await;
+    let host = address.to_string();
+    assert!(ask(address, "/metrics", &host).await.contains("forebay_test_total 3"));
+    assert!(ask(address, "/healthz", &host).await.starts_with("HTTP/1.1 200"));
+    assert!(ask(address, "/readyz", &host).await.starts_with("HTTP/1.1 200"));
+    assert!(ask(address, "/status", &host).await.contains("\"phase\": \"running\""));
+    assert!(ask(address, "/", &host).await.starts_with("HTTP/1.1 404"));
+}
+
+#[tokio::test]
+async fn a_lane_that_does_not_run_is_healthy_but_not_ready() {
+    let address = start(false).await;
+    let ready = ask(address, "/readyz", "localhost").await;
+    assert!(ready.starts_with("HTTP/1.1 503") && ready.contains("starting"), "{ready}");
+    assert!(ask(address, "/healthz", "localhost").await.starts_with("HTTP/1.1 200"));
+}
+
+#[tokio::test]
+async fn a_foreign_name_for_this_machine_is_turned_away() {
+    let address = start(true).await;
+    for host in ["evil.example", "evil.example:9464", "localhost.evil.example"] {
+        assert!(ask(address, "/status", host).await.starts_with("HTTP/1.1 403"), "{host}");
+    }
+}
+
+#[tokio::test]
+async fn other_machines_need_leave() {
+    let error = Server::bind("0.0.0.0:0".parse().unwrap(), false).await.err().unwrap();
+    assert!(error.to_string().contains("allow_remote"), "{error}");
+    Server::bind("0.0.0.0:0".parse().unwrap(), true).await.unwrap();
+}
+
+#[test]
+fn the_host_header_is_read_with_and_without_port() {
+    for (host, is_local) in [
+        ("localhost", true),
+        ("localhost:1", true),
+        ("127.0.0.1:1", true),
+        ("[::1]:1", true),
+        ("a", false),
+        ("", false),
+    ] {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::HOST, HeaderValue::from_static(host));
+        assert_eq!(names_this_machine(&headers), is_local, "`{host}`");
+    }
+    assert!(names_this_machine(&HeaderMap::new()));
+}

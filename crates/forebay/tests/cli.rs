@@ -1,0 +1,240 @@
+//! The built program from outside: help, exit codes, outputs, secrets.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn forebay(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_forebay"));
+    // What the caller's environment says about logs and colour must not decide a test.
+    command.args(arguments).env_remove("FOREBAY_LOG").env_remove("NO_COLOR");
+    command
+}
+
+fn run(arguments: &[&str]) -> Output {
+    forebay(arguments).output().expect("the program starts")
+}
+
+fn code(output: &Output) -> i32 {
+    output.status.code().expect("the program ends by itself")
+}
+
+fn out(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).expect("UTF-8")
+}
+
+fn err(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).expect("UTF-8")
+}
+
+/// A file of this test, below the folder that cargo keeps for tests.
+fn file(name: &str, text: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{}-{name}", std::process::id()));
+    std::fs::write(&path, text).expect("the test's folder can be written");
+    path
+}
+
+const GOOD: &str = "\
+pipeline: events
+source:
+  generator: { workload: glassflow }
+sink:
+  clickhouse: { url: \"http://localhost:8123\", table: events, password: \"${FOREBAY_TEST_PASSWORD}\" }
+";
+
+#[test]
+fn every_command_has_help_with_an_example() {
+    let top = out(&run(&["--help"]));
+    assert!(top.contains("Exit codes:"), "{top}");
+    let commands: Vec<&str> = top
+        .lines()
+        .skip_while(|line| !line.starts_with("Commands:"))
+        .skip(1)
+        .take_while(|line| !line.is_empty())
+        .filter_map(|line| line.strip_prefix("  ").filter(|rest| !rest.starts_with(' ')))
+        .filter_map(|line| line.split_whitespace().next())
+        .filter(|command| *command != "help")
+        .collect();
+    assert!(commands.len() >= 6, "{commands:?}");
+    for command in commands {
+        let help = run(&[command, "--help"]);
+        assert_eq!(code(&help), 0);
+        assert!(out(&help).contains("Examples:\n  "), "`{command} --help` shows no example");
+    }
+}
+
+#[test]
+fn a_good_file_ends_with_0() {
+    let path = file("good.yaml", GOOD);
+    let output =
+        forebay(&["check", path.to_str().unwrap()]).env("FOREBAY_TEST_PASSWORD", "x").output().unwrap();
+    assert_eq!((code(&output), err(&output)), (0, String::new()));
+    assert_eq!(out(&output), format!("{}: ok\n", path.display()));
+}
+
+#[test]
+fn faults_go_to_stderr_and_end_with_2() {
+    let path = file("fault.yaml", &GOOD.replace("table:", "tabel:"));
+    let output =
+        forebay(&["check", path.to_str().unwrap()]).env("FOREBAY_TEST_PASSWORD", "x").output().unwrap();
+    assert_eq!((code(&output), out(&output)), (2, String::new()));
+    let expected = format!("{}:5:47: unknown key `tabel`, did you mean `table`?", path.display());
+    assert!(err(&output).contains(&expected), "{}", err(&output));
+}
+
+#[test]
+fn findings_come_as_json_too() {
+    let good = file("json-good.yaml", GOOD);
+    let bad = file("json-bad.yaml", "pipeline: A\n");
+    let output =
+        forebay(&["check", "--json", good.to_str().unwrap(), bad.to_str().unwrap(), "/nowhere.yaml"])
+            .env("FOREBAY_TEST_PASSWORD", "x")
+            .output()
+            .unwrap();
+    assert_eq!(code(&output), 2);
+    let report: serde_json::Value = serde_json::from_str(&out(&output)).expect("JSON");
+    assert_eq!(report["ok"], false);
+    assert_eq!(report["files"][0]["ok"], true);
+    assert_eq!(report["files"][0]["pipeline"], "events");
+    assert_eq!(report["files"][1]["faults"], 3);
+    let first = &report["files"][1]["findings"][0];
+    assert_eq!((&first["line"], &first["severity"]), (&1.into(), &"fault".into()));
+    assert!(report["files"][2]["error"].as_str().unwrap().contains("cannot open"));
+}
+
+#[test]
+fn no_password_in_any_output() {
+    const PASSWORD: &str = "n0b0dy-kn0ws-this";
+    let good = file("secret.yaml", GOOD);
+    let bad = file(
+        "secret-bad.yaml",
+        "pipeline: ${FOREBAY_TEST_PASSWORD}\nsource: ${FOREBAY_TEST_PASSWORD}\nsteps: [\"${FOREBAY_TEST_PASSWORD}\"]\n\
+         sink:\n  clickhouse: { url: \"http://x:${FOREBAY_TEST_PASSWORD}@h\", table: t, timeout: \"${FOREBAY_TEST_PASSWORD}\", \
+         user: \"${FOREBAY_TEST_PASSWORD}\" }\n  in_flight: ${FOREBAY_TEST_PASSWORD}\nmemory: ${FOREBAY_TEST_PASSWORD}\n\
+         http: { listen: \"${FOREBAY_TEST_PASSWORD}\", allow_remote: \"${FOREBAY_TEST_PASSWORD}\" }\n",
+    );
+    for path in [&good, &bad] {
+        for extra in [&[][..], &["--json"], &["--log-level", "trace"]] {
+            let mut arguments = vec!["check", path.to_str().unwrap()];
+            arguments.extend(extra);
+            let output = forebay(&arguments).env("FOREBAY_TEST_PASSWORD", PASSWORD).output().unwrap();
+            let shown = out(&output) + &err(&output);
+            assert!(!shown.contains(PASSWORD), "{arguments:?}: {shown}");
+            assert_eq!(code(&output), if path == &bad { 2 } else { 0 }, "{shown}");
+        }
+    }
+}
+
+#[test]
+fn usage_faults_end_with_2() {
+    for arguments in
+        [&["chekc"][..], &["check"], &["generate", "nothing", "--to", "-"], &["check", "--frob", "x"]]
+    {
+        assert_eq!(code(&run(arguments)), 2, "{arguments:?}");
+    }
+}
+
+#[test]
+fn failures_end_with_1_and_say_why() {
+    let path = file("exists.jsonl", "keep me\n");
+    let output = run(&["generate", "glassflow", "--uniques", "10", "--to", path.to_str().unwrap()]);
+    assert_eq!(code(&output), 1);
+    assert!(err(&output).contains("pass --force"), "{}", err(&output));
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "keep me\n");
+    let output = run(&["generate", "glassflow", "--uniques", "11", "--to", "-"]);
+    assert_eq!(code(&output), 1);
+    assert!(err(&output).contains("no multiple"), "{}", err(&output));
+    let output = run(&["check", "--log-level", "forebay=loud", "x"]);
+    assert_eq!(code(&output), 1);
+    assert!(err(&output).contains("no log level"), "{}", err(&output));
+}
+
+#[test]
+fn completions_know_the_commands() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let output = run(&["completions", shell]);
+        assert_eq!(code(&output), 0);
+        assert!(out(&output).contains("generate"), "{shell}");
+    }
+}
+
+#[test]
+fn generated_records_are_the_same_at_every_run() {
+    let make = |seed: &str| {
+        out(&run(&[
+            "generate",
+            "glassflow",
+            "--uniques",
+            "1000",
+            "--seed",
+            seed,
+            "--far-duplicates",
+            "50",
+            "--to",
+            "-",
+        ]))
+    };
+    let first = make("7");
+    assert_eq!(first, make("7"));
+    assert_ne!(first, make("8"));
+    let mut lines: Vec<&str> = first.lines().collect();
+    assert_eq!(lines.len(), 1_150, "1000 uniques, 100 near and 50 far duplicates");
+    for line in &lines {
+        serde_json::from_str::<serde_json::Value>(line).expect("a line is a JSON object");
+    }
+    lines.sort_unstable();
+    lines.dedup();
+    assert_eq!(lines.len(), 1_000);
+}
+
+/// What is generated from the program's types is committed, for readers and editors; this keeps it from going stale.
+#[test]
+fn committed_reference_and_schema_are_what_the_program_prints() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    for (command, committed) in
+        [("reference", "docs/reference/pipeline-file.md"), ("schema", "docs/schema/pipeline.schema.json")]
+    {
+        let printed = out(&run(&[command]));
+        let found = std::fs::read_to_string(root.join(committed)).unwrap_or_default();
+        assert!(printed == found, "`{committed}` is stale; refresh it by `forebay {command} > {committed}`");
+    }
+}
+
+#[test]
+fn every_example_passes_check() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/examples");
+    let mut checked = 0;
+    for entry in std::fs::read_dir(&folder).expect("there are examples") {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|extension| extension == "yaml") {
+            let mut command = forebay(&["check", path.to_str().unwrap()]);
+            for name in ["CLICKHOUSE_PASSWORD", "KAFKA_USER", "KAFKA_PASSWORD"] {
+                command.env(name, "x");
+            }
+            let output = command.output().unwrap();
+            assert_eq!((code(&output), err(&output)), (0, String::new()), "{}", path.display());
+            checked += 1;
+        }
+    }
+    assert!(checked >= 3, "only {checked} examples");
+}
+
+/// The pipeline files that the pages show pass `check` as well: each fenced `yaml` block that begins with `pipeline:`.
+#[test]
+fn pipeline_files_shown_in_pages_pass_check() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut checked = 0;
+    for page in ["docs/pipeline-files.md", "README.md"] {
+        let text = std::fs::read_to_string(root.join(page)).unwrap_or_default();
+        for block in text.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next()) {
+            if !block.trim_start().starts_with("pipeline:") {
+                continue;
+            }
+            let path = file(&format!("page-{checked}.yaml"), block);
+            let output =
+                forebay(&["check", path.to_str().unwrap()]).env("CLICKHOUSE_PASSWORD", "x").output().unwrap();
+            assert_eq!(code(&output), 0, "{page}: {}", err(&output));
+            checked += 1;
+        }
+    }
+    assert!(checked >= 1, "no page shows a pipeline file");
+}
