@@ -141,6 +141,13 @@ pub trait Table: Send + Sync {
         ids: &mut dyn FnMut() -> FrameId,
     ) -> Result<Vec<Encoded>, TableError>;
 
+    /// The rows of a frame's body, in its order and without the provenance column: what [`Table::encode`] was given. For
+    /// frames that the server refused for their content, which are cut in two and encoded again.
+    fn decode(&self, body: &[u8]) -> Result<RecordBatch, TableError>;
+
+    /// One row as a JSON object, with 64-bit integers and decimals exact: the raw text of a refused row's dead letter.
+    fn to_json(&self, rows: &RecordBatch, row: usize) -> String;
+
     /// Sends a frame once.
     async fn insert(&self, attempt: Attempt<'_>) -> Result<(), InsertError>;
 

@@ -5,6 +5,7 @@
 //!
 //! A frame that an earlier owner may have sent begins in doubt.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,13 +17,15 @@ use protocol::lane::Piece;
 use protocol::names;
 use protocol::record::{Body, Generation, Server};
 
-use crate::EngineError;
 use crate::context::{Context, Target, server};
 use crate::retry::Backoff;
-use crate::segment;
+use crate::{EngineError, refuse, segment};
 
 /// Pause while a person has to change something on the server: often enough to go on within a minute.
 const PERSON_PAUSE: Duration = Duration::from_secs(15);
+
+/// Pause between two looks at whether a refused row was sealed as a dead letter.
+const REFUSED_PAUSE: Duration = Duration::from_millis(100);
 
 /// A frame to settle.
 pub struct Task {
@@ -43,30 +46,74 @@ impl Task {
     }
 }
 
-/// Sends a frame until all its pieces are in the table.
+/// Sends a frame until all its pieces are in the table, or in the dead letters.
 ///
 /// # Errors
 /// When a person must decide, another owner took over, or the store refuses.
 pub async fn settle(context: &Arc<Context>, task: Task) -> Result<(), EngineError> {
-    for piece in task.pieces.iter().filter(|p| !p.dead) {
+    let mut waiting: VecDeque<(Piece, bool)> =
+        task.pieces.iter().filter(|p| !p.dead).map(|p| (p.clone(), task.doubtful)).collect();
+    // Every split adds two pieces, and a frame has a bounded number of them.
+    while let Some((piece, doubtful)) = waiting.pop_front() {
         let sending = Sending {
             context,
+            place: task.place,
             target: &context.targets[task.place],
             ordinal: task.ordinal,
-            piece,
             generation: piece.generation,
-            before: task.doubtful.then(|| piece.server.clone()).flatten(),
-            in_doubt: task.doubtful,
-            attempts: 0,
+            before: doubtful.then(|| piece.server.clone()).flatten(),
+            in_doubt: doubtful,
             backoff: Backoff::new(context.settings.retry_pause_max),
+            piece: &piece,
         };
-        sending.run().await?;
+        match sending.run().await? {
+            Sent::Settled => {}
+            Sent::Split => waiting
+                .extend(pieces_after(context, &task, piece.piece).await.into_iter().map(|p| (p, false))),
+            Sent::Refused => wait_until_dead(context, &task, piece.piece).await,
+        }
     }
     Ok(())
 }
 
+/// The two pieces that the split of `piece` has added last.
+async fn pieces_after(context: &Context, task: &Task, piece: u32) -> Vec<Piece> {
+    let journal = context.journal.lock().await;
+    let table = &journal.lane().tables[context.targets[task.place].index as usize];
+    let pieces = table.pieces(task.ordinal).unwrap_or_default();
+    debug_assert!(pieces.get(piece as usize).is_none_or(|p| p.dead), "a split piece is dead");
+    pieces.iter().rev().take(2).rev().cloned().collect()
+}
+
+/// Waits until the lane has sealed a refused row as a dead letter.
+async fn wait_until_dead(context: &Context, task: &Task, piece: u32) {
+    let target = &context.targets[task.place];
+    loop {
+        {
+            let journal = context.journal.lock().await;
+            let pieces = journal.lane().tables[target.index as usize].pieces(task.ordinal);
+            if pieces.and_then(|p| p.get(piece as usize)).is_none_or(|p| p.dead) {
+                return;
+            }
+        }
+        // Seals are at most a batch's age apart while a row waits.
+        context.runtime.sleep(REFUSED_PAUSE).await;
+    }
+}
+
+/// How a piece ended.
+enum Sent {
+    /// Its rows are in the table.
+    Settled,
+    /// Two smaller pieces take its place.
+    Split,
+    /// Its only row goes to the dead letters.
+    Refused,
+}
+
 struct Sending<'a> {
     context: &'a Arc<Context>,
+    place: usize,
     target: &'a Target,
     ordinal: u64,
     piece: &'a Piece,
@@ -75,24 +122,40 @@ struct Sending<'a> {
     before: Option<Server>,
     /// True if an attempt under the present token may have happened.
     in_doubt: bool,
-    attempts: u64,
     backoff: Backoff,
 }
 
 impl Sending<'_> {
-    async fn run(mut self) -> Result<(), EngineError> {
+    async fn run(mut self) -> Result<Sent, EngineError> {
         loop {
             if self.in_doubt && self.resolve().await? {
-                return Ok(());
+                return Ok(Sent::Settled);
             }
             if !self.in_doubt {
                 self.check_table()?;
                 self.before = Some(self.target.server());
             }
-            match self.send().await? {
-                Ok(()) => return Ok(()),
-                Err(error) => self.after(error).await?,
+            let body = self.body().await?;
+            let Err(error) = self.send(body.clone()).await else { return Ok(Sent::Settled) };
+            self.tell_error(&error);
+            // While an earlier attempt is in doubt its rows may be in the table, so nothing is split.
+            if error.remedy == Remedy::Divert && error.effect == Effect::None && !self.in_doubt {
+                match refuse::refuse(
+                    self.context,
+                    self.place,
+                    self.ordinal,
+                    self.piece,
+                    &body,
+                    &error.message,
+                )
+                .await?
+                {
+                    refuse::Outcome::Split => return Ok(Sent::Split),
+                    refuse::Outcome::Refused => return Ok(Sent::Refused),
+                    refuse::Outcome::TooMany => {}
+                }
             }
+            self.after(error).await?;
         }
     }
 
@@ -105,21 +168,18 @@ impl Sending<'_> {
         Ok(())
     }
 
-    async fn send(&mut self) -> Result<Result<(), InsertError>, EngineError> {
-        let body = self.body().await?;
+    async fn send(&self, body: Bytes) -> Result<(), InsertError> {
         let id = self.piece.id();
         let token = names::token(id, self.generation);
         // Attempts are numbered by time, so that two owners' attempts differ.
         let number = self.context.runtime.wall_ms() as u64;
         let query_id = names::query_id(id, self.generation, number);
-        self.attempts += 1;
         let begun = self.context.runtime.elapsed();
-        let attempt =
-            Attempt { token: &token, query_id: &query_id, body, gate: &*self.context.ownership };
+        let attempt = Attempt { token: &token, query_id: &query_id, body, gate: &*self.context.ownership };
         let result = self.target.table.insert(attempt).await;
         let seconds = (self.context.runtime.elapsed() - begun).as_secs_f64();
         histogram!("forebay_insert_seconds", "table" => self.target.table.name().to_owned()).record(seconds);
-        Ok(result)
+        result
     }
 
     async fn body(&self) -> Result<Bytes, EngineError> {
@@ -132,7 +192,8 @@ impl Sending<'_> {
         let store = &*self.context.store;
         let mut backoff = Backoff::new(self.context.settings.retry_pause_max);
         loop {
-            match segment::read(store, &self.piece.segment, frame.offset, frame.len, Some(frame.crc32c)).await {
+            match segment::read(store, &self.piece.segment, frame.offset, frame.len, Some(frame.crc32c)).await
+            {
                 Err(EngineError::Store(error)) if error.kind.is_transient() => {
                     tracing::warn!(%error, "a sealed frame cannot be read; trying again");
                     backoff.pause(&*self.context.runtime).await;
@@ -142,10 +203,10 @@ impl Sending<'_> {
         }
     }
 
-    /// After an insert without a positive answer: remembers the doubt, tells, waits, looks at the server again.
-    async fn after(&mut self, error: InsertError) -> Result<(), EngineError> {
+    fn tell_error(&self, error: &InsertError) {
         let table = self.target.table.name();
-        counter!("forebay_insert_retries_total", "table" => table.to_owned(), "kind" => error.kind).increment(1);
+        counter!("forebay_insert_retries_total", "table" => table.to_owned(), "kind" => error.kind)
+            .increment(1);
         if self.backoff.is_worth_a_line() {
             tracing::warn!(table, frame = self.ordinal, kind = error.kind, effect = ?error.effect, %error,
                 "an insert has no positive answer");
@@ -154,12 +215,15 @@ impl Sending<'_> {
         self.context.status.update(|s| {
             s.tables.entry(table.to_owned()).or_default().problem = Some(problem);
         });
+    }
+
+    /// After an insert without a positive answer: remembers the doubt, waits, looks at the server again.
+    async fn after(&mut self, error: InsertError) -> Result<(), EngineError> {
         if error.effect == Effect::Unknown {
             self.in_doubt = true;
         }
         match error.remedy {
             Remedy::Resend => self.backoff.pause(&*self.context.runtime).await,
-            // The row is kept and the person is told; splitting the frame is the table's matter, see `refuse`.
             Remedy::Divert | Remedy::Stop => self.context.runtime.sleep(PERSON_PAUSE).await,
         }
         self.check_owner().await?;
@@ -190,7 +254,8 @@ impl Sending<'_> {
                     }
                     let problem = error.message.clone();
                     self.context.status.update(|s| {
-                        s.tables.entry(self.target.table.name().to_owned()).or_default().problem = Some(problem);
+                        s.tables.entry(self.target.table.name().to_owned()).or_default().problem =
+                            Some(problem);
                     });
                     self.backoff.pause(&*self.context.runtime).await;
                 }
@@ -239,7 +304,13 @@ impl Sending<'_> {
         };
         let table = self.target.table.name();
         counter!("forebay_doubts_total", "table" => table.to_owned(), "decision" => word).increment(1);
-        tracing::info!(table, frame = self.ordinal, generation = self.generation, decision = word, "frame in doubt");
+        tracing::info!(
+            table,
+            frame = self.ordinal,
+            generation = self.generation,
+            decision = word,
+            "frame in doubt"
+        );
     }
 
     async fn end_attempts(&mut self, before: Option<u64>) -> Option<u64> {

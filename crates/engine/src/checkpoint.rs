@@ -83,7 +83,7 @@ pub async fn collect(context: &Context, lane: &Lane) -> Result<(), EngineError> 
             context.store.delete(&valid(&key)).await?;
         }
     }
-    for kind in ["segments", "state"] {
+    for kind in ["segments", "splits", "state"] {
         let listed = list(context, kind).await?;
         let newest = newest(lane, kind);
         for key in retire::deletable(lane, &listed, context.epoch, newest) {
@@ -100,7 +100,8 @@ fn newest<'a>(lane: &'a Lane, kind: &str) -> Option<&'a str> {
 }
 
 async fn list(context: &Context, kind: &str) -> Result<Vec<String>, EngineError> {
-    let prefix = Prefix::new(&format!("{}/{kind}", context.folder)).expect("a lane's folder is a valid prefix");
+    let prefix =
+        Prefix::new(&format!("{}/{kind}", context.folder)).expect("a lane's folder is a valid prefix");
     let mut all = Vec::new();
     let mut after: Option<Key> = None;
     loop {

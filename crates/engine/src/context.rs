@@ -13,6 +13,7 @@ use tokio::sync::Notify;
 
 use crate::journal::Journal;
 use crate::ownership::Ownership;
+use crate::refuse::{Refused, Splits};
 use crate::{Settings, Status};
 
 /// One table that the lane writes.
@@ -153,6 +154,10 @@ pub struct Context {
     pub room: Notify,
     /// Set when no more frames will be sealed.
     pub closing: AtomicBool,
+    /// Single rows that the server refuses, on their way to the lane.
+    pub refused: tokio::sync::mpsc::Sender<Refused>,
+    /// Names of split frames' objects.
+    pub splits: Splits,
     /// Set while a checkpoint is being written.
     pub checkpointing: AtomicBool,
 }

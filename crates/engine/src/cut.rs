@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use arrow_array::RecordBatch;
 use dataflow::{Output, Reject};
-use protocol::record::{Counts, Range};
+use protocol::record::{Counts, Range, Refusal};
 
 /// Record times kept per cut for the end-to-end latency: enough for its percentiles, few enough to cost nothing.
 const SAMPLES_MAX: usize = 64;
@@ -25,6 +25,8 @@ pub struct Cut {
     pub ranges: Vec<Range>,
     /// What it became.
     pub counts: Counts,
+    /// Rows of earlier seals that the server refused, now among `rejects`; their counts move in the fold.
+    pub refusals: Vec<Refusal>,
     /// Changes of the steps' states, by step.
     pub states: Vec<(u32, Vec<u8>)>,
     /// Whole states as of this cut, if a checkpoint is due.
@@ -71,6 +73,13 @@ impl Builder {
         self.cut.rejects.extend(rejects);
     }
 
+    /// A row of an earlier seal that the server refused becomes a dead letter.
+    pub fn refused(&mut self, refusal: Refusal, reject: Reject, now: Duration) {
+        self.begun.get_or_insert(now);
+        self.cut.refusals.push(refusal);
+        self.cut.rejects.push(reject);
+    }
+
     /// What a step dropped.
     pub fn dropped(&mut self, output: &Output) {
         self.cut.counts.filtered += output.filtered;
@@ -103,9 +112,9 @@ impl Builder {
         self.begun
     }
 
-    /// True if not even a position has moved.
+    /// True if there is nothing to seal: not even a position has moved.
     pub fn is_empty(&self) -> bool {
-        self.cut.ranges.is_empty()
+        self.cut.ranges.is_empty() && self.cut.refusals.is_empty()
     }
 
     /// Takes what was gathered.

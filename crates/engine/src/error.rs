@@ -12,7 +12,9 @@ use store::StoreError;
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
     /// Another process took the lane over.
-    #[error("another process has taken over this pipeline (journal record {seq}); this one has stopped, nothing was lost")]
+    #[error(
+        "another process has taken over this pipeline (journal record {seq}); this one has stopped, nothing was lost"
+    )]
     Fenced {
         /// The record that this process could not write.
         seq: u64,

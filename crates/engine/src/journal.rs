@@ -195,7 +195,9 @@ impl Journal {
             let answer = match self.store.put_if_absent(&key, vec![bytes.clone()]).await {
                 Ok(Put::Created) => PutAnswer::Created,
                 Ok(Put::Exists) => PutAnswer::Exists,
-                Err(error) if error.effect == Effect::None && !error.kind.is_transient() => return Err(error.into()),
+                Err(error) if error.effect == Effect::None && !error.kind.is_transient() => {
+                    return Err(error.into());
+                }
                 Err(error) => {
                     if backoff.is_worth_a_line() {
                         tracing::warn!(%error, seq, "a journal record could not be written; trying again");
@@ -233,7 +235,8 @@ impl Journal {
     }
 
     async fn harden(&self, backoff: &mut Backoff) {
-        let prefix = Prefix::new(&format!("{}/journal", self.folder)).expect("a lane's folder is a valid prefix");
+        let prefix =
+            Prefix::new(&format!("{}/journal", self.folder)).expect("a lane's folder is a valid prefix");
         while let Err(error) = self.store.harden(&prefix).await {
             self.wait(backoff, &error).await;
         }

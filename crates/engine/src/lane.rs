@@ -13,8 +13,8 @@ use std::time::Duration;
 use dataflow::block::TIME_UNKNOWN_MS;
 use dataflow::operator::StateRead;
 use dataflow::{
-    Batch, Decoded, Decoder, Event, Operator, Partition, PartitionStart, ReadFrom, Reader, RecordBlock, Source,
-    SourceFault,
+    Batch, Decoded, Decoder, Event, Operator, Partition, PartitionStart, ReadFrom, Reader, Reason,
+    RecordBlock, Reject, Source, SourceFault,
 };
 use futures::future::BoxFuture;
 use metrics::{counter, gauge};
@@ -23,6 +23,7 @@ use tokio::sync::{mpsc, watch};
 
 use crate::context::Context;
 use crate::cut::{Builder, Cut};
+use crate::refuse::Refused;
 use crate::retry::Backoff;
 use crate::seal::{self, Encoding};
 use crate::status::Phase;
@@ -59,9 +60,22 @@ struct Reading {
 
 /// What waits for its turn.
 enum Waiting {
-    Block { partition: usize, next: u64, leader_epoch: i32, bytes: u64, decoded: BoxFuture<'static, Option<Decoded>> },
-    CaughtUp { partition: usize, next: u64, leader_epoch: i32 },
-    Ended { partition: usize, next: u64 },
+    Block {
+        partition: usize,
+        next: u64,
+        leader_epoch: i32,
+        bytes: u64,
+        decoded: BoxFuture<'static, Option<Decoded>>,
+    },
+    CaughtUp {
+        partition: usize,
+        next: u64,
+        leader_epoch: i32,
+    },
+    Ended {
+        partition: usize,
+        next: u64,
+    },
 }
 
 /// The reading side.
@@ -81,6 +95,7 @@ pub struct LaneTask {
     drain: bool,
     problem: bool,
     ends_asked: Option<Duration>,
+    refused: mpsc::Receiver<Refused>,
 }
 
 /// What a lane task needs to begin.
@@ -101,12 +116,14 @@ pub struct Parts {
     pub cuts: mpsc::Sender<Encoding>,
     /// Stop when everything that is there now has been read.
     pub drain: bool,
+    /// Rows that the server refuses.
+    pub refused: mpsc::Receiver<Refused>,
 }
 
 impl LaneTask {
     /// A lane that stands where the journal says.
     pub async fn new(parts: Parts) -> Self {
-        let Parts { context, pipeline, source, reader, decoder, steps, cuts, drain } = parts;
+        let Parts { context, pipeline, source, reader, decoder, steps, cuts, drain, refused } = parts;
         let now = context.runtime.elapsed();
         let settings = &context.settings;
         let (readings, watermarks) = {
@@ -136,6 +153,7 @@ impl LaneTask {
             drain,
             problem: false,
             ends_asked: None,
+            refused,
         }
     }
 
@@ -164,6 +182,7 @@ impl LaneTask {
             tokio::select! {
                 biased;
                 _ = stop.changed() => {}
+                Some(refused) = self.refused.recv() => self.refuse(refused)?,
                 decoded = front(&mut self.waiting), if !self.waiting.is_empty() => {
                     self.absorb(decoded).await?;
                     if self.is_full() {
@@ -212,9 +231,49 @@ impl LaneTask {
         self.cut().await
     }
 
+    /// A refused row becomes a dead letter, and its keys are forgotten in the same seal (C10).
+    fn refuse(&mut self, refused: Refused) -> Result<(), EngineError> {
+        let Refused { refusal, row, raw, message } = refused;
+        let partition = Partition::new("", 0);
+        let mut batch = Batch {
+            partition: partition.clone(),
+            rows: row,
+            positions: vec![0],
+            times_ms: vec![TIME_UNKNOWN_MS],
+        };
+        // Steps without state give the row its time again; steps with state forget it. No step changes columns so far; one
+        // that does will have to keep its input's keys beside the row.
+        for step in &mut self.steps {
+            match step.state() {
+                Some(state) => state.forget(&batch)?,
+                None => {
+                    let probed = step.probe(batch)?;
+                    batch = step.finish(probed, &[])?.batch;
+                }
+            }
+        }
+        if batch.is_empty() {
+            return Err(EngineError::Internal("a step that drops a row it let pass before"));
+        }
+        let reject = Reject {
+            partition,
+            position: 0,
+            time_ms: batch.times_ms[0],
+            reason: Reason::Refused,
+            column: String::new(),
+            message,
+            key: None,
+            headers: Vec::new(),
+            raw: raw.into_bytes(),
+        };
+        self.builder.refused(refusal, reject, self.context.runtime.elapsed());
+        Ok(())
+    }
+
     fn is_full(&self) -> bool {
         let settings = &self.context.settings;
-        self.builder.counts().written >= settings.batch_rows_max || self.builder.bytes() >= settings.batch_bytes_max
+        self.builder.counts().written >= settings.batch_rows_max
+            || self.builder.bytes() >= settings.batch_bytes_max
     }
 
     fn is_complete(&self) -> bool {
@@ -502,7 +561,9 @@ async fn front(waiting: &mut VecDeque<Waiting>) -> Ready {
         Waiting::Block { partition, next, leader_epoch, bytes, .. } => {
             Ready::Block { partition, next, leader_epoch, bytes, decoded }
         }
-        Waiting::CaughtUp { partition, next, leader_epoch } => Ready::CaughtUp { partition, next, leader_epoch },
+        Waiting::CaughtUp { partition, next, leader_epoch } => {
+            Ready::CaughtUp { partition, next, leader_epoch }
+        }
         Waiting::Ended { partition, next } => Ready::Ended { partition, next },
     }
 }

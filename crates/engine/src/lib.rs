@@ -21,6 +21,7 @@
 //! | [`segment`]    | the layout of a segment                                                      |
 //! | [`deliver`]    | the send window, attempts in flight, settling                                |
 //! | [`attempt`]    | one frame until it is settled: retries and doubt                             |
+//! | [`refuse`]     | a frame refused for its content: bisected down to the rows                   |
 //! | [`checkpoint`] | snapshots, the floor, retirement                                             |
 //! | [`journal`]    | reading, claiming and appending records                                      |
 //! | [`ownership`]  | is this process still the owner? asked before the last bytes of every insert |
@@ -38,6 +39,7 @@ pub mod journal;
 pub mod lane;
 pub mod ownership;
 pub mod pipeline;
+pub mod refuse;
 pub mod retry;
 pub mod runtime;
 pub mod seal;
@@ -52,4 +54,3 @@ pub use pipeline::{Outcome, Pipeline, run};
 pub use runtime::TokioRuntime;
 pub use settings::Settings;
 pub use status::{Phase, Snapshot, Status};
-

@@ -15,6 +15,7 @@ use tokio::sync::{Notify, mpsc, watch};
 use crate::context::{Context, Target};
 use crate::journal::Journal;
 use crate::lane::{End, LaneTask, Parts};
+use crate::refuse::{REFUSED_AHEAD, Splits};
 use crate::retry::Backoff;
 use crate::status::Phase;
 use crate::{EngineError, Settings, Status, deliver, seal, start};
@@ -115,7 +116,9 @@ async fn run_to_the_end(pipeline: Pipeline, stop: watch::Receiver<bool>) -> Resu
     let (nonce, epoch) = (journal.nonce(), journal.lane().epoch);
     tracing::info!(pipeline = name, epoch, store = store.describe(), "lane claimed and restored");
 
-    let targets = tables.iter().zip(facts).map(|(table, facts)| target(journal.lane(), table, facts)).collect();
+    let (refused, refused_queue) = mpsc::channel(REFUSED_AHEAD);
+    let targets =
+        tables.iter().zip(facts).map(|(table, facts)| target(journal.lane(), table, facts)).collect();
     let context = Arc::new(Context {
         runtime,
         store,
@@ -130,12 +133,23 @@ async fn run_to_the_end(pipeline: Pipeline, stop: watch::Receiver<bool>) -> Resu
         room: Notify::new(),
         closing: AtomicBool::new(false),
         checkpointing: AtomicBool::new(false),
+        refused,
+        splits: Splits::default(),
     });
     status.update(|s| s.phase = Phase::Running);
 
     let (cuts, cut_queue) = mpsc::channel(CUTS_AHEAD);
-    let parts =
-        Parts { context: context.clone(), pipeline: name.as_str().into(), source: source.clone(), reader, decoder, steps, cuts, drain };
+    let parts = Parts {
+        context: context.clone(),
+        pipeline: name.as_str().into(),
+        source: source.clone(),
+        reader,
+        decoder,
+        steps,
+        cuts,
+        drain,
+        refused: refused_queue,
+    };
     let lane = LaneTask::new(parts).await;
     tasks(context, lane, source, cut_queue, stop).await
 }
@@ -162,7 +176,8 @@ async fn tasks(
         .map(|place| on_a_task(&context, "deliver", deliver::run(context.clone(), place)));
     let deliveries = futures::future::try_join_all(deliveries);
     // The lane sees a closed channel when the seal has failed: the seal's error is the one to report, so it stands first.
-    let ((), (), end) = futures::future::try_join3(sealing, async { deliveries.await.map(|_| ()) }, reading).await?;
+    let ((), (), end) =
+        futures::future::try_join3(sealing, async { deliveries.await.map(|_| ()) }, reading).await?;
     Ok(match end {
         End::Complete => Outcome::Complete,
         End::Asked => Outcome::Drained,

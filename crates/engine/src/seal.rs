@@ -139,7 +139,11 @@ async fn seal(context: &Arc<Context>, cut: Cut, frames: Frames) -> Result<u64, E
         for (place, encoded) in &frames.encoded {
             let ordinal = next[*place];
             next[*place] += 1;
-            sealed.push((*place, segment.frame(context.targets[*place].index, ordinal, encoded), encoded.body.clone()));
+            sealed.push((
+                *place,
+                segment.frame(context.targets[*place].index, ordinal, encoded),
+                encoded.body.clone(),
+            ));
         }
     }
     let states: Vec<StateDelta> =
@@ -161,6 +165,7 @@ async fn seal(context: &Arc<Context>, cut: Cut, frames: Frames) -> Result<u64, E
         settled: context.targets.iter().map(|t| t.frontier_record(&context.settings)).collect(),
         servers: context.targets.iter().map(|t| t.server()).collect(),
         counts: Some(cut.counts),
+        refusals: cut.refusals,
     });
     let seq = context.journal.lock().await.append(body).await?;
     for (place, frame, body) in &sealed {
@@ -219,7 +224,9 @@ pub async fn write_object(context: &Context, object: &str, pieces: Vec<Bytes>) -
                 }
                 Err(error) => warn(&backoff, &error, object),
             },
-            Err(error) if error.effect == Effect::None && !error.kind.is_transient() => return Err(error.into()),
+            Err(error) if error.effect == Effect::None && !error.kind.is_transient() => {
+                return Err(error.into());
+            }
             Err(error) => warn(&backoff, &error, object),
         }
         backoff.pause(&*context.runtime).await;

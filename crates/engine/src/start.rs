@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use dataflow::block::NO_LEADER_EPOCH;
-use dataflow::{Operator, Partition, PartitionStart, ReadFrom, Runtime, Source, SourceError, SourceFault, Table};
+use dataflow::{
+    Operator, Partition, PartitionStart, ReadFrom, Runtime, Source, SourceError, SourceFault, Table,
+};
 use protocol::Lane;
 use protocol::record::{Body, Genesis};
 use store::Store;
@@ -29,7 +31,11 @@ pub struct Shown {
 ///
 /// # Errors
 /// When the source refuses or is misconfigured.
-pub async fn ask(runtime: &dyn Runtime, settings: &Settings, source: &dyn Source) -> Result<Shown, EngineError> {
+pub async fn ask(
+    runtime: &dyn Runtime,
+    settings: &Settings,
+    source: &dyn Source,
+) -> Result<Shown, EngineError> {
     let mut backoff = Backoff::new(settings.retry_pause_max);
     loop {
         let shown = async {
@@ -100,7 +106,10 @@ fn stateful(steps: &mut [Box<dyn Operator>]) -> Vec<String> {
 fn fits(lane: &Lane, pipeline: &str, tables: &[Arc<dyn Table>], steps: &[String]) -> Result<(), EngineError> {
     let refuse = |what: String| Err(EngineError::Mismatch(what));
     if lane.pipeline != pipeline {
-        return refuse(format!("the store holds pipeline `{}`, not `{pipeline}`; use another store", lane.pipeline));
+        return refuse(format!(
+            "the store holds pipeline `{}`, not `{pipeline}`; use another store",
+            lane.pipeline
+        ));
     }
     if lane.steps != steps {
         return refuse(format!(
@@ -164,7 +173,11 @@ pub fn read_from(lane: &Lane) -> Vec<ReadFrom> {
 ///
 /// # Errors
 /// When a snapshot or delta is missing, damaged, or of another configuration.
-pub async fn restore(store: &dyn Store, lane: &Lane, steps: &mut [Box<dyn Operator>]) -> Result<(), EngineError> {
+pub async fn restore(
+    store: &dyn Store,
+    lane: &Lane,
+    steps: &mut [Box<dyn Operator>],
+) -> Result<(), EngineError> {
     let mut by_index: BTreeMap<u32, &mut Box<dyn Operator>> = BTreeMap::new();
     for step in steps.iter_mut() {
         if step.state().is_some() {

@@ -81,7 +81,8 @@ impl Watermarks {
     /// True if a partition runs ahead of another, which is still behind its own end, by more than `skew_ms`.
     pub fn is_ahead(&self, partition: usize, skew_ms: i64) -> bool {
         let ahead = self.partitions[partition].time_ms_max;
-        let behind = self.partitions.iter().enumerate().filter(|(n, p)| *n != partition && !p.caught_up && !p.ended);
+        let behind =
+            self.partitions.iter().enumerate().filter(|(n, p)| *n != partition && !p.caught_up && !p.ended);
         // A partition whose times are not known yet has just begun to be read and holds nobody back.
         let slowest = behind.map(|(_, p)| p.time_ms_max).filter(|t| *t != TIME_UNKNOWN_MS).min();
         ahead != TIME_UNKNOWN_MS && slowest.is_some_and(|slowest| ahead.saturating_sub(slowest) > skew_ms)

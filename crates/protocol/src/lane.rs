@@ -11,8 +11,8 @@ use crate::record::{
     PieceImage, Record, Seal, Server, Split, StateObject, TableImage,
 };
 
-/// Pieces that one refused frame may be split into, all generations of splits together: bisecting a frame of half a
-/// million rows for a dozen scattered bad ones stays below it.
+/// Pieces that one refused frame may be split into, dead ones among them: bisecting half a million rows down to a dozen
+/// scattered bad ones stays below it.
 pub const PIECES_MAX: usize = 1_024;
 
 /// Stands for "no time seen yet".
@@ -240,7 +240,8 @@ impl Lane {
         if let Some(table) = genesis.tables.iter().find(|t| self.table(t).is_some()) {
             return Err(violation(record, "order", format!("table `{table}` is known already")));
         }
-        if !self.pipeline.is_empty() && !(genesis.pipeline.is_empty() && genesis.steps.is_empty()) {
+        let names_again = !genesis.pipeline.is_empty() || !genesis.steps.is_empty();
+        if !self.pipeline.is_empty() && names_again {
             return Err(violation(record, "order", "pipeline and steps are set by the first genesis only"));
         }
         Ok(())
@@ -267,6 +268,12 @@ impl Lane {
         self.check_frames(record, seal)?;
         self.check_frontiers(record, &seal.settled)?;
         self.check_states(record, seal)?;
+        for (n, refusal) in seal.refusals.iter().enumerate() {
+            self.live_piece(record, refusal.table, refusal.ordinal, refusal.piece)?;
+            if seal.refusals[..n].contains(refusal) {
+                return Err(violation(record, "C9", format!("{refusal:?} is refused twice")));
+            }
+        }
         let counts = seal.counts.unwrap_or_default();
         if !counts.add_up() {
             return Err(violation(record, "C9", format!("the counts do not add up: {counts:?}")));
@@ -293,6 +300,13 @@ impl Lane {
                 server: table.server.clone(),
                 dead: false,
             }]);
+        }
+        for refusal in &seal.refusals {
+            let piece = &mut self.pieces_mut(refusal.table, refusal.ordinal)[refusal.piece as usize];
+            piece.dead = true;
+            let rows = piece.frame.rows;
+            self.counts.written -= rows;
+            self.counts.dead_letters += rows;
         }
         self.move_frontiers(&seal.settled);
         self.deltas.extend(seal.states.iter().map(|delta| DeltaImage {
@@ -418,7 +432,7 @@ impl Lane {
 
     fn check_split(&self, record: &Record, split: &Split) -> Result<(), Violation> {
         let old = self.live_piece(record, split.table, split.ordinal, split.piece)?;
-        let rows: u64 = split.pieces.iter().map(|f| f.rows).sum::<u64>() + split.refused_rows;
+        let rows: u64 = split.pieces.iter().map(|f| f.rows).sum();
         if rows != old.frame.rows {
             return Err(violation(record, "C9", format!("{} rows became {rows}", old.frame.rows)));
         }
@@ -443,8 +457,6 @@ impl Lane {
                 dead: false,
             });
         }
-        self.counts.written -= split.refused_rows;
-        self.counts.dead_letters += split.refused_rows;
     }
 
     fn checkpoint(&mut self, seq: u64, checkpoint: &Checkpoint) {

@@ -45,6 +45,11 @@ pub fn segment(lane: &str, epoch: u64, nonce: u128, number: u64) -> String {
     format!("{lane}/segments/{epoch:010}-{:08x}-{number:010}", nonce as u32)
 }
 
+/// The object that holds the pieces of a split frame.
+pub fn split(lane: &str, epoch: u64, nonce: u128, number: u64) -> String {
+    format!("{lane}/splits/{epoch:010}-{:08x}-{number:010}", nonce as u32)
+}
+
 /// The object of a state snapshot.
 pub fn snapshot(lane: &str, epoch: u64, nonce: u128, seq: u64, step: u32) -> String {
     format!("{lane}/state/{epoch:010}-{:08x}-{seq:020}-{step}", nonce as u32)

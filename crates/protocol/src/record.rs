@@ -152,6 +152,23 @@ pub struct Seal {
     /// What the batch's records became.
     #[prost(message, optional, tag = "10")]
     pub counts: Option<Counts>,
+    /// Refused single rows that became dead letters in this seal, their dedup keys forgotten in its state deltas.
+    #[prost(message, repeated, tag = "11")]
+    pub refusals: Vec<Refusal>,
+}
+
+/// A piece that the server refused for its content and that could not be split any more.
+#[derive(Clone, Copy, PartialEq, Message)]
+pub struct Refusal {
+    /// The table's index.
+    #[prost(uint32, tag = "1")]
+    pub table: u32,
+    /// The frame's ordinal.
+    #[prost(uint64, tag = "2")]
+    pub ordinal: u64,
+    /// The piece; its token is dead for ever.
+    #[prost(uint32, tag = "3")]
+    pub piece: u32,
 }
 
 /// What was read of a partition: `from` and `next` are next-fetch positions, so gaps in between do not matter.
@@ -346,12 +363,9 @@ pub struct Split {
     /// The object that holds the new pieces.
     #[prost(string, tag = "4")]
     pub segment: String,
-    /// The new pieces, numbered on from the frame's last piece; empty if every row became a dead letter.
+    /// The new pieces, numbered on from the frame's last piece; together they hold the same rows.
     #[prost(message, repeated, tag = "5")]
     pub pieces: Vec<Frame>,
-    /// Rows that became dead letters instead: they move from `written` to `dead_letters`.
-    #[prost(uint64, tag = "6")]
-    pub refused_rows: u64,
 }
 
 /// All that the records before this one fold to, so that they can be retired.

@@ -1,5 +1,5 @@
 use super::*;
-use crate::record::{Claim, Range, Settle, StateDelta};
+use crate::record::{Claim, Range, Refusal, Settle, StateDelta};
 
 /// Writes records as one owner would.
 struct Writer {
@@ -159,17 +159,30 @@ fn a_split_keeps_every_row_and_kills_the_old_token() {
     let mut w = Writer::new();
     w.push(Body::Seal(seal(10, 20, &[0]))).expect("a seal of ten rows");
     let half = |rows| Frame { table: 0, id: vec![1; 16], len: 4, rows, ..Default::default() };
-    let split = |pieces: Vec<Frame>, refused_rows| {
-        Body::Split(Split { table: 0, ordinal: 0, piece: 0, segment: "h".into(), pieces, refused_rows })
+    let split = |pieces: Vec<Frame>| {
+        Body::Split(Split { table: 0, ordinal: 0, piece: 0, segment: "h".into(), pieces })
     };
-    assert_eq!(rule(w.push(split(vec![half(5), half(4)], 0))), "C9");
-    w.push(split(vec![half(5), half(4)], 1)).expect("ten rows again");
-    assert_eq!(rule(w.push(split(vec![half(10)], 0))), "C3");
-    let live: Vec<u32> =
-        w.lane.tables[0].pieces(0).expect("pending").iter().filter(|p| !p.dead).map(|p| p.piece).collect();
-    assert_eq!(live, [1, 2]);
-    assert_eq!((w.lane.counts.written, w.lane.counts.dead_letters), (9, 1));
+    assert_eq!(rule(w.push(split(vec![half(5), half(4)]))), "C9");
+    w.push(split(vec![half(9), half(1)])).expect("ten rows again");
+    assert_eq!(rule(w.push(split(vec![half(10)]))), "C3");
+    let live = |w: &Writer| -> Vec<u32> {
+        w.lane.tables[0].pieces(0).expect("pending").iter().filter(|p| !p.dead).map(|p| p.piece).collect()
+    };
+    assert_eq!(live(&w), [1, 2]);
+
+    // The single row that is still refused becomes a dead letter in the next seal, once.
+    let refusal = Refusal { table: 0, ordinal: 0, piece: 2 };
+    let mut next = seal(20, 30, &[1]);
+    next.refusals = vec![refusal, refusal];
+    assert_eq!(rule(w.push(Body::Seal(next.clone()))), "C9");
+    next.refusals = vec![refusal];
+    w.push(Body::Seal(next.clone())).expect("a live piece may be refused");
+    assert_eq!(live(&w), [1]);
+    assert_eq!((w.lane.counts.written, w.lane.counts.dead_letters), (19, 1));
     assert!(w.lane.counts.add_up());
+    next.ranges[0] = Range { from: 30, next: 40, ..next.ranges[0] };
+    next.frames[0].ordinal = 2;
+    assert_eq!(rule(w.push(Body::Seal(next))), "C3");
 }
 
 #[test]

@@ -91,6 +91,7 @@ fn samples() -> Vec<(&'static str, Record)> {
                 settled: vec![frontier],
                 servers: vec![server()],
                 counts: Some(counts),
+                refusals: vec![Refusal { table: 1, ordinal: 4, piece: 3 }],
             })),
         ),
         ("settle", sample(Body::Settle(Settle { settled: vec![frontier], servers: vec![server()] }))),
@@ -112,7 +113,6 @@ fn samples() -> Vec<(&'static str, Record)> {
                 piece: 0,
                 segment: "s".into(),
                 pieces: vec![frame()],
-                refused_rows: 1,
             })),
         ),
         (
