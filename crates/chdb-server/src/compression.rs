@@ -119,7 +119,7 @@ impl Encoding {
         let mut reader: Box<dyn Read + '_> = match self {
             Encoding::Gzip => Box::new(flate2::read::MultiGzDecoder::new(body)),
             Encoding::Deflate => Box::new(flate2::read::ZlibDecoder::new(body)),
-            Encoding::Lz4 => Box::new(lz4_flex::frame::FrameDecoder::new(body)),
+            Encoding::Lz4 => Box::new(lz4_flex::frame::FrameDecoder::new(Whole(body))),
             Encoding::Zstd => Box::new(
                 zstd::stream::read::Decoder::with_buffer(body)
                     .map_err(|error| self.broken(&error.to_string()))?,
@@ -142,6 +142,20 @@ impl Encoding {
 
     fn broken(self, reason: &str) -> Failure {
         broken(&format!("the body is not whole `{}`: {reason}", self.name()))
+    }
+}
+
+/// Reads bytes and fails at their end. The LZ4 frame decoder takes the end of its input for the end of the frame, so a
+/// body cut between two blocks would pass for a shorter one; a whole frame is never read beyond its end mark.
+struct Whole<'a>(&'a [u8]);
+
+impl Read for Whole<'_> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        match self.0.read(out)? {
+            // Not `UnexpectedEof`, which the decoder forgives.
+            0 if !out.is_empty() => Err(io::Error::new(io::ErrorKind::InvalidData, "the frame is cut off")),
+            count => Ok(count),
+        }
     }
 }
 

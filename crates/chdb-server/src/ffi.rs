@@ -5,6 +5,7 @@
 //! up by name and a missing one is an error that names it.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::mem::ManuallyDrop;
 use std::path::Path;
 use std::ptr;
 use std::sync::Arc;
@@ -61,8 +62,9 @@ pub struct Api {
     written_rows: CountOf,
     written_bytes: CountOf,
     shutdown: unsafe extern "C" fn() -> c_int,
-    /// Keeps the code mapped for as long as any function pointer above may be called.
-    _library: Library,
+    /// Keeps the code mapped. Never unloaded: the engine leaves thread-local destructors and exit handlers behind, and
+    /// a process that ends without their code dies of a segmentation fault.
+    _library: ManuallyDrop<Library>,
 }
 
 type QueryFn = unsafe extern "C" fn(
@@ -137,7 +139,7 @@ impl Api {
             written_rows: function!(b"chdb_result_rows_written\0"),
             written_bytes: function!(b"chdb_result_bytes_written\0"),
             shutdown: function!(b"chdb_shutdown\0"),
-            _library: library,
+            _library: ManuallyDrop::new(library),
         };
         // SAFETY: takes an int and touches only the library's own flag; no connection exists yet.
         unsafe { set_signal_handlers(0) };

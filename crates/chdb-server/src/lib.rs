@@ -22,6 +22,7 @@
 //! | `settings`    | which settings exist                                      |
 //! | `insert`      | data to a file in memory                                  |
 //! | `running`     | the requests on their way                                 |
+//! | `processes`   | query ids in system.processes, KILL QUERY                  |
 //! | `work`        | one request from body to answer                           |
 //! | `session`     | connections that outlive a request                        |
 //! | `engine`      | data folder, lock, connections                            |
@@ -37,6 +38,7 @@ mod ffi;
 mod http;
 mod insert;
 mod locate;
+mod processes;
 mod request;
 mod response;
 mod room;

@@ -25,6 +25,8 @@ pub const SESSION_NOT_FOUND: u32 = 372;
 pub const SESSION_IS_LOCKED: u32 = 373;
 /// `session_timeout` out of bounds.
 pub const INVALID_SESSION_TIMEOUT: u32 = 374;
+/// A time bound was passed.
+pub const TIMEOUT_EXCEEDED: u32 = 159;
 /// Killed before it began.
 pub const QUERY_CANCELLED: u32 = 394;
 /// No room for the body.

@@ -24,11 +24,6 @@ impl Budget {
         Budget { units: Arc::new(Semaphore::new(units)), body_bytes_max }
     }
 
-    /// The largest body.
-    pub fn body_bytes_max(&self) -> u64 {
-        self.body_bytes_max
-    }
-
     /// An empty share, which grows as bytes come.
     pub fn share(&self) -> Share {
         Share {

@@ -16,15 +16,11 @@ pub struct Running {
     entries: Mutex<BTreeMap<String, Arc<Entry>>>,
 }
 
-/// One request.
-#[derive(Debug)]
-pub struct Entry {
+struct Entry {
     /// The beginning of its statement, as far as it is known.
-    pub query: Mutex<String>,
+    query: Mutex<String>,
     /// When its head was read.
-    pub since: Instant,
-    /// Handed to the engine: from here on the engine lists it.
-    started: AtomicBool,
+    since: Instant,
     killed: AtomicBool,
 }
 
@@ -41,7 +37,6 @@ impl Running {
         let entry = Arc::new(Entry {
             query: Mutex::new(shown(query.as_bytes())),
             since: Instant::now(),
-            started: AtomicBool::new(false),
             killed: AtomicBool::new(false),
         });
         entries.insert(query_id.to_owned(), Arc::clone(&entry));
@@ -58,15 +53,13 @@ impl Running {
         self.lock().contains_key(query_id)
     }
 
-    /// Those that the engine does not know yet: their body is arriving, or they wait for their turn.
-    pub fn waiting(&self) -> Vec<(String, Arc<Entry>)> {
-        let waits = |entry: &Entry| !entry.started.load(Ordering::SeqCst);
-        let entries = self.lock();
-        entries
-            .iter()
-            .filter(|(_, entry)| waits(entry))
-            .map(|(id, entry)| (id.clone(), Arc::clone(entry)))
-            .collect()
+    /// Each request's id, seconds since its head was read, and the beginning of its statement.
+    pub fn all(&self) -> Vec<(String, f64, String)> {
+        let describe = |(id, entry): (&String, &Arc<Entry>)| {
+            let query = entry.query.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            (id.clone(), entry.since.elapsed().as_secs_f64(), query)
+        };
+        self.lock().iter().map(describe).collect()
     }
 
     /// Marks a request as killed; it fails when it would be handed to the engine.
@@ -100,8 +93,7 @@ impl Ticket {
     }
 
     /// To be called right before the engine is; fails if the request was killed while it waited.
-    pub fn start(&self) -> Result<(), Failure> {
-        self.entry.started.store(true, Ordering::SeqCst);
+    pub fn check(&self) -> Result<(), Failure> {
         match self.entry.killed.load(Ordering::SeqCst) {
             true => Err(Failure::new(QUERY_CANCELLED, "Query was cancelled. (QUERY_WAS_CANCELLED)")),
             false => Ok(()),

@@ -101,6 +101,10 @@ pub fn run(
     let before = values_of(connection, &asked.settings)?;
     let result = apply(connection, &asked.settings)
         .and_then(|()| connection.run(sql, format, &asked.parameters).map_err(Failure::from_engine));
+    if result.is_err() {
+        // The engine lists a failed statement as running until its connection gets another one.
+        connection.run(b"SELECT 1", "Null", &[]).map_err(Failure::from_engine)?;
+    }
     let restored = restore(connection, &before);
     if restored.is_err() {
         // A session with a stranger's settings is worse than none: the next request starts it anew.

@@ -147,6 +147,8 @@ pub struct Kill {
     pub sync: bool,
     /// Whether only to say what would be killed.
     pub test: bool,
+    /// The answer's format, if named.
+    pub format: Option<String>,
 }
 
 /// A statement that goes to the engine unchanged, but for the listing of running queries.
@@ -194,6 +196,10 @@ pub fn analyse(sql: &[u8]) -> Result<Statement, Refused> {
 /// Whether `token` is the word `keyword`, in any case.
 fn is(sql: &[u8], token: Token, keyword: &str) -> bool {
     token.kind == Kind::Word && sql[token.start..token.end].eq_ignore_ascii_case(keyword.as_bytes())
+}
+
+fn text_of(sql: &[u8], token: Token) -> String {
+    String::from_utf8_lossy(&sql[token.start..token.end]).into_owned()
 }
 
 /// The text of an identifier without its quotes; escapes inside do not occur in the names looked for here.
@@ -248,7 +254,7 @@ fn insert(sql: &[u8]) -> Result<Statement, Refused> {
             && (!select || input.is_some())
             && let Some(format) = tokens.next().filter(|next| next.kind == Kind::Word)
         {
-            let text = String::from_utf8_lossy(&sql[format.start..format.end]).into_owned();
+            let text = text_of(sql, format);
             return Ok(insert_at(token, settings, text, data_start(sql, format.end), input));
         }
         previous = Some(token);
@@ -296,7 +302,9 @@ fn kill_query(sql: &[u8], tokens: &[Token]) -> Option<Kill> {
     let tail = tokens[from + 1..].iter().position(ends).map_or(tokens.len(), |found| from + 1 + found);
     let has = |word: &str| tokens[tail..].iter().any(|token| is(sql, *token, word));
     let end = tokens.get(tail).map_or(sql.len(), |token| token.start);
-    Some(Kill { condition: (tokens[from].end, end), sync: has("SYNC"), test: has("TEST") })
+    let format = tokens[tail..].iter().position(|token| is(sql, *token, "FORMAT"));
+    let format = format.and_then(|found| tokens.get(tail + found + 1)).map(|token| text_of(sql, *token));
+    Some(Kill { condition: (tokens[from].end, end), sync: has("SYNC"), test: has("TEST"), format })
 }
 
 fn other(sql: &[u8], tokens: &[Token]) -> Result<Statement, Refused> {
@@ -313,9 +321,10 @@ fn other(sql: &[u8], tokens: &[Token]) -> Result<Statement, Refused> {
             && let Some(format) = next(1)
             && format.kind == Kind::Word
         {
-            found.format = Some(String::from_utf8_lossy(&sql[format.start..format.end]).into_owned());
+            found.format = Some(text_of(sql, format));
         }
-        if matches!(token.kind, Kind::Word | Kind::Quoted)
+        let read = index > 0 && ["FROM", "JOIN"].iter().any(|word| is(sql, tokens[index - 1], word));
+        if read
             && name(sql, *token) == b"system"
             && next(1).is_some_and(|dot| dot.kind == Kind::Mark(b'.'))
             && let Some(table) = next(2)

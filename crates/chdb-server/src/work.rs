@@ -4,14 +4,15 @@ use axum::body::Body;
 use axum::http::{HeaderMap, Response};
 
 use crate::compression::{self, Encoding, Method};
-use crate::ffi::{Answer, MemoryFile};
+use crate::ffi::Answer;
 use crate::http::{Admitted, Server};
 use crate::insert;
+use crate::processes;
 use crate::request::Asked;
 use crate::response::{self, About, Failure, NOT_IMPLEMENTED, STD_EXCEPTION, SYNTAX_ERROR};
 use crate::room::Share;
 use crate::session;
-use crate::sql::{self, Insert, Refused, Statement};
+use crate::sql::{self, Refused, Statement};
 
 /// Longest statement without data. The engine's own bound (`max_query_size`) is 256 KiB and can be raised.
 const STATEMENT_BYTES_MAX: usize = 16 << 20;
@@ -59,59 +60,97 @@ pub fn random_id() -> String {
 
 /// Does the work.
 pub fn run(server: &Server, mut work: Work) -> Result<Response<Body>, Failure> {
-    // The share of the wire bytes is given back when the unpacked body has its own.
-    let (body, share) = unpack(server, &work)?;
-    work.share = share;
-    work.body = body;
-    let step = read_statement(&work.asked.query, &work.body)?;
-    work.admitted.ticket.show(&step.sql);
-    let format = step.format.clone().or_else(|| work.asked.default_format.clone());
-    let format = format.unwrap_or_else(|| FORMAT_DEFAULT.to_owned());
-    name_query(&mut work.asked, work.admitted.ticket.query_id());
-    work.admitted.ticket.start()?;
+    unpack(server, &mut work)?;
+    let statement = find_statement(&work.asked.query, std::mem::take(&mut work.body))?;
+    work.admitted.ticket.show(&statement.text);
+    let format =
+        statement.format().or(work.asked.default_format.as_deref()).unwrap_or(FORMAT_DEFAULT).to_owned();
+    let query_id = work.admitted.ticket.query_id().to_owned();
+    name_query(&mut work.asked, &query_id);
+    let (sql, _file) = match &statement.parsed {
+        Statement::Kill(kill) => {
+            let mut answer = processes::kill(server, &work.asked, &query_id, &statement.text, kill)?;
+            return pack(&work, &format, &mut answer);
+        }
+        Statement::Other(other) => {
+            (processes::rewrite(&statement.text, &other.processes, &server.running), None)
+        }
+        Statement::Insert(insert) => {
+            let prepared = insert::prepare(&statement.text, insert, &statement.data).map_err(|error| {
+                Failure::new(STD_EXCEPTION, &format!("no file in memory for the data: {error}"))
+            })?;
+            (prepared.sql, Some(prepared.file))
+        }
+    };
+    drop(statement);
+    work.admitted.ticket.check()?;
     let mut answer = match &mut work.admitted.session {
-        Some(held) => session::run(&server.engine, held, &work.asked, &step.sql, &format)?,
-        None => server.engine.run(&work.asked, &step.sql, &format)?,
+        Some(held) => session::run(&server.engine, held, &work.asked, &sql, &format)?,
+        None => server.engine.run(&work.asked, &sql, &format)?,
     };
     pack(&work, &format, &mut answer)
 }
 
-fn unpack(server: &Server, work: &Work) -> Result<(Vec<u8>, Share), Failure> {
-    let mut share = server.budget.share();
-    let encoding = Encoding::of_body(work.headers.content_encoding.as_deref())?;
-    let plain = match encoding {
-        Some(encoding) => Some(encoding.decode(&work.body, &mut share)?),
-        None => None,
-    };
-    if !work.asked.decompress {
-        return Ok((plain.unwrap_or_else(|| work.body.clone()), share));
+/// Puts the plain body in the place of the packed one. The packed one's share of the memory is given back when the
+/// plain one has its own.
+fn unpack(server: &Server, work: &mut Work) -> Result<(), Failure> {
+    if let Some(encoding) = Encoding::of_body(work.headers.content_encoding.as_deref())? {
+        let mut share = server.budget.share();
+        work.body = encoding.decode(&work.body, &mut share)?;
+        work.share = share;
     }
-    let blocks = plain.as_deref().unwrap_or(&work.body);
-    Ok((compression::decode_blocks(blocks, &mut share)?, share))
+    if work.asked.decompress {
+        let mut share = server.budget.share();
+        work.body = compression::decode_blocks(&work.body, &mut share)?;
+        work.share = share;
+    }
+    Ok(())
 }
 
-/// A statement ready for the engine.
-struct Step {
-    sql: Vec<u8>,
-    format: Option<String>,
-    /// The data that `sql` reads.
-    _file: Option<MemoryFile>,
+/// A statement and the data that follow it.
+#[derive(Debug)]
+struct Found {
+    text: Vec<u8>,
+    parsed: Statement,
+    /// An insert's data beyond those at the end of `text`.
+    data: Vec<u8>,
+}
+
+impl Found {
+    /// The format that the statement names for its answer.
+    fn format(&self) -> Option<&str> {
+        match &self.parsed {
+            Statement::Insert(_) => None,
+            Statement::Kill(kill) => kill.format.as_deref(),
+            Statement::Other(other) => other.format.as_deref(),
+        }
+    }
 }
 
 /// Finds the statement in the query string and the body, which follows it after a line end.
-fn read_statement(query: &str, body: &[u8]) -> Result<Step, Failure> {
+fn find_statement(query: &str, body: Vec<u8>) -> Result<Found, Failure> {
     if query.trim().is_empty() {
-        return step(body, &[], sql::analyse(head_of(body)?));
+        let parsed = sql::analyse(head_of(&body)?).map_err(refused)?;
+        return Ok(Found { text: body, parsed, data: Vec::new() });
     }
     let text = [query.as_bytes(), b"\n"].concat();
     match sql::analyse(&text) {
-        Ok(Statement::Insert(insert)) => insert_step(&text, &insert, body),
-        parsed if body.is_empty() => step(&text, &[], parsed),
+        Ok(parsed @ Statement::Insert(_)) => Ok(Found { text, parsed, data: body }),
+        parsed if body.is_empty() => Ok(Found { text, parsed: parsed.map_err(refused)?, data: body }),
         _ => {
-            let whole = [&text, body].concat();
-            step(&whole, &[], sql::analyse(head_of(&whole)?))
+            let text = [text, body].concat();
+            let parsed = sql::analyse(head_of(&text)?).map_err(refused)?;
+            Ok(Found { text, parsed, data: Vec::new() })
         }
     }
+}
+
+fn refused(refused: Refused) -> Failure {
+    let code = match refused {
+        Refused::Empty | Refused::Several => SYNTAX_ERROR,
+        Refused::ClientOnly(_) => NOT_IMPLEMENTED,
+    };
+    Failure::new(code, &refused.to_string())
 }
 
 /// All of a text that is short enough to be a statement, or that begins with INSERT.
@@ -122,22 +161,6 @@ fn head_of(text: &[u8]) -> Result<&[u8], Failure> {
         return Err(Failure::new(SYNTAX_ERROR, &message));
     }
     Ok(text)
-}
-
-fn step(text: &[u8], body: &[u8], parsed: Result<Statement, Refused>) -> Result<Step, Failure> {
-    match parsed {
-        Ok(Statement::Insert(insert)) => insert_step(text, &insert, body),
-        Ok(Statement::Kill(_)) => Ok(Step { sql: text.to_vec(), format: None, _file: None }),
-        Ok(Statement::Other(other)) => Ok(Step { sql: text.to_vec(), format: other.format, _file: None }),
-        Err(refused @ Refused::ClientOnly(_)) => Err(Failure::new(NOT_IMPLEMENTED, &refused.to_string())),
-        Err(refused) => Err(Failure::new(SYNTAX_ERROR, &refused.to_string())),
-    }
-}
-
-fn insert_step(text: &[u8], insert: &Insert, body: &[u8]) -> Result<Step, Failure> {
-    let prepared = insert::prepare(text, insert, body)
-        .map_err(|error| Failure::new(STD_EXCEPTION, &format!("no file in memory for the data: {error}")))?;
-    Ok(Step { sql: prepared.sql, format: None, _file: Some(prepared.file) })
 }
 
 /// The engine gives every statement an id of its own and takes none, so the client's rides in `log_comment`,

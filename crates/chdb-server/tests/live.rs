@@ -1,0 +1,240 @@
+//! The server as a process of its own, with real clients against it.
+//!
+//! Skips, and says so, where libchdb is not there; `clients.py` also where Python or clickhouse-connect is not.
+// A test of a process lives in wall time, and clippy does not see helpers of an integration test as tests.
+#![allow(clippy::disallowed_methods, clippy::unwrap_used)]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+/// A server on a port of its own, killed when the test ends.
+struct Server {
+    child: Child,
+    address: String,
+}
+
+impl Server {
+    fn start(path: &Path, extra: &[&str]) -> Server {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_chdb-server"))
+            .args(["--http", "127.0.0.1:0", "--path"])
+            .arg(path)
+            .args(extra)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let address =
+            line.trim().strip_prefix("listening on ").expect("the server says where it listens").to_owned();
+        Server { child, address }
+    }
+
+    /// Sends one request and returns the status and the body.
+    fn send(&self, target: &str, body: &[u8]) -> (u16, String) {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        let head = format!(
+            "POST {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
+            body.len()
+        );
+        stream.write_all(head.as_bytes()).unwrap();
+        // A refusal may come before the body is taken, and then the rest of it cannot be sent.
+        let _ = stream.write_all(body);
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        let answer = String::from_utf8_lossy(&answer).into_owned();
+        let status = answer.split(' ').nth(1).and_then(|code| code.parse().ok()).expect("a status line");
+        (status, answer.split_once("\r\n\r\n").map(|(_, body)| body.to_owned()).unwrap_or_default())
+    }
+
+    fn sql(&self, sql: &str) -> String {
+        let (status, body) = self.send("/", sql.as_bytes());
+        assert_eq!(status, 200, "{sql}: {body}");
+        body.trim_end().to_owned()
+    }
+
+    fn signal(&self, name: &str) {
+        let done =
+            Command::new("kill").arg(format!("-{name}")).arg(self.child.id().to_string()).status().unwrap();
+        assert!(done.success());
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended by itself, which is what some tests are about.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A folder that is removed again.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let path = std::env::temp_dir().join(format!("chdb-server-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
+        Folder(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Whether libchdb can be found, by the same rule as the server's; a test without it says that it did nothing.
+fn skipped(test: &str) -> bool {
+    let cached = |base: &Path| base.join(".cache/libchdb/libchdb.so").is_file();
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let found = std::env::var_os("FOREBAY_LIBCHDB").is_some() || here.ancestors().any(cached);
+    if !found {
+        eprintln!("SKIPPED {test}: libchdb is not there; scripts/setup fetches it");
+    }
+    !found
+}
+
+/// Points the servers at the library of this checkout, wherever the build folder is.
+fn library() -> Option<PathBuf> {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.ancestors().map(|base| base.join(".cache/libchdb/libchdb.so")).find(|file| file.is_file())
+}
+
+fn start(folder: &Folder, extra: &[&str]) -> Server {
+    // Tests run in the crate's folder, and the cache is beside the workspace's.
+    if let Some(root) = library().and_then(|file| file.ancestors().nth(3).map(Path::to_owned)) {
+        std::env::set_current_dir(root).unwrap();
+    }
+    Server::start(&folder.0, extra)
+}
+
+const TABLE: &str = "CREATE TABLE t (a Int32, b String DEFAULT 'none') ENGINE = MergeTree ORDER BY a \
+    SETTINGS non_replicated_deduplication_window = 100";
+
+#[test]
+fn answered_rows_survive_a_kill() {
+    if skipped("answered_rows_survive_a_kill") {
+        return;
+    }
+    let folder = Folder::new("kill");
+    let server = start(&folder, &[]);
+    server.sql(TABLE);
+    server.sql("INSERT INTO t (a) SELECT number FROM numbers(1000)");
+    let target = "/?insert_deduplication_token=x&query=INSERT+INTO+t+FORMAT+TSV";
+    assert_eq!(server.send(target, b"5000\tx\n").0, 200);
+    drop(server);
+
+    let server = start(&folder, &[]);
+    assert_eq!(server.sql("SELECT count(), max(a) FROM t"), "1001\t5000");
+    assert_eq!(server.send(target, b"5000\tx\n").0, 200);
+    assert_eq!(server.sql("SELECT count() FROM t"), "1001", "the token is remembered");
+    assert_eq!(server.sql("SELECT now() - uptime() <= now(), serverUUID() IS NOT NULL"), "1\t1");
+}
+
+#[test]
+fn a_termination_lets_running_requests_finish_and_exits_with_zero() {
+    if skipped("a_termination_lets_running_requests_finish_and_exits_with_zero") {
+        return;
+    }
+    let folder = Folder::new("term");
+    let mut server = start(&folder, &[]);
+    server.sql(TABLE);
+    std::thread::scope(|scope| {
+        let shared = &server;
+        let slow = scope.spawn(move || shared.sql("INSERT INTO t (a) SELECT sleep(1.5) FROM numbers(1)"));
+        while shared.sql("SELECT count() FROM system.processes WHERE query LIKE 'INSERT%'") != "1" {
+            assert!(!slow.is_finished());
+        }
+        shared.signal("TERM");
+        assert_eq!(slow.join().unwrap(), "");
+    });
+    assert_eq!(server.child.wait().unwrap().code(), Some(0));
+    assert_eq!(start(&folder, &[]).sql("SELECT count() FROM t"), "1");
+}
+
+#[test]
+fn a_second_process_on_one_folder_is_told_so() {
+    if skipped("a_second_process_on_one_folder_is_told_so") {
+        return;
+    }
+    let folder = Folder::new("second");
+    let _server = start(&folder, &[]);
+    let second = Command::new(env!("CARGO_BIN_EXE_chdb-server"))
+        .args(["--http", "127.0.0.1:0", "--path"])
+        .arg(&folder.0)
+        .output()
+        .unwrap();
+    assert_eq!(second.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&second.stderr).contains("is in use by another process"));
+}
+
+#[test]
+fn an_address_that_others_reach_needs_a_flag() {
+    let folder = Folder::new("anywhere");
+    let refused = Command::new(env!("CARGO_BIN_EXE_chdb-server"))
+        .args(["--http", "0.0.0.0:0", "--path"])
+        .arg(&folder.0)
+        .output()
+        .unwrap();
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("--listen-anywhere"));
+}
+
+#[test]
+fn a_body_above_the_bound_is_refused() {
+    if skipped("a_body_above_the_bound_is_refused") {
+        return;
+    }
+    let folder = Folder::new("body");
+    let server = start(&folder, &["--max-body", "1000"]);
+    let (status, body) = server.send("/?query=INSERT+INTO+t+FORMAT+TSV", &vec![b'1'; 1001]);
+    assert_eq!(status, 413, "{body}");
+    assert!(body.contains("--max-body"), "{body}");
+}
+
+#[test]
+fn a_full_queue_refuses_with_503() {
+    if skipped("a_full_queue_refuses_with_503") {
+        return;
+    }
+    let folder = Folder::new("queue");
+    let server = start(&folder, &["--statements", "1", "--queue", "1"]);
+    std::thread::scope(|scope| {
+        let shared = &server;
+        let slow: Vec<_> =
+            (0..2).map(|_| scope.spawn(move || shared.send("/", b"SELECT sleep(2) FORMAT Null").0)).collect();
+        std::thread::sleep(Duration::from_millis(700));
+        let (status, body) = shared.send("/", b"SELECT 1");
+        assert_eq!(status, 503, "{body}");
+        assert!(body.contains("queue"), "{body}");
+        assert!(slow.into_iter().all(|thread| thread.join().unwrap() == 200));
+    });
+}
+
+#[test]
+fn real_clients() {
+    if skipped("real_clients") {
+        return;
+    }
+    let python = std::env::var("FOREBAY_PYTHON").unwrap_or_else(|_| "python3".to_owned());
+    let has = Command::new(&python).args(["-c", "import clickhouse_connect"]).stderr(Stdio::null()).status();
+    if !has.is_ok_and(|status| status.success()) {
+        eprintln!(
+            "SKIPPED real_clients: `{python}` with clickhouse-connect is not there; set FOREBAY_PYTHON"
+        );
+        return;
+    }
+    let folder = Folder::new("clients");
+    let server = start(&folder, &[]);
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients.py");
+    let (host, port) = server.address.split_once(':').unwrap();
+    let done = Command::new(&python).arg(script).args([host, port]).output().unwrap();
+    let told = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success(), "{told}");
+    assert!(told.contains("Ran ") && told.trim_end().ends_with("OK"), "{told}");
+}
