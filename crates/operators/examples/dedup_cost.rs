@@ -22,6 +22,7 @@ const BATCH_ROWS: u64 = 16_384;
 const SEAL_ROWS: u64 = 500_000;
 const SAMPLE: u64 = 1_000_000;
 const HOUR_MS: i64 = 3_600_000;
+const START_MS: i64 = 1_700_000_000_000;
 
 fn main() {
     let sizes: Vec<u64> = std::env::args().skip(1).map(|a| a.parse().expect("a number of keys")).collect();
@@ -36,7 +37,8 @@ fn measure(keys: u64) {
     let config = DedupConfig { key: vec!["id".to_owned()], window, late: Late::Keep };
     let mut step = Dedup::new(&schema, config.clone()).expect("a valid configuration");
     // The records of `keys` keys spread over one window, so that nothing expires.
-    let time = move |n: u64| (n.min(keys) as i128 * i128::from(8 * HOUR_MS) / i128::from(keys)) as i64;
+    let apart_ms = (8 * HOUR_MS) as f64 / keys as f64;
+    let time = move |n: u64| START_MS + (n.min(keys) as f64 * apart_ms) as i64;
     let (mut fill, mut peak, rss) = (Costs::default(), 0, resident_bytes());
     for from in (0..keys).step_by(SEAL_ROWS as usize) {
         let until = (from + SEAL_ROWS).min(keys);
@@ -66,7 +68,7 @@ fn measure(keys: u64) {
     drop(step);
     let ((), cost) = timed(|| twin.restore(&snapshot).expect("its own snapshot"));
     println!("  restore {:6.1} ns a key", ns(cost, twin.keys()));
-    let (_, cost) = timed(|| twin.seal(100 * HOUR_MS));
+    let (_, cost) = timed(|| twin.seal(START_MS + 100 * HOUR_MS));
     println!("  expire  {:6.1} ms for the seal that frees all", cost.as_secs_f64() * 1e3);
 }
 

@@ -12,8 +12,8 @@ use super::places::Places;
 use super::table::{Found, Segment, Slot};
 use super::window::{SPAN, near};
 
-/// Buckets in a block. One probe in eight touches a second block; a key has at most 16 slots in one spot.
-const BLOCK: i64 = 256;
+/// Buckets in a block. One record in 32 needs a look at a second block; a key has at most 61 slots in one spot.
+const BLOCK: i64 = 1024;
 
 /// Segments swept by one seal at the most, out of 256: a sweep of everything would be felt at tens of millions of keys.
 const SWEPT_PER_SEAL: usize = 32;

@@ -290,3 +290,6 @@ fn canonical_f32(value: f32) -> u32 {
 fn canonical_f64(value: f64) -> u64 {
     if value.is_nan() { 0x7ff8_0000_0000_0000 } else { (value + 0.0).to_bits() }
 }
+
+#[cfg(test)]
+mod tests;

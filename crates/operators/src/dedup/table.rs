@@ -246,6 +246,7 @@ fn prefetch(slot: &Slot) {
         unsafe {
             _mm_prefetch::<_MM_HINT_T0>(at);
             _mm_prefetch::<_MM_HINT_T0>(at.wrapping_add(64));
+            _mm_prefetch::<_MM_HINT_T0>(at.wrapping_add(128));
         }
     }
     #[cfg(not(target_arch = "x86_64"))]

@@ -117,3 +117,6 @@ pub fn floor(watermark: i64) -> i64 {
 pub fn is_late(bucket: i64, watermark: Option<i64>) -> bool {
     watermark.is_some_and(|w| bucket.saturating_sub_unsigned(SPAN) < floor(w))
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,1 +1,120 @@
+use std::collections::BTreeSet;
 
+use proptest::prelude::*;
+
+use super::*;
+
+fn pairs(kept: &Kept) -> BTreeSet<(u128, i64)> {
+    kept.iter().filter_map(|slot| kept.pair(slot)).collect()
+}
+
+#[test]
+fn a_key_at_many_times_does_not_pile_up() {
+    let mut kept = Kept::new();
+    let times = 200_000;
+    for n in 0..times {
+        assert!(matches!(kept.offer(42, n * (SPAN as i64 + 1)), Offer::Added(_)));
+    }
+    assert_eq!(kept.len(), times as u64);
+    let most = (0..times * (SPAN as i64 + 1) / BLOCK)
+        .map(|block| {
+            let (mixed, mut slots) = (mix(42, block), 0);
+            kept.segments[segment(mixed)].for_hash(mixed, |_, _| slots += 1);
+            slots
+        })
+        .max();
+    assert_eq!(most, Some(BLOCK / (SPAN as i64 + 1) + 1));
+}
+
+#[test]
+fn mixing_is_its_own_reverse_and_block_0_leaves_a_hash_alone() {
+    for block in [0, 1, -1, 77, i64::MIN, i64::MAX] {
+        assert_eq!(mix(mix(12345, block), block), 12345);
+    }
+    assert_eq!(mix(12345, 0), 12345);
+}
+
+#[test]
+fn what_is_expired_is_swept_bit_by_bit_and_memory_shrinks() {
+    let mut kept = Kept::new();
+    // An odd multiplier spreads the numbers over all segments.
+    let hash = |n: u64| u128::from(n.wrapping_mul(0x9e37_79b9_7f4a_7c15)) << 64;
+    for n in 0..200_000 {
+        kept.add(hash(n), (n % 40) as i64);
+    }
+    let full = kept.memory_bytes();
+    assert!(full < 200_000 * 28, "{full}");
+    kept.expire(Some(30));
+    assert_eq!(kept.len(), 50_000);
+    let dead = kept.iter().count() - 50_000;
+    assert!((120_000..140_000).contains(&dead), "an eighth of 150000 is swept, {dead} are left");
+    for _ in 0..8 {
+        kept.expire(Some(30));
+    }
+    assert!(kept.iter().count() <= 50_000 * 8 / 7 + 1, "at most an eighth is dead");
+    assert!(kept.memory_bytes() < full / 2);
+    for n in 0..200_000 {
+        assert_eq!(kept.contains(hash(n), (n % 40) as i64), n % 40 >= 30);
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Act {
+    Offer(u128, i64),
+    Add(u128, i64),
+    Remove(u128, i64),
+    Expire(i64),
+    Move(i64, i64),
+}
+
+/// Few hashes, crowded at both ends of a segment and of the table, so that runs touch and overflow.
+fn hash() -> impl Strategy<Value = u128> {
+    let ends = prop_oneof![Just(0), Just(u128::MAX), Just(1 << 120), Just((1 << 120) - 1)];
+    (ends, 0..60_u128).prop_map(|(end, n)| end.wrapping_add(n))
+}
+
+fn act() -> impl Strategy<Value = Act> {
+    let bucket = || 1000..1060_i64;
+    prop_oneof![
+        8 => (hash(), bucket()).prop_map(|(h, b)| Act::Offer(h, b)),
+        8 => (hash(), bucket()).prop_map(|(h, b)| Act::Add(h, b)),
+        4 => (hash(), bucket()).prop_map(|(h, b)| Act::Remove(h, b)),
+        1 => bucket().prop_map(Act::Expire),
+        1 => (bucket(), bucket()).prop_map(|(a, b)| Act::Move(a, b)),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn it_is_a_set_of_pairs(acts in prop::collection::vec(act(), 1..600)) {
+        let (mut kept, mut model) = (Kept::new(), BTreeSet::new());
+        for act in acts {
+            match act {
+                Act::Offer(hash, bucket) => {
+                    let is_near = model.iter().any(|(h, b)| *h == hash && near(*b, bucket));
+                    prop_assert_eq!(kept.has_near(hash, bucket), is_near);
+                    prop_assert_eq!(kept.offer(hash, bucket) == Offer::Near, is_near);
+                    if !is_near {
+                        model.insert((hash, bucket));
+                    }
+                }
+                Act::Add(hash, bucket) => {
+                    prop_assert_eq!(kept.add(hash, bucket) != Offer::Near, model.insert((hash, bucket)));
+                }
+                Act::Remove(hash, bucket) => {
+                    prop_assert_eq!(kept.remove(hash, bucket), model.remove(&(hash, bucket)));
+                }
+                Act::Expire(floor) => {
+                    kept.expire(Some(floor));
+                    model.retain(|(_, bucket)| *bucket >= floor);
+                }
+                Act::Move(from, to) => {
+                    kept.move_bucket(from, to);
+                    model = model.into_iter().map(|(h, b)| (h, if b == from { to } else { b })).collect();
+                }
+            }
+            prop_assert_eq!(kept.len(), model.len() as u64);
+        }
+        prop_assert_eq!(pairs(&kept), model);
+    }
+}
