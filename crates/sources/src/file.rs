@@ -26,7 +26,8 @@ mod reader;
 use async_trait::async_trait;
 use dataflow::block::NO_LEADER_EPOCH;
 use dataflow::{Partition, PartitionStart, ReadFrom, Reader, Source, SourceError, SourceFault};
-use futures::channel::oneshot;
+
+use crate::thread;
 
 /// The name of standard input.
 pub const STDIN: &str = "-";
@@ -91,13 +92,14 @@ impl Source for FileSource {
             partition: Partition::new(path, 0),
             identity,
             next: 0,
+            first: 0,
             leader_epoch: NO_LEADER_EPOCH,
         };
         if self.is_stdin() {
             return Ok(vec![start(STDIN, String::new())]);
         }
         let paths = self.options.paths.clone();
-        off_thread(move || {
+        thread::run("file-look", move || {
             let mut starts = Vec::new();
             for path in find::files(&paths)? {
                 let identity = find::identity(&path)?;
@@ -114,7 +116,7 @@ impl Source for FileSource {
             return Ok(Vec::new());
         }
         let paths = self.options.paths.clone();
-        off_thread(move || {
+        thread::run("file-look", move || {
             let mut ends = Vec::new();
             for path in find::files(&paths)? {
                 if let Some(end) = inflate::plain_end(&path)? {
@@ -138,21 +140,6 @@ impl Source for FileSource {
     async fn published(&self) -> Result<Vec<(Partition, u64)>, SourceError> {
         Ok(Vec::new())
     }
-}
-
-/// Runs file calls, which may hang on a network disk, on a thread of their own.
-async fn off_thread<T: Send + 'static>(
-    job: impl FnOnce() -> Result<T, SourceError> + Send + 'static,
-) -> Result<T, SourceError> {
-    let (done, result) = oneshot::channel();
-    let thread = std::thread::Builder::new().name("file-look".into()).spawn(move || {
-        // Whoever asked may have stopped waiting.
-        let _ = done.send(job());
-    });
-    thread.map_err(|error| SourceError::new(SourceFault::Away, format!("cannot start a thread: {error}")))?;
-    result
-        .await
-        .unwrap_or_else(|_| Err(SourceError::new(SourceFault::Away, "the thread that looks at files ended")))
 }
 
 /// What a failed call on a file means for the read.

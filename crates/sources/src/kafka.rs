@@ -1,1 +1,263 @@
-//! Written next.
+//! Kafka topics as a source, by librdkafka.
+//!
+//! Owns assignment by explicit offsets, the check of topic ids, and librdkafka's settings. Does not own positions: the
+//! journal does, and what is committed to a group is for people's tools only. No group is ever joined.
+//!
+//! | question                  | answer                                                                          |
+//! |---------------------------|---------------------------------------------------------------------------------|
+//! | partition, position       | a topic's partition, the offset; gaps by compaction and transactions are normal |
+//! | identity                  | the topic's id; empty if the cluster is older than topic ids                    |
+//! | topic deleted, made anew  | refused: a block leaves only after the id was confirmed later than its fetch    |
+//! | offset not held, log cut  | refused, with the range that is held; never a jump                              |
+//! | unreadable batch          | refused with its place: librdkafka would step over it                           |
+//! | transactions              | records of committed ones only; the end moves over their markers                |
+//! | partition added           | `Found`, from its beginning                                                     |
+//! | broker away               | `Away` every few seconds while librdkafka reconnects, for ever                  |
+//! | null body, key, headers   | absent body; keys and headers are copied only where there are some              |
+
+mod client;
+mod config;
+mod fault;
+mod fetch;
+mod list;
+pub mod produce;
+mod reader;
+mod slot;
+mod token;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use dataflow::block::NO_LEADER_EPOCH;
+use dataflow::{Partition, PartitionStart, ReadFrom, Reader, Runtime, Source, SourceError, SourceFault};
+
+use crate::thread;
+use client::{Client, Topic};
+use config::Role;
+pub use token::TokenSource;
+
+/// A broker that does not answer within this is away. Longer than a leader's election.
+const CALL_WAIT_MAX: Duration = Duration::from_secs(10);
+
+/// Where a pipeline that has never read a partition begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Start {
+    /// At the oldest record that is held.
+    Earliest,
+    /// After the newest record.
+    Latest,
+    /// At the first record whose time is at least this, in Unix milliseconds; after the newest if there is none.
+    Time(i64),
+}
+
+/// What to read, and how.
+#[derive(Clone)]
+pub struct KafkaOptions {
+    /// `host:port` of some brokers; at least one.
+    pub brokers: Vec<String>,
+    /// Topics; at least one, each once.
+    pub topics: Vec<String>,
+    /// For partitions that are there at the first start. Later ones begin at their beginning.
+    pub start: Start,
+    /// The group under which positions are published; `forebay-<pipeline>` by habit.
+    pub group: String,
+    /// librdkafka's properties (`security.protocol`, `sasl.mechanism`, `ssl.ca.location`, …). May hold secrets.
+    pub properties: BTreeMap<String, String>,
+    /// For `sasl.mechanism: OAUTHBEARER`.
+    pub token: Option<TokenSource>,
+    /// Bytes of blocks ahead of the caller. Beside them librdkafka holds `queued.max.messages.kbytes`, 64 MiB.
+    pub ahead_bytes_max: usize,
+    /// How often new partitions are looked for.
+    pub look_every: Duration,
+}
+
+impl KafkaOptions {
+    /// Topics from the earliest record on, with the defaults: 64 MiB ahead, a look for partitions every 10 s.
+    pub fn new(brokers: Vec<String>, topics: Vec<String>, group: impl Into<String>) -> Self {
+        Self {
+            brokers,
+            topics,
+            start: Start::Earliest,
+            group: group.into(),
+            properties: BTreeMap::new(),
+            token: None,
+            ahead_bytes_max: 64 << 20,
+            look_every: Duration::from_secs(10),
+        }
+    }
+}
+
+impl std::fmt::Debug for KafkaOptions {
+    /// Shows the names of properties, never their values.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("KafkaOptions")
+            .field("brokers", &self.brokers)
+            .field("topics", &self.topics)
+            .field("start", &self.start)
+            .field("group", &self.group)
+            .field("properties", &self.properties.keys())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Topics as partitions.
+pub struct KafkaSource {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    options: KafkaOptions,
+    runtime: Arc<dyn Runtime>,
+    /// Made at the first question, kept for its connections.
+    look: Mutex<Option<Arc<Client>>>,
+    commit: Mutex<Option<Arc<Client>>>,
+}
+
+impl KafkaSource {
+    /// A source of these topics. Nothing is connected yet.
+    ///
+    /// # Errors
+    /// [`SourceFault::Config`] when a property is reserved, unknown or contradicts another.
+    pub fn new(options: KafkaOptions, runtime: Arc<dyn Runtime>) -> Result<Self, SourceError> {
+        config::check(&options)?;
+        client::check(&options)?;
+        let (look, commit) = (Mutex::default(), Mutex::default());
+        Ok(Self { shared: Arc::new(Shared { options, runtime, look, commit }) })
+    }
+
+    /// Runs a question on a thread of its own.
+    async fn ask<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&Shared) -> Result<T, SourceError> + Send + 'static,
+    ) -> Result<T, SourceError> {
+        let shared = self.shared.clone();
+        thread::run("kafka-ask", move || question(&shared)).await
+    }
+}
+
+impl Shared {
+    fn client(&self, role: Role) -> Result<Arc<Client>, SourceError> {
+        let place = if role == Role::Commit { &self.commit } else { &self.look };
+        let mut place = place.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(client) = &*place {
+            return Ok(client.clone());
+        }
+        let client = Arc::new(Client::new(&self.options, role, self.runtime.clone())?);
+        *place = Some(client.clone());
+        Ok(client)
+    }
+
+    /// All topics; one that is missing is an error of this fault.
+    fn topics(&self, missing: SourceFault) -> Result<BTreeMap<String, Topic>, SourceError> {
+        let client = self.client(Role::Look)?;
+        let topics = client.describe(&self.options.topics, CALL_WAIT_MAX, || true)?;
+        for name in &self.options.topics {
+            if !topics.contains_key(name) {
+                let message = format!("topic `{name}` does not exist: create it, or mend the name");
+                return Err(SourceError::new(missing, message));
+            }
+        }
+        Ok(topics)
+    }
+
+    fn all(topics: &BTreeMap<String, Topic>) -> Vec<Partition> {
+        let of = |(name, topic): (&String, &Topic)| {
+            let name: Arc<str> = name.as_str().into();
+            let partition = move |index: &u32| Partition::new(name.clone(), *index);
+            topic.partitions.iter().map(partition).collect::<Vec<_>>()
+        };
+        topics.iter().flat_map(of).collect()
+    }
+
+    fn partitions(&self) -> Result<Vec<PartitionStart>, SourceError> {
+        let topics = self.topics(SourceFault::Config)?;
+        let client = self.client(Role::Look)?;
+        let partitions = Self::all(&topics);
+        let by_time = match self.options.start {
+            Start::Time(time_ms) => client.offsets_at(&partitions, time_ms, CALL_WAIT_MAX)?,
+            Start::Earliest | Start::Latest => vec![None; partitions.len()],
+        };
+        let mut starts = Vec::with_capacity(partitions.len());
+        for (partition, by_time) in partitions.into_iter().zip(by_time) {
+            let (first, end) = client.watermarks(&partition, CALL_WAIT_MAX)?;
+            let next = match (self.options.start, by_time) {
+                (Start::Time(_), Some(offset)) => offset,
+                (Start::Earliest, _) => first,
+                (Start::Latest | Start::Time(_), _) => end,
+            };
+            let identity = topics[&*partition.stream].id.clone();
+            starts.push(PartitionStart { partition, identity, next, first, leader_epoch: NO_LEADER_EPOCH });
+        }
+        Ok(starts)
+    }
+
+    fn ends(&self) -> Result<Vec<(Partition, u64)>, SourceError> {
+        let client = self.client(Role::Look)?;
+        let end = |partition: Partition| {
+            let (_, high) = client.watermarks(&partition, CALL_WAIT_MAX)?;
+            Ok((partition, high))
+        };
+        Self::all(&self.topics(SourceFault::Away)?).into_iter().map(end).collect()
+    }
+
+    /// Refuses what would lose or repeat records, before anything is read.
+    fn check(&self, from: &[ReadFrom]) -> Result<(), SourceError> {
+        let topics = self.topics(SourceFault::Refused)?;
+        let client = self.client(Role::Look)?;
+        for from in from {
+            slot::check(from, topics.get(&*from.partition.stream))?;
+            let range = client.watermarks(&from.partition, CALL_WAIT_MAX)?;
+            if from.next < range.0 || from.next > range.1 {
+                return Err(slot::out_of_range(&from.partition, from.next, Some(range)));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Source for KafkaSource {
+    fn kind(&self) -> &'static str {
+        "kafka"
+    }
+
+    async fn partitions(&self) -> Result<Vec<PartitionStart>, SourceError> {
+        self.ask(Shared::partitions).await
+    }
+
+    /// The ends up to which records may be read: before the oldest open transaction.
+    async fn ends(&self) -> Result<Vec<(Partition, u64)>, SourceError> {
+        self.ask(Shared::ends).await
+    }
+
+    async fn read(&self, from: Vec<ReadFrom>) -> Result<Box<dyn Reader>, SourceError> {
+        let from = self.ask(move |shared| shared.check(&from).map(|()| from)).await?;
+        let shared = self.shared.clone();
+        let start = move || reader::KafkaReader::start(&shared.options, shared.runtime.clone(), from);
+        Ok(Box::new(thread::run("kafka-start", start).await?))
+    }
+
+    /// Commits offsets to the group. The group has no members, so nothing else moves them.
+    async fn publish(&self, positions: &[(Partition, u64)]) -> Result<(), SourceError> {
+        let positions = positions.to_vec();
+        if positions.is_empty() {
+            return Ok(());
+        }
+        self.ask(move |shared| shared.client(Role::Commit)?.commit(&positions)).await
+    }
+
+    async fn published(&self) -> Result<Vec<(Partition, u64)>, SourceError> {
+        self.ask(|shared| {
+            let partitions = Shared::all(&shared.topics(SourceFault::Away)?);
+            let committed = shared.client(Role::Commit)?.committed(&partitions, CALL_WAIT_MAX)?;
+            let known = |(partition, offset): (Partition, Option<u64>)| Some((partition, offset?));
+            Ok(partitions.into_iter().zip(committed).filter_map(known).collect())
+        })
+        .await
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -17,6 +17,7 @@ pub mod generator;
 pub mod kafka;
 pub mod memory;
 mod queue;
+mod thread;
 
 #[cfg(test)]
 #[path = "../tests/support/runtime.rs"]

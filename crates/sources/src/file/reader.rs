@@ -108,9 +108,7 @@ impl FileReader {
                     }
                 }
             };
-            std::thread::Builder::new().name("file-read".into()).spawn(run).map_err(|error| {
-                SourceError::new(SourceFault::Away, format!("cannot start a thread: {error}"))
-            })?;
+            crate::thread::start("file-read", run)?;
         }
         Ok(reader)
     }

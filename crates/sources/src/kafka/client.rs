@@ -1,0 +1,477 @@
+//! A librdkafka handle: made, asked and destroyed.
+//!
+//! Owns the unsafe calls around one handle: settings, callbacks, topic descriptions, offsets. Does not own fetching
+//! (`fetch`). Every call here blocks up to its bound, so callers are threads, never async tasks.
+
+use std::collections::BTreeMap;
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::ptr::{NonNull, null, null_mut};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use dataflow::{Partition, Runtime, SourceError, SourceFault};
+use rdkafka_sys as ffi;
+
+use super::config::{self, Role, is_secret};
+use super::list::List;
+use super::token::TokenSource;
+use super::{KafkaOptions, fault};
+
+/// Bytes for an error's text; librdkafka's own examples use 512.
+const ERROR_BYTES: usize = 512;
+
+/// What the callbacks of a handle see; lives in a box that outlives the handle.
+struct Context {
+    /// The newest failure of the connection: what a mere "timed out" does not say.
+    newest: Mutex<Option<(ffi::rd_kafka_resp_err_t, String)>>,
+    token: Option<TokenSource>,
+    runtime: Arc<dyn Runtime>,
+}
+
+/// A topic as the cluster describes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Topic {
+    /// The topic's id in base64; empty if the cluster is too old to have ids.
+    pub(super) id: String,
+    /// Numbers of its partitions, ascending.
+    pub(super) partitions: Vec<u32>,
+}
+
+/// One handle.
+pub(super) struct Client {
+    handle: NonNull<ffi::rd_kafka_t>,
+    context: Box<Context>,
+}
+
+// SAFETY: librdkafka's handles may be used by several threads at once; the context is behind a lock or never changes.
+unsafe impl Send for Client {}
+unsafe impl Sync for Client {}
+
+impl Client {
+    /// Makes a handle; connects in the background.
+    pub(super) fn new(
+        options: &KafkaOptions,
+        role: Role,
+        runtime: Arc<dyn Runtime>,
+    ) -> Result<Self, SourceError> {
+        let context = Box::new(Context { newest: Mutex::default(), token: options.token.clone(), runtime });
+        let conf = Conf::new(options, role)?;
+        let opaque: *const Context = &*context;
+        // SAFETY: the configuration is live; the box keeps the context in place until the handle is gone.
+        unsafe {
+            ffi::rd_kafka_conf_set_opaque(conf.0, opaque.cast_mut().cast());
+            ffi::rd_kafka_conf_set_log_cb(conf.0, Some(on_log));
+            ffi::rd_kafka_conf_set_error_cb(conf.0, Some(on_error));
+            if options.token.is_some() {
+                ffi::rd_kafka_conf_set_oauthbearer_token_refresh_cb(conf.0, Some(on_token));
+                ffi::rd_kafka_conf_enable_sasl_queue(conf.0, 1);
+            }
+        }
+        let handle = conf.into_handle()?;
+        let client = Self { handle, context };
+        // SAFETY: the handle is live.
+        unsafe {
+            if options.token.is_some() {
+                take_error(ffi::rd_kafka_sasl_background_callbacks_enable(client.raw()))
+                    .map_err(|(_, text)| config::config(format!("kafka cannot refresh tokens: {text}")))?;
+            }
+            if role == Role::Read {
+                ffi::rd_kafka_poll_set_consumer(client.raw());
+            }
+        }
+        Ok(client)
+    }
+
+    /// The handle itself; lives as long as this client.
+    pub(super) fn raw(&self) -> *mut ffi::rd_kafka_t {
+        self.handle.as_ptr()
+    }
+
+    /// The newest failure of the connection since the last call.
+    pub(super) fn take_failure(&self) -> Option<(ffi::rd_kafka_resp_err_t, String)> {
+        self.context.newest.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Serves the callbacks of a handle that has no fetch thread.
+    fn serve(&self) {
+        // SAFETY: the handle is live. Callbacks run inside this call.
+        unsafe { ffi::rd_kafka_poll(self.raw(), 0) };
+    }
+
+    /// The whole sentence for a call that failed, with the connection's own failure if there was one.
+    pub(super) fn failed(&self, what: &str, code: ffi::rd_kafka_resp_err_t, text: &str) -> SourceError {
+        self.serve();
+        let newest = self.context.newest.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        match newest {
+            // The connection's failure says more than "timed out", and a wrong password shows only there.
+            Some((inner, why)) if fault::of_call(code) == SourceFault::Away => {
+                SourceError::new(fault::of_call(inner), format!("kafka: {what}: {text}: {why}"))
+            }
+            _ => SourceError::new(fault::of_call(code), format!("kafka: {what}: {text}")),
+        }
+    }
+
+    /// The topics as they are now; those that do not exist are left out. Asks whether to go on every tenth of a second.
+    pub(super) fn describe(
+        &self,
+        topics: &[String],
+        wait_max: Duration,
+        mut go_on: impl FnMut() -> bool,
+    ) -> Result<BTreeMap<String, Topic>, SourceError> {
+        let names: Vec<CString> = topics.iter().map(|topic| text(topic)).collect();
+        let mut pointers: Vec<*const c_char> = names.iter().map(|name| name.as_ptr()).collect();
+        let wait_ms = wait_max.as_millis() as c_int;
+        // SAFETY: every pointer comes from the call before it and is destroyed once; the names live to the end; the
+        // queue is destroyed after its last event.
+        unsafe {
+            let queue = ffi::rd_kafka_queue_new(self.raw());
+            let op = ffi::rd_kafka_admin_op_t::RD_KAFKA_ADMIN_OP_DESCRIBETOPICS;
+            let admin = ffi::rd_kafka_AdminOptions_new(self.raw(), op);
+            let mut error = [0 as c_char; ERROR_BYTES];
+            ffi::rd_kafka_AdminOptions_set_request_timeout(admin, wait_ms, error.as_mut_ptr(), error.len());
+            let collection =
+                ffi::rd_kafka_TopicCollection_of_topic_names(pointers.as_mut_ptr(), pointers.len());
+            ffi::rd_kafka_DescribeTopics(self.raw(), collection, admin, queue);
+            ffi::rd_kafka_TopicCollection_destroy(collection);
+            ffi::rd_kafka_AdminOptions_destroy(admin);
+            // The request's own bound ends it; one second more for the event to arrive.
+            let mut slices = wait_ms / 100 + 10;
+            let mut event: *mut ffi::rd_kafka_event_t = null_mut();
+            while event.is_null() && slices > 0 && go_on() {
+                event = ffi::rd_kafka_queue_poll(queue, 100);
+                slices -= 1;
+            }
+            let result = if event.is_null() {
+                let code = ffi::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR__TIMED_OUT;
+                Err(self.failed("cannot describe the topics", code, "no answer"))
+            } else {
+                self.described(event)
+            };
+            ffi::rd_kafka_event_destroy(event);
+            ffi::rd_kafka_queue_destroy(queue);
+            result
+        }
+    }
+
+    /// # Safety
+    /// `event` is the live result of a topic description.
+    unsafe fn described(
+        &self,
+        event: *mut ffi::rd_kafka_event_t,
+    ) -> Result<BTreeMap<String, Topic>, SourceError> {
+        let mut topics = BTreeMap::new();
+        // SAFETY: as promised; what the event hands out lives as long as it.
+        unsafe {
+            let code = ffi::rd_kafka_event_error(event);
+            if code != NO_ERROR {
+                let why = string(ffi::rd_kafka_event_error_string(event));
+                return Err(self.failed("cannot describe the topics", code, &why));
+            }
+            let result = ffi::rd_kafka_event_DescribeTopics_result(event);
+            let mut count = 0;
+            let list = ffi::rd_kafka_DescribeTopics_result_topics(result, &mut count);
+            for index in 0..count {
+                let topic = *list.add(index);
+                let name = string(ffi::rd_kafka_TopicDescription_name(topic));
+                let error = ffi::rd_kafka_TopicDescription_error(topic);
+                let code = if error.is_null() { NO_ERROR } else { ffi::rd_kafka_error_code(error) };
+                if fault::is_missing(code) {
+                    continue;
+                }
+                if code != NO_ERROR {
+                    let why = string(ffi::rd_kafka_error_string(error));
+                    return Err(self.failed(&format!("cannot describe topic `{name}`"), code, &why));
+                }
+                topics.insert(name, description(topic));
+            }
+        }
+        Ok(topics)
+    }
+
+    /// The first position held and the one after the newest record that may be read.
+    pub(super) fn watermarks(
+        &self,
+        partition: &Partition,
+        wait_max: Duration,
+    ) -> Result<(u64, u64), SourceError> {
+        let topic = text(&partition.stream);
+        let (mut low, mut high) = (-1, -1);
+        let wait_ms = wait_max.as_millis() as c_int;
+        // SAFETY: the handle, the name and the two numbers are live.
+        let code = unsafe {
+            let index = partition.index as i32;
+            ffi::rd_kafka_query_watermark_offsets(
+                self.raw(),
+                topic.as_ptr(),
+                index,
+                &mut low,
+                &mut high,
+                wait_ms,
+            )
+        };
+        if code != NO_ERROR {
+            let what = format!("cannot ask for the range of `{partition}`");
+            return Err(self.failed(&what, code, &name_of(code)).at(partition));
+        }
+        Ok((u64::try_from(low).unwrap_or(0), u64::try_from(high).unwrap_or(0)))
+    }
+
+    /// For each partition the first position whose time is at least `time_ms`; `None` if all are earlier.
+    pub(super) fn offsets_at(
+        &self,
+        partitions: &[Partition],
+        time_ms: i64,
+        wait_max: Duration,
+    ) -> Result<Vec<Option<u64>>, SourceError> {
+        let mut list = List::new(partitions.len());
+        for partition in partitions {
+            list.add(partition, time_ms, None);
+        }
+        // SAFETY: the handle and the list are live.
+        let code =
+            unsafe { ffi::rd_kafka_offsets_for_times(self.raw(), list.raw(), wait_max.as_millis() as c_int) };
+        if code != NO_ERROR {
+            return Err(self.failed("cannot ask for positions by time", code, &name_of(code)));
+        }
+        self.offsets(&list, "cannot ask for a position by time")
+    }
+
+    /// Commits positions for people's tools.
+    pub(super) fn commit(&self, positions: &[(Partition, u64)]) -> Result<(), SourceError> {
+        let mut list = List::new(positions.len());
+        for (partition, next) in positions {
+            list.add(partition, i64::try_from(*next).unwrap_or(i64::MAX), None);
+        }
+        self.serve();
+        // SAFETY: the handle and the list are live; the call waits for the answer.
+        let code = unsafe { ffi::rd_kafka_commit(self.raw(), list.raw(), 0) };
+        if code != NO_ERROR {
+            return Err(self.failed("cannot commit offsets", code, &name_of(code)));
+        }
+        Ok(())
+    }
+
+    /// The positions committed last, for those that have one.
+    pub(super) fn committed(
+        &self,
+        partitions: &[Partition],
+        wait_max: Duration,
+    ) -> Result<Vec<Option<u64>>, SourceError> {
+        let mut list = List::new(partitions.len());
+        for partition in partitions {
+            list.add(partition, i64::from(ffi::RD_KAFKA_OFFSET_INVALID), None);
+        }
+        // SAFETY: the handle and the list are live.
+        let code = unsafe { ffi::rd_kafka_committed(self.raw(), list.raw(), wait_max.as_millis() as c_int) };
+        if code != NO_ERROR {
+            return Err(self.failed("cannot ask for committed offsets", code, &name_of(code)));
+        }
+        self.offsets(&list, "cannot ask for a committed offset")
+    }
+
+    fn offsets(&self, list: &List, what: &str) -> Result<Vec<Option<u64>>, SourceError> {
+        let offset = |element: &ffi::rd_kafka_topic_partition_t| match element.err {
+            NO_ERROR => Ok(u64::try_from(element.offset).ok()),
+            code => Err(self.failed(what, code, &name_of(code))),
+        };
+        list.elements().iter().map(offset).collect()
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        // SAFETY: nothing else has the handle any more. There is no group to leave, so closing the consumer is left out:
+        // it would wait for a broker that may be away.
+        unsafe { ffi::rd_kafka_destroy_flags(self.raw(), ffi::RD_KAFKA_DESTROY_F_NO_CONSUMER_CLOSE) };
+    }
+}
+
+/// Checks names and values of all properties without connecting.
+pub(super) fn check(options: &KafkaOptions) -> Result<(), SourceError> {
+    Conf::new(options, Role::Read).map(drop)
+}
+
+/// Shorthand for librdkafka's success.
+pub(super) const NO_ERROR: ffi::rd_kafka_resp_err_t = ffi::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR;
+
+/// A configuration under construction.
+struct Conf(*mut ffi::rd_kafka_conf_t);
+
+impl Conf {
+    fn new(options: &KafkaOptions, role: Role) -> Result<Self, SourceError> {
+        // SAFETY: allocates.
+        let conf = Self(unsafe { ffi::rd_kafka_conf_new() });
+        for (name, value) in &config::properties(options, role)? {
+            conf.set(name, value)?;
+        }
+        Ok(conf)
+    }
+
+    fn set(&self, name: &str, value: &str) -> Result<(), SourceError> {
+        let (Ok(key), Ok(text)) = (CString::new(name), CString::new(value)) else {
+            return Err(config::config(format!("kafka property `{name}` contains a zero byte")));
+        };
+        let mut error = [0 as c_char; ERROR_BYTES];
+        // SAFETY: the configuration and the texts are live; librdkafka copies them.
+        let result = unsafe {
+            ffi::rd_kafka_conf_set(self.0, key.as_ptr(), text.as_ptr(), error.as_mut_ptr(), error.len())
+        };
+        if result == ffi::rd_kafka_conf_res_t::RD_KAFKA_CONF_OK {
+            return Ok(());
+        }
+        // librdkafka's text may quote the value.
+        let why = if is_secret(name) { "its value is not accepted".into() } else { buffer(&error) };
+        Err(config::config(format!("kafka property `{name}`: {why}")))
+    }
+
+    fn into_handle(self) -> Result<NonNull<ffi::rd_kafka_t>, SourceError> {
+        let mut error = [0 as c_char; ERROR_BYTES];
+        let kind = ffi::rd_kafka_type_t::RD_KAFKA_CONSUMER;
+        // SAFETY: the configuration is live; on success the handle owns it.
+        let handle = unsafe { ffi::rd_kafka_new(kind, self.0, error.as_mut_ptr(), error.len()) };
+        let Some(handle) = NonNull::new(handle) else {
+            return Err(config::config(format!("kafka cannot be set up: {}", buffer(&error))));
+        };
+        std::mem::forget(self);
+        Ok(handle)
+    }
+}
+
+impl Drop for Conf {
+    fn drop(&mut self) {
+        // SAFETY: no handle has taken it over.
+        unsafe { ffi::rd_kafka_conf_destroy(self.0) };
+    }
+}
+
+/// # Safety
+/// `topic` is live.
+unsafe fn description(topic: *const ffi::rd_kafka_TopicDescription_t) -> Topic {
+    // SAFETY: as promised; what the topic hands out lives as long as it.
+    unsafe {
+        let id = ffi::rd_kafka_TopicDescription_topic_id(topic);
+        let has_id = !id.is_null()
+            && (ffi::rd_kafka_Uuid_most_significant_bits(id) != 0
+                || ffi::rd_kafka_Uuid_least_significant_bits(id) != 0);
+        let id = if has_id { string(ffi::rd_kafka_Uuid_base64str(id)) } else { String::new() };
+        let mut count = 0;
+        let list = ffi::rd_kafka_TopicDescription_partitions(topic, &mut count);
+        let number = |index| ffi::rd_kafka_TopicPartitionInfo_partition(*list.add(index)) as u32;
+        let mut partitions: Vec<u32> = (0..count).map(number).collect();
+        partitions.sort_unstable();
+        Topic { id, partitions }
+    }
+}
+
+/// Takes over librdkafka's error object, if there is one.
+///
+/// # Safety
+/// `error` is null or live and nobody else's.
+pub(super) unsafe fn take_error(
+    error: *mut ffi::rd_kafka_error_t,
+) -> Result<(), (ffi::rd_kafka_resp_err_t, String)> {
+    if error.is_null() {
+        return Ok(());
+    }
+    // SAFETY: as promised.
+    unsafe {
+        let taken = (ffi::rd_kafka_error_code(error), string(ffi::rd_kafka_error_string(error)));
+        ffi::rd_kafka_error_destroy(error);
+        Err(taken)
+    }
+}
+
+/// A topic's name for C. Names are checked when the options are.
+pub(super) fn text(name: &str) -> CString {
+    CString::new(name).unwrap_or_default()
+}
+
+/// # Safety
+/// `text` is null or a live string.
+pub(super) unsafe fn string(text: *const c_char) -> String {
+    if text.is_null() {
+        return String::new();
+    }
+    // SAFETY: as promised.
+    unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
+}
+
+/// What librdkafka calls an error.
+pub(super) fn name_of(code: ffi::rd_kafka_resp_err_t) -> String {
+    // SAFETY: returns a static string.
+    unsafe { string(ffi::rd_kafka_err2str(code)) }
+}
+
+fn buffer(error: &[c_char; ERROR_BYTES]) -> String {
+    // SAFETY: librdkafka ends its texts with a zero within the size that it was given; the buffer began as zeros.
+    unsafe { string(error.as_ptr()) }
+}
+
+/// librdkafka's log. Its own secrets are masked by itself.
+unsafe extern "C" fn on_log(
+    _: *const ffi::rd_kafka_t,
+    level: c_int,
+    facility: *const c_char,
+    line: *const c_char,
+) {
+    // SAFETY: librdkafka hands over two live strings.
+    let (facility, line) = unsafe { (string(facility), string(line)) };
+    match level {
+        0..=3 => tracing::error!(target: "librdkafka", facility, "{line}"),
+        4 => tracing::warn!(target: "librdkafka", facility, "{line}"),
+        5 | 6 => tracing::info!(target: "librdkafka", facility, "{line}"),
+        _ => tracing::debug!(target: "librdkafka", facility, "{line}"),
+    }
+}
+
+unsafe extern "C" fn on_error(
+    _: *mut ffi::rd_kafka_t,
+    code: c_int,
+    reason: *const c_char,
+    opaque: *mut c_void,
+) {
+    // SAFETY: the opaque is this handle's context, which outlives it; the reason is a live string.
+    let (context, reason) = unsafe { (&*opaque.cast::<Context>(), string(reason)) };
+    let newest = (fault::code(code), reason);
+    let mut held = context.newest.lock().unwrap_or_else(PoisonError::into_inner);
+    // "All brokers are down" follows the failure that tells why.
+    let is_summary = newest.0 == ffi::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN;
+    if !(is_summary && held.is_some()) {
+        *held = Some(newest);
+    }
+}
+
+unsafe extern "C" fn on_token(handle: *mut ffi::rd_kafka_t, _: *const c_char, opaque: *mut c_void) {
+    // SAFETY: the opaque is this handle's context, which outlives it.
+    let context = unsafe { &*opaque.cast::<Context>() };
+    let Some(source) = &context.token else { return };
+    if let Err(why) = source.get(context.runtime.wall_ms()).and_then(|token| hand_over(handle, &token)) {
+        tracing::warn!(why, "no token for kafka; it is asked for again");
+        let why = CString::new(why).unwrap_or_default();
+        // SAFETY: the handle is live inside its callback; the text is copied.
+        unsafe { ffi::rd_kafka_oauthbearer_set_token_failure(handle, why.as_ptr()) };
+    }
+}
+
+fn hand_over(handle: *mut ffi::rd_kafka_t, token: &super::token::Token) -> Result<(), String> {
+    let (Ok(value), Ok(principal)) =
+        (CString::new(token.value.as_str()), CString::new(token.principal.as_str()))
+    else {
+        return Err("the token contains a zero byte".into());
+    };
+    let mut error = [0 as c_char; ERROR_BYTES];
+    // SAFETY: the handle is live inside its callback; the texts are copied; there are no extensions.
+    let code = unsafe {
+        ffi::rd_kafka_oauthbearer_set_token(
+            handle,
+            value.as_ptr(),
+            token.expires_ms,
+            principal.as_ptr(),
+            null::<*const c_char>().cast_mut(),
+            0,
+            error.as_mut_ptr(),
+            error.len(),
+        )
+    };
+    if code == NO_ERROR { Ok(()) } else { Err(format!("the token is not accepted: {}", buffer(&error))) }
+}

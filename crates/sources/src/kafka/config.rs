@@ -1,0 +1,139 @@
+//! From the pipeline file's words to librdkafka's properties.
+//!
+//! Owns which properties are ours and why, and the defaults for throughput and large messages. Pure.
+
+use std::collections::BTreeMap;
+
+use dataflow::{SourceError, SourceFault};
+
+use super::KafkaOptions;
+
+/// What a handle is for: only the ones that read or commit know a group, since a group's name alone makes the broker
+/// look for a coordinator and create its topic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    /// Asks for topics, partitions and offsets.
+    Look,
+    /// Reads by explicit assignment.
+    Read,
+    /// Commits and reads committed offsets.
+    Commit,
+}
+
+/// Defaults that a pipeline file may change.
+const DEFAULTS: &[(&str, &str)] = &[
+    ("client.id", "forebay"),
+    // A fetch brings up to 4 MiB a partition; one larger batch comes alone all the same.
+    ("fetch.message.max.bytes", "4194304"),
+    // Messages of more than 100 MB: the largest answer that is accepted.
+    ("receive.message.max.bytes", "536870912"),
+    // The bytes fetched ahead; the bound by number would stop far below it.
+    ("queued.max.messages.kbytes", "65536"),
+    ("queued.min.messages", "10000000"),
+    // A full queue is looked at again soon: a second, as librdkafka has it, leaves the reader dry.
+    ("fetch.queue.backoff.ms", "20"),
+    ("fetch.wait.max.ms", "500"),
+    ("check.crcs", "true"),
+    ("socket.keepalive.enable", "true"),
+    ("reconnect.backoff.max.ms", "5000"),
+    // Idle connections are closed by brokers all the time.
+    ("log.connection.close", "false"),
+];
+
+/// Properties that the guarantee rests on, the only value that they may have, and why.
+const FIXED: &[(&str, &str, &str)] = &[
+    ("enable.auto.commit", "false", "the journal holds the positions"),
+    ("enable.auto.offset.store", "false", "the journal holds the positions"),
+    ("enable.partition.eof", "true", "it tells when a partition is caught up"),
+    ("auto.offset.reset", "error", "a position out of range must stop the pipeline, not move it"),
+    ("isolation.level", "read_committed", "records of aborted transactions must not be delivered"),
+    ("allow.auto.create.topics", "false", "reading must not create what it reads"),
+];
+
+/// Properties that cannot be given here, and why.
+const RESERVED: &[(&str, &str)] = &[
+    ("bootstrap.servers", "give `brokers`"),
+    ("metadata.broker.list", "give `brokers`"),
+    ("group.id", "give `group`"),
+    ("group.instance.id", "partitions are assigned by the pipeline, without a group's membership"),
+    ("group.protocol", "partitions are assigned by the pipeline, without a group's membership"),
+    ("group.remote.assignor", "partitions are assigned by the pipeline, without a group's membership"),
+    (
+        "partition.assignment.strategy",
+        "partitions are assigned by the pipeline, without a group's membership",
+    ),
+    ("plugin.library.paths", "a pipeline file must not load code"),
+    ("opaque", "it is no text"),
+];
+
+/// Words in a property's name that make its value a secret.
+const SECRET: &[&str] =
+    &["password", "secret", "key.pem", "sasl.oauthbearer.config", "jaas", "private.key", "token"];
+
+/// True if the value of the property must not be shown.
+pub(super) fn is_secret(name: &str) -> bool {
+    SECRET.iter().any(|word| name.contains(word))
+}
+
+/// All properties of a handle, in the order in which they are set.
+///
+/// # Errors
+/// [`SourceFault::Config`] for reserved and contradicting properties; the message says why and what to write.
+pub(super) fn properties(
+    options: &KafkaOptions,
+    role: Role,
+) -> Result<BTreeMap<String, String>, SourceError> {
+    let mut all: BTreeMap<String, String> =
+        DEFAULTS.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    for (name, value) in &options.properties {
+        if let Some((_, why)) = RESERVED.iter().find(|(reserved, _)| reserved == name) {
+            return Err(config(format!("kafka property `{name}` cannot be given: {why}")));
+        }
+        if let Some((_, fixed, why)) = FIXED.iter().find(|(fixed, ..)| fixed == name)
+            && value != fixed
+        {
+            return Err(config(format!("kafka property `{name}` must be `{fixed}`: {why}")));
+        }
+        // An alias would otherwise be overruled by our default of the other name.
+        let name = if name == "max.partition.fetch.bytes" { "fetch.message.max.bytes" } else { name };
+        all.insert(name.to_owned(), value.clone());
+    }
+    all.extend(FIXED.iter().map(|(name, value, _)| ((*name).to_owned(), (*value).to_owned())));
+    all.insert("bootstrap.servers".into(), options.brokers.join(","));
+    if role != Role::Look {
+        all.insert("group.id".into(), options.group.clone());
+    }
+    Ok(all)
+}
+
+/// Checks what is not librdkafka's to check.
+pub(super) fn check(options: &KafkaOptions) -> Result<(), SourceError> {
+    if options.brokers.iter().all(|broker| broker.trim().is_empty()) {
+        return Err(config("kafka has no `brokers`".into()));
+    }
+    if options.topics.is_empty() {
+        return Err(config("kafka has no `topic`".into()));
+    }
+    for topic in &options.topics {
+        let is_legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+        if topic.is_empty() || topic.len() > 249 || !topic.chars().all(is_legal) {
+            return Err(config(format!(
+                "`{topic}` cannot be a topic's name: 1 to 249 letters, digits, `.`, `_` or `-`"
+            )));
+        }
+    }
+    let mut sorted = options.topics.clone();
+    sorted.sort();
+    if let Some(twice) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
+        return Err(config(format!("topic `{}` is named twice", twice[0])));
+    }
+    if options.group.is_empty() {
+        return Err(config("kafka's `group` is empty".into()));
+    }
+    properties(options, Role::Read).map(drop)
+}
+
+/// An error of the pipeline file.
+pub(super) fn config(message: String) -> SourceError {
+    SourceError::new(SourceFault::Config, message)
+}

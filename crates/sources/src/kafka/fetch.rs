@@ -1,0 +1,536 @@
+//! The thread that takes messages from librdkafka and makes blocks of them.
+//!
+//! Owns the hot path: batches of messages, one copy each into the block of their partition, no allocation a record; and
+//! what stops a read. All partitions are forwarded to the one consumer queue by librdkafka itself.
+//!
+//! Blocks are *staged* when they are full, when the queue ran dry or when enough bytes are staged, and leave only after
+//! the ids of all topics were confirmed later than their fetch: librdkafka follows a topic that was made anew by itself,
+//! and would hand out its records at the old offsets. The confirmation shows new partitions too.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::CStr;
+use std::ptr::null_mut;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use dataflow::block::{NO_LEADER_EPOCH, TIME_UNKNOWN_MS};
+use dataflow::{BlockBuilder, Event, Partition, PartitionStart, ReadFrom, Runtime, SourceError, SourceFault};
+use futures::channel::oneshot;
+use rdkafka_sys as ffi;
+
+use super::client::{Client, NO_ERROR, Topic, name_of, string, take_error};
+use super::config::Role;
+use super::fault::{self, Meaning};
+use super::list::List;
+use super::slot::{self, Slot};
+use super::{CALL_WAIT_MAX, KafkaOptions};
+use crate::queue::{Closed, Sender};
+
+/// Messages taken by one call: enough to spread its cost, few enough to stay in the cache between fetch and copy.
+const BATCH_MESSAGES: usize = 1_024;
+/// Staged bytes that ask for a confirmation: 20 a second at 320 MB/s, while the bytes held stay few.
+const STAGED_BYTES_MAX: usize = 16 << 20;
+/// At a trickle, confirmations are no more frequent than this; it is also the latency that they may add.
+const CONFIRM_EVERY_MIN: Duration = Duration::from_millis(20);
+/// How long the thread waits for a message before it looks around.
+const LOOK_WAIT_MS: i32 = 100;
+/// A broker that is away is reported so often, and asked again so soon.
+const AWAY_EVERY: Duration = Duration::from_secs(5);
+const AGAIN: Duration = Duration::from_millis(500);
+/// A broker that has just started may not know a topic yet: so many confirmations in a row must miss it.
+const MISSES_MAX: u32 = 10;
+
+/// The handle and its queue, shared by the thread and the reader in front of it.
+pub(super) struct Handle {
+    // The queue is destroyed in `drop`, before the client.
+    queue: *mut ffi::rd_kafka_queue_t,
+    client: Client,
+}
+
+// SAFETY: librdkafka's queues may be used by several threads at once.
+unsafe impl Send for Handle {}
+unsafe impl Sync for Handle {}
+
+impl Handle {
+    pub(super) fn new(options: &KafkaOptions, runtime: Arc<dyn Runtime>) -> Result<Self, SourceError> {
+        let client = Client::new(options, Role::Read, runtime)?;
+        // SAFETY: the handle is live and outlives the queue.
+        let queue = unsafe { ffi::rd_kafka_queue_get_consumer(client.raw()) };
+        if queue.is_null() {
+            return Err(SourceError::new(SourceFault::Config, "kafka gives no queue to read from"));
+        }
+        Ok(Self { queue, client })
+    }
+
+    /// Ends the thread's wait.
+    pub(super) fn wake(&self) {
+        // SAFETY: the queue is live.
+        unsafe { ffi::rd_kafka_queue_yield(self.queue) };
+    }
+
+    /// Stops or goes on fetching a partition. librdkafka does it in the background and drops what it fetched ahead.
+    pub(super) fn set_paused(&self, partition: &Partition, is_paused: bool) {
+        let mut list = List::new(1);
+        list.add(partition, 0, None);
+        // SAFETY: the handle and the list are live. A partition that is not assigned is an error that changes nothing.
+        unsafe {
+            if is_paused {
+                ffi::rd_kafka_pause_partitions(self.client.raw(), list.raw());
+            } else {
+                ffi::rd_kafka_resume_partitions(self.client.raw(), list.raw());
+            }
+        }
+    }
+
+    fn assign(&self, slots: &[Slot]) -> Result<(), SourceError> {
+        let mut list = List::new(slots.len());
+        for slot in slots {
+            list.add(&slot.from.partition, i64::try_from(slot.next).unwrap_or(i64::MAX), slot.epoch());
+        }
+        // SAFETY: the handle and the list are live.
+        let result = unsafe { take_error(ffi::rd_kafka_incremental_assign(self.client.raw(), list.raw())) };
+        result.map_err(|(code, why)| self.client.failed("cannot assign partitions", code, &why))
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        // SAFETY: nobody else has the queue any more.
+        unsafe { ffi::rd_kafka_queue_destroy(self.queue) };
+    }
+}
+
+/// A partition to read from now on.
+pub(super) struct Add {
+    pub(super) from: ReadFrom,
+    pub(super) done: oneshot::Sender<Result<(), SourceError>>,
+}
+
+/// Why the thread ends.
+enum Stop {
+    /// The reader is gone.
+    Closed,
+    /// The reader is told this and nothing more.
+    Failed(SourceError),
+}
+
+impl From<Closed> for Stop {
+    fn from(Closed: Closed) -> Self {
+        Self::Closed
+    }
+}
+
+impl From<SourceError> for Stop {
+    fn from(error: SourceError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+/// The state of the thread.
+pub(super) struct Fetch {
+    options: KafkaOptions,
+    runtime: Arc<dyn Runtime>,
+    handle: Arc<Handle>,
+    events: Sender<Result<Event, SourceError>>,
+    additions: mpsc::Receiver<Add>,
+    slots: Vec<Slot>,
+    /// From librdkafka's topic object (constant while a partition of it is assigned) and partition to the slot.
+    index: BTreeMap<(usize, i32), usize>,
+    /// The key and slot of the newest message: the next one is mostly of the same partition.
+    newest: ((usize, i32), usize),
+    staged: Vec<Event>,
+    staged_bytes: usize,
+    /// Partitions that were there, were reported or are read.
+    known: BTreeSet<Partition>,
+    confirmed: Option<Duration>,
+    misses: u32,
+    away_told: Option<Duration>,
+    must_confirm: bool,
+}
+
+impl Fetch {
+    pub(super) fn new(
+        options: &KafkaOptions,
+        runtime: Arc<dyn Runtime>,
+        handle: Arc<Handle>,
+        events: Sender<Result<Event, SourceError>>,
+        additions: mpsc::Receiver<Add>,
+        from: Vec<ReadFrom>,
+    ) -> Result<Self, SourceError> {
+        let known = from.iter().map(|from| from.partition.clone()).collect();
+        let slots: Vec<Slot> = from.into_iter().map(Slot::new).collect();
+        handle.assign(&slots)?;
+        Ok(Self {
+            options: options.clone(),
+            runtime,
+            handle,
+            events,
+            additions,
+            slots,
+            index: BTreeMap::new(),
+            newest: ((0, -1), 0),
+            staged: Vec::new(),
+            staged_bytes: 0,
+            known,
+            confirmed: None,
+            misses: 0,
+            away_told: None,
+            must_confirm: true,
+        })
+    }
+
+    /// Reads until the reader is gone or going on would be wrong.
+    pub(super) fn run(mut self) {
+        loop {
+            match self.round() {
+                Ok(()) => {}
+                Err(Stop::Closed) => return,
+                Err(Stop::Failed(error)) => {
+                    tracing::error!(%error, "reading kafka stops");
+                    // The reader may be gone by now; then nobody asks.
+                    let _ = self.events.send(Err(error), 0);
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Takes what is there, and confirms and sends what is due.
+    fn round(&mut self) -> Result<(), Stop> {
+        if self.events.is_closed() {
+            return Err(Stop::Closed);
+        }
+        self.add_partitions();
+        let taken = self.take_batch(0, BATCH_MESSAGES)?;
+        let now = self.runtime.elapsed();
+        let is_dry = taken == 0;
+        let since = self.confirmed.map(|at| now.saturating_sub(at));
+        let may_confirm = since.is_none_or(|since| since >= CONFIRM_EVERY_MIN);
+        let is_waiting = !self.staged.is_empty() || self.slots.iter().any(|slot| !slot.block.is_empty());
+        let is_due = self.staged_bytes >= STAGED_BYTES_MAX
+            || (is_dry && is_waiting && may_confirm)
+            || (self.must_confirm && may_confirm)
+            || since.is_none_or(|since| since >= self.options.look_every);
+        if is_due {
+            self.confirm_and_send()?;
+        } else if is_dry {
+            // One message ends the wait, so that it adds nothing to the latency.
+            let wait_ms = if is_waiting { CONFIRM_EVERY_MIN.as_millis() as i32 } else { LOOK_WAIT_MS };
+            self.take_batch(wait_ms, 1)?;
+        }
+        self.tell_failure()
+    }
+
+    fn add_partitions(&mut self) {
+        while let Ok(Add { from, done }) = self.additions.try_recv() {
+            let slot = Slot::new(from);
+            let partition = slot.from.partition.clone();
+            let result = self.handle.assign(std::slice::from_ref(&slot));
+            if result.is_ok() {
+                self.known.insert(partition);
+                self.slots.push(slot);
+                // Its identity and range are checked by the next confirmation and by the broker.
+                self.must_confirm = true;
+            }
+            // The one who asked may have stopped waiting; the partition is read all the same.
+            let _ = done.send(result);
+        }
+    }
+
+    /// Takes at most `count` messages; waits for the first one.
+    fn take_batch(&mut self, wait_ms: i32, count: usize) -> Result<usize, Stop> {
+        let mut batch = [null_mut(); BATCH_MESSAGES];
+        // SAFETY: the queue is live; the array has room for `count` pointers.
+        let taken = unsafe {
+            ffi::rd_kafka_consume_batch_queue(
+                self.handle.queue,
+                wait_ms,
+                batch.as_mut_ptr(),
+                count.min(BATCH_MESSAGES),
+            )
+        };
+        let taken = usize::try_from(taken).unwrap_or(0);
+        let mut result = Ok(());
+        for message in &batch[..taken] {
+            // SAFETY: librdkafka hands over `taken` live messages; each is destroyed once, also after an error.
+            unsafe {
+                if result.is_ok() {
+                    result = self.take(&**message);
+                }
+                ffi::rd_kafka_message_destroy(*message);
+            }
+        }
+        result.map(|()| taken)
+    }
+
+    /// # Safety
+    /// `message` is live.
+    unsafe fn take(&mut self, message: &ffi::rd_kafka_message_t) -> Result<(), Stop> {
+        // SAFETY: as promised.
+        let slot = unsafe { self.slot_of(message) };
+        if message.err != NO_ERROR {
+            // SAFETY: as promised.
+            return unsafe { self.take_error(message, slot) };
+        }
+        let (Some(slot), Ok(position)) = (slot, u64::try_from(message.offset)) else { return Ok(()) };
+        let slot = &mut self.slots[slot];
+        if position < slot.next {
+            // After a pause librdkafka may fetch once more what was handed out; positions tell.
+            return Ok(());
+        }
+        slot.next = position + 1;
+        // SAFETY: as promised.
+        unsafe { push(slot, position, message) };
+        if slot.block.is_full() {
+            let block = slot.block.take();
+            self.staged_bytes += block.memory_bytes();
+            self.staged.push(Event::Block(block));
+        }
+        Ok(())
+    }
+
+    /// The slot of a message; `None` if it names no partition that is read.
+    ///
+    /// # Safety
+    /// `message` is live.
+    unsafe fn slot_of(&mut self, message: &ffi::rd_kafka_message_t) -> Option<usize> {
+        let key = (message.rkt as usize, message.partition);
+        if self.newest.0 == key {
+            return Some(self.newest.1);
+        }
+        if message.rkt.is_null() {
+            return None;
+        }
+        let slot = if let Some(slot) = self.index.get(&key) {
+            *slot
+        } else {
+            // SAFETY: the topic lives as long as the message.
+            let name = unsafe { string(ffi::rd_kafka_topic_name(message.rkt)) };
+            let is_this = |slot: &Slot| {
+                *slot.from.partition.stream == name && slot.from.partition.index as i32 == message.partition
+            };
+            let slot = self.slots.iter().position(is_this)?;
+            self.index.insert(key, slot);
+            slot
+        };
+        self.newest = (key, slot);
+        Some(slot)
+    }
+
+    /// # Safety
+    /// `message` is live and stands for an error.
+    unsafe fn take_error(
+        &mut self,
+        message: &ffi::rd_kafka_message_t,
+        slot: Option<usize>,
+    ) -> Result<(), Stop> {
+        // SAFETY: as promised.
+        let why = unsafe { string(ffi::rd_kafka_message_errstr(message)) };
+        let meaning = fault::of_message(message.err);
+        let Some(index) = slot else {
+            return match meaning {
+                Meaning::Denied => self.denied(&why),
+                _ => self.away(format!("kafka: {}: {why}", name_of(message.err))),
+            };
+        };
+        let partition = self.slots[index].from.partition.clone();
+        let refuse =
+            |message| Err(Stop::Failed(SourceError::new(SourceFault::Refused, message).at(&partition)));
+        match meaning {
+            Meaning::End => {
+                self.caught_up(index, u64::try_from(message.offset).unwrap_or(0));
+                Ok(())
+            }
+            Meaning::OutOfRange => {
+                self.send_confirmed()?;
+                let range = self.handle.client.watermarks(&partition, CALL_WAIT_MAX).ok();
+                let mut error = slot::out_of_range(&partition, self.slots[index].next, range);
+                error.message = format!("{} ({why})", error.message);
+                Err(Stop::Failed(error))
+            }
+            Meaning::Unreadable => {
+                self.send_confirmed()?;
+                refuse(format!(
+                    "`{partition}` cannot be read at or after offset `{}`: {why}",
+                    self.slots[index].next
+                ))
+            }
+            Meaning::Missing => {
+                self.must_confirm = true;
+                self.away(format!("kafka: `{partition}`: {why}"))
+            }
+            Meaning::Denied => self.denied(&why),
+            Meaning::Away => self.away(format!("kafka: `{partition}`: {why}")),
+        }
+    }
+
+    /// Notes that everything below `next` was fetched, control records at the tail included.
+    fn caught_up(&mut self, index: usize, next: u64) {
+        let slot = &mut self.slots[index];
+        slot.next = slot.next.max(next);
+        if !slot.block.is_empty() {
+            let block = slot.block.take();
+            self.staged_bytes += block.memory_bytes();
+            self.staged.push(Event::Block(block));
+        }
+        let (partition, next, leader_epoch) = (slot.from.partition.clone(), slot.next, slot.leader_epoch);
+        self.staged.push(Event::CaughtUp { partition, next, leader_epoch });
+    }
+
+    fn denied(&mut self, why: &str) -> Result<(), Stop> {
+        Err(Stop::Failed(SourceError::new(SourceFault::Config, format!("kafka refuses: {why}"))))
+    }
+
+    /// Reports what the connections have to say.
+    fn tell_failure(&mut self) -> Result<(), Stop> {
+        match self.handle.client.take_failure() {
+            Some((_, why)) => self.away(format!("kafka is away: {why}")),
+            None => Ok(()),
+        }
+    }
+
+    fn away(&mut self, message: String) -> Result<(), Stop> {
+        let now = self.runtime.elapsed();
+        if self.away_told.is_none_or(|told| now.saturating_sub(told) >= AWAY_EVERY) {
+            self.away_told = Some(now);
+            self.events.send(Err(SourceError::new(SourceFault::Away, message)), 0)?;
+        }
+        Ok(())
+    }
+
+    /// Confirms what is staged and sends it, before an error that ends the read. The identity comes first: with another
+    /// one, that is the reason.
+    fn send_confirmed(&mut self) -> Result<(), Stop> {
+        self.confirm_and_send()
+    }
+
+    /// Asks for the topics' ids until there is an answer; sends all that was fetched before, and what is new.
+    fn confirm_and_send(&mut self) -> Result<(), Stop> {
+        let topics = self.confirm()?;
+        for slot in &mut self.slots {
+            if !slot.block.is_empty() {
+                self.staged.push(Event::Block(slot.block.take()));
+            }
+        }
+        self.staged_bytes = 0;
+        for event in std::mem::take(&mut self.staged) {
+            let bytes = if let Event::Block(block) = &event { block.memory_bytes() } else { 0 };
+            self.events.send(Ok(event), bytes)?;
+        }
+        self.find_partitions(&topics)
+    }
+
+    fn confirm(&mut self) -> Result<BTreeMap<String, Topic>, Stop> {
+        loop {
+            let asked = self.runtime.elapsed();
+            let (client, events) = (&self.handle.client, &self.events);
+            let result = client.describe(&self.options.topics, CALL_WAIT_MAX, || !events.is_closed());
+            if self.events.is_closed() {
+                return Err(Stop::Closed);
+            }
+            match result {
+                Ok(topics) => match self.check(&topics) {
+                    None => {
+                        self.confirmed = Some(asked);
+                        self.must_confirm = false;
+                        self.misses = 0;
+                        return Ok(topics);
+                    }
+                    Some(error) => {
+                        let is_missing = self.options.topics.iter().any(|name| !topics.contains_key(name));
+                        self.misses += 1;
+                        if !is_missing || self.misses >= MISSES_MAX {
+                            return Err(Stop::Failed(error));
+                        }
+                        self.away(format!("kafka: {error}; asking again"))?;
+                    }
+                },
+                // A password that was right when the read began may be on its way to all brokers: not the end.
+                Err(error) => self.away(error.message)?,
+            }
+            if self.events.wait_closed(AGAIN) {
+                return Err(Stop::Closed);
+            }
+        }
+    }
+
+    fn check(&self, topics: &BTreeMap<String, Topic>) -> Option<SourceError> {
+        let of = |slot: &Slot| slot::check(&slot.from, topics.get(&*slot.from.partition.stream)).err();
+        self.slots.iter().find_map(of)
+    }
+
+    fn find_partitions(&mut self, topics: &BTreeMap<String, Topic>) -> Result<(), Stop> {
+        for (name, topic) in topics {
+            for index in &topic.partitions {
+                let partition = Partition::new(name.as_str(), *index);
+                if self.known.contains(&partition) {
+                    continue;
+                }
+                // The beginning is asked for, not taken to be 0: retention may have been there already.
+                let Ok((low, _)) = self.handle.client.watermarks(&partition, CALL_WAIT_MAX) else {
+                    // A partition without a leader yet; the next look finds it again.
+                    continue;
+                };
+                self.known.insert(partition.clone());
+                let start = PartitionStart {
+                    partition,
+                    identity: topic.id.clone(),
+                    next: low,
+                    first: low,
+                    leader_epoch: NO_LEADER_EPOCH,
+                };
+                self.events.send(Ok(Event::Found(start)), 0)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Copies a message into its block.
+///
+/// # Safety
+/// `message` is live and stands for a record.
+#[inline]
+unsafe fn push(slot: &mut Slot, position: u64, message: &ffi::rd_kafka_message_t) {
+    let block = &mut slot.block;
+    // SAFETY: a live message's payload and key are as long as it says, and null if there is none.
+    unsafe {
+        let mut kind = ffi::rd_kafka_timestamp_type_t::RD_KAFKA_TIMESTAMP_NOT_AVAILABLE;
+        let time_ms = match ffi::rd_kafka_message_timestamp(message, &mut kind) {
+            -1 => TIME_UNKNOWN_MS,
+            time_ms => time_ms,
+        };
+        block.push(position, time_ms, bytes(message.payload.cast(), message.len));
+        if let Some(key) = bytes(message.key.cast(), message.key_len) {
+            block.key(key);
+        }
+        slot.leader_epoch = ffi::rd_kafka_message_leader_epoch(message);
+        block.leader_epoch(slot.leader_epoch);
+        push_headers(block, message);
+    }
+}
+
+/// # Safety
+/// `message` is live.
+unsafe fn push_headers(block: &mut BlockBuilder, message: &ffi::rd_kafka_message_t) {
+    let mut headers = null_mut();
+    // SAFETY: a live message's headers live as long as it; names end with a zero and values are as long as they say.
+    unsafe {
+        if ffi::rd_kafka_message_headers(message, &mut headers) != NO_ERROR {
+            return;
+        }
+        let (mut index, mut name, mut value, mut size) = (0, std::ptr::null(), std::ptr::null(), 0);
+        while ffi::rd_kafka_header_get_all(headers, index, &mut name, &mut value, &mut size) == NO_ERROR {
+            let name = CStr::from_ptr(name).to_string_lossy();
+            block.header(&name, bytes(value.cast(), size));
+            index += 1;
+        }
+    }
+}
+
+/// # Safety
+/// `at` is null or the start of `count` live bytes.
+unsafe fn bytes<'a>(at: *const u8, count: usize) -> Option<&'a [u8]> {
+    // SAFETY: as promised.
+    (!at.is_null()).then(|| unsafe { std::slice::from_raw_parts(at, count) })
+}

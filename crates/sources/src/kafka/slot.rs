@@ -1,0 +1,66 @@
+//! What is known of one partition while it is read, and when reading it must stop. Pure.
+
+use dataflow::block::NO_LEADER_EPOCH;
+use dataflow::{BlockBuilder, Partition, ReadFrom, SourceError, SourceFault};
+
+use super::client::Topic;
+
+/// A partition that is read.
+pub(super) struct Slot {
+    pub(super) from: ReadFrom,
+    /// Records below this were handed out, or do not exist.
+    pub(super) next: u64,
+    pub(super) leader_epoch: i32,
+    pub(super) block: BlockBuilder,
+}
+
+impl Slot {
+    pub(super) fn new(from: ReadFrom) -> Self {
+        let block = BlockBuilder::new(from.partition.clone(), from.next);
+        Self { next: from.next, leader_epoch: from.leader_epoch, block, from }
+    }
+
+    /// The epoch to give back to librdkafka, which then notices a log that was cut.
+    pub(super) fn epoch(&self) -> Option<i32> {
+        (self.from.leader_epoch != NO_LEADER_EPOCH).then_some(self.from.leader_epoch)
+    }
+}
+
+/// Refuses a partition that is not the one that was recorded.
+pub(super) fn check(from: &ReadFrom, topic: Option<&Topic>) -> Result<(), SourceError> {
+    let partition = &from.partition;
+    let name = &partition.stream;
+    let refuse = |message: String| Err(SourceError::new(SourceFault::Refused, message).at(partition));
+    let Some(topic) = topic else {
+        return refuse(format!("topic `{name}` (id `{}`) was deleted", from.identity));
+    };
+    // An empty identity was recorded from a cluster without topic ids; it cannot be compared.
+    if !from.identity.is_empty() && topic.id != from.identity {
+        return refuse(format!(
+            "topic `{name}` was deleted and made anew: its id was `{}` and is `{}`, so its offsets stand for other records; \
+             give the pipeline a new name or store to read the new topic",
+            from.identity, topic.id
+        ));
+    }
+    if topic.partitions.binary_search(&partition.index).is_err() {
+        let count = topic.partitions.len();
+        return refuse(format!(
+            "topic `{name}` has `{count}` partitions and no partition `{}`",
+            partition.index
+        ));
+    }
+    Ok(())
+}
+
+/// The refusal of a position that is not held.
+pub(super) fn out_of_range(partition: &Partition, next: u64, range: Option<(u64, u64)>) -> SourceError {
+    let held = match range {
+        Some((low, high)) => format!("it holds `{low}` to `{high}`"),
+        None => "its range cannot be asked for at the moment".into(),
+    };
+    let message = format!(
+        "offset `{next}` of `{partition}` is not held any more: {held}; records were deleted by retention before they were \
+         read, or the log was cut"
+    );
+    SourceError::new(SourceFault::Refused, message).at(partition)
+}

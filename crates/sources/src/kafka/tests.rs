@@ -1,0 +1,128 @@
+use dataflow::SourceFault;
+use rdkafka_sys::rd_kafka_resp_err_t::*;
+
+use super::client::Topic;
+use super::config::{Role, properties};
+use super::*;
+use crate::test_runtime::TestRuntime;
+
+fn options() -> KafkaOptions {
+    KafkaOptions::new(vec!["127.0.0.1:9".into()], vec!["events".into()], "forebay-test")
+}
+
+fn with(name: &str, value: &str) -> KafkaOptions {
+    let mut options = options();
+    options.properties.insert(name.into(), value.into());
+    options
+}
+
+fn refused(options: KafkaOptions) -> String {
+    match KafkaSource::new(options, Arc::new(TestRuntime::new())) {
+        Ok(_) => panic!("must be refused"),
+        Err(error) => {
+            assert_eq!(error.fault, SourceFault::Config);
+            error.message
+        }
+    }
+}
+
+#[test]
+fn properties_that_the_guarantee_rests_on_are_refused_with_the_reason() {
+    for (name, value, says) in [
+        ("enable.auto.commit", "true", "the journal holds the positions"),
+        ("enable.auto.offset.store", "true", "the journal holds the positions"),
+        ("isolation.level", "read_uncommitted", "aborted transactions"),
+        ("auto.offset.reset", "earliest", "must stop the pipeline"),
+        ("enable.partition.eof", "false", "caught up"),
+        ("group.id", "mine", "give `group`"),
+        ("bootstrap.servers", "a:1", "give `brokers`"),
+        ("partition.assignment.strategy", "range", "without a group's membership"),
+        ("no.such.property", "1", "no.such.property"),
+        ("fetch.wait.max.ms", "soon", "fetch.wait.max.ms"),
+    ] {
+        let message = refused(with(name, value));
+        assert!(message.contains(says) && message.contains(name), "{message}");
+    }
+    KafkaSource::new(with("isolation.level", "read_committed"), Arc::new(TestRuntime::new()))
+        .expect("agrees");
+}
+
+#[test]
+fn any_other_property_is_passed_through() {
+    let properties = properties(&with("max.partition.fetch.bytes", "123456"), Role::Read).expect("fine");
+    assert_eq!(properties["fetch.message.max.bytes"], "123456");
+    assert_eq!(
+        (properties["group.id"].as_str(), properties["isolation.level"].as_str()),
+        ("forebay-test", "read_committed")
+    );
+}
+
+#[test]
+fn a_handle_that_only_looks_knows_no_group() {
+    assert!(!properties(&options(), Role::Look).expect("fine").contains_key("group.id"));
+}
+
+#[test]
+fn secrets_do_not_show() {
+    let mut options = with("sasl.password", "hunter2");
+    assert!(!format!("{options:?}").contains("hunter2"));
+    options.properties.insert("ssl.key.pem".into(), "hunter2\0".into());
+    assert!(!refused(options).contains("hunter2"));
+}
+
+#[test]
+fn names_are_checked_before_anything_is_asked() {
+    let topics = |topics: &[&str]| KafkaOptions {
+        topics: topics.iter().map(|t| (*t).to_owned()).collect(),
+        ..options()
+    };
+    assert!(refused(topics(&[])).contains("no `topic`"));
+    assert!(refused(topics(&["a b"])).contains("`a b`"));
+    assert!(refused(topics(&["a", "b", "a"])).contains("named twice"));
+    assert!(refused(KafkaOptions { brokers: vec![], ..options() }).contains("`brokers`"));
+}
+
+#[tokio::test]
+async fn a_broker_that_is_not_there_is_away() {
+    let source = KafkaSource::new(options(), Arc::new(TestRuntime::new())).expect("fine");
+    let error = source.partitions().await.expect_err("nobody listens");
+    assert_eq!(error.fault, SourceFault::Away);
+    assert!(error.message.contains("127.0.0.1:9"), "names the broker: {error}");
+}
+
+#[test]
+fn errors_in_place_of_messages_are_told_apart() {
+    use fault::{Meaning, of_message};
+    for (code, meaning) in [
+        (RD_KAFKA_RESP_ERR__PARTITION_EOF, Meaning::End),
+        (RD_KAFKA_RESP_ERR__AUTO_OFFSET_RESET, Meaning::OutOfRange),
+        (RD_KAFKA_RESP_ERR__LOG_TRUNCATION, Meaning::OutOfRange),
+        (RD_KAFKA_RESP_ERR__BAD_MSG, Meaning::Unreadable),
+        (RD_KAFKA_RESP_ERR__NOT_IMPLEMENTED, Meaning::Unreadable),
+        (RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART, Meaning::Missing),
+        (RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED, Meaning::Denied),
+        (RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE, Meaning::Away),
+        (RD_KAFKA_RESP_ERR__TRANSPORT, Meaning::Away),
+    ] {
+        assert_eq!(of_message(code), meaning, "{code:?}");
+    }
+}
+
+#[test]
+fn a_partition_is_checked_by_its_topic_id() {
+    let topic = |id: &str| Topic { id: id.into(), partitions: vec![0, 1, 2] };
+    let from = |identity: &str, index| ReadFrom {
+        partition: Partition::new("events", index),
+        identity: identity.into(),
+        next: 5,
+        leader_epoch: NO_LEADER_EPOCH,
+    };
+    let refused =
+        |from: &ReadFrom, topic: Option<&Topic>| slot::check(from, topic).expect_err("refused").message;
+    slot::check(&from("one", 2), Some(&topic("one"))).expect("the same");
+    slot::check(&from("", 2), Some(&topic("one"))).expect("recorded from a cluster without ids");
+    let anew = refused(&from("one", 2), Some(&topic("two")));
+    assert!(anew.contains("`one`") && anew.contains("`two`"), "{anew}");
+    assert!(refused(&from("one", 3), Some(&topic("one"))).contains("no partition `3`"));
+    assert!(refused(&from("one", 0), None).contains("was deleted"));
+}

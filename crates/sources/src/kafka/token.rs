@@ -1,0 +1,119 @@
+//! Tokens for OAUTHBEARER: where they come from and how long they hold.
+//!
+//! Owns reading a token from a file or a command and its expiry. Does not own checking it: the broker does.
+
+use std::io::Read;
+use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
+
+/// A token that takes longer to get is as good as none; the next attempt comes by itself.
+const COMMAND_WAIT_MAX: Duration = Duration::from_secs(30);
+/// Larger than any token that a broker takes in a header.
+const TOKEN_BYTES_MAX: u64 = 64 << 10;
+/// For tokens that do not say when they expire.
+const LIFETIME_MS: i64 = 300_000;
+
+/// Where an OAUTHBEARER token comes from. It is read anew whenever librdkafka asks, at about 80 % of its life.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TokenSource {
+    /// The content of a file, kept fresh by somebody else (Kubernetes, Vault).
+    File(String),
+    /// What a command prints; its words, not a shell's line.
+    Command(Vec<String>),
+}
+
+/// A token, never shown.
+pub(super) struct Token {
+    pub(super) value: String,
+    pub(super) principal: String,
+    /// Unix milliseconds.
+    pub(super) expires_ms: i64,
+}
+
+impl TokenSource {
+    /// Gets a token now. The error has no secret in it.
+    pub(super) fn get(&self, now_ms: i64) -> Result<Token, String> {
+        let value = match self {
+            Self::File(path) => {
+                let file = std::fs::File::open(path).map_err(|e| format!("token file `{path}`: {e}"))?;
+                read(file).map_err(|e| format!("token file `{path}`: {e}"))?
+            }
+            Self::Command(words) => command(words)?,
+        };
+        if value.is_empty() {
+            return Err("the token is empty".into());
+        }
+        let claims = claims(&value);
+        let claim = |name: &str| claims.as_ref().and_then(|claims| claims.get(name));
+        let expires_ms =
+            claim("exp").and_then(serde_json::Value::as_f64).map(|seconds| (seconds * 1_000.0) as i64);
+        let principal = claim("sub").and_then(serde_json::Value::as_str).unwrap_or("forebay").to_owned();
+        Ok(Token { value, principal, expires_ms: expires_ms.unwrap_or(now_ms + LIFETIME_MS) })
+    }
+}
+
+fn read(from: impl Read) -> std::io::Result<String> {
+    let mut text = String::new();
+    from.take(TOKEN_BYTES_MAX).read_to_string(&mut text)?;
+    Ok(text.trim().to_owned())
+}
+
+fn command(words: &[String]) -> Result<String, String> {
+    let [program, arguments @ ..] = words else { return Err("the token's command is empty".into()) };
+    let mut child = Command::new(program)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(|error| format!("token command `{program}`: {error}"))?;
+    let stdout = child.stdout.take().ok_or("the token's command has no output")?;
+    let (done, output) = mpsc::sync_channel(1);
+    std::thread::spawn(move || {
+        // The one who waits may have given up.
+        let _ = done.send(read(stdout));
+    });
+    let Ok(text) = output.recv_timeout(COMMAND_WAIT_MAX) else {
+        // It may have ended by itself in between; either way it is waited for, so that none stays behind.
+        let _ = child.kill();
+        let _ = child.wait();
+        return Err(format!("token command `{program}` took longer than `{}` s", COMMAND_WAIT_MAX.as_secs()));
+    };
+    let status = child.wait().map_err(|error| format!("token command `{program}`: {error}"))?;
+    if !status.success() {
+        return Err(format!("token command `{program}` failed: {status}"));
+    }
+    text.map_err(|error| format!("token command `{program}`: {error}"))
+}
+
+/// The middle part of a JWT, if the token is one.
+fn claims(token: &str) -> Option<serde_json::Value> {
+    serde_json::from_slice(&base64url(token.split('.').nth(1)?)?).ok()
+}
+
+/// Base64 of URLs, without padding.
+fn base64url(text: &str) -> Option<Vec<u8>> {
+    let mut out = Vec::with_capacity(text.len() * 3 / 4);
+    let (mut bits, mut held) = (0_u32, 0);
+    for byte in text.trim_end_matches('=').bytes() {
+        let value = match byte {
+            b'A'..=b'Z' => byte - b'A',
+            b'a'..=b'z' => byte - b'a' + 26,
+            b'0'..=b'9' => byte - b'0' + 52,
+            b'-' => 62,
+            b'_' => 63,
+            _ => return None,
+        };
+        bits = (bits << 6) | u32::from(value);
+        held += 6;
+        if held >= 8 {
+            held -= 8;
+            out.push((bits >> held) as u8);
+            bits &= (1 << held) - 1;
+        }
+    }
+    Some(out)
+}
+
+#[cfg(test)]
+mod tests;
