@@ -3,23 +3,37 @@
 //! Owns everything that is ClickHouse's: type names, the block format, HTTP, error codes, table settings. Does not own when
 //! a frame may be sent (`protocol`), nor retries and back-off (`engine`), nor the pipeline file (the binary).
 //!
-//! | module       | what it owns                                              | does I/O |
-//! |--------------|-----------------------------------------------------------|----------|
-//! | [`types`]    | type names to `ColumnType` and back                       | no       |
-//! | [`native`]   | Arrow rows to one Native block                            | no       |
-//! | [`compress`] | the framing of compressed chunks                          | no       |
-//! | [`response`] | answers to effects and remedies                           | no       |
-//! | [`config`]   | plain values: server, table, secrets                      | no       |
-//! | [`client`]   | HTTP: questions and inserts                               | yes      |
+//! | module           | what it owns                                                | does I/O |
+//! |------------------|-------------------------------------------------------------|----------|
+//! | [`types`]        | type names to `ColumnType` and back                         | no       |
+//! | [`native`]       | Arrow rows to one Native block and back                     | no       |
+//! | [`json`]         | one row as JSON text                                        | no       |
+//! | [`compress`]     | the framing of compressed chunks                            | no       |
+//! | [`partition`]    | rows to groups of one table partition                       | no       |
+//! | [`sort`]         | rows into the order of the sorting key                      | no       |
+//! | [`response`]     | answers to effects and remedies                             | no       |
+//! | [`config`]       | plain values: server, table, secrets                        | no       |
+//! | [`checks`]       | a table's facts to a plan or all its faults                 | reads    |
+//! | [`client`]       | HTTP: questions and inserts                                 | yes      |
+//! | [`table`]        | [`ClickHouseTable`], the crate's [`dataflow::Table`]        | yes      |
+//! | [`dead_letters`] | the table of records that could not go on                   | yes      |
 
+pub mod checks;
 pub mod client;
 pub mod compress;
 pub mod config;
+pub mod dead_letters;
+pub mod json;
 pub mod native;
 pub mod partition;
 pub mod response;
 pub mod sort;
+pub mod table;
 pub mod types;
+
+pub use checks::Fault;
+pub use config::{CreateTable, Secret, ServerConfig, TableConfig};
+pub use table::ClickHouseTable;
 
 #[cfg(test)]
 mod testing;

@@ -15,6 +15,7 @@
 //!
 //! `LowCardinality(T)` is sent as `T`: the server builds its dictionary either way.
 
+mod read;
 mod rows;
 mod values;
 

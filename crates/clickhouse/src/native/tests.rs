@@ -159,7 +159,14 @@ fn bytes_are_those_of_the_server() {
         ),
     ];
     for (name, type_name, array, expected) in cases {
-        assert_eq!(hex(&encode_one(name, type_name, array).unwrap()), expected, "{type_name}");
+        let block = encode_one(name, type_name, array.clone()).unwrap();
+        assert_eq!(hex(&block), expected, "{type_name}");
+        let back = BlockPlan::new(&one(name, type_name, None), None).decode(&block).unwrap();
+        let again = encode_one(name, type_name, back.column(0).clone()).unwrap();
+        assert_eq!(hex(&again), expected, "{type_name} read back");
+        for cut in 0..block.len() {
+            assert!(BlockPlan::new(&one(name, type_name, None), None).decode(&block[..cut]).is_err());
+        }
     }
 }
 
@@ -305,4 +312,31 @@ fn long_texts_have_a_length_of_several_bytes() {
     let bytes = encode_one("s", "String", Arc::new(StringArray::from(vec![long.as_str()]))).unwrap();
     assert_eq!(&bytes[..15], b"\x01\x01\x01s\x06String\xac\x02xx");
     assert_eq!(bytes.len(), 13 + 300);
+}
+
+#[test]
+fn a_block_reads_back_as_the_rows_that_were_given() {
+    let mut column = Column::new("n", ColumnType::UInt8);
+    column.default = Some("7".into());
+    let schema = Schema::new(vec![column, Column::new("s", ColumnType::String)]);
+    let n: ArrayRef = Arc::new(UInt8Array::from(vec![Some(1), None]));
+    let s: ArrayRef = Arc::new(StringArray::from(vec!["a", "é"]));
+    let rows = RecordBatch::try_from_iter_with_nullable([("n", n, true), ("s", s, true)]).unwrap();
+    let plan = BlockPlan::new(&schema, Some("_forebay"));
+    let mut block = Vec::new();
+    plan.encode(std::slice::from_ref(&rows), Rows::All, FrameId(9), &mut |out| block.append(out)).unwrap();
+    assert_eq!(plan.decode(&block).unwrap(), rows);
+    block.push(0);
+    assert!(plan.decode(&block).unwrap_err().contains("follow"));
+}
+
+proptest::proptest! {
+    #[test]
+    fn no_block_panics(bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..100)) {
+        let schema = one("m", "Map(String, Array(Nullable(Int32)))", None);
+        let mut block = b"\x01\x02\x01m".to_vec();
+        write_text("Map(String, Array(Nullable(Int32)))", &mut block);
+        block.extend(bytes);
+        let _ = BlockPlan::new(&schema, None).decode(&block);
+    }
 }

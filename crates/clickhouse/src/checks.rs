@@ -1,0 +1,483 @@
+//! Whether a table can be written exactly once, and how.
+//!
+//! Owns the judgement: from facts already read to either a plan or every fault at once, each with the statement that mends it.
+//! Pure. Does not own the questions ([`read`]) or the inserts ([`crate::table`]).
+//!
+//! | what is asked                                             | why                                                       |
+//! |-----------------------------------------------------------|-----------------------------------------------------------|
+//! | the server is not older than [`VERSION_MIN`]              | tokens on plain tables, settings that inserts name        |
+//! | the engine is of the MergeTree family                     | nothing else remembers tokens                             |
+//! | the table remembers tokens                                | a repeated insert would double rows, without any error    |
+//! | so does every materialized view's target                  | each has a log of its own                                 |
+//! | a `_forebay` column or a unique key                       | beyond the memory only a look at the rows tells           |
+//! | the partition key depends on sent columns, by known functions | a token is known inside one partition only            |
+//! | one node, if the engine is not replicated                 | each node has a log of its own                            |
+
+mod engine;
+pub mod read;
+
+use dataflow::{Column, ColumnType, Remedy, Schema};
+use jiff::tz::TimeZone;
+
+use crate::config::{CreateTable, TableConfig};
+use crate::partition::{Computed, PartitionKey};
+use crate::sort::SortKey;
+use crate::types::{self, identifier};
+pub use engine::Engine;
+use read::{Server, TableRow, View};
+
+/// Settings and functions that this crate uses are all there from here on.
+pub const VERSION_MIN: (u32, u32) = (22, 8);
+/// Tokens travel to the targets of materialized views in their present form from here on.
+pub const VERSION_MIN_VIEWS: (u32, u32) = (24, 8);
+/// The column that holds a row's frame.
+pub const PROVENANCE: &str = "_forebay";
+/// What a created table remembers, and what is advised: ClickHouse's own default for replicated tables.
+pub const WINDOW: u64 = 10_000;
+/// Partitions that one frame may touch in a view's target: the server's own default.
+const VIEW_PARTITIONS_MAX: u32 = 100;
+
+/// One reason why a table cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// `Resend` if it is worth asking again (the server is away), `Stop` if a person is needed.
+    pub remedy: Remedy,
+    /// What is wrong.
+    pub message: String,
+    /// The statement that mends it, if one does.
+    pub mend: Option<String>,
+}
+
+impl Fault {
+    pub(crate) fn stop(message: impl Into<String>) -> Self {
+        Self { remedy: Remedy::Stop, message: message.into(), mend: None }
+    }
+
+    fn mended_by(message: impl Into<String>, mend: impl Into<String>) -> Self {
+        Self { mend: Some(mend.into()), ..Self::stop(message) }
+    }
+}
+
+impl std::fmt::Display for Fault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.mend {
+            Some(mend) => write!(f, "{}; mend it with: {mend}", self.message),
+            None => f.write_str(&self.message),
+        }
+    }
+}
+
+/// What was read of a table: everything that the judgement needs.
+#[derive(Clone, Debug)]
+pub struct Facts {
+    /// The server.
+    pub server: Server,
+    /// The table; `None` if there is none of that name.
+    pub table: Option<TableRow>,
+    /// The views on it and on their targets, however deep.
+    pub views: Vec<View>,
+    /// Identities that repeated connections met.
+    pub nodes: Vec<String>,
+}
+
+/// How a table is written.
+#[derive(Debug)]
+pub struct Plan {
+    /// The columns that rows must have.
+    pub schema: Schema,
+    /// The partition cut.
+    pub partition: PartitionKey,
+    /// The order of rows, if they are to be sorted and can be.
+    pub sort: Option<SortKey>,
+    /// True if the table has the provenance column.
+    pub provenance: bool,
+    /// Where the unique key's columns stand in the schema.
+    pub unique_key: Vec<usize>,
+    /// True if the order of inserts matters to the engine of the table or of a view's target: one frame in flight.
+    pub order_dependent: bool,
+    /// True if merges drop rows or rows expire: then a count below a frame's rows says nothing.
+    pub loses_rows: bool,
+    /// True if the table is replicated, so that the node that answers may lag.
+    pub replicated: bool,
+    /// True if materialized views hang on the table.
+    pub views: bool,
+    /// For `max_partitions_per_insert_block`.
+    pub partitions_max: u32,
+    /// Tokens that one frame costs at most, in the table or target where it costs most.
+    pub parts_per_frame: u64,
+    /// Tokens remembered, the smallest over the table and its views' targets.
+    pub token_window: u64,
+    /// Milliseconds that a token is remembered at least; `u64::MAX` if only the number counts.
+    pub token_age_ms_max: u64,
+    /// The table's identity.
+    pub table_uuid: String,
+    /// What a person should know and need not mend.
+    pub notes: Vec<String>,
+}
+
+/// The plan, or every fault.
+pub fn judge(facts: &Facts, config: &TableConfig) -> Result<Plan, Vec<Fault>> {
+    let mut faults = Vec::new();
+    check_version(facts, &mut faults);
+    let Some(table) = &facts.table else {
+        faults.push(no_table(config));
+        return Err(faults);
+    };
+    let Some(engine) = check_engine(table, &config.name(), &mut faults) else { return Err(faults) };
+    let mut memory = check_window(&engine, &config.name(), &config.quoted(), &facts.server, &mut faults);
+    check_nodes(facts, &engine, &mut faults);
+    let mut partitions_max = 1;
+    let mut order_dependent = engine.order_dependent;
+    for view in &facts.views {
+        let Some(target) = check_view(view, &facts.server, &mut memory, &mut faults) else { continue };
+        order_dependent |= target.order_dependent;
+        if view.target.as_ref().is_some_and(|t| !is_unpartitioned(&t.partition_key)) {
+            partitions_max = VIEW_PARTITIONS_MAX;
+        }
+    }
+    let mut notes = Vec::new();
+    let schema = columns(table, config, &mut faults, &mut notes);
+    let provenance = check_provenance(table, config, &mut faults);
+    let unique_key = check_unique_key(&schema, config, &mut faults);
+    let partition = check_partition(table, &schema, &facts.server, &mut faults);
+    let sort = if config.sort { SortKey::new(&table.sorting_key, &schema) } else { None };
+    if config.sort && sort.is_none() {
+        notes.push(format!(
+            "the sorting key `{}` cannot be sorted by here; the server sorts",
+            table.sorting_key
+        ));
+    }
+    let (Some(partition), true) = (partition, faults.is_empty()) else { return Err(faults) };
+    Ok(Plan {
+        schema,
+        partition,
+        sort,
+        provenance,
+        unique_key,
+        order_dependent,
+        loses_rows: engine.loses_rows,
+        replicated: engine.replicated,
+        views: !facts.views.is_empty(),
+        partitions_max,
+        parts_per_frame: u64::from(partitions_max),
+        token_window: memory.window,
+        token_age_ms_max: memory.age_ms,
+        table_uuid: table.identity(),
+        notes,
+    })
+}
+
+/// The statement that makes the table.
+pub fn create_statement(config: &TableConfig, create: &CreateTable) -> String {
+    let mut columns: Vec<String> =
+        create.columns.iter().map(|(name, declared)| format!("{} {declared}", identifier(name))).collect();
+    if !create.columns.iter().any(|(name, _)| name == PROVENANCE) {
+        columns.push(format!("{} UUID", identifier(PROVENANCE)));
+    }
+    let partition = match create.partition_by.trim() {
+        "" => String::new(),
+        key => format!("PARTITION BY {key} "),
+    };
+    let order = if create.order_by.trim().is_empty() { "tuple()" } else { create.order_by.trim() };
+    format!(
+        "CREATE TABLE IF NOT EXISTS {} ({}) ENGINE = MergeTree {partition}ORDER BY ({order}) \
+         SETTINGS non_replicated_deduplication_window = {WINDOW}",
+        config.quoted(),
+        columns.join(", ")
+    )
+}
+
+/// What a table and its views' targets remember.
+#[derive(Clone, Copy, Debug)]
+struct Memory {
+    window: u64,
+    age_ms: u64,
+}
+
+fn check_version(facts: &Facts, faults: &mut Vec<Fault>) {
+    let version = facts.server.version;
+    let mut need = |min: (u32, u32), why: &str| {
+        if version < min {
+            faults.push(Fault::stop(format!(
+                "the server is ClickHouse {}.{}; {why} needs {}.{} or newer: upgrade the server",
+                version.0, version.1, min.0, min.1
+            )));
+        }
+    };
+    need(VERSION_MIN, "exactly-once insertion");
+    if !facts.views.is_empty() && version >= VERSION_MIN {
+        need(VERSION_MIN_VIEWS, "exactly-once insertion into a table with materialized views");
+    }
+}
+
+fn no_table(config: &TableConfig) -> Fault {
+    let message = format!("table `{}` does not exist", config.name());
+    match &config.create {
+        Some(create) => Fault::mended_by(message, create_statement(config, create)),
+        None => Fault::stop(format!("{message}; create it, or let the pipeline do so with `create: true`")),
+    }
+}
+
+fn check_engine(table: &TableRow, name: &str, faults: &mut Vec<Fault>) -> Option<Engine> {
+    match Engine::read(&table.engine, &table.engine_full) {
+        Ok(engine) => Some(engine),
+        Err(reason) => {
+            faults.push(Fault::stop(format!("table `{name}` has the engine `{}`: {reason}", table.engine)));
+            None
+        }
+    }
+}
+
+fn check_window(
+    engine: &Engine,
+    name: &str,
+    quoted: &str,
+    server: &Server,
+    faults: &mut Vec<Fault>,
+) -> Memory {
+    let setting = if engine.replicated {
+        "replicated_deduplication_window"
+    } else {
+        "non_replicated_deduplication_window"
+    };
+    let read =
+        |setting: &str| engine.setting(setting).or_else(|| server.table_default(engine.replicated, setting));
+    let window = read(setting).unwrap_or(0);
+    if window == 0 {
+        faults.push(Fault::mended_by(
+            format!("table `{name}` does not remember insert tokens (`{setting}` is 0), so a repeated insert doubles its rows"),
+            format!("ALTER TABLE {quoted} MODIFY SETTING {setting} = {WINDOW}"),
+        ));
+    }
+    let age_ms = if engine.replicated {
+        read("replicated_deduplication_window_seconds").unwrap_or(0).saturating_mul(1000)
+    } else {
+        u64::MAX
+    };
+    if age_ms == 0 {
+        faults.push(Fault::mended_by(
+            format!("table `{name}` forgets insert tokens at once (`replicated_deduplication_window_seconds` is 0)"),
+            format!("ALTER TABLE {quoted} MODIFY SETTING replicated_deduplication_window_seconds = 604800"),
+        ));
+    }
+    Memory { window, age_ms }
+}
+
+fn check_nodes(facts: &Facts, engine: &Engine, faults: &mut Vec<Fault>) {
+    let mut nodes = facts.nodes.clone();
+    nodes.sort();
+    nodes.dedup();
+    if nodes.len() > 1 && !engine.replicated {
+        faults.push(Fault::stop(format!(
+            "repeated connections reach {} servers, and the engine `{}` is not replicated: each server has tokens and rows \
+             of its own; point `url` at one server, or use a Replicated engine",
+            nodes.len(),
+            engine.name
+        )));
+    }
+}
+
+fn check_view(view: &View, server: &Server, memory: &mut Memory, faults: &mut Vec<Fault>) -> Option<Engine> {
+    let (name, quoted) = (view.target_name(), view.target_quoted());
+    let Some(target) = &view.target else {
+        faults.push(Fault::stop(format!(
+            "materialized view `{}` writes into `{name}`, which does not exist: drop the view, or make its target",
+            view.name
+        )));
+        return None;
+    };
+    let engine = check_engine(target, &name, faults)?;
+    let of_target = check_window(&engine, &name, &quoted, server, faults);
+    memory.window = memory.window.min(of_target.window);
+    memory.age_ms = memory.age_ms.min(of_target.age_ms);
+    if !is_unpartitioned(&target.partition_key)
+        && let Some(word) = unstable_function(&view.select)
+    {
+        faults.push(Fault::stop(format!(
+            "materialized view `{}` calls `{word}`, and its target `{name}` is partitioned by `{}`: a repeated insert could \
+             land in another partition, where its token is not known; take the time from a column, or drop the partition key",
+            view.name, target.partition_key
+        )));
+    }
+    Some(engine)
+}
+
+fn is_unpartitioned(key: &str) -> bool {
+    matches!(key.trim(), "" | "tuple()")
+}
+
+/// The first function in a SELECT that gives another value at each call.
+fn unstable_function(select: &str) -> Option<&'static str> {
+    const UNSTABLE: &[&str] = &[
+        "now(",
+        "now64(",
+        "nowInBlock(",
+        "today(",
+        "yesterday(",
+        "rand(",
+        "rand32(",
+        "rand64(",
+        "randConstant(",
+        "randCanonical(",
+        "generateUUIDv4(",
+        "generateUUIDv7(",
+        "generateULID(",
+        "generateSnowflakeID(",
+        "hostName(",
+        "rowNumberInAllBlocks(",
+        "rowNumberInBlock(",
+        "blockNumber(",
+    ];
+    let lower = select.to_lowercase();
+    UNSTABLE.iter().copied().find(|name| {
+        let name = name.to_lowercase();
+        lower
+            .match_indices(&name)
+            .any(|(at, _)| !lower[..at].chars().next_back().is_some_and(|c| c.is_alphanumeric() || c == '_'))
+    })
+}
+
+fn columns(
+    table: &TableRow,
+    config: &TableConfig,
+    faults: &mut Vec<Fault>,
+    notes: &mut Vec<String>,
+) -> Schema {
+    let names: Vec<&str> = match &config.columns {
+        Some(names) => names.iter().map(String::as_str).collect(),
+        None => table.columns.iter().filter(|c| c.is_stored_as_sent()).map(|c| c.name.as_str()).collect(),
+    };
+    let mut columns = Vec::new();
+    for name in names.into_iter().filter(|n| *n != PROVENANCE) {
+        let Some(found) = table.columns.iter().find(|c| c.name == name) else {
+            let known: Vec<&str> = table.columns.iter().map(|c| c.name.as_str()).take(20).collect();
+            faults.push(Fault::stop(format!(
+                "table `{}` has no column `{name}`; it has `{}`",
+                config.name(),
+                known.join("`, `")
+            )));
+            continue;
+        };
+        if !found.is_stored_as_sent() {
+            faults.push(Fault::stop(format!(
+                "column `{name}` is {}: the server computes it",
+                found.default_kind
+            )));
+            continue;
+        }
+        match types::parse(name, &found.type_name) {
+            Ok(column_type) => {
+                let default = default_of(name, &column_type, &found.default_expression, notes);
+                columns.push(Column { default, ..Column::new(name, column_type) });
+            }
+            Err(error) => faults.push(Fault::stop(format!(
+                "{error}; or leave the column out by naming the others in `columns`"
+            ))),
+        }
+    }
+    if columns.is_empty() && faults.is_empty() {
+        faults.push(Fault::stop(format!("table `{}` has no column to write", config.name())));
+    }
+    Schema::new(columns)
+}
+
+/// The DEFAULT that a null may stand for. Arrays and maps cannot be sent as NULL: only an empty DEFAULT can be sent.
+fn default_of(
+    name: &str,
+    column_type: &ColumnType,
+    expression: &str,
+    notes: &mut Vec<String>,
+) -> Option<String> {
+    let nested = matches!(column_type, ColumnType::Array(_) | ColumnType::Map(..));
+    let bare: String = expression.chars().filter(|c| !c.is_whitespace()).collect::<String>().to_lowercase();
+    let empty = matches!(bare.as_str(), "[]" | "array()" | "map()" | "{}")
+        || (bare.starts_with("emptyarray") && bare.ends_with("()"))
+        || bare.starts_with("cast([],");
+    match (expression.is_empty(), nested && !empty) {
+        (true, _) => None,
+        (false, true) => {
+            notes.push(format!(
+                "column `{name}` has the DEFAULT `{expression}`, which cannot stand for a null in an array or a map: records must \
+                 have the field"
+            ));
+            None
+        }
+        (false, false) => Some(expression.to_owned()),
+    }
+}
+
+fn check_provenance(table: &TableRow, config: &TableConfig, faults: &mut Vec<Fault>) -> bool {
+    let mend =
+        |verb: &str| format!("ALTER TABLE {} {verb} COLUMN {} UUID", config.quoted(), identifier(PROVENANCE));
+    match table.columns.iter().find(|c| c.name == PROVENANCE) {
+        Some(column) if column.type_name == "UUID" && column.is_stored_as_sent() => true,
+        Some(column) => {
+            faults.push(Fault::mended_by(
+                format!(
+                    "column `{PROVENANCE}` must be a plain `UUID` and is `{} {}`",
+                    column.type_name, column.default_kind
+                ),
+                mend("MODIFY"),
+            ));
+            false
+        }
+        None if config.unique_key.is_empty() => {
+            faults.push(Fault::mended_by(
+                format!(
+                    "table `{}` has no column `{PROVENANCE}`, and no `unique_key` is named: after a crash nothing could tell \
+                     whether a frame is there",
+                    config.name()
+                ),
+                mend("ADD"),
+            ));
+            false
+        }
+        None => false,
+    }
+}
+
+fn check_unique_key(schema: &Schema, config: &TableConfig, faults: &mut Vec<Fault>) -> Vec<usize> {
+    let mut key = Vec::new();
+    for name in &config.unique_key {
+        match schema.index_of(name) {
+            Some(index) if crate::table::can_probe(&schema.columns()[index].column_type) => key.push(index),
+            Some(index) => faults.push(Fault::stop(format!(
+                "column `{name}` of the unique key has the type `{}`; integers, text, UUID, dates and times can be probed for",
+                types::name(&schema.columns()[index].column_type)
+            ))),
+            None => faults.push(Fault::stop(format!("column `{name}` of the unique key is not written"))),
+        }
+    }
+    key
+}
+
+fn check_partition(
+    table: &TableRow,
+    schema: &Schema,
+    server: &Server,
+    faults: &mut Vec<Fault>,
+) -> Option<PartitionKey> {
+    let zone = match TimeZone::get(&server.zone) {
+        Ok(zone) => zone,
+        Err(_) => {
+            faults.push(Fault::stop(format!("the server's time zone `{}` is not known here", server.zone)));
+            return None;
+        }
+    };
+    let computed: Vec<Computed> = table
+        .columns
+        .iter()
+        .filter(|c| matches!(c.default_kind.as_str(), "MATERIALIZED" | "ALIAS"))
+        .map(|c| Computed { name: c.name.clone(), expression: c.default_expression.clone() })
+        .collect();
+    match PartitionKey::new(&table.partition_key, schema, &computed, &zone) {
+        Ok(key) => Some(key),
+        Err(error) => {
+            faults.push(Fault::stop(error.to_string()));
+            None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

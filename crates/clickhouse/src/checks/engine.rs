@@ -1,0 +1,91 @@
+//! A table's engine, read from its name and its full declaration.
+//!
+//! Owns what an engine means for repeated inserts. Does not own where the text comes from.
+
+/// An engine of the MergeTree family.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Engine {
+    /// Its name.
+    pub name: String,
+    /// Tokens live in a keeper and are shared by all replicas.
+    pub replicated: bool,
+    /// The last row inserted wins, so that the order of inserts shows.
+    pub order_dependent: bool,
+    /// Merges drop or join rows, or rows expire.
+    pub loses_rows: bool,
+    settings: Vec<(String, String)>,
+}
+
+impl Engine {
+    /// Reads `engine` and `engine_full` of `system.tables`; an error says why such a table cannot be written.
+    pub fn read(engine: &str, engine_full: &str) -> Result<Self, String> {
+        let replicated = engine.starts_with("Replicated") || engine.starts_with("Shared");
+        let family =
+            engine.strip_prefix("Replicated").or_else(|| engine.strip_prefix("Shared")).unwrap_or(engine);
+        let Some(kind) = family.strip_suffix("MergeTree") else { return Err(refusal(engine).to_owned()) };
+        let order_dependent = match kind {
+            "Collapsing" => true,
+            "Replacing" => !has_version(engine, engine_full),
+            _ => false,
+        };
+        let expires = clauses(engine_full).contains(" TTL ");
+        Ok(Self {
+            name: engine.to_owned(),
+            replicated,
+            order_dependent,
+            loses_rows: !kind.is_empty() || expires,
+            settings: settings(engine_full),
+        })
+    }
+
+    /// A setting of the table itself, as a number.
+    pub fn setting(&self, name: &str) -> Option<u64> {
+        self.settings.iter().find(|(n, _)| n == name)?.1.trim_matches('\'').parse().ok()
+    }
+}
+
+fn refusal(engine: &str) -> &'static str {
+    match engine {
+        "Distributed" => {
+            "it spreads an insert over shards, each with tokens of its own; write to the local tables"
+        }
+        "Buffer" => "it keeps rows in memory and loses them in a crash; write to the table behind it",
+        "View" | "LiveView" => "a view holds no rows; write to the table below it",
+        "MaterializedView" => "write to the table that the view reads, or to its target",
+        "Null" => "it throws rows away",
+        _ => "only engines of the MergeTree family remember insert tokens",
+    }
+}
+
+/// Whether a Replacing engine names a version column: an argument that is not a quoted text (path and replica are).
+fn has_version(engine: &str, engine_full: &str) -> bool {
+    let Some(arguments) = engine_full.strip_prefix(engine).and_then(|rest| rest.strip_prefix('(')) else {
+        return false;
+    };
+    let mut quoted = false;
+    for (at, c) in arguments.char_indices() {
+        match c {
+            '\'' => quoted = !quoted,
+            ')' if !quoted => {
+                return arguments[..at]
+                    .split(',')
+                    .any(|a| !a.trim().is_empty() && !a.trim().starts_with('\''));
+            }
+            _ => {}
+        }
+    }
+    false
+}
+
+/// The declaration before its settings.
+fn clauses(engine_full: &str) -> &str {
+    engine_full.rsplit_once(" SETTINGS ").map_or(engine_full, |(clauses, _)| clauses)
+}
+
+fn settings(engine_full: &str) -> Vec<(String, String)> {
+    let Some((_, settings)) = engine_full.rsplit_once(" SETTINGS ") else { return Vec::new() };
+    settings
+        .split(", ")
+        .filter_map(|pair| pair.split_once(" = ").map(|(n, v)| (n.trim().to_owned(), v.trim().to_owned())))
+        .collect()
+}

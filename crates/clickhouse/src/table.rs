@@ -1,0 +1,351 @@
+//! A ClickHouse table that takes frames: the crate's implementation of [`dataflow::Table`].
+//!
+//! Owns the plan made at the start, the way from rows to frames, and the questions about facts and frames. Does not own
+//! the decision when a frame may be sent (`protocol`), nor retries (`engine::deliver`).
+
+mod probe;
+
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use async_trait::async_trait;
+use bytes::Bytes;
+use dataflow::{
+    Attempt, Encoded, FrameId, InsertError, Presence, Remedy, Runtime, Schema, Table, TableError, TableFacts,
+};
+
+use crate::checks::{self, Fault, PROVENANCE, Plan, read};
+use crate::client::{Client, Insert, InsertSettings, QueryError};
+use crate::compress::{self, Compressor};
+use crate::config::{ServerConfig, TableConfig};
+use crate::json;
+use crate::native::{BlockPlan, RowRef, Rows};
+use crate::types::identifier;
+
+pub(crate) use probe::{can_probe, uuid_text};
+
+/// A table, open for frames.
+pub struct ClickHouseTable {
+    client: Client,
+    config: TableConfig,
+    name: String,
+    plan: Plan,
+    block: BlockPlan,
+    insert: Insert,
+}
+
+impl ClickHouseTable {
+    /// Checks the table, makes it first if it is not there and `config.create` says how, and plans the inserts.
+    /// All faults come at once.
+    pub async fn open(
+        server: ServerConfig,
+        config: TableConfig,
+        runtime: Arc<dyn Runtime>,
+    ) -> Result<Self, Vec<Fault>> {
+        let client = Client::new(server, runtime).map_err(|e| vec![e.into()])?;
+        let mut facts = read::facts(&client, &config).await.map_err(|e| vec![e])?;
+        if let (None, Some(create)) = (&facts.table, &config.create) {
+            let statement = checks::create_statement(&config, create);
+            client.query(&statement, &[], &[]).await.map_err(|e| vec![Fault::from(e)])?;
+            facts = read::facts(&client, &config).await.map_err(|e| vec![e])?;
+        }
+        let plan = checks::judge(&facts, &config)?;
+        Ok(Self::with_plan(client, config, plan))
+    }
+
+    /// Every fault that [`ClickHouseTable::open`] would find; writes nothing. A table that `open` would make is no fault.
+    pub async fn check(server: ServerConfig, config: &TableConfig, runtime: Arc<dyn Runtime>) -> Vec<Fault> {
+        let read = async {
+            let client = Client::new(server, runtime)?;
+            read::facts(&client, config).await
+        };
+        match read.await {
+            Err(fault) => vec![fault],
+            Ok(facts) if facts.table.is_none() && config.create.is_some() => Vec::new(),
+            Ok(facts) => checks::judge(&facts, config).err().unwrap_or_default(),
+        }
+    }
+
+    fn with_plan(client: Client, config: TableConfig, plan: Plan) -> Self {
+        let block = BlockPlan::new(&plan.schema, plan.provenance.then_some(PROVENANCE));
+        let columns: Vec<String> = block.column_names().map(identifier).collect();
+        let insert = Insert {
+            statement: format!("INSERT INTO {} ({}) FORMAT Native", config.quoted(), columns.join(", ")),
+            settings: InsertSettings {
+                partitions_max: plan.partitions_max,
+                quorum: config.insert_quorum,
+                views: plan.views,
+            },
+        };
+        Self { client, name: config.name(), config, plan, block, insert }
+    }
+
+    /// True if the order of inserts shows in the table or in a view's target: then one frame may be in flight.
+    pub fn order_dependent(&self) -> bool {
+        self.plan.order_dependent
+    }
+
+    /// What a person should know and need not mend.
+    pub fn notes(&self) -> &[String] {
+        &self.plan.notes
+    }
+
+    /// The client, for questions beyond this table.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// The bounds of one frame in rows.
+    fn frame_rows(&self, batches: &[RecordBatch]) -> usize {
+        let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
+        let bytes: usize = batches.iter().map(slice_bytes).sum();
+        let mean = (bytes / rows.max(1)).max(1);
+        (self.config.frame_bytes_max / mean).clamp(1, self.config.frame_rows_max.max(1))
+    }
+
+    fn encode_frame(
+        &self,
+        batches: &[RecordBatch],
+        rows: Rows<'_>,
+        partition: &str,
+        id: FrameId,
+    ) -> Result<Encoded, String> {
+        let order = match &self.plan.sort {
+            Some(key) => key.order(batches, rows)?,
+            None => None,
+        };
+        let rows = order.as_deref().map_or(rows, Rows::Picked);
+        let mut compressor = Compressor::new(self.config.compression);
+        let mut rest = Vec::new();
+        self.block
+            .encode(batches, rows, id, &mut |out| {
+                rest.append(out);
+                compressor.take_full(&mut rest);
+            })
+            .map_err(|e| e.to_string())?;
+        compressor.push(&rest);
+        let probe = if self.plan.provenance {
+            Bytes::new()
+        } else {
+            probe::sample(&self.plan.schema, &self.plan.unique_key, batches, rows)?
+        };
+        Ok(Encoded {
+            id,
+            table_partition: partition.to_owned(),
+            rows: rows.count(batches.iter().map(RecordBatch::num_rows)) as u64,
+            body: compressor.finish().into(),
+            probe,
+        })
+    }
+
+    fn encode_error(&self, reason: String) -> TableError {
+        TableError {
+            remedy: Remedy::Stop,
+            message: format!("rows for table `{}` cannot be encoded: {reason}", self.name),
+        }
+    }
+
+    /// Whether a count below a frame's rows means that rows are missing.
+    async fn counts_are_true(&self) -> Result<bool, QueryError> {
+        if self.plan.loses_rows {
+            return Ok(false);
+        }
+        if !self.plan.replicated {
+            return Ok(true);
+        }
+        // A replica that has not fetched all parts yet shows fewer rows than there are.
+        let params = [("database", self.config.database.as_str()), ("table", self.config.table.as_str())];
+        let lag: Vec<(u64,)> = self
+            .client
+            .rows(
+                "SELECT toUInt64(queue_size + greatest(toInt64(log_max_index) - toInt64(log_pointer) + 1, 0)) \
+                 FROM system.replicas WHERE database = {database:String} AND table = {table:String}",
+                &params,
+            )
+            .await?;
+        Ok(lag.first().is_none_or(|(lag,)| *lag == 0))
+    }
+}
+
+#[async_trait]
+impl Table for ClickHouseTable {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn schema(&self) -> &Schema {
+        &self.plan.schema
+    }
+
+    fn encode(
+        &self,
+        rows: &[RecordBatch],
+        ids: &mut dyn FnMut() -> FrameId,
+    ) -> Result<Vec<Encoded>, TableError> {
+        let total: usize = rows.iter().map(RecordBatch::num_rows).sum();
+        if total == 0 {
+            return Ok(Vec::new());
+        }
+        let frame_rows = self.frame_rows(rows);
+        let mut frames = Vec::new();
+        for group in self.plan.partition.cut(rows).map_err(|e| self.encode_error(e))? {
+            let picked = match group.rows {
+                None if total <= frame_rows => {
+                    let frame = self.encode_frame(rows, Rows::All, &group.partition, ids());
+                    frames.push(frame.map_err(|e| self.encode_error(e))?);
+                    continue;
+                }
+                None => every_row(rows),
+                Some(picked) => picked,
+            };
+            for chunk in picked.chunks(frame_rows) {
+                let frame = self.encode_frame(rows, Rows::Picked(chunk), &group.partition, ids());
+                frames.push(frame.map_err(|e| self.encode_error(e))?);
+            }
+        }
+        Ok(frames)
+    }
+
+    fn decode(&self, body: &[u8]) -> Result<RecordBatch, TableError> {
+        let fail = |reason: String| TableError {
+            remedy: Remedy::Stop,
+            message: format!("a frame for table `{}` cannot be read back: {reason}", self.name),
+        };
+        let block = compress::decompress(body).map_err(|e| fail(e.to_string()))?;
+        self.block.decode(&block).map_err(fail)
+    }
+
+    fn to_json(&self, rows: &RecordBatch, row: usize) -> String {
+        json::row(&self.plan.schema, rows, row)
+    }
+
+    async fn insert(&self, attempt: Attempt<'_>) -> Result<(), InsertError> {
+        self.client.insert(&self.insert, attempt).await
+    }
+
+    async fn facts(&self) -> Result<TableFacts, TableError> {
+        let facts = read::facts(&self.client, &self.config).await.map_err(fault_error)?;
+        let plan = checks::judge(&facts, &self.config).map_err(|faults| self.all_faults(&faults))?;
+        self.unchanged(&plan)?;
+        let now: Vec<(i64, i64, String, u64)> = self
+            .client
+            .rows(
+                "SELECT toUnixTimestamp64Milli(now64(3)), toInt64(uptime()), toString(serverUUID()), \
+                 (SELECT toUInt64(greatest(max(max_block_number), 0)) FROM system.parts \
+                  WHERE database = {database:String} AND table = {table:String})",
+                &[("database", self.config.database.as_str()), ("table", self.config.table.as_str())],
+            )
+            .await
+            .map_err(query_error)?;
+        let Some((server_now_ms, uptime_s, server_uuid, block_number)) = now.into_iter().next() else {
+            return Err(TableError {
+                remedy: Remedy::Resend,
+                message: "the server gave no facts about itself".into(),
+            });
+        };
+        Ok(TableFacts {
+            server_start_ms: server_now_ms - uptime_s * 1000,
+            server_now_ms,
+            server_uuid: if server_uuid.chars().all(|c| matches!(c, '0' | '-')) {
+                String::new()
+            } else {
+                server_uuid
+            },
+            table_uuid: plan.table_uuid,
+            block_number,
+            token_window: plan.token_window,
+            parts_per_frame: plan.parts_per_frame,
+            token_age_ms_max: plan.token_age_ms_max,
+        })
+    }
+
+    async fn probe(&self, frame: FrameId, rows: u64, probe: &[u8]) -> Result<Presence, TableError> {
+        let table = self.config.quoted();
+        let question = if self.plan.provenance {
+            probe::Question::of_frame(&table, frame, rows)
+        } else {
+            let columns = self.plan.unique_key.iter().map(|i| self.plan.schema.columns()[*i].name.as_str());
+            probe::Question::of_sample(&table, columns, probe)?
+        };
+        let Some(question) = question else { return Ok(Presence::Inadmissible) };
+        // Asked before the count: what arrives in between only adds to it.
+        let true_counts = self.counts_are_true().await.map_err(query_error)?;
+        let found: Vec<(u64,)> = self.client.rows(&question.sql, &[]).await.map_err(query_error)?;
+        let found = found.first().map_or(0, |(n,)| *n);
+        Ok(match found {
+            n if n == question.expected => Presence::All,
+            _ if !true_counts => Presence::Inadmissible,
+            0 => Presence::None,
+            found => Presence::Part { found, expected: question.expected },
+        })
+    }
+
+    async fn end_attempts(&self, prefix: &str) -> Result<u64, TableError> {
+        if prefix.is_empty() || !prefix.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_'))
+        {
+            let message = format!("`{prefix}` is no beginning of a query id of ours");
+            return Err(TableError { remedy: Remedy::Stop, message });
+        }
+        let kill = format!("KILL QUERY WHERE startsWith(query_id, '{prefix}') ASYNC");
+        self.client.query(&kill, &[], &[]).await.map_err(query_error)?;
+        let count = "SELECT count() FROM system.processes WHERE startsWith(query_id, {prefix:String})";
+        let running: Vec<(u64,)> =
+            self.client.rows(count, &[("prefix", prefix)]).await.map_err(query_error)?;
+        Ok(running.first().map_or(0, |(n,)| *n))
+    }
+}
+
+impl ClickHouseTable {
+    /// An error if the table is not the one that frames are encoded for any more. A new identity alone is not: that is
+    /// the caller's to compare.
+    fn unchanged(&self, now: &Plan) -> Result<(), TableError> {
+        let ours = self.plan.schema.columns();
+        let changed =
+            now.schema.columns().iter().zip(ours).find(|(a, b)| a != b).map(|(a, _)| a.name.clone());
+        let what = if let Some(column) = changed {
+            format!("column `{column}` has changed")
+        } else if now.schema.columns().len() != ours.len() {
+            "columns were added or dropped".into()
+        } else if now.provenance != self.plan.provenance {
+            format!("column `{PROVENANCE}` was added or dropped")
+        } else if now.partitions_max > self.plan.partitions_max || now.views && !self.plan.views {
+            "materialized views were added".into()
+        } else {
+            return Ok(());
+        };
+        let message =
+            format!("table `{}` is not as it was at the start: {what}; restart the pipeline", self.name);
+        Err(TableError { remedy: Remedy::Stop, message })
+    }
+
+    fn all_faults(&self, faults: &[Fault]) -> TableError {
+        let remedy =
+            if faults.iter().any(|f| f.remedy == Remedy::Stop) { Remedy::Stop } else { Remedy::Resend };
+        let texts: Vec<String> = faults.iter().map(Fault::to_string).collect();
+        TableError { remedy, message: texts.join("; ") }
+    }
+}
+
+fn fault_error(fault: Fault) -> TableError {
+    TableError { remedy: fault.remedy, message: fault.to_string() }
+}
+
+fn query_error(error: QueryError) -> TableError {
+    TableError { remedy: error.remedy, message: error.message }
+}
+
+fn every_row(batches: &[RecordBatch]) -> Vec<RowRef> {
+    let mut rows = Vec::with_capacity(batches.iter().map(RecordBatch::num_rows).sum());
+    for (batch, b) in batches.iter().enumerate() {
+        rows.extend((0..b.num_rows()).map(|row| RowRef { batch: batch as u32, row: row as u32 }));
+    }
+    rows
+}
+
+/// Bytes of the values in a batch, without what a slice leaves out.
+fn slice_bytes(batch: &RecordBatch) -> usize {
+    batch.columns().iter().map(|c| c.to_data().get_slice_memory_size().unwrap_or(0)).sum()
+}
+
+#[cfg(test)]
+mod tests;

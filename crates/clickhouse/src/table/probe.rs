@@ -1,0 +1,201 @@
+//! How a frame is found again in the table.
+//!
+//! Owns the sample of unique keys that travels with a frame, and the statement that counts. A sample is text: the number of
+//! keys, a newline, then the keys as ClickHouse writes tuples. It is made by us and kept in the sealed segment.
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{
+    Date32Type, Int8Type, Int16Type, Int32Type, Int64Type, TimestampMicrosecondType,
+    TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType, UInt8Type, UInt16Type,
+    UInt32Type, UInt64Type,
+};
+use arrow_array::{Array, RecordBatch};
+use arrow_schema::{DataType, TimeUnit};
+use bytes::Bytes;
+use dataflow::{ColumnType, FrameId, Remedy, Schema, TableError};
+
+use crate::checks::PROVENANCE;
+use crate::native::{RowRef, Rows};
+use crate::types::identifier;
+
+/// Keys in a sample: a frame is written whole or not at all, so that a few rows over its whole length tell; 64 of them also
+/// show a part that was dropped since.
+const SAMPLE_MAX: usize = 64;
+
+/// A statement that counts, and the count that means "all".
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Question {
+    pub(super) sql: String,
+    pub(super) expected: u64,
+}
+
+impl Question {
+    pub(super) fn of_frame(table: &str, frame: FrameId, rows: u64) -> Option<Self> {
+        let column = identifier(PROVENANCE);
+        let sql = format!(
+            "SELECT count() FROM {table} WHERE {column} = toUUID('{}')",
+            uuid_text(&frame.0.to_be_bytes())
+        );
+        Some(Self { sql, expected: rows })
+    }
+
+    /// `None` if the frame has no sample.
+    pub(super) fn of_sample<'a>(
+        table: &str,
+        columns: impl Iterator<Item = &'a str>,
+        sample: &[u8],
+    ) -> Result<Option<Self>, TableError> {
+        let damaged =
+            || TableError { remedy: Remedy::Stop, message: "a frame's sample of keys cannot be read".into() };
+        if sample.is_empty() {
+            return Ok(None);
+        }
+        let text = std::str::from_utf8(sample).map_err(|_| damaged())?;
+        let (count, keys) = text.split_once('\n').ok_or_else(damaged)?;
+        let expected = count.parse().map_err(|_| damaged())?;
+        let columns = columns.map(identifier).collect::<Vec<_>>().join(", ");
+        let sql = format!("SELECT uniqExact({columns}) FROM {table} WHERE tuple({columns}) IN ({keys})");
+        Ok(Some(Self { sql, expected }))
+    }
+}
+
+/// Whether values of a type can stand in a sample.
+pub(crate) fn can_probe(column_type: &ColumnType) -> bool {
+    match column_type.bare() {
+        ColumnType::Int8
+        | ColumnType::Int16
+        | ColumnType::Int32
+        | ColumnType::Int64
+        | ColumnType::UInt8
+        | ColumnType::UInt16
+        | ColumnType::UInt32
+        | ColumnType::UInt64
+        | ColumnType::String
+        | ColumnType::FixedString(_)
+        | ColumnType::Uuid
+        | ColumnType::Date
+        | ColumnType::Date32
+        | ColumnType::DateTime { .. }
+        | ColumnType::DateTime64 { .. } => true,
+        ColumnType::Bool
+        | ColumnType::Float32
+        | ColumnType::Float64
+        | ColumnType::Decimal { .. }
+        | ColumnType::Enum8(_)
+        | ColumnType::Enum16(_)
+        | ColumnType::Ipv4
+        | ColumnType::Ipv6
+        | ColumnType::LowCardinality(_)
+        | ColumnType::Nullable(_)
+        | ColumnType::Array(_)
+        | ColumnType::Map(..) => false,
+    }
+}
+
+/// Keys of rows spread evenly over the frame; empty if there is no unique key or every one sampled holds a null.
+pub(super) fn sample(
+    schema: &Schema,
+    key: &[usize],
+    batches: &[RecordBatch],
+    rows: Rows<'_>,
+) -> Result<Bytes, String> {
+    if key.is_empty() {
+        return Ok(Bytes::new());
+    }
+    let count = rows.count(batches.iter().map(RecordBatch::num_rows));
+    let mut keys = Vec::new();
+    for i in 0..count.min(SAMPLE_MAX) {
+        let row = row_at(batches, rows, i * count / count.min(SAMPLE_MAX));
+        let batch = &batches[row.batch as usize];
+        let values = key
+            .iter()
+            .map(|c| literal(schema.columns()[*c].column_type.bare(), &**batch.column(*c), row.row as usize))
+            .collect::<Result<Option<Vec<_>>, String>>()?;
+        if let Some(values) = values {
+            keys.push(format!("tuple({})", values.join(", ")));
+        }
+    }
+    keys.sort();
+    keys.dedup();
+    if keys.is_empty() {
+        return Ok(Bytes::new());
+    }
+    Ok(format!("{}\n{}", keys.len(), keys.join(", ")).into())
+}
+
+fn row_at(batches: &[RecordBatch], rows: Rows<'_>, position: usize) -> RowRef {
+    match rows {
+        Rows::Picked(rows) => rows[position],
+        Rows::All => {
+            let (mut batch, mut row) = (0, position);
+            while row >= batches[batch].num_rows() {
+                row -= batches[batch].num_rows();
+                batch += 1;
+            }
+            RowRef { batch: batch as u32, row: row as u32 }
+        }
+    }
+}
+
+/// A value as an expression that has its type; `None` for a null.
+fn literal(column_type: &ColumnType, array: &dyn Array, row: usize) -> Result<Option<String>, String> {
+    if array.is_null(row) {
+        return Ok(None);
+    }
+    let hex = |bytes: &[u8]| {
+        let digits: String = bytes.iter().map(|b| format!("{b:02x}")).collect();
+        format!("unhex('{digits}')")
+    };
+    Ok(Some(match array.data_type() {
+        DataType::Int8 => array.as_primitive::<Int8Type>().value(row).to_string(),
+        DataType::Int16 => array.as_primitive::<Int16Type>().value(row).to_string(),
+        DataType::Int32 => array.as_primitive::<Int32Type>().value(row).to_string(),
+        DataType::Int64 => array.as_primitive::<Int64Type>().value(row).to_string(),
+        DataType::UInt8 => array.as_primitive::<UInt8Type>().value(row).to_string(),
+        DataType::UInt16 => array.as_primitive::<UInt16Type>().value(row).to_string(),
+        DataType::UInt32 => array.as_primitive::<UInt32Type>().value(row).to_string(),
+        DataType::UInt64 => array.as_primitive::<UInt64Type>().value(row).to_string(),
+        DataType::Date32 => {
+            format!("toDate32('1970-01-01') + {}", array.as_primitive::<Date32Type>().value(row))
+        }
+        DataType::Timestamp(unit, _) => {
+            let (ticks, function) = match unit {
+                TimeUnit::Second => {
+                    (array.as_primitive::<TimestampSecondType>().value(row), "fromUnixTimestamp")
+                }
+                TimeUnit::Millisecond => {
+                    (array.as_primitive::<TimestampMillisecondType>().value(row), "fromUnixTimestamp64Milli")
+                }
+                TimeUnit::Microsecond => {
+                    (array.as_primitive::<TimestampMicrosecondType>().value(row), "fromUnixTimestamp64Micro")
+                }
+                TimeUnit::Nanosecond => {
+                    (array.as_primitive::<TimestampNanosecondType>().value(row), "fromUnixTimestamp64Nano")
+                }
+            };
+            format!("{function}(toInt64({ticks}))")
+        }
+        DataType::Utf8 => hex(array.as_string::<i32>().value(row).as_bytes()),
+        DataType::Binary => hex(array.as_binary::<i32>().value(row)),
+        DataType::FixedSizeBinary(_) => {
+            let bytes = array.as_fixed_size_binary().value(row);
+            match column_type {
+                ColumnType::Uuid => format!("toUUID('{}')", uuid_text(bytes)),
+                _ => hex(bytes),
+            }
+        }
+        other => return Err(format!("a key of `{other}` cannot be sampled")),
+    }))
+}
+
+/// A UUID with its hyphens.
+pub(crate) fn uuid_text(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(36);
+    for (i, byte) in bytes.iter().enumerate() {
+        if matches!(i, 4 | 6 | 8 | 10) {
+            text.push('-');
+        }
+        text.push_str(&format!("{byte:02x}"));
+    }
+    text
+}
