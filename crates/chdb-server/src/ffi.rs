@@ -107,8 +107,11 @@ impl Api {
     pub fn load(path: &Path) -> Result<Arc<Api>, FfiError> {
         let shown = path.display().to_string();
         // SAFETY: loading runs the library's initialisers. libchdb's are made for being loaded into a foreign process.
-        let library = unsafe { Library::new(path) }
-            .map_err(|error| FfiError::Load { path: shown.clone(), reason: error.to_string() })?;
+        let library = unsafe { Library::new(path) }.map_err(|error| {
+            // The loader's own words are the cause; the outer text only says that it failed.
+            let cause = std::error::Error::source(&error).map(ToString::to_string);
+            FfiError::Load { path: shown.clone(), reason: cause.unwrap_or_else(|| error.to_string()) }
+        })?;
 
         macro_rules! function {
             ($name:literal) => {

@@ -67,4 +67,5 @@ What differs from a real server:
   - serverUUID() is all zeros.
   - Query ids are this server's: they are shown in system.processes and obeyed by KILL QUERY, but the function
     queryID() returns the engine's own.
-  - FROM INFILE and INTO OUTFILE are refused; the table function file() reads and writes below the data folder.";
+  - FROM INFILE and INTO OUTFILE are refused, but the table function file() reaches every file that this process may
+    read or write: do not open the port to people whom you would not give a shell.";

@@ -106,6 +106,13 @@ pub fn kill(
     }
 }
 
+/// Stops all requests, for the server's own end. Does not wait for them.
+pub fn kill_all(server: &Server) -> Result<(), Failure> {
+    server.running.all().iter().for_each(|(id, ..)| server.running.kill(id));
+    let statement = format!("KILL QUERY WHERE {CLIENT_ID} != query_id ASYNC");
+    server.engine.run(&Asked::default(), statement.as_bytes(), "Null").map(drop)
+}
+
 /// The ids of the requests that the condition means, the killing one left out.
 fn matching(server: &Server, asked: &Asked, own_id: &str, condition: &str) -> Result<Vec<String>, Failure> {
     let list = listing(&server.running);

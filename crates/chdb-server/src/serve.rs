@@ -7,11 +7,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::Request;
+use axum::serve::ListenerExt;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 
 use crate::engine::{Engine, StartError};
 use crate::http;
+use crate::processes;
 use crate::room::Budget;
 use crate::running::Running;
 use crate::session::Sessions;
@@ -134,7 +136,13 @@ impl Server {
             // Nobody listening any more means that the server ended on its own.
             let _ = told.send(true);
         };
-        let serving = axum::serve(self.listener, app).with_graceful_shutdown(graceful).into_future();
+        let listener = self.listener.tap_io(|stream| {
+            // Without it the end of a small answer waits for the client's acknowledgement of its beginning.
+            if let Err(error) = stream.set_nodelay(true) {
+                tracing::debug!(%error, "a connection keeps its delay");
+            }
+        });
+        let serving = axum::serve(listener, app).with_graceful_shutdown(graceful).into_future();
         let sweeper = sweep_sessions(Arc::clone(&self.shared));
         let late = async {
             // An error means that `told` is gone, and then so is `serving`.
@@ -162,8 +170,18 @@ async fn sweep_sessions(shared: Arc<http::Server>) {
     }
 }
 
+/// How long killed statements may take to end before the process ends without them.
+const KILLED_WAIT_MAX: Duration = Duration::from_secs(5);
+
 async fn close(shared: Arc<http::Server>) {
     let closed = tokio::task::spawn_blocking(move || {
+        let end = std::time::Instant::now() + KILLED_WAIT_MAX;
+        while shared.running.count() > 0 && std::time::Instant::now() < end {
+            if let Err(failure) = processes::kill_all(&shared) {
+                tracing::warn!(error = failure.text, "killing the running statements failed");
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
         shared.sessions.clear();
         shared.engine.close()
     });

@@ -158,6 +158,32 @@ fn a_termination_lets_running_requests_finish_and_exits_with_zero() {
 }
 
 #[test]
+fn a_termination_ends_a_request_that_takes_too_long() {
+    if skipped("a_termination_ends_a_request_that_takes_too_long") {
+        return;
+    }
+    let folder = Folder::new("late");
+    let mut server = start(&folder, &["--stop-wait", "1"]);
+    std::thread::scope(|scope| {
+        let shared = &server;
+        scope.spawn(move || {
+            let mut stream = TcpStream::connect(&shared.address).unwrap();
+            let sql = "SELECT sleepEachRow(1) FROM numbers(100) SETTINGS max_block_size = 1 FORMAT Null";
+            let head = format!("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n{sql}", sql.len());
+            stream.write_all(head.as_bytes()).unwrap();
+            // Whether it is answered with an error or cut off is the server's choice.
+            let _ = stream.read_to_end(&mut Vec::new());
+        });
+        while shared.sql("SELECT count() FROM system.processes WHERE query LIKE '%sleepEachRow(1)%'") != "2" {
+        }
+        shared.signal("TERM");
+    });
+    let begun = std::time::Instant::now();
+    assert_eq!(server.child.wait().unwrap().code(), Some(0));
+    assert!(begun.elapsed() < Duration::from_secs(20));
+}
+
+#[test]
 fn a_second_process_on_one_folder_is_told_so() {
     if skipped("a_second_process_on_one_folder_is_told_so") {
         return;
