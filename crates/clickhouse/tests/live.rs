@@ -1,0 +1,621 @@
+//! The table against ClickHouse's own engine. Needs the server's binary in `FOREBAY_SERVER_BIN`; skips loudly without it.
+#![allow(clippy::disallowed_methods, reason = "tests run in real time")]
+
+#[path = "../src/testing.rs"]
+mod testing;
+
+use std::sync::Arc;
+
+use arrow_array::builder::{BinaryBuilder, Int32Builder, ListBuilder, MapBuilder, StringBuilder};
+use arrow_array::*;
+use bytes::Bytes;
+use clickhouse::{ClickHouseTable, CreateTable, Fault, ServerConfig, TableConfig};
+use dataflow::{Attempt, Effect, FrameId, InsertError, Presence, Remedy, Table};
+use testing::{Fixed, RealTime};
+use testkit::{ClickHouse, ClickHouseOptions};
+
+fn start() -> Option<ClickHouse> {
+    match std::env::var("FOREBAY_SERVER_BIN") {
+        Ok(binary) => Some(ClickHouse::start(ClickHouseOptions::default().binary(binary)).unwrap()),
+        Err(_) => {
+            eprintln!("SKIPPED: FOREBAY_SERVER_BIN does not name the server's binary");
+            None
+        }
+    }
+}
+
+macro_rules! server_or_skip {
+    () => {
+        match start() {
+            Some(server) => server,
+            None => return,
+        }
+    };
+}
+
+const WINDOW: &str = "SETTINGS non_replicated_deduplication_window = 100";
+
+async fn open_with(server: &ClickHouse, config: TableConfig) -> Result<ClickHouseTable, Vec<Fault>> {
+    ClickHouseTable::open(ServerConfig::new(server.url()), config, RealTime::shared()).await
+}
+
+async fn open(server: &ClickHouse, table: &str) -> ClickHouseTable {
+    match open_with(server, TableConfig::new("default", table)).await {
+        Ok(table) => table,
+        Err(faults) => panic!("{faults:?}"),
+    }
+}
+
+async fn send(table: &ClickHouseTable, token: &str, body: &Bytes) -> Result<(), InsertError> {
+    static ATTEMPTS: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+    let attempt = ATTEMPTS.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+    let query_id = format!("forebay-live-{attempt}");
+    table.insert(Attempt { token, query_id: &query_id, body: body.clone(), gate: &Fixed(true) }).await
+}
+
+/// Encodes rows with the ids 1, 2, …
+fn frames(table: &ClickHouseTable, rows: &[RecordBatch]) -> Vec<dataflow::Encoded> {
+    let mut id = 0;
+    let mut next = || {
+        id += 1;
+        FrameId(id)
+    };
+    table.encode(rows, &mut next).unwrap()
+}
+
+fn batch(arrays: Vec<(&str, ArrayRef)>) -> RecordBatch {
+    RecordBatch::try_from_iter_with_nullable(arrays.into_iter().map(|(n, a)| (n, a, true))).unwrap()
+}
+
+fn ints(values: impl IntoIterator<Item = i32>) -> ArrayRef {
+    Arc::new(Int32Array::from_iter_values(values))
+}
+
+fn fixed<const N: usize>(values: [[u8; N]; 2]) -> ArrayRef {
+    Arc::new(FixedSizeBinaryArray::try_from_iter(values.iter()).unwrap())
+}
+
+#[tokio::test]
+async fn every_type_arrives_as_it_was() {
+    let server = server_or_skip!();
+    // Type, rows, and what the server shows for them, written by hand.
+    let mut list = ListBuilder::new(Int32Builder::new());
+    list.values().append_option(Some(-1));
+    list.values().append_null();
+    list.append(true);
+    list.append(true);
+    let mut words = ListBuilder::new(StringBuilder::new());
+    words.values().append_value("x");
+    words.values().append_value("y");
+    words.append(true);
+    words.append(true);
+    let mut map = MapBuilder::new(None, StringBuilder::new(), BinaryBuilder::new());
+    map.keys().append_value("b");
+    map.values().append_value(b"1");
+    map.keys().append_value("a");
+    map.values().append_value(b"2");
+    map.append(true).unwrap();
+    map.append(true).unwrap();
+    let decimal = |p, s, v: [i128; 2]| -> ArrayRef {
+        Arc::new(Decimal128Array::from(v.to_vec()).with_precision_and_scale(p, s).unwrap())
+    };
+    let mut ip6 = [[0u8; 16]; 2];
+    (ip6[0][0], ip6[0][1], ip6[0][15], ip6[1][15]) = (0x20, 0x01, 0x0f, 1);
+    let uuid: [u8; 16] = std::array::from_fn(|i| i as u8 * 0x11);
+    let cases: Vec<(&str, ArrayRef, [&str; 2])> = vec![
+        ("Int8", Arc::new(Int8Array::from(vec![i8::MIN, 1])), ["-128", "1"]),
+        ("Int16", Arc::new(Int16Array::from(vec![i16::MIN, 1])), ["-32768", "1"]),
+        ("Int32", Arc::new(Int32Array::from(vec![i32::MIN, 1])), ["-2147483648", "1"]),
+        ("Int64", Arc::new(Int64Array::from(vec![i64::MIN, 1])), ["-9223372036854775808", "1"]),
+        ("UInt8", Arc::new(UInt8Array::from(vec![u8::MAX, 1])), ["255", "1"]),
+        ("UInt16", Arc::new(UInt16Array::from(vec![u16::MAX, 1])), ["65535", "1"]),
+        ("UInt32", Arc::new(UInt32Array::from(vec![u32::MAX, 1])), ["4294967295", "1"]),
+        (
+            "UInt64",
+            Arc::new(UInt64Array::from(vec![u64::MAX, 9_007_199_254_740_993])),
+            ["18446744073709551615", "9007199254740993"],
+        ),
+        ("Float32", Arc::new(Float32Array::from(vec![1.5, -0.25])), ["1.5", "-0.25"]),
+        ("Float64", Arc::new(Float64Array::from(vec![1e100, -0.5])), ["1e100", "-0.5"]),
+        ("Bool", Arc::new(BooleanArray::from(vec![true, false])), ["true", "false"]),
+        ("String", Arc::new(StringArray::from(vec!["héé", ""])), ["héé", ""]),
+        ("String", Arc::new(BinaryArray::from(vec![b"bytes".as_slice(), b"z"])), ["bytes", "z"]),
+        ("FixedString(3)", fixed([*b"abc", *b"xyz"]), ["abc", "xyz"]),
+        (
+            "UUID",
+            fixed([uuid, [0xff; 16]]),
+            ["00112233-4455-6677-8899-aabbccddeeff", "ffffffff-ffff-ffff-ffff-ffffffffffff"],
+        ),
+        ("Date", Arc::new(Date32Array::from(vec![19_782, 65_535])), ["2024-02-29", "2149-06-06"]),
+        ("Date32", Arc::new(Date32Array::from(vec![-1, 120_529])), ["1969-12-31", "2299-12-31"]),
+        (
+            "DateTime('UTC')",
+            Arc::new(TimestampSecondArray::from(vec![0, 4_294_967_295])),
+            ["1970-01-01 00:00:00", "2106-02-07 06:28:15"],
+        ),
+        (
+            "DateTime('Europe/Berlin')",
+            Arc::new(TimestampSecondArray::from(vec![0, 1_719_835_200])),
+            ["1970-01-01 01:00:00", "2024-07-01 14:00:00"],
+        ),
+        (
+            "DateTime64(0, 'UTC')",
+            Arc::new(TimestampSecondArray::from(vec![-1, 1])),
+            ["1969-12-31 23:59:59", "1970-01-01 00:00:01"],
+        ),
+        (
+            "DateTime64(3, 'UTC')",
+            Arc::new(TimestampMillisecondArray::from(vec![-1, 1_001])),
+            ["1969-12-31 23:59:59.999", "1970-01-01 00:00:01.001"],
+        ),
+        (
+            "DateTime64(5, 'UTC')",
+            Arc::new(TimestampMicrosecondArray::from(vec![10, 1_000_010])),
+            ["1970-01-01 00:00:00.00001", "1970-01-01 00:00:01.00001"],
+        ),
+        (
+            "DateTime64(9, 'UTC')",
+            Arc::new(TimestampNanosecondArray::from(vec![1, 1_000_000_001])),
+            ["1970-01-01 00:00:00.000000001", "1970-01-01 00:00:01.000000001"],
+        ),
+        ("Decimal(9, 2)", decimal(9, 2, [-125, 999_999_999]), ["-1.25", "9999999.99"]),
+        ("Decimal(18, 4)", decimal(18, 4, [-1, 999_999_999_999_999_999]), ["-0.0001", "99999999999999.9999"]),
+        (
+            "Decimal(38, 10)",
+            decimal(38, 10, [-1, 99_999_999_999_999_999_999_999_999_999_999_999_999]),
+            ["-0.0000000001", "9999999999999999999999999999.9999999999"],
+        ),
+        ("Enum8('a' = 1, 'it\\'s' = -2)", Arc::new(Int8Array::from(vec![-2, 1])), ["it\\'s", "a"]),
+        ("Enum16('x' = -300, 'y' = 300)", Arc::new(Int16Array::from(vec![-300, 300])), ["x", "y"]),
+        ("IPv4", Arc::new(UInt32Array::from(vec![0x0102_0304, u32::MAX])), ["1.2.3.4", "255.255.255.255"]),
+        ("IPv6", fixed(ip6), ["2001::f", "::1"]),
+        ("LowCardinality(String)", Arc::new(StringArray::from(vec!["l", "l"])), ["l", "l"]),
+        (
+            "LowCardinality(Nullable(String))",
+            Arc::new(StringArray::from(vec![None, Some("l")])),
+            ["\\N", "l"],
+        ),
+        ("LowCardinality(FixedString(2))", fixed([*b"ab", *b"cd"]), ["ab", "cd"]),
+        ("Nullable(Int32)", Arc::new(Int32Array::from(vec![None, Some(5)])), ["\\N", "5"]),
+        (
+            "Nullable(UUID)",
+            Arc::new(
+                FixedSizeBinaryArray::try_from_sparse_iter_with_size([None, Some([0u8; 16])].into_iter(), 16)
+                    .unwrap(),
+            ),
+            ["\\N", "00000000-0000-0000-0000-000000000000"],
+        ),
+        (
+            "Nullable(DateTime64(3, 'UTC'))",
+            Arc::new(TimestampMillisecondArray::from(vec![None, Some(7)])),
+            ["\\N", "1970-01-01 00:00:00.007"],
+        ),
+        ("Array(Nullable(Int32))", Arc::new(list.finish()), ["[-1,NULL]", "[]"]),
+        ("Array(LowCardinality(String))", Arc::new(words.finish()), ["['x','y']", "[]"]),
+        ("Map(LowCardinality(String), String)", Arc::new(map.finish()), ["{'b':'1','a':'2'}", "{}"]),
+    ];
+    let columns: Vec<String> = cases.iter().enumerate().map(|(i, (t, _, _))| format!("c{i} {t}")).collect();
+    server
+        .query(&format!(
+            "CREATE TABLE types (n Int32, {}, _forebay UUID) ENGINE = MergeTree ORDER BY n {WINDOW}",
+            columns.join(", ")
+        ))
+        .unwrap();
+    let table = open(&server, "types").await;
+    let names: Vec<String> = (0..cases.len()).map(|i| format!("c{i}")).collect();
+    let mut arrays: Vec<(&str, ArrayRef)> = vec![("n", ints([0, 1]))];
+    arrays.extend(names.iter().zip(&cases).map(|(n, (_, a, _))| (n.as_str(), a.clone())));
+    let rows = batch(arrays);
+    let frame = &frames(&table, std::slice::from_ref(&rows))[0];
+    send(&table, "t", &frame.body).await.unwrap();
+    for (name, (type_name, _, wanted)) in names.iter().zip(&cases) {
+        let shown = server.query(&format!("SELECT {name} FROM types ORDER BY n FORMAT TSV")).unwrap();
+        assert_eq!(shown, format!("{}\n{}\n", wanted[0], wanted[1]), "{type_name}");
+    }
+    assert_eq!(
+        server.query("SELECT DISTINCT _forebay FROM types").unwrap(),
+        "00000000-0000-0000-0000-000000000001\n"
+    );
+    let back = table.decode(&frame.body).unwrap();
+    let again = table.encode(&[back], &mut || FrameId(1)).unwrap();
+    assert_eq!(again[0].body, frame.body, "a frame read back and encoded again is the same bytes");
+}
+
+#[tokio::test]
+async fn a_token_makes_the_second_insert_a_no_op() {
+    let server = server_or_skip!();
+    server
+        .query(&format!("CREATE TABLE t (n Int32, _forebay UUID) ENGINE = MergeTree ORDER BY n {WINDOW}"))
+        .unwrap();
+    let table = open(&server, "t").await;
+    let frame = &frames(&table, &[batch(vec![("n", ints(0..1000))])])[0];
+    for (token, rows) in [("a", 1000), ("a", 1000), ("b", 2000), ("a", 2000)] {
+        send(&table, token, &frame.body).await.unwrap();
+        assert_eq!(server.query("SELECT count() FROM t").unwrap(), format!("{rows}\n"), "token {token}");
+    }
+    assert_eq!(
+        server.query("SELECT count() FROM system.parts WHERE table = 't'").unwrap(),
+        "2\n",
+        "one part a frame"
+    );
+}
+
+#[tokio::test]
+async fn nulls_become_the_default() {
+    let server = server_or_skip!();
+    server
+        .query(&format!(
+            "CREATE TABLE t (n Int32, a UInt8 DEFAULT 7, s String DEFAULT concat('n=', toString(n)), \
+             l LowCardinality(String) DEFAULT 'low', d Decimal(10, 2) DEFAULT 1.5, e Enum8('x' = 1, 'y' = 2) DEFAULT 'y', \
+             m Map(String, String) DEFAULT map(), _forebay UUID) ENGINE = MergeTree ORDER BY n {WINDOW}"
+        ))
+        .unwrap();
+    let table = open(&server, "t").await;
+    let mut map = MapBuilder::new(None, StringBuilder::new(), StringBuilder::new());
+    map.append(false).unwrap();
+    map.keys().append_value("k");
+    map.values().append_value("v");
+    map.append(true).unwrap();
+    let decimal = Decimal128Array::from(vec![None, Some(250)]).with_precision_and_scale(10, 2).unwrap();
+    let rows = batch(vec![
+        ("n", ints([1, 2])),
+        ("a", Arc::new(UInt8Array::from(vec![None, Some(0)]))),
+        ("s", Arc::new(StringArray::from(vec![None, Some("")]))),
+        ("l", Arc::new(StringArray::from(vec![None, Some("")]))),
+        ("d", Arc::new(decimal)),
+        ("e", Arc::new(Int8Array::from(vec![None, Some(1)]))),
+        ("m", Arc::new(map.finish())),
+    ]);
+    send(&table, "t", &frames(&table, &[rows])[0].body).await.unwrap();
+    let shown = server.query("SELECT * EXCEPT _forebay FROM t ORDER BY n FORMAT CSV").unwrap();
+    assert_eq!(shown, "1,7,\"n=1\",\"low\",1.5,\"y\",\"{}\"\n2,0,\"\",\"\",2.5,\"x\",\"{'k':'v'}\"\n");
+}
+
+#[tokio::test]
+async fn frames_touch_one_partition_and_a_mistake_is_refused() {
+    let server = server_or_skip!();
+    server
+        .query(&format!(
+            "CREATE TABLE t (n Int32, at DateTime('Asia/Tokyo'), day Date MATERIALIZED toDate(at), _forebay UUID) ENGINE = MergeTree \
+             PARTITION BY (toYYYYMM(day), n % 3) ORDER BY n {WINDOW}"
+        ))
+        .unwrap();
+    server
+        .query(&format!(
+            "CREATE TABLE plain (n Int32, at DateTime, _forebay UUID) ENGINE = MergeTree ORDER BY n {WINDOW}"
+        ))
+        .unwrap();
+    let table = open(&server, "t").await;
+    // Every 7 hours from the end of 2023 on, with negative numbers among the keys.
+    let at = TimestampSecondArray::from_iter_values((0..500).map(|i| 1_703_900_000 + i * 25_200));
+    let rows = batch(vec![("n", ints(-250..250)), ("at", Arc::new(at))]);
+    let cut = frames(&table, std::slice::from_ref(&rows));
+    for frame in &cut {
+        send(&table, &frame.id.to_string(), &frame.body)
+            .await
+            .unwrap_or_else(|e| panic!("{}: {e}", frame.table_partition));
+    }
+    assert_eq!(server.query("SELECT count(), sum(n) FROM t").unwrap(), "500\t-250\n");
+    let parts = server
+        .query("SELECT uniqExact(partition), count() FROM system.parts WHERE table = 't' AND level = 0")
+        .unwrap();
+    let (partitions, parts) = parts.trim().split_once('\t').unwrap();
+    assert_eq!(
+        partitions.parse::<usize>().unwrap(),
+        cut.iter().map(|f| &f.table_partition).collect::<std::collections::BTreeSet<_>>().len()
+    );
+    assert_eq!(parts.parse::<usize>().unwrap(), cut.len());
+    // The same rows uncut, as a table without partitions encodes them.
+    let plain = open(&server, "plain").await;
+    let error = send(&table, "uncut", &frames(&plain, &[rows])[0].body).await.unwrap_err();
+    assert_eq!(
+        (error.code, error.kind, error.effect, error.remedy),
+        (252, "too_many_partitions", Effect::None, Remedy::Stop)
+    );
+    assert_eq!(
+        server.query("SELECT count() FROM t").unwrap(),
+        "500\n",
+        "the refused frame left nothing behind"
+    );
+}
+
+#[tokio::test]
+async fn refusals_say_what_they_did_and_what_to_do() {
+    let server = server_or_skip!();
+    server
+        .query(&format!("CREATE TABLE t (n Int32, CONSTRAINT positive CHECK n > 0, _forebay UUID) ENGINE = MergeTree ORDER BY n {WINDOW}"))
+        .unwrap();
+    let table = open(&server, "t").await;
+    let frame = &frames(&table, &[batch(vec![("n", ints([1, -1]))])])[0];
+    let error = send(&table, "a", &frame.body).await.unwrap_err();
+    assert_eq!((error.code, error.effect, error.remedy), (469, Effect::None, Remedy::Divert), "{error}");
+    let mut damaged = frame.body.to_vec();
+    *damaged.last_mut().unwrap() ^= 1;
+    let error = send(&table, "a", &damaged.into()).await.unwrap_err();
+    assert_eq!((error.effect, error.remedy), (Effect::None, Remedy::Resend), "{error}");
+    assert_eq!(server.query("SELECT count() FROM t").unwrap(), "0\n");
+    server.query("DROP TABLE t").unwrap();
+    let error = send(&table, "a", &frame.body).await.unwrap_err();
+    assert_eq!((error.code, error.effect, error.remedy), (60, Effect::None, Remedy::Stop), "{error}");
+    assert!(table.facts().await.unwrap_err().message.contains("does not exist"));
+}
+
+#[tokio::test]
+async fn a_shut_gate_leaves_no_rows() {
+    let server = server_or_skip!();
+    server
+        .query(&format!("CREATE TABLE t (n Int32, _forebay UUID) ENGINE = MergeTree ORDER BY n {WINDOW}"))
+        .unwrap();
+    let table = open(&server, "t").await;
+    let frame = &frames(&table, &[batch(vec![("n", ints(0..100_000))])])[0];
+    let attempt =
+        Attempt { token: "a", query_id: "forebay-shut", body: frame.body.clone(), gate: &Fixed(false) };
+    let error = table.insert(attempt).await.unwrap_err();
+    assert_eq!((error.effect, error.kind), (Effect::None, "fenced"));
+    assert_eq!(server.query("SELECT count() FROM t").unwrap(), "0\n");
+    send(&table, "a", &frame.body).await.unwrap();
+    assert_eq!(server.query("SELECT count() FROM t").unwrap(), "100000\n");
+}
+
+#[tokio::test]
+async fn every_fault_comes_at_once_and_its_statement_mends_it() {
+    let server = server_or_skip!();
+    server
+        .query("CREATE TABLE t (n Int32, t Tuple(a Int8), at DateTime DEFAULT now()) ENGINE = MergeTree PARTITION BY toYYYYMM(at) ORDER BY n")
+        .unwrap();
+    server.query("CREATE TABLE target (n Int32) ENGINE = MergeTree ORDER BY n").unwrap();
+    server.query("CREATE MATERIALIZED VIEW v TO target AS SELECT n FROM t").unwrap();
+    let faults = open_with(&server, TableConfig::new("default", "t")).await.err().unwrap();
+    let text: Vec<String> = faults.iter().map(Fault::to_string).collect();
+    let text = text.join("\n");
+    for part in [
+        "table `default.t` does not remember insert tokens",
+        "ALTER TABLE `default`.`t` MODIFY SETTING non_replicated_deduplication_window = 10000",
+        "table `default.target` does not remember",
+        "ALTER TABLE `default`.`target` MODIFY SETTING",
+        "column `t` has the type `Tuple(a Int8)`",
+        "ALTER TABLE `default`.`t` ADD COLUMN `_forebay` UUID",
+        "DEFAULT `now()`, which is not constant",
+    ] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+    for mend in faults.iter().filter_map(|f| f.mend.as_ref()) {
+        server.query(mend).unwrap_or_else(|e| panic!("{mend}: {e}"));
+    }
+    server.query("ALTER TABLE t MODIFY COLUMN at REMOVE DEFAULT").unwrap();
+    let config =
+        TableConfig { columns: Some(vec!["n".into(), "at".into()]), ..TableConfig::new("default", "t") };
+    let table = open_with(&server, config).await.unwrap_or_else(|faults| panic!("{faults:?}"));
+    let rows = batch(vec![
+        ("n", ints(0..10)),
+        ("at", Arc::new(TimestampSecondArray::from(vec![1_700_000_000; 10]))),
+    ]);
+    let frame = &frames(&table, &[rows])[0];
+    for _ in 0..3 {
+        send(&table, "a", &frame.body).await.unwrap();
+    }
+    assert_eq!(server.query("SELECT count() FROM t").unwrap(), "10\n");
+    assert_eq!(
+        server.query("SELECT count() FROM target").unwrap(),
+        "10\n",
+        "the view's target knows the token too"
+    );
+}
+
+#[tokio::test]
+async fn engines_that_remember_no_tokens_are_refused() {
+    let server = server_or_skip!();
+    for (name, engine) in [
+        ("m", "Memory"),
+        ("nul", "Null"),
+        ("l", "Log"),
+        ("b", "Buffer(default, m, 1, 10, 100, 10, 100, 10, 100)"),
+    ] {
+        server.query(&format!("CREATE TABLE {name} (n Int32, _forebay UUID) ENGINE = {engine}")).unwrap();
+        let faults = open_with(&server, TableConfig::new("default", name)).await.err().unwrap();
+        assert!(faults.iter().any(|f| f.message.contains("engine")), "{engine}: {faults:?}");
+    }
+    server.query("CREATE VIEW w AS SELECT 1 AS n").unwrap();
+    assert!(open_with(&server, TableConfig::new("default", "w")).await.is_err());
+    let faults = open_with(&server, TableConfig::new("default", "gone")).await.err().unwrap();
+    assert!(faults[0].message.contains("does not exist"), "{faults:?}");
+}
+
+#[tokio::test]
+async fn a_table_is_made_if_the_pipeline_says_how() {
+    let server = server_or_skip!();
+    let create = CreateTable {
+        columns: vec![
+            ("id".into(), "UUID".into()),
+            ("at".into(), "DateTime DEFAULT '2020-01-01 00:00:00'".into()),
+        ],
+        order_by: "id".into(),
+        partition_by: "toYYYYMM(at)".into(),
+    };
+    let config = TableConfig { create: Some(create), ..TableConfig::new("default", "made") };
+    let faults = ClickHouseTable::check(ServerConfig::new(server.url()), &config, RealTime::shared()).await;
+    assert_eq!(faults, [], "a check takes a table that would be made for granted");
+    assert_eq!(server.query("EXISTS TABLE made").unwrap(), "0\n", "and writes nothing");
+    for _ in 0..2 {
+        let table = open_with(&server, config.clone()).await.unwrap_or_else(|f| panic!("{f:?}"));
+        assert_eq!(table.schema().columns().len(), 2);
+    }
+}
+
+#[tokio::test]
+async fn facts_and_probes_see_the_frame() {
+    let mut server = server_or_skip!();
+    server
+        .query(&format!("CREATE TABLE t (n Int32, _forebay UUID) ENGINE = MergeTree ORDER BY n {WINDOW}"))
+        .unwrap();
+    let table = open(&server, "t").await;
+    let frame = frames(&table, &[batch(vec![("n", ints(0..1000))])]).remove(0);
+    let before = table.facts().await.unwrap();
+    assert_eq!((before.token_window, before.parts_per_frame, before.token_age_ms_max), (100, 1, u64::MAX));
+    assert_eq!(table.probe(frame.id, 1000, &frame.probe).await.unwrap(), Presence::None);
+    send(&table, "a", &frame.body).await.unwrap();
+    let after = table.facts().await.unwrap();
+    assert!(after.block_number > before.block_number, "{before:?} {after:?}");
+    assert_eq!(after.table_uuid, before.table_uuid);
+    assert!((after.server_start_ms - before.server_start_ms).abs() <= 2000, "{before:?} {after:?}");
+    assert!(after.server_start_ms <= after.server_now_ms);
+    assert_eq!(table.probe(frame.id, 1000, &frame.probe).await.unwrap(), Presence::All);
+    server.query("ALTER TABLE t DELETE WHERE n < 10 SETTINGS mutations_sync = 1").unwrap();
+    let part = Presence::Part { found: 990, expected: 1000 };
+    assert_eq!(table.probe(frame.id, 1000, &frame.probe).await.unwrap(), part);
+    tokio::time::sleep(std::time::Duration::from_secs(3)).await;
+    server.kill9().unwrap();
+    server.restart().unwrap();
+    let restarted = table.facts().await.unwrap();
+    assert!(restarted.server_start_ms > after.server_start_ms + 1000, "{after:?} {restarted:?}");
+    assert_eq!(restarted.table_uuid, before.table_uuid);
+    server.query("DROP TABLE t SYNC").unwrap();
+    server
+        .query(&format!("CREATE TABLE t (n Int32, _forebay UUID) ENGINE = MergeTree ORDER BY n {WINDOW}"))
+        .unwrap();
+    assert_ne!(
+        table.facts().await.unwrap().table_uuid,
+        before.table_uuid,
+        "a table made again is another one"
+    );
+    assert_eq!(table.end_attempts("forebay-live").await.unwrap(), 0);
+    assert!(table.end_attempts("x' OR 1").await.is_err());
+}
+
+#[tokio::test]
+async fn a_unique_key_finds_the_frame_without_a_provenance_column() {
+    let server = server_or_skip!();
+    server
+        .query(&format!(
+            "CREATE TABLE t (id UUID, s LowCardinality(String), f FixedString(2), at DateTime64(3), d Date, u UInt64, p DateTime('Asia/Tokyo'), q DateTime64(5)) ENGINE = MergeTree ORDER BY id {WINDOW}"
+        ))
+        .unwrap();
+    let unique_key = ["id", "s", "f", "at", "d", "u", "p", "q"].map(str::to_owned).to_vec();
+    let config = TableConfig { unique_key, ..TableConfig::new("default", "t") };
+    let table = open_with(&server, config).await.unwrap_or_else(|f| panic!("{f:?}"));
+    let rows = |from: u64| {
+        let range = || from..from + 1000;
+        batch(vec![
+            (
+                "id",
+                Arc::new(
+                    FixedSizeBinaryArray::try_from_iter(range().map(|i| (u128::from(i) * 7).to_be_bytes()))
+                        .unwrap(),
+                ) as ArrayRef,
+            ),
+            ("s", Arc::new(StringArray::from_iter_values(range().map(|i| format!("it's {}", i % 3))))),
+            ("f", Arc::new(FixedSizeBinaryArray::try_from_iter(range().map(|i| [b'a', i as u8])).unwrap())),
+            ("at", Arc::new(TimestampMillisecondArray::from_iter_values(range().map(|i| i as i64 - 500)))),
+            ("d", Arc::new(Date32Array::from_iter_values(range().map(|i| i as i32)))),
+            ("u", Arc::new(UInt64Array::from_iter_values(range().map(|i| u64::MAX - i)))),
+            ("p", Arc::new(TimestampSecondArray::from_iter_values(range().map(|i| i as i64)))),
+            ("q", Arc::new(TimestampMicrosecondArray::from_iter_values(range().map(|i| i as i64 * 10)))),
+        ])
+    };
+    let (first, second) = (frames(&table, &[rows(0)]).remove(0), frames(&table, &[rows(1000)]).remove(0));
+    send(&table, "a", &first.body).await.unwrap();
+    assert_eq!(table.probe(first.id, 1000, &first.probe).await.unwrap(), Presence::All);
+    assert_eq!(table.probe(second.id, 1000, &second.probe).await.unwrap(), Presence::None);
+    assert_eq!(table.probe(second.id, 1000, &[]).await.unwrap(), Presence::Inadmissible);
+}
+
+#[tokio::test]
+async fn rows_that_are_sorted_here_are_in_the_servers_order() {
+    let server = server_or_skip!();
+    server
+        .query(&format!(
+            "CREATE TABLE t (id UUID, n Int32, _forebay UUID) ENGINE = MergeTree ORDER BY id {WINDOW}"
+        ))
+        .unwrap();
+    server
+        .query(&format!(
+            "CREATE TABLE k (s LowCardinality(String), i Nullable(Int32), d Decimal(20, 2), id UUID, e Enum8('z' = -1, 'a' = 1), n Int32, _forebay UUID) \
+             ENGINE = MergeTree ORDER BY (s, i, d, e, id) SETTINGS non_replicated_deduplication_window = 100, allow_nullable_key = 1"
+        ))
+        .unwrap();
+    let count = 2000i32;
+    let mut state = 12345u64;
+    let mut random = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state >> 11
+    };
+    let ids: Vec<[u8; 16]> = (0..count)
+        .map(|_| (u128::from(random() % 5) << 64 | u128::from(random() << 40)).to_be_bytes())
+        .collect();
+    let decimals = Decimal128Array::from_iter_values((0..count).map(|_| i128::from(random() as i64 % 7) - 3));
+    let arrays: Vec<(&str, ArrayRef)> = vec![
+        (
+            "s",
+            Arc::new(StringArray::from_iter_values(
+                (0..count).map(|_| ["é", "z", "", "Z"][random() as usize % 4]),
+            )),
+        ),
+        (
+            "i",
+            Arc::new(
+                (0..count)
+                    .map(|_| (random() % 3 > 0).then(|| random() as i32 % 3 - 1))
+                    .collect::<Int32Array>(),
+            ),
+        ),
+        ("d", Arc::new(decimals.with_precision_and_scale(20, 2).unwrap())),
+        ("id", Arc::new(FixedSizeBinaryArray::try_from_iter(ids.iter()).unwrap())),
+        (
+            "e",
+            Arc::new(Int8Array::from_iter_values((0..count).map(|_| if random() % 2 == 0 { 1 } else { -1 }))),
+        ),
+        ("n", ints(0..count)),
+    ];
+    let rows = batch(arrays);
+    for (name, key, columns) in [("t", "id", vec![3, 5]), ("k", "s, i, d, e, id", vec![0, 1, 2, 3, 4, 5])] {
+        let config = TableConfig { sort: true, ..TableConfig::new("default", name) };
+        let table = open_with(&server, config).await.unwrap_or_else(|f| panic!("{f:?}"));
+        assert_eq!(table.notes(), [] as [String; 0]);
+        let frame = frames(&table, &[rows.project(&columns).unwrap()]).remove(0);
+        send(&table, "a", &frame.body).await.unwrap();
+        let ours = table.decode(&frame.body).unwrap();
+        let ours = ours
+            .column(ours.num_columns() - 1)
+            .as_any()
+            .downcast_ref::<Int32Array>()
+            .unwrap()
+            .values()
+            .to_vec();
+        let theirs = server.query(&format!("SELECT n FROM {name} ORDER BY {key}, n")).unwrap();
+        let theirs: Vec<i32> = theirs.lines().map(|l| l.parse().unwrap()).collect();
+        assert_eq!(
+            ours, theirs,
+            "{name}: the key is unique but for its ties, which stand in their own order"
+        );
+    }
+}
+
+#[tokio::test]
+async fn dead_letters_have_a_table_of_their_own() {
+    let server = server_or_skip!();
+    let config = ServerConfig::new(server.url());
+    let table = clickhouse::dead_letters::open(config, "default", "rejects", RealTime::shared()).await;
+    let table = table.unwrap_or_else(|f| panic!("{f:?}"));
+    let reject = dataflow::Reject {
+        partition: dataflow::Partition { stream: "events".into(), index: 2 },
+        position: 17,
+        time_ms: 1_700_000_000_123,
+        reason: dataflow::Reason::OutOfRange,
+        column: "n".into(),
+        message: "field `n`: `300` is not between 0 and 255".into(),
+        key: None,
+        headers: Vec::new(),
+        raw: b"{\"n\":300}\xff".to_vec(),
+    };
+    let rows = dataflow::reject::to_rows("p", 1_700_000_001_000, &[reject]);
+    let frame = frames(&table, &[rows]).remove(0);
+    for _ in 0..2 {
+        send(&table, "a", &frame.body).await.unwrap();
+    }
+    let shown = server.query("SELECT * EXCEPT (_forebay, raw), hex(raw) FROM rejects FORMAT CSV").unwrap();
+    assert_eq!(
+        shown,
+        "\"2023-11-14 22:13:21.000\",\"p\",\"events\",2,17,\"2023-11-14 22:13:20.123\",\\N,\"{}\",\"out_of_range\",\"n\",\
+         \"field `n`: `300` is not between 0 and 255\",\"7B226E223A3330307DFF\"\n"
+    );
+}
