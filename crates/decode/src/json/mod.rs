@@ -1,0 +1,217 @@
+//! JSON objects, one a record, straight into Arrow columns of the target's types.
+//!
+//! Owns the decoder, its options and the form of its rejects. The record's bytes are read once, from left to right,
+//! into the columns; there is no tree of values in between and no allocation a record.
+//!
+//! | module       | what it owns                                                    |
+//! |--------------|-----------------------------------------------------------------|
+//! | `scan`       | JSON's grammar: tokens, strings, skipping                       |
+//! | `plan`       | which key fills which column                                    |
+//! | `record`     | the walk over a record, NULLs and DEFAULTs, taking a record back |
+//! | `columns`    | the growing columns                                             |
+//! | `compile`    | from a column's type to its builder                             |
+//! | `numbers`    | integers, floats, decimals, booleans                            |
+//! | `times`      | dates, times, zones, unix numbers                               |
+//! | `text_types` | UUID, addresses, FixedString, enums                             |
+//! | `fail`       | the fault of a record and its sentence                          |
+//!
+//! Rules that are not a matter of type:
+//! - A column is filled by its `field`: the key of that very name first, and if it has dots, the nested object's key.
+//!   Both present: the flat one counts (null too). Only wholly flat and wholly nested are looked for.
+//! - A missing field and null are the same: NULL, or an Arrow null that stands for the DEFAULT, or a reject.
+//! - A field that no column asks for is skipped, but must be well formed.
+//! - The same known key twice in an object is a reject, as it is an error to ClickHouse's JSONEachRow. Keys of a Map
+//!   may repeat, as they may there. Two unknown keys of one name are no one's concern.
+//! - Integers and decimals never pass through a float; `true` is no number and `"text"` no Bool.
+
+mod columns;
+mod compile;
+mod fail;
+mod numbers;
+mod plan;
+mod record;
+mod scan;
+mod text_types;
+mod times;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use dataflow::{Batch, Decoded, Decoder, Reason, RecordBlock, Reject, Schema};
+
+use columns::Builder;
+use fail::Fail;
+use plan::Plan;
+use record::Rows;
+pub use scan::DEPTH_MAX;
+pub use times::EpochUnit;
+
+/// How JSON is read where its text leaves a choice.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JsonOptions {
+    /// The IANA zone of times that are written without one, for columns that have no zone either.
+    pub assume_timezone: String,
+    /// What unix numbers count.
+    pub epoch_unit: EpochUnit,
+    /// The same for single columns, by the column's name.
+    pub epoch_units: BTreeMap<String, EpochUnit>,
+    /// A String column takes numbers, booleans, objects and arrays as their own text in the record; else rejects.
+    pub coerce_to_string: bool,
+    /// Bytes of a record; a longer one is a reject that is not looked at.
+    pub record_bytes_max: usize,
+}
+
+impl Default for JsonOptions {
+    fn default() -> Self {
+        Self {
+            assume_timezone: "UTC".into(),
+            epoch_unit: EpochUnit::ByMagnitude,
+            epoch_units: BTreeMap::new(),
+            coerce_to_string: false,
+            // Sixteen times what Kafka takes by default: more is a mistake in what is sent.
+            record_bytes_max: 16 << 20,
+        }
+    }
+}
+
+/// A schema or an option that no record could be decoded with.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigError {
+    /// There is nothing to fill.
+    #[error("the target has no columns")]
+    NoColumns,
+    /// Two columns of one name.
+    #[error("the column `{column}` stands twice in the schema")]
+    ColumnTwice {
+        /// The name.
+        column: String,
+    },
+    /// A column that cannot be filled.
+    #[error("column `{column}`: {why}")]
+    Type {
+        /// The column.
+        column: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// An epoch unit for a column that takes no unix numbers.
+    #[error("`epoch_units` names `{column}`, which is not a DateTime or DateTime64 column of the target")]
+    EpochUnit {
+        /// The name.
+        column: String,
+    },
+    /// The zone of the options.
+    #[error("`assume_timezone`: `{zone}` is no time zone of the IANA database")]
+    Zone {
+        /// The zone.
+        zone: String,
+    },
+}
+
+/// A [`Decoder`] for records that are JSON objects.
+pub struct JsonDecoder {
+    schema: Schema,
+    options: JsonOptions,
+    plan: Plan,
+    patterns: Vec<Box<dyn Builder>>,
+}
+
+impl JsonDecoder {
+    /// Compiles `schema`.
+    ///
+    /// # Errors
+    /// When a column's type cannot exist in ClickHouse, a zone is not known, or an option names no column.
+    pub fn new(schema: Schema, options: JsonOptions) -> Result<Self, ConfigError> {
+        if schema.columns().is_empty() {
+            return Err(ConfigError::NoColumns);
+        }
+        let mut names = BTreeSet::new();
+        if let Some(twice) = schema.columns().iter().find(|c| !names.insert(&c.name)) {
+            return Err(ConfigError::ColumnTwice { column: twice.name.clone() });
+        }
+        if times::Zone::named(&options.assume_timezone).is_none() {
+            return Err(ConfigError::Zone { zone: options.assume_timezone.clone() });
+        }
+        let timed = |name: &str| {
+            schema.index_of(name).is_some_and(|n| compile::has_time(&schema.columns()[n].column_type))
+        };
+        if let Some(column) = options.epoch_units.keys().find(|name| !timed(name)) {
+            return Err(ConfigError::EpochUnit { column: column.clone() });
+        }
+        let patterns =
+            schema.columns().iter().map(|c| compile::builder(c, &options)).collect::<Result<_, _>>()?;
+        Ok(Self { plan: Plan::new(&schema)?, schema, options, patterns })
+    }
+
+    /// The reject of a record that the decoder has turned down.
+    #[cold]
+    fn reject(&self, block: &RecordBlock, row: usize, fail: &Fail) -> Reject {
+        let column = fail.column.map(|n| &self.schema.columns()[n]);
+        let field = column.map_or("", |c| &c.field);
+        let message = fail.sentence(block.payloads.get(row), field);
+        Reject::of(block, row, fail.reason, column.map_or("", |c| &c.name), message)
+    }
+
+    /// The reject of a record that is not looked at.
+    #[cold]
+    fn unread(&self, block: &RecordBlock, row: usize, reason: Reason) -> Reject {
+        let bytes = block.payloads.get(row).len();
+        let message = match reason {
+            Reason::TooLarge => {
+                format!(
+                    "the record has `{bytes}` bytes, more than `record_bytes_max` ({})",
+                    self.options.record_bytes_max
+                )
+            }
+            _ => "the record has no body (a tombstone)".into(),
+        };
+        Reject::of(block, row, reason, "", message)
+    }
+}
+
+impl fmt::Debug for JsonDecoder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("JsonDecoder").field("schema", &self.schema).field("options", &self.options).finish()
+    }
+}
+
+impl Decoder for JsonDecoder {
+    fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    fn decode(&self, block: &RecordBlock) -> Decoded {
+        let mut rows = Rows::new(&self.plan, &self.schema, &self.patterns, block.len());
+        let mut rejects = Vec::new();
+        let mut positions = Vec::with_capacity(block.len());
+        let mut times_ms = Vec::with_capacity(block.len());
+        let mut absent = block.absent.iter().copied().peekable();
+        for row in 0..block.len() {
+            if absent.next_if_eq(&(row as u32)).is_some() {
+                rejects.push(self.unread(block, row, Reason::NoBody));
+                continue;
+            }
+            let bytes = block.payloads.get(row);
+            if bytes.len() > self.options.record_bytes_max {
+                rejects.push(self.unread(block, row, Reason::TooLarge));
+                continue;
+            }
+            match rows.push(bytes) {
+                Ok(()) => {
+                    positions.push(block.positions[row]);
+                    times_ms.push(block.times_ms[row]);
+                }
+                Err(fail) => rejects.push(self.reject(block, row, &fail)),
+            }
+        }
+        let arrays = rows.finish().expect("builders keep offsets ascending, text valid and lengths equal");
+        let rows = RecordBatch::try_new(Arc::clone(self.schema.arrow()), arrays)
+            .expect("builders are compiled from the same schema and refuse nulls that it does not take");
+        Decoded { batch: Batch { partition: block.partition.clone(), rows, positions, times_ms }, rejects }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,7 @@
+//! The rules of values as tables in `cases/`, one test a table, and the contract of the decoder.
+
+pub(super) mod support;
+
+mod contract;
+mod oracle;
+mod values;

@@ -1,0 +1,466 @@
+//! Dates and times: Date, Date32, DateTime, DateTime64.
+//!
+//! Owns their text forms, unix numbers and zones. The result never depends on the process: the zone of a text is its
+//! own, else the column's, else the option's, and zones come from the database inside the binary.
+//!
+//! | form                                                    | DateTime, DateTime64              | Date, Date32                        |
+//! |---------------------------------------------------------|-----------------------------------|-------------------------------------|
+//! | `2024-05-01`                                            | midnight in the zone              | that day                            |
+//! | `2024-05-01 10:20:30[.5]`, `T` for the space            | in the zone                       | only at midnight: nothing gets lost |
+//! | `2024-05-01T10:20:30[.5]Z`, `+02:00`, `+0200`, `+02`    | exact                             | only at midnight UTC                |
+//! | `1714558830`, `1714558830.5`, the same as text          | unix time, unit by the option     | turned down                         |
+//!
+//! - Digits finer than the column are cut off towards the past (`.999` in a DateTime is `.0`), as ClickHouse does.
+//! - A unix number's unit by magnitude: below 1e11 seconds, below 1e14 milliseconds, below 1e17 microseconds, else
+//!   nanoseconds. So every unit covers the years 1973 to 5138, and small numbers are seconds. Zero is 1970.
+//! - A local time that a zone has twice is the earlier one; one that a zone skips is moved on by the width of the gap
+//!   (both as RFC 5545 has it).
+//! - The leap second `:60` is turned down: the target cannot hold it.
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use arrow_array::ArrowPrimitiveType;
+use arrow_array::types::Date32Type;
+use dataflow::Reason;
+use jiff::civil::DateTime;
+use jiff::tz::{TimeZone, TimeZoneDatabase};
+
+use super::columns::Rule;
+use super::fail::{Fail, Step};
+use super::numbers::{Exact, is_number_text};
+use super::scan::Cursor;
+
+/// What a unix number counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum EpochUnit {
+    /// Below 1e11 seconds, below 1e14 milliseconds, below 1e17 microseconds, else nanoseconds (absolute values).
+    #[default]
+    ByMagnitude,
+    /// Seconds.
+    Seconds,
+    /// Milliseconds.
+    Milliseconds,
+    /// Microseconds.
+    Microseconds,
+    /// Nanoseconds.
+    Nanoseconds,
+}
+
+impl EpochUnit {
+    /// Digits after the second that one unit of `value` stands for.
+    fn digits(self, value: i128) -> u8 {
+        match self {
+            Self::Seconds => 0,
+            Self::Milliseconds => 3,
+            Self::Microseconds => 6,
+            Self::Nanoseconds => 9,
+            Self::ByMagnitude => match value.unsigned_abs() {
+                0..100_000_000_000 => 0,
+                100_000_000_000..100_000_000_000_000 => 3,
+                100_000_000_000_000..100_000_000_000_000_000 => 6,
+                _ => 9,
+            },
+        }
+    }
+}
+
+/// Where a local time is.
+#[derive(Clone, Debug)]
+pub(super) enum Zone {
+    Utc,
+    Named(TimeZone),
+}
+
+impl Zone {
+    /// The zone of that name in the embedded database.
+    pub fn named(name: &str) -> Option<Self> {
+        const UTC: [&str; 6] = ["UTC", "Etc/UTC", "GMT", "Etc/GMT", "UCT", "Zulu"];
+        if UTC.iter().any(|utc| utc.eq_ignore_ascii_case(name)) {
+            return Some(Self::Utc);
+        }
+        TimeZoneDatabase::bundled().get(name).ok().map(Self::Named)
+    }
+
+    /// Unix seconds of a local time; `None` beyond the zone's years.
+    fn unix(&self, local: &Local) -> Option<i64> {
+        match self {
+            Self::Utc => Some(local.as_utc()),
+            Self::Named(zone) => {
+                let [hour, minute, second] =
+                    [local.second / 3600, local.second / 60 % 60, local.second % 60].map(|n| n as i8);
+                let date = &local.date;
+                let time = DateTime::new(
+                    date.year as i16,
+                    date.month as i8,
+                    date.day as i8,
+                    hour,
+                    minute,
+                    second,
+                    0,
+                )
+                .ok()?;
+                Some(zone.to_ambiguous_timestamp(time).compatible().ok()?.as_second())
+            }
+        }
+    }
+}
+
+/// A day of the calendar, checked.
+#[derive(Clone, Copy, Debug)]
+struct Day {
+    year: u32,
+    month: u32,
+    day: u32,
+}
+
+/// A time as it was written.
+#[derive(Clone, Copy, Debug)]
+struct Local {
+    date: Day,
+    /// Of the day, 0 to 86,399.
+    second: u32,
+    nano: u32,
+    /// Seconds east of UTC, if written.
+    offset: Option<i32>,
+}
+
+impl Local {
+    /// Unix seconds, taken as UTC.
+    #[inline]
+    fn as_utc(&self) -> i64 {
+        self.date.unix_days() as i64 * 86_400 + self.second as i64
+    }
+}
+
+/// Why a text is no time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Flaw {
+    /// Not of any form.
+    Form,
+    /// Of a form, but the calendar or the clock has no such time.
+    Calendar,
+}
+
+impl Day {
+    /// Days since 1970-01-01.
+    #[inline]
+    const fn unix_days(&self) -> i32 {
+        // Years begin in March, so that the leap day is a year's last; 400 years more keep all terms positive.
+        let (year, month) = if self.month <= 2 {
+            (self.year + 399, self.month + 9)
+        } else {
+            (self.year + 400, self.month - 3)
+        };
+        let days = year * 365 + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + self.day - 1;
+        days as i32 - 719_468 - 146_097
+    }
+
+    #[inline]
+    fn checked(year: u32, month: u32, day: u32) -> Result<Self, Flaw> {
+        const LENGTHS: [u8; 13] = [0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+        let leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
+        let length = match month {
+            2 if leap => 29,
+            1..=12 => LENGTHS[month as usize] as u32,
+            _ => return Err(Flaw::Calendar),
+        };
+        if day == 0 || day > length {
+            return Err(Flaw::Calendar);
+        }
+        Ok(Self { year, month, day })
+    }
+
+    const fn at_midnight(year: u32, month: u32, day: u32) -> i64 {
+        Self { year, month, day }.unix_days() as i64 * 86_400
+    }
+}
+
+/// Reads digits of fixed places and remembers whether all were digits.
+struct Digits<'a, const N: usize> {
+    text: &'a [u8; N],
+    bad: bool,
+}
+
+impl<const N: usize> Digits<'_, N> {
+    #[inline]
+    fn two(&mut self, at: usize) -> u32 {
+        let (tens, ones) = (self.text[at].wrapping_sub(b'0'), self.text[at + 1].wrapping_sub(b'0'));
+        self.bad |= tens > 9 || ones > 9;
+        tens as u32 * 10 + ones as u32
+    }
+}
+
+/// `YYYY-MM-DD`.
+#[inline]
+fn read_day(text: &[u8; 10]) -> Result<Day, Flaw> {
+    let mut digits = Digits { text, bad: text[4] != b'-' || text[7] != b'-' };
+    let (century, year, month, day) = (digits.two(0), digits.two(2), digits.two(5), digits.two(8));
+    if digits.bad {
+        return Err(Flaw::Form);
+    }
+    Day::checked(century * 100 + year, month, day)
+}
+
+/// `hh:mm:ss` as the second of the day.
+#[inline]
+fn read_clock(text: &[u8; 8]) -> Result<u32, Flaw> {
+    let mut digits = Digits { text, bad: text[2] != b':' || text[5] != b':' };
+    let (hour, minute, second) = (digits.two(0), digits.two(3), digits.two(6));
+    if digits.bad {
+        return Err(Flaw::Form);
+    }
+    if hour > 23 || minute > 59 || second > 59 {
+        return Err(Flaw::Calendar);
+    }
+    Ok(hour * 3600 + minute * 60 + second)
+}
+
+/// `YYYY-MM-DD hh:mm:ss`, the space also as `T`.
+#[inline]
+fn read_plain(text: &[u8; 19]) -> Result<Local, Flaw> {
+    let day = read_day(text.first_chunk().expect("19 bytes have a first 10"))?;
+    if !matches!(text[10], b' ' | b'T' | b't') {
+        return Err(Flaw::Form);
+    }
+    let second = read_clock(text.last_chunk().expect("19 bytes have a last 8"))?;
+    Ok(Local { date: day, second, nano: 0, offset: None })
+}
+
+fn read_local(text: &[u8]) -> Result<Local, Flaw> {
+    let Some((plain, mut rest)) = text.split_first_chunk::<19>() else {
+        let date = read_day(text.try_into().map_err(|_| Flaw::Form)?)?;
+        return Ok(Local { date, second: 0, nano: 0, offset: None });
+    };
+    let mut local = read_plain(plain)?;
+    if let [b'.', fraction @ ..] = rest {
+        let count = fraction.iter().take_while(|b| b.is_ascii_digit()).count();
+        if count == 0 {
+            return Err(Flaw::Form);
+        }
+        // What is finer than a nanosecond is cut off.
+        let digits = fraction[..count].iter().copied().chain(std::iter::repeat(b'0'));
+        local.nano = digits.take(9).fold(0, |sum, d| sum * 10 + (d - b'0') as u32);
+        rest = &fraction[count..];
+    }
+    local.offset = read_offset(rest)?;
+    Ok(local)
+}
+
+/// What stands behind the time: nothing, `Z`, `+hh:mm`, `+hhmm` or `+hh`.
+fn read_offset(text: &[u8]) -> Result<Option<i32>, Flaw> {
+    let (sign, digits) = match text {
+        [] => return Ok(None),
+        b"Z" | b"z" => return Ok(Some(0)),
+        [b'+', digits @ ..] => (1, digits),
+        [b'-', digits @ ..] => (-1, digits),
+        _ => return Err(Flaw::Form),
+    };
+    let places = match digits {
+        [a, b] => [*a, *b, b'0', b'0'],
+        [a, b, c, d] | [a, b, b':', c, d] => [*a, *b, *c, *d],
+        _ => return Err(Flaw::Form),
+    };
+    let mut digits = Digits { text: &places, bad: false };
+    let (hours, minutes) = (digits.two(0), digits.two(2));
+    if digits.bad {
+        return Err(Flaw::Form);
+    }
+    if hours > 23 || minutes > 59 {
+        return Err(Flaw::Calendar);
+    }
+    Ok(Some(sign * (hours * 3600 + minutes * 60) as i32))
+}
+
+/// How a DateTime or DateTime64 column is read.
+#[derive(Debug)]
+pub(super) struct TimeSpec {
+    /// The type's name.
+    pub name: String,
+    /// Digits after the second that the type keeps, 0 to 9.
+    pub precision: u8,
+    /// Digits after the second that one tick of the Arrow type stands for: 0, 3, 6 or 9.
+    pub tick_digits: u8,
+    /// For texts without a zone.
+    pub zone: Zone,
+    /// For unix numbers.
+    pub epoch: EpochUnit,
+    /// Unix seconds of the type's first and last second.
+    pub range: (i64, i64),
+}
+
+/// The last second of DateTime.
+pub(super) const DATETIME_RANGE: (i64, i64) = (0, u32::MAX as i64);
+/// The seconds of DateTime64 while its ticks are coarser than nanoseconds.
+pub(super) const DATETIME64_RANGE: (i64, i64) =
+    (Day::at_midnight(1900, 1, 1), Day::at_midnight(2300, 1, 1) - 1);
+/// The seconds of DateTime64 in nanoseconds: its end is the end of 64 bits.
+pub(super) const DATETIME64_NANO_RANGE: (i64, i64) = (DATETIME64_RANGE.0, i64::MAX / 1_000_000_000);
+/// The days of Date.
+pub(super) const DATE_RANGE: (i32, i32) = (0, u16::MAX as i32);
+/// The days of Date32.
+pub(super) const DATE32_RANGE: (i32, i32) =
+    ((DATETIME64_RANGE.0 / 86_400) as i32, ((DATETIME64_RANGE.1 + 1) / 86_400 - 1) as i32);
+
+impl TimeSpec {
+    fn out_of_range(&self, at: usize) -> Box<Fail> {
+        let day =
+            |second: i64| jiff::Timestamp::from_second(second).map(|t| t.to_string()).unwrap_or_default();
+        let rule = format!("does not fit {} ({} to {})", self.name, day(self.range.0), day(self.range.1));
+        Fail::value(at, Reason::OutOfRange, rule)
+    }
+
+    fn flaw(&self, flaw: Flaw, at: usize) -> Box<Fail> {
+        match flaw {
+            Flaw::Form => {
+                let rule =
+                    format!("is not a time that {} takes (RFC 3339, `YYYY-MM-DD hh:mm:ss`, unix)", self.name);
+                Fail::value(at, Reason::WrongKind, rule)
+            }
+            Flaw::Calendar => Fail::value(at, Reason::OutOfRange, "is not a time of the calendar"),
+        }
+    }
+
+    /// The ticks of a second and the nanoseconds after it.
+    #[inline]
+    fn ticks(&self, second: i64, nano: u32, at: usize) -> Step<i64> {
+        if second < self.range.0 || second > self.range.1 {
+            return Err(self.out_of_range(at));
+        }
+        if self.tick_digits == 0 {
+            return Ok(second);
+        }
+        let kept = nano - nano % 10u32.pow(9 - self.precision as u32);
+        let fraction = kept / 10u32.pow(9 - self.tick_digits as u32);
+        let ticks = second
+            .checked_mul(10i64.pow(self.tick_digits as u32))
+            .and_then(|ticks| ticks.checked_add(fraction.into()));
+        // Only the last second of the nanoseconds is not whole in 64 bits.
+        ticks.ok_or_else(|| self.out_of_range(at))
+    }
+
+    fn local(&self, local: &Local, at: usize) -> Step<i64> {
+        let second = match local.offset {
+            Some(offset) => local.as_utc() - offset as i64,
+            None => self.zone.unix(local).ok_or_else(|| self.out_of_range(at))?,
+        };
+        self.ticks(second, local.nano, at)
+    }
+
+    fn unix(&self, text: &[u8], at: usize) -> Step<i64> {
+        let nanos = Exact::read(text).and_then(|exact| {
+            let digits = self.epoch.digits(exact.floor(0)?);
+            exact.floor((9 - digits).into())
+        });
+        let nanos = nanos.ok_or_else(|| self.out_of_range(at))?;
+        let second = i64::try_from(nanos.div_euclid(1_000_000_000)).map_err(|_| self.out_of_range(at))?;
+        self.ticks(second, nanos.rem_euclid(1_000_000_000) as u32, at)
+    }
+
+    /// Steps over `"YYYY-MM-DD hh:mm:ss"` in UTC without searching for its end; `None` leaves the cursor alone.
+    #[inline]
+    fn shortcut(&self, cursor: &mut Cursor<'_>) -> Option<i64> {
+        let quoted = cursor.rest().first_chunk::<21>()?;
+        if quoted[0] != b'"' || quoted[20] != b'"' || !matches!(self.zone, Zone::Utc) {
+            return None;
+        }
+        let local = read_plain(quoted[1..20].first_chunk()?).ok()?;
+        cursor.advance(21);
+        Some(local.as_utc())
+    }
+}
+
+/// DateTime and DateTime64, held as the Arrow type `A`.
+pub(super) struct Time<A> {
+    spec: Arc<TimeSpec>,
+    of: PhantomData<fn() -> A>,
+}
+
+impl<A> Clone for Time<A> {
+    fn clone(&self) -> Self {
+        Self { spec: Arc::clone(&self.spec), of: PhantomData }
+    }
+}
+
+impl<A> Time<A> {
+    /// A rule that follows `spec`.
+    pub fn new(spec: TimeSpec) -> Self {
+        Self { spec: Arc::new(spec), of: PhantomData }
+    }
+}
+
+impl<A: ArrowPrimitiveType<Native = i64>> Rule for Time<A> {
+    type Arrow = A;
+
+    #[inline]
+    fn read(&self, cursor: &mut Cursor<'_>, scratch: &mut Vec<u8>) -> Step<i64> {
+        let at = cursor.position();
+        if let Some(second) = self.spec.shortcut(cursor) {
+            return self.spec.ticks(second, 0, at);
+        }
+        match cursor.peek() {
+            b'"' => self.text(cursor.string(scratch)?, at),
+            b'-' | b'0'..=b'9' => self.spec.unix(cursor.number()?, at),
+            _ => Err(cursor.other_kind(at, &self.spec.name)),
+        }
+    }
+
+    fn text(&self, text: &[u8], at: usize) -> Step<i64> {
+        if is_number_text(text) {
+            return self.spec.unix(text, at);
+        }
+        match read_local(text) {
+            Ok(local) => self.spec.local(&local, at),
+            Err(flaw) => Err(self.spec.flaw(flaw, at)),
+        }
+    }
+}
+
+/// Date and Date32.
+#[derive(Clone, Debug)]
+pub(super) struct Date {
+    /// The type's name.
+    pub name: &'static str,
+    /// Its first and last day since 1970-01-01.
+    pub range: (i32, i32),
+}
+
+impl Rule for Date {
+    type Arrow = Date32Type;
+
+    fn read(&self, cursor: &mut Cursor<'_>, scratch: &mut Vec<u8>) -> Step<i32> {
+        let at = cursor.position();
+        match cursor.peek() {
+            b'"' => self.text(cursor.string(scratch)?, at),
+            _ => Err(cursor.other_kind(at, self.name)),
+        }
+    }
+
+    fn text(&self, text: &[u8], at: usize) -> Step<i32> {
+        let local = read_local(text).map_err(|flaw| match flaw {
+            Flaw::Form => Fail::value(
+                at,
+                Reason::WrongKind,
+                format!("is not a day that {} takes (`YYYY-MM-DD`)", self.name),
+            ),
+            Flaw::Calendar => Fail::value(at, Reason::OutOfRange, "is not a day of the calendar"),
+        })?;
+        if (local.second, local.nano) != (0, 0) || !matches!(local.offset, None | Some(0)) {
+            let rule = format!("has a time of day or an offset that {} cannot hold", self.name);
+            return Err(Fail::value(at, Reason::OutOfRange, rule));
+        }
+        let days = local.date.unix_days();
+        if days < self.range.0 || days > self.range.1 {
+            let day = |days: i32| {
+                let start = jiff::Timestamp::from_second(days as i64 * 86_400);
+                start.map(|t| t.strftime("%Y-%m-%d").to_string()).unwrap_or_default()
+            };
+            let rule = format!("does not fit {} ({} to {})", self.name, day(self.range.0), day(self.range.1));
+            return Err(Fail::value(at, Reason::OutOfRange, rule));
+        }
+        Ok(days)
+    }
+}
+
+#[cfg(test)]
+mod tests;
