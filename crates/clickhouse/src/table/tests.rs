@@ -1,1 +1,141 @@
+use std::sync::Arc;
 
+use arrow_array::{ArrayRef, Int32Array, StringArray};
+
+use super::*;
+use crate::checks::Facts;
+use crate::checks::read::{ColumnRow, Server, TableRow};
+use crate::testing::RealTime;
+
+fn table_of(
+    columns: &[(&str, &str)],
+    partition_key: &str,
+    change: impl Fn(&mut TableConfig),
+) -> ClickHouseTable {
+    let columns = columns
+        .iter()
+        .map(|(name, type_name)| ColumnRow {
+            name: (*name).into(),
+            type_name: (*type_name).into(),
+            ..ColumnRow::default()
+        })
+        .collect();
+    let row = TableRow {
+        engine: "MergeTree".into(),
+        engine_full: "MergeTree ORDER BY n SETTINGS non_replicated_deduplication_window = 100".into(),
+        partition_key: partition_key.into(),
+        sorting_key: "n".into(),
+        columns,
+        ..TableRow::default()
+    };
+    let server = Server { version: (26, 7), zone: "UTC".into(), table_defaults: Vec::new() };
+    let mut config = TableConfig::new("d", "t");
+    change(&mut config);
+    let facts = Facts { server, table: Some(row), views: Vec::new(), nodes: Vec::new() };
+    let plan = checks::judge(&facts, &config).unwrap();
+    let client = Client::new(ServerConfig::new("http://127.0.0.1:1"), RealTime::shared()).unwrap();
+    ClickHouseTable::with_plan(client, config, plan)
+}
+
+fn rows(numbers: std::ops::Range<i32>) -> RecordBatch {
+    let s: ArrayRef = Arc::new(StringArray::from_iter_values(numbers.clone().map(|n| n.to_string())));
+    let n: ArrayRef = Arc::new(Int32Array::from_iter_values(numbers));
+    RecordBatch::try_from_iter([("n", n), ("s", s)]).unwrap()
+}
+
+const COLUMNS: &[(&str, &str)] = &[("n", "Int32"), ("s", "String"), ("_forebay", "UUID")];
+
+fn encode(table: &ClickHouseTable, batches: &[RecordBatch]) -> Vec<Encoded> {
+    let mut id = 0;
+    let mut next = || {
+        id += 1;
+        FrameId(id)
+    };
+    table.encode(batches, &mut next).unwrap()
+}
+
+fn numbers(table: &ClickHouseTable, frame: &Encoded) -> Vec<i32> {
+    let rows = table.decode(&frame.body).unwrap();
+    rows.column(0).as_any().downcast_ref::<Int32Array>().unwrap().values().to_vec()
+}
+
+#[test]
+fn the_statement_names_every_column() {
+    let table = table_of(COLUMNS, "", |_| {});
+    assert_eq!(table.insert.statement, "INSERT INTO `d`.`t` (`n`, `s`, `_forebay`) FORMAT Native");
+}
+
+#[test]
+fn frames_are_bounded_by_rows_and_by_bytes() {
+    let table = table_of(COLUMNS, "", |c| c.frame_rows_max = 40);
+    let frames = encode(&table, &[rows(0..60), rows(60..100)]);
+    assert_eq!(frames.iter().map(|f| f.rows).collect::<Vec<_>>(), [40, 40, 20]);
+    assert_eq!(frames.iter().map(|f| f.id.0).collect::<Vec<_>>(), [1, 2, 3]);
+    assert_eq!(
+        frames.iter().flat_map(|f| numbers(&table, f)).collect::<Vec<_>>(),
+        (0..100).collect::<Vec<_>>()
+    );
+    let narrow = table_of(COLUMNS, "", |c| c.frame_bytes_max = 1);
+    assert_eq!(encode(&narrow, &[rows(0..5)]).len(), 5, "a row larger than the bound is a frame of its own");
+    assert!(encode(&table, &[rows(0..0)]).is_empty());
+    assert!(encode(&table, &[]).is_empty());
+}
+
+#[test]
+fn a_frame_touches_one_partition() {
+    let table = table_of(COLUMNS, "n % 3", |_| {});
+    let frames = encode(&table, &[rows(0..5), rows(5..9)]);
+    let shown: Vec<(&str, Vec<i32>)> =
+        frames.iter().map(|f| (f.table_partition.as_str(), numbers(&table, f))).collect();
+    assert_eq!(shown, [("0", vec![0, 3, 6]), ("1", vec![1, 4, 7]), ("2", vec![2, 5, 8])]);
+}
+
+#[test]
+fn the_same_rows_and_ids_give_the_same_bytes() {
+    let table = table_of(COLUMNS, "n % 3", |c| c.sort = true);
+    let batches = [rows(-50..50), rows(-10..10)];
+    let (a, b) = (encode(&table, &batches), encode(&table, &batches));
+    assert!(a.iter().zip(&b).all(|(a, b)| a.body == b.body && a.rows == b.rows));
+    let joined = arrow_select::concat::concat_batches(&batches[0].schema(), &batches).unwrap();
+    let c = encode(&table, &[joined]);
+    assert!(a.iter().zip(&c).all(|(a, c)| a.body == c.body), "the split into batches does not show");
+}
+
+#[test]
+fn rows_are_sorted_by_the_sorting_key_if_asked_to() {
+    let table = table_of(COLUMNS, "", |c| c.sort = true);
+    let frames = encode(&table, &[rows(5..8), rows(0..3)]);
+    assert_eq!(numbers(&table, &frames[0]), [0, 1, 2, 5, 6, 7]);
+}
+
+#[test]
+fn a_sample_of_keys_spreads_over_the_frame() {
+    let table = table_of(&COLUMNS[..2], "", |c| c.unique_key = vec!["n".into()]);
+    let frames = encode(&table, &[rows(0..300), rows(300..640)]);
+    let sample = String::from_utf8(frames[0].probe.to_vec()).unwrap();
+    assert!(sample.starts_with("64\n"), "{sample}");
+    assert!(sample.contains("tuple(0),") && sample.contains("tuple(630)"), "{sample}");
+    let with_column = table_of(COLUMNS, "", |c| c.unique_key = vec!["n".into()]);
+    assert!(encode(&with_column, &[rows(0..3)])[0].probe.is_empty(), "the provenance column serves");
+}
+
+#[test]
+fn a_damaged_frame_is_an_error() {
+    let table = table_of(COLUMNS, "", |_| {});
+    let body = encode(&table, &[rows(0..3)]).remove(0).body;
+    for cut in [0, 1, 20, body.len() - 1] {
+        assert!(table.decode(&body[..cut]).is_err(), "{cut}");
+    }
+}
+
+#[test]
+fn rows_of_another_shape_are_errors_that_name_table_and_column() {
+    let table = table_of(COLUMNS, "", |_| {});
+    let n: ArrayRef = Arc::new(Int32Array::from(vec![Some(1), None]));
+    let s: ArrayRef = Arc::new(StringArray::from(vec!["a", "b"]));
+    let nulls = RecordBatch::try_from_iter_with_nullable([("n", n, true), ("s", s, true)]).unwrap();
+    let error = table.encode(&[nulls], &mut || FrameId(1)).unwrap_err().to_string();
+    assert!(error.contains("`d.t`") && error.contains("column `n`: 1 null"), "{error}");
+    let narrow = rows(0..1).project(&[0]).unwrap();
+    assert!(table.encode(&[narrow], &mut || FrameId(1)).is_err());
+}
