@@ -152,6 +152,10 @@ pub struct Context {
     pub nonce: u128,
     /// Woken whenever a frontier was recorded: there is room in the spool again.
     pub room: Notify,
+    /// Woken when a cut was sealed or a frame settled: the lane, when it has read all, waits for the last of them.
+    pub quiet: Notify,
+    /// Cuts that were sealed.
+    pub sealed_cuts: AtomicU64,
     /// Set when no more frames will be sealed.
     pub closing: AtomicBool,
     /// Single rows that the server refuses, on their way to the lane.

@@ -80,6 +80,7 @@ pub async fn run(context: Arc<Context>, place: usize) -> Result<(), EngineError>
                 settled.settle(ordinal);
                 target.forget(ordinal);
                 target.frontier.store(settled.frontier(), Ordering::Release);
+                context.quiet.notify_one();
                 tell(&context, place, ordinal, rows, settled.frontier());
             }
             () = target.wake.notified() => {}
@@ -156,8 +157,7 @@ pub fn sample(context: &Context, sealed: &[(usize, Frame, Bytes)], samples_ms: &
     }
 }
 
-/// When the oldest unsettled frame was sealed, as far as the server's clock tells; `None` if all is settled.
+/// When the oldest unsettled frame was sealed, Unix milliseconds; `None` if all is settled.
 pub fn oldest_ms(lane: &Lane) -> Option<i64> {
-    let oldest = lane.tables.iter().filter_map(|t| t.pending.front()?.first());
-    oldest.filter_map(|piece| Some(piece.server.as_ref()?.seen_ms)).min()
+    lane.tables.iter().filter_map(|t| Some(t.pending.front()?.first()?.sealed_at_ms)).min()
 }

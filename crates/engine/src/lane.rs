@@ -8,6 +8,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use dataflow::block::TIME_UNKNOWN_MS;
@@ -21,7 +22,7 @@ use metrics::{counter, gauge};
 use protocol::record::{Body, Genesis, PartitionGenesis};
 use tokio::sync::{mpsc, watch};
 
-use crate::context::Context;
+use crate::context::{Context, Target};
 use crate::cut::{Builder, Cut};
 use crate::refuse::Refused;
 use crate::retry::Backoff;
@@ -219,7 +220,8 @@ impl LaneTask {
         Ok(end)
     }
 
-    /// What was read is absorbed and cut; nothing more is read.
+    /// What was read is absorbed and cut; nothing more is read. Then waits until all of it is settled, for a row that the
+    /// server refuses comes back here to be sealed as a dead letter.
     async fn finish(&mut self) -> Result<(), EngineError> {
         while !self.waiting.is_empty() {
             let decoded = front(&mut self.waiting).await;
@@ -228,7 +230,20 @@ impl LaneTask {
                 self.cut().await?;
             }
         }
-        self.cut().await
+        self.cut().await?;
+        while !is_settled(&self.context, self.cut_number).await {
+            tokio::select! {
+                biased;
+                Some(refused) = self.refused.recv() => {
+                    self.refuse(refused)?;
+                    self.cut().await?;
+                }
+                () = self.context.quiet.notified() => {}
+                // The seal reports its own failure; here it is enough not to wait for it.
+                () = self.cuts.closed() => return Ok(()),
+            }
+        }
+        Ok(())
     }
 
     /// A refused row becomes a dead letter, and its keys are forgotten in the same seal (C10).
@@ -566,6 +581,17 @@ async fn front(waiting: &mut VecDeque<Waiting>) -> Ready {
         }
         Waiting::Ended { partition, next } => Ready::Ended { partition, next },
     }
+}
+
+/// True if that many cuts are sealed and every sealed frame is settled.
+async fn is_settled(context: &Context, cuts: u64) -> bool {
+    if context.sealed_cuts.load(Ordering::Acquire) < cuts {
+        return false;
+    }
+    let journal = context.journal.lock().await;
+    let tables = &journal.lane().tables;
+    let settled = |t: &Target| t.frontier.load(Ordering::Acquire) == tables[t.index as usize].next_ordinal;
+    context.targets.iter().all(settled)
 }
 
 async fn until(timer: &mut Option<BoxFuture<'static, ()>>) {

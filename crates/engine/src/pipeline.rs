@@ -4,7 +4,7 @@
 //! binary does).
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use dataflow::{Decoder, Operator, Runtime, Source, Table, TableFacts};
 use futures::future::{Either, select};
@@ -131,6 +131,8 @@ async fn run_to_the_end(pipeline: Pipeline, stop: watch::Receiver<bool>) -> Resu
         epoch,
         nonce,
         room: Notify::new(),
+        quiet: Notify::new(),
+        sealed_cuts: AtomicU64::new(0),
         closing: AtomicBool::new(false),
         checkpointing: AtomicBool::new(false),
         refused,

@@ -101,6 +101,8 @@ pub async fn run(
         let frames = frames.map_err(|error| EngineError::Mismatch(error.message))?;
         let snapshots = cut.snapshots.take();
         let seq = seal(&context, cut, frames).await?;
+        context.sealed_cuts.fetch_add(1, Ordering::Release);
+        context.quiet.notify_one();
         if let Some(snapshots) = snapshots {
             checkpoint::start(&context, seq, snapshots);
         }
@@ -149,7 +151,8 @@ async fn seal(context: &Arc<Context>, cut: Cut, frames: Frames) -> Result<u64, E
     let states: Vec<StateDelta> =
         cut.states.into_iter().map(|(step, delta)| segment.state(step, delta)).collect();
     let segment_bytes = segment.len();
-    wait_for_room(context, segment_bytes).await;
+    let frame_bytes = sealed.iter().map(|(_, frame, _)| frame.len).sum();
+    wait_for_room(context, frame_bytes).await;
     let object = if segment.is_empty() { String::new() } else { context.segment(cut.number) };
     if !segment.is_empty() {
         write_object(context, &object, segment.into_pieces()).await?;

@@ -64,6 +64,8 @@ pub struct Piece {
     pub server: Option<Server>,
     /// True if a split replaced it; a dead piece is never sent again.
     pub dead: bool,
+    /// When its frame was sealed, Unix milliseconds by the writer's wall clock; for the spool's age alone.
+    pub sealed_at_ms: i64,
 }
 
 impl Piece {
@@ -187,7 +189,7 @@ impl Lane {
                 self.nonce.clone_from(&record.nonce);
             }
             Body::Genesis(genesis) => self.genesis(genesis),
-            Body::Seal(seal) => self.seal(record.seq, seal),
+            Body::Seal(seal) => self.seal(record, seal),
             Body::Settle(settle) => {
                 self.see(&settle.servers);
                 self.move_frontiers(&settle.settled);
@@ -281,7 +283,7 @@ impl Lane {
         Ok(())
     }
 
-    fn seal(&mut self, seq: u64, seal: &Seal) {
+    fn seal(&mut self, record: &Record, seal: &Seal) {
         for range in &seal.ranges {
             let partition = &mut self.partitions[range.partition as usize];
             partition.next = range.next;
@@ -299,6 +301,7 @@ impl Lane {
                 segment: seal.segment.clone(),
                 server: table.server.clone(),
                 dead: false,
+                sealed_at_ms: record.written_at_ms,
             }]);
         }
         for refusal in &seal.refusals {
@@ -310,7 +313,7 @@ impl Lane {
         }
         self.move_frontiers(&seal.settled);
         self.deltas.extend(seal.states.iter().map(|delta| DeltaImage {
-            seq,
+            seq: record.seq,
             segment: seal.segment.clone(),
             delta: Some(*delta),
         }));
@@ -445,7 +448,7 @@ impl Lane {
 
     fn split(&mut self, split: &Split) {
         let pieces = self.pieces_mut(split.table, split.ordinal);
-        let server = pieces[split.piece as usize].server.clone();
+        let Piece { server, sealed_at_ms, .. } = pieces[split.piece as usize].clone();
         pieces[split.piece as usize].dead = true;
         for frame in &split.pieces {
             pieces.push(Piece {
@@ -455,6 +458,7 @@ impl Lane {
                 segment: split.segment.clone(),
                 server: server.clone(),
                 dead: false,
+                sealed_at_ms,
             });
         }
     }
@@ -541,6 +545,7 @@ fn table_image(table: &TableState) -> TableImage {
         segment: p.segment.clone(),
         server: p.server.clone(),
         dead: p.dead,
+        sealed_at_ms: p.sealed_at_ms,
     };
     TableImage {
         name: table.name.clone(),
@@ -562,6 +567,7 @@ fn table_from_image(image: &TableImage) -> TableState {
             segment: p.segment.clone(),
             server: p.server.clone(),
             dead: p.dead,
+            sealed_at_ms: p.sealed_at_ms,
         };
         match pending.back_mut() {
             Some(pieces) if pieces[0].frame.ordinal == piece.frame.ordinal => pieces.push(piece),

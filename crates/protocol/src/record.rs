@@ -478,6 +478,9 @@ pub struct PieceImage {
     /// True if a split replaced it.
     #[prost(bool, tag = "6")]
     pub dead: bool,
+    /// When it was sealed, by the writer's wall clock, Unix milliseconds.
+    #[prost(int64, tag = "7")]
+    pub sealed_at_ms: i64,
 }
 
 /// A sealed state delta that no snapshot holds yet.

@@ -58,6 +58,7 @@ fn samples() -> Vec<(&'static str, Record)> {
                 segment: "s".into(),
                 server: Some(server()),
                 dead: false,
+                sealed_at_ms: 5,
             }],
         }],
         steps: vec!["dedup".into()],

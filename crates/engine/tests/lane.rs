@@ -1,0 +1,253 @@
+//! The engine in a small world: real lane, journal, store, source and dedup; a table whose faults are made to order.
+#![allow(clippy::disallowed_methods, reason = "tests wait by the wall clock")]
+#![allow(missing_docs)]
+
+mod support;
+
+use std::time::Duration;
+
+use dataflow::Partition;
+use engine::{EngineError, Outcome};
+use support::{Bench, Fault};
+use tokio::sync::watch;
+
+fn run<T>(test: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .expect("a runtime")
+        .block_on(test)
+}
+
+#[test]
+fn every_record_is_written_once_and_the_counts_add_up() {
+    run(async {
+        let bench = Bench::new();
+        bench.push(0..500);
+        bench.push(100..150);
+        bench.push_text(7, "seven");
+        assert_eq!(bench.drain().await.expect("drains"), Outcome::Complete);
+        bench.assert_holds(0..500);
+        let counts = bench.lane().await.counts;
+        assert!(counts.add_up());
+        assert_eq!((counts.read, counts.written, counts.duplicates, counts.dead_letters), (551, 500, 50, 1));
+        assert_eq!(bench.dead_letters.world.lock().expect("no panic").rows.len(), 1);
+    });
+}
+
+#[test]
+fn a_second_start_reads_on_and_still_knows_the_keys() {
+    run(async {
+        let bench = Bench::new();
+        bench.push(0..100);
+        bench.drain().await.expect("drains");
+        bench.push(50..200);
+        bench.drain().await.expect("drains");
+        bench.assert_holds(0..200);
+        assert_eq!(bench.lane().await.epoch, 2);
+    });
+}
+
+#[test]
+fn an_ended_source_ends_the_pipeline() {
+    run(async {
+        let bench = Bench::new();
+        bench.push(0..10);
+        bench.feed.end_all();
+        let (_stop, asked) = watch::channel(false);
+        let outcome = engine::run(bench.pipeline(false), asked).await.expect("ends");
+        assert_eq!(outcome, Outcome::Complete);
+        bench.assert_holds(0..10);
+    });
+}
+
+#[test]
+fn lost_answers_and_dead_servers_lose_and_double_nothing() {
+    run(async {
+        for fault in [Fault::Refused, Fault::LostAfter, Fault::LostBefore, Fault::TokenWithoutRows] {
+            let bench = Bench::new();
+            bench.push(0..300);
+            bench.table.world.lock().expect("no panic").faults.extend([fault; 3]);
+            bench.drain().await.expect("drains");
+            bench.assert_holds(0..300);
+        }
+    });
+}
+
+#[test]
+fn a_crash_at_any_moment_loses_and_doubles_nothing() {
+    run(async {
+        for seed in 0..12u64 {
+            let bench = Bench::new();
+            let faults = [Fault::LostAfter, Fault::LostBefore, Fault::TokenWithoutRows, Fault::Refused];
+            for round in 0..6u64 {
+                bench.push(round * 100..round * 100 + 130);
+                {
+                    let mut world = bench.table.world.lock().expect("no panic");
+                    world.faults.push_back(faults[((seed + round) % 4) as usize]);
+                    if (seed + round) % 3 == 0 {
+                        world.restart();
+                    }
+                }
+                let (_stop, asked) = watch::channel(false);
+                let life = Duration::from_millis((seed * 7 + round * 5) % 31);
+                // Dropping the run is the crash: every task dies at its next await.
+                let _ = tokio::time::timeout(life, engine::run(bench.pipeline(false), asked)).await;
+            }
+            bench.drain().await.expect("drains");
+            bench.assert_holds(0..630);
+            let counts = bench.lane().await.counts;
+            assert!(counts.add_up() && counts.written == 630, "seed {seed}: {counts:?}");
+        }
+    });
+}
+
+#[test]
+fn sealing_goes_on_while_the_table_is_away_until_the_spool_is_full() {
+    run(async {
+        let mut bench = Bench::new();
+        bench.settings.spool_bytes_max = 2_000;
+        bench.settings.batch_age_max = Duration::from_millis(1);
+        bench.push(0..50);
+        let (stop, asked) = watch::channel(false);
+        let running = tokio::spawn(engine::run(bench.pipeline(false), asked));
+        wait_until(|| bench.table.world.lock().expect("no panic").ids().len() == 50).await;
+        bench.table.world.lock().expect("no panic").away = true;
+        for from in (50..2_000).step_by(50) {
+            bench.push(from..from + 50);
+            tokio::time::sleep(Duration::from_millis(3)).await;
+        }
+        wait_until(|| bench.status.snapshot().phase == engine::Phase::Paused).await;
+        let spool = bench.lane().await.spool_bytes();
+        assert!(spool > 1_000 && spool <= 2_000, "sealed up to the bound, not beyond: {spool}");
+        bench.table.world.lock().expect("no panic").away = false;
+        wait_until(|| bench.table.world.lock().expect("no panic").ids().len() == 2_000).await;
+        stop.send(true).expect("it runs");
+        assert_eq!(running.await.expect("no panic").expect("drains"), Outcome::Drained);
+        bench.assert_holds(0..2_000);
+        assert_eq!(bench.lane().await.spool_bytes(), 0, "a drain leaves nothing behind");
+    });
+}
+
+#[test]
+fn a_drain_under_back_pressure_ends_in_time_and_loses_nothing() {
+    run(async {
+        let mut bench = Bench::new();
+        bench.settings.spool_bytes_max = 1_000;
+        bench.settings.drain_time_max = Duration::from_millis(300);
+        bench.push(0..1_000);
+        let (stop, asked) = watch::channel(false);
+        let pipeline = bench.pipeline(false);
+        let world = bench.table.world.clone();
+        let running = tokio::spawn(engine::run(pipeline, asked));
+        wait_until(|| !world.lock().expect("no panic").ids().is_empty()).await;
+        world.lock().expect("no panic").away = true;
+        bench.push(1_000..3_000);
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        stop.send(true).expect("it runs");
+        assert_eq!(running.await.expect("no panic").expect("ends"), Outcome::Interrupted);
+        world.lock().expect("no panic").away = false;
+        bench.drain().await.expect("drains");
+        bench.assert_holds(0..3_000);
+    });
+}
+
+#[test]
+fn the_newer_owner_wins_and_the_older_stops_by_itself() {
+    run(async {
+        let bench = Bench::new();
+        bench.push(0..100);
+        let (_stop, asked) = watch::channel(false);
+        let older = tokio::spawn(engine::run(bench.pipeline(false), asked));
+        wait_until(|| bench.table.world.lock().expect("no panic").ids().len() == 100).await;
+        let (stop, asked) = watch::channel(false);
+        let newer = tokio::spawn(engine::run(bench.pipeline(false), asked));
+        while bench.lane().await.epoch < 2 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        bench.push(100..300);
+        let error = older.await.expect("no panic").expect_err("the older one is fenced");
+        assert!(matches!(error, EngineError::Fenced { .. }), "{error}");
+        wait_until(|| bench.table.world.lock().expect("no panic").ids().len() == 300).await;
+        stop.send(true).expect("it runs");
+        newer.await.expect("no panic").expect("drains");
+        bench.assert_holds(0..300);
+    });
+}
+
+#[test]
+fn one_refused_row_goes_to_the_dead_letters_alone_and_its_key_is_forgotten() {
+    run(async {
+        let bench = Bench::new();
+        bench.table.world.lock().expect("no panic").poison = vec![13, 37];
+        bench.push(0..200);
+        bench.drain().await.expect("drains");
+        bench.assert_holds((0..200).filter(|id| ![13, 37].contains(id)));
+        assert_eq!(bench.dead_letters.world.lock().expect("no panic").ids().values().sum::<u64>(), 2);
+        let counts = bench.lane().await.counts;
+        assert_eq!((counts.written, counts.dead_letters), (198, 2));
+        assert!(counts.add_up());
+
+        // The table was mended and the record sent again: it is welcome.
+        bench.table.world.lock().expect("no panic").poison.clear();
+        bench.push([13, 37, 14]);
+        bench.drain().await.expect("drains");
+        bench.assert_holds(0..200);
+    });
+}
+
+#[test]
+fn checkpoints_keep_the_store_small_and_lose_no_key() {
+    run(async {
+        let mut bench = Bench::new();
+        bench.settings.checkpoint_records_max = 6;
+        for round in 0..8u64 {
+            bench.push(round * 400..round * 400 + 420);
+            bench.drain().await.expect("drains");
+        }
+        bench.assert_holds(0..3_220);
+        let lane = bench.lane().await;
+        assert!(lane.newest_checkpoint.is_some_and(|seq| seq > 15), "{:?}", lane.newest_checkpoint);
+        let journal = bench
+            .store
+            .list(&store::Prefix::new("p/lane-0/journal").expect("a prefix"), None, 1_000)
+            .await
+            .expect("lists");
+        assert!(journal.len() < 20, "retired records are gone: {}", journal.len());
+        bench.push(0..3_220);
+        bench.drain().await.expect("drains");
+        bench.assert_holds(0..3_220);
+    });
+}
+
+#[test]
+fn a_partition_that_appears_while_reading_is_read_from_its_beginning() {
+    run(async {
+        let bench = Bench::new();
+        bench.push(0..10);
+        let (stop, asked) = watch::channel(false);
+        let running = tokio::spawn(engine::run(bench.pipeline(false), asked));
+        wait_until(|| bench.table.world.lock().expect("no panic").ids().len() == 10).await;
+        let added = Partition::new("e", 2);
+        bench.feed.open(added.clone());
+        for id in 10..20 {
+            bench.feed.push(&added, 0, id.to_string());
+        }
+        wait_until(|| bench.table.world.lock().expect("no panic").ids().len() == 20).await;
+        stop.send(true).expect("it runs");
+        running.await.expect("no panic").expect("drains");
+        bench.drain().await.expect("starts again with three partitions");
+        bench.assert_holds(0..20);
+    });
+}
+
+async fn wait_until(mut done: impl FnMut() -> bool) {
+    for _ in 0..4_000 {
+        if done() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    panic!("not within 20 s");
+}

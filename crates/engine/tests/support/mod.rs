@@ -1,0 +1,353 @@
+//! A world small enough to look into: a table that behaves as ClickHouse does with tokens, and numbers as records.
+//!
+//! Owns the table's faults. The engine, the store, the source and the dedup step are the real ones.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use arrow_array::{Array, RecordBatch, UInt64Array};
+use async_trait::async_trait;
+use bytes::Bytes;
+use dataflow::{
+    Attempt, Batch, Column, ColumnType, Decoded, Decoder, Effect, Encoded, FrameId, InsertError, Operator,
+    Partition, Presence, Reason, RecordBlock, Reject, Remedy, Runtime, Schema, Table, TableError, TableFacts,
+};
+use engine::{EngineError, Outcome, Pipeline, Settings, Status, TokioRuntime};
+use operators::dedup::{Dedup, DedupConfig, Late};
+use sources::memory::{MemoryHandle, MemorySource};
+use store::Store;
+use tokio::sync::watch;
+
+/// Records are decimal numbers; anything else is a reject.
+pub struct Numbers(pub Schema);
+
+impl Decoder for Numbers {
+    fn schema(&self) -> &Schema {
+        &self.0
+    }
+
+    fn decode(&self, block: &RecordBlock) -> Decoded {
+        let (mut ids, mut positions, mut times_ms, mut rejects) = (vec![], vec![], vec![], vec![]);
+        for row in 0..block.len() {
+            match std::str::from_utf8(block.payloads.get(row)).ok().and_then(|text| text.parse::<u64>().ok())
+            {
+                Some(id) => {
+                    ids.push(id);
+                    positions.push(block.positions[row]);
+                    times_ms.push(block.times_ms[row]);
+                }
+                None => rejects.push(Reject::of(block, row, Reason::Malformed, "id", "not a number".into())),
+            }
+        }
+        let rows = RecordBatch::try_new(self.0.arrow().clone(), vec![Arc::new(UInt64Array::from(ids))]);
+        let batch = Batch {
+            partition: block.partition.clone(),
+            rows: rows.expect("one column"),
+            positions,
+            times_ms,
+        };
+        Decoded { batch, rejects }
+    }
+}
+
+/// What the next insert runs into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// Nothing happened, and the client knows.
+    Refused,
+    /// It happened, the answer was lost.
+    LostAfter,
+    /// It did not happen, the client does not know.
+    LostBefore,
+    /// The server died between the token's line and the part: a token without rows.
+    TokenWithoutRows,
+}
+
+/// A table with a token memory, in which several "servers" may succeed one another.
+#[derive(Default)]
+pub struct World {
+    tokens: VecDeque<String>,
+    /// Frame to rows, as often as they were written.
+    pub rows: Vec<(FrameId, Vec<u64>)>,
+    block: u64,
+    start_ms: i64,
+    now_ms: i64,
+    /// Taken by inserts, in order.
+    pub faults: VecDeque<Fault>,
+    /// While set, nothing answers.
+    pub away: bool,
+    /// Rows that the server does not take.
+    pub poison: Vec<u64>,
+    /// Bytes under each token: C3.
+    bodies: BTreeMap<String, Bytes>,
+    /// Inserts that were tried.
+    pub attempts: u64,
+}
+
+impl World {
+    /// The server dies and comes back, with tokens and rows.
+    pub fn restart(&mut self) {
+        self.now_ms += 60_000;
+        self.start_ms = self.now_ms - 10_000;
+    }
+
+    /// Every id with the number of times that it is in the table.
+    pub fn ids(&self) -> BTreeMap<u64, u64> {
+        let mut ids = BTreeMap::new();
+        self.rows.iter().flat_map(|(_, rows)| rows).for_each(|id| *ids.entry(*id).or_default() += 1);
+        ids
+    }
+}
+
+/// One table of the world.
+pub struct TokenTable {
+    name: &'static str,
+    schema: Schema,
+    pub world: Arc<Mutex<World>>,
+    runtime: Arc<dyn Runtime>,
+}
+
+impl TokenTable {
+    /// A table of numbers.
+    pub fn numbers(name: &'static str, runtime: Arc<dyn Runtime>) -> Arc<Self> {
+        let schema = Schema::new(vec![Column::new("id", ColumnType::UInt64)]);
+        Arc::new(Self { name, schema, world: world(), runtime })
+    }
+
+    /// A table of dead letters; its world keeps their positions.
+    pub fn dead_letters(runtime: Arc<dyn Runtime>) -> Arc<Self> {
+        Arc::new(Self { name: "d.dead", schema: dataflow::reject::schema(), world: world(), runtime })
+    }
+
+    fn column(&self) -> usize {
+        self.schema
+            .index_of("id")
+            .or_else(|| self.schema.index_of("position"))
+            .expect("one of the two tables")
+    }
+}
+
+fn world() -> Arc<Mutex<World>> {
+    Arc::new(Mutex::new(World { now_ms: 1_000_000, ..World::default() }))
+}
+
+fn error(effect: Effect, remedy: Remedy, kind: &'static str) -> InsertError {
+    InsertError { effect, remedy, code: 0, kind, message: format!("made to fail: {kind}") }
+}
+
+#[async_trait]
+impl Table for TokenTable {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    fn encode(
+        &self,
+        rows: &[RecordBatch],
+        ids: &mut dyn FnMut() -> FrameId,
+    ) -> Result<Vec<Encoded>, TableError> {
+        let mut body = Vec::new();
+        let mut count = 0;
+        for batch in rows {
+            let numbers =
+                batch.column(self.column()).as_any().downcast_ref::<UInt64Array>().expect("numbers");
+            numbers.values().iter().for_each(|n| body.extend_from_slice(&n.to_le_bytes()));
+            count += numbers.len() as u64;
+        }
+        let id = ids();
+        Ok(vec![Encoded {
+            id,
+            table_partition: String::new(),
+            rows: count,
+            body: body.into(),
+            probe: Bytes::new(),
+        }])
+    }
+
+    fn decode(&self, body: &[u8]) -> Result<RecordBatch, TableError> {
+        let numbers = numbers(body);
+        let schema = self.schema.arrow().clone();
+        Ok(RecordBatch::try_new(schema, vec![Arc::new(UInt64Array::from(numbers))]).expect("one column"))
+    }
+
+    fn to_json(&self, rows: &RecordBatch, row: usize) -> String {
+        let ids = rows.column(0).as_any().downcast_ref::<UInt64Array>().expect("numbers");
+        format!("{{\"id\":{}}}", ids.value(row))
+    }
+
+    async fn insert(&self, attempt: Attempt<'_>) -> Result<(), InsertError> {
+        self.runtime.sleep(Duration::from_millis(2)).await;
+        if !attempt.gate.may_complete().await {
+            return Err(error(Effect::None, Remedy::Stop, "not_owner"));
+        }
+        let mut world = self.world.lock().expect("no panic");
+        world.attempts += 1;
+        if world.away {
+            return Err(error(Effect::None, Remedy::Resend, "connection"));
+        }
+        let known =
+            world.bodies.entry(attempt.token.to_owned()).or_insert_with(|| attempt.body.clone()).clone();
+        assert_eq!(known, attempt.body, "C3: one token, one byte string");
+        let rows = numbers(&attempt.body);
+        if rows.iter().any(|n| world.poison.contains(n)) {
+            return Err(error(Effect::None, Remedy::Divert, "constraint"));
+        }
+        let fault = world.faults.pop_front();
+        match fault {
+            Some(Fault::Refused) => return Err(error(Effect::None, Remedy::Resend, "too_many_parts")),
+            Some(Fault::LostBefore) => return Err(error(Effect::Unknown, Remedy::Resend, "reset")),
+            Some(Fault::LostAfter | Fault::TokenWithoutRows) | None => {}
+        }
+        if !world.tokens.iter().any(|t| t == attempt.token) {
+            world.tokens.push_back(attempt.token.to_owned());
+            world.block += 1;
+            if world.tokens.len() > 100 {
+                world.tokens.pop_front();
+            }
+            if fault != Some(Fault::TokenWithoutRows) {
+                let id = u128::from_str_radix(&attempt.token[8..40], 16).expect("a frame's name");
+                world.rows.push((FrameId(id), rows));
+            }
+        }
+        match fault {
+            None => Ok(()),
+            Some(Fault::TokenWithoutRows) => {
+                world.restart();
+                Err(error(Effect::Unknown, Remedy::Resend, "reset"))
+            }
+            Some(_) => Err(error(Effect::Unknown, Remedy::Resend, "reset")),
+        }
+    }
+
+    async fn facts(&self) -> Result<TableFacts, TableError> {
+        let world = self.world.lock().expect("no panic");
+        if world.away {
+            return Err(TableError { remedy: Remedy::Resend, message: "away".into() });
+        }
+        Ok(TableFacts {
+            server_start_ms: world.start_ms,
+            server_now_ms: world.now_ms,
+            server_uuid: "s".into(),
+            table_uuid: self.name.into(),
+            block_number: world.block,
+            token_window: 100,
+            parts_per_frame: 1,
+            token_age_ms_max: u64::MAX,
+        })
+    }
+
+    async fn probe(&self, frame: FrameId, _: u64, _: &[u8]) -> Result<Presence, TableError> {
+        let found = self.world.lock().expect("no panic").rows.iter().any(|(id, _)| *id == frame);
+        Ok(if found { Presence::All } else { Presence::None })
+    }
+
+    async fn end_attempts(&self, _: &str) -> Result<u64, TableError> {
+        Ok(0)
+    }
+}
+
+fn numbers(body: &[u8]) -> Vec<u64> {
+    body.chunks_exact(8).map(|b| u64::from_le_bytes(b.try_into().expect("8 bytes"))).collect()
+}
+
+/// A pipeline from one memory source into one table, which can be started as often as one likes.
+pub struct Bench {
+    pub source: Arc<MemorySource>,
+    pub feed: MemoryHandle,
+    pub store: Arc<dyn Store>,
+    pub table: Arc<TokenTable>,
+    pub dead_letters: Arc<TokenTable>,
+    pub settings: Settings,
+    pub status: Arc<Status>,
+    pub runtime: Arc<TokioRuntime>,
+}
+
+impl Bench {
+    /// Two partitions, a store in memory, small batches.
+    pub fn new() -> Self {
+        let runtime = TokioRuntime::new(2);
+        let settings = Settings {
+            batch_rows_max: 50,
+            batch_age_max: Duration::from_millis(10),
+            settle_age_max: Duration::from_millis(20),
+            retry_pause_max: Duration::from_millis(20),
+            drain_time_max: Duration::from_secs(5),
+            window_frames_max: 4,
+            ..Settings::default()
+        };
+        let source = Arc::new(MemorySource::new([("e", 2)]));
+        Self {
+            feed: source.handle(),
+            source,
+            store: Arc::new(store::MemoryStore::new(1 << 30)),
+            table: TokenTable::numbers("d.t", runtime.clone()),
+            dead_letters: TokenTable::dead_letters(runtime.clone()),
+            settings,
+            status: Arc::default(),
+            runtime,
+        }
+    }
+
+    /// Records `ids`, in turn over both partitions.
+    pub fn push(&self, ids: impl IntoIterator<Item = u64>) {
+        for id in ids {
+            self.push_text(id, &id.to_string());
+        }
+    }
+
+    /// A record of any text.
+    pub fn push_text(&self, n: u64, text: &str) {
+        self.feed.push(&Partition::new("e", (n % 2) as u32), 1_000 + n as i64, text);
+    }
+
+    /// The pipeline, ready to run.
+    pub fn pipeline(&self, drain: bool) -> Pipeline {
+        let schema = self.table.schema().clone();
+        let dedup = DedupConfig { key: vec!["id".into()], window: None, late: Late::Keep };
+        let steps: Vec<Box<dyn Operator>> = vec![Box::new(Dedup::new(&schema, dedup).expect("a valid step"))];
+        Pipeline {
+            name: "p".into(),
+            owner: "test".into(),
+            source: self.source.clone(),
+            decoder: Arc::new(Numbers(schema)),
+            steps,
+            table: self.table.clone(),
+            dead_letters: self.dead_letters.clone(),
+            store: self.store.clone(),
+            runtime: self.runtime.clone(),
+            settings: self.settings.clone(),
+            status: self.status.clone(),
+            drain,
+        }
+    }
+
+    /// Runs until everything that is there was read and is in the table.
+    pub async fn drain(&self) -> Result<Outcome, EngineError> {
+        let (_stop, asked) = watch::channel(false);
+        let run = engine::run(self.pipeline(true), asked);
+        tokio::time::timeout(Duration::from_secs(30), run).await.expect("a drain of a few records ends")
+    }
+
+    /// The table holds exactly these ids, each once.
+    pub fn assert_holds(&self, ids: impl IntoIterator<Item = u64>) {
+        let expected: BTreeMap<u64, u64> = ids.into_iter().map(|id| (id, 1)).collect();
+        let found = self.table.world.lock().expect("no panic").ids();
+        assert!(
+            found == expected,
+            "expected {} ids once, found {} ids, {} rows",
+            expected.len(),
+            found.len(),
+            found.values().sum::<u64>()
+        );
+    }
+
+    /// What the journal says.
+    pub async fn lane(&self) -> protocol::Lane {
+        engine::journal::load(&*self.store, "p/lane-0").await.expect("the journal is sound")
+    }
+}
