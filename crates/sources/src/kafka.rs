@@ -235,7 +235,10 @@ impl Source for KafkaSource {
     async fn read(&self, from: Vec<ReadFrom>) -> Result<Box<dyn Reader>, SourceError> {
         let from = self.ask(move |shared| shared.check(&from).map(|()| from)).await?;
         let shared = self.shared.clone();
-        let start = move || reader::KafkaReader::start(&shared.options, shared.runtime.clone(), from);
+        let start = move || {
+            let look = shared.client(Role::Look)?;
+            reader::KafkaReader::start(&shared.options, shared.runtime.clone(), look, from)
+        };
         Ok(Box::new(thread::run("kafka-start", start).await?))
     }
 

@@ -68,28 +68,23 @@ impl Handle {
         unsafe { ffi::rd_kafka_queue_yield(self.queue) };
     }
 
-    /// Stops or goes on fetching a partition. librdkafka does it in the background and drops what it fetched ahead.
-    pub(super) fn set_paused(&self, partition: &Partition, is_paused: bool) {
-        let mut list = List::new(1);
-        list.add(partition, 0, None);
-        // SAFETY: the handle and the list are live. A partition that is not assigned is an error that changes nothing.
-        unsafe {
-            if is_paused {
-                ffi::rd_kafka_pause_partitions(self.client.raw(), list.raw());
-            } else {
-                ffi::rd_kafka_resume_partitions(self.client.raw(), list.raw());
-            }
-        }
-    }
-
-    fn assign(&self, slots: &[Slot]) -> Result<(), SourceError> {
-        let mut list = List::new(slots.len());
+    fn assign<'a>(&self, slots: impl IntoIterator<Item = &'a Slot>) -> Result<(), SourceError> {
+        let mut list = List::new(0);
         for slot in slots {
             list.add(&slot.from.partition, i64::try_from(slot.next).unwrap_or(i64::MAX), slot.epoch());
         }
         // SAFETY: the handle and the list are live.
         let result = unsafe { take_error(ffi::rd_kafka_incremental_assign(self.client.raw(), list.raw())) };
         result.map_err(|(code, why)| self.client.failed("cannot assign partitions", code, &why))
+    }
+
+    /// Stops fetching a partition and drops what was fetched ahead.
+    fn unassign(&self, partition: &Partition) -> Result<(), SourceError> {
+        let mut list = List::new(1);
+        list.add(partition, 0, None);
+        // SAFETY: the handle and the list are live.
+        let result = unsafe { take_error(ffi::rd_kafka_incremental_unassign(self.client.raw(), list.raw())) };
+        result.map_err(|(code, why)| self.client.failed("cannot leave a partition", code, &why))
     }
 }
 
@@ -100,10 +95,14 @@ impl Drop for Handle {
     }
 }
 
-/// A partition to read from now on.
-pub(super) struct Add {
-    pub(super) from: ReadFrom,
-    pub(super) done: oneshot::Sender<Result<(), SourceError>>,
+/// What the reader wants of the thread.
+pub(super) enum Order {
+    /// A partition to read from now on.
+    Add(ReadFrom, oneshot::Sender<Result<(), SourceError>>),
+    /// No more of this one for now.
+    Pause(Partition),
+    /// On with it.
+    Resume(Partition),
 }
 
 /// Why the thread ends.
@@ -131,8 +130,10 @@ pub(super) struct Fetch {
     options: KafkaOptions,
     runtime: Arc<dyn Runtime>,
     handle: Arc<Handle>,
+    /// Asks over connections of its own: on the fetching ones an answer may stand behind a fetch that waits for records.
+    look: Arc<Client>,
     events: Sender<Result<Event, SourceError>>,
-    additions: mpsc::Receiver<Add>,
+    orders: mpsc::Receiver<Order>,
     slots: Vec<Slot>,
     /// From librdkafka's topic object (constant while a partition of it is assigned) and partition to the slot.
     index: BTreeMap<(usize, i32), usize>,
@@ -153,8 +154,9 @@ impl Fetch {
         options: &KafkaOptions,
         runtime: Arc<dyn Runtime>,
         handle: Arc<Handle>,
+        look: Arc<Client>,
         events: Sender<Result<Event, SourceError>>,
-        additions: mpsc::Receiver<Add>,
+        orders: mpsc::Receiver<Order>,
         from: Vec<ReadFrom>,
     ) -> Result<Self, SourceError> {
         let known = from.iter().map(|from| from.partition.clone()).collect();
@@ -164,8 +166,9 @@ impl Fetch {
             options: options.clone(),
             runtime,
             handle,
+            look,
             events,
-            additions,
+            orders,
             slots,
             index: BTreeMap::new(),
             newest: ((0, -1), 0),
@@ -200,7 +203,7 @@ impl Fetch {
         if self.events.is_closed() {
             return Err(Stop::Closed);
         }
-        self.add_partitions();
+        self.obey()?;
         let taken = self.take_batch(0, BATCH_MESSAGES)?;
         let now = self.runtime.elapsed();
         let is_dry = taken == 0;
@@ -221,20 +224,45 @@ impl Fetch {
         self.tell_failure()
     }
 
-    fn add_partitions(&mut self) {
-        while let Ok(Add { from, done }) = self.additions.try_recv() {
-            let slot = Slot::new(from);
-            let partition = slot.from.partition.clone();
-            let result = self.handle.assign(std::slice::from_ref(&slot));
-            if result.is_ok() {
-                self.known.insert(partition);
-                self.slots.push(slot);
-                // Its identity and range are checked by the next confirmation and by the broker.
-                self.must_confirm = true;
+    fn obey(&mut self) -> Result<(), Stop> {
+        while let Ok(order) = self.orders.try_recv() {
+            match order {
+                Order::Add(from, done) => {
+                    // The one who asked may have stopped waiting; the partition is read all the same.
+                    let _ = done.send(self.add(from));
+                }
+                Order::Pause(partition) => self.set_paused(&partition, true)?,
+                Order::Resume(partition) => self.set_paused(&partition, false)?,
             }
-            // The one who asked may have stopped waiting; the partition is read all the same.
-            let _ = done.send(result);
         }
+        Ok(())
+    }
+
+    fn add(&mut self, from: ReadFrom) -> Result<(), SourceError> {
+        let slot = Slot::new(from);
+        self.handle.assign([&slot])?;
+        self.known.insert(slot.from.partition.clone());
+        self.slots.push(slot);
+        // Its identity is checked by the next confirmation, its position by the broker.
+        self.must_confirm = true;
+        Ok(())
+    }
+
+    /// Pauses by leaving the partition, and resumes at our own position. librdkafka's own pause goes on from a position
+    /// that it counts one too far after the end of a partition was reported, and so would step over a record.
+    fn set_paused(&mut self, partition: &Partition, is_paused: bool) -> Result<(), Stop> {
+        let of = |slot: &&mut Slot| slot.from.partition == *partition && slot.is_paused != is_paused;
+        let Some(slot) = self.slots.iter_mut().find(of) else { return Ok(()) };
+        slot.is_paused = is_paused;
+        if is_paused {
+            self.handle.unassign(partition)?;
+        } else {
+            self.handle.assign([&*slot])?;
+        }
+        // The topic's object may be another one from now on.
+        self.index.clear();
+        self.newest = ((0, -1), 0);
+        Ok(())
     }
 
     /// Takes at most `count` messages; waits for the first one.
@@ -342,14 +370,15 @@ impl Fetch {
                 Ok(())
             }
             Meaning::OutOfRange => {
-                self.send_confirmed()?;
-                let range = self.handle.client.watermarks(&partition, CALL_WAIT_MAX).ok();
+                // What came before is still good; and with another topic id, that is the reason to be told.
+                self.confirm_and_send()?;
+                let range = self.look.watermarks(&partition, CALL_WAIT_MAX).ok();
                 let mut error = slot::out_of_range(&partition, self.slots[index].next, range);
                 error.message = format!("{} ({why})", error.message);
                 Err(Stop::Failed(error))
             }
             Meaning::Unreadable => {
-                self.send_confirmed()?;
+                self.confirm_and_send()?;
                 refuse(format!(
                     "`{partition}` cannot be read at or after offset `{}`: {why}",
                     self.slots[index].next
@@ -398,12 +427,6 @@ impl Fetch {
         Ok(())
     }
 
-    /// Confirms what is staged and sends it, before an error that ends the read. The identity comes first: with another
-    /// one, that is the reason.
-    fn send_confirmed(&mut self) -> Result<(), Stop> {
-        self.confirm_and_send()
-    }
-
     /// Asks for the topics' ids until there is an answer; sends all that was fetched before, and what is new.
     fn confirm_and_send(&mut self) -> Result<(), Stop> {
         let topics = self.confirm()?;
@@ -423,7 +446,7 @@ impl Fetch {
     fn confirm(&mut self) -> Result<BTreeMap<String, Topic>, Stop> {
         loop {
             let asked = self.runtime.elapsed();
-            let (client, events) = (&self.handle.client, &self.events);
+            let (client, events) = (&self.look, &self.events);
             let result = client.describe(&self.options.topics, CALL_WAIT_MAX, || !events.is_closed());
             if self.events.is_closed() {
                 return Err(Stop::Closed);
@@ -467,7 +490,7 @@ impl Fetch {
                     continue;
                 }
                 // The beginning is asked for, not taken to be 0: retention may have been there already.
-                let Ok((low, _)) = self.handle.client.watermarks(&partition, CALL_WAIT_MAX) else {
+                let Ok((low, _)) = self.look.watermarks(&partition, CALL_WAIT_MAX) else {
                     // A partition without a leader yet; the next look finds it again.
                     continue;
                 };

@@ -7,13 +7,14 @@ use dataflow::{Event, Partition, ReadFrom, Reader, Runtime, SourceError, SourceF
 use futures::channel::oneshot;
 
 use super::KafkaOptions;
-use super::fetch::{Add, Fetch, Handle};
+use super::client::Client;
+use super::fetch::{Fetch, Handle, Order};
 use crate::queue::{Receiver, channel};
 
 pub(super) struct KafkaReader {
     /// The thread owns it: destroying a handle blocks.
     handle: Weak<Handle>,
-    additions: mpsc::Sender<Add>,
+    orders: mpsc::Sender<Order>,
     events: Receiver<Result<Event, SourceError>>,
 }
 
@@ -22,21 +23,22 @@ impl KafkaReader {
     pub(super) fn start(
         options: &KafkaOptions,
         runtime: Arc<dyn Runtime>,
+        look: Arc<Client>,
         from: Vec<ReadFrom>,
     ) -> Result<Self, SourceError> {
         let (sender, events) = channel(options.ahead_bytes_max);
-        let (additions, to_add) = mpsc::channel();
+        let (orders, to_obey) = mpsc::channel();
         let handle = Arc::new(Handle::new(options, runtime.clone())?);
-        let reader = Self { handle: Arc::downgrade(&handle), additions, events };
-        let fetch = Fetch::new(options, runtime, handle, sender, to_add, from)?;
+        let reader = Self { handle: Arc::downgrade(&handle), orders, events };
+        let fetch = Fetch::new(options, runtime, handle, look, sender, to_obey, from)?;
         crate::thread::start("kafka-fetch", move || fetch.run())?;
         Ok(reader)
     }
 
-    fn set_paused(&self, partition: &Partition, is_paused: bool) {
-        if let Some(handle) = self.handle.upgrade() {
-            handle.set_paused(partition, is_paused);
-        }
+    fn order(&self, order: Order) -> Result<(), SourceError> {
+        self.orders.send(order).map_err(|_| ended())?;
+        self.wake();
+        Ok(())
     }
 
     fn wake(&self) {
@@ -58,17 +60,18 @@ impl Reader for KafkaReader {
 
     async fn add(&mut self, from: ReadFrom) -> Result<(), SourceError> {
         let (done, result) = oneshot::channel();
-        self.additions.send(Add { from, done }).map_err(|_| ended())?;
-        self.wake();
+        self.order(Order::Add(from, done))?;
         result.await.unwrap_or_else(|_| Err(ended()))
     }
 
     fn pause(&mut self, partition: &Partition) {
-        self.set_paused(partition, true);
+        // A thread that has ended hands out nothing more anyway.
+        let _ = self.order(Order::Pause(partition.clone()));
     }
 
     fn resume(&mut self, partition: &Partition) {
-        self.set_paused(partition, false);
+        // As above; `next` tells why it has ended.
+        let _ = self.order(Order::Resume(partition.clone()));
     }
 }
 

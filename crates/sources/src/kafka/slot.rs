@@ -12,17 +12,18 @@ pub(super) struct Slot {
     pub(super) next: u64,
     pub(super) leader_epoch: i32,
     pub(super) block: BlockBuilder,
+    pub(super) is_paused: bool,
 }
 
 impl Slot {
     pub(super) fn new(from: ReadFrom) -> Self {
         let block = BlockBuilder::new(from.partition.clone(), from.next);
-        Self { next: from.next, leader_epoch: from.leader_epoch, block, from }
+        Self { next: from.next, leader_epoch: from.leader_epoch, block, is_paused: false, from }
     }
 
     /// The epoch to give back to librdkafka, which then notices a log that was cut.
     pub(super) fn epoch(&self) -> Option<i32> {
-        (self.from.leader_epoch != NO_LEADER_EPOCH).then_some(self.from.leader_epoch)
+        (self.leader_epoch != NO_LEADER_EPOCH).then_some(self.leader_epoch)
     }
 }
 
