@@ -206,12 +206,11 @@ impl Dedup {
     fn delta(&mut self, watermark: Option<i64>) -> Vec<u8> {
         let floor = watermark.map_or(i64::MIN, floor);
         if !self.forgotten.is_empty() {
-            // A pair may have been added, forgotten, and added again since the last seal: what the set says now counts.
+            // What was added and then forgotten is not written. A pair that was added once more is written twice, which
+            // adds it once.
             let kept = &self.kept;
             self.added
                 .retain(|slot| kept.pair(slot).is_some_and(|(hash, bucket)| kept.contains(hash, bucket)));
-            self.added.sort_unstable_by_key(|slot| (slot.place, slot.hash()));
-            self.added.dedup();
         }
         let mut counts = vec![0_usize; self.kept.places()];
         self.added.iter().for_each(|slot| counts[slot.place as usize] += 1);

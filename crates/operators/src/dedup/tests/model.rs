@@ -60,7 +60,9 @@ impl Model {
 
     fn seal(&mut self, watermark_ms: i64) {
         if watermark_ms == TIME_UNKNOWN_MS {
-            self.watermark.map(|w| self.expire(w));
+            if let Some(watermark) = self.watermark {
+                self.expire(watermark);
+            }
             return;
         }
         let watermark = self.watermark.max(Some(watermark_ms.div_euclid(WIDTH))).unwrap();
