@@ -1,0 +1,31 @@
+//! The built program against a real Kafka broker and ClickHouse's real engine.
+//!
+//! Owns the harness: services shared by the tests of one process, topics and tables of a test's own, pipeline files, runs
+//! of the binary, and the accounts. Does not own any rule: those stand in `tests/live`, one test each.
+//!
+//! | module       | what it holds                                                        |
+//! |--------------|----------------------------------------------------------------------|
+//! | [`case`]     | one test: its broker, server, topic, table, directory                |
+//! | [`pipeline`] | a pipeline file, its runs, what `status` says of it                  |
+//! | [`producer`] | records into partitions of the case's topic                          |
+//! | [`table`]    | tables and what they hold                                            |
+//!
+//! The binary is the one that cargo built beside the tests, or the one that `FOREBAY_BIN` names:
+//! ```text
+//! cargo build -p forebay && cargo test -p live -- --test-threads 1
+//! cargo test -p live -- --test-threads 1 --exact faults::fault_08_two_duplicates_in_one_batch_leave_one_row
+//! FOREBAY_SEED=7 FOREBAY_KILLS=30 cargo test -p live -- --nocapture kill
+//! ```
+
+// The harness watches real processes by the real clock; no code of the data's path is here.
+#![allow(clippy::disallowed_methods)]
+
+pub mod case;
+pub mod pipeline;
+pub mod producer;
+pub mod table;
+
+pub use case::Case;
+pub use pipeline::{Accounts, Pipeline};
+pub use producer::Feed;
+pub use table::{Content, Table};

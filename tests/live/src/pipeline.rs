@@ -1,0 +1,291 @@
+//! A pipeline file, runs of the program with it, and what it says of itself.
+//!
+//! Owns the file's text, the arguments and the wait for an end. Defaults differ from the program's where tests would wait:
+//! batches are cut after 100 ms.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::Value;
+use testkit::{Exit, HttpClient, Process, Spawn, free_port, wait_until};
+
+use crate::case::{Case, binary};
+
+/// A drain of a test's few records takes a second; a busy machine and a slow server get this much.
+const END_MAX: Duration = Duration::from_secs(120);
+
+/// `status` asks the broker for its ends, for 5 s at the most.
+const STATUS_MAX: Duration = Duration::from_secs(60);
+
+/// A pipeline file.
+#[derive(Debug, Clone)]
+pub struct Pipeline {
+    dir: PathBuf,
+    name: String,
+    topic: String,
+    brokers: String,
+    start: String,
+    format: String,
+    steps: Vec<String>,
+    url: String,
+    table: String,
+    sink: Vec<String>,
+    batch: String,
+    port: u16,
+    more: Vec<String>,
+    env: Vec<(String, String)>,
+}
+
+impl Pipeline {
+    /// From the case's topic to the table of its name.
+    pub fn new(case: &Case, name: &str) -> Pipeline {
+        Pipeline {
+            dir: case.dir().to_owned(),
+            name: name.to_owned(),
+            topic: case.name().to_owned(),
+            brokers: case.kafka().bootstrap(),
+            start: "earliest".to_owned(),
+            format: "json".to_owned(),
+            steps: Vec::new(),
+            url: case.server().url(),
+            table: name.to_owned(),
+            sink: Vec::new(),
+            batch: "{ age: 100ms }".to_owned(),
+            port: free_port(),
+            more: Vec::new(),
+            env: Vec::new(),
+        }
+    }
+
+    /// Another broker.
+    pub fn brokers(mut self, brokers: &str) -> Pipeline {
+        brokers.clone_into(&mut self.brokers);
+        self
+    }
+
+    /// What `source.format` says.
+    pub fn format(mut self, format: &str) -> Pipeline {
+        format.clone_into(&mut self.format);
+        self
+    }
+
+    /// One more step, in YAML's flow style.
+    pub fn step(mut self, step: &str) -> Pipeline {
+        self.steps.push(step.to_owned());
+        self
+    }
+
+    /// Drops records whose `key` was kept within a week of the column `time`.
+    pub fn dedup(self, key: &str, time: Option<&str>) -> Pipeline {
+        let time = time.map(|time| format!(", time: {time}")).unwrap_or_default();
+        self.step(&format!("dedup: {{ key: [{key}], window: 7d{time} }}"))
+    }
+
+    /// The server's address: a proxy's, as a rule.
+    pub fn url(mut self, url: &str) -> Pipeline {
+        url.clone_into(&mut self.url);
+        self
+    }
+
+    /// One more line of `sink.clickhouse`.
+    pub fn sink(mut self, line: &str) -> Pipeline {
+        self.sink.push(line.to_owned());
+        self
+    }
+
+    /// What `sink.batch` says, in YAML's flow style.
+    pub fn batch(mut self, batch: &str) -> Pipeline {
+        batch.clone_into(&mut self.batch);
+        self
+    }
+
+    /// One more line at the top level.
+    pub fn more(mut self, line: &str) -> Pipeline {
+        self.more.push(line.to_owned());
+        self
+    }
+
+    /// An environment variable of every run.
+    pub fn env(mut self, key: &str, value: &str) -> Pipeline {
+        self.env.push((key.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Where the store is.
+    pub fn store(&self) -> PathBuf {
+        self.dir.join(format!("{}.store", self.name))
+    }
+
+    /// Writes the file; gives its path.
+    ///
+    /// # Panics
+    /// When it cannot be written.
+    pub fn write(&self) -> PathBuf {
+        let path = self.dir.join(format!("{}.yaml", self.name));
+        std::fs::write(&path, self.text()).expect("the pipeline file must be written");
+        path
+    }
+
+    fn text(&self) -> String {
+        let Pipeline { name, topic, brokers, start, format, url, table, batch, port, .. } = self;
+        let mut text = format!(
+            "pipeline: {name}\nstore: file://{}\nsource:\n  kafka: {{ brokers: '{brokers}', topic: {topic}, start: {start} }}\n  \
+             format: {format}\n",
+            self.store().display()
+        );
+        if !self.steps.is_empty() {
+            text.push_str("steps:\n");
+        }
+        for step in &self.steps {
+            writeln!(text, "  - {step}").expect("a String takes all that is written");
+        }
+        write!(text, "sink:\n  clickhouse:\n    url: {url}\n    table: {table}\n").expect("as above");
+        for line in &self.sink {
+            writeln!(text, "    {line}").expect("as above");
+        }
+        write!(text, "  batch: {batch}\nhttp: {{ listen: '127.0.0.1:{port}' }}\n").expect("as above");
+        for line in &self.more {
+            writeln!(text, "{line}").expect("as above");
+        }
+        text
+    }
+
+    /// Starts `forebay run`.
+    pub fn run(&self) -> Process {
+        self.start(&["run"], &[])
+    }
+
+    /// Runs `forebay run --drain` to its end, which must be a good one.
+    #[track_caller]
+    pub fn drain(&self) -> Exit {
+        ended_well(self.start(&["run"], &["--drain"]))
+    }
+
+    fn start(&self, before: &[&str], after: &[&str]) -> Process {
+        let file = self.write();
+        let mut child = Spawn::new(&self.name, binary().expect("the program"))
+            .args(before)
+            .arg(file)
+            .args(after)
+            .env("NO_COLOR", "1")
+            .env_remove("FOREBAY_LOG")
+            .cwd(&self.dir);
+        for (key, value) in &self.env {
+            child = child.env(key, value);
+        }
+        child.start(&self.dir).expect("the program must start")
+    }
+
+    /// What `forebay status FILE --json` says.
+    ///
+    /// # Panics
+    /// When it fails.
+    pub fn status(&self) -> Value {
+        let file = self.write();
+        let status = Spawn::new(&format!("{}-status", self.name), binary().expect("the program"))
+            .args(["status", "--json"])
+            .arg(file)
+            .env_remove("FOREBAY_LOG")
+            .cwd(&self.dir)
+            .run(&self.dir, STATUS_MAX)
+            .and_then(testkit::Output::success)
+            .expect("`status` must answer");
+        serde_json::from_str(&status.stdout).expect("`status --json` must be JSON")
+    }
+
+    /// What the running program says at `/status`; `None` while it does not answer.
+    pub fn live(&self) -> Option<Value> {
+        let answer = HttpClient::new(&format!("http://127.0.0.1:{}", self.port)).get("/status").ok()?;
+        serde_json::from_str(&answer.text()).ok()
+    }
+
+    /// Waits until the running program says something at `/status` that fits.
+    #[track_caller]
+    pub fn wait_for_live(&self, what: &str, fits: impl Fn(&Value) -> bool) {
+        wait_until(END_MAX, what, || self.live().is_some_and(|status| fits(&status)));
+    }
+
+    /// The accounts of all sealed records, which must add up.
+    #[track_caller]
+    pub fn accounts(&self) -> Accounts {
+        let status = self.status();
+        let records = &status["records"];
+        let number = |key: &str| records[key].as_u64().unwrap_or_else(|| panic!("no `{key}` in {records}"));
+        let accounts = Accounts {
+            read: number("read"),
+            written: number("written"),
+            filtered: number("filtered"),
+            duplicates: number("duplicates"),
+            dead_letters: number("dead_letters"),
+            late: number("late"),
+        };
+        let Accounts { read, written, filtered, duplicates, dead_letters, late } = accounts;
+        assert_eq!(read, written + filtered + duplicates + dead_letters + late, "{accounts:?} do not add up");
+        accounts
+    }
+
+    /// What is not in the tables yet, by the journal; 0 after a drain.
+    pub fn pending_frames(&self) -> u64 {
+        let status = self.status();
+        let tables = status["tables"].as_array().into_iter().flatten();
+        tables.map(|table| table["frames_pending"].as_u64().expect("a number of frames")).sum()
+    }
+
+    /// Records that the broker holds and that were not sealed.
+    pub fn lag(&self) -> u64 {
+        let status = self.status();
+        let partitions = status["partitions"].as_array().into_iter().flatten();
+        partitions.map(|partition| partition["lag"].as_u64().expect("a lag")).sum()
+    }
+
+    /// The directory of the file, the store and the logs.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+}
+
+/// What became of the records that were read and sealed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[allow(missing_docs, reason = "the names say it")]
+pub struct Accounts {
+    pub read: u64,
+    pub written: u64,
+    pub filtered: u64,
+    pub duplicates: u64,
+    pub dead_letters: u64,
+    pub late: u64,
+}
+
+/// SIGTERM, and the wait for an end that must be a good one.
+#[track_caller]
+pub fn term(mut process: Process) -> Exit {
+    process.term().expect("SIGTERM");
+    ended_well(process)
+}
+
+/// SIGINT; returns at once.
+///
+/// # Panics
+/// When there is no such process.
+pub fn interrupt(process: &Process) {
+    let kill = std::process::Command::new("kill").args(["-INT", &process.pid().to_string()]).status();
+    assert!(kill.expect("`kill` must be there").success(), "the process is gone");
+}
+
+/// Waits for an end, which must be a good one.
+#[track_caller]
+pub fn ended_well(process: Process) -> Exit {
+    let (exit, log) = ended(process);
+    assert!(exit.status.success(), "{}\n{log}", exit.status);
+    exit
+}
+
+/// Waits for an end; gives it with what was logged.
+#[track_caller]
+pub fn ended(mut process: Process) -> (Exit, String) {
+    let exit = process.wait_timeout(END_MAX).expect("the program can be waited for");
+    let log = process.stderr().expect("its log") + &process.stdout().expect("its output");
+    let Some(exit) = exit else { panic!("the program did not end within {} s\n{log}", END_MAX.as_secs()) };
+    (exit, log)
+}

@@ -1,0 +1,210 @@
+//! The events workload while the program and the server are killed again and again.
+//!
+//! Records are released in as many shares as there are kills, each with the start of a life, so that kills land in the
+//! middle of the work however fast the machine is. A life ends at a random moment: in the first third of a second (claim,
+//! restore, first reads) or while records flow.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use live::{Accounts, Case, Feed, Table};
+use testkit::{ClickHouseOptions, Lcg, Process, seed};
+use workloads::glassflow::{RECORD_BYTES_MAX, Spec, Workload};
+
+const COLUMNS: &str =
+    "event_id UUID, user_id UUID, created_at DateTime('UTC'), user_name String, user_email String";
+
+/// How often the server is killed at the least; once in so many kills of the program otherwise.
+const SERVER_KILLS_MIN: u64 = 3;
+const SERVER_KILL_EVERY: u64 = 4;
+
+/// The last life has all that is left to do.
+const LAST_LIFE_MAX: Duration = Duration::from_secs(120);
+
+fn setting(name: &str, default: u64) -> u64 {
+    match std::env::var(name) {
+        Ok(text) => text.parse().unwrap_or_else(|_| panic!("{name} is `{text}`, not a number")),
+        Err(_) => default,
+    }
+}
+
+#[test]
+fn kill_test_every_event_is_in_the_table_once_whatever_is_killed() {
+    let Some(case) = Case::with_own_server("kills", ClickHouseOptions::default()) else { return };
+    let kills = setting("FOREBAY_KILLS", 12);
+    let uniques = setting("FOREBAY_KILL_UNIQUES", 2_000_000);
+    let mut random = Lcg::new(seed());
+    let spec = Spec {
+        seed: random.next_u64(),
+        publishers: 2,
+        uniques: uniques / 2,
+        far_duplicates: uniques / 40,
+        cross_duplicates: uniques / 40,
+        ..Spec::default()
+    };
+    let workload = Workload::new(spec).expect("a workload");
+    let table = case.table(COLUMNS, "event_id");
+    let released = AtomicU64::new(0);
+    let over = AtomicBool::new(false);
+    let story = std::thread::scope(|scope| {
+        // Whatever becomes of the lives, the producer must not be waited for in vain.
+        let _end = End(&over);
+        let tap = Tap { workload: &workload, released: &released, over: &over, seed: random.next_u64() };
+        let feed = case.feed();
+        let producing = scope.spawn(move || tap.pour(&feed));
+        let mut lives =
+            Lives { case, table: table.clone(), random, kills, released: &released, told: Story::default() };
+        lives.live(workload.records_total());
+        producing.join().expect("the producer");
+        lives
+    });
+    story.judge(&workload);
+}
+
+/// Tells the producer to end, also when the test panics.
+struct End<'a>(&'a AtomicBool);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+/// Sends what is released.
+struct Tap<'a> {
+    workload: &'a Workload,
+    released: &'a AtomicU64,
+    over: &'a AtomicBool,
+    seed: u64,
+}
+
+impl Tap<'_> {
+    /// Both publishers in turn, without a key, each record to any of the three partitions.
+    fn pour(&self, feed: &Feed) {
+        let mut random = Lcg::new(self.seed);
+        let mut body = Vec::with_capacity(RECORD_BYTES_MAX);
+        let publishers = self.workload.spec().publishers;
+        let mut sent = 0;
+        for position in 0..self.workload.records(0) {
+            for publisher in 0..publishers {
+                while sent >= self.released.load(Ordering::Acquire) {
+                    feed.flush();
+                    if self.over.load(Ordering::Acquire) {
+                        return;
+                    }
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+                body.clear();
+                self.workload.write(publisher, position, &mut body);
+                feed.push(random.below(3) as u32, &body);
+                sent += 1;
+            }
+        }
+        feed.flush();
+    }
+}
+
+/// What happened on the way.
+#[derive(Debug, Default)]
+struct Story {
+    program_kills: u64,
+    server_kills: u64,
+    /// Kills of the program that found more rows in the table than the kill before, and fewer than all.
+    kills_in_the_middle: u64,
+}
+
+struct Lives<'a> {
+    case: Case,
+    table: Table,
+    random: Lcg,
+    kills: u64,
+    released: &'a AtomicU64,
+    told: Story,
+}
+
+impl Lives<'_> {
+    fn live(&mut self, records: u64) {
+        let pipeline = self.pipeline();
+        let mut rows_before = 0;
+        for kill in 0..self.kills {
+            self.released.store(records * (kill + 1) / (self.kills + 1), Ordering::Release);
+            let mut process = pipeline.run();
+            let server_dies = kill % SERVER_KILL_EVERY == SERVER_KILL_EVERY - 1;
+            if server_dies {
+                self.kill_server();
+            }
+            self.sleep(if kill % 5 == 4 { 0..300 } else { 300..2_000 });
+            self.expect_alive(&mut process);
+            process.kill9().expect("the program to be killed");
+            self.told.program_kills += 1;
+            let rows = self.table.count();
+            println!("kill {}: {rows} rows", kill + 1);
+            if rows > rows_before && rows < records {
+                self.told.kills_in_the_middle += 1;
+            }
+            rows_before = rows;
+        }
+        while self.told.server_kills < SERVER_KILLS_MIN {
+            // Few lives were asked for; the server is to die as often all the same.
+            let process = pipeline.run();
+            self.kill_server();
+            live::pipeline::term(process);
+        }
+        self.released.store(records, Ordering::Release);
+    }
+
+    fn pipeline(&self) -> live::Pipeline {
+        self.case
+            .pipeline()
+            .dedup("event_id", Some("created_at"))
+            .batch("{ rows: 50000, age: 200ms }")
+            .more("columns: { user_name: name, user_email: email }")
+    }
+
+    /// While inserts are under way, and back after a moment in which the program meets nobody.
+    fn kill_server(&mut self) {
+        self.sleep(300..1_500);
+        self.case.own_server().kill9().expect("the server to be killed");
+        self.sleep(0..500);
+        self.case.own_server().restart().expect("the server to come back");
+        self.told.server_kills += 1;
+    }
+
+    fn sleep(&mut self, range_ms: std::ops::Range<u64>) {
+        let ms = range_ms.start + self.random.below(range_ms.end - range_ms.start);
+        std::thread::sleep(Duration::from_millis(ms));
+    }
+
+    fn expect_alive(&self, process: &mut Process) {
+        if !process.is_running().expect("its state") {
+            panic!("the program ended by itself:\n{}", process.stderr().expect("its log"));
+        }
+    }
+
+    fn judge(&self, workload: &Workload) {
+        let begun = Instant::now();
+        let pipeline = self.pipeline();
+        pipeline.drain();
+        assert!(begun.elapsed() < LAST_LIFE_MAX, "the last life took {:?}", begun.elapsed());
+        println!("{:?}; the rest took {:?}", self.told, begun.elapsed());
+
+        assert_eq!(self.table.content(), workload.expected());
+        assert_eq!(self.table.dead_letters().count(), 0);
+        let accounts = Accounts {
+            read: workload.records_total(),
+            written: workload.uniques_total(),
+            duplicates: workload.duplicates_total(),
+            ..Accounts::default()
+        };
+        assert_eq!(pipeline.accounts(), accounts);
+        assert_eq!((pipeline.pending_frames(), pipeline.lag()), (0, 0));
+        assert!(self.told.program_kills >= self.kills && self.told.server_kills >= SERVER_KILLS_MIN);
+        let least = self.kills / 2;
+        assert!(
+            self.told.kills_in_the_middle >= least,
+            "{:?}: kills must land in the middle of the work",
+            self.told
+        );
+        self.case.kafka().delete_topic(self.case.name()).expect("half a gigabyte is given back");
+    }
+}

@@ -1,0 +1,24 @@
+//! The rules of the program, each tried on a real Kafka broker and ClickHouse's real engine.
+//!
+//! | module         | what it tries                                                                     |
+//! |----------------|-----------------------------------------------------------------------------------|
+//! | [`web_access`] | real input, compared value by value                                               |
+//! | [`kill`]       | the events workload under many kills of the program and the server                |
+//! | [`faults`]     | faults that were found in other programs, by their numbers                        |
+//! | [`poison`]     | records that are not what they should be, and times                               |
+//! | [`outages`]    | lost answers, servers that refuse, are away, or lost rows                         |
+//! | [`stopping`]   | signals and drains                                                                |
+//! | [`topics`]     | topics with gaps, transactions, a new identity, several readers, a dead broker    |
+//! | [`glassflow`]  | what GlassFlow's own scenarios assert                                             |
+
+// Tests watch real processes by the real clock.
+#![allow(clippy::disallowed_methods)]
+
+mod faults;
+mod glassflow;
+mod kill;
+mod outages;
+mod poison;
+mod stopping;
+mod topics;
+mod web_access;

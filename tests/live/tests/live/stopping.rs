@@ -1,0 +1,142 @@
+//! Signals, drains, and back-pressure.
+
+use std::time::{Duration, Instant};
+
+use live::{Accounts, Case, Pipeline, Table};
+use serde_json::json;
+use testkit::{Fault, FaultProxy, Lcg, Process, Rule, wait_until};
+
+const INSERT: &str = "INSERT INTO";
+
+fn ids(range: std::ops::Range<u32>) -> impl Iterator<Item = String> {
+    range.map(|id| json!({ "id": id }).to_string())
+}
+
+/// A pipeline that holds all it has read in its queues, for its batches are large and old age is far.
+fn holding(case: &Case, records: u32) -> (Table, Pipeline, Process) {
+    let table = case.table("id UInt32", "id");
+    case.feed().spread(ids(0..records));
+    let pipeline = case.pipeline().dedup("id", None).batch("{ rows: 1000000, age: 10m }");
+    let running = pipeline.run();
+    pipeline.wait_for_live("all to be read", |status| status["unsealed"]["read"] == records);
+    assert_eq!(table.count(), 0, "the records wait in the program");
+    (table, pipeline, running)
+}
+
+#[test]
+fn fault_09_sigterm_drains_what_the_queues_hold() {
+    let Some(case) = Case::begin("fault_09_term") else { return };
+    let (table, pipeline, running) = holding(&case, 5_000);
+    live::pipeline::term(running);
+    assert_eq!(table.count_and_distinct("id"), (5_000, 5_000));
+    assert_eq!(pipeline.accounts(), Accounts { read: 5_000, written: 5_000, ..Accounts::default() });
+    assert_eq!((pipeline.pending_frames(), pipeline.lag()), (0, 0));
+}
+
+#[test]
+fn fault_09_sigint_drains_what_the_queues_hold() {
+    let Some(case) = Case::begin("fault_09_int") else { return };
+    let (table, pipeline, running) = holding(&case, 5_000);
+    live::pipeline::interrupt(&running);
+    live::pipeline::ended_well(running);
+    assert_eq!(table.count_and_distinct("id"), (5_000, 5_000));
+    assert_eq!((pipeline.pending_frames(), pipeline.lag()), (0, 0));
+}
+
+#[test]
+fn fault_09_a_second_signal_stops_at_once_and_the_next_start_brings_the_rest() {
+    let Some(case) = Case::begin("fault_09_second") else { return };
+    let proxy = FaultProxy::start(&case.server().url()).expect("a proxy");
+    let hang = proxy.add(Rule::always(Fault::Hang).query(INSERT));
+    let table = case.table("id UInt32", "id");
+    case.feed().spread(ids(0..2_000));
+    let pipeline = case.pipeline().dedup("id", None).url(&proxy.url());
+    let running = pipeline.run();
+    wait_until(Duration::from_secs(60), "an insert that hangs", || proxy.fired(hang) > 0);
+    live::pipeline::interrupt(&running);
+    pipeline.wait_for_live("the drain", |status| status["phase"] == "draining");
+    let begun = Instant::now();
+    live::pipeline::interrupt(&running);
+    let (exit, log) = live::pipeline::ended(running);
+    assert_eq!(exit.status.code(), Some(130), "{log}");
+    assert!(begun.elapsed() < Duration::from_secs(5), "at once, not after {:?}", begun.elapsed());
+    assert_eq!(table.count(), 0);
+    proxy.clear();
+    pipeline.drain();
+    assert_eq!(table.count_and_distinct("id"), (2_000, 2_000));
+    assert_eq!(pipeline.accounts().written, 2_000);
+}
+
+#[test]
+fn fault_22_sigterm_waits_for_the_insert_that_is_under_way() {
+    let Some(case) = Case::begin("fault_22") else { return };
+    let proxy = FaultProxy::start(&case.server().url()).expect("a proxy");
+    let slow = proxy.add(Rule::always(Fault::DelayRequest(Duration::from_secs(2))).query(INSERT));
+    let table = case.table("id UInt32", "id");
+    case.feed().spread(ids(0..2_000));
+    let pipeline = case.pipeline().url(&proxy.url());
+    let running = pipeline.run();
+    wait_until(Duration::from_secs(60), "an insert under way", || proxy.fired(slow) > 0);
+    pipeline.wait_for_live("all to be read", |status| status["sealed"]["read"] == 2_000);
+    assert_eq!(table.count(), 0, "nothing has arrived yet");
+    live::pipeline::term(running);
+    assert_eq!(table.count_and_distinct("id"), (2_000, 2_000));
+    assert_eq!(pipeline.pending_frames(), 0);
+}
+
+/// Bytes that a sealed record of [`glassflow_08_back_pressure`] has at least, for its text does not compress.
+const WIDE_BYTES: usize = 2_000;
+const WIDE_RECORDS: u64 = 25_000;
+
+#[test]
+fn glassflow_08_a_full_spool_pauses_the_source_stops_within_15_s_and_ends_with_lag_0() {
+    let Some(case) = Case::begin("glassflow_08") else { return };
+    let proxy = FaultProxy::start(&case.server().url()).expect("a proxy");
+    let table = case.table("id UInt32, wide String", "id");
+    let pipeline = case
+        .pipeline()
+        .dedup("id", None)
+        .url(&proxy.url())
+        .batch("{ rows: 1000, bytes: 4MiB, age: 100ms }")
+        .more("spool: { bytes: 16MiB }")
+        .more("memory: 64MiB")
+        // What is fetched ahead is to be small beside the topic.
+        .more("shutdown: { timeout: 3s }");
+    let spool_bytes_max = 16 << 20;
+    let refusal = proxy.add(Rule::always(Fault::Reset).query(INSERT));
+    let feed = case.feed();
+    send_wide(&feed);
+
+    let running = pipeline.run();
+    pipeline.wait_for_live("the source to pause", |status| status["phase"] == "paused");
+    let paused = pipeline.live().expect("its status");
+    let spool_bytes = paused["spool_bytes"].as_u64().expect("a number");
+    assert!((8 << 20..=spool_bytes_max).contains(&spool_bytes), "{spool_bytes} bytes of {spool_bytes_max}");
+    std::thread::sleep(Duration::from_secs(1));
+    let later = pipeline.live().expect("its status");
+    assert_eq!(paused["sealed"], later["sealed"], "nothing is sealed while the spool is full");
+    assert!(pipeline.lag() > WIDE_RECORDS / 4, "the rest waits in the topic");
+    assert!(proxy.fired(refusal) > 0);
+
+    let begun = Instant::now();
+    live::pipeline::term(running);
+    assert!(begun.elapsed() < Duration::from_secs(15), "stopped after {:?}", begun.elapsed());
+    assert_eq!(table.count(), 0);
+
+    proxy.clear();
+    let running = pipeline.run();
+    table.wait_for(WIDE_RECORDS);
+    wait_until(Duration::from_secs(30), "the lag to end", || pipeline.lag() == 0);
+    live::pipeline::term(running);
+    assert_eq!(table.count_and_distinct("id"), (WIDE_RECORDS, WIDE_RECORDS));
+    assert_eq!(pipeline.accounts().written, WIDE_RECORDS);
+}
+
+fn send_wide(feed: &live::Feed) {
+    let mut random = Lcg::new(8);
+    for id in 0..WIDE_RECORDS {
+        let wide: String = (0..WIDE_BYTES / 16).map(|_| format!("{:016x}", random.next_u64())).collect();
+        feed.push(id as u32 % 3, format!(r#"{{"id":{id},"wide":"{wide}"}}"#).as_bytes());
+    }
+    feed.flush();
+}
