@@ -91,8 +91,8 @@ impl BlockPlan {
         self.columns.iter().map(|c| c.name.as_str()).chain(self.provenance.as_deref())
     }
 
-    /// Writes the picked rows of `batches` as one block. `flush` is called after each column with the bytes so far and
-    /// may take bytes off the front, so that a frame is never held whole in its long form.
+    /// Writes the picked rows of `batches` as one block. `flush` is called after each column with the bytes that wait, and
+    /// may take bytes off the front, so that a frame is never held whole in its long form. What it leaves is the result.
     ///
     /// Every batch has the plan's columns in the plan's order.
     pub fn encode(
@@ -101,7 +101,7 @@ impl BlockPlan {
         rows: Rows<'_>,
         frame: FrameId,
         flush: &mut dyn FnMut(&mut Vec<u8>),
-    ) -> Result<(), EncodeError> {
+    ) -> Result<Vec<u8>, EncodeError> {
         let row_count = rows.count(batches.iter().map(RecordBatch::num_rows));
         let mut out = Vec::new();
         write_varint(self.column_names().count() as u64, &mut out);
@@ -121,7 +121,7 @@ impl BlockPlan {
             out[start..].as_chunks_mut::<16>().0.fill(id);
             flush(&mut out);
         }
-        Ok(())
+        Ok(out)
     }
 }
 

@@ -116,12 +116,9 @@ impl ClickHouseTable {
         };
         let rows = order.as_deref().map_or(rows, Rows::Picked);
         let mut compressor = Compressor::new(self.config.compression);
-        let mut rest = Vec::new();
-        self.block
-            .encode(batches, rows, id, &mut |out| {
-                rest.append(out);
-                compressor.take_full(&mut rest);
-            })
+        let rest = self
+            .block
+            .encode(batches, rows, id, &mut |out| compressor.take_full(out))
             .map_err(|e| e.to_string())?;
         compressor.push(&rest);
         let probe = if self.plan.provenance {

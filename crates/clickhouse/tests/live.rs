@@ -1,5 +1,5 @@
 //! The table against ClickHouse's own engine. Needs the server's binary in `FOREBAY_SERVER_BIN`; skips loudly without it.
-#![allow(clippy::disallowed_methods, reason = "tests run in real time")]
+#![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "tests run in real time and may panic")]
 
 #[path = "../src/testing.rs"]
 mod testing;
@@ -12,7 +12,7 @@ use bytes::Bytes;
 use clickhouse::{ClickHouseTable, CreateTable, Fault, ServerConfig, TableConfig};
 use dataflow::{Attempt, Effect, FrameId, InsertError, Presence, Remedy, Table};
 use testing::{Fixed, RealTime};
-use testkit::{ClickHouse, ClickHouseOptions};
+use testkit::{ClickHouse, ClickHouseOptions, Fault as Trouble, FaultProxy, Rule};
 
 fn start() -> Option<ClickHouse> {
     match std::env::var("FOREBAY_SERVER_BIN") {
@@ -528,10 +528,10 @@ async fn rows_that_are_sorted_here_are_in_the_servers_order() {
         ))
         .unwrap();
     server
-        .query(&format!(
+        .query(
             "CREATE TABLE k (s LowCardinality(String), i Nullable(Int32), d Decimal(20, 2), id UUID, e Enum8('z' = -1, 'a' = 1), n Int32, _forebay UUID) \
              ENGINE = MergeTree ORDER BY (s, i, d, e, id) SETTINGS non_replicated_deduplication_window = 100, allow_nullable_key = 1"
-        ))
+        )
         .unwrap();
     let count = 2000i32;
     let mut state = 12345u64;
@@ -618,4 +618,135 @@ async fn dead_letters_have_a_table_of_their_own() {
         "\"2023-11-14 22:13:21.000\",\"p\",\"events\",2,17,\"2023-11-14 22:13:20.123\",\\N,\"{}\",\"out_of_range\",\"n\",\
          \"field `n`: `300` is not between 0 and 255\",\"7B226E223A3330307DFF\"\n"
     );
+}
+
+#[tokio::test]
+async fn a_lost_answer_is_unknown_and_the_resend_is_a_no_op() {
+    let server = server_or_skip!();
+    server
+        .query(&format!("CREATE TABLE t (n Int32, _forebay UUID) ENGINE = MergeTree ORDER BY n {WINDOW}"))
+        .unwrap();
+    let proxy = FaultProxy::start(&server.url()).unwrap();
+    let config = ServerConfig::new(proxy.url());
+    let table = ClickHouseTable::open(config, TableConfig::new("default", "t"), RealTime::shared()).await;
+    let table = table.unwrap_or_else(|f| panic!("{f:?}"));
+    let frame = frames(&table, &[batch(vec![("n", ints(0..100_000))])]).remove(0);
+
+    proxy.add(Rule::next(1, Trouble::CutRequest { body_bytes: 1000 }).query("INSERT"));
+    let error = send(&table, "a", &frame.body).await.unwrap_err();
+    assert_eq!(error.remedy, Remedy::Resend, "{error}");
+    assert_eq!(server.query("SELECT count() FROM t").unwrap(), "0\n", "a cut request leaves nothing behind");
+
+    proxy.add(Rule::next(1, Trouble::SwallowAnswer).query("INSERT"));
+    let error = send(&table, "a", &frame.body).await.unwrap_err();
+    assert_eq!((error.effect, error.remedy), (Effect::Unknown, Remedy::Resend), "{error}");
+    assert_eq!(server.query("SELECT count() FROM t").unwrap(), "100000\n", "the rows did land");
+
+    send(&table, "a", &frame.body).await.unwrap();
+    assert_eq!(server.query("SELECT count() FROM t").unwrap(), "100000\n", "and the resend added none");
+
+    proxy.refuse().unwrap();
+    // The connection that was kept breaks; a new one is refused. Neither reached the server.
+    for kind in ["broken", "connection"] {
+        let error = send(&table, "b", &frame.body).await.unwrap_err();
+        assert_eq!((error.effect, error.remedy, error.kind), (Effect::None, Remedy::Resend, kind), "{error}");
+    }
+    assert_eq!(table.facts().await.unwrap_err().remedy, Remedy::Resend);
+}
+
+#[tokio::test]
+async fn a_view_that_fails_leaves_the_effect_unknown() {
+    let server = server_or_skip!();
+    server
+        .query(&format!("CREATE TABLE t (n Int32, _forebay UUID) ENGINE = MergeTree ORDER BY n {WINDOW}"))
+        .unwrap();
+    server.query(&format!("CREATE TABLE target (n Int32) ENGINE = MergeTree ORDER BY n {WINDOW}")).unwrap();
+    server.query("CREATE MATERIALIZED VIEW v TO target AS SELECT n + throwIf(n = 7) AS n FROM t").unwrap();
+    let table = open(&server, "t").await;
+    let frame = frames(&table, &[batch(vec![("n", ints(0..10))])]).remove(0);
+    let error = send(&table, "a", &frame.body).await.unwrap_err();
+    assert_eq!((error.effect, error.remedy, error.kind), (Effect::Unknown, Remedy::Stop, "view"), "{error}");
+    eprintln!(
+        "after a view's failure the table has {} rows",
+        server.query("SELECT count() FROM t").unwrap().trim()
+    );
+    server.query("ALTER TABLE v MODIFY QUERY SELECT n FROM t").unwrap();
+    for _ in 0..2 {
+        send(&table, "a", &frame.body).await.unwrap();
+    }
+    let counts = server.query("SELECT (SELECT count() FROM t), (SELECT count() FROM target)").unwrap();
+    assert_eq!(counts, "10\t10\n", "once the view is mended the resend completes the frame, once");
+}
+
+#[tokio::test]
+async fn a_partitioned_target_takes_a_frame_of_several_partitions() {
+    let server = server_or_skip!();
+    server
+        .query(&format!("CREATE TABLE t (n Int32, _forebay UUID) ENGINE = MergeTree ORDER BY n {WINDOW}"))
+        .unwrap();
+    server
+        .query(&format!(
+            "CREATE TABLE target (n Int32) ENGINE = MergeTree PARTITION BY n % 4 ORDER BY n {WINDOW}"
+        ))
+        .unwrap();
+    server.query("CREATE MATERIALIZED VIEW v TO target AS SELECT n FROM t").unwrap();
+    let table = open(&server, "t").await;
+    assert_eq!(table.facts().await.unwrap().parts_per_frame, 100);
+    let frame = frames(&table, &[batch(vec![("n", ints(0..100))])]).remove(0);
+    for _ in 0..2 {
+        send(&table, "a", &frame.body).await.unwrap();
+    }
+    assert_eq!(server.query("SELECT count() FROM target").unwrap(), "100\n");
+}
+
+/// Run with `--ignored --nocapture`: what a sorted frame saves the server.
+#[tokio::test]
+#[ignore = "a measurement, not a rule"]
+async fn cost_of_unsorted_frames_to_the_server() {
+    let server = server_or_skip!();
+    let mut state = 1u128;
+    let mut random = || {
+        state = state
+            .wrapping_mul(0x2360_ed05_1fc6_5da4_4385_df64_9fcc_f645)
+            .wrapping_add(0x5851_f42d_4c95_7f2d_1405_7b7e_f767_814f);
+        (state ^ (state >> 67)).to_be_bytes()
+    };
+    let ids: Vec<[u8; 16]> = (0..500_000).map(|_| random()).collect();
+    let users: Vec<[u8; 16]> = (0..500_000).map(|_| random()).collect();
+    let rows = batch(vec![
+        ("event_id", Arc::new(FixedSizeBinaryArray::try_from_iter(ids.iter()).unwrap()) as ArrayRef),
+        ("user_id", Arc::new(FixedSizeBinaryArray::try_from_iter(users.iter()).unwrap())),
+        (
+            "created_at",
+            Arc::new(TimestampSecondArray::from_iter_values((0..500_000).map(|i| 1_700_000_000 + i))),
+        ),
+        (
+            "user_name",
+            Arc::new(StringArray::from_iter_values(
+                ids.iter().map(|i| format!("user {:08}", u32::from(i[0]) * 77_777)),
+            )),
+        ),
+        (
+            "user_email",
+            Arc::new(StringArray::from_iter_values(
+                ids.iter().map(|i| format!("mail{:06}@example.com", u32::from(i[1]) * 3_901)),
+            )),
+        ),
+    ]);
+    server.query(&format!("CREATE TABLE t (event_id UUID, user_id UUID, created_at DateTime, user_name String, user_email String, _forebay UUID) ENGINE = MergeTree ORDER BY event_id {WINDOW}")).unwrap();
+    server.query("SYSTEM STOP MERGES").unwrap();
+    for round in 0..3 {
+        for sort in [false, true] {
+            let table = open_with(&server, TableConfig { sort, ..TableConfig::new("default", "t") })
+                .await
+                .unwrap_or_else(|f| panic!("{f:?}"));
+            let frame = frames(&table, std::slice::from_ref(&rows)).remove(0);
+            let before = server.usage().unwrap();
+            for n in 0..4 {
+                send(&table, &format!("{round} {sort} {n}"), &frame.body).await.unwrap();
+            }
+            let after = server.usage().unwrap();
+            println!("sort={sort}: before {before:?} after {after:?}, 2 million rows");
+        }
+    }
 }

@@ -7,9 +7,7 @@ use dataflow::Column;
 use super::*;
 
 fn encode_rows(schema: &Schema, batches: &[RecordBatch], rows: Rows<'_>) -> Result<Vec<u8>, EncodeError> {
-    let mut bytes = Vec::new();
-    BlockPlan::new(schema, None).encode(batches, rows, FrameId(1), &mut |out| bytes.append(out))?;
-    Ok(bytes)
+    BlockPlan::new(schema, None).encode(batches, rows, FrameId(1), &mut |_| {})
 }
 
 fn one(name: &str, type_name: &str, default: Option<&str>) -> Schema {
@@ -295,9 +293,11 @@ fn the_provenance_column_holds_the_frame_in_every_row() {
     let schema = one("n", "UInt8", None);
     let rows = batch(&schema, Arc::new(UInt8Array::from(vec![1, 2])));
     let plan = BlockPlan::new(&schema, Some("_forebay"));
-    let mut bytes = Vec::new();
     let frame = FrameId(0x00112233445566778899aabbccddeeff);
-    plan.encode(&[rows], Rows::All, frame, &mut |out| bytes.append(out)).unwrap();
+    let bytes = plan.encode(std::slice::from_ref(&rows), Rows::All, frame, &mut |_| {}).unwrap();
+    let mut flushed = Vec::new();
+    let rest = plan.encode(&[rows], Rows::All, frame, &mut |out| flushed.append(out)).unwrap();
+    assert!(rest.is_empty() && flushed == bytes, "what was flushed is not written twice");
     let id = "7766554433221100ffeeddccbbaa9988";
     assert_eq!(
         hex(&bytes),
@@ -323,8 +323,7 @@ fn a_block_reads_back_as_the_rows_that_were_given() {
     let s: ArrayRef = Arc::new(StringArray::from(vec!["a", "é"]));
     let rows = RecordBatch::try_from_iter_with_nullable([("n", n, true), ("s", s, true)]).unwrap();
     let plan = BlockPlan::new(&schema, Some("_forebay"));
-    let mut block = Vec::new();
-    plan.encode(std::slice::from_ref(&rows), Rows::All, FrameId(9), &mut |out| block.append(out)).unwrap();
+    let mut block = plan.encode(std::slice::from_ref(&rows), Rows::All, FrameId(9), &mut |_| {}).unwrap();
     assert_eq!(plan.decode(&block).unwrap(), rows);
     block.push(0);
     assert!(plan.decode(&block).unwrap_err().contains("follow"));
@@ -338,5 +337,20 @@ proptest::proptest! {
         write_text("Map(String, Array(Nullable(Int32)))", &mut block);
         block.extend(bytes);
         let _ = BlockPlan::new(&schema, None).decode(&block);
+    }
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn texts_in_runs_are_those_one_by_one(texts in proptest::collection::vec("[a-zé]{0,40}|[xyz]{120,140}|[q]{16380,16390}", 0..20)) {
+        let schema = one("s", "String", None);
+        let rows = batch(&schema, Arc::new(StringArray::from(texts.clone())));
+        let picks: Vec<RowRef> = (0..texts.len() as u32).map(|row| RowRef { batch: 0, row }).collect();
+        proptest::prop_assert_eq!(
+            encode_rows(&schema, std::slice::from_ref(&rows), Rows::All),
+            encode_rows(&schema, &[rows], Rows::Picked(&picks))
+        );
     }
 }

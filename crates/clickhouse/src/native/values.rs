@@ -123,7 +123,27 @@ fn converted<T: ArrowPrimitiveType, const N: usize>(
     out: &mut Vec<u8>,
     bytes: impl Fn(T::Native) -> Result<[u8; N], String>,
 ) -> Result<(), String> {
-    fill(&primitives::<T>(arrays)?, rows, out, |array, row| bytes(array.value(row)))
+    let typed = primitives::<T>(arrays)?;
+    if matches!(rows, Rows::All) && no_nulls(arrays) {
+        let values = typed.iter().flat_map(|a| a.values().iter().copied());
+        return fill_in_order(rows.count_of(arrays), out, values, bytes);
+    }
+    fill(&typed, rows, out, |array, row| bytes(array.value(row)))
+}
+
+/// Writes `N` bytes for each of `count` values, one after another.
+fn fill_in_order<V, const N: usize>(
+    count: usize,
+    out: &mut Vec<u8>,
+    values: impl Iterator<Item = V>,
+    bytes: impl Fn(V) -> Result<[u8; N], String>,
+) -> Result<(), String> {
+    let start = out.len();
+    out.resize(start + N * count, 0);
+    for (at, (slot, value)) in out[start..].as_chunks_mut::<N>().0.iter_mut().zip(values).enumerate() {
+        *slot = bytes(value).map_err(|reason| format!("row {at} of the frame: {reason}"))?;
+    }
+    Ok(())
 }
 
 /// Writes `N` bytes for each row; zeros for nulls.
@@ -181,13 +201,44 @@ impl<'a> Texts<'a> {
     }
 }
 
+impl Texts<'_> {
+    /// Writes every text in order. Short ones are copied as a whole word of [`WORD`] bytes, of which the next one
+    /// overwrites what is too much: a copy of fixed size is a few instructions, one of any size is a call.
+    fn write_all(&self, out: &mut Vec<u8>) {
+        const WORD: usize = 32;
+        let (first, last) = (self.offsets[0] as usize, self.offsets[self.offsets.len() - 1] as usize);
+        let start = out.len();
+        // A length takes a byte below 128, and at most one more for each 64 bytes of text beyond.
+        out.resize(start + (last - first) + (last - first) / 64 + self.offsets.len() + WORD, 0);
+        let mut at = start;
+        for ends in self.offsets.windows(2) {
+            let (from, to) = (ends[0] as usize, ends[1] as usize);
+            let length = to - from;
+            if length < WORD && from + WORD <= self.data.len() {
+                out[at] = length as u8;
+                out[at + 1..at + 1 + WORD].copy_from_slice(&self.data[from..from + WORD]);
+                at += 1 + length;
+            } else {
+                let mut rest = length;
+                while rest >= 0x80 {
+                    out[at] = rest as u8 | 0x80;
+                    rest >>= 7;
+                    at += 1;
+                }
+                out[at] = rest as u8;
+                out[at + 1..at + 1 + length].copy_from_slice(&self.data[from..to]);
+                at += 1 + length;
+            }
+        }
+        out.truncate(at);
+    }
+}
+
 fn write_strings(arrays: &[&dyn Array], rows: Rows<'_>, out: &mut Vec<u8>) -> Result<(), String> {
     let texts = arrays.iter().map(|a| Texts::of(*a)).collect::<Result<Vec<_>, _>>()?;
-    // Exact for texts below 128 bytes where all rows are taken; a first guess otherwise.
-    if let Rows::All = rows {
-        let bytes: usize =
-            texts.iter().map(|t| (t.offsets[t.offsets.len() - 1] - t.offsets[0]) as usize).sum();
-        out.reserve(bytes + rows.count_of(arrays));
+    if let (Rows::All, true) = (rows, no_nulls(arrays)) {
+        texts.iter().for_each(|t| t.write_all(out));
+        return Ok(());
     }
     rows.try_each(arrays, |batch, row| {
         let value = texts[batch].value(row);
@@ -216,6 +267,10 @@ fn write_fixed(arrays: &[&dyn Array], width: usize, rows: Rows<'_>, out: &mut Ve
 
 fn write_uuids(arrays: &[&dyn Array], rows: Rows<'_>, out: &mut Vec<u8>) -> Result<(), String> {
     let typed: Vec<&FixedSizeBinaryArray> = downcast(arrays, &DataType::FixedSizeBinary(16))?;
+    if matches!(rows, Rows::All) && no_nulls(arrays) {
+        let values = typed.iter().flat_map(|a| a.value_data().as_chunks::<16>().0[..a.len()].iter().copied());
+        return fill_in_order(rows.count_of(arrays), out, values, |uuid| Ok(uuid_on_the_wire(uuid)));
+    }
     fill(&typed, rows, out, |array, row| {
         let uuid: [u8; 16] = array.value(row).try_into().expect("the array's width was checked to be 16");
         Ok(uuid_on_the_wire(uuid))

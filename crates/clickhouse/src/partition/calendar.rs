@@ -85,9 +85,9 @@ impl Function {
             }
             Self::MonthOfYear => {
                 let (y, m, _) = civil(day);
-                (i64::from(m), first_of(y, m)..first_of(y, m + 1))
+                (m, first_of(y, m)..first_of(y, m + 1))
             }
-            Self::DayOfMonth => (i64::from(civil(day).2), one),
+            Self::DayOfMonth => (civil(day).2, one),
             Self::DayOfWeek => ((day + MONDAY_SHIFT).rem_euclid(7) + 1, one),
         }
     }
