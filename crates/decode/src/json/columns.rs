@@ -497,6 +497,3 @@ impl Builder for Maps {
         Ok(Arc::new(MapArray::try_new(self.field, offsets, entries, self.nulls.finish(), false)?))
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -200,6 +200,3 @@ impl Compiler<'_> {
         })
     }
 }
-
-#[cfg(test)]
-mod tests;

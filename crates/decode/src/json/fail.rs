@@ -140,6 +140,3 @@ pub(super) fn shown_byte(byte: u8) -> String {
         other => format!("byte `0x{other:02x}`"),
     }
 }
-
-#[cfg(test)]
-mod tests;

