@@ -24,6 +24,7 @@ pub mod produce;
 mod reader;
 mod slot;
 mod token;
+pub mod topics;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -134,6 +135,17 @@ impl KafkaSource {
     ) -> Result<T, SourceError> {
         let shared = self.shared.clone();
         thread::run("kafka-ask", move || question(&shared)).await
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        let taken = |place: &mut Mutex<Option<Arc<Client>>>| {
+            place.get_mut().unwrap_or_else(PoisonError::into_inner).take()
+        };
+        let clients = [taken(&mut self.look), taken(&mut self.commit)];
+        // Destroying a handle blocks. Without a thread for it, it is done here.
+        let _ = thread::start("kafka-drop", move || drop(clients));
     }
 }
 

@@ -83,7 +83,6 @@ impl<T> Sender<T> {
     }
 
     /// Waits at most `time` for the receiver to go; true if it has.
-    #[cfg_attr(not(feature = "kafka"), allow(dead_code))]
     pub(crate) fn wait_closed(&self, time: Duration) -> bool {
         let state = self.shared.lock();
         let waited = self.shared.room.wait_timeout_while(state, time, |state| !state.is_closed);

@@ -185,6 +185,9 @@ impl Client {
                 topics.insert(name, description(topic));
             }
         }
+        // The cluster answers: an older failure of a connection explains nothing any more.
+        self.serve();
+        self.take_failure();
         Ok(topics)
     }
 
