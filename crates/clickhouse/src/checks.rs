@@ -26,9 +26,10 @@ use crate::types::{self, identifier};
 pub use engine::Engine;
 use read::{Server, TableRow, View};
 
-/// Settings and functions that this crate uses are all there from here on.
-pub const VERSION_MIN: (u32, u32) = (22, 8);
-/// Tokens travel to the targets of materialized views in their present form from here on.
+/// Tokens on plain tables came with 22.2, the last of the settings that inserts name some releases later; from this long-term
+/// release on all are there.
+pub const VERSION_MIN: (u32, u32) = (23, 3);
+/// Tokens travel to the targets of materialized views in their present form since 24.7, with mends in the release after it.
 pub const VERSION_MIN_VIEWS: (u32, u32) = (24, 8);
 /// The column that holds a row's frame.
 pub const PROVENANCE: &str = "_forebay";

@@ -238,6 +238,21 @@ async fn a_token_makes_the_second_insert_a_no_op() {
         "2\n",
         "one part a frame"
     );
+
+    // Longer than any bound on blocks that the server has by default.
+    let config = TableConfig {
+        frame_rows_max: 3_000_000,
+        frame_bytes_max: 1 << 30,
+        ..TableConfig::new("default", "t")
+    };
+    let table = open_with(&server, config).await.unwrap_or_else(|f| panic!("{f:?}"));
+    let frame = &frames(&table, &[batch(vec![("n", ints(0..2_500_000))])])[0];
+    for _ in 0..2 {
+        send(&table, "long", &frame.body).await.unwrap();
+    }
+    let parts =
+        "SELECT max(rows), sum(rows) FROM system.parts WHERE table = 't' AND level = 0 AND rows > 1000";
+    assert_eq!(server.query(parts).unwrap(), "2500000\t2500000\n");
 }
 
 #[tokio::test]

@@ -105,7 +105,7 @@ fn several_plain_servers_behind_one_address_are_refused() {
 fn old_servers_are_refused_with_words() {
     let mut old = facts(plain());
     old.server.version = (21, 8);
-    assert!(faults(&old).contains("ClickHouse 21.8; exactly-once insertion needs 22.8 or newer"));
+    assert!(faults(&old).contains("ClickHouse 21.8; exactly-once insertion needs 23.3 or newer"));
     old.server.version = (23, 8);
     assert_eq!(faults(&old), "");
     old.views = vec![view(Some(plain()), "SELECT n FROM t")];

@@ -211,3 +211,15 @@ async fn rows_are_read_as_tuples() {
     let seen = String::from_utf8(server.await.unwrap()).unwrap();
     assert!(seen.contains("param_p=v") && seen.ends_with("FORMAT JSONCompactEachRow"), "{seen}");
 }
+
+#[tokio::test]
+async fn https_needs_no_provider_of_the_process_and_a_real_ca() {
+    let error = insert("https://127.0.0.1:1", 5000, true).await.unwrap_err();
+    assert_eq!((error.effect, error.kind), (Effect::None, "connection"), "{error}");
+    let bad = ServerConfig { ca_pem: Some(b"not a certificate".to_vec()), ..config("https://h:1") };
+    let error = Client::new(bad, RealTime::shared()).err().unwrap();
+    assert!(error.message.contains("`ca` holds no certificates"), "{error}");
+    for url in ["ftp://h", "http://h?x=1", "h:1", ""] {
+        assert!(Client::new(config(url), RealTime::shared()).is_err(), "{url}");
+    }
+}
