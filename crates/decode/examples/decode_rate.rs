@@ -1,10 +1,13 @@
-//! Records per CPU-second of the JSON decoder on records of the GlassFlow workload's shape.
+//! Records per CPU-second of the JSON decoder.
 //!
-//! `cargo run --release -p decode --example decode_rate -- [records]` (default 1,000,000). Prints one line a repeat; the
-//! thread's own CPU time comes from the kernel (`/proc/thread-self/schedstat`), so other processes do not count.
+//! `cargo run --release -p decode --example decode_rate -- [records] [shape]`, by default 1,000,000 of `glassflow` (the
+//! GlassFlow workload's records of 200 bytes). The other shape is `wide`: 1.7 KB with a text of 648 bytes, a float, eight
+//! short texts and eight integers, and as many fields that no column asks for.
+//!
+//! Prints one line a repeat. The thread's own CPU time comes from the kernel (`/proc/thread-self/schedstat`), so other
+//! processes do not count.
 
 use std::hint::black_box;
-use std::sync::Arc;
 
 use dataflow::{BlockBuilder, Column, ColumnType, Decoder, Partition, RecordBlock, Schema};
 use decode::json::{JsonDecoder, JsonOptions};
@@ -12,18 +15,15 @@ use decode::json::{JsonDecoder, JsonOptions};
 const REPEATS: usize = 7;
 
 fn main() {
-    let records: u64 = std::env::args().nth(1).map_or(1_000_000, |n| n.parse().expect("a number of records"));
-    let column =
-        |name, column_type, field: &str| Column { field: field.into(), ..Column::new(name, column_type) };
-    let schema = Schema::new(vec![
-        column("event_id", ColumnType::Uuid, "event_id"),
-        column("user_id", ColumnType::Uuid, "user_id"),
-        column("created_at", ColumnType::DateTime { timezone: None }, "created_at"),
-        column("user_name", ColumnType::String, "name"),
-        column("user_email", ColumnType::String, "email"),
-    ]);
-    let decoder = JsonDecoder::new(schema, JsonOptions::default()).expect("the schema is good");
-    let blocks = blocks(records);
+    let mut arguments = std::env::args().skip(1);
+    let records: u64 = arguments.next().map_or(1_000_000, |n| n.parse().expect("a number of records"));
+    let (columns, record): (_, fn(u64) -> String) = match arguments.next().as_deref() {
+        None | Some("glassflow") => (glassflow_columns(), glassflow_record),
+        Some("wide") => (wide_columns(), wide_record),
+        Some(other) => panic!("no shape `{other}`; there are glassflow and wide"),
+    };
+    let decoder = JsonDecoder::new(Schema::new(columns), JsonOptions::default()).expect("the schema is good");
+    let blocks = blocks(records, record);
     let bytes: usize = blocks.iter().map(|b| b.payloads.bytes.len()).sum();
     println!("{records} records, {:.1} bytes each", bytes as f64 / records as f64);
     for _ in 0..REPEATS {
@@ -52,42 +52,11 @@ fn cpu_ns() -> u64 {
     stat.split(' ').next().and_then(|n| n.parse().ok()).expect("the first number is the time on a CPU")
 }
 
-/// Records as the workload's generator writes them, from a counter instead of chance.
-fn blocks(records: u64) -> Vec<RecordBlock> {
-    let names: Arc<[&str]> =
-        ["Ana Silva", "Maximilian Brandt", "Li Wei", "Charlotte Dubois", "John Smith"].into();
-    let mut builder = BlockBuilder::new(Partition::new("user_events", 0), 0);
+fn blocks(records: u64, record: fn(u64) -> String) -> Vec<RecordBlock> {
+    let mut builder = BlockBuilder::new(Partition::new("events", 0), 0);
     let mut blocks = Vec::new();
     for n in 0..records {
-        let mix = |salt: u64| {
-            let x = (n ^ salt).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-            (x ^ x >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9)
-        };
-        let uuid = |salt| {
-            let (a, b) = (mix(salt), mix(salt + 1));
-            format!(
-                "{:08x}-{:04x}-4{:03x}-a{:03x}-{:012x}",
-                a >> 32,
-                a >> 16 & 0xffff,
-                a & 0xfff,
-                b >> 48 & 0xfff,
-                b & 0xffff_ffff_ffff
-            )
-        };
-        let name = names[(mix(5) >> 40) as usize % names.len()];
-        let record = format!(
-            "{{\"event_id\": \"{}\", \"user_id\": \"{}\", \"name\": \"{name}\", \"email\": \"user{:07}@example.com\", \
-             \"created_at\": \"2024-{:02}-{:02} {:02}:{:02}:{:02}\"}}",
-            uuid(1),
-            uuid(3),
-            n % 10_000_000,
-            1 + n % 12,
-            1 + n / 12 % 28,
-            n % 24,
-            n / 24 % 60,
-            n % 60
-        );
-        builder.push(n, 0, Some(record.as_bytes()));
+        builder.push(n, 0, Some(record(n).as_bytes()));
         if builder.is_full() {
             blocks.push(builder.take());
         }
@@ -96,4 +65,69 @@ fn blocks(records: u64) -> Vec<RecordBlock> {
         blocks.push(builder.take());
     }
     blocks
+}
+
+fn glassflow_columns() -> Vec<Column> {
+    let column =
+        |name, column_type, field: &str| Column { field: field.into(), ..Column::new(name, column_type) };
+    vec![
+        column("event_id", ColumnType::Uuid, "event_id"),
+        column("user_id", ColumnType::Uuid, "user_id"),
+        column("created_at", ColumnType::DateTime { timezone: None }, "created_at"),
+        column("user_name", ColumnType::String, "name"),
+        column("user_email", ColumnType::String, "email"),
+    ]
+}
+
+/// A record as the workload's generator writes it, from a counter instead of chance.
+fn glassflow_record(n: u64) -> String {
+    const NAMES: [&str; 5] = ["Ana Silva", "Maximilian Brandt", "Li Wei", "Charlotte Dubois", "John Smith"];
+    let mix = |salt: u64| {
+        let x = (n ^ salt).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        (x ^ x >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9)
+    };
+    let uuid = |salt| {
+        let (a, b) = (mix(salt), mix(salt + 1));
+        let (time, middle, version) = (a >> 32, a >> 16 & 0xffff, a & 0xfff);
+        let (variant, node) = (b >> 48 & 0xfff, b & 0xffff_ffff_ffff);
+        format!("{time:08x}-{middle:04x}-4{version:03x}-a{variant:03x}-{node:012x}")
+    };
+    let time = format!(
+        "2024-{:02}-{:02} {:02}:{:02}:{:02}",
+        1 + n % 12,
+        1 + n / 12 % 28,
+        n % 24,
+        n / 24 % 60,
+        n % 60
+    );
+    let name = NAMES[(mix(5) >> 40) as usize % NAMES.len()];
+    format!(
+        "{{\"event_id\": \"{}\", \"user_id\": \"{}\", \"name\": \"{name}\", \"email\": \"user{:07}@example.com\", \
+         \"created_at\": \"{time}\"}}",
+        uuid(1),
+        uuid(3),
+        n % 10_000_000
+    )
+}
+
+fn wide_columns() -> Vec<Column> {
+    let mut columns =
+        vec![Column::new("message", ColumnType::String), Column::new("rate", ColumnType::Float64)];
+    for k in 0..8 {
+        columns.push(Column::new(format!("text_{k}"), ColumnType::String));
+        columns.push(Column::new(format!("number_{k}"), ColumnType::Int64));
+    }
+    columns
+}
+
+fn wide_record(n: u64) -> String {
+    let message = "flow of a device, ".repeat(36);
+    let mut record = format!("{{\"message\": \"{message}\", \"rate\": {}.25", n % 1000);
+    for k in 0..8 {
+        let number = n * (k + 7) * 1_000_003;
+        record += &format!(", \"text_{k}\": \"host-{:08}\", \"number_{k}\": {number}", n + k);
+        record +=
+            &format!(", \"other_{k}\": [{n}, \"x\"], \"unknown_{k}\": {{\"a\": null, \"b\": \"text\"}}");
+    }
+    record + "}"
 }
