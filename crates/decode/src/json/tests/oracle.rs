@@ -28,7 +28,7 @@ fn any_json() -> impl Strategy<Value = Value> {
 
 /// A record with a value for most columns of [`EVERY_KIND`], some of them bad, and fields that no column asks for.
 fn any_record() -> impl Strategy<Value = String> {
-    let maybe = |value: BoxedStrategy<Value>| prop_oneof![8 => value.prop_map(Some), 1 => any_json().prop_map(Some), 1 => Just(None)];
+    let maybe = |value: BoxedStrategy<Value>| prop_oneof![40 => value.prop_map(Some), 1 => any_json().prop_map(Some), 1 => Just(None)];
     let of = |values: &'static [&'static str]| prop::sample::select(values).prop_map(Value::from).boxed();
     let fields: Vec<(&str, BoxedStrategy<Value>)> = vec![
         ("int", any::<i32>().prop_map(Value::from).boxed()),
@@ -75,7 +75,7 @@ fn damaged(record: String) -> impl Strategy<Value = Vec<u8>> {
     let bytes = record.into_bytes();
     let length = bytes.len();
     let byte = prop_oneof![any::<u8>(), prop::sample::select(&b"{}[]\",:\\u0-+.eE tfn\x00\x1f"[..])];
-    (0..length + 1, 0..5u8, byte).prop_map(move |(at, how, byte)| {
+    (0..length + 1, 0..8u8, byte).prop_map(move |(at, how, byte)| {
         let mut bytes = bytes.clone();
         match how {
             0 if at < length => bytes[at] = byte,
