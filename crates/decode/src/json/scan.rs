@@ -8,7 +8,7 @@
 
 use super::fail::{Fail, Step, shown_byte};
 
-/// Objects and arrays inside each other, the record itself included: bounds the recursion of [`Cursor::skip_value`].
+/// Objects and arrays inside each other, the record itself included: bounds the recursion of every reader.
 pub const DEPTH_MAX: u32 = 64;
 
 /// A place in the bytes of a record.
