@@ -1,3 +1,5 @@
+#![allow(clippy::disallowed_methods, reason = "a scripted server runs in real time")]
+
 use std::time::Duration;
 
 use bytes::Bytes;
