@@ -6,19 +6,19 @@
 //! Blocks are decoded on compute threads, several at once, and absorbed in the order in which they were read; events of a
 //! partition wait in the same queue, so that "caught up" is never told before the records before it.
 
+mod absorb;
+mod tell;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use dataflow::block::TIME_UNKNOWN_MS;
-use dataflow::operator::StateRead;
 use dataflow::{
-    Batch, Decoded, Decoder, Event, Operator, Partition, PartitionStart, ReadFrom, Reader, Reason,
-    RecordBlock, Reject, Source, SourceFault,
+    Decoder, Event, Operator, Partition, PartitionStart, ReadFrom, Reader, RecordBlock, Source, SourceFault,
 };
 use futures::future::BoxFuture;
-use metrics::{counter, gauge};
 use protocol::record::{Body, Genesis, PartitionGenesis};
 use tokio::sync::{mpsc, watch};
 
@@ -28,8 +28,9 @@ use crate::refuse::Refused;
 use crate::retry::Backoff;
 use crate::seal::{self, Encoding};
 use crate::status::Phase;
+use crate::waiting::{Waiting, front};
 use crate::watermark::Watermarks;
-use crate::{EngineError, checkpoint, segment};
+use crate::{EngineError, checkpoint};
 
 /// Blocks decoded or decoding ahead of the steps, for each compute thread: one to work on, one to follow.
 const BLOCKS_AHEAD: usize = 2;
@@ -57,26 +58,6 @@ struct Reading {
     stop_at: Option<u64>,
     ended: bool,
     paused: bool,
-}
-
-/// What waits for its turn.
-enum Waiting {
-    Block {
-        partition: usize,
-        next: u64,
-        leader_epoch: i32,
-        bytes: u64,
-        decoded: BoxFuture<'static, Option<Decoded>>,
-    },
-    CaughtUp {
-        partition: usize,
-        next: u64,
-        leader_epoch: i32,
-    },
-    Ended {
-        partition: usize,
-        next: u64,
-    },
 }
 
 /// The reading side.
@@ -246,45 +227,6 @@ impl LaneTask {
         Ok(())
     }
 
-    /// A refused row becomes a dead letter, and its keys are forgotten in the same seal (C10).
-    fn refuse(&mut self, refused: Refused) -> Result<(), EngineError> {
-        let Refused { refusal, row, raw, message } = refused;
-        let partition = Partition::new("", 0);
-        let mut batch = Batch {
-            partition: partition.clone(),
-            rows: row,
-            positions: vec![0],
-            times_ms: vec![TIME_UNKNOWN_MS],
-        };
-        // Steps without state give the row its time again; steps with state forget it. No step changes columns so far; one
-        // that does will have to keep its input's keys beside the row.
-        for step in &mut self.steps {
-            match step.state() {
-                Some(state) => state.forget(&batch)?,
-                None => {
-                    let probed = step.probe(batch)?;
-                    batch = step.finish(probed, &[])?.batch;
-                }
-            }
-        }
-        if batch.is_empty() {
-            return Err(EngineError::Internal("a step that drops a row it let pass before"));
-        }
-        let reject = Reject {
-            partition,
-            position: 0,
-            time_ms: batch.times_ms[0],
-            reason: Reason::Refused,
-            column: String::new(),
-            message,
-            key: None,
-            headers: Vec::new(),
-            raw: raw.into_bytes(),
-        };
-        self.builder.refused(refusal, reject, self.context.runtime.elapsed());
-        Ok(())
-    }
-
     fn is_full(&self) -> bool {
         let settings = &self.context.settings;
         self.builder.counts().written >= settings.batch_rows_max
@@ -343,11 +285,10 @@ impl LaneTask {
 
     fn decode(&mut self, block: RecordBlock) -> Result<(), EngineError> {
         let partition = self.index(&block.partition)?;
-        let (next, leader_epoch) = (block.next, block.leader_epoch);
-        let bytes = block.payloads.bytes.len() as u64;
-        let decoder = self.decoder.clone();
-        let decoded = self.context.runtime.run(move || decoder.decode(&block));
-        self.waiting.push_back(Waiting::Block { partition, next, leader_epoch, bytes, decoded });
+        let (decoder, block) = (self.decoder.clone(), Arc::new(block));
+        let decoding = block.clone();
+        let decoded = self.context.runtime.run(move || decoder.decode(&decoding));
+        self.waiting.push_back(Waiting::Block { partition, block, decoded });
         Ok(())
     }
 
@@ -368,141 +309,6 @@ impl LaneTask {
             leader_epoch: start.leader_epoch,
         };
         Ok(self.reader.add(from).await?)
-    }
-
-    async fn absorb(&mut self, ready: Ready) -> Result<(), EngineError> {
-        match ready {
-            Ready::Block { partition, next, leader_epoch, bytes, decoded } => {
-                let decoded = decoded.ok_or(EngineError::Internal("decode"))?;
-                let records = (decoded.batch.len() + decoded.rejects.len()) as u64;
-                counter!("forebay_records_read_total").increment(records);
-                counter!("forebay_bytes_read_total").increment(bytes);
-                self.builder.read(records, self.context.runtime.elapsed());
-                self.builder.rejects(decoded.rejects);
-                self.step(partition, decoded.batch).await?;
-                self.advance(partition, next, leader_epoch);
-                self.throttle(partition);
-            }
-            Ready::CaughtUp { partition, next, leader_epoch } => {
-                self.watermarks.caught_up(partition);
-                self.advance(partition, next, leader_epoch);
-            }
-            Ready::Ended { partition, next } => {
-                self.watermarks.ended(partition);
-                self.readings[partition].ended = true;
-                self.advance(partition, next, dataflow::block::NO_LEADER_EPOCH);
-            }
-        }
-        Ok(())
-    }
-
-    fn advance(&mut self, partition: usize, next: u64, leader_epoch: i32) {
-        let reading = &mut self.readings[partition];
-        if next > reading.next {
-            reading.next = next;
-            let time = self.watermarks.time_ms_max(partition);
-            self.builder.moved(partition as u32, reading.cut, next, leader_epoch, time);
-        }
-    }
-
-    /// Takes a batch through all steps, in the two phases of each.
-    async fn step(&mut self, partition: usize, mut batch: Batch) -> Result<(), EngineError> {
-        for step in &mut self.steps {
-            let mut probed = step.probe(batch)?;
-            let answers = read_state(&self.context, std::mem::take(&mut probed.reads)).await?;
-            let mut output = step.finish(probed, &answers)?;
-            self.builder.dropped(&output);
-            counter!("forebay_records_duplicate_total").increment(output.duplicates);
-            counter!("forebay_records_filtered_total").increment(output.filtered);
-            counter!("forebay_records_late_total").increment(output.late);
-            self.builder.rejects(std::mem::take(&mut output.rejects));
-            batch = output.batch;
-        }
-        let (wall_ms, now) = (self.context.runtime.wall_ms(), self.context.runtime.elapsed());
-        self.watermarks.observe(partition, &batch.times_ms, wall_ms, now);
-        if !batch.is_empty() {
-            let sample = batch.times_ms.last().copied().filter(|t| *t != TIME_UNKNOWN_MS);
-            self.builder.rows(batch.rows, sample);
-        }
-        Ok(())
-    }
-
-    /// A partition that runs far ahead of the others waits for them, so that state need not span the distance.
-    fn throttle(&mut self, partition: usize) {
-        let Some(skew_ms) = self.context.settings.skew_ms_max else { return };
-        let reading = &mut self.readings[partition];
-        if !reading.paused && self.watermarks.is_ahead(partition, skew_ms) {
-            reading.paused = true;
-            self.reader.pause(&reading.partition);
-        }
-    }
-
-    async fn tick(&mut self) {
-        if let Some(skew_ms) = self.context.settings.skew_ms_max {
-            for (n, reading) in self.readings.iter_mut().enumerate() {
-                // Half the distance before it may run again, so that it does not stop and go with every block.
-                if reading.paused && !self.watermarks.is_ahead(n, skew_ms / 2) {
-                    reading.paused = false;
-                    self.reader.resume(&reading.partition);
-                }
-            }
-        }
-        let now = self.context.runtime.elapsed();
-        if self.ends_asked.is_none_or(|at| now.saturating_sub(at) >= self.context.settings.lag_every) {
-            self.ends_asked = Some(now);
-            self.ask_for_lag();
-        }
-        self.tell();
-    }
-
-    /// Lag is asked for beside the lane: a source that does not answer must not hold records up.
-    fn ask_for_lag(&self) {
-        let (context, source) = (self.context.clone(), self.source.clone());
-        let task = async move {
-            let bound = context.settings.lag_every;
-            if let Some(Ok(ends)) = context.runtime.timeout(bound, source.ends()).await {
-                context.status.update(|s| {
-                    for (partition, end) in ends {
-                        s.partitions.entry(partition.to_string()).or_default().end = Some(end);
-                    }
-                });
-            }
-        };
-        self.context.runtime.spawn("lag", Box::pin(task)).detach();
-    }
-
-    fn tell(&mut self) {
-        let (mut keys, mut bytes) = (0, 0);
-        for step in &mut self.steps {
-            let name = step.name().to_owned();
-            if let Some(state) = step.state() {
-                keys += state.keys();
-                bytes += state.memory_bytes();
-                gauge!("forebay_state_keys", "step" => name.clone()).set(state.keys() as f64);
-                gauge!("forebay_state_bytes", "step" => name).set(state.memory_bytes() as f64);
-            }
-        }
-        let unsealed = self.builder.counts();
-        let readings: Vec<(String, u64)> =
-            self.readings.iter().map(|r| (r.partition.to_string(), r.next)).collect();
-        self.context.status.update(|s| {
-            s.state_keys = keys;
-            s.state_bytes = bytes;
-            s.unsealed = unsealed;
-            for (name, next) in readings {
-                let partition = s.partitions.entry(name.clone()).or_default();
-                partition.next = next;
-                if let Some(end) = partition.end {
-                    gauge!("forebay_partition_lag_records", "partition" => name)
-                        .set(end.saturating_sub(next) as f64);
-                }
-            }
-        });
-    }
-
-    fn tell_problem(&mut self, problem: Option<String>) {
-        self.problem = problem.is_some();
-        self.context.status.update(|s| s.source_problem = problem);
     }
 
     /// Cuts what was gathered and hands it to the seal; waits while the seal is behind.
@@ -558,31 +364,6 @@ pub fn genesis(start: &PartitionStart) -> PartitionGenesis {
     }
 }
 
-/// What has had its turn.
-enum Ready {
-    Block { partition: usize, next: u64, leader_epoch: i32, bytes: u64, decoded: Option<Decoded> },
-    CaughtUp { partition: usize, next: u64, leader_epoch: i32 },
-    Ended { partition: usize, next: u64 },
-}
-
-/// Takes the front of the queue once it is ready. Dropped before that, it has taken nothing.
-async fn front(waiting: &mut VecDeque<Waiting>) -> Ready {
-    let decoded = match waiting.front_mut() {
-        Some(Waiting::Block { decoded, .. }) => decoded.await,
-        Some(Waiting::CaughtUp { .. } | Waiting::Ended { .. }) => None,
-        None => std::future::pending().await,
-    };
-    match waiting.pop_front().expect("the front was looked at") {
-        Waiting::Block { partition, next, leader_epoch, bytes, .. } => {
-            Ready::Block { partition, next, leader_epoch, bytes, decoded }
-        }
-        Waiting::CaughtUp { partition, next, leader_epoch } => {
-            Ready::CaughtUp { partition, next, leader_epoch }
-        }
-        Waiting::Ended { partition, next } => Ready::Ended { partition, next },
-    }
-}
-
 /// True if that many cuts are sealed and every sealed frame is settled.
 async fn is_settled(context: &Context, cuts: u64) -> bool {
     if context.sealed_cuts.load(Ordering::Acquire) < cuts {
@@ -599,15 +380,4 @@ async fn until(timer: &mut Option<BoxFuture<'static, ()>>) {
         Some(timer) => timer.await,
         None => std::future::pending().await,
     }
-}
-
-/// Reads what a step asked for, in order.
-async fn read_state(context: &Context, reads: Vec<StateRead>) -> Result<Vec<Vec<u8>>, EngineError> {
-    let mut answers = Vec::with_capacity(reads.len());
-    for read in reads {
-        let object = format!("{}/{}", context.folder, read.object);
-        let bytes = segment::read(&*context.store, &object, read.offset, u64::from(read.len), None).await?;
-        answers.push(bytes.to_vec());
-    }
-    Ok(answers)
 }

@@ -15,6 +15,7 @@
 //! | [`start`]      | claim, fold, genesis, restore: from a store to a lane that can read           |
 //! | [`lane`]       | the reading side: back-pressure, order, watermark, when to cut                |
 //! | [`context`]    | what the tasks share                                                         |
+//! | [`waiting`]    | blocks and events in the order in which they were read                       |
 //! | [`cut`]        | a batch under construction, and what is cut from it                          |
 //! | [`watermark`]  | low watermark, idleness, skew: pure                                          |
 //! | [`seal`]       | encode, write the segment, append the record                                 |
@@ -47,6 +48,7 @@ pub mod segment;
 pub mod settings;
 pub mod start;
 pub mod status;
+pub mod waiting;
 pub mod watermark;
 
 pub use error::EngineError;

@@ -1,0 +1,47 @@
+//! Blocks and events in the order in which they were read, while the blocks are decoded elsewhere.
+//!
+//! Owns the queue's order: nothing overtakes a block that was read before it. Does not own its bound (the lane reads no
+//! further while it is full) or what is done with what comes out.
+#![allow(missing_docs, reason = "the fields are those of the events in `dataflow::source`")]
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use dataflow::{Decoded, RecordBlock};
+use futures::future::BoxFuture;
+
+/// What waits for its turn.
+pub enum Waiting {
+    /// A block that is being decoded.
+    Block { partition: usize, block: Arc<RecordBlock>, decoded: BoxFuture<'static, Option<Decoded>> },
+    /// A partition has nothing more at the moment.
+    CaughtUp { partition: usize, next: u64, leader_epoch: i32 },
+    /// A partition has ended for ever.
+    Ended { partition: usize, next: u64 },
+}
+
+/// What has had its turn.
+pub enum Ready {
+    /// A block and what it became; `None` if the decoder panicked.
+    Block { partition: usize, block: Arc<RecordBlock>, decoded: Option<Decoded> },
+    /// A partition has nothing more at the moment.
+    CaughtUp { partition: usize, next: u64, leader_epoch: i32 },
+    /// A partition has ended for ever.
+    Ended { partition: usize, next: u64 },
+}
+
+/// Takes the front of the queue once it is ready. Dropped before that, it has taken nothing.
+pub async fn front(waiting: &mut VecDeque<Waiting>) -> Ready {
+    let decoded = match waiting.front_mut() {
+        Some(Waiting::Block { decoded, .. }) => decoded.await,
+        Some(Waiting::CaughtUp { .. } | Waiting::Ended { .. }) => None,
+        None => std::future::pending().await,
+    };
+    match waiting.pop_front().expect("the front was looked at") {
+        Waiting::Block { partition, block, .. } => Ready::Block { partition, block, decoded },
+        Waiting::CaughtUp { partition, next, leader_epoch } => {
+            Ready::CaughtUp { partition, next, leader_epoch }
+        }
+        Waiting::Ended { partition, next } => Ready::Ended { partition, next },
+    }
+}
