@@ -17,8 +17,8 @@ use crate::wait::free_port;
 const START_MAX: Duration = Duration::from_secs(60);
 /// A clean stop waits for running queries.
 const STOP_MAX: Duration = Duration::from_secs(60);
-/// What the server says when it serves, before its address.
-const READY: &str = "listening on ";
+/// What the server says when it serves: its address. The words before it differ between the program and the server of its own.
+const READY: &str = "127.0.0.1:";
 /// Names the binary that serves ClickHouse; the one beside the test's own otherwise.
 const BINARY_VARIABLE: &str = "FOREBAY_BIN";
 
