@@ -66,7 +66,9 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Run(commands::run::Run),
     Check(commands::check::Check),
+    Status(commands::status::Status),
     Generate(commands::generate::Generate),
     Clickhouse(commands::clickhouse::Clickhouse),
     Completions(Completions),
@@ -124,7 +126,9 @@ pub fn main() -> ExitCode {
     let cli = Cli::parse();
     let log = LogOptions { level: cli.log_level, format: cli.log_format };
     let result = match cli.command {
+        Command::Run(run) => run.execute(&log),
         Command::Check(check) => with_logs(&log, || check.execute()),
+        Command::Status(status) => with_logs(&log, || status.execute()),
         Command::Generate(generate) => with_logs(&log, || generate.execute()),
         Command::Clickhouse(clickhouse) => with_logs(&log, || clickhouse.execute()),
         Command::Completions(completions) => print(&completions.text()),

@@ -5,6 +5,8 @@
 pub mod check;
 pub mod clickhouse;
 pub mod generate;
+pub mod run;
+pub mod status;
 
 use std::io::Write;
 use std::path::Path;

@@ -16,7 +16,7 @@
 
 pub mod faults;
 pub mod model;
-mod nearest;
+pub mod nearest;
 pub mod reference_doc;
 mod rules;
 pub mod schema;

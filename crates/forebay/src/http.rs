@@ -53,6 +53,14 @@ pub fn record_metrics() -> anyhow::Result<PrometheusHandle> {
     Ok(builder.install_recorder()?)
 }
 
+/// Folds old samples now and then, for ever: also needed where nobody scrapes.
+pub async fn upkeep<Never>(metrics: PrometheusHandle) -> Never {
+    loop {
+        tokio::time::sleep(UPKEEP_EVERY).await;
+        metrics.run_upkeep();
+    }
+}
+
 /// A server that listens.
 pub struct Server {
     listener: TcpListener,
@@ -88,15 +96,7 @@ impl Server {
     /// # Errors
     /// When the listener fails.
     pub async fn serve(self, metrics: PrometheusHandle, view: Arc<dyn View>) -> std::io::Result<()> {
-        let upkeep = {
-            let metrics = metrics.clone();
-            async move {
-                loop {
-                    tokio::time::sleep(UPKEEP_EVERY).await;
-                    metrics.run_upkeep();
-                }
-            }
-        };
+        let upkeep = upkeep::<()>(metrics.clone());
         let is_local = self.address.ip().is_loopback();
         let router = router(Api { metrics, view, places: Arc::new(Semaphore::new(REQUESTS_MAX)), is_local });
         tokio::select! {

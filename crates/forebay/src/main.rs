@@ -10,6 +10,8 @@
 //! | [`config`]   | the pipeline file                                         |
 //! | [`wiring`]   | from settings to sources, steps, tables, store and engine |
 //! | [`http`]     | metrics, health, status                                   |
+//! | [`status_view`] | a running lane as JSON                                 |
+//! | [`progress`] | lines that tell how far a pipeline is                     |
 //! | [`logging`]  | log lines                                                 |
 //! | [`signals`]  | SIGTERM and SIGINT                                        |
 #![allow(
@@ -22,7 +24,10 @@ mod commands;
 mod config;
 mod http;
 mod logging;
+mod progress;
 mod signals;
+mod status_view;
+mod wiring;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

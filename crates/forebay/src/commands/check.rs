@@ -3,6 +3,8 @@
 //! Owns the report. Reads the files and the environment; with `--connect` it also asks the source and the table. Never
 //! writes, creates or locks anything.
 
+mod connect;
+
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -12,6 +14,7 @@ use serde_json::json;
 
 use crate::cli::{Exit, print};
 use crate::config;
+use crate::config::model::Pipeline;
 use crate::config::values::reference::Surroundings;
 
 /// Checks pipeline files: every fault at once, with line and column. Never writes or locks.
@@ -20,7 +23,7 @@ use crate::config::values::reference::Surroundings;
 Examples:
   forebay check user-events.yaml
   forebay check pipelines/*.yaml --json
-  CLICKHOUSE_PASSWORD=… forebay check user-events.yaml
+  CLICKHOUSE_PASSWORD=… forebay check user-events.yaml --connect
 
 A small pipeline file:
   pipeline: user-events
@@ -40,6 +43,11 @@ pub struct Check {
     /// Prints the findings as JSON on standard output.
     #[arg(long)]
     json: bool,
+
+    /// Also asks the source and the tables whether the pipeline could start. Reads only: no table is created, no lane
+    /// claimed, no consumer group touched.
+    #[arg(long)]
+    connect: bool,
 }
 
 impl Check {
@@ -48,7 +56,13 @@ impl Check {
     /// # Errors
     /// When an output cannot be written. A file that cannot be read is a finding.
     pub fn execute(&self) -> anyhow::Result<Exit> {
-        let reports: Vec<Report> = self.files.iter().map(Report::of).collect();
+        let mut reports: Vec<Report> = self.files.iter().map(Report::of).collect();
+        if self.connect {
+            let runtime = super::runtime()?;
+            for report in &mut reports {
+                runtime.block_on(report.connect());
+            }
+        }
         let all_good = reports.iter().all(|report| report.can_run);
         if self.json {
             let files: Vec<_> = reports.iter().map(|report| &report.json).collect();
@@ -70,6 +84,8 @@ impl Check {
 
 struct Report {
     file: String,
+    /// The settings, if the file has no fault.
+    pipeline: Option<Pipeline>,
     can_run: bool,
     text: String,
     json: serde_json::Value,
@@ -82,19 +98,31 @@ impl Report {
             Err(error) => {
                 let message = format!("{error:#}");
                 let json = json!({ "file": file, "ok": false, "error": message, "findings": [] });
-                Self { text: format!("{file}: {message}\n"), json, file, can_run: false }
+                Self { text: format!("{file}: {message}\n"), json, file, pipeline: None, can_run: false }
             }
             Ok(text) => {
                 let checked = config::check(&text, &Surroundings::of_process());
                 let can_run = checked.pipeline.is_some();
-                let name = checked.pipeline.map(|pipeline| pipeline.pipeline.to_string());
+                let name = checked.pipeline.as_ref().map(|pipeline| pipeline.pipeline.to_string());
                 let findings = checked.faults.sorted();
                 let faults = checked.faults.count();
                 let json = json!({
                     "file": file, "ok": can_run, "pipeline": name, "faults": faults, "findings": findings
                 });
-                Self { text: checked.faults.render(&file), json, file, can_run }
+                Self { text: checked.faults.render(&file), json, file, pipeline: checked.pipeline, can_run }
             }
         }
+    }
+
+    /// Adds what the source and the tables say.
+    async fn connect(&mut self) {
+        let Some(pipeline) = &self.pipeline else { return };
+        let problems = connect::problems(pipeline).await;
+        self.can_run = problems.is_empty();
+        for problem in &problems {
+            self.text.push_str(&format!("{}: {problem}\n", self.file));
+        }
+        self.json["ok"] = self.can_run.into();
+        self.json["problems"] = problems.into();
     }
 }

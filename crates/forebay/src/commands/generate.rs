@@ -2,12 +2,15 @@
 //!
 //! Owns where the records go. The records are those of `workloads`: the same options give the same bytes.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::Args;
+use sources::kafka::produce::{Outgoing, Producer};
 use workloads::glassflow::{self, RECORD_BYTES_MAX, Spec};
 
 use crate::cli::Exit;
@@ -19,7 +22,8 @@ use crate::config::model::source::Workload;
 Examples:
   forebay generate glassflow --uniques 2000000 --to events.jsonl
   forebay generate glassflow --uniques 1000 --to - | head -3
-  forebay generate glassflow --uniques 2000000 --far-duplicates 100000 --publishers 4 --to events.jsonl")]
+  forebay generate glassflow --uniques 2000000 --far-duplicates 100000 --publishers 4 --to events.jsonl
+  forebay generate glassflow --uniques 2000000 --brokers localhost:9092 --topic user_events")]
 pub struct Generate {
     /// What the records look like.
     #[arg(value_enum)]
@@ -29,12 +33,20 @@ pub struct Generate {
     shape: Shape,
 
     /// The file to write, one record a line; `-` for standard output.
-    #[arg(long, value_name = "FILE")]
-    to: PathBuf,
+    #[arg(long, value_name = "FILE", required_unless_present = "topic")]
+    to: Option<PathBuf>,
 
     /// Writes over a file that is there.
-    #[arg(long)]
+    #[arg(long, requires = "to")]
     force: bool,
+
+    /// The Kafka topic to write, which must be there; records have no key, so they spread over its partitions.
+    #[arg(long, value_name = "TOPIC", requires = "brokers", conflicts_with = "to")]
+    topic: Option<String>,
+
+    /// Brokers to ask first, `host:port`, several joined by commas.
+    #[arg(long, value_name = "BROKERS", requires = "topic")]
+    brokers: Option<String>,
 }
 
 /// How many records of which sort.
@@ -92,15 +104,33 @@ impl Generate {
     pub fn execute(&self) -> anyhow::Result<Exit> {
         let Workload::Glassflow = self.workload;
         let workload = self.shape.workload()?;
-        if self.to == Path::new("-") {
-            let result = write_lines(&workload, std::io::stdout().lock());
-            return match result {
-                // The reader has seen enough.
-                Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(Exit::Done),
-                other => other.map(|()| Exit::Done).context("cannot write to standard output"),
-            };
-        }
-        let shown = self.to.display();
+        let place = match (&self.to, &self.topic, &self.brokers) {
+            (Some(path), ..) if path == Path::new("-") => return to_stdout(&workload),
+            (Some(path), ..) => {
+                let file = self.create(path)?;
+                write_lines(&workload, file).with_context(|| format!("cannot write `{}`", path.display()))?;
+                format!("`{}`", path.display())
+            }
+            (None, Some(topic), Some(brokers)) => {
+                produce(&workload, brokers, topic)?;
+                format!("topic `{topic}`")
+            }
+            (None, ..) => bail!("give `--to`, or `--brokers` and `--topic`"),
+        };
+        let told = writeln!(
+            std::io::stderr(),
+            "wrote {} records ({} distinct, {} duplicates) to {place}",
+            workload.records_total(),
+            workload.uniques_total(),
+            workload.duplicates_total()
+        );
+        // The records are written, whether anybody reads that they are or not.
+        told.ok();
+        Ok(Exit::Done)
+    }
+
+    fn create(&self, path: &Path) -> anyhow::Result<File> {
+        let shown = path.display();
         let mut options = File::options();
         options.write(true);
         if self.force {
@@ -108,35 +138,57 @@ impl Generate {
         } else {
             options.create_new(true);
         }
-        let file = options.open(&self.to).with_context(|| match self.to.exists() {
+        options.open(path).with_context(|| match path.exists() {
             true => format!("`{shown}` is there already; pass --force to write over it"),
             false => format!("cannot create `{shown}`"),
-        })?;
-        write_lines(&workload, file).with_context(|| format!("cannot write `{shown}`"))?;
-        eprintln!(
-            "wrote {} records ({} distinct, {} duplicates) to `{shown}`",
-            workload.records_total(),
-            workload.uniques_total(),
-            workload.duplicates_total()
-        );
-        Ok(Exit::Done)
+        })
     }
 }
 
-/// All records, one a line, the publishers in turn: the order in which they would arrive at the same pace.
+fn to_stdout(workload: &glassflow::Workload) -> anyhow::Result<Exit> {
+    match write_lines(workload, std::io::stdout().lock()) {
+        // The reader has seen enough.
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(Exit::Done),
+        other => other.map(|()| Exit::Done).context("cannot write to standard output"),
+    }
+}
+
+/// How long the last records may take to be acknowledged by all replicas.
+const ACKNOWLEDGED_WITHIN: Duration = Duration::from_secs(60);
+
+fn produce(workload: &glassflow::Workload, brokers: &str, topic: &str) -> anyhow::Result<()> {
+    let brokers: Vec<String> = brokers.split(',').map(|broker| broker.trim().to_owned()).collect();
+    let producer = Producer::new(&brokers, &BTreeMap::new(), None)?;
+    each_record(workload, |record| {
+        producer.send(&Outgoing { topic, payload: Some(record), ..Outgoing::default() })
+    })?;
+    Ok(producer.flush(ACKNOWLEDGED_WITHIN)?)
+}
+
 fn write_lines(workload: &glassflow::Workload, to: impl Write) -> std::io::Result<()> {
     let mut to = BufWriter::with_capacity(1 << 20, to);
-    let mut line = Vec::with_capacity(RECORD_BYTES_MAX + 1);
+    each_record(workload, |record| {
+        to.write_all(record)?;
+        to.write_all(b"\n")
+    })?;
+    to.flush()
+}
+
+/// All records, the publishers in turn: the order in which they would arrive at the same pace.
+fn each_record<E>(
+    workload: &glassflow::Workload,
+    mut take: impl FnMut(&[u8]) -> Result<(), E>,
+) -> Result<(), E> {
+    let mut record = Vec::with_capacity(RECORD_BYTES_MAX);
     let publishers = workload.spec().publishers;
     let longest = (0..publishers).map(|publisher| workload.records(publisher)).max().unwrap_or(0);
     for position in 0..longest {
         for publisher in 0..publishers {
-            line.clear();
-            if workload.write(publisher, position, &mut line).is_some() {
-                line.push(b'\n');
-                to.write_all(&line)?;
+            record.clear();
+            if workload.write(publisher, position, &mut record).is_some() {
+                take(&record)?;
             }
         }
     }
-    to.flush()
+    Ok(())
 }

@@ -69,7 +69,7 @@ pub struct Pipeline {
     #[serde(default)]
     pub dead_letters: DeadLetters,
 
-    /// Memory for records on their way and for buffers. The state of `dedup` comes on top.
+    /// Memory for records read ahead and frames on their way. Batches under construction and the state of `dedup` come on top.
     #[serde(default = "default_memory")]
     #[schemars(extend(
         "x-least" = "64MiB", "x-most" = "1TiB",
@@ -97,7 +97,7 @@ pub enum Delivery {
     /// Every record is in the table once, whatever dies on the way.
     #[default]
     ExactlyOnce,
-    /// Every record is in the table, some twice after a crash. For tables that cannot recognise a repeated insert.
+    /// Every record is in the table, some perhaps twice after a crash. Allows stores and sources that a crash forgets.
     AtLeastOnce,
 }
 

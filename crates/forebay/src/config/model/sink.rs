@@ -16,7 +16,7 @@ pub struct Sink {
     #[serde(default)]
     pub batch: Batching,
 
-    /// Inserts on their way at the same time. Tables whose engine depends on the order of inserts get one.
+    /// Inserts on their way at the same time. Two keep the server busy while an answer travels. Tables whose engine depends on the order of inserts get one.
     #[serde(default = "default_in_flight")]
     #[schemars(
         range(min = 1, max = 64),
@@ -93,7 +93,8 @@ pub enum Create {
     Table(CreateTable),
 }
 
-/// The description of a table to create.
+/// The description of a table to create: a MergeTree that remembers inserts, with a column `_forebay` that names the
+/// insert a row came with, so that an insert in doubt can be looked for.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateTable {
@@ -107,15 +108,6 @@ pub struct CreateTable {
     /// The partition key, an expression of columns. An insert touches one partition, so few partitions are best.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partition_by: Option<String>,
-
-    /// The table's engine.
-    #[serde(default = "default_engine")]
-    pub engine: String,
-
-    /// Adds the column `_forebay` that names the insert a row came with. It costs a few bits a row and lets an insert
-    /// in doubt be looked for.
-    #[serde(default = "default_true")]
-    pub provenance: bool,
 }
 
 /// How the bodies of inserts are compressed.
@@ -229,11 +221,7 @@ fn default_name() -> Identifier {
 }
 
 fn default_timeout() -> Period {
-    Period::seconds(60)
-}
-
-fn default_engine() -> String {
-    "MergeTree".into()
+    Period::seconds(180)
 }
 
 fn default_true() -> bool {
@@ -241,7 +229,7 @@ fn default_true() -> bool {
 }
 
 fn default_in_flight() -> u32 {
-    4
+    2
 }
 
 fn default_rows() -> u64 {

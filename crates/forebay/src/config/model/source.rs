@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::config::values::{Broker, HttpUrl, Identifier, OneOrMany, Secret, Size, Start, Topic};
+use crate::config::values::{Broker, Identifier, OneOrMany, Secret, Size, Start, Topic};
 
 /// Where records come from: exactly one of `kafka`, `file`, `generator`, and the records' `format`.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
@@ -54,8 +54,8 @@ pub struct Kafka {
     #[serde(default = "default_start")]
     pub start: Start,
 
-    /// The consumer group under which read positions are published for lag tools; the pipeline's name if left out.
-    /// Nothing depends on it.
+    /// The consumer group under which read positions are published for lag tools; `forebay-` and the pipeline's
+    /// name if left out. Nothing depends on it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<Identifier>,
 
@@ -154,22 +154,19 @@ impl Mechanism {
     }
 }
 
-/// Where OAUTHBEARER's tokens come from (OpenID Connect, client credentials).
+/// Where OAUTHBEARER's tokens come from. A token is asked for anew before the last one expires.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend("oneOf" = [{"required": ["token_file"]}, {"required": ["token_command"]}]))]
 pub struct OAuth {
-    /// The URL that gives tokens.
-    pub token_url: HttpUrl,
-
-    /// The client's id.
-    pub client_id: String,
-
-    /// The client's secret.
-    pub client_secret: Secret,
-
-    /// The scope to ask for.
+    /// A file that holds the token and that somebody else keeps fresh.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub scope: Option<String>,
+    pub token_file: Option<String>,
+
+    /// A program that prints the token, and its arguments; not a shell's line.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 100))]
+    pub token_command: Option<Vec<String>>,
 }
 
 /// Files of JSON lines. Each file is a partition; a file must not change after it was read.
@@ -207,11 +204,11 @@ pub struct Generator {
 
     /// Independent streams of records, each a partition.
     #[serde(default = "default_publishers")]
-    #[schemars(range(min = 1, max = 1024), extend("x-why" = "each publisher keeps its last 1000 records"))]
+    #[schemars(range(min = 1, max = 1024), extend("x-why" = "each is a partition, with buffers of its own"))]
     pub publishers: u32,
 
     /// The same seed gives the same records.
-    #[serde(default)]
+    #[serde(default = "default_seed")]
     pub seed: u64,
 
     /// Copies of records from anywhere in the publisher's past, beside the near ones; a multiple of `publishers`.
@@ -339,6 +336,10 @@ fn default_true() -> bool {
 
 fn default_uniques() -> u64 {
     2_000_000
+}
+
+fn default_seed() -> u64 {
+    1
 }
 
 fn default_publishers() -> u32 {

@@ -32,7 +32,7 @@ pub struct Dedup {
 
     /// How far apart by their time two records of one key may lie and still be duplicates.
     #[schemars(extend(
-        "x-least" = "1s", "x-most" = "520w",
+        "x-least" = "1s", "x-most" = "3650d",
         "x-why" = "time is cut into buckets, and a bucket holds at least a second of records"
     ))]
     pub window: Window,

@@ -102,7 +102,7 @@ name_kind!(
 impl TableName {
     /// Database and table; `database` where the file names none.
     pub fn split<'a>(&'a self, database: &'a str) -> (&'a str, &'a str) {
-        self.0.split_once('.').unwrap_or((database, &self.0))
+        self.as_str().split_once('.').unwrap_or((database, self.as_str()))
     }
 }
 

@@ -1,0 +1,173 @@
+//! `forebay run`: a pipeline from start to end.
+//!
+//! Owns the process around a lane: logs, HTTP, signals, progress, the exit code. The lane itself is `engine`'s.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::Args;
+use dataflow::{Runtime, SourceFault};
+use engine::{EngineError, Outcome, Status, TokioRuntime};
+use metrics_exporter_prometheus::PrometheusHandle;
+use tokio::sync::watch;
+
+use crate::cli::{Exit, LogOptions, PipelineFile};
+use crate::config::model::Pipeline;
+use crate::config::values::Listen;
+use crate::http::{self, Server};
+use crate::signals::Signals;
+use crate::status_view::LaneView;
+use crate::wiring::{self, WiringError};
+use crate::{logging, progress};
+
+/// How often a line tells how far the pipeline is.
+const PROGRESS_EVERY: Duration = Duration::from_secs(10);
+
+/// Runs a pipeline until its source ends or it is asked to stop.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  forebay run user-events.yaml
+  forebay run user-events.yaml --drain             # what is there now, and then end
+  forebay run user-events.yaml --log-format json --log-level debug
+
+The first SIGTERM or SIGINT drains: nothing more is read, what was read goes to the table within `shutdown.timeout`.
+The second one stops at once. Nothing is lost or doubled either way; the next start goes on where this one ended.
+
+Ends with code 0 when all is done or drained, 2 for a fault of the file, 3 when another process has taken the pipeline
+over, 4 when a person must decide, 1 for other failures.")]
+pub struct Run {
+    #[command(flatten)]
+    file: PipelineFile,
+
+    /// Ends when everything that is there at the start has been read and is in the table.
+    #[arg(long)]
+    drain: bool,
+}
+
+impl Run {
+    /// Runs the command.
+    ///
+    /// # Errors
+    /// When the process itself cannot be set up. What the pipeline ends with is logged, and is the exit code.
+    pub fn execute(&self, log: &LogOptions) -> anyhow::Result<Exit> {
+        let Some(pipeline) = super::load(&self.file.file)? else { return Ok(Exit::Fault) };
+        logging::start(log, pipeline.log.level, pipeline.log.format)?;
+        super::runtime()?.block_on(self.run(pipeline))
+    }
+
+    async fn run(&self, pipeline: Pipeline) -> anyhow::Result<Exit> {
+        let mut signals = Signals::listen().context("cannot take over SIGTERM and SIGINT")?;
+        let status = Arc::new(Status::default());
+        let metrics = http::record_metrics()?;
+        let server = listen(&pipeline).await?;
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let runtime: Arc<dyn Runtime> = TokioRuntime::new(threads);
+        let (stop, stopping) = watch::channel(false);
+        let lane = lane(&pipeline, runtime, status.clone(), self.drain, stopping);
+        tokio::select! {
+            exit = lane => Ok(exit),
+            exit = obey(&mut signals, &stop) => Ok(exit),
+            error = serve(server, metrics, LaneView::new(&pipeline, status.clone())) => Err(error),
+            () = progress::tell(&status, PROGRESS_EVERY) => Ok(Exit::Failed),
+        }
+    }
+}
+
+/// Listens before anything else starts, so that a taken address is told at once.
+async fn listen(pipeline: &Pipeline) -> anyhow::Result<Option<Server>> {
+    match pipeline.http.listen {
+        Listen::None => Ok(None),
+        Listen::At(address) => {
+            let server = Server::bind(address, pipeline.http.allow_remote).await?;
+            tracing::info!(address = %server.address(), "metrics, health and status over HTTP");
+            Ok(Some(server))
+        }
+    }
+}
+
+/// Ends only by failing.
+async fn serve(server: Option<Server>, metrics: PrometheusHandle, view: LaneView) -> anyhow::Error {
+    match server {
+        None => http::upkeep(metrics).await,
+        Some(server) => match server.serve(metrics, Arc::new(view)).await {
+            Ok(()) => anyhow::anyhow!("the HTTP server ended by itself"),
+            Err(error) => anyhow::Error::new(error).context("the HTTP server failed"),
+        },
+    }
+}
+
+/// The first signal drains, the second ends the process.
+async fn obey(signals: &mut Signals, stop: &watch::Sender<bool>) -> Exit {
+    let name = signals.next().await;
+    tracing::info!(signal = name, "draining; another signal stops at once");
+    // Without a receiver the lane is at its end already.
+    let _ = stop.send(true);
+    let name = signals.next().await;
+    tracing::warn!(signal = name, "stopped at once; the next start goes on from the journal");
+    Exit::Stopped
+}
+
+async fn lane(
+    pipeline: &Pipeline,
+    runtime: Arc<dyn Runtime>,
+    status: Arc<Status>,
+    drain: bool,
+    stopping: watch::Receiver<bool>,
+) -> Exit {
+    let mut asked = stopping.clone();
+    let assembled = tokio::select! {
+        assembled = wiring::assemble(pipeline, runtime, status.clone(), drain) => assembled,
+        // Nothing was claimed or read so far, so there is nothing to drain.
+        _ = asked.wait_for(|stop| *stop) => return Exit::Done,
+    };
+    let parts = match assembled {
+        Ok(parts) => parts,
+        Err(error) => {
+            tracing::error!(pipeline = %pipeline.pipeline, "{error}");
+            return exit_of_wiring(&error);
+        }
+    };
+    let result = engine::run(parts, stopping).await;
+    progress::sum(&status.snapshot());
+    match result {
+        Ok(Outcome::Complete) => tracing::info!("all was read, and all of it is in the table"),
+        Ok(Outcome::Drained) => tracing::info!("drained: all that was read is in the table"),
+        Ok(Outcome::Interrupted) => {
+            tracing::warn!("the time to drain ran out; the next start delivers what is sealed");
+        }
+        Err(error) => {
+            tracing::error!(pipeline = %pipeline.pipeline, "{error}");
+            return exit_of(&error);
+        }
+    }
+    Exit::Done
+}
+
+/// What the end of a lane means for whoever started the process.
+fn exit_of(error: &EngineError) -> Exit {
+    match error {
+        EngineError::Fenced { .. } => Exit::Fenced,
+        EngineError::Source(error) => match error.fault {
+            SourceFault::Away => Exit::Failed,
+            SourceFault::Refused | SourceFault::Config => Exit::Person,
+        },
+        EngineError::Doubt { .. }
+        | EngineError::Mismatch(_)
+        | EngineError::Operator(_)
+        | EngineError::State { .. }
+        | EngineError::Damaged { .. }
+        | EngineError::Record(_)
+        | EngineError::Violation(_) => Exit::Person,
+        EngineError::Store(_) | EngineError::Internal(_) => Exit::Failed,
+    }
+}
+
+fn exit_of_wiring(error: &WiringError) -> Exit {
+    match error {
+        WiringError::Settings(_) => Exit::Fault,
+        WiringError::Table { .. } => Exit::Person,
+        WiringError::Store(_) => Exit::Failed,
+    }
+}

@@ -1,0 +1,175 @@
+//! `forebay status`: what the journal says of a pipeline, running or not.
+//!
+//! Owns the report. Reads the journal and asks the source for its ends; claims nothing and appends nothing, so a running
+//! pipeline is not disturbed.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::Args;
+use dataflow::{Runtime, Source};
+use engine::TokioRuntime;
+use protocol::{Lane, names};
+use serde_json::{Value, json};
+
+use crate::cli::{Exit, PipelineFile, print};
+use crate::config::model::Pipeline;
+use crate::status_view;
+use crate::wiring;
+
+/// How long the source may take to say its ends; without an answer the lag is unknown, and all else is shown.
+const ENDS_WAIT_MAX: Duration = Duration::from_secs(5);
+
+/// Shows positions, lag, what is settled, the spool and dead letters of a pipeline.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  forebay status user-events.yaml
+  forebay status user-events.yaml --json | jq .spool_bytes
+
+Reads the journal in the store; the pipeline may run meanwhile, here or elsewhere. A running pipeline tells more at
+http://127.0.0.1:9464/status. Ends with code 0, or 1 if the journal cannot be read.")]
+pub struct Status {
+    #[command(flatten)]
+    file: PipelineFile,
+
+    /// Prints JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Status {
+    /// Runs the command.
+    ///
+    /// # Errors
+    /// When the journal cannot be read.
+    pub fn execute(&self) -> anyhow::Result<Exit> {
+        let Some(pipeline) = super::load(&self.file.file)? else { return Ok(Exit::Fault) };
+        let report = super::runtime()?.block_on(report(&pipeline))?;
+        let text = if self.json { format!("{report:#}\n") } else { for_people(&report) };
+        print(&text)
+    }
+}
+
+async fn report(pipeline: &Pipeline) -> anyhow::Result<Value> {
+    let lane = load(pipeline).await.context("the journal cannot be read")?;
+    let ends = ends(pipeline).await;
+    let partitions: Vec<Value> = lane
+        .partitions
+        .iter()
+        .map(|partition| {
+            let end = ends.as_ref().ok().and_then(|ends| {
+                let of = |(p, _): &&(dataflow::Partition, u64)| {
+                    *p.stream == *partition.stream && p.index == partition.index
+                };
+                ends.iter().find(of).map(|(_, end)| *end)
+            });
+            json!({
+                "stream": partition.stream, "index": partition.index, "next": partition.next, "end": end,
+                "lag": end.map(|end| end.saturating_sub(partition.next))
+            })
+        })
+        .collect();
+    let tables: Vec<Value> = lane
+        .tables
+        .iter()
+        .map(|table| {
+            json!({
+                "name": table.name, "frames_sealed": table.next_ordinal, "frames_settled": table.frontier,
+                "frames_pending": table.pending.len(), "bytes_pending": table.pending_bytes()
+            })
+        })
+        .collect();
+    Ok(json!({
+        "pipeline": pipeline.pipeline.as_str(),
+        "has_run": lane.next_seq > 0,
+        "records": status_view::counts(&lane.counts),
+        "spool_bytes": lane.spool_bytes(),
+        "watermark_ms": status_view::watermark(lane.watermark_ms),
+        "state_bytes_checkpointed": lane.snapshots.iter().map(|snapshot| snapshot.len).sum::<u64>(),
+        "epoch": lane.epoch,
+        "journal_records": lane.next_seq,
+        "partitions": partitions,
+        "tables": tables,
+        "source_problem": ends.err(),
+    }))
+}
+
+async fn load(pipeline: &Pipeline) -> anyhow::Result<Lane> {
+    let url = pipeline.store.as_str();
+    let path = url.strip_prefix("file://").unwrap_or(url);
+    // Opening a store makes its folder, and asking for a status should not.
+    if pipeline.store.is_memory() || !std::path::Path::new(path).exists() {
+        return Ok(Lane::new());
+    }
+    let store = wiring::open_store(pipeline).await?;
+    let folder = names::lane_folder(pipeline.pipeline.as_str(), 0);
+    Ok(engine::journal::load(&*store, &folder).await?)
+}
+
+/// The ends of the source's partitions, or why they are not known.
+async fn ends(pipeline: &Pipeline) -> Result<Vec<(dataflow::Partition, u64)>, String> {
+    let runtime: Arc<dyn Runtime> = TokioRuntime::new(1);
+    let source: Arc<dyn Source> =
+        wiring::source::source(pipeline, &runtime).map_err(|error| error.to_string())?;
+    match tokio::time::timeout(ENDS_WAIT_MAX, source.ends()).await {
+        Ok(ends) => ends.map_err(|error| error.to_string()),
+        Err(_) => Err(format!("the source did not answer within {} seconds", ENDS_WAIT_MAX.as_secs())),
+    }
+}
+
+fn for_people(report: &Value) -> String {
+    let mut out = String::new();
+    write_people(&mut out, report).expect("a String takes all that is written");
+    out
+}
+
+fn write_people(out: &mut String, report: &Value) -> std::fmt::Result {
+    let text = |value: &Value| match value {
+        Value::Null => "unknown".to_owned(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    writeln!(out, "pipeline     {}", text(&report["pipeline"]))?;
+    if report["has_run"] == false {
+        return writeln!(out, "journal      none in this store: the pipeline has not run yet");
+    }
+    writeln!(
+        out,
+        "journal      {} records, epoch {}",
+        text(&report["journal_records"]),
+        text(&report["epoch"])
+    )?;
+    let records = &report["records"];
+    for key in ["read", "written", "duplicates", "filtered", "late", "dead_letters"] {
+        writeln!(out, "{:<12} {}", key.replace('_', " "), text(&records[key]))?;
+    }
+    writeln!(out, "spool        {} bytes", text(&report["spool_bytes"]))?;
+    for table in report["tables"].as_array().into_iter().flatten() {
+        writeln!(
+            out,
+            "table        {}: {} of {} frames settled, {} bytes pending",
+            text(&table["name"]),
+            text(&table["frames_settled"]),
+            text(&table["frames_sealed"]),
+            text(&table["bytes_pending"])
+        )?;
+    }
+    for partition in report["partitions"].as_array().into_iter().flatten() {
+        writeln!(
+            out,
+            "partition    {}/{}: next {}, end {}, lag {}",
+            text(&partition["stream"]),
+            text(&partition["index"]),
+            text(&partition["next"]),
+            text(&partition["end"]),
+            text(&partition["lag"])
+        )?;
+    }
+    if let Some(problem) = report["source_problem"].as_str() {
+        writeln!(out, "source       {problem}")?;
+    }
+    Ok(())
+}

@@ -1,0 +1,93 @@
+//! A running lane as JSON, for `/status` and `/readyz`.
+//!
+//! Owns the names of the fields. Does not own the numbers (`engine::status`). Holds nothing secret: no setting but the
+//! pipeline's name is shown.
+
+use std::sync::Arc;
+
+use engine::{Phase, Snapshot, Status};
+use protocol::record::Counts;
+use serde_json::{Value, json};
+
+use crate::config::model::Pipeline;
+use crate::http::View;
+
+/// The view of one lane.
+pub struct LaneView {
+    pipeline: String,
+    status: Arc<Status>,
+}
+
+impl LaneView {
+    /// The view of `pipeline`, which keeps `status` up to date.
+    pub fn new(pipeline: &Pipeline, status: Arc<Status>) -> Self {
+        Self { pipeline: pipeline.pipeline.to_string(), status }
+    }
+}
+
+impl View for LaneView {
+    fn ready(&self) -> Result<(), String> {
+        match self.status.snapshot().phase {
+            // A paused lane does what it should: it waits for the table, and restarting it would not help.
+            Phase::Running | Phase::Paused => Ok(()),
+            other => Err(other.as_str().to_owned()),
+        }
+    }
+
+    fn status(&self) -> Value {
+        snapshot(&self.pipeline, &self.status.snapshot())
+    }
+}
+
+fn snapshot(pipeline: &str, now: &Snapshot) -> Value {
+    let partitions: serde_json::Map<String, Value> = now
+        .partitions
+        .iter()
+        .map(|(name, partition)| {
+            let lag = partition.end.map(|end| end.saturating_sub(partition.next));
+            let value = json!({
+                "next": partition.next, "sealed": partition.sealed, "end": partition.end, "lag": lag
+            });
+            (name.clone(), value)
+        })
+        .collect();
+    let tables: serde_json::Map<String, Value> = now
+        .tables
+        .iter()
+        .map(|(name, table)| {
+            let value = json!({
+                "frames_sealed": table.frames_sealed, "frames_settled": table.frames_settled,
+                "rows_sealed": table.rows_sealed, "rows_settled": table.rows_settled,
+                "send_window": table.window, "problem": table.problem
+            });
+            (name.clone(), value)
+        })
+        .collect();
+    json!({
+        "pipeline": pipeline,
+        "phase": now.phase.as_str(),
+        "lag": now.lag(),
+        "sealed": counts(&now.sealed),
+        "unsealed": counts(&now.unsealed),
+        "dead_letters_by_reason": now.dead_letters,
+        "spool_bytes": now.spool_bytes,
+        "state": { "keys": now.state_keys, "bytes": now.state_bytes },
+        "watermark_ms": watermark(now.watermark_ms),
+        "source_problem": now.source_problem,
+        "partitions": partitions,
+        "tables": tables,
+    })
+}
+
+/// What records became.
+pub fn counts(counts: &Counts) -> Value {
+    json!({
+        "read": counts.read, "written": counts.written, "duplicates": counts.duplicates,
+        "filtered": counts.filtered, "late": counts.late, "dead_letters": counts.dead_letters
+    })
+}
+
+/// The watermark in Unix milliseconds; null before there is one.
+pub fn watermark(ms: i64) -> Option<i64> {
+    (ms != i64::MIN).then_some(ms)
+}

@@ -1,0 +1,127 @@
+//! From the settings of a pipeline file to the parts of a running pipeline.
+//!
+//! Owns the single place where a name in a pipeline file becomes a constructor, and the order in which parts are made. Does
+//! not own what the parts do, nor the file's own rules (`config`). Nothing here claims a lane: that is the engine's first act.
+//!
+//! ```text
+//! open table ─▶ its columns ─▶ `columns:` names the fields ─▶ decoder ─▶ steps ─▶ source ─▶ dead letters ─▶ store
+//! ```
+//!
+//! | module     | from                    | to                                           |
+//! |------------|-------------------------|----------------------------------------------|
+//! | [`source`] | `source:`               | [`dataflow::Source`], [`dataflow::Decoder`]  |
+//! | [`steps`]  | `steps:`                | [`dataflow::Operator`]s                      |
+//! | [`sink`]   | `sink:`, `dead_letters:`| [`clickhouse::ClickHouseTable`]s             |
+//! | [`bounds`] | sizes and times         | [`engine::Settings`]                         |
+
+pub mod bounds;
+pub mod sink;
+pub mod source;
+pub mod steps;
+
+use std::sync::Arc;
+
+use dataflow::{Column, Runtime, Schema, Table};
+use engine::Status;
+
+use crate::config::model::Pipeline;
+
+/// Why a pipeline cannot be put together.
+#[derive(Debug, thiserror::Error)]
+pub enum WiringError {
+    /// The settings do not fit the table or each other; the file must change.
+    #[error("{0}")]
+    Settings(String),
+    /// The table cannot be written exactly once; a person must change the table.
+    #[error("table `{table}` cannot be used:{}", listed(faults))]
+    Table {
+        /// The table.
+        table: String,
+        /// All reasons, each with the statement that mends it.
+        faults: Vec<String>,
+    },
+    /// The store cannot be opened.
+    #[error("store: {0}")]
+    Store(#[from] store::StoreError),
+}
+
+fn listed(faults: &[String]) -> String {
+    faults.iter().map(|fault| format!("\n  - {fault}")).collect()
+}
+
+/// Opens the tables and makes all parts. Waits while ClickHouse is away.
+///
+/// # Errors
+/// When the table or the settings do not do; nothing was claimed or written by then but tables that the file says to create.
+pub async fn assemble(
+    pipeline: &Pipeline,
+    runtime: Arc<dyn Runtime>,
+    status: Arc<Status>,
+    drain: bool,
+) -> Result<engine::Pipeline, WiringError> {
+    // What needs no server first, so that a fault there shows at once.
+    let source = source::source(pipeline, &runtime)?;
+    let table = sink::open(sink::target(pipeline)?, pipeline, &runtime).await?;
+    for note in table.notes() {
+        tracing::warn!(table = table.name(), "{note}");
+    }
+    let schema = with_fields(table.schema(), pipeline)?;
+    let decoder = source::decoder(&pipeline.source.format, schema.clone())?;
+    let steps = steps::steps(&pipeline.steps, &schema)?;
+    let settings = bounds::settings(pipeline, table.order_dependent());
+    let dead_letters = sink::open(sink::dead_letters(pipeline), pipeline, &runtime).await?;
+    let store = open_store(pipeline).await?;
+    Ok(engine::Pipeline {
+        name: pipeline.pipeline.to_string(),
+        owner: owner(),
+        source,
+        decoder,
+        steps,
+        table: Arc::new(table),
+        dead_letters: Arc::new(dead_letters),
+        store,
+        runtime,
+        settings,
+        status,
+        drain,
+    })
+}
+
+/// Opens the store of a pipeline.
+///
+/// # Errors
+/// When it cannot be reached or written.
+pub async fn open_store(pipeline: &Pipeline) -> Result<Arc<dyn store::Store>, WiringError> {
+    let url = pipeline.store.to_string();
+    let opened = tokio::task::spawn_blocking(move || store::url::open(&url)).await;
+    Ok(opened.map_err(|error| WiringError::Settings(format!("the store's start failed: {error}")))??)
+}
+
+/// The table's columns, filled by the fields that `columns:` names.
+///
+/// # Errors
+/// When `columns:` names a column that the table does not have.
+pub fn with_fields(schema: &Schema, pipeline: &Pipeline) -> Result<Schema, WiringError> {
+    let known: Vec<&str> = schema.columns().iter().map(|column| column.name.as_str()).collect();
+    if let Some(unknown) = pipeline.columns.keys().find(|name| schema.index_of(name.as_str()).is_none()) {
+        let near = crate::config::nearest::nearest(unknown.as_str(), &known);
+        let near = near.map_or(String::new(), |near| format!(", did you mean `{near}`?"));
+        return Err(WiringError::Settings(format!("`columns`: the table has no column `{unknown}`{near}")));
+    }
+    let field = |column: &Column| {
+        let named = pipeline.columns.iter().find(|(name, _)| name.as_str() == column.name);
+        named.map_or_else(|| column.field.clone(), |(_, field)| field.as_str().to_owned())
+    };
+    let columns = schema.columns().iter().map(|column| Column { field: field(column), ..column.clone() });
+    Ok(Schema::new(columns.collect()))
+}
+
+/// Host and process, for people who read the journal's claims.
+fn owner() -> String {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let host = host.trim();
+    format!("{}/{}", if host.is_empty() { "unknown-host" } else { host }, std::process::id())
+}
+
+#[cfg(test)]
+mod tests;

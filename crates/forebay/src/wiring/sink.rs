@@ -1,0 +1,167 @@
+//! `sink:` and `dead_letters:` to ClickHouse tables.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clickhouse::compress::Method;
+use clickhouse::{
+    ClickHouseTable, CreateTable, Fault, Secret, ServerConfig, TableConfig, dead_letters as letters,
+};
+use dataflow::{Remedy, Runtime};
+
+use super::WiringError;
+use crate::config::model::Pipeline;
+use crate::config::model::sink::{ClickHouse, Compression, Create};
+
+/// The longest pause between two looks at a server that is away.
+const PAUSE_MAX: Duration = Duration::from_secs(5);
+
+/// A question about the table is small; one that takes longer than this has no answer.
+const QUERY_TIMEOUT_MAX: Duration = Duration::from_secs(30);
+
+/// Opens a table; waits while the server is away.
+///
+/// # Errors
+/// When a person must change the table, the server or the file.
+pub async fn open(
+    config: TableConfig,
+    pipeline: &Pipeline,
+    runtime: &Arc<dyn Runtime>,
+) -> Result<ClickHouseTable, WiringError> {
+    let server = server(&pipeline.sink.clickhouse)?;
+    let mut pause = Duration::from_millis(200);
+    loop {
+        let opened = ClickHouseTable::open(server.clone(), config.clone(), runtime.clone()).await;
+        let faults = match opened {
+            Ok(table) => return Ok(table),
+            Err(faults) => faults,
+        };
+        if faults.iter().any(|fault| fault.remedy != Remedy::Resend) {
+            return Err(refused(&config, &faults));
+        }
+        let why = faults.first().map(ToString::to_string).unwrap_or_default();
+        tracing::warn!(table = config.name(), "ClickHouse does not answer, trying again: {why}");
+        runtime.sleep(pause).await;
+        pause = (pause * 2).min(PAUSE_MAX);
+    }
+}
+
+/// Opens a table that is there, without creating or waiting; `None` if it cannot be opened now.
+///
+/// # Errors
+/// When the settings of the server cannot be used.
+pub async fn open_once(
+    config: TableConfig,
+    pipeline: &Pipeline,
+    runtime: &Arc<dyn Runtime>,
+) -> Result<Option<ClickHouseTable>, WiringError> {
+    let config = TableConfig { create: None, ..config };
+    let server = server(&pipeline.sink.clickhouse)?;
+    Ok(ClickHouseTable::open(server, config, runtime.clone()).await.ok())
+}
+
+/// Every fault of the tables, without creating or changing anything.
+///
+/// # Errors
+/// When the settings of the server cannot be used.
+pub async fn faults(
+    pipeline: &Pipeline,
+    runtime: &Arc<dyn Runtime>,
+) -> Result<Vec<(String, Vec<Fault>)>, WiringError> {
+    let server = server(&pipeline.sink.clickhouse)?;
+    let mut all = Vec::new();
+    for config in [target(pipeline)?, dead_letters(pipeline)] {
+        let faults = ClickHouseTable::check(server.clone(), &config, runtime.clone()).await;
+        all.push((config.name(), faults));
+    }
+    Ok(all)
+}
+
+/// The table that rows go to.
+///
+/// # Errors
+/// When the table of a workload is asked for and there is no workload.
+pub fn target(pipeline: &Pipeline) -> Result<TableConfig, WiringError> {
+    let sink = &pipeline.sink.clickhouse;
+    let mut config = TableConfig::new(sink.database.as_str(), sink.table.as_str());
+    config.compression = compression(sink.compression);
+    config.sort = sink.sort;
+    config.unique_key = sink.unique_key.iter().map(ToString::to_string).collect();
+    config.frame_rows_max = usize::try_from(pipeline.sink.batch.rows).unwrap_or(usize::MAX);
+    config.frame_bytes_max = usize::try_from(pipeline.sink.batch.bytes.bytes).unwrap_or(usize::MAX);
+    config.create = match &sink.create {
+        None | Some(Create::Workload(false)) => None,
+        Some(Create::Workload(true)) if pipeline.source.generator.is_some() => Some(workload_table()),
+        Some(Create::Workload(true)) => {
+            return Err(WiringError::Settings("`sink.clickhouse.create: true` needs a generator".into()));
+        }
+        Some(Create::Table(table)) => Some(CreateTable {
+            columns: table.columns.0.iter().map(|(name, kind)| (name.to_string(), kind.clone())).collect(),
+            order_by: table.order_by.as_slice().join(", "),
+            partition_by: table.partition_by.clone().unwrap_or_default(),
+        }),
+    };
+    Ok(config)
+}
+
+/// The table of dead letters.
+pub fn dead_letters(pipeline: &Pipeline) -> TableConfig {
+    let sink = &pipeline.sink.clickhouse;
+    let (database, table) = pipeline.dead_letters.place(sink);
+    let mut config = letters::config(&database, &table);
+    config.compression = compression(sink.compression);
+    if !pipeline.dead_letters.create {
+        config.create = None;
+    }
+    config
+}
+
+/// The table that the published experiment writes to; its fields have the names of the columns.
+fn workload_table() -> CreateTable {
+    let columns = [
+        ("event_id", "UUID"),
+        ("user_id", "UUID"),
+        ("created_at", "DateTime('UTC')"),
+        ("name", "String"),
+        ("email", "String"),
+    ];
+    CreateTable {
+        columns: columns.map(|(name, kind)| (name.to_owned(), kind.to_owned())).to_vec(),
+        order_by: "event_id".into(),
+        partition_by: String::new(),
+    }
+}
+
+fn server(sink: &ClickHouse) -> Result<ServerConfig, WiringError> {
+    let mut config = ServerConfig::new(sink.url.as_str());
+    config.user = sink.user.to_string();
+    config.password = Secret::new(sink.password.as_ref().map_or("", |password| password.reveal()));
+    config.insert_timeout = sink.timeout.duration();
+    config.query_timeout = sink.timeout.duration().min(QUERY_TIMEOUT_MAX);
+    config.ca_pem = sink.ca.as_deref().map(|path| pem(Path::new(path))).transpose()?;
+    Ok(config)
+}
+
+fn pem(path: &Path) -> Result<Vec<u8>, WiringError> {
+    // A system's whole bundle of authorities is a quarter of this.
+    const BYTES_MAX: u64 = 1 << 20;
+    let shown = path.display();
+    let fault = |why: String| WiringError::Settings(format!("`sink.clickhouse.ca`: `{shown}` {why}"));
+    let length = std::fs::metadata(path).map_err(|error| fault(format!("cannot be read: {error}")))?.len();
+    if length > BYTES_MAX {
+        return Err(fault(format!("has {length} bytes, more than certificates have ({BYTES_MAX})")));
+    }
+    std::fs::read(path).map_err(|error| fault(format!("cannot be read: {error}")))
+}
+
+fn compression(word: Compression) -> Method {
+    match word {
+        Compression::Lz4 => Method::Lz4,
+        Compression::None => Method::None,
+    }
+}
+
+fn refused(config: &TableConfig, faults: &[Fault]) -> WiringError {
+    WiringError::Table { table: config.name(), faults: faults.iter().map(ToString::to_string).collect() }
+}

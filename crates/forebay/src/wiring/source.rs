@@ -1,0 +1,172 @@
+//! `source:` to a source and a decoder.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use dataflow::{Decoder, Runtime, Schema, Source};
+use decode::json::{JsonDecoder, JsonOptions};
+use sources::file::{FileOptions, FileSource};
+use sources::generator::GeneratorSource;
+use sources::kafka::{KafkaOptions, KafkaSource, TokenSource};
+use workloads::glassflow;
+
+use super::{WiringError, bounds};
+use crate::config::model::Pipeline;
+use crate::config::model::source::{
+    self as model, EpochUnit, Format, Generator, Kafka, Mechanism, Security, Workload,
+};
+use crate::config::values::Start;
+
+/// The source that the file names. Nothing is connected yet.
+///
+/// # Errors
+/// When its settings contradict each other in a way that only the source knows.
+pub fn source(pipeline: &Pipeline, runtime: &Arc<dyn Runtime>) -> Result<Arc<dyn Source>, WiringError> {
+    let settings = |error: dataflow::SourceError| WiringError::Settings(format!("`source`: {error}"));
+    match &pipeline.source {
+        model::Source { kafka: Some(kafka), .. } => {
+            let options = kafka_options(kafka, pipeline);
+            Ok(Arc::new(KafkaSource::new(options, runtime.clone()).map_err(settings)?))
+        }
+        model::Source { file: Some(files), .. } => {
+            let options = FileOptions {
+                // One byte more than a record may have: the decoder then sees that it is too long, and says so.
+                line_bytes_max: record_bytes(&pipeline.source.format) + 1,
+                ahead_bytes_max: bounds::ahead_bytes(pipeline),
+                ..FileOptions::new(files.paths.as_slice().to_vec())
+            };
+            Ok(Arc::new(FileSource::new(options).map_err(settings)?))
+        }
+        model::Source { generator: Some(generator), .. } => {
+            let workload = Arc::new(workload(generator)?);
+            let source = GeneratorSource::new(workload, runtime.clone());
+            match generator.rate {
+                Some(rate) => Ok(Arc::new(source.at_pace(rate as f64).map_err(settings)?)),
+                None => Ok(Arc::new(source)),
+            }
+        }
+        _ => Err(WiringError::Settings("`source` names no source".into())),
+    }
+}
+
+/// The decoder of the file's format for the columns of `schema`.
+///
+/// # Errors
+/// When a column cannot be filled from that format, or a zone is not known.
+pub fn decoder(format: &Format, schema: Schema) -> Result<Arc<dyn Decoder>, WiringError> {
+    let json = format.json();
+    let options = JsonOptions {
+        assume_timezone: json.timezone.clone(),
+        epoch_unit: match json.epoch_unit {
+            EpochUnit::Auto => decode::json::EpochUnit::ByMagnitude,
+            EpochUnit::S => decode::json::EpochUnit::Seconds,
+            EpochUnit::Ms => decode::json::EpochUnit::Milliseconds,
+            EpochUnit::Us => decode::json::EpochUnit::Microseconds,
+            EpochUnit::Ns => decode::json::EpochUnit::Nanoseconds,
+        },
+        record_bytes_max: record_bytes(format),
+        ..JsonOptions::default()
+    };
+    let decoder = JsonDecoder::new(schema, options);
+    Ok(Arc::new(decoder.map_err(|error| WiringError::Settings(format!("`source.format`: {error}")))?))
+}
+
+/// The workload of a generator.
+///
+/// # Errors
+/// When its numbers make none.
+pub fn workload(generator: &Generator) -> Result<glassflow::Workload, WiringError> {
+    let Workload::Glassflow = generator.workload;
+    let publishers = u64::from(generator.publishers.max(1));
+    let spec = glassflow::Spec {
+        seed: generator.seed,
+        publishers: generator.publishers,
+        uniques: generator.uniques / publishers,
+        far_duplicates: generator.far_duplicates / publishers,
+        cross_duplicates: generator.cross_duplicates / publishers,
+        ..glassflow::Spec::default()
+    };
+    let workload = glassflow::Workload::new(spec);
+    workload.map_err(|error| WiringError::Settings(format!("`source.generator`: {error}")))
+}
+
+fn record_bytes(format: &Format) -> usize {
+    usize::try_from(format.json().record_bytes_max.bytes).expect("the schema bounds it far below 4 GiB")
+}
+
+fn kafka_options(kafka: &Kafka, pipeline: &Pipeline) -> KafkaOptions {
+    let brokers = kafka.brokers.as_slice().iter();
+    let brokers =
+        brokers.flat_map(|broker| broker.as_str().split(',')).map(|broker| broker.trim().to_owned());
+    let topics =
+        kafka.topic.iter().chain(kafka.topics.iter().flatten()).map(|topic| topic.as_str().to_owned());
+    let group = match &kafka.group {
+        Some(group) => group.to_string(),
+        None => format!("forebay-{}", pipeline.pipeline),
+    };
+    let mut options = KafkaOptions::new(brokers.collect(), topics.collect(), group);
+    options.start = match kafka.start {
+        Start::Earliest => sources::kafka::Start::Earliest,
+        Start::Latest => sources::kafka::Start::Latest,
+        Start::At { ms } => sources::kafka::Start::Time(ms),
+    };
+    options.ahead_bytes_max = bounds::ahead_bytes(pipeline);
+    options.properties =
+        kafka.properties.iter().map(|(name, value)| (name.to_string(), value.reveal().to_owned())).collect();
+    options.properties.extend(security(&kafka.security));
+    options.token = token(&kafka.security);
+    options
+}
+
+/// librdkafka's words for encryption and login.
+pub(super) fn security(security: &Security) -> BTreeMap<String, String> {
+    let mut properties = BTreeMap::new();
+    let mut set = |name: &str, value: &str| {
+        properties.insert(name.to_owned(), value.to_owned());
+    };
+    let protocol = match (&security.tls, &security.sasl) {
+        (None, None) => return properties,
+        (Some(_), None) => "SSL",
+        (None, Some(_)) => "SASL_PLAINTEXT",
+        (Some(_), Some(_)) => "SASL_SSL",
+    };
+    set("security.protocol", protocol);
+    if let Some(tls) = &security.tls {
+        let files = [
+            ("ssl.ca.location", &tls.ca),
+            ("ssl.certificate.location", &tls.cert),
+            ("ssl.key.location", &tls.key),
+        ];
+        for (name, path) in files {
+            if let Some(path) = path {
+                set(name, path);
+            }
+        }
+        if let Some(password) = &tls.key_password {
+            set("ssl.key.password", password.reveal());
+        }
+        set("ssl.endpoint.identification.algorithm", if tls.verify_host { "https" } else { "none" });
+    }
+    if let Some(sasl) = &security.sasl {
+        set("sasl.mechanism", sasl.mechanism.as_str());
+        if sasl.mechanism != Mechanism::OAuthBearer {
+            if let Some(username) = &sasl.username {
+                set("sasl.username", username);
+            }
+            if let Some(password) = &sasl.password {
+                set("sasl.password", password.reveal());
+            }
+        }
+    }
+    properties
+}
+
+fn token(security: &Security) -> Option<TokenSource> {
+    let sasl = security.sasl.as_ref().filter(|sasl| sasl.mechanism == Mechanism::OAuthBearer)?;
+    let oauth = sasl.oauth.as_ref()?;
+    match (&oauth.token_file, &oauth.token_command) {
+        (Some(path), _) => Some(TokenSource::File(path.clone())),
+        (None, Some(words)) => Some(TokenSource::Command(words.clone())),
+        (None, None) => None,
+    }
+}

@@ -1,0 +1,164 @@
+use dataflow::{ColumnType, block::NO_LEADER_EPOCH};
+use engine::TokioRuntime;
+
+use super::*;
+use crate::config;
+use crate::config::values::reference::Surroundings;
+
+fn pipeline(text: &str) -> Pipeline {
+    let around = Surroundings { env: &|_| Ok(Some("s3cr3t".into())), file: &|_| Err("no".into()) };
+    let checked = config::check(text, &around);
+    checked.pipeline.unwrap_or_else(|| panic!("{}", checked.faults.render("test")))
+}
+
+fn with(source: &str, rest: &str) -> Pipeline {
+    pipeline(&format!(
+        "pipeline: p\nsource: {source}\nsink: {{ clickhouse: {{ url: \"http://localhost:8123\", table: t }} }}\n{rest}"
+    ))
+}
+
+fn schema() -> Schema {
+    Schema::new(vec![
+        Column::new("id", ColumnType::Uuid),
+        Column::new("at", ColumnType::DateTime { timezone: None }),
+        Column::new("name", ColumnType::String),
+    ])
+}
+
+const GENERATOR: &str = "{ generator: { workload: glassflow, uniques: 10 } }";
+
+#[test]
+fn columns_are_filled_by_the_fields_that_the_file_names() {
+    let pipeline = with(GENERATOR, "columns: { name: user.name }");
+    let fields: Vec<String> =
+        with_fields(&schema(), &pipeline).unwrap().columns().iter().map(|c| c.field.clone()).collect();
+    assert_eq!(fields, ["id", "at", "user.name"]);
+    let pipeline = with(GENERATOR, "columns: { nmae: user.name }");
+    let error = with_fields(&schema(), &pipeline).unwrap_err().to_string();
+    assert_eq!(error, "`columns`: the table has no column `nmae`, did you mean `name`?");
+}
+
+#[test]
+fn a_time_column_stands_before_the_dedup_that_asks_for_it() {
+    let pipeline = with(GENERATOR, "steps: [{ dedup: { key: [id], window: 8h, time: at } }]");
+    let steps = steps::steps(&pipeline.steps, &schema()).unwrap();
+    let names: Vec<&str> = steps.iter().map(|step| step.name()).collect();
+    assert_eq!(names, ["event_time", "dedup"]);
+    let pipeline = with(GENERATOR, "steps: [{ dedup: { key: [idd], window: unbounded } }]");
+    let error = steps::steps(&pipeline.steps, &schema()).err().unwrap().to_string();
+    assert!(error.starts_with("`steps[0].dedup`: ") && error.contains("did you mean `id`?"), "{error}");
+}
+
+#[test]
+fn security_becomes_the_properties_of_the_kafka_client() {
+    let pipeline = with(
+        "{ kafka: { brokers: b, topic: t, security: { \
+           tls: { ca: /ca, cert: /c, key: /k, key_password: \"${X}\", verify_host: false }, \
+           sasl: { mechanism: SCRAM-SHA-256, username: me, password: \"${X}\" } } } }",
+        "",
+    );
+    let properties = source::security(&pipeline.source.kafka.as_ref().unwrap().security);
+    let pairs: Vec<(&str, &str)> =
+        properties.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    assert_eq!(
+        pairs,
+        [
+            ("sasl.mechanism", "SCRAM-SHA-256"),
+            ("sasl.password", "s3cr3t"),
+            ("sasl.username", "me"),
+            ("security.protocol", "SASL_SSL"),
+            ("ssl.ca.location", "/ca"),
+            ("ssl.certificate.location", "/c"),
+            ("ssl.endpoint.identification.algorithm", "none"),
+            ("ssl.key.location", "/k"),
+            ("ssl.key.password", "s3cr3t"),
+        ]
+    );
+}
+
+#[tokio::test]
+async fn kafka_takes_every_security_that_the_file_can_say() {
+    let runtime: Arc<dyn Runtime> = TokioRuntime::new(1);
+    for security in [
+        "{}",
+        "{ tls: {} }",
+        "{ tls: { verify_host: false } }",
+        "{ sasl: { mechanism: PLAIN, username: a, password: \"${X}\" } }",
+        "{ tls: {}, sasl: { mechanism: SCRAM-SHA-512, username: a, password: \"${X}\" } }",
+        "{ tls: {}, sasl: { mechanism: OAUTHBEARER, oauth: { token_file: /t } } }",
+        "{ tls: {}, sasl: { mechanism: OAUTHBEARER, oauth: { token_command: [echo, a] } } }",
+    ] {
+        let text = format!("{{ kafka: {{ brokers: \"127.0.0.1:1\", topic: t, security: {security} }} }}");
+        let source = source::source(&with(&text, ""), &runtime);
+        assert_eq!(source.map(|source| source.kind()).map_err(|e| e.to_string()), Ok("kafka"), "{security}");
+    }
+}
+
+#[tokio::test]
+async fn an_unknown_kafka_property_is_a_fault_without_its_value() {
+    let runtime: Arc<dyn Runtime> = TokioRuntime::new(1);
+    let text = "{ kafka: { brokers: b, topic: t, properties: { fetch.frob.bytes: \"${X}\" } } }";
+    let error = source::source(&with(text, ""), &runtime).err().unwrap().to_string();
+    assert!(error.contains("fetch.frob.bytes") && !error.contains("s3cr3t"), "{error}");
+}
+
+#[tokio::test]
+async fn a_generator_has_a_partition_for_each_publisher() {
+    let runtime: Arc<dyn Runtime> = TokioRuntime::new(1);
+    let text = "{ generator: { workload: glassflow, uniques: 30, publishers: 3, rate: 10 } }";
+    let source = source::source(&with(text, ""), &runtime).unwrap();
+    let partitions = source.partitions().await.unwrap();
+    assert_eq!(partitions.len(), 3);
+    assert!(partitions.iter().all(|partition| partition.leader_epoch == NO_LEADER_EPOCH));
+    let ends = source.ends().await.unwrap();
+    assert_eq!(ends[0].1, 11, "ten uniques and one near duplicate");
+}
+
+#[test]
+fn bounds_come_from_the_file() {
+    let pipeline = pipeline(
+        "pipeline: p\nsource: { generator: { workload: glassflow } }\n\
+         steps: [{ dedup: { key: [id], window: 8h } }, { dedup: { key: [id], window: unbounded } }]\n\
+         sink:\n  clickhouse: { url: \"http://localhost:8123\", table: t }\n  batch: { rows: 7, bytes: 1MiB, age: 3s }\n\
+         \x20 in_flight: 5\nspool: { bytes: 1GiB, age: 1h }\nmemory: 2GiB\nshutdown: { timeout: 9s }",
+    );
+    let settings = bounds::settings(&pipeline, false);
+    assert_eq!((settings.batch_rows_max, settings.batch_bytes_max), (7, 1 << 20));
+    assert_eq!(settings.batch_age_max.as_secs(), 3);
+    assert_eq!(settings.in_flight_max, 5);
+    assert_eq!((settings.spool_bytes_max, settings.spool_age_max.as_secs()), (1 << 30, 3_600));
+    assert_eq!(settings.body_cache_bytes_max, 256 << 20);
+    assert_eq!(settings.drain_time_max.as_secs(), 9);
+    assert_eq!(settings.skew_ms_max, Some(8 * 3_600_000));
+    assert_eq!(bounds::ahead_bytes(&pipeline), 128 << 20);
+    assert_eq!(
+        bounds::settings(&pipeline, true).in_flight_max,
+        1,
+        "the order of inserts shows in such a table"
+    );
+}
+
+/// A file that says nothing gets what the engine takes by default: the two must not drift apart.
+#[test]
+fn defaults_of_the_file_are_those_of_the_engine() {
+    let ours = bounds::settings(&with(GENERATOR, ""), false);
+    assert_eq!(format!("{ours:?}"), format!("{:?}", engine::Settings::default()));
+}
+
+#[test]
+fn tables_come_from_the_file() {
+    let pipeline = pipeline(
+        "pipeline: p\nsource: { generator: { workload: glassflow } }\n\
+         sink: { clickhouse: { url: \"http://localhost:8123\", database: d, table: t, sort: true, compression: none, \
+         unique_key: [a], create: { columns: { b: UInt8, a: UUID }, order_by: [b, a], partition_by: b } } }\n\
+         dead_letters: { create: false }",
+    );
+    let table = sink::target(&pipeline).unwrap();
+    assert_eq!((table.name().as_str(), table.sort), ("d.t", true));
+    let create = table.create.unwrap();
+    assert_eq!(create.columns, [("b".to_owned(), "UInt8".to_owned()), ("a".to_owned(), "UUID".to_owned())]);
+    assert_eq!((create.order_by.as_str(), create.partition_by.as_str()), ("b, a", "b"));
+    let letters = sink::dead_letters(&pipeline);
+    assert_eq!((letters.name().as_str(), letters.create.is_none()), ("d.t_rejected", true));
+    assert!(sink::dead_letters(&with(GENERATOR, "")).create.is_some());
+}
