@@ -25,7 +25,6 @@ pub struct Pipeline {
     name: String,
     topic: String,
     brokers: String,
-    start: String,
     format: String,
     steps: Vec<String>,
     url: String,
@@ -45,7 +44,6 @@ impl Pipeline {
             name: name.to_owned(),
             topic: case.name().to_owned(),
             brokers: case.kafka().bootstrap(),
-            start: "earliest".to_owned(),
             format: "json".to_owned(),
             steps: Vec::new(),
             url: case.server().url(),
@@ -128,10 +126,11 @@ impl Pipeline {
     }
 
     fn text(&self) -> String {
-        let Pipeline { name, topic, brokers, start, format, url, table, batch, port, .. } = self;
+        let Pipeline { name, topic, brokers, format, url, table, batch, port, .. } = self;
         let mut text = format!(
-            "pipeline: {name}\nstore: file://{}\nsource:\n  kafka: {{ brokers: '{brokers}', topic: {topic}, start: {start} }}\n  \
+            "pipeline: {}\nstore: file://{}\nsource:\n  kafka: {{ brokers: '{brokers}', topic: {topic}, start: earliest }}\n  \
              format: {format}\n",
+            name.replace('_', "-"), // A pipeline's name is stricter than a table's.
             self.store().display()
         );
         if !self.steps.is_empty() {

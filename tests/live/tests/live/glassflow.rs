@@ -82,7 +82,7 @@ fn glassflow_02_a_record_that_is_not_of_the_schema_is_a_dead_letter_with_its_rea
         "SELECT pipeline, source, partition, position, reason, column, message, raw FROM {t} ORDER BY position",
     );
     let [second, third] = letters.as_slice() else { panic!("two dead letters, not {letters:?}") };
-    assert_eq!(second["pipeline"], "glassflow_02");
+    assert_eq!(second["pipeline"], "glassflow-02");
     assert_eq!(second["source"], "glassflow_02");
     assert_eq!((&second["partition"], &second["position"]), (&json!(0), &json!("1")));
     assert_eq!((&second["reason"], &second["column"]), (&json!("wrong_kind"), &json!("n")));
