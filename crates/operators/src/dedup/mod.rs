@@ -391,7 +391,9 @@ impl KeyedState for Dedup {
         for (hash, time_ms) in hashes.iter().zip(&rows.times_ms) {
             let mut bucket = self.window.place(*time_ms, self.watermark);
             if *time_ms == dataflow::block::TIME_UNKNOWN_MS {
-                bucket = self.kept.latest_until(*hash, bucket).unwrap_or(bucket);
+                // A row that the server refused comes back without the time of its record, which is rather ahead of the
+                // last seal's watermark than behind it.
+                bucket = self.kept.latest_until(*hash, i64::MAX).unwrap_or(bucket);
             }
             if self.kept.remove(*hash, bucket) {
                 self.forgotten.entry(bucket).or_default().push(*hash);

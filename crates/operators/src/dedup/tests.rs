@@ -345,6 +345,17 @@ fn a_row_without_a_time_is_forgotten_where_it_was_put() {
 }
 
 #[test]
+fn a_row_that_comes_back_without_its_time_is_forgotten_ahead_of_the_watermark_too() {
+    for watermark in [TIME_UNKNOWN_MS, 0] {
+        let mut step = windowed(Late::Keep);
+        step.seal(watermark);
+        assert!(kept(&mut step, at(1, 7 * WIDTH)));
+        step.forget(&at(1, TIME_UNKNOWN_MS)).unwrap();
+        assert!(kept(&mut step, at(1, 7 * WIDTH)));
+    }
+}
+
+#[test]
 fn forgetting_rows_without_the_key_says_so() {
     let mut rows = ids(&[1]);
     rows.rows = rows.rows.project(&[1]).unwrap();

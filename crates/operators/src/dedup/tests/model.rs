@@ -52,7 +52,7 @@ impl Model {
     fn forget(&mut self, key: Option<i64>, time_ms: i64) {
         let mut bucket = self.bucket(time_ms);
         if time_ms == TIME_UNKNOWN_MS {
-            let held = self.entries.iter().filter(|e| e.held && e.key == key && e.bucket <= bucket);
+            let held = self.entries.iter().filter(|e| e.held && e.key == key);
             bucket = held.map(|e| e.bucket).max().unwrap_or(bucket);
         }
         self.entries.retain(|e| e.key != key || e.bucket != bucket);
