@@ -11,8 +11,8 @@ fn fault_03_one_refused_row_is_the_only_dead_letter_and_its_key_is_forgotten() {
     let letters = table.dead_letters();
     let pipeline = case.pipeline().dedup("id", None);
     // GlassFlow's tenth scenario asserts that the whole batch is lost; here one row is.
-    let running = pipeline.run();
     feed.send((0..1_000).map(|id| json!({ "id": id, "v": if id == 617 { -5 } else { 5 } }).to_string()));
+    let running = pipeline.run();
     table.wait_for(999);
     letters.wait_for(1);
     let letter = &letters.rows("SELECT reason, message, raw FROM {t}")[0];

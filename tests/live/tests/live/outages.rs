@@ -55,7 +55,10 @@ fn an_insert_that_breaks_at_any_place_is_repeated_and_writes_no_row_twice() {
     let Some(case) = Case::begin("broken_inserts") else { return };
     let (proxy, table, pipeline) = through_proxy(&case);
     let feed = case.feed();
+    let mut sent = 10;
+    feed.send(ids(0..sent));
     let running = pipeline.run();
+    table.wait_for(u64::from(sent));
     let faults = [
         Fault::SwallowAnswer,
         Fault::Reset,
@@ -66,7 +69,6 @@ fn an_insert_that_breaks_at_any_place_is_repeated_and_writes_no_row_twice() {
         Fault::Answer(Answer::new(504, "gateway timeout").reach(Reach::Head)),
         Fault::Answer(Answer::new(200, "<html>sign in to the hotel's network</html>")),
     ];
-    let mut sent = 0;
     for fault in faults {
         let rule = proxy.add(Rule::next(2, fault.clone()).query(INSERT));
         feed.send(ids(sent..sent + 50));
@@ -85,8 +87,8 @@ fn fault_02_an_outage_of_45_s_orphans_nothing_which_inverts_glassflows_ninth() {
     let Some(case) = Case::begin("fault_02") else { return };
     let (proxy, table, pipeline) = through_proxy(&case);
     let feed = case.feed();
-    let mut running = pipeline.run();
     feed.send(ids(0..100));
+    let mut running = pipeline.run();
     table.wait_for(100);
     proxy.refuse().expect("the proxy to refuse");
     let begun = Instant::now();
@@ -114,7 +116,10 @@ fn a_server_that_refuses_stops_no_sealing_and_loses_nothing() {
     let Some(case) = Case::begin("refusals") else { return };
     let (proxy, table, pipeline) = through_proxy(&case);
     let feed = case.feed();
+    let mut sent: u32 = 10;
+    feed.send(ids(0..sent));
     let running = pipeline.run();
+    table.wait_for(u64::from(sent));
     let refusals = [
         // The first one was done by the server all the same.
         ("500", Answer::new(500, "internal").reach(Reach::Server)),
@@ -128,7 +133,6 @@ fn a_server_that_refuses_stops_no_sealing_and_loses_nothing() {
         // A person has to act, so this is tried again after 15 s only: the last one.
         ("164", Answer::exception(500, 164, "Cannot execute query in readonly mode")),
     ];
-    let mut sent: u32 = 0;
     for (name, answer) in refusals {
         proxy.add(Rule::always(Fault::Answer(answer)).query(INSERT));
         feed.send(ids(sent..sent + 30));
