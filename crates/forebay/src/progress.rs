@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 
 use engine::{Snapshot, Status};
 
+use crate::status_view;
+
 /// Tells every `every`, for ever.
 pub async fn tell(status: &Status, every: Duration) {
     let mut before = (Instant::now(), status.snapshot());
@@ -18,7 +20,7 @@ pub async fn tell(status: &Status, every: Duration) {
             phase = now.1.phase.as_str(),
             read_per_s = rate(read(&before.1), read(&now.1)),
             settled_per_s = rate(settled(&before.1), settled(&now.1)),
-            lag = now.1.lag(),
+            lag = status_view::lag(&now.1),
             duplicates = now.1.sealed.duplicates + now.1.unsealed.duplicates,
             dead_letters = now.1.sealed.dead_letters + now.1.unsealed.dead_letters,
             spool_bytes = now.1.spool_bytes,

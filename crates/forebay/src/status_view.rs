@@ -66,7 +66,7 @@ fn snapshot(pipeline: &str, now: &Snapshot) -> Value {
     json!({
         "pipeline": pipeline,
         "phase": now.phase.as_str(),
-        "lag": now.lag(),
+        "lag": lag(now),
         "sealed": counts(&now.sealed),
         "unsealed": counts(&now.unsealed),
         "dead_letters_by_reason": now.dead_letters,
@@ -77,6 +77,11 @@ fn snapshot(pipeline: &str, now: &Snapshot) -> Value {
         "partitions": partitions,
         "tables": tables,
     })
+}
+
+/// Records that wait in the source; `None` while its partitions or their ends are not known.
+pub fn lag(now: &Snapshot) -> Option<u64> {
+    if now.partitions.is_empty() { None } else { now.lag() }
 }
 
 /// What records became.
@@ -91,3 +96,6 @@ pub fn counts(counts: &Counts) -> Value {
 pub fn watermark(ms: i64) -> Option<i64> {
     (ms != i64::MIN).then_some(ms)
 }
+
+#[cfg(test)]
+mod tests;

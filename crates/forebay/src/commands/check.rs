@@ -6,7 +6,7 @@
 mod connect;
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::Args;
@@ -56,7 +56,7 @@ impl Check {
     /// # Errors
     /// When an output cannot be written. A file that cannot be read is a finding.
     pub fn execute(&self) -> anyhow::Result<Exit> {
-        let mut reports: Vec<Report> = self.files.iter().map(Report::of).collect();
+        let mut reports: Vec<Report> = self.files.iter().map(|path| Report::of(path)).collect();
         if self.connect {
             let runtime = super::runtime()?;
             for report in &mut reports {
@@ -92,7 +92,7 @@ struct Report {
 }
 
 impl Report {
-    fn of(path: &PathBuf) -> Self {
+    fn of(path: &Path) -> Self {
         let file = path.display().to_string();
         match config::load(path) {
             Err(error) => {

@@ -24,7 +24,7 @@ Examples:
   forebay clickhouse --http 127.0.0.1:18123 --path /tmp/ch
   curl http://127.0.0.1:8123/ --data-binary 'SELECT version()'
 
-The library is looked for where CHDB_LIB_DIR says, and then where `make` puts it.
+The library is looked for where FOREBAY_LIBCHDB says, and then where `scripts/setup` puts it.
 SIGTERM or SIGINT closes the database and ends with code 0."
 )]
 pub struct Clickhouse {

@@ -171,3 +171,6 @@ fn exit_of_wiring(error: &WiringError) -> Exit {
         WiringError::Store(_) => Exit::Failed,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -45,7 +45,9 @@ async fn ask_tables(pipeline: &Pipeline, runtime: &Arc<dyn Runtime>) -> Vec<Stri
             // A server that is away is away for both tables; once is enough.
             let repeats = fault.remedy == Remedy::Resend && std::mem::replace(&mut is_away, true);
             if !repeats {
-                problems.push(format!("table `{table}`: {fault}"));
+                let fault = fault.to_string();
+                let is_named = fault.contains(&format!("`{table}`"));
+                problems.push(if is_named { fault } else { format!("table `{table}`: {fault}") });
             }
         }
     }

@@ -1,0 +1,30 @@
+use dataflow::SourceError;
+use protocol::doubt::StopReason;
+
+use super::*;
+
+#[test]
+fn the_exit_code_says_whether_starting_again_helps() {
+    let source = |fault| EngineError::Source(SourceError::new(fault, "x"));
+    let doubt = EngineError::Doubt {
+        table: "t".into(),
+        ordinal: 1,
+        frame: "f".into(),
+        reason: StopReason::CannotTell,
+    };
+    for (error, exit) in [
+        (EngineError::Fenced { seq: 1 }, Exit::Fenced),
+        (doubt, Exit::Person),
+        (EngineError::Mismatch("x".into()), Exit::Person),
+        (source(SourceFault::Away), Exit::Failed),
+        (source(SourceFault::Refused), Exit::Person),
+        (source(SourceFault::Config), Exit::Person),
+        (EngineError::Internal("x"), Exit::Failed),
+    ] {
+        assert_eq!(exit_of(&error), exit, "{error}");
+    }
+    let table = WiringError::Table { table: "t".into(), faults: vec!["a".into(), "b".into()] };
+    assert_eq!(exit_of_wiring(&table), Exit::Person);
+    assert_eq!(table.to_string(), "table `t` cannot be used:\n  - a\n  - b");
+    assert_eq!(exit_of_wiring(&WiringError::Settings("x".into())), Exit::Fault);
+}

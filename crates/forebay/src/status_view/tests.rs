@@ -1,0 +1,57 @@
+use engine::status::{PartitionStatus, TableStatus};
+
+use super::*;
+
+fn view(change: impl FnOnce(&mut Snapshot)) -> LaneView {
+    let status = Arc::new(Status::default());
+    status.update(change);
+    LaneView { pipeline: "p".into(), status }
+}
+
+#[test]
+fn a_lane_is_ready_while_it_runs_or_waits_for_the_table() {
+    for (phase, is_ready) in [
+        (Phase::Starting, false),
+        (Phase::Running, true),
+        (Phase::Paused, true),
+        (Phase::Draining, false),
+        (Phase::Stopped, false),
+    ] {
+        let ready = view(|s| s.phase = phase).ready();
+        assert_eq!(ready.is_ok(), is_ready, "{phase:?}");
+        if let Err(why) = ready {
+            assert_eq!(why, phase.as_str());
+        }
+    }
+}
+
+#[test]
+fn what_is_not_known_is_null_and_not_zero() {
+    let status = view(|_| {}).status();
+    assert_eq!((&status["lag"], &status["watermark_ms"]), (&Value::Null, &Value::Null));
+    let partition = PartitionStatus { next: 5, sealed: 3, end: None };
+    let status = view(|s| s.partitions = [("t/0".into(), partition)].into()).status();
+    assert_eq!((&status["lag"], &status["partitions"]["t/0"]["lag"]), (&Value::Null, &Value::Null));
+}
+
+#[test]
+fn numbers_and_problems_are_shown() {
+    let status = view(|s| {
+        s.partitions.insert("t/0".into(), PartitionStatus { next: 5, sealed: 3, end: Some(9) });
+        s.partitions.insert("t/1".into(), PartitionStatus { next: 9, sealed: 9, end: Some(9) });
+        s.tables.insert(
+            "d.t".into(),
+            TableStatus { rows_settled: 7, problem: Some("no such table".into()), ..TableStatus::default() },
+        );
+        s.sealed.duplicates = 2;
+        s.dead_letters.insert("malformed", 1);
+        s.watermark_ms = 0;
+    })
+    .status();
+    assert_eq!(status["lag"], 4);
+    assert_eq!(status["tables"]["d.t"]["rows_settled"], 7);
+    assert_eq!(status["tables"]["d.t"]["problem"], "no such table");
+    assert_eq!(status["sealed"]["duplicates"], 2);
+    assert_eq!(status["dead_letters_by_reason"]["malformed"], 1);
+    assert_eq!(status["watermark_ms"], 0);
+}
