@@ -105,7 +105,7 @@ fn fault_21_times_without_a_zone_mean_utc_wherever_program_and_server_stand() {
     let columns =
         "n UInt8, plain DateTime, fine DateTime64(3), utc DateTime('UTC'), zoned DateTime('Europe/Berlin')";
     let table = case.table(columns, "n");
-    assert_eq!(table.value("SELECT timezone()"), "Asia/Tokyo", "the server must stand elsewhere");
+    assert_eq!(table.value("SELECT serverTimezone()"), "Asia/Tokyo", "the server must stand elsewhere");
     let pipeline = case.pipeline().env("TZ", "America/New_York");
     pipeline.drain();
     assert_eq!(table.dead_letters().count(), 0);
