@@ -1,14 +1,13 @@
 //! The events workload while the program and the server are killed again and again.
 //!
-//! Records are released in as many shares as there are kills, each with the start of a life, so that kills land in the
-//! middle of the work however fast the machine is. A life ends at a random moment: in the first third of a second (claim,
-//! restore, first reads) or while records flow.
+//! Each life gets its share of the records, and they flow until it ends, so that kills land in the middle of the work however
+//! fast the machine is. A life ends at a random moment: early (claim, restore, first reads) or while records flow.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use live::{Accounts, Case, Feed, Table};
-use testkit::{ClickHouseOptions, Lcg, Process, seed};
+use testkit::{ClickHouseOptions, Lcg, seed};
 use workloads::glassflow::{RECORD_BYTES_MAX, Spec, Workload};
 
 const COLUMNS: &str =
@@ -17,6 +16,12 @@ const COLUMNS: &str =
 /// How often the server is killed at the least; once in so many kills of the program otherwise.
 const SERVER_KILLS_MIN: u64 = 3;
 const SERVER_KILL_EVERY: u64 = 4;
+
+/// One life in so many is a short one.
+const EARLY_EVERY: u64 = 5;
+
+/// Records are released in steps of this length.
+const STEP_MS: u64 = 20;
 
 /// The last life has all that is left to do.
 const LAST_LIFE_MAX: Duration = Duration::from_secs(120);
@@ -31,7 +36,7 @@ fn setting(name: &str, default: u64) -> u64 {
 #[test]
 fn kill_test_every_event_is_in_the_table_once_whatever_is_killed() {
     let Some(case) = Case::with_own_server("kills", ClickHouseOptions::default()) else { return };
-    let kills = setting("FOREBAY_KILLS", 12);
+    let kills = setting("FOREBAY_KILLS", 16);
     let uniques = setting("FOREBAY_KILL_UNIQUES", 2_000_000);
     let mut random = Lcg::new(seed());
     let spec = Spec {
@@ -109,7 +114,9 @@ impl Tap<'_> {
 struct Story {
     program_kills: u64,
     server_kills: u64,
-    /// Kills of the program that found more rows in the table than the kill before, and fewer than all.
+    /// Lives that sealed something.
+    lives_with_progress: u64,
+    /// Kills that left records that were not sealed.
     kills_in_the_middle: u64,
 }
 
@@ -125,28 +132,36 @@ struct Lives<'a> {
 impl Lives<'_> {
     fn live(&mut self, records: u64) {
         let pipeline = self.pipeline();
-        let mut rows_before = 0;
+        let mut read_before = 0;
         for kill in 0..self.kills {
-            self.released.store(records * (kill + 1) / (self.kills + 1), Ordering::Release);
             let mut process = pipeline.run();
-            let server_dies = kill % SERVER_KILL_EVERY == SERVER_KILL_EVERY - 1;
-            if server_dies {
+            if kill % SERVER_KILL_EVERY == SERVER_KILL_EVERY - 1 {
+                self.flow(600..2_000, records * (2 * kill + 1) / (2 * self.kills + 2));
                 self.kill_server();
             }
-            self.sleep(if kill % 5 == 4 { 0..300 } else { 300..2_000 });
-            self.expect_alive(&mut process);
+            let life_ms = if kill % EARLY_EVERY == EARLY_EVERY - 1 { 0..400 } else { 600..3_000 };
+            self.flow(life_ms, records * (kill + 1) / (self.kills + 1));
+            if !process.is_running().expect("its state") {
+                panic!("the program ended by itself:\n{}", process.stderr().expect("its log"));
+            }
             process.kill9().expect("the program to be killed");
             self.told.program_kills += 1;
-            let rows = self.table.count();
-            println!("kill {}: {rows} rows", kill + 1);
-            if rows > rows_before && rows < records {
-                self.told.kills_in_the_middle += 1;
-            }
-            rows_before = rows;
+
+            let read = pipeline.accounts().read;
+            let (lag, pending) = (pipeline.lag(), pipeline.pending_frames());
+            println!(
+                "kill {}: {read} records sealed, {lag} not, {pending} frames not settled, {} rows",
+                kill + 1,
+                self.table.count()
+            );
+            self.told.lives_with_progress += u64::from(read > read_before);
+            self.told.kills_in_the_middle += u64::from(lag > 0);
+            read_before = read;
         }
         while self.told.server_kills < SERVER_KILLS_MIN {
             // Few lives were asked for; the server is to die as often all the same.
             let process = pipeline.run();
+            self.flow(600..2_000, self.released.load(Ordering::Acquire));
             self.kill_server();
             live::pipeline::term(process);
         }
@@ -161,24 +176,27 @@ impl Lives<'_> {
             .more("columns: { user_name: name, user_email: email }")
     }
 
-    /// While inserts are under way, and back after a moment in which the program meets nobody.
+    /// It is back after a moment in which the program meets nobody.
     fn kill_server(&mut self) {
-        self.sleep(300..1_500);
         self.case.own_server().kill9().expect("the server to be killed");
-        self.sleep(0..500);
+        let away_ms = self.below(0..500);
+        std::thread::sleep(Duration::from_millis(away_ms));
         self.case.own_server().restart().expect("the server to come back");
         self.told.server_kills += 1;
     }
 
-    fn sleep(&mut self, range_ms: std::ops::Range<u64>) {
-        let ms = range_ms.start + self.random.below(range_ms.end - range_ms.start);
-        std::thread::sleep(Duration::from_millis(ms));
+    /// Releases records up to `until`, evenly over a random time.
+    fn flow(&mut self, range_ms: std::ops::Range<u64>, until: u64) {
+        let steps = self.below(range_ms) / STEP_MS + 1;
+        let from = self.released.load(Ordering::Acquire);
+        for step in 1..=steps {
+            self.released.store(from + (until - from) * step / steps, Ordering::Release);
+            std::thread::sleep(Duration::from_millis(STEP_MS));
+        }
     }
 
-    fn expect_alive(&self, process: &mut Process) {
-        if !process.is_running().expect("its state") {
-            panic!("the program ended by itself:\n{}", process.stderr().expect("its log"));
-        }
+    fn below(&mut self, range: std::ops::Range<u64>) -> u64 {
+        range.start + self.random.below(range.end - range.start)
     }
 
     fn judge(&self, workload: &Workload) {
