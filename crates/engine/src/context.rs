@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::Bytes;
 use dataflow::{Runtime, Table, TableFacts};
 use protocol::record::{Frontier, Server};
-use protocol::{names, window};
+use protocol::{Lane, names, window};
 use store::Store;
 use tokio::sync::Notify;
 
@@ -83,14 +83,18 @@ impl Target {
         server(self.index, &self.facts())
     }
 
-    /// The frontier to put into the next record.
-    pub fn frontier_record(&self, settings: &Settings) -> Frontier {
+    /// The frontier to put into the next record after `lane`. The journal must be held from here to the append, or
+    /// another record may take a later frontier along in between.
+    pub fn frontier_record(&self, lane: &Lane, settings: &Settings) -> Frontier {
+        let frontier = self.frontier.load(Ordering::Acquire);
+        let window = window::recorded(&lane.tables[self.index as usize], frontier, self.window(settings));
+        Frontier { table: self.index, frontier, window }
+    }
+
+    /// W as the table and the settings have it now.
+    pub fn window(&self, settings: &Settings) -> u64 {
         let facts = self.facts();
-        Frontier {
-            table: self.index,
-            frontier: self.frontier.load(Ordering::Acquire),
-            window: window::frames(facts.token_window, facts.parts_per_frame, settings.window_frames_max),
-        }
+        window::frames(facts.token_window, facts.parts_per_frame, settings.window_frames_max)
     }
 
     /// Keeps a frame's body for its first attempt, as long as there is room.

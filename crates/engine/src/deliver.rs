@@ -112,15 +112,12 @@ fn window_is_due(context: &Context, view: &View, settled: &Settled) -> bool {
 
 async fn record(context: &Context, place: usize, frontier: u64) -> Result<(), EngineError> {
     let target = &context.targets[place];
-    let settle = Settle {
-        settled: vec![protocol::record::Frontier { frontier, ..target.frontier_record(&context.settings) }],
-        servers: vec![target.server()],
-    };
     let (spool_bytes, pending) = {
         let mut journal = context.journal.lock().await;
         // A seal may have taken the frontier along in the meantime.
         if journal.lane().tables[target.index as usize].frontier < frontier {
-            journal.append(Body::Settle(settle)).await?;
+            let settled = vec![target.frontier_record(journal.lane(), &context.settings)];
+            journal.append(Body::Settle(Settle { settled, servers: vec![target.server()] })).await?;
         }
         let lane = journal.lane();
         (lane.spool_bytes(), lane.tables.iter().map(|t| t.pending.len()).sum::<usize>())
@@ -139,7 +136,7 @@ fn tell(context: &Context, place: usize, ordinal: u64, rows: u64, frontier: u64)
         let latency_ms = context.runtime.wall_ms().saturating_sub(time_ms).max(0);
         histogram!("forebay_end_to_end_seconds").record(latency_ms as f64 / 1_000.0);
     }
-    let window = context.targets[place].frontier_record(&context.settings).window;
+    let window = context.targets[place].window(&context.settings);
     context.status.update(|s| {
         let table = s.tables.entry(name.to_owned()).or_default();
         table.frames_settled = frontier;

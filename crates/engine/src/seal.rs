@@ -157,6 +157,8 @@ async fn seal(context: &Arc<Context>, cut: Cut, frames: Frames) -> Result<u64, E
     if !segment.is_empty() {
         write_object(context, &object, segment.into_pieces()).await?;
     }
+    // Held from reading the frontiers to the append, or the delivery may record a later one in between (C4).
+    let mut journal = context.journal.lock().await;
     let body = Body::Seal(Seal {
         ranges: cut.ranges,
         segment: object,
@@ -165,17 +167,23 @@ async fn seal(context: &Arc<Context>, cut: Cut, frames: Frames) -> Result<u64, E
         states,
         watermark_ms: cut.watermark_ms,
         idle: cut.idle,
-        settled: context.targets.iter().map(|t| t.frontier_record(&context.settings)).collect(),
+        settled: context
+            .targets
+            .iter()
+            .map(|t| t.frontier_record(journal.lane(), &context.settings))
+            .collect(),
         servers: context.targets.iter().map(|t| t.server()).collect(),
         counts: Some(cut.counts),
         refusals: cut.refusals,
     });
-    let seq = context.journal.lock().await.append(body).await?;
+    let seq = journal.append(body).await?;
+    // Still held: what is kept for a frame must be there before the delivery sees the frame.
     for (place, frame, body) in &sealed {
         context.targets[*place].keep(frame.ordinal, body.clone(), context.settings.body_cache_bytes_max);
     }
-    tell(context, &sealed, segment_bytes, begun).await;
     deliver::sample(context, &sealed, &cut.samples_ms);
+    drop(journal);
+    tell(context, &sealed, segment_bytes, begun).await;
     context.room.notify_one();
     context.wake_all();
     Ok(seq)

@@ -382,6 +382,14 @@ impl Lane {
                 );
                 return Err(violation(record, "C4", what));
             }
+            let kept = f.frontier.saturating_add(f.window);
+            if kept < sendable {
+                let what = format!(
+                    "frames of `{}` below {sendable} may have been sent, and those from {kept} on would pass for unsent",
+                    table.name
+                );
+                return Err(violation(record, "C8", what));
+            }
         }
         Ok(())
     }

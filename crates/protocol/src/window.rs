@@ -14,6 +14,12 @@ pub fn frames(token_window: u64, parts_per_frame: u64, frames_max: u64) -> u64 {
     (token_window / 2 / parts_per_frame.max(1)).clamp(1, frames_max.max(1))
 }
 
+/// The W to record with `frontier`: never so small that a frame below the limit recorded last falls out of it, for that
+/// frame may have been sent. A table that remembers less from now on therefore gets its smaller W frame by frame.
+pub fn recorded(table: &TableState, frontier: u64, frames: u64) -> u64 {
+    frames.max(send_limit(table).saturating_sub(frontier))
+}
+
 /// The settled frames of one table, as far as answers have come in.
 #[derive(Clone, Debug, Default)]
 pub struct Settled {
@@ -74,6 +80,24 @@ mod tests {
         assert_eq!(frames(10_000, 1, 64), 64);
         assert_eq!(frames(100, 10, 64), 5);
         assert_eq!(frames(1, 1, 64), 1);
+    }
+
+    #[test]
+    fn a_smaller_window_never_makes_a_frame_that_may_have_been_sent_pass_for_unsent() {
+        let table = |frontier, window, next_ordinal| TableState {
+            name: "d.t".into(),
+            frontier,
+            window,
+            next_ordinal,
+            server: None,
+            pending: std::collections::VecDeque::new(),
+        };
+        // 10 to 73 may have been sent; 12 of W 4 would end at 16.
+        assert_eq!(recorded(&table(10, 64, 200), 12, 4), 62);
+        assert_eq!(recorded(&table(10, 64, 200), 72, 4), 4);
+        // Frames that did not exist were not sent.
+        assert_eq!(recorded(&table(10, 64, 20), 12, 4), 8);
+        assert_eq!(recorded(&table(10, 4, 200), 12, 64), 64);
     }
 
     #[test]
