@@ -91,6 +91,8 @@ struct Ports {
     clients: u16,
     /// For Kafka's own tools, in clear; the same as `clients` unless that one is secured.
     tools: u16,
+    /// For clients that only encrypt; the same as `clients` unless that one is secured.
+    tls: u16,
     controller: u16,
 }
 
@@ -117,11 +119,11 @@ impl Kafka {
     fn start_once(options: &KafkaOptions) -> Result<Kafka> {
         let dir = TestDir::new("kafka")?;
         let clients = free_port();
-        let (tools, certificate) = match options.security {
-            Security::Plaintext => (clients, None),
-            Security::SaslTls => (free_port(), Some(Certificate::make(dir.path())?)),
+        let (tools, tls, certificate) = match options.security {
+            Security::Plaintext => (clients, clients, None),
+            Security::SaslTls => (free_port(), free_port(), Some(Certificate::make(dir.path())?)),
         };
-        let ports = Ports { clients, tools, controller: free_port() };
+        let ports = Ports { clients, tools, tls, controller: free_port() };
         fs::write(
             dir.path().join("server.properties"),
             properties(options, ports, certificate.as_ref(), dir.path()),
@@ -136,6 +138,11 @@ impl Kafka {
     /// `host:port` for clients' `bootstrap.servers`.
     pub fn bootstrap(&self) -> String {
         format!("127.0.0.1:{}", self.ports.clients)
+    }
+
+    /// `host:port` where clients of a [`Security::SaslTls`] broker are let in without a login, over TLS.
+    pub fn tls_bootstrap(&self) -> String {
+        format!("127.0.0.1:{}", self.ports.tls)
     }
 
     /// What clients need to be let in; `None` with [`Security::Plaintext`].
@@ -256,12 +263,12 @@ fn cluster_id() -> String {
 }
 
 fn properties(options: &KafkaOptions, ports: Ports, certificate: Option<&Certificate>, dir: &Path) -> String {
-    let Ports { clients, tools, controller } = ports;
+    let Ports { clients, tools, tls, controller } = ports;
     let (listeners, protocols) = match options.security {
         Security::Plaintext => (format!("PLAINTEXT://127.0.0.1:{clients}"), "PLAINTEXT:PLAINTEXT"),
         Security::SaslTls => (
-            format!("PLAINTEXT://127.0.0.1:{tools},SASL_SSL://127.0.0.1:{clients}"),
-            "PLAINTEXT:PLAINTEXT,SASL_SSL:SASL_SSL",
+            format!("PLAINTEXT://127.0.0.1:{tools},SASL_SSL://127.0.0.1:{clients},SSL://127.0.0.1:{tls}"),
+            "PLAINTEXT:PLAINTEXT,SASL_SSL:SASL_SSL,SSL:SSL",
         ),
     };
     let mut lines: Vec<(String, String)> = [

@@ -28,6 +28,17 @@ struct Context {
     runtime: Arc<dyn Runtime>,
 }
 
+impl Context {
+    fn note(&self, code: ffi::rd_kafka_resp_err_t, why: String) {
+        let mut held = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
+        // "All brokers are down" follows the failure that tells why.
+        let is_summary = code == ffi::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN;
+        if !(is_summary && held.is_some()) {
+            *held = Some((code, why));
+        }
+    }
+}
+
 /// A topic as the cluster describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Topic {
@@ -104,9 +115,13 @@ impl Client {
         let newest = self.context.newest.lock().unwrap_or_else(PoisonError::into_inner).clone();
         match newest {
             // The connection's failure says more than "timed out", and a wrong password shows only there.
-            Some((inner, why)) if fault::of_call(code) == SourceFault::Away => {
-                SourceError::new(fault::of_call(inner), format!("kafka: {what}: {text}: {why}"))
-            }
+            Some((inner, why)) if fault::of_call(code) == SourceFault::Away => match fault::of_call(inner) {
+                SourceFault::Away => {
+                    SourceError::new(SourceFault::Away, format!("kafka: {what}: {text}: {why}"))
+                }
+                // That the call timed out as well would only hide what a person has to mend.
+                fault => SourceError::new(fault, format!("kafka: {what}: {why}")),
+            },
             _ => SourceError::new(fault::of_call(code), format!("kafka: {what}: {text}")),
         }
     }
@@ -435,24 +450,22 @@ unsafe extern "C" fn on_error(
 ) {
     // SAFETY: the opaque is this handle's context, which outlives it; the reason is a live string.
     let (context, reason) = unsafe { (&*opaque.cast::<Context>(), string(reason)) };
-    let newest = (fault::code(code), reason);
-    let mut held = context.newest.lock().unwrap_or_else(PoisonError::into_inner);
-    // "All brokers are down" follows the failure that tells why.
-    let is_summary = newest.0 == ffi::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN;
-    if !(is_summary && held.is_some()) {
-        *held = Some(newest);
-    }
+    context.note(fault::code(code), reason);
 }
 
 unsafe extern "C" fn on_token(handle: *mut ffi::rd_kafka_t, _: *const c_char, opaque: *mut c_void) {
     // SAFETY: the opaque is this handle's context, which outlives it.
     let context = unsafe { &*opaque.cast::<Context>() };
     let Some(source) = &context.token else { return };
-    if let Err(why) = source.get(context.runtime.wall_ms()).and_then(|token| hand_over(handle, &token)) {
-        tracing::warn!(why, "no token for kafka; it is asked for again");
-        let why = CString::new(why).unwrap_or_default();
+    let token = source.get(context.runtime.wall_ms()).and_then(|token| hand_over(handle, &token));
+    if let Err(why) = token {
+        let why = format!("no token from {source}: {why}");
+        tracing::warn!(why, "kafka cannot be logged in to; a token is asked for again");
+        let text = CString::new(why.as_str()).unwrap_or_default();
         // SAFETY: the handle is live inside its callback; the text is copied.
-        unsafe { ffi::rd_kafka_oauthbearer_set_token_failure(handle, why.as_ptr()) };
+        unsafe { ffi::rd_kafka_oauthbearer_set_token_failure(handle, text.as_ptr()) };
+        // librdkafka reports the same failure once only, however long it lasts.
+        context.note(ffi::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR__AUTHENTICATION, why);
     }
 }
 

@@ -15,12 +15,32 @@ const TOKEN_BYTES_MAX: u64 = 64 << 10;
 const LIFETIME_MS: i64 = 300_000;
 
 /// Where an OAUTHBEARER token comes from. It is read anew whenever librdkafka asks, at about 80 % of its life.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub enum TokenSource {
     /// The content of a file, kept fresh by somebody else (Kubernetes, Vault).
     File(String),
     /// What a command prints; its words, not a shell's line.
     Command(Vec<String>),
+}
+
+impl std::fmt::Debug for TokenSource {
+    /// Shows a command's program alone: its arguments may hold a client's secret.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::File(path) => f.debug_tuple("File").field(path).finish(),
+            Self::Command(words) => f.debug_tuple("Command").field(&words.first()).finish_non_exhaustive(),
+        }
+    }
+}
+
+impl std::fmt::Display for TokenSource {
+    /// Names the place for a message, without a command's arguments.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::File(path) => write!(f, "file `{path}`"),
+            Self::Command(words) => write!(f, "command `{}`", words.first().map_or("", String::as_str)),
+        }
+    }
 }
 
 /// A token, never shown.
@@ -32,12 +52,11 @@ pub(super) struct Token {
 }
 
 impl TokenSource {
-    /// Gets a token now. The error has no secret in it.
+    /// Gets a token now. The error has no secret in it, and leaves it to the caller to name the place.
     pub(super) fn get(&self, now_ms: i64) -> Result<Token, String> {
         let value = match self {
             Self::File(path) => {
-                let file = std::fs::File::open(path).map_err(|e| format!("token file `{path}`: {e}"))?;
-                read(file).map_err(|e| format!("token file `{path}`: {e}"))?
+                std::fs::File::open(path).and_then(read).map_err(|error| error.to_string())?
             }
             Self::Command(words) => command(words)?,
         };
@@ -66,7 +85,7 @@ fn command(words: &[String]) -> Result<String, String> {
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .spawn()
-        .map_err(|error| format!("token command `{program}`: {error}"))?;
+        .map_err(|error| error.to_string())?;
     let stdout = child.stdout.take().ok_or("the token's command has no output")?;
     let (done, output) = mpsc::sync_channel(1);
     std::thread::spawn(move || {
@@ -77,13 +96,13 @@ fn command(words: &[String]) -> Result<String, String> {
         // It may have ended by itself in between; either way it is waited for, so that none stays behind.
         let _ = child.kill();
         let _ = child.wait();
-        return Err(format!("token command `{program}` took longer than `{}` s", COMMAND_WAIT_MAX.as_secs()));
+        return Err(format!("it took longer than `{}` s", COMMAND_WAIT_MAX.as_secs()));
     };
-    let status = child.wait().map_err(|error| format!("token command `{program}`: {error}"))?;
+    let status = child.wait().map_err(|error| error.to_string())?;
     if !status.success() {
-        return Err(format!("token command `{program}` failed: {status}"));
+        return Err(format!("it failed: {status}"));
     }
-    text.map_err(|error| format!("token command `{program}`: {error}"))
+    text.map_err(|error| error.to_string())
 }
 
 /// The middle part of a JWT, if the token is one.

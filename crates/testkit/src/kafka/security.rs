@@ -23,8 +23,9 @@ pub enum Security {
     /// Anybody on this machine, in clear.
     #[default]
     Plaintext,
-    /// SASL over TLS: SCRAM-SHA-256, SCRAM-SHA-512 and PLAIN for one user, and a certificate for `127.0.0.1` and `localhost`
-    /// that is its own authority.
+    /// SASL over TLS: SCRAM-SHA-256, SCRAM-SHA-512 and PLAIN for one user, OAUTHBEARER for everybody with an unsigned token
+    /// (`alg` is `none`) that has a `sub` and an `exp` to come, and a certificate for `127.0.0.1` and `localhost` that is
+    /// its own authority. A session by a token ends with the token unless the client logs in again before.
     SaslTls,
 }
 
@@ -106,11 +107,15 @@ impl Certificate {
     pub(super) fn server_properties(&self) -> Vec<(String, String)> {
         let scram = "org.apache.kafka.common.security.scram.ScramLoginModule required;";
         let plain = "org.apache.kafka.common.security.plain.PlainLoginModule required";
+        let oauth = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required;";
         [
-            ("sasl.enabled.mechanisms", "SCRAM-SHA-256,SCRAM-SHA-512,PLAIN".to_owned()),
+            ("sasl.enabled.mechanisms", "SCRAM-SHA-256,SCRAM-SHA-512,PLAIN,OAUTHBEARER".to_owned()),
             ("listener.name.sasl_ssl.scram-sha-256.sasl.jaas.config", scram.to_owned()),
             ("listener.name.sasl_ssl.scram-sha-512.sasl.jaas.config", scram.to_owned()),
             ("listener.name.sasl_ssl.plain.sasl.jaas.config", format!("{plain} user_{USER}=\"{PASSWORD}\";")),
+            ("listener.name.sasl_ssl.oauthbearer.sasl.jaas.config", oauth.to_owned()),
+            // Without a bound a session outlives its token; with one it lasts as long as the token at the most.
+            ("listener.name.sasl_ssl.oauthbearer.connections.max.reauth.ms", "3600000".to_owned()),
             ("ssl.keystore.type", "PKCS12".to_owned()),
             ("ssl.keystore.location", self.store.display().to_string()),
             ("ssl.keystore.password", STORE_PASSWORD.to_owned()),

@@ -19,11 +19,11 @@ fn an_opaque_token_holds_for_a_while() {
 #[test]
 fn failures_are_told_without_the_token() {
     for (source, says) in [
-        (TokenSource::File("/no/such/file".into()), "/no/such/file"),
+        (TokenSource::File("/no/such/file".into()), "No such file"),
         (TokenSource::Command(vec!["false".into()]), "failed"),
         (TokenSource::Command(vec!["true".into()]), "is empty"),
         (TokenSource::Command(vec![]), "is empty"),
-        (TokenSource::Command(vec!["no-such-program".into()]), "no-such-program"),
+        (TokenSource::Command(vec!["no-such-program".into()]), "No such file"),
     ] {
         let Err(error) = source.get(0) else { panic!("{source:?} gives no token") };
         assert!(error.contains(says), "{error}");
@@ -34,4 +34,12 @@ fn failures_are_told_without_the_token() {
         panic!("a failed command's output is no token")
     };
     assert!(!error.contains("secret"), "{error}");
+}
+
+#[test]
+fn a_commands_arguments_do_not_show() {
+    let source = TokenSource::Command(vec!["get-token".into(), "hunter2".into()]);
+    for shown in [format!("{source}"), format!("{source:?}")] {
+        assert!(shown.contains("get-token") && !shown.contains("hunter2"), "{shown}");
+    }
 }
