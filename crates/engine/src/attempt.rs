@@ -17,7 +17,7 @@ use protocol::lane::Piece;
 use protocol::names;
 use protocol::record::{Body, Generation, Server};
 
-use crate::context::{Context, Target, server};
+use crate::context::{Context, TARGET, Target, server};
 use crate::retry::Backoff;
 use crate::{EngineError, refuse, segment};
 
@@ -63,6 +63,7 @@ pub async fn settle(context: &Arc<Context>, task: Task) -> Result<(), EngineErro
             generation: piece.generation,
             before: doubtful.then(|| piece.server.clone()).flatten(),
             in_doubt: doubtful,
+            refused: false,
             backoff: Backoff::new(context.settings.retry_pause_max),
             piece: &piece,
         };
@@ -122,6 +123,8 @@ struct Sending<'a> {
     before: Option<Server>,
     /// True if an attempt under the present token may have happened.
     in_doubt: bool,
+    /// True if the server turned the piece down for its content while it was in doubt.
+    refused: bool,
     backoff: Backoff,
 }
 
@@ -138,8 +141,16 @@ impl Sending<'_> {
             let body = self.body().await?;
             let Err(error) = self.send(body.clone()).await else { return Ok(Sent::Settled) };
             self.tell_error(&error);
-            // While an earlier attempt is in doubt its rows may be in the table, so nothing is split.
-            if error.remedy == Remedy::Divert && error.effect == Effect::None && !self.in_doubt {
+            // A dead letter that is turned down has nowhere else to go: it waits until a person has mended its table.
+            let is_refused =
+                error.remedy == Remedy::Divert && error.effect == Effect::None && self.place == TARGET;
+            if is_refused && self.in_doubt && !self.refused {
+                // An earlier attempt's rows may be in the table, so nothing is split before that is known.
+                self.refused = true;
+                self.look().await;
+                continue;
+            }
+            if is_refused && !self.in_doubt {
                 match refuse::refuse(
                     self.context,
                     self.place,
@@ -276,6 +287,7 @@ impl Sending<'_> {
                 found,
                 views: seen.parts_per_frame > 1,
                 alive,
+                refused: self.refused,
             };
             let decision = doubt::decide(&facts);
             self.tell(decision);
@@ -364,7 +376,7 @@ impl Sending<'_> {
         });
         self.context.journal.lock().await.append(body).await?;
         self.generation = generation;
-        self.in_doubt = false;
+        (self.in_doubt, self.refused) = (false, false);
         Ok(())
     }
 

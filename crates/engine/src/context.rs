@@ -31,6 +31,9 @@ pub struct Target {
     samples: Mutex<BTreeMap<u64, Vec<i64>>>,
 }
 
+/// The place of the pipeline's table among the targets; the others hold dead letters.
+pub const TARGET: usize = 0;
+
 /// Seals whose record times are remembered for the latency at the most; a long outage needs no more to be seen.
 const SAMPLED_SEALS_MAX: usize = 1_024;
 

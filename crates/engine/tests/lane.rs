@@ -198,6 +198,67 @@ fn one_refused_row_goes_to_the_dead_letters_alone_and_its_key_is_forgotten() {
 }
 
 #[test]
+fn a_refused_row_in_a_frame_whose_answer_was_lost_is_found_all_the_same() {
+    run(async {
+        for fault in [Fault::LostBefore, Fault::LostAfter] {
+            let bench = Bench::new();
+            bench.push(0..200);
+            {
+                let mut world = bench.table.world.lock().expect("no panic");
+                world.faults.push_back(fault);
+                world.poison_after = Some((1, vec![13, 37]));
+            }
+            bench.drain().await.expect("drains");
+            let counts = bench.lane().await.counts;
+            assert!(counts.add_up() && counts.written + counts.dead_letters == 200, "{counts:?}");
+            let ids = bench.table.world.lock().expect("no panic").ids();
+            assert_eq!((ids.len() as u64, ids.values().max()), (counts.written, Some(&1)));
+        }
+    });
+}
+
+#[test]
+fn a_refused_row_in_a_frame_that_an_earlier_owner_may_have_sent_does_not_stop_the_lane() {
+    run(async {
+        let bench = Bench::new();
+        bench.table.world.lock().expect("no panic").poison = vec![13];
+        bench.table.world.lock().expect("no panic").away = true;
+        bench.push(0..50);
+        let (_stop, asked) = watch::channel(false);
+        let life = Duration::from_millis(300);
+        // It is sealed, and the owner is gone before the table has answered at all.
+        bench.table.world.lock().expect("no panic").facts_away = false;
+        let _ = tokio::time::timeout(life, engine::run(bench.pipeline(false), asked)).await;
+        assert_eq!(bench.lane().await.counts.read, 50);
+        bench.table.world.lock().expect("no panic").away = false;
+        bench.drain().await.expect("drains");
+        bench.assert_holds((0..50).filter(|id| *id != 13));
+    });
+}
+
+#[test]
+fn a_refused_dead_letter_waits_for_its_table_to_be_mended() {
+    run(async {
+        let mut bench = Bench::new();
+        bench.settings.drain_time_max = Duration::from_millis(200);
+        bench.dead_letters.world.lock().expect("no panic").poison = vec![0];
+        bench.push_text(0, "no number");
+        bench.push(1..20);
+        let (stop, asked) = watch::channel(false);
+        let running = tokio::spawn(engine::run(bench.pipeline(false), asked));
+        wait_until(|| bench.dead_letters.world.lock().expect("no panic").attempts > 0).await;
+        wait_until(|| bench.table.world.lock().expect("no panic").ids().len() == 19).await;
+        stop.send(true).expect("it runs");
+        assert_eq!(running.await.expect("no panic").expect("goes on"), Outcome::Interrupted);
+        let counts = bench.lane().await.counts;
+        assert_eq!((counts.written, counts.dead_letters), (19, 1));
+        bench.dead_letters.world.lock().expect("no panic").poison.clear();
+        bench.drain().await.expect("drains");
+        assert_eq!(bench.dead_letters.world.lock().expect("no panic").rows.len(), 1);
+    });
+}
+
+#[test]
 fn checkpoints_keep_the_store_small_and_lose_no_key() {
     run(async {
         let mut bench = Bench::new();

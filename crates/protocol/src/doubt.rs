@@ -8,7 +8,7 @@
 //! | table is another | token certainly stands | earlier attempts | rows found  | views | decision       |
 //! |------------------|------------------------|------------------|-------------|-------|----------------|
 //! | yes              |                        |                  |             |       | stop           |
-//! | no               | yes                    |                  |             |       | resend         |
+//! | no               | yes                    |                  |             |       | resend (*)     |
 //! | no               | no                     | may be alive     |             |       | end attempts   |
 //! | no               | no                     | dead             | not looked  |       | probe          |
 //! | no               | no                     | dead             | cannot tell |       | stop           |
@@ -16,6 +16,9 @@
 //! | no               | no                     | dead             | all         | no    | settle         |
 //! | no               | no                     | dead             | all         | yes   | stop           |
 //! | no               | no                     | dead             | none        |       | new generation |
+//!
+//! (*) Unless the server refuses the frame's content: then resending never ends the doubt, and the rows are looked for as if
+//! the token did not stand. If they cannot be told, it is resent all the same: a person may mend the table.
 
 use crate::record::Server;
 
@@ -52,6 +55,8 @@ pub struct Facts {
     pub views: bool,
     /// Attempts that still run, if it was asked *before* the probe.
     pub alive: Option<u64>,
+    /// True if the server turned the frame down for its content while an earlier attempt was in doubt.
+    pub refused: bool,
 }
 
 /// What to do with the frame.
@@ -114,7 +119,9 @@ pub fn decide(facts: &Facts) -> Decision {
         if before.table_uuid != facts.now.table_uuid {
             return Decision::Stop(StopReason::TableChanged);
         }
-        if token_stands(before, facts) {
+        let is_told =
+            !matches!((facts.found, facts.views), (Some(Found::CannotTell), _) | (Some(Found::All), true));
+        if token_stands(before, facts) && !(facts.refused && is_told) {
             return Decision::Resend;
         }
     }

@@ -349,6 +349,7 @@ impl World {
                 found,
                 views: false,
                 alive,
+                refused: false,
             };
             let decision = doubt::decide(&facts);
             self.say(format!("{ordinal}: {decision:?}"));

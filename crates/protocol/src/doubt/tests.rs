@@ -13,6 +13,7 @@ fn facts() -> Facts {
         found: None,
         views: false,
         alive: None,
+        refused: false,
     }
 }
 
@@ -55,6 +56,20 @@ fn what_was_found_decides() {
     assert_eq!(probed(Found::All, true), Decision::Stop(StopReason::ViewsUnknown));
     assert_eq!(probed(Found::Part, false), Decision::Stop(StopReason::PartPresent));
     assert_eq!(probed(Found::CannotTell, false), Decision::Stop(StopReason::CannotTell));
+}
+
+#[test]
+fn a_frame_that_is_refused_in_doubt_is_looked_for_although_its_token_stands() {
+    let refused = Facts { refused: true, ..facts() };
+    assert_eq!(decide(&refused), Decision::EndAttempts);
+    let dead = Facts { alive: Some(0), ..refused };
+    assert_eq!(decide(&dead), Decision::Probe);
+    let probed = |found, views| decide(&Facts { found: Some(found), views, ..dead.clone() });
+    assert_eq!(probed(Found::None, false), Decision::NewGeneration);
+    assert_eq!(probed(Found::All, false), Decision::Settle);
+    // Nothing can be told for certain, and a resend under a token that stands does no harm.
+    assert_eq!(probed(Found::All, true), Decision::Resend);
+    assert_eq!(probed(Found::CannotTell, false), Decision::Resend);
 }
 
 #[test]
