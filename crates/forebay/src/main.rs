@@ -5,6 +5,7 @@
 //!
 //! | module       | what it owns                                              |
 //! |--------------|-----------------------------------------------------------|
+//! | [`bench`]    | measures the whole engine                                 |
 //! | [`cli`]      | commands, options, help, exit codes                       |
 //! | [`commands`] | what each command does                                    |
 //! | [`config`]   | the pipeline file                                         |
@@ -19,6 +20,7 @@
     reason = "the program's edge: real clock, real threads; the data's path gets them through dataflow::Runtime"
 )]
 
+mod bench;
 mod cli;
 mod commands;
 mod config;

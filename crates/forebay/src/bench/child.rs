@@ -1,0 +1,202 @@
+//! Child processes whose CPU and memory are accounted apart.
+//!
+//! Owns start, end and usage of one child. Does not know what a child does. A child dies with its handle, and the kernel
+//! ends it if this process dies first, so that no measurement leaves a server behind.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use serde::Serialize;
+
+/// How often an end is looked for: the error of the wall time.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+
+/// CPU time and memory of a process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Usage {
+    /// Seconds of CPU in its own code.
+    pub user_s: f64,
+    /// Seconds of CPU in the kernel on its behalf.
+    pub system_s: f64,
+    /// The most memory that it held at a time (resident set).
+    pub rss_bytes_max: u64,
+}
+
+impl Usage {
+    /// User and system seconds together.
+    pub fn cpu_s(&self) -> f64 {
+        self.user_s + self.system_s
+    }
+}
+
+/// How a child ended.
+#[derive(Clone, Copy, Debug)]
+pub struct End {
+    /// Its exit status.
+    pub status: ExitStatus,
+    /// What it used in all, by `wait4`: of this child alone, its own children not counted.
+    pub usage: Usage,
+    /// From its start to its end.
+    pub wall: Duration,
+}
+
+/// A running child.
+#[derive(Debug)]
+pub struct Child {
+    name: &'static str,
+    pid: libc::pid_t,
+    started: Instant,
+    end: Option<End>,
+}
+
+impl Child {
+    /// Starts `command` with its outputs in files of `dir`, and without this process's standard input.
+    ///
+    /// Call it on a thread that lives as long as the child is needed, such as the main thread: the kernel's order to end
+    /// the child is bound to it.
+    ///
+    /// # Errors
+    /// When the files cannot be made or the program cannot be started.
+    pub fn start(name: &'static str, mut command: Command, dir: &Path) -> anyhow::Result<Self> {
+        let log = |suffix: &str| {
+            let path = dir.join(format!("{name}.{suffix}"));
+            File::create(&path).with_context(|| format!("cannot write `{}`", path.display()))
+        };
+        // SAFETY: prctl is safe between fork and exec, and touches no memory of this process.
+        unsafe {
+            command.pre_exec(|| match libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) {
+                0 => Ok(()),
+                _ => Err(io::Error::last_os_error()),
+            });
+        }
+        let started = Instant::now();
+        let child = command.stdin(Stdio::null()).stdout(log("out")?).stderr(log("err")?).spawn();
+        let child = child.with_context(|| format!("cannot start {name}"))?;
+        let pid = libc::pid_t::try_from(child.id()).expect("a process id fits its own type");
+        Ok(Self { name, pid, started, end: None })
+    }
+
+    /// What it has used so far, to a clock tick (10 ms as a rule).
+    ///
+    /// # Errors
+    /// When it has ended.
+    pub fn usage(&self) -> anyhow::Result<Usage> {
+        of_running(self.pid).with_context(|| format!("cannot see what {} uses", self.name))
+    }
+
+    /// Asks it to end (SIGTERM).
+    pub fn terminate(&self) {
+        self.signal(libc::SIGTERM);
+    }
+
+    /// Looks whether it has ended.
+    ///
+    /// # Errors
+    /// When the system does not say.
+    pub fn poll(&mut self) -> anyhow::Result<Option<End>> {
+        if self.end.is_none() {
+            let reaped = reap(self.pid).with_context(|| format!("cannot wait for {}", self.name))?;
+            let wall = self.started.elapsed();
+            self.end = reaped.map(|(status, usage)| End { status, usage, wall });
+        }
+        Ok(self.end)
+    }
+
+    /// Waits for its end.
+    ///
+    /// # Errors
+    /// When it runs for longer than `bound`; it is still running then.
+    pub async fn wait(&mut self, bound: Duration) -> anyhow::Result<End> {
+        let begun = Instant::now();
+        loop {
+            if let Some(end) = self.poll()? {
+                return Ok(end);
+            }
+            if begun.elapsed() > bound {
+                bail!("{} did not end within {:.0} s", self.name, bound.as_secs_f64());
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+
+    fn signal(&self, signal: libc::c_int) {
+        if self.end.is_none() {
+            // SAFETY: the child was not reaped, so the number is still its own.
+            unsafe { libc::kill(self.pid, signal) };
+        }
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        self.signal(libc::SIGKILL);
+        // A killed child is reaped at once, unless a disk holds it; the system takes care of it then.
+        for _ in 0..200 {
+            if !matches!(self.poll(), Ok(None)) {
+                return;
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
+    }
+}
+
+fn reap(pid: libc::pid_t) -> io::Result<Option<(ExitStatus, Usage)>> {
+    let mut status = 0;
+    // SAFETY: rusage is plain numbers, for which zeroes are a value.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    loop {
+        // SAFETY: both pointers are to live locals of the right type.
+        match unsafe { libc::wait4(pid, &mut status, libc::WNOHANG, &mut usage) } {
+            0 => return Ok(None),
+            reaped if reaped == pid => break,
+            _ => {
+                let error = io::Error::last_os_error();
+                if error.kind() != io::ErrorKind::Interrupted {
+                    return Err(error);
+                }
+            }
+        }
+    }
+    let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
+    let usage = Usage {
+        user_s: seconds(usage.ru_utime),
+        system_s: seconds(usage.ru_stime),
+        // Linux counts kibibytes.
+        rss_bytes_max: u64::try_from(usage.ru_maxrss).unwrap_or(0) * 1024,
+    };
+    Ok(Some((ExitStatus::from_raw(status), usage)))
+}
+
+fn of_running(pid: libc::pid_t) -> anyhow::Result<Usage> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    let (user, system) = ticks(&stat).with_context(|| format!("`/proc/{pid}/stat` has another shape"))?;
+    // SAFETY: sysconf takes a number and gives one.
+    let ticks_per_s = unsafe { libc::sysconf(libc::_SC_CLK_TCK) } as f64;
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
+    Ok(Usage {
+        user_s: user as f64 / ticks_per_s,
+        system_s: system as f64 / ticks_per_s,
+        // A process that has ended and was not reaped has no memory any more.
+        rss_bytes_max: peak_bytes(&status).unwrap_or(0),
+    })
+}
+
+/// The fields 14 and 15. The second field is the program's name in parentheses, and may hold spaces and parentheses.
+fn ticks(stat: &str) -> Option<(u64, u64)> {
+    let (_, behind_name) = stat.rsplit_once(')')?;
+    let mut fields = behind_name.split_ascii_whitespace().skip(11);
+    Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))
+}
+
+fn peak_bytes(status: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+}
+
+#[cfg(test)]
+mod tests;

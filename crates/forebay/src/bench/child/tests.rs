@@ -1,0 +1,29 @@
+use super::*;
+
+#[test]
+fn a_program_name_with_spaces_and_parentheses_does_not_shift_the_ticks() {
+    let stat = "42 (a (b) c) S 1 42 42 0 -1 4194304 100 0 0 0 17 5 0 0 20 0 1 0 100 1000 10";
+    assert_eq!(ticks(stat), Some((17, 5)));
+    assert_eq!(ticks("42 (short) S 1"), None);
+}
+
+#[test]
+fn a_status_without_memory_has_no_peak() {
+    assert_eq!(peak_bytes("Name:\tx\nVmHWM:\t    2048 kB\n"), Some(2 << 20));
+    assert_eq!(peak_bytes("Name:\tx\nState:\tZ (zombie)\n"), None);
+}
+
+#[tokio::test]
+async fn a_child_that_worked_has_used_cpu_and_memory() {
+    let dir = std::env::temp_dir().join(format!("forebay-bench-child-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).unwrap();
+    let mut command = Command::new("sh");
+    command.args(["-c", "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; exit 7"]);
+    let mut child = Child::start("worker", command, &dir).unwrap();
+    let end = child.wait(Duration::from_secs(60)).await.unwrap();
+    std::fs::remove_dir_all(&dir).unwrap();
+    assert_eq!(end.status.code(), Some(7));
+    assert!(end.usage.cpu_s() > 0.01, "{end:?}");
+    assert!(end.usage.rss_bytes_max > 100_000, "{end:?}");
+    assert!(end.wall.as_secs_f64() > 0.01, "{end:?}");
+}

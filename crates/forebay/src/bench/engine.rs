@@ -1,0 +1,271 @@
+//! One run of the pipeline: `forebay run` as a child, watched from outside.
+//!
+//! Owns the pipeline file, the child and what is seen of it while it runs. The child is the program itself, so its CPU and
+//! memory are those of the engine and of nothing else: neither the benchmark's nor the server's.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use serde_json::Value;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use super::child::{Child, End};
+use super::latency::{Latency, latency};
+
+/// How often the child is looked at: the error of the first and last settled row, at a thousandth of a core.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// A look that takes longer than this tells nothing.
+const LOOK_MAX: Duration = Duration::from_secs(2);
+
+/// How many looks pass between two readings of the metrics, which are a page of text.
+const METRICS_EVERY: u32 = 5;
+
+/// What the engine says when its metrics can be read.
+const LISTENS: &str = "metrics, health and status over HTTP";
+
+/// A pipeline and where it lives.
+pub struct Pipeline {
+    /// The folder of its file, its store and its logs.
+    pub dir: PathBuf,
+    /// What `source:` holds, in YAML's flow style.
+    pub source: String,
+    /// ClickHouse's address.
+    pub url: String,
+    /// The table, which the pipeline makes.
+    pub table: String,
+}
+
+/// What was seen of a run.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Seen {
+    /// Rows settled when the first of them were seen, and when, counted from the start.
+    pub first: Option<(u64, Duration)>,
+    /// Rows settled when their number was last seen to rise, and when.
+    pub last: (u64, Duration),
+    /// Keys in the state at the most.
+    pub state_keys: u64,
+    /// Bytes of the state at the most, by its own account.
+    pub state_bytes: u64,
+    /// Latencies at the last look.
+    pub latency: Option<Latency>,
+}
+
+/// A running engine.
+pub struct Engine {
+    child: Child,
+    started: Instant,
+    table: String,
+    dir: PathBuf,
+    /// Where it listens, once that is known.
+    address: Option<String>,
+    looks: u32,
+    seen: Seen,
+}
+
+impl Pipeline {
+    fn text(&self) -> String {
+        let Self { dir, source, url, table } = self;
+        format!(
+            "pipeline: bench\n\
+             store: file://{store}\n\
+             source:\n  {source}\n\
+             steps:\n  - dedup: {{ key: [event_id], window: 8h, time: created_at }}\n\
+             columns: {{ user_name: name, user_email: email }}\n\
+             sink:\n  clickhouse:\n    url: {url}\n    table: {table}\n    create:\n      columns:\n\
+             \u{20}       event_id: UUID\n        user_id: UUID\n        created_at: DateTime('UTC')\n\
+             \u{20}       user_name: String\n        user_email: String\n\
+             \u{20}     order_by: event_id\n\
+             http: {{ listen: '127.0.0.1:0' }}\n",
+            store = dir.join("store").display()
+        )
+    }
+
+    fn file(&self) -> PathBuf {
+        self.dir.join("pipeline.yaml")
+    }
+
+    /// Starts `forebay run`, with `--drain` if it is to end by itself.
+    ///
+    /// # Errors
+    /// When the file cannot be written or the program does not start.
+    pub fn start(&self, drain: bool) -> anyhow::Result<Engine> {
+        std::fs::write(self.file(), self.text()).context("cannot write the pipeline file")?;
+        let mut command = program()?;
+        command.args(["--log-format", "json", "--log-level", "info", "run"]).arg(self.file());
+        if drain {
+            command.arg("--drain");
+        }
+        // The directory of the run holds the logs, and nothing of the caller's settings reaches the child.
+        command.env_remove("FOREBAY_LOG");
+        let started = Instant::now();
+        let child = Child::start("engine", command, &self.dir)?;
+        Ok(Engine {
+            child,
+            started,
+            table: self.table.clone(),
+            dir: self.dir.clone(),
+            address: None,
+            looks: 0,
+            seen: Seen::default(),
+        })
+    }
+
+    /// What became of all records, by the journal.
+    ///
+    /// # Errors
+    /// When `forebay status` fails.
+    pub fn accounts(&self) -> anyhow::Result<Value> {
+        let output =
+            program()?.args(["status", "--json"]).arg(self.file()).output().context("cannot run `status`")?;
+        if !output.status.success() {
+            bail!("`status` failed: {}", String::from_utf8_lossy(&output.stderr).trim());
+        }
+        let report: Value = serde_json::from_slice(&output.stdout).context("`status --json` is no JSON")?;
+        Ok(report["records"].clone())
+    }
+}
+
+impl Engine {
+    /// Waits until it reads, so that nothing is sent to a pipeline that still starts.
+    ///
+    /// # Errors
+    /// When it ends before, or needs longer than `bound`.
+    pub async fn ready(&mut self, bound: Duration) -> anyhow::Result<()> {
+        while self.started.elapsed() < bound {
+            if self.child.poll()?.is_some() {
+                bail!("the engine ended before it read anything: {}", self.words());
+            }
+            if let Some(status) = self.get("status").await
+                && status.contains("\"running\"")
+            {
+                return Ok(());
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+        bail!("the engine did not start within {:.0} s: {}", bound.as_secs_f64(), self.words())
+    }
+
+    /// Watches it until it ends, or until `rows` are settled if it does not end by itself.
+    ///
+    /// # Errors
+    /// When it fails, or needs longer than `bound`.
+    pub async fn watch(mut self, rows: Option<u64>, bound: Duration) -> anyhow::Result<(End, Seen)> {
+        let end = loop {
+            self.look().await;
+            if let Some(end) = self.child.poll()? {
+                break end;
+            }
+            if rows.is_some_and(|rows| self.seen.last.0 >= rows) {
+                self.look_at_metrics().await;
+                self.child.terminate();
+                break self.child.wait(bound).await?;
+            }
+            if self.started.elapsed() > bound {
+                bail!("the engine did not end within {:.0} s: {}", bound.as_secs_f64(), self.words());
+            }
+            // Short waits here, so that the end is noticed when it comes.
+            if let Ok(end) = self.child.wait(LOOK_EVERY).await {
+                break end;
+            }
+        };
+        if !end.status.success() {
+            bail!("the engine failed ({}): {}", end.status, self.words());
+        }
+        Ok((end, self.seen))
+    }
+
+    async fn look(&mut self) {
+        self.looks += 1;
+        if self.looks.is_multiple_of(METRICS_EVERY) {
+            self.look_at_metrics().await;
+        }
+        let Some(status) = self.get("status").await else { return };
+        let at = self.started.elapsed();
+        let Ok(status) = serde_json::from_str::<Value>(&status) else { return };
+        let seen = &mut self.seen;
+        let tables = status["tables"].as_object().into_iter().flatten();
+        let ours = tables.filter(|(name, _)| name.ends_with(&self.table));
+        let rows: u64 = ours.filter_map(|(_, table)| table["rows_settled"].as_u64()).sum();
+        if rows > seen.last.0 {
+            seen.first.get_or_insert((rows, at));
+            seen.last = (rows, at);
+        }
+        seen.state_keys = seen.state_keys.max(status["state"]["keys"].as_u64().unwrap_or(0));
+        seen.state_bytes = seen.state_bytes.max(status["state"]["bytes"].as_u64().unwrap_or(0));
+    }
+
+    async fn look_at_metrics(&mut self) {
+        if let Some(page) = self.get("metrics").await {
+            self.seen.latency = latency(&page).or(self.seen.latency);
+        }
+    }
+
+    /// A page of the engine; `None` before it listens and after it has ended.
+    async fn get(&mut self, page: &str) -> Option<String> {
+        if self.address.is_none() {
+            self.address = address(&std::fs::read_to_string(self.log()).ok()?);
+        }
+        let address = self.address.as_ref()?;
+        tokio::time::timeout(LOOK_MAX, ask(address, page)).await.ok()?.ok()
+    }
+
+    fn log(&self) -> PathBuf {
+        self.dir.join("engine.err")
+    }
+
+    /// The last lines that it wrote.
+    fn words(&self) -> String {
+        const LINES: usize = 5;
+        let said = std::fs::read_to_string(self.log()).unwrap_or_default();
+        let lines: Vec<&str> = said.lines().collect();
+        lines[lines.len().saturating_sub(LINES)..].join("\n")
+    }
+}
+
+/// The body of a page of the engine. Its server is ours and on this machine, so this much HTTP does.
+async fn ask(address: &str, page: &str) -> std::io::Result<String> {
+    /// The metrics of a pipeline of a thousand partitions are a tenth of this.
+    const PAGE_BYTES_MAX: u64 = 1 << 20;
+    let mut stream = TcpStream::connect(address).await?;
+    stream.write_all(format!("GET /{page} HTTP/1.0\r\n\r\n").as_bytes()).await?;
+    let mut answer = String::new();
+    stream.take(PAGE_BYTES_MAX).read_to_string(&mut answer).await?;
+    match answer.split_once("\r\n\r\n") {
+        Some((head, body)) if head.contains(" 200 ") => Ok(body.to_owned()),
+        _ => Err(std::io::Error::other("the engine refuses the page")),
+    }
+}
+
+/// The address in the engine's log.
+fn address(log: &str) -> Option<String> {
+    let line = log.lines().find(|line| line.contains(LISTENS))?;
+    let line: Value = serde_json::from_str(line).ok()?;
+    Some(line["address"].as_str()?.to_owned())
+}
+
+fn program() -> anyhow::Result<Command> {
+    Ok(Command::new(std::env::current_exe().context("cannot find this program's own file")?))
+}
+
+/// What `source:` says for a topic.
+pub fn kafka(brokers: &str, topic: &str) -> String {
+    format!("kafka: {{ brokers: '{brokers}', topic: {topic}, start: earliest }}")
+}
+
+/// Makes a folder that did not exist.
+///
+/// # Errors
+/// When it is there or cannot be made.
+pub fn new_folder(path: &Path) -> anyhow::Result<()> {
+    if let Some(parent) = path.parent() {
+        std::fs::create_dir_all(parent).with_context(|| format!("cannot make `{}`", parent.display()))?;
+    }
+    std::fs::create_dir(path).with_context(|| format!("cannot make `{}`", path.display()))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,130 @@
+//! The ClickHouse that rows go to: a child of its own, or one that runs somewhere.
+//!
+//! Owns its start and stop and the questions about the table. A child's CPU is accounted apart; what a server elsewhere
+//! uses cannot be seen from here.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use clickhouse::ServerConfig;
+use clickhouse::client::Client;
+use engine::TokioRuntime;
+use workloads::glassflow::oracle::{self, Content};
+
+use super::child::{Child, Usage};
+
+/// The engine's library is half a gigabyte; from a cold disk it takes seconds to load.
+const START_MAX: Duration = Duration::from_secs(60);
+/// A clean stop waits for merges.
+const STOP_MAX: Duration = Duration::from_secs(60);
+/// The check reads the table once: seconds for ten million rows.
+const QUERY_MAX: Duration = Duration::from_secs(300);
+/// What the child says once it serves, before its address.
+const READY: &str = "listens at ";
+
+/// A server.
+pub struct Server {
+    url: String,
+    version: String,
+    child: Option<Child>,
+    client: Client,
+}
+
+impl Server {
+    /// Starts one with its data below `dir`.
+    ///
+    /// # Errors
+    /// When it does not start; its own words are part of the error.
+    pub async fn start(dir: &Path) -> anyhow::Result<Self> {
+        let mut command =
+            Command::new(std::env::current_exe().context("cannot find this program's own file")?);
+        command.args(["clickhouse", "--http", "127.0.0.1:0", "--path"]).arg(dir.join("clickhouse"));
+        let mut child = Child::start("clickhouse", command, dir)?;
+        let begun = Instant::now();
+        loop {
+            let said = std::fs::read_to_string(dir.join("clickhouse.out")).unwrap_or_default();
+            // The whole line must be there, or a part of the port would pass for all of it.
+            if let Some((line, _)) = said.split_once('\n') {
+                let (_, url) = line.split_once(READY).with_context(|| format!("no address in `{line}`"))?;
+                let url = url.trim().to_owned();
+                return Self::with(url, Some(child)).await;
+            }
+            if child.poll()?.is_some() || begun.elapsed() > START_MAX {
+                let words = std::fs::read_to_string(dir.join("clickhouse.err")).unwrap_or_default();
+                bail!("ClickHouse did not start: {}", words.trim());
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// One that runs at `url`.
+    ///
+    /// # Errors
+    /// When it does not answer.
+    pub async fn at(url: &str) -> anyhow::Result<Self> {
+        Self::with(url.trim_end_matches('/').to_owned(), None).await
+    }
+
+    async fn with(url: String, child: Option<Child>) -> anyhow::Result<Self> {
+        let mut config = ServerConfig::new(url.as_str());
+        config.query_timeout = QUERY_MAX;
+        let client = Client::new(config, TokioRuntime::new(1))?;
+        let mut server = Self { url, version: String::new(), child, client };
+        server.version = server.ask("SELECT version()").await?.trim().to_owned();
+        Ok(server)
+    }
+
+    /// Where it listens.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Its version.
+    pub fn version(&self) -> &str {
+        &self.version
+    }
+
+    /// What it has used so far; `None` for a server that is no child of this process.
+    ///
+    /// # Errors
+    /// When the child has ended.
+    pub fn usage(&self) -> anyhow::Result<Option<Usage>> {
+        self.child.as_ref().map(Child::usage).transpose()
+    }
+
+    /// Runs a statement and gives the answer's text.
+    ///
+    /// # Errors
+    /// The server's words, or that there were none.
+    pub async fn ask(&self, sql: &str) -> anyhow::Result<String> {
+        let answer = self.client.query(sql, &[], &[]).await;
+        answer.with_context(|| format!("ClickHouse at `{}` does not take `{sql}`", self.url))
+    }
+
+    /// What the workload's table holds.
+    ///
+    /// # Errors
+    /// When the server does not say.
+    pub async fn content(&self, table: &str) -> anyhow::Result<Content> {
+        let text = self.ask(&oracle::sql(table)).await?;
+        let numbers: Vec<u64> = text.split_whitespace().filter_map(|number| number.parse().ok()).collect();
+        let [rows, ids, checksum] = numbers[..] else {
+            bail!("ClickHouse answers `{text}` instead of three numbers")
+        };
+        Ok(Content { rows, ids, checksum })
+    }
+
+    /// Ends it if it is a child of this process.
+    ///
+    /// # Errors
+    /// When it does not end.
+    pub async fn stop(mut self) -> anyhow::Result<()> {
+        if let Some(child) = &mut self.child {
+            child.terminate();
+            child.wait(STOP_MAX).await?;
+        }
+        Ok(())
+    }
+}
