@@ -2,8 +2,10 @@
 //!
 //! Owns one module a command, and what they share: loading a pipeline file and the tokio runtime.
 
+pub mod bench;
 pub mod check;
 pub mod clickhouse;
+pub mod demo;
 pub mod generate;
 pub mod run;
 pub mod status;
