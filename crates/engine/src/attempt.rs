@@ -7,6 +7,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -71,7 +72,10 @@ pub async fn settle(context: &Arc<Context>, task: Task) -> Result<(), EngineErro
             Sent::Settled => {}
             Sent::Split => waiting
                 .extend(pieces_after(context, &task, piece.piece).await.into_iter().map(|p| (p, false))),
-            Sent::Refused => wait_until_dead(context, &task, piece.piece).await,
+            Sent::Refused => {
+                wait_until_dead(context, &task, piece.piece).await;
+                context.refusals.fetch_sub(1, Ordering::AcqRel);
+            }
         }
     }
     Ok(())

@@ -1,7 +1,7 @@
 //! What the tasks of a lane share.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
@@ -161,6 +161,11 @@ pub struct Context {
     pub room: Notify,
     /// Woken when a cut was sealed or a frame settled: the lane, when it has read all, waits for the last of them.
     pub quiet: Notify,
+    /// Set while seals wait for room in the spool.
+    pub spool_full: AtomicBool,
+    /// Refused rows that are not sealed as dead letters yet. Seals do not wait for room while there are any: what they
+    /// wait for may be the frame of such a row, whose dead letter stands behind them.
+    pub refusals: AtomicUsize,
     /// Cuts that were sealed.
     pub sealed_cuts: AtomicU64,
     /// Set when no more frames will be sealed.
@@ -182,6 +187,20 @@ impl Context {
     /// Wakes every delivery task.
     pub fn wake_all(&self) {
         self.targets.iter().for_each(|t| t.wake.notify_one());
+    }
+
+    /// True while seals wait for room in the spool.
+    pub fn is_spool_full(&self) -> bool {
+        self.spool_full.load(Ordering::Acquire)
+    }
+
+    /// The spool holds this much now: with less than the bound the lane may read again, and the next seal judges.
+    pub fn see_spool(&self, bytes: u64) {
+        if bytes == 0 || bytes < self.settings.spool_bytes_max {
+            self.spool_full.store(false, Ordering::Release);
+        }
+        self.room.notify_one();
+        self.quiet.notify_one();
     }
 
     /// True when no more frames will be sealed.

@@ -125,7 +125,7 @@ async fn record(context: &Context, place: usize, frontier: u64) -> Result<(), En
     gauge!("forebay_spool_bytes").set(spool_bytes as f64);
     gauge!("forebay_spool_frames").set(pending as f64);
     context.status.update(|s| s.spool_bytes = spool_bytes);
-    context.room.notify_one();
+    context.see_spool(spool_bytes);
     Ok(())
 }
 

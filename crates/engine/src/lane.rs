@@ -158,25 +158,35 @@ impl LaneTask {
             if self.is_complete() {
                 break End::Complete;
             }
+            // While the spool is full nothing is read; only what may empty it, a refused row's dead letter, is cut.
+            let is_full = self.context.is_spool_full();
             if age.is_none() && !self.builder.is_empty() {
                 age = Some(self.context.runtime.sleep(self.context.settings.batch_age_max));
             }
             tokio::select! {
                 biased;
-                _ = stop.changed() => {}
-                Some(refused) = self.refused.recv() => self.refuse(refused)?,
-                decoded = front(&mut self.waiting), if !self.waiting.is_empty() => {
+                // A sender that is gone will never ask; its error must not keep the others from their turn.
+                Ok(()) = stop.changed() => {}
+                Some(refused) = self.refused.recv() => {
+                    self.refuse(refused)?;
+                    if is_full {
+                        self.cut().await?;
+                        age = None;
+                    }
+                }
+                () = self.context.quiet.notified(), if is_full => {}
+                decoded = front(&mut self.waiting), if !is_full && !self.waiting.is_empty() => {
                     self.absorb(decoded).await?;
                     if self.is_full() {
                         self.cut().await?;
                         age = None;
                     }
                 }
-                () = until(&mut age) => {
+                () = until(&mut age), if !is_full => {
                     self.cut().await?;
                     age = None;
                 }
-                event = self.reader.next(), if self.waiting.len() < ahead_max => match event {
+                event = self.reader.next(), if !is_full && self.waiting.len() < ahead_max => match event {
                     Ok(event) => {
                         backoff = Backoff::new(self.context.settings.retry_pause_max);
                         self.take(event).await?;
@@ -344,8 +354,11 @@ impl LaneTask {
         }
         self.tell();
         let encoding = seal::encode(&self.context, &self.pipeline, cut);
-        // The receiver is gone only if the seal has failed; its error is the one that counts.
-        self.cuts.send(encoding).await.map_err(|_| EngineError::Internal("seal"))
+        if self.cuts.send(encoding).await.is_err() {
+            // The receiver is gone only if the seal has failed. Its error is the one that counts, and ends this task.
+            std::future::pending::<()>().await;
+        }
+        Ok(())
     }
 }
 

@@ -4,7 +4,7 @@
 //! binary does).
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use dataflow::{Decoder, Operator, Runtime, Source, Table, TableFacts};
 use futures::future::{Either, select};
@@ -132,6 +132,8 @@ async fn run_to_the_end(pipeline: Pipeline, stop: watch::Receiver<bool>) -> Resu
         nonce,
         room: Notify::new(),
         quiet: Notify::new(),
+        spool_full: AtomicBool::new(false),
+        refusals: AtomicUsize::new(0),
         sealed_cuts: AtomicU64::new(0),
         closing: AtomicBool::new(false),
         checkpointing: AtomicBool::new(false),

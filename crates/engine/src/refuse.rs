@@ -73,8 +73,12 @@ pub async fn refuse(
     if rows.num_rows() == 1 {
         let raw = target.table.to_json(&rows, 0);
         let refused = Refused { refusal, row: rows, raw, message: message.to_owned() };
-        // The lane lives as long as the deliveries do; when it is gone, its own error is the one that counts.
-        context.refused.send(refused).await.map_err(|_| EngineError::Internal("lane"))?;
+        context.refusals.fetch_add(1, Ordering::AcqRel);
+        context.room.notify_one();
+        if context.refused.send(refused).await.is_err() {
+            // The lane lives as long as the deliveries do. Its own error is the one that counts, and ends this task.
+            std::future::pending::<()>().await;
+        }
         return Ok(Outcome::Refused);
     }
     let pieces = {

@@ -182,14 +182,15 @@ async fn seal(context: &Arc<Context>, cut: Cut, frames: Frames) -> Result<u64, E
         context.targets[*place].keep(frame.ordinal, body.clone(), context.settings.body_cache_bytes_max);
     }
     deliver::sample(context, &sealed, &cut.samples_ms);
+    context.see_spool(journal.lane().spool_bytes());
     drop(journal);
     tell(context, &sealed, segment_bytes, begun).await;
-    context.room.notify_one();
     context.wake_all();
     Ok(seq)
 }
 
-/// Keeps sealing within the spool: by bytes, and by the age of what is oldest. One seal always fits.
+/// Keeps sealing within the spool: by bytes, and by the age of what is oldest. One seal always fits, and those up to the
+/// dead letter of a refused row: the few cuts under way, since the lane gathers nothing while the spool is full.
 async fn wait_for_room(context: &Context, bytes: u64) {
     loop {
         let room = context.room.notified();
@@ -200,7 +201,12 @@ async fn wait_for_room(context: &Context, bytes: u64) {
         let age_ms = oldest_ms.map_or(0, |ms| context.runtime.wall_ms().saturating_sub(ms).max(0));
         let too_much = spool > 0 && spool + bytes > context.settings.spool_bytes_max;
         let too_old = age_ms as u128 > context.settings.spool_age_max.as_millis();
-        if !too_much && !too_old {
+        let is_full = too_much || too_old;
+        context.spool_full.store(is_full, Ordering::Release);
+        if is_full && context.refusals.load(Ordering::Acquire) > 0 {
+            return;
+        }
+        if !is_full {
             context.status.update(|s| {
                 if s.phase == Phase::Paused {
                     s.phase = Phase::Running;

@@ -259,6 +259,44 @@ fn a_refused_dead_letter_waits_for_its_table_to_be_mended() {
 }
 
 #[test]
+fn a_refused_row_makes_its_way_past_a_full_spool() {
+    run(async {
+        let mut bench = Bench::new();
+        bench.settings.spool_bytes_max = 2_000;
+        bench.push(0..50);
+        let (stop, asked) = watch::channel(false);
+        let running = tokio::spawn(engine::run(bench.pipeline(false), asked));
+        wait_until(|| bench.table.world.lock().expect("no panic").ids().len() == 50).await;
+        {
+            let mut world = bench.table.world.lock().expect("no panic");
+            world.away = true;
+            world.poison = vec![60, 61, 62, 160];
+        }
+        bench.push(50..2_000);
+        wait_until(|| bench.status.snapshot().phase == engine::Phase::Paused).await;
+        bench.table.world.lock().expect("no panic").away = false;
+        wait_until(|| bench.table.world.lock().expect("no panic").ids().len() == 1_996).await;
+        stop.send(true).expect("it runs");
+        running.await.expect("no panic").expect("drains");
+        bench.assert_holds((0..2_000).filter(|id| ![60, 61, 62, 160].contains(id)));
+    });
+}
+
+#[test]
+fn a_lost_stop_sender_is_no_reason_to_spin() {
+    run(async {
+        let bench = Bench::new();
+        bench.push(0..100);
+        let (stop, asked) = watch::channel(false);
+        drop(stop);
+        let run = engine::run(bench.pipeline(true), asked);
+        let outcome = tokio::time::timeout(Duration::from_secs(10), run).await.expect("it reads");
+        assert_eq!(outcome.expect("drains"), Outcome::Complete);
+        bench.assert_holds(0..100);
+    });
+}
+
+#[test]
 fn checkpoints_keep_the_store_small_and_lose_no_key() {
     run(async {
         let mut bench = Bench::new();
