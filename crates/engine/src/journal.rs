@@ -47,9 +47,17 @@ pub async fn load(store: &dyn Store, folder: &str) -> Result<Lane, EngineError> 
     })
 }
 
-/// `None` if a record that was listed is gone.
+/// `None` if the journal was retired under the reader: a record that was listed is gone, or what is left does not hang
+/// together and the floor has risen meanwhile.
 async fn load_once(store: &dyn Store, folder: &str) -> Result<Option<Lane>, EngineError> {
-    let floor = floor(store, folder).await?;
+    let before = floor(store, folder).await?;
+    match fold(store, folder, before).await {
+        Err(EngineError::Violation(_)) if floor(store, folder).await? > before => Ok(None),
+        result => result,
+    }
+}
+
+async fn fold(store: &dyn Store, folder: &str, floor: u64) -> Result<Option<Lane>, EngineError> {
     let prefix = Prefix::new(&format!("{folder}/journal")).expect("a lane's folder makes a valid prefix");
     let mut after = floor.checked_sub(1).map(|seq| key(names::journal(folder, seq)));
     let mut lane: Option<Lane> = None;

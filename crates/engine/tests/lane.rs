@@ -4,11 +4,12 @@
 
 mod support;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use dataflow::Partition;
 use engine::{EngineError, Outcome};
-use support::{Bench, Fault};
+use support::{Bench, Fault, Retiring};
 use tokio::sync::watch;
 
 fn run<T>(test: impl Future<Output = T>) -> T {
@@ -317,6 +318,24 @@ fn checkpoints_keep_the_store_small_and_lose_no_key() {
         bench.push(0..3_220);
         bench.drain().await.expect("drains");
         bench.assert_holds(0..3_220);
+    });
+}
+
+#[test]
+fn a_journal_that_is_retired_while_it_is_read_is_read_again() {
+    run(async {
+        let mut bench = Bench::new();
+        bench.settings.checkpoint_records_max = 6;
+        let store = Arc::new(Retiring::new(bench.store.clone()));
+        bench.store = store.clone();
+        for round in 0..4u64 {
+            bench.push(round * 400..round * 400 + 400);
+            bench.drain().await.expect("drains");
+        }
+        let lane = bench.lane().await;
+        assert!(lane.newest_checkpoint.is_some());
+        store.hide_floor_once();
+        assert_eq!(bench.lane().await, lane);
     });
 }
 

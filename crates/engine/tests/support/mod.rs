@@ -3,6 +3,8 @@
 //! Owns the table's faults. The engine, the store, the source and the dedup step are the real ones.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -16,7 +18,7 @@ use dataflow::{
 use engine::{EngineError, Outcome, Pipeline, Settings, Status, TokioRuntime};
 use operators::dedup::{Dedup, DedupConfig, Late};
 use sources::memory::{MemoryHandle, MemorySource};
-use store::Store;
+use store::{Entry, Key, Prefix, Put, Store, StoreError};
 use tokio::sync::watch;
 
 /// Records are decimal numbers; anything else is a reject.
@@ -356,5 +358,66 @@ impl Bench {
     /// What the journal says.
     pub async fn lane(&self) -> protocol::Lane {
         engine::journal::load(&*self.store, "p/lane-0").await.expect("the journal is sound")
+    }
+}
+
+/// A store that is always in the middle of retiring: every other record below the floor is still there.
+#[derive(Debug)]
+pub struct Retiring {
+    inner: Arc<dyn Store>,
+    hides_floor: AtomicBool,
+}
+
+impl Retiring {
+    pub fn new(inner: Arc<dyn Store>) -> Self {
+        Self { inner, hides_floor: AtomicBool::new(false) }
+    }
+
+    /// The next question for the floor comes before it is raised.
+    pub fn hide_floor_once(&self) {
+        self.hides_floor.store(true, Ordering::SeqCst);
+    }
+}
+
+#[async_trait]
+impl Store for Retiring {
+    async fn put_if_absent(&self, key: &Key, body: Vec<Bytes>) -> Result<Put, StoreError> {
+        self.inner.put_if_absent(key, body).await
+    }
+
+    async fn get(&self, key: &Key, bytes_max: u64) -> Result<Option<Bytes>, StoreError> {
+        self.inner.get(key, bytes_max).await
+    }
+
+    async fn get_range(&self, key: &Key, range: Range<u64>) -> Result<Option<Bytes>, StoreError> {
+        self.inner.get_range(key, range).await
+    }
+
+    async fn list(
+        &self,
+        prefix: &Prefix,
+        after: Option<&Key>,
+        limit: usize,
+    ) -> Result<Vec<Entry>, StoreError> {
+        if prefix.as_str().ends_with("/floor") && self.hides_floor.swap(false, Ordering::SeqCst) {
+            return Ok(Vec::new());
+        }
+        self.inner.list(prefix, after, limit).await
+    }
+
+    async fn delete(&self, key: &Key) -> Result<(), StoreError> {
+        let is_odd = protocol::names::number(key.as_str()).is_some_and(|n| n % 2 == 1);
+        if is_odd && key.as_str().contains("/journal/") {
+            return Ok(());
+        }
+        self.inner.delete(key).await
+    }
+
+    async fn harden(&self, prefix: &Prefix) -> Result<(), StoreError> {
+        self.inner.harden(prefix).await
+    }
+
+    fn describe(&self) -> String {
+        self.inner.describe()
     }
 }
