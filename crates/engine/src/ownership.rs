@@ -43,9 +43,21 @@ impl Ownership {
         self.fenced.load(Ordering::Acquire)
     }
 
-    /// Reads the slot that this process would write next, and the floor.
+    /// Reads the slot that this process would write next, and the floor. A no counts only if this process has written
+    /// nothing meanwhile: its own checkpoint raises the floor too.
     async fn look(&self) -> Result<bool, store::StoreError> {
-        let seq = self.next_seq.load(Ordering::Acquire);
+        loop {
+            let seq = self.next_seq.load(Ordering::Acquire);
+            if self.is_free_or_ours(seq).await? {
+                return Ok(true);
+            }
+            if self.next_seq.load(Ordering::Acquire) == seq {
+                return Ok(false);
+            }
+        }
+    }
+
+    async fn is_free_or_ours(&self, seq: u64) -> Result<bool, store::StoreError> {
         let key = Key::new(names::journal(&self.folder, seq)).expect("a lane's folder makes valid keys");
         if let Some(bytes) = self.store.get(&key, RECORD_BYTES_MAX).await? {
             // The record may be our own, being appended at this moment.
