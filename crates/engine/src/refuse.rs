@@ -103,6 +103,9 @@ async fn split(
     let target = &context.targets[place];
     let half = rows.num_rows() / 2;
     let (mut segment, mut frames) = (Segment::default(), Vec::new());
+    // Number, object and record together, one at a time: retirement takes what is older than the newest split and not
+    // needed, so a smaller number must never be recorded after a greater one.
+    let _turn = context.splits.turn.lock().await;
     let number = context.splits.next.fetch_add(1, Ordering::Relaxed);
     for (n, part) in [rows.slice(0, half), rows.slice(half, rows.num_rows() - half)].into_iter().enumerate() {
         let mut ids = || FrameId(names::frame_id(context.nonce, target.index, number, pieces + n as u32 + 1));
@@ -113,8 +116,6 @@ async fn split(
         };
         frames.push(segment.frame(target.index, refusal.ordinal, encoded));
     }
-    // Object and record together, one at a time: retirement takes what is older than the newest split and not needed.
-    let _turn = context.splits.turn.lock().await;
     let object = names::split(&context.folder, context.epoch, context.nonce, number);
     write_object(context, &object, segment.into_pieces()).await?;
     let body = Body::Split(Split {
