@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
-use dataflow::{Attempt, Effect, FrameId, InsertError, Presence, Remedy, TableFacts};
+use dataflow::{Attempt, Effect, FrameId, Gate, InsertError, Presence, Remedy, TableFacts};
 use metrics::{counter, histogram};
 use protocol::doubt::{self, Decision, Facts, Found, StopReason};
 use protocol::lane::Piece;
@@ -204,11 +204,14 @@ impl Sending<'_> {
             return Ok(body);
         }
         let frame = &self.piece.frame;
-        let store = &*self.context.store;
+        self.read_sealed(frame.offset, frame.len, Some(frame.crc32c)).await
+    }
+
+    /// A part of the piece's segment; waits while the store is away.
+    async fn read_sealed(&self, offset: u64, len: u64, crc: Option<u32>) -> Result<Bytes, EngineError> {
         let mut backoff = Backoff::new(self.context.settings.retry_pause_max);
         loop {
-            match segment::read(store, &self.piece.segment, frame.offset, frame.len, Some(frame.crc32c)).await
-            {
+            match segment::read(&*self.context.store, &self.piece.segment, offset, len, crc).await {
                 Err(EngineError::Store(error)) if error.kind.is_transient() => {
                     tracing::warn!(%error, "a sealed frame cannot be read; trying again");
                     backoff.pause(&*self.context.runtime).await;
@@ -299,7 +302,7 @@ impl Sending<'_> {
                 Decision::Resend => return Ok(false),
                 Decision::Settle => return Ok(true),
                 Decision::Stop(reason) => return Err(self.stop(reason)),
-                Decision::EndAttempts => alive = self.end_attempts(alive).await,
+                Decision::EndAttempts => alive = self.end_attempts(alive).await?,
                 Decision::Probe => found = self.probe().await?,
                 Decision::NewGeneration => {
                     self.renew(facts.now).await?;
@@ -329,17 +332,23 @@ impl Sending<'_> {
         );
     }
 
-    async fn end_attempts(&mut self, before: Option<u64>) -> Option<u64> {
+    async fn end_attempts(&mut self, before: Option<u64>) -> Result<Option<u64>, EngineError> {
         if before.is_some() {
             // Some were still running: give them time to end.
             self.backoff.pause(&*self.context.runtime).await;
         }
+        // A process that was replaced must not end the attempts of its successor.
+        if !self.context.ownership.may_complete().await {
+            self.check_owner().await?;
+            self.backoff.pause(&*self.context.runtime).await;
+            return Ok(None);
+        }
         match self.target.table.end_attempts(&names::query_prefix(self.piece.id())).await {
-            Ok(alive) => Some(alive),
+            Ok(alive) => Ok(Some(alive)),
             Err(error) => {
                 tracing::warn!(%error, "running inserts cannot be ended");
                 self.backoff.pause(&*self.context.runtime).await;
-                None
+                Ok(None)
             }
         }
     }
@@ -348,10 +357,7 @@ impl Sending<'_> {
         let frame = &self.piece.frame;
         let keys = match frame.probe_len {
             0 => Bytes::new(),
-            len => {
-                let at = frame.offset + frame.len;
-                segment::read(&*self.context.store, &self.piece.segment, at, len, None).await?
-            }
+            len => self.read_sealed(frame.offset + frame.len, len, None).await?,
         };
         match self.target.table.probe(FrameId(self.piece.id()), frame.rows, &keys).await {
             Ok(Presence::None) => Ok(Some(Found::None)),
