@@ -15,7 +15,6 @@ use std::time::Duration;
 
 use dataflow::block::{NO_LEADER_EPOCH, TIME_UNKNOWN_MS};
 use dataflow::{BlockBuilder, Event, Partition, PartitionStart, ReadFrom, Runtime, SourceError, SourceFault};
-use futures::channel::oneshot;
 use rdkafka_sys as ffi;
 
 use super::client::{Client, NO_ERROR, Topic, name_of, string, take_error};
@@ -97,8 +96,8 @@ impl Drop for Handle {
 
 /// What the reader wants of the thread.
 pub(super) enum Order {
-    /// A partition to read from now on.
-    Add(ReadFrom, oneshot::Sender<Result<(), SourceError>>),
+    /// A partition to read from now on. If that fails, the next event tells.
+    Add(ReadFrom),
     /// No more of this one for now.
     Pause(Partition),
     /// On with it.
@@ -227,10 +226,7 @@ impl Fetch {
     fn obey(&mut self) -> Result<(), Stop> {
         while let Ok(order) = self.orders.try_recv() {
             match order {
-                Order::Add(from, done) => {
-                    // The one who asked may have stopped waiting; the partition is read all the same.
-                    let _ = done.send(self.add(from));
-                }
+                Order::Add(from) => self.add(from)?,
                 Order::Pause(partition) => self.set_paused(&partition, true)?,
                 Order::Resume(partition) => self.set_paused(&partition, false)?,
             }

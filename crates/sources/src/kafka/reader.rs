@@ -4,7 +4,6 @@ use std::sync::{Arc, Weak, mpsc};
 
 use async_trait::async_trait;
 use dataflow::{Event, Partition, ReadFrom, Reader, Runtime, SourceError, SourceFault};
-use futures::channel::oneshot;
 
 use super::KafkaOptions;
 use super::client::Client;
@@ -59,9 +58,8 @@ impl Reader for KafkaReader {
     }
 
     async fn add(&mut self, from: ReadFrom) -> Result<(), SourceError> {
-        let (done, result) = oneshot::channel();
-        self.order(Order::Add(from, done))?;
-        result.await.unwrap_or_else(|_| Err(ended()))
+        // Not waited for: the thread may itself wait for room in the queue, which only `next` makes.
+        self.order(Order::Add(from))
     }
 
     fn pause(&mut self, partition: &Partition) {
