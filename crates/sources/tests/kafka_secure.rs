@@ -33,7 +33,7 @@ const BY_FILE: u32 = 2;
 /// Short, so that tokens end within a test; long enough for a busy machine to log in with.
 const TOKEN_S: i64 = 6;
 /// A failed token is asked for again after 10 s.
-const EVENT_MAX: Duration = Duration::from_secs(40);
+const UNTIL_MAX: Duration = Duration::from_secs(40);
 const WRONG: &str = "a-wrong-password";
 const CLIENT_SECRET: &str = "a-clients-secret";
 
@@ -170,8 +170,13 @@ impl Reading {
     /// Reads on until `enough`; what is away is noted.
     async fn until(&mut self, mut enough: impl FnMut(&Self) -> bool) -> Result<(), SourceError> {
         let runtime: Arc<dyn Runtime> = Arc::new(TestRuntime::new());
+        // What is away is told again and again, so that one event's bound would never end it.
         while !enough(self) {
-            match runtime.timeout(EVENT_MAX, self.reader.next()).await.expect("an event comes") {
+            let left = UNTIL_MAX.checked_sub(runtime.elapsed());
+            let Some(event) = runtime.timeout(left.unwrap_or_default(), self.reader.next()).await else {
+                panic!("`{}` rows came in time, and: {:?}", self.rows, self.away)
+            };
+            match event {
                 Ok(Event::Block(block)) => self.rows += block.len(),
                 Ok(_) => {}
                 Err(error) if error.fault == SourceFault::Away => self.away.push(error.message),

@@ -130,7 +130,14 @@ pub(super) fn check(options: &KafkaOptions) -> Result<(), SourceError> {
     if options.group.is_empty() {
         return Err(config("kafka's `group` is empty".into()));
     }
-    properties(options, Role::Read).map(drop)
+    let properties = properties(options, Role::Read)?;
+    let is_set = |name: &str, value: &str| properties.get(name).is_some_and(|set| set == value);
+    let asks_for_token = is_set("sasl.mechanism", "OAUTHBEARER") || is_set("sasl.mechanisms", "OAUTHBEARER");
+    if asks_for_token && options.token.is_none() && !is_set("enable.sasl.oauthbearer.unsecure.jwt", "true") {
+        // librdkafka would wait for ever for somebody to set one.
+        return Err(config("kafka's mechanism `OAUTHBEARER` needs a token's file or command".into()));
+    }
+    Ok(())
 }
 
 /// An error of the pipeline file.

@@ -71,6 +71,12 @@ fn secrets_do_not_show() {
 }
 
 #[test]
+fn a_login_by_token_without_a_token_is_refused() {
+    assert!(refused(with("sasl.mechanism", "OAUTHBEARER")).contains("file or command"));
+    assert!(refused(with("sasl.mechanisms", "OAUTHBEARER")).contains("file or command"));
+}
+
+#[test]
 fn names_are_checked_before_anything_is_asked() {
     let topics = |topics: &[&str]| KafkaOptions {
         topics: topics.iter().map(|t| (*t).to_owned()).collect(),
