@@ -110,6 +110,11 @@ impl Pipeline {
         self
     }
 
+    /// The same pipeline for a second process, which cannot listen where the first one does.
+    pub fn for_another_process(&self) -> Pipeline {
+        Pipeline { port: free_port(), ..self.clone() }
+    }
+
     /// Where the store is.
     pub fn store(&self) -> PathBuf {
         self.dir.join(format!("{}.store", self.name))
