@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
+use dataflow::TableFacts;
 use futures::future::BoxFuture;
 use futures::stream::{FuturesUnordered, StreamExt};
 use metrics::{counter, gauge, histogram};
@@ -44,6 +45,7 @@ pub async fn run(context: Arc<Context>, place: usize) -> Result<(), EngineError>
     let mut settled = Settled::at(start);
     let mut in_flight: BTreeSet<u64> = BTreeSet::new();
     let mut attempts: Attempts = FuturesUnordered::new();
+    let mut facts = facts_later(&context, place);
     loop {
         let view = look(&context, place, &settled, &in_flight).await;
         if window_is_due(&context, &view, &settled) {
@@ -85,8 +87,25 @@ pub async fn run(context: Arc<Context>, place: usize) -> Result<(), EngineError>
             }
             () = target.wake.notified() => {}
             () = settle_at => record(&context, place, settled.frontier()).await?,
+            seen = &mut facts => {
+                if let Some(seen) = seen {
+                    target.see(seen);
+                }
+                facts = facts_later(&context, place);
+            }
         }
     }
+}
+
+/// Sees the server again after a while, although all goes well: the token of a frame whose answer is lost certainly stands
+/// only if the server was seen shortly before. `None` if it does not answer; the attempts find out what that means.
+fn facts_later(context: &Arc<Context>, place: usize) -> BoxFuture<'static, Option<TableFacts>> {
+    let (context, table) = (context.clone(), context.targets[place].table.clone());
+    Box::pin(async move {
+        context.runtime.sleep(context.settings.facts_every).await;
+        let facts = table.facts().await;
+        facts.inspect_err(|error| tracing::debug!(%error, "the table does not answer")).ok()
+    })
 }
 
 async fn look(context: &Context, place: usize, settled: &Settled, in_flight: &BTreeSet<u64>) -> View {

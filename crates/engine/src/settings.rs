@@ -39,6 +39,9 @@ pub struct Settings {
     pub checkpoint_bytes_min: u64,
     /// … or this many records were appended.
     pub checkpoint_records_max: u64,
+    /// How often the server is looked at while all goes well: until it was seen again, every insert by anyone counts
+    /// against the tokens that certainly stand.
+    pub facts_every: Duration,
     /// The longest pause between two tries of anything.
     pub retry_pause_max: Duration,
     /// How often the ends of the partitions are asked for, for lag.
@@ -63,6 +66,7 @@ impl Default for Settings {
             skew_ms_max: None,
             checkpoint_bytes_min: 32 << 20,
             checkpoint_records_max: 1_000,
+            facts_every: Duration::from_secs(5),
             retry_pause_max: Duration::from_secs(5),
             lag_every: Duration::from_secs(5),
         }

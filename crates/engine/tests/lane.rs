@@ -322,6 +322,44 @@ fn checkpoints_keep_the_store_small_and_lose_no_key() {
 }
 
 #[test]
+fn a_lost_answer_after_many_inserts_is_sent_again_and_not_looked_for() {
+    run(async {
+        let mut bench = Bench::new();
+        bench.settings.facts_every = Duration::from_millis(10);
+        let (stop, asked) = watch::channel(false);
+        let running = tokio::spawn(engine::run(bench.pipeline(false), asked));
+        // More inserts than half of the tokens that the table remembers.
+        for id in 0..80 {
+            bench.push([id]);
+            wait_until(|| bench.table.world.lock().expect("no panic").ids().len() as u64 > id).await;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        bench.table.world.lock().expect("no panic").faults.push_back(Fault::LostAfter);
+        bench.push([80]);
+        wait_until(|| bench.table.world.lock().expect("no panic").ids().len() == 81).await;
+        stop.send(true).expect("it runs");
+        running.await.expect("no panic").expect("drains");
+        bench.assert_holds(0..81);
+        assert_eq!(bench.table.world.lock().expect("no panic").probes, 0);
+    });
+}
+
+#[test]
+fn a_stop_while_the_table_is_away_at_the_start_is_obeyed_at_once() {
+    run(async {
+        let bench = Bench::new();
+        bench.table.world.lock().expect("no panic").away = true;
+        let (stop, asked) = watch::channel(false);
+        let running = tokio::spawn(engine::run(bench.pipeline(false), asked));
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        stop.send(true).expect("it runs");
+        let ended = tokio::time::timeout(Duration::from_secs(2), running).await.expect("long before a drain");
+        assert_eq!(ended.expect("no panic").expect("ends"), Outcome::Interrupted);
+        assert_eq!(bench.lane().await.epoch, 0, "nothing was claimed");
+    });
+}
+
+#[test]
 fn a_journal_that_is_retired_while_it_is_read_is_read_again() {
     run(async {
         let mut bench = Bench::new();

@@ -87,6 +87,8 @@ pub struct World {
     pub facts_away: bool,
     /// Bytes under each token: C3.
     bodies: BTreeMap<String, Bytes>,
+    /// Looks at the rows of a frame.
+    pub probes: u64,
     /// Inserts that were tried.
     pub attempts: u64,
 }
@@ -251,7 +253,9 @@ impl Table for TokenTable {
     }
 
     async fn probe(&self, frame: FrameId, _: u64, _: &[u8]) -> Result<Presence, TableError> {
-        let found = self.world.lock().expect("no panic").rows.iter().any(|(id, _)| *id == frame);
+        let mut world = self.world.lock().expect("no panic");
+        world.probes += 1;
+        let found = world.rows.iter().any(|(id, _)| *id == frame);
         Ok(if found { Presence::All } else { Presence::None })
     }
 
