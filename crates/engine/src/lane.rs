@@ -145,7 +145,7 @@ impl LaneTask {
     /// When the source refuses, a step cannot go on, or a partition cannot be added.
     pub async fn run(mut self, mut stop: watch::Receiver<bool>) -> Result<End, EngineError> {
         if self.drain {
-            self.ask_for_stops().await;
+            self.ask_for_stops().await?;
         }
         let ahead_max = BLOCKS_AHEAD * self.context.runtime.compute_threads();
         let mut backoff = Backoff::new(self.context.settings.retry_pause_max);
@@ -249,11 +249,12 @@ impl LaneTask {
     }
 
     /// Asks where a drain ends. The source may be away; then the drain waits for it.
-    async fn ask_for_stops(&mut self) {
+    async fn ask_for_stops(&mut self) -> Result<(), EngineError> {
         let mut backoff = Backoff::new(self.context.settings.retry_pause_max);
         let ends = loop {
             match self.source.ends().await {
                 Ok(ends) => break ends,
+                Err(error) if error.fault != SourceFault::Away => return Err(error.into()),
                 Err(error) => {
                     if backoff.is_worth_a_line() {
                         tracing::warn!(%error, "the source does not say where it ends; trying again");
@@ -267,6 +268,7 @@ impl LaneTask {
                 reading.stop_at = Some(end);
             }
         }
+        Ok(())
     }
 
     fn index(&self, partition: &Partition) -> Result<usize, EngineError> {

@@ -73,14 +73,10 @@ pub enum Outcome {
 pub async fn run(pipeline: Pipeline, stop: watch::Receiver<bool>) -> Result<Outcome, EngineError> {
     let (runtime, status) = (pipeline.runtime.clone(), pipeline.status.clone());
     let drain_time_max = pipeline.settings.drain_time_max;
-    let mut asked = stop.clone();
     let deadline = {
-        let runtime = runtime.clone();
+        let (runtime, asked) = (runtime.clone(), is_asked(stop.clone()));
         async move {
-            // A sender that is gone will never ask.
-            if asked.wait_for(|stop| *stop).await.is_err() {
-                std::future::pending::<()>().await;
-            }
+            asked.await;
             runtime.sleep(drain_time_max).await;
         }
     };
@@ -96,6 +92,14 @@ pub async fn run(pipeline: Pipeline, stop: watch::Receiver<bool>) -> Result<Outc
     result
 }
 
+/// Ends when the process is asked to stop.
+async fn is_asked(mut stop: watch::Receiver<bool>) {
+    // A sender that is gone will never ask.
+    if stop.wait_for(|stop| *stop).await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
+
 async fn run_to_the_end(pipeline: Pipeline, stop: watch::Receiver<bool>) -> Result<Outcome, EngineError> {
     let Pipeline { name, owner, source, decoder, mut steps, table, dead_letters, store, .. } = pipeline;
     let (runtime, settings, status, drain) =
@@ -103,16 +107,25 @@ async fn run_to_the_end(pipeline: Pipeline, stop: watch::Receiver<bool>) -> Resu
     let folder = names::lane_folder(&name, LANE);
     let tables = [table, dead_letters];
     let pause = settings.retry_pause_max;
-    let shown = start::ask(&*runtime, &settings, &*source).await?;
-    let mut facts = Vec::new();
-    for table in &tables {
-        facts.push(facts_of(&*runtime, &settings, &**table).await);
-    }
+    let look = async {
+        let shown = start::ask(&*runtime, &settings, &*source).await?;
+        let mut facts = Vec::new();
+        for table in &tables {
+            facts.push(facts_of(&*runtime, &settings, &**table).await);
+        }
+        Ok::<_, EngineError>((shown, facts))
+    };
+    // Nothing is owned yet, so there is nothing to drain.
+    let looked = match select(std::pin::pin!(look), std::pin::pin!(is_asked(stop.clone()))).await {
+        Either::Left((looked, _)) => Some(looked?),
+        Either::Right(((), _)) => None,
+    };
+    let Some((shown, facts)) = looked else { return Ok(Outcome::Interrupted) };
     // From here on this process owns the lane, and an earlier owner is fenced.
     let mut journal = Journal::claim(store.clone(), runtime.clone(), folder.clone(), owner, pause).await?;
     start::genesis_of_what_is_new(&mut journal, &name, &shown, &tables, &mut steps).await?;
     start::restore(&*store, journal.lane(), &mut steps).await?;
-    let reader = source.read(start::read_from(journal.lane())).await?;
+    let reader = start::read(&*runtime, &settings, &*source, journal.lane()).await?;
     let (nonce, epoch) = (journal.nonce(), journal.lane().epoch);
     tracing::info!(pipeline = name, epoch, store = store.describe(), "lane claimed and restored");
 

@@ -8,8 +8,9 @@ use std::sync::Arc;
 
 use dataflow::block::NO_LEADER_EPOCH;
 use dataflow::{
-    Operator, Partition, PartitionStart, ReadFrom, Runtime, Source, SourceError, SourceFault, Table,
+    Operator, Partition, PartitionStart, ReadFrom, Reader, Runtime, Source, SourceError, SourceFault, Table,
 };
+use futures::future::BoxFuture;
 use protocol::Lane;
 use protocol::record::{Body, Genesis};
 use store::Store;
@@ -36,16 +37,36 @@ pub async fn ask(
     settings: &Settings,
     source: &dyn Source,
 ) -> Result<Shown, EngineError> {
+    let shown = || -> BoxFuture<'_, _> {
+        Box::pin(async {
+            Ok(Shown { partitions: source.partitions().await?, published: source.published().await? })
+        })
+    };
+    until_there(runtime, settings, shown).await
+}
+
+/// Begins to read where the lane stands, waiting while the source is away.
+///
+/// # Errors
+/// When the source refuses or is misconfigured.
+pub async fn read(
+    runtime: &dyn Runtime,
+    settings: &Settings,
+    source: &dyn Source,
+    lane: &Lane,
+) -> Result<Box<dyn Reader>, EngineError> {
+    until_there(runtime, settings, || source.read(read_from(lane))).await
+}
+
+async fn until_there<'a, T>(
+    runtime: &dyn Runtime,
+    settings: &Settings,
+    ask: impl Fn() -> BoxFuture<'a, Result<T, SourceError>>,
+) -> Result<T, EngineError> {
     let mut backoff = Backoff::new(settings.retry_pause_max);
     loop {
-        let shown = async {
-            Ok::<_, SourceError>(Shown {
-                partitions: source.partitions().await?,
-                published: source.published().await?,
-            })
-        };
-        match shown.await {
-            Ok(shown) => return Ok(shown),
+        match ask().await {
+            Ok(answer) => return Ok(answer),
             Err(error) if error.fault == SourceFault::Away => {
                 if backoff.is_worth_a_line() {
                     tracing::warn!(%error, "the source is away; trying again");
@@ -157,7 +178,7 @@ fn check_partitions(lane: &Lane, shown: &Shown) -> Result<(), EngineError> {
 }
 
 /// Where to read on, for every partition of the lane.
-pub fn read_from(lane: &Lane) -> Vec<ReadFrom> {
+fn read_from(lane: &Lane) -> Vec<ReadFrom> {
     lane.partitions
         .iter()
         .map(|p| ReadFrom {

@@ -54,6 +54,8 @@ impl LaneTask {
         block: &RecordBlock,
         mut batch: Batch,
     ) -> Result<(), EngineError> {
+        // A step may put the event's time in its place; latency is counted from the time that the source gave.
+        let sample = batch.times_ms.last().copied().filter(|t| *t != TIME_UNKNOWN_MS);
         for step in &mut self.steps {
             let mut probed = step.probe(batch)?;
             let answers = read_state(&self.context, std::mem::take(&mut probed.reads)).await?;
@@ -70,7 +72,6 @@ impl LaneTask {
         let (wall_ms, now) = (self.context.runtime.wall_ms(), self.context.runtime.elapsed());
         self.watermarks.observe(partition, &batch.times_ms, wall_ms, now);
         if !batch.is_empty() {
-            let sample = batch.times_ms.last().copied().filter(|t| *t != TIME_UNKNOWN_MS);
             self.builder.rows(batch.rows, sample);
         }
         Ok(())
