@@ -13,7 +13,7 @@ use store::Store;
 use tokio::sync::{Notify, mpsc, watch};
 
 use crate::context::{Context, Target};
-use crate::journal::Journal;
+use crate::journal::{self, Journal};
 use crate::lane::{End, LaneTask, Parts};
 use crate::refuse::{REFUSED_AHEAD, Splits};
 use crate::retry::Backoff;
@@ -121,6 +121,7 @@ async fn run_to_the_end(pipeline: Pipeline, stop: watch::Receiver<bool>) -> Resu
         Either::Right(((), _)) => None,
     };
     let Some((shown, facts)) = looked else { return Ok(Outcome::Interrupted) };
+    start::check(&journal::load(&*store, &folder).await?, &name, &shown, &tables, &mut steps)?;
     // From here on this process owns the lane, and an earlier owner is fenced.
     let mut journal = Journal::claim(store.clone(), runtime.clone(), folder.clone(), owner, pause).await?;
     start::genesis_of_what_is_new(&mut journal, &name, &shown, &tables, &mut steps).await?;

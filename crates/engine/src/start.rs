@@ -78,6 +78,25 @@ async fn until_there<'a, T>(
     }
 }
 
+/// Whether the pipeline fits what the lane holds. Asked before the claim, so that a mistaken start does not end the owner
+/// that runs well, and again after it.
+///
+/// # Errors
+/// When it does not, with the way out.
+pub fn check(
+    lane: &Lane,
+    pipeline: &str,
+    shown: &Shown,
+    tables: &[Arc<dyn Table>],
+    steps: &mut [Box<dyn Operator>],
+) -> Result<(), EngineError> {
+    if lane.pipeline.is_empty() {
+        return Ok(());
+    }
+    fits(lane, pipeline, tables, &stateful(steps))?;
+    check_partitions(lane, shown)
+}
+
 /// Writes the genesis of every partition, table and step that the lane does not know yet.
 ///
 /// # Errors
@@ -90,12 +109,8 @@ pub async fn genesis_of_what_is_new(
     steps: &mut [Box<dyn Operator>],
 ) -> Result<(), EngineError> {
     let lane = journal.lane();
-    let stateful: Vec<String> = stateful(steps);
     let is_new = lane.pipeline.is_empty();
-    if !is_new {
-        fits(lane, pipeline, tables, &stateful)?;
-        check_partitions(lane, shown)?;
-    }
+    check(lane, pipeline, shown, tables, steps)?;
     let partitions: Vec<_> = shown
         .partitions
         .iter()
@@ -113,7 +128,7 @@ pub async fn genesis_of_what_is_new(
         partitions,
         tables: new_tables,
         pipeline: if is_new { pipeline.to_owned() } else { String::new() },
-        steps: if is_new { stateful } else { Vec::new() },
+        steps: if is_new { stateful(steps) } else { Vec::new() },
     };
     journal.append(Body::Genesis(body)).await?;
     Ok(())

@@ -178,6 +178,25 @@ fn the_newer_owner_wins_and_the_older_stops_by_itself() {
 }
 
 #[test]
+fn a_start_that_does_not_fit_leaves_the_owner_alone() {
+    run(async {
+        let bench = Bench::new();
+        bench.push(0..10);
+        let (stop, asked) = watch::channel(false);
+        let running = tokio::spawn(engine::run(bench.pipeline(false), asked));
+        wait_until(|| bench.table.world.lock().expect("no panic").ids().len() == 10).await;
+        let (_stop, asked) = watch::channel(false);
+        let without_steps = engine::Pipeline { steps: Vec::new(), ..bench.pipeline(false) };
+        let error = engine::run(without_steps, asked).await.expect_err("other steps");
+        assert!(matches!(error, EngineError::Mismatch(_)), "{error}");
+        bench.push(10..20);
+        wait_until(|| bench.table.world.lock().expect("no panic").ids().len() == 20).await;
+        stop.send(true).expect("it runs");
+        assert_eq!(running.await.expect("no panic").expect("was left alone"), Outcome::Drained);
+    });
+}
+
+#[test]
 fn one_refused_row_goes_to_the_dead_letters_alone_and_its_key_is_forgotten() {
     run(async {
         let bench = Bench::new();
