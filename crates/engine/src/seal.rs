@@ -94,6 +94,7 @@ pub async fn run(
     mut cuts: mpsc::Receiver<Encoding>,
 ) -> Result<(), EngineError> {
     let mut published = context.runtime.elapsed();
+    let mut publishing = None;
     while let Some(Encoding { mut cut, frames }) = cuts.recv().await {
         let frames = frames.await.ok_or(EngineError::Internal("encode"))?;
         // A row that cannot be encoded was checked by the decoder already: this is a fault of the program or a table that
@@ -107,10 +108,14 @@ pub async fn run(
             checkpoint::start(&context, seq, snapshots);
         }
         if context.runtime.elapsed().saturating_sub(published) >= PUBLISH_EVERY {
-            publish(&context, &*source).await;
+            // Beside the seal: a broker that is slow to commit must not hold records up. The task before has run out of time.
+            let (context_of_task, source) = (context.clone(), source.clone());
+            let task = async move { publish(&context_of_task, &*source).await };
+            drop(publishing.replace(context.runtime.spawn("publish", Box::pin(task))));
             published = context.runtime.elapsed();
         }
     }
+    drop(publishing);
     publish(&context, &*source).await;
     Ok(())
 }
