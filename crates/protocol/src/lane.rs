@@ -233,13 +233,19 @@ impl Lane {
     }
 
     fn check_genesis(&self, record: &Record, genesis: &Genesis) -> Result<(), Violation> {
-        for p in &genesis.partitions {
-            if self.partition(&p.stream, p.index).is_some() {
+        let twice = |n: usize, p: &PartitionGenesis| {
+            genesis.partitions[..n].iter().any(|other| (&other.stream, other.index) == (&p.stream, p.index))
+        };
+        for (n, p) in genesis.partitions.iter().enumerate() {
+            if self.partition(&p.stream, p.index).is_some() || twice(n, p) {
                 let what = format!("partition {}/{} has a first position already", p.stream, p.index);
                 return Err(violation(record, "C1", what));
             }
         }
-        if let Some(table) = genesis.tables.iter().find(|t| self.table(t).is_some()) {
+        let mut tables = genesis.tables.iter().enumerate();
+        if let Some((_, table)) =
+            tables.find(|(n, t)| self.table(t).is_some() || genesis.tables[..*n].contains(t))
+        {
             return Err(violation(record, "order", format!("table `{table}` is known already")));
         }
         let names_again = !genesis.pipeline.is_empty() || !genesis.steps.is_empty();

@@ -97,6 +97,22 @@ fn c1_a_partition_has_one_genesis() {
     let mut w = Writer::new();
     let again = PartitionGenesis { stream: "e".into(), next: 0, ..Default::default() };
     assert_eq!(rule(w.push(Body::Genesis(Genesis { partitions: vec![again], ..Default::default() }))), "C1");
+    let new = PartitionGenesis { stream: "f".into(), next: 0, ..Default::default() };
+    let twice = Genesis { partitions: vec![new.clone(), new], ..Default::default() };
+    assert_eq!(rule(w.push(Body::Genesis(twice))), "C1");
+    let tables = Genesis { tables: vec!["d.new".into(), "d.new".into()], ..Default::default() };
+    assert_eq!(rule(w.push(Body::Genesis(tables))), "order");
+}
+
+#[test]
+fn c8_a_smaller_window_leaves_no_sent_frame_out() {
+    let mut w = Writer::new();
+    w.push(Body::Seal(seal(10, 20, &[0, 1, 2, 3]))).expect("four frames, window 2");
+    let settle = |frontier, window| {
+        Body::Settle(Settle { settled: vec![Frontier { table: 0, frontier, window }], servers: vec![] })
+    };
+    assert_eq!(rule(w.push(settle(0, 1))), "C8");
+    w.push(settle(1, 1)).expect("the second frame is still within the window");
 }
 
 #[test]
