@@ -118,17 +118,29 @@ impl Bench<'_> {
             Feed::Kafka { rate: None, .. } => Some(self.topic(&self.name, None).await?),
             Feed::Kafka { rate: Some(_), .. } | Feed::Generator { .. } => None,
         };
-        let mut runs = Vec::new();
-        for number in 1..=self.plan.repeat {
-            (self.say)(&format!("run {number} of {}", self.plan.repeat));
-            let run = self.run(number, &server, &setting, expected, backlog.as_ref()).await;
-            runs.push(run.with_context(|| format!("run {number}"))?);
-        }
+        let runs = self.runs(&server, &setting, expected, backlog.as_ref()).await;
+        // A topic of its own is of no use to anybody else, whatever became of the runs.
         if let Some(topic) = &backlog {
             self.drop_topic(topic).await;
         }
         server.stop().await?;
-        Ok(Report::new(setting, runs))
+        Ok(Report::new(setting, runs?))
+    }
+
+    async fn runs(
+        &self,
+        server: &Server,
+        setting: &Setting,
+        expected: Content,
+        backlog: Option<&Topic>,
+    ) -> anyhow::Result<Vec<Run>> {
+        let mut runs = Vec::new();
+        for number in 1..=self.plan.repeat {
+            (self.say)(&format!("run {number} of {}", self.plan.repeat));
+            let run = self.run(number, server, setting, expected, backlog).await;
+            runs.push(run.with_context(|| format!("run {number}"))?);
+        }
+        Ok(runs)
     }
 
     async fn run(
@@ -200,7 +212,10 @@ impl Bench<'_> {
         rows: u64,
     ) -> anyhow::Result<(child::End, engine::Seen)> {
         let mut engine = pipeline.start(false)?;
-        engine.ready(START_MAX).await?;
+        if let Err(error) = engine.ready(START_MAX).await {
+            self.drop_topic(&topic).await;
+            return Err(error);
+        }
         let workload = self.plan.workload.clone();
         let (topic, sent) = {
             let sending = tokio::task::spawn_blocking(move || {
