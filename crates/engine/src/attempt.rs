@@ -283,7 +283,7 @@ impl Sending<'_> {
 
     /// Follows `protocol::doubt` to its end. True if the frame turned out to be settled.
     async fn resolve(&mut self) -> Result<bool, EngineError> {
-        let (mut found, mut alive) = (None, None);
+        let (mut found, mut alive, mut confirmed) = (None, None, false);
         loop {
             let seen = self.look().await;
             let facts = Facts {
@@ -295,6 +295,7 @@ impl Sending<'_> {
                 views: seen.parts_per_frame > 1,
                 alive,
                 refused: self.refused,
+                confirmed,
             };
             let decision = doubt::decide(&facts);
             self.tell(decision);
@@ -304,6 +305,11 @@ impl Sending<'_> {
                 Decision::Stop(reason) => return Err(self.stop(reason)),
                 Decision::EndAttempts => alive = self.end_attempts(alive).await?,
                 Decision::Probe => found = self.probe().await?,
+                Decision::Confirm => {
+                    confirmed = self.confirm().await?;
+                    // What was found before says nothing any more, whatever the answer; nor does it of running attempts.
+                    (found, alive) = (None, None);
+                }
                 Decision::NewGeneration => {
                     self.renew(facts.now).await?;
                     return Ok(false);
@@ -317,6 +323,7 @@ impl Sending<'_> {
             Decision::Resend => "resend",
             Decision::EndAttempts => "end_attempts",
             Decision::Probe => "probe",
+            Decision::Confirm => "confirm",
             Decision::Settle => "settle",
             Decision::NewGeneration => "new_generation",
             Decision::Stop(_) => "stop",
@@ -373,6 +380,18 @@ impl Sending<'_> {
                 Ok(None)
             }
         }
+    }
+
+    /// Sends the same bytes under the same token; true if the server has answered positively.
+    async fn confirm(&mut self) -> Result<bool, EngineError> {
+        let body = self.body().await?;
+        let Err(error) = self.send(body).await else { return Ok(true) };
+        self.tell_error(&error);
+        if error.remedy == Remedy::Divert && error.effect == Effect::None && self.place == TARGET {
+            self.refused = true;
+        }
+        self.after(error).await?;
+        Ok(false)
     }
 
     async fn renew(&mut self, now: Server) -> Result<(), EngineError> {

@@ -5,17 +5,22 @@
 //! A token proves presence only while it certainly stands *with its rows*. A server that crashed may keep a token whose
 //! rows are gone, and other writers may have pushed the token out; then only a look at the rows themselves helps.
 //!
-//! | table is another | token certainly stands | earlier attempts | rows found  | views | decision       |
-//! |------------------|------------------------|------------------|-------------|-------|----------------|
-//! | yes              |                        |                  |             |       | stop           |
-//! | no               | yes                    |                  |             |       | resend (*)     |
-//! | no               | no                     | may be alive     |             |       | end attempts   |
-//! | no               | no                     | dead             | not looked  |       | probe          |
-//! | no               | no                     | dead             | cannot tell |       | stop           |
-//! | no               | no                     | dead             | some        |       | stop           |
-//! | no               | no                     | dead             | all         | no    | settle         |
-//! | no               | no                     | dead             | all         | yes   | stop           |
-//! | no               | no                     | dead             | none        |       | new generation |
+//! | table is another | token certainly stands | earlier attempts | rows found  | views | confirmed | decision       |
+//! |------------------|------------------------|------------------|-------------|-------|-----------|----------------|
+//! | yes              |                        |                  |             |       |           | stop           |
+//! | no               | yes                    |                  |             |       |           | resend (*)     |
+//! | no               | no                     | may be alive     |             |       |           | end attempts   |
+//! | no               | no                     | dead             | not looked  |       |           | probe          |
+//! | no               | no                     | dead             | cannot tell |       |           | stop           |
+//! | no               | no                     | dead             | some        |       |           | stop           |
+//! | no               | no                     | dead             | all         | no    |           | settle         |
+//! | no               | no                     | dead             | all         | yes   | no        | stop           |
+//! | no               | no                     | dead             | all         | yes   | yes       | settle         |
+//! | no               | no                     | dead             | none        |       | no        | confirm        |
+//! | no               | no                     | dead             | none        |       | yes       | new generation |
+//!
+//! To *confirm* is to send the same bytes under the same token until the server answers positively, and to look again. No list
+//! of running inserts shows one that is still in a proxy or a socket; once the token stands, such a late copy is a no-op.
 //!
 //! (*) Unless the server refuses the frame's content: then resending never ends the doubt, and the rows are looked for as if
 //! the token did not stand. If they cannot be told, it is resent all the same: a person may mend the table.
@@ -55,6 +60,8 @@ pub struct Facts {
     pub views: bool,
     /// Attempts that still run, if it was asked *before* the probe.
     pub alive: Option<u64>,
+    /// True if the server has answered a resend under the present token positively since the doubt began, and `found` is newer.
+    pub confirmed: bool,
     /// True if the server turned the frame down for its content while an earlier attempt was in doubt.
     pub refused: bool,
 }
@@ -68,6 +75,10 @@ pub enum Decision {
     EndAttempts,
     /// Look for the rows, then ask again.
     Probe,
+    /// The same bytes under the same token once more, and then look again. Nothing of the frame was found, but an attempt may
+    /// still be on its way in a proxy or a socket, where no list shows it. After a positive answer the token stands for certain, so
+    /// that a late copy is a no-op, whether the rows came with this answer or are proven absent.
+    Confirm,
     /// It is there.
     Settle,
     /// Seal a new generation, then send under its token.
@@ -134,9 +145,10 @@ pub fn decide(facts: &Facts) -> Decision {
         None => Decision::Probe,
         Some(Found::CannotTell) => Decision::Stop(StopReason::CannotTell),
         Some(Found::Part) => Decision::Stop(StopReason::PartPresent),
-        Some(Found::All) if facts.views => Decision::Stop(StopReason::ViewsUnknown),
+        Some(Found::All) if facts.views && !facts.confirmed => Decision::Stop(StopReason::ViewsUnknown),
         Some(Found::All) => Decision::Settle,
-        Some(Found::None) => Decision::NewGeneration,
+        Some(Found::None) if facts.confirmed || facts.refused => Decision::NewGeneration,
+        Some(Found::None) => Decision::Confirm,
     }
 }
 

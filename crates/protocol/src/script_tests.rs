@@ -338,7 +338,7 @@ impl World {
     }
 
     fn doubt(&mut self, ordinal: u64) {
-        let (mut alive, mut found) = (None, None);
+        let (mut alive, mut found, mut confirmed) = (None, None, false);
         for _ in 0..8 {
             let piece = self.piece(ordinal);
             let facts = Facts {
@@ -350,6 +350,7 @@ impl World {
                 views: false,
                 alive,
                 refused: false,
+                confirmed,
             };
             let decision = doubt::decide(&facts);
             self.say(format!("{ordinal}: {decision:?}"));
@@ -358,6 +359,10 @@ impl World {
                 Decision::Probe => {
                     let rows = self.table.rows.get(&piece.id()).copied().unwrap_or(0);
                     found = Some(if rows > 0 { Found::All } else { Found::None });
+                }
+                Decision::Confirm => {
+                    self.table.insert(&names::token(piece.id(), piece.generation), piece.id());
+                    (confirmed, found) = (true, None);
                 }
                 Decision::Settle => return self.owner.as_mut().expect("runs").settled.settle(ordinal),
                 Decision::Resend => return self.deliver(ordinal, None),

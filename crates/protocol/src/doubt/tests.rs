@@ -14,6 +14,7 @@ fn facts() -> Facts {
         views: false,
         alive: None,
         refused: false,
+        confirmed: false,
     }
 }
 
@@ -51,8 +52,8 @@ fn what_was_found_decides() {
         decide(&Facts { now: restarted, alive: Some(0), found: Some(found), views, ..facts() })
     };
     assert_eq!(probed(Found::All, false), Decision::Settle);
-    assert_eq!(probed(Found::None, false), Decision::NewGeneration);
-    assert_eq!(probed(Found::None, true), Decision::NewGeneration);
+    assert_eq!(probed(Found::None, false), Decision::Confirm);
+    assert_eq!(probed(Found::None, true), Decision::Confirm);
     assert_eq!(probed(Found::All, true), Decision::Stop(StopReason::ViewsUnknown));
     assert_eq!(probed(Found::Part, false), Decision::Stop(StopReason::PartPresent));
     assert_eq!(probed(Found::CannotTell, false), Decision::Stop(StopReason::CannotTell));
@@ -77,4 +78,21 @@ fn another_table_of_that_name_is_never_written_with_old_frames() {
     let mut now = server(0, 70_000, 110);
     now.table_uuid = "other".into();
     assert_eq!(decide(&Facts { now, ..facts() }), Decision::Stop(StopReason::TableChanged));
+}
+
+#[test]
+fn an_absent_frame_gets_a_new_token_only_once_the_old_one_stands_for_certain() {
+    let restarted = server(65_000, 70_000, 110);
+    let confirmed = |found, views| {
+        let now = restarted.clone();
+        decide(&Facts { now, alive: Some(0), found, views, confirmed: true, ..facts() })
+    };
+    assert_eq!(confirmed(None, false), Decision::Probe, "what was found before the answer says nothing");
+    assert_eq!(confirmed(Some(Found::None), false), Decision::NewGeneration);
+    assert_eq!(confirmed(Some(Found::All), false), Decision::Settle);
+    assert_eq!(
+        confirmed(Some(Found::All), true),
+        Decision::Settle,
+        "a positive answer is one for the views too"
+    );
 }

@@ -98,8 +98,6 @@ fn fault_14_an_owner_that_sleeps_through_its_replacement_writes_nothing_twice_an
 }
 
 #[test]
-#[ignore = "known fault: a request that is still on its way is in no list of queries when a new generation is sent, and \
-            arrives behind it under the old token"]
 fn fault_14_an_insert_still_on_its_way_to_a_server_just_started_writes_nothing_twice() {
     let Some(case) = Case::with_own_server("fault_14_young", ClickHouseOptions::default()) else { return };
     sleeper(&case);
