@@ -90,10 +90,9 @@ pub fn check(
     tables: &[Arc<dyn Table>],
     steps: &mut [Box<dyn Operator>],
 ) -> Result<(), EngineError> {
-    if lane.pipeline.is_empty() {
-        return Ok(());
+    if !lane.pipeline.is_empty() {
+        fits(lane, pipeline, tables, &stateful(steps))?;
     }
-    fits(lane, pipeline, tables, &stateful(steps))?;
     check_partitions(lane, shown)
 }
 
@@ -179,7 +178,10 @@ fn check_partitions(lane: &Lane, shown: &Shown) -> Result<(), EngineError> {
         }
     }
     for (partition, published) in &shown.published {
-        let Some(at) = lane.partition(&partition.stream, partition.index) else { continue };
+        let Some(at) = lane.partition(&partition.stream, partition.index) else {
+            check_unknown(shown, partition, *published)?;
+            continue;
+        };
         let sealed = lane.partitions[at].next;
         if *published > sealed {
             return Err(EngineError::Mismatch(format!(
@@ -188,6 +190,17 @@ fn check_partitions(lane: &Lane, shown: &Shown) -> Result<(), EngineError> {
                  the pipeline a new name and an empty table"
             )));
         }
+    }
+    Ok(())
+}
+
+/// A partition that the store does not know, though its positions were published: the store is lost, or another one.
+fn check_unknown(shown: &Shown, partition: &Partition, published: u64) -> Result<(), EngineError> {
+    let next = shown.partitions.iter().find(|p| p.partition == *partition).map(|p| p.next);
+    if next.is_some_and(|next| published > next) {
+        return Err(EngineError::Mismatch(format!(
+            "the source says that `{partition}` was read up to {published}, but the store knows nothing of it: the store was lost,              or is another one, and reading anew would write rows twice. Bring the store back; or, to read everything into              an empty table, give the pipeline a new name or its source another `group`"
+        )));
     }
     Ok(())
 }

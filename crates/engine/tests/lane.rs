@@ -417,6 +417,19 @@ fn a_partition_that_appears_while_reading_is_read_from_its_beginning() {
     });
 }
 
+#[test]
+fn a_lost_store_is_refused_instead_of_reading_everything_again() {
+    run(async {
+        let mut bench = Bench::new();
+        bench.push(0..100);
+        bench.drain().await.expect("drains");
+        bench.store = std::sync::Arc::new(store::MemoryStore::new(1 << 30));
+        let error = bench.drain().await.expect_err("the source knows better").to_string();
+        assert!(error.contains("the store was lost"), "{error}");
+        bench.assert_holds(0..100);
+    });
+}
+
 async fn wait_until(mut done: impl FnMut() -> bool) {
     for _ in 0..4_000 {
         if done() {

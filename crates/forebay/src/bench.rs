@@ -163,13 +163,13 @@ impl Bench<'_> {
                 (pipeline, end, seen)
             }
             (Feed::Kafka { brokers, .. }, Some(topic)) => {
-                let pipeline = pipeline(engine::kafka(brokers, topic.name()));
+                let pipeline = pipeline(engine::kafka(brokers, topic.name(), number));
                 let (end, seen) = pipeline.start(true)?.watch(None, RUN_MAX).await?;
                 (pipeline, end, seen)
             }
             (Feed::Kafka { brokers, rate, .. }, None) => {
                 let topic = self.topic(&table, *rate).await?;
-                let pipeline = pipeline(engine::kafka(brokers, topic.name()));
+                let pipeline = pipeline(engine::kafka(brokers, topic.name(), number));
                 let (end, seen) = self.paced(&pipeline, topic, *rate, expected.rows).await?;
                 (pipeline, end, seen)
             }

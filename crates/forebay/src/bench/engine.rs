@@ -252,8 +252,10 @@ fn program() -> anyhow::Result<Command> {
 }
 
 /// What `source:` says for a topic.
-pub fn kafka(brokers: &str, topic: &str) -> String {
-    format!("kafka: {{ brokers: '{brokers}', topic: {topic}, start: earliest }}")
+pub fn kafka(brokers: &str, topic: &str, run: u32) -> String {
+    // Every run begins with an empty store; under one group the second would be taken for one whose store was lost.
+    let group = format!("forebay-bench-{}-{run}", std::process::id());
+    format!("kafka: {{ brokers: '{brokers}', topic: {topic}, group: {group}, start: earliest }}")
 }
 
 /// Makes a folder that did not exist.

@@ -135,7 +135,7 @@ async fn lane(
         Ok(Outcome::Complete) => tracing::info!("all was read, and all of it is in the table"),
         Ok(Outcome::Drained) => tracing::info!("drained: all that was read is in the table"),
         Ok(Outcome::Interrupted) => {
-            tracing::warn!("the time to drain ran out; the next start delivers what is sealed");
+            tracing::warn!("stopped before all was delivered; the next start goes on from the journal");
         }
         Err(error) => {
             tracing::error!(pipeline = %pipeline.pipeline, "{error}");

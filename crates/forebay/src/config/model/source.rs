@@ -55,7 +55,7 @@ pub struct Kafka {
     pub start: Start,
 
     /// The consumer group under which read positions are published for lag tools; `forebay-` and the pipeline's
-    /// name if left out. Nothing depends on it.
+    /// name if left out. It is never read from; only a store that is behind it is refused, as lost or rolled back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<Identifier>,
 
