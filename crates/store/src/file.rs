@@ -71,6 +71,12 @@ impl FileStore {
         Ok(Self::on(Disk::open(root)?, pool))
     }
 
+    /// Opens a folder that is there, only to read: nothing is made, checked or swept, and puts and deletes are refused. For
+    /// those who look at a store that another process writes.
+    pub fn open_to_read(root: &Path, pool: Arc<dyn BlockingPool>) -> Result<Self, StoreError> {
+        Ok(Self::on(Disk::open_to_read(root)?, pool))
+    }
+
     /// The absolute path of the root, without symbolic links.
     pub fn root(&self) -> &Path {
         self.disk.root()

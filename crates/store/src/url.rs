@@ -19,6 +19,24 @@ pub fn open(url: &str) -> Result<Arc<dyn Store>, StoreError> {
     open_with(url, Arc::new(TokioPool))
 }
 
+/// Opens the store at `url` only to read; `None` if there is none. Leaves no trace and refuses puts and deletes.
+pub fn open_to_read(url: &str) -> Result<Option<Arc<dyn Store>>, StoreError> {
+    let (scheme, rest) = url.split_once("://").unwrap_or(("file", url));
+    match scheme {
+        "file" if !rest.is_empty() && !rest.contains('\0') => {
+            let path = Path::new(rest);
+            let is_there =
+                path.try_exists().map_err(|e| StoreError::io(Operation::Open, rest, "look for it", e))?;
+            if !is_there {
+                return Ok(None);
+            }
+            Ok(Some(Arc::new(FileStore::open_to_read(path, Arc::new(TokioPool))?)))
+        }
+        // Refusals are the same as for writing; a store in memory is empty in every process but its own.
+        _ => open_with(url, Arc::new(TokioPool)).map(|_| None),
+    }
+}
+
 /// Opens the store at `url`; blocking work goes to `pool`. Paths are taken as they stand, without percent signs decoded.
 pub fn open_with(url: &str, pool: Arc<dyn BlockingPool>) -> Result<Arc<dyn Store>, StoreError> {
     let (scheme, rest) = url.split_once("://").unwrap_or(("file", url));

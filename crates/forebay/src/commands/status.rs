@@ -88,7 +88,11 @@ async fn report(pipeline: &Pipeline) -> anyhow::Result<Value> {
         "records": status_view::counts(&lane.counts),
         "spool_bytes": lane.spool_bytes(),
         "watermark_ms": status_view::watermark(lane.watermark_ms),
-        "state_bytes_checkpointed": lane.snapshots.iter().map(|snapshot| snapshot.len).sum::<u64>(),
+        "state": {
+            "steps": lane.steps,
+            "bytes_checkpointed": lane.snapshots.iter().map(|snapshot| snapshot.len).sum::<u64>(),
+            "bytes_since": lane.deltas.iter().filter_map(|delta| delta.delta).map(|delta| delta.len).sum::<u64>(),
+        },
         "epoch": lane.epoch,
         "journal_records": lane.next_seq,
         "partitions": partitions,
@@ -98,13 +102,10 @@ async fn report(pipeline: &Pipeline) -> anyhow::Result<Value> {
 }
 
 async fn load(pipeline: &Pipeline) -> anyhow::Result<Lane> {
-    let url = pipeline.store.as_str();
-    let path = url.strip_prefix("file://").unwrap_or(url);
-    // Opening a store makes its folder, and asking for a status should not.
-    if pipeline.store.is_memory() || !std::path::Path::new(path).exists() {
+    let url = pipeline.store.to_string();
+    let Some(store) = tokio::task::spawn_blocking(move || store::url::open_to_read(&url)).await?? else {
         return Ok(Lane::new());
-    }
-    let store = wiring::open_store(pipeline).await?;
+    };
     let folder = names::lane_folder(pipeline.pipeline.as_str(), 0);
     Ok(engine::journal::load(&*store, &folder).await?)
 }
@@ -147,6 +148,13 @@ fn write_people(out: &mut String, report: &Value) -> std::fmt::Result {
         writeln!(out, "{:<12} {}", key.replace('_', " "), text(&records[key]))?;
     }
     writeln!(out, "spool        {} bytes", text(&report["spool_bytes"]))?;
+    let state = &report["state"];
+    writeln!(
+        out,
+        "state        {} bytes at the last checkpoint, {} bytes since",
+        text(&state["bytes_checkpointed"]),
+        text(&state["bytes_since"])
+    )?;
     for table in report["tables"].as_array().into_iter().flatten() {
         writeln!(
             out,

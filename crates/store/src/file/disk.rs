@@ -41,6 +41,8 @@ pub(super) struct Disk {
     folders: Mutex<BTreeSet<PathBuf>>,
     /// An fsync of a folder has failed: what is durable is not known any more.
     sync_failed: AtomicBool,
+    /// Puts and deletes are refused.
+    read_only: bool,
     #[cfg(test)]
     pub(super) faults: tests::Faults,
 }
@@ -70,6 +72,7 @@ impl Disk {
             root,
             folders: Mutex::default(),
             sync_failed: AtomicBool::new(false),
+            read_only: false,
             #[cfg(test)]
             faults: tests::Faults::default(),
         };
@@ -79,6 +82,32 @@ impl Disk {
             if error.kind == ErrorKind::Permission { error.with_kind(ErrorKind::NotSupported) } else { error }
         })?;
         Ok(disk)
+    }
+
+    /// Opens a folder that is there, without leaving a trace in it.
+    pub(super) fn open_to_read(root: &Path) -> Result<Self, StoreError> {
+        let place = root.display().to_string();
+        let failed = |error| StoreError::io(Operation::Open, &place, "resolve its path", error);
+        Ok(Self {
+            root: fs::canonicalize(root).map_err(failed)?,
+            folders: Mutex::default(),
+            sync_failed: AtomicBool::new(false),
+            read_only: true,
+            #[cfg(test)]
+            faults: tests::Faults::default(),
+        })
+    }
+
+    fn check_writable(&self, operation: Operation, key: &Key) -> Result<(), StoreError> {
+        if self.read_only {
+            return Err(StoreError::new(
+                ErrorKind::NotSupported,
+                operation,
+                key,
+                "the store was opened to read",
+            ));
+        }
+        Ok(())
     }
 
     pub(super) fn root(&self) -> &Path {
@@ -92,6 +121,7 @@ impl Disk {
     }
 
     pub(super) fn put_if_absent(&self, key: &Key, body: &[Bytes]) -> Result<Put, StoreError> {
+        self.check_writable(Operation::Put, key)?;
         self.check_sync(Operation::Put, key)?;
         let path = self.path(key.segments());
         // Only spares the writing; the link decides.
@@ -123,6 +153,7 @@ impl Disk {
     }
 
     pub(super) fn delete(&self, key: &Key) -> Result<(), StoreError> {
+        self.check_writable(Operation::Delete, key)?;
         let path = self.path(key.segments());
         match fs::remove_file(&path) {
             Ok(()) => Ok(()),

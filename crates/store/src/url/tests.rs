@@ -49,3 +49,19 @@ fn a_file_in_the_place_of_the_root_is_refused() {
 fn memory_is_new_each_time() {
     assert_eq!(open("memory://").expect("opens").describe(), "memory://");
 }
+
+#[tokio::test]
+async fn a_store_opened_to_read_leaves_no_trace_and_takes_nothing() {
+    let folder = std::env::temp_dir().join(format!("forebay-store-read-{}", std::process::id()));
+    let url = format!("file://{}", folder.display());
+    assert!(crate::url::open_to_read(&url).expect("absent is no error").is_none());
+    assert!(!folder.exists());
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let store = crate::url::open_to_read(&url).expect("opens").expect("it is there");
+    let key = crate::Key::new("a/b").expect("a key");
+    let error = store.put_if_absent(&key, vec![]).await.expect_err("only to read");
+    assert_eq!(error.kind, ErrorKind::NotSupported);
+    store.delete(&key).await.expect_err("only to read");
+    assert_eq!(std::fs::read_dir(&folder).expect("lists").count(), 0, "no trace");
+    std::fs::remove_dir(&folder).expect("removed");
+}
