@@ -5,7 +5,6 @@
 //!
 //! | module       | what it owns                                              |
 //! |--------------|-----------------------------------------------------------|
-//! | [`allocator`] | memory                                                   |
 //! | [`bench`]    | measures the whole engine                                 |
 //! | [`cli`]      | commands, options, help, exit codes                       |
 //! | [`commands`] | what each command does                                    |
@@ -21,7 +20,6 @@
     reason = "the program's edge: real clock, real threads; the data's path gets them through dataflow::Runtime"
 )]
 
-mod allocator;
 mod bench;
 mod cli;
 mod commands;
@@ -33,7 +31,9 @@ mod signals;
 mod status_view;
 mod wiring;
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> std::process::ExitCode {
-    allocator::keep_freed_memory();
     cli::main()
 }
