@@ -31,8 +31,10 @@ const REQUESTS_MAX: usize = 16;
 const UPKEEP_EVERY: Duration = Duration::from_secs(5);
 
 /// Upper bounds of the histograms of seconds, from a fast local insert to an outage.
-const SECONDS: [f64; 16] =
-    [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 120.0, 600.0];
+const SECONDS: [f64; 23] = [
+    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 2.5,
+    5.0, 10.0, 30.0, 120.0, 600.0,
+];
 
 /// What a running pipeline tells.
 pub trait View: Send + Sync {

@@ -12,7 +12,7 @@ fn the_address_is_taken_from_the_line_that_tells_it() {
 #[test]
 fn the_pipeline_file_has_no_fault() {
     for source in [
-        kafka("127.0.0.1:9092", "events"),
+        kafka("127.0.0.1:9092", "events", 1),
         "generator: { workload: glassflow, uniques: 1000, publishers: 2, seed: 1 }".to_owned(),
     ] {
         let pipeline = Pipeline {
