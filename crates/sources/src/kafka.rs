@@ -39,6 +39,11 @@ use client::{Client, Topic};
 use config::Role;
 pub use token::TokenSource;
 
+/// Looks for a missing topic, all together about five seconds: longer than brokers take to tell each other of a new one,
+/// short enough for who has mistyped a name.
+const LOOKS_MAX: u32 = 10;
+const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(500);
+
 /// A broker that does not answer within this is away. Longer than a leader's election.
 const CALL_WAIT_MAX: Duration = Duration::from_secs(10);
 
@@ -174,6 +179,12 @@ impl Shared {
         Ok(topics)
     }
 
+    /// True if a topic is missing, and nothing else is wrong.
+    fn lacks_a_topic(&self) -> Result<bool, SourceError> {
+        let topics = self.client(Role::Look)?.describe(&self.options.topics, CALL_WAIT_MAX, || true)?;
+        Ok(self.options.topics.iter().any(|name| !topics.contains_key(name)))
+    }
+
     fn all(topics: &BTreeMap<String, Topic>) -> Vec<Partition> {
         let of = |(name, topic): (&String, &Topic)| {
             let name: Arc<str> = name.as_str().into();
@@ -236,7 +247,19 @@ impl Source for KafkaSource {
     }
 
     async fn partitions(&self) -> Result<Vec<PartitionStart>, SourceError> {
-        self.ask(Shared::partitions).await
+        let mut looks = 0;
+        loop {
+            let result = self.ask(Shared::partitions).await;
+            looks += 1;
+            // A topic that was made a moment ago is not known to every broker at once.
+            let may_come = looks < LOOKS_MAX
+                && result.as_ref().is_err_and(|error| error.fault == SourceFault::Config)
+                && self.ask(Shared::lacks_a_topic).await.unwrap_or(false);
+            if !may_come {
+                return result;
+            }
+            self.shared.runtime.sleep(LOOK_AGAIN_AFTER).await;
+        }
     }
 
     /// The ends up to which records may be read: before the oldest open transaction.

@@ -50,6 +50,19 @@ fn fault_12_a_topic_deleted_and_made_again_is_refused_while_running_and_at_start
 }
 
 #[test]
+fn a_topic_made_a_moment_after_the_start_is_waited_for() {
+    let Some(case) = Case::begin("late_topic") else { return };
+    let table = case.table("id UInt32", "id");
+    case.kafka().delete_topic(case.name()).expect("the topic to go");
+    let pipeline = case.pipeline();
+    let running = pipeline.run();
+    case.kafka().create_topic(case.name(), 3, &[]).expect("the topic to come");
+    case.feed().send(ids(0..100));
+    table.wait_for(100);
+    live::pipeline::term(running);
+}
+
+#[test]
 fn fault_24_gaps_of_a_compacted_topic_are_normal() {
     let Some(case) = Case::begin("fault_24_compacted") else { return };
     let topic = [
