@@ -8,7 +8,7 @@
 //! holds the only slot that their owner could still have won; those of this epoch up to the newest seal, because this
 //! owner seals in order.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 
 use crate::lane::Lane;
 
@@ -18,7 +18,7 @@ pub fn floor(lane: &Lane) -> Option<u64> {
 }
 
 /// Every segment and snapshot that the lane still needs.
-pub fn needed(lane: &Lane) -> HashSet<&str> {
+pub fn needed(lane: &Lane) -> BTreeSet<&str> {
     let pieces = lane.tables.iter().flat_map(|t| t.pending.iter().flatten());
     // A dead piece's bytes are kept until its frame is settled, for a person who wants to look.
     let segments = pieces.map(|p| p.segment.as_str()).chain(lane.deltas.iter().map(|d| d.segment.as_str()));
