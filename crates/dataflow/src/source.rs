@@ -127,6 +127,12 @@ pub trait Source: Send + Sync {
 
     /// The positions published last, if the source keeps them; empty otherwise.
     async fn published(&self) -> Result<Vec<(Partition, u64)>, SourceError>;
+
+    /// True if the seal shall keep what became of each record of the partition, so that a person can be told. Such a
+    /// partition has no gaps, and its blocks hold one record each.
+    fn wants_fates(&self, _partition: &Partition) -> bool {
+        false
+    }
 }
 
 /// A running read.

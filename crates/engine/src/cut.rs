@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use arrow_array::RecordBatch;
 use dataflow::{Output, Reject};
-use protocol::record::{Counts, Range, Refusal};
+use protocol::record::{Counts, Fate, Fates, Range, Refusal};
 
 /// Record times kept per cut for the end-to-end latency: enough for its percentiles, few enough to cost nothing.
 const SAMPLES_MAX: usize = 64;
@@ -37,6 +37,8 @@ pub struct Cut {
     pub idle: Vec<u32>,
     /// Some of the record times, Unix milliseconds.
     pub samples_ms: Vec<i64>,
+    /// What became of each record of the partitions that want it told.
+    pub fates: Vec<Fates>,
 }
 
 /// Gathers until it is cut.
@@ -94,6 +96,14 @@ impl Builder {
         self.cut.rows.push(rows);
         if self.cut.samples_ms.len() < SAMPLES_MAX {
             self.cut.samples_ms.extend(time_ms);
+        }
+    }
+
+    /// What became of the record at `position`, which follows the one told before it.
+    pub fn fate(&mut self, partition: u32, position: u64, fate: Fate) {
+        match self.cut.fates.iter_mut().find(|fates| fates.partition == partition) {
+            Some(fates) => fates.codes.push(fate.code()),
+            None => self.cut.fates.push(Fates { partition, from: position, codes: vec![fate.code()] }),
         }
     }
 

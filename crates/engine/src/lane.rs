@@ -58,6 +58,8 @@ struct Reading {
     stop_at: Option<u64>,
     ended: bool,
     paused: bool,
+    /// True if the seals tell what became of each record.
+    wants_fates: bool,
 }
 
 /// The reading side.
@@ -115,7 +117,7 @@ impl LaneTask {
             let mut readings = Vec::new();
             for p in &lane.partitions {
                 marks.add(p.time_ms_max, now);
-                readings.push(reading(Partition::new(p.stream.as_str(), p.index), p.next));
+                readings.push(reading(&*source, Partition::new(p.stream.as_str(), p.index), p.next));
             }
             (readings, marks)
         };
@@ -310,7 +312,7 @@ impl LaneTask {
         let genesis = Genesis { partitions: vec![genesis(&start)], ..Default::default() };
         self.context.journal.lock().await.append(Body::Genesis(genesis)).await?;
         self.watermarks.add(TIME_UNKNOWN_MS, self.context.runtime.elapsed());
-        let mut added = reading(start.partition.clone(), start.next);
+        let mut added = reading(&*self.source, start.partition.clone(), start.next);
         // A drain that began before the partition was there owes it nothing.
         added.stop_at = self.drain.then_some(start.next);
         self.readings.push(added);
@@ -364,8 +366,9 @@ impl LaneTask {
     }
 }
 
-fn reading(partition: Partition, next: u64) -> Reading {
-    Reading { partition, next, cut: next, stop_at: None, ended: false, paused: false }
+fn reading(source: &dyn Source, partition: Partition, next: u64) -> Reading {
+    let wants_fates = source.wants_fates(&partition);
+    Reading { partition, next, cut: next, stop_at: None, ended: false, paused: false, wants_fates }
 }
 
 /// A partition's entry in a genesis.

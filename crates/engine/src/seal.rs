@@ -180,6 +180,7 @@ async fn seal(context: &Arc<Context>, cut: Cut, frames: Frames) -> Result<u64, E
         servers: context.targets.iter().map(|t| t.server()).collect(),
         counts: Some(cut.counts),
         refusals: cut.refusals,
+        fates: cut.fates,
     });
     let seq = journal.append(body).await?;
     // Still held: what is kept for a frame must be there before the delivery sees the frame.

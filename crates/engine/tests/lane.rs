@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use dataflow::Partition;
 use engine::{EngineError, Outcome};
-use support::{Bench, Fault, Retiring};
+use protocol::record::Fate;
+use support::{Bench, Fault, Retiring, Told};
 use tokio::sync::watch;
 
 fn run<T>(test: impl Future<Output = T>) -> T {
@@ -34,6 +35,25 @@ fn every_record_is_written_once_and_the_counts_add_up() {
         assert!(counts.add_up());
         assert_eq!((counts.read, counts.written, counts.duplicates, counts.dead_letters), (551, 500, 50, 1));
         assert_eq!(bench.dead_letters.world.lock().expect("no panic").rows.len(), 1);
+    });
+}
+
+#[test]
+fn a_source_that_asks_is_told_what_became_of_each_record() {
+    run(async {
+        let bench = Bench::new();
+        for (id, text) in [(0, "0"), (2, "2"), (4, "zero"), (6, "0"), (8, "8")] {
+            bench.push_text(id, text);
+        }
+        let (_stop, asked) = watch::channel(false);
+        let told = engine::Pipeline { source: Arc::new(Told(bench.source.clone())), ..bench.pipeline(true) };
+        engine::run(told, asked).await.expect("drains");
+        let lane = bench.lane().await;
+        let partition = lane.partition("e", 0).expect("it was read") as u32;
+        let fates = lane.fates.iter().find(|fates| fates.partition == partition).expect("asked for");
+        let told: Vec<Option<Fate>> = (0..6).map(|position| fates.at(position)).collect();
+        let (written, duplicate, dead) = (Some(Fate::Written), Some(Fate::Duplicate), Some(Fate::DeadLetter));
+        assert_eq!(told, [written, written, dead, duplicate, written, None]);
     });
 }
 

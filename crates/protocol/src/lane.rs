@@ -7,13 +7,17 @@
 use std::collections::VecDeque;
 
 use crate::record::{
-    Body, Checkpoint, Counts, DeltaImage, Frame, Frontier, Generation, Genesis, LaneImage, PartitionGenesis,
-    PieceImage, Record, Seal, Server, Split, StateObject, TableImage,
+    Body, Checkpoint, Counts, DeltaImage, Fate, Fates, Frame, Frontier, Generation, Genesis, LaneImage,
+    PartitionGenesis, PieceImage, Record, Seal, Server, Split, StateObject, TableImage,
 };
 
 /// Pieces that one refused frame may be split into, dead ones among them: bisecting half a million rows down to a dozen
 /// scattered bad ones stays below it.
 pub const PIECES_MAX: usize = 1_024;
+
+/// Fates that are remembered for each partition that has any, a byte each: several of the largest replays, and still
+/// nothing beside the rest of a checkpoint.
+pub const FATES_KEPT: usize = 64 << 10;
 
 /// Stands for "no time seen yet".
 pub const TIME_UNKNOWN_MS: i64 = i64::MIN;
@@ -136,6 +140,8 @@ pub struct Lane {
     pub deltas: Vec<DeltaImage>,
     /// Number of the newest checkpoint record.
     pub newest_checkpoint: Option<u64>,
+    /// What became of the newest [`FATES_KEPT`] records of each partition whose source asks for it.
+    pub fates: Vec<Fates>,
 }
 
 impl Lane {
@@ -286,7 +292,7 @@ impl Lane {
         if !counts.add_up() {
             return Err(violation(record, "C9", format!("the counts do not add up: {counts:?}")));
         }
-        Ok(())
+        check_fates(record, seal)
     }
 
     fn seal(&mut self, record: &Record, seal: &Seal) {
@@ -326,6 +332,23 @@ impl Lane {
         self.watermark_ms = seal.watermark_ms;
         self.idle.clone_from(&seal.idle);
         self.counts.add(&seal.counts.unwrap_or_default());
+        seal.fates.iter().for_each(|fates| self.remember(fates));
+    }
+
+    /// Keeps the newest fates of a partition.
+    fn remember(&mut self, new: &Fates) {
+        let Some(known) = self.fates.iter_mut().find(|known| known.partition == new.partition) else {
+            self.fates.push(new.clone());
+            return;
+        };
+        if known.next() == new.from {
+            known.codes.extend_from_slice(&new.codes);
+        } else {
+            known.clone_from(new);
+        }
+        let too_many = known.codes.len().saturating_sub(FATES_KEPT);
+        known.codes.drain(..too_many);
+        known.from += too_many as u64;
     }
 
     fn check_ranges(&self, record: &Record, seal: &Seal) -> Result<(), Violation> {
@@ -497,6 +520,7 @@ impl Lane {
             counts: Some(self.counts),
             deltas: self.deltas.iter().filter(|d| d.seq > state_seq).cloned().collect(),
             snapshot_bytes: self.snapshots.iter().map(|s| s.len).sum(),
+            fates: self.fates.clone(),
         }
     }
 
@@ -511,6 +535,7 @@ impl Lane {
             idle: image.idle.clone(),
             counts: image.counts.unwrap_or_default(),
             deltas: image.deltas.clone(),
+            fates: image.fates.clone(),
             ..Self::new()
         }
     }
@@ -518,6 +543,23 @@ impl Lane {
 
 fn violation(record: &Record, rule: &'static str, what: impl Into<String>) -> Violation {
     Violation { seq: record.seq, rule, what: what.into() }
+}
+
+/// Fates cover the range of their partition, record by record, with what this program knows.
+fn check_fates(record: &Record, seal: &Seal) -> Result<(), Violation> {
+    for (n, fates) in seal.fates.iter().enumerate() {
+        let range = seal.ranges.iter().find(|range| range.partition == fates.partition);
+        let is_whole = range.is_some_and(|range| (range.from, range.next) == (fates.from, fates.next()));
+        let is_known = fates.codes.iter().all(|code| Fate::of(*code).is_some());
+        let is_twice = seal.fates[..n].iter().any(|other| other.partition == fates.partition);
+        if !is_whole || !is_known || is_twice {
+            let (from, next) = (fates.from, fates.next());
+            let what =
+                format!("fates of {from}..{next} do not tell what became of partition {}", fates.partition);
+            return Err(violation(record, "C9", what));
+        }
+    }
+    Ok(())
 }
 
 fn check_frame_shape(record: &Record, frame: &Frame, segment_bytes: u64) -> Result<(), Violation> {

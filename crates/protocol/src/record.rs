@@ -155,6 +155,83 @@ pub struct Seal {
     /// Refused single rows that became dead letters in this seal, their dedup keys forgotten in its state deltas.
     #[prost(message, repeated, tag = "11")]
     pub refusals: Vec<Refusal>,
+    /// What became of each record of the partitions whose source asks for it; covers the partition's range wholly.
+    #[prost(message, repeated, tag = "20")]
+    pub fates: Vec<Fates>,
+}
+
+/// What became of each record of a partition without gaps, in the order of their positions.
+#[derive(Clone, PartialEq, Eq, Message)]
+pub struct Fates {
+    /// The partition's index.
+    #[prost(uint32, tag = "1")]
+    pub partition: u32,
+    /// Position of the first record.
+    #[prost(uint64, tag = "2")]
+    pub from: u64,
+    /// One [`Fate::code`] a record.
+    #[prost(bytes = "vec", tag = "3")]
+    pub codes: Vec<u8>,
+}
+
+impl Fates {
+    /// What became of the record at `position`; `None` if it is not among these.
+    pub fn at(&self, position: u64) -> Option<Fate> {
+        let at = usize::try_from(position.checked_sub(self.from)?).ok()?;
+        Fate::of(*self.codes.get(at)?)
+    }
+
+    /// The position after the last record.
+    pub fn next(&self) -> u64 {
+        self.from.saturating_add(self.codes.len() as u64)
+    }
+}
+
+/// What became of one record when it was sealed. A row that is written may still be refused by the server later: then its
+/// dead letter says so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Fate {
+    /// A row of the table.
+    Written,
+    /// Dropped by a rule.
+    Filtered,
+    /// Dropped as a known duplicate.
+    Duplicate,
+    /// Dropped as too late.
+    Late,
+    /// A row of the dead letters.
+    DeadLetter,
+}
+
+impl Fate {
+    const ALL: [Self; 5] = [Self::Written, Self::Filtered, Self::Duplicate, Self::Late, Self::DeadLetter];
+
+    /// The byte that stands for it, for ever.
+    pub fn code(self) -> u8 {
+        match self {
+            Self::Written => 1,
+            Self::Filtered => 2,
+            Self::Duplicate => 3,
+            Self::Late => 4,
+            Self::DeadLetter => 5,
+        }
+    }
+
+    /// What a byte stands for.
+    pub fn of(code: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|fate| fate.code() == code)
+    }
+
+    /// The word for people and machines.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Written => "written",
+            Self::Filtered => "filtered",
+            Self::Duplicate => "duplicate",
+            Self::Late => "late",
+            Self::DeadLetter => "dead_letter",
+        }
+    }
 }
 
 /// A piece that the server refused for its content and that could not be split any more.
@@ -432,6 +509,9 @@ pub struct LaneImage {
     /// Bytes of the deltas above, and of the last snapshot.
     #[prost(uint64, tag = "10")]
     pub snapshot_bytes: u64,
+    /// The newest fates of each partition that has any; see [`crate::lane::FATES_KEPT`].
+    #[prost(message, repeated, tag = "20")]
+    pub fates: Vec<Fates>,
 }
 
 /// A table as a message.

@@ -4,6 +4,7 @@ use dataflow::block::TIME_UNKNOWN_MS;
 use dataflow::operator::StateRead;
 use dataflow::{Batch, Partition, Reason, RecordBlock, Reject};
 use metrics::counter;
+use protocol::record::{Counts, Fate};
 
 use super::LaneTask;
 use crate::context::Context;
@@ -19,9 +20,14 @@ impl LaneTask {
                 let records = (decoded.batch.len() + decoded.rejects.len()) as u64;
                 counter!("forebay_records_read_total").increment(records);
                 counter!("forebay_bytes_read_total").increment(block.payloads.bytes.len() as u64);
+                let before = self.builder.counts();
                 self.builder.read(records, self.context.runtime.elapsed());
                 self.builder.rejects(decoded.rejects);
                 self.step(partition, &block, decoded.batch).await?;
+                if self.readings[partition].wants_fates {
+                    let fate = fate(&before, &self.builder.counts(), &block)?;
+                    self.builder.fate(partition as u32, block.positions[0], fate);
+                }
                 self.advance(partition, block.next, block.leader_epoch);
                 self.throttle(partition);
             }
@@ -125,6 +131,20 @@ impl LaneTask {
         self.builder.refused(refusal, reject, self.context.runtime.elapsed());
         Ok(())
     }
+}
+
+/// What became of the only record of a block, from what the counts gained by it.
+fn fate(before: &Counts, after: &Counts, block: &RecordBlock) -> Result<Fate, EngineError> {
+    let gained = [
+        (Fate::Written, after.written - before.written),
+        (Fate::Filtered, after.filtered - before.filtered),
+        (Fate::Duplicate, after.duplicates - before.duplicates),
+        (Fate::Late, after.late - before.late),
+        (Fate::DeadLetter, after.dead_letters - before.dead_letters),
+    ];
+    let told = gained.into_iter().find(|(_, records)| *records == 1).filter(|_| block.len() == 1);
+    told.map(|(fate, _)| fate)
+        .ok_or(EngineError::Internal("a block of several records whose fates are wanted"))
 }
 
 /// A step sees columns only; the record's bytes, key and headers come from its block.

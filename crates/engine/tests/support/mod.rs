@@ -12,8 +12,9 @@ use arrow_array::{Array, RecordBatch, UInt64Array};
 use async_trait::async_trait;
 use bytes::Bytes;
 use dataflow::{
-    Attempt, Batch, Column, ColumnType, Decoded, Decoder, Effect, Encoded, FrameId, InsertError, Operator,
-    Partition, Presence, Reason, RecordBlock, Reject, Remedy, Runtime, Schema, Table, TableError, TableFacts,
+    Attempt, Batch, BlockBuilder, Column, ColumnType, Decoded, Decoder, Effect, Encoded, Event, FrameId,
+    InsertError, Operator, Partition, PartitionStart, Presence, ReadFrom, Reader, Reason, RecordBlock,
+    Reject, Remedy, Runtime, Schema, Source, SourceError, Table, TableError, TableFacts,
 };
 use engine::{EngineError, Outcome, Pipeline, Settings, Status, TokioRuntime};
 use operators::dedup::{Dedup, DedupConfig, Late};
@@ -362,6 +363,73 @@ impl Bench {
     /// What the journal says.
     pub async fn lane(&self) -> protocol::Lane {
         engine::journal::load(&*self.store, "p/lane-0").await.expect("the journal is sound")
+    }
+}
+
+/// Hands out one record a block, and wants told what becomes of each.
+pub struct Told(pub Arc<MemorySource>);
+
+struct OneByOne(Box<dyn Reader>, VecDeque<RecordBlock>);
+
+#[async_trait]
+impl Source for Told {
+    fn kind(&self) -> &'static str {
+        "told"
+    }
+
+    async fn partitions(&self) -> Result<Vec<PartitionStart>, SourceError> {
+        self.0.partitions().await
+    }
+
+    async fn ends(&self) -> Result<Vec<(Partition, u64)>, SourceError> {
+        self.0.ends().await
+    }
+
+    async fn read(&self, from: Vec<ReadFrom>) -> Result<Box<dyn Reader>, SourceError> {
+        Ok(Box::new(OneByOne(self.0.read(from).await?, VecDeque::new())))
+    }
+
+    async fn publish(&self, positions: &[(Partition, u64)]) -> Result<(), SourceError> {
+        self.0.publish(positions).await
+    }
+
+    async fn published(&self) -> Result<Vec<(Partition, u64)>, SourceError> {
+        self.0.published().await
+    }
+
+    fn wants_fates(&self, _: &Partition) -> bool {
+        true
+    }
+}
+
+#[async_trait]
+impl Reader for OneByOne {
+    async fn next(&mut self) -> Result<Event, SourceError> {
+        if self.1.is_empty() {
+            match self.0.next().await? {
+                Event::Block(block) => {
+                    for row in 0..block.len() {
+                        let mut one = BlockBuilder::new(block.partition.clone(), block.positions[row]);
+                        one.push(block.positions[row], block.times_ms[row], Some(block.payloads.get(row)));
+                        self.1.push_back(one.take());
+                    }
+                }
+                other => return Ok(other),
+            }
+        }
+        Ok(Event::Block(self.1.pop_front().expect("a block has records")))
+    }
+
+    async fn add(&mut self, from: ReadFrom) -> Result<(), SourceError> {
+        self.0.add(from).await
+    }
+
+    fn pause(&mut self, partition: &Partition) {
+        self.0.pause(partition);
+    }
+
+    fn resume(&mut self, partition: &Partition) {
+        self.0.resume(partition);
     }
 }
 

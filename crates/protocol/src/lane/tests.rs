@@ -1,5 +1,5 @@
 use super::*;
-use crate::record::{Claim, Range, Refusal, Settle, StateDelta};
+use crate::record::{Claim, Fates, Range, Refusal, Settle, StateDelta};
 
 /// Writes records as one owner would.
 struct Writer {
@@ -216,4 +216,29 @@ fn a_checkpoint_folds_to_the_same_lane() {
     let read = Record::from_bytes(record.seq, &record.to_bytes()).expect("reads back");
     assert_eq!(Lane::from_checkpoint(&read).expect("a checkpoint"), w.lane);
     assert_eq!(w.lane.deltas.len(), 1, "the delta in the snapshot is gone, the later one stays");
+}
+
+#[test]
+fn c9_fates_tell_of_every_record_of_their_range_and_the_newest_are_kept() {
+    let with = |from: u64, next: u64, fates: Vec<Fates>| {
+        Body::Seal(Seal { fates, ..seal(from, next, &[(from - 10) / 10]) })
+    };
+    let fates = |from, codes: &[u8]| Fates { partition: 0, from, codes: codes.to_vec() };
+    let mut w = Writer::new();
+    assert_eq!(rule(w.push(with(10, 20, vec![fates(10, &[1; 9])]))), "C9");
+    assert_eq!(rule(w.push(with(10, 20, vec![fates(11, &[1; 10])]))), "C9");
+    assert_eq!(rule(w.push(with(10, 20, vec![fates(10, &[9; 10])]))), "C9");
+    assert_eq!(rule(w.push(with(10, 20, vec![fates(10, &[1; 10]); 2]))), "C9");
+    w.push(with(10, 20, vec![fates(10, &[1; 10])])).expect("ten records, ten fates");
+    w.push(with(20, 30, vec![fates(20, &[3; 10])])).expect("they touch");
+    assert_eq!(
+        (w.lane.fates[0].at(19), w.lane.fates[0].at(20)),
+        (Some(Fate::Written), Some(Fate::Duplicate))
+    );
+    let image = w.lane.image(0);
+    assert_eq!(Lane::from_image(&image).fates, w.lane.fates, "a checkpoint keeps them");
+    let many = FATES_KEPT as u64 + 30;
+    w.push(with(30, many, vec![fates(30, &vec![2; FATES_KEPT])])).expect("a seal of any size");
+    let kept = &w.lane.fates[0];
+    assert_eq!((kept.codes.len(), kept.next(), kept.at(29)), (FATES_KEPT, many, None));
 }

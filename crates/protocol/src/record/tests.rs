@@ -67,7 +67,10 @@ fn samples() -> Vec<(&'static str, Record)> {
         counts: Some(counts),
         deltas: vec![DeltaImage { seq: 2, segment: "s".into(), delta: Some(delta) }],
         snapshot_bytes: 9,
+        fates: vec![],
     };
+    let fates = vec![Fates { partition: 1, from: 7, codes: vec![1, 2, 3, 4, 5] }];
+    let with_fates = LaneImage { fates: fates.clone(), ..LaneImage::default() };
     vec![
         ("claim", sample(Body::Claim(Claim { owner: "host:1".into(), version: "0.1.0".into() }))),
         (
@@ -93,6 +96,7 @@ fn samples() -> Vec<(&'static str, Record)> {
                 servers: vec![server()],
                 counts: Some(counts),
                 refusals: vec![Refusal { table: 1, ordinal: 4, piece: 3 }],
+                fates: vec![],
             })),
         ),
         ("settle", sample(Body::Settle(Settle { settled: vec![frontier], servers: vec![server()] }))),
@@ -123,6 +127,11 @@ fn samples() -> Vec<(&'static str, Record)> {
                 states: vec![StateObject { step: 0, object: "o".into(), len: 9, crc32c: 8 }],
                 state_seq: 2,
             })),
+        ),
+        ("seal-with-fates", sample(Body::Seal(Seal { fates, ..Seal::default() }))),
+        (
+            "checkpoint-with-fates",
+            sample(Body::Checkpoint(Checkpoint { lane: Some(with_fates), ..Checkpoint::default() })),
         ),
     ]
 }
@@ -180,4 +189,14 @@ fn counts_add_up_or_not() {
     let good = Counts { read: 15, written: 5, filtered: 4, duplicates: 3, dead_letters: 2, late: 1 };
     assert!(good.add_up());
     assert!(!Counts { read: 16, ..good }.add_up());
+}
+
+#[test]
+fn a_fate_is_found_by_position_and_an_unknown_code_is_none() {
+    let fates = Fates { partition: 0, from: 7, codes: vec![1, 5, 99] };
+    assert_eq!((fates.at(6), fates.at(7), fates.at(8)), (None, Some(Fate::Written), Some(Fate::DeadLetter)));
+    assert_eq!((fates.at(9), fates.at(10), fates.next()), (None, None, 10));
+    for fate in [Fate::Written, Fate::Filtered, Fate::Duplicate, Fate::Late, Fate::DeadLetter] {
+        assert_eq!(Fate::of(fate.code()), Some(fate));
+    }
 }
