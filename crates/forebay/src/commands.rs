@@ -5,6 +5,7 @@
 pub mod bench;
 pub mod check;
 pub mod clickhouse;
+pub mod dead_letters;
 pub mod demo;
 pub mod generate;
 pub mod run;

@@ -10,6 +10,7 @@
 //! | [`commands`] | what each command does                                    |
 //! | [`config`]   | the pipeline file                                         |
 //! | [`wiring`]   | from settings to sources, steps, tables, store and engine |
+//! | [`replays`]  | dead letters on their way through the pipeline once more  |
 //! | [`http`]     | metrics, health, status                                   |
 //! | [`status_view`] | a running lane as JSON                                 |
 //! | [`progress`] | lines that tell how far a pipeline is                     |
@@ -27,6 +28,7 @@ mod config;
 mod http;
 mod logging;
 mod progress;
+mod replays;
 mod signals;
 mod status_view;
 mod wiring;

@@ -4,7 +4,7 @@
 //! not own what the parts do, nor the file's own rules (`config`). Nothing here claims a lane: that is the engine's first act.
 //!
 //! ```text
-//! open table ─▶ its columns ─▶ `columns:` names the fields ─▶ decoder ─▶ steps ─▶ source ─▶ dead letters ─▶ store
+//! open table ─▶ its columns ─▶ `columns:` names the fields ─▶ decoder ─▶ steps ─▶ source ─▶ dead letters ─▶ store ─▶ replays
 //! ```
 //!
 //! | module     | from                    | to                                           |
@@ -21,10 +21,12 @@ pub mod steps;
 
 use std::sync::Arc;
 
-use dataflow::{Column, Runtime, Schema, Table};
+use dataflow::{Column, Runtime, Schema, Source, Table};
 use engine::Status;
 
 use crate::config::model::Pipeline;
+use crate::replays::Log;
+use crate::replays::source::{Aside, WithReplays};
 
 /// Why a pipeline cannot be put together.
 #[derive(Debug, thiserror::Error)]
@@ -49,6 +51,15 @@ fn listed(faults: &[String]) -> String {
     faults.iter().map(|fault| format!("\n  - {fault}")).collect()
 }
 
+/// What a pipeline reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reads {
+    /// Its source, and replayed dead letters beside it.
+    All,
+    /// Replayed dead letters alone; the source is not asked for anything.
+    Replays,
+}
+
 /// Opens the tables and makes all parts. Waits while ClickHouse is away.
 ///
 /// # Errors
@@ -58,9 +69,13 @@ pub async fn assemble(
     runtime: Arc<dyn Runtime>,
     status: Arc<Status>,
     drain: bool,
+    reads: Reads,
 ) -> Result<engine::Pipeline, WiringError> {
     // What needs no server first, so that a fault there shows at once.
-    let source = source::source(pipeline, &runtime)?;
+    let source: Arc<dyn Source> = match reads {
+        Reads::All => source::source(pipeline, &runtime)?,
+        Reads::Replays => Arc::new(Aside::default()),
+    };
     let table = sink::open(sink::target(pipeline)?, pipeline, &runtime).await?;
     for note in table.notes() {
         tracing::warn!(table = table.name(), "{note}");
@@ -71,10 +86,11 @@ pub async fn assemble(
     let settings = bounds::settings(pipeline, table.order_dependent());
     let dead_letters = sink::open(sink::dead_letters(pipeline), pipeline, &runtime).await?;
     let store = open_store(pipeline).await?;
+    let log = Log::new(store.clone(), &lane_folder(pipeline));
     Ok(engine::Pipeline {
         name: pipeline.pipeline.to_string(),
         owner: owner(),
-        source,
+        source: Arc::new(WithReplays::new(source, log, runtime.clone())),
         decoder,
         steps,
         table: Arc::new(table),
@@ -95,6 +111,32 @@ pub async fn open_store(pipeline: &Pipeline) -> Result<Arc<dyn store::Store>, Wi
     let url = pipeline.store.to_string();
     let opened = tokio::task::spawn_blocking(move || store::url::open(&url)).await;
     Ok(opened.map_err(|error| WiringError::Settings(format!("the store's start failed: {error}")))??)
+}
+
+/// The source and the replay log beside it, for those who only look. Nothing is connected yet, nothing is created.
+///
+/// # Errors
+/// When the settings make no source, or the store cannot be read.
+pub async fn source_to_look_at(
+    pipeline: &Pipeline,
+    runtime: &Arc<dyn Runtime>,
+) -> Result<Arc<dyn Source>, WiringError> {
+    let source = source::source(pipeline, runtime)?;
+    let url = pipeline.store.to_string();
+    let opened = tokio::task::spawn_blocking(move || store::url::open_to_read(&url)).await;
+    let store =
+        opened.map_err(|error| WiringError::Settings(format!("the store's start failed: {error}")))??;
+    Ok(match store {
+        None => source,
+        Some(store) => {
+            Arc::new(WithReplays::new(source, Log::new(store, &lane_folder(pipeline)), runtime.clone()))
+        }
+    })
+}
+
+/// The folder of the pipeline's only lane on this machine.
+pub fn lane_folder(pipeline: &Pipeline) -> String {
+    protocol::names::lane_folder(pipeline.pipeline.as_str(), 0)
 }
 
 /// The table's columns, filled by the fields that `columns:` names.

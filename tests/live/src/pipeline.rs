@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::Value;
-use testkit::{Exit, HttpClient, Process, Spawn, free_port, wait_until};
+use testkit::{Exit, HttpClient, Output, Process, Spawn, free_port, wait_until};
 
 use crate::case::{Case, binary};
 
@@ -179,6 +179,33 @@ impl Pipeline {
             child = child.env(key, value);
         }
         child.start(&self.dir).expect("the program must start")
+    }
+
+    /// Runs `forebay dead-letters ACTION FILE …` to its end, whatever its code.
+    ///
+    /// # Panics
+    /// When it does not start or does not end.
+    pub fn dead_letters(&self, action: &str, args: &[&str]) -> Output {
+        let ran = self.dead_letters_spawn(action, args).run(&self.dir, END_MAX);
+        ran.expect("`dead-letters` must end")
+    }
+
+    /// Starts `forebay dead-letters ACTION FILE …`.
+    ///
+    /// # Panics
+    /// When it does not start.
+    pub fn start_dead_letters(&self, action: &str, args: &[&str]) -> Process {
+        self.dead_letters_spawn(action, args).start(&self.dir).expect("the program must start")
+    }
+
+    fn dead_letters_spawn(&self, action: &str, args: &[&str]) -> Spawn {
+        Spawn::new(&format!("{}-{action}", self.name), binary().expect("the program"))
+            .args(["dead-letters", action])
+            .arg(self.write())
+            .args(args)
+            .env("NO_COLOR", "1")
+            .env_remove("FOREBAY_LOG")
+            .cwd(&self.dir)
     }
 
     /// What `forebay status FILE --json` says.

@@ -164,7 +164,8 @@ async fn run_pipeline(file: &Path, records: u64) -> anyhow::Result<Option<Snapsh
     let mut signals = Signals::listen().context("cannot take over SIGTERM and SIGINT")?;
     let status = Arc::new(Status::default());
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let parts = wiring::assemble(&pipeline, TokioRuntime::new(threads), status.clone(), false).await?;
+    let reads = wiring::Reads::All;
+    let parts = wiring::assemble(&pipeline, TokioRuntime::new(threads), status.clone(), false, reads).await?;
     let (stop, asked) = watch::channel(false);
     let run = engine::run(parts, asked);
     tokio::pin!(run);

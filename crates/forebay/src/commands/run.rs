@@ -18,7 +18,7 @@ use crate::config::values::Listen;
 use crate::http::{self, Server};
 use crate::signals::Signals;
 use crate::status_view::LaneView;
-use crate::wiring::{self, WiringError};
+use crate::wiring::{self, Reads, WiringError};
 use crate::{logging, progress};
 
 /// How often a line tells how far the pipeline is.
@@ -65,7 +65,7 @@ impl Run {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let runtime: Arc<dyn Runtime> = TokioRuntime::new(threads);
         let (stop, stopping) = watch::channel(false);
-        let lane = lane(&pipeline, runtime, status.clone(), self.drain, stopping);
+        let lane = lane(&pipeline, runtime, status.clone(), self.drain, Reads::All, stopping);
         tokio::select! {
             exit = lane => Ok(exit),
             exit = obey(&mut signals, &stop) => Ok(exit),
@@ -99,7 +99,7 @@ async fn serve(server: Option<Server>, metrics: PrometheusHandle, view: LaneView
 }
 
 /// The first signal drains, the second ends the process.
-async fn obey(signals: &mut Signals, stop: &watch::Sender<bool>) -> Exit {
+pub(super) async fn obey(signals: &mut Signals, stop: &watch::Sender<bool>) -> Exit {
     let name = signals.next().await;
     tracing::info!(signal = name, "draining; another signal stops at once");
     // Without a receiver the lane is at its end already.
@@ -109,16 +109,18 @@ async fn obey(signals: &mut Signals, stop: &watch::Sender<bool>) -> Exit {
     Exit::Stopped
 }
 
-async fn lane(
+/// Runs the lane until it ends, and says what that means for whoever started the process.
+pub(super) async fn lane(
     pipeline: &Pipeline,
     runtime: Arc<dyn Runtime>,
     status: Arc<Status>,
     drain: bool,
+    reads: Reads,
     stopping: watch::Receiver<bool>,
 ) -> Exit {
     let mut asked = stopping.clone();
     let assembled = tokio::select! {
-        assembled = wiring::assemble(pipeline, runtime, status.clone(), drain) => assembled,
+        assembled = wiring::assemble(pipeline, runtime, status.clone(), drain, reads) => assembled,
         // Nothing was claimed or read so far, so there is nothing to drain.
         _ = asked.wait_for(|stop| *stop) => return Exit::Done,
     };

@@ -114,7 +114,7 @@ async fn load(pipeline: &Pipeline) -> anyhow::Result<Lane> {
 async fn ends(pipeline: &Pipeline) -> Result<Vec<(dataflow::Partition, u64)>, String> {
     let runtime: Arc<dyn Runtime> = TokioRuntime::new(1);
     let source: Arc<dyn Source> =
-        wiring::source::source(pipeline, &runtime).map_err(|error| error.to_string())?;
+        wiring::source_to_look_at(pipeline, &runtime).await.map_err(|error| error.to_string())?;
     match tokio::time::timeout(ENDS_WAIT_MAX, source.ends()).await {
         Ok(ends) => ends.map_err(|error| error.to_string()),
         Err(_) => Err(format!("the source did not answer within {} seconds", ENDS_WAIT_MAX.as_secs())),

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use clickhouse::client::Client;
 use clickhouse::compress::Method;
 use clickhouse::{
     ClickHouseTable, CreateTable, Fault, Secret, ServerConfig, TableConfig, dead_letters as letters,
@@ -76,6 +77,15 @@ pub async fn faults(
         all.push((config.name(), faults));
     }
     Ok(all)
+}
+
+/// A client of the server, for questions about its tables.
+///
+/// # Errors
+/// When the settings of the server cannot be used.
+pub fn client(pipeline: &Pipeline, runtime: &Arc<dyn Runtime>) -> Result<Client, WiringError> {
+    let client = Client::new(server(&pipeline.sink.clickhouse)?, runtime.clone());
+    client.map_err(|error| WiringError::Settings(format!("`sink.clickhouse`: {error}")))
 }
 
 /// The table that rows go to.

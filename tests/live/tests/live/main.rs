@@ -9,6 +9,7 @@
 //! | [`outages`]    | lost answers, servers that refuse, are away, or lost rows                         |
 //! | [`stopping`]   | signals and drains                                                                |
 //! | [`topics`]     | topics with gaps, transactions, a new identity, several readers, a dead broker    |
+//! | [`replays`]    | dead letters listed, shown, replayed and deleted                                  |
 //! | [`glassflow`]  | what GlassFlow's own scenarios assert                                             |
 
 // Tests watch real processes by the real clock.
@@ -19,6 +20,7 @@ mod glassflow;
 mod kill;
 mod outages;
 mod poison;
+mod replays;
 mod stopping;
 mod topics;
 mod web_access;

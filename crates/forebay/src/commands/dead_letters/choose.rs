@@ -1,0 +1,113 @@
+//! Which letters a replay takes, and the records that they become.
+//!
+//! Owns the choice: oldest first, up to the limit, leaving out what an earlier replay has taken. Does not own the log.
+
+use dataflow::block::{TIME_UNKNOWN_MS, push_header};
+
+use super::Table;
+use super::letters::{Head, Whole};
+use crate::replays::STREAM;
+use crate::replays::memory::Memory;
+use crate::replays::object::{BYTES_MAX, RECORDS_MAX, Replayed};
+use crate::replays::source::ORIGIN_HEADER;
+
+/// Letters that are named as replayed already; further ones are counted.
+const NAMED_MAX: usize = 10_000;
+
+/// What the filters name.
+#[derive(Debug, Default)]
+pub struct Choice {
+    /// To be replayed.
+    pub fresh: Vec<Head>,
+    /// Taken by an earlier replay, up to a bound.
+    pub already: Vec<Head>,
+    /// Those and further ones.
+    pub already_count: u64,
+    /// True if the limit left some out.
+    pub has_more: bool,
+}
+
+/// Looks through the letters that the condition names.
+///
+/// # Errors
+/// When the table cannot be read.
+pub async fn choose(
+    table: &Table,
+    condition: &str,
+    memory: &Memory,
+    again: bool,
+    limit: usize,
+) -> anyhow::Result<Choice> {
+    let mut choice = Choice::default();
+    // Two letters of one record (a table that two stores have filled) are one replay.
+    let mut chosen = crate::replays::taken::Taken::default();
+    let mut pages = table.pages(condition).await?;
+    loop {
+        let heads = pages.next().await?;
+        if heads.is_empty() {
+            return Ok(choice);
+        }
+        for head in heads {
+            let is_taken = !again && memory.taken.holds(&head.letter);
+            if is_taken || !chosen.add(&head.letter) {
+                choice.already_count += 1;
+                if choice.already.len() < NAMED_MAX {
+                    choice.already.push(head);
+                }
+            } else if choice.fresh.len() < limit {
+                choice.fresh.push(head);
+            } else {
+                choice.has_more = true;
+                return Ok(choice);
+            }
+        }
+    }
+}
+
+/// A letter's record as it was, and its first place.
+pub fn record(whole: &Whole) -> Replayed {
+    let head = &whole.head;
+    // The last header of that name was added by the replay in which the record failed, and the next one adds it again.
+    let is_origin = |(name, _): &(Vec<u8>, Vec<u8>)| name.as_slice() == ORIGIN_HEADER.as_bytes();
+    let ours = whole.headers.iter().rposition(is_origin).filter(|_| head.letter.source == STREAM);
+    let mut headers = Vec::new();
+    let mut origin = head.letter.to_string();
+    for (at, (name, value)) in whole.headers.iter().enumerate() {
+        if Some(at) == ours {
+            origin = String::from_utf8_lossy(value).into_owned();
+        } else {
+            push_header(&mut headers, &String::from_utf8_lossy(name), Some(value));
+        }
+    }
+    let has_body = !(whole.raw.is_empty() && head.reason == dataflow::Reason::NoBody.as_str());
+    Replayed {
+        letter: Some(head.letter.clone()),
+        origin,
+        time_ms: whole.record_time_ms.unwrap_or(TIME_UNKNOWN_MS),
+        key: whole.key.clone(),
+        headers,
+        body: has_body.then(|| whole.raw.clone()),
+        reason: head.reason.clone(),
+    }
+}
+
+/// Cuts letters into pieces that are one object of the log each, by what their bodies weigh.
+pub fn pieces(heads: &[Head]) -> Vec<&[Head]> {
+    let mut pieces = Vec::new();
+    let (mut begin, mut bytes) = (0, 0);
+    for (at, head) in heads.iter().enumerate() {
+        let is_full = at - begin >= RECORDS_MAX || bytes + head.raw_bytes > BYTES_MAX as u64;
+        if at > begin && is_full {
+            pieces.push(&heads[begin..at]);
+            (begin, bytes) = (at, 0);
+        }
+        bytes += head.raw_bytes;
+    }
+    if begin < heads.len() {
+        pieces.push(&heads[begin..]);
+    }
+    pieces
+}
+
+#[cfg(test)]
+mod tests;

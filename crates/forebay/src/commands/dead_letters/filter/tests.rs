@@ -1,0 +1,134 @@
+use clap::Parser;
+use proptest::prelude::*;
+
+use super::*;
+
+#[derive(Parser)]
+struct Line {
+    #[command(flatten)]
+    filter: Filter,
+}
+
+fn sql(options: &[&str]) -> String {
+    let line = Line::try_parse_from([&["x"], options].concat()).map_err(|error| error.to_string());
+    line.unwrap_or_else(|error| panic!("{error}")).filter.sql("p", 1_000_000)
+}
+
+#[test]
+fn without_options_all_letters_of_the_pipeline_and_of_no_other_are_named() {
+    assert_eq!(sql(&[]), "pipeline = 'p'");
+}
+
+#[test]
+fn every_option_narrows() {
+    assert_eq!(
+        sql(&[
+            "--reason",
+            "late,no_body",
+            "--column",
+            "a'b",
+            "--topic",
+            "t\\",
+            "--partition",
+            "3",
+            "--position",
+            "17..20"
+        ]),
+        "pipeline = 'p' AND `reason` IN ('late', 'no_body') AND `column` IN ('a\\'b') AND source = 't\\\\' AND \
+         partition = 3 AND position >= 17 AND position < 20"
+    );
+    assert_eq!(
+        sql(&["--since", "100s", "--until", "1970-01-01T00:00:05Z", "--where", "a = 1 OR b"]),
+        "pipeline = 'p' AND time >= fromUnixTimestamp64Milli(toInt64(900000), 'UTC') AND \
+         time < fromUnixTimestamp64Milli(toInt64(5000), 'UTC') AND (\na = 1 OR b\n)"
+    );
+    assert_eq!(sql(&["--position", "17"]), "pipeline = 'p' AND position >= 17 AND position < 18");
+    assert_eq!(sql(&["--position", "17.."]), "pipeline = 'p' AND position >= 17");
+}
+
+#[test]
+fn what_is_no_position_or_moment_is_refused_with_the_way_out() {
+    for (text, words) in [("", "write"), ("5..5", "left out"), ("a..b", "write"), ("-1", "write")] {
+        let error = text.parse::<Positions>().expect_err(text);
+        assert!(error.contains(words), "{text}: {error}");
+    }
+    assert!("yesterday".parse::<Moment>().is_err());
+}
+
+#[test]
+fn an_expression_cannot_leave_its_parentheses() {
+    let refused = [
+        "1) OR (1",
+        "1)) OR ((1",
+        "')' = ')') OR (1",
+        "(1",
+        "a = 'x",
+        "a = 'x\\'",
+        "`a = 1",
+        "a[1",
+        "(]",
+        "1; DROP TABLE t",
+        "1 -- x",
+        "1 /* x */",
+        "1 # x",
+        "$$)$$ = ''",
+        "a = \u{2018}x\u{2019}",
+        "",
+        "  ",
+    ];
+    for text in refused {
+        assert!(text.parse::<Condition>().is_err(), "`{text}` must be refused");
+    }
+    let taken = [
+        "message LIKE '%)%'",
+        "message = 'it''s (' AND raw != '\\')'",
+        "has([1, 2], partition)",
+        "`column` = \"a;b\" OR \"x--\" = '/*'",
+        "position IN (SELECT number FROM numbers(10))",
+        "position - -1 > 5",
+    ];
+    for text in taken {
+        assert_eq!(text.parse::<Condition>(), Ok(Condition(text.to_owned())), "`{text}` must be taken");
+    }
+}
+
+/// What is left of a text when quoted parts are taken out, read independently of the parser under test.
+fn depth_never_below_zero(text: &str) -> bool {
+    let mut depth = 0i64;
+    for c in text.chars() {
+        depth += match c {
+            '(' => 1,
+            ')' => -1,
+            _ => 0,
+        };
+        if depth < 0 {
+            return false;
+        }
+    }
+    depth == 0
+}
+
+proptest! {
+    #[test]
+    fn without_quotes_what_is_taken_is_balanced(text in "[a-z0-9() ]{0,20}") {
+        if text.parse::<Condition>().is_ok() {
+            prop_assert!(depth_never_below_zero(&text), "`{}`", text);
+        }
+    }
+
+    #[test]
+    fn any_text_is_judged_without_a_panic(text in "\\PC{0,40}") {
+        let _ = text.parse::<Condition>();
+        let _ = text.parse::<Positions>();
+        let _ = text.parse::<Moment>();
+        let _ = place(&text);
+    }
+}
+
+#[test]
+fn a_place_may_hold_slashes_in_its_stream() {
+    let letter = place("/var/log/a.jsonl/0/17").expect("a place");
+    assert_eq!((letter.source.as_str(), letter.partition, letter.position), ("/var/log/a.jsonl", 0, 17));
+    assert_eq!(place(&letter.to_string()), Ok(letter));
+    assert!(place("events/17").is_err() && place("a/b/c").is_err());
+}

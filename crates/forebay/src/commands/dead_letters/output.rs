@@ -1,0 +1,111 @@
+//! Columns for people, and the forms of times and bytes.
+//!
+//! Owns the alignment. Text from records is never let loose on a terminal: what is no printable character is escaped.
+
+use serde_json::{Value, json};
+
+use super::letters::{Whole, hex};
+
+/// Characters of the longest cell that is not the last of its line.
+const CELL_CHARS_MAX: usize = 48;
+
+/// Lines with a head, in columns as wide as what stands in them.
+pub fn columns(head: &[&str], rows: &[Vec<String>]) -> String {
+    let cell = |text: &str| {
+        let text = printable(text);
+        match text.char_indices().nth(CELL_CHARS_MAX) {
+            Some((end, _)) => format!("{}…", &text[..end]),
+            None => text,
+        }
+    };
+    let last = head.len().saturating_sub(1);
+    let shown = |row: &[String]| -> Vec<String> {
+        row.iter().enumerate().map(|(n, text)| if n == last { printable(text) } else { cell(text) }).collect()
+    };
+    let head: Vec<String> = head.iter().map(|text| (*text).to_owned()).collect();
+    let lines: Vec<Vec<String>> = std::iter::once(head).chain(rows.iter().map(|row| shown(row))).collect();
+    let widths: Vec<usize> = (0..=last)
+        .map(|n| {
+            lines.iter().filter_map(|line| line.get(n)).map(|cell| cell.chars().count()).max().unwrap_or(0)
+        })
+        .collect();
+    let mut out = String::new();
+    for line in &lines {
+        for (n, cell) in line.iter().enumerate() {
+            out.push_str(cell);
+            if n < last {
+                out.extend(std::iter::repeat_n(' ', widths[n] - cell.chars().count() + 2));
+            }
+        }
+        out.truncate(out.trim_end_matches(' ').len());
+        out.push('\n');
+    }
+    out
+}
+
+/// The text with control characters escaped, so that it stays on its line and moves no cursor.
+pub fn printable(text: &str) -> String {
+    text.chars().fold(String::with_capacity(text.len()), |mut out, c| {
+        if c.is_control() {
+            out.extend(c.escape_default())
+        } else {
+            out.push(c)
+        }
+        out
+    })
+}
+
+/// A moment for people and machines.
+pub fn time(ms: i64) -> String {
+    jiff::Timestamp::from_millisecond(ms).map_or_else(|_| format!("{ms}ms"), |time| format!("{time:.3}"))
+}
+
+/// Bytes as text if they are text, or else as hexadecimal digits with the word that says so.
+pub fn text_or_hex(bytes: &[u8]) -> (String, bool) {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => (text.to_owned(), true),
+        Err(_) => (hex(bytes), false),
+    }
+}
+
+/// A letter as JSON: `raw` where it is text, `raw_hex` where it is not, and the same for key and headers.
+pub fn json(letter: &Whole, pipeline: &str, is_replayed: bool) -> Value {
+    let head = &letter.head;
+    let mut value = json!({
+        "id": head.letter.to_string(),
+        "time": time(head.time_ms),
+        "pipeline": pipeline,
+        "source": head.letter.source,
+        "partition": head.letter.partition,
+        "position": head.letter.position,
+        "record_time": letter.record_time_ms.map(time),
+        "reason": head.reason,
+        "column": head.column,
+        "message": letter.message,
+        "replayed": is_replayed,
+    });
+    let mut put = |name: &str, bytes: &[u8]| match text_or_hex(bytes) {
+        (text, true) => value[name] = text.into(),
+        (hex, false) => value[format!("{name}_hex")] = hex.into(),
+    };
+    put("raw", &letter.raw);
+    if let Some(key) = &letter.key {
+        put("key", key);
+    }
+    let headers: Vec<Value> = letter
+        .headers
+        .iter()
+        .map(|(name, bytes)| {
+            let name = String::from_utf8_lossy(name);
+            match text_or_hex(bytes) {
+                (text, true) => json!({ "name": name, "value": text }),
+                (hex, false) => json!({ "name": name, "value_hex": hex }),
+            }
+        })
+        .collect();
+    value["headers"] = headers.into();
+    value
+}
+
+#[cfg(test)]
+mod tests;

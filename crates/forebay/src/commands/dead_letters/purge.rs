@@ -1,0 +1,169 @@
+//! `forebay dead-letters purge`.
+//!
+//! Owns the deletion of letters, and that nothing else is deleted: the statement names the dead-letter table and letters of
+//! this pipeline. The pipeline's own table, its journal and what was replayed stay as they are.
+
+use std::io::{IsTerminal as _, Write as _};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use clap::Args;
+
+use super::filter::{Filter, time};
+use super::{Table, clock, open_to_read, output};
+use crate::cli::{Exit, PipelineFile};
+use crate::config::model::Pipeline;
+use crate::config::values::Period;
+
+/// How often the server is asked whether it is done.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// Letters written so shortly before an unsettled insert may be part of it: a seal takes so long at the most while the
+/// server answers.
+const MARGIN_MS: i64 = 60_000;
+
+/// Deletes dead letters. Never touches the pipeline's own table.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  forebay dead-letters purge user-events.yaml --until 30d --dry-run
+  forebay dead-letters purge user-events.yaml --until 30d --yes
+  forebay dead-letters purge user-events.yaml --reason malformed
+  forebay dead-letters purge user-events.yaml --all --yes
+
+Says how many letters the filters name and asks, on a terminal; elsewhere --yes answers. A letter that was replayed stays
+known as replayed.
+
+Ends with code 0 when the letters are gone, or are being deleted and the wait ended; 1 if the server refused or the answer
+was no; 2 for a fault of the file or the command line.")]
+pub struct Purge {
+    #[command(flatten)]
+    file: PipelineFile,
+
+    #[command(flatten)]
+    filter: Filter,
+
+    /// Deletes every letter of the pipeline; needed where no filter is given.
+    #[arg(long)]
+    all: bool,
+
+    /// Does not ask.
+    #[arg(long)]
+    yes: bool,
+
+    /// Says how many letters would be deleted, and deletes none.
+    #[arg(long)]
+    dry_run: bool,
+
+    /// Does not wait until the server has rewritten its files.
+    #[arg(long)]
+    no_wait: bool,
+
+    /// How long to wait for that.
+    #[arg(long, value_name = "PERIOD", default_value = "60s")]
+    timeout: Period,
+}
+
+impl Purge {
+    /// Runs the command.
+    ///
+    /// # Errors
+    /// When the table cannot be read or the server refuses.
+    pub fn execute(&self) -> anyhow::Result<Exit> {
+        if self.filter.is_empty() && !self.all {
+            eprintln!("forebay: no filter is given; `--all` deletes every dead letter of the pipeline");
+            return Ok(Exit::Fault);
+        }
+        let Some(pipeline) = crate::commands::load(&self.file.file)? else { return Ok(Exit::Fault) };
+        crate::commands::runtime()?.block_on(self.purge(&pipeline))
+    }
+
+    async fn purge(&self, pipeline: &Pipeline) -> anyhow::Result<Exit> {
+        let runtime = clock();
+        let table = Table::new(pipeline, &runtime)?;
+        let now_ms = runtime.wall_ms();
+        let before_ms = self.before(pipeline, &table, now_ms).await?;
+        // A letter that is written from here on was not counted, and is not deleted.
+        let condition =
+            format!("{} AND time <= {}", self.filter.sql(&table.pipeline, now_ms), time(before_ms));
+        let count = table.count(&condition).await?;
+        eprintln!("the filters name {count} letters of pipeline `{}` in `{}`", table.pipeline, table.name);
+        if count == 0 || self.dry_run {
+            return Ok(Exit::Done);
+        }
+        if !self.yes {
+            if !std::io::stdin().is_terminal() {
+                eprintln!("forebay: nobody can be asked here; `--yes` deletes them");
+                return Ok(Exit::Fault);
+            }
+            if !ask("delete them? [y/N] ")? {
+                eprintln!("nothing was deleted");
+                return Ok(Exit::Failed);
+            }
+        }
+        let tag = format!("forebay-purge-{:032x}", runtime.random());
+        let sql = format!("ALTER TABLE {} DELETE WHERE {condition} AND '{tag}' != ''", table.quoted);
+        let asked = table.client.query(&sql, &[("mutations_sync", "0")], &[]).await;
+        asked.map_err(|error| table.explain(error)).context("the letters were not deleted")?;
+        if self.no_wait {
+            eprintln!("the server deletes them now; `system.mutations` tells how far it is");
+            return Ok(Exit::Done);
+        }
+        self.wait(&table, &tag, count).await
+    }
+
+    /// Letters up to then may be deleted: those of inserts that are not settled are left, for their rows may have to be
+    /// counted before such an insert is repeated.
+    async fn before(&self, pipeline: &Pipeline, table: &Table, now_ms: i64) -> anyhow::Result<i64> {
+        let Some((_, lane)) = open_to_read(pipeline).await? else { return Ok(now_ms) };
+        let pending = lane.table(&table.name).map(|at| &lane.tables[at].pending);
+        let oldest_ms = pending.into_iter().flatten().flatten().map(|piece| piece.sealed_at_ms).min();
+        let Some(oldest_ms) = oldest_ms else { return Ok(now_ms) };
+        let before_ms = now_ms.min(oldest_ms.saturating_sub(MARGIN_MS));
+        eprintln!(
+            "inserts of dead letters are not settled; letters written after {} are left where they are",
+            output::time(before_ms)
+        );
+        Ok(before_ms)
+    }
+
+    async fn wait(&self, table: &Table, tag: &str, count: u64) -> anyhow::Result<Exit> {
+        let begun = Instant::now();
+        let sql = format!(
+            "SELECT is_done, parts_to_do, latest_fail_reason FROM system.mutations \
+             WHERE position(command, '{tag}') > 0"
+        );
+        loop {
+            let rows: Vec<(u8, i64, String)> = table.ask(&sql).await?;
+            if rows.iter().all(|(is_done, ..)| *is_done == 1) {
+                eprintln!("{count} letters are deleted");
+                return Ok(Exit::Done);
+            }
+            if let Some((_, parts, why)) = rows.iter().find(|(.., why)| !why.is_empty()) {
+                bail!(
+                    "the server cannot delete the letters in {parts} parts of `{}`, and goes on trying: {why}",
+                    table.name
+                );
+            }
+            if begun.elapsed() >= self.timeout.duration() {
+                let parts: i64 = rows.iter().map(|(_, parts, _)| parts).sum();
+                eprintln!(
+                    "the server still rewrites {parts} parts; it goes on by itself, `system.mutations` tells how far"
+                );
+                return Ok(Exit::Done);
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+}
+
+/// Asks on the terminal.
+fn ask(question: &str) -> anyhow::Result<bool> {
+    let mut err = std::io::stderr().lock();
+    err.write_all(question.as_bytes())
+        .and_then(|()| err.flush())
+        .context("cannot write to standard error")?;
+    let mut answer = String::new();
+    std::io::stdin().read_line(&mut answer).context("cannot read the answer")?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+}

@@ -1,0 +1,373 @@
+//! `forebay dead-letters replay`.
+//!
+//! Owns the order: choose, put into the replay log, wait, tell what became of each. The put is what makes a replay happen,
+//! exactly once: killed before it, nothing has happened; killed after it, the pipeline reads the records all the same, and the
+//! same command again tells the results.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use clap::Args;
+use dataflow::Runtime;
+use protocol::Lane;
+use protocol::record::Fate;
+
+use super::choose::{self, Choice, pieces, record};
+use super::filter::Filter;
+use super::follow::{Follower, Progress};
+use super::letters::{Head, batches};
+use super::results::{self, Outcome, Results};
+use super::{Table, clock, open_to_read, position_in_log};
+use crate::cli::{Exit, PipelineFile};
+use crate::commands::run;
+use crate::config::model::Pipeline;
+use crate::config::values::Period;
+use crate::replays::memory::Memory;
+use crate::replays::object::{self, Replay as Object};
+use crate::replays::{Log, STREAM};
+use crate::wiring::{self, Reads};
+
+/// How often the journal is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(300);
+
+/// A run that is well takes up a replay within a look at the log and a seal; one that has not moved by then is not there.
+const GRACE: Duration = Duration::from_secs(8);
+
+/// Writers that may come first at one place of the log, each of them another `replay`.
+const RACES_MAX: u32 = 100;
+
+/// Sends the records of dead letters through the pipeline as it is now, exactly once, and tells what became of each.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  forebay dead-letters replay user-events.yaml --dry-run
+  forebay dead-letters replay user-events.yaml --reason out_of_range --since 2h
+  forebay dead-letters replay user-events.yaml --column amount --run      # the pipeline does not run: read them here
+  forebay dead-letters replay user-events.yaml --topic user_events --partition 2 --position 1234 --again
+  forebay dead-letters replay user-events.yaml --json | jq -r 'select(.result == \"dead_letter\") | .message'
+
+Mend the cause first: the table, the pipeline file, then replay. The letters stay where they are; one that was replayed is
+not taken again without --again. A pipeline that runs takes the records up within seconds; otherwise they wait for its next
+start, or --run reads them here and now, without the source.
+
+Results: written, duplicate, filtered, late, dead_letter (it could not go on again), waiting (not read yet).
+
+Ends with code 0 if no record failed again, 1 if one did or the wait took too long, 2 for a fault of the file, 3 when
+another process has taken the pipeline over from --run, 4 when a person must decide.")]
+pub struct Replay {
+    #[command(flatten)]
+    file: PipelineFile,
+
+    #[command(flatten)]
+    filter: Filter,
+
+    /// Letters to replay at the most, oldest first.
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    limit: u64,
+
+    /// Takes letters that were replayed already once more. Without `dedup` in the pipeline their rows may then be twice.
+    #[arg(long)]
+    again: bool,
+
+    /// Tells which letters would be replayed, and does nothing.
+    #[arg(long)]
+    dry_run: bool,
+
+    /// Reads the records here and now if the pipeline does not run. A run elsewhere that has not taken them up within
+    /// seconds is taken over, and ends with code 3.
+    #[arg(long, conflicts_with = "no_wait")]
+    run: bool,
+
+    /// Does not wait for the results.
+    #[arg(long)]
+    no_wait: bool,
+
+    /// How long to wait for the results.
+    #[arg(long, value_name = "PERIOD", default_value = "60s")]
+    timeout: Period,
+
+    /// Prints a JSON object a line for each letter.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Whether a run of the pipeline answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Running {
+    Here,
+    Nowhere,
+    Unknown,
+}
+
+/// What the wait ended with.
+enum Waited {
+    Done,
+    /// Nobody reads; the records wait for the next start.
+    NotRead,
+    TooLong,
+    Failed(Exit),
+}
+
+impl Replay {
+    /// Runs the command.
+    ///
+    /// # Errors
+    /// When the table, the journal or the replay log cannot be read or written.
+    pub fn execute(&self) -> anyhow::Result<Exit> {
+        let Some(pipeline) = crate::commands::load(&self.file.file)? else { return Ok(Exit::Fault) };
+        crate::commands::runtime()?.block_on(self.replay(&pipeline))
+    }
+
+    async fn replay(&self, pipeline: &Pipeline) -> anyhow::Result<Exit> {
+        let runtime = clock();
+        let table = Table::new(pipeline, &runtime)?;
+        let Some((_, lane)) = open_to_read(pipeline).await? else {
+            eprintln!(
+                "forebay: `{}` has never run with this store, so nothing can be replayed",
+                table.pipeline
+            );
+            return Ok(Exit::Failed);
+        };
+        let folder = wiring::lane_folder(pipeline);
+        let store = wiring::open_store(pipeline).await?;
+        let log = Log::new(store.clone(), &folder);
+        let mut memory = log.memory(position_in_log(&lane)).await?;
+        let condition = self.filter.sql(&table.pipeline, runtime.wall_ms());
+        let limit = usize::try_from(self.limit).unwrap_or(usize::MAX);
+        let choice = choose::choose(&table, &condition, &memory, self.again, limit).await?;
+        tell_choice(&choice, &table);
+        if self.dry_run {
+            return results::print_choice(&choice, self.json);
+        }
+        let placed = self.place(&table, &condition, &choice, &log, &mut memory, &*runtime).await?;
+        if let Err(error) = log.retire(&memory, &lane).await {
+            tracing::warn!(%error, "replays that were read are not retired this time");
+        }
+        let mut follower = Follower::new(store, folder, lane);
+        let is_waiting =
+            placed.iter().any(|(_, at)| at.is_some_and(|at| at >= position_in_log(follower.lane())));
+        let waited = match is_waiting {
+            // Earlier results may be told, but nothing is waited for.
+            false => Waited::Done,
+            true => self.wait(pipeline, &mut follower, memory.end).await?,
+        };
+        let exit = self.tell(&table, &placed, &choice, follower.lane()).await?;
+        Ok(match waited {
+            Waited::Done => exit,
+            Waited::NotRead => {
+                eprintln!(
+                    "the records are in the replay log and will be read when the pipeline starts, or with --run"
+                );
+                exit
+            }
+            Waited::TooLong => {
+                let seconds = self.timeout.duration().as_secs();
+                eprintln!(
+                    "forebay: not done within {seconds} s; the pipeline goes on with it, and the same command tells the results later"
+                );
+                Exit::Failed
+            }
+            Waited::Failed(exit) => exit,
+        })
+    }
+
+    /// Puts the chosen records into the log, and gives each letter its place there. Letters that another `replay` takes
+    /// meanwhile are left to it.
+    async fn place(
+        &self,
+        table: &Table,
+        condition: &str,
+        choice: &Choice,
+        log: &Log,
+        memory: &mut Memory,
+        runtime: &dyn Runtime,
+    ) -> anyhow::Result<Vec<(Head, Option<u64>)>> {
+        let mut placed: Vec<(Head, Option<u64>)> = Vec::new();
+        for piece in pieces(&choice.fresh) {
+            let mut records = Vec::with_capacity(piece.len());
+            for batch in batches(piece) {
+                records.extend(table.whole(condition, batch).await?.iter().map(record));
+            }
+            self.append(table, records, log, memory, runtime).await?;
+            placed.extend(piece.iter().map(|head| (head.clone(), memory.place(&head.letter))));
+        }
+        placed.extend(choice.already.iter().map(|head| (head.clone(), memory.place(&head.letter))));
+        Ok(placed)
+    }
+
+    async fn append(
+        &self,
+        table: &Table,
+        mut records: Vec<object::Replayed>,
+        log: &Log,
+        memory: &mut Memory,
+        runtime: &dyn Runtime,
+    ) -> anyhow::Result<()> {
+        for _ in 0..RACES_MAX {
+            if !self.again {
+                records.retain(|record| {
+                    record.letter.as_ref().is_some_and(|letter| !memory.taken.holds(letter))
+                });
+            }
+            if records.is_empty() {
+                return Ok(());
+            }
+            let object = Object {
+                first: memory.end,
+                made_at_ms: runtime.wall_ms(),
+                table: table.name.clone(),
+                nonce: runtime.random().to_le_bytes().to_vec(),
+                records,
+            };
+            if log.append(&object).await.context("the records could not be put into the replay log")? {
+                memory.add(&object);
+                return Ok(());
+            }
+            // Another replay was first: what it took is left out.
+            records = object.records;
+            *memory = log.memory(memory.end).await?;
+        }
+        bail!("{RACES_MAX} other replays came first; try again")
+    }
+
+    async fn wait(&self, pipeline: &Pipeline, follower: &mut Follower, end: u64) -> anyhow::Result<Waited> {
+        if self.no_wait {
+            return Ok(Waited::NotRead);
+        }
+        let running = running(pipeline).await;
+        if self.run && running != Running::Here {
+            let grace = if running == Running::Nowhere { Duration::ZERO } else { GRACE };
+            if matches!(self.until(follower, end, grace, true).await?, Waited::Done) {
+                return Ok(Waited::Done);
+            }
+            if position_in_log(follower.lane()) < end {
+                let exit = drain(pipeline).await?;
+                if exit != Exit::Done {
+                    return Ok(Waited::Failed(exit));
+                }
+            }
+        } else if running == Running::Nowhere {
+            return Ok(Waited::NotRead);
+        }
+        self.until(follower, end, self.timeout.duration(), false).await
+    }
+
+    /// Waits until all below `end` is settled; with `only_for_a_start` no longer than until somebody reads.
+    async fn until(
+        &self,
+        follower: &mut Follower,
+        end: u64,
+        limit: Duration,
+        only_for_a_start: bool,
+    ) -> anyhow::Result<Waited> {
+        let begun = Instant::now();
+        let from = position_in_log(follower.lane());
+        let bar = results::bar(end - from.min(end));
+        loop {
+            follower.advance().await.context("the journal cannot be read")?;
+            match follower.progress(end) {
+                Progress::Done => return Ok(Waited::Done),
+                Progress::Reading(next) => {
+                    bar.set_position(next - from);
+                    if only_for_a_start && next > from {
+                        // Somebody reads: from here on the whole time counts.
+                        return Box::pin(self.until(follower, end, self.timeout.duration(), false)).await;
+                    }
+                }
+                Progress::Settling(inserts) => {
+                    bar.set_position(end - from);
+                    bar.set_message(format!("{inserts} inserts are not settled"));
+                }
+            }
+            if begun.elapsed() >= limit {
+                return Ok(Waited::TooLong);
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+
+    /// Tells what became of each letter.
+    async fn tell(
+        &self,
+        table: &Table,
+        placed: &[(Head, Option<u64>)],
+        choice: &Choice,
+        lane: &Lane,
+    ) -> anyhow::Result<Exit> {
+        let places: Vec<u64> = placed.iter().filter_map(|(_, at)| *at).collect();
+        let failed = results::failed_again(table, &places).await?;
+        let next = position_in_log(lane);
+        let at = lane.partition(STREAM, 0);
+        let fates = lane.fates.iter().find(|fates| Some(fates.partition as usize) == at);
+        let outcome = |position: u64| match failed.get(&position) {
+            Some(failure) => Outcome::DeadLetter(failure.clone()),
+            None if position >= next => Outcome::Waiting,
+            None => match fates.and_then(|fates| fates.at(position)) {
+                // Its letter was purged, or its insert is not settled yet.
+                Some(Fate::DeadLetter) => Outcome::DeadLetter(Default::default()),
+                Some(fate) => Outcome::Sealed(fate),
+                None => Outcome::Forgotten,
+            },
+        };
+        let fresh = choice.fresh.len();
+        let results: Vec<Results> = placed
+            .iter()
+            .enumerate()
+            .map(|(n, (head, position))| Results {
+                head: head.clone(),
+                position: *position,
+                is_already: n >= fresh,
+                outcome: position.map_or(Outcome::Forgotten, outcome),
+            })
+            .collect();
+        results::print_all(&results, self.json)?;
+        let has_failed = results
+            .iter()
+            .any(|result| !result.is_already && matches!(result.outcome, Outcome::DeadLetter(_)));
+        Ok(if has_failed { Exit::Failed } else { Exit::Done })
+    }
+}
+
+fn tell_choice(choice: &Choice, table: &Table) {
+    let Choice { fresh, already_count, has_more, .. } = choice;
+    eprintln!(
+        "{} letters of `{}` are chosen, {already_count} were replayed already",
+        fresh.len(),
+        table.name
+    );
+    if *has_more {
+        eprintln!("there are more; `--limit` takes more of them, or run the command again");
+    }
+}
+
+/// Whether the pipeline runs on this machine, by its own word.
+async fn running(pipeline: &Pipeline) -> Running {
+    let crate::config::values::Listen::At(address) = pipeline.http.listen else { return Running::Unknown };
+    match results::status_name(address).await {
+        Ok(Some(name)) if name == pipeline.pipeline.as_str() => Running::Here,
+        Ok(_) => Running::Unknown,
+        // Only a store on this machine is surely used by this machine alone.
+        Err(error)
+            if error.kind() == std::io::ErrorKind::ConnectionRefused
+                && pipeline.store.to_string().starts_with("file:") =>
+        {
+            Running::Nowhere
+        }
+        Err(_) => Running::Unknown,
+    }
+}
+
+/// Runs the pipeline until the replay log is read and all of it is in the table; the source is left alone.
+async fn drain(pipeline: &Pipeline) -> anyhow::Result<Exit> {
+    eprintln!("reading the records here");
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let runtime: Arc<dyn Runtime> = engine::TokioRuntime::new(threads);
+    let mut signals = crate::signals::Signals::listen().context("cannot take over SIGTERM and SIGINT")?;
+    let (stop, stopping) = tokio::sync::watch::channel(false);
+    let lane = run::lane(pipeline, runtime, Arc::default(), true, Reads::Replays, stopping);
+    Ok(tokio::select! {
+        exit = lane => exit,
+        exit = run::obey(&mut signals, &stop) => exit,
+    })
+}

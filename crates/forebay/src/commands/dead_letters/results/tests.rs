@@ -1,0 +1,44 @@
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+
+use super::*;
+
+async fn server(answer: &'static str) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("an address");
+    tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.expect("a connection");
+        let mut asked = [0; 64];
+        let _ = stream.read(&mut asked).await;
+        let _ = stream.write_all(answer.as_bytes()).await;
+    });
+    address
+}
+
+#[tokio::test]
+async fn a_run_tells_its_name_and_something_else_tells_none() {
+    let ours = server("HTTP/1.0 200 OK\r\ncontent-type: application/json\r\n\r\n{\"pipeline\":\"p\"}").await;
+    assert_eq!(status_name(ours).await.expect("an answer"), Some("p".into()));
+    let other = server("HTTP/1.0 404 Not Found\r\n\r\nno such page").await;
+    assert_eq!(status_name(other).await.expect("an answer"), None);
+    let nobody = TcpListener::bind("127.0.0.1:0").await.expect("a port").local_addr().expect("an address");
+    assert_eq!(
+        status_name(nobody).await.map_err(|error| error.kind()),
+        Err(std::io::ErrorKind::ConnectionRefused)
+    );
+}
+
+#[test]
+fn every_outcome_has_its_word() {
+    let outcomes = [
+        Outcome::Sealed(Fate::Written),
+        Outcome::Sealed(Fate::Duplicate),
+        Outcome::Sealed(Fate::Filtered),
+        Outcome::Sealed(Fate::Late),
+        Outcome::DeadLetter(Failure::default()),
+        Outcome::Waiting,
+        Outcome::Forgotten,
+    ];
+    let words: Vec<&str> = outcomes.iter().map(Outcome::word).collect();
+    assert_eq!(words, ["written", "duplicate", "filtered", "late", "dead_letter", "waiting", "unknown"]);
+}

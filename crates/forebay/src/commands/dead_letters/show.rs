@@ -1,0 +1,129 @@
+//! `forebay dead-letters show`.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+
+use clap::Args;
+
+use super::filter::{Filter, place};
+use super::letters::Whole;
+use super::{Table, clock, memory, output};
+use crate::cli::{Exit, PipelineFile, print};
+use crate::config::model::Pipeline;
+use crate::replays::object::Letter;
+
+/// Shows one dead letter whole: where it comes from, why it could not go on, and every byte of it.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  forebay dead-letters show user-events.yaml user_events/2/1234
+  forebay dead-letters show user-events.yaml --reason malformed           # the oldest of them
+  forebay dead-letters show user-events.yaml user_events/2/1234 --raw > record.bin
+
+Ends with code 0, 1 if there is no such letter or the table cannot be read, 2 for a fault of the file.")]
+pub struct Show {
+    #[command(flatten)]
+    file: PipelineFile,
+
+    /// Which letter, as `list` shows it; without it the oldest that the filters name.
+    #[arg(value_name = "STREAM/PARTITION/POSITION", value_parser = place)]
+    letter: Option<Letter>,
+
+    #[command(flatten)]
+    filter: Filter,
+
+    /// Writes the bytes of the record's body to standard output, and nothing else.
+    #[arg(long, conflicts_with = "json")]
+    raw: bool,
+
+    /// Prints a JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Show {
+    /// Runs the command.
+    ///
+    /// # Errors
+    /// When the table or the replay log cannot be read.
+    pub fn execute(&self) -> anyhow::Result<Exit> {
+        let Some(pipeline) = crate::commands::load(&self.file.file)? else { return Ok(Exit::Fault) };
+        crate::commands::runtime()?.block_on(self.show(&pipeline))
+    }
+
+    async fn show(&self, pipeline: &Pipeline) -> anyhow::Result<Exit> {
+        let runtime = clock();
+        let table = Table::new(pipeline, &runtime)?;
+        let mut condition = self.filter.sql(&table.pipeline, runtime.wall_ms());
+        if let Some(Letter { source, partition, position, .. }) = &self.letter {
+            let source = clickhouse::types::quote(source);
+            write!(
+                condition,
+                " AND source = {source} AND partition = {partition} AND position = {position}"
+            )?;
+        }
+        let heads = table.pages(&condition).await?.next().await?;
+        let Some(first) = heads.first() else {
+            eprintln!("forebay: no such dead letter in `{}`", table.name);
+            return Ok(Exit::Failed);
+        };
+        let whole = table.whole(&condition, std::slice::from_ref(first)).await?;
+        let Some(whole) = whole.first() else { return Ok(Exit::Failed) };
+        if self.raw {
+            return write_bytes(&whole.raw);
+        }
+        let is_replayed = memory(pipeline).await?.taken.holds(&whole.head.letter);
+        if self.json {
+            return print(&format!("{:#}\n", output::json(whole, &table.pipeline, is_replayed)));
+        }
+        print(&for_people(whole, is_replayed))?;
+        if heads.len() > 1 {
+            eprintln!("the filters name more letters; this is the oldest");
+        }
+        Ok(Exit::Done)
+    }
+}
+
+fn for_people(whole: &Whole, is_replayed: bool) -> String {
+    let head = &whole.head;
+    let bytes = |bytes: &[u8]| match output::text_or_hex(bytes) {
+        (text, true) => output::printable(&text),
+        (hex, false) => format!("{hex} (hexadecimal)"),
+    };
+    let mut lines = vec![
+        ("letter", head.letter.to_string()),
+        ("written", output::time(head.time_ms)),
+        ("reason", head.reason.clone()),
+        ("column", head.column.clone()),
+        ("message", output::printable(&whole.message)),
+        ("record time", whole.record_time_ms.map_or_else(|| "none".to_owned(), output::time)),
+        ("key", whole.key.as_ref().map_or_else(|| "none".to_owned(), |key| bytes(key))),
+    ];
+    for (name, value) in &whole.headers {
+        lines.push(("header", format!("{}: {}", bytes(name), bytes(value))));
+    }
+    lines.push(("replayed", if is_replayed { "yes" } else { "no" }.to_owned()));
+    let form = if std::str::from_utf8(&whole.raw).is_ok() { "" } else { ", hexadecimal" };
+    lines.push(("record", format!("{} bytes{form}", whole.raw.len())));
+    let mut out = String::new();
+    for (name, text) in lines {
+        writeln!(out, "{name:<12} {text}").expect("a String takes all that is written");
+    }
+    // Lines of a record stay lines; all else that could move a cursor is escaped.
+    let (body, _) = output::text_or_hex(&whole.raw);
+    for line in body.split('\n') {
+        out.push_str(&output::printable(line));
+        out.push('\n');
+    }
+    out
+}
+
+fn write_bytes(bytes: &[u8]) -> anyhow::Result<Exit> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(bytes).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(anyhow::Error::new(error).context("cannot write to standard output"))
+        }
+        _ => Ok(Exit::Done),
+    }
+}

@@ -1,0 +1,165 @@
+//! Records of dead letters on their way through the pipeline once more.
+//!
+//! Owns the *replay log* of a lane: immutable objects in the lane's folder that hold chosen records, one after the other, as
+//! one endless partition. Putting an object is what makes a replay durable; a running lane finds it, any later start does
+//! too, and the lane's journal reads each of its records exactly once, as it does with every other partition. Does not own the
+//! choice of records (`commands::dead_letters`) or what becomes of them (the lane's seals say so).
+//!
+//! | module     | what it owns                                                             |
+//! |------------|--------------------------------------------------------------------------|
+//! | [`object`] | the bytes of one object of the log                                       |
+//! | [`taken`]  | which dead letters were taken already, for ever, in little room          |
+//! | [`memory`] | keeping that knowledge in the store, and retiring objects that were read |
+//! | [`source`] | the log as a further partition beside the pipeline's own source          |
+//!
+//! ```text
+//! <lane>/replays/00000000000000000000     records 0 to 2 of the log
+//! <lane>/replays/00000000000000000003     records 3 to 9: the name says where it begins, so of two writers one wins
+//! <lane>/replayed/00000000000000000003    what was taken by the objects below 3, which may go
+//! ```
+
+pub mod memory;
+pub mod object;
+pub mod source;
+pub mod taken;
+
+use std::sync::Arc;
+
+use store::{Key, Prefix, Put, Store, StoreError};
+
+use object::{HEAD_BYTES, OBJECT_BYTES_MAX, Replay, ReplayError};
+
+/// The stream's name in the lane, in dead letters and in status. No Kafka topic can be called so.
+pub const STREAM: &str = "@replays";
+
+/// What tells the replay log from any other stream of that name.
+pub const IDENTITY: &str = "forebay-replay-log-1";
+
+/// Objects that one lane's log may hold at a time. They are retired as replays go on; a thousand of them wait only if the
+/// pipeline has not run for very long, and reading their names stays one page of a listing.
+pub const OBJECTS_MAX: usize = 1_000;
+
+/// Why the log cannot be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum LogError {
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// An object is not what was put there.
+    #[error("`{object}` {why}")]
+    Object {
+        /// Its key.
+        object: String,
+        /// What is wrong with it.
+        why: ReplayError,
+    },
+    /// The log has no room.
+    #[error(
+        "`{objects}` replays wait to be read, the most there may be; start the pipeline, and replay again when it has read them"
+    )]
+    Full {
+        /// Objects that are there.
+        objects: usize,
+    },
+}
+
+/// The replay log of one lane.
+#[derive(Clone, Debug)]
+pub struct Log {
+    store: Arc<dyn Store>,
+    folder: String,
+}
+
+impl Log {
+    /// The log below the lane's folder.
+    pub fn new(store: Arc<dyn Store>, lane_folder: &str) -> Self {
+        Self { store, folder: lane_folder.to_owned() }
+    }
+
+    /// The object that begins at `position`, if there is one.
+    ///
+    /// # Errors
+    /// When the store fails or the object is damaged.
+    pub async fn at(&self, position: u64) -> Result<Option<Replay>, LogError> {
+        let key = self.key("replays", position);
+        let Some(bytes) = self.store.get(&key, OBJECT_BYTES_MAX).await? else { return Ok(None) };
+        Ok(Some(Replay::from_bytes(position, &bytes).map_err(|why| broken(&key, why))?))
+    }
+
+    /// The position after the object that begins at `position`; `None` if there is no such object. Reads its head only.
+    ///
+    /// # Errors
+    /// As [`Log::at`].
+    pub async fn end_of(&self, position: u64) -> Result<Option<u64>, LogError> {
+        let key = self.key("replays", position);
+        let Some(head) = self.store.get_range(&key, 0..HEAD_BYTES as u64).await? else { return Ok(None) };
+        Ok(Some(object::end(position, &head).map_err(|why| broken(&key, why))?))
+    }
+
+    /// Where the objects begin, ascending.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn begins(&self) -> Result<Vec<u64>, LogError> {
+        self.numbers("replays").await
+    }
+
+    /// The first position that is held and the one after the last; `None` if the log holds nothing.
+    ///
+    /// # Errors
+    /// As [`Log::at`].
+    pub async fn extent(&self) -> Result<Option<(u64, u64)>, LogError> {
+        let begins = self.begins().await?;
+        let (Some(first), Some(last)) = (begins.first(), begins.last()) else { return Ok(None) };
+        Ok(self.end_of(*last).await?.map(|end| (*first, end)))
+    }
+
+    /// Appends, unless another writer has put an object there meanwhile: then `false`, and the caller looks again.
+    /// Positions in `replay` say where; a lost answer is settled by comparing.
+    ///
+    /// # Errors
+    /// When the store fails; whether the object is there is then not known, and doing all of it again is safe.
+    pub async fn append(&self, replay: &Replay) -> Result<bool, LogError> {
+        let objects = self.begins().await?.len();
+        if objects >= OBJECTS_MAX {
+            return Err(LogError::Full { objects });
+        }
+        let key = self.key("replays", replay.first);
+        match self.store.put_if_absent(&key, vec![replay.to_bytes().into()]).await {
+            Ok(Put::Created) => Ok(true),
+            Ok(Put::Exists) => Ok(false),
+            // It may be there: its nonce tells whose it is.
+            Err(error) => match self.at(replay.first).await? {
+                Some(found) if found.nonce == replay.nonce => {
+                    self.store.harden(&key.folder()).await?;
+                    Ok(true)
+                }
+                Some(_) => Ok(false),
+                None => Err(error.into()),
+            },
+        }
+    }
+
+    async fn numbers(&self, kind: &str) -> Result<Vec<u64>, LogError> {
+        let prefix = Prefix::new(&format!("{}/{kind}", self.folder)).expect("a lane's folder makes prefixes");
+        let mut numbers = Vec::new();
+        let mut after: Option<Key> = None;
+        loop {
+            let page = self.store.list(&prefix, after.as_ref(), store::LIST_LIMIT_MAX).await?;
+            let Some(last) = page.last() else { return Ok(numbers) };
+            after = Some(last.key.clone());
+            numbers.extend(page.iter().filter_map(|entry| protocol::names::number(entry.key.as_str())));
+        }
+    }
+
+    fn key(&self, kind: &str, position: u64) -> Key {
+        Key::new(format!("{}/{kind}/{position:020}", self.folder)).expect("a lane's folder makes valid keys")
+    }
+}
+
+fn broken(key: &Key, why: ReplayError) -> LogError {
+    LogError::Object { object: key.as_str().to_owned(), why }
+}
+
+#[cfg(test)]
+mod tests;

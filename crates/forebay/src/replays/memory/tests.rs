@@ -1,0 +1,91 @@
+use protocol::lane::{PartitionState, TableState};
+
+use super::super::tests::{log, replay};
+use super::*;
+
+/// A lane that has read the log up to `next`, with a table that is sealed and settled so far.
+fn lane(next: u64, next_ordinal: u64, frontier: u64) -> Lane {
+    let mut lane = Lane::new();
+    lane.partitions.push(PartitionState {
+        stream: STREAM.into(),
+        index: 0,
+        identity: String::new(),
+        next,
+        leader_epoch: -1,
+        time_ms_max: 0,
+    });
+    lane.tables.push(TableState {
+        name: "d.t".into(),
+        frontier,
+        window: 1,
+        next_ordinal,
+        server: None,
+        pending: Default::default(),
+    });
+    lane
+}
+
+fn letter(position: u64) -> Letter {
+    Letter { source: "events".into(), partition: 0, position, print: 0 }
+}
+
+#[tokio::test]
+async fn what_was_taken_is_known_by_place() {
+    let log = log();
+    assert_eq!(log.memory(0).await.expect("an empty log").end, 0);
+    log.append(&replay(0, [7, 9], 1)).await.expect("a put");
+    log.append(&replay(2, [8, 9], 2)).await.expect("a put");
+    let memory = log.memory(0).await.expect("a sound log");
+    assert_eq!((memory.end, memory.taken.len()), (4, 3));
+    assert_eq!((memory.place(&letter(9)), memory.place(&letter(8))), (Some(3), Some(2)));
+    assert!(!memory.taken.holds(&letter(10)));
+    assert_eq!(
+        log.memory(90).await.expect("a sound log").end,
+        90,
+        "a lane is never asked to read a position twice"
+    );
+}
+
+#[tokio::test]
+async fn objects_go_once_they_are_read_and_settled_and_what_they_took_stays_known() {
+    let log = log();
+    for n in 0..OBJECTS_PER_SNAPSHOT as u64 {
+        log.append(&replay(n, [100 + n], 1)).await.expect("a put");
+    }
+    let held = async || log.begins().await.expect("names").len();
+    let retire = async |lane: &Lane| {
+        let memory = log.memory(8).await.expect("a sound log");
+        log.retire(&memory, lane).await.expect("retires");
+        let known = log.memory(8).await.expect("a sound log");
+        assert_eq!((known.taken.len(), known.end), (8, 8), "nothing is forgotten");
+    };
+    retire(&lane(7, 50, 40)).await;
+    assert_eq!(log.numbers("replayed").await.expect("names").len(), 0, "one record is not read yet");
+    retire(&lane(8, 50, 40)).await;
+    assert_eq!(log.numbers("replayed").await.expect("names"), [8]);
+    assert_eq!(held().await, 8, "the step that makes the snapshot deletes nothing");
+    retire(&lane(8, 60, 49)).await;
+    assert_eq!(held().await, 8, "a frame that was sealed by then is not settled");
+    retire(&lane(8, 60, 50)).await;
+    assert_eq!(log.begins().await.expect("names"), [7], "the newest object always stays");
+    assert!(log.memory(8).await.expect("a sound log").taken.holds(&letter(100)));
+}
+
+#[tokio::test]
+async fn of_older_snapshots_none_stays() {
+    let log = log();
+    let all = OBJECTS_PER_SNAPSHOT as u64;
+    for round in 0..3 {
+        for n in round * all..(round + 1) * all {
+            log.append(&replay(n, [n], 1)).await.expect("a put");
+        }
+        let lane = lane((round + 1) * all, 0, 0);
+        for _ in 0..2 {
+            let memory = log.memory(lane.partitions[0].next).await.expect("a sound log");
+            log.retire(&memory, &lane).await.expect("retires");
+        }
+    }
+    assert_eq!(log.numbers("replayed").await.expect("names"), [3 * all]);
+    assert_eq!(log.begins().await.expect("names"), [3 * all - 1]);
+    assert_eq!(log.memory(0).await.expect("a sound log").taken.len(), 3 * all);
+}

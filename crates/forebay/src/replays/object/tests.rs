@@ -1,0 +1,74 @@
+use super::*;
+
+fn sample() -> Replay {
+    let letter = Letter { source: "events".into(), partition: 2, position: 1_234, print: 0 };
+    let nameless = Letter { source: String::new(), partition: 0, position: 1, print: 0xfeed };
+    Replay {
+        first: 7,
+        made_at_ms: 1_700_000_000_000,
+        table: "d.dead".into(),
+        nonce: vec![9; 16],
+        records: vec![
+            Replayed {
+                letter: Some(letter),
+                origin: "events/2/1234".into(),
+                time_ms: -1,
+                key: Some(b"k".to_vec()),
+                headers: vec![1, 2],
+                body: Some(vec![0xff, 0]),
+                reason: "malformed".into(),
+            },
+            Replayed {
+                letter: Some(nameless),
+                origin: "#000000000000feed/1".into(),
+                time_ms: i64::MIN,
+                reason: "no_body".into(),
+                ..Replayed::default()
+            },
+        ],
+    }
+}
+
+/// The bytes that a released program has written are read for ever: a change here is a new format version.
+#[test]
+fn objects_keep_their_golden_bytes() {
+    let hex: String = sample().to_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+    assert_eq!(hex, include_str!("golden.txt").trim_end());
+}
+
+#[test]
+fn objects_read_back_as_written_and_their_head_says_where_they_end() {
+    let bytes = sample().to_bytes();
+    assert_eq!(Replay::from_bytes(7, &bytes), Ok(sample()));
+    assert_eq!(end(7, &bytes[..HEAD_BYTES]), Ok(9));
+    assert_eq!(sample().record(8).map(|record| record.reason.as_str()), Some("no_body"));
+    assert_eq!((sample().record(6), sample().record(9)), (None, None));
+}
+
+#[test]
+fn every_damaged_byte_is_noticed() {
+    let bytes = sample().to_bytes();
+    for at in 0..bytes.len() {
+        let mut damaged = bytes.clone();
+        damaged[at] ^= 0x10;
+        assert!(Replay::from_bytes(7, &damaged).is_err(), "byte {at}");
+    }
+    for len in 0..bytes.len() {
+        assert!(Replay::from_bytes(7, &bytes[..len]).is_err(), "cut to {len}");
+    }
+    assert!(matches!(Replay::from_bytes(8, &bytes), Err(ReplayError::Damaged(_))), "under another position");
+}
+
+#[test]
+fn a_later_format_is_named_as_such() {
+    let mut bytes = sample().to_bytes();
+    bytes[3] = b'2';
+    assert!(matches!(Replay::from_bytes(7, &bytes), Err(ReplayError::Format { .. })));
+}
+
+#[test]
+fn a_letter_without_a_stream_is_named_by_its_print() {
+    let names: Vec<String> =
+        sample().records.iter().filter_map(|r| r.letter.as_ref()).map(ToString::to_string).collect();
+    assert_eq!(names, ["events/2/1234", "#000000000000feed/1"]);
+}

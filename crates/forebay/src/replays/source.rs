@@ -1,0 +1,420 @@
+//! The replay log as a further partition beside the pipeline's own source.
+//!
+//! Owns the joining of the two: one reader hands out what either has. Each record of the log is a block of its own, so that
+//! the lane can keep what became of it. Does not own the log's bytes, nor anything that the inner source decides.
+//!
+//! | the lane …                                | the log's partition …                                            |
+//! |-------------------------------------------|------------------------------------------------------------------|
+//! | starts, and the log holds something       | is among the partitions, as any other                            |
+//! | runs, and the first replay is put         | is found, as a partition that is added to a topic                |
+//! | reads on                                  | is looked at every [`LOOK_EVERY`]: one request for the next name |
+//! | has read every other partition to its end | ends too, for this run; the next start looks again               |
+//!
+//! A store that does not answer delays replays and nothing else: the pipeline's own records go on.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use dataflow::block::{NO_LEADER_EPOCH, headers};
+use dataflow::{
+    BlockBuilder, Event, Partition, PartitionStart, ReadFrom, Reader, RecordBlock, Runtime, Source,
+    SourceError, SourceFault,
+};
+use futures::future::BoxFuture;
+
+use super::object::{Replay, Replayed};
+use super::{IDENTITY, Log, LogError, STREAM};
+
+/// How often the next name of the log is asked for: soon enough for a person who waits, seldom enough to cost nothing on
+/// object storage.
+pub const LOOK_EVERY: Duration = Duration::from_secs(2);
+
+/// The header of a replayed record that says where it stood first, `stream/partition/position`.
+pub const ORIGIN_HEADER: &str = "forebay_origin";
+
+/// The log's partition.
+pub fn partition() -> Partition {
+    Partition::new(STREAM, 0)
+}
+
+/// A source and the replay log of its lane.
+pub struct WithReplays {
+    inner: Arc<dyn Source>,
+    log: Log,
+    runtime: Arc<dyn Runtime>,
+    /// The log's end as last seen: objects never change, so only what is new is asked for.
+    end: Mutex<Option<u64>>,
+}
+
+impl WithReplays {
+    /// `inner`, and beside it the log.
+    pub fn new(inner: Arc<dyn Source>, log: Log, runtime: Arc<dyn Runtime>) -> Self {
+        Self { inner, log, runtime, end: Mutex::default() }
+    }
+
+    /// The position after the log's newest record; `None` while it holds nothing.
+    async fn end(&self) -> Result<Option<u64>, SourceError> {
+        let known = *self.end.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut end = match known {
+            Some(end) => end,
+            None => match self.log.extent().await.map_err(fault)? {
+                Some((_, end)) => end,
+                None => return Ok(None),
+            },
+        };
+        while let Some(further) = self.log.end_of(end).await.map_err(fault)? {
+            end = further;
+        }
+        *self.end.lock().unwrap_or_else(PoisonError::into_inner) = Some(end);
+        Ok(Some(end))
+    }
+
+    /// Begins to read the log at `from`.
+    async fn cursor(&self, from: &ReadFrom) -> Result<Cursor, SourceError> {
+        let refuse = |message: String| SourceError::new(SourceFault::Refused, message).at(&partition());
+        if from.identity != IDENTITY {
+            let found = &from.identity;
+            return Err(refuse(format!(
+                "`{STREAM}` was recorded as `{found}`, which is no replay log of this program's; run the newer program"
+            )));
+        }
+        let held = self.log.extent().await.map_err(fault)?;
+        let (first, end) = held.unwrap_or((from.next, from.next));
+        if from.next < first || from.next > end {
+            return Err(refuse(format!(
+                "the replay log holds `{first}` to `{end}`, the journal stands at `{}`: objects below `replays` are missing; \
+                 bring the store's newest copy back",
+                from.next
+            )));
+        }
+        let begin = self.log.begins().await.map_err(fault)?.into_iter().rfind(|begin| *begin <= from.next);
+        let loaded = match begin {
+            Some(begin) => self.log.at(begin).await.map_err(fault)?,
+            None => None,
+        };
+        Ok(Cursor { next: from.next, loaded, is_paused: false, is_told: false, has_ended: false })
+    }
+}
+
+#[async_trait]
+impl Source for WithReplays {
+    fn kind(&self) -> &'static str {
+        self.inner.kind()
+    }
+
+    async fn partitions(&self) -> Result<Vec<PartitionStart>, SourceError> {
+        let mut partitions = self.inner.partitions().await?;
+        if partitions.iter().any(|start| *start.partition.stream == *STREAM) {
+            let message =
+                format!("`{STREAM}` is the name of the replay log, and of a stream of the source; rename it");
+            return Err(SourceError::new(SourceFault::Config, message));
+        }
+        if let Some((first, _)) = self.log.extent().await.map_err(fault)? {
+            partitions.push(start(first));
+        }
+        Ok(partitions)
+    }
+
+    async fn ends(&self) -> Result<Vec<(Partition, u64)>, SourceError> {
+        let mut ends = self.inner.ends().await?;
+        ends.extend(self.end().await?.map(|end| (partition(), end)));
+        Ok(ends)
+    }
+
+    async fn read(&self, from: Vec<ReadFrom>) -> Result<Box<dyn Reader>, SourceError> {
+        let (ours, theirs): (Vec<_>, Vec<_>) =
+            from.into_iter().partition(|from| from.partition == partition());
+        let cursor = match ours.first() {
+            Some(from) => Some(self.cursor(from).await?),
+            None => None,
+        };
+        let open = theirs.iter().map(|from| from.partition.clone()).collect();
+        Ok(Box::new(ReaderWithReplays {
+            inner: self.inner.read(theirs).await?,
+            open,
+            log: WithReplays::new(self.inner.clone(), self.log.clone(), self.runtime.clone()),
+            cursor,
+            is_found: false,
+            is_failing: false,
+            look: None,
+        }))
+    }
+
+    async fn publish(&self, positions: &[(Partition, u64)]) -> Result<(), SourceError> {
+        let theirs: Vec<_> = positions.iter().filter(|(at, _)| *at != partition()).cloned().collect();
+        self.inner.publish(&theirs).await
+    }
+
+    async fn published(&self) -> Result<Vec<(Partition, u64)>, SourceError> {
+        self.inner.published().await
+    }
+
+    fn wants_fates(&self, at: &Partition) -> bool {
+        *at == partition() || self.inner.wants_fates(at)
+    }
+}
+
+/// Where the log is read.
+struct Cursor {
+    /// The next position to hand out.
+    next: u64,
+    /// The object that holds it, if it is there.
+    loaded: Option<Replay>,
+    is_paused: bool,
+    /// True if the lane was told that everything below `next` was handed out.
+    is_told: bool,
+    has_ended: bool,
+}
+
+type Look = BoxFuture<'static, Result<Option<Found>, LogError>>;
+
+/// What a look at the next name found.
+enum Found {
+    /// The log holds its first object now.
+    First,
+    /// The next object.
+    Next(Replay),
+}
+
+struct ReaderWithReplays {
+    inner: Box<dyn Reader>,
+    /// Partitions of the inner source that have not ended.
+    open: BTreeSet<Partition>,
+    log: WithReplays,
+    cursor: Option<Cursor>,
+    /// True once the lane was told of the log.
+    is_found: bool,
+    /// True if the last look had no answer.
+    is_failing: bool,
+    /// The look under way: kept, for the lane drops `next` whenever something else happens.
+    look: Option<Look>,
+}
+
+impl ReaderWithReplays {
+    /// A record at hand.
+    fn take(&mut self) -> Option<RecordBlock> {
+        let cursor = self.cursor.as_mut().filter(|cursor| !cursor.is_paused && !cursor.has_ended)?;
+        let record = cursor.loaded.as_ref()?.record(cursor.next)?;
+        let block = block(cursor.next, record);
+        cursor.next += 1;
+        cursor.is_told = false;
+        Some(block)
+    }
+
+    /// Starts to look at the next name, if there is a reason to: at once for a lane that waits to hear where it stands.
+    fn look(&mut self) {
+        let (position, waits) = match &self.cursor {
+            Some(cursor) if cursor.is_paused || cursor.has_ended => return,
+            Some(cursor) => (Some(cursor.next), cursor.is_told && !self.open.is_empty()),
+            None if self.is_found => return,
+            None => (None, true),
+        };
+        let waits = waits || self.is_failing;
+        if self.look.is_some() {
+            return;
+        }
+        let (log, runtime) = (self.log.log.clone(), self.log.runtime.clone());
+        self.look = Some(Box::pin(async move {
+            if waits {
+                runtime.sleep(LOOK_EVERY).await;
+            }
+            match position {
+                Some(position) => Ok(log.at(position).await?.map(Found::Next)),
+                // The lane knows nothing of the log, so none of it was read, and it begins at its beginning.
+                None => Ok(log.end_of(0).await?.map(|_| Found::First)),
+            }
+        }));
+    }
+
+    /// What a look has found, as an event if it is one.
+    fn seen(&mut self, found: Result<Option<Found>, LogError>) -> Result<Option<Event>, SourceError> {
+        let found = match found {
+            Ok(found) => found,
+            Err(LogError::Store(error)) if error.kind.is_transient() => {
+                if !std::mem::replace(&mut self.is_failing, true) {
+                    tracing::warn!(%error, "the replay log cannot be looked at; trying again");
+                }
+                return Ok(None);
+            }
+            Err(error) => return Err(fault(error)),
+        };
+        self.is_failing = false;
+        match (found, &mut self.cursor) {
+            (Some(Found::First), _) => {
+                self.is_found = true;
+                Ok(Some(Event::Found(start(0))))
+            }
+            (Some(Found::Next(replay)), Some(cursor)) => {
+                tracing::info!(records = replay.records.len(), from = replay.first, "a replay is read");
+                cursor.loaded = Some(replay);
+                Ok(None)
+            }
+            (None, Some(cursor)) if self.open.is_empty() => {
+                cursor.has_ended = true;
+                Ok(Some(Event::Ended { partition: partition(), next: cursor.next }))
+            }
+            (None, Some(cursor)) if !cursor.is_told => {
+                cursor.is_told = true;
+                cursor.loaded = None;
+                let next = cursor.next;
+                Ok(Some(Event::CaughtUp { partition: partition(), next, leader_epoch: NO_LEADER_EPOCH }))
+            }
+            (Some(Found::Next(_)) | None, _) => Ok(None),
+        }
+    }
+}
+
+#[async_trait]
+impl Reader for ReaderWithReplays {
+    async fn next(&mut self) -> Result<Event, SourceError> {
+        loop {
+            if let Some(block) = self.take() {
+                return Ok(Event::Block(block));
+            }
+            self.look();
+            let looking = async {
+                match &mut self.look {
+                    Some(look) => look.await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                found = looking => {
+                    self.look = None;
+                    if let Some(event) = self.seen(found)? {
+                        return Ok(event);
+                    }
+                }
+                event = self.inner.next() => {
+                    let event = event?;
+                    if let Event::Ended { partition, .. } = &event {
+                        self.open.remove(partition);
+                        if self.open.is_empty() {
+                            // The log is looked at once more, and at once.
+                            self.look = None;
+                        }
+                    }
+                    return Ok(event);
+                }
+            }
+        }
+    }
+
+    async fn add(&mut self, from: ReadFrom) -> Result<(), SourceError> {
+        if from.partition != partition() {
+            let added = from.partition.clone();
+            self.inner.add(from).await?;
+            self.open.insert(added);
+            return Ok(());
+        }
+        self.cursor = Some(self.log.cursor(&from).await?);
+        self.look = None;
+        Ok(())
+    }
+
+    fn pause(&mut self, at: &Partition) {
+        match &mut self.cursor {
+            Some(cursor) if *at == partition() => cursor.is_paused = true,
+            _ => self.inner.pause(at),
+        }
+    }
+
+    fn resume(&mut self, at: &Partition) {
+        match &mut self.cursor {
+            Some(cursor) if *at == partition() => cursor.is_paused = false,
+            _ => self.inner.resume(at),
+        }
+    }
+}
+
+fn start(first: u64) -> PartitionStart {
+    PartitionStart {
+        partition: partition(),
+        identity: IDENTITY.to_owned(),
+        next: first,
+        first,
+        leader_epoch: NO_LEADER_EPOCH,
+    }
+}
+
+/// One record as a block of its own, with what it had and where it stood first.
+fn block(position: u64, record: &Replayed) -> RecordBlock {
+    let mut builder = BlockBuilder::new(partition(), position);
+    builder.push(position, record.time_ms, record.body.as_deref());
+    if let Some(key) = &record.key {
+        builder.key(key);
+    }
+    for (name, value) in headers(&record.headers) {
+        builder.header(name, value);
+    }
+    builder.header(ORIGIN_HEADER, Some(record.origin.as_bytes()));
+    builder.take()
+}
+
+fn fault(error: LogError) -> SourceError {
+    let fault = match &error {
+        LogError::Store(error) if error.kind.is_transient() => SourceFault::Away,
+        LogError::Store(_) | LogError::Object { .. } | LogError::Full { .. } => SourceFault::Refused,
+    };
+    SourceError::new(fault, format!("the replay log: {error}")).at(&partition())
+}
+
+/// Stands in for a source that shall not be read: whoever drains the replay log alone needs no broker. Its partitions count
+/// as read to their ends, wherever they stand.
+#[derive(Debug, Default)]
+pub struct Aside {
+    asked: Mutex<Vec<Partition>>,
+}
+
+struct Silence;
+
+#[async_trait]
+impl Source for Aside {
+    fn kind(&self) -> &'static str {
+        "aside"
+    }
+
+    async fn partitions(&self) -> Result<Vec<PartitionStart>, SourceError> {
+        Ok(Vec::new())
+    }
+
+    async fn ends(&self) -> Result<Vec<(Partition, u64)>, SourceError> {
+        let asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(asked.iter().map(|partition| (partition.clone(), 0)).collect())
+    }
+
+    async fn read(&self, from: Vec<ReadFrom>) -> Result<Box<dyn Reader>, SourceError> {
+        let asked = from.into_iter().map(|from| from.partition).collect();
+        *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = asked;
+        Ok(Box::new(Silence))
+    }
+
+    async fn publish(&self, _: &[(Partition, u64)]) -> Result<(), SourceError> {
+        Ok(())
+    }
+
+    async fn published(&self) -> Result<Vec<(Partition, u64)>, SourceError> {
+        Ok(Vec::new())
+    }
+}
+
+#[async_trait]
+impl Reader for Silence {
+    async fn next(&mut self) -> Result<Event, SourceError> {
+        std::future::pending().await
+    }
+
+    async fn add(&mut self, _: ReadFrom) -> Result<(), SourceError> {
+        Ok(())
+    }
+
+    fn pause(&mut self, _: &Partition) {}
+
+    fn resume(&mut self, _: &Partition) {}
+}
+
+#[cfg(test)]
+mod tests;

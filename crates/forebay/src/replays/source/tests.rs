@@ -1,0 +1,174 @@
+use std::time::Duration;
+
+use dataflow::Reader;
+use engine::TokioRuntime;
+use sources::memory::{MemoryHandle, MemorySource};
+use store::MemoryStore;
+
+use super::super::tests::{log, replay};
+use super::*;
+
+/// A source with one partition beside an empty log.
+fn world() -> (MemoryHandle, Log, WithReplays) {
+    let inner = MemorySource::new([("events", 1)]);
+    let (handle, log) = (inner.handle(), log());
+    let source = WithReplays::new(Arc::new(inner), log.clone(), TokioRuntime::new(1));
+    (handle, log, source)
+}
+
+fn from(start: &PartitionStart, next: u64) -> ReadFrom {
+    ReadFrom {
+        partition: start.partition.clone(),
+        identity: start.identity.clone(),
+        next,
+        leader_epoch: start.leader_epoch,
+    }
+}
+
+async fn read_all(source: &WithReplays, log_from: u64) -> Box<dyn Reader> {
+    let starts = source.partitions().await.expect("partitions");
+    let at = |start: &PartitionStart| if start.partition == partition() { log_from } else { start.next };
+    source.read(starts.iter().map(|start| from(start, at(start))).collect()).await.expect("a reader")
+}
+
+/// The next event of the log, in words; what the inner source says is left out.
+async fn next(reader: &mut dyn Reader) -> String {
+    loop {
+        let event = tokio::time::timeout(Duration::from_secs(20), reader.next()).await.expect("an event");
+        match event.expect("no fault") {
+            Event::Block(block) if block.partition == partition() => {
+                assert_eq!(block.len(), 1, "a block for each record");
+                return format!("{}={}", block.positions[0], String::from_utf8_lossy(block.payloads.get(0)));
+            }
+            Event::CaughtUp { partition: at, next, .. } if at == partition() => {
+                return format!("up to {next}");
+            }
+            Event::Ended { partition: at, next } if at == partition() => return format!("ended {next}"),
+            Event::Found(start) => return format!("found {}", start.partition),
+            _ => {}
+        }
+    }
+}
+
+#[tokio::test]
+async fn records_of_the_log_come_one_a_block_and_from_any_position() {
+    let (_, log, source) = world();
+    assert_eq!(source.partitions().await.expect("partitions").len(), 1, "an empty log is not shown");
+    log.append(&replay(0, [70, 80], 1)).await.expect("a put");
+    log.append(&replay(2, [90], 1)).await.expect("a put");
+    assert_eq!(source.ends().await.expect("ends").last(), Some(&(partition(), 3)));
+    for (begin, expected) in [
+        (0, &["0=70", "1=80", "2=90", "up to 3"][..]),
+        (1, &["1=80", "2=90", "up to 3"]),
+        (2, &["2=90", "up to 3"]),
+        (3, &["up to 3"]),
+    ] {
+        let mut reader = read_all(&source, begin).await;
+        for event in expected {
+            assert_eq!(next(&mut *reader).await, *event, "from {begin}");
+        }
+    }
+    // What is put while it is read comes too, and the ends follow.
+    let mut reader = read_all(&source, 3).await;
+    assert_eq!(next(&mut *reader).await, "up to 3");
+    log.append(&replay(3, [1], 1)).await.expect("a put");
+    assert_eq!((next(&mut *reader).await, next(&mut *reader).await), ("3=1".into(), "up to 4".into()));
+    assert_eq!(source.ends().await.expect("ends").last(), Some(&(partition(), 4)));
+}
+
+#[tokio::test]
+async fn a_record_brings_its_key_headers_time_and_first_place() {
+    let (_, log, source) = world();
+    let mut object = replay(0, [7], 1);
+    dataflow::block::push_header(&mut object.records[0].headers, "a", Some(b"b"));
+    object.records[0].key = Some(b"k".to_vec());
+    log.append(&object).await.expect("a put");
+    let mut reader = read_all(&source, 0).await;
+    let block = loop {
+        if let Event::Block(block) = reader.next().await.expect("no fault") {
+            break block;
+        }
+    };
+    assert_eq!(block.times_ms, [1_007]);
+    assert_eq!(block.keys.as_ref().map(|keys| keys.get(0)), Some(&b"k"[..]));
+    let all: Vec<_> = headers(block.headers.as_ref().expect("headers").get(0)).collect();
+    assert_eq!(all, [("a", Some(&b"b"[..])), (ORIGIN_HEADER, Some(&b"events/0/7"[..]))]);
+    assert!(source.wants_fates(&partition()) && !source.wants_fates(&Partition::new("events", 0)));
+}
+
+#[tokio::test]
+async fn the_first_replay_is_found_while_the_pipeline_runs() {
+    let (_, log, source) = world();
+    let mut reader = read_all(&source, 0).await;
+    log.append(&replay(0, [7], 1)).await.expect("a put");
+    assert_eq!(next(&mut *reader).await, "found @replays/0");
+    let start = source.partitions().await.expect("partitions").pop().expect("the log");
+    reader.add(from(&start, 0)).await.expect("it is read from now on");
+    assert_eq!((next(&mut *reader).await, next(&mut *reader).await), ("0=7".into(), "up to 1".into()));
+}
+
+#[tokio::test]
+async fn the_log_ends_with_the_last_other_partition_but_not_before_it_is_read() {
+    let (handle, log, source) = world();
+    log.append(&replay(0, [7], 1)).await.expect("a put");
+    let mut reader = read_all(&source, 0).await;
+    assert_eq!((next(&mut *reader).await, next(&mut *reader).await), ("0=7".into(), "up to 1".into()));
+    log.append(&replay(1, [8], 1)).await.expect("a put");
+    handle.end_all();
+    let mut told = Vec::new();
+    while told.last().is_none_or(|event: &String| !event.starts_with("ended")) {
+        told.push(next(&mut *reader).await);
+    }
+    assert_eq!(told, ["1=8", "ended 2"]);
+}
+
+#[tokio::test]
+async fn a_paused_log_waits_and_loses_nothing() {
+    let (handle, log, source) = world();
+    log.append(&replay(0, [7, 8], 1)).await.expect("a put");
+    let mut reader = read_all(&source, 0).await;
+    reader.pause(&partition());
+    handle.push(&Partition::new("events", 0), 1, "1");
+    let Ok(Event::Block(block)) = reader.next().await else { panic!("the other source goes on") };
+    assert_eq!(&*block.partition.stream, "events");
+    reader.resume(&partition());
+    assert_eq!((next(&mut *reader).await, next(&mut *reader).await), ("0=7".into(), "1=8".into()));
+}
+
+#[tokio::test]
+async fn a_log_that_is_not_what_the_journal_knows_is_refused() {
+    let (_, log, source) = world();
+    log.append(&replay(5, [7], 1)).await.expect("a put");
+    let start = source.partitions().await.expect("partitions").pop().expect("the log");
+    for (next, identity) in [(4, IDENTITY), (7, IDENTITY), (5, "another")] {
+        let from = ReadFrom { identity: identity.into(), ..from(&start, next) };
+        let error = source.read(vec![from]).await.err().expect("it is refused");
+        assert_eq!(
+            (error.fault, error.partition),
+            (SourceFault::Refused, Some(partition())),
+            "{next} {identity}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_stream_of_the_logs_name_is_a_fault_of_the_file() {
+    let inner = MemorySource::new([(STREAM, 1)]);
+    let log = Log::new(Arc::new(MemoryStore::default()), "p/lane-0");
+    let source = WithReplays::new(Arc::new(inner), log, TokioRuntime::new(1));
+    assert_eq!(source.partitions().await.err().map(|error| error.fault), Some(SourceFault::Config));
+}
+
+#[tokio::test]
+async fn what_stands_aside_counts_as_read_wherever_it_stands() {
+    let aside = Aside::default();
+    let from = ReadFrom {
+        partition: Partition::new("events", 3),
+        identity: String::new(),
+        next: 99,
+        leader_epoch: NO_LEADER_EPOCH,
+    };
+    let mut reader = aside.read(vec![from]).await.expect("a reader");
+    assert_eq!(aside.ends().await.expect("ends"), [(Partition::new("events", 3), 0)]);
+    assert!(tokio::time::timeout(Duration::from_millis(50), reader.next()).await.is_err(), "it says nothing");
+}

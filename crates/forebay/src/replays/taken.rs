@@ -1,0 +1,162 @@
+//! Which dead letters were taken by a replay already.
+//!
+//! Owns the set and its bytes. Positions are kept as runs, so that whole stretches of bad records cost a few bytes and
+//! scattered ones about three each. Does not own where it is kept ([`super::memory`]).
+//!
+//! Bytes: `FBT` `1`, the position up to which it knows the log (8 bytes, little-endian), 4 bytes of zeros, the message, and
+//! CRC-32C of everything before it.
+
+use std::collections::BTreeMap;
+
+use prost::Message;
+
+use super::object::{HEAD_BYTES, Letter, ReplayError, damaged, open, seal};
+
+/// First bytes: three letters and the format version.
+pub const MAGIC: [u8; 4] = *b"FBT1";
+
+/// Bytes of the whole set at the most: some ten million scattered letters.
+pub const BYTES_MAX: u64 = 32 << 20;
+
+/// A stream's partition, or the print of letters without one.
+type Place = (String, u32, u64);
+
+/// Letters that a replay has taken.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Taken {
+    /// For each place the runs of positions: where each begins, and the position after it. They neither touch nor overlap.
+    runs: BTreeMap<Place, BTreeMap<u64, u64>>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Image {
+    #[prost(message, repeated, tag = "1")]
+    places: Vec<PlaceImage>,
+    #[prost(message, repeated, tag = "2")]
+    marks: Vec<Mark>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct PlaceImage {
+    #[prost(string, tag = "1")]
+    source: String,
+    #[prost(uint32, tag = "2")]
+    partition: u32,
+    #[prost(fixed64, tag = "3")]
+    print: u64,
+    /// Positions left out before each run, and positions of the run, in turn.
+    #[prost(uint64, repeated, tag = "4")]
+    gaps_and_lengths: Vec<u64>,
+}
+
+/// How far a table had been sealed at some moment.
+#[derive(Clone, PartialEq, Eq, Message)]
+pub struct Mark {
+    /// `database.table`.
+    #[prost(string, tag = "1")]
+    pub table: String,
+    /// Ordinal of its next frame then.
+    #[prost(uint64, tag = "2")]
+    pub next_ordinal: u64,
+}
+
+/// What the log below `end` has taken.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Snapshot {
+    /// The letters.
+    pub taken: Taken,
+    /// The position up to which the log is known here.
+    pub end: u64,
+    /// Where the tables stood when the lane had sealed all records below `end`: once all that is settled, nothing asks for
+    /// those records any more.
+    pub marks: Vec<Mark>,
+}
+
+impl Taken {
+    /// True if a replay has taken the letter.
+    pub fn holds(&self, letter: &Letter) -> bool {
+        let runs = self.runs.get(&place(letter));
+        runs.and_then(|runs| runs.range(..=letter.position).next_back())
+            .is_some_and(|(_, end)| letter.position < *end)
+    }
+
+    /// Adds a letter; `false` if it was there.
+    pub fn add(&mut self, letter: &Letter) -> bool {
+        if self.holds(letter) {
+            return false;
+        }
+        let runs = self.runs.entry(place(letter)).or_default();
+        let at = letter.position;
+        let end = runs.remove(&(at + 1)).unwrap_or(at + 1);
+        match runs.range_mut(..at).next_back() {
+            Some((_, before)) if *before == at => *before = end,
+            _ => {
+                runs.insert(at, end);
+            }
+        }
+        true
+    }
+
+    /// Letters.
+    pub fn len(&self) -> u64 {
+        self.runs.values().flatten().map(|(from, end)| end - from).sum()
+    }
+}
+
+fn place(letter: &Letter) -> Place {
+    (letter.source.clone(), letter.partition, letter.print)
+}
+
+impl Snapshot {
+    /// The object's bytes.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let places = self.taken.runs.iter().map(|((source, partition, print), runs)| {
+            let mut before = 0;
+            let mut gaps_and_lengths = Vec::with_capacity(2 * runs.len());
+            for (from, end) in runs {
+                gaps_and_lengths.extend([from - before, end - from]);
+                before = *end;
+            }
+            PlaceImage { source: source.clone(), partition: *partition, print: *print, gaps_and_lengths }
+        });
+        let image = Image { places: places.collect(), marks: self.marks.clone() };
+        let mut bytes = Vec::with_capacity(HEAD_BYTES + 4 + image.encoded_len());
+        bytes.extend_from_slice(&MAGIC);
+        bytes.extend_from_slice(&self.end.to_le_bytes());
+        bytes.extend_from_slice(&[0; 4]);
+        image.encode(&mut bytes).expect("a vector grows as needed");
+        seal(bytes)
+    }
+
+    /// Reads the object that is named by `end`.
+    ///
+    /// # Errors
+    /// When the bytes are damaged, of another format, or of another name.
+    pub fn from_bytes(end: u64, bytes: &[u8]) -> Result<Self, ReplayError> {
+        let content = open(MAGIC, bytes)?;
+        if content[..8] != end.to_le_bytes() {
+            return Err(damaged("it carries another position"));
+        }
+        let image = Image::decode(&content[HEAD_BYTES - 4..]).map_err(|error| damaged(&error.to_string()))?;
+        let mut taken = Taken::default();
+        for place in image.places {
+            let mut runs = BTreeMap::new();
+            let mut at = 0u64;
+            for pair in place.gaps_and_lengths.chunks(2) {
+                let from = at.checked_add(pair[0]);
+                let run = pair.get(1).filter(|length| **length > 0).zip(from);
+                let end = run.and_then(|(length, from)| from.checked_add(*length));
+                let (Some(from), Some(end)) = (from, end) else {
+                    return Err(damaged("runs of positions that cannot be"));
+                };
+                runs.insert(from, end);
+                at = end;
+            }
+            taken.runs.insert((place.source, place.partition, place.print), runs);
+        }
+        Ok(Self { taken, end, marks: image.marks })
+    }
+}
+
+#[cfg(test)]
+mod tests;

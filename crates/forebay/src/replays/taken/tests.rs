@@ -1,0 +1,73 @@
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn letter(source: &str, position: u64) -> Letter {
+    Letter { source: source.into(), partition: 1, position, print: 0 }
+}
+
+fn sample() -> Snapshot {
+    let mut taken = Taken::default();
+    for position in [5, 6, 7, 100, 9] {
+        taken.add(&letter("events", position));
+    }
+    taken.add(&Letter { source: String::new(), partition: 0, position: 0, print: u64::MAX });
+    let marks = vec![Mark { table: "d.t".into(), next_ordinal: 77 }];
+    Snapshot { taken, end: 42, marks }
+}
+
+/// The bytes that a released program has written are read for ever: a change here is a new format version.
+#[test]
+fn snapshots_keep_their_golden_bytes() {
+    let hex: String = sample().to_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+    assert_eq!(hex, include_str!("golden.txt").trim_end());
+}
+
+#[test]
+fn snapshots_read_back_as_written_and_every_damaged_byte_is_noticed() {
+    let bytes = sample().to_bytes();
+    assert_eq!(Snapshot::from_bytes(42, &bytes), Ok(sample()));
+    assert!(Snapshot::from_bytes(43, &bytes).is_err(), "under another name");
+    for at in 0..bytes.len() {
+        let mut damaged = bytes.clone();
+        damaged[at] ^= 0x10;
+        assert!(Snapshot::from_bytes(42, &damaged).is_err(), "byte {at}");
+    }
+}
+
+#[test]
+fn letters_of_other_places_are_others() {
+    let taken = sample().taken;
+    assert!(taken.holds(&letter("events", 6)) && !taken.holds(&letter("events", 8)));
+    assert!(!taken.holds(&letter("other", 6)));
+    assert!(!taken.holds(&Letter { partition: 2, ..letter("events", 6) }));
+    assert!(!taken.holds(&Letter { source: String::new(), partition: 0, position: 0, print: 1 }));
+    assert_eq!(taken.len(), 6);
+}
+
+#[test]
+fn a_stretch_of_letters_costs_a_few_bytes() {
+    let mut taken = Taken::default();
+    (0..1_000_000).for_each(|position| assert!(taken.add(&letter("events", position))));
+    let bytes = Snapshot { taken, ..Snapshot::default() }.to_bytes();
+    assert!(bytes.len() < 64, "{} bytes", bytes.len());
+}
+
+proptest! {
+    #[test]
+    fn it_holds_what_was_added_and_nothing_else(positions in prop::collection::vec(0u64..60, 0..80)) {
+        let mut taken = Taken::default();
+        let mut model = BTreeSet::new();
+        for position in positions {
+            prop_assert_eq!(taken.add(&letter("events", position)), model.insert(position));
+        }
+        for position in 0..62 {
+            prop_assert_eq!(taken.holds(&letter("events", position)), model.contains(&position));
+        }
+        prop_assert_eq!(taken.len(), model.len() as u64);
+        let snapshot = Snapshot { taken, end: 1, marks: vec![] };
+        prop_assert_eq!(Snapshot::from_bytes(1, &snapshot.to_bytes()), Ok(snapshot));
+    }
+}

@@ -1,0 +1,42 @@
+use store::MemoryStore;
+
+use super::object::{Letter, Replayed};
+use super::*;
+
+/// Letters at these positions of `events/0`, at `first` of the log.
+pub(super) fn replay(first: u64, positions: impl IntoIterator<Item = u64>, nonce: u8) -> Replay {
+    let record = |position: u64| Replayed {
+        letter: Some(Letter { source: "events".into(), partition: 0, position, print: 0 }),
+        origin: format!("events/0/{position}"),
+        time_ms: 1_000 + position as i64,
+        body: Some(position.to_string().into_bytes()),
+        ..Replayed::default()
+    };
+    let records = positions.into_iter().map(record).collect();
+    Replay { first, nonce: vec![nonce; 16], records, ..Replay::default() }
+}
+
+pub(super) fn log() -> Log {
+    Log::new(Arc::new(MemoryStore::default()), "p/lane-0")
+}
+
+#[tokio::test]
+async fn of_two_writers_at_one_place_one_wins() {
+    let log = log();
+    assert!(log.append(&replay(0, [7, 9], 1)).await.expect("there is room"));
+    assert!(!log.append(&replay(0, [7], 2)).await.expect("an answer"));
+    assert!(log.append(&replay(2, [8], 2)).await.expect("there is room"));
+    assert_eq!(log.begins().await.expect("names"), [0, 2]);
+    assert_eq!(log.extent().await.expect("heads"), Some((0, 3)));
+    assert_eq!(log.at(0).await.expect("sound"), Some(replay(0, [7, 9], 1)));
+    assert_eq!(log.end_of(3).await.expect("an answer"), None);
+}
+
+#[tokio::test]
+async fn a_damaged_object_is_named() {
+    let store = Arc::new(MemoryStore::default());
+    let key = Key::new("p/lane-0/replays/00000000000000000000").expect("a key");
+    store.put_if_absent(&key, vec!["no replay at all, but long enough".into()]).await.expect("a put");
+    let error = Log::new(store, "p/lane-0").at(0).await.expect_err("it is damaged").to_string();
+    assert!(error.contains(key.as_str()) && error.contains("damaged"), "{error}");
+}

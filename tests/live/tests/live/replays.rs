@@ -1,0 +1,211 @@
+//! Dead letters: listed, shown, sent through the pipeline again, deleted.
+
+use std::time::Duration;
+
+use live::{Accounts, Case, Pipeline, Table};
+use serde_json::{Value, json};
+use sources::kafka::produce::Outgoing;
+use testkit::{Lcg, Output, seed, wait_until};
+
+/// A table whose column `v` is too narrow for every tenth record.
+const NARROW: &str = "id UInt32, v UInt8, s String";
+
+fn record(id: usize, v: usize) -> String {
+    json!({ "id": id, "v": v, "s": format!("record {id}") }).to_string()
+}
+
+/// Good and bad records: `v` of every tenth does not fit.
+fn feed(case: &Case, records: usize) -> usize {
+    let bodies = (0..records).map(|id| record(id, if id % 10 == 9 { 1_000 + id } else { id % 256 }));
+    case.feed().spread(bodies);
+    records / 10
+}
+
+fn widen(table: &Table) {
+    table.ask("ALTER TABLE {t} MODIFY COLUMN v UInt32");
+}
+
+/// The lines of `--json`.
+fn lines(output: &Output) -> Vec<Value> {
+    let lines = output.stdout.lines();
+    lines.map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("`{line}` is no JSON"))).collect()
+}
+
+/// Runs `replay --json` with an end of that code; gives each result's word, and whether it was an earlier one.
+#[track_caller]
+fn replay(pipeline: &Pipeline, args: &[&str], code: i32) -> Vec<(String, bool)> {
+    let output = pipeline.dead_letters("replay", &[&["--json"], args].concat());
+    assert_eq!(output.exit.status.code(), Some(code), "{}\n{}", output.stdout, output.stderr);
+    let word = |line: &Value| {
+        (line["result"].as_str().expect("a result").to_owned(), line["already"] == json!(true))
+    };
+    lines(&output).iter().map(word).collect()
+}
+
+fn all(word: &str, is_already: bool, count: usize) -> Vec<(String, bool)> {
+    vec![(word.to_owned(), is_already); count]
+}
+
+#[test]
+fn mended_records_are_replayed_into_a_running_pipeline_once() {
+    let Some(case) = Case::begin("replay_running") else { return };
+    let table = case.table(NARROW, "id");
+    let bad = feed(&case, 100);
+    let broken = case.feed();
+    broken.put(&Outgoing {
+        partition: Some(1),
+        key: Some(b"a key"),
+        payload: Some(b"\xff\xfe not JSON"),
+        headers: &[("sender", Some(b"a test"))],
+        ..Outgoing::default()
+    });
+    broken.flush();
+    let pipeline = case.pipeline().dedup("id", None);
+    pipeline.drain();
+    let letters = table.dead_letters();
+    assert_eq!((table.count(), letters.count()), (90, bad as u64 + 1));
+
+    let summary = lines(&pipeline.dead_letters("list", &["--summary", "--json"]));
+    let sums: Vec<_> = summary.iter().map(|line| (&line["reason"], &line["letters"])).collect();
+    assert_eq!(sums, [(&json!("out_of_range"), &json!(10)), (&json!("malformed"), &json!(1))]);
+    let listed = lines(&pipeline.dead_letters("list", &["--json", "--where", "message LIKE '%1009%'"]));
+    assert_eq!(listed.len(), 1, "{listed:?}");
+    assert_eq!(listed[0]["raw"], record(9, 1_009));
+    let malformed = lines(&pipeline.dead_letters("list", &["--reason", "malformed", "--json"]));
+    let id = malformed[0]["id"].as_str().expect("a name");
+    let shown = pipeline.dead_letters("show", &[id]);
+    assert!(shown.stdout.contains("a key") && shown.stdout.contains("sender: a test"), "{}", shown.stdout);
+    assert!(shown.stdout.contains("fffe206e6f74204a534f4e"), "{}", shown.stdout);
+    assert_eq!(malformed[0]["raw_hex"], "fffe206e6f74204a534f4e");
+    let raw = pipeline.dead_letters("show", &["--raw", "--where", "message LIKE '%1009%'"]);
+    assert_eq!(raw.stdout, record(9, 1_009));
+
+    // Mended, and started again, for a pipeline takes the table's columns at its start.
+    widen(&table);
+    let running = pipeline.run();
+    pipeline.wait_for_live("the start", |status| status["phase"] == "running");
+    let results = replay(&pipeline, &["--reason", "out_of_range"], 0);
+    assert_eq!(results, all("written", false, bad));
+    assert_eq!(table.count_and_distinct("id"), (100, 100));
+    assert_eq!(table.value("SELECT sum(v) FROM {t} WHERE id % 10 = 9"), "10540");
+    assert_eq!(replay(&pipeline, &["--reason", "out_of_range"], 0), all("written", true, bad));
+    // With their keys known, a second time through the pipeline leaves no second row.
+    assert_eq!(replay(&pipeline, &["--reason", "out_of_range", "--again"], 0), all("duplicate", false, bad));
+    assert_eq!(table.count_and_distinct("id"), (100, 100));
+
+    // What is bad for ever is a dead letter again, in the log's stream, with its first place and its own headers.
+    assert_eq!(replay(&pipeline, &["--reason", "malformed"], 1), all("dead_letter", false, 1));
+    let again = lines(&pipeline.dead_letters("list", &["--source", "@replays", "--json"]));
+    assert_eq!(again.len(), 1);
+    assert_eq!((&again[0]["raw_hex"], &again[0]["key"]), (&malformed[0]["raw_hex"], &json!("a key")));
+    let headers = json!([{ "name": "sender", "value": "a test" }, { "name": "forebay_origin", "value": id }]);
+    assert_eq!(again[0]["headers"], headers);
+    // It is a letter of its own, which may be replayed like any other, and still names its first place.
+    assert_eq!(replay(&pipeline, &["--source", "@replays"], 1), all("dead_letter", false, 1));
+    let third = lines(&pipeline.dead_letters("list", &["--source", "@replays", "--json"]));
+    assert_eq!((third.len(), &third[1]["headers"]), (2, &headers));
+    live::pipeline::term(running);
+    let read = 101 + 10 + 10 + 1 + 1;
+    let accounts = Accounts { read, written: 100, duplicates: 10, dead_letters: 13, ..Accounts::default() };
+    assert_eq!(pipeline.accounts(), accounts);
+}
+
+#[test]
+fn replays_wait_for_the_next_start_or_are_read_on_the_spot() {
+    let Some(case) = Case::begin("replay_stopped") else { return };
+    let table = case.table(NARROW, "id");
+    let bad = feed(&case, 40);
+    let pipeline = case.pipeline();
+    pipeline.drain();
+    widen(&table);
+    assert_eq!(replay(&pipeline, &["--limit", "1"], 0), all("waiting", false, 1));
+    assert_eq!(table.count(), 36);
+    pipeline.drain();
+    assert_eq!(table.count_and_distinct("id"), (37, 37));
+    // Read here, with a broker that nobody reaches: the source is not asked.
+    let apart = pipeline.clone().brokers("127.0.0.1:1");
+    let results = replay(&apart, &["--run"], 0);
+    assert_eq!(results, [all("written", false, bad - 1), all("written", true, 1)].concat());
+    assert_eq!(table.count_and_distinct("id"), (40, 40));
+    // And the pipeline goes on where it stood.
+    case.feed().send([record(1_000, 1)]);
+    pipeline.drain();
+    assert_eq!(table.count_and_distinct("id"), (41, 41));
+    assert_eq!(pipeline.lag(), 0);
+}
+
+#[test]
+fn rows_that_the_server_refused_are_replayed_too() {
+    let Some(case) = Case::begin("replay_refused") else { return };
+    let table = case.table("id UInt32, v Int32, CONSTRAINT positive CHECK v > 0", "id");
+    case.feed().send((0..20).map(|id| json!({ "id": id, "v": id - 2 }).to_string()));
+    let pipeline = case.pipeline().dedup("id", None);
+    pipeline.drain();
+    assert_eq!((table.count(), table.dead_letters().count()), (17, 3));
+    table.ask("ALTER TABLE {t} DROP CONSTRAINT positive");
+    assert_eq!(replay(&pipeline, &["--reason", "refused", "--run"], 0), all("written", false, 3));
+    assert_eq!(table.count_and_distinct("id"), (20, 20));
+    assert_eq!(replay(&pipeline, &["--run"], 0).len(), 3);
+    assert_eq!(table.count_and_distinct("id"), (20, 20));
+}
+
+#[test]
+fn kills_at_any_moment_replay_every_letter_once() {
+    let Some(case) = Case::begin("replay_kills") else { return };
+    let table = case.table(NARROW, "id");
+    let bad = feed(&case, 3_000);
+    let pipeline = case.pipeline().dedup("id", None).batch("{ rows: 40, age: 20ms }");
+    pipeline.drain();
+    widen(&table);
+    let mut random = Lcg::new(seed());
+    for round in 0..6 {
+        let mut running = pipeline.run();
+        pipeline.wait_for_live("the start", |status| status["phase"] == "running");
+        let limit = (round + 1) * bad / 6;
+        let mut replaying = pipeline.start_dead_letters("replay", &["--limit", &limit.to_string()]);
+        std::thread::sleep(Duration::from_millis(random.below(1_500)));
+        replaying.kill9().expect("kill -9");
+        std::thread::sleep(Duration::from_millis(random.below(1_500)));
+        running.kill9().expect("kill -9");
+    }
+    pipeline.dead_letters("replay", &["--no-wait"]);
+    pipeline.drain();
+    assert_eq!(table.count_and_distinct("id"), (3_000, 3_000));
+    let known = replay(&pipeline, &[], 0);
+    assert_eq!(known, all("written", true, bad));
+    let Accounts { read, written, .. } = pipeline.accounts();
+    assert_eq!((read, written), (3_000 + bad as u64, 3_000), "no record was replayed twice");
+}
+
+#[test]
+fn behaviour_11_a_purge_leaves_the_pipelines_data_alone() {
+    let Some(case) = Case::begin("replay_purge") else { return };
+    let table = case.table(NARROW, "id");
+    let bad = feed(&case, 100) as u64;
+    case.feed().send(["no JSON"]);
+    let pipeline = case.pipeline();
+    pipeline.drain();
+    let letters = table.dead_letters();
+    let foreign =
+        format!("INSERT INTO {{t}} (time, pipeline, reason) VALUES (now64(3), '{}x', 'malformed')", "other");
+    letters.ask(&foreign);
+    let purge = |args: &[&str]| pipeline.dead_letters("purge", args);
+
+    assert_eq!(purge(&["--yes"]).exit.status.code(), Some(2), "without a filter `--all` is needed");
+    assert_eq!(purge(&["--all"]).exit.status.code(), Some(2), "nobody can be asked");
+    let dry = purge(&["--all", "--dry-run"]);
+    assert!(dry.stderr.contains("name 11 letters"), "{}", dry.stderr);
+    assert_eq!(letters.count(), bad + 2);
+    let purged = purge(&["--reason", "malformed", "--yes"]);
+    assert!(purged.stderr.contains("1 letters are deleted"), "{}", purged.stderr);
+    assert_eq!(letters.count(), bad + 1, "another pipeline's letter stays");
+    // An expression cannot reach beyond the pipeline's own letters.
+    let escaping = purge(&["--where", "1) OR (1", "--yes"]);
+    assert_eq!(escaping.exit.status.code(), Some(2), "{}", escaping.stderr);
+    assert_eq!(purge(&["--where", "1 OR 1", "--yes"]).exit.status.code(), Some(0));
+    wait_until(Duration::from_secs(20), "the deletion", || letters.count() == 1);
+    assert_eq!(table.count_and_distinct("id"), (90, 90));
+    pipeline.drain();
+    assert_eq!(table.count_and_distinct("id"), (90, 90));
+    assert_eq!(pipeline.dead_letters("list", &["--json"]).stdout, "");
+}
