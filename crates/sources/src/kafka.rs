@@ -1,4 +1,4 @@
-//! Kafka topics as a source, by librdkafka.
+//! Kafka topics as a source: librdkafka asks, [`direct`] or librdkafka reads.
 //!
 //! Owns assignment by explicit offsets, the check of topic ids, and librdkafka's settings. Does not own positions: the
 //! journal does, and what is committed to a group is for people's tools only. No group is ever joined.
@@ -17,6 +17,7 @@
 
 mod client;
 mod config;
+mod direct;
 mod fault;
 mod fetch;
 mod list;
@@ -58,6 +59,18 @@ pub enum Start {
     Time(i64),
 }
 
+/// Who fetches the records.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FetchBy {
+    /// Directly where that can be done, else by librdkafka.
+    #[default]
+    Auto,
+    /// Directly; a pipeline whose properties rule that out does not start.
+    Direct,
+    /// By librdkafka.
+    Librdkafka,
+}
+
 /// What to read, and how.
 #[derive(Clone)]
 pub struct KafkaOptions {
@@ -73,6 +86,8 @@ pub struct KafkaOptions {
     pub properties: BTreeMap<String, String>,
     /// For `sasl.mechanism: OAUTHBEARER`.
     pub token: Option<TokenSource>,
+    /// Who fetches the records.
+    pub fetch: FetchBy,
     /// Bytes of blocks ahead of the caller. Beside them librdkafka holds `queued.max.messages.kbytes`, 64 MiB.
     pub ahead_bytes_max: usize,
     /// How often new partitions are looked for.
@@ -89,6 +104,7 @@ impl KafkaOptions {
             group: group.into(),
             properties: BTreeMap::new(),
             token: None,
+            fetch: FetchBy::Auto,
             ahead_bytes_max: 64 << 20,
             look_every: Duration::from_secs(10),
         }
@@ -104,6 +120,7 @@ impl std::fmt::Debug for KafkaOptions {
             .field("start", &self.start)
             .field("group", &self.group)
             .field("properties", &self.properties.keys())
+            .field("fetch", &self.fetch)
             .finish_non_exhaustive()
     }
 }
@@ -129,6 +146,9 @@ impl KafkaSource {
     pub fn new(options: KafkaOptions, runtime: Arc<dyn Runtime>) -> Result<Self, SourceError> {
         config::check(&options)?;
         client::check(&options)?;
+        if options.fetch == FetchBy::Direct {
+            direct::insist(&options)?;
+        }
         let (look, commit) = (Mutex::default(), Mutex::default());
         Ok(Self { shared: Arc::new(Shared { options, runtime, look, commit }) })
     }
@@ -225,6 +245,49 @@ impl Shared {
         Self::all(&self.topics(SourceFault::Away)?).into_iter().map(end).collect()
     }
 
+    /// Starts a reader of the kind that the options ask for and the cluster allows.
+    fn reader(&self, from: Vec<ReadFrom>) -> Result<Box<dyn Reader>, SourceError> {
+        let (options, runtime, look) = (&self.options, self.runtime.clone(), self.client(Role::Look)?);
+        match self.direct(&from)? {
+            Ok(plan) => {
+                tracing::debug!("kafka is fetched from directly");
+                Ok(Box::new(direct::DirectReader::start(options, plan, runtime, look, from)?))
+            }
+            Err(why) => {
+                tracing::info!(why, "kafka is read by librdkafka");
+                Ok(Box::new(reader::KafkaReader::start(options, runtime, look, from)?))
+            }
+        }
+    }
+
+    /// The plan of a direct fetch, or why it is left to librdkafka.
+    fn direct(&self, from: &[ReadFrom]) -> Result<Result<direct::Plan, String>, SourceError> {
+        if self.options.fetch == FetchBy::Librdkafka {
+            return Ok(Err("the pipeline says so".into()));
+        }
+        let plan = direct::plan(&self.options).and_then(|plan| {
+            // Recorded from a cluster without ids: there is nothing to fetch by.
+            let named = from.iter().all(|from| !from.identity.is_empty());
+            if named { Ok(plan) } else { Err("positions were recorded without the topic's id".into()) }
+        });
+        let plan = match plan {
+            Ok(plan) => plan,
+            Err(why) => return self.unless_insisted(why),
+        };
+        match direct::probe(&plan, &self.topics(SourceFault::Away)?, &self.runtime) {
+            Ok(()) => Ok(Ok(plan)),
+            Err(why) => self.unless_insisted(why),
+        }
+    }
+
+    fn unless_insisted(&self, why: String) -> Result<Result<direct::Plan, String>, SourceError> {
+        if self.options.fetch == FetchBy::Direct {
+            let message = format!("kafka cannot be fetched from directly: {why}");
+            return Err(SourceError::new(SourceFault::Away, message));
+        }
+        Ok(Err(why))
+    }
+
     /// Refuses what would lose or repeat records, before anything is read.
     fn check(&self, from: &[ReadFrom]) -> Result<(), SourceError> {
         let topics = self.topics(SourceFault::Refused)?;
@@ -270,11 +333,7 @@ impl Source for KafkaSource {
     async fn read(&self, from: Vec<ReadFrom>) -> Result<Box<dyn Reader>, SourceError> {
         let from = self.ask(move |shared| shared.check(&from).map(|()| from)).await?;
         let shared = self.shared.clone();
-        let start = move || {
-            let look = shared.client(Role::Look)?;
-            reader::KafkaReader::start(&shared.options, shared.runtime.clone(), look, from)
-        };
-        Ok(Box::new(thread::run("kafka-start", start).await?))
+        thread::run("kafka-start", move || shared.reader(from)).await
     }
 
     /// Commits offsets to the group. The group has no members, so nothing else moves them.

@@ -46,6 +46,8 @@ pub(super) struct Topic {
     pub(super) id: String,
     /// Numbers of its partitions, ascending.
     pub(super) partitions: Vec<u32>,
+    /// `host:port` of each partition's leader; partitions without one are left out.
+    pub(super) leaders: BTreeMap<u32, String>,
 }
 
 /// One handle.
@@ -374,10 +376,28 @@ unsafe fn description(topic: *const ffi::rd_kafka_TopicDescription_t) -> Topic {
         let id = if has_id { string(ffi::rd_kafka_Uuid_base64str(id)) } else { String::new() };
         let mut count = 0;
         let list = ffi::rd_kafka_TopicDescription_partitions(topic, &mut count);
-        let number = |index| ffi::rd_kafka_TopicPartitionInfo_partition(*list.add(index)) as u32;
-        let mut partitions: Vec<u32> = (0..count).map(number).collect();
+        let (mut partitions, mut leaders) = (Vec::with_capacity(count), BTreeMap::new());
+        for index in 0..count {
+            let info = *list.add(index);
+            let number = ffi::rd_kafka_TopicPartitionInfo_partition(info) as u32;
+            partitions.push(number);
+            let leader = ffi::rd_kafka_TopicPartitionInfo_leader(info);
+            if !leader.is_null() {
+                let (host, port) = (string(ffi::rd_kafka_Node_host(leader)), ffi::rd_kafka_Node_port(leader));
+                leaders.insert(number, address(&host, port));
+            }
+        }
         partitions.sort_unstable();
-        Topic { id, partitions }
+        Topic { id, partitions, leaders }
+    }
+}
+
+/// A broker's host and port as one address; a bare IPv6 address gets its brackets.
+fn address(host: &str, port: u16) -> String {
+    if host.contains(':') && !host.starts_with('[') {
+        format!("[{host}]:{port}")
+    } else {
+        format!("{host}:{port}")
     }
 }
 

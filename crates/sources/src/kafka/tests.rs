@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+
 use dataflow::SourceFault;
 use rdkafka_sys::rd_kafka_resp_err_t::*;
 
@@ -116,7 +118,7 @@ fn errors_in_place_of_messages_are_told_apart() {
 
 #[test]
 fn a_partition_is_checked_by_its_topic_id() {
-    let topic = |id: &str| Topic { id: id.into(), partitions: vec![0, 1, 2] };
+    let topic = |id: &str| Topic { id: id.into(), partitions: vec![0, 1, 2], leaders: BTreeMap::new() };
     let from = |identity: &str, index| ReadFrom {
         partition: Partition::new("events", index),
         identity: identity.into(),

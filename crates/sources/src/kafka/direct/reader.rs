@@ -1,0 +1,79 @@
+//! The reader in front of the threads.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use dataflow::{Event, Partition, ReadFrom, Reader, Runtime, SourceError, SourceFault};
+
+use super::Plan;
+use super::supervisor::{Message, Supervisor};
+use crate::kafka::KafkaOptions;
+use crate::kafka::client::Client;
+use crate::kafka::slot::Slot;
+use crate::queue::{Receiver, channel};
+
+/// Reads by threads of its own.
+pub(crate) struct DirectReader {
+    orders: mpsc::Sender<Message>,
+    events: Receiver<Result<Event, SourceError>>,
+}
+
+impl DirectReader {
+    /// Starts the threads; connecting goes on in the background.
+    pub(crate) fn start(
+        options: &KafkaOptions,
+        plan: Plan,
+        runtime: Arc<dyn Runtime>,
+        look: Arc<Client>,
+        from: Vec<ReadFrom>,
+    ) -> Result<Self, SourceError> {
+        let (sender, events) = channel(options.ahead_bytes_max);
+        let (orders, messages) = mpsc::channel();
+        let supervisor = Supervisor {
+            options: options.clone(),
+            plan: Arc::new(plan),
+            runtime,
+            look,
+            events: sender,
+            messages,
+            reports: orders.clone(),
+            read: from.iter().map(|from| (from.partition.clone(), from.clone())).collect(),
+            known: from.iter().map(|from| from.partition.clone()).collect(),
+            waiting: from.into_iter().map(Slot::new).collect(),
+            paused: BTreeSet::new(),
+            brokers: BTreeMap::new(),
+            look_at: Duration::ZERO,
+            misses: 0,
+            away_told: None,
+        };
+        crate::thread::start("kafka-lead", move || supervisor.run())?;
+        Ok(Self { orders, events })
+    }
+}
+
+fn ended() -> SourceError {
+    SourceError::new(SourceFault::Refused, "the thread that reads kafka has ended after its last error")
+}
+
+#[async_trait]
+impl Reader for DirectReader {
+    async fn next(&mut self) -> Result<Event, SourceError> {
+        self.events.recv().await.unwrap_or_else(|| Err(ended()))
+    }
+
+    async fn add(&mut self, from: ReadFrom) -> Result<(), SourceError> {
+        // Not waited for: the threads may themselves wait for room in the queue, which only `next` makes.
+        self.orders.send(Message::Add(from)).map_err(|_| ended())
+    }
+
+    fn pause(&mut self, partition: &Partition) {
+        // Threads that have ended hand out nothing more anyway; `next` tells why.
+        let _ = self.orders.send(Message::Pause(partition.clone(), true));
+    }
+
+    fn resume(&mut self, partition: &Partition) {
+        let _ = self.orders.send(Message::Pause(partition.clone(), false));
+    }
+}

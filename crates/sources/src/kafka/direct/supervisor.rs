@@ -1,0 +1,284 @@
+//! The thread that knows who leads what.
+//!
+//! Owns one thread per broker, the way of each partition to its leader, the check of topic ids, new partitions and what
+//! the reader is told of failures. Does not own the records (`broker`). Topics, ids and leaders are asked for by librdkafka.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use dataflow::block::NO_LEADER_EPOCH;
+use dataflow::{Event, Partition, PartitionStart, ReadFrom, Runtime, SourceError, SourceFault};
+
+use super::Plan;
+use super::broker::{Broker, Command, Lead};
+use super::connection::Lost;
+use super::errors::Trouble;
+use crate::kafka::client::{Client, Topic};
+use crate::kafka::slot::{self, Slot};
+use crate::kafka::{CALL_WAIT_MAX, KafkaOptions};
+use crate::queue::{Closed, Sender};
+
+/// A broker that is away is reported so often, and asked again so soon.
+const AWAY_EVERY: Duration = Duration::from_secs(5);
+const AGAIN: Duration = Duration::from_millis(500);
+/// How often the thread looks whether the reader is still there.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// A broker that has just started may not know a topic yet: so many looks in a row must miss it.
+const MISSES_MAX: u32 = 10;
+
+/// What the supervisor is told.
+pub(super) enum Message {
+    /// A partition to read from now on. If that fails, the next event tells.
+    Add(ReadFrom),
+    /// No more of this one for now (true), or on with it.
+    Pause(Partition, bool),
+    /// A broker's thread hands a partition back.
+    Back { slot: Box<Slot>, trouble: Trouble },
+    /// A broker's thread has ended.
+    Lost { address: String, slots: Vec<Slot>, lost: Lost },
+}
+
+enum Stop {
+    Closed,
+    Failed(SourceError),
+}
+
+impl From<Closed> for Stop {
+    fn from(Closed: Closed) -> Self {
+        Self::Closed
+    }
+}
+
+/// The state of the thread.
+pub(super) struct Supervisor {
+    pub(super) options: KafkaOptions,
+    pub(super) plan: Arc<Plan>,
+    pub(super) runtime: Arc<dyn Runtime>,
+    pub(super) look: Arc<Client>,
+    pub(super) events: Sender<Result<Event, SourceError>>,
+    pub(super) messages: mpsc::Receiver<Message>,
+    pub(super) reports: mpsc::Sender<Message>,
+    /// Partitions without a thread that fetches them.
+    pub(super) waiting: Vec<Slot>,
+    /// Every partition that is read, as it was recorded.
+    pub(super) read: BTreeMap<Partition, ReadFrom>,
+    /// Every partition that was there, was reported or is read.
+    pub(super) known: BTreeSet<Partition>,
+    pub(super) paused: BTreeSet<Partition>,
+    /// By address. A thread that has ended is taken out when it reports so.
+    pub(super) brokers: BTreeMap<String, mpsc::Sender<Command>>,
+    /// When topics and leaders are looked at next.
+    pub(super) look_at: Duration,
+    pub(super) misses: u32,
+    pub(super) away_told: Option<Duration>,
+}
+
+impl Supervisor {
+    /// Serves until the reader is gone or going on would be wrong.
+    pub(super) fn run(mut self) {
+        loop {
+            match self.round() {
+                Ok(()) => {}
+                Err(Stop::Closed) => return,
+                Err(Stop::Failed(error)) => {
+                    tracing::error!(%error, "reading kafka stops");
+                    // The threads end when their orders do. The reader may be gone; then nobody asks.
+                    self.brokers.clear();
+                    let _ = self.events.send(Err(error), 0);
+                    return;
+                }
+            }
+        }
+    }
+
+    fn round(&mut self) -> Result<(), Stop> {
+        if self.events.is_closed() {
+            return Err(Stop::Closed);
+        }
+        if self.runtime.elapsed() >= self.look_at {
+            self.look()?;
+        }
+        match self.messages.recv_timeout(LOOK_EVERY) {
+            Ok(message) => self.take(message),
+            Err(mpsc::RecvTimeoutError::Timeout) => Ok(()),
+            // One sender is held here.
+            Err(mpsc::RecvTimeoutError::Disconnected) => Err(Stop::Closed),
+        }
+    }
+
+    fn take(&mut self, message: Message) -> Result<(), Stop> {
+        match message {
+            Message::Add(from) => {
+                self.known.insert(from.partition.clone());
+                self.read.insert(from.partition.clone(), from.clone());
+                self.waiting.push(Slot::new(from));
+                self.look_within(Duration::ZERO);
+            }
+            Message::Pause(partition, is_paused) => {
+                if is_paused {
+                    self.paused.insert(partition.clone());
+                } else {
+                    self.paused.remove(&partition);
+                }
+                for broker in self.brokers.values() {
+                    // A thread that has ended hands its partitions back, and they are told again.
+                    let _ = broker.send(Command::Pause(partition.clone(), is_paused));
+                }
+            }
+            Message::Back { slot, trouble } => self.back(*slot, trouble)?,
+            Message::Lost { address, slots, lost } => {
+                if let Lost::TooOld(_) = lost {
+                    let message = format!("kafka: {lost}; give the source `fetch: librdkafka`");
+                    return Err(Stop::Failed(SourceError::new(SourceFault::Config, message)));
+                }
+                self.brokers.remove(&address);
+                self.waiting.extend(slots);
+                self.look_within(AGAIN);
+                self.away(format!("kafka is away: {lost}"))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A partition that its broker does not hand out.
+    fn back(&mut self, slot: Slot, trouble: Trouble) -> Result<(), Stop> {
+        let (partition, next) = (slot.from.partition.clone(), slot.next);
+        match trouble {
+            // A topic that is gone, or another one, shows when its leader is looked for.
+            Trouble::Moved(why) | Trouble::Missing(why) => {
+                self.waiting.push(slot);
+                self.look_within(AGAIN);
+                self.away(format!("kafka: `{partition}`: {why}"))
+            }
+            Trouble::OutOfRange(why) => {
+                let range = self.look.watermarks(&partition, CALL_WAIT_MAX).ok();
+                let mut error = slot::out_of_range(&partition, next, range);
+                error.message = format!("{} ({why})", error.message);
+                Err(Stop::Failed(error))
+            }
+            Trouble::Unreadable(why) => {
+                let message = format!("`{partition}` cannot be read at or after offset `{next}`: {why}");
+                Err(Stop::Failed(SourceError::new(SourceFault::Refused, message).at(&partition)))
+            }
+            Trouble::Denied(why) => {
+                let message = format!("kafka refuses: `{partition}`: {why}");
+                Err(Stop::Failed(SourceError::new(SourceFault::Config, message).at(&partition)))
+            }
+        }
+    }
+
+    fn look_within(&mut self, time: Duration) {
+        self.look_at = self.look_at.min(self.runtime.elapsed() + time);
+    }
+
+    fn away(&mut self, message: String) -> Result<(), Stop> {
+        let now = self.runtime.elapsed();
+        if self.away_told.is_none_or(|told| now.saturating_sub(told) >= AWAY_EVERY) {
+            self.away_told = Some(now);
+            self.events.send(Err(SourceError::new(SourceFault::Away, message)), 0)?;
+        }
+        Ok(())
+    }
+
+    /// Asks for topics and leaders; checks ids, sends what waits to its leader, reports new partitions.
+    fn look(&mut self) -> Result<(), Stop> {
+        let every = if self.waiting.is_empty() { self.options.look_every } else { AGAIN };
+        self.look_at = self.runtime.elapsed() + every;
+        let events = &self.events;
+        let described = self.look.describe(&self.options.topics, CALL_WAIT_MAX, || !events.is_closed());
+        if self.events.is_closed() {
+            return Err(Stop::Closed);
+        }
+        let topics = match described {
+            Ok(topics) => topics,
+            // A password that was right when the read began may be on its way to all brokers: not the end.
+            Err(error) => return self.away(error.message),
+        };
+        let wrong = |from: &ReadFrom| slot::check(from, topics.get(&*from.partition.stream)).err();
+        if let Some(error) = self.read.values().find_map(wrong) {
+            let is_missing = self.options.topics.iter().any(|name| !topics.contains_key(name));
+            self.misses += 1;
+            if !is_missing || self.misses >= MISSES_MAX {
+                return Err(Stop::Failed(error));
+            }
+            self.look_within(AGAIN);
+            return self.away(format!("kafka: {error}; asking again"));
+        }
+        self.misses = 0;
+        self.place(&topics)?;
+        self.find_partitions(&topics)
+    }
+
+    /// Sends what waits to the threads of its leaders.
+    fn place(&mut self, topics: &BTreeMap<String, Topic>) -> Result<(), Stop> {
+        for mut slot in std::mem::take(&mut self.waiting) {
+            let partition = &slot.from.partition;
+            let topic = &topics[&*partition.stream];
+            let leader = topic.leaders.get(&partition.index);
+            let (Some(leader), Some(id)) = (leader, super::topic_id(&topic.id)) else {
+                let message = format!("kafka: `{partition}` has no leader at the moment");
+                self.waiting.push(slot);
+                self.look_within(AGAIN);
+                self.away(message)?;
+                continue;
+            };
+            slot.is_paused = self.paused.contains(partition);
+            let lead = Lead { slot, topic: id, told: None };
+            if let Err(mpsc::SendError(Command::Take(lead))) = self.broker(leader)?.send(Command::Take(lead))
+            {
+                // The thread has just ended; its report is on the way, and then another is started.
+                self.waiting.push(lead.slot);
+                self.look_within(AGAIN);
+            }
+        }
+        Ok(())
+    }
+
+    /// The way to the thread of a broker, which is started if there is none.
+    fn broker(&mut self, address: &str) -> Result<&mpsc::Sender<Command>, Stop> {
+        if !self.brokers.contains_key(address) {
+            let (orders, commands) = mpsc::channel();
+            let broker = Broker {
+                address: address.to_owned(),
+                plan: self.plan.clone(),
+                runtime: self.runtime.clone(),
+                events: self.events.clone(),
+                commands,
+                reports: self.reports.clone(),
+                leads: BTreeMap::new(),
+                turn: 0,
+                scratch: Vec::new(),
+            };
+            crate::thread::start("kafka-fetch", move || broker.run()).map_err(Stop::Failed)?;
+            self.brokers.insert(address.to_owned(), orders);
+        }
+        Ok(&self.brokers[address])
+    }
+
+    fn find_partitions(&mut self, topics: &BTreeMap<String, Topic>) -> Result<(), Stop> {
+        for (name, topic) in topics {
+            for index in &topic.partitions {
+                let partition = Partition::new(name.as_str(), *index);
+                if self.known.contains(&partition) {
+                    continue;
+                }
+                // The beginning is asked for, not taken to be 0: retention may have been there already.
+                let Ok((low, _)) = self.look.watermarks(&partition, CALL_WAIT_MAX) else {
+                    // A partition without a leader yet; the next look finds it again.
+                    continue;
+                };
+                self.known.insert(partition.clone());
+                let start = PartitionStart {
+                    partition,
+                    identity: topic.id.clone(),
+                    next: low,
+                    first: low,
+                    leader_epoch: NO_LEADER_EPOCH,
+                };
+                self.events.send(Ok(Event::Found(start)), 0)?;
+            }
+        }
+        Ok(())
+    }
+}
