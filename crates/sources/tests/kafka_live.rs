@@ -15,7 +15,7 @@ use dataflow::conformance::source::{self, Fixture, Record, Seen, Watch, at};
 use dataflow::{Event, Partition, Runtime, Source, SourceError, SourceFault};
 use runtime::TestRuntime;
 use sources::kafka::produce::{Outgoing, Producer};
-use sources::kafka::{KafkaOptions, KafkaSource, Start};
+use sources::kafka::{FetchBy, KafkaOptions, KafkaSource, Start};
 use testkit::{Kafka, Service};
 
 const FLUSH_MAX: Duration = Duration::from_secs(60);
@@ -144,6 +144,34 @@ impl Fixture for KafkaFixture {
     }
 }
 
+/// Cases that both ways of fetching must pass.
+macro_rules! both {
+    ($($case:ident),+ $(,)?) => {
+        mod direct {
+            $(#[tokio::test(flavor = "multi_thread")]
+            async fn $case() {
+                super::$case(super::FetchBy::Direct).await;
+            })+
+        }
+        mod librdkafka {
+            $(#[tokio::test(flavor = "multi_thread")]
+            async fn $case() {
+                super::$case(super::FetchBy::Librdkafka).await;
+            })+
+        }
+    };
+}
+
+both!(
+    kafka_keeps_the_rules_of_a_source,
+    keys_headers_times_and_null_bodies_arrive_as_sent,
+    only_committed_records_come_and_the_end_passes_the_markers,
+    gaps_of_compaction_are_no_fault,
+    records_deleted_before_they_were_read_stop_a_running_reader,
+    a_record_of_32_mib_comes_whole_between_small_ones,
+    a_broker_that_dies_or_sleeps_is_waited_for_and_nothing_is_lost,
+);
+
 fn numbers(seen: &Seen) -> Vec<String> {
     let body = |r: &Record| String::from_utf8(r.2.clone().expect("a body")).expect("text");
     seen.records.iter().map(body).collect()
@@ -153,14 +181,13 @@ fn expected(bodies: std::ops::Range<usize>) -> Vec<String> {
     bodies.map(|n| format!("{{\"n\":{n}}}")).collect()
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn kafka_keeps_the_rules_of_a_source() {
+async fn kafka_keeps_the_rules_of_a_source(fetch: FetchBy) {
     let Some(kafka) = shared() else { return };
     source::run(async || {
         let topic = topic(&kafka, "rules", 2, &[]);
         fill(&kafka, &topic, 0, 0..40);
         fill(&kafka, &topic, 1, 0..25);
-        let fixture = KafkaFixture::over(options(&kafka, &topic));
+        let fixture = KafkaFixture::over(KafkaOptions { fetch, ..options(&kafka, &topic) });
         Box::new(KafkaFixture { kafka: Some(kafka.clone()), ..fixture }) as Box<dyn Fixture>
     })
     .await;
@@ -200,8 +227,7 @@ async fn a_start_is_earliest_latest_or_a_time() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn keys_headers_times_and_null_bodies_arrive_as_sent() {
+async fn keys_headers_times_and_null_bodies_arrive_as_sent(fetch: FetchBy) {
     let Some(kafka) = shared() else { return };
     let topic = topic(&kafka, "parts", 1, &[]);
     let producer = producer(&kafka);
@@ -218,7 +244,7 @@ async fn keys_headers_times_and_null_bodies_arrive_as_sent() {
         producer.send(record).expect("sends");
     }
     producer.flush(FLUSH_MAX).expect("acknowledged");
-    let fixture = KafkaFixture::over(options(&kafka, &topic));
+    let fixture = KafkaFixture::over(KafkaOptions { fetch, ..options(&kafka, &topic) });
     let mut watch = fixture.watch().await;
     watch.all().await.expect("read");
     let seen = watch.seen.into_values().next().expect("one partition");
@@ -231,8 +257,7 @@ async fn keys_headers_times_and_null_bodies_arrive_as_sent() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn only_committed_records_come_and_the_end_passes_the_markers() {
+async fn only_committed_records_come_and_the_end_passes_the_markers(fetch: FetchBy) {
     let Some(kafka) = shared() else { return };
     let topic = topic(&kafka, "transactions", 1, &[]);
     let id = format!("tx-{topic}");
@@ -250,7 +275,7 @@ async fn only_committed_records_come_and_the_end_passes_the_markers() {
     transaction(5..10, false);
     transaction(10..15, true);
     transaction(15..20, false);
-    let fixture = KafkaFixture::over(options(&kafka, &topic));
+    let fixture = KafkaFixture::over(KafkaOptions { fetch, ..options(&kafka, &topic) });
     let mut watch = fixture.watch().await;
     watch.all().await.expect("read");
     let partition = Partition::new(topic.as_str(), 0);
@@ -273,8 +298,7 @@ async fn only_committed_records_come_and_the_end_passes_the_markers() {
     assert_eq!(watch.seen[&partition].next, 30);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn gaps_of_compaction_are_no_fault() {
+async fn gaps_of_compaction_are_no_fault(fetch: FetchBy) {
     let Some(kafka) = shared() else { return };
     let configs =
         [("cleanup.policy", "compact"), ("segment.ms", "200"), ("min.cleanable.dirty.ratio", "0.001")];
@@ -288,7 +312,7 @@ async fn gaps_of_compaction_are_no_fault() {
         producer.flush(FLUSH_MAX).expect("acknowledged");
     };
     (0..50).for_each(write);
-    let fixture = KafkaFixture::over(options(&kafka, &topic));
+    let fixture = KafkaFixture::over(KafkaOptions { fetch, ..options(&kafka, &topic) });
     let partition = Partition::new(topic.as_str(), 0);
     let mut written = 50;
     let seen = loop {
@@ -324,12 +348,11 @@ async fn gaps_of_compaction_are_no_fault() {
     assert!(rest.records.ends_with(&seen.records[seen.records.len() - 5..]));
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn records_deleted_before_they_were_read_stop_a_running_reader() {
+async fn records_deleted_before_they_were_read_stop_a_running_reader(fetch: FetchBy) {
     let Some(kafka) = shared() else { return };
     let topic = topic(&kafka, "retention", 1, &[]);
     fill(&kafka, &topic, 0, 0..100);
-    let fixture = KafkaFixture::over(options(&kafka, &topic));
+    let fixture = KafkaFixture::over(KafkaOptions { fetch, ..options(&kafka, &topic) });
     let partition = Partition::new(topic.as_str(), 0);
     let mut watch = fixture.watch().await;
     watch.all().await.expect("read");
@@ -344,8 +367,7 @@ async fn records_deleted_before_they_were_read_stop_a_running_reader() {
     assert_eq!(watch.seen[&partition].records.len(), 100);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_record_of_32_mib_comes_whole_between_small_ones() {
+async fn a_record_of_32_mib_comes_whole_between_small_ones(fetch: FetchBy) {
     let Some(kafka) = shared() else { return };
     let topic = topic(&kafka, "large", 1, &[("max.message.bytes", "120000000")]);
     let properties = BTreeMap::from([
@@ -360,7 +382,7 @@ async fn a_record_of_32_mib_comes_whole_between_small_ones() {
         producer.send(&record).expect("sends");
     }
     producer.flush(FLUSH_MAX).expect("acknowledged");
-    let fixture = KafkaFixture::over(options(&kafka, &topic));
+    let fixture = KafkaFixture::over(KafkaOptions { fetch, ..options(&kafka, &topic) });
     let mut watch = fixture.watch().await;
     watch.all().await.expect("read");
     let seen = watch.seen.into_values().next().expect("read");
@@ -392,21 +414,32 @@ async fn looking_and_reading_leave_no_group_and_publishing_is_read_back() {
     assert!(kafka.describe_topic("__consumer_offsets").is_err(), "looking asks for no group");
     fixture.watch().await.all().await.expect("read");
 
-    assert_eq!(fixture.source.published().await.expect("none yet"), []);
+    assert_eq!(published(&fixture).await, []);
     let positions = vec![(Partition::new(topic.as_str(), 0), 7)];
     fixture.source.publish(&positions).await.expect("publishes");
-    assert_eq!(fixture.source.published().await.expect("reads"), positions);
+    assert_eq!(published(&fixture).await, positions);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_broker_that_dies_or_sleeps_is_waited_for_and_nothing_is_lost() {
+/// What was published last. A group's coordinator is away for a while after the first question for it has made it.
+async fn published(fixture: &KafkaFixture) -> Vec<(Partition, u64)> {
+    for _ in 0..60 {
+        match fixture.source.published().await {
+            Err(error) if error.fault == SourceFault::Away => {}
+            result => return result.expect("reads"),
+        }
+        fixture.runtime.sleep(Duration::from_millis(500)).await;
+    }
+    panic!("the coordinator stays away")
+}
+
+async fn a_broker_that_dies_or_sleeps_is_waited_for_and_nothing_is_lost(fetch: FetchBy) {
     if !testkit::available(&[Service::Kafka]) {
         return;
     }
     let mut kafka = start_broker();
     let topic = topic(&kafka, "outage", 1, &[]);
     fill(&kafka, &topic, 0, 0..1_000);
-    let fixture = KafkaFixture::over(options(&kafka, &topic));
+    let fixture = KafkaFixture::over(KafkaOptions { fetch, ..options(&kafka, &topic) });
     let partition = Partition::new(topic.as_str(), 0);
     let mut watch = fixture.watch().await;
     watch.all().await.expect("read");
@@ -472,8 +505,10 @@ async fn cpu_of_reading_200_byte_records() {
     }
     producer.flush(FLUSH_MAX).expect("acknowledged");
     drop(producer);
-    let fixture = KafkaFixture::over(options(&kafka, &topic));
-    for round in 0..5 {
+    // In turns, so that a busy machine disturbs both alike.
+    for round in 0..10 {
+        let fetch = if round % 2 == 0 { FetchBy::Direct } else { FetchBy::Librdkafka };
+        let fixture = KafkaFixture::over(KafkaOptions { fetch, ..options(&kafka, &topic) });
         let starts = fixture.source.partitions().await.expect("partitions");
         let (cpu, wall) = (cpu_seconds(), fixture.runtime.elapsed());
         let from = starts.iter().map(|start| at(start, start.next)).collect();
@@ -489,7 +524,7 @@ async fn cpu_of_reading_200_byte_records() {
         let (cpu, wall) = (cpu_seconds() - cpu, (fixture.runtime.elapsed() - wall).as_secs_f64());
         let millions = got as f64 / 1e6;
         println!(
-            "round {round}: {:.3} CPU-s per million, {:.0} records/s, {blocks} blocks, {:.0} B a record",
+            "{fetch:?}: {:.3} CPU-s per million, {:.0} records/s, {blocks} blocks, {:.0} B a record",
             cpu / millions,
             got as f64 / wall,
             bytes as f64 / got as f64

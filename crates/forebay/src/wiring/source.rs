@@ -7,13 +7,13 @@ use dataflow::{Decoder, Runtime, Schema, Source};
 use decode::json::{JsonDecoder, JsonOptions};
 use sources::file::{FileOptions, FileSource};
 use sources::generator::GeneratorSource;
-use sources::kafka::{KafkaOptions, KafkaSource, TokenSource};
+use sources::kafka::{FetchBy, KafkaOptions, KafkaSource, TokenSource};
 use workloads::glassflow;
 
 use super::{WiringError, bounds};
 use crate::config::model::Pipeline;
 use crate::config::model::source::{
-    self as model, EpochUnit, Format, Generator, Kafka, Mechanism, Security, Workload,
+    self as model, EpochUnit, Fetch, Format, Generator, Kafka, Mechanism, Security, Workload,
 };
 use crate::config::values::Start;
 
@@ -109,6 +109,11 @@ fn kafka_options(kafka: &Kafka, pipeline: &Pipeline) -> KafkaOptions {
         Start::Earliest => sources::kafka::Start::Earliest,
         Start::Latest => sources::kafka::Start::Latest,
         Start::At { ms } => sources::kafka::Start::Time(ms),
+    };
+    options.fetch = match kafka.fetch {
+        Fetch::Auto => FetchBy::Auto,
+        Fetch::Direct => FetchBy::Direct,
+        Fetch::Librdkafka => FetchBy::Librdkafka,
     };
     options.ahead_bytes_max = bounds::ahead_bytes(pipeline);
     options.properties =

@@ -1,6 +1,6 @@
 //! Reads a source to its end and checks on the way what holds for every event.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::Fixture;
@@ -40,6 +40,8 @@ pub struct Watch<'a> {
     pub seen: BTreeMap<Partition, Seen>,
     /// Partitions that appeared on the way.
     pub found: Vec<PartitionStart>,
+    /// Partitions that were added without having been found.
+    added: BTreeSet<Partition>,
 }
 
 /// The start of a partition as a place to go on.
@@ -58,7 +60,7 @@ impl<'a> Watch<'a> {
         let seen =
             from.iter().map(|f| (f.partition.clone(), Seen { next: f.next, ..Seen::default() })).collect();
         let reader = fixture.source().read(from).await?;
-        Ok(Self { fixture, reader, seen, found: Vec::new() })
+        Ok(Self { fixture, reader, seen, found: Vec::new(), added: BTreeSet::new() })
     }
 
     /// The reader itself.
@@ -69,6 +71,9 @@ impl<'a> Watch<'a> {
     /// Reads a further partition.
     pub async fn add(&mut self, from: ReadFrom) -> Result<(), SourceError> {
         self.seen.insert(from.partition.clone(), Seen { next: from.next, ..Seen::default() });
+        if self.found.iter().all(|found| found.partition != from.partition) {
+            self.added.insert(from.partition.clone());
+        }
         self.reader.add(from).await
     }
 
@@ -134,6 +139,8 @@ impl<'a> Watch<'a> {
                 seen.next = next;
                 seen.ended = true;
             }
+            // It may have been on its way when the partition was added.
+            Event::Found(start) if self.added.remove(&start.partition) => {}
             Event::Found(start) => {
                 assert!(!self.seen.contains_key(&start.partition), "{}: read already", start.partition);
                 self.found.push(start);

@@ -24,6 +24,8 @@ use super::inflate::{InflateError, inflate};
 const PREFIX_BYTES: usize = 12;
 /// All up to the records, the prefix included.
 const HEADER_BYTES: usize = 61;
+/// Where the last record's distance from the first offset stands.
+const LAST_DELTA_AT: usize = 23;
 /// Where the part begins that the checksum is over.
 const CRC_FROM: usize = 21;
 /// Bytes of a record at the least; bounds the number that a header may claim.
@@ -67,9 +69,9 @@ struct Header<'a> {
     body: &'a [u8],
 }
 
-/// The position after the last whole batch of `records`; `None` if there is no whole one. Looks at heads only, so that
-/// the next request can be under way while the records are read.
-pub(super) fn end(mut records: &[u8]) -> Option<i64> {
+/// The position after the last whole batch of `records`, and that batch's leader epoch; `None` if there is no whole one.
+/// Looks at heads only, so that the next request can be under way while the records are read.
+pub(super) fn end(mut records: &[u8]) -> Option<(i64, i32)> {
     let mut end = None;
     while let Some((batch, rest)) = whole(records) {
         if batch.len() < HEADER_BYTES {
@@ -77,8 +79,10 @@ pub(super) fn end(mut records: &[u8]) -> Option<i64> {
         }
         let mut at = Cursor(batch);
         let base = at.i64().ok()?;
-        let delta = Cursor(&batch[23..]).i32().ok()?;
-        end = base.checked_add(i64::from(delta))?.checked_add(1);
+        let _len = at.i32().ok()?;
+        let epoch = at.i32().ok()?;
+        let delta = Cursor(&batch[LAST_DELTA_AT..]).i32().ok()?;
+        end = Some((base.checked_add(i64::from(delta))?.checked_add(1)?, epoch));
         records = rest;
     }
     end

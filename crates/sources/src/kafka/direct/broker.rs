@@ -39,15 +39,24 @@ pub(super) struct Lead {
     pub(super) topic: [u8; 16],
     /// The end that was told last.
     pub(super) told: Option<u64>,
+    /// The position that the fetch under way asks for, and the one that the answer at hand was asked for.
+    pub(super) asked: Option<u64>,
+    pub(super) answered: Option<u64>,
 }
 
 impl Lead {
-    fn wanted(&self, offset: u64) -> Wanted {
+    /// A partition that was not asked for yet.
+    pub(super) fn new(slot: Slot, topic: [u8; 16]) -> Self {
+        Self { slot, topic, told: None, asked: None, answered: None }
+    }
+
+    /// Asks for what comes after the record of `epoch` before `offset`.
+    fn wanted(&self, offset: u64, epoch: i32) -> Wanted {
         Wanted {
             topic: self.topic,
             partition: self.slot.from.partition.index as i32,
             offset: i64::try_from(offset).unwrap_or(i64::MAX),
-            epoch: if self.slot.leader_epoch == NO_LEADER_EPOCH { -1 } else { self.slot.leader_epoch },
+            epoch: if epoch == NO_LEADER_EPOCH { -1 } else { epoch },
         }
     }
 }
@@ -127,6 +136,9 @@ impl Broker {
                 continue;
             }
             connection.receive(wait_max, &is_wanted)?;
+            // What was paused while the answer was on its way is not handed out.
+            self.obey()?;
+            self.leads.values_mut().for_each(|lead| lead.answered = lead.asked.take());
             let answer = wire::answer(connection.answer()).map_err(|why| connection.failed(&why))?;
             if answer.error != 0 {
                 return Err(connection.failed(&errors::words(answer.error)).into());
@@ -146,10 +158,13 @@ impl Broker {
             })
             .collect();
         let mut wanted: Vec<Wanted> = Vec::with_capacity(self.leads.len());
-        for (key, lead) in &self.leads {
+        for (key, lead) in &mut self.leads {
             if !lead.slot.is_paused {
-                let read = ahead.get(key).and_then(|end| u64::try_from(*end).ok()).unwrap_or(0);
-                wanted.push(lead.wanted(lead.slot.next.max(read)));
+                let slot = (lead.slot.next, lead.slot.leader_epoch);
+                let read = ahead.get(key).and_then(|(end, epoch)| Some((u64::try_from(*end).ok()?, *epoch)));
+                let (offset, epoch) = read.filter(|read| read.0 > slot.0).unwrap_or(slot);
+                lead.asked = Some(offset);
+                wanted.push(lead.wanted(offset, epoch));
             }
         }
         if wanted.is_empty() {
@@ -168,6 +183,11 @@ impl Broker {
             let key = (fetched.topic, fetched.partition);
             // What was handed back meanwhile is another's now.
             let Some(lead) = self.leads.get_mut(&key) else { continue };
+            // An answer that was not read (the partition was paused) leaves a gap before the one after it, and one that was
+            // asked for before the partition came back may stand anywhere: both are asked for again.
+            if lead.slot.is_paused || lead.answered != Some(lead.slot.next) {
+                continue;
+            }
             if let Some(trouble) = errors::of(fetched.error, fetched.is_cut) {
                 self.hand_back(key, trouble)?;
                 continue;

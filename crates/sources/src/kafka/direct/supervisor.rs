@@ -207,6 +207,10 @@ impl Supervisor {
         }
         self.misses = 0;
         self.place(&topics)?;
+        // What was added meanwhile is no find.
+        while let Ok(message) = self.messages.try_recv() {
+            self.take(message)?;
+        }
         self.find_partitions(&topics)
     }
 
@@ -224,7 +228,7 @@ impl Supervisor {
                 continue;
             };
             slot.is_paused = self.paused.contains(partition);
-            let lead = Lead { slot, topic: id, told: None };
+            let lead = Lead::new(slot, id);
             if let Err(mpsc::SendError(Command::Take(lead))) = self.broker(leader)?.send(Command::Take(lead))
             {
                 // The thread has just ended; its report is on the way, and then another is started.

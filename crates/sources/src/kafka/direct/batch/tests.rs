@@ -143,7 +143,7 @@ proptest! {
         let got = read_from(skipped, &bytes, &[]).expect("reads");
         prop_assert_eq!(&got.records, &expected(&all, skipped));
         prop_assert_eq!((got.next, got.leader_epoch), ((last + 1).max(skipped), 3));
-        prop_assert_eq!(end(&bytes), Some(last as i64 + 1));
+        prop_assert_eq!(end(&bytes), Some((last as i64 + 1, 3)));
     }
 
     #[test]
@@ -162,7 +162,7 @@ proptest! {
         }
         let got = read_from(0, &bytes[..cut], &[]).expect("reads what is whole");
         prop_assert_eq!(got.records, expected(&read, 0));
-        prop_assert_eq!(end(&bytes[..cut]), read.last().map(|r| r.offset + 1));
+        prop_assert_eq!(end(&bytes[..cut]), read.last().map(|r| (r.offset + 1, 3)));
     }
 
     #[test]
