@@ -28,7 +28,7 @@ const IDLE: Duration = Duration::from_millis(100);
 /// What a broker's thread is told.
 pub(super) enum Command {
     /// Fetch this too.
-    Take(Lead),
+    Take(Box<Lead>),
     /// No more of this one for now (true), or on with it.
     Pause(Partition, bool),
 }
@@ -245,7 +245,7 @@ impl Broker {
     fn follow(&mut self, command: Command) {
         match command {
             Command::Take(lead) => {
-                self.leads.insert((lead.topic, lead.slot.from.partition.index as i32), lead);
+                self.leads.insert((lead.topic, lead.slot.from.partition.index as i32), *lead);
             }
             Command::Pause(partition, is_paused) => {
                 let of = |lead: &&mut Lead| lead.slot.from.partition == partition;

@@ -228,7 +228,7 @@ impl Supervisor {
                 continue;
             };
             slot.is_paused = self.paused.contains(partition);
-            let lead = Lead::new(slot, id);
+            let lead = Box::new(Lead::new(slot, id));
             if let Err(mpsc::SendError(Command::Take(lead))) = self.broker(leader)?.send(Command::Take(lead))
             {
                 // The thread has just ended; its report is on the way, and then another is started.

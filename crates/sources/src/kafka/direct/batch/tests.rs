@@ -50,10 +50,13 @@ fn encode(records: &[Record], compression: Compression) -> Vec<u8> {
     bytes.to_vec()
 }
 
+type Headers = Vec<(String, Option<Vec<u8>>)>;
+/// Position, time, key, body, headers.
+type Row = (u64, i64, Vec<u8>, Option<Vec<u8>>, Headers);
+
 #[derive(Debug, Default, PartialEq)]
 struct Got {
-    /// Position, time, key, body, headers.
-    records: Vec<(u64, i64, Vec<u8>, Option<Vec<u8>>, Vec<(String, Option<Vec<u8>>)>)>,
+    records: Vec<Row>,
     next: u64,
     leader_epoch: i32,
 }
@@ -117,11 +120,8 @@ fn any_batches() -> impl Strategy<Value = Vec<(Vec<Record>, Compression)>> {
     })
 }
 
-fn expected(
-    records: &[Record],
-    next: u64,
-) -> Vec<(u64, i64, Vec<u8>, Option<Vec<u8>>, Vec<(String, Option<Vec<u8>>)>)> {
-    let headers = |r: &Record| -> Vec<(String, Option<Vec<u8>>)> {
+fn expected(records: &[Record], next: u64) -> Vec<Row> {
+    let headers = |r: &Record| -> Headers {
         r.headers.iter().map(|(n, v)| (n.as_str().to_owned(), v.as_ref().map(|v| v.to_vec()))).collect()
     };
     records
