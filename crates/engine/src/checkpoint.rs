@@ -1,7 +1,7 @@
-//! Snapshots of the state, the checkpoint record, the floor, and what is deleted below it.
+//! Snapshots of the state and the checkpoint record.
 //!
-//! Owns the order of the writes: snapshots, record, floor, and only then the deletes (C7). Runs beside the lane: a seal
-//! never waits for a snapshot. Does not own the choice of what may go (`protocol::retire`).
+//! Owns the order of the writes: snapshots, record, and only then what it allows to be retired ([`crate::retire`]). Runs beside
+//! the lane: a seal never waits for a snapshot.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -9,11 +9,11 @@ use std::sync::atomic::Ordering;
 use bytes::Bytes;
 use metrics::counter;
 use protocol::record::{Body, Checkpoint, StateObject};
-use protocol::{Lane, names, retire};
-use store::{Key, Prefix, Put};
+use protocol::{Lane, names};
 
 use crate::EngineError;
 use crate::context::Context;
+use crate::retire;
 use crate::seal::write_object;
 
 /// True if the next cut should carry snapshots.
@@ -37,8 +37,11 @@ pub fn start(context: &Arc<Context>, seq: u64, snapshots: Vec<(u32, Vec<u8>)>) {
         let context = context_of_task;
         match write(&context, seq, snapshots).await {
             Ok(()) => counter!("forebay_checkpoints_total").increment(1),
-            // The journal is whole without it: the next checkpoint tries again.
-            Err(error) => tracing::warn!(%error, seq, "no checkpoint was written"),
+            // The journal is whole without it: the next checkpoint tries again, and takes away what this one left.
+            Err(error) => {
+                context.retirement.sweep_soon();
+                tracing::warn!(%error, seq, "a checkpoint was not written, or what it replaces not deleted");
+            }
         }
         context.checkpointing.store(false, Ordering::Release);
     };
@@ -53,65 +56,10 @@ async fn write(context: &Context, seq: u64, snapshots: Vec<(u32, Vec<u8>)>) -> R
         states.push(StateObject { step, object: object.clone(), len: bytes.len() as u64, crc32c });
         write_object(context, &object, vec![Bytes::from(bytes)]).await?;
     }
-    let lane = {
+    {
         let mut journal = context.journal.lock().await;
         let image = journal.lane().image(seq);
         journal.append(Body::Checkpoint(Checkpoint { lane: Some(image), states, state_seq: seq })).await?;
-        journal.lane().clone()
-    };
-    collect(context, &lane).await
-}
-
-/// Raises the floor to the newest checkpoint and deletes what nobody needs any more.
-///
-/// # Errors
-/// When the store fails; what is left over goes at the next checkpoint.
-pub async fn collect(context: &Context, lane: &Lane) -> Result<(), EngineError> {
-    let Some(floor) = retire::floor(lane) else { return Ok(()) };
-    let folder = &context.folder;
-    let floor_key = valid(&names::floor(folder, floor));
-    if context.store.put_if_absent(&floor_key, vec![]).await? == Put::Exists {
-        context.store.harden(&floor_key.folder()).await?;
     }
-    for key in list(context, "floor").await? {
-        if names::number(&key).is_some_and(|n| n < floor) {
-            context.store.delete(&valid(&key)).await?;
-        }
-    }
-    for key in list(context, "journal").await? {
-        if names::number(&key).is_some_and(|n| n < floor) {
-            context.store.delete(&valid(&key)).await?;
-        }
-    }
-    for kind in ["segments", "splits", "state"] {
-        let listed = list(context, kind).await?;
-        let newest = newest(lane, kind);
-        for key in retire::deletable(lane, &listed, context.epoch, newest) {
-            context.store.delete(&valid(key)).await?;
-        }
-    }
-    Ok(())
-}
-
-/// The newest object of a kind that the lane points to: everything before it was sealed or given up.
-fn newest<'a>(lane: &'a Lane, kind: &str) -> Option<&'a str> {
-    let folder = format!("/{kind}/");
-    retire::needed(lane).into_iter().filter(|object| object.contains(&folder)).max()
-}
-
-async fn list(context: &Context, kind: &str) -> Result<Vec<String>, EngineError> {
-    let prefix =
-        Prefix::new(&format!("{}/{kind}", context.folder)).expect("a lane's folder is a valid prefix");
-    let mut all = Vec::new();
-    let mut after: Option<Key> = None;
-    loop {
-        let page = context.store.list(&prefix, after.as_ref(), store::LIST_LIMIT_MAX).await?;
-        let Some(last) = page.last() else { return Ok(all) };
-        after = Some(last.key.clone());
-        all.extend(page.iter().map(|e| e.key.as_str().to_owned()));
-    }
-}
-
-fn valid(name: &str) -> Key {
-    Key::new(name).expect("names of the lane's objects are valid keys")
+    retire::collect(context).await
 }

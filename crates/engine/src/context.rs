@@ -14,6 +14,7 @@ use tokio::sync::Notify;
 use crate::journal::Journal;
 use crate::ownership::Ownership;
 use crate::refuse::{Refused, Splits};
+use crate::retire::Retirement;
 use crate::{Settings, Status};
 
 /// One table that the lane writes.
@@ -176,6 +177,8 @@ pub struct Context {
     pub splits: Splits,
     /// Set while a checkpoint is being written.
     pub checkpointing: AtomicBool,
+    /// What was retired so far.
+    pub retirement: Retirement,
 }
 
 impl Context {

@@ -23,7 +23,9 @@
 //! | [`deliver`]    | the send window, attempts in flight, settling                                |
 //! | [`attempt`]    | one frame until it is settled: retries and doubt                             |
 //! | [`refuse`]     | a frame refused for its content: bisected down to the rows                   |
-//! | [`checkpoint`] | snapshots, the floor, retirement                                             |
+//! | [`checkpoint`] | snapshots and the checkpoint record                                         |
+//! | [`retire`]     | the floor, and what is deleted                                               |
+//! | [`survey`]     | what lies in the store: needed, garbage                                      |
 //! | [`journal`]    | reading, claiming and appending records                                      |
 //! | [`ownership`]  | is this process still the owner? asked before the last bytes of every insert |
 //! | [`status`]     | what people and machines are told                                            |
@@ -41,6 +43,7 @@ pub mod lane;
 pub mod ownership;
 pub mod pipeline;
 pub mod refuse;
+pub mod retire;
 pub mod retry;
 pub mod runtime;
 pub mod seal;
@@ -48,6 +51,7 @@ pub mod segment;
 pub mod settings;
 pub mod start;
 pub mod status;
+pub mod survey;
 pub mod waiting;
 pub mod watermark;
 

@@ -16,6 +16,7 @@ use crate::context::{Context, Target};
 use crate::journal::{self, Journal};
 use crate::lane::{End, LaneTask, Parts};
 use crate::refuse::{REFUSED_AHEAD, Splits};
+use crate::retire::Retirement;
 use crate::retry::Backoff;
 use crate::status::Phase;
 use crate::{EngineError, Settings, Status, deliver, seal, start};
@@ -153,6 +154,7 @@ async fn run_to_the_end(pipeline: Pipeline, stop: watch::Receiver<bool>) -> Resu
         checkpointing: AtomicBool::new(false),
         refused,
         splits: Splits::default(),
+        retirement: Retirement::default(),
     });
     status.update(|s| s.phase = Phase::Running);
 

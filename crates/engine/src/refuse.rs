@@ -39,7 +39,15 @@ pub struct Refused {
 #[derive(Debug, Default)]
 pub struct Splits {
     next: AtomicU64,
+    recorded: AtomicU64,
     turn: tokio::sync::Mutex<()>,
+}
+
+impl Splits {
+    /// The first number that is not in the journal yet: what lies below is recorded or given up.
+    pub fn recorded(&self) -> u64 {
+        self.recorded.load(Ordering::Acquire)
+    }
 }
 
 /// What became of a refused piece.
@@ -126,5 +134,6 @@ async fn split(
         pieces: frames,
     });
     context.journal.lock().await.append(body).await?;
+    context.splits.recorded.store(number + 1, Ordering::Release);
     Ok(())
 }

@@ -23,11 +23,15 @@
 //! | `forebay_spool_bytes`, `forebay_spool_frames` |              | sealed and not settled                            |
 //! | `forebay_state_keys`, `forebay_state_bytes` | `step`         | keyed state                                       |
 //! | `forebay_checkpoints_total`              |                   | checkpoints written                               |
+//! | `forebay_objects_retired_total`          |                   | objects of the store deleted                      |
+//! | `forebay_store_objects`, `forebay_store_bytes` | `kind`, `standing` | what the last sweep of the store left        |
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
 
 use protocol::record::Counts;
+
+use crate::survey::Survey;
 
 /// What the lane is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,6 +114,8 @@ pub struct Snapshot {
     pub watermark_ms: i64,
     /// Why the source gives nothing, if it has failed since its last record.
     pub source_problem: Option<String>,
+    /// What was left in the store by the last sweep; `None` before the first.
+    pub store: Option<Survey>,
 }
 
 /// A snapshot that the lane's tasks keep up to date.
@@ -130,6 +136,7 @@ impl Default for Status {
             state_bytes: 0,
             watermark_ms: i64::MIN,
             source_problem: None,
+            store: None,
         }))
     }
 }

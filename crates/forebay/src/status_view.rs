@@ -5,8 +5,10 @@
 
 use std::sync::Arc;
 
+use engine::survey::{self, Survey, Tally};
 use engine::{Phase, Snapshot, Status};
 use protocol::record::Counts;
+use protocol::retire::Standing;
 use serde_json::{Value, json};
 
 use crate::config::model::Pipeline;
@@ -74,6 +76,7 @@ fn snapshot(pipeline: &str, now: &Snapshot) -> Value {
         "state": { "keys": now.state_keys, "bytes": now.state_bytes },
         "watermark_ms": watermark(now.watermark_ms),
         "source_problem": now.source_problem,
+        "store_at_last_sweep": now.store.as_ref().map(survey),
         "partitions": partitions,
         "tables": tables,
     })
@@ -89,6 +92,22 @@ pub fn counts(counts: &Counts) -> Value {
     json!({
         "read": counts.read, "written": counts.written, "duplicates": counts.duplicates,
         "filtered": counts.filtered, "late": counts.late, "dead_letters": counts.dead_letters
+    })
+}
+
+/// What lies in the store: objects and bytes by standing, and of each kind.
+pub fn survey(survey: &Survey) -> Value {
+    let tally = |tally: Tally| json!({ "objects": tally.objects, "bytes": tally.bytes });
+    let mut kinds = serde_json::Map::new();
+    for ((kind, standing), found) in &survey.tallies {
+        kinds.entry(*kind).or_insert_with(|| json!({}))[survey::word(*standing)] = tally(*found);
+    }
+    json!({
+        "needed": tally(survey.of(Standing::Needed)),
+        "under_way": tally(survey.of(Standing::UnderWay)),
+        "garbage": tally(survey.of(Standing::Garbage)),
+        "foreign": tally(survey.of(Standing::Foreign)),
+        "kinds": kinds,
     })
 }
 

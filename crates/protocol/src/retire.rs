@@ -3,14 +3,29 @@
 //! Owns the choice (C7): only what is settled and checkpointed goes, and only below a floor that was made durable first.
 //! Does not own the deleting.
 //!
-//! The floor is the newest checkpoint: every record below it is folded into it. Objects of segments and snapshots go when
-//! the lane does not point to them and nobody can make it do so any more: those of earlier epochs, because a later claim
-//! holds the only slot that their owner could still have won; those of this epoch up to the newest seal, because this
-//! owner seals in order.
+//! The floor is the newest checkpoint: every record below it is folded into it. Any other object is in one of these
+//! standings, by its name alone and never by its age:
+//!
+//! | the lane points to it | whose it is                       | number               | standing   |
+//! |-----------------------|-----------------------------------|----------------------|------------|
+//! | yes                   |                                   |                      | needed     |
+//! | no                    | an owner of an earlier epoch      |                      | garbage    |
+//! | no                    | the owner of this claim           | below its mark       | garbage    |
+//! | no                    | the owner of this claim           | at or above its mark | under way  |
+//! | no                    | this epoch, of another claim      |                      | under way  |
+//! | no                    | an owner of a later epoch         |                      | under way  |
+//! | no                    | not a name that an owner makes    |                      | foreign    |
+//!
+//! An owner of an earlier epoch can win no slot any more, however long it slept: its next slot was free when it last looked, and
+//! the claim that this lane was folded from stands at that slot or behind it, or the slot was retired, which the floor tells.
+//! The owner of this claim seals in order, so what lies below its mark was sealed or given up.
 
 use std::collections::BTreeSet;
 
 use crate::lane::Lane;
+
+/// The folders of a lane whose objects the journal points to.
+pub const KINDS: [&str; 3] = ["segments", "splits", "state"];
 
 /// The lowest record that still counts, once the checkpoint is durable.
 pub fn floor(lane: &Lane) -> Option<u64> {
@@ -25,38 +40,133 @@ pub fn needed(lane: &Lane) -> BTreeSet<&str> {
     segments.chain(lane.snapshots.iter().map(|s| s.object.as_str())).collect()
 }
 
-/// Which of the listed objects may go. `epoch` is this owner's; `newest` is the name of its newest sealed object of that
-/// kind (names of one epoch sort in the order they are sealed), `None` if it has sealed none.
-pub fn deletable<'a>(lane: &Lane, listed: &'a [String], epoch: u64, newest: Option<&str>) -> Vec<&'a str> {
-    let needed = needed(lane);
-    let is_settled_for = |object: &str| match epoch_of(object) {
-        None => false,
-        Some(e) if e < epoch => true,
-        Some(e) => e == epoch && newest.is_some_and(|newest| object <= newest),
-    };
-    listed.iter().map(String::as_str).filter(|o| !needed.contains(o) && is_settled_for(o)).collect()
+/// The first number of each kind that this owner may still be about to seal: below it all is sealed or given up. Take the
+/// marks *before* the lane that they are used with, or an object sealed in between passes for garbage.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Marks {
+    /// Segments, by the number of the cut.
+    pub segments: u64,
+    /// Split frames, by their number.
+    pub splits: u64,
+    /// State, by the number of the seal.
+    pub state: u64,
 }
 
-/// The epoch in a segment's or snapshot's name.
-fn epoch_of(object: &str) -> Option<u64> {
-    object.rsplit('/').next()?.split('-').next()?.parse().ok()
+impl Marks {
+    /// The marks as far as they show in the lane alone: for those who only read.
+    pub fn seen_in(lane: &Lane) -> Self {
+        let mut marks =
+            Self { state: lane.newest_checkpoint.map_or(0, |_| lane.state_seq + 1), ..Self::default() };
+        for name in needed(lane).into_iter().filter_map(Name::parse).filter(|name| name.is_of(lane)) {
+            let mark = marks.of_mut(name.kind);
+            *mark = (*mark).max(name.number + 1);
+        }
+        marks
+    }
+
+    fn of_mut(&mut self, kind: Kind) -> &mut u64 {
+        match kind {
+            Kind::Segments => &mut self.segments,
+            Kind::Splits => &mut self.splits,
+            Kind::State => &mut self.state,
+        }
+    }
+
+    fn of(mut self, kind: Kind) -> u64 {
+        *self.of_mut(kind)
+    }
+}
+
+/// Whether an object is of use to anybody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Standing {
+    /// The lane points to it.
+    Needed,
+    /// Its owner may still seal it, or has just done so.
+    UnderWay,
+    /// Nobody needs it or ever will.
+    Garbage,
+    /// It has no name that an owner makes: it was put there by somebody else and is left alone.
+    Foreign,
+}
+
+/// Tells the standing of objects, by one lane.
+#[derive(Debug)]
+pub struct Judge<'a> {
+    lane: &'a Lane,
+    needed: BTreeSet<&'a str>,
+    marks: Marks,
+}
+
+impl<'a> Judge<'a> {
+    /// A judge by what `lane` says; `marks` are those of the owner whose claim it holds.
+    pub fn new(lane: &'a Lane, marks: Marks) -> Self {
+        Self { lane, needed: needed(lane), marks }
+    }
+
+    /// Every object that the lane points to.
+    pub fn needed(&self) -> &BTreeSet<&'a str> {
+        &self.needed
+    }
+
+    /// The standing of an object of one of the [`KINDS`].
+    pub fn standing(&self, object: &str) -> Standing {
+        if self.needed.contains(object) {
+            return Standing::Needed;
+        }
+        match Name::parse(object) {
+            None => Standing::Foreign,
+            Some(name) if name.epoch < self.lane.epoch => Standing::Garbage,
+            Some(name) if name.is_of(self.lane) && name.number < self.marks.of(name.kind) => {
+                Standing::Garbage
+            }
+            Some(_) => Standing::UnderWay,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Segments,
+    Splits,
+    State,
+}
+
+/// What the name of an object says: `…/kind/epoch-nonce-number`, perhaps with more behind it.
+#[derive(Clone, Copy, Debug)]
+struct Name {
+    kind: Kind,
+    epoch: u64,
+    nonce: u32,
+    number: u64,
+}
+
+impl Name {
+    fn parse(object: &str) -> Option<Self> {
+        let mut path = object.rsplit('/');
+        let (name, folder) = (path.next()?, path.next()?);
+        let kind = match folder {
+            "segments" => Kind::Segments,
+            "splits" => Kind::Splits,
+            "state" => Kind::State,
+            _ => return None,
+        };
+        let mut parts = name.split('-');
+        let (epoch, nonce, number) = (parts.next()?, parts.next()?, parts.next()?);
+        Some(Self {
+            kind,
+            epoch: epoch.parse().ok()?,
+            nonce: u32::from_str_radix(nonce, 16).ok()?,
+            number: number.parse().ok()?,
+        })
+    }
+
+    /// True if the lane's newest claim made it.
+    fn is_of(&self, lane: &Lane) -> bool {
+        let nonce = lane.nonce.as_slice().first_chunk().map(|low| u32::from_le_bytes(*low));
+        self.epoch == lane.epoch && Some(self.nonce) == nonce
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::names;
-    use crate::record::StateObject;
-
-    #[test]
-    fn only_what_nobody_needs_or_can_still_seal_goes() {
-        let mut lane = Lane::new();
-        let name = |epoch, n| names::segment("p/lane-0", epoch, 7, n);
-        lane.snapshots.push(StateObject { object: name(1, 4), ..Default::default() });
-        let listed =
-            [name(1, 3), name(1, 4), name(2, 1), name(2, 2), name(3, 0), "p/lane-0/segments/x".into()];
-        let gone = deletable(&lane, &listed, 2, Some(&name(2, 1)));
-        assert_eq!(gone, [name(1, 3).as_str(), name(2, 1).as_str()]);
-        assert_eq!(deletable(&lane, &listed, 2, None), [name(1, 3).as_str()]);
-    }
-}
+mod tests;

@@ -11,6 +11,7 @@ use anyhow::Context;
 use clap::Args;
 use dataflow::{Runtime, Source};
 use engine::TokioRuntime;
+use engine::survey::{self, Survey};
 use protocol::{Lane, names};
 use serde_json::{Value, json};
 
@@ -54,7 +55,7 @@ impl Status {
 }
 
 async fn report(pipeline: &Pipeline) -> anyhow::Result<Value> {
-    let lane = load(pipeline).await.context("the journal cannot be read")?;
+    let (lane, survey) = load(pipeline).await.context("the journal cannot be read")?;
     let ends = ends(pipeline).await;
     let partitions: Vec<Value> = lane
         .partitions
@@ -93,6 +94,7 @@ async fn report(pipeline: &Pipeline) -> anyhow::Result<Value> {
             "bytes_checkpointed": lane.snapshots.iter().map(|snapshot| snapshot.len).sum::<u64>(),
             "bytes_since": lane.deltas.iter().filter_map(|delta| delta.delta).map(|delta| delta.len).sum::<u64>(),
         },
+        "store": status_view::survey(&survey),
         "epoch": lane.epoch,
         "journal_records": lane.next_seq,
         "partitions": partitions,
@@ -101,13 +103,15 @@ async fn report(pipeline: &Pipeline) -> anyhow::Result<Value> {
     }))
 }
 
-async fn load(pipeline: &Pipeline) -> anyhow::Result<Lane> {
+async fn load(pipeline: &Pipeline) -> anyhow::Result<(Lane, Survey)> {
     let url = pipeline.store.to_string();
     let Some(store) = tokio::task::spawn_blocking(move || store::url::open_to_read(&url)).await?? else {
-        return Ok(Lane::new());
+        return Ok((Lane::new(), Survey::default()));
     };
     let folder = names::lane_folder(pipeline.pipeline.as_str(), 0);
-    Ok(engine::journal::load(&*store, &folder).await?)
+    let lane = engine::journal::load(&*store, &folder).await?;
+    let survey = survey::survey(&*store, &folder, &lane).await?;
+    Ok((lane, survey))
 }
 
 /// The ends of the source's partitions, or why they are not known.
@@ -154,6 +158,17 @@ fn write_people(out: &mut String, report: &Value) -> std::fmt::Result {
         "state        {} bytes at the last checkpoint, {} bytes since",
         text(&state["bytes_checkpointed"]),
         text(&state["bytes_since"])
+    )?;
+    let store = &report["store"];
+    writeln!(
+        out,
+        "store        {} objects needed ({} bytes), {} under way ({} bytes), {} of garbage ({} bytes)",
+        text(&store["needed"]["objects"]),
+        text(&store["needed"]["bytes"]),
+        text(&store["under_way"]["objects"]),
+        text(&store["under_way"]["bytes"]),
+        text(&store["garbage"]["objects"]),
+        text(&store["garbage"]["bytes"])
     )?;
     for table in report["tables"].as_array().into_iter().flatten() {
         writeln!(

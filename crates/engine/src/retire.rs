@@ -1,0 +1,161 @@
+//! Raises the floor and deletes what nobody needs any more.
+//!
+//! Owns the order (the floor is durable before the first delete, C7), what a round costs, and what is told about garbage. Does
+//! not own the choice (`protocol::retire`) or when a round is due ([`crate::checkpoint`]).
+//!
+//! | round                                   | finds what may go by             | requests that cost (put and list)     |
+//! |-----------------------------------------|----------------------------------|---------------------------------------|
+//! | ordinary                                | names that this owner knows      | 1 put                                 |
+//! | the first of an owner, every 64th, and after one that failed | a listing of the lane (a *sweep*) | 1 put, and a list a page of each folder |
+//!
+//! A sweep finds what no owner remembers: leftovers of collections that were killed, objects that a dead or sleeping owner
+//! uploaded and never sealed. Between two sweeps such garbage stays, which bounds it: an owner that dies leaves what it had
+//! under way, and the next one sweeps with its first checkpoint.
+//!
+//! The floor's predecessor is left standing until the next round. A listing on local disk is not one instant: a reader that
+//! found the old floor, slept, and then looked for its size would otherwise miss both.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use futures::stream::{self, StreamExt, TryStreamExt};
+use metrics::counter;
+use protocol::retire::{self, Judge, Marks, Standing};
+use protocol::{Lane, names};
+use store::{Entry, Key, Put, StoreError};
+
+use crate::EngineError;
+use crate::context::Context;
+use crate::survey::{self, Survey};
+
+/// Rounds from one sweep to the next: what a sweep costs is then below one in a hundred of what was written meanwhile.
+const ROUNDS_A_SWEEP: u64 = 64;
+
+/// Deletes under way at once: a round of a few thousand takes seconds on object storage, and leaves the lane's own requests
+/// room.
+const DELETES_AT_ONCE: usize = 16;
+
+/// What an owner remembers of its rounds, so that it need not list what it knows.
+#[derive(Debug, Default)]
+pub struct Retirement {
+    known: tokio::sync::Mutex<Known>,
+    sweep_soon: AtomicBool,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    rounds: u64,
+    /// The floors of the last two rounds, the newer one first.
+    floors: [u64; 2],
+    needed: BTreeSet<String>,
+    marks: Marks,
+}
+
+impl Retirement {
+    /// Something was left behind that no owner remembers: the next round looks at everything.
+    pub fn sweep_soon(&self) {
+        self.sweep_soon.store(true, Ordering::Release);
+    }
+}
+
+/// Raises the floor to the newest checkpoint and deletes what nobody needs any more.
+///
+/// # Errors
+/// When the store fails; what is left over goes with the next round.
+pub async fn collect(context: &Context) -> Result<(), EngineError> {
+    let mut known = context.retirement.known.lock().await;
+    // Before the lane: what is sealed after this look lies above the marks, and so is left alone.
+    let sealed = context.sealed_cuts.load(Ordering::Acquire);
+    let splits = context.splits.recorded();
+    let lane = context.journal.lock().await.lane().clone();
+    let Some(floor) = retire::floor(&lane) else { return Ok(()) };
+    let marks = Marks { segments: sealed, splits, state: lane.state_seq + 1 };
+    raise(context, floor).await?;
+    let is_sweep = known.rounds.is_multiple_of(ROUNDS_A_SWEEP)
+        || context.retirement.sweep_soon.swap(false, Ordering::AcqRel);
+    let result = match is_sweep {
+        true => sweep(context, &lane, marks, floor).await,
+        false => forget(context, &lane, marks, floor, &known).await,
+    };
+    if result.is_err() {
+        context.retirement.sweep_soon();
+    }
+    known.rounds += 1;
+    if floor > known.floors[0] {
+        known.floors = [floor, known.floors[0]];
+    }
+    known.needed = retire::needed(&lane).into_iter().map(str::to_owned).collect();
+    known.marks = marks;
+    result
+}
+
+async fn raise(context: &Context, floor: u64) -> Result<(), StoreError> {
+    let key = valid(&names::floor(&context.folder, floor));
+    if context.store.put_if_absent(&key, vec![]).await? == Put::Exists {
+        context.store.harden(&key.folder()).await?;
+    }
+    Ok(())
+}
+
+/// Deletes what this owner knows by name: records since the last round, what the lane needed then and does not need now,
+/// and what it has sealed in between.
+async fn forget(
+    context: &Context,
+    lane: &Lane,
+    marks: Marks,
+    floor: u64,
+    known: &Known,
+) -> Result<(), EngineError> {
+    let judge = Judge::new(lane, marks);
+    let folder = &context.folder;
+    let records = (known.floors[0]..floor).map(|seq| names::journal(folder, seq));
+    let floors = known.floors.into_iter().skip(1).filter(|old| (1..floor).contains(old));
+    let segments = (known.marks.segments..marks.segments).map(|number| context.segment(number));
+    let splits = known.marks.splits..marks.splits;
+    let splits = splits.map(|number| names::split(folder, context.epoch, context.nonce, number));
+    let objects = known.needed.iter().cloned().chain(segments).chain(splits);
+    let objects = objects.filter(|object| judge.standing(object) == Standing::Garbage);
+    let gone = floors.map(|old| names::floor(folder, old)).chain(records).chain(objects);
+    delete(context, gone).await
+}
+
+/// Looks at everything in the lane's folder and deletes what is garbage.
+async fn sweep(context: &Context, lane: &Lane, marks: Marks, floor: u64) -> Result<(), EngineError> {
+    let judge = Judge::new(lane, marks);
+    let mut survey = Survey::default();
+    for kind in survey::FOLDERS {
+        let mut pages = survey::Pages::new(&*context.store, &context.folder, kind);
+        while let Some(page) = pages.next().await? {
+            let standing = |entry: &Entry| survey::standing(&judge, kind, entry.key.as_str(), floor);
+            let (mut gone, kept): (Vec<Entry>, _) =
+                page.into_iter().partition(|entry| standing(entry) == Standing::Garbage);
+            kept.iter().for_each(|entry| survey.add(kind, standing(entry), entry.size_bytes));
+            if kind == "floor"
+                && let Some(before) = gone.pop()
+            {
+                // The floor before this one stays for another round, see above.
+                survey.add(kind, Standing::Garbage, before.size_bytes);
+            }
+            delete(context, gone.into_iter().map(|entry| entry.key.as_str().to_owned())).await?;
+        }
+    }
+    survey.tell();
+    context.status.update(|s| s.store = Some(survey));
+    Ok(())
+}
+
+async fn delete(context: &Context, objects: impl Iterator<Item = String>) -> Result<(), EngineError> {
+    let deletes = stream::iter(objects.map(|object| {
+        let store = context.store.clone();
+        async move { store.delete(&valid(&object)).await }
+    }));
+    let mut done = deletes.buffer_unordered(DELETES_AT_ONCE);
+    while let Some(()) = done.try_next().await? {
+        counter!("forebay_objects_retired_total").increment(1);
+    }
+    Ok(())
+}
+
+fn valid(name: &str) -> Key {
+    Key::new(name).expect("names of the lane's objects are valid keys")
+}
