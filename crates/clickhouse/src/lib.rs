@@ -17,6 +17,7 @@
 //! | [`client`]       | HTTP: questions and inserts                                 | yes      |
 //! | [`table`]        | [`ClickHouseTable`], the crate's [`dataflow::Table`]        | yes      |
 //! | [`dead_letters`] | the table of records that could not go on                   | yes      |
+//! | [`reconcile`]    | what a table holds, by key                                  | yes      |
 
 pub mod checks;
 pub mod client;
@@ -26,6 +27,7 @@ pub mod dead_letters;
 pub mod json;
 pub mod native;
 pub mod partition;
+pub mod reconcile;
 pub mod response;
 pub mod sort;
 pub mod table;

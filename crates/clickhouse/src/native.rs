@@ -17,6 +17,7 @@
 
 mod read;
 mod rows;
+pub mod shape;
 mod values;
 
 use arrow_array::{Array, RecordBatch};

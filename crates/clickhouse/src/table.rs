@@ -22,6 +22,7 @@ use crate::json;
 use crate::native::{BlockPlan, RowRef, Rows};
 use crate::types::identifier;
 
+pub use probe::check_sample;
 pub(crate) use probe::{can_probe, uuid_text};
 
 /// A table, open for frames.

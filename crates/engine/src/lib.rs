@@ -25,19 +25,23 @@
 //! | [`refuse`]     | a frame refused for its content: bisected down to the rows                   |
 //! | [`checkpoint`] | snapshots and the checkpoint record                                         |
 //! | [`retire`]     | the floor, and what is deleted                                               |
+//! | [`inspect`]    | all of it read and verified                                                  |
 //! | [`survey`]     | what lies in the store: needed, garbage                                      |
 //! | [`journal`]    | reading, claiming and appending records                                      |
 //! | [`ownership`]  | is this process still the owner? asked before the last bytes of every insert |
 //! | [`status`]     | what people and machines are told                                            |
+//! | [`accounts`]   | counts against rows, before every seal and at the end                        |
 //! | [`retry`]      | pauses between tries                                                         |
 //! | [`runtime`]    | the real clock, threads and randomness                                       |
 
+pub mod accounts;
 pub mod attempt;
 pub mod checkpoint;
 pub mod context;
 pub mod cut;
 pub mod deliver;
 pub mod error;
+pub mod inspect;
 pub mod journal;
 pub mod lane;
 pub mod ownership;

@@ -19,7 +19,7 @@ use crate::refuse::{REFUSED_AHEAD, Splits};
 use crate::retire::Retirement;
 use crate::retry::Backoff;
 use crate::status::Phase;
-use crate::{EngineError, Settings, Status, deliver, seal, start};
+use crate::{EngineError, Settings, Status, accounts, deliver, seal, start};
 
 /// The lane of a pipeline on one machine. More lanes are for more machines.
 const LANE: u32 = 0;
@@ -90,6 +90,9 @@ pub async fn run(pipeline: Pipeline, stop: watch::Receiver<bool>) -> Result<Outc
         }
     };
     status.update(|s| s.phase = Phase::Stopped);
+    if matches!(result, Ok(Outcome::Complete | Outcome::Drained)) {
+        accounts::at_the_end(&status.snapshot());
+    }
     result
 }
 
@@ -156,7 +159,19 @@ async fn run_to_the_end(pipeline: Pipeline, stop: watch::Receiver<bool>) -> Resu
         splits: Splits::default(),
         retirement: Retirement::default(),
     });
-    status.update(|s| s.phase = Phase::Running);
+    {
+        let journal = context.journal.lock().await;
+        status.update(|s| {
+            s.phase = Phase::Running;
+            s.sealed = journal.lane().counts;
+            for table in &journal.lane().tables {
+                let live = table.pending.iter().flatten().filter(|piece| !piece.dead);
+                let told = s.tables.entry(table.name.clone()).or_default();
+                told.rows_sealed = live.map(|piece| piece.frame.rows).sum();
+                (told.frames_sealed, told.frames_settled) = (table.next_ordinal, table.frontier);
+            }
+        });
+    }
 
     let (cuts, cut_queue) = mpsc::channel(CUTS_AHEAD);
     let parts = Parts {

@@ -22,7 +22,7 @@ use crate::cut::Cut;
 use crate::retry::Backoff;
 use crate::segment::Segment;
 use crate::status::Phase;
-use crate::{EngineError, deliver};
+use crate::{EngineError, accounts, deliver};
 
 /// Frames of one cut, the bits that number them within it: a cut of half a million rows spread over a million table
 /// partitions would still fit.
@@ -140,6 +140,8 @@ async fn seal(context: &Arc<Context>, cut: Cut, frames: Frames) -> Result<u64, E
     let mut sealed = Vec::with_capacity(frames.encoded.len());
     {
         let journal = context.journal.lock().await;
+        let frames_rows = frames.encoded.iter().map(|(place, encoded)| (*place, encoded.rows));
+        accounts::check(journal.lane().next_seq, &cut.counts, cut.refusals.len() as u64, frames_rows)?;
         let tables = &journal.lane().tables;
         let mut next: Vec<u64> =
             context.targets.iter().map(|t| tables[t.index as usize].next_ordinal).collect();
@@ -280,6 +282,7 @@ async fn tell(
     };
     gauge!("forebay_spool_bytes").set(spool_bytes as f64);
     gauge!("forebay_spool_frames").set(pending as f64);
+    accounts::tell(&counts);
     context.status.update(|s| {
         for (name, next) in partitions {
             s.partitions.entry(name).or_default().sealed = next;

@@ -22,6 +22,9 @@
 //! | `forebay_partition_lag_records`          | `partition`       | end minus next position to read                   |
 //! | `forebay_spool_bytes`, `forebay_spool_frames` |              | sealed and not settled                            |
 //! | `forebay_state_keys`, `forebay_state_bytes` | `step`         | keyed state                                       |
+//! | `forebay_accounts_records`               | `what`            | what became of all sealed records since genesis: `read` is the sum of the others |
+//! | `forebay_accounts_add_up`                |                   | 1 while it is                                     |
+//! | `forebay_accounts_mismatches_total`      | – | runs that ended with other rows settled than sealed |
 //! | `forebay_checkpoints_total`              |                   | checkpoints written                               |
 //! | `forebay_objects_retired_total`          |                   | objects of the store deleted                      |
 //! | `forebay_store_objects`, `forebay_store_bytes` | `kind`, `standing` | what the last sweep of the store left        |
@@ -79,7 +82,7 @@ pub struct TableStatus {
     pub frames_sealed: u64,
     /// Frames settled.
     pub frames_settled: u64,
-    /// Rows sealed since the start of this process.
+    /// Rows sealed since the start of this process, and those that were sealed and not settled then.
     pub rows_sealed: u64,
     /// Rows settled since the start of this process.
     pub rows_settled: u64,

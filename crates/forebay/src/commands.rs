@@ -10,6 +10,8 @@ pub mod demo;
 pub mod generate;
 pub mod run;
 pub mod status;
+pub mod store;
+pub mod verify;
 
 use std::io::Write;
 use std::path::Path;

@@ -70,6 +70,8 @@ fn snapshot(pipeline: &str, now: &Snapshot) -> Value {
         "phase": now.phase.as_str(),
         "lag": lag(now),
         "sealed": counts(&now.sealed),
+        "accounts_add_up": now.sealed.add_up(),
+        "in_flight_rows": now.tables.values().map(|t| t.rows_sealed.saturating_sub(t.rows_settled)).sum::<u64>(),
         "unsealed": counts(&now.unsealed),
         "dead_letters_by_reason": now.dead_letters,
         "spool_bytes": now.spool_bytes,

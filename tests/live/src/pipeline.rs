@@ -225,6 +225,40 @@ impl Pipeline {
         serde_json::from_str(&status.stdout).expect("`status --json` must be JSON")
     }
 
+    /// Runs a command with the file, which must end with `code`; what it prints, as JSON.
+    ///
+    /// # Panics
+    /// When it ends with another code.
+    #[track_caller]
+    pub fn tool(&self, before: &[&str], after: &[&str], code: i32) -> Value {
+        let output = self.run_tool(before, after);
+        assert_eq!(output.exit.status.code(), Some(code), "{}\n{}", output.stdout, output.stderr);
+        serde_json::from_str(&output.stdout).expect("JSON was asked for")
+    }
+
+    /// The same for a command that says on stderr why it fails.
+    ///
+    /// # Panics
+    /// When it ends with another code, or says something else.
+    #[track_caller]
+    pub fn tool_fails(&self, before: &[&str], after: &[&str], code: i32, why: &str) {
+        let output = self.run_tool(before, after);
+        assert_eq!(output.exit.status.code(), Some(code), "{}\n{}", output.stdout, output.stderr);
+        assert!(output.stderr.contains(why), "{}", output.stderr);
+    }
+
+    fn run_tool(&self, before: &[&str], after: &[&str]) -> testkit::Output {
+        let file = self.write();
+        Spawn::new(&format!("{}-{}", self.name, before.join("-")), binary().expect("the program"))
+            .args(before)
+            .arg(file)
+            .args(after)
+            .env_remove("FOREBAY_LOG")
+            .cwd(&self.dir)
+            .run(&self.dir, END_MAX)
+            .expect("the command must start")
+    }
+
     /// What the running program says at `/status`; `None` while it does not answer.
     pub fn live(&self) -> Option<Value> {
         let answer = HttpClient::new(&format!("http://127.0.0.1:{}", self.port)).get("/status").ok()?;

@@ -26,7 +26,7 @@ impl BlockPlan {
     /// The rows of a block of this plan, without the provenance column. Nulls that were sent as empty arrays or maps come
     /// back as those; text that is not UTF-8 comes back as Binary.
     pub fn decode(&self, block: &[u8]) -> Result<RecordBatch, String> {
-        let mut cursor = Cursor { rest: block };
+        let mut cursor = Cursor::new(block);
         let columns = cursor.length()?;
         let rows = cursor.length()?;
         if columns != self.column_names().count() {
@@ -65,11 +65,20 @@ impl BlockPlan {
     }
 }
 
-struct Cursor<'a> {
+pub(super) struct Cursor<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Cursor<'a> {
+    pub(super) fn new(rest: &'a [u8]) -> Self {
+        Self { rest }
+    }
+
+    /// Bytes that were not read.
+    pub(super) fn left(&self) -> usize {
+        self.rest.len()
+    }
+
     fn bytes(&mut self, count: usize) -> Result<&'a [u8], String> {
         let (taken, rest) = self
             .rest
@@ -79,7 +88,7 @@ impl<'a> Cursor<'a> {
         Ok(taken)
     }
 
-    fn length(&mut self) -> Result<usize, String> {
+    pub(super) fn length(&mut self) -> Result<usize, String> {
         let mut value = 0u64;
         for shift in (0..63).step_by(7) {
             let byte = self.bytes(1)?[0];
@@ -91,7 +100,7 @@ impl<'a> Cursor<'a> {
         Err("a length has more than nine bytes".into())
     }
 
-    fn text(&mut self) -> Result<&'a str, String> {
+    pub(super) fn text(&mut self) -> Result<&'a str, String> {
         let length = self.length()?;
         std::str::from_utf8(self.bytes(length)?).map_err(|_| "a name is not UTF-8".into())
     }
@@ -119,7 +128,7 @@ impl<'a> Cursor<'a> {
         Ok(make_array(data))
     }
 
-    fn values(&mut self, column_type: &ColumnType, rows: usize) -> Result<ArrayRef, String> {
+    pub(super) fn values(&mut self, column_type: &ColumnType, rows: usize) -> Result<ArrayRef, String> {
         match column_type {
             ColumnType::Int8 | ColumnType::Enum8(_) => self.numbers::<Int8Type, 1>(rows, i8::from_le_bytes),
             ColumnType::Int16 | ColumnType::Enum16(_) => {

@@ -59,6 +59,23 @@ impl Question {
     }
 }
 
+/// Whether bytes are a sample of keys, or none.
+///
+/// # Errors
+/// When they are not, in words.
+pub fn check_sample(sample: &[u8]) -> Result<(), String> {
+    if sample.is_empty() {
+        return Ok(());
+    }
+    let text = std::str::from_utf8(sample).map_err(|_| "not text")?;
+    let (count, keys) = text.split_once('\n').ok_or("no number of keys")?;
+    let keys = keys.strip_prefix("tuple(").and_then(|keys| keys.strip_suffix(')')).ok_or("no keys")?;
+    match keys.split("), tuple(").count() {
+        found if count.parse() == Ok(found) => Ok(()),
+        found => Err(format!("{found} keys where `{count}` are announced")),
+    }
+}
+
 /// Whether values of a type can stand in a sample.
 pub(crate) fn can_probe(column_type: &ColumnType) -> bool {
     match column_type.bare() {

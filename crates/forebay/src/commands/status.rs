@@ -87,6 +87,8 @@ async fn report(pipeline: &Pipeline) -> anyhow::Result<Value> {
         "pipeline": pipeline.pipeline.as_str(),
         "has_run": lane.next_seq > 0,
         "records": status_view::counts(&lane.counts),
+        "accounts_add_up": lane.counts.add_up(),
+        "in_flight": in_flight(&lane),
         "spool_bytes": lane.spool_bytes(),
         "watermark_ms": status_view::watermark(lane.watermark_ms),
         "state": {
@@ -101,6 +103,14 @@ async fn report(pipeline: &Pipeline) -> anyhow::Result<Value> {
         "tables": tables,
         "source_problem": ends.err(),
     }))
+}
+
+/// Rows that are sealed, and not settled as far as the journal knows.
+fn in_flight(lane: &Lane) -> Value {
+    let live =
+        lane.tables.iter().flat_map(|table| table.pending.iter().flatten()).filter(|piece| !piece.dead);
+    let (frames, rows) = live.fold((0_u64, 0), |(frames, rows), piece| (frames + 1, rows + piece.frame.rows));
+    json!({ "frames": frames, "rows": rows })
 }
 
 async fn load(pipeline: &Pipeline) -> anyhow::Result<(Lane, Survey)> {
@@ -151,6 +161,13 @@ fn write_people(out: &mut String, report: &Value) -> std::fmt::Result {
     for key in ["read", "written", "duplicates", "filtered", "late", "dead_letters"] {
         writeln!(out, "{:<12} {}", key.replace('_', " "), text(&records[key]))?;
     }
+    let verdict = if report["accounts_add_up"] == true { "add up" } else { "DO NOT ADD UP: report this" };
+    writeln!(
+        out,
+        "accounts     {verdict}; {} rows in {} frames are in flight",
+        text(&report["in_flight"]["rows"]),
+        text(&report["in_flight"]["frames"])
+    )?;
     writeln!(out, "spool        {} bytes", text(&report["spool_bytes"]))?;
     let state = &report["state"];
     writeln!(

@@ -143,6 +143,14 @@ fn workload_table() -> CreateTable {
     }
 }
 
+/// The server of a sink, for questions that may take up to `query_time_max`.
+///
+/// # Errors
+/// When its settings cannot be used.
+pub fn server_for(sink: &ClickHouse, query_time_max: Duration) -> Result<ServerConfig, WiringError> {
+    Ok(ServerConfig { query_timeout: query_time_max, ..server(sink)? })
+}
+
 fn server(sink: &ClickHouse) -> Result<ServerConfig, WiringError> {
     let mut config = ServerConfig::new(sink.url.as_str());
     config.user = sink.user.to_string();

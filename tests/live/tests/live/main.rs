@@ -10,6 +10,7 @@
 //! | [`stopping`]   | signals and drains                                                                |
 //! | [`topics`]     | topics with gaps, transactions, a new identity, several readers, a dead broker    |
 //! | [`replays`]    | dead letters listed, shown, replayed and deleted                                  |
+//! | [`verify`]     | the table compared with the source, and a store that is read as a whole           |
 //! | [`glassflow`]  | what GlassFlow's own scenarios assert                                             |
 
 // Tests watch real processes by the real clock.
@@ -23,4 +24,5 @@ mod poison;
 mod replays;
 mod stopping;
 mod topics;
+mod verify;
 mod web_access;

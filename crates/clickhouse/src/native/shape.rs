@@ -1,0 +1,46 @@
+//! The shape of a sealed frame, read without its table.
+//!
+//! Owns the reading of a block by the names and types that it carries itself, for those who look at a store while no server is
+//! there. Does not keep the values. A block that a later table would refuse is fine here.
+
+use super::read::Cursor;
+use crate::{compress, types};
+
+/// Columns of one block at the most; ClickHouse's own tables of that many columns are rare and slow.
+const COLUMNS_MAX: usize = 100_000;
+
+/// What a frame holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Rows.
+    pub rows: u64,
+    /// Names and types of the columns as sent, the provenance column among them.
+    pub columns: Vec<(String, String)>,
+}
+
+/// Decodes all of a frame's body and tells its shape.
+///
+/// # Errors
+/// When the body is not one whole Native block of known types in sound chunks, in words.
+pub fn of_frame(body: &[u8]) -> Result<Shape, String> {
+    let block = compress::decompress(body).map_err(|e| e.to_string())?;
+    let mut cursor = Cursor::new(&block);
+    let (count, rows) = (cursor.length()?, cursor.length()?);
+    if count == 0 || count > COLUMNS_MAX {
+        return Err(format!("a block of {count} columns"));
+    }
+    let mut columns = Vec::new();
+    for _ in 0..count {
+        let (name, type_name) = (cursor.text()?.to_owned(), cursor.text()?.to_owned());
+        let column_type = types::parse(&name, &type_name).map_err(|e| e.to_string())?;
+        cursor.values(&column_type, rows).map_err(|reason| format!("column `{name}`: {reason}"))?;
+        columns.push((name, type_name));
+    }
+    match cursor.left() {
+        0 => Ok(Shape { rows: rows as u64, columns }),
+        left => Err(format!("{left} bytes follow the block")),
+    }
+}
+
+#[cfg(test)]
+mod tests;

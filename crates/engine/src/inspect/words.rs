@@ -1,0 +1,76 @@
+//! What damage means, and the way out, in words.
+
+use protocol::{Lane, names};
+
+use super::{Finding, Part};
+
+const RESTORE: &str = "bring the object back from a copy of the store that was made while the pipeline stood still; without \
+     one, start a new pipeline name with an empty table, or ask for help with the store as it is. Nothing was guessed";
+
+/// A record that cannot be read or that breaks an invariant.
+pub(super) fn record(object: &str, what: String) -> Finding {
+    Finding {
+        object: object.to_owned(),
+        what,
+        means: "the journal cannot be followed beyond it: the pipeline does not start, and a running one stops when it is \
+                replaced"
+            .into(),
+        way_out: RESTORE,
+    }
+}
+
+/// Records from `expected` up to `found` are not there.
+pub(super) fn records_missing(folder: &str, expected: u64, found: u64, floor: u64) -> Finding {
+    let means = match expected == floor && floor > 0 {
+        true => "the checkpoint that the floor names is gone, and with it all that was folded into it",
+        false => "the journal has a hole: positions, frames and state of these records are unknown",
+    };
+    Finding {
+        object: names::journal(folder, expected),
+        what: match found - expected {
+            1 => "missing".to_owned(),
+            more => format!("missing, with the {} records behind it", more - 1),
+        },
+        means: means.into(),
+        way_out: RESTORE,
+    }
+}
+
+/// An object whose parts are missing or damaged.
+pub(super) fn object(lane: &Lane, object: &str, parts: &[Part], what: &str) -> Finding {
+    let mut means = Vec::new();
+    for part in parts {
+        match part {
+            Part::Frame(frame) => {
+                let table = lane.tables.get(frame.table as usize);
+                let name = table.map_or("an unknown table", |t| t.name.as_str());
+                let is_settled = table.is_some_and(|t| frame.ordinal < t.frontier);
+                means.push(match is_settled {
+                    true => format!("frame {} of `{name}` is in the table already, nothing is lost", frame.ordinal),
+                    false => format!(
+                        "{} rows of frame {} of `{name}` are sealed, perhaps not in the table, and cannot be sent",
+                        frame.rows, frame.ordinal
+                    ),
+                });
+            }
+            Part::Delta(delta) => {
+                means.push(format!("keys that step {} has seen are lost", step(lane, delta.step)))
+            }
+            Part::Whole { step: n, .. } => {
+                means.push(format!("the state of step {} is lost", step(lane, *n)))
+            }
+        }
+    }
+    means.dedup();
+    let more = means.len().saturating_sub(3);
+    means.truncate(3);
+    let mut means = means.join("; ");
+    if more > 0 {
+        means.push_str(&format!("; and {more} more of this kind"));
+    }
+    Finding { object: object.to_owned(), what: what.to_owned(), means, way_out: RESTORE }
+}
+
+fn step(lane: &Lane, index: u32) -> String {
+    lane.steps.get(index as usize).map_or_else(|| index.to_string(), |name| format!("`{name}`"))
+}

@@ -1,0 +1,216 @@
+//! `forebay store check`: reads everything of a pipeline in its store and verifies it.
+//!
+//! Owns the report. The look itself is `engine::inspect`'s, and what a frame holds is `clickhouse`'s. Reads only: nothing is
+//! claimed, so a running pipeline is not disturbed, though its disk or its bucket is read once.
+
+use std::fmt::Write as _;
+use std::io::IsTerminal;
+use std::path::PathBuf;
+
+use anyhow::{Context, bail};
+use clap::{Args, Subcommand};
+use engine::inspect::{self, Report};
+use engine::survey;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use protocol::retire::Standing;
+use serde_json::{Value, json};
+
+use crate::cli::{Exit, print};
+use crate::status_view;
+
+/// Looks into stores.
+#[derive(Debug, Args)]
+pub struct Store {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Check(Check),
+}
+
+/// Reads all of a pipeline's journal, segments and state and verifies it. Never writes or locks.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  forebay store check user-events.yaml
+  forebay store check --store file:///var/lib/forebay --json | jq '.lanes[].findings'
+
+Checks every journal record (checksum, number, and that it may follow the one before), every frame (checksum, and that it decodes
+to the sealed number of rows), and all state. Says what is damaged or missing, what that means and what to do, and lists objects
+that nobody points to. The pipeline may run meanwhile.
+
+Ends with code 0 if all is sound, 4 if something is damaged or missing, 1 if the store cannot be read.")]
+struct Check {
+    /// The pipeline file; `-` for standard input.
+    #[arg(value_name = "FILE", required_unless_present = "store")]
+    file: Option<PathBuf>,
+
+    /// Checks every pipeline in this store instead.
+    #[arg(long, value_name = "URL", conflicts_with = "file")]
+    store: Option<String>,
+
+    /// Prints JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// What frames are made of.
+struct Frames;
+
+impl inspect::Reader for Frames {
+    fn frame(&self, body: &[u8]) -> Result<u64, String> {
+        Ok(clickhouse::native::shape::of_frame(body)?.rows)
+    }
+
+    fn probe(&self, probe: &[u8]) -> Result<(), String> {
+        clickhouse::table::check_sample(probe)
+    }
+}
+
+impl Store {
+    /// Runs the command.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub fn execute(&self) -> anyhow::Result<Exit> {
+        let Command::Check(check) = &self.command;
+        let (url, pipeline) = match (&check.file, &check.store) {
+            (Some(file), _) => {
+                let Some(pipeline) = super::load(file)? else { return Ok(Exit::Fault) };
+                (pipeline.store.to_string(), Some(pipeline.pipeline.to_string()))
+            }
+            (None, Some(url)) => (url.clone(), None),
+            (None, None) => bail!("name a pipeline file or a store"),
+        };
+        let reports = super::runtime()?.block_on(look(url, pipeline.as_deref()))?;
+        let is_sound = reports.iter().all(Report::is_sound);
+        let text = match check.json {
+            true => format!(
+                "{:#}\n",
+                json!({ "sound": is_sound, "lanes": reports.iter().map(as_json).collect::<Vec<_>>() })
+            ),
+            false => for_people(&reports),
+        };
+        print(&text)?;
+        Ok(if is_sound { Exit::Done } else { Exit::Person })
+    }
+}
+
+async fn look(url: String, pipeline: Option<&str>) -> anyhow::Result<Vec<Report>> {
+    let opened = tokio::task::spawn_blocking(move || store::url::open_to_read(&url)).await?;
+    let Some(store) = opened.context("the store cannot be opened")? else {
+        match pipeline {
+            // A pipeline that has not run yet has no store yet.
+            Some(_) => return Ok(Vec::new()),
+            None => bail!("there is no store at this address"),
+        }
+    };
+    let bar = bar();
+    let mut reports = Vec::new();
+    for lane in inspect::lanes(&*store, pipeline).await.context("the store cannot be read")? {
+        bar.set_message(lane.clone());
+        let progress = |read: u64, all: u64| {
+            bar.set_length(all.max(read));
+            bar.set_position(read);
+        };
+        let report = inspect::inspect(&*store, &lane, &Frames, &progress).await;
+        reports.push(report.with_context(|| format!("`{lane}` cannot be read"))?);
+    }
+    bar.finish_and_clear();
+    Ok(reports)
+}
+
+/// A bar on a terminal, and nothing elsewhere.
+pub fn bar() -> ProgressBar {
+    let bar = ProgressBar::new(0);
+    let style = ProgressStyle::with_template("{msg} [{wide_bar}] {bytes} of {total_bytes}, {bytes_per_sec}");
+    bar.set_style(style.expect("the template is a constant"));
+    match std::io::stderr().is_terminal() {
+        true => bar.set_draw_target(ProgressDrawTarget::stderr()),
+        false => bar.set_draw_target(ProgressDrawTarget::hidden()),
+    }
+    bar
+}
+
+fn as_json(report: &Report) -> Value {
+    let findings: Vec<Value> = report
+        .findings
+        .iter()
+        .map(|f| json!({ "object": f.object, "what": f.what, "means": f.means, "way_out": f.way_out }))
+        .collect();
+    let orphans: Vec<Value> = report
+        .orphans
+        .iter()
+        .map(|(object, bytes, standing)| {
+            json!({ "object": object, "bytes": bytes, "standing": survey::word(*standing) })
+        })
+        .collect();
+    json!({
+        "lane": report.folder,
+        "sound": report.is_sound(),
+        "floor": report.floor,
+        "records": report.records,
+        "objects": report.objects,
+        "bytes": report.bytes,
+        "frames": report.frames,
+        "rows": report.rows,
+        "findings": findings,
+        "findings_more": report.findings_more,
+        "orphans": orphans,
+        "store": status_view::survey(&report.survey),
+    })
+}
+
+fn for_people(reports: &[Report]) -> String {
+    let mut out = String::new();
+    for report in reports {
+        write_people(&mut out, report).expect("a String takes all that is written");
+    }
+    if reports.is_empty() {
+        out.push_str("nothing in this store: the pipeline has not run yet\n");
+    }
+    out
+}
+
+fn write_people(out: &mut String, report: &Report) -> std::fmt::Result {
+    writeln!(out, "lane         {}", report.folder)?;
+    writeln!(out, "journal      {} records from {} on", report.records, report.floor)?;
+    writeln!(
+        out,
+        "objects      {} read, {} bytes compared, {} frames of {} rows decoded",
+        report.objects, report.bytes, report.frames, report.rows
+    )?;
+    for (standing, name) in [
+        (Standing::Needed, "needed"),
+        (Standing::UnderWay, "under way"),
+        (Standing::Garbage, "garbage"),
+        (Standing::Foreign, "foreign"),
+    ] {
+        let tally = report.survey.of(standing);
+        writeln!(out, "{name:<12} {} objects, {} bytes", tally.objects, tally.bytes)?;
+    }
+    for (object, bytes, standing) in &report.orphans {
+        writeln!(out, "orphan       {object}: {bytes} bytes, {}", fate(*standing))?;
+    }
+    for finding in &report.findings {
+        writeln!(out, "damage       {} is {}", finding.object, finding.what)?;
+        writeln!(out, "             meaning: {}", finding.means)?;
+        writeln!(out, "             way out: {}", finding.way_out)?;
+    }
+    if report.findings_more > 0 {
+        writeln!(out, "damage       {} more", report.findings_more)?;
+    }
+    let verdict = if report.is_sound() { "sound" } else { "damaged" };
+    writeln!(out, "verdict      {verdict}")
+}
+
+fn fate(standing: Standing) -> &'static str {
+    match standing {
+        Standing::Needed => "needed",
+        Standing::UnderWay => "perhaps about to be sealed",
+        Standing::Garbage => "garbage, goes when the pipeline sweeps",
+        Standing::Foreign => "put there by somebody else, never touched",
+    }
+}

@@ -1,0 +1,159 @@
+//! How many rows of each key the table may hold, and how what it holds differs.
+//!
+//! Owns the arithmetic, pure. The order in which the partitions were read is not known afterwards, so a key whose copies lie at the
+//! edge of the window has bounds and not one number.
+
+use std::collections::BTreeMap;
+
+use clickhouse::reconcile::Digest;
+use dataflow::block::TIME_UNKNOWN_MS;
+
+use super::spill::Entry;
+
+/// How copies of a key become rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rule {
+    /// Every record is a row.
+    EveryCopy,
+    /// Of copies within the window only the first to be read.
+    OneEver,
+    /// The same for a window in milliseconds.
+    OnePerWindow(i64),
+}
+
+/// What is expected of one key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Expected {
+    /// Rows at least.
+    pub least: u64,
+    /// Rows at most.
+    pub most: u64,
+    /// Its oldest record.
+    pub first: Entry,
+}
+
+impl Expected {
+    /// What is expected of the key of `copies`, which are sorted by time; at least one.
+    pub fn of(rule: Rule, copies: &[Entry]) -> Self {
+        let count = copies.len() as u64;
+        let (least, most) = match rule {
+            Rule::EveryCopy => (count, count),
+            Rule::OneEver => (1, 1),
+            Rule::OnePerWindow(_) if count == 1 => (1, 1),
+            Rule::OnePerWindow(_) if copies.iter().any(|c| c.time_ms == TIME_UNKNOWN_MS) => (1, count),
+            Rule::OnePerWindow(window_ms) => within(window_ms, copies),
+        };
+        Self { least, most, first: copies[0] }
+    }
+}
+
+/// Time is cut into sixteenths of the window: copies farther apart than a window may both stay, those farther apart than
+/// 17/16 of it certainly do.
+fn within(window_ms: i64, copies: &[Entry]) -> (u64, u64) {
+    let surely = window_ms.saturating_add(window_ms / 16).saturating_add(1);
+    let (mut least, mut most) = (1, 1);
+    let mut kept = copies[0].time_ms;
+    for pair in copies.windows(2) {
+        let time = pair[1].time_ms;
+        if time.saturating_sub(pair[0].time_ms) > surely {
+            least += 1;
+        }
+        if time.saturating_sub(kept) > window_ms {
+            most += 1;
+            kept = time;
+        }
+    }
+    (least, most)
+}
+
+/// What a bucket must hold if all is well; `None` if that is not one number.
+pub fn digest(expected: &[Expected]) -> Option<Digest> {
+    let mut digest = Digest::default();
+    for key in expected {
+        if key.least != key.most {
+            return None;
+        }
+        digest.add(key.first.hash, key.least);
+    }
+    Some(digest)
+}
+
+/// The keys of sorted entries, in order.
+pub fn keys(rule: Rule, entries: &[Entry]) -> Vec<Expected> {
+    entries.chunk_by(|a, b| a.hash == b.hash).map(|copies| Expected::of(rule, copies)).collect()
+}
+
+/// How a table differs, by hash.
+#[derive(Debug, Default)]
+pub struct Differences {
+    /// Keys with fewer rows than expected, and the rows that are there.
+    pub missing: BTreeMap<u64, (Expected, u64)>,
+    /// Keys with more.
+    pub duplicate: BTreeMap<u64, (Expected, u64)>,
+    /// Rows of keys that are not expected at all.
+    pub foreign: BTreeMap<u64, u64>,
+    /// Differences beyond [`DIFFERENCES_MAX`], which are not looked at again.
+    pub more: u64,
+}
+
+/// Differences of each kind that are looked at again; more are no stray rows, but another table.
+pub const DIFFERENCES_MAX: usize = 1_000_000;
+
+impl Differences {
+    /// Compares the keys of a range of hashes with what the table holds there, both ascending by hash.
+    pub fn compare(&mut self, expected: &[Expected], found: &[(u64, u64)]) {
+        let (mut expected, mut found) = (expected.iter().peekable(), found.iter().peekable());
+        loop {
+            match (expected.peek(), found.peek()) {
+                (None, None) => return,
+                (Some(key), Some((hash, rows))) if key.first.hash == *hash => {
+                    self.judge(key, *rows);
+                    (expected.next(), found.next());
+                }
+                (Some(key), other) if other.is_none_or(|(hash, _)| key.first.hash < *hash) => {
+                    self.judge(key, 0);
+                    expected.next();
+                }
+                (_, Some((hash, rows))) => {
+                    if self.foreign.len() < DIFFERENCES_MAX {
+                        self.foreign.insert(*hash, *rows);
+                    } else {
+                        self.more += 1;
+                    }
+                    found.next();
+                }
+                (Some(_), None) => unreachable!("the arm above takes it"),
+            }
+        }
+    }
+
+    /// The same for a part of the source only: the table may rightly hold more rows of a key.
+    pub fn compare_range(&mut self, expected: &[Expected], found: &[(u64, u64)]) {
+        let mut range = Self::default();
+        range.compare(expected, found);
+        self.missing.append(&mut range.missing);
+        self.more += range.more;
+    }
+
+    fn judge(&mut self, key: &Expected, rows: u64) {
+        let place = match rows {
+            rows if rows < key.least => &mut self.missing,
+            rows if rows > key.most => &mut self.duplicate,
+            _ => return,
+        };
+        if place.len() < DIFFERENCES_MAX {
+            place.insert(key.first.hash, (*key, rows));
+        } else {
+            self.more += 1;
+        }
+    }
+
+    /// True if there is none.
+    #[cfg(test)]
+    pub fn is_empty(&self) -> bool {
+        self.missing.is_empty() && self.duplicate.is_empty() && self.foreign.is_empty() && self.more == 0
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,55 @@
+use super::*;
+
+fn entry(hash: u64, time_ms: i64) -> Entry {
+    Entry { hash, time_ms, partition: 0, position: 0 }
+}
+
+fn bounds(rule: Rule, times: &[i64]) -> (u64, u64) {
+    let copies: Vec<Entry> = times.iter().map(|t| entry(1, *t)).collect();
+    let expected = Expected::of(rule, &copies);
+    (expected.least, expected.most)
+}
+
+#[test]
+fn copies_become_rows_by_the_rule_and_the_edge_of_the_window_has_bounds() {
+    assert_eq!(bounds(Rule::EveryCopy, &[1, 1, 2]), (3, 3));
+    assert_eq!(bounds(Rule::OneEver, &[1, 1_000_000]), (1, 1));
+    let hour = Rule::OnePerWindow(3_600_000);
+    assert_eq!(bounds(hour, &[0, 1, 3_600_000]), (1, 1));
+    assert_eq!(bounds(hour, &[0, 10 * 3_600_000]), (2, 2));
+    // Just beyond the window: it depends on where the buckets begin.
+    assert_eq!(bounds(hour, &[0, 3_600_001]), (1, 2));
+    // A chain: which stay depends on the order in which they were read.
+    assert_eq!(bounds(hour, &[0, 3_000_000, 6_000_000]), (1, 2));
+    assert_eq!(bounds(hour, &[TIME_UNKNOWN_MS, 0, 10 * 3_600_000]), (1, 3));
+}
+
+#[test]
+fn what_is_missing_twice_or_foreign_is_told_by_its_hash() {
+    let keys: Vec<Expected> =
+        [2, 4, 6, 8].iter().map(|hash| Expected::of(Rule::OneEver, &[entry(*hash, 0)])).collect();
+    let mut differences = Differences::default();
+    differences.compare(&keys, &[(1, 1), (2, 1), (4, 3), (7, 2), (8, 1), (9, 1)]);
+    assert_eq!(differences.missing.keys().copied().collect::<Vec<_>>(), [6]);
+    assert_eq!(differences.duplicate.iter().map(|(h, (_, rows))| (*h, *rows)).collect::<Vec<_>>(), [(4, 3)]);
+    assert_eq!(differences.foreign, BTreeMap::from([(1, 1), (7, 2), (9, 1)]));
+
+    let mut none = Differences::default();
+    none.compare(&keys, &[(2, 1), (4, 1), (6, 1), (8, 1)]);
+    assert!(none.is_empty());
+    none.compare(&keys, &[]);
+    assert_eq!(none.missing.len(), 4);
+}
+
+#[test]
+fn a_digest_is_the_same_for_the_same_rows_only_and_not_told_for_bounds() {
+    let of = |rule, copies: &[Entry]| digest(&keys(rule, copies));
+    let rows = [entry(3, 0), entry(3, 9), entry(u64::MAX, 0)];
+    let mut wanted = Digest::default();
+    wanted.add(3, 1);
+    wanted.add(u64::MAX, 1);
+    assert_eq!(of(Rule::OneEver, &rows), Some(wanted));
+    assert_ne!(of(Rule::EveryCopy, &rows), Some(wanted));
+    assert_eq!(of(Rule::OnePerWindow(8), &[entry(3, 0), entry(3, 9)]), None);
+    assert_eq!(of(Rule::OneEver, &[]), Some(Digest::default()));
+}

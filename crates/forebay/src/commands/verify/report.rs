@@ -1,0 +1,247 @@
+//! What `forebay verify` tells.
+
+use std::fmt::Write as _;
+
+use protocol::record::Counts;
+use serde_json::{Value, json};
+
+use crate::status_view;
+
+/// A row or key that is not as it should be.
+#[derive(Debug)]
+pub struct Named {
+    /// The key's text, if it could be had.
+    pub key: Option<String>,
+    /// Hash of it.
+    pub hash: u64,
+    /// Rows in the table.
+    pub rows: u64,
+    /// Rows that may be there at the most.
+    pub rows_max: u64,
+    /// A record of it in the source: `stream/partition@position`.
+    pub source: Option<String>,
+}
+
+/// Rows of one kind: how many keys, and some of them by name.
+#[derive(Debug, Default)]
+pub struct Kind {
+    /// Keys.
+    pub keys: u64,
+    /// Some of them.
+    pub named: Vec<Named>,
+}
+
+/// A range of a partition.
+#[derive(Debug)]
+pub struct Range {
+    /// `stream/index`.
+    pub partition: String,
+    /// First position.
+    pub from: u64,
+    /// Position after the last.
+    pub to: u64,
+}
+
+/// Dead letters that Forebay itself has turned down, by their places.
+#[derive(Debug, Default)]
+pub struct Letters {
+    /// Records of the range that must be among them.
+    pub expected: u64,
+    /// Places of the range that are not there.
+    pub missing: Vec<String>,
+    /// Places that are there more than once.
+    pub duplicate: Vec<String>,
+    /// How many of each beyond those that are named.
+    pub missing_more: u64,
+    /// As above.
+    pub duplicate_more: u64,
+    /// Rows that the server has refused.
+    pub refused: u64,
+    /// False if there were too many to compare one by one.
+    pub is_compared: bool,
+}
+
+/// What was found.
+#[derive(Debug, Default)]
+pub struct Report {
+    /// The pipeline's name.
+    pub pipeline: String,
+    /// The table's.
+    pub table: String,
+    /// The columns that were compared by.
+    pub key: Vec<String>,
+    /// The accounts as of the record up to which was compared.
+    pub accounts: Counts,
+    /// What was compared.
+    pub ranges: Vec<Range>,
+    /// Records read once more.
+    pub records: u64,
+    /// True if those are all that the pipeline has read since its genesis.
+    pub is_all: bool,
+    /// Rows in the table when it was asked.
+    pub table_rows: u64,
+    /// Buckets of keys, and those that were compared key by key.
+    pub buckets: (u64, u64),
+    /// Frames and rows that were sealed and not settled when the comparison ended.
+    pub in_flight: (u64, u64),
+    /// Keys with too few rows.
+    pub missing: Kind,
+    /// Keys with too many.
+    pub duplicate: Kind,
+    /// Keys of no record; looked for only if all was compared.
+    pub foreign: Kind,
+    /// Differences beyond those that can be looked at again.
+    pub more: u64,
+    /// Dead letters.
+    pub letters: Letters,
+    /// What a person should know beside the figures.
+    pub notes: Vec<String>,
+}
+
+impl Report {
+    /// True if nothing is wrong.
+    pub fn is_right(&self) -> bool {
+        self.accounts.add_up()
+            && self.missing.keys + self.duplicate.keys + self.foreign.keys + self.more == 0
+            && self.letters.missing.is_empty()
+            && self.letters.duplicate.is_empty()
+    }
+
+    /// As JSON.
+    pub fn json(&self) -> String {
+        let kind = |kind: &Kind| {
+            let named: Vec<Value> = kind
+                .named
+                .iter()
+                .map(|n| {
+                    json!({
+                        "key": n.key, "hash": format!("{:016x}", n.hash), "rows": n.rows, "rows_max": n.rows_max,
+                        "source": n.source
+                    })
+                })
+                .collect();
+            json!({ "keys": kind.keys, "named": named })
+        };
+        let ranges: Vec<Value> = self
+            .ranges
+            .iter()
+            .map(|r| json!({ "partition": r.partition, "from": r.from, "to": r.to }))
+            .collect();
+        let mut accounts = status_view::counts(&self.accounts);
+        accounts["add_up"] = json!(self.accounts.add_up());
+        let report = json!({
+            "pipeline": self.pipeline,
+            "table": self.table,
+            "right": self.is_right(),
+            "key": self.key,
+            "accounts": accounts,
+            "ranges": ranges,
+            "records": self.records,
+            "all": self.is_all,
+            "table_rows": self.table_rows,
+            "buckets": { "all": self.buckets.0, "compared_by_key": self.buckets.1 },
+            "in_flight": { "frames": self.in_flight.0, "rows": self.in_flight.1 },
+            "missing": kind(&self.missing),
+            "duplicate": kind(&self.duplicate),
+            "foreign": self.is_all.then(|| kind(&self.foreign)),
+            "more": self.more,
+            "dead_letters": {
+                "expected": self.letters.expected,
+                "missing": self.letters.missing,
+                "missing_more": self.letters.missing_more,
+                "duplicate": self.letters.duplicate,
+                "duplicate_more": self.letters.duplicate_more,
+                "refused": self.letters.refused,
+                "compared": self.letters.is_compared,
+            },
+            "notes": self.notes,
+        });
+        format!("{report:#}\n")
+    }
+
+    /// For people.
+    pub fn text(&self) -> String {
+        let mut out = String::new();
+        self.write(&mut out).expect("a String takes all that is written");
+        out
+    }
+
+    fn write(&self, out: &mut String) -> std::fmt::Result {
+        let c = &self.accounts;
+        writeln!(out, "pipeline     {}", self.pipeline)?;
+        writeln!(
+            out,
+            "table        {}: {} rows, compared by {}",
+            self.table,
+            self.table_rows,
+            self.key.join(", ")
+        )?;
+        writeln!(
+            out,
+            "accounts     {} read = {} written + {} filtered + {} duplicates + {} late + {} dead letters{}",
+            c.read,
+            c.written,
+            c.filtered,
+            c.duplicates,
+            c.late,
+            c.dead_letters,
+            if c.add_up() { "" } else { ": THEY DO NOT ADD UP" }
+        )?;
+        writeln!(out, "in flight    {} rows in {} frames", self.in_flight.1, self.in_flight.0)?;
+        for range in &self.ranges {
+            writeln!(out, "range        {}: {} to {}", range.partition, range.from, range.to)?;
+        }
+        let all = if self.is_all { "all that was ever read" } else { "not all that was ever read" };
+        writeln!(
+            out,
+            "compared     {} records ({all}), {} of {} buckets key by key",
+            self.records, self.buckets.1, self.buckets.0
+        )?;
+        self.write_kind(out, "missing", &self.missing)?;
+        self.write_kind(out, "duplicate", &self.duplicate)?;
+        match self.is_all {
+            true => self.write_kind(out, "foreign", &self.foreign)?,
+            false => writeln!(out, "foreign      not looked for")?,
+        }
+        let letters = &self.letters;
+        writeln!(
+            out,
+            "dead letters {} expected, {} missing, {} duplicate, {} refused by the server{}",
+            letters.expected,
+            letters.missing.len() as u64 + letters.missing_more,
+            letters.duplicate.len() as u64 + letters.duplicate_more,
+            letters.refused,
+            if letters.is_compared { "" } else { "; too many to compare one by one" }
+        )?;
+        for place in &letters.missing {
+            writeln!(out, "             missing    {place}")?;
+        }
+        for place in &letters.duplicate {
+            writeln!(out, "             duplicate  {place}")?;
+        }
+        for note in &self.notes {
+            writeln!(out, "note         {note}")?;
+        }
+        writeln!(out, "verdict      {}", if self.is_right() { "right" } else { "NOT RIGHT" })
+    }
+
+    fn write_kind(&self, out: &mut String, name: &str, kind: &Kind) -> std::fmt::Result {
+        writeln!(out, "{name:<12} {} keys", kind.keys)?;
+        for named in &kind.named {
+            let key = named.key.as_deref().unwrap_or("(key not to be had)");
+            write!(out, "             {key}: {} rows", named.rows)?;
+            if name == "duplicate" {
+                write!(out, ", {} at the most", named.rows_max)?;
+            }
+            match &named.source {
+                Some(source) => writeln!(out, ", record {source}")?,
+                None => writeln!(out)?,
+            }
+        }
+        let more = kind.keys - kind.named.len() as u64;
+        if more > 0 {
+            writeln!(out, "             and {more} more")?;
+        }
+        Ok(())
+    }
+}

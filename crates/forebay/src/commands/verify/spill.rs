@@ -1,0 +1,129 @@
+//! What the source holds, sorted by key without holding it in memory.
+//!
+//! Owns the temporary files: [`FILES`] of them, by the top bits of the hash, so that one at a time can be read and sorted.
+//! They lie in a folder of their own, which goes when the spill is dropped.
+
+use std::fs::{self, File};
+use std::io::{self, BufReader, BufWriter, Read, Seek, Write};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Files, by the top 8 bits of the hash: a billion records are 28 GB of files, and 110 MB of memory for each.
+pub const FILES: usize = 256;
+
+/// Bytes of an entry in a file.
+const ENTRY_BYTES: usize = 28;
+
+/// Bytes gathered for a file before they are written.
+const BUFFER_BYTES: usize = 32 << 10;
+
+static COUNTER: AtomicU64 = AtomicU64::new(0);
+
+/// One record of the source that becomes a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Entry {
+    /// Hash of its key.
+    pub hash: u64,
+    /// Its time as the steps see it, Unix milliseconds.
+    pub time_ms: i64,
+    /// Its partition, by the lane's number.
+    pub partition: u32,
+    /// Its position.
+    pub position: u64,
+}
+
+/// Entries on disk.
+pub struct Spill {
+    folder: PathBuf,
+    files: Vec<BufWriter<File>>,
+    entries: u64,
+}
+
+impl Spill {
+    /// An empty spill in a new folder below `parent`.
+    ///
+    /// # Errors
+    /// When the folder or a file cannot be made.
+    pub fn new(parent: &Path) -> io::Result<Self> {
+        let number = COUNTER.fetch_add(1, Ordering::Relaxed);
+        let folder = parent.join(format!("forebay-verify-{}-{number}", std::process::id()));
+        fs::DirBuilder::new().mode(0o700).create(&folder)?;
+        let mut spill = Self { folder, files: Vec::with_capacity(FILES), entries: 0 };
+        for n in 0..FILES {
+            let mut options = File::options();
+            let file =
+                options.read(true).write(true).create_new(true).open(spill.folder.join(n.to_string()))?;
+            spill.files.push(BufWriter::with_capacity(BUFFER_BYTES, file));
+        }
+        Ok(spill)
+    }
+
+    /// Adds an entry.
+    ///
+    /// # Errors
+    /// When the disk is full, or fails.
+    pub fn push(&mut self, entry: &Entry) -> io::Result<()> {
+        let mut bytes = [0; ENTRY_BYTES];
+        bytes[..8].copy_from_slice(&entry.hash.to_le_bytes());
+        bytes[8..16].copy_from_slice(&entry.time_ms.to_le_bytes());
+        bytes[16..20].copy_from_slice(&entry.partition.to_le_bytes());
+        bytes[20..].copy_from_slice(&entry.position.to_le_bytes());
+        self.entries += 1;
+        self.files[(entry.hash >> 56) as usize].write_all(&bytes)
+    }
+
+    /// Entries so far.
+    pub fn len(&self) -> u64 {
+        self.entries
+    }
+
+    /// The entries of file `n`, by hash, then time.
+    ///
+    /// # Errors
+    /// When the file cannot be read back.
+    pub fn sorted(&mut self, n: usize) -> io::Result<Vec<Entry>> {
+        let file = &mut self.files[n];
+        file.flush()?;
+        let file = file.get_mut();
+        let count = file.stream_position()? / ENTRY_BYTES as u64;
+        file.rewind()?;
+        let mut entries = Vec::with_capacity(count as usize);
+        let mut reader = BufReader::with_capacity(1 << 20, &*file);
+        let mut bytes = [0; ENTRY_BYTES];
+        for _ in 0..count {
+            reader.read_exact(&mut bytes)?;
+            entries.push(entry(&bytes));
+        }
+        drop(reader);
+        file.seek(io::SeekFrom::End(0))?;
+        entries.sort_unstable();
+        Ok(entries)
+    }
+}
+
+fn entry(bytes: &[u8; ENTRY_BYTES]) -> Entry {
+    let (hash, rest) = bytes.split_first_chunk().expect("28 bytes");
+    let (time, rest) = rest.split_first_chunk().expect("20 bytes");
+    let (partition, rest) = rest.split_first_chunk().expect("12 bytes");
+    let (position, _) = rest.split_first_chunk().expect("8 bytes");
+    Entry {
+        hash: u64::from_le_bytes(*hash),
+        time_ms: i64::from_le_bytes(*time),
+        partition: u32::from_le_bytes(*partition),
+        position: u64::from_le_bytes(*position),
+    }
+}
+
+impl Drop for Spill {
+    fn drop(&mut self) {
+        self.files.clear();
+        // A folder that stays is in the way of nobody, and its name tells whose it was.
+        if let Err(error) = fs::remove_dir_all(&self.folder) {
+            tracing::warn!(folder = %self.folder.display(), %error, "temporary files stay behind");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

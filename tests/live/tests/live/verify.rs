@@ -1,0 +1,148 @@
+//! `forebay verify` and `forebay store check`, beside a pipeline that runs.
+
+use std::time::Duration;
+
+use live::{Accounts, Case};
+use serde_json::{Value, json};
+use testkit::{Fault, FaultProxy, Rule};
+
+fn records(range: std::ops::Range<u32>) -> impl Iterator<Item = String> {
+    range.map(|id| json!({ "id": id, "name": format!("number {id}") }).to_string())
+}
+
+/// The keys that a report names under `kind`.
+fn named(report: &Value, kind: &str) -> Vec<String> {
+    let named = report[kind]["named"].as_array().unwrap_or_else(|| panic!("no `{kind}` in {report:#}"));
+    named.iter().map(|n| n["key"].as_str().unwrap_or("no key").to_owned()).collect()
+}
+
+#[test]
+fn a_missing_a_duplicate_and_a_foreign_row_are_named_while_the_pipeline_runs() {
+    let Some(case) = Case::begin("verify_rows") else { return };
+    let table = case.table("id UInt32, name String", "id");
+    case.feed().spread(records(0..6_000));
+    case.feed().spread(records(100..300));
+    case.feed().send(["no record", "{\"id\": \"no number\", \"name\": \"x\"}"]);
+    let pipeline = case.pipeline().dedup("id", None);
+    let running = pipeline.run();
+    table.wait_for(6_000);
+
+    // Records go on coming while it is compared.
+    let feed = case.feed();
+    let report = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for round in 0..20 {
+                feed.spread(records(10_000 + round * 50..10_050 + round * 50));
+                feed.flush();
+                std::thread::sleep(Duration::from_millis(50));
+            }
+        });
+        pipeline.tool(&["verify"], &["--json"], 0)
+    });
+    assert_eq!((&report["right"], &report["all"]), (&json!(true), &json!(true)), "{report:#}");
+    assert_eq!(report["accounts"]["add_up"], true);
+    assert_eq!(report["dead_letters"]["expected"], 2);
+    table.wait_for(7_000);
+
+    table.ask("ALTER TABLE {t} DELETE WHERE id IN (17, 4711) SETTINGS mutations_sync = 2");
+    table.ask("INSERT INTO {t} (id, name) VALUES (18, 'by hand'), (999999, 'from nowhere')");
+    table.dead_letters().ask("ALTER TABLE {t} DELETE WHERE reason = 'malformed' SETTINGS mutations_sync = 2");
+    let report = pipeline.tool(&["verify"], &["--json"], 4);
+    let mut missing = named(&report, "missing");
+    missing.sort();
+    assert_eq!(missing, ["17", "4711"], "{report:#}");
+    assert_eq!(named(&report, "duplicate"), ["18"]);
+    assert_eq!(
+        (&report["duplicate"]["named"][0]["rows"], &report["duplicate"]["named"][0]["rows_max"]),
+        (&json!(2), &json!(1))
+    );
+    assert_eq!(named(&report, "foreign"), ["999999"]);
+    assert_eq!(report["dead_letters"]["missing"].as_array().map(Vec::len), Some(1), "{report:#}");
+    assert!(report["buckets"]["compared_by_key"].as_u64() < report["buckets"]["all"].as_u64());
+
+    // A range tells what is missing in it, and nothing of what it does not hold.
+    let place = report["missing"]["named"][0]["source"].as_str().expect("a place");
+    let (partition, position) = place.split_once('@').expect("a position");
+    let position: u64 = position.parse().expect("a number");
+    let (from, to) = (format!("{partition}:{position}"), format!("{partition}:{}", position + 1));
+    let report = pipeline.tool(&["verify"], &["--from", &from, "--to", &to, "--json"], 4);
+    assert_eq!((&report["records"], &report["missing"]["keys"]), (&json!(1), &json!(1)), "{report:#}");
+    assert_eq!(report["foreign"], Value::Null);
+    live::pipeline::term(running);
+    let accounts =
+        Accounts { read: 7_202, written: 7_000, duplicates: 200, dead_letters: 2, ..Accounts::default() };
+    assert_eq!(pipeline.accounts(), accounts);
+}
+
+#[test]
+fn what_is_sealed_and_not_settled_is_not_taken_for_missing() {
+    let Some(case) = Case::begin("verify_in_flight") else { return };
+    let proxy = FaultProxy::start(&case.server().url()).expect("a proxy");
+    let table = case.table("id UInt32, name String", "id");
+    case.feed().spread(records(0..1_000));
+    let pipeline = case.pipeline().dedup("id", None).url(&proxy.url());
+    pipeline.drain();
+    let away = proxy.add(Rule::always(Fault::Reset).query("INSERT INTO"));
+    case.feed().spread(records(1_000..2_000));
+    let running = pipeline.run();
+    pipeline.wait_for_live("all to be sealed", |status| status["sealed"]["read"] == 2_000);
+    pipeline.tool_fails(&["verify"], &["--wait", "1"], 1, "are not settled after 1 s");
+    assert_eq!(table.count(), 1_000);
+    proxy.remove(away);
+    let report = pipeline.tool(&["verify"], &["--json"], 0);
+    assert_eq!((&report["records"], &report["table_rows"]), (&json!(2_000), &json!(2_000)), "{report:#}");
+    live::pipeline::term(running);
+}
+
+#[test]
+fn keys_of_every_type_have_the_same_text_on_both_sides() {
+    let Some(case) = Case::begin("verify_types") else { return };
+    let columns = "i Int64, u UInt64, s String, f FixedString(4), id UUID, d Date, d32 Date32, t DateTime('Asia/Tokyo'), \
+                   t3 DateTime64(3), t6 DateTime64(6, 'UTC'), n Nullable(Int32), l LowCardinality(String), \
+                   ln LowCardinality(Nullable(String)), e Enum8('a' = -1, 'b' = 2), b Bool, ip IPv4";
+    let table = case.table(columns, "i");
+    case.feed().send((0..500_i64).map(|k| {
+        json!({
+            "i": i64::MIN + k, "u": u64::MAX - k as u64, "s": format!("ü:{k}"), "f": "ab",
+            "id": format!("00112233-4455-6677-8899-{k:012x}"), "d": "2020-02-29", "d32": "1931-01-01",
+            "t": 1_750_000_000 + k, "t3": "2025-06-15T15:06:40.123Z", "t6": "2025-06-15T15:06:40.123456Z",
+            "n": (k % 2 == 0).then_some(k), "l": "word", "ln": (k % 3 == 0).then_some("other"), "e": "a",
+            "b": k % 2 == 0, "ip": "10.0.0.1"
+        })
+        .to_string()
+    }));
+    let key = "i, u, s, f, id, d, d32, t, t3, t6, n, l, ln, e, b, ip";
+    let pipeline = case.pipeline().step(&format!("dedup: {{ key: [{key}], window: unbounded }}"));
+    pipeline.drain();
+    assert_eq!(table.count(), 500);
+    let report = pipeline.tool(&["verify"], &["--json"], 0);
+    assert_eq!(report["buckets"]["compared_by_key"], 0, "{report:#}");
+}
+
+#[test]
+fn a_store_is_checked_beside_its_owner_and_damage_is_named() {
+    let Some(case) = Case::begin("store_check") else { return };
+    let table = case.table("id UInt32, name String", "id");
+    case.feed().spread(records(0..3_000));
+    let pipeline = case.pipeline().dedup("id", None);
+    let running = pipeline.run();
+    table.wait_for(3_000);
+    let report = pipeline.tool(&["store", "check"], &["--json"], 0);
+    assert_eq!(report["sound"], true);
+    let lane = &report["lanes"][0];
+    assert!(lane["records"].as_u64() >= Some(3) && lane["frames"].as_u64() >= Some(1), "{report:#}");
+    live::pipeline::term(running);
+    let status = pipeline.status();
+    assert_eq!(status["epoch"], 1, "nothing was fenced");
+
+    let folder = pipeline.store().join("store-check/lane-0/journal");
+    let mut names: Vec<_> =
+        std::fs::read_dir(folder).expect("lists").map(|e| e.expect("an entry").path()).collect();
+    names.sort();
+    let mut bytes = std::fs::read(&names[1]).expect("reads");
+    bytes[20] ^= 1;
+    std::fs::write(&names[1], bytes).expect("writes");
+    let report = pipeline.tool(&["store", "check"], &["--json"], 4);
+    let finding = &report["lanes"][0]["findings"][0];
+    assert_eq!(finding["object"], "store-check/lane-0/journal/00000000000000000001", "{report:#}");
+}
