@@ -215,7 +215,12 @@ pub async fn inspect(
         }
     }
     parts.of_lane(&report.lane);
+    let is_journal_whole = report.is_sound();
     let mut suspects = objects(store, &mut report, &parts, reader, progress).await?;
+    if !is_journal_whole {
+        // What the unreadable records point to is not known, so nothing can be called an orphan.
+        report.orphans.clear();
+    }
     if !suspects.is_empty() {
         // The owner may have settled and retired them in the meantime.
         let now = crate::journal::load(store, folder).await.unwrap_or_else(|_| report.lane.clone());

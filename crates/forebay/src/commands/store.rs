@@ -195,7 +195,7 @@ fn write_people(out: &mut String, report: &Report) -> std::fmt::Result {
         writeln!(out, "orphan       {object}: {bytes} bytes, {}", fate(*standing))?;
     }
     for finding in &report.findings {
-        writeln!(out, "damage       {} is {}", finding.object, finding.what)?;
+        writeln!(out, "damage       {}: {}", finding.object, finding.what)?;
         writeln!(out, "             meaning: {}", finding.means)?;
         writeln!(out, "             way out: {}", finding.way_out)?;
     }

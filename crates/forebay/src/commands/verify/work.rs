@@ -84,7 +84,7 @@ impl Work<'_> {
         let server = sink::server_for(&self.pipeline.sink.clickhouse, QUERY_MAX)?;
         let keys = TableKeys::new(server, &config, &plan, self.runtime.clone())?;
         let mut dry = DryRun {
-            source: wiring::source::source(self.pipeline, &self.runtime)?,
+            source: wiring::source_to_look_at(self.pipeline, &self.runtime).await?,
             decoder: wiring::source::decoder(&self.pipeline.source.format, schema.clone())?,
             steps: wiring::steps::steps(&self.pipeline.steps, &schema)?,
             key: plan,
