@@ -14,7 +14,7 @@ fn texts(columns: &[(&str, &str, ArrayRef)]) -> Vec<String> {
     let schema = Schema::new(
         columns
             .iter()
-            .map(|(name, t, _)| Column::new(name, types::parse(name, t).expect("a type")))
+            .map(|(name, t, _)| Column::new(*name, types::parse(name, t).expect("a type")))
             .collect(),
     );
     let names: Vec<String> = columns.iter().map(|(name, _, _)| (*name).to_owned()).collect();
