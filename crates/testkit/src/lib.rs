@@ -10,6 +10,7 @@
 //! | [`Process`]    | any child: log files, signals, exit with CPU seconds and peak memory                 |
 //! | [`FaultProxy`] | stands before a ClickHouse URL and refuses, delays, swallows or garbles on order      |
 //! | [`TestDir`]    | a directory under `target/testkit` that goes when the test passes and stays when not |
+//! | [`Fuzz`]       | changes inputs of a parser until something it promises breaks                         |
 //!
 //! No child outlives the test process: each dies with its handle, and the kernel kills it if the test process is killed.
 //! A test that needs a service begins with [`available`], which skips loudly on a machine without the files and fails on CI.
@@ -19,6 +20,7 @@
 
 mod clickhouse;
 mod dir;
+mod fuzz;
 mod http;
 mod kafka;
 mod process;
@@ -29,6 +31,7 @@ mod wait;
 
 pub use clickhouse::{ClickHouse, ClickHouseOptions};
 pub use dir::{TestDir, workspace_dir};
+pub use fuzz::Fuzz;
 pub use http::{HttpClient, HttpError, HttpResponse};
 pub use kafka::{Credentials, Kafka, KafkaOptions, Security, TopicDescription};
 pub use process::{Exit, Output, Process, Spawn, Usage};

@@ -95,3 +95,34 @@ proptest! {
         let _ = decode_blocks(&body, &mut Left(1 << 20));
     }
 }
+
+#[test]
+fn fuzz_bodies() {
+    let plain = b"1\tone\n2\ttwo\n".repeat(20);
+    let blocks =
+        [Method::None, Method::Lz4, Method::Zstd].map(|method| encode_blocks(&plain, method).unwrap());
+    let encodings = [Encoding::Gzip, Encoding::Deflate, Encoding::Zstd, Encoding::Lz4];
+    let encoded = encodings.map(|encoding| encoding.encode(&plain).unwrap());
+    testkit::Fuzz::new("bodies").examples(&blocks).examples(&encoded).run(4_000, |body| {
+        const ROOM: usize = 1 << 16;
+        for encoding in encodings {
+            if let Ok(plain) = encoding.decode(body, &mut Left(ROOM)) {
+                assert!(plain.len() <= ROOM, "{encoding:?} gave {}", plain.len());
+            }
+        }
+        let _ = decode_blocks(body, &mut Left(ROOM));
+        // With the checksum of the first block put right, its lengths are believed.
+        if body.len() > HASH_BYTES {
+            let mut body = body.to_vec();
+            let size = body
+                .get(HASH_BYTES + 1..HASH_BYTES + 5)
+                .map_or(0, |n| u32::from_le_bytes(n.try_into().unwrap()));
+            let end = (HASH_BYTES + size as usize).min(body.len());
+            let hash = checksum(&body[HASH_BYTES..end]);
+            body[..HASH_BYTES].copy_from_slice(&hash);
+            if let Ok(plain) = decode_blocks(&body, &mut Left(ROOM)) {
+                assert!(plain.len() <= ROOM, "{}", plain.len());
+            }
+        }
+    });
+}

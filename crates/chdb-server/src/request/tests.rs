@@ -45,3 +45,27 @@ fn what_makes_no_sense_is_refused() {
     }
     assert_eq!(read_text(Method::POST, "session_id=a&session_timeout=9999").unwrap_err().code, 374);
 }
+
+#[test]
+fn fuzz_query_string() {
+    let example = "query=SELECT%20%7Bx:Int8%7D+%2B+1&param_x=5&max_threads=2&session_id=s&session_timeout=60&decompress=1";
+    let words = [
+        "%",
+        "%00",
+        "%ff",
+        "%C3%A9",
+        "&",
+        "=",
+        "+",
+        "session_check=1",
+        "session_timeout=-1",
+        "compress=2",
+        "\u{e9}",
+    ];
+    testkit::Fuzz::new("query string").example(example).words(words).run(10_000, |bytes| {
+        let text = String::from_utf8_lossy(bytes);
+        if let Ok(asked) = read_text(Method::POST, &text) {
+            assert!(asked.query.len() <= text.len());
+        }
+    });
+}

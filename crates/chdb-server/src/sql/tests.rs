@@ -134,3 +134,46 @@ proptest! {
         let _ = analyse(&[b"INSERT INTO t ", sql.as_slice()].concat());
     }
 }
+
+#[test]
+fn fuzz_statement() {
+    let examples = [
+        "INSERT INTO `a``b`.t (x, \"y\") SETTINGS async_insert = 0 FORMAT JSONEachRow\n\n{\"x\": 1}",
+        "INSERT INTO FUNCTION remote('h', d.t) VALUES (1, 'a\\'b'), (2, $$here$$)",
+        "/* c */ WITH 1 AS a SELECT a, 'x;y' FROM system.processes -- end\nFORMAT TSV;",
+        "KILL QUERY WHERE query_id = 'abc' SYNC",
+    ];
+    let words = [
+        "INSERT",
+        "INTO",
+        "FORMAT",
+        "VALUES",
+        "SETTINGS",
+        "KILL QUERY",
+        "'",
+        "\"",
+        "`",
+        "$$",
+        "$a$",
+        "--",
+        "/*",
+        "*/",
+        "#",
+        ";",
+        "(",
+        ")",
+        "system.processes",
+        "INFILE",
+        "OUTFILE",
+        "\\",
+        "\u{0}",
+        "\u{e9}",
+    ];
+    testkit::Fuzz::new("statement").examples(examples).words(words).run(20_000, |sql| {
+        if let Ok(Statement::Other(other)) = analyse(sql) {
+            for (from, to) in other.processes {
+                assert!(from < to && to <= sql.len(), "{from}..{to} of {}", sql.len());
+            }
+        }
+    });
+}

@@ -354,3 +354,49 @@ proptest::proptest! {
         );
     }
 }
+
+#[test]
+fn fuzz_native_block() {
+    let types = [
+        "Map(String, Array(Nullable(Int32)))",
+        "LowCardinality(Nullable(String))",
+        "Nullable(Decimal(20, 4))",
+        "DateTime64(3)",
+    ];
+    let columns = types
+        .iter()
+        .zip(["m", "l", "d", "t"])
+        .map(|(type_name, name)| Column::new(name, crate::types::parse(name, type_name).unwrap()));
+    let schema = Schema::new(columns.collect());
+    let mut map = MapBuilder::new(None, StringBuilder::new(), ListBuilder::new(Int32Builder::new()));
+    for row in 0..3 {
+        for key in 0..row {
+            map.keys().append_value(format!("k{key}"));
+            map.values().values().append_option((key != 1).then_some(key));
+            map.values().append(true);
+        }
+        map.append(true).unwrap();
+    }
+    let arrays: [(&str, ArrayRef); 4] = [
+        ("m", Arc::new(map.finish())),
+        ("l", Arc::new(StringArray::from(vec![Some("a"), None, Some("a")]))),
+        (
+            "d",
+            Arc::new(
+                Decimal128Array::from(vec![Some(1), None, Some(-5)]).with_precision_and_scale(20, 4).unwrap(),
+            ),
+        ),
+        ("t", Arc::new(TimestampMillisecondArray::from(vec![0, -1, 1_700_000_000_000]).with_timezone("UTC"))),
+    ];
+    let rows =
+        RecordBatch::try_from_iter_with_nullable(arrays.into_iter().map(|(n, a)| (n, a, true))).unwrap();
+    let block = encode_rows(&schema, &[rows], Rows::All).unwrap();
+    let plan = BlockPlan::new(&schema, None);
+    assert_eq!(plan.decode(&block).unwrap().num_rows(), 3);
+    testkit::Fuzz::new("native block").example(&block).words(types).run(10_000, |bytes| {
+        if let Ok(rows) = plan.decode(bytes) {
+            // What can be read is what could have been written, so it is written again.
+            let _ = encode_rows(&schema, &[rows], Rows::All);
+        }
+    });
+}

@@ -228,3 +228,72 @@ proptest! {
         let _ = is_constant(&text);
     }
 }
+
+#[test]
+fn fuzz_partition_key() {
+    let schema = schema(&[
+        ("n", "Int64"),
+        ("s", "LowCardinality(String)"),
+        ("t", "DateTime64(3, 'Europe/Berlin')"),
+        ("d", "Date"),
+    ]);
+    let rows = RecordBatch::try_from_iter_with_nullable([
+        ("n", Arc::new(Int64Array::from(vec![i64::MIN, -1, 0, i64::MAX])) as ArrayRef, true),
+        ("s", Arc::new(StringArray::from(vec!["", "a-b", "\u{e9}", "x"])) as ArrayRef, true),
+        (
+            "t",
+            Arc::new(
+                TimestampMillisecondArray::from(vec![i64::MIN / 1000, -1, 0, 9_000_000_000_000])
+                    .with_timezone("Europe/Berlin"),
+            ) as ArrayRef,
+            true,
+        ),
+        ("d", Arc::new(Date32Array::from(vec![0, 1, 65_535, 20_000])) as ArrayRef, true),
+    ])
+    .unwrap();
+    let examples = [
+        "toYYYYMM(t)",
+        "(toMonday(d), s)",
+        "intDiv(n, 1000) % 16",
+        "tuple(s, toStartOfInterval(t, toIntervalHour(6)))",
+        "cityHash64(s) % 8",
+        "toYYYYMMDD(toDateTime(n))",
+        "toDate(t, 'UTC')",
+        "`n` + -1 * (2 - 3)",
+        "modulo(n, 7)",
+    ];
+    let words = [
+        "toYYYYMM(",
+        "toStartOfWeek(",
+        "intDiv(",
+        "%",
+        "modulo(",
+        "0",
+        "-1",
+        "9223372036854775807",
+        "'UTC'",
+        "INTERVAL 1 DAY",
+        "(",
+        ")",
+        ",",
+        "n",
+        "s",
+        "t",
+        "d",
+        "`",
+        "'",
+        "\\",
+        "\u{e9}",
+        "toIntervalSecond(",
+    ];
+    testkit::Fuzz::new("partition key").examples(examples).words(words).run(10_000, |bytes| {
+        let text = String::from_utf8_lossy(bytes);
+        let _ = is_constant(&text);
+        let _ = plain_columns(&text);
+        let Ok(key) = key_in("UTC", &text, &schema) else { return };
+        if let Ok(groups) = key.cut(std::slice::from_ref(&rows)) {
+            let cut: usize = groups.iter().map(|group| group.rows.as_ref().map_or(4, Vec::len)).sum();
+            assert_eq!(cut, 4, "every row is in one group: {text}");
+        }
+    });
+}

@@ -126,3 +126,26 @@ fn codes_are_read_only_where_the_server_writes_them() {
     assert_eq!(code_in("Code: x. DB::"), None);
     assert_eq!(code_in("Code: 99999999999. DB::"), None);
 }
+
+#[test]
+fn fuzz_answer() {
+    let examples = [
+        "Code: 252. DB::Exception: Too many parts. (TOO_MANY_PARTS) (version 26.7.3)",
+        "__exception__\r\nabc\r\nCode: 241. DB::Exception",
+    ];
+    let words = ["Code: ", "99999999999", "-1", ". DB::Exception", "(", ")", "\u{e9}", "\u{0}"];
+    testkit::Fuzz::new("answer").examples(examples).words(words).run(10_000, |bytes| {
+        let body = String::from_utf8_lossy(bytes);
+        let code = code_in(&body);
+        for status in [200, 400, 404, 500, 503] {
+            let outcome = classify_answer(
+                Answer { status, exception_code: None, from_clickhouse: true, body: &body },
+                false,
+            );
+            assert!(
+                outcome.is_err() || (status == 200 && code.is_none_or(|code| code == 0)),
+                "{status}: {body}"
+            );
+        }
+    });
+}

@@ -141,3 +141,35 @@ proptest! {
         let _ = parse("c", &text);
     }
 }
+
+#[test]
+fn fuzz_type_name() {
+    let examples = [
+        "Map(LowCardinality(String), Array(Nullable(Decimal(38, 10))))",
+        "Enum8('a\\'b' = -1, 'c' = 2)",
+        "DateTime64(9, 'Asia/Tokyo')",
+        "Tuple(a Int8, b String)",
+        "SimpleAggregateFunction(sum, UInt64)",
+        "FixedString(16)",
+    ];
+    let words = [
+        "Nullable(",
+        "LowCardinality(",
+        "Array(",
+        ")",
+        "'",
+        "\\",
+        ", ",
+        " = ",
+        "18446744073709551616",
+        "-129",
+        "Decimal(77, 77)",
+    ];
+    testkit::Fuzz::new("type name").examples(examples).words(words).run(20_000, |bytes| {
+        let text = String::from_utf8_lossy(bytes);
+        if let Ok(column_type) = parse("c", &text) {
+            let again = parse("c", &name(&column_type)).unwrap_or_else(|error| panic!("{text}: {error}"));
+            assert_eq!(again, column_type, "{text}");
+        }
+    });
+}

@@ -3,5 +3,6 @@
 pub(super) mod support;
 
 mod contract;
+mod fuzz;
 mod oracle;
 mod values;

@@ -287,3 +287,51 @@ fn every_setting_is_described() {
     }
     assert!(bare.is_empty(), "without description: {bare:?}");
 }
+
+#[test]
+fn fuzz_pipeline_file() {
+    let examples =
+        ["good_everything.yaml", "good_minimal.yaml", "every_fault_at_once.yaml", "yaml_has_limits.yaml"]
+            .map(case);
+    let words = [
+        "${TEST_SECRET}",
+        "${",
+        "$${",
+        "${TEST_NAME:-x}",
+        "file:/run/secrets/password",
+        "\n  - ",
+        ": ",
+        "{",
+        "}",
+        "[",
+        "]",
+        "&a",
+        "*a",
+        "<<: ",
+        "!!str ",
+        "---\n",
+        "\t",
+        "\"",
+        "'",
+        "|\n",
+        "? ",
+        "-1",
+        "1e400",
+        "64MiB",
+        "99999999999999999999GiB",
+        "1h",
+        "unbounded",
+        "\u{feff}",
+        "\u{0}",
+        "\u{85}",
+        "\r",
+    ];
+    testkit::Fuzz::new("pipeline file").examples(examples).words(words).run(1_500, |bytes| {
+        let text = String::from_utf8_lossy(bytes);
+        let checked = check_here(&text);
+        let told = checked.faults.render("test");
+        assert!(checked.pipeline.is_some() || !told.is_empty(), "neither a pipeline nor a fault");
+        let written_in_clear = text.contains(SECRET);
+        assert!(written_in_clear || !told.contains(SECRET), "a secret is shown: {told}");
+    });
+}

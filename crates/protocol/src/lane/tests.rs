@@ -242,3 +242,56 @@ fn c9_fates_tell_of_every_record_of_their_range_and_the_newest_are_kept() {
     let kept = &w.lane.fates[0];
     assert_eq!((kept.codes.len(), kept.next(), kept.at(29)), (FATES_KEPT, many, None));
 }
+
+#[test]
+fn fuzz_fold_of_records_that_no_program_of_ours_wrote() {
+    let mut w = Writer::new();
+    w.push(Body::Seal(seal(10, 20, &[0, 1]))).expect("a good seal");
+    w.push(Body::Seal(seal(20, 30, &[2]))).expect("and another");
+    let frames: Vec<Frame> = seal(30, 40, &[7, 8]).frames;
+    let bodies = [
+        Body::Seal(seal(30, 40, &[3])),
+        Body::Claim(Claim::default()),
+        Body::Genesis(Genesis {
+            partitions: vec![PartitionGenesis { stream: "f".into(), next: 5, ..Default::default() }],
+            ..Default::default()
+        }),
+        Body::Settle(Settle {
+            settled: vec![Frontier { table: 0, frontier: 1, window: 2 }],
+            servers: vec![],
+        }),
+        Body::Generation(crate::record::Generation {
+            table: 0,
+            ordinal: 0,
+            piece: 0,
+            generation: 2,
+            server: None,
+        }),
+        Body::Split(crate::record::Split {
+            table: 0,
+            ordinal: 1,
+            piece: 0,
+            segment: "s".into(),
+            pieces: frames,
+        }),
+        Body::Checkpoint(Checkpoint { lane: Some(w.lane.image(2)), states: vec![], state_seq: 2 }),
+    ];
+    let examples = bodies.map(|body| prost::Message::encode_to_vec(&w.record(body)));
+    testkit::Fuzz::new("fold").examples(examples).run(20_000, |bytes| {
+        let Ok(record) = <Record as prost::Message>::decode(bytes) else { return };
+        // Its place is right, whatever it says: the rules behind are what is tried.
+        let next =
+            Record { seq: w.lane.next_seq, epoch: w.epoch, nonce: vec![w.nonce; 16], ..record.clone() };
+        let mut lane = w.lane.clone();
+        let (checked, applied) = (lane.check(&next), lane.apply(&next));
+        assert_eq!(checked, applied);
+        if applied.is_err() {
+            assert_eq!(lane, w.lane, "a refused record changes nothing");
+        }
+        let Ok(mut restored) = Lane::from_checkpoint(&record) else { return };
+        let _ = restored.spool_bytes();
+        let next =
+            Record { seq: restored.next_seq, epoch: restored.epoch, nonce: restored.nonce.clone(), ..next };
+        let _ = restored.apply(&next);
+    });
+}

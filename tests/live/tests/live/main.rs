@@ -5,6 +5,7 @@
 //! | [`web_access`] | real input, compared value by value                                               |
 //! | [`kill`]       | the events workload under many kills of the program and the server                |
 //! | [`faults`]     | faults that were found in other programs, by their numbers                        |
+//! | [`keys`]       | keys and nested values that other programs took apart or glued together wrongly    |
 //! | [`poison`]     | records that are not what they should be, and times                               |
 //! | [`outages`]    | lost answers, servers that refuse, are away, or lost rows                         |
 //! | [`stopping`]   | signals and drains                                                                |
@@ -18,6 +19,7 @@
 
 mod faults;
 mod glassflow;
+mod keys;
 mod kill;
 mod outages;
 mod poison;

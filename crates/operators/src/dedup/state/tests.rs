@@ -149,3 +149,24 @@ proptest! {
         let _ = parse(&summed(bytes), Kind::Delta, &shape());
     }
 }
+
+#[test]
+fn fuzz_dedup_state() {
+    let snapshot = write(Kind::Snapshot, None, &vec![], &vec![(7, vec![9; 3])]);
+    let fuzz = testkit::Fuzz::new("dedup state").examples([example(), snapshot]);
+    fuzz.run(30_000, |bytes| {
+        let _ = parse(bytes, Kind::Delta, &shape());
+        if bytes.len() < CHECKSUM {
+            return;
+        }
+        let bytes = summed(bytes.to_vec());
+        for kind in [Kind::Delta, Kind::Snapshot] {
+            let Ok(parsed) = parse(&bytes, kind, &shape()) else { continue };
+            let again = write(kind, parsed.watermark, &read(&parsed.forgotten), &read(&parsed.added));
+            // A watermark that is not known has bytes that say nothing.
+            if parsed.watermark.is_some() {
+                assert!(again == bytes, "what was read is written alike");
+            }
+        }
+    });
+}

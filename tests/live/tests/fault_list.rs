@@ -1,0 +1,63 @@
+//! The list of faults in `docs/design/faults.md` speaks of tests that exist.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+const PAGE: &str = include_str!("../../../docs/design/faults.md");
+const FAULTS: usize = 25;
+
+/// Names of all functions in Rust files below `dir` that are tests.
+fn tests(dir: &Path, found: &mut BTreeSet<String>) {
+    for entry in std::fs::read_dir(dir).expect("a folder of the repository can be read") {
+        let path = entry.expect("as above").path();
+        if path.is_dir() {
+            if path.file_name().is_some_and(|name| name != "target") {
+                tests(&path, found);
+            }
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            let text = std::fs::read_to_string(&path).expect("a source file is text");
+            let mut is_test = false;
+            for line in text.lines().map(str::trim) {
+                is_test |= line.starts_with("#[test]") || line.starts_with("#[tokio::test");
+                if let Some(rest) = line.strip_prefix("async fn ").or(line.strip_prefix("fn ")) {
+                    let name = rest.split(['(', '<']).next().unwrap_or_default();
+                    // In a property test's macro the attribute may stand further up.
+                    if is_test {
+                        found.insert(name.to_owned());
+                    }
+                    is_test = false;
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn every_fault_is_listed_once_and_names_tests_that_exist() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut known = BTreeSet::new();
+    for folder in ["crates", "tests"] {
+        tests(&root.join(folder), &mut known);
+    }
+    let rows = PAGE.lines().filter_map(|line| {
+        let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
+        Some((cells.first()?.parse::<usize>().ok()?, *cells.last()?))
+    });
+    let mut numbers = Vec::new();
+    let mut wrong = Vec::new();
+    for (number, shown_by) in rows {
+        numbers.push(number);
+        let named: Vec<&str> = shown_by.split('`').skip(1).step_by(2).collect();
+        if named.is_empty() && !shown_by.contains("not yet") {
+            wrong.push(format!("fault {number} names no test"));
+        }
+        wrong.extend(
+            named
+                .iter()
+                .filter(|name| !known.contains(**name))
+                .map(|name| format!("fault {number}: there is no test `{name}`")),
+        );
+    }
+    assert_eq!(numbers, (1..=FAULTS).collect::<Vec<_>>());
+    assert!(wrong.is_empty(), "docs/design/faults.md:\n{}", wrong.join("\n"));
+}
