@@ -86,6 +86,10 @@ pub struct Report {
 }
 
 impl Report {
+    fn new(folder: &str) -> Self {
+        Self { folder: folder.to_owned(), lane: Lane::new(), ..Self::default() }
+    }
+
     /// True if nothing is damaged or missing.
     pub fn is_sound(&self) -> bool {
         self.findings.is_empty()
@@ -202,10 +206,10 @@ pub async fn inspect(
     reader: &dyn Reader,
     progress: &(dyn Fn(u64, u64) + Sync),
 ) -> Result<Report, StoreError> {
-    let mut report = Report { folder: folder.to_owned(), ..Report::default() };
+    let mut report = Report::new(folder);
     let mut parts = Parts::default();
     for look in 1.. {
-        report = Report { folder: folder.to_owned(), ..Report::default() };
+        report = Report::new(folder);
         parts = Parts::default();
         let floor_before = crate::ownership::floor(store, folder).await?;
         journal(store, &mut report, &mut parts, floor_before).await?;
@@ -282,7 +286,9 @@ async fn journal(
     if expected == floor && floor > 0 {
         report.find(words::records_missing(&folder, floor, floor + 1, floor));
     }
-    report.lane = lane.unwrap_or_else(Lane::new);
+    if let Some(lane) = lane {
+        report.lane = lane;
+    }
     Ok(())
 }
 
@@ -350,7 +356,7 @@ async fn objects(
 }
 
 fn end(parts: &[Part]) -> u64 {
-    parts.iter().map(|part| place(part)).map(|(offset, len)| offset.saturating_add(len)).max().unwrap_or(0)
+    parts.iter().map(place).map(|(offset, len)| offset.saturating_add(len)).max().unwrap_or(0)
 }
 
 async fn object_parts(

@@ -108,7 +108,8 @@ impl Differences {
                 (None, None) => return,
                 (Some(key), Some((hash, rows))) if key.first.hash == *hash => {
                     self.judge(key, *rows);
-                    (expected.next(), found.next());
+                    expected.next();
+                    found.next();
                 }
                 (Some(key), other) if other.is_none_or(|(hash, _)| key.first.hash < *hash) => {
                     self.judge(key, 0);

@@ -320,10 +320,10 @@ impl Work<'_> {
             let expected = expect::keys(rule, &entries);
             drop(entries);
             let mut pending = Batch::default();
-            for bucket in file * buckets..(file + 1) * buckets {
+            for (bucket, held) in digests.iter().enumerate().skip(file * buckets).take(buckets) {
                 let slice = of_bucket(&expected, bucket as u64, bits);
                 let is_right = match report.is_all {
-                    true => expect::digest(slice) == Some(digests[bucket]),
+                    true => expect::digest(slice) == Some(*held),
                     // The table holds more than the range: only what is expected is looked for.
                     false => slice.is_empty(),
                 };
@@ -331,10 +331,10 @@ impl Work<'_> {
                     continue;
                 }
                 report.buckets.1 += 1;
-                if pending.is_cut_by(bucket, slice.len() as u64 + digests[bucket].rows) {
+                if pending.is_cut_by(bucket, slice.len() as u64 + held.rows) {
                     pending.compare(keys, &expected, bits, report.is_all, &mut differences).await?;
                 }
-                pending.add(bucket, slice.len() as u64 + digests[bucket].rows);
+                pending.add(bucket, slice.len() as u64 + held.rows);
             }
             pending.compare(keys, &expected, bits, report.is_all, &mut differences).await?;
             self.bar.set_position(((file + 1) * buckets) as u64);
