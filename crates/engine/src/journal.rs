@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use dataflow::Runtime;
+use futures::StreamExt;
 use protocol::append::{self, Next, PutAnswer};
 use protocol::record::{Body, Claim, RECORD_BYTES_MAX};
 use protocol::{Lane, Record, names};
@@ -15,11 +16,19 @@ use store::{Effect, Key, Prefix, Put, Store};
 
 use crate::EngineError;
 use crate::ownership::{Ownership, floor};
+use crate::patient::Patient;
 use crate::retry::Backoff;
 
 /// Times that a load begins anew because records vanished under it: each means that a living owner wrote a checkpoint
 /// meanwhile, and those are seconds apart.
 const LOADS_MAX: u32 = 10;
+
+/// Records that are read at once: a journal of a thousand records is read within a second where a get takes 20 ms.
+const READ_AHEAD: usize = 16;
+
+/// Times that a claim is beaten by a living owner or by other claimants before it gives up. Each time the claimant reads on
+/// from where it was and is one round trip behind, so against an owner on the same store it wins every second or third time.
+const CLAIMS_MAX: u32 = 200;
 
 /// The journal of one lane, and all that it says.
 pub struct Journal {
@@ -47,6 +56,12 @@ pub async fn load(store: &dyn Store, folder: &str) -> Result<Lane, EngineError> 
     })
 }
 
+/// What a crashed writer left may not be durable yet, and it is about to be trusted.
+async fn reload(store: &dyn Store, folder: &str) -> Result<Lane, EngineError> {
+    store.harden(&Prefix::new(folder).expect("a lane's folder is a valid prefix")).await?;
+    load(store, folder).await
+}
+
 /// `None` if the journal was retired under the reader: a record that was listed is gone, or what is left does not hang
 /// together and the floor has risen meanwhile.
 async fn load_once(store: &dyn Store, folder: &str) -> Result<Option<Lane>, EngineError> {
@@ -65,9 +80,11 @@ async fn fold(store: &dyn Store, folder: &str, floor: u64) -> Result<Option<Lane
         let page = store.list(&prefix, after.as_ref(), store::LIST_LIMIT_MAX).await?;
         let Some(last) = page.last() else { break };
         after = Some(last.key.clone());
-        for entry in &page {
-            let Some(seq) = names::number(entry.key.as_str()) else { continue };
-            let Some(bytes) = store.get(&entry.key, RECORD_BYTES_MAX).await? else { return Ok(None) };
+        let numbered = page.into_iter().filter_map(|e| Some((names::number(e.key.as_str())?, e.key)));
+        let read = |(seq, key): (u64, Key)| async move { (seq, store.get(&key, RECORD_BYTES_MAX).await) };
+        let mut records = futures::stream::iter(numbered).map(read).buffered(READ_AHEAD);
+        while let Some((seq, bytes)) = records.next().await {
+            let Some(bytes) = bytes? else { return Ok(None) };
             let record = Record::from_bytes(seq, &bytes)?;
             match &mut lane {
                 None => lane = Some(first(&record)?),
@@ -79,6 +96,24 @@ async fn fold(store: &dyn Store, folder: &str, floor: u64) -> Result<Option<Lane
         // A floor without its checkpoint: retired while we looked, or lost.
         None if floor > 0 => Ok(None),
         lane => Ok(Some(lane.unwrap_or_else(Lane::new))),
+    }
+}
+
+/// Reads on from where `lane` stands, by number: what a living owner has appended meanwhile. Nothing is listed, so that a
+/// claimant stays close behind the owner however slow the store lists.
+async fn read_on(store: &dyn Store, folder: &str, lane: &mut Lane) -> Result<(), EngineError> {
+    // Most often there is nothing, so one is asked for alone; behind the first there may be many.
+    let mut ahead = 1;
+    loop {
+        let from = lane.next_seq;
+        let read =
+            |seq| async move { (seq, store.get(&key(names::journal(folder, seq)), RECORD_BYTES_MAX).await) };
+        let mut records = futures::stream::iter(from..from + ahead as u64).map(read).buffered(ahead);
+        while let Some((seq, bytes)) = records.next().await {
+            let Some(bytes) = bytes? else { return Ok(()) };
+            lane.apply(&Record::from_bytes(seq, &bytes)?)?;
+        }
+        ahead = READ_AHEAD;
     }
 }
 
@@ -107,38 +142,53 @@ impl Journal {
         owner: String,
         retry_pause_max: Duration,
     ) -> Result<Self, EngineError> {
-        let mut fenced = EngineError::Internal("claim");
-        // Two processes that start at once race for one number; the loser sees the winner's claim and claims after it,
-        // as the newer owner. Ten rounds are more starts than anyone makes by mistake.
-        for _ in 0..LOADS_MAX {
-            // What a crashed writer left may not be durable yet, and we are about to trust it.
-            store.harden(&Prefix::new(&folder).expect("a lane's folder is a valid prefix")).await?;
-            let lane = load(&*store, &folder).await?;
-            let nonce = runtime.random().to_le_bytes().to_vec();
-            let ownership = Ownership::new(store.clone(), folder.clone(), nonce.clone(), lane.next_seq);
-            let mut journal = Self {
-                store: store.clone(),
-                runtime: runtime.clone(),
-                folder: folder.clone(),
-                retry_pause_max,
-                lane,
-                ownership: Arc::new(ownership),
-            };
-            let claim = Claim { owner: owner.clone(), version: env!("CARGO_PKG_VERSION").to_owned() };
-            let record = Record {
-                seq: journal.lane.next_seq,
-                epoch: journal.lane.epoch + 1,
-                nonce,
-                written_at_ms: runtime.wall_ms(),
-                body: Some(Body::Claim(claim)),
-            };
-            match journal.put(&record).await {
+        let reads = Patient::new(store.clone(), runtime.clone(), retry_pause_max);
+        let mut lane = reload(&reads, &folder).await?;
+        for _ in 0..CLAIMS_MAX {
+            let mut journal =
+                Self::about_to_claim(store.clone(), runtime.clone(), folder.clone(), retry_pause_max, lane);
+            match journal.put_claim(&owner).await {
                 Ok(()) => return Ok(journal),
-                Err(error @ EngineError::Fenced { .. }) => fenced = error,
+                Err(EngineError::Fenced { seq }) => {
+                    tracing::info!(seq, "another owner was faster; claiming again")
+                }
                 Err(error) => return Err(error),
             }
+            // Two processes that start at once race for one number, and a living owner appends while it is read; the loser
+            // sees the winner's record and claims after it, as the newer owner.
+            lane = journal.lane;
+            if read_on(&reads, &folder, &mut lane).await.is_err()
+                || floor(&reads, &folder).await? > lane.next_seq
+            {
+                // Retired under the reader, or damaged: the whole journal tells which.
+                lane = reload(&reads, &folder).await?;
+            }
         }
-        Err(fenced)
+        Err(EngineError::Fenced { seq: lane.next_seq })
+    }
+
+    fn about_to_claim(
+        store: Arc<dyn Store>,
+        runtime: Arc<dyn Runtime>,
+        folder: String,
+        retry_pause_max: Duration,
+        lane: Lane,
+    ) -> Self {
+        let nonce = runtime.random().to_le_bytes().to_vec();
+        let ownership = Arc::new(Ownership::new(store.clone(), folder.clone(), nonce, lane.next_seq));
+        Self { store, runtime, folder, retry_pause_max, lane, ownership }
+    }
+
+    async fn put_claim(&mut self, owner: &str) -> Result<(), EngineError> {
+        let claim = Claim { owner: owner.to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() };
+        let record = Record {
+            seq: self.lane.next_seq,
+            epoch: self.lane.epoch + 1,
+            nonce: self.ownership.nonce().to_vec(),
+            written_at_ms: self.runtime.wall_ms(),
+            body: Some(Body::Claim(claim)),
+        };
+        self.put(&record).await
     }
 
     /// What is true after the newest record.
@@ -183,22 +233,25 @@ impl Journal {
             )));
         }
         match self.put_bytes(record.seq, bytes).await {
-            Ok(()) => {}
+            Ok(at_once) => {
+                self.lane.apply(record)?;
+                self.ownership.advance(self.lane.next_seq, at_once);
+                Ok(())
+            }
             Err(error) => {
                 if matches!(error, EngineError::Fenced { .. }) {
                     self.ownership.fence();
                 }
-                return Err(error);
+                Err(error)
             }
         }
-        self.lane.apply(record)?;
-        self.ownership.advance(self.lane.next_seq);
-        Ok(())
     }
 
-    async fn put_bytes(&self, seq: u64, bytes: Bytes) -> Result<(), EngineError> {
+    /// Puts the record until it is known to be in the journal; true if the first put was answered.
+    async fn put_bytes(&self, seq: u64, bytes: Bytes) -> Result<bool, EngineError> {
         let key = key(names::journal(&self.folder, seq));
         let mut backoff = Backoff::new(self.retry_pause_max);
+        let mut at_once = true;
         loop {
             let answer = match self.store.put_if_absent(&key, vec![bytes.clone()]).await {
                 Ok(Put::Created) => PutAnswer::Created,
@@ -210,6 +263,7 @@ impl Journal {
                     if backoff.is_worth_a_line() {
                         tracing::warn!(%error, seq, "a journal record could not be written; trying again");
                     }
+                    at_once = false;
                     PutAnswer::Lost
                 }
             };
@@ -223,10 +277,10 @@ impl Journal {
                 }
             }
             if next == Next::Floor {
-                next = append::after_floor(seq, self.floor(&mut backoff).await);
+                next = if self.counts(seq, &mut backoff).await { Next::Appended } else { Next::Fenced };
             }
             match next {
-                Next::Appended => return Ok(()),
+                Next::Appended => return Ok(at_once),
                 Next::Fenced => return Err(EngineError::Fenced { seq }),
                 Next::PutAgain | Next::Read | Next::Floor => backoff.pause(&*self.runtime).await,
             }
@@ -250,10 +304,10 @@ impl Journal {
         }
     }
 
-    async fn floor(&self, backoff: &mut Backoff) -> u64 {
+    async fn counts(&self, seq: u64, backoff: &mut Backoff) -> bool {
         loop {
-            match floor(&*self.store, &self.folder).await {
-                Ok(floor) => return floor,
+            match self.ownership.counts(seq).await {
+                Ok(counts) => return counts,
                 Err(error) => self.wait(backoff, &error).await,
             }
         }

@@ -29,6 +29,8 @@
 //! | [`survey`]     | what lies in the store: needed, garbage                                      |
 //! | [`journal`]    | reading, claiming and appending records                                      |
 //! | [`ownership`]  | is this process still the owner? asked before the last bytes of every insert |
+//! | [`measured`]   | counts the requests to the store                                             |
+//! | [`patient`]    | reads of the store that wait until it answers                                |
 //! | [`status`]     | what people and machines are told                                            |
 //! | [`accounts`]   | counts against rows, before every seal and at the end                        |
 //! | [`retry`]      | pauses between tries                                                         |
@@ -44,7 +46,9 @@ pub mod error;
 pub mod inspect;
 pub mod journal;
 pub mod lane;
+pub mod measured;
 pub mod ownership;
+pub mod patient;
 pub mod pipeline;
 pub mod refuse;
 pub mod retire;

@@ -3,14 +3,18 @@
 //! Owns the question that is asked before the last bytes of every insert (protocol, step 3). A process that slept through
 //! its own replacement finds the journal slot that it would write next taken by another, or below the floor.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use dataflow::Gate;
+use protocol::append::{Next, after_floor};
 use protocol::record::RECORD_BYTES_MAX;
 use protocol::{Record, names};
 use store::{Key, Prefix, Store};
+
+/// Tries of one look before an insert is held back: one lost answer should not cost the upload of a whole body.
+const LOOKS_MAX: u32 = 3;
 
 /// What this process owns, as far as it knows.
 #[derive(Debug)]
@@ -18,19 +22,29 @@ pub struct Ownership {
     store: Arc<dyn Store>,
     folder: String,
     nonce: Vec<u8>,
-    next_seq: AtomicU64,
+    place: Mutex<Place>,
     fenced: AtomicBool,
 }
 
+/// Where the journal ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Place {
+    next_seq: u64,
+    /// True if the record before `next_seq` is this owner's and was put by one put alone: see [`Ownership::is_anchored`].
+    anchored: bool,
+}
+
 impl Ownership {
-    /// The owner that holds the claim with `nonce`; the record after it has number `next_seq`.
+    /// The owner that is about to claim with `nonce`, at number `next_seq`.
     pub fn new(store: Arc<dyn Store>, folder: String, nonce: Vec<u8>, next_seq: u64) -> Self {
-        Self { store, folder, nonce, next_seq: AtomicU64::new(next_seq), fenced: AtomicBool::new(false) }
+        let place = Mutex::new(Place { next_seq, anchored: false });
+        Self { store, folder, nonce, place, fenced: AtomicBool::new(false) }
     }
 
-    /// The journal has grown.
-    pub fn advance(&self, next_seq: u64) {
-        self.next_seq.store(next_seq, Ordering::Release);
+    /// The journal has grown. `at_once` says that the first put was answered, so that no other put of the record can still
+    /// be on its way.
+    pub fn advance(&self, next_seq: u64, at_once: bool) {
+        *self.place.lock().unwrap_or_else(PoisonError::into_inner) = Place { next_seq, anchored: at_once };
     }
 
     /// Another owner was seen.
@@ -43,27 +57,76 @@ impl Ownership {
         self.fenced.load(Ordering::Acquire)
     }
 
-    /// Reads the slot that this process would write next, and the floor. A no counts only if this process has written
-    /// nothing meanwhile: its own checkpoint raises the floor too.
-    async fn look(&self) -> Result<bool, store::StoreError> {
+    /// The nonce of this owner's claim.
+    pub fn nonce(&self) -> &[u8] {
+        &self.nonce
+    }
+
+    /// The number of the next record.
+    pub fn next_seq(&self) -> u64 {
+        self.place().next_seq
+    }
+
+    fn place(&self) -> Place {
+        *self.place.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads the slot that this process would write next, and whether it was retired. A no counts only if this process has
+    /// written nothing meanwhile: its own checkpoint raises the floor too.
+    ///
+    /// # Errors
+    /// When the store does not answer.
+    pub async fn look(&self) -> Result<bool, store::StoreError> {
         loop {
-            let seq = self.next_seq.load(Ordering::Acquire);
-            if self.is_free_or_ours(seq).await? {
+            let place = self.place();
+            if self.is_free_or_ours(place).await? {
                 return Ok(true);
             }
-            if self.next_seq.load(Ordering::Acquire) == seq {
+            if self.place() == place {
                 return Ok(false);
             }
         }
     }
 
-    async fn is_free_or_ours(&self, seq: u64) -> Result<bool, store::StoreError> {
-        let key = Key::new(names::journal(&self.folder, seq)).expect("a lane's folder makes valid keys");
-        if let Some(bytes) = self.store.get(&key, RECORD_BYTES_MAX).await? {
+    async fn is_free_or_ours(&self, place: Place) -> Result<bool, store::StoreError> {
+        let seq = place.next_seq;
+        if let Some(bytes) = self.store.get(&self.record(seq), RECORD_BYTES_MAX).await? {
             // The record may be our own, being appended at this moment.
-            return Ok(Record::from_bytes(seq, &bytes).is_ok_and(|record| record.nonce == self.nonce));
+            return Ok(self.is_ours(seq, &bytes));
         }
-        Ok(floor(&*self.store, &self.folder).await? <= seq)
+        Ok(self.is_anchored(place).await? || floor(&*self.store, &self.folder).await? <= seq)
+    }
+
+    /// True if the slot `next_seq` was certainly never retired so far, told by one get instead of a list of the floors, which
+    /// costs ten times as much.
+    ///
+    /// The record before it stands. Records are deleted in the order of their numbers, one after the other, so nothing that
+    /// follows one that stands was ever deleted. It cannot have been deleted and put again, for it has this claim's nonce and
+    /// its only put was answered. Asked *after* the slot was read or put; a no says nothing.
+    async fn is_anchored(&self, place: Place) -> Result<bool, store::StoreError> {
+        let Some(before) = place.next_seq.checked_sub(1).filter(|_| place.anchored) else { return Ok(false) };
+        let found = self.store.get(&self.record(before), RECORD_BYTES_MAX).await?;
+        Ok(found.is_some_and(|bytes| self.is_ours(before, &bytes)))
+    }
+
+    /// True if the slot that was just won is one that counts: it was not retired before.
+    ///
+    /// # Errors
+    /// When the store does not answer.
+    pub async fn counts(&self, seq: u64) -> Result<bool, store::StoreError> {
+        let place = self.place();
+        if place.next_seq == seq && self.is_anchored(place).await? {
+            return Ok(true);
+        }
+        Ok(after_floor(seq, floor(&*self.store, &self.folder).await?) == Next::Appended)
+    }
+
+    fn is_ours(&self, seq: u64, bytes: &[u8]) -> bool {
+        Record::from_bytes(seq, bytes).is_ok_and(|record| record.nonce == self.nonce)
+    }
+
+    fn record(&self, seq: u64) -> Key {
+        Key::new(names::journal(&self.folder, seq)).expect("a lane's folder makes valid keys")
     }
 }
 
@@ -73,7 +136,14 @@ impl Gate for Ownership {
         if self.fenced.load(Ordering::Acquire) {
             return false;
         }
-        match self.look().await {
+        let mut seen = self.look().await;
+        for _ in 1..LOOKS_MAX {
+            if seen.is_ok() {
+                break;
+            }
+            seen = self.look().await;
+        }
+        match seen {
             Ok(true) => true,
             Ok(false) => {
                 self.fence();

@@ -15,6 +15,8 @@ use tokio::sync::{Notify, mpsc, watch};
 use crate::context::{Context, Target};
 use crate::journal::{self, Journal};
 use crate::lane::{End, LaneTask, Parts};
+use crate::measured::Measured;
+use crate::patient::Patient;
 use crate::refuse::{REFUSED_AHEAD, Splits};
 use crate::retire::Retirement;
 use crate::retry::Backoff;
@@ -109,6 +111,9 @@ async fn run_to_the_end(pipeline: Pipeline, stop: watch::Receiver<bool>) -> Resu
     let (runtime, settings, status, drain) =
         (pipeline.runtime, pipeline.settings, pipeline.status, pipeline.drain);
     let folder = names::lane_folder(&name, LANE);
+    let store: Arc<dyn Store> = Arc::new(Measured::new(store, runtime.clone(), status.clone()));
+    // One lost answer among the hundreds of reads of a start is no reason to end.
+    let reads = Patient::new(store.clone(), runtime.clone(), settings.retry_pause_max);
     let tables = [table, dead_letters];
     let pause = settings.retry_pause_max;
     let look = async {
@@ -117,19 +122,19 @@ async fn run_to_the_end(pipeline: Pipeline, stop: watch::Receiver<bool>) -> Resu
         for table in &tables {
             facts.push(facts_of(&*runtime, &settings, &**table).await);
         }
-        Ok::<_, EngineError>((shown, facts))
+        Ok::<_, EngineError>((shown, facts, journal::load(&reads, &folder).await?))
     };
     // Nothing is owned yet, so there is nothing to drain.
     let looked = match select(std::pin::pin!(look), std::pin::pin!(is_asked(stop.clone()))).await {
         Either::Left((looked, _)) => Some(looked?),
         Either::Right(((), _)) => None,
     };
-    let Some((shown, facts)) = looked else { return Ok(Outcome::Interrupted) };
-    start::check(&journal::load(&*store, &folder).await?, &name, &shown, &tables, &mut steps)?;
+    let Some((shown, facts, lane)) = looked else { return Ok(Outcome::Interrupted) };
+    start::check(&lane, &name, &shown, &tables, &mut steps)?;
     // From here on this process owns the lane, and an earlier owner is fenced.
     let mut journal = Journal::claim(store.clone(), runtime.clone(), folder.clone(), owner, pause).await?;
     start::genesis_of_what_is_new(&mut journal, &name, &shown, &tables, &mut steps).await?;
-    start::restore(&*store, journal.lane(), &mut steps).await?;
+    start::restore(&reads, journal.lane(), &mut steps).await?;
     let reader = start::read(&*runtime, &settings, &*source, journal.lane()).await?;
     let (nonce, epoch) = (journal.nonce(), journal.lane().epoch);
     tracing::info!(pipeline = name, epoch, store = store.describe(), "lane claimed and restored");
@@ -210,13 +215,39 @@ async fn tasks(
     let deliveries = (0..context.targets.len())
         .map(|place| on_a_task(&context, "deliver", deliver::run(context.clone(), place)));
     let deliveries = futures::future::try_join_all(deliveries);
+    let watching = std::pin::pin!(on_a_task(&context, "watch", watch_ownership(context.clone())));
     // The lane sees a closed channel when the seal has failed: the seal's error is the one to report, so it stands first.
-    let ((), (), end) =
-        futures::future::try_join3(sealing, async { deliveries.await.map(|_| ()) }, reading).await?;
+    let working =
+        std::pin::pin!(futures::future::try_join3(sealing, async { deliveries.await.map(|_| ()) }, reading));
+    let end = match select(working, watching).await {
+        Either::Left((done, _)) => done?.2,
+        Either::Right((replaced, _)) => return Err(replaced.err().unwrap_or(EngineError::Internal("watch"))),
+    };
     Ok(match end {
         End::Complete => Outcome::Complete,
         End::Asked => Outcome::Drained,
     })
+}
+
+/// Ends, with an error, when another owner has taken the lane over. Appends and inserts find that out by themselves; this is
+/// for an owner that has nothing to do, or whose table is away.
+async fn watch_ownership(context: Arc<Context>) -> Result<(), EngineError> {
+    loop {
+        let seq = context.ownership.next_seq();
+        context.runtime.sleep(context.settings.owner_check_every).await;
+        if context.ownership.next_seq() != seq {
+            // It has appended meanwhile, which shows it too.
+            continue;
+        }
+        match context.ownership.look().await {
+            Ok(true) => {}
+            Ok(false) => {
+                context.ownership.fence();
+                return Err(EngineError::Fenced { seq });
+            }
+            Err(error) => tracing::debug!(%error, "cannot tell whether this process still owns the lane"),
+        }
+    }
 }
 
 /// Runs a future on a task of its own, so that the three sides of a lane use several cores; ends it when dropped.

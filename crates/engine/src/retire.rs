@@ -31,6 +31,10 @@ use crate::survey::{self, Survey};
 /// Rounds from one sweep to the next: what a sweep costs is then below one in a hundred of what was written meanwhile.
 const ROUNDS_A_SWEEP: u64 = 64;
 
+/// Journal records go in the order of their numbers, one after the other, and none after one that failed: that a record
+/// stands tells an owner that none behind it was deleted (`Ownership::is_anchored`).
+const IN_ORDER: usize = 1;
+
 /// Deletes under way at once: a round of a few thousand takes seconds on object storage, and leaves the lane's own requests
 /// room.
 const DELETES_AT_ONCE: usize = 16;
@@ -115,8 +119,9 @@ async fn forget(
     let splits = splits.map(|number| names::split(folder, context.epoch, context.nonce, number));
     let objects = known.needed.iter().cloned().chain(segments).chain(splits);
     let objects = objects.filter(|object| judge.standing(object) == Standing::Garbage);
-    let gone = floors.map(|old| names::floor(folder, old)).chain(records).chain(objects);
-    delete(context, gone).await
+    let gone = floors.map(|old| names::floor(folder, old)).chain(objects);
+    delete(context, records, IN_ORDER).await?;
+    delete(context, gone, DELETES_AT_ONCE).await
 }
 
 /// Looks at everything in the lane's folder and deletes what is garbage.
@@ -136,7 +141,8 @@ async fn sweep(context: &Context, lane: &Lane, marks: Marks, floor: u64) -> Resu
                 // The floor before this one stays for another round, see above.
                 survey.add(kind, Standing::Garbage, before.size_bytes);
             }
-            delete(context, gone.into_iter().map(|entry| entry.key.as_str().to_owned())).await?;
+            let at_once = if kind == "journal" { IN_ORDER } else { DELETES_AT_ONCE };
+            delete(context, gone.into_iter().map(|entry| entry.key.as_str().to_owned()), at_once).await?;
         }
     }
     survey.tell();
@@ -144,12 +150,16 @@ async fn sweep(context: &Context, lane: &Lane, marks: Marks, floor: u64) -> Resu
     Ok(())
 }
 
-async fn delete(context: &Context, objects: impl Iterator<Item = String>) -> Result<(), EngineError> {
+async fn delete(
+    context: &Context,
+    objects: impl Iterator<Item = String>,
+    at_once: usize,
+) -> Result<(), EngineError> {
     let deletes = stream::iter(objects.map(|object| {
         let store = context.store.clone();
         async move { store.delete(&valid(&object)).await }
     }));
-    let mut done = deletes.buffer_unordered(DELETES_AT_ONCE);
+    let mut done = deletes.buffer_unordered(at_once);
     while let Some(()) = done.try_next().await? {
         counter!("forebay_objects_retired_total").increment(1);
     }

@@ -42,6 +42,9 @@ pub struct Settings {
     /// How often the server is looked at while all goes well: until it was seen again, every insert by anyone counts
     /// against the tokens that certainly stand.
     pub facts_every: Duration,
+    /// How often an owner that appends nothing looks whether it still owns the lane: a replaced process that is idle should end
+    /// too. Each look costs two requests to the store.
+    pub owner_check_every: Duration,
     /// The longest pause between two tries of anything.
     pub retry_pause_max: Duration,
     /// How often the ends of the partitions are asked for, for lag.
@@ -67,6 +70,7 @@ impl Default for Settings {
             checkpoint_bytes_min: 32 << 20,
             checkpoint_records_max: 1_000,
             facts_every: Duration::from_secs(5),
+            owner_check_every: Duration::from_secs(10),
             retry_pause_max: Duration::from_secs(5),
             lag_every: Duration::from_secs(5),
         }

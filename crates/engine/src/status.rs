@@ -28,6 +28,9 @@
 //! | `forebay_checkpoints_total`              |                   | checkpoints written                               |
 //! | `forebay_objects_retired_total`          |                   | objects of the store deleted                      |
 //! | `forebay_store_objects`, `forebay_store_bytes` | `kind`, `standing` | what the last sweep of the store left        |
+//! | `forebay_store_requests_total`           | `kind`, `outcome` | requests to the store (see [`crate::measured`])   |
+//! | `forebay_store_bytes_total`              | `kind`            | bytes put and got                                 |
+//! | `forebay_store_request_seconds`          | `kind`            | one request to the store                          |
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
@@ -92,6 +95,17 @@ pub struct TableStatus {
     pub problem: Option<String>,
 }
 
+/// What the store was asked for, of one kind.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StoreUse {
+    /// Requests, whatever came of them.
+    pub requests: u64,
+    /// Those without a good answer.
+    pub errors: u64,
+    /// Bytes of objects that were put or got.
+    pub bytes: u64,
+}
+
 /// The lane at one moment.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
@@ -119,6 +133,8 @@ pub struct Snapshot {
     pub source_problem: Option<String>,
     /// What was left in the store by the last sweep; `None` before the first.
     pub store: Option<Survey>,
+    /// Requests to the store by kind (`put`, `get`, `list`, `delete`, `harden`), since the start of this process.
+    pub store_requests: BTreeMap<&'static str, StoreUse>,
 }
 
 /// A snapshot that the lane's tasks keep up to date.
@@ -140,6 +156,7 @@ impl Default for Status {
             watermark_ms: i64::MIN,
             source_problem: None,
             store: None,
+            store_requests: BTreeMap::new(),
         }))
     }
 }

@@ -116,7 +116,9 @@ impl Drop for Folder {
 
 /// A store in memory with that lane, and one on disk.
 async fn stores(dir: &Folder) -> [Arc<dyn Store>; 2] {
-    let disk = store::open_with(&format!("file://{}", dir.0.display()), Arc::new(Inline)).expect("a folder");
+    let disk =
+        store::open_with(&format!("file://{}", dir.0.display()), Arc::new(Inline), &store::Remote::default())
+            .expect("a folder");
     [lane_with_everything(Arc::new(store::MemoryStore::new(1 << 30))).await, lane_with_everything(disk).await]
 }
 

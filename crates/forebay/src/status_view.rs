@@ -65,6 +65,14 @@ fn snapshot(pipeline: &str, now: &Snapshot) -> Value {
             (name.clone(), value)
         })
         .collect();
+    let store: serde_json::Map<String, Value> = now
+        .store_requests
+        .iter()
+        .map(|(kind, told)| {
+            let value = json!({ "requests": told.requests, "errors": told.errors, "bytes": told.bytes });
+            ((*kind).to_owned(), value)
+        })
+        .collect();
     json!({
         "pipeline": pipeline,
         "phase": now.phase.as_str(),
@@ -81,6 +89,7 @@ fn snapshot(pipeline: &str, now: &Snapshot) -> Value {
         "store_at_last_sweep": now.store.as_ref().map(survey),
         "partitions": partitions,
         "tables": tables,
+        "store_requests": store,
     })
 }
 

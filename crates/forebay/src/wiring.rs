@@ -12,12 +12,14 @@
 //! | [`source`] | `source:`               | [`dataflow::Source`], [`dataflow::Decoder`]  |
 //! | [`steps`]  | `steps:`                | [`dataflow::Operator`]s                      |
 //! | [`sink`]   | `sink:`, `dead_letters:`| [`clickhouse::ClickHouseTable`]s             |
+//! | [`storage`]| `store:`, `object_storage:` | [`store::Store`]                     |
 //! | [`bounds`] | sizes and times         | [`engine::Settings`]                         |
 
 pub mod bounds;
 pub mod sink;
 pub mod source;
 pub mod steps;
+pub mod storage;
 
 use std::sync::Arc;
 
@@ -85,7 +87,7 @@ pub async fn assemble(
     let steps = steps::steps(&pipeline.steps, &schema)?;
     let settings = bounds::settings(pipeline, table.order_dependent());
     let dead_letters = sink::open(sink::dead_letters(pipeline), pipeline, &runtime).await?;
-    let store = open_store(pipeline).await?;
+    let store = storage::open(pipeline, &*runtime).await?;
     let log = Log::new(store.clone(), &lane_folder(pipeline));
     Ok(engine::Pipeline {
         name: pipeline.pipeline.to_string(),
@@ -103,16 +105,6 @@ pub async fn assemble(
     })
 }
 
-/// Opens the store of a pipeline.
-///
-/// # Errors
-/// When it cannot be reached or written.
-pub async fn open_store(pipeline: &Pipeline) -> Result<Arc<dyn store::Store>, WiringError> {
-    let url = pipeline.store.to_string();
-    let opened = tokio::task::spawn_blocking(move || store::url::open(&url)).await;
-    Ok(opened.map_err(|error| WiringError::Settings(format!("the store's start failed: {error}")))??)
-}
-
 /// The source and the replay log beside it, for those who only look. Nothing is connected yet, nothing is created.
 ///
 /// # Errors
@@ -122,10 +114,7 @@ pub async fn source_to_look_at(
     runtime: &Arc<dyn Runtime>,
 ) -> Result<Arc<dyn Source>, WiringError> {
     let source = source::source(pipeline, runtime)?;
-    let url = pipeline.store.to_string();
-    let opened = tokio::task::spawn_blocking(move || store::url::open_to_read(&url)).await;
-    let store =
-        opened.map_err(|error| WiringError::Settings(format!("the store's start failed: {error}")))??;
+    let store = storage::open_to_read(pipeline).await?;
     Ok(match store {
         None => source,
         Some(store) => {

@@ -32,7 +32,9 @@ pub enum ErrorKind {
     Conflict,
     /// This store or file system cannot do it.
     NotSupported,
-    /// The text is no store's URL.
+    /// There is no such bucket or container.
+    Missing,
+    /// The text is no store's URL, or the store is elsewhere.
     Url,
     /// An fsync failed, so that nobody knows what is durable; this store takes no more writes.
     SyncFailed,
@@ -120,7 +122,7 @@ impl ErrorKind {
     /// Whether waiting and trying again may help without anybody changing the pipeline.
     pub fn is_transient(self) -> bool {
         match self {
-            Self::Full | Self::Permission | Self::Io => true,
+            Self::Full | Self::Permission | Self::Missing | Self::Io => true,
             Self::TooLarge
             | Self::OutOfRange
             | Self::Corrupt
@@ -136,13 +138,17 @@ impl ErrorKind {
     pub fn remedy(self) -> &'static str {
         match self {
             Self::Full => "free some space or raise the quota, and it goes on",
-            Self::Permission => "give the process's user read and write access to the store",
+            Self::Permission => "give the process read, write, list and delete access to the store",
             Self::TooLarge => "lower the size of a batch or raise the bound",
             Self::OutOfRange => "the object is shorter than its index says: restore it from a copy",
             Self::Corrupt => "something else wrote into the store: restore the object from a copy",
             Self::Conflict => "an object and a folder cannot share a name: remove the foreign one",
             Self::NotSupported => "choose another place for the store",
-            Self::Url => "give `file:///absolute/path`, a plain path, or `memory://`",
+            Self::Missing => "make the bucket, or name the right one; Forebay makes none",
+            Self::Url => {
+                "give `file:///absolute/path`, a plain path, `s3://bucket/prefix`, `gs://…`, `az://…` or `memory://`, with the \
+                 right endpoint and region"
+            }
             Self::SyncFailed => "check the disk and the kernel's log, then restart",
             Self::Stopped => "start again; nothing is torn",
             Self::Io => "see the reason; trying again may help",

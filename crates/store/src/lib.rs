@@ -1,4 +1,5 @@
-//! Journals, segments and state: immutable objects under keys, on local disk or in memory.
+//! Journals, segments and state: immutable objects under keys, on local disk, on object storage or
+//! in memory.
 //!
 //! Owns the one primitive that the delivery protocol rests on, a durable *put if absent*, and the suite that every
 //! implementation passes. Does not own what the bytes mean (`protocol`), which keys exist when, retries, or how long
@@ -10,7 +11,9 @@
 //! | [`error`]       | what went wrong, whether it may have happened, and the way out        |
 //! | [`memory`]      | a bounded store for tests and `memory://`                             |
 //! | [`mod@file`]    | local disk: temporary file, fsync, link, fsync of the folder          |
-//! | [`url`]         | from `file:///…` or `memory://` to a store                            |
+//! | `object`        | S3, Google Cloud Storage, Azure: one feature each                     |
+//! | [`remote`]      | endpoint, region and credentials of object storage                    |
+//! | [`url`]         | from `file:///…`, `s3://…` or `memory://` to a store                  |
 //! | [`conformance`] | the rules below as tests that any implementation can run              |
 
 pub mod conformance;
@@ -19,6 +22,9 @@ pub mod file;
 pub mod key;
 mod limits;
 pub mod memory;
+#[cfg(feature = "object")]
+pub mod object;
+pub mod remote;
 pub mod url;
 
 use std::fmt;
@@ -31,6 +37,9 @@ pub use error::{Effect, ErrorKind, Operation, StoreError};
 pub use file::{BlockingPool, FileStore, Inline, TokioPool};
 pub use key::{Key, KeyError, Prefix};
 pub use memory::MemoryStore;
+#[cfg(feature = "object")]
+pub use object::ObjectStorage;
+pub use remote::Remote;
 pub use url::{open, open_with};
 
 /// Bytes that one object may have: 4 GiB. Object stores end a single put at 5 GiB, and what is sealed here should be
@@ -119,6 +128,13 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// that another process wrote. Costs one fsync per folder on local disk, nothing on object storage. It answers for what a
     /// store wrote, not for files that a person copied there (run `sync` after such a copy).
     async fn harden(&self, prefix: &Prefix) -> Result<(), StoreError>;
+
+    /// Shows by an attempt that rule 1 holds, where that is a matter of the service behind a URL: object storage that ignores
+    /// conditions looks like any other until two owners write one journal. Asked once, before a store is trusted; `nonce`
+    /// is to be random. Other stores hold the rule by construction and answer at once.
+    async fn probe(&self, _nonce: u128) -> Result<(), StoreError> {
+        Ok(())
+    }
 
     /// The store's URL without anything secret, for logs and messages.
     fn describe(&self) -> String;

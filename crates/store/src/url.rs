@@ -7,20 +7,26 @@
 //! |--------------------------------|-----------------------------------------------|
 //! | `file:///var/lib/forebay`      | [`FileStore`] in that folder                  |
 //! | `file://data`, `data`, `./data`| [`FileStore`], relative to the working folder |
+//! | `s3://bucket/prefix`           | S3 and what speaks like it (feature `s3`)     |
+//! | `gs://bucket/prefix`           | Google Cloud Storage (feature `gcs`)          |
+//! | `az://container/prefix`        | Azure Blob Storage (feature `azure`)          |
 //! | `memory://`                    | a new [`MemoryStore`], gone with the process  |
 
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::{BlockingPool, ErrorKind, FileStore, MemoryStore, Operation, Store, StoreError, TokioPool};
+use crate::{
+    BlockingPool, ErrorKind, FileStore, MemoryStore, Operation, Remote, Store, StoreError, TokioPool,
+};
 
-/// Opens the store at `url`; blocking work goes to tokio's pool. Blocks the calling thread for a few fsyncs.
-pub fn open(url: &str) -> Result<Arc<dyn Store>, StoreError> {
-    open_with(url, Arc::new(TokioPool))
+/// Opens the store at `url`; blocking work goes to tokio's pool. Blocks the calling thread for a few fsyncs. Object storage
+/// is reached with `remote` and is not asked for anything yet: see [`Store::probe`].
+pub fn open(url: &str, remote: &Remote) -> Result<Arc<dyn Store>, StoreError> {
+    open_with(url, Arc::new(TokioPool), remote)
 }
 
-/// Opens the store at `url` only to read; `None` if there is none. Leaves no trace and refuses puts and deletes.
-pub fn open_to_read(url: &str) -> Result<Option<Arc<dyn Store>>, StoreError> {
+/// Opens the store at `url` only to read; `None` if there is none. Leaves no trace; local disk refuses puts and deletes.
+pub fn open_to_read(url: &str, remote: &Remote) -> Result<Option<Arc<dyn Store>>, StoreError> {
     let (scheme, rest) = url.split_once("://").unwrap_or(("file", url));
     match scheme {
         "file" if !rest.is_empty() && !rest.contains('\0') => {
@@ -32,13 +38,18 @@ pub fn open_to_read(url: &str) -> Result<Option<Arc<dyn Store>>, StoreError> {
             }
             Ok(Some(Arc::new(FileStore::open_to_read(path, Arc::new(TokioPool))?)))
         }
+        "s3" | "gs" | "az" => open(url, remote).map(Some),
         // Refusals are the same as for writing; a store in memory is empty in every process but its own.
-        _ => open_with(url, Arc::new(TokioPool)).map(|_| None),
+        _ => open(url, remote).map(|_| None),
     }
 }
 
 /// Opens the store at `url`; blocking work goes to `pool`. Paths are taken as they stand, without percent signs decoded.
-pub fn open_with(url: &str, pool: Arc<dyn BlockingPool>) -> Result<Arc<dyn Store>, StoreError> {
+pub fn open_with(
+    url: &str,
+    pool: Arc<dyn BlockingPool>,
+    remote: &Remote,
+) -> Result<Arc<dyn Store>, StoreError> {
     let (scheme, rest) = url.split_once("://").unwrap_or(("file", url));
     let refuse =
         |kind, reason: String| Err(StoreError::new(kind, Operation::Open, format!("{scheme}://…"), reason));
@@ -48,12 +59,23 @@ pub fn open_with(url: &str, pool: Arc<dyn BlockingPool>) -> Result<Arc<dyn Store
         "file" if rest.is_empty() => refuse(ErrorKind::Url, "there is no path".to_owned()),
         "file" if rest.contains('\0') => refuse(ErrorKind::Url, "the path holds a zero byte".to_owned()),
         "file" => Ok(Arc::new(FileStore::open(Path::new(rest), pool)?)),
-        "s3" | "gs" | "az" => refuse(
+        "s3" | "gs" | "az" => remote_store(url, scheme, remote),
+        _ => refuse(
             ErrorKind::Url,
-            format!("this build has no store for `{scheme}`, only for `file` and `memory`"),
+            "the scheme is not known, only `file`, `s3`, `gs`, `az` and `memory` are".to_owned(),
         ),
-        _ => refuse(ErrorKind::Url, "the scheme is not known, only `file` and `memory` are".to_owned()),
     }
+}
+
+#[cfg(feature = "object")]
+fn remote_store(url: &str, _scheme: &str, remote: &Remote) -> Result<Arc<dyn Store>, StoreError> {
+    Ok(Arc::new(crate::ObjectStorage::new(url, remote)?))
+}
+
+#[cfg(not(feature = "object"))]
+fn remote_store(_url: &str, scheme: &str, _remote: &Remote) -> Result<Arc<dyn Store>, StoreError> {
+    let reason = format!("this build has no store for `{scheme}`");
+    Err(StoreError::new(ErrorKind::Url, Operation::Open, format!("{scheme}://…"), reason))
 }
 
 #[cfg(test)]

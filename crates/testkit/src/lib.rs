@@ -8,7 +8,8 @@
 //! | [`Kafka`]      | one broker (KRaft) on free ports; topics; kill, pause, restart on the same data       |
 //! | [`ClickHouse`] | ClickHouse's engine behind HTTP; queries and inserts; kill, restart on the same data  |
 //! | [`Process`]    | any child: log files, signals, exit with CPU seconds and peak memory                 |
-//! | [`FaultProxy`] | stands before a ClickHouse URL and refuses, delays, swallows or garbles on order      |
+//! | [`S3`]         | an S3 gateway (versitygw) with a bucket; kill, restart on the same objects           |
+//! | [`FaultProxy`] | stands before an HTTP server and refuses, delays, swallows or garbles on order        |
 //! | [`TestDir`]    | a directory under `target/testkit` that goes when the test passes and stays when not |
 //! | [`Fuzz`]       | changes inputs of a parser until something it promises breaks                         |
 //!
@@ -26,6 +27,7 @@ mod kafka;
 mod process;
 mod proxy;
 mod random;
+mod s3;
 mod services;
 mod wait;
 
@@ -37,5 +39,6 @@ pub use kafka::{Credentials, Kafka, KafkaOptions, Security, TopicDescription};
 pub use process::{Exit, Output, Process, Spawn, Usage};
 pub use proxy::{Answer, Counters, Fault, FaultProxy, Reach, Rule, RuleId, Seen};
 pub use random::{Lcg, seed};
+pub use s3::S3;
 pub use services::{Service, available};
 pub use wait::{free_port, wait_until};

@@ -1,4 +1,4 @@
-//! A proxy before an HTTP server (ClickHouse) that misbehaves on order.
+//! A proxy before an HTTP server (ClickHouse, S3) that misbehaves on order.
 //!
 //! Owns the listening port, the rules and the record of what went by. What a rule may do is in `proxy::rule`, how a
 //! connection is served in `proxy::relay`. Does not change a request or an answer that no rule speaks of, except for

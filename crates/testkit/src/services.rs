@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use crate::dir::workspace_dir;
-use crate::{clickhouse, kafka};
+use crate::{clickhouse, kafka, s3};
 
 /// A service that tests may ask for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,6 +13,8 @@ pub enum Service {
     Kafka,
     /// ClickHouse's engine: libchdb in `.cache/libchdb`, and a built binary that serves it.
     ClickHouse,
+    /// An S3 gateway: versitygw in `.cache/versitygw`.
+    S3,
 }
 
 /// Whether all `services` can be started here. If not, says `SKIPPED: why` and answers false; the test then returns.
@@ -25,6 +27,7 @@ pub fn available(services: &[Service]) -> bool {
         let missing = match service {
             Service::Kafka => kafka::missing(),
             Service::ClickHouse => clickhouse::missing(),
+            Service::S3 => s3::missing(),
         };
         if let Some(missing) = missing {
             if std::env::var("CI").is_ok_and(|ci| ci == "true") {

@@ -8,6 +8,7 @@
 //! | [`case`]     | one test: its broker, server, topic, table, directory                |
 //! | [`pipeline`] | a pipeline file, its runs, what `status` says of it                  |
 //! | [`producer`] | records into partitions of the case's topic                          |
+//! | [`s3`]       | a store on S3 and a proxy before it                                  |
 //! | [`table`]    | tables and what they hold                                            |
 //!
 //! The binary is the one that cargo built beside the tests, or the one that `FOREBAY_BIN` names:
@@ -24,9 +25,11 @@
 pub mod case;
 pub mod pipeline;
 pub mod producer;
+pub mod s3;
 pub mod table;
 
 pub use case::Case;
 pub use pipeline::{Accounts, Pipeline};
 pub use producer::Feed;
+pub use s3::S3Store;
 pub use table::{Content, Table};

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::Value;
-use testkit::{Exit, HttpClient, Output, Process, Spawn, free_port, wait_until};
+use testkit::{Exit, HttpClient, Output, Process, S3, Spawn, free_port, wait_until};
 
 use crate::case::{Case, binary};
 
@@ -32,6 +32,8 @@ pub struct Pipeline {
     sink: Vec<String>,
     batch: String,
     port: u16,
+    /// The endpoint, for a store on S3.
+    s3: Option<String>,
     more: Vec<String>,
     env: Vec<(String, String)>,
 }
@@ -51,6 +53,7 @@ impl Pipeline {
             sink: Vec::new(),
             batch: "{ age: 100ms }".to_owned(),
             port: free_port(),
+            s3: None,
             more: Vec::new(),
             env: Vec::new(),
         }
@@ -110,6 +113,12 @@ impl Pipeline {
         self
     }
 
+    /// Keeps the store on S3 behind `endpoint`, in a folder of the case's own.
+    pub fn on_s3(mut self, endpoint: &str) -> Pipeline {
+        self.s3 = Some(endpoint.to_owned());
+        self.env("LIVE_S3_KEY", S3::ACCESS_KEY).env("LIVE_S3_SECRET", S3::SECRET_KEY)
+    }
+
     /// The same pipeline for a second process, which cannot listen where the first one does.
     pub fn for_another_process(&self) -> Pipeline {
         Pipeline { port: free_port(), ..self.clone() }
@@ -125,18 +134,27 @@ impl Pipeline {
     /// # Panics
     /// When it cannot be written.
     pub fn write(&self) -> PathBuf {
-        let path = self.dir.join(format!("{}.yaml", self.name));
+        // A file for each process: the one before may not have read its own yet.
+        let path = self.dir.join(format!("{}-{}.yaml", self.name, self.port));
         std::fs::write(&path, self.text()).expect("the pipeline file must be written");
         path
     }
 
     fn text(&self) -> String {
         let Pipeline { name, topic, brokers, format, url, table, batch, port, .. } = self;
+        let store = match &self.s3 {
+            None => format!("store: file://{}\n", self.store().display()),
+            Some(endpoint) => format!(
+                "store: s3://{}/{topic}\nobject_storage: {{ endpoint: '{endpoint}', region: {}, access_key: \"${{LIVE_S3_KEY}}\", \
+                 secret_key: \"${{LIVE_S3_SECRET}}\" }}\n",
+                S3::BUCKET,
+                S3::REGION
+            ),
+        };
         let mut text = format!(
-            "pipeline: {}\nstore: file://{}\nsource:\n  kafka: {{ brokers: '{brokers}', topic: {topic}, start: earliest }}\n  \
+            "pipeline: {}\n{store}source:\n  kafka: {{ brokers: '{brokers}', topic: {topic}, start: earliest }}\n  \
              format: {format}\n",
             name.replace('_', "-"), // A pipeline's name is stricter than a table's.
-            self.store().display()
         );
         if !self.steps.is_empty() {
             text.push_str("steps:\n");
@@ -168,17 +186,32 @@ impl Pipeline {
 
     fn start(&self, before: &[&str], after: &[&str]) -> Process {
         let file = self.write();
-        let mut child = Spawn::new(&self.name, binary().expect("the program"))
+        self.with_env(Spawn::new(&self.name, binary().expect("the program")))
             .args(before)
             .arg(file)
             .args(after)
-            .env("NO_COLOR", "1")
-            .env_remove("FOREBAY_LOG")
-            .cwd(&self.dir);
-        for (key, value) in &self.env {
-            child = child.env(key, value);
-        }
-        child.start(&self.dir).expect("the program must start")
+            .start(&self.dir)
+            .expect("the program must start")
+    }
+
+    fn with_env(&self, child: Spawn) -> Spawn {
+        let child = child.env("NO_COLOR", "1").env_remove("FOREBAY_LOG").cwd(&self.dir);
+        self.env.iter().fold(child, |child, (key, value)| child.env(key, value))
+    }
+
+    /// Runs `forebay check FILE ARGS`, which must find nothing.
+    ///
+    /// # Panics
+    /// When it finds something.
+    pub fn check(&self, args: &[&str]) {
+        let file = self.write();
+        self.with_env(Spawn::new(&format!("{}-check", self.name), binary().expect("the program")))
+            .arg("check")
+            .arg(file)
+            .args(args)
+            .run(&self.dir, STATUS_MAX)
+            .and_then(testkit::Output::success)
+            .expect("`check` must find nothing");
     }
 
     /// Runs `forebay dead-letters ACTION FILE …` to its end, whatever its code.
@@ -199,13 +232,10 @@ impl Pipeline {
     }
 
     fn dead_letters_spawn(&self, action: &str, args: &[&str]) -> Spawn {
-        Spawn::new(&format!("{}-{action}", self.name), binary().expect("the program"))
+        self.with_env(Spawn::new(&format!("{}-{action}", self.name), binary().expect("the program")))
             .args(["dead-letters", action])
             .arg(self.write())
             .args(args)
-            .env("NO_COLOR", "1")
-            .env_remove("FOREBAY_LOG")
-            .cwd(&self.dir)
     }
 
     /// What `forebay status FILE --json` says.
@@ -214,11 +244,10 @@ impl Pipeline {
     /// When it fails.
     pub fn status(&self) -> Value {
         let file = self.write();
-        let status = Spawn::new(&format!("{}-status", self.name), binary().expect("the program"))
+        let status = self
+            .with_env(Spawn::new(&format!("{}-status", self.name), binary().expect("the program")))
             .args(["status", "--json"])
             .arg(file)
-            .env_remove("FOREBAY_LOG")
-            .cwd(&self.dir)
             .run(&self.dir, STATUS_MAX)
             .and_then(testkit::Output::success)
             .expect("`status` must answer");

@@ -111,8 +111,7 @@ fn clock() -> Arc<dyn Runtime> {
 
 /// The store and the lane's journal as it stands now; `None` if the pipeline has never run with this store.
 async fn open_to_read(pipeline: &Pipeline) -> anyhow::Result<Option<(Arc<dyn Store>, Lane)>> {
-    let url = pipeline.store.to_string();
-    let opened = tokio::task::spawn_blocking(move || store::url::open_to_read(&url)).await?;
+    let opened = wiring::storage::open_to_read(pipeline).await;
     let Some(store) = opened.context("the store cannot be opened")? else { return Ok(None) };
     let lane = engine::journal::load(&*store, &wiring::lane_folder(pipeline)).await;
     let lane = lane.context("the journal cannot be read")?;

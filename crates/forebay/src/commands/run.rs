@@ -170,6 +170,8 @@ fn exit_of_wiring(error: &WiringError) -> Exit {
     match error {
         WiringError::Settings(_) => Exit::Fault,
         WiringError::Table { .. } => Exit::Person,
+        // A store that cannot fence stays so until a person gives another.
+        WiringError::Store(error) if error.kind == store::ErrorKind::NotSupported => Exit::Person,
         WiringError::Store(_) => Exit::Failed,
     }
 }

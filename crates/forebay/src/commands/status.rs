@@ -114,8 +114,7 @@ fn in_flight(lane: &Lane) -> Value {
 }
 
 async fn load(pipeline: &Pipeline) -> anyhow::Result<(Lane, Survey)> {
-    let url = pipeline.store.to_string();
-    let Some(store) = tokio::task::spawn_blocking(move || store::url::open_to_read(&url)).await?? else {
+    let Some(store) = wiring::storage::open_to_read(pipeline).await? else {
         return Ok((Lane::new(), Survey::default()));
     };
     let folder = names::lane_folder(pipeline.pipeline.as_str(), 0);

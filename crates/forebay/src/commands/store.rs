@@ -16,7 +16,8 @@ use protocol::retire::Standing;
 use serde_json::{Value, json};
 
 use crate::cli::{Exit, print};
-use crate::status_view;
+use crate::config::model::Pipeline;
+use crate::{status_view, wiring};
 
 /// Looks into stores.
 #[derive(Debug, Args)]
@@ -76,15 +77,16 @@ impl Store {
     /// When the store cannot be read.
     pub fn execute(&self) -> anyhow::Result<Exit> {
         let Command::Check(check) = &self.command;
-        let (url, pipeline) = match (&check.file, &check.store) {
+        let (place, pipeline) = match (&check.file, &check.store) {
             (Some(file), _) => {
                 let Some(pipeline) = super::load(file)? else { return Ok(Exit::Fault) };
-                (pipeline.store.to_string(), Some(pipeline.pipeline.to_string()))
+                let name = pipeline.pipeline.to_string();
+                (Where::Pipeline(Box::new(pipeline)), Some(name))
             }
-            (None, Some(url)) => (url.clone(), None),
+            (None, Some(url)) => (Where::Url(url.clone()), None),
             (None, None) => bail!("name a pipeline file or a store"),
         };
-        let reports = super::runtime()?.block_on(look(url, pipeline.as_deref()))?;
+        let reports = super::runtime()?.block_on(look(place, pipeline.as_deref()))?;
         let is_sound = reports.iter().all(Report::is_sound);
         let text = match check.json {
             true => format!(
@@ -98,8 +100,17 @@ impl Store {
     }
 }
 
-async fn look(url: String, pipeline: Option<&str>) -> anyhow::Result<Vec<Report>> {
-    let opened = tokio::task::spawn_blocking(move || store::url::open_to_read(&url)).await?;
+/// A store by the settings of a pipeline file, or by its address with keys from the environment.
+enum Where {
+    Pipeline(Box<Pipeline>),
+    Url(String),
+}
+
+async fn look(place: Where, pipeline: Option<&str>) -> anyhow::Result<Vec<Report>> {
+    let opened = match place {
+        Where::Pipeline(pipeline) => wiring::storage::open_to_read(&pipeline).await,
+        Where::Url(url) => wiring::storage::open_url_to_read(url).await,
+    };
     let Some(store) = opened.context("the store cannot be opened")? else {
         match pipeline {
             // A pipeline that has not run yet has no store yet.

@@ -15,6 +15,7 @@
 pub mod sink;
 pub mod source;
 pub mod step;
+pub mod storage;
 
 use std::collections::BTreeMap;
 
@@ -23,6 +24,7 @@ use serde::{Deserialize, Serialize};
 
 pub use sink::Create;
 pub use source::Kafka;
+pub use storage::ObjectStorage;
 
 use self::sink::{DeadLetters, Sink, Spool};
 use self::source::Source;
@@ -40,6 +42,10 @@ pub struct Pipeline {
     /// Where the journal, the sealed segments and the state are kept. Pipelines may share a store.
     #[serde(default = "default_store")]
     pub store: StoreUrl,
+
+    /// How a store on object storage is reached.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub object_storage: Option<ObjectStorage>,
 
     /// What the pipeline promises. With `exactly_once` it refuses to start where it could not keep the promise.
     #[serde(default)]

@@ -32,6 +32,7 @@ const OWNED: [(&str, &str); 15] = [
 pub fn check(pipeline: &Pipeline, tree: &Node, faults: &mut Faults) {
     let mut rules = Rules { pipeline, tree, faults };
     rules.delivery();
+    rules.store();
     rules.batches();
     rules.http();
     rules.kafka();
@@ -76,6 +77,51 @@ impl Rules<'_> {
                     );
                 }
             }
+        }
+    }
+
+    /// Settings of object storage that would not be used are a mistake about where the journal goes.
+    fn store(&mut self) {
+        let Some(storage) = &self.pipeline.object_storage else { return };
+        let Some(scheme) = self.pipeline.store.remote_scheme() else {
+            let message = format!("`store` is `{}`, which is not on object storage", self.pipeline.store);
+            return self.fault("object_storage", message);
+        };
+        let of_one = [
+            ("region", storage.region.is_some(), "s3"),
+            ("access_key", storage.access_key.is_some(), "s3"),
+            ("session_token", storage.session_token.is_some(), "s3"),
+            ("account", storage.account.is_some(), "az"),
+            ("service_account", storage.service_account.is_some(), "gs"),
+        ];
+        for (key, is_set, only) in of_one {
+            if is_set && scheme != only {
+                let path = format!("object_storage.{key}");
+                self.fault(
+                    &path,
+                    format!("`object_storage.{key}` is for `{only}://`, and `store` is on `{scheme}://`"),
+                );
+            }
+        }
+        if scheme == "gs" && storage.secret_key.is_some() {
+            self.fault(
+                "object_storage.secret_key",
+                "`object_storage.secret_key` is for `s3://` and `az://`; `gs://` takes `service_account`",
+            );
+        }
+        if scheme == "s3" && storage.access_key.is_some() != storage.secret_key.is_some() {
+            self.fault(
+                "object_storage",
+                "`object_storage` needs both of `access_key` and `secret_key`, or none",
+            );
+        }
+        if let Some(endpoint) = &storage.endpoint
+            && !endpoint.is_tls()
+            && !endpoint.is_loopback()
+            && !storage.allow_http
+        {
+            let message = "`object_storage.endpoint` is not encrypted and on another machine; write `https://`, or `allow_http: true`";
+            self.fault("object_storage.endpoint", message);
         }
     }
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::http::wire;
+use crate::random::Lcg;
 
 /// Names a rule of one proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -109,6 +110,9 @@ fn exception_text(code: u32, message: &str) -> String {
 pub struct Rule {
     query_part: Option<String>,
     method: Option<String>,
+    target_part: Option<String>,
+    /// One request in so many, and the seed's random numbers.
+    sometimes: Option<(u64, Lcg)>,
     skip: u64,
     turns: u64,
     fault: Fault,
@@ -117,7 +121,7 @@ pub struct Rule {
 impl Rule {
     /// For the next `turns` requests that fit.
     pub fn next(turns: u64, fault: Fault) -> Rule {
-        Rule { query_part: None, method: None, skip: 0, turns, fault }
+        Rule { query_part: None, method: None, target_part: None, sometimes: None, skip: 0, turns, fault }
     }
 
     /// For every request that fits, until the rule is taken away.
@@ -138,6 +142,18 @@ impl Rule {
         self
     }
 
+    /// Fits requests whose path or query string contains `part`, letter for letter as it was sent.
+    pub fn target(mut self, part: &str) -> Rule {
+        self.target_part = Some(part.to_owned());
+        self
+    }
+
+    /// Takes one in `count` of the requests that fit, at random from `seed`.
+    pub fn one_in(mut self, count: u64, seed: u64) -> Rule {
+        self.sometimes = Some((count, Lcg::new(seed)));
+        self
+    }
+
     /// Lets the first `count` requests that fit go by.
     pub fn skip(mut self, count: u64) -> Rule {
         self.skip = count;
@@ -148,8 +164,9 @@ impl Rule {
     pub(super) fn take(&mut self, seen: &Seen) -> Option<Fault> {
         let fits = self.turns > 0
             && self.method.as_ref().is_none_or(|method| *method == seen.method)
+            && self.target_part.as_ref().is_none_or(|part| seen.target.contains(part))
             && self.query_part.as_ref().is_none_or(|part| seen.query.contains(part));
-        if !fits {
+        if !fits || self.sometimes.as_mut().is_some_and(|(count, random)| random.below(*count) > 0) {
             return None;
         }
         if self.skip > 0 {

@@ -6,8 +6,8 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use live::{Accounts, Case, Feed, Table};
-use testkit::{ClickHouseOptions, Lcg, seed};
+use live::{Accounts, Case, Feed, S3Store, Table};
+use testkit::{ClickHouseOptions, Fault, Lcg, Rule, Service, available, seed};
 use workloads::glassflow::{RECORD_BYTES_MAX, Spec, Workload};
 
 const COLUMNS: &str =
@@ -19,6 +19,10 @@ const SERVER_KILL_EVERY: u64 = 4;
 
 /// One life in so many is a short one.
 const EARLY_EVERY: u64 = 5;
+
+/// One answer of the store in so many is lost, and so many are lost at the least.
+const LOST_ONE_IN: u64 = 100;
+const LOST_MIN: u64 = 3;
 
 /// Records are released in steps of this length.
 const STEP_MS: u64 = 20;
@@ -38,6 +42,36 @@ fn kill_test_every_event_is_in_the_table_once_whatever_is_killed() {
     let Some(case) = Case::with_own_server("kills", ClickHouseOptions::default()) else { return };
     let kills = setting("FOREBAY_KILLS", 16);
     let uniques = setting("FOREBAY_KILL_UNIQUES", 2_000_000);
+    kill(case, None, kills, uniques);
+}
+
+#[test]
+fn kill_test_on_s3_that_loses_one_answer_in_a_hundred() {
+    kill_on_s3("kills_s3", setting("FOREBAY_S3_KILLS", 6), setting("FOREBAY_S3_KILL_UNIQUES", 300_000));
+}
+
+/// `cargo test -p live --test end_to_end -- --ignored --nocapture kill_test_on_s3_in_full`
+#[test]
+#[ignore = "takes minutes"]
+fn kill_test_on_s3_in_full() {
+    kill_on_s3("kills_s3_full", setting("FOREBAY_KILLS", 16), setting("FOREBAY_KILL_UNIQUES", 2_000_000));
+}
+
+/// The store's answers get lost after the store has done what was asked; the program's and the server's lives end besides.
+fn kill_on_s3(name: &str, kills: u64, uniques: u64) {
+    if !available(&[Service::S3]) {
+        return;
+    }
+    let Some(case) = Case::with_own_server(name, ClickHouseOptions::default()) else { return };
+    let s3 = S3Store::start().expect("a gateway");
+    let lost = s3.proxy().add(Rule::always(Fault::SwallowAnswer).one_in(LOST_ONE_IN, seed()));
+    kill(case, Some(&s3), kills, uniques);
+    let (lost, requests) = (s3.proxy().fired(lost), s3.proxy().counters().requests);
+    println!("{lost} answers of the store were lost, of {requests}");
+    assert!(lost >= LOST_MIN, "{lost} answers of {requests} were lost");
+}
+
+fn kill(case: Case, s3: Option<&S3Store>, kills: u64, uniques: u64) {
     let mut random = Lcg::new(seed());
     let spec = Spec {
         seed: random.next_u64(),
@@ -57,8 +91,15 @@ fn kill_test_every_event_is_in_the_table_once_whatever_is_killed() {
         let tap = Tap { workload: &workload, released: &released, over: &over, seed: random.next_u64() };
         let feed = case.feed();
         let producing = scope.spawn(move || tap.pour(&feed));
-        let mut lives =
-            Lives { case, table: table.clone(), random, kills, released: &released, told: Story::default() };
+        let mut lives = Lives {
+            case,
+            s3,
+            table: table.clone(),
+            random,
+            kills,
+            released: &released,
+            told: Story::default(),
+        };
         lives.live(workload.records_total());
         producing.join().expect("the producer");
         lives
@@ -122,6 +163,7 @@ struct Story {
 
 struct Lives<'a> {
     case: Case,
+    s3: Option<&'a S3Store>,
     table: Table,
     random: Lcg,
     kills: u64,
@@ -169,11 +211,16 @@ impl Lives<'_> {
     }
 
     fn pipeline(&self) -> live::Pipeline {
-        self.case
+        let pipeline = self
+            .case
             .pipeline()
             .dedup("event_id", Some("created_at"))
             .batch("{ rows: 50000, age: 200ms }")
-            .more("columns: { user_name: name, user_email: email }")
+            .more("columns: { user_name: name, user_email: email }");
+        match self.s3 {
+            None => pipeline,
+            Some(s3) => pipeline.on_s3(&s3.proxy().url()),
+        }
     }
 
     /// It is back after a moment in which the program meets nobody.

@@ -8,6 +8,8 @@
 //! | [`keys`]       | keys and nested values that other programs took apart or glued together wrongly    |
 //! | [`poison`]     | records that are not what they should be, and times                               |
 //! | [`outages`]    | lost answers, servers that refuse, are away, or lost rows                         |
+//! | [`s3`]         | the store on S3: slow, lossy, away, refusing                                      |
+//! | [`fencing`]    | two owners of one lane, on local disk and on S3                                   |
 //! | [`stopping`]   | signals and drains                                                                |
 //! | [`topics`]     | topics with gaps, transactions, a new identity, several readers, a dead broker    |
 //! | [`replays`]    | dead letters listed, shown, replayed and deleted                                  |
@@ -18,12 +20,14 @@
 #![allow(clippy::disallowed_methods)]
 
 mod faults;
+mod fencing;
 mod glassflow;
 mod keys;
 mod kill;
 mod outages;
 mod poison;
 mod replays;
+mod s3;
 mod stopping;
 mod topics;
 mod verify;

@@ -130,7 +130,7 @@ impl Replay {
             return Ok(Exit::Failed);
         };
         let folder = wiring::lane_folder(pipeline);
-        let store = wiring::open_store(pipeline).await?;
+        let store = wiring::storage::open(pipeline, &*runtime).await?;
         let log = Log::new(store.clone(), &folder);
         let mut memory = log.memory(position_in_log(&lane)).await?;
         let condition = self.filter.sql(&table.pipeline, runtime.wall_ms());

@@ -122,8 +122,7 @@ impl Work<'_> {
     }
 
     async fn store(&self) -> anyhow::Result<Arc<dyn Store>> {
-        let url = self.pipeline.store.to_string();
-        let store = tokio::task::spawn_blocking(move || store::url::open_to_read(&url)).await??;
+        let store = crate::wiring::storage::open_to_read(self.pipeline).await?;
         store.context("the pipeline has not run yet: there is nothing to compare")
     }
 

@@ -9,25 +9,59 @@ use super::{Kind, text_kind};
 
 name_kind!(
     /// Where journals, segments and state are kept: a path or a URL.
-    StoreUrl, "store", "path, `file:///path` or `memory://`", "file:///var/lib/forebay", |text| {
+    StoreUrl, "store", "path, `file:///path`, `s3://bucket/prefix`, `gs://…`, `az://…` or `memory://`",
+    "file:///var/lib/forebay", |text| {
         match text.split_once("://") {
             _ if text.is_empty() => Err("is empty; write a path or `file:///path`".into()),
             None | Some(("memory", "")) => Ok(()),
             Some(("memory", _)) => Err("has more than `memory://`; a store in memory has no path".into()),
             Some(("file", path)) if path.starts_with('/') => Ok(()),
             Some(("file", _)) => Err("has no absolute path; write three slashes: `file:///path`".into()),
-            Some((scheme @ ("s3" | "gs" | "az"), _)) => {
-                Err(format!("is on `{scheme}://`, which is not supported yet in this version; use a path"))
-            }
-            Some(_) => Err("has an unknown scheme; write a path, `file:///path` or `memory://`".into()),
+            Some((scheme @ ("s3" | "gs" | "az"), rest)) => bucket(scheme, rest),
+            Some(_) => Err("has an unknown scheme; write a path, `file:///path`, `s3://bucket/prefix`, `gs://bucket/prefix`, \
+                            `az://container/prefix` or `memory://`"
+                .into()),
         }
     }
 );
+
+/// Checks what follows `s3://`: a bucket, and the folder in it.
+fn bucket(scheme: &str, rest: &str) -> Result<(), String> {
+    let (bucket, prefix) = rest.split_once('/').unwrap_or((rest, ""));
+    let is_name = |text: &str, more: &[char]| {
+        text.chars().all(|c| c.is_ascii_alphanumeric() || more.contains(&c) || matches!(c, '-' | '_' | '.'))
+    };
+    if rest.contains('@') {
+        return Err(
+            "holds a user or password; write keys under `object_storage`, where they stay hidden".into()
+        );
+    }
+    if bucket.is_empty() || !is_name(bucket, &[]) {
+        return Err(format!("names no bucket; write `{scheme}://bucket/prefix`"));
+    }
+    let segments = prefix.trim_end_matches('/').split('/');
+    let is_good =
+        |segment: &str| !segment.is_empty() && !segment.starts_with('.') && is_name(segment, &['=']);
+    if !prefix.is_empty() && !segments.clone().all(is_good) {
+        return Err(
+            "has a prefix with other characters than letters, digits and `-_.=`, or with an empty or dotted \
+                    segment"
+                .into(),
+        );
+    }
+    Ok(())
+}
 
 impl StoreUrl {
     /// True for the store that ends with the process.
     pub fn is_memory(&self) -> bool {
         self.as_str() == "memory://"
+    }
+
+    /// `s3`, `gs` or `az`; `None` for a store on this machine.
+    pub fn remote_scheme(&self) -> Option<&str> {
+        let (scheme, _) = self.as_str().split_once("://")?;
+        matches!(scheme, "s3" | "gs" | "az").then_some(scheme)
     }
 }
 

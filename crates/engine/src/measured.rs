@@ -1,0 +1,136 @@
+//! A store that counts what it is asked for.
+//!
+//! Owns the metrics of every kind of store: on object storage a request costs money and a round trip, on local disk an
+//! fsync. Does not change any answer. One operation is one request, except for a list that passes by foreign objects.
+//!
+//! | outcome   | meaning                                                        |
+//! |-----------|----------------------------------------------------------------|
+//! | `ok`      | done                                                           |
+//! | `exists`  | a put that found an object of its name                         |
+//! | `absent`  | a get of an object that is not there                           |
+//! | `failed`  | it did not happen                                              |
+//! | `unknown` | it may have happened: a lost answer                            |
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use dataflow::Runtime;
+use metrics::{counter, histogram};
+use store::{Effect, Entry, Key, Prefix, Put, Store, StoreError};
+
+use crate::Status;
+
+/// See the module.
+pub struct Measured {
+    store: Arc<dyn Store>,
+    runtime: Arc<dyn Runtime>,
+    status: Arc<Status>,
+}
+
+impl Measured {
+    /// `store`, with its requests told to `status` and the metrics.
+    pub fn new(store: Arc<dyn Store>, runtime: Arc<dyn Runtime>, status: Arc<Status>) -> Self {
+        Self { store, runtime, status }
+    }
+
+    fn tell<T>(
+        &self,
+        kind: &'static str,
+        begun: Duration,
+        result: &Result<T, StoreError>,
+        good: impl FnOnce(&T) -> (&'static str, u64),
+    ) {
+        let (outcome, bytes) = match result {
+            Ok(value) => good(value),
+            Err(error) => match error.effect {
+                Effect::None => ("failed", 0),
+                Effect::Unknown => ("unknown", 0),
+            },
+        };
+        let seconds = self.runtime.elapsed().saturating_sub(begun).as_secs_f64();
+        counter!("forebay_store_requests_total", "kind" => kind, "outcome" => outcome).increment(1);
+        counter!("forebay_store_bytes_total", "kind" => kind).increment(bytes);
+        histogram!("forebay_store_request_seconds", "kind" => kind).record(seconds);
+        self.status.update(|s| {
+            let told = s.store_requests.entry(kind).or_default();
+            told.requests += 1;
+            told.bytes += bytes;
+            told.errors += u64::from(result.is_err());
+        });
+    }
+}
+
+fn found(bytes: &Option<Bytes>) -> (&'static str, u64) {
+    bytes.as_ref().map_or(("absent", 0), |bytes| ("ok", bytes.len() as u64))
+}
+
+#[async_trait]
+impl Store for Measured {
+    async fn put_if_absent(&self, key: &Key, body: Vec<Bytes>) -> Result<Put, StoreError> {
+        let begun = self.runtime.elapsed();
+        let bytes = body.iter().map(|piece| piece.len() as u64).sum();
+        let result = self.store.put_if_absent(key, body).await;
+        self.tell("put", begun, &result, |put| match put {
+            Put::Created => ("ok", bytes),
+            Put::Exists => ("exists", 0),
+        });
+        result
+    }
+
+    async fn get(&self, key: &Key, bytes_max: u64) -> Result<Option<Bytes>, StoreError> {
+        let begun = self.runtime.elapsed();
+        let result = self.store.get(key, bytes_max).await;
+        self.tell("get", begun, &result, found);
+        result
+    }
+
+    async fn get_range(&self, key: &Key, range: Range<u64>) -> Result<Option<Bytes>, StoreError> {
+        let begun = self.runtime.elapsed();
+        let result = self.store.get_range(key, range).await;
+        self.tell("get", begun, &result, found);
+        result
+    }
+
+    async fn list(
+        &self,
+        prefix: &Prefix,
+        after: Option<&Key>,
+        limit: usize,
+    ) -> Result<Vec<Entry>, StoreError> {
+        let begun = self.runtime.elapsed();
+        let result = self.store.list(prefix, after, limit).await;
+        self.tell("list", begun, &result, |_| ("ok", 0));
+        result
+    }
+
+    async fn delete(&self, key: &Key) -> Result<(), StoreError> {
+        let begun = self.runtime.elapsed();
+        let result = self.store.delete(key).await;
+        self.tell("delete", begun, &result, |()| ("ok", 0));
+        result
+    }
+
+    async fn harden(&self, prefix: &Prefix) -> Result<(), StoreError> {
+        let begun = self.runtime.elapsed();
+        let result = self.store.harden(prefix).await;
+        self.tell("harden", begun, &result, |()| ("ok", 0));
+        result
+    }
+
+    async fn probe(&self, nonce: u128) -> Result<(), StoreError> {
+        self.store.probe(nonce).await
+    }
+
+    fn describe(&self) -> String {
+        self.store.describe()
+    }
+}
+
+impl std::fmt::Debug for Measured {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Measured").field("store", &self.store).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,48 @@
+//! `object_storage:`, how a store on `s3://`, `gs://` or `az://` is reached.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::config::values::{HttpUrl, Secret};
+
+/// How a store on `s3://`, `gs://` or `az://` is reached. What is left out comes from the environment, as the provider's own
+/// tools read it: `AWS_*`, `GOOGLE_*`, `AZURE_*`, or the role of the machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ObjectStorage {
+    /// Where the service is, if it is not the provider's own: MinIO, versitygw, Ceph, R2, an emulator.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub endpoint: Option<HttpUrl>,
+
+    /// The bucket's region. `s3://` only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub region: Option<String>,
+
+    /// The access key's id. `s3://` only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub access_key: Option<Secret>,
+
+    /// The secret of `access_key`, or the key of `account`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret_key: Option<Secret>,
+
+    /// The token that goes with temporary keys. `s3://` only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_token: Option<Secret>,
+
+    /// The storage account. `az://` only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub account: Option<String>,
+
+    /// Path of the service account's JSON file. `gs://` only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service_account: Option<String>,
+
+    /// PEM file of the authorities to trust; the system's if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ca: Option<String>,
+
+    /// Lets `endpoint` be `http://` on another machine: records and signatures then travel in clear.
+    #[serde(default)]
+    pub allow_http: bool,
+}

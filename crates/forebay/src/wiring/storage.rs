@@ -1,0 +1,104 @@
+//! From `store:` and `object_storage:` to an opened store.
+//!
+//! Owns the translation of the settings and the wait for a store that is away at the start. A store that is to be written
+//! shows first that it refuses to put an object twice ([`Store::probe`]); one that is only read is left alone.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use dataflow::Runtime;
+use engine::TokioRuntime;
+use engine::patient::Patient;
+use store::{ErrorKind, Remote, Store, StoreError};
+
+use crate::config::model::Pipeline;
+
+use super::WiringError;
+
+/// Tries of one read by those who only look, and the longest pause between two: a lost answer is outlived, a store that is
+/// away told within seconds.
+const READ_TRIES_MAX: u64 = 5;
+const READ_PAUSE_MAX: Duration = Duration::from_millis(500);
+
+/// Pause between two tries to reach a store at the start.
+const AWAY_PAUSE: Duration = Duration::from_secs(2);
+
+/// Opens the store of a pipeline to write it. Waits while it is away.
+///
+/// # Errors
+/// When its settings do not do, it refuses this user, its bucket is missing, or it does not refuse to put an object twice.
+pub async fn open(pipeline: &Pipeline, runtime: &dyn Runtime) -> Result<Arc<dyn Store>, WiringError> {
+    let (url, remote) = (pipeline.store.to_string(), remote(pipeline)?);
+    let store = blocking(move || store::url::open(&url, &remote)).await?;
+    let mut tries: u64 = 0;
+    while let Err(error) = store.probe(runtime.random()).await {
+        if !is_away(&error) {
+            return Err(error.into());
+        }
+        if tries.is_power_of_two() || tries == 0 {
+            tracing::warn!(%error, "the store is away; trying again");
+        }
+        tries += 1;
+        runtime.sleep(AWAY_PAUSE).await;
+    }
+    Ok(store)
+}
+
+/// Opens the store of a pipeline only to read it; `None` if there is none yet. Writes nothing, not even a probe.
+///
+/// # Errors
+/// When its settings do not do.
+pub async fn open_to_read(pipeline: &Pipeline) -> Result<Option<Arc<dyn Store>>, WiringError> {
+    read_only(pipeline.store.to_string(), remote(pipeline)?).await
+}
+
+/// The same by an address alone; what object storage needs besides comes from the environment.
+///
+/// # Errors
+/// When the address is none.
+pub async fn open_url_to_read(url: String) -> Result<Option<Arc<dyn Store>>, WiringError> {
+    read_only(url, Remote::default()).await
+}
+
+async fn read_only(url: String, remote: Remote) -> Result<Option<Arc<dyn Store>>, WiringError> {
+    let store = blocking(move || store::url::open_to_read(&url, &remote)).await?;
+    let patient = |store| Patient::new(store, TokioRuntime::new(1), READ_PAUSE_MAX).tries(READ_TRIES_MAX);
+    Ok(store.map(|store| Arc::new(patient(store)) as Arc<dyn Store>))
+}
+
+/// At the start a wrong key or a missing bucket is a mistake to be told, and not waited for.
+fn is_away(error: &StoreError) -> bool {
+    match error.kind {
+        ErrorKind::Permission | ErrorKind::Missing => false,
+        kind => kind.is_transient(),
+    }
+}
+
+async fn blocking<T: Send + 'static>(
+    open: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
+) -> Result<T, WiringError> {
+    let opened = tokio::task::spawn_blocking(open).await;
+    Ok(opened.map_err(|error| WiringError::Settings(format!("the store's start failed: {error}")))??)
+}
+
+fn remote(pipeline: &Pipeline) -> Result<Remote, WiringError> {
+    let Some(storage) = &pipeline.object_storage else { return Ok(Remote::default()) };
+    let text =
+        |secret: &Option<crate::config::values::Secret>| secret.as_ref().map(|s| s.reveal().to_owned());
+    let ca_pem = storage.ca.as_deref().map(|path| {
+        std::fs::read(path).map_err(|error| {
+            WiringError::Settings(format!("`object_storage.ca`: `{path}` cannot be read: {error}"))
+        })
+    });
+    Ok(Remote {
+        endpoint: storage.endpoint.as_ref().map(ToString::to_string),
+        region: storage.region.clone(),
+        access_key: text(&storage.access_key),
+        secret_key: text(&storage.secret_key),
+        session_token: text(&storage.session_token),
+        account: storage.account.clone(),
+        service_account: storage.service_account.clone(),
+        allow_http: storage.allow_http,
+        ca_pem: ca_pem.transpose()?,
+    })
+}

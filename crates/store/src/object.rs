@@ -1,0 +1,305 @@
+//! A store on object storage: S3 and what speaks like it, Google Cloud Storage, Azure Blob Storage.
+//!
+//! Owns the translation of the [`Store`] contract into one request an operation, and the bounds on sizes, time and
+//! concurrency. Does not own the protocols and signatures (the `object_store` crate, none of whose types leave this
+//! folder), nor retries: every request is sent once, and what its answer leaves open is told by the error's effect.
+//!
+//! | module    | what it holds                                                             |
+//! |-----------|---------------------------------------------------------------------------|
+//! | `connect` | from a URL and settings to a client of the provider                       |
+//! | `wire`    | one HTTP request with its deadline; answers that are no success           |
+//! | `answer`  | from such an answer to the store's words: exists, absent, kind, effect    |
+//!
+//! ```text
+//! s3://bucket/prefix        bucket, and the folder that all keys are below
+//! prefix/lane/journal/7     the object of the key `lane/journal/7`
+//! prefix/.probe/4f1c…       written twice and removed by the check at the start; never listed
+//! ```
+//!
+//! An object is put in one request, whatever its size: only so is it conditional as a whole with every provider. The
+//! deadline grows with the size, so that a slow link is given its time ([`wire::RATE_BYTES_MIN`]).
+//!
+//! Rule 8 of the contract cannot be seen here: a bucket has no folders. Rule 3 holds without [`Store::harden`], for a
+//! provider answers a put when the object is durable.
+
+mod answer;
+mod connect;
+mod wire;
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::{Bytes, BytesMut};
+use futures::StreamExt;
+use object_store::list::{PaginatedListOptions, PaginatedListStore};
+use object_store::path::Path;
+use object_store::{GetOptions, GetRange, GetResult, ObjectStore, PutMode, PutOptions, PutPayload};
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+use crate::limits::{check_bytes_max, check_range, check_size};
+use crate::{
+    Entry, ErrorKind, Key, LIST_LIMIT_MAX, OBJECT_BYTES_MAX, Operation, Prefix, Put, Remote, Store,
+    StoreError,
+};
+use answer::Answer;
+
+/// Requests of one store under way at once; more wait their turn. Enough to fill a fast link with small objects, far
+/// below what makes a provider slow a client down.
+pub const REQUESTS_MAX: usize = 32;
+
+/// Where the probing object of [`Store::probe`] lies. No [`Key`] begins with a dot.
+const PROBES: &str = ".probe";
+
+/// A store on object storage. Clones share one bound of requests.
+#[derive(Clone)]
+pub struct ObjectStorage {
+    objects: Arc<dyn ObjectStore>,
+    pages: Arc<dyn PaginatedListStore>,
+    root: Prefix,
+    url: String,
+    requests: Arc<Semaphore>,
+}
+
+impl ObjectStorage {
+    /// A store at `url` (`s3://bucket/prefix`, `gs://…`, `az://…`). Sends nothing.
+    ///
+    /// # Errors
+    /// When the URL or the settings are not as they must be.
+    pub fn new(url: &str, remote: &Remote) -> Result<Self, StoreError> {
+        connect::connect(url, remote)
+    }
+
+    fn path(&self, key: &str) -> Path {
+        let path = match self.root.as_str() {
+            "" => key.to_owned(),
+            root => format!("{root}/{key}"),
+        };
+        // Keys and the root are of letters, digits and a few signs, without empty or dotted segments but our own.
+        Path::parse(path).expect("keys are valid paths")
+    }
+
+    async fn turn(&self) -> SemaphorePermit<'_> {
+        self.requests.acquire().await.expect("the semaphore is never closed")
+    }
+
+    async fn put(&self, path: &Path, place: &str, body: Vec<Bytes>) -> Result<Put, StoreError> {
+        let _turn = self.turn().await;
+        let options = PutOptions { mode: PutMode::Create, extensions: wire::told(), ..PutOptions::default() };
+        match self.objects.put_opts(path, PutPayload::from_iter(body), options).await {
+            Ok(_) => Ok(Put::Created),
+            Err(error) => match Answer::of(&error) {
+                answer if answer.is_exists() => Ok(Put::Exists),
+                answer => Err(answer.into_error(Operation::Put, place, error)),
+            },
+        }
+    }
+
+    async fn remove(&self, path: &Path, place: &str) -> Result<(), StoreError> {
+        let _turn = self.turn().await;
+        // By single requests even where there is one for many: that one is not to be had everywhere.
+        let one = futures::stream::iter([Ok(path.clone())]).boxed();
+        match self.objects.delete_stream(one).next().await {
+            None | Some(Ok(_)) => Ok(()),
+            Some(Err(error)) => match Answer::of(&error) {
+                answer if answer.is_absent() => Ok(()),
+                answer => Err(answer.into_error(Operation::Delete, place, error)),
+            },
+        }
+    }
+
+    /// What is asked for, opened; `None` if there is no object.
+    async fn open(
+        &self,
+        path: &Path,
+        place: &str,
+        range: Option<Range<u64>>,
+        head: bool,
+    ) -> Result<Option<GetResult>, StoreError> {
+        let range = range.map(GetRange::Bounded);
+        let options = GetOptions { range, head, extensions: wire::told(), ..GetOptions::default() };
+        match self.objects.get_opts(path, options).await {
+            Ok(result) => Ok(Some(result)),
+            Err(error) => match Answer::of(&error) {
+                answer if answer.is_absent() => Ok(None),
+                answer => Err(answer.into_error(Operation::Get, place, error)),
+            },
+        }
+    }
+
+    async fn get_bounded(
+        &self,
+        path: &Path,
+        place: &str,
+        range: Option<Range<u64>>,
+        bytes_max: u64,
+    ) -> Result<Option<Bytes>, StoreError> {
+        let _turn = self.turn().await;
+        let Some(result) = self.open(path, place, range.clone(), false).await? else { return Ok(None) };
+        let size_bytes = result.meta.size;
+        match &range {
+            None => check_bytes_max(place, size_bytes, bytes_max)?,
+            Some(range) => {
+                check_range(place, size_bytes, range)?;
+                if result.range != *range {
+                    let reason = format!("bytes `{range:?}` were asked for and `{:?}` came", result.range);
+                    return Err(StoreError::new(ErrorKind::Corrupt, Operation::Get, place, reason));
+                }
+            }
+        }
+        read(result, place).await.map(Some)
+    }
+}
+
+/// The whole of an answer whose length was checked.
+async fn read(result: GetResult, place: &str) -> Result<Bytes, StoreError> {
+    let len = result.range.end - result.range.start;
+    let broken = |reason: String| StoreError::new(ErrorKind::Io, Operation::Get, place, reason);
+    let mut pieces = result.into_stream();
+    let mut whole = BytesMut::new();
+    while (whole.len() as u64) < len {
+        let piece = wire::in_time(pieces.next())
+            .await
+            .ok_or_else(|| broken(format!("the answer stopped after {} of {len} bytes", whole.len())))?;
+        let piece = match piece {
+            None => return Err(broken(format!("the answer ended after {} of {len} bytes", whole.len()))),
+            Some(Err(error)) => return Err(Answer::of(&error).into_error(Operation::Get, place, error)),
+            Some(Ok(piece)) => piece,
+        };
+        if whole.len() as u64 + piece.len() as u64 > len {
+            return Err(broken(format!("the answer has more than the {len} bytes that it promised")));
+        }
+        if whole.is_empty() && piece.len() as u64 == len {
+            return Ok(piece);
+        }
+        // The length was checked against what the caller takes.
+        whole.reserve(len as usize - whole.len());
+        whole.extend_from_slice(&piece);
+    }
+    Ok(whole.freeze())
+}
+
+#[async_trait]
+impl Store for ObjectStorage {
+    async fn put_if_absent(&self, key: &Key, body: Vec<Bytes>) -> Result<Put, StoreError> {
+        check_size(key, &body)?;
+        self.put(&self.path(key.as_str()), key.as_str(), body).await
+    }
+
+    async fn get(&self, key: &Key, bytes_max: u64) -> Result<Option<Bytes>, StoreError> {
+        self.get_bounded(&self.path(key.as_str()), key.as_str(), None, bytes_max).await
+    }
+
+    async fn get_range(&self, key: &Key, range: Range<u64>) -> Result<Option<Bytes>, StoreError> {
+        let (path, place) = (self.path(key.as_str()), key.as_str());
+        if range.start < range.end && range.end <= OBJECT_BYTES_MAX {
+            return self.get_bounded(&path, place, Some(range), u64::MAX).await;
+        }
+        // No request can ask for an empty range, and none beyond what any object has is understood everywhere; the size
+        // tells whether it lies within the object.
+        let _turn = self.turn().await;
+        let Some(result) = self.open(&path, place, None, true).await? else { return Ok(None) };
+        check_range(key, result.meta.size, &range)?;
+        check_bytes_max(key, range.end, OBJECT_BYTES_MAX)?;
+        Ok(Some(Bytes::new()))
+    }
+
+    async fn list(
+        &self,
+        prefix: &Prefix,
+        after: Option<&Key>,
+        limit: usize,
+    ) -> Result<Vec<Entry>, StoreError> {
+        let limit = limit.min(LIST_LIMIT_MAX);
+        let below = match prefix.as_str() {
+            "" => String::new(),
+            prefix => format!("{prefix}/"),
+        };
+        // Folders' names sort as if they ended in a slash, as objects' names do here.
+        let offset = match after.map(Key::as_str) {
+            Some(after) if after.starts_with(&below) => Some(self.path(after).to_string()),
+            Some(after) if after > below.as_str() => return Ok(Vec::new()),
+            Some(_) | None => None,
+        };
+        let root = match self.root.as_str() {
+            "" => String::new(),
+            root => format!("{root}/"),
+        };
+        let mut entries = Vec::new();
+        let mut page_token = None;
+        // A page may hold nothing but names that are not keys; an empty answer would end the list.
+        while entries.is_empty() && limit > 0 {
+            let options = PaginatedListOptions {
+                offset: offset.clone(),
+                max_keys: Some(limit),
+                page_token,
+                extensions: wire::told(),
+                ..PaginatedListOptions::default()
+            };
+            let page = {
+                let _turn = self.turn().await;
+                let wanted = format!("{root}{below}");
+                self.pages
+                    .list_paginated(Some(&wanted).filter(|w| !w.is_empty()).map(|w| w.as_str()), options)
+                    .await
+            };
+            let page = page.map_err(|e| Answer::of(&e).into_error(Operation::List, prefix.as_str(), e))?;
+            let keys = page.result.objects.into_iter().filter_map(|object| {
+                let key = Key::new(object.location.as_ref().strip_prefix(&root)?).ok()?;
+                Some(Entry { key, size_bytes: object.size })
+            });
+            entries.extend(keys.take(limit));
+            page_token = page.page_token;
+            if page_token.is_none() {
+                break;
+            }
+        }
+        Ok(entries)
+    }
+
+    async fn delete(&self, key: &Key) -> Result<(), StoreError> {
+        self.remove(&self.path(key.as_str()), key.as_str()).await
+    }
+
+    async fn harden(&self, _prefix: &Prefix) -> Result<(), StoreError> {
+        // What was answered for is durable, and what was not answered for is invisible or durable as well.
+        Ok(())
+    }
+
+    /// Puts an object of a random name twice; the second put must be refused, and the object is removed again.
+    async fn probe(&self, nonce: u128) -> Result<(), StoreError> {
+        let path = self.path(&format!("{PROBES}/{nonce:032x}"));
+        let place = format!("{}/{path}", self.url);
+        let lacks = |reason: &str| {
+            Err(StoreError::new(ErrorKind::NotSupported, Operation::Open, &self.url, reason.to_owned()))
+        };
+        let first = self.put(&path, &place, vec![Bytes::from_static(b"first")]).await?;
+        let second = self.put(&path, &place, vec![Bytes::from_static(b"second")]).await;
+        let found = self.get_bounded(&path, &place, None, 64).await;
+        self.remove(&path, &place).await?;
+        match (first, second?, found?.as_deref()) {
+            (Put::Created, Put::Exists, Some(b"first")) => Ok(()),
+            (Put::Exists, _, _) => lacks("it refuses to put an object that is not there"),
+            (_, Put::Created, _) => lacks(
+                "it overwrites an object that was to be put only if absent (`If-None-Match: *` has no effect), so two \
+                 processes could write one journal",
+            ),
+            (_, _, None) => lacks("an object that was just put is not found"),
+            (_, _, Some(_)) => lacks("an object has other content than was put first"),
+        }
+    }
+
+    fn describe(&self) -> String {
+        self.url.clone()
+    }
+}
+
+impl fmt::Debug for ObjectStorage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ObjectStorage").field("url", &self.url).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

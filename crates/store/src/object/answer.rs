@@ -1,0 +1,164 @@
+//! What an answer of object storage means: exists, absent, and for all else whether it may have happened.
+//!
+//! Owns the sorting of statuses and error codes. Pure.
+//!
+//! | status and code                                       | put               | effect of a put  |
+//! |-------------------------------------------------------|-------------------|------------------|
+//! | 412; 409 `BlobAlreadyExists`                          | exists            | –                |
+//! | 409 `ConditionalRequestConflict`, `OperationAborted`  | [`ErrorKind::Io`] | none             |
+//! | other 409                                             | [`ErrorKind::Conflict`] | none       |
+//! | 401, 403, 400 with an expired token                   | [`ErrorKind::Permission`] | none     |
+//! | 404 with a missing bucket                             | [`ErrorKind::Missing`] | none        |
+//! | 3xx                                                   | [`ErrorKind::Url`] | none            |
+//! | 413, 507, 501                                         | too large, full, not supported | none |
+//! | 429, other 4xx                                        | [`ErrorKind::Io`] | none             |
+//! | 408, 5xx                                              | [`ErrorKind::Io`] | **unknown**      |
+//! | no connection                                         | [`ErrorKind::Io`] | none             |
+//! | no answer, or half an answer                          | [`ErrorKind::Io`] | **unknown**      |
+//!
+//! A status of 5xx may come from a gateway in between, after the store has done its work; so its effect is unknown. A get
+//! or a list has no effect in any case.
+
+use std::error::Error;
+
+use object_store::client::{HttpError, HttpErrorKind};
+
+use super::wire::Refusal;
+use crate::{Effect, ErrorKind, Operation, StoreError};
+
+/// Characters of a provider's own words that go into a message.
+const WORDS_MAX: usize = 300;
+
+/// An answer that is no success, or the lack of one.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    /// The store said no.
+    Status { status: u16, code: String, words: String },
+    /// Nothing was sent.
+    NotSent,
+    /// Something may have been sent, and nothing whole came back.
+    Lost,
+}
+
+impl Answer {
+    /// What lies inside of `object_store`'s error.
+    pub(super) fn of(error: &object_store::Error) -> Self {
+        let mut cause: Option<&(dyn Error + 'static)> = Some(error);
+        let mut answer = Self::Lost;
+        // A chain of errors ends; more links than this are a circle.
+        for _ in 0..16 {
+            let Some(one) = cause else { break };
+            if let Some(refusal) = one.downcast_ref::<Refusal>() {
+                return Self::status(refusal.status, &refusal.body);
+            }
+            if one.downcast_ref::<HttpError>().is_some_and(|e| e.kind() == HttpErrorKind::Connect) {
+                answer = Self::NotSent;
+            }
+            cause = one.source();
+        }
+        // Where the mark is lost on the way, `object_store` has sorted the answer by itself.
+        match error {
+            object_store::Error::NotFound { .. } => Self::status(404, ""),
+            object_store::Error::Unauthenticated { .. } | object_store::Error::PermissionDenied { .. } => {
+                Self::status(403, "")
+            }
+            _ => answer,
+        }
+    }
+
+    pub(super) fn status(status: u16, body: &str) -> Self {
+        // S3 and Azure answer in XML; Google does too on the interface that is used here.
+        let code = element(body, "Code").unwrap_or_default();
+        let words = element(body, "Message").unwrap_or(body);
+        let words: String =
+            words.chars().take(WORDS_MAX).map(|c| if c.is_control() { ' ' } else { c }).collect();
+        Self::Status { status, code: code.to_owned(), words: words.trim().to_owned() }
+    }
+
+    /// True if the object that was to be put is there already.
+    pub(super) fn is_exists(&self) -> bool {
+        match self {
+            Self::Status { status: 412, .. } => true,
+            Self::Status { status: 409, code, .. } => code == "BlobAlreadyExists",
+            Self::Status { .. } | Self::NotSent | Self::Lost => false,
+        }
+    }
+
+    /// True if there is no such object, in a bucket that is there.
+    pub(super) fn is_absent(&self) -> bool {
+        matches!(self, Self::Status { status: 404, code, .. } if !is_bucket_missing(code))
+    }
+
+    fn kind(&self) -> ErrorKind {
+        let Self::Status { status, code, .. } = self else { return ErrorKind::Io };
+        match (*status, code.as_str()) {
+            (400, "ExpiredToken" | "InvalidToken" | "TokenRefreshRequired") | (401 | 403, _) => {
+                ErrorKind::Permission
+            }
+            (404, _) => ErrorKind::Missing,
+            (409, "ConditionalRequestConflict" | "OperationAborted") => ErrorKind::Io,
+            (409, _) => ErrorKind::Conflict,
+            (413, _) | (400, "EntityTooLarge") => ErrorKind::TooLarge,
+            (416, _) => ErrorKind::OutOfRange,
+            (501, _) => ErrorKind::NotSupported,
+            (507, _) | (_, "QuotaExceeded") => ErrorKind::Full,
+            (300..=399, _) => ErrorKind::Url,
+            _ => ErrorKind::Io,
+        }
+    }
+
+    fn effect(&self, operation: Operation) -> Effect {
+        match operation {
+            Operation::Put | Operation::Delete => {}
+            Operation::Open | Operation::Get | Operation::List | Operation::Harden => return Effect::None,
+        }
+        match self {
+            Self::NotSent => Effect::None,
+            Self::Lost => Effect::Unknown,
+            // What is not implemented was not done; any other 5xx may stand before a store that did it.
+            Self::Status { status: 408 | 500 | 502..=599, .. } => Effect::Unknown,
+            Self::Status { .. } => Effect::None,
+        }
+    }
+
+    /// The store's error; `error` gives the words where the store gave none.
+    pub(super) fn into_error(
+        self,
+        operation: Operation,
+        place: &str,
+        error: object_store::Error,
+    ) -> StoreError {
+        let reason = match &self {
+            Self::Status { status, code, words } if code.is_empty() => {
+                format!("it answered {status}{}{words}", if words.is_empty() { "" } else { ": " })
+            }
+            Self::Status { status, code, words } => format!("it answered {status} `{code}`: {words}"),
+            Self::NotSent => format!("it cannot be reached: {}", innermost(&error)),
+            Self::Lost => format!("no whole answer: {}", innermost(&error)),
+        };
+        StoreError::new(self.kind(), operation, place, reason).with_effect(self.effect(operation))
+    }
+}
+
+fn is_bucket_missing(code: &str) -> bool {
+    matches!(code, "NoSuchBucket" | "ContainerNotFound" | "ResourceNotFound")
+}
+
+/// The text of the first element of that name.
+fn element<'a>(body: &'a str, name: &str) -> Option<&'a str> {
+    let (_, rest) = body.split_once(&format!("<{name}>"))?;
+    Some(rest.split_once("</")?.0)
+}
+
+/// The last cause in the chain, which says most.
+fn innermost(error: &object_store::Error) -> String {
+    let mut cause: &(dyn Error + 'static) = error;
+    for _ in 0..16 {
+        let Some(source) = cause.source() else { break };
+        cause = source;
+    }
+    cause.to_string().chars().take(WORDS_MAX).collect()
+}
+
+#[cfg(test)]
+mod tests;

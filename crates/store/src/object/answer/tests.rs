@@ -1,0 +1,97 @@
+use object_store::client::HttpError;
+
+use super::*;
+
+fn xml(code: &str) -> String {
+    format!("<?xml version=\"1.0\"?>\n<Error><Code>{code}</Code><Message>in so\nmany words</Message></Error>")
+}
+
+fn carried(status: u16, body: String) -> object_store::Error {
+    let refusal = HttpError::new(HttpErrorKind::Unknown, Refusal { status, body });
+    object_store::Error::Generic { store: "S3", source: Box::new(refusal) }
+}
+
+#[test]
+fn a_refusal_is_found_at_the_bottom_of_the_chain_of_errors() {
+    let answer = Answer::of(&carried(412, xml("PreconditionFailed")));
+    let (code, words) = ("PreconditionFailed".to_owned(), "in so many words".to_owned());
+    assert_eq!(answer, Answer::Status { status: 412, code, words });
+}
+
+#[test]
+fn only_a_failed_condition_means_that_an_object_exists() {
+    for (status, code, exists) in [
+        (412, "PreconditionFailed", true),
+        (412, "", true),
+        (409, "BlobAlreadyExists", true),
+        // Another put of the same key was under way; which of them wins is not known yet.
+        (409, "ConditionalRequestConflict", false),
+        (409, "OperationAborted", false),
+        (403, "AccessDenied", false),
+        (503, "SlowDown", false),
+    ] {
+        assert_eq!(Answer::status(status, &xml(code)).is_exists(), exists, "{status} {code}");
+    }
+}
+
+#[test]
+fn a_missing_bucket_is_no_missing_object() {
+    assert!(Answer::status(404, &xml("NoSuchKey")).is_absent());
+    assert!(Answer::status(404, "").is_absent(), "a HEAD has no body");
+    for code in ["NoSuchBucket", "ContainerNotFound"] {
+        let answer = Answer::status(404, &xml(code));
+        assert!(!answer.is_absent());
+        assert_eq!(answer.kind(), ErrorKind::Missing);
+    }
+}
+
+#[test]
+fn a_put_may_have_happened_only_where_something_else_may_have_answered() {
+    let effect = |answer: Answer| answer.effect(Operation::Put);
+    for status in [408, 500, 502, 503, 504, 599] {
+        assert_eq!(effect(Answer::status(status, "")), Effect::Unknown, "{status}");
+    }
+    for status in [301, 400, 401, 403, 404, 409, 413, 429, 501] {
+        assert_eq!(effect(Answer::status(status, "")), Effect::None, "{status}");
+    }
+    assert_eq!(effect(Answer::NotSent), Effect::None);
+    assert_eq!(effect(Answer::Lost), Effect::Unknown);
+    assert_eq!(Answer::Lost.effect(Operation::Get), Effect::None, "a get has no effect");
+    assert_eq!(Answer::Lost.effect(Operation::Delete), Effect::Unknown);
+}
+
+#[test]
+fn kinds_tell_a_person_from_a_passing_trouble() {
+    for (status, code, kind) in [
+        (403, "AccessDenied", ErrorKind::Permission),
+        (401, "", ErrorKind::Permission),
+        (400, "ExpiredToken", ErrorKind::Permission),
+        (400, "BadDigest", ErrorKind::Io),
+        (404, "NoSuchBucket", ErrorKind::Missing),
+        (409, "ConditionalRequestConflict", ErrorKind::Io),
+        (409, "InvalidBucketState", ErrorKind::Conflict),
+        (400, "EntityTooLarge", ErrorKind::TooLarge),
+        (416, "InvalidRange", ErrorKind::OutOfRange),
+        (301, "PermanentRedirect", ErrorKind::Url),
+        (501, "NotImplemented", ErrorKind::NotSupported),
+        (507, "", ErrorKind::Full),
+        (429, "TooManyRequests", ErrorKind::Io),
+        (503, "SlowDown", ErrorKind::Io),
+    ] {
+        assert_eq!(Answer::status(status, &xml(code)).kind(), kind, "{status} {code}");
+    }
+}
+
+#[test]
+fn a_message_has_the_stores_words_and_is_bounded() {
+    let error = carried(403, xml("AccessDenied"));
+    let error = Answer::of(&error).into_error(Operation::Put, "lane/7", error);
+    assert_eq!(
+        error.to_string(),
+        "cannot put `lane/7`: it answered 403 `AccessDenied`: in so many words; give the process read, write, list and \
+         delete access to the store"
+    );
+    let error = carried(502, "<html>".repeat(1_000));
+    let error = Answer::of(&error).into_error(Operation::Put, "lane/7", error);
+    assert!(error.to_string().len() < 600, "{error}");
+}

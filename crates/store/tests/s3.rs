@@ -1,0 +1,255 @@
+//! Object storage against a real S3 gateway (versitygw), in peace and behind a proxy that loses answers.
+#![cfg(feature = "s3")]
+// Real services by the real clock.
+#![allow(clippy::disallowed_methods)]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::future::join_all;
+use store::{Effect, ErrorKind, Key, ObjectStorage, Prefix, Put, Remote, Store};
+use testkit::{Answer, Fault, FaultProxy, Reach, Rule, S3, Service, available};
+
+fn remote(endpoint: &str) -> Remote {
+    Remote {
+        endpoint: Some(endpoint.to_owned()),
+        region: Some(S3::REGION.to_owned()),
+        access_key: Some(S3::ACCESS_KEY.to_owned()),
+        secret_key: Some(S3::SECRET_KEY.to_owned()),
+        ..Remote::default()
+    }
+}
+
+/// An empty store: a folder of the bucket that no other test uses.
+fn empty(endpoint: &str) -> Arc<dyn Store> {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let url = format!("s3://{}/test/{}", S3::BUCKET, NEXT.fetch_add(1, Ordering::Relaxed));
+    Arc::new(ObjectStorage::new(&url, &remote(endpoint)).expect("a store"))
+}
+
+fn key(text: &str) -> Key {
+    Key::new(text).expect("a key")
+}
+
+fn body(text: &str) -> Vec<Bytes> {
+    vec![Bytes::copy_from_slice(text.as_bytes())]
+}
+
+async fn content(store: &Arc<dyn Store>, name: &str) -> Option<Bytes> {
+    store.get(&key(name), 1 << 20).await.expect("reads")
+}
+
+/// A gateway and a proxy before it.
+fn world() -> Option<(S3, FaultProxy)> {
+    if !available(&[Service::S3]) {
+        return None;
+    }
+    let s3 = S3::start().expect("a gateway");
+    let proxy = FaultProxy::start(&s3.url()).expect("a proxy");
+    Some((s3, proxy))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn object_storage_holds_every_rule_that_local_disk_holds() {
+    let Some((s3, _)) = world() else { return };
+    store::conformance::run(|| empty(&s3.url())).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn racing_creators_have_one_winner_when_answers_are_slow_and_connections_few() {
+    let Some((_s3, proxy)) = world() else { return };
+    proxy.add(Rule::always(Fault::DelayAnswer(Duration::from_millis(20))));
+    store::conformance::racing_creators_have_one_winner(empty(&proxy.url())).await;
+}
+
+#[tokio::test]
+async fn the_probe_lets_a_store_pass_that_refuses_the_second_put_and_leaves_nothing() {
+    let Some((s3, _)) = world() else { return };
+    let store = empty(&s3.url());
+    for nonce in 0..3 {
+        store.probe(nonce).await.expect("versitygw holds the condition");
+    }
+    assert!(store.list(&Prefix::root(), None, 10).await.expect("lists").is_empty());
+    let left = walk(&s3.bucket_dir());
+    assert!(left.is_empty(), "{left:?}");
+}
+
+/// Files below a folder.
+fn walk(dir: &std::path::Path) -> Vec<std::path::PathBuf> {
+    let entries = std::fs::read_dir(dir).expect("a folder").map(|entry| entry.expect("an entry").path());
+    entries.flat_map(|path| if path.is_dir() { walk(&path) } else { vec![path] }).collect()
+}
+
+#[tokio::test]
+async fn the_probe_refuses_a_store_that_overwrites_and_names_it() {
+    let Some((s3, proxy)) = world() else { return };
+    let store = empty(&proxy.url());
+    // What a store without conditions would answer to the second put.
+    let ignores = Answer::new(200, "").header("ETag", "\"x\"");
+    proxy.add(Rule::next(1, Fault::Answer(ignores)).method("PUT").skip(1));
+    let error = store.probe(7).await.expect_err("it has no conditions");
+    assert_eq!(error.kind, ErrorKind::NotSupported);
+    let text = error.to_string();
+    assert!(text.contains("s3://forebay-test/test/") && text.contains("If-None-Match"), "{text}");
+    assert!(walk(&s3.bucket_dir()).is_empty(), "the probing object is gone all the same");
+}
+
+#[tokio::test]
+async fn wrong_keys_and_missing_buckets_are_told_apart() {
+    let Some((s3, _)) = world() else { return };
+    let wrong = Remote { secret_key: Some("wrong".into()), ..remote(&s3.url()) };
+    let url = format!("s3://{}/x", S3::BUCKET);
+    let error = ObjectStorage::new(&url, &wrong).expect("a store").probe(1).await.expect_err("refused");
+    assert_eq!((error.kind, error.effect), (ErrorKind::Permission, Effect::None), "{error}");
+    assert!(!error.to_string().contains("wrong"), "{error}");
+
+    let nowhere = ObjectStorage::new("s3://no-such-bucket/x", &remote(&s3.url())).expect("a store");
+    let error = nowhere.probe(1).await.expect_err("refused");
+    assert_eq!((error.kind, error.effect), (ErrorKind::Missing, Effect::None), "{error}");
+    let error = nowhere.get(&key("a"), 10).await.expect_err("no bucket is not: no object");
+    assert_eq!(error.kind, ErrorKind::Missing, "{error}");
+    assert_eq!(nowhere.list(&Prefix::root(), None, 1).await.expect_err("no bucket").kind, ErrorKind::Missing);
+}
+
+#[tokio::test]
+async fn an_answer_lost_after_the_put_leaves_the_effect_unknown_and_the_object_there() {
+    let Some((_s3, proxy)) = world() else { return };
+    let store = empty(&proxy.url());
+    let faults = [
+        Fault::SwallowAnswer,
+        Fault::CutAnswer { body_bytes: 0 },
+        Fault::Answer(Answer::new(503, "slow down").reach(Reach::Server)),
+        Fault::Answer(Answer::new(500, "").reach(Reach::Server)),
+        Fault::Answer(Answer::new(504, "").reach(Reach::Server)),
+    ];
+    for (n, fault) in faults.into_iter().enumerate() {
+        let name = format!("lost/{n}");
+        let rule = proxy.add(Rule::next(1, fault.clone()).method("PUT"));
+        let seen = proxy.counters().requests;
+        match store.put_if_absent(&key(&name), body("mine")).await {
+            // An answer to a put has nothing but a head, which went by whole.
+            Ok(Put::Created) => assert!(matches!(fault, Fault::CutAnswer { .. }), "{fault:?}"),
+            Ok(Put::Exists) => panic!("{fault:?}: sent a second time"),
+            Err(error) => {
+                assert_eq!((error.kind, error.effect), (ErrorKind::Io, Effect::Unknown), "{fault:?}: {error}")
+            }
+        }
+        assert_eq!(proxy.fired(rule), 1);
+        assert_eq!(proxy.counters().requests - seen, 1, "{fault:?}: no hidden retry");
+        assert_eq!(content(&store, &name).await.as_deref(), Some(&b"mine"[..]), "{fault:?}: it took effect");
+        // The caller's next try meets its own first one.
+        assert_eq!(store.put_if_absent(&key(&name), body("mine")).await.expect("answers"), Put::Exists);
+    }
+}
+
+#[tokio::test]
+async fn a_put_that_was_turned_down_leaves_nothing() {
+    let Some((_s3, proxy)) = world() else { return };
+    let store = empty(&proxy.url());
+    let conflict =
+        "<Error><Code>ConditionalRequestConflict</Code><Message>at the same time</Message></Error>";
+    for (answer, kind) in [
+        (Answer::new(409, conflict), ErrorKind::Io),
+        (Answer::new(429, "too many"), ErrorKind::Io),
+        (Answer::new(403, "<Error><Code>AccessDenied</Code></Error>"), ErrorKind::Permission),
+    ] {
+        proxy.add(Rule::next(1, Fault::Answer(answer.clone())).method("PUT"));
+        let error = store.put_if_absent(&key("turned-down"), body("x")).await.expect_err("turned down");
+        assert_eq!((error.kind, error.effect), (kind, Effect::None), "{answer:?}: {error}");
+        assert_eq!(content(&store, "turned-down").await, None);
+    }
+    assert_eq!(store.put_if_absent(&key("turned-down"), body("x")).await.expect("puts"), Put::Created);
+}
+
+#[tokio::test]
+async fn reads_that_break_are_errors_and_never_short() {
+    let Some((_s3, proxy)) = world() else { return };
+    let store = empty(&proxy.url());
+    let long = "0123456789".repeat(10_000);
+    store.put_if_absent(&key("long"), body(&long)).await.expect("puts");
+    for fault in [Fault::CutAnswer { body_bytes: 1_000 }, Fault::Reset, Fault::SwallowAnswer] {
+        for range in [None, Some(10..90_000)] {
+            let rule = proxy.add(Rule::next(1, fault.clone()).method("GET"));
+            let result = match range.clone() {
+                None => store.get(&key("long"), 1 << 20).await,
+                Some(range) => store.get_range(&key("long"), range).await,
+            };
+            let error = result.expect_err("broken");
+            assert_eq!((error.kind, error.effect), (ErrorKind::Io, Effect::None), "{fault:?}: {error}");
+            assert_eq!(proxy.fired(rule), 1);
+        }
+    }
+    assert_eq!(content(&store, "long").await.expect("there").len(), 100_000);
+}
+
+#[tokio::test]
+async fn an_object_above_the_bound_is_refused_before_its_bytes_come() {
+    let Some((_s3, proxy)) = world() else { return };
+    let store = empty(&proxy.url());
+    store.put_if_absent(&key("large"), vec![Bytes::from(vec![7; 8 << 20])]).await.expect("puts");
+    // What comes after the head would take for ever.
+    proxy.add(Rule::next(1, Fault::CutAnswer { body_bytes: 100 }).method("GET"));
+    let error = store.get(&key("large"), 1 << 20).await.expect_err("too large");
+    assert_eq!(error.kind, ErrorKind::TooLarge, "{error}");
+}
+
+#[tokio::test]
+async fn pieces_go_to_the_wire_without_being_joined_and_come_back_in_order() {
+    let Some((s3, _)) = world() else { return };
+    let store = empty(&s3.url());
+    let pieces: Vec<Bytes> = (0..64_u8).map(|n| Bytes::from(vec![n; 512 << 10])).collect();
+    store.put_if_absent(&key("pieces"), pieces.clone()).await.expect("puts");
+    let found = store.get(&key("pieces"), 64 << 20).await.expect("reads").expect("there");
+    assert!(pieces.iter().zip(found.chunks(512 << 10)).all(|(piece, found)| piece == found));
+    let across = store.get_range(&key("pieces"), (512 << 10) - 1..(512 << 10) + 1).await.expect("reads");
+    assert_eq!(across.as_deref(), Some(&[0, 1][..]));
+}
+
+#[tokio::test]
+async fn a_list_goes_over_pages_and_passes_by_what_is_no_key() {
+    let Some((s3, proxy)) = world() else { return };
+    let store = empty(&proxy.url());
+    let puts = (0..1_050).map(|n| {
+        let store = store.clone();
+        async move { store.put_if_absent(&key(&format!("many/{n:05}")), vec![]).await.expect("puts") }
+    });
+    join_all(puts).await;
+    let folder = walk(&s3.bucket_dir())[0].parent().expect("a folder").to_owned();
+    for foreign in ["!first", "00500 copy", ".hidden"] {
+        std::fs::write(folder.join(foreign), "x").expect("a foreign object");
+    }
+    let prefix = Prefix::new("many").expect("a prefix");
+    for limit in [7, 1_000] {
+        let (mut found, before) = (Vec::new(), proxy.counters().requests);
+        loop {
+            let page = store.list(&prefix, found.last(), limit).await.expect("lists");
+            if page.is_empty() {
+                break;
+            }
+            found.extend(page.into_iter().map(|entry| entry.key));
+        }
+        let names: Vec<String> = (0..1_050).map(|n| format!("many/{n:05}")).collect();
+        assert_eq!(found.iter().map(Key::as_str).collect::<Vec<_>>(), names, "pages of {limit}");
+        let requests = proxy.counters().requests - before;
+        assert!(requests <= 1_053_u64.div_ceil(limit as u64) + 4, "{requests} requests for pages of {limit}");
+    }
+}
+
+#[tokio::test]
+async fn a_gateway_that_dies_in_between_is_met_again_on_new_connections() {
+    let Some((mut s3, _)) = world() else { return };
+    let store = empty(&s3.url());
+    store.put_if_absent(&key("before"), body("x")).await.expect("puts");
+    s3.kill9().expect("killed");
+    let error = store.get(&key("before"), 10).await.expect_err("nobody is there");
+    assert!(error.kind.is_transient(), "{error}");
+    s3.restart().expect("restarted");
+    // The first one may still take a connection that the dead gateway had.
+    let mut found = store.get(&key("before"), 10).await;
+    if found.is_err() {
+        found = store.get(&key("before"), 10).await;
+    }
+    assert_eq!(found.expect("reads").as_deref(), Some(&b"x"[..]));
+}
