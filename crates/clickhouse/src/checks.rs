@@ -9,12 +9,15 @@
 //! | the engine is of the MergeTree family                     | nothing else remembers tokens                             |
 //! | the table remembers tokens                                | a repeated insert would double rows, without any error    |
 //! | so does every materialized view's target                  | each has a log of its own                                 |
-//! | a `_forebay` column or a unique key                       | beyond the memory only a look at the rows tells           |
+//! | the memory holds every insert under way, twice            | a token must outlive its insert and the others'           |
+//! | `provenance: true` finds a `_forebay` column              | beyond the memory only a look at the rows tells           |
 //! | the partition key depends on sent columns, by known functions | a token is known inside one partition only            |
 //! | one node, if the engine is not replicated                 | each node has a log of its own                            |
 
 mod engine;
 pub mod read;
+
+use std::collections::BTreeMap;
 
 use dataflow::{Column, ColumnType, Remedy, Schema};
 use jiff::tz::TimeZone;
@@ -96,10 +99,16 @@ pub struct Plan {
     pub unique_key: Vec<usize>,
     /// True if the order of inserts matters to the engine of the table or of a view's target: one frame in flight.
     pub order_dependent: bool,
-    /// True if merges drop rows or rows expire: then a count below a frame's rows says nothing.
-    pub loses_rows: bool,
+    /// True if merges join or drop rows: then rows that are not found may have been there.
+    pub merges: bool,
+    /// True if rows expire: the same.
+    pub expires: bool,
     /// True if the table is replicated, so that the node that answers may lag.
     pub replicated: bool,
+    /// True if all nodes read the same parts, so that none lags.
+    pub shared: bool,
+    /// The table, then every view's target once, by name.
+    pub places: Vec<Place>,
     /// True if materialized views hang on the table.
     pub views: bool,
     /// For `max_partitions_per_insert_block`.
@@ -116,6 +125,17 @@ pub struct Plan {
     pub notes: Vec<String>,
 }
 
+/// A table that an insert writes to: the one that is named, or a view's target.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    /// The database.
+    pub database: String,
+    /// The table.
+    pub table: String,
+    /// True if it is replicated.
+    pub replicated: bool,
+}
+
 /// The plan, or every fault.
 pub fn judge(facts: &Facts, config: &TableConfig) -> Result<Plan, Vec<Fault>> {
     let mut faults = Vec::new();
@@ -127,19 +147,40 @@ pub fn judge(facts: &Facts, config: &TableConfig) -> Result<Plan, Vec<Fault>> {
     let Some(engine) = check_engine(table, &config.name(), &mut faults) else { return Err(faults) };
     let mut memory = check_window(&engine, &config.name(), &config.quoted(), &facts.server, &mut faults);
     check_nodes(facts, &engine, &mut faults);
+    check_room(config, &engine, &config.name(), &config.quoted(), memory, 1, &mut faults);
     let mut partitions_max = 1;
     let mut order_dependent = engine.order_dependent;
+    // Two views that feed one target use up its tokens twice.
+    let mut targets: BTreeMap<Place, (u64, Engine, Memory, &View)> = BTreeMap::new();
     for view in &facts.views {
-        let Some(target) = check_view(view, &facts.server, &mut memory, &mut faults) else { continue };
+        let Some((target, of_target)) = check_view(view, &facts.server, &mut faults) else { continue };
         order_dependent |= target.order_dependent;
-        if view.target.as_ref().is_some_and(|t| !is_unpartitioned(&t.partition_key)) {
-            partitions_max = VIEW_PARTITIONS_MAX;
-        }
+        memory = memory.and(of_target);
+        let partitioned = view.target.as_ref().is_some_and(|t| !is_unpartitioned(&t.partition_key));
+        let parts = if partitioned { VIEW_PARTITIONS_MAX } else { 1 };
+        partitions_max = partitions_max.max(parts);
+        let (database, table) = view.target_path.clone();
+        let place = Place { database, table, replicated: target.replicated };
+        targets.entry(place).or_insert((0, target, of_target, view)).0 += u64::from(parts);
     }
+    for (parts, target, of_target, view) in targets.values() {
+        let (name, quoted) = (view.target_name(), view.target_quoted());
+        check_room(config, target, &name, &quoted, *of_target, *parts, &mut faults);
+    }
+    let parts_per_frame = targets.values().map(|(parts, ..)| *parts).max().unwrap_or(1);
+    let base = Place {
+        database: config.database.clone(),
+        table: config.table.clone(),
+        replicated: engine.replicated,
+    };
+    let places = std::iter::once(base).chain(targets.into_keys()).collect();
     let mut notes = Vec::new();
     let schema = columns(table, config, &mut faults, &mut notes);
     let provenance = check_provenance(table, config, &mut faults);
     let unique_key = check_unique_key(&schema, config, &mut faults);
+    if !provenance {
+        note_what_cannot_be_looked_for(&engine, &unique_key, config, &mut notes);
+    }
     let partition = check_partition(table, &schema, &facts.server, &mut faults);
     let sort = if config.sort { SortKey::new(&table.sorting_key, &schema) } else { None };
     if config.sort && sort.is_none() {
@@ -156,11 +197,14 @@ pub fn judge(facts: &Facts, config: &TableConfig) -> Result<Plan, Vec<Fault>> {
         provenance,
         unique_key,
         order_dependent,
-        loses_rows: engine.loses_rows,
+        merges: engine.merges,
+        expires: engine.expires,
         replicated: engine.replicated,
+        shared: engine.is_shared(),
+        places,
         views: !facts.views.is_empty(),
         partitions_max,
-        parts_per_frame: u64::from(partitions_max),
+        parts_per_frame,
         token_window: memory.window,
         token_age_ms_max: memory.age_ms,
         table_uuid: table.identity(),
@@ -172,7 +216,7 @@ pub fn judge(facts: &Facts, config: &TableConfig) -> Result<Plan, Vec<Fault>> {
 pub fn create_statement(config: &TableConfig, create: &CreateTable) -> String {
     let mut columns: Vec<String> =
         create.columns.iter().map(|(name, declared)| format!("{} {declared}", identifier(name))).collect();
-    if !create.columns.iter().any(|(name, _)| name == PROVENANCE) {
+    if config.provenance && !create.columns.iter().any(|(name, _)| name == PROVENANCE) {
         columns.push(format!("{} UUID", identifier(PROVENANCE)));
     }
     let partition = match create.partition_by.trim() {
@@ -193,6 +237,12 @@ pub fn create_statement(config: &TableConfig, create: &CreateTable) -> String {
 struct Memory {
     window: u64,
     age_ms: u64,
+}
+
+impl Memory {
+    fn and(self, other: Self) -> Self {
+        Self { window: self.window.min(other.window), age_ms: self.age_ms.min(other.age_ms) }
+    }
 }
 
 fn check_version(facts: &Facts, faults: &mut Vec<Fault>) {
@@ -236,11 +286,7 @@ fn check_window(
     server: &Server,
     faults: &mut Vec<Fault>,
 ) -> Memory {
-    let setting = if engine.replicated {
-        "replicated_deduplication_window"
-    } else {
-        "non_replicated_deduplication_window"
-    };
+    let setting = window_setting(engine);
     let read =
         |setting: &str| engine.setting(setting).or_else(|| server.table_default(engine.replicated, setting));
     let window = read(setting).unwrap_or(0);
@@ -264,6 +310,36 @@ fn check_window(
     Memory { window, age_ms }
 }
 
+/// The name of the setting that says how many tokens a table remembers.
+fn window_setting(engine: &Engine) -> &'static str {
+    if engine.replicated { "replicated_deduplication_window" } else { "non_replicated_deduplication_window" }
+}
+
+/// Every insert that may be under way must find its token again, even after as many others. Half of the memory is theirs.
+fn check_room(
+    config: &TableConfig,
+    engine: &Engine,
+    name: &str,
+    quoted: &str,
+    memory: Memory,
+    parts: u64,
+    faults: &mut Vec<Fault>,
+) {
+    let in_flight = config.inserts_in_flight.max(1);
+    let need = parts.saturating_mul(in_flight).saturating_mul(2);
+    if memory.window > 0 && memory.window < need {
+        let setting = window_setting(engine);
+        faults.push(Fault::mended_by(
+            format!(
+                "table `{name}` remembers {} insert tokens (`{setting}`); an insert uses up to {parts} and {in_flight} may be \
+                 under way, so that it must remember {need} at the least",
+                memory.window
+            ),
+            format!("ALTER TABLE {quoted} MODIFY SETTING {setting} = {}", need.max(WINDOW)),
+        ));
+    }
+}
+
 fn check_nodes(facts: &Facts, engine: &Engine, faults: &mut Vec<Fault>) {
     let mut nodes = facts.nodes.clone();
     nodes.sort();
@@ -278,7 +354,7 @@ fn check_nodes(facts: &Facts, engine: &Engine, faults: &mut Vec<Fault>) {
     }
 }
 
-fn check_view(view: &View, server: &Server, memory: &mut Memory, faults: &mut Vec<Fault>) -> Option<Engine> {
+fn check_view(view: &View, server: &Server, faults: &mut Vec<Fault>) -> Option<(Engine, Memory)> {
     let (name, quoted) = (view.target_name(), view.target_quoted());
     let Some(target) = &view.target else {
         faults.push(Fault::stop(format!(
@@ -289,8 +365,6 @@ fn check_view(view: &View, server: &Server, memory: &mut Memory, faults: &mut Ve
     };
     let engine = check_engine(target, &name, faults)?;
     let of_target = check_window(&engine, &name, &quoted, server, faults);
-    memory.window = memory.window.min(of_target.window);
-    memory.age_ms = memory.age_ms.min(of_target.age_ms);
     if !is_unpartitioned(&target.partition_key)
         && let Some(word) = unstable_function(&view.select)
     {
@@ -300,7 +374,7 @@ fn check_view(view: &View, server: &Server, memory: &mut Memory, faults: &mut Ve
             view.name, target.partition_key
         )));
     }
-    Some(engine)
+    Some((engine, of_target))
 }
 
 fn is_unpartitioned(key: &str) -> bool {
@@ -407,9 +481,13 @@ fn default_of(
     }
 }
 
+/// The statement that gives a table the provenance column.
+fn add_provenance(config: &TableConfig, verb: &str) -> String {
+    format!("ALTER TABLE {} {verb} COLUMN {} UUID", config.quoted(), identifier(PROVENANCE))
+}
+
+/// True if the table has the provenance column. It must have it only if the pipeline asks for it.
 fn check_provenance(table: &TableRow, config: &TableConfig, faults: &mut Vec<Fault>) -> bool {
-    let mend =
-        |verb: &str| format!("ALTER TABLE {} {verb} COLUMN {} UUID", config.quoted(), identifier(PROVENANCE));
     match table.columns.iter().find(|c| c.name == PROVENANCE) {
         Some(column) if column.type_name == "UUID" && column.is_stored_as_sent() => true,
         Some(column) => {
@@ -418,23 +496,44 @@ fn check_provenance(table: &TableRow, config: &TableConfig, faults: &mut Vec<Fau
                     "column `{PROVENANCE}` must be a plain `UUID` and is `{} {}`",
                     column.type_name, column.default_kind
                 ),
-                mend("MODIFY"),
+                add_provenance(config, "MODIFY"),
             ));
             false
         }
-        None if config.unique_key.is_empty() => {
+        None if config.provenance => {
             faults.push(Fault::mended_by(
                 format!(
-                    "table `{}` has no column `{PROVENANCE}`, and no `unique_key` is named: after a crash nothing could tell \
-                     whether a frame is there",
+                    "table `{}` has no column `{PROVENANCE}`, which `provenance: true` asks for",
                     config.name()
                 ),
-                mend("ADD"),
+                add_provenance(config, "ADD"),
             ));
             false
         }
         None => false,
     }
+}
+
+/// What it means that no column names a row's insert.
+fn note_what_cannot_be_looked_for(
+    engine: &Engine,
+    unique_key: &[usize],
+    config: &TableConfig,
+    notes: &mut Vec<String>,
+) {
+    let why = if unique_key.is_empty() {
+        "and no `unique_key` is named".to_owned()
+    } else if engine.merges {
+        format!("and `unique_key` cannot serve, for `{}` holds earlier rows of a key", engine.name)
+    } else {
+        return;
+    };
+    notes.push(format!(
+        "table `{}` has no column `{PROVENANCE}` {why}: an insert whose answer is lost when the server restarts stops the \
+         pipeline with a question; `{}` spares you that",
+        config.name(),
+        add_provenance(config, "ADD")
+    ));
 }
 
 fn check_unique_key(schema: &Schema, config: &TableConfig, faults: &mut Vec<Fault>) -> Vec<usize> {

@@ -139,8 +139,19 @@ impl Client {
         sql: &str,
         params: &[(&str, &str)],
     ) -> Result<Vec<T>, QueryError> {
+        self.rows_with(sql, &[], params).await
+    }
+
+    /// As [`Client::rows`], with settings of ClickHouse.
+    pub async fn rows_with<T: DeserializeOwned>(
+        &self,
+        sql: &str,
+        settings: &[(&str, &str)],
+        params: &[(&str, &str)],
+    ) -> Result<Vec<T>, QueryError> {
         let sql = format!("{sql}\nFORMAT JSONCompactEachRow");
-        let settings = [("output_format_json_quote_64bit_integers", "0")];
+        let mut settings = settings.to_vec();
+        settings.push(("output_format_json_quote_64bit_integers", "0"));
         let body = self.query(&sql, &settings, params).await?;
         body.lines().filter(|l| !l.is_empty()).map(|line| self.read_row(&sql, line)).collect()
     }

@@ -86,8 +86,12 @@ pub struct TableConfig {
     pub compression: Method,
     /// Whether rows are sorted by the table's sorting key before they are sent.
     pub sort: bool,
+    /// True if the table must have the provenance column; one that is made gets it then. It is used wherever it is.
+    pub provenance: bool,
     /// Columns whose values together name a row: the probe uses them if the table has no provenance column.
     pub unique_key: Vec<String>,
+    /// Inserts that may be under way at the same time; at least 1. The table must remember the tokens of twice as many.
+    pub inserts_in_flight: u64,
     /// Rows of a frame at the most; at least 1.
     pub frame_rows_max: usize,
     /// Bytes of a frame before compression at the most, judged by the mean row; at least 1.
@@ -107,7 +111,9 @@ impl TableConfig {
             columns: None,
             compression: Method::Lz4,
             sort: false,
+            provenance: false,
             unique_key: Vec::new(),
+            inserts_in_flight: 2,
             // Half a million rows cost the server a third of what five thousand cost it, a row.
             frame_rows_max: 500_000,
             frame_bytes_max: 64 << 20,

@@ -34,7 +34,13 @@ pub async fn open(
 pub fn config(database: &str, table: &str) -> TableConfig {
     let schema = reject::schema();
     let columns = schema.columns().iter().map(|c| c.name.clone()).collect();
-    TableConfig { columns: Some(columns), create: Some(declaration()), ..TableConfig::new(database, table) }
+    TableConfig {
+        columns: Some(columns),
+        create: Some(declaration()),
+        // The table is our own: a dead letter in doubt must never need a person.
+        provenance: true,
+        ..TableConfig::new(database, table)
+    }
 }
 
 #[cfg(test)]

@@ -9,7 +9,6 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use async_trait::async_trait;
-use bytes::Bytes;
 use dataflow::{
     Attempt, Encoded, FrameId, InsertError, Presence, Remedy, Runtime, Schema, Table, TableError, TableFacts,
 };
@@ -21,6 +20,7 @@ use crate::config::{ServerConfig, TableConfig};
 use crate::json;
 use crate::native::{BlockPlan, RowRef, Rows};
 use crate::types::identifier;
+use probe::Question;
 
 pub use probe::check_sample;
 pub(crate) use probe::{can_probe, uuid_text};
@@ -123,7 +123,7 @@ impl ClickHouseTable {
             .map_err(|e| e.to_string())?;
         compressor.push(&rest);
         let probe = if self.plan.provenance {
-            Bytes::new()
+            probe::by_frame()
         } else {
             probe::sample(&self.plan.schema, &self.plan.unique_key, batches, rows)?
         };
@@ -143,25 +143,21 @@ impl ClickHouseTable {
         }
     }
 
-    /// Whether a count below a frame's rows means that rows are missing.
-    async fn counts_are_true(&self) -> Result<bool, QueryError> {
-        if self.plan.loses_rows {
-            return Ok(false);
+    /// An error while the node that answers cannot know that rows are missing.
+    async fn can_see_all(&self) -> Result<(), TableError> {
+        if !self.plan.replicated || self.plan.shared {
+            return Ok(());
         }
-        if !self.plan.replicated {
-            return Ok(true);
+        let replica = read::replica(&self.client, &self.config).await.map_err(query_error)?;
+        match read::lag(replica) {
+            None => Ok(()),
+            Some(why) => Err(TableError {
+                remedy: Remedy::Resend,
+                message: format!(
+                    "{why}; the rows of an insert in doubt are looked for once it has caught up"
+                ),
+            }),
         }
-        // A replica that has not fetched all parts yet shows fewer rows than there are.
-        let params = [("database", self.config.database.as_str()), ("table", self.config.table.as_str())];
-        let lag: Vec<(u64,)> = self
-            .client
-            .rows(
-                "SELECT toUInt64(queue_size + greatest(toInt64(log_max_index) - toInt64(log_pointer) + 1, 0)) \
-                 FROM system.replicas WHERE database = {database:String} AND table = {table:String}",
-                &params,
-            )
-            .await?;
-        Ok(lag.first().is_none_or(|(lag,)| *lag == 0))
     }
 }
 
@@ -225,17 +221,15 @@ impl Table for ClickHouseTable {
         let facts = read::facts(&self.client, &self.config).await.map_err(fault_error)?;
         let plan = checks::judge(&facts, &self.config).map_err(|faults| self.all_faults(&faults))?;
         self.unchanged(&plan)?;
-        let now: Vec<(i64, i64, String, u64)> = self
+        // Before the server's clock: a restart in between then shows as one.
+        let mut view_blocks = read::blocks(&self.client, &plan.places).await.map_err(query_error)?;
+        let block_number = view_blocks.remove(0);
+        let now: Vec<(i64, i64, String)> = self
             .client
-            .rows(
-                "SELECT toUnixTimestamp64Milli(now64(3)), toInt64(uptime()), toString(serverUUID()), \
-                 (SELECT toUInt64(greatest(max(max_block_number), 0)) FROM system.parts \
-                  WHERE database = {database:String} AND table = {table:String})",
-                &[("database", self.config.database.as_str()), ("table", self.config.table.as_str())],
-            )
+            .rows("SELECT toUnixTimestamp64Milli(now64(3)), toInt64(uptime()), toString(serverUUID())", &[])
             .await
             .map_err(query_error)?;
-        let Some((server_now_ms, uptime_s, server_uuid, block_number)) = now.into_iter().next() else {
+        let Some((server_now_ms, uptime_s, server_uuid)) = now.into_iter().next() else {
             return Err(TableError {
                 remedy: Remedy::Resend,
                 message: "the server gave no facts about itself".into(),
@@ -251,6 +245,7 @@ impl Table for ClickHouseTable {
             },
             table_uuid: plan.table_uuid,
             block_number,
+            view_blocks,
             token_window: plan.token_window,
             parts_per_frame: plan.parts_per_frame,
             token_age_ms_max: plan.token_age_ms_max,
@@ -258,24 +253,19 @@ impl Table for ClickHouseTable {
     }
 
     async fn probe(&self, frame: FrameId, rows: u64, probe: &[u8]) -> Result<Presence, TableError> {
-        let table = self.config.quoted();
-        let question = if self.plan.provenance {
-            probe::Question::of_frame(&table, frame, rows)
-        } else {
-            let columns = self.plan.unique_key.iter().map(|i| self.plan.schema.columns()[*i].name.as_str());
-            probe::Question::of_sample(&table, columns, probe)?
+        let Some(question) = Question::read(&self.config.quoted(), frame, rows, probe)? else {
+            return Ok(Presence::Inadmissible);
         };
-        let Some(question) = question else { return Ok(Presence::Inadmissible) };
+        if !question.is_admissible(self.plan.provenance, self.plan.merges) {
+            return Ok(Presence::Inadmissible);
+        }
         // Asked before the count: what arrives in between only adds to it.
-        let true_counts = self.counts_are_true().await.map_err(query_error)?;
-        let found: Vec<(u64,)> = self.client.rows(&question.sql, &[]).await.map_err(query_error)?;
+        self.can_see_all().await?;
+        let settings = probe::settings(self.plan.shared);
+        let found: Vec<(u64,)> =
+            self.client.rows_with(&question.sql, &settings, &[]).await.map_err(query_error)?;
         let found = found.first().map_or(0, |(n,)| *n);
-        Ok(match found {
-            n if n == question.expected => Presence::All,
-            _ if !true_counts => Presence::Inadmissible,
-            0 => Presence::None,
-            found => Presence::Part { found, expected: question.expected },
-        })
+        Ok(question.judge(found, self.plan.merges || self.plan.expires))
     }
 
     async fn end_attempts(&self, prefix: &str) -> Result<u64, TableError> {

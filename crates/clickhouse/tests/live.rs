@@ -380,7 +380,8 @@ async fn every_fault_comes_at_once_and_its_statement_mends_it() {
         .unwrap();
     server.query("CREATE TABLE target (n Int32) ENGINE = MergeTree ORDER BY n").unwrap();
     server.query("CREATE MATERIALIZED VIEW v TO target AS SELECT n FROM t").unwrap();
-    let faults = open_with(&server, TableConfig::new("default", "t")).await.err().unwrap();
+    let asking = TableConfig { provenance: true, ..TableConfig::new("default", "t") };
+    let faults = open_with(&server, asking).await.err().unwrap();
     let text: Vec<String> = faults.iter().map(Fault::to_string).collect();
     let text = text.join("\n");
     for part in [
@@ -447,7 +448,8 @@ async fn a_table_is_made_if_the_pipeline_says_how() {
         order_by: "id".into(),
         partition_by: "toYYYYMM(at)".into(),
     };
-    let config = TableConfig { create: Some(create), ..TableConfig::new("default", "made") };
+    let config =
+        TableConfig { create: Some(create), provenance: true, ..TableConfig::new("default", "made") };
     let faults = ClickHouseTable::check(ServerConfig::new(server.url()), &config, RealTime::shared()).await;
     assert_eq!(faults, [], "a check takes a table that would be made for granted");
     assert_eq!(server.query("EXISTS TABLE made").unwrap(), "0\n", "and writes nothing");
@@ -532,6 +534,128 @@ async fn a_unique_key_finds_the_frame_without_a_provenance_column() {
     assert_eq!(table.probe(first.id, 1000, &first.probe).await.unwrap(), Presence::All);
     assert_eq!(table.probe(second.id, 1000, &second.probe).await.unwrap(), Presence::None);
     assert_eq!(table.probe(second.id, 1000, &[]).await.unwrap(), Presence::Inadmissible);
+}
+
+/// A table in a database whose tables have identities.
+fn atomic(server: &ClickHouse, engine: &str) -> TableConfig {
+    server.query("CREATE DATABASE IF NOT EXISTS a ENGINE = Atomic").unwrap();
+    server
+        .query(&format!(
+            "CREATE TABLE a.t (n Int32, v Int32, at DateTime, _forebay UUID) ENGINE = {engine} {WINDOW}"
+        ))
+        .unwrap();
+    TableConfig::new("a", "t")
+}
+
+fn dated(keys: std::ops::Range<i32>, value: i32, at: i64) -> RecordBatch {
+    let count = keys.len();
+    batch(vec![
+        ("n", ints(keys)),
+        ("v", ints(vec![value; count])),
+        ("at", Arc::new(TimestampSecondArray::from(vec![at; count]))),
+    ])
+}
+
+#[tokio::test]
+async fn an_exchanged_table_is_another_and_a_truncated_one_is_not() {
+    let server = server_or_skip!();
+    let table = open_with(&server, atomic(&server, "MergeTree ORDER BY n")).await.unwrap();
+    server.query("CREATE TABLE a.copy AS a.t").unwrap();
+    let frame = frames(&table, &[dated(0..10, 1, 1_700_000_000)]).remove(0);
+    send(&table, "a", &frame.body).await.unwrap();
+    let before = table.facts().await.unwrap();
+    server.query("EXCHANGE TABLES a.t AND a.copy").unwrap();
+    let exchanged = table.facts().await.unwrap();
+    assert_ne!(exchanged.table_uuid, before.table_uuid, "nothing else tells");
+    assert_eq!(table.probe(frame.id, 10, &frame.probe).await.unwrap(), Presence::None);
+    server.query("EXCHANGE TABLES a.t AND a.copy").unwrap();
+    assert_eq!(table.facts().await.unwrap().table_uuid, before.table_uuid, "put back");
+    server.query("TRUNCATE TABLE a.t").unwrap();
+    let truncated = table.facts().await.unwrap();
+    assert_eq!(truncated.table_uuid, before.table_uuid);
+    assert!(truncated.block_number <= before.block_number, "{before:?} {truncated:?}");
+    send(&table, "a", &frame.body).await.unwrap();
+    assert_eq!(server.query("SELECT count() FROM a.t").unwrap(), "10\n", "its tokens are gone with its rows");
+}
+
+#[tokio::test]
+async fn a_table_of_a_moved_database_is_missing_and_keeps_its_identity() {
+    let server = server_or_skip!();
+    let table = open_with(&server, atomic(&server, "MergeTree ORDER BY n")).await.unwrap();
+    let before = table.facts().await.unwrap();
+    server.query("RENAME DATABASE a TO b").unwrap();
+    let missing = table.facts().await.unwrap_err();
+    assert!(missing.to_string().contains("`a.t` does not exist"), "{missing}");
+    server.query("RENAME DATABASE b TO a").unwrap();
+    assert_eq!(table.facts().await.unwrap().table_uuid, before.table_uuid);
+}
+
+#[tokio::test]
+async fn rows_that_merges_take_away_prove_nothing_unless_one_is_left() {
+    for engine in
+        ["ReplacingMergeTree ORDER BY n", "SummingMergeTree(v) ORDER BY n", "AggregatingMergeTree ORDER BY n"]
+    {
+        let server = server_or_skip!();
+        let table = open_with(&server, atomic(&server, engine)).await.unwrap();
+        let at = 1_700_000_000;
+        let [first, same, unsent] = [1, 2, 3]
+            .map(|n| table.encode(&[dated(0..10, n, at)], &mut || FrameId(n as u128)).unwrap().remove(0));
+        send(&table, "a", &first.body).await.unwrap();
+        assert_eq!(table.probe(first.id, 10, &first.probe).await.unwrap(), Presence::All, "{engine}");
+        send(&table, "b", &same.body).await.unwrap();
+        server.query("OPTIMIZE TABLE a.t FINAL").unwrap();
+        let found = [
+            table.probe(first.id, 10, &first.probe).await.unwrap(),
+            table.probe(same.id, 10, &same.probe).await.unwrap(),
+        ];
+        assert!(found.contains(&Presence::Inadmissible), "{engine}: one took the other's place: {found:?}");
+        assert!(!found.contains(&Presence::None), "{engine}: {found:?}");
+        assert_eq!(table.probe(unsent.id, 10, &unsent.probe).await.unwrap(), Presence::Inadmissible);
+    }
+}
+
+#[tokio::test]
+async fn rows_that_expired_prove_nothing() {
+    let server = server_or_skip!();
+    let engine = "MergeTree ORDER BY n TTL at + INTERVAL 1 DAY";
+    let table = open_with(&server, atomic(&server, engine)).await.unwrap();
+    let frame = frames(&table, &[dated(0..10, 1, 1_000_000_000)]).remove(0);
+    send(&table, "a", &frame.body).await.unwrap();
+    server.query("OPTIMIZE TABLE a.t FINAL").unwrap();
+    assert_eq!(server.query("SELECT count() FROM a.t").unwrap(), "0\n", "they were years old");
+    assert_eq!(table.probe(frame.id, 10, &frame.probe).await.unwrap(), Presence::Inadmissible);
+}
+
+#[tokio::test]
+async fn a_views_target_is_seen_with_writers_of_its_own() {
+    let server = server_or_skip!();
+    let config = atomic(&server, "MergeTree ORDER BY n");
+    server.query(&format!("CREATE TABLE a.target (n Int32) ENGINE = MergeTree ORDER BY n {WINDOW}")).unwrap();
+    server.query("CREATE MATERIALIZED VIEW a.v1 TO a.target AS SELECT n FROM a.t").unwrap();
+    server.query("CREATE MATERIALIZED VIEW a.v2 TO a.target AS SELECT n FROM a.t").unwrap();
+    let table = open_with(&server, config).await.unwrap();
+    let before = table.facts().await.unwrap();
+    assert_eq!((before.view_blocks.len(), before.parts_per_frame), (1, 2), "one target, fed twice");
+    server.query("INSERT INTO a.target SELECT 1").unwrap();
+    let after = table.facts().await.unwrap();
+    assert!(after.view_blocks[0] > before.view_blocks[0], "{before:?} {after:?}");
+    assert_eq!(after.block_number, before.block_number);
+}
+
+#[tokio::test]
+async fn a_provenance_column_that_came_later_finds_no_earlier_frame() {
+    let server = server_or_skip!();
+    server.query(&format!("CREATE TABLE t (n Int32) ENGINE = MergeTree ORDER BY n {WINDOW}")).unwrap();
+    let table = open(&server, "t").await;
+    let frame = frames(&table, &[batch(vec![("n", ints(0..10))])]).remove(0);
+    send(&table, "a", &frame.body).await.unwrap();
+    server.query("ALTER TABLE t ADD COLUMN _forebay UUID").unwrap();
+    let table = open(&server, "t").await;
+    assert_eq!(
+        table.probe(frame.id, 10, &frame.probe).await.unwrap(),
+        Presence::Inadmissible,
+        "none would be taken for absent, and written twice"
+    );
 }
 
 #[tokio::test]

@@ -31,7 +31,7 @@ pub struct Encoded {
     pub rows: u64,
     /// The bytes to send, as they are.
     pub body: Bytes,
-    /// What [`Table::probe`] needs to find the frame again (sampled unique keys); empty if the provenance column serves.
+    /// What [`Table::probe`] needs to find the frame again, as the table was when it was encoded; empty if nothing can tell.
     pub probe: Bytes,
 }
 
@@ -48,6 +48,9 @@ pub struct TableFacts {
     pub table_uuid: String,
     /// The newest block number of the table: moves with every insert by anyone.
     pub block_number: u64,
+    /// The newest block number of each materialized view's target, by the targets' names, each target once; empty without
+    /// views. A target has tokens and writers of its own.
+    pub view_blocks: Vec<u64>,
     /// How many tokens the table remembers (the smallest over the table and its views' targets).
     pub token_window: u64,
     /// How many parts, hence tokens, one frame costs at most.

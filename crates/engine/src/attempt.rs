@@ -13,10 +13,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use dataflow::{Attempt, Effect, FrameId, Gate, InsertError, Presence, Remedy, TableFacts};
 use metrics::{counter, histogram};
-use protocol::doubt::{self, Decision, Facts, Found, StopReason};
+use protocol::doubt::{self, Decision, Facts, Found, StopReason, Verdict};
 use protocol::lane::Piece;
 use protocol::names;
-use protocol::record::{Body, Generation, Server};
+use protocol::record::{Body, Generation, Question, Server};
 
 use crate::context::{Context, TARGET, Target, server};
 use crate::retry::Backoff;
@@ -38,12 +38,14 @@ pub struct Task {
     pub pieces: Vec<Piece>,
     /// True if an earlier owner may have sent it.
     pub doubtful: bool,
+    /// The identity of a later table of this name that a person has accepted; empty if there is none.
+    pub accepted_uuid: String,
 }
 
 impl Task {
     /// Rows of all live pieces.
     pub fn rows(&self) -> u64 {
-        self.pieces.iter().filter(|p| !p.dead).map(|p| p.frame.rows).sum()
+        self.pieces.iter().filter(|p| p.is_live()).map(|p| p.frame.rows).sum()
     }
 }
 
@@ -52,8 +54,10 @@ impl Task {
 /// # Errors
 /// When a person must decide, another owner took over, or the store refuses.
 pub async fn settle(context: &Arc<Context>, task: Task) -> Result<(), EngineError> {
+    // What a person has said is looked at where doubts are.
+    let live = task.pieces.iter().filter(|p| p.is_live());
     let mut waiting: VecDeque<(Piece, bool)> =
-        task.pieces.iter().filter(|p| !p.dead).map(|p| (p.clone(), task.doubtful)).collect();
+        live.map(|p| (p.clone(), task.doubtful || p.verdict.is_some())).collect();
     // Every split adds two pieces, and a frame has a bounded number of them.
     while let Some((piece, doubtful)) = waiting.pop_front() {
         let sending = Sending {
@@ -62,6 +66,7 @@ pub async fn settle(context: &Arc<Context>, task: Task) -> Result<(), EngineErro
             target: &context.targets[task.place],
             ordinal: task.ordinal,
             generation: piece.generation,
+            accepted_uuid: &task.accepted_uuid,
             before: doubtful.then(|| piece.server.clone()).flatten(),
             in_doubt: doubtful,
             refused: false,
@@ -123,6 +128,7 @@ struct Sending<'a> {
     ordinal: u64,
     piece: &'a Piece,
     generation: u32,
+    accepted_uuid: &'a str,
     /// The server as seen before the first attempt that may have happened.
     before: Option<Server>,
     /// True if an attempt under the present token may have happened.
@@ -139,7 +145,7 @@ impl Sending<'_> {
                 return Ok(Sent::Settled);
             }
             if !self.in_doubt {
-                self.check_table()?;
+                self.check_table().await?;
                 self.before = Some(self.target.server());
             }
             let body = self.body().await?;
@@ -174,11 +180,23 @@ impl Sending<'_> {
         }
     }
 
-    /// A frame is for the table that it was sealed for, and for no other of that name.
-    fn check_table(&self) -> Result<(), EngineError> {
+    /// What a person has said of the piece under its present token, and of which table.
+    fn answer(&self) -> Option<(Verdict, String)> {
+        let question = self.piece.question.as_ref().filter(|_| self.generation == self.piece.generation)?;
+        Some((self.piece.verdict?, question.table_uuid.clone()))
+    }
+
+    /// True if a person has accepted this table in place of the one that the piece was sealed for.
+    fn is_accepted(&self, table_uuid: &str) -> bool {
+        !self.accepted_uuid.is_empty() && self.accepted_uuid == table_uuid
+    }
+
+    /// A frame is for the table that it was sealed for, and for no other of that name that nobody has accepted.
+    async fn check_table(&self) -> Result<(), EngineError> {
         let sealed_for = self.piece.server.as_ref().map_or("", |s| s.table_uuid.as_str());
-        if !sealed_for.is_empty() && sealed_for != self.target.facts().table_uuid {
-            return Err(self.stop(StopReason::TableChanged));
+        let now = self.target.facts().table_uuid;
+        if !sealed_for.is_empty() && sealed_for != now && !self.is_accepted(&now) {
+            return Err(self.stop(StopReason::TableChanged, &now).await);
         }
         Ok(())
     }
@@ -292,17 +310,18 @@ impl Sending<'_> {
                 token_window: seen.token_window,
                 token_age_ms_max: seen.token_age_ms_max,
                 found,
-                views: seen.parts_per_frame > 1,
                 alive,
                 refused: self.refused,
                 confirmed,
+                answer: self.answer(),
+                accepted: self.is_accepted(&seen.table_uuid),
             };
             let decision = doubt::decide(&facts);
             self.tell(decision);
             match decision {
                 Decision::Resend => return Ok(false),
                 Decision::Settle => return Ok(true),
-                Decision::Stop(reason) => return Err(self.stop(reason)),
+                Decision::Stop(reason) => return Err(self.stop(reason, &facts.now.table_uuid).await),
                 Decision::EndAttempts => alive = self.end_attempts(alive).await?,
                 Decision::Probe => found = self.probe().await?,
                 Decision::Confirm => {
@@ -409,12 +428,28 @@ impl Sending<'_> {
         Ok(())
     }
 
-    fn stop(&self, reason: StopReason) -> EngineError {
+    /// Seals the question that only a person can answer, and gives the error to stop with.
+    async fn stop(&self, reason: StopReason, table_uuid: &str) -> EngineError {
+        let mut journal = self.context.journal.lock().await;
+        let question = Question {
+            table: self.target.index,
+            ordinal: self.ordinal,
+            piece: self.piece.piece,
+            reason: reason.number(),
+            table_uuid: table_uuid.to_owned(),
+            epoch: journal.lane().epoch,
+            asked_at_ms: self.context.runtime.wall_ms(),
+        };
+        // A store that refuses the question, or another owner, is the nearer reason to stop.
+        if let Err(error) = journal.append(Body::Question(question)).await {
+            return error;
+        }
         EngineError::Doubt {
             table: self.target.table.name().to_owned(),
             ordinal: self.ordinal,
             frame: FrameId(self.piece.id()).to_string(),
             reason,
+            more: 0,
         }
     }
 }

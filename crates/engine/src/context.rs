@@ -133,6 +133,7 @@ pub fn server(table: u32, facts: &TableFacts) -> Server {
         server_uuid: facts.server_uuid.clone(),
         table_uuid: facts.table_uuid.clone(),
         block_number: facts.block_number,
+        view_blocks: facts.view_blocks.clone(),
     }
 }
 

@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use bytes::Bytes;
 use dataflow::TableFacts;
@@ -14,12 +15,16 @@ use futures::stream::{FuturesUnordered, StreamExt};
 use metrics::{counter, gauge, histogram};
 use protocol::Lane;
 use protocol::lane::Piece;
-use protocol::record::{Body, Frame, Settle};
+use protocol::record::{Body, Frame, Settle, SettledAbove};
 use protocol::window::{self, Settled};
 
 use crate::EngineError;
 use crate::attempt::{self, Task};
 use crate::context::Context;
+
+/// Once a frame needs a person, the other frames in doubt get this long to be settled or to need one too, so that all is
+/// asked at once. More would hide the stop while the server is away.
+const ASK_OTHERS_MAX: Duration = Duration::from_secs(30);
 
 type Attempts = FuturesUnordered<BoxFuture<'static, (u64, u64, Result<(), EngineError>)>>;
 
@@ -29,6 +34,34 @@ struct View {
     next_ordinal: u64,
     limit: u64,
     fresh: Vec<(u64, Vec<Piece>)>,
+    accepted_uuid: String,
+}
+
+/// Frames that only a person can settle.
+#[derive(Default)]
+struct Asked {
+    ordinals: BTreeSet<u64>,
+    first: Option<EngineError>,
+    since: Duration,
+}
+
+impl Asked {
+    fn add(&mut self, ordinal: u64, error: EngineError, now: Duration) {
+        self.ordinals.insert(ordinal);
+        if self.first.is_none() {
+            (self.first, self.since) = (Some(error), now);
+        }
+    }
+
+    /// The error to stop with: the first question, and how many others there are.
+    fn take(&mut self) -> Option<EngineError> {
+        let others = self.ordinals.len().saturating_sub(1);
+        let mut error = self.first.take()?;
+        if let EngineError::Doubt { more, .. } = &mut error {
+            *more = others;
+        }
+        Some(error)
+    }
 }
 
 /// Delivers the frames of one table until the lane closes and all is settled.
@@ -46,22 +79,37 @@ pub async fn run(context: Arc<Context>, place: usize) -> Result<(), EngineError>
     let mut in_flight: BTreeSet<u64> = BTreeSet::new();
     let mut attempts: Attempts = FuturesUnordered::new();
     let mut facts = facts_later(&context, place);
+    let mut asked = Asked::default();
     loop {
-        let view = look(&context, place, &settled, &in_flight).await;
+        // With a question open only the doubts go on, so that all questions are asked at once.
+        let may_send = |n: u64| asked.first.is_none() || n < doubtful_below && !asked.ordinals.contains(&n);
+        let view = look(
+            &context,
+            place,
+            |n| !settled.contains(n) && !in_flight.contains(&n) && may_send(n),
+            in_flight.len(),
+        )
+        .await;
         if window_is_due(&context, &view, &settled) {
-            record(&context, place, settled.frontier()).await?;
+            record(&context, place, &settled, false).await?;
             continue;
         }
         for (ordinal, pieces) in view.fresh {
             in_flight.insert(ordinal);
             let doubtful = ordinal < doubtful_below;
-            let task = Task { place, ordinal, pieces, doubtful };
+            let task = Task { place, ordinal, pieces, doubtful, accepted_uuid: view.accepted_uuid.clone() };
             let context = context.clone();
             attempts.push(Box::pin(async move {
                 let rows = task.rows();
                 let result = attempt::settle(&context, task).await;
                 (ordinal, rows, result)
             }));
+        }
+        if attempts.is_empty()
+            && let Some(error) = asked.take()
+        {
+            record(&context, place, &settled, true).await?;
+            return Err(error);
         }
         let all_settled = settled.frontier() == view.next_ordinal;
         if context.is_closing() && all_settled && view.recorded == view.next_ordinal {
@@ -74,11 +122,28 @@ pub async fn run(context: Arc<Context>, place: usize) -> Result<(), EngineError>
                 false => std::future::pending().await,
             }
         };
+        let ask_at = async {
+            match asked.first.is_some() {
+                true => {
+                    let waited = context.runtime.elapsed().saturating_sub(asked.since);
+                    context.runtime.sleep(ASK_OTHERS_MAX.saturating_sub(waited)).await;
+                }
+                false => std::future::pending().await,
+            }
+        };
         tokio::select! {
             biased;
             Some((ordinal, rows, result)) = attempts.next(), if !attempts.is_empty() => {
-                result?;
                 in_flight.remove(&ordinal);
+                match result {
+                    Ok(()) => {}
+                    // Where the order of inserts shows, nothing overtakes a frame that waits for a person.
+                    Err(error @ EngineError::Doubt { .. }) if context.settings.in_flight_max > 1 => {
+                        asked.add(ordinal, error, context.runtime.elapsed());
+                        continue;
+                    }
+                    Err(error) => return Err(error),
+                }
                 settled.settle(ordinal);
                 target.forget(ordinal);
                 target.frontier.store(settled.frontier(), Ordering::Release);
@@ -86,7 +151,8 @@ pub async fn run(context: Arc<Context>, place: usize) -> Result<(), EngineError>
                 tell(&context, place, ordinal, rows, settled.frontier());
             }
             () = target.wake.notified() => {}
-            () = settle_at => record(&context, place, settled.frontier()).await?,
+            () = ask_at => return Err(asked.take().expect("something was asked")),
+            () = settle_at => record(&context, place, &settled, false).await?,
             seen = &mut facts => {
                 if let Some(seen) = seen {
                     target.see(seen);
@@ -108,17 +174,19 @@ fn facts_later(context: &Arc<Context>, place: usize) -> BoxFuture<'static, Optio
     })
 }
 
-async fn look(context: &Context, place: usize, settled: &Settled, in_flight: &BTreeSet<u64>) -> View {
+/// The journal's view; `is_next` chooses among the frames that may be sent, `in_flight` are under way.
+async fn look(context: &Context, place: usize, is_next: impl Fn(u64) -> bool, in_flight: usize) -> View {
     let journal = context.journal.lock().await;
     let table = &journal.lane().tables[context.targets[place].index as usize];
     let limit = window::send_limit(table);
-    let free = context.settings.in_flight_max.saturating_sub(in_flight.len());
-    let fresh = (settled.frontier()..limit)
-        .filter(|n| !settled.contains(*n) && !in_flight.contains(n))
+    let free = context.settings.in_flight_max.saturating_sub(in_flight);
+    let accepted_uuid = table.accepted_uuid.clone();
+    let fresh = (table.frontier..limit)
+        .filter(|n| is_next(*n))
         .take(free)
         .filter_map(|n| Some((n, table.pieces(n)?.to_vec())))
         .collect();
-    View { recorded: table.frontier, next_ordinal: table.next_ordinal, limit, fresh }
+    View { recorded: table.frontier, next_ordinal: table.next_ordinal, limit, fresh, accepted_uuid }
 }
 
 /// The frontier must be recorded now: nothing more may be sent before it is, or the lane closes with everything settled.
@@ -129,14 +197,18 @@ fn window_is_due(context: &Context, view: &View, settled: &Settled) -> bool {
     moved && (blocked || last)
 }
 
-async fn record(context: &Context, place: usize, frontier: u64) -> Result<(), EngineError> {
+/// Records the frontier if it has moved, with what is settled beyond a hole; `always` if the lane is about to stop with one.
+async fn record(context: &Context, place: usize, settled: &Settled, always: bool) -> Result<(), EngineError> {
     let target = &context.targets[place];
     let (spool_bytes, pending) = {
         let mut journal = context.journal.lock().await;
         // A seal may have taken the frontier along in the meantime.
-        if journal.lane().tables[target.index as usize].frontier < frontier {
-            let settled = vec![target.frontier_record(journal.lane(), &context.settings)];
-            journal.append(Body::Settle(Settle { settled, servers: vec![target.server()] })).await?;
+        let is_behind = journal.lane().tables[target.index as usize].frontier < settled.frontier();
+        if is_behind || always && !settled.above().is_empty() {
+            let frontier = target.frontier_record(journal.lane(), &context.settings);
+            let above = vec![SettledAbove { table: target.index, ordinals: settled.above() }];
+            let servers = vec![target.server()];
+            journal.append(Body::Settle(Settle { settled: vec![frontier], servers, above })).await?;
         }
         let lane = journal.lane();
         (lane.spool_bytes(), lane.tables.iter().map(|t| t.pending.len()).sum::<usize>())

@@ -20,7 +20,10 @@ pub enum EngineError {
         seq: u64,
     },
     /// A frame is in doubt and only a person can decide.
-    #[error("table `{table}`, frame {ordinal} (`{frame}`): {}", reason.explain())]
+    #[error(
+        "table `{table}`, frame {ordinal} (`{frame}`): {}. {}. Answer with `forebay answer FILE --frame {frame} --present` or \
+         `--absent`, then start again{}", reason.explain(), reason.question(), more_questions(*more)
+    )]
     Doubt {
         /// The table.
         table: String,
@@ -30,6 +33,8 @@ pub enum EngineError {
         frame: String,
         /// What is in doubt.
         reason: StopReason,
+        /// Questions of the same table that are open beside this one; `forebay status` lists them.
+        more: usize,
     },
     /// The pipeline does not fit what the store holds.
     #[error("{0}")]
@@ -68,4 +73,49 @@ pub enum EngineError {
     /// A fault of the program: a computation panicked or a task vanished.
     #[error("internal fault in {0}; nothing that was sealed is lost, please report this")]
     Internal(&'static str),
+}
+
+impl EngineError {
+    /// Every state that a lane can stop in, as [`EngineError::state`] names them. `docs/design/stop-states.md` says what an
+    /// operator does in each.
+    pub const STATES: [&'static str; 14] = [
+        "fenced",
+        "table_changed",
+        "cannot_tell",
+        "part_present",
+        "views_unknown",
+        "mismatch",
+        "source",
+        "operator",
+        "state",
+        "store",
+        "damaged",
+        "record",
+        "violation",
+        "internal",
+    ];
+
+    /// The state that the lane has stopped in.
+    pub fn state(&self) -> &'static str {
+        match self {
+            Self::Fenced { .. } => "fenced",
+            Self::Doubt { reason, .. } => reason.word(),
+            Self::Mismatch(_) => "mismatch",
+            Self::Source(_) => "source",
+            Self::Operator(_) => "operator",
+            Self::State { .. } => "state",
+            Self::Store(_) => "store",
+            Self::Damaged { .. } => "damaged",
+            Self::Record(_) => "record",
+            Self::Violation(_) => "violation",
+            Self::Internal(_) => "internal",
+        }
+    }
+}
+
+fn more_questions(more: usize) -> String {
+    match more {
+        0 => String::new(),
+        more => format!(" ({more} more inserts wait for an answer: see `forebay status FILE`)"),
+    }
 }

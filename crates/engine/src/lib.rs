@@ -22,6 +22,7 @@
 //! | [`segment`]    | the layout of a segment                                                      |
 //! | [`deliver`]    | the send window, attempts in flight, settling                                |
 //! | [`attempt`]    | one frame until it is settled: retries and doubt                             |
+//! | [`answer`]     | a person's answer to a question that stopped a lane                          |
 //! | [`refuse`]     | a frame refused for its content: bisected down to the rows                   |
 //! | [`checkpoint`] | snapshots and the checkpoint record                                         |
 //! | [`retire`]     | the floor, and what is deleted                                               |
@@ -37,6 +38,7 @@
 //! | [`runtime`]    | the real clock, threads and randomness                                       |
 
 pub mod accounts;
+pub mod answer;
 pub mod attempt;
 pub mod checkpoint;
 pub mod context;

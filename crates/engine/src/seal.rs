@@ -202,14 +202,16 @@ async fn seal(context: &Arc<Context>, cut: Cut, frames: Frames) -> Result<u64, E
 async fn wait_for_room(context: &Context, bytes: u64) {
     loop {
         let room = context.room.notified();
-        let (spool, oldest_ms) = {
+        let (spool, frames, oldest_ms) = {
             let journal = context.journal.lock().await;
-            (journal.lane().spool_bytes(), deliver::oldest_ms(journal.lane()))
+            let lane = journal.lane();
+            (lane.spool_bytes(), lane.spool_frames(), deliver::oldest_ms(lane))
         };
         let age_ms = oldest_ms.map_or(0, |ms| context.runtime.wall_ms().saturating_sub(ms).max(0));
         let too_much = spool > 0 && spool + bytes > context.settings.spool_bytes_max;
         let too_old = age_ms as u128 > context.settings.spool_age_max.as_millis();
-        let is_full = too_much || too_old;
+        let too_many = frames > context.settings.spool_frames_max;
+        let is_full = too_much || too_old || too_many;
         context.spool_full.store(is_full, Ordering::Release);
         if is_full && context.refusals.load(Ordering::Acquire) > 0 {
             return;
@@ -224,7 +226,7 @@ async fn wait_for_room(context: &Context, bytes: u64) {
         }
         context.status.update(|s| {
             if s.phase == Phase::Running {
-                tracing::warn!(spool_bytes = spool, age_ms, "the spool is full; the source waits");
+                tracing::warn!(spool_bytes = spool, frames, age_ms, "the spool is full; the source waits");
                 s.phase = Phase::Paused;
             }
         });

@@ -2,6 +2,10 @@
 #![allow(clippy::disallowed_methods, reason = "tests wait by the wall clock")]
 #![allow(missing_docs)]
 
+#[path = "lane/doubt.rs"]
+mod doubt;
+#[path = "lane/faults.rs"]
+mod faults;
 mod support;
 
 use std::sync::Arc;

@@ -5,25 +5,31 @@
 //! A token proves presence only while it certainly stands *with its rows*. A server that crashed may keep a token whose
 //! rows are gone, and other writers may have pushed the token out; then only a look at the rows themselves helps.
 //!
-//! | table is another | token certainly stands | earlier attempts | rows found  | views | confirmed | decision       |
-//! |------------------|------------------------|------------------|-------------|-------|-----------|----------------|
-//! | yes              |                        |                  |             |       |           | stop           |
-//! | no               | yes                    |                  |             |       |           | resend (*)     |
-//! | no               | no                     | may be alive     |             |       |           | end attempts   |
-//! | no               | no                     | dead             | not looked  |       |           | probe          |
-//! | no               | no                     | dead             | cannot tell |       |           | stop           |
-//! | no               | no                     | dead             | some        |       |           | stop           |
-//! | no               | no                     | dead             | all         | no    |           | settle         |
-//! | no               | no                     | dead             | all         | yes   | no        | stop           |
-//! | no               | no                     | dead             | all         | yes   | yes       | settle         |
-//! | no               | no                     | dead             | none        |       | no        | confirm        |
-//! | no               | no                     | dead             | none        |       | yes       | new generation |
+//! | a person said | table is another  | token certainly stands | earlier attempts | rows found  | views | confirmed | decision       |
+//! |---------------|-------------------|------------------------|------------------|-------------|-------|-----------|----------------|
+//! | present       | no                |                        |                  |             |       |           | settle         |
+//! | absent        | no                |                        | may be alive     |             |       |           | end attempts   |
+//! | absent        | no                |                        | dead             |             |       |           | new generation |
+//! |               | yes               |                        |                  |             |       |           | stop           |
+//! |               | yes, accepted     | taken as: no           |                  |             |       |           | as below       |
+//! |               | no                | yes                    |                  |             |       |           | resend (*)     |
+//! |               | no                | no                     | may be alive     |             |       |           | end attempts   |
+//! |               | no                | no                     | dead             | not looked  |       |           | probe          |
+//! |               | no                | no                     | dead             | cannot tell |       |           | stop           |
+//! |               | no                | no                     | dead             | some        |       |           | stop           |
+//! |               | no                | no                     | dead             | all         | no    |           | settle         |
+//! |               | no                | no                     | dead             | all         | yes   | no        | stop           |
+//! |               | no                | no                     | dead             | all         | yes   | yes       | settle         |
+//! |               | no                | no                     | dead             | none        |       | no        | confirm        |
+//! |               | no                | no                     | dead             | none        |       | yes       | new generation |
 //!
 //! To *confirm* is to send the same bytes under the same token until the server answers positively, and to look again. No list
 //! of running inserts shows one that is still in a proxy or a socket; once the token stands, such a late copy is a no-op.
 //!
 //! (*) Unless the server refuses the frame's content: then resending never ends the doubt, and the rows are looked for as if
 //! the token did not stand. If they cannot be told, it is resent all the same: a person may mend the table.
+//!
+//! A person's word is about the table that was there when it was asked for; with another table in its place it is asked again.
 
 use crate::record::Server;
 
@@ -56,14 +62,47 @@ pub struct Facts {
     pub token_age_ms_max: u64,
     /// What was found, if it was looked for.
     pub found: Option<Found>,
-    /// True if the table feeds materialized views.
-    pub views: bool,
     /// Attempts that still run, if it was asked *before* the probe.
     pub alive: Option<u64>,
     /// True if the server has answered a resend under the present token positively since the doubt began, and `found` is newer.
     pub confirmed: bool,
     /// True if the server turned the frame down for its content while an earlier attempt was in doubt.
     pub refused: bool,
+    /// What a person said of it, and of which table (by identity).
+    pub answer: Option<(Verdict, String)>,
+    /// True if a person has accepted the table that is there now in place of the one the frame was sealed for.
+    pub accepted: bool,
+}
+
+impl Facts {
+    /// True if the table feeds materialized views.
+    fn views(&self) -> bool {
+        !self.now.view_blocks.is_empty()
+    }
+}
+
+/// What a person says of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Its rows are in the table, and in the targets of its views.
+    Present,
+    /// None of its rows is there, and none is on its way.
+    Absent,
+}
+
+impl Verdict {
+    /// The number in a journal record.
+    pub fn number(self) -> u32 {
+        match self {
+            Self::Present => 1,
+            Self::Absent => 2,
+        }
+    }
+
+    /// The verdict of a number.
+    pub fn from_number(number: u32) -> Option<Self> {
+        [Self::Present, Self::Absent].into_iter().find(|v| v.number() == number)
+    }
 }
 
 /// What to do with the frame.
@@ -101,24 +140,74 @@ pub enum StopReason {
 }
 
 impl StopReason {
-    /// The question and the ways out, for a person.
+    /// Every reason.
+    pub const ALL: [Self; 4] = [Self::TableChanged, Self::CannotTell, Self::PartPresent, Self::ViewsUnknown];
+
+    /// The number in a journal record; never used anew.
+    pub fn number(self) -> u32 {
+        match self {
+            Self::TableChanged => 1,
+            Self::CannotTell => 2,
+            Self::PartPresent => 3,
+            Self::ViewsUnknown => 4,
+        }
+    }
+
+    /// The reason of a number.
+    pub fn from_number(number: u32) -> Option<Self> {
+        Self::ALL.into_iter().find(|reason| reason.number() == number)
+    }
+
+    /// The word in status and documents.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::TableChanged => "table_changed",
+            Self::CannotTell => "cannot_tell",
+            Self::PartPresent => "part_present",
+            Self::ViewsUnknown => "views_unknown",
+        }
+    }
+
+    /// What happened, for a person.
     pub fn explain(self) -> &'static str {
         match self {
             Self::TableChanged => {
-                "the table is not the one that the frames were sealed for (its UUID changed); if it was rebuilt on purpose, \
-                 start a new pipeline name or a new store"
+                "the table is not the one that the rows were sealed for: it was dropped and made again, or exchanged"
             }
             Self::CannotTell => {
-                "the answer to an insert was lost and the server cannot tell any more whether the rows arrived; add a \
-                 `_forebay UUID` column or name a `unique_key`, and until then look for the rows by hand"
+                "the answer to an insert was lost, and nothing can tell any more whether its rows arrived: the token is too old \
+                 or the server restarted, and the rows cannot be looked for (no `_forebay` column or `unique_key` when they \
+                 were sealed, a merging engine, a TTL, or a replica that lags)"
             }
             Self::PartPresent => {
-                "some rows of one insert are in the table and some are not: the table was changed by others (a DELETE, a TTL, \
-                 a merge that drops rows); compare it by hand"
+                "some rows of one insert are in the table and some are not: the table was changed by others (a DELETE, or \
+                 an insert with the same keys)"
             }
             Self::ViewsUnknown => {
-                "the rows of an insert are in the table, but the server restarted before it answered, so its materialized \
-                 views may lack them; compare the views by hand"
+                "the rows of an insert are in the table, but it had no answer and its token is no proof any more, so the \
+                 targets of its materialized views may lack them"
+            }
+        }
+    }
+
+    /// What the person is asked, in words that `present` and `absent` answer.
+    pub fn question(self) -> &'static str {
+        match self {
+            Self::TableChanged => {
+                "are these rows in the table that is there now? `present`: they were carried over, do not send them; `absent`: \
+                 send them to it. Either answer accepts this table for all that waits. If it is the wrong table, put the \
+                 right one back instead and start again"
+            }
+            Self::CannotTell => {
+                "are these rows in the table? `present`: they are, do not send them again; `absent`: they are not, send them"
+            }
+            Self::PartPresent => {
+                "should the missing rows come back? `present`: no, leave the table as it is; `absent`: delete the rows of \
+                 this insert that are there first, then all of them are sent"
+            }
+            Self::ViewsUnknown => {
+                "do the targets of the views have these rows? `present`: they do, or you have brought them there; `absent`: \
+                 delete the insert's rows from the table and from the targets first, then all of them are sent"
             }
         }
     }
@@ -126,12 +215,22 @@ impl StopReason {
 
 /// The decision.
 pub fn decide(facts: &Facts) -> Decision {
-    if let Some(before) = &facts.before {
-        if before.table_uuid != facts.now.table_uuid {
-            return Decision::Stop(StopReason::TableChanged);
-        }
+    if let Some((verdict, of_table)) = &facts.answer
+        && *of_table == facts.now.table_uuid
+    {
+        return match verdict {
+            Verdict::Present => Decision::Settle,
+            Verdict::Absent if facts.alive != Some(0) => Decision::EndAttempts,
+            Verdict::Absent => Decision::NewGeneration,
+        };
+    }
+    let is_other = facts.before.as_ref().is_some_and(|before| before.table_uuid != facts.now.table_uuid);
+    if is_other && !facts.accepted {
+        return Decision::Stop(StopReason::TableChanged);
+    }
+    if let Some(before) = facts.before.as_ref().filter(|_| !is_other) {
         let is_told =
-            !matches!((facts.found, facts.views), (Some(Found::CannotTell), _) | (Some(Found::All), true));
+            !matches!((facts.found, facts.views()), (Some(Found::CannotTell), _) | (Some(Found::All), true));
         if token_stands(before, facts) && !(facts.refused && is_told) {
             return Decision::Resend;
         }
@@ -145,19 +244,31 @@ pub fn decide(facts: &Facts) -> Decision {
         None => Decision::Probe,
         Some(Found::CannotTell) => Decision::Stop(StopReason::CannotTell),
         Some(Found::Part) => Decision::Stop(StopReason::PartPresent),
-        Some(Found::All) if facts.views && !facts.confirmed => Decision::Stop(StopReason::ViewsUnknown),
+        Some(Found::All) if facts.views() && !facts.confirmed => Decision::Stop(StopReason::ViewsUnknown),
         Some(Found::All) => Decision::Settle,
         Some(Found::None) if facts.confirmed || facts.refused => Decision::NewGeneration,
         Some(Found::None) => Decision::Confirm,
     }
 }
 
+/// True only if the token is certainly remembered by the table and by every view's target, with the rows: the same run of the
+/// server, and fewer inserts by anyone since than half of what the smallest memory holds.
 fn token_stands(before: &Server, facts: &Facts) -> bool {
-    let inserts = facts.now.block_number.checked_sub(before.block_number);
     let age_ms = facts.now.seen_ms.saturating_sub(before.seen_ms).max(0) as u64;
     is_same_run(before, &facts.now)
-        && inserts.is_some_and(|n| n < facts.token_window / 2)
+        && inserts_since(before, &facts.now).is_some_and(|n| n < facts.token_window / 2)
         && age_ms < facts.token_age_ms_max / 2
+}
+
+/// Inserts by anyone between two sightings, in the table or the view's target that had most; `None` if block numbers went
+/// back or the views are others, so that it cannot be told.
+pub fn inserts_since(before: &Server, now: &Server) -> Option<u64> {
+    if before.view_blocks.len() != now.view_blocks.len() {
+        return None;
+    }
+    let views = before.view_blocks.iter().copied().zip(now.view_blocks.iter().copied());
+    let all = std::iter::once((before.block_number, now.block_number)).chain(views);
+    all.map(|(before, now)| now.checked_sub(before)).try_fold(0, |most, n| Some(most.max(n?)))
 }
 
 /// True only if the server certainly has not restarted in between.

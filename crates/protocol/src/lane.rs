@@ -6,10 +6,13 @@
 
 use std::collections::VecDeque;
 
+use crate::doubt::{StopReason, Verdict};
 use crate::record::{
-    Body, Checkpoint, Counts, DeltaImage, Fate, Fates, Frame, Frontier, Generation, Genesis, LaneImage,
-    PartitionGenesis, PieceImage, Record, Seal, Server, Split, StateObject, TableImage,
+    Answer, Body, Checkpoint, Counts, DeltaImage, Fate, Fates, Frame, Frontier, Generation, Genesis,
+    LaneImage, PartitionGenesis, PieceImage, Question, Record, Seal, Server, SettledAbove, Split,
+    StateObject, TableImage,
 };
+use crate::window;
 
 /// Pieces that one refused frame may be split into, dead ones among them: bisecting half a million rows down to a dozen
 /// scattered bad ones stays below it.
@@ -70,12 +73,28 @@ pub struct Piece {
     pub dead: bool,
     /// When its frame was sealed, Unix milliseconds by the writer's wall clock; for the spool's age alone.
     pub sealed_at_ms: i64,
+    /// What was asked of a person last, under the present token.
+    pub question: Option<Question>,
+    /// What the person said; `None` while the question is open.
+    pub verdict: Option<Verdict>,
+    /// True if its frame is known to be settled, though an earlier one is not: it is never sent again.
+    pub settled: bool,
 }
 
 impl Piece {
     /// The frame's name.
     pub fn id(&self) -> u128 {
         self.frame.id.as_slice().try_into().map_or(0, u128::from_le_bytes)
+    }
+
+    /// True if it is still to be delivered.
+    pub fn is_live(&self) -> bool {
+        !self.dead && !self.settled
+    }
+
+    /// The question that waits for a person, if one does.
+    pub fn open_question(&self) -> Option<&Question> {
+        self.question.as_ref().filter(|_| self.verdict.is_none() && self.is_live())
     }
 }
 
@@ -94,6 +113,8 @@ pub struct TableState {
     pub server: Option<Server>,
     /// Pieces of the frames from `frontier` to `next_ordinal`, by ordinal.
     pub pending: VecDeque<Vec<Piece>>,
+    /// Identity of a later table of this name that a person has accepted; empty if there is none.
+    pub accepted_uuid: String,
 }
 
 impl TableState {
@@ -105,7 +126,7 @@ impl TableState {
 
     /// Bytes of all live pieces: what the spool holds for this table.
     pub fn pending_bytes(&self) -> u64 {
-        self.pending.iter().flatten().filter(|p| !p.dead).map(|p| p.frame.len).sum()
+        self.pending.iter().flatten().filter(|p| p.is_live()).map(|p| p.frame.len).sum()
     }
 }
 
@@ -183,6 +204,17 @@ impl Lane {
         self.tables.iter().map(TableState::pending_bytes).sum()
     }
 
+    /// Every frame that waits for a person, with its table.
+    pub fn open_questions(&self) -> impl Iterator<Item = (&TableState, &Piece)> {
+        let all = self.tables.iter().flat_map(|t| t.pending.iter().flatten().map(move |p| (t, p)));
+        all.filter(|(_, piece)| piece.open_question().is_some())
+    }
+
+    /// Sealed frames that are not settled yet.
+    pub fn spool_frames(&self) -> usize {
+        self.tables.iter().map(|t| t.pending.len()).sum()
+    }
+
     /// Applies the next record. On an error nothing has changed.
     ///
     /// # Errors
@@ -198,11 +230,14 @@ impl Lane {
             Body::Seal(seal) => self.seal(record, seal),
             Body::Settle(settle) => {
                 self.see(&settle.servers);
+                settle.above.iter().for_each(|above| self.settle_above(above));
                 self.move_frontiers(&settle.settled);
             }
             Body::Generation(generation) => self.generation(generation),
             Body::Split(split) => self.split(split),
             Body::Checkpoint(checkpoint) => self.checkpoint(record.seq, checkpoint),
+            Body::Question(question) => self.question(question),
+            Body::Answer(answer) => self.answer(answer),
         }
         self.next_seq += 1;
         Ok(())
@@ -232,9 +267,14 @@ impl Lane {
             Body::Claim(_) | Body::Checkpoint(_) => Ok(()),
             Body::Genesis(genesis) => self.check_genesis(record, genesis),
             Body::Seal(seal) => self.check_seal(record, seal),
-            Body::Settle(settle) => self.check_frontiers(record, &settle.settled),
+            Body::Settle(settle) => {
+                self.check_frontiers(record, &settle.settled)?;
+                self.check_above(record, &settle.above)
+            }
             Body::Generation(generation) => self.check_generation(record, generation),
             Body::Split(split) => self.check_split(record, split),
+            Body::Question(question) => self.check_question(record, question),
+            Body::Answer(answer) => self.check_answer(record, answer),
         }
     }
 
@@ -274,6 +314,7 @@ impl Lane {
             next_ordinal: 0,
             server: None,
             pending: VecDeque::new(),
+            accepted_uuid: String::new(),
         }));
     }
 
@@ -314,6 +355,9 @@ impl Lane {
                 server: table.server.clone(),
                 dead: false,
                 sealed_at_ms: record.written_at_ms,
+                question: None,
+                verdict: None,
+                settled: false,
             }]);
         }
         for refusal in &seal.refusals {
@@ -423,14 +467,38 @@ impl Lane {
         Ok(())
     }
 
+    /// What is settled beyond a hole must have been sendable, too.
+    fn check_above(&self, record: &Record, above: &[SettledAbove]) -> Result<(), Violation> {
+        for SettledAbove { table, ordinals } in above {
+            let Some(known) = self.tables.get(*table as usize) else {
+                return Err(violation(record, "order", format!("table {table} has no genesis")));
+            };
+            let sendable = known.frontier..window::send_limit(known);
+            let is_pending = |n: &u64| sendable.contains(n) && known.pieces(*n).is_some();
+            if let Some(ordinal) = ordinals.iter().find(|n| !is_pending(n)) {
+                let what = format!("frame {ordinal} of `{}` is settled, outside of {sendable:?}", known.name);
+                return Err(violation(record, "C4", what));
+            }
+        }
+        Ok(())
+    }
+
+    fn settle_above(&mut self, above: &SettledAbove) {
+        for ordinal in &above.ordinals {
+            self.pieces_mut(above.table, *ordinal).iter_mut().for_each(|piece| piece.settled = true);
+        }
+    }
+
     fn move_frontiers(&mut self, settled: &[Frontier]) {
         for f in settled {
             let table = &mut self.tables[f.table as usize];
+            let sendable_before = window::send_limit(table);
             for _ in table.frontier..f.frontier {
                 table.pending.pop_front();
             }
             table.frontier = f.frontier;
             table.window = f.window;
+            see_first_sendable(table, sendable_before);
         }
     }
 
@@ -445,9 +513,9 @@ impl Lane {
     /// The live piece that a record speaks of.
     fn live_piece(&self, record: &Record, table: u32, ordinal: u64, piece: u32) -> Result<&Piece, Violation> {
         let pieces = self.tables.get(table as usize).and_then(|t| t.pieces(ordinal));
-        pieces.and_then(|pieces| pieces.get(piece as usize)).filter(|piece| !piece.dead).ok_or_else(|| {
-            violation(record, "C3", format!("frame {ordinal} piece {piece} of table {table} is not live"))
-        })
+        pieces.and_then(|pieces| pieces.get(piece as usize)).filter(|piece| piece.is_live()).ok_or_else(
+            || violation(record, "C3", format!("frame {ordinal} piece {piece} of table {table} is not live")),
+        )
     }
 
     fn pieces_mut(&mut self, table: u32, ordinal: u64) -> &mut Vec<Piece> {
@@ -468,6 +536,39 @@ impl Lane {
         let piece = &mut self.pieces_mut(new.table, new.ordinal)[new.piece as usize];
         piece.generation = new.generation;
         piece.server.clone_from(&new.server);
+        (piece.question, piece.verdict) = (None, None);
+    }
+
+    fn check_question(&self, record: &Record, question: &Question) -> Result<(), Violation> {
+        self.live_piece(record, question.table, question.ordinal, question.piece)?;
+        if StopReason::from_number(question.reason).is_none() || question.epoch != record.epoch {
+            return Err(violation(record, "C8", format!("a question that nobody asks: {question:?}")));
+        }
+        Ok(())
+    }
+
+    fn question(&mut self, question: &Question) {
+        let piece = &mut self.pieces_mut(question.table, question.ordinal)[question.piece as usize];
+        (piece.question, piece.verdict) = (Some(question.clone()), None);
+    }
+
+    fn check_answer(&self, record: &Record, answer: &Answer) -> Result<(), Violation> {
+        let piece = self.live_piece(record, answer.table, answer.ordinal, answer.piece)?;
+        if piece.open_question().is_none() || Verdict::from_number(answer.verdict).is_none() {
+            let what = format!("an answer to no open question, or one that says nothing: {answer:?}");
+            return Err(violation(record, "C8", what));
+        }
+        Ok(())
+    }
+
+    fn answer(&mut self, answer: &Answer) {
+        let piece = &mut self.pieces_mut(answer.table, answer.ordinal)[answer.piece as usize];
+        piece.verdict = Verdict::from_number(answer.verdict);
+        let question = piece.question.as_ref().expect("only an open question is answered");
+        if StopReason::from_number(question.reason) == Some(StopReason::TableChanged) {
+            let accepted = question.table_uuid.clone();
+            self.tables[answer.table as usize].accepted_uuid = accepted;
+        }
     }
 
     fn check_split(&self, record: &Record, split: &Split) -> Result<(), Violation> {
@@ -496,6 +597,9 @@ impl Lane {
                 server: server.clone(),
                 dead: false,
                 sealed_at_ms,
+                question: None,
+                verdict: None,
+                settled: false,
             });
         }
     }
@@ -538,6 +642,18 @@ impl Lane {
             fates: image.fates.clone(),
             ..Self::new()
         }
+    }
+}
+
+/// Frames that only this record's window lets out were not sent before it, so that the server as seen now stands before
+/// their first attempt. The identity that a frame was sealed for stays its own.
+fn see_first_sendable(table: &mut TableState, sendable_before: u64) {
+    let first = sendable_before.saturating_sub(table.frontier) as usize;
+    let end = (window::send_limit(table).saturating_sub(table.frontier) as usize).min(table.pending.len());
+    let Some(now) = table.server.clone() else { return };
+    let fresh = table.pending.range_mut(first.min(end)..end).flatten();
+    for piece in fresh.filter(|p| p.server.as_ref().is_some_and(|s| s.table_uuid == now.table_uuid)) {
+        piece.server = Some(now.clone());
     }
 }
 
@@ -602,6 +718,9 @@ fn table_image(table: &TableState) -> TableImage {
         server: p.server.clone(),
         dead: p.dead,
         sealed_at_ms: p.sealed_at_ms,
+        question: p.question.clone(),
+        verdict: p.verdict.map_or(0, Verdict::number),
+        settled: p.settled,
     };
     TableImage {
         name: table.name.clone(),
@@ -610,6 +729,7 @@ fn table_image(table: &TableState) -> TableImage {
         next_ordinal: table.next_ordinal,
         server: table.server.clone(),
         pending: table.pending.iter().flatten().map(piece_image).collect(),
+        accepted_uuid: table.accepted_uuid.clone(),
     }
 }
 
@@ -624,6 +744,9 @@ fn table_from_image(image: &TableImage) -> TableState {
             server: p.server.clone(),
             dead: p.dead,
             sealed_at_ms: p.sealed_at_ms,
+            question: p.question.clone(),
+            verdict: Verdict::from_number(p.verdict),
+            settled: p.settled,
         };
         match pending.back_mut() {
             Some(pieces) if pieces[0].frame.ordinal == piece.frame.ordinal => pieces.push(piece),
@@ -637,6 +760,7 @@ fn table_from_image(image: &TableImage) -> TableState {
         next_ordinal: image.next_ordinal,
         server: image.server.clone(),
         pending,
+        accepted_uuid: image.accepted_uuid.clone(),
     }
 }
 

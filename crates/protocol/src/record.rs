@@ -13,6 +13,8 @@
 //! | `Generation` | a frame is proven absent after all attempts died | the frame's new token                        |
 //! | `Split`      | a frame was refused for its content              | the pieces that replace it                   |
 //! | `Checkpoint` | enough was sealed since the last one             | all that the records before it fold to       |
+//! | `Question`   | only a person can end a frame's doubt            | what is asked, and of which table            |
+//! | `Answer`     | a person has answered                            | whether the frame's rows are in the table    |
 //!
 //! Bytes: `FBJ` `1`, body, then CRC-32C (little-endian) of everything before it. A field is never reused; a reader
 //! refuses a later format version and an unknown body.
@@ -41,7 +43,7 @@ pub struct Record {
     #[prost(int64, tag = "4")]
     pub written_at_ms: i64,
     /// What is said.
-    #[prost(oneof = "Body", tags = "10, 11, 12, 13, 14, 15, 16")]
+    #[prost(oneof = "Body", tags = "10, 11, 12, 13, 14, 15, 16, 17, 18")]
     pub body: Option<Body>,
 }
 
@@ -69,6 +71,12 @@ pub enum Body {
     /// Everything so far.
     #[prost(message, tag = "16")]
     Checkpoint(Checkpoint),
+    /// What only a person can tell.
+    #[prost(message, tag = "17")]
+    Question(Question),
+    /// What a person has told.
+    #[prost(message, tag = "18")]
+    Answer(Answer),
 }
 
 /// Who owns the lane from here on.
@@ -352,6 +360,10 @@ pub struct Server {
     /// The table's newest block number then.
     #[prost(uint64, tag = "6")]
     pub block_number: u64,
+    /// The newest block number of each materialized view's target, by the targets' names; empty without views. A target has
+    /// a token memory of its own, and writers of its own.
+    #[prost(uint64, repeated, tag = "7")]
+    pub view_blocks: Vec<u64>,
 }
 
 /// What records became. `read = written + filtered + duplicates + dead_letters + late` (C9).
@@ -403,6 +415,20 @@ pub struct Settle {
     /// The server behind every table, as last seen.
     #[prost(message, repeated, tag = "2")]
     pub servers: Vec<Server>,
+    /// Frames at or above the frontier that are settled too, beyond a hole: the next owner need not doubt them.
+    #[prost(message, repeated, tag = "3")]
+    pub above: Vec<SettledAbove>,
+}
+
+/// Settled frames beyond a hole.
+#[derive(Clone, PartialEq, Message)]
+pub struct SettledAbove {
+    /// The table's index.
+    #[prost(uint32, tag = "1")]
+    pub table: u32,
+    /// Their ordinals.
+    #[prost(uint64, repeated, tag = "2")]
+    pub ordinals: Vec<u64>,
 }
 
 /// A new token for a frame, after a probe found none of its rows and all attempts under earlier tokens were dead.
@@ -443,6 +469,52 @@ pub struct Split {
     /// The new pieces, numbered on from the frame's last piece; together they hold the same rows.
     #[prost(message, repeated, tag = "5")]
     pub pieces: Vec<Frame>,
+}
+
+/// What only a person can tell of a frame in doubt. Written by the owner before it stops.
+#[derive(Clone, PartialEq, Message)]
+pub struct Question {
+    /// The table's index.
+    #[prost(uint32, tag = "1")]
+    pub table: u32,
+    /// The frame's ordinal.
+    #[prost(uint64, tag = "2")]
+    pub ordinal: u64,
+    /// The piece of the frame: 0 unless it was split.
+    #[prost(uint32, tag = "3")]
+    pub piece: u32,
+    /// Why it is asked: [`crate::doubt::StopReason`], by number.
+    #[prost(uint32, tag = "4")]
+    pub reason: u32,
+    /// The identity of the table that was there when it was asked; an answer is about that table and no other.
+    #[prost(string, tag = "5")]
+    pub table_uuid: String,
+    /// The owner that asked.
+    #[prost(uint64, tag = "6")]
+    pub epoch: u64,
+    /// When it was asked, by the writer's wall clock, Unix milliseconds.
+    #[prost(int64, tag = "7")]
+    pub asked_at_ms: i64,
+}
+
+/// A person's answer to an open [`Question`].
+#[derive(Clone, PartialEq, Message)]
+pub struct Answer {
+    /// The table's index.
+    #[prost(uint32, tag = "1")]
+    pub table: u32,
+    /// The frame's ordinal.
+    #[prost(uint64, tag = "2")]
+    pub ordinal: u64,
+    /// The piece of the frame.
+    #[prost(uint32, tag = "3")]
+    pub piece: u32,
+    /// [`crate::doubt::Verdict`], by number.
+    #[prost(uint32, tag = "4")]
+    pub verdict: u32,
+    /// Who answered, for people.
+    #[prost(string, tag = "5")]
+    pub by: String,
 }
 
 /// All that the records before this one fold to, so that they can be retired.
@@ -535,6 +607,9 @@ pub struct TableImage {
     /// Frames from `frontier` to `next_ordinal`.
     #[prost(message, repeated, tag = "6")]
     pub pending: Vec<PieceImage>,
+    /// The identity of a later table of this name that a person has accepted; empty if none was asked for.
+    #[prost(string, tag = "7")]
+    pub accepted_uuid: String,
 }
 
 /// A piece of an unsettled frame.
@@ -561,6 +636,15 @@ pub struct PieceImage {
     /// When it was sealed, by the writer's wall clock, Unix milliseconds.
     #[prost(int64, tag = "7")]
     pub sealed_at_ms: i64,
+    /// The question that was asked of it last.
+    #[prost(message, optional, tag = "8")]
+    pub question: Option<Question>,
+    /// The answer, as in [`Answer::verdict`]; 0 if the question is open or there is none.
+    #[prost(uint32, tag = "9")]
+    pub verdict: u32,
+    /// True if its frame is settled beyond a hole.
+    #[prost(bool, tag = "10")]
+    pub settled: bool,
 }
 
 /// A sealed state delta that no snapshot holds yet.

@@ -10,24 +10,35 @@
 //! | `seal N answer=lost\|lost-before`      | the same, the put's answer is lost after or before it took effect    |
 //! | `deliver F [answer=lost\|lost-before]` | frame F is sent once                                                 |
 //! | `settle`                              | the frontier is recorded                                             |
-//! | `doubt F`                             | what is decided for frame F, step by step, until it is done          |
+//! | `doubt F`                             | what is decided for frame F, step by step, until it is done; a stop seals its question |
+//! | `answer F present\|absent`            | a person claims the stopped lane and answers for frame F             |
+//! | `late copy F`                         | a copy of F's first attempt, held up in a proxy, arrives             |
 //! | `crash`                               | the process is gone                                                  |
 //! | `freeze` / `thaw`                     | the process sleeps / the sleeper acts again instead of the present one |
 //! | `server restart [loses F]`            | the server restarts; F's rows are gone, its token is not             |
-//! | `others insert N`                     | other writers use up N tokens                                        |
-//! | `table rebuilt`                       | the table is another of the same name                                |
+//! | `others insert N [into-target]`       | other writers use up N tokens of the table, or of the view's target  |
+//! | `time passes MS`                      | on the server's clock                                                |
+//! | `table rebuilt [copied]`              | the table is another of the same name, empty or with the same rows   |
+//! | `table truncated`                     | its rows and tokens are gone, its identity is not                    |
+//! | `table cannot-tell`                   | nothing in it names a row's frame                                    |
+//! | `table merges F`                      | its engine merges rows away; F's are gone                            |
+//! | `table deletes-part-of F`             | somebody deletes some of F's rows                                    |
+//! | `table has-view`                      | a view feeds a target with a token memory of its own                 |
+//! | `table forgets-after MS`              | tokens live no longer than this                                      |
+//! | `replica lags N`                      | the next N looks at the rows find a replica that is behind           |
+//! | `target lacks F`                      | the server died before the view had F's rows                         |
 //! | `checkpoint`                          | a checkpoint is written and everything below it deleted              |
-//! | `rows`                                | how many times each frame's rows are in the table                    |
+//! | `rows [target]`                       | how many times each frame's rows are in the table, or in the target  |
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write as _;
 
 use crate::append::{self, Next, PutAnswer};
-use crate::doubt::{self, Decision, Facts, Found};
+use crate::doubt::{self, Decision, Facts, Found, Verdict};
 use crate::lane::{Lane, Piece};
 use crate::record::{
-    Body, Checkpoint, Claim, Counts, Frame, Frontier, Generation, Genesis, PartitionGenesis, Range, Record,
-    Seal, Server, Settle,
+    Answer, Body, Checkpoint, Claim, Counts, Frame, Frontier, Generation, Genesis, PartitionGenesis,
+    Question, Range, Record, Seal, Server, Settle,
 };
 use crate::window::{self, Settled};
 use crate::{names, retire};
@@ -39,18 +50,30 @@ struct Table {
     uuid: u32,
     start_ms: i64,
     now_ms: i64,
-    block: u64,
-    tokens: VecDeque<String>,
-    rows: BTreeMap<u128, u64>,
+    age_ms_max: u64,
+    base: Rows,
+    target: Option<Rows>,
+    cannot_tell: bool,
+    merges: bool,
+    part_of: Option<u128>,
+    lags: u64,
 }
 
-impl Table {
+/// Rows and tokens of the table, or of a view's target.
+#[derive(Default)]
+struct Rows {
+    block: u64,
+    tokens: VecDeque<String>,
+    frames: BTreeMap<u128, u64>,
+}
+
+impl Rows {
     fn insert(&mut self, token: &str, id: u128) {
         if self.tokens.iter().any(|t| t == token) {
             return;
         }
         self.remember(token.to_owned());
-        *self.rows.entry(id).or_default() += 1;
+        *self.frames.entry(id).or_default() += 1;
     }
 
     fn remember(&mut self, token: String) {
@@ -60,6 +83,29 @@ impl Table {
             self.tokens.pop_front();
         }
     }
+}
+
+impl Table {
+    /// A view is fed with what its table is given, whether the table knows the token or not.
+    fn insert(&mut self, token: &str, id: u128) {
+        self.base.insert(token, id);
+        self.target.iter_mut().for_each(|target| target.insert(token, id));
+    }
+
+    fn probe(&mut self, id: u128) -> Option<Found> {
+        if self.lags > 0 {
+            self.lags -= 1;
+            return None;
+        }
+        let rows = self.base.frames.get(&id).copied().unwrap_or(0);
+        Some(match rows {
+            _ if self.cannot_tell => Found::CannotTell,
+            _ if self.part_of == Some(id) => Found::Part,
+            0 if self.merges => Found::CannotTell,
+            0 => Found::None,
+            _ => Found::All,
+        })
+    }
 
     fn server(&self) -> Server {
         Server {
@@ -68,7 +114,8 @@ impl Table {
             seen_ms: self.now_ms,
             server_uuid: "s".into(),
             table_uuid: self.uuid.to_string(),
-            block_number: self.block,
+            block_number: self.base.block,
+            view_blocks: self.target.iter().map(|target| target.block).collect(),
         }
     }
 }
@@ -97,9 +144,13 @@ impl World {
             uuid: 1,
             start_ms: 0,
             now_ms: 100_000,
-            block: 0,
-            tokens: VecDeque::new(),
-            rows: BTreeMap::new(),
+            age_ms_max: u64::MAX,
+            base: Rows::default(),
+            target: None,
+            cannot_tell: false,
+            merges: false,
+            part_of: None,
+            lags: 0,
         };
         Self {
             journal: BTreeMap::new(),
@@ -139,16 +190,40 @@ impl World {
                 self.table.start_ms = self.table.now_ms - 10_000;
                 if words.get(2) == Some(&"loses") {
                     let id = self.id_of(number(3));
-                    self.table.rows.remove(&id);
+                    self.table.base.frames.remove(&id);
                 }
             }
-            "others" => (0..number(2)).for_each(|n| self.table.remember(format!("other-{n}"))),
-            "table" => self.table.uuid += 1,
+            "others" => {
+                let into_target = words.get(3) == Some(&"into-target");
+                let rows = match into_target {
+                    true => self.table.target.as_mut().expect("a view"),
+                    false => &mut self.table.base,
+                };
+                (0..number(2)).for_each(|n| rows.remember(format!("other-{n}")));
+            }
+            "time" => self.table.now_ms += number(2) as i64,
+            "replica" => self.table.lags = number(2),
+            "target" => {
+                let id = self.id_of(number(2));
+                let target = self.table.target.as_mut().expect("a view");
+                target.frames.remove(&id);
+                target.tokens.clear();
+            }
+            "table" => self.change_table(words[1], words.get(2).copied()),
+            "late" => {
+                let piece = self.piece(number(2));
+                self.table.insert(&names::token(piece.id(), 0), piece.id());
+            }
+            "answer" => self.answer(number(1), words[2]),
             "rows" => {
+                let rows = match words.get(1) {
+                    Some(_) => self.table.target.as_ref().expect("a view"),
+                    None => &self.table.base,
+                };
                 let line: Vec<String> = self
                     .ids
                     .iter()
-                    .map(|(id, n)| (*n, self.table.rows.get(id).copied().unwrap_or(0)))
+                    .map(|(id, n)| (*n, rows.frames.get(id).copied().unwrap_or(0)))
                     .collect::<BTreeMap<_, _>>()
                     .iter()
                     .map(|(n, rows)| format!("{n}:{rows}"))
@@ -156,6 +231,31 @@ impl World {
                 self.say(format!("rows {}", line.join(" ")));
             }
             other => panic!("no such command: {other}"),
+        }
+    }
+
+    fn change_table(&mut self, what: &str, of: Option<&str>) {
+        let frame = |world: &Self| world.id_of(of.expect("a frame").parse().expect("a number"));
+        match what {
+            "rebuilt" => {
+                self.table.uuid += 1;
+                let frames = std::mem::take(&mut self.table.base.frames);
+                let kept = if of == Some("copied") { frames } else { BTreeMap::new() };
+                self.table.base = Rows { frames: kept, ..Rows::default() };
+            }
+            "truncated" => self.table.base = Rows::default(),
+            "cannot-tell" => self.table.cannot_tell = true,
+            "has-view" => self.table.target = Some(Rows::default()),
+            "forgets-after" => {
+                self.table.age_ms_max = of.expect("a time").parse().expect("a number");
+            }
+            "merges" => {
+                let id = frame(self);
+                self.table.merges = true;
+                self.table.base.frames.remove(&id);
+            }
+            "deletes-part-of" => self.table.part_of = Some(frame(self)),
+            other => panic!("nothing happens to a table by `{other}`"),
         }
     }
 
@@ -330,7 +430,11 @@ impl World {
     }
 
     fn settle(&mut self) {
-        let settle = Settle { settled: vec![self.frontier()], servers: vec![self.table.server()] };
+        let settle = Settle {
+            settled: vec![self.frontier()],
+            servers: vec![self.table.server()],
+            ..Default::default()
+        };
         let frontier = self.frontier().frontier;
         if self.append(Body::Settle(settle), None) {
             self.say(format!("settled below {frontier}"));
@@ -339,30 +443,30 @@ impl World {
 
     fn doubt(&mut self, ordinal: u64) {
         let (mut alive, mut found, mut confirmed) = (None, None, false);
-        for _ in 0..8 {
+        for _ in 0..10 {
             let piece = self.piece(ordinal);
+            let accepted = &self.owner.as_ref().expect("runs").lane.tables[0].accepted_uuid;
+            let asked_of = piece.question.as_ref().map(|question| question.table_uuid.clone());
             let facts = Facts {
                 before: piece.server.clone(),
                 now: self.table.server(),
                 token_window: TOKENS as u64,
-                token_age_ms_max: u64::MAX,
+                token_age_ms_max: self.table.age_ms_max,
                 found,
-                views: false,
                 alive,
                 refused: false,
                 confirmed,
+                answer: piece.verdict.zip(asked_of),
+                accepted: *accepted == self.table.uuid.to_string(),
             };
             let decision = doubt::decide(&facts);
             self.say(format!("{ordinal}: {decision:?}"));
             match decision {
                 Decision::EndAttempts => alive = Some(0),
-                Decision::Probe => {
-                    let rows = self.table.rows.get(&piece.id()).copied().unwrap_or(0);
-                    found = Some(if rows > 0 { Found::All } else { Found::None });
-                }
+                Decision::Probe => found = self.table.probe(piece.id()),
                 Decision::Confirm => {
                     self.table.insert(&names::token(piece.id(), piece.generation), piece.id());
-                    (confirmed, found) = (true, None);
+                    (confirmed, found, alive) = (true, None, None);
                 }
                 Decision::Settle => return self.owner.as_mut().expect("runs").settled.settle(ordinal),
                 Decision::Resend => return self.deliver(ordinal, None),
@@ -375,10 +479,30 @@ impl World {
                     );
                     return self.deliver(ordinal, None);
                 }
-                Decision::Stop(_) => return,
+                Decision::Stop(reason) => {
+                    let owner = self.owner.as_ref().expect("a process runs");
+                    let question = Question {
+                        ordinal,
+                        reason: reason.number(),
+                        table_uuid: self.table.uuid.to_string(),
+                        epoch: owner.lane.epoch,
+                        ..Default::default()
+                    };
+                    self.append(Body::Question(question), None);
+                    return;
+                }
             }
         }
         panic!("a doubt did not end");
+    }
+
+    /// A person starts no process, but claims the lane like one.
+    fn answer(&mut self, ordinal: u64, word: &str) {
+        let verdict = if word == "present" { Verdict::Present } else { Verdict::Absent };
+        let answer = Answer { ordinal, verdict: verdict.number(), ..Default::default() };
+        if self.append(Body::Answer(answer), None) {
+            self.say(format!("{ordinal} is {word}"));
+        }
     }
 
     fn checkpoint(&mut self) {

@@ -52,6 +52,11 @@ impl Settled {
     pub fn frontier(&self) -> u64 {
         self.frontier
     }
+
+    /// Frames settled beyond the first hole, at most a window full.
+    pub fn above(&self) -> Vec<u64> {
+        self.above.iter().copied().collect()
+    }
 }
 
 /// The first ordinal that may not be sent yet.
@@ -91,6 +96,7 @@ mod tests {
             next_ordinal,
             server: None,
             pending: std::collections::VecDeque::new(),
+            accepted_uuid: String::new(),
         };
         // 10 to 73 may have been sent; 12 of W 4 would end at 16.
         assert_eq!(recorded(&table(10, 64, 200), 12, 4), 62);

@@ -11,8 +11,10 @@ pub struct Engine {
     pub replicated: bool,
     /// The last row inserted wins, so that the order of inserts shows.
     pub order_dependent: bool,
-    /// Merges drop or join rows, or rows expire.
-    pub loses_rows: bool,
+    /// Merges drop or join rows.
+    pub merges: bool,
+    /// Rows expire.
+    pub expires: bool,
     settings: Vec<(String, String)>,
 }
 
@@ -24,18 +26,24 @@ impl Engine {
             engine.strip_prefix("Replicated").or_else(|| engine.strip_prefix("Shared")).unwrap_or(engine);
         let Some(kind) = family.strip_suffix("MergeTree") else { return Err(refusal(engine).to_owned()) };
         let order_dependent = match kind {
-            "Collapsing" => true,
+            // Coalescing keeps the last value that is not null.
+            "Collapsing" | "Coalescing" => true,
             "Replacing" => !has_version(engine, engine_full),
             _ => false,
         };
-        let expires = clauses(engine_full).contains(" TTL ");
         Ok(Self {
             name: engine.to_owned(),
             replicated,
             order_dependent,
-            loses_rows: !kind.is_empty() || expires,
+            merges: !kind.is_empty(),
+            expires: clauses(engine_full).contains(" TTL "),
             settings: settings(engine_full),
         })
+    }
+
+    /// True for engines whose parts lie in a store that all nodes share, so that no replica can lag.
+    pub fn is_shared(&self) -> bool {
+        self.name.starts_with("Shared")
     }
 
     /// A setting of the table itself, as a number.

@@ -3,14 +3,14 @@
 //! Owns the statements on `system.*` and the reading of a view's declaration. Never writes. Does not own the judgement
 //! ([`super::judge`]).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use dataflow::Remedy;
 
-use super::{Engine, Facts, Fault, VERSION_MIN};
+use super::{Engine, Facts, Fault, Place, VERSION_MIN};
 use crate::client::{Client, QueryError};
 use crate::config::TableConfig;
-use crate::types::identifier;
+use crate::types::{self, identifier};
 
 /// Views on one table, over all levels: beyond this an insert would not end in time anyway.
 const VIEWS_MAX: usize = 64;
@@ -262,6 +262,77 @@ fn path(text: &str) -> Vec<String> {
     }
     parts.retain(|p| !p.is_empty());
     parts
+}
+
+/// The newest block number of each place: it moves with every insert by anyone. Plain tables number their blocks over all
+/// partitions. Replicated ones number them inside of each partition, and their replication log has one entry or more for
+/// every insert on any replica, so that its newest number stands in.
+pub async fn blocks(client: &Client, places: &[Place]) -> Result<Vec<u64>, QueryError> {
+    let newest: BTreeMap<(String, String), u64> = {
+        let plain = ask_blocks(
+            client,
+            places.iter().filter(|p| !p.replicated),
+            "SELECT database, table, toUInt64(greatest(max(max_block_number), 0)) FROM system.parts",
+            "GROUP BY database, table",
+        );
+        let replicated = ask_blocks(
+            client,
+            places.iter().filter(|p| p.replicated),
+            "SELECT database, table, toUInt64(log_max_index) FROM system.replicas",
+            "",
+        );
+        plain.await?.into_iter().chain(replicated.await?).map(|(d, t, n)| ((d, t), n)).collect()
+    };
+    // A table without parts has no row, and its first insert moves it from 0 on.
+    Ok(places
+        .iter()
+        .map(|p| newest.get(&(p.database.clone(), p.table.clone())).copied().unwrap_or(0))
+        .collect())
+}
+
+async fn ask_blocks(
+    client: &Client,
+    places: impl Iterator<Item = &Place>,
+    select: &str,
+    end: &str,
+) -> Result<Vec<(String, String, u64)>, QueryError> {
+    let pairs: Vec<String> =
+        places.map(|p| format!("({}, {})", types::quote(&p.database), types::quote(&p.table))).collect();
+    if pairs.is_empty() {
+        return Ok(Vec::new());
+    }
+    client.rows(&format!("{select} WHERE (database, table) IN ({}) {end}", pairs.join(", ")), &[]).await
+}
+
+/// How far a replica is behind: read-only, without its keeper session, entries of the log that it has not fetched.
+pub type ReplicaState = (u8, u8, u64);
+
+/// The state of the table's replica on the node that answers.
+pub async fn replica(client: &Client, config: &TableConfig) -> Result<Option<ReplicaState>, QueryError> {
+    let params = [("database", config.database.as_str()), ("table", config.table.as_str())];
+    // Merges in the queue hide no rows; inserts that were not fetched do.
+    let rows: Vec<ReplicaState> = client
+        .rows(
+            "SELECT toUInt8(is_readonly), toUInt8(is_session_expired), \
+             toUInt64(inserts_in_queue + greatest(toInt64(log_max_index) - toInt64(log_pointer) + 1, 0)) \
+             FROM system.replicas WHERE database = {database:String} AND table = {table:String}",
+            &params,
+        )
+        .await?;
+    Ok(rows.into_iter().next())
+}
+
+/// Why a replica cannot say that rows are not there; `None` if it can. Without its session a replica does not know how far the
+/// log has gone, and shows no lag.
+pub fn lag(replica: Option<ReplicaState>) -> Option<String> {
+    match replica {
+        None => Some("the server does not show the table's replica".into()),
+        Some((readonly, expired, _)) if readonly != 0 || expired != 0 => {
+            Some("the table's replica has lost its keeper".into())
+        }
+        Some((_, _, 0)) => None,
+        Some((_, _, behind)) => Some(format!("the table's replica is {behind} log entries behind")),
+    }
 }
 
 /// Who answers on new connections.

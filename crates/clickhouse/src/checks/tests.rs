@@ -59,7 +59,7 @@ fn faults(facts: &Facts) -> String {
 fn a_plain_table_with_a_window_is_fine() {
     let plan = judge(&facts(plain()), &config()).unwrap();
     assert_eq!((plan.token_window, plan.token_age_ms_max, plan.partitions_max), (100, u64::MAX, 1));
-    assert!(plan.provenance && !plan.order_dependent && !plan.loses_rows && !plan.views);
+    assert!(plan.provenance && !plan.order_dependent && !plan.merges && !plan.expires && !plan.views);
     assert_eq!(plan.schema.columns().len(), 1, "the provenance column is not one of the rows' columns");
 }
 
@@ -134,10 +134,15 @@ fn engines_say_what_repeats_and_merges_do_to_them() {
         ("CollapsingMergeTree", "CollapsingMergeTree(sign) ORDER BY n", true, true),
         ("VersionedCollapsingMergeTree", "VersionedCollapsingMergeTree(sign, ver) ORDER BY n", false, true),
         ("SummingMergeTree", "SummingMergeTree ORDER BY n", false, true),
+        ("CoalescingMergeTree", "CoalescingMergeTree ORDER BY n", true, true),
         ("AggregatingMergeTree", "AggregatingMergeTree ORDER BY n", false, true),
     ] {
         let read = Engine::read(engine, full).unwrap();
-        assert_eq!((read.order_dependent, read.loses_rows), (order_dependent, loses_rows), "{full}");
+        assert_eq!(
+            (read.order_dependent, read.merges || read.expires),
+            (order_dependent, loses_rows),
+            "{full}"
+        );
     }
     for engine in ["Distributed", "Buffer", "View", "MaterializedView", "Null", "Memory", "Log", ""] {
         assert!(Engine::read(engine, engine).is_err(), "{engine}");
@@ -163,18 +168,53 @@ fn a_views_target_is_held_to_the_same_rules() {
     facts.views = vec![view(Some(narrow), "SELECT n FROM t")];
     let plan = judge(&facts, &config()).unwrap();
     assert_eq!((plan.token_window, plan.order_dependent, plan.views), (7, true, true));
-    assert!(!plan.loses_rows, "a probe looks at the table, not at the target");
+    assert!(!plan.merges && !plan.expires, "a probe looks at the table, not at the target");
 }
 
 #[test]
 fn a_partitioned_target_needs_a_view_that_repeats() {
     let mut facts = facts(plain());
-    let partitioned = || TableRow { partition_key: "toYYYYMM(at)".into(), ..plain() };
+    let remembering = |tokens: u32| {
+        let full = format!("MergeTree ORDER BY n SETTINGS non_replicated_deduplication_window = {tokens}");
+        TableRow { partition_key: "toYYYYMM(at)".into(), ..table("MergeTree", &full) }
+    };
+    let partitioned = || remembering(1_000);
     facts.views = vec![view(Some(partitioned()), "CREATE … AS SELECT n, now() AS at FROM t")];
     assert!(faults(&facts).contains("calls `now(`"), "{}", faults(&facts));
     facts.views = vec![view(Some(partitioned()), "CREATE … AS SELECT n, unknow(at) AS at FROM t")];
     let plan = judge(&facts, &config()).unwrap();
     assert_eq!((plan.partitions_max, plan.parts_per_frame), (100, 100));
+    facts.views.push(facts.views[0].clone());
+    let plan = judge(&facts, &config()).unwrap();
+    assert_eq!(plan.parts_per_frame, 200, "two views into one target cost it twice the tokens");
+    assert_eq!(plan.places.len(), 2, "a target is looked at once, however many views feed it");
+    facts.views = vec![view(Some(remembering(399)), "CREATE … AS SELECT n, at FROM t")];
+    let text = faults(&facts);
+    assert!(
+        text.contains("must remember 400") && text.contains("ALTER TABLE `d`.`target` MODIFY SETTING"),
+        "two inserts of up to 100 tokens each, and as many of others: {text}"
+    );
+}
+
+#[test]
+fn a_memory_too_small_for_the_inserts_under_way_is_refused_with_the_statement() {
+    let with = |tokens: u32| {
+        let full = format!("MergeTree ORDER BY n SETTINGS non_replicated_deduplication_window = {tokens}");
+        facts(table("MergeTree", &full))
+    };
+    let many = TableConfig { inserts_in_flight: 64, ..config() };
+    assert!(judge(&with(128), &many).is_ok(), "the bound itself is enough");
+    let refused = judge(&with(127), &many).err().unwrap();
+    let mend = refused[0].mend.as_deref().unwrap();
+    assert_eq!(mend, "ALTER TABLE `d`.`t` MODIFY SETTING non_replicated_deduplication_window = 10000");
+}
+
+#[test]
+fn a_replica_that_cannot_know_all_rows_says_so() {
+    assert_eq!(read::lag(Some((0, 0, 0))), None);
+    for replica in [None, Some((0, 0, 3)), Some((1, 0, 0)), Some((0, 1, 0))] {
+        assert!(read::lag(replica).is_some(), "{replica:?}");
+    }
 }
 
 #[test]
@@ -200,13 +240,24 @@ fn computed_columns_are_left_out_and_may_not_be_named() {
 }
 
 #[test]
-fn a_frame_must_be_findable() {
+fn what_makes_a_frame_findable_is_optional_and_told() {
     let mut row = plain();
     row.columns.pop();
     let without = facts(row.clone());
-    assert!(faults(&without).contains("ALTER TABLE `d`.`t` ADD COLUMN `_forebay` UUID"));
+    let asked = TableConfig { provenance: true, ..config() };
+    let fault = judge(&without, &asked).err().unwrap().remove(0).to_string();
+    assert!(fault.contains("ALTER TABLE `d`.`t` ADD COLUMN `_forebay` UUID"), "{fault}");
+    let plan = judge(&without, &config()).unwrap();
+    assert!(plan.notes[0].contains("ADD COLUMN `_forebay` UUID"), "optional, and told: {:?}", plan.notes);
     let keyed = TableConfig { unique_key: vec!["n".into()], ..config() };
-    assert_eq!(judge(&without, &keyed).unwrap().unique_key, [0]);
+    let plan = judge(&without, &keyed).unwrap();
+    assert_eq!((plan.unique_key, plan.notes), (vec![0], Vec::new()));
+    let mut merging = row.clone();
+    merging.engine = "ReplacingMergeTree".into();
+    merging.engine_full =
+        "ReplacingMergeTree ORDER BY n SETTINGS non_replicated_deduplication_window = 100".into();
+    let plan = judge(&facts(merging), &keyed).unwrap();
+    assert!(plan.notes[0].contains("earlier rows of a key"), "{:?}", plan.notes);
     row.columns.push(column(PROVENANCE, "String", "", ""));
     assert!(faults(&facts(row)).contains("MODIFY COLUMN `_forebay` UUID"));
 }
@@ -240,11 +291,13 @@ fn a_missing_table_names_the_way_out() {
         order_by: "n".into(),
         partition_by: "n % 4".into(),
     };
-    let config = TableConfig { create: Some(create), ..config() };
+    let config = TableConfig { create: Some(create), provenance: true, ..config() };
     let fault = judge(&missing, &config).err().unwrap().remove(0);
     assert_eq!(
         fault.mend.unwrap(),
         "CREATE TABLE IF NOT EXISTS `d`.`t` (`n` Int32, `_forebay` UUID) ENGINE = MergeTree PARTITION BY n % 4 ORDER BY (n) \
          SETTINGS non_replicated_deduplication_window = 10000"
     );
+    let without = judge(&missing, &TableConfig { provenance: false, ..config }).err().unwrap().remove(0);
+    assert!(!without.mend.unwrap().contains(PROVENANCE), "made on request only");
 }

@@ -1,7 +1,28 @@
 //! How a frame is found again in the table.
 //!
-//! Owns the sample of unique keys that travels with a frame, and the statement that counts. A sample is text: the number of
-//! keys, a newline, then the keys as ClickHouse writes tuples. It is made by us and kept in the sealed segment.
+//! Owns what travels with a frame for that, the statement that counts, and what a count means. It is made by us and kept in
+//! the sealed segment: how a frame can be found depends on the table as it was when the frame was encoded, not on the table
+//! as it is when somebody looks.
+//!
+//! | first line | the rest                                                       | the frame is found by          |
+//! |------------|----------------------------------------------------------------|--------------------------------|
+//! | `frame`    | –                                                              | the provenance column          |
+//! | `keys`     | how many, the columns, the keys as ClickHouse writes tuples    | a sample of its unique keys    |
+//! | (empty)    |                                                                | nothing                        |
+//!
+//! | table                          | count            | by the provenance column | by unique keys |
+//! |--------------------------------|------------------|--------------------------|----------------|
+//! | any                            | all              | all                      | all            |
+//! | keeps what it is given         | none             | none                     | none           |
+//! |                                | some, or more    | part                     | part           |
+//! | rows expire                    | none             | cannot tell              | cannot tell    |
+//! |                                | some             | all: it came whole       | cannot tell    |
+//! | merges join or drop rows       | none             | cannot tell              | cannot tell    |
+//! |                                | some             | all: it came whole       | cannot tell    |
+//!
+//! A frame is one block of one table partition, which becomes one part or none. So one row of it proves that all came,
+//! wherever something is known that takes rows away later. Where merges join rows by key an earlier row of the same key is
+//! no proof of a later one, so that unique keys tell nothing there, not even when all are found.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
@@ -12,7 +33,7 @@ use arrow_array::types::{
 use arrow_array::{Array, RecordBatch};
 use arrow_schema::{DataType, TimeUnit};
 use bytes::Bytes;
-use dataflow::{ColumnType, FrameId, Remedy, Schema, TableError};
+use dataflow::{ColumnType, FrameId, Presence, Remedy, Schema, TableError};
 
 use crate::checks::PROVENANCE;
 use crate::native::{RowRef, Rows};
@@ -22,41 +43,99 @@ use crate::types::identifier;
 /// show a part that was dropped since.
 const SAMPLE_MAX: usize = 64;
 
+/// The first line of what travels with a frame whose rows name it.
+const BY_FRAME: &str = "frame";
+
+/// The first line of what travels with a frame that is found by keys.
+const BY_KEYS: &str = "keys";
+
+/// What travels with a frame whose rows name it.
+pub(super) fn by_frame() -> Bytes {
+    Bytes::from_static(BY_FRAME.as_bytes())
+}
+
+/// What a count is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Frame,
+    Keys,
+}
+
 /// A statement that counts, and the count that means "all".
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Question {
     pub(super) sql: String,
     pub(super) expected: u64,
+    kind: Kind,
 }
 
 impl Question {
-    pub(super) fn of_frame(table: &str, frame: FrameId, rows: u64) -> Option<Self> {
-        let column = identifier(PROVENANCE);
-        let sql = format!(
-            "SELECT count() FROM {table} WHERE {column} = toUUID('{}')",
-            uuid_text(&frame.0.to_be_bytes())
-        );
-        Some(Self { sql, expected: rows })
-    }
-
-    /// `None` if the frame has no sample.
-    pub(super) fn of_sample<'a>(
+    /// The question for a frame, from what travelled with it; `None` if nothing did.
+    pub(super) fn read(
         table: &str,
-        columns: impl Iterator<Item = &'a str>,
-        sample: &[u8],
+        frame: FrameId,
+        rows: u64,
+        probe: &[u8],
     ) -> Result<Option<Self>, TableError> {
         let damaged =
             || TableError { remedy: Remedy::Stop, message: "a frame's sample of keys cannot be read".into() };
-        if sample.is_empty() {
+        if probe.is_empty() {
             return Ok(None);
         }
-        let text = std::str::from_utf8(sample).map_err(|_| damaged())?;
-        let (count, keys) = text.split_once('\n').ok_or_else(damaged)?;
+        let text = std::str::from_utf8(probe).map_err(|_| damaged())?;
+        if text == BY_FRAME {
+            let column = identifier(PROVENANCE);
+            let id = uuid_text(&frame.0.to_be_bytes());
+            let sql = format!("SELECT count() FROM {table} WHERE {column} = toUUID('{id}')");
+            return Ok(Some(Self { sql, expected: rows, kind: Kind::Frame }));
+        }
+        let mut lines = text.splitn(4, '\n');
+        let (Some(BY_KEYS), Some(count), Some(columns), Some(keys)) =
+            (lines.next(), lines.next(), lines.next(), lines.next())
+        else {
+            return Err(damaged());
+        };
         let expected = count.parse().map_err(|_| damaged())?;
-        let columns = columns.map(identifier).collect::<Vec<_>>().join(", ");
         let sql = format!("SELECT uniqExact({columns}) FROM {table} WHERE tuple({columns}) IN ({keys})");
-        Ok(Some(Self { sql, expected }))
+        Ok(Some(Self { sql, expected, kind: Kind::Keys }))
     }
+
+    /// False if a count says nothing, whatever it is.
+    pub(super) fn is_admissible(&self, has_provenance: bool, merges: bool) -> bool {
+        match self.kind {
+            Kind::Frame => has_provenance,
+            Kind::Keys => !merges,
+        }
+    }
+
+    /// What a count means. `loses_rows` is true if merges or a TTL take rows away.
+    pub(super) fn judge(&self, found: u64, loses_rows: bool) -> Presence {
+        match (found, self.kind) {
+            (n, _) if n == self.expected => Presence::All,
+            (0, _) if !loses_rows => Presence::None,
+            (n, Kind::Frame) if loses_rows && 0 < n && n < self.expected => Presence::All,
+            (n, _) if !loses_rows || n > self.expected => {
+                Presence::Part { found: n, expected: self.expected }
+            }
+            _ => Presence::Inadmissible,
+        }
+    }
+}
+
+/// Settings of the count: whatever a profile says that could make it see less than there is, or an older answer.
+pub(super) fn settings(shared: bool) -> Vec<(&'static str, &'static str)> {
+    let mut settings = vec![
+        ("use_query_cache", "0"),
+        ("read_overflow_mode", "throw"),
+        ("timeout_overflow_mode", "throw"),
+        ("set_overflow_mode", "throw"),
+        ("final", "0"),
+        ("additional_table_filters", "{}"),
+    ];
+    if shared {
+        settings.push(("select_sequential_consistency", "1"));
+    }
+    settings
 }
 
 /// Whether bytes are a sample of keys, or none.
@@ -137,7 +216,8 @@ pub(super) fn sample(
     if keys.is_empty() {
         return Ok(Bytes::new());
     }
-    Ok(format!("{}\n{}", keys.len(), keys.join(", ")).into())
+    let columns: Vec<String> = key.iter().map(|c| identifier(&schema.columns()[*c].name)).collect();
+    Ok(format!("{BY_KEYS}\n{}\n{}\n{}", keys.len(), columns.join(", "), keys.join(", ")).into())
 }
 
 fn row_at(batches: &[RecordBatch], rows: Rows<'_>, position: usize) -> RowRef {
@@ -216,3 +296,6 @@ pub(crate) fn uuid_text(bytes: &[u8]) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests;

@@ -113,10 +113,12 @@ fn a_sample_of_keys_spreads_over_the_frame() {
     let table = table_of(&COLUMNS[..2], "", |c| c.unique_key = vec!["n".into()]);
     let frames = encode(&table, &[rows(0..300), rows(300..640)]);
     let sample = String::from_utf8(frames[0].probe.to_vec()).unwrap();
-    assert!(sample.starts_with("64\n"), "{sample}");
+    assert!(sample.starts_with("keys\n64\n`n`\n"), "{sample}");
     assert!(sample.contains("tuple(0),") && sample.contains("tuple(630)"), "{sample}");
     let with_column = table_of(COLUMNS, "", |c| c.unique_key = vec!["n".into()]);
-    assert!(encode(&with_column, &[rows(0..3)])[0].probe.is_empty(), "the provenance column serves");
+    assert_eq!(&encode(&with_column, &[rows(0..3)])[0].probe[..], b"frame", "the provenance column serves");
+    let with_neither = table_of(&COLUMNS[..2], "", |_| {});
+    assert!(encode(&with_neither, &[rows(0..3)])[0].probe.is_empty(), "nothing can tell");
 }
 
 #[test]

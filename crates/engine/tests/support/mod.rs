@@ -92,6 +92,12 @@ pub struct World {
     pub probes: u64,
     /// Inserts that were tried.
     pub attempts: u64,
+    /// The server restarts after the next fault.
+    pub dies_after_fault: bool,
+    /// Nothing names a row's frame.
+    pub cannot_tell: bool,
+    /// Tables of this name that came before this one.
+    pub exchanged: u64,
 }
 
 impl World {
@@ -232,7 +238,12 @@ impl Table for TokenTable {
                 world.restart();
                 Err(error(Effect::Unknown, Remedy::Resend, "reset"))
             }
-            Some(_) => Err(error(Effect::Unknown, Remedy::Resend, "reset")),
+            Some(_) => {
+                if std::mem::take(&mut world.dies_after_fault) {
+                    world.restart();
+                }
+                Err(error(Effect::Unknown, Remedy::Resend, "reset"))
+            }
         }
     }
 
@@ -245,8 +256,9 @@ impl Table for TokenTable {
             server_start_ms: world.start_ms,
             server_now_ms: world.now_ms,
             server_uuid: "s".into(),
-            table_uuid: self.name.into(),
+            table_uuid: format!("{}-{}", self.name, world.exchanged),
             block_number: world.block,
+            view_blocks: Vec::new(),
             token_window: 100,
             parts_per_frame: 1,
             token_age_ms_max: u64::MAX,
@@ -256,6 +268,9 @@ impl Table for TokenTable {
     async fn probe(&self, frame: FrameId, _: u64, _: &[u8]) -> Result<Presence, TableError> {
         let mut world = self.world.lock().expect("no panic");
         world.probes += 1;
+        if world.cannot_tell {
+            return Ok(Presence::Inadmissible);
+        }
         let found = world.rows.iter().any(|(id, _)| *id == frame);
         Ok(if found { Presence::All } else { Presence::None })
     }

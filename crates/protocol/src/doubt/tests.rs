@@ -1,7 +1,15 @@
 use super::*;
 
 fn server(start_ms: i64, seen_ms: i64, block_number: u64) -> Server {
-    Server { table: 0, start_ms, seen_ms, server_uuid: "s".into(), table_uuid: "t".into(), block_number }
+    Server {
+        table: 0,
+        start_ms,
+        seen_ms,
+        server_uuid: "s".into(),
+        table_uuid: "t".into(),
+        block_number,
+        view_blocks: Vec::new(),
+    }
 }
 
 fn facts() -> Facts {
@@ -11,11 +19,19 @@ fn facts() -> Facts {
         token_window: 100,
         token_age_ms_max: u64::MAX,
         found: None,
-        views: false,
         alive: None,
         refused: false,
         confirmed: false,
+        answer: None,
+        accepted: false,
     }
+}
+
+fn with_views(views: bool, mut facts: Facts) -> Facts {
+    let blocks = if views { vec![7] } else { Vec::new() };
+    facts.now.view_blocks.clone_from(&blocks);
+    facts.before.iter_mut().for_each(|before| before.view_blocks.clone_from(&blocks));
+    facts
 }
 
 #[test]
@@ -49,7 +65,7 @@ fn whatever_may_have_lost_the_token_leads_to_a_look_at_the_rows() {
 fn what_was_found_decides() {
     let probed = |found, views| {
         let restarted = server(65_000, 70_000, 110);
-        decide(&Facts { now: restarted, alive: Some(0), found: Some(found), views, ..facts() })
+        decide(&with_views(views, Facts { now: restarted, alive: Some(0), found: Some(found), ..facts() }))
     };
     assert_eq!(probed(Found::All, false), Decision::Settle);
     assert_eq!(probed(Found::None, false), Decision::Confirm);
@@ -65,7 +81,7 @@ fn a_frame_that_is_refused_in_doubt_is_looked_for_although_its_token_stands() {
     assert_eq!(decide(&refused), Decision::EndAttempts);
     let dead = Facts { alive: Some(0), ..refused };
     assert_eq!(decide(&dead), Decision::Probe);
-    let probed = |found, views| decide(&Facts { found: Some(found), views, ..dead.clone() });
+    let probed = |found, views| decide(&with_views(views, Facts { found: Some(found), ..dead.clone() }));
     assert_eq!(probed(Found::None, false), Decision::NewGeneration);
     assert_eq!(probed(Found::All, false), Decision::Settle);
     // Nothing can be told for certain, and a resend under a token that stands does no harm.
@@ -85,7 +101,7 @@ fn an_absent_frame_gets_a_new_token_only_once_the_old_one_stands_for_certain() {
     let restarted = server(65_000, 70_000, 110);
     let confirmed = |found, views| {
         let now = restarted.clone();
-        decide(&Facts { now, alive: Some(0), found, views, confirmed: true, ..facts() })
+        decide(&with_views(views, Facts { now, alive: Some(0), found, confirmed: true, ..facts() }))
     };
     assert_eq!(confirmed(None, false), Decision::Probe, "what was found before the answer says nothing");
     assert_eq!(confirmed(Some(Found::None), false), Decision::NewGeneration);

@@ -109,7 +109,11 @@ fn c8_a_smaller_window_leaves_no_sent_frame_out() {
     let mut w = Writer::new();
     w.push(Body::Seal(seal(10, 20, &[0, 1, 2, 3]))).expect("four frames, window 2");
     let settle = |frontier, window| {
-        Body::Settle(Settle { settled: vec![Frontier { table: 0, frontier, window }], servers: vec![] })
+        Body::Settle(Settle {
+            settled: vec![Frontier { table: 0, frontier, window }],
+            servers: vec![],
+            ..Default::default()
+        })
     };
     assert_eq!(rule(w.push(settle(0, 1))), "C8");
     w.push(settle(1, 1)).expect("the second frame is still within the window");
@@ -120,7 +124,11 @@ fn c4_the_frontier_moves_only_over_frames_that_may_have_been_sent() {
     let mut w = Writer::new();
     w.push(Body::Seal(seal(10, 20, &[0, 1, 2]))).expect("three frames, window 2");
     let settle = |frontier| {
-        Body::Settle(Settle { settled: vec![Frontier { table: 0, frontier, window: 2 }], servers: vec![] })
+        Body::Settle(Settle {
+            settled: vec![Frontier { table: 0, frontier, window: 2 }],
+            servers: vec![],
+            ..Default::default()
+        })
     };
     assert_eq!(rule(w.push(settle(3))), "C4");
     w.push(settle(2)).expect("two were sendable");
@@ -259,6 +267,7 @@ fn fuzz_fold_of_records_that_no_program_of_ours_wrote() {
         Body::Settle(Settle {
             settled: vec![Frontier { table: 0, frontier: 1, window: 2 }],
             servers: vec![],
+            ..Default::default()
         }),
         Body::Generation(crate::record::Generation {
             table: 0,
@@ -294,4 +303,102 @@ fn fuzz_fold_of_records_that_no_program_of_ours_wrote() {
             Record { seq: restored.next_seq, epoch: restored.epoch, nonce: restored.nonce.clone(), ..next };
         let _ = restored.apply(&next);
     });
+}
+
+#[test]
+fn what_is_settled_beyond_a_hole_is_not_doubted_again() {
+    let mut w = Writer::new();
+    w.push(Body::Seal(seal(10, 20, &[0, 1, 2]))).expect("a good seal");
+    let above = |ordinals: Vec<u64>| {
+        Body::Settle(Settle { above: vec![SettledAbove { table: 0, ordinals }], ..Default::default() })
+    };
+    assert_eq!(rule(w.push(above(vec![2]))), "C4", "it cannot have been sent");
+    w.push(above(vec![1])).expect("it was sendable");
+    let pieces = |w: &Writer, n| w.lane.tables[0].pieces(n).expect("pending")[0].clone();
+    assert!(pieces(&w, 0).is_live() && !pieces(&w, 1).is_live());
+    let image = w.lane.image(0);
+    assert!(Lane::from_image(&image).tables[0].pieces(1).expect("pending")[0].settled);
+}
+
+#[test]
+fn only_an_open_question_is_answered_and_by_a_word_that_says_something() {
+    let mut w = Writer::new();
+    w.push(Body::Seal(seal(10, 20, &[0]))).expect("a good seal");
+    let answer = |verdict| Body::Answer(Answer { verdict, ..Default::default() });
+    let question = |reason, epoch| Body::Question(Question { reason, epoch, ..Default::default() });
+    assert_eq!(rule(w.push(answer(1))), "C8", "nothing was asked");
+    assert_eq!(rule(w.push(question(99, 1))), "C8");
+    assert_eq!(rule(w.push(question(2, 7))), "C8", "another owner's question");
+    w.push(question(2, 1)).expect("a question");
+    assert_eq!(w.lane.open_questions().count(), 1);
+    assert_eq!(rule(w.push(answer(3))), "C8", "neither present nor absent");
+    w.push(answer(2)).expect("an answer");
+    assert_eq!(rule(w.push(answer(1))), "C8", "it is answered");
+    assert_eq!(w.lane.open_questions().count(), 0);
+    let image = w.lane.image(0);
+    assert_eq!(Lane::from_image(&image).tables, w.lane.tables, "a checkpoint keeps question and answer");
+    w.push(Body::Generation(Generation { generation: 1, ..Default::default() })).expect("a new token");
+    let piece = &w.lane.tables[0].pieces(0).expect("pending")[0];
+    assert!(piece.question.is_none() && piece.verdict.is_none(), "they were about the old token");
+}
+
+#[test]
+fn fault_17_the_largest_spool_and_the_most_partitions_fit_into_a_record() {
+    const FRAMES: u64 = 100_000;
+    const PARTITIONS: u32 = 10_000;
+    let long = |n: usize| "x".repeat(n);
+    let server = Server {
+        server_uuid: long(36),
+        table_uuid: long(120),
+        seen_ms: i64::MAX,
+        block_number: u64::MAX,
+        ..Default::default()
+    };
+    let piece = |ordinal| Piece {
+        frame: Frame {
+            ordinal,
+            id: vec![255; 16],
+            table_partition: long(60),
+            offset: u64::MAX,
+            len: u64::MAX,
+            rows: u64::MAX,
+            crc32c: u32::MAX,
+            probe_len: u64::MAX,
+            ..Default::default()
+        },
+        piece: 0,
+        generation: 0,
+        segment: long(120),
+        server: Some(server.clone()),
+        dead: false,
+        sealed_at_ms: i64::MAX,
+        question: None,
+        verdict: None,
+        settled: false,
+    };
+    let mut lane = Lane::new();
+    lane.partitions = (0..PARTITIONS)
+        .map(|index| PartitionState {
+            stream: long(249),
+            index,
+            identity: long(36),
+            next: u64::MAX,
+            leader_epoch: i32::MAX,
+            time_ms_max: i64::MAX,
+        })
+        .collect();
+    lane.tables.push(TableState {
+        name: "d.t".into(),
+        frontier: 0,
+        window: 64,
+        next_ordinal: FRAMES,
+        server: Some(server.clone()),
+        pending: (0..FRAMES).map(|n| vec![piece(n)]).collect(),
+        accepted_uuid: String::new(),
+    });
+    let checkpoint = Checkpoint { lane: Some(lane.image(0)), ..Default::default() };
+    let record = Record { body: Some(Body::Checkpoint(checkpoint)), ..Default::default() };
+    let bytes = record.to_bytes();
+    assert!((bytes.len() as u64) < crate::record::RECORD_BYTES_MAX, "{} bytes", bytes.len());
+    assert!(Record::from_bytes(0, &bytes).is_ok());
 }

@@ -26,6 +26,19 @@ fn server() -> Server {
         server_uuid: "s".into(),
         table_uuid: "t".into(),
         block_number: 77,
+        view_blocks: Vec::new(),
+    }
+}
+
+fn question() -> Question {
+    Question {
+        table: 1,
+        ordinal: 5,
+        piece: 0,
+        reason: 2,
+        table_uuid: "t".into(),
+        epoch: 2,
+        asked_at_ms: 1_700_000_000_001,
     }
 }
 
@@ -59,7 +72,11 @@ fn samples() -> Vec<(&'static str, Record)> {
                 server: Some(server()),
                 dead: false,
                 sealed_at_ms: 5,
+                question: None,
+                verdict: 0,
+                settled: false,
             }],
+            accepted_uuid: String::new(),
         }],
         steps: vec!["dedup".into()],
         watermark_ms: 8,
@@ -71,6 +88,10 @@ fn samples() -> Vec<(&'static str, Record)> {
     };
     let fates = vec![Fates { partition: 1, from: 7, codes: vec![1, 2, 3, 4, 5] }];
     let with_fates = LaneImage { fates: fates.clone(), ..LaneImage::default() };
+    let with_views = Server { view_blocks: vec![78, 79], ..server() };
+    let told = PieceImage { question: Some(question()), verdict: 2, ..PieceImage::default() };
+    let accepted = TableImage { pending: vec![told], accepted_uuid: "t2".into(), ..TableImage::default() };
+    let with_verdict = LaneImage { tables: vec![accepted], ..LaneImage::default() };
     vec![
         ("claim", sample(Body::Claim(Claim { owner: "host:1".into(), version: "0.1.0".into() }))),
         (
@@ -99,7 +120,14 @@ fn samples() -> Vec<(&'static str, Record)> {
                 fates: vec![],
             })),
         ),
-        ("settle", sample(Body::Settle(Settle { settled: vec![frontier], servers: vec![server()] }))),
+        (
+            "settle",
+            sample(Body::Settle(Settle {
+                settled: vec![frontier],
+                servers: vec![server()],
+                ..Default::default()
+            })),
+        ),
         (
             "generation",
             sample(Body::Generation(Generation {
@@ -132,6 +160,25 @@ fn samples() -> Vec<(&'static str, Record)> {
         (
             "checkpoint-with-fates",
             sample(Body::Checkpoint(Checkpoint { lane: Some(with_fates), ..Checkpoint::default() })),
+        ),
+        (
+            "settle-with-views",
+            sample(Body::Settle(Settle { settled: vec![], servers: vec![with_views], ..Default::default() })),
+        ),
+        (
+            "checkpoint-with-a-verdict",
+            sample(Body::Checkpoint(Checkpoint { lane: Some(with_verdict), ..Checkpoint::default() })),
+        ),
+        ("question", sample(Body::Question(question()))),
+        (
+            "answer",
+            sample(Body::Answer(Answer {
+                table: 1,
+                ordinal: 5,
+                piece: 0,
+                verdict: 1,
+                by: "someone@host".into(),
+            })),
         ),
     ]
 }

@@ -1,0 +1,60 @@
+use super::*;
+
+fn question(probe: &[u8]) -> Question {
+    Question::read("`d`.`t`", FrameId(7), 10, probe).unwrap().unwrap()
+}
+
+#[test]
+fn what_travelled_with_a_frame_says_how_it_is_found() {
+    let by_frame = question(&by_frame());
+    assert!(by_frame.sql.contains("`_forebay` = toUUID('00000000-0000-0000-0000-000000000007')"));
+    assert_eq!(by_frame.expected, 10);
+    let by_keys = question(b"keys\n2\n`a`, `b`\ntuple(1, 2), tuple(3, 4)");
+    assert_eq!(
+        by_keys.sql,
+        "SELECT uniqExact(`a`, `b`) FROM `d`.`t` WHERE tuple(`a`, `b`) IN (tuple(1, 2), tuple(3, 4))",
+        "the columns are those of the time when the frame was encoded"
+    );
+    assert_eq!(by_keys.expected, 2);
+    assert_eq!(Question::read("t", FrameId(7), 10, b"").unwrap(), None);
+    for damaged in [&b"2\ntuple(1)"[..], b"keys\nx\n`a`\ntuple(1)", b"keys\n2", b"\xff"] {
+        assert!(Question::read("t", FrameId(7), 10, damaged).is_err(), "{damaged:?}");
+    }
+}
+
+#[test]
+fn a_column_added_later_finds_no_frame_that_was_encoded_without_it() {
+    assert!(!question(&by_frame()).is_admissible(false, false), "dropped since");
+    assert!(question(&by_frame()).is_admissible(true, true));
+    // A frame of a table without the column carries its keys or nothing, whatever the table has become.
+    assert!(question(b"keys\n1\n`a`\ntuple(1)").is_admissible(true, false));
+}
+
+#[test]
+fn earlier_rows_of_a_key_are_no_proof_where_merges_join_rows() {
+    assert!(!question(b"keys\n1\n`a`\ntuple(1)").is_admissible(false, true));
+}
+
+#[test]
+fn one_row_proves_a_frame_where_rows_go_away_and_none_proves_nothing_there() {
+    let by_frame = question(&by_frame());
+    let by_keys = question(b"keys\n10\n`a`\ntuple(1)");
+    let part = |found| Presence::Part { found, expected: 10 };
+    for (question, found, loses_rows, expected) in [
+        (&by_frame, 10, false, Presence::All),
+        (&by_frame, 0, false, Presence::None),
+        (&by_frame, 3, false, part(3)),
+        (&by_frame, 11, false, part(11)),
+        (&by_frame, 10, true, Presence::All),
+        (&by_frame, 3, true, Presence::All),
+        (&by_frame, 0, true, Presence::Inadmissible),
+        (&by_frame, 11, true, part(11)),
+        (&by_keys, 10, false, Presence::All),
+        (&by_keys, 0, false, Presence::None),
+        (&by_keys, 3, false, part(3)),
+        (&by_keys, 3, true, Presence::Inadmissible),
+        (&by_keys, 0, true, Presence::Inadmissible),
+    ] {
+        assert_eq!(question.judge(found, loses_rows), expected, "{found} {loses_rows}");
+    }
+}

@@ -1,0 +1,149 @@
+//! A person's answer to a question that stopped a lane.
+//!
+//! Owns the conditions under which an answer is taken, and its record. Does not own what is asked (`protocol::doubt`) nor
+//! what follows from an answer: the next run reads it from the journal and decides with it.
+//!
+//! | what is there                                   | what happens                                       |
+//! |-------------------------------------------------|----------------------------------------------------|
+//! | no open question for the frame                  | refused, with the list of those that are open      |
+//! | a newer owner than the one that asked           | refused: it may be running; `take_over` overrides  |
+//! | "absent", and an insert may still be on its way | refused, with the time to wait                     |
+//! | otherwise                                       | claim, then one record for each answer             |
+//!
+//! An answer is written by an owner like every record, so that a lane that runs all the same is fenced and nothing is
+//! answered behind its back.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use dataflow::{FrameId, Runtime};
+use protocol::Lane;
+use protocol::doubt::Verdict;
+use protocol::lane::{Piece, TableState};
+use protocol::record::{Answer, Body, Question};
+use store::Store;
+
+use crate::journal::{self, Journal};
+use crate::{EngineError, Settings};
+
+/// What is answered, and by whom.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// Frames by name, as messages and `status` show them; empty for every open question.
+    pub frames: Vec<String>,
+    /// The answer.
+    pub verdict: Verdict,
+    /// Who answers, for people who read the journal.
+    pub by: String,
+    /// Answer although a process has claimed the lane since the question was asked.
+    pub take_over: bool,
+    /// The longest that an insert can be on its way: "absent" is not taken before the question is this old.
+    pub insert_time_max: Duration,
+}
+
+/// Why an answer is not taken.
+#[derive(Debug, thiserror::Error)]
+pub enum AnswerError {
+    /// No question is open for the frame.
+    #[error("no question is open for frame `{frame}`; {}", listed(open))]
+    NotOpen {
+        /// The frame that was named; `any` if none was.
+        frame: String,
+        /// Frames whose questions are open.
+        open: Vec<String>,
+    },
+    /// A process claimed the lane after the question was asked.
+    #[error(
+        "a process has taken the pipeline since this was asked, and may be running: stop it and see what it asks, or answer \
+         with `--take-over`, which ends it"
+    )]
+    Claimed,
+    /// An insert of the frame may still arrive.
+    #[error(
+        "an insert may still be on its way for {wait_s} s (`sink.clickhouse.timeout` after the question was asked); look again \
+         then, and answer"
+    )]
+    TooEarly {
+        /// Seconds to wait.
+        wait_s: u64,
+    },
+    /// The journal cannot be read or written.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+}
+
+fn listed(open: &[String]) -> String {
+    if open.is_empty() {
+        return "no question is open at all".into();
+    }
+    format!("open are: `{}`", open.join("`, `"))
+}
+
+/// Writes the answer, and gives the names of the frames that were answered.
+///
+/// # Errors
+/// When a condition does not hold (nothing was written then), or the journal cannot be read or written.
+pub async fn answer(
+    store: Arc<dyn Store>,
+    runtime: Arc<dyn Runtime>,
+    folder: &str,
+    request: &Request,
+) -> Result<Vec<String>, AnswerError> {
+    let lane = journal::load(&*store, folder).await?;
+    // Looked at before the claim, so that a mistaken answer ends nobody.
+    chosen(&lane, &*runtime, request)?;
+    let pause = Settings::default().retry_pause_max;
+    let owner = format!("answer by {}", request.by);
+    let mut journal = Journal::claim(store, runtime.clone(), folder.to_owned(), owner, pause).await?;
+    let mut names = Vec::new();
+    // Nobody else writes from here on; what was chosen above may have been settled by then.
+    for question in chosen(journal.lane(), &*runtime, &Request { take_over: true, ..request.clone() })? {
+        let Question { table, ordinal, piece, .. } = question.0;
+        let verdict = request.verdict.number();
+        let body = Body::Answer(Answer { table, ordinal, piece, verdict, by: request.by.clone() });
+        journal.append(body).await?;
+        names.push(question.1);
+    }
+    Ok(names)
+}
+
+/// The name of a piece's frame, as messages show it.
+pub fn frame_name(piece: &Piece) -> String {
+    FrameId(piece.id()).to_string()
+}
+
+/// The open questions that the request answers, with their frames' names.
+fn chosen(
+    lane: &Lane,
+    runtime: &dyn Runtime,
+    request: &Request,
+) -> Result<Vec<(Question, String)>, AnswerError> {
+    let question =
+        |(_, piece): (&TableState, &Piece)| Some((piece.open_question()?.clone(), frame_name(piece)));
+    let open: Vec<(Question, String)> = lane.open_questions().filter_map(question).collect();
+    let names = || open.iter().map(|(_, name)| name.clone()).collect();
+    for frame in &request.frames {
+        if !open.iter().any(|(_, name)| name == frame) {
+            return Err(AnswerError::NotOpen { frame: frame.clone(), open: names() });
+        }
+    }
+    if open.is_empty() {
+        return Err(AnswerError::NotOpen { frame: "any".into(), open: Vec::new() });
+    }
+    let chosen: Vec<(Question, String)> = open
+        .into_iter()
+        .filter(|(_, name)| request.frames.is_empty() || request.frames.contains(name))
+        .collect();
+    if !request.take_over && chosen.iter().any(|(question, _)| question.epoch != lane.epoch) {
+        return Err(AnswerError::Claimed);
+    }
+    if request.verdict == Verdict::Absent {
+        let asked_at_ms = chosen.iter().map(|(question, _)| question.asked_at_ms).max().unwrap_or(0);
+        let age = Duration::from_millis(runtime.wall_ms().saturating_sub(asked_at_ms).max(0) as u64);
+        if age < request.insert_time_max {
+            let wait_s = (request.insert_time_max - age).as_secs() + 1;
+            return Err(AnswerError::TooEarly { wait_s });
+        }
+    }
+    Ok(chosen)
+}

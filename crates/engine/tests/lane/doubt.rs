@@ -1,0 +1,170 @@
+//! Doubts that only a person can end: the lane stops, asks, and goes on with the answer.
+
+use std::time::Duration;
+
+use engine::answer::{AnswerError, Request, answer, frame_name};
+use engine::{EngineError, Outcome};
+use protocol::doubt::{StopReason, Verdict};
+
+use crate::run;
+use crate::support::{Bench, Fault};
+
+fn request(frames: &[&str], verdict: Verdict) -> Request {
+    Request {
+        frames: frames.iter().map(|f| (*f).to_owned()).collect(),
+        verdict,
+        by: "test".into(),
+        take_over: false,
+        insert_time_max: Duration::ZERO,
+    }
+}
+
+async fn say(bench: &Bench, request: &Request) -> Result<Vec<String>, AnswerError> {
+    answer(bench.store.clone(), bench.runtime.clone(), "p/lane-0", request).await
+}
+
+/// Names of the frames whose questions are open, and whether the table has their rows.
+async fn open(bench: &Bench) -> Vec<(String, bool)> {
+    let lane = bench.lane().await;
+    let world = bench.table.world.lock().expect("no panic");
+    let has = |id| world.rows.iter().any(|(frame, _)| frame.0 == id);
+    lane.open_questions().map(|(_, piece)| (frame_name(piece), has(piece.id()))).collect()
+}
+
+#[test]
+fn a_lane_that_cannot_tell_stops_asks_once_and_goes_on_with_the_answers() {
+    run(async {
+        for fault in [Fault::TokenWithoutRows, Fault::LostAfter] {
+            let bench = Bench::new();
+            bench.push(0..200);
+            {
+                let mut world = bench.table.world.lock().expect("no panic");
+                world.cannot_tell = true;
+                world.faults.push_back(fault);
+            }
+            if fault == Fault::LostAfter {
+                // The rows arrive, and the server dies before it says so.
+                bench.table.world.lock().expect("no panic").dies_after_fault = true;
+            }
+            let mut stops = 0;
+            let outcome = loop {
+                match bench.drain().await {
+                    Ok(outcome) => break outcome,
+                    Err(EngineError::Doubt { reason: StopReason::CannotTell, frame, .. }) => {
+                        stops += 1;
+                        let open = open(&bench).await;
+                        assert!(open.iter().any(|(name, _)| *name == frame), "the message names an open one");
+                        for (name, is_there) in open {
+                            let verdict = if is_there { Verdict::Present } else { Verdict::Absent };
+                            say(&bench, &Request { take_over: true, ..request(&[&name], verdict) })
+                                .await
+                                .expect("an open question is answered");
+                        }
+                    }
+                    Err(error) => panic!("{error}"),
+                }
+            };
+            assert_eq!(outcome, Outcome::Complete);
+            assert_eq!(stops, 1, "everything was asked at once");
+            bench.assert_holds(0..200);
+        }
+    });
+}
+
+#[test]
+fn an_answer_is_taken_only_where_it_is_asked_for() {
+    run(async {
+        let bench = Bench::new();
+        let none = say(&bench, &request(&[], Verdict::Present)).await;
+        assert!(matches!(none, Err(AnswerError::NotOpen { .. })), "{none:?}");
+        bench.push(0..50);
+        {
+            let mut world = bench.table.world.lock().expect("no panic");
+            world.cannot_tell = true;
+            world.faults.push_back(Fault::TokenWithoutRows);
+        }
+        assert!(matches!(bench.drain().await, Err(EngineError::Doubt { .. })));
+        let before = bench.lane().await;
+        let other = say(&bench, &request(&["00"], Verdict::Present)).await;
+        assert!(matches!(other, Err(AnswerError::NotOpen { .. })), "{other:?}");
+        let patient = Duration::from_secs(180);
+        let early = say(&bench, &Request { insert_time_max: patient, ..request(&[], Verdict::Absent) }).await;
+        assert!(matches!(early, Err(AnswerError::TooEarly { wait_s: 1..=181 })), "{early:?}");
+        assert_eq!(bench.lane().await, before, "a refused answer writes nothing and claims nothing");
+        // A start without an answer asks again.
+        assert!(matches!(bench.drain().await, Err(EngineError::Doubt { .. })));
+        let folder = "p/lane-0".to_owned();
+        let pause = Duration::from_millis(10);
+        let (store, runtime) = (bench.store.clone(), bench.runtime.clone());
+        engine::journal::Journal::claim(store, runtime, folder, "x".into(), pause).await.expect("a claim");
+        let claimed = say(&bench, &request(&[], Verdict::Absent)).await;
+        assert!(matches!(claimed, Err(AnswerError::Claimed)), "{claimed:?}");
+        let taken = say(&bench, &Request { take_over: true, ..request(&[], Verdict::Absent) }).await;
+        assert_eq!(taken.expect("taken over").len(), 1);
+        bench.drain().await.expect("drains");
+        bench.assert_holds(0..50);
+    });
+}
+
+#[test]
+fn an_exchanged_table_is_asked_about_once_and_then_takes_all_that_waits() {
+    run(async {
+        let bench = Bench::new();
+        bench.push(0..50);
+        bench.drain().await.expect("drains");
+        // Sealed while the table is away, and never sent.
+        bench.table.world.lock().expect("no panic").away = true;
+        bench.table.world.lock().expect("no panic").facts_away = false;
+        let (stop, asked) = tokio::sync::watch::channel(false);
+        let running = tokio::spawn(engine::run(bench.pipeline(false), asked));
+        // One frame after the other, more than a window of them.
+        for n in 1..=11u64 {
+            bench.push(n * 50..n * 50 + 50);
+            while (bench.lane().await.spool_frames() as u64) < n {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        }
+        running.abort();
+        drop((stop, running.await));
+        {
+            let mut world = bench.table.world.lock().expect("no panic");
+            world.away = false;
+            world.exchanged += 1;
+        }
+        let stopped = bench.drain().await;
+        assert!(
+            matches!(stopped, Err(EngineError::Doubt { reason: StopReason::TableChanged, .. })),
+            "{stopped:?}"
+        );
+        say(&bench, &request(&[], Verdict::Absent)).await.expect("all that is asked");
+        bench.drain().await.expect("drains without another question");
+        bench.assert_holds(0..600);
+    });
+}
+
+#[test]
+fn an_order_dependent_table_never_sees_a_later_frame_before_the_one_that_is_asked_about() {
+    run(async {
+        let mut bench = Bench::new();
+        bench.settings.in_flight_max = 1;
+        bench.push(0..200);
+        {
+            let mut world = bench.table.world.lock().expect("no panic");
+            world.cannot_tell = true;
+            world.faults.push_back(Fault::TokenWithoutRows);
+        }
+        assert!(matches!(bench.drain().await, Err(EngineError::Doubt { ordinal: 0, more: 0, .. })));
+        assert!(bench.table.world.lock().expect("no panic").rows.is_empty(), "nothing overtook it");
+        // Frames of the same window may have been sent for all that the journal knows: asked one after the other.
+        let mut ordinals = 1..;
+        loop {
+            say(&bench, &request(&[], Verdict::Absent)).await.expect("answered");
+            match bench.drain().await {
+                Ok(_) => break,
+                Err(EngineError::Doubt { ordinal, .. }) => assert_eq!(Some(ordinal), ordinals.next()),
+                Err(error) => panic!("{error}"),
+            }
+        }
+        bench.assert_holds(0..200);
+    });
+}
