@@ -2,6 +2,7 @@
 //!
 //! Owns one module a command, and what they share: loading a pipeline file and the tokio runtime.
 
+pub mod answer;
 pub mod bench;
 pub mod check;
 pub mod clickhouse;

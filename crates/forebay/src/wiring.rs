@@ -148,7 +148,7 @@ pub fn with_fields(schema: &Schema, pipeline: &Pipeline) -> Result<Schema, Wirin
 }
 
 /// Host and process, for people who read the journal's claims.
-fn owner() -> String {
+pub fn owner() -> String {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let host = host.trim();
     format!("{}/{}", if host.is_empty() { "unknown-host" } else { host }, std::process::id())

@@ -75,7 +75,7 @@ impl Pipeline {
              source:\n  {source}\n\
              steps:\n  - dedup: {{ key: [event_id], window: 8h, time: created_at }}\n\
              columns: {{ user_name: name, user_email: email }}\n\
-             sink:\n  clickhouse:\n    url: {url}\n    table: {table}\n    create:\n      columns:\n\
+             sink:\n  clickhouse:\n    url: {url}\n    table: {table}\n    provenance: true\n    create:\n      columns:\n\
              \u{20}       event_id: UUID\n        user_id: UUID\n        created_at: DateTime('UTC')\n\
              \u{20}       user_name: String\n        user_email: String\n\
              \u{20}     order_by: event_id\n\

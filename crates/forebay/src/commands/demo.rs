@@ -123,6 +123,7 @@ sink:
   clickhouse:
     url: {url}
     table: {TABLE}
+    provenance: true
     create:
       columns:
         event_id: UUID

@@ -12,6 +12,7 @@ use clap::Args;
 use dataflow::{Runtime, Source};
 use engine::TokioRuntime;
 use engine::survey::{self, Survey};
+use protocol::doubt::{StopReason, Verdict};
 use protocol::{Lane, names};
 use serde_json::{Value, json};
 
@@ -99,6 +100,7 @@ async fn report(pipeline: &Pipeline) -> anyhow::Result<Value> {
         "store": status_view::survey(&survey),
         "epoch": lane.epoch,
         "journal_records": lane.next_seq,
+        "questions": questions(&lane),
         "partitions": partitions,
         "tables": tables,
         "source_problem": ends.err(),
@@ -108,9 +110,29 @@ async fn report(pipeline: &Pipeline) -> anyhow::Result<Value> {
 /// Rows that are sealed, and not settled as far as the journal knows.
 fn in_flight(lane: &Lane) -> Value {
     let live =
-        lane.tables.iter().flat_map(|table| table.pending.iter().flatten()).filter(|piece| !piece.dead);
+        lane.tables.iter().flat_map(|table| table.pending.iter().flatten()).filter(|piece| piece.is_live());
     let (frames, rows) = live.fold((0_u64, 0), |(frames, rows), piece| (frames + 1, rows + piece.frame.rows));
     json!({ "frames": frames, "rows": rows })
+}
+
+/// What waits for a person, or was answered and waits for the next run.
+fn questions(lane: &Lane) -> Vec<Value> {
+    let pieces = lane.tables.iter().flat_map(|t| t.pending.iter().flatten().map(move |p| (t, p)));
+    let asked = pieces.filter_map(|(table, piece)| {
+        let question = piece.question.as_ref().filter(|_| !piece.dead)?;
+        let reason = StopReason::from_number(question.reason)?;
+        Some(json!({
+            "frame": engine::answer::frame_name(piece), "table": table.name, "ordinal": piece.frame.ordinal,
+            "rows": piece.frame.rows, "reason": reason.word(), "asked_at_ms": question.asked_at_ms,
+            "what": reason.explain(), "question": reason.question(),
+            "answer": match piece.verdict {
+                None => Value::Null,
+                Some(Verdict::Present) => "present".into(),
+                Some(Verdict::Absent) => "absent".into(),
+            },
+        }))
+    });
+    asked.collect()
 }
 
 async fn load(pipeline: &Pipeline) -> anyhow::Result<(Lane, Survey)> {
@@ -195,6 +217,24 @@ fn write_people(out: &mut String, report: &Value) -> std::fmt::Result {
             text(&table["frames_sealed"]),
             text(&table["bytes_pending"])
         )?;
+    }
+    for asked in report["questions"].as_array().into_iter().flatten() {
+        let frame = text(&asked["frame"]);
+        writeln!(
+            out,
+            "question     {} rows for {} (frame {frame}): {}",
+            text(&asked["rows"]),
+            text(&asked["table"]),
+            text(&asked["what"])
+        )?;
+        match asked["answer"].as_str() {
+            Some(answer) => writeln!(out, "             answered `{answer}`; the next run goes on with it")?,
+            None => {
+                writeln!(out, "             {}", text(&asked["question"]))?;
+                writeln!(out, "             forebay answer FILE --frame {frame} --present")?;
+                writeln!(out, "             forebay answer FILE --frame {frame} --absent")?;
+            }
+        }
     }
     for partition in report["partitions"].as_array().into_iter().flatten() {
         writeln!(

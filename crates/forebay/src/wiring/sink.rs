@@ -97,6 +97,8 @@ pub fn target(pipeline: &Pipeline) -> Result<TableConfig, WiringError> {
     let mut config = TableConfig::new(sink.database.as_str(), sink.table.as_str());
     config.compression = compression(sink.compression);
     config.sort = sink.sort;
+    config.provenance = sink.provenance;
+    config.inserts_in_flight = u64::from(pipeline.sink.in_flight);
     config.unique_key = sink.unique_key.iter().map(ToString::to_string).collect();
     config.frame_rows_max = usize::try_from(pipeline.sink.batch.rows).unwrap_or(usize::MAX);
     config.frame_bytes_max = usize::try_from(pipeline.sink.batch.bytes.bytes).unwrap_or(usize::MAX);

@@ -67,8 +67,15 @@ pub struct ClickHouse {
     #[serde(default)]
     pub sort: bool,
 
+    /// Whether the table must have a column `_forebay UUID` that names the insert a row came with; a table that is created
+    /// gets it then. With it an insert whose answer is lost can be looked for, whatever else happens; without it, and without
+    /// `unique_key`, Forebay stops in rare cases (the server dies in the middle of an insert) and asks. A table that has the
+    /// column has it filled in any case.
+    #[serde(default)]
+    pub provenance: bool,
+
     /// Columns that together never repeat in the table. With them an insert in doubt can be looked for even in a table
-    /// without the provenance column.
+    /// without the column `_forebay`; not in tables whose merges join rows.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 16),
@@ -93,8 +100,7 @@ pub enum Create {
     Table(CreateTable),
 }
 
-/// The description of a table to create: a MergeTree that remembers inserts, with a column `_forebay` that names the
-/// insert a row came with, so that an insert in doubt can be looked for.
+/// The description of a table to create: a MergeTree that remembers inserts.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateTable {

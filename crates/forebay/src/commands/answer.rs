@@ -1,0 +1,108 @@
+//! `forebay answer`: a person's word on an insert in doubt.
+//!
+//! Owns the command line and what it prints. Does not own when an answer is taken (`engine::answer`).
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use clap::Args;
+use dataflow::Runtime;
+use engine::TokioRuntime;
+use engine::answer::{AnswerError, Request};
+use protocol::doubt::Verdict;
+use protocol::names;
+
+use crate::cli::{Exit, PipelineFile, print};
+use crate::config::model::Pipeline;
+use crate::wiring;
+
+/// Answers what a pipeline asked when it stopped with code 4: are the rows of an insert in the table?
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  forebay status user-events.yaml                        # shows what is asked
+  forebay answer user-events.yaml --frame 3f0c…9a --present   # the rows are there: do not send them again
+  forebay answer user-events.yaml --frame 3f0c…9a --absent    # they are not: send them
+  forebay answer user-events.yaml --all --absent
+
+The answer is written into the pipeline's journal; the next `forebay run` goes on with it. The pipeline must be stopped.
+Ends with code 0, 2 if no such question is open or it is too early to say `--absent`, 3 if another process has taken the
+pipeline since, 1 if the journal cannot be written.")]
+#[command(group(clap::ArgGroup::new("which").required(true).args(["frame", "all"])))]
+#[command(group(clap::ArgGroup::new("verdict").required(true).args(["present", "absent"])))]
+pub struct Answer {
+    #[command(flatten)]
+    file: PipelineFile,
+
+    /// The frame that is asked about, as the message and `status` name it; may be given more than once.
+    #[arg(long, value_name = "ID")]
+    frame: Vec<String>,
+
+    /// Answers every open question the same way.
+    #[arg(long)]
+    all: bool,
+
+    /// The rows are in the table (and in the targets of its views): they are not sent again.
+    #[arg(long)]
+    present: bool,
+
+    /// None of the rows is in the table, and none is on its way: they are sent under a new token.
+    #[arg(long)]
+    absent: bool,
+
+    /// Answers although a process has claimed the pipeline since; if it runs, it ends.
+    #[arg(long)]
+    take_over: bool,
+}
+
+impl Answer {
+    /// Runs the command.
+    ///
+    /// # Errors
+    /// When the store or the journal cannot be used.
+    pub fn execute(&self) -> anyhow::Result<Exit> {
+        let Some(pipeline) = super::load(&self.file.file)? else { return Ok(Exit::Fault) };
+        let verdict = if self.present { Verdict::Present } else { Verdict::Absent };
+        match super::runtime()?.block_on(self.answer(&pipeline, verdict))? {
+            Ok(frames) => {
+                let mut text = String::new();
+                let word = if self.present { "present" } else { "absent" };
+                for frame in frames {
+                    writeln!(text, "frame {frame}: {word}")?;
+                }
+                writeln!(text, "written to the journal; start the pipeline again to go on")?;
+                print(&text)
+            }
+            Err(error) => refuse(error),
+        }
+    }
+
+    async fn answer(
+        &self,
+        pipeline: &Pipeline,
+        verdict: Verdict,
+    ) -> anyhow::Result<Result<Vec<String>, AnswerError>> {
+        let runtime: Arc<dyn Runtime> = TokioRuntime::new(1);
+        let store = wiring::open_store(pipeline).await?;
+        let folder = names::lane_folder(pipeline.pipeline.as_str(), 0);
+        let request = Request {
+            frames: self.frame.clone(),
+            verdict,
+            by: wiring::owner(),
+            take_over: self.take_over,
+            insert_time_max: pipeline.sink.clickhouse.timeout.duration(),
+        };
+        Ok(engine::answer::answer(store, runtime, &folder, &request).await)
+    }
+}
+
+/// Says why an answer was not taken.
+fn refuse(error: AnswerError) -> anyhow::Result<Exit> {
+    let exit = match &error {
+        AnswerError::NotOpen { .. } | AnswerError::TooEarly { .. } => Exit::Fault,
+        AnswerError::Claimed => Exit::Fenced,
+        AnswerError::Engine(_) => return Err(error.into()),
+    };
+    tracing::error!("{error}");
+    Ok(exit)
+}
