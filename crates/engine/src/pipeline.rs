@@ -170,7 +170,7 @@ async fn run_to_the_end(pipeline: Pipeline, stop: watch::Receiver<bool>) -> Resu
             s.phase = Phase::Running;
             s.sealed = journal.lane().counts;
             for table in &journal.lane().tables {
-                let live = table.pending.iter().flatten().filter(|piece| !piece.dead);
+                let live = table.pending.iter().flatten().filter(|piece| piece.is_live());
                 let told = s.tables.entry(table.name.clone()).or_default();
                 told.rows_sealed = live.map(|piece| piece.frame.rows).sum();
                 (told.frames_sealed, told.frames_settled) = (table.next_ordinal, table.frontier);
