@@ -11,6 +11,7 @@ fn the_exit_code_says_whether_starting_again_helps() {
         ordinal: 1,
         frame: "f".into(),
         reason: StopReason::CannotTell,
+        more: 0,
     };
     for (error, exit) in [
         (EngineError::Fenced { seq: 1 }, Exit::Fenced),

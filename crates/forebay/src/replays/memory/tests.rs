@@ -21,6 +21,7 @@ fn lane(next: u64, next_ordinal: u64, frontier: u64) -> Lane {
         next_ordinal,
         server: None,
         pending: Default::default(),
+        accepted_uuid: String::new(),
     });
     lane
 }

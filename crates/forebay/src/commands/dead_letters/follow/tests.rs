@@ -22,6 +22,7 @@ fn follower(next: u64, sealed: u64, settled: u64) -> Follower {
             next_ordinal: sealed,
             server: None,
             pending: Default::default(),
+            accepted_uuid: String::new(),
         });
     }
     Follower::new(Arc::new(MemoryStore::default()), "p/lane-0".into(), lane)
