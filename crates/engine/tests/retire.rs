@@ -14,7 +14,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use engine::{EngineError, survey};
-use protocol::retire::Standing;
+use protocol::retire::{Judge, Marks, Standing};
 use store::{Entry, ErrorKind, Key, Operation, Prefix, Put, Store, StoreError};
 use support::Bench;
 use tokio::sync::{Notify, watch};
@@ -62,7 +62,7 @@ impl Watched {
 impl Store for Watched {
     async fn put_if_absent(&self, key: &Key, body: Vec<Bytes>) -> Result<Put, StoreError> {
         self.count("put", key.as_str());
-        if key.as_str().contains("/journal/") && self.freeze.swap(false, Ordering::SeqCst) {
+        if is_seal(key, &body) && self.freeze.swap(false, Ordering::SeqCst) {
             self.is_frozen.store(true, Ordering::SeqCst);
             self.thaw.notified().await;
         }
@@ -103,6 +103,16 @@ impl Store for Watched {
     fn describe(&self) -> String {
         self.inner.describe()
     }
+}
+
+/// True for a record that seals a batch: its segment is in the store already.
+fn is_seal(key: &Key, body: &[Bytes]) -> bool {
+    let Some(seq) = protocol::names::number(key.as_str()).filter(|_| key.as_str().contains("/journal/"))
+    else {
+        return false;
+    };
+    let record = protocol::Record::from_bytes(seq, &body.concat()).expect("a record is put whole");
+    matches!(record.body, Some(protocol::Body::Seal(_)))
 }
 
 async fn survey_of(bench: &Bench) -> survey::Survey {
@@ -148,15 +158,19 @@ fn fault_15_a_frozen_writers_object_goes_only_when_it_can_win_no_slot_and_does_n
         let (_stop, asked) = watch::channel(false);
         let older = tokio::spawn(engine::run(bench.pipeline(false), asked));
         wait_until(|| bench.table.world.lock().expect("no panic").ids().len() == 50).await;
-        // Settled frontiers are recorded too: the freeze is for the record of the next seal.
-        tokio::time::sleep(Duration::from_millis(100)).await;
         slow.freeze.store(true, Ordering::SeqCst);
         bench.push(50..100);
         wait_until(|| slow.is_frozen.load(Ordering::SeqCst)).await;
 
         bench.store = shared;
-        let uploaded = survey_of(&bench).await.of(Standing::UnderWay);
-        assert_eq!(uploaded.objects, 1, "it is not sealed yet, and nobody may take it for garbage");
+        let uploaded = list(&bench, "segments").await.pop().expect("it was uploaded before the freeze");
+        let lane = bench.lane().await;
+        let judge = Judge::new(&lane, Marks::seen_in(&lane));
+        assert_eq!(
+            judge.standing(&uploaded),
+            Standing::UnderWay,
+            "not sealed yet, and not to be taken for garbage"
+        );
         bench.status = Arc::default();
         drain_with_checkpoint(&bench).await;
         let left = survey_of(&bench).await;
@@ -172,7 +186,8 @@ fn fault_15_a_frozen_writers_object_goes_only_when_it_can_win_no_slot_and_does_n
         // What it put under a retired number, if anything, goes with the next owner's first round.
         bench.status = Arc::default();
         drain_with_checkpoint(&bench).await;
-        assert_eq!(survey_of(&bench).await.of(Standing::UnderWay).objects, 0);
+        let left = list(&bench, "segments").await;
+        assert!(left.iter().all(|o| !o.contains("/0000000001-")), "{left:?}");
     });
 }
 
