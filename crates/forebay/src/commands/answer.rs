@@ -83,7 +83,7 @@ impl Answer {
         verdict: Verdict,
     ) -> anyhow::Result<Result<Vec<String>, AnswerError>> {
         let runtime: Arc<dyn Runtime> = TokioRuntime::new(1);
-        let store = wiring::open_store(pipeline).await?;
+        let store = wiring::storage::open(pipeline, &*runtime).await?;
         let folder = names::lane_folder(pipeline.pipeline.as_str(), 0);
         let request = Request {
             frames: self.frame.clone(),
