@@ -38,12 +38,19 @@ pub struct KafkaOptions {
     partitions: u32,
     heap_mib: u32,
     properties: Vec<(String, String)>,
+    without: Vec<String>,
     security: Security,
 }
 
 impl Default for KafkaOptions {
     fn default() -> KafkaOptions {
-        KafkaOptions { partitions: 1, heap_mib: 512, properties: Vec::new(), security: Security::Plaintext }
+        KafkaOptions {
+            partitions: 1,
+            heap_mib: 512,
+            properties: Vec::new(),
+            without: Vec::new(),
+            security: Security::Plaintext,
+        }
     }
 }
 
@@ -69,6 +76,12 @@ impl KafkaOptions {
     /// A line of `server.properties`; it goes before the one that would be written.
     pub fn property(mut self, key: &str, value: &str) -> KafkaOptions {
         self.properties.push((key.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Leaves out a line of `server.properties` that would be written.
+    pub fn without(mut self, key: &str) -> KafkaOptions {
+        self.without.push(key.to_owned());
         self
     }
 }
@@ -301,6 +314,7 @@ fn properties(options: &KafkaOptions, ports: Ports, certificate: Option<&Certifi
     .map(|(key, value)| (key.to_owned(), value))
     .into();
     lines.extend(certificate.map(Certificate::server_properties).unwrap_or_default());
+    lines.retain(|(written, _)| !options.without.contains(written));
     for (key, value) in &options.properties {
         lines.retain(|(written, _)| written != key);
         lines.push((key.clone(), value.clone()));

@@ -27,6 +27,7 @@ pub mod pipeline;
 pub mod producer;
 pub mod s3;
 pub mod table;
+pub mod tls;
 
 pub use case::Case;
 pub use pipeline::{Accounts, Pipeline};

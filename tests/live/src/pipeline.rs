@@ -25,6 +25,7 @@ pub struct Pipeline {
     name: String,
     topic: String,
     brokers: String,
+    kafka: Vec<String>,
     format: String,
     steps: Vec<String>,
     url: String,
@@ -46,6 +47,7 @@ impl Pipeline {
             name: name.to_owned(),
             topic: case.name().to_owned(),
             brokers: case.kafka().bootstrap(),
+            kafka: Vec::new(),
             format: "json".to_owned(),
             steps: Vec::new(),
             url: case.server().url(),
@@ -62,6 +64,12 @@ impl Pipeline {
     /// Another broker.
     pub fn brokers(mut self, brokers: &str) -> Pipeline {
         brokers.clone_into(&mut self.brokers);
+        self
+    }
+
+    /// One more setting of `source.kafka`, in YAML's flow style.
+    pub fn kafka(mut self, setting: &str) -> Pipeline {
+        self.kafka.push(setting.to_owned());
         self
     }
 
@@ -151,8 +159,9 @@ impl Pipeline {
                 S3::REGION
             ),
         };
+        let kafka: String = self.kafka.iter().map(|setting| format!(", {setting}")).collect();
         let mut text = format!(
-            "pipeline: {}\n{store}source:\n  kafka: {{ brokers: '{brokers}', topic: {topic}, start: earliest }}\n  \
+            "pipeline: {}\n{store}source:\n  kafka: {{ brokers: '{brokers}', topic: {topic}, start: earliest{kafka} }}\n  \
              format: {format}\n",
             name.replace('_', "-"), // A pipeline's name is stricter than a table's.
         );
@@ -182,6 +191,11 @@ impl Pipeline {
     #[track_caller]
     pub fn drain(&self) -> Exit {
         ended_well(self.start(&["run"], &["--drain"]))
+    }
+
+    /// Starts `forebay check --connect`.
+    pub fn start_check(&self) -> Process {
+        self.start(&["check"], &["--connect"])
     }
 
     fn start(&self, before: &[&str], after: &[&str]) -> Process {

@@ -11,6 +11,7 @@
 //! | [`s3`]         | the store on S3: slow, lossy, away, refusing                                      |
 //! | [`fencing`]    | two owners of one lane, on local disk and on S3                                   |
 //! | [`stopping`]   | signals and drains                                                                |
+//! | [`tls`]        | whom the program trusts, and how it shows who it is                                |
 //! | [`topics`]     | topics with gaps, transactions, a new identity, several readers, a dead broker    |
 //! | [`replays`]    | dead letters listed, shown, replayed and deleted                                  |
 //! | [`verify`]     | the table compared with the source, and a store that is read as a whole           |
@@ -29,6 +30,7 @@ mod poison;
 mod replays;
 mod s3;
 mod stopping;
+mod tls;
 mod topics;
 mod verify;
 mod web_access;
