@@ -10,7 +10,8 @@ use std::sync::Arc;
 use arrow_array::RecordBatch;
 use async_trait::async_trait;
 use dataflow::{
-    Attempt, Encoded, FrameId, InsertError, Presence, Remedy, Runtime, Schema, Table, TableError, TableFacts,
+    Attempt, Encoded, FrameId, InsertError, Presence, Remedy, RowsFrom, Runtime, Schema, Table, TableError,
+    TableFacts,
 };
 
 use crate::checks::{self, Fault, PROVENANCE, Plan, read};
@@ -133,6 +134,7 @@ impl ClickHouseTable {
             rows: rows.count(batches.iter().map(RecordBatch::num_rows)) as u64,
             body: compressor.finish().into(),
             probe,
+            rows_from: rows_from(batches, rows),
         })
     }
 
@@ -328,6 +330,27 @@ fn every_row(batches: &[RecordBatch]) -> Vec<RowRef> {
         rows.extend((0..b.num_rows()).map(|row| RowRef { batch: batch as u32, row: row as u32 }));
     }
     rows
+}
+
+/// The same rows by their number over all batches.
+fn rows_from(batches: &[RecordBatch], rows: Rows<'_>) -> RowsFrom {
+    let mut first = Vec::with_capacity(batches.len());
+    let mut total = 0;
+    for batch in batches {
+        first.push(total);
+        total += batch.num_rows() as u32;
+    }
+    match rows {
+        Rows::All => RowsFrom::Run(0..total),
+        Rows::Picked(picked) => {
+            let numbers: Vec<u32> = picked.iter().map(|r| first[r.batch as usize] + r.row).collect();
+            let is_run = numbers.windows(2).all(|pair| pair[0] + 1 == pair[1]);
+            match numbers.first() {
+                Some(begin) if is_run => RowsFrom::Run(*begin..*begin + numbers.len() as u32),
+                _ => RowsFrom::Picked(numbers),
+            }
+        }
+    }
 }
 
 /// Bytes of the values in a batch, without what a slice leaves out.

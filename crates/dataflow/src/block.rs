@@ -78,6 +78,9 @@ pub struct RecordBlock {
     pub payloads: Spans,
     /// Rows without a body, ascending; almost always empty.
     pub absent: Vec<u32>,
+    /// Rows whose body the source handed out in part since it is longer than any that is taken, ascending, each with
+    /// the bytes of the whole; almost always empty.
+    pub cut: Vec<(u32, u64)>,
     /// The records' keys, if the source has any; empty span for a record without one.
     pub keys: Option<Spans>,
     /// The records' headers in the form of [`push_header`], if any record has some.
@@ -101,6 +104,38 @@ impl RecordBlock {
     /// True if there is no record.
     pub fn is_empty(&self) -> bool {
         self.positions.is_empty()
+    }
+
+    /// The bytes of the body at `row` as the source has it: more than are here if it was cut.
+    pub fn whole_bytes(&self, row: usize) -> u64 {
+        match self.cut.binary_search_by_key(&(row as u32), |(row, _)| *row) {
+            Ok(at) => self.cut[at].1,
+            Err(_) => self.payloads.get(row).len() as u64,
+        }
+    }
+
+    /// The record at `position` in a block of its own; `None` if it is not in this one.
+    pub fn one(&self, position: u64) -> Option<RecordBlock> {
+        let row = self.positions.binary_search(&position).ok()?;
+        let only = |spans: &Spans| {
+            let mut one = Spans::default();
+            one.push(spans.get(row));
+            one
+        };
+        let is_absent = self.absent.binary_search(&(row as u32)).is_ok();
+        let cut = self.cut.iter().find(|(cut, _)| *cut == row as u32).map(|(_, whole)| (0, *whole));
+        Some(RecordBlock {
+            partition: self.partition.clone(),
+            payloads: only(&self.payloads),
+            absent: if is_absent { vec![0] } else { Vec::new() },
+            cut: cut.into_iter().collect(),
+            keys: self.keys.as_ref().map(only),
+            headers: self.headers.as_ref().map(only),
+            positions: vec![position],
+            times_ms: vec![self.times_ms[row]],
+            next: position + 1,
+            leader_epoch: self.leader_epoch,
+        })
     }
 
     /// Bytes held: payloads, keys, headers and the facts beside them.
@@ -165,6 +200,7 @@ impl BlockBuilder {
             partition,
             payloads: Spans::default(),
             absent: Vec::new(),
+            cut: Vec::new(),
             keys: None,
             headers: None,
             positions: Vec::new(),
@@ -207,6 +243,12 @@ impl BlockBuilder {
     /// Says which position to fetch after this block, when places that hold no record follow its last one.
     pub fn skip_to(&mut self, next: u64) {
         self.block.next = self.block.next.max(next);
+    }
+
+    /// Says that the body pushed last is only the beginning of one of `whole_bytes`.
+    pub fn cut(&mut self, whole_bytes: u64) {
+        let row = self.block.positions.len().checked_sub(1).expect("a record was pushed before it is cut");
+        self.block.cut.push((row as u32, whole_bytes));
     }
 
     /// Gives the record pushed last a key.
@@ -267,6 +309,7 @@ impl BlockBuilder {
                 ends: Vec::with_capacity(rows),
             },
             absent: Vec::new(),
+            cut: Vec::new(),
             keys: None,
             headers: None,
             positions: Vec::with_capacity(rows),

@@ -34,9 +34,11 @@ pub use batch::Batch;
 pub use block::{BlockBuilder, Partition, RecordBlock, Spans};
 pub use decoder::{Decoded, Decoder};
 pub use effect::{Effect, Remedy};
-pub use operator::{KeyedState, Operator, OperatorError, Output, Probed, StateError, StateRead};
+pub use operator::{Copies, KeyedState, Operator, OperatorError, Output, Probed, StateError, StateRead};
 pub use reject::{Reason, Reject};
 pub use runtime::{Runtime, Task};
 pub use source::{Event, PartitionStart, ReadFrom, Reader, Source, SourceError, SourceFault};
-pub use table::{Attempt, Encoded, FrameId, Gate, InsertError, Presence, Table, TableError, TableFacts};
+pub use table::{
+    Attempt, Encoded, FrameId, Gate, InsertError, Presence, RowsFrom, Table, TableError, TableFacts,
+};
 pub use types::{Column, ColumnType, Schema};

@@ -6,7 +6,7 @@
 
 use std::any::Any;
 
-use crate::{Batch, Reject};
+use crate::{Batch, Partition, Reject};
 
 /// A range of a state object that must be read before a batch can be finished.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,6 +95,28 @@ pub enum StateError {
     },
 }
 
+/// Records that were dropped as duplicates of rows that are now forgotten.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Copies {
+    /// How many are known.
+    pub count: u64,
+    /// Where the first of them stand; at most [`Copies::PLACES_MAX`].
+    pub places: Vec<(Partition, u64)>,
+}
+
+impl Copies {
+    /// Places that are named: enough to find the others by, few enough for a message.
+    pub const PLACES_MAX: usize = 8;
+
+    /// Counts one more.
+    pub fn add(&mut self, partition: &Partition, position: u64) {
+        self.count += 1;
+        if self.places.len() < Self::PLACES_MAX {
+            self.places.push((partition.clone(), position));
+        }
+    }
+}
+
 /// State that is sealed together with the records that made it (C6).
 pub trait KeyedState: Send {
     /// What changed since the last call, for the seal under way; then frees what `watermark_ms` has made useless.
@@ -121,6 +143,15 @@ pub trait KeyedState: Send {
     /// # Errors
     /// When the rows lack the key columns.
     fn forget(&mut self, rows: &Batch) -> Result<(), OperatorError>;
+
+    /// The records dropped as duplicates of these rows, as far as they are still remembered: asked before the rows are
+    /// [forgotten](Self::forget), for the copies are lost with them. What is remembered is bounded and not durable.
+    ///
+    /// # Errors
+    /// When the rows lack the key columns.
+    fn copies_of(&mut self, _rows: &Batch) -> Result<Copies, OperatorError> {
+        Ok(Copies::default())
+    }
 
     /// Keys held.
     fn keys(&self) -> u64;

@@ -104,6 +104,7 @@ impl SourceError {
 /// 2. A position that is no longer held is an error ([`SourceFault::Refused`]), never a jump.
 /// 3. A stream that was deleted and made anew under the same name is an error, by its identity.
 /// 4. [`Source::partitions`] and [`Source::ends`] never change anything, not even a consumer group.
+/// 5. [`Source::record`] gives the record that a read gave at that position, and disturbs no running read.
 ///
 /// Every implementation runs `dataflow::conformance::source`.
 #[async_trait]
@@ -132,6 +133,25 @@ pub trait Source: Send + Sync {
     /// partition has no gaps, and its blocks hold one record each.
     fn wants_fates(&self, _partition: &Partition) -> bool {
         false
+    }
+
+    /// The one record at position `at.next`, read again, in a block of its own; `None` if no record stands there (any
+    /// more). Takes as long as the source needs to get there, so the caller bounds it; a future that is dropped ends
+    /// what it has started.
+    ///
+    /// # Errors
+    /// [`SourceFault::Away`] is worth another try. [`SourceFault::Refused`] when the position is not held any more, the
+    /// stream is another one, or nothing can be read twice (standard input).
+    async fn record(&self, at: ReadFrom) -> Result<Option<RecordBlock>, SourceError> {
+        let position = at.next;
+        let mut reader = self.read(vec![at]).await?;
+        loop {
+            match reader.next().await? {
+                Event::Block(block) => return Ok(block.one(position)),
+                Event::CaughtUp { .. } | Event::Ended { .. } => return Ok(None),
+                Event::Found(_) => {}
+            }
+        }
     }
 }
 

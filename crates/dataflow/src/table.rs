@@ -3,6 +3,8 @@
 //! Owns the contract between the engine and a server. Does not own when a frame may be sent, or what a lost answer means
 //! (`protocol`), nor retries and back-off (`engine::deliver`).
 
+use std::ops::Range;
+
 use arrow_array::RecordBatch;
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -33,6 +35,43 @@ pub struct Encoded {
     pub body: Bytes,
     /// What [`Table::probe`] needs to find the frame again, as the table was when it was encoded; empty if nothing can tell.
     pub probe: Bytes,
+    /// Which rows these are: what ties a row that the server refuses to its record.
+    pub rows_from: RowsFrom,
+}
+
+/// Which of the rows given to [`Table::encode`] a frame holds, in the frame's order. Rows are numbered from 0 over all batches.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RowsFrom {
+    /// These, one after the other.
+    Run(Range<u32>),
+    /// These, in this order: they were sorted, or cut by the table's partition.
+    Picked(Vec<u32>),
+}
+
+impl RowsFrom {
+    /// How many rows.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Run(range) => range.len(),
+            Self::Picked(rows) => rows.len(),
+        }
+    }
+
+    /// True if there are none; a frame has some.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The number of the frame's row `at` among the rows given; panics when `at >= len()`.
+    pub fn get(&self, at: usize) -> u32 {
+        match self {
+            Self::Run(range) => {
+                assert!(at < range.len(), "row `{at}` of a frame of `{}`", range.len());
+                range.start + at as u32
+            }
+            Self::Picked(rows) => rows[at],
+        }
+    }
 }
 
 /// What is known of the server and the table at one moment.
@@ -137,7 +176,8 @@ pub trait Table: Send + Sync {
     fn schema(&self) -> &Schema;
 
     /// Cuts rows into frames (by table partition), sorts them if asked to, encodes and compresses.
-    /// `ids` is called once for each frame, in the order of the result.
+    /// `ids` is called once for each frame, in the order of the result. Each row is in one frame, as
+    /// [`Encoded::rows_from`] says.
     fn encode(
         &self,
         rows: &[RecordBatch],

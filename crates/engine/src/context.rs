@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use dataflow::{Runtime, Table, TableFacts};
+use dataflow::{Runtime, Source, Table, TableFacts};
 use protocol::record::{Frontier, Server};
 use protocol::{Lane, names, window};
 use store::Store;
@@ -14,6 +14,7 @@ use tokio::sync::Notify;
 use crate::journal::Journal;
 use crate::ownership::Ownership;
 use crate::refuse::{Refused, Splits};
+use crate::reread::Patience;
 use crate::retire::Retirement;
 use crate::{Settings, Status};
 
@@ -141,6 +142,10 @@ pub fn server(table: u32, facts: &TableFacts) -> Server {
 pub struct Context {
     /// Clock, sleep, compute, randomness.
     pub runtime: Arc<dyn Runtime>,
+    /// Where records come from, for those that are read again.
+    pub source: Arc<dyn Source>,
+    /// How long the source has not answered when a record was to be read again.
+    pub patience: Patience,
     /// Segments and snapshots.
     pub store: Arc<dyn Store>,
     /// The lane's folder in it.

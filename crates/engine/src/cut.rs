@@ -9,6 +9,8 @@ use arrow_array::RecordBatch;
 use dataflow::{Output, Reject};
 use protocol::record::{Counts, Fate, Fates, Range, Refusal};
 
+use crate::origins::{Origins, Part};
+
 /// Record times kept per cut for the end-to-end latency: enough for its percentiles, few enough to cost nothing.
 const SAMPLES_MAX: usize = 64;
 
@@ -19,6 +21,8 @@ pub struct Cut {
     pub number: u64,
     /// Rows for the target table.
     pub rows: Vec<RecordBatch>,
+    /// Where each of `rows` comes from.
+    pub origins: Origins,
     /// Rows for the dead letters.
     pub rejects: Vec<Reject>,
     /// What was read.
@@ -89,11 +93,12 @@ impl Builder {
         self.cut.counts.late += output.late;
     }
 
-    /// Rows that came through all steps, with a time to measure the latency by.
-    pub fn rows(&mut self, rows: RecordBatch, time_ms: Option<i64>) {
+    /// Rows that came through all steps, where they come from, and a time to measure the latency by.
+    pub fn rows(&mut self, rows: RecordBatch, origins: Part, time_ms: Option<i64>) {
         self.cut.counts.written += rows.num_rows() as u64;
         self.bytes += rows.get_array_memory_size() as u64;
         self.cut.rows.push(rows);
+        self.cut.origins.parts.push(origins);
         if self.cut.samples_ms.len() < SAMPLES_MAX {
             self.cut.samples_ms.extend(time_ms);
         }

@@ -76,6 +76,8 @@ pub struct LaneTask {
     watermarks: Watermarks,
     builder: Builder,
     cut_number: u64,
+    /// The watermark that the steps go by: of the newest cut.
+    judged_by_ms: i64,
     drain: bool,
     problem: bool,
     ends_asked: Option<Duration>,
@@ -110,7 +112,7 @@ impl LaneTask {
         let Parts { context, pipeline, source, reader, decoder, steps, cuts, drain, refused } = parts;
         let now = context.runtime.elapsed();
         let settings = &context.settings;
-        let (readings, watermarks) = {
+        let (readings, watermarks, judged_by_ms) = {
             let journal = context.journal.lock().await;
             let lane = journal.lane();
             let mut marks = Watermarks::new(lane.watermark_ms, settings.idle_after, settings.future_ms_max);
@@ -119,7 +121,7 @@ impl LaneTask {
                 marks.add(p.time_ms_max, now);
                 readings.push(reading(&*source, Partition::new(p.stream.as_str(), p.index), p.next));
             }
-            (readings, marks)
+            (readings, marks, lane.watermark_ms)
         };
         Self {
             context,
@@ -134,6 +136,7 @@ impl LaneTask {
             watermarks,
             builder: Builder::default(),
             cut_number: 0,
+            judged_by_ms,
             drain,
             problem: false,
             ends_asked: None,
@@ -334,6 +337,7 @@ impl LaneTask {
         let mut cut: Cut = self.builder.take(self.cut_number);
         self.cut_number += 1;
         cut.watermark_ms = self.watermarks.advance(now);
+        cut.origins.watermark_ms = std::mem::replace(&mut self.judged_by_ms, cut.watermark_ms);
         cut.idle = self.watermarks.idle(now);
         let with_snapshots = {
             let journal = self.context.journal.lock().await;

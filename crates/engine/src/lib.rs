@@ -20,10 +20,12 @@
 //! | [`watermark`]  | low watermark, idleness, skew: pure                                          |
 //! | [`seal`]       | encode, write the segment, append the record                                 |
 //! | [`segment`]    | the layout of a segment                                                      |
+//! | [`origins`]    | which record each row of a frame was: a few bytes a row                       |
 //! | [`deliver`]    | the send window, attempts in flight, settling                                |
 //! | [`attempt`]    | one frame until it is settled: retries and doubt                             |
 //! | [`answer`]     | a person's answer to a question that stopped a lane                          |
 //! | [`refuse`]     | a frame refused for its content: bisected down to the rows                   |
+//! | [`reread`]     | the record of a refused row, read again from the source                      |
 //! | [`checkpoint`] | snapshots and the checkpoint record                                         |
 //! | [`retire`]     | the floor, and what is deleted                                               |
 //! | [`inspect`]    | all of it read and verified                                                  |
@@ -49,10 +51,12 @@ pub mod inspect;
 pub mod journal;
 pub mod lane;
 pub mod measured;
+pub mod origins;
 pub mod ownership;
 pub mod patient;
 pub mod pipeline;
 pub mod refuse;
+pub mod reread;
 pub mod retire;
 pub mod retry;
 pub mod runtime;

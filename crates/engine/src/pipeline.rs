@@ -18,6 +18,7 @@ use crate::lane::{End, LaneTask, Parts};
 use crate::measured::Measured;
 use crate::patient::Patient;
 use crate::refuse::{REFUSED_AHEAD, Splits};
+use crate::reread::Patience;
 use crate::retire::Retirement;
 use crate::retry::Backoff;
 use crate::status::Phase;
@@ -144,6 +145,8 @@ async fn run_to_the_end(pipeline: Pipeline, stop: watch::Receiver<bool>) -> Resu
         tables.iter().zip(facts).map(|(table, facts)| target(journal.lane(), table, facts)).collect();
     let context = Arc::new(Context {
         runtime,
+        source: source.clone(),
+        patience: Patience::default(),
         store,
         folder,
         settings,

@@ -2,22 +2,26 @@
 //!
 //! Owns the bisection (protocol, step 7): a frame of several rows is split by a sealed split into two pieces with tokens of
 //! their own, down to the single rows that are at fault; such a row goes to the lane, which puts it into the dead letters and
-//! forgets its dedup keys in one and the same seal. Does not own the choice of what is refused: only answers that say so,
+//! forgets its dedup keys in one and the same seal. The dead letter is the record as the source holds it, found by the row's
+//! origin ([`crate::origins`]) and read again ([`crate::reread`]). Does not own the choice of what is refused: only answers that say so,
 //! with effect *none*, lead here.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow_array::RecordBatch;
 use bytes::Bytes;
-use dataflow::FrameId;
+use dataflow::block::{NO_LEADER_EPOCH, TIME_UNKNOWN_MS};
+use dataflow::{Batch, Copies, FrameId, Partition, ReadFrom, Reason, RecordBlock, Reject};
 use protocol::lane::{PIECES_MAX, Piece};
 use protocol::names;
 use protocol::record::{Body, Refusal, Split};
 
-use crate::EngineError;
 use crate::context::Context;
+use crate::origins::{FrameOrigins, Origin};
+use crate::retry::Backoff;
 use crate::seal::write_object;
 use crate::segment::Segment;
+use crate::{EngineError, reread, segment};
 
 /// Refused rows on their way to the lane. Deliveries wait for each, so there are never more than frames in flight.
 pub const REFUSED_AHEAD: usize = 16;
@@ -30,9 +34,91 @@ pub struct Refused {
     /// The row.
     pub row: RecordBatch,
     /// The row as a JSON object.
-    pub raw: String,
+    pub json: String,
     /// The server's words.
     pub message: String,
+    /// Which record it was; `None` for frames that an earlier program sealed without saying.
+    pub source: Option<RefusedFrom>,
+}
+
+/// The record of a refused row.
+#[derive(Debug)]
+pub struct RefusedFrom {
+    /// The partition by name.
+    pub partition: Partition,
+    /// The place in it.
+    pub origin: Origin,
+    /// The watermark that the steps went by when they let the row pass.
+    pub watermark_ms: i64,
+    /// The record as the source holds it, or why it cannot be had.
+    pub record: Result<RecordBlock, String>,
+}
+
+impl Refused {
+    /// The row as the steps saw it first.
+    pub fn batch(&self) -> Batch {
+        let place = self.source.as_ref();
+        Batch {
+            partition: place.map_or_else(|| Partition::new("", 0), |from| from.partition.clone()),
+            rows: self.row.clone(),
+            positions: vec![place.map_or(0, |from| from.origin.position)],
+            times_ms: vec![place.map_or(TIME_UNKNOWN_MS, |from| from.origin.time_ms)],
+        }
+    }
+
+    /// Gives a row without a time the one that steps with state took it to have: the watermark's.
+    pub fn place(&self, batch: &mut Batch) {
+        if let (Some(from), [time_ms @ TIME_UNKNOWN_MS]) = (&self.source, batch.times_ms.as_mut_slice()) {
+            *time_ms = from.watermark_ms;
+        }
+    }
+
+    /// The dead letter: the record itself, or if that cannot be had the row as it was sent, and says so.
+    pub fn into_reject(self, copies: &Copies) -> (Refusal, Reject) {
+        let Self { refusal, json, mut message, source, .. } = self;
+        if copies.count > 0 {
+            let count = copies.count;
+            let places: Vec<String> = copies.places.iter().map(|(p, n)| format!("`{p}` at `{n}`")).collect();
+            let others = if count > places.len() as u64 { ", …" } else { "" };
+            message += &format!(
+                "; records that came after it and were dropped as its duplicates: `{count}` ({}{others})",
+                places.join(", ")
+            );
+        }
+        let mut as_sent = |why: &str| {
+            message +=
+                &format!("; `raw` is the row as it was sent, for its record cannot be read again: {why}");
+            std::mem::take(&mut message)
+        };
+        let reject = match source {
+            Some(RefusedFrom { record: Ok(record), .. }) => {
+                Reject::of(&record, 0, Reason::Refused, "", message)
+            }
+            Some(RefusedFrom { partition, origin, record: Err(why), .. }) => Reject {
+                partition,
+                position: origin.position,
+                time_ms: origin.time_ms,
+                reason: Reason::Refused,
+                column: String::new(),
+                message: as_sent(&why),
+                key: None,
+                headers: Vec::new(),
+                raw: json.into_bytes(),
+            },
+            None => Reject {
+                partition: Partition::new("", 0),
+                position: 0,
+                time_ms: TIME_UNKNOWN_MS,
+                reason: Reason::Refused,
+                column: String::new(),
+                message: as_sent("an earlier program sealed it without its place"),
+                key: None,
+                headers: Vec::new(),
+                raw: json.into_bytes(),
+            },
+        };
+        (refusal, reject)
+    }
 }
 
 /// Names of objects with pieces; one owner writes them one at a time.
@@ -78,9 +164,14 @@ pub async fn refuse(
         object: piece.segment.clone(),
         what: format!("not a frame that can be read back ({})", error.message),
     })?;
+    let origins = origins(context, piece).await?;
     if rows.num_rows() == 1 {
-        let raw = target.table.to_json(&rows, 0);
-        let refused = Refused { refusal, row: rows, raw, message: message.to_owned() };
+        let json = target.table.to_json(&rows, 0);
+        let source = match origins {
+            Some(origins) => from_source(context, &origins).await,
+            None => None,
+        };
+        let refused = Refused { refusal, row: rows, json, message: message.to_owned(), source };
         context.refusals.fetch_add(1, Ordering::AcqRel);
         context.room.notify_one();
         if context.refused.send(refused).await.is_err() {
@@ -97,8 +188,49 @@ pub async fn refuse(
     if pieces + 2 > PIECES_MAX {
         return Ok(Outcome::TooMany);
     }
-    split(context, place, refusal, pieces as u32, &rows).await?;
+    split(context, place, refusal, pieces as u32, &rows, origins.as_ref()).await?;
     Ok(Outcome::Split)
+}
+
+/// The origins of a piece's rows; waits while the store is away. `None` if the frame has none.
+async fn origins(context: &Context, piece: &Piece) -> Result<Option<FrameOrigins>, EngineError> {
+    let frame = &piece.frame;
+    if frame.origins_len == 0 {
+        return Ok(None);
+    }
+    let offset = frame.offset + frame.len + frame.probe_len;
+    let mut backoff = Backoff::new(context.settings.retry_pause_max);
+    let bytes = loop {
+        match segment::read(&*context.store, &piece.segment, offset, frame.origins_len, None).await {
+            Err(EngineError::Store(error)) if error.kind.is_transient() => {
+                tracing::warn!(%error, "a frame's origins cannot be read; trying again");
+                backoff.pause(&*context.runtime).await;
+            }
+            result => break result?,
+        }
+    };
+    let origins = FrameOrigins::decode(&bytes, frame.rows).map_err(|what| EngineError::Damaged {
+        object: piece.segment.clone(),
+        what: format!("damaged in what says where the rows of frame {} come from ({what})", frame.ordinal),
+    })?;
+    Ok(Some(origins))
+}
+
+/// Finds the record of a piece's only row.
+async fn from_source(context: &Context, origins: &FrameOrigins) -> Option<RefusedFrom> {
+    let origin = *origins.rows.first()?;
+    let (partition, identity) = reread::partition(context, &origin).await?;
+    let at = ReadFrom {
+        partition: partition.clone(),
+        identity,
+        next: origin.position,
+        leader_epoch: NO_LEADER_EPOCH,
+    };
+    let record = reread::record(context, at).await;
+    if let Err(why) = &record {
+        tracing::warn!(%partition, position = origin.position, why, "a refused row's record cannot be read again");
+    }
+    Some(RefusedFrom { partition, origin, watermark_ms: origins.watermark_ms, record })
 }
 
 async fn split(
@@ -107,6 +239,7 @@ async fn split(
     refusal: Refusal,
     pieces: u32,
     rows: &RecordBatch,
+    origins: Option<&FrameOrigins>,
 ) -> Result<(), EngineError> {
     let target = &context.targets[place];
     let half = rows.num_rows() / 2;
@@ -115,14 +248,16 @@ async fn split(
     // needed, so a smaller number must never be recorded after a greater one.
     let _turn = context.splits.turn.lock().await;
     let number = context.splits.next.fetch_add(1, Ordering::Relaxed);
-    for (n, part) in [rows.slice(0, half), rows.slice(half, rows.num_rows() - half)].into_iter().enumerate() {
+    for (n, range) in [0..half, half..rows.num_rows()].into_iter().enumerate() {
+        let part = rows.slice(range.start, range.len());
         let mut ids = || FrameId(names::frame_id(context.nonce, target.index, number, pieces + n as u32 + 1));
         let encoded = target.table.encode(&[part], &mut ids).map_err(|e| EngineError::Mismatch(e.message))?;
         let [encoded] = encoded.as_slice() else {
             // The rows were one frame of one table partition, so half of them is no more.
             return Err(EngineError::Internal("half a frame that became several"));
         };
-        frames.push(segment.frame(target.index, refusal.ordinal, encoded));
+        let origins = origins.map_or(Bytes::new(), |o| o.slice(range).encode(&encoded.rows_from).into());
+        frames.push(segment.frame(target.index, refusal.ordinal, encoded, origins));
     }
     let object = names::split(&context.folder, context.epoch, context.nonce, number);
     write_object(context, &object, segment.into_pieces()).await?;

@@ -17,7 +17,7 @@ use store::{Effect, Key, Put};
 use tokio::sync::mpsc;
 
 use crate::checkpoint;
-use crate::context::Context;
+use crate::context::{Context, TARGET};
 use crate::cut::Cut;
 use crate::retry::Backoff;
 use crate::segment::Segment;
@@ -37,14 +37,15 @@ pub struct Encoding {
     frames: BoxFuture<'static, Option<Result<Frames, TableError>>>,
 }
 
-/// The frames of a cut, with the table that each goes to (by its place in [`Context::targets`]).
+/// The frames of a cut, with the table that each goes to (by its place in [`Context::targets`]) and the bytes of its origins.
 struct Frames {
-    encoded: Vec<(usize, Encoded)>,
+    encoded: Vec<(usize, Encoded, Bytes)>,
 }
 
 /// Starts to encode a cut.
 pub fn encode(context: &Context, pipeline: &Arc<str>, mut cut: Cut) -> Encoding {
     let rows = std::mem::take(&mut cut.rows);
+    let origins = std::mem::take(&mut cut.origins);
     let rejects = std::mem::take(&mut cut.rejects);
     count_rejects(context, &rejects);
     let tables: Vec<(u32, Arc<dyn Table>)> =
@@ -60,11 +61,16 @@ pub fn encode(context: &Context, pipeline: &Arc<str>, mut cut: Cut) -> Encoding 
                 next += 1;
                 FrameId(names::frame_id(nonce, *index, next, 0))
             };
-            encoded.extend(table.encode(rows, &mut ids)?.into_iter().map(|frame| (place, frame)));
+            for frame in table.encode(rows, &mut ids)? {
+                // Dead letters name their origins in columns of their own.
+                let origins =
+                    if place == TARGET { origins.encode(&frame.rows_from).into() } else { Bytes::new() };
+                encoded.push((place, frame, origins));
+            }
             Ok(())
         };
         if !rows.is_empty() {
-            add(0, &rows)?;
+            add(TARGET, &rows)?;
         }
         if !rejects.is_empty() {
             add(1, &[reject::to_rows(&pipeline, now_ms, &rejects)])?;
@@ -145,12 +151,12 @@ async fn seal(context: &Arc<Context>, cut: Cut, frames: Frames) -> Result<u64, E
         let tables = &journal.lane().tables;
         let mut next: Vec<u64> =
             context.targets.iter().map(|t| tables[t.index as usize].next_ordinal).collect();
-        for (place, encoded) in &frames.encoded {
+        for (place, encoded, origins) in &frames.encoded {
             let ordinal = next[*place];
             next[*place] += 1;
             sealed.push((
                 *place,
-                segment.frame(context.targets[*place].index, ordinal, encoded),
+                segment.frame(context.targets[*place].index, ordinal, encoded, origins.clone()),
                 encoded.body.clone(),
             ));
         }

@@ -1,7 +1,7 @@
 //! The layout of a segment: the object that a seal points into.
 //!
-//! Owns the order of its parts: every frame's body with its probe right behind, then the state deltas. No header and no
-//! index, since the seal holds offsets and checksums. Does not own what the parts mean.
+//! Owns the order of its parts: every frame's body with its probe and its origins right behind, then the state deltas. No header
+//! and no index, since the seal holds offsets and checksums. Does not own what the parts mean.
 
 use bytes::Bytes;
 use dataflow::Encoded;
@@ -28,8 +28,9 @@ impl Segment {
         self.len == 0
     }
 
-    /// Adds a frame; `table` and `ordinal` say where it goes.
-    pub fn frame(&mut self, table: u32, ordinal: u64, encoded: &Encoded) -> Frame {
+    /// Adds a frame; `table` and `ordinal` say where it goes, `origins` where its rows come from (empty for dead letters, which
+    /// say so themselves).
+    pub fn frame(&mut self, table: u32, ordinal: u64, encoded: &Encoded, origins: Bytes) -> Frame {
         let frame = Frame {
             table,
             ordinal,
@@ -40,9 +41,11 @@ impl Segment {
             rows: encoded.rows,
             crc32c: crc32c::crc32c(&encoded.body),
             probe_len: encoded.probe.len() as u64,
+            origins_len: origins.len() as u64,
         };
         self.push(encoded.body.clone());
         self.push(encoded.probe.clone());
+        self.push(origins);
         frame
     }
 

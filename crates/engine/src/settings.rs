@@ -50,6 +50,9 @@ pub struct Settings {
     pub owner_check_every: Duration,
     /// The longest pause between two tries of anything.
     pub retry_pause_max: Duration,
+    /// How long a refused row waits for its record to be read again, the tries of one absence of the source together;
+    /// then its dead letter holds the row as it was sent.
+    pub reread_time_max: Duration,
     /// How often the ends of the partitions are asked for, for lag.
     pub lag_every: Duration,
 }
@@ -76,6 +79,7 @@ impl Default for Settings {
             facts_every: Duration::from_secs(5),
             owner_check_every: Duration::from_secs(10),
             retry_pause_max: Duration::from_secs(5),
+            reread_time_max: Duration::from_secs(10),
             lag_every: Duration::from_secs(5),
         }
     }

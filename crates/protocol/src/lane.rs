@@ -679,7 +679,8 @@ fn check_fates(record: &Record, seal: &Seal) -> Result<(), Violation> {
 }
 
 fn check_frame_shape(record: &Record, frame: &Frame, segment_bytes: u64) -> Result<(), Violation> {
-    let end = frame.offset.checked_add(frame.len).and_then(|end| end.checked_add(frame.probe_len));
+    let parts = [frame.len, frame.probe_len, frame.origins_len];
+    let end = parts.iter().try_fold(frame.offset, |end, part| end.checked_add(*part));
     if frame.id.len() != 16 || frame.rows == 0 || frame.len == 0 || end.is_none_or(|end| end > segment_bytes)
     {
         let what = format!("frame {} of table {} is malformed", frame.ordinal, frame.table);

@@ -306,6 +306,9 @@ pub struct Frame {
     /// Bytes of the probe that stand right behind the frame in the segment.
     #[prost(uint64, tag = "9")]
     pub probe_len: u64,
+    /// Bytes behind the probe that say which record each row was; 0 in frames of earlier programs and of dead letters.
+    #[prost(uint64, tag = "10")]
+    pub origins_len: u64,
 }
 
 /// The change of one step's state.

@@ -59,6 +59,7 @@ where
     reading_twice_gives_the_same_records(&*fresh().await).await;
     any_position_gives_the_rest(&*fresh().await).await;
     the_end_gives_nothing_more(&*fresh().await).await;
+    a_record_is_read_again_by_its_position(&*fresh().await).await;
     a_dropped_next_loses_nothing(&*fresh().await).await;
     a_paused_partition_waits_and_loses_nothing(&*fresh().await).await;
     an_added_partition_is_read_beside_the_first(&*fresh().await).await;

@@ -2,12 +2,13 @@
 
 use dataflow::block::TIME_UNKNOWN_MS;
 use dataflow::operator::StateRead;
-use dataflow::{Batch, Partition, Reason, RecordBlock, Reject};
+use dataflow::{Batch, Copies, RecordBlock, Reject};
 use metrics::counter;
 use protocol::record::{Counts, Fate};
 
 use super::LaneTask;
 use crate::context::Context;
+use crate::origins::Part;
 use crate::refuse::Refused;
 use crate::waiting::Ready;
 use crate::{EngineError, segment};
@@ -78,7 +79,8 @@ impl LaneTask {
         let (wall_ms, now) = (self.context.runtime.wall_ms(), self.context.runtime.elapsed());
         self.watermarks.observe(partition, &batch.times_ms, wall_ms, now);
         if !batch.is_empty() {
-            self.builder.rows(batch.rows, sample);
+            let origins = part(partition as u32, batch.positions, block);
+            self.builder.rows(batch.rows, origins, sample);
         }
         Ok(())
     }
@@ -95,19 +97,19 @@ impl LaneTask {
 
     /// A refused row becomes a dead letter, and its keys are forgotten in the same seal (C10).
     pub(super) fn refuse(&mut self, refused: Refused) -> Result<(), EngineError> {
-        let Refused { refusal, row, raw, message } = refused;
-        let partition = Partition::new("", 0);
-        let mut batch = Batch {
-            partition: partition.clone(),
-            rows: row,
-            positions: vec![0],
-            times_ms: vec![TIME_UNKNOWN_MS],
-        };
+        let mut batch = refused.batch();
+        let mut copies = Copies::default();
         // Steps without state give the row its time again; steps with state forget it. No step changes columns so far; one
         // that does will have to keep its input's keys beside the row.
         for step in &mut self.steps {
             match step.state() {
-                Some(state) => state.forget(&batch)?,
+                Some(state) => {
+                    refused.place(&mut batch);
+                    let found = state.copies_of(&batch)?;
+                    copies.count += found.count;
+                    copies.places.extend(found.places);
+                    state.forget(&batch)?;
+                }
                 None => {
                     let probed = step.probe(batch)?;
                     batch = step.finish(probed, &[])?.batch;
@@ -117,17 +119,8 @@ impl LaneTask {
         if batch.is_empty() {
             return Err(EngineError::Internal("a step that drops a row it let pass before"));
         }
-        let reject = Reject {
-            partition,
-            position: 0,
-            time_ms: batch.times_ms[0],
-            reason: Reason::Refused,
-            column: String::new(),
-            message,
-            key: None,
-            headers: Vec::new(),
-            raw: raw.into_bytes(),
-        };
+        counter!("forebay_refused_copies_total").increment(copies.count);
+        let (refusal, reject) = refused.into_reject(&copies);
         self.builder.refused(refusal, reject, self.context.runtime.elapsed());
         Ok(())
     }
@@ -147,11 +140,24 @@ fn fate(before: &Counts, after: &Counts, block: &RecordBlock) -> Result<Fate, En
         .ok_or(EngineError::Internal("a block of several records whose fates are wanted"))
 }
 
+/// Where the rows at `positions` of a block come from; their times are those that the source gave, whatever the steps took.
+fn part(partition: u32, positions: Vec<u64>, block: &RecordBlock) -> Part {
+    let times_ms = if positions.len() == block.len() {
+        block.times_ms.clone()
+    } else {
+        // Both ascend, so one pass finds every row's record.
+        let mut rows = block.positions.iter().zip(&block.times_ms);
+        let time = |position: &u64| rows.find(|(p, _)| *p == position).map_or(TIME_UNKNOWN_MS, |(_, t)| *t);
+        positions.iter().map(time).collect()
+    };
+    Part { partition, positions, times_ms }
+}
+
 /// A step sees columns only; the record's bytes, key and headers come from its block.
 fn complete(reject: &mut Reject, block: &RecordBlock) {
     if let Ok(row) = block.positions.binary_search(&reject.position) {
-        let Reject { raw, key, headers, .. } = Reject::of(block, row, reject.reason, "", String::new());
-        (reject.raw, reject.key, reject.headers) = (raw, key, headers);
+        let whole = Reject::of(block, row, reject.reason, "", std::mem::take(&mut reject.message));
+        *reject = Reject { column: std::mem::take(&mut reject.column), ..whole };
     }
 }
 

@@ -14,7 +14,7 @@ use bytes::Bytes;
 use dataflow::{
     Attempt, Batch, BlockBuilder, Column, ColumnType, Decoded, Decoder, Effect, Encoded, Event, FrameId,
     InsertError, Operator, Partition, PartitionStart, Presence, ReadFrom, Reader, Reason, RecordBlock,
-    Reject, Remedy, Runtime, Schema, Source, SourceError, Table, TableError, TableFacts,
+    Reject, Remedy, RowsFrom, Runtime, Schema, Source, SourceError, Table, TableError, TableFacts,
 };
 use engine::{EngineError, Outcome, Pipeline, Settings, Status, TokioRuntime};
 use operators::dedup::{Dedup, DedupConfig, Late};
@@ -181,6 +181,7 @@ impl Table for TokenTable {
             rows: count,
             body: body.into(),
             probe: Bytes::new(),
+            rows_from: RowsFrom::Run(0..count as u32),
         }])
     }
 

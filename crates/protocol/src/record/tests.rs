@@ -15,6 +15,7 @@ fn frame() -> Frame {
         rows: 3,
         crc32c: 0xdead_beef,
         probe_len: 2,
+        origins_len: 0,
     }
 }
 
@@ -178,6 +179,16 @@ fn samples() -> Vec<(&'static str, Record)> {
                 piece: 0,
                 verdict: 1,
                 by: "someone@host".into(),
+            })),
+        ),
+        // Fields that came later: the bytes above stay as they were.
+        (
+            "seal_with_origins",
+            sample(Body::Seal(Seal {
+                segment: "s".into(),
+                segment_bytes: 119,
+                frames: vec![Frame { origins_len: 7, ..frame() }],
+                ..Seal::default()
             })),
         ),
     ]

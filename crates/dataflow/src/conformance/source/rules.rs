@@ -5,8 +5,8 @@ use std::time::Duration;
 use futures::future::poll_immediate;
 
 use super::Fixture;
-use super::watch::{Seen, Watch, at, read_all};
-use crate::{Partition, PartitionStart, ReadFrom, SourceError, SourceFault};
+use super::watch::{Seen, Watch, at, note_block, read_all};
+use crate::{Partition, PartitionStart, ReadFrom, RecordBlock, SourceError, SourceFault};
 
 /// Long enough for a record that should not come to come all the same.
 const QUIET: Duration = Duration::from_millis(300);
@@ -76,6 +76,51 @@ pub async fn the_end_gives_nothing_more(fixture: &dyn Fixture) {
     watch.all().await.expect("nothing is wrong at the end");
     for (partition, seen) in &watch.seen {
         assert_eq!((seen.records.len(), seen.next), (0, whole[partition].next), "{partition}");
+    }
+}
+
+/// Source 5: each record by its position, as a read gave it, while a read goes on; and none where there is none.
+pub async fn a_record_is_read_again_by_its_position(fixture: &dyn Fixture) {
+    let whole = read_all(fixture).await;
+    let starts = starts(fixture).await;
+    let from = starts.iter().map(|s| at(s, s.next)).collect();
+    let mut watch = Watch::start(fixture, from).await.expect("reading starts");
+    watch.step().await.expect("something is read");
+    let start = &starts[0];
+    let records = &whole[&start.partition].records;
+    for wanted in [0, 1, 7, 19, records.len() - 1] {
+        let record = record(fixture, at(start, records[wanted].0)).await.expect("what is held is read again");
+        let mut seen = Seen { next: records[wanted].0, ..Seen::default() };
+        note_block(&mut seen, &record.expect("it is there"));
+        assert_eq!(seen.records, records[wanted..=wanted], "source 5: the record at its position");
+    }
+    let end = whole[&start.partition].next;
+    assert_eq!(record(fixture, at(start, end)).await.expect("the end is a place").map(|b| b.len()), None);
+    if !start.identity.is_empty() {
+        let other = ReadFrom { identity: "of-another-stream".into(), ..at(start, records[0].0) };
+        let error = record(fixture, other).await.expect_err("another stream has other records");
+        assert_eq!(error.fault, SourceFault::Refused, "{error}");
+    }
+    watch.all().await.expect("reading goes on to the end");
+    assert_eq!(watch.seen, whole, "source 5: the running read was not disturbed");
+    if fixture.forget(&start.partition, records[10].0).await {
+        match record(fixture, at(start, records[3].0)).await {
+            Ok(found) => assert!(found.is_none(), "source 5: what retention took is gone"),
+            Err(error) => assert_eq!(error.fault, SourceFault::Refused, "{error}"),
+        }
+    }
+}
+
+async fn record(fixture: &dyn Fixture, at: ReadFrom) -> Result<Option<RecordBlock>, SourceError> {
+    let runtime = fixture.runtime();
+    let bound = runtime.elapsed() + POLLING_MAX;
+    loop {
+        match fixture.source().record(at.clone()).await {
+            Err(error) if error.fault == SourceFault::Away && runtime.elapsed() < bound => {
+                runtime.sleep(Duration::from_millis(50)).await;
+            }
+            result => return result,
+        }
     }
 }
 

@@ -153,7 +153,7 @@ impl<'a> Watch<'a> {
     }
 }
 
-fn note_block(seen: &mut Seen, block: &RecordBlock) {
+pub(super) fn note_block(seen: &mut Seen, block: &RecordBlock) {
     let partition = &block.partition;
     assert!(!block.is_empty(), "{partition}: a block holds at least one record");
     assert!(!seen.ended, "{partition}: no block comes after the end");

@@ -1,0 +1,152 @@
+use proptest::prelude::*;
+
+use super::*;
+
+fn part(partition: u32, positions: impl IntoIterator<Item = u64>, time_ms: i64) -> Part {
+    let positions: Vec<u64> = positions.into_iter().collect();
+    let times_ms = positions.iter().map(|p| time_ms + (*p / 10) as i64).collect();
+    Part { partition, positions, times_ms }
+}
+
+fn sample() -> Origins {
+    let parts =
+        vec![part(0, 100..200, 1_700_000_000_000), part(2, (0..50).map(|n| n * 3), -5), part(0, 200..210, 7)];
+    Origins { parts, watermark_ms: i64::MIN }
+}
+
+fn expected(origins: &Origins, rows: &RowsFrom) -> Vec<Origin> {
+    let all: Vec<Origin> = origins.iter().collect();
+    (0..rows.len()).map(|at| all[rows.get(at) as usize]).collect()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}
+
+#[test]
+fn runs_picked_and_permuted_rows_read_back() {
+    let origins = sample();
+    let reversed = (0..160).rev().collect();
+    for rows in [
+        RowsFrom::Run(0..160),
+        RowsFrom::Run(90..110),
+        RowsFrom::Run(159..160),
+        RowsFrom::Picked((0..160).step_by(7).collect()),
+        RowsFrom::Picked(reversed),
+        RowsFrom::Picked(vec![3, 1, 159]),
+    ] {
+        let read = FrameOrigins::decode(&origins.encode(&rows), rows.len() as u64).expect("reads back");
+        assert_eq!(read.rows, expected(&origins, &rows), "{rows:?}");
+        assert_eq!(read.watermark_ms, i64::MIN);
+    }
+}
+
+/// Sealed frames of a released program are read for ever: a change here is a new version.
+#[test]
+fn origins_keep_their_golden_bytes() {
+    let origins =
+        Origins { parts: vec![part(1, [5, 6, 9, 400], 1_000), part(1, [2], i64::MIN)], watermark_ms: 77 };
+    let golden = [
+        (RowsFrom::Run(0..5), "01009a010502010405d00f010102ffffffffffffffffff010421f0f70202f241e2db2ebf"),
+        (
+            RowsFrom::Picked(vec![4, 0, 2]),
+            "01019a010302010205d00f010102ffffffffffffffffff0101300101125f724ecf",
+        ),
+    ];
+    for (rows, bytes) in golden {
+        assert_eq!(hex(&origins.encode(&rows)), bytes, "{rows:?}");
+    }
+}
+
+#[test]
+fn a_half_of_a_half_still_knows_its_records() {
+    let origins = sample();
+    let picked = RowsFrom::Picked((0..160).map(|n| (n * 37) % 160).collect());
+    let whole = FrameOrigins::decode(&origins.encode(&picked), 160).expect("reads back");
+    let half = whole.slice(80..160);
+    // The table may put a half into another order than it was given.
+    let order = RowsFrom::Picked((0..80).rev().collect());
+    let half = FrameOrigins::decode(&half.encode(&order), 80).expect("reads back");
+    let quarter = half.slice(0..40);
+    let quarter = FrameOrigins::decode(&quarter.encode(&RowsFrom::Run(0..40)), 40).expect("reads back");
+    let expected: Vec<Origin> = expected(&origins, &picked)[80..].iter().rev().take(40).copied().collect();
+    assert_eq!(quarter.rows, expected);
+}
+
+#[test]
+fn every_damaged_byte_is_noticed() {
+    let bytes = sample().encode(&RowsFrom::Picked(vec![7, 3, 150, 20]));
+    for at in 0..bytes.len() {
+        let mut damaged = bytes.clone();
+        damaged[at] ^= 0x10;
+        assert!(FrameOrigins::decode(&damaged, 4).is_err(), "byte {at}");
+        assert!(FrameOrigins::decode(&bytes[..at], 4).is_err(), "cut to {at}");
+    }
+    assert!(FrameOrigins::decode(&bytes, 5).is_err(), "for another frame");
+}
+
+#[test]
+fn a_later_version_is_named_as_such() {
+    let mut bytes = sample().encode(&RowsFrom::Run(0..3));
+    bytes.truncate(bytes.len() - 4);
+    bytes[0] = 2;
+    bytes.extend_from_slice(&crc32c::crc32c(&bytes).to_le_bytes());
+    assert!(FrameOrigins::decode(&bytes, 3).expect_err("later").contains("version `2`"));
+}
+
+#[test]
+fn an_untouched_topic_costs_next_to_nothing_and_a_sorted_frame_less_than_three_bytes_a_row() {
+    let parts = (0..100).map(|n| part((n % 3) as u32, n / 3 * 5_000..(n / 3 + 1) * 5_000, 0)).collect();
+    let origins = Origins { parts, watermark_ms: 0 };
+    let rows = 500_000u32;
+    let run = origins.encode(&RowsFrom::Run(0..rows)).len();
+    assert!(run < rows as usize / 8, "{run} bytes");
+    let shuffled =
+        RowsFrom::Picked((0..rows).map(|n| (u64::from(n) * 7_919 % u64::from(rows)) as u32).collect());
+    let permuted = origins.encode(&shuffled).len();
+    assert!(permuted < rows as usize * 3, "{permuted} bytes");
+}
+
+prop_compose! {
+    fn parts()(parts in prop::collection::vec(
+        (0u32..5, any::<u64>(), prop::collection::vec((0u64..400, any::<i64>(), 0u8..8), 0..40)), 0..6)
+    ) -> Vec<Part> {
+        parts.into_iter().map(|(partition, first, rows)| {
+            let mut part = Part { partition, ..Part::default() };
+            let (mut position, mut time) = (first, 0);
+            for (gap, odd_time, kind) in rows {
+                let Some(next) = position.checked_add(1 + gap / 40 * gap) else { break };
+                position = next;
+                time = match kind { 0 => odd_time, 1 => i64::MIN, 2 => time.wrapping_add(1), _ => time };
+                part.positions.push(position);
+                part.times_ms.push(time);
+            }
+            part
+        }).collect()
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_rows_in_any_order_read_back(parts in parts(), seed in any::<u64>(), watermark_ms in any::<i64>()) {
+        let origins = Origins { parts, watermark_ms };
+        let total = origins.iter().count() as u32;
+        let mut order: Vec<u32> = (0..total).collect();
+        order.sort_by_key(|n| (u64::from(*n) + 1).wrapping_mul(seed | 1));
+        order.truncate(1 + total as usize * 2 / 3);
+        for rows in [RowsFrom::Run(0..total), RowsFrom::Picked(order)] {
+            let read = FrameOrigins::decode(&origins.encode(&rows), rows.len() as u64).expect("reads back");
+            prop_assert_eq!(&read.rows, &expected(&origins, &rows));
+            let again = FrameOrigins::decode(&read.encode(&RowsFrom::Run(0..rows.len() as u32)), rows.len() as u64);
+            prop_assert_eq!(again.as_ref(), Ok(&read));
+        }
+    }
+
+    #[test]
+    fn no_bytes_make_it_panic(mut bytes in prop::collection::vec(any::<u8>(), 0..200), rows in 0u64..50) {
+        bytes.insert(0, 1);
+        let crc = crc32c::crc32c(&bytes);
+        bytes.extend_from_slice(&crc.to_le_bytes());
+        let _ = FrameOrigins::decode(&bytes, rows);
+    }
+}

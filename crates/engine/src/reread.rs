@@ -1,0 +1,79 @@
+//! The record of a refused row, read again from the source.
+//!
+//! Owns the patience: how long a source that is away is waited for before a row goes to the dead letters without its record's
+//! bytes. Does not own how a source gets to a position ([`dataflow::Source::record`]) or what is done with the record
+//! ([`crate::refuse`]).
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use dataflow::{Partition, ReadFrom, RecordBlock, SourceFault};
+
+use crate::context::Context;
+use crate::origins::Origin;
+use crate::retry::Backoff;
+
+/// What every record may take even if the source has used up the patience: one that came back answers within this.
+const TRY_AT_LEAST: Duration = Duration::from_secs(1);
+
+/// Since when the source has not answered. Rows share it, or a frame with many bad ones would wait for each.
+#[derive(Debug, Default)]
+pub struct Patience {
+    away_since: Mutex<Option<Duration>>,
+}
+
+impl Patience {
+    /// How long the next record may take.
+    fn left(&self, now: Duration, time_max: Duration) -> Duration {
+        let since = *self.away_since.lock().unwrap_or_else(PoisonError::into_inner);
+        let used = since.map_or(Duration::ZERO, |since| now.saturating_sub(since));
+        time_max.saturating_sub(used).max(TRY_AT_LEAST.min(time_max))
+    }
+
+    fn answered(&self, begun: Duration, has_answered: bool) {
+        let mut since = self.away_since.lock().unwrap_or_else(PoisonError::into_inner);
+        *since = if has_answered { None } else { Some(since.unwrap_or(begun)) };
+    }
+}
+
+/// The partition of an origin, by name; `None` if the lane knows none.
+pub async fn partition(context: &Context, origin: &Origin) -> Option<(Partition, String)> {
+    let journal = context.journal.lock().await;
+    let partition = journal.lane().partitions.get(origin.partition as usize)?;
+    Some((Partition::new(partition.stream.as_str(), partition.index), partition.identity.clone()))
+}
+
+/// Reads a record again, within the patience that is left.
+///
+/// # Errors
+/// Why it cannot be had, for the dead letter's message.
+pub async fn record(context: &Context, at: ReadFrom) -> Result<RecordBlock, String> {
+    let begun = context.runtime.elapsed();
+    let bound = context.patience.left(begun, context.settings.reread_time_max);
+    let mut newest = None;
+    let tries = async {
+        let mut backoff = Backoff::new(context.settings.retry_pause_max);
+        loop {
+            match context.source.record(at.clone()).await {
+                Ok(record) => {
+                    return record.ok_or_else(|| "the source holds no record there any more".into());
+                }
+                Err(error) if error.fault == SourceFault::Away => {
+                    tracing::debug!(%error, "a refused row's record cannot be read again yet");
+                    newest = Some(error.message);
+                    backoff.pause(&*context.runtime).await;
+                }
+                Err(error) => return Err(error.message),
+            }
+        }
+    };
+    let result = context.runtime.timeout(bound, tries).await;
+    context.patience.answered(begun, result.is_some());
+    result.unwrap_or_else(|| {
+        let why = newest.map_or(String::new(), |why| format!(": {why}"));
+        Err(format!("the source has not answered for {} s{why}", bound.as_secs_f32()))
+    })
+}
+
+#[cfg(test)]
+mod tests;
