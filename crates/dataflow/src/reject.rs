@@ -11,6 +11,10 @@ use arrow_array::{ArrayRef, RecordBatch, StringArray, TimestampMillisecondArray,
 use crate::block::{TIME_UNKNOWN_MS, headers};
 use crate::{Column, ColumnType, Partition, RecordBlock, Schema};
 
+/// Bytes of a record that a reject keeps. What is longer is kept in part, and the message says how long it is: a longer value
+/// would need several times this in memory, here and in the server, for a record that nobody reads as a cell of a table.
+pub const RAW_BYTES_MAX: usize = 64 << 20;
+
 /// The rule that a record broke: a closed set, so that it can label a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Reason {
@@ -67,7 +71,7 @@ pub struct Reject {
     pub key: Option<Vec<u8>>,
     /// The record's headers as in [`crate::block::push_header`].
     pub headers: Vec<u8>,
-    /// The record's body, whole; empty if it has none.
+    /// The record's body, whole up to [`RAW_BYTES_MAX`]; empty if it has none.
     pub raw: Vec<u8>,
 }
 
@@ -75,6 +79,13 @@ impl Reject {
     /// The reject of record `row` of `block`.
     pub fn of(block: &RecordBlock, row: usize, reason: Reason, column: &str, message: String) -> Self {
         let key = block.keys.as_ref().map(|k| k.get(row)).filter(|k| !k.is_empty());
+        let (held, whole) = (block.payloads.get(row), block.whole_bytes(row));
+        let raw = &held[..held.len().min(RAW_BYTES_MAX)];
+        let message = if (raw.len() as u64) < whole {
+            format!("{message}; `raw` holds the first `{}` of its `{whole}` bytes", raw.len())
+        } else {
+            message
+        };
         Self {
             partition: block.partition.clone(),
             position: block.positions[row],
@@ -84,7 +95,7 @@ impl Reject {
             message,
             key: key.map(<[u8]>::to_vec),
             headers: block.headers.as_ref().map(|h| h.get(row).to_vec()).unwrap_or_default(),
-            raw: block.payloads.get(row).to_vec(),
+            raw: raw.to_vec(),
         }
     }
 }

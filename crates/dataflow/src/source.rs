@@ -145,12 +145,23 @@ pub trait Source: Send + Sync {
     async fn record(&self, at: ReadFrom) -> Result<Option<RecordBlock>, SourceError> {
         let position = at.next;
         let mut reader = self.read(vec![at]).await?;
-        loop {
-            match reader.next().await? {
-                Event::Block(block) => return Ok(block.one(position)),
-                Event::CaughtUp { .. } | Event::Ended { .. } => return Ok(None),
-                Event::Found(_) => {}
-            }
+        first_record(&mut *reader, position).await
+    }
+}
+
+/// The record at `position` from a read that begins there; `None` if the first that comes is another one.
+///
+/// # Errors
+/// As [`Reader::next`].
+pub async fn first_record(
+    reader: &mut dyn Reader,
+    position: u64,
+) -> Result<Option<RecordBlock>, SourceError> {
+    loop {
+        match reader.next().await? {
+            Event::Block(block) => return Ok(block.one(position)),
+            Event::CaughtUp { .. } | Event::Ended { .. } => return Ok(None),
+            Event::Found(_) => {}
         }
     }
 }

@@ -7,7 +7,6 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -42,22 +41,18 @@ pub struct Task {
     pub accepted_uuid: String,
 }
 
-impl Task {
-    /// Rows of all live pieces.
-    pub fn rows(&self) -> u64 {
-        self.pieces.iter().filter(|p| p.is_live()).map(|p| p.frame.rows).sum()
-    }
-}
-
-/// Sends a frame until all its pieces are in the table, or in the dead letters.
+/// Sends a frame until all its pieces are in the table, or in the dead letters; gives the number of rows in the table.
+/// Tables in which the order of inserts shows have one insert in flight: their pieces go in the order of their rows.
 ///
 /// # Errors
 /// When a person must decide, another owner took over, or the store refuses.
-pub async fn settle(context: &Arc<Context>, task: Task) -> Result<(), EngineError> {
+pub async fn settle(context: &Arc<Context>, task: Task) -> Result<u64, EngineError> {
     // What a person has said is looked at where doubts are.
     let live = task.pieces.iter().filter(|p| p.is_live());
     let mut waiting: VecDeque<(Piece, bool)> =
         live.map(|p| (p.clone(), task.doubtful || p.verdict.is_some())).collect();
+    waiting.make_contiguous().sort_by_key(|(piece, _)| piece.first_row);
+    let (mut rows, mut refused) = (0, Vec::new());
     // Every split adds two pieces, and a frame has a bounded number of them.
     while let Some((piece, doubtful)) = waiting.pop_front() {
         let sending = Sending {
@@ -74,16 +69,24 @@ pub async fn settle(context: &Arc<Context>, task: Task) -> Result<(), EngineErro
             piece: &piece,
         };
         match sending.run().await? {
-            Sent::Settled => {}
-            Sent::Split => waiting
-                .extend(pieces_after(context, &task, piece.piece).await.into_iter().map(|p| (p, false))),
-            Sent::Refused => {
-                wait_until_dead(context, &task, piece.piece).await;
-                context.refusals.fetch_sub(1, Ordering::AcqRel);
+            Sent::Settled => rows += piece.frame.rows,
+            Sent::Split => {
+                let halves = pieces_after(context, &task, piece.piece).await.into_iter().map(|p| (p, false));
+                if context.settings.in_flight_max == 1 {
+                    halves.rev().for_each(|half| waiting.push_front(half));
+                } else {
+                    // Breadth first: a fault of all rows is seen as such before any of them is a dead letter.
+                    waiting.extend(halves);
+                }
             }
+            Sent::Refused => refused.push(piece.piece),
         }
     }
-    Ok(())
+    // All together, so that the bad rows of a frame share a seal.
+    for piece in refused {
+        wait_until_dead(context, &task, piece).await;
+    }
+    Ok(rows)
 }
 
 /// The two pieces that the split of `piece` has added last.
@@ -141,6 +144,10 @@ struct Sending<'a> {
 impl Sending<'_> {
     async fn run(mut self) -> Result<Sent, EngineError> {
         loop {
+            if self.target.is_suspect() {
+                // It was seen to have changed: nothing goes to it until it is as it was.
+                self.look().await;
+            }
             if self.in_doubt && self.resolve().await? {
                 return Ok(Sent::Settled);
             }
@@ -160,7 +167,11 @@ impl Sending<'_> {
                 self.look().await;
                 continue;
             }
+            // Rows are blamed only while the table is the one that they were made for.
             if is_refused && !self.in_doubt {
+                if !self.is_unchanged().await {
+                    continue;
+                }
                 match refuse::refuse(
                     self.context,
                     self.place,
@@ -173,7 +184,7 @@ impl Sending<'_> {
                 {
                     refuse::Outcome::Split => return Ok(Sent::Split),
                     refuse::Outcome::Refused => return Ok(Sent::Refused),
-                    refuse::Outcome::TooMany => {}
+                    refuse::Outcome::TooMany => self.tell_problem(&refuse::too_many(&error.message)),
                 }
             }
             self.after(error).await?;
@@ -239,6 +250,28 @@ impl Sending<'_> {
         }
     }
 
+    /// True if the table answers at once and is as it was at the start. Otherwise waits until it is: the rows are then sent
+    /// again as they are.
+    async fn is_unchanged(&mut self) -> bool {
+        match self.target.table.facts().await {
+            Ok(facts) => {
+                self.target.see(facts);
+                true
+            }
+            Err(_) => {
+                self.look().await;
+                false
+            }
+        }
+    }
+
+    fn tell_problem(&self, problem: &str) {
+        self.context.status.update(|s| {
+            s.tables.entry(self.target.table.name().to_owned()).or_default().problem =
+                Some(problem.to_owned());
+        });
+    }
+
     fn tell_error(&self, error: &InsertError) {
         let table = self.target.table.name();
         counter!("forebay_insert_retries_total", "table" => table.to_owned(), "kind" => error.kind)
@@ -288,11 +321,7 @@ impl Sending<'_> {
                     if self.backoff.is_worth_a_line() {
                         tracing::warn!(table = self.target.table.name(), %error, "the table does not answer");
                     }
-                    let problem = error.message.clone();
-                    self.context.status.update(|s| {
-                        s.tables.entry(self.target.table.name().to_owned()).or_default().problem =
-                            Some(problem);
-                    });
+                    self.tell_problem(&error.message);
                     self.backoff.pause(&*self.context.runtime).await;
                 }
             }

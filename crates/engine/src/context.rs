@@ -31,6 +31,7 @@ pub struct Target {
     facts: Mutex<TableFacts>,
     bodies: Mutex<Bodies>,
     samples: Mutex<BTreeMap<u64, Vec<i64>>>,
+    suspect: AtomicBool,
 }
 
 /// The place of the pipeline's table among the targets; the others hold dead letters.
@@ -57,6 +58,7 @@ impl Target {
             facts: Mutex::new(facts),
             bodies: Mutex::default(),
             samples: Mutex::default(),
+            suspect: AtomicBool::new(false),
         }
     }
 
@@ -81,6 +83,17 @@ impl Target {
     /// The server and the table were seen again.
     pub fn see(&self, facts: TableFacts) {
         *self.facts.lock().unwrap_or_else(PoisonError::into_inner) = facts;
+        self.suspect.store(false, Ordering::Release);
+    }
+
+    /// The table was seen, and a person has to mend it: nothing is sent to it until it was [seen](Self::see) again.
+    pub fn suspect(&self) {
+        self.suspect.store(true, Ordering::Release);
+    }
+
+    /// True if nothing may be sent for now.
+    pub fn is_suspect(&self) -> bool {
+        self.suspect.load(Ordering::Acquire)
     }
 
     /// The same as a part of a record.

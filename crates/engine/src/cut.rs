@@ -75,13 +75,14 @@ impl Builder {
     /// Records that became dead letters.
     pub fn rejects(&mut self, rejects: Vec<Reject>) {
         self.cut.counts.dead_letters += rejects.len() as u64;
-        self.bytes += rejects.iter().map(|r| (r.raw.len() + r.message.len() + 64) as u64).sum::<u64>();
+        self.bytes += rejects.iter().map(reject_bytes).sum::<u64>();
         self.cut.rejects.extend(rejects);
     }
 
     /// A row of an earlier seal that the server refused becomes a dead letter.
     pub fn refused(&mut self, refusal: Refusal, reject: Reject, now: Duration) {
         self.begun.get_or_insert(now);
+        self.bytes += reject_bytes(&reject);
         self.cut.refusals.push(refusal);
         self.cut.rejects.push(reject);
     }
@@ -137,4 +138,9 @@ impl Builder {
         let taken = std::mem::take(self);
         Cut { number, ..taken.cut }
     }
+}
+
+/// What a reject counts towards the bound of a batch.
+fn reject_bytes(reject: &Reject) -> u64 {
+    (reject.raw.len() + reject.message.len() + 64) as u64
 }

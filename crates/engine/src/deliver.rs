@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
-use dataflow::TableFacts;
+use dataflow::{Remedy, TableFacts};
 use futures::future::BoxFuture;
 use futures::stream::{FuturesUnordered, StreamExt};
 use metrics::{counter, gauge, histogram};
@@ -26,7 +26,7 @@ use crate::context::Context;
 /// asked at once. More would hide the stop while the server is away.
 const ASK_OTHERS_MAX: Duration = Duration::from_secs(30);
 
-type Attempts = FuturesUnordered<BoxFuture<'static, (u64, u64, Result<(), EngineError>)>>;
+type Attempts = FuturesUnordered<BoxFuture<'static, (u64, Result<u64, EngineError>)>>;
 
 /// What the journal says about a table, at one moment.
 struct View {
@@ -99,11 +99,7 @@ pub async fn run(context: Arc<Context>, place: usize) -> Result<(), EngineError>
             let doubtful = ordinal < doubtful_below;
             let task = Task { place, ordinal, pieces, doubtful, accepted_uuid: view.accepted_uuid.clone() };
             let context = context.clone();
-            attempts.push(Box::pin(async move {
-                let rows = task.rows();
-                let result = attempt::settle(&context, task).await;
-                (ordinal, rows, result)
-            }));
+            attempts.push(Box::pin(async move { (ordinal, attempt::settle(&context, task).await) }));
         }
         if attempts.is_empty()
             && let Some(error) = asked.take()
@@ -133,17 +129,17 @@ pub async fn run(context: Arc<Context>, place: usize) -> Result<(), EngineError>
         };
         tokio::select! {
             biased;
-            Some((ordinal, rows, result)) = attempts.next(), if !attempts.is_empty() => {
+            Some((ordinal, result)) = attempts.next(), if !attempts.is_empty() => {
                 in_flight.remove(&ordinal);
-                match result {
-                    Ok(()) => {}
+                let rows = match result {
+                    Ok(rows) => rows,
                     // Where the order of inserts shows, nothing overtakes a frame that waits for a person.
                     Err(error @ EngineError::Doubt { .. }) if context.settings.in_flight_max > 1 => {
                         asked.add(ordinal, error, context.runtime.elapsed());
                         continue;
                     }
                     Err(error) => return Err(error),
-                }
+                };
                 settled.settle(ordinal);
                 target.forget(ordinal);
                 target.frontier.store(settled.frontier(), Ordering::Release);
@@ -170,7 +166,14 @@ fn facts_later(context: &Arc<Context>, place: usize) -> BoxFuture<'static, Optio
     Box::pin(async move {
         context.runtime.sleep(context.settings.facts_every).await;
         let facts = table.facts().await;
-        facts.inspect_err(|error| tracing::debug!(%error, "the table does not answer")).ok()
+        facts
+            .inspect_err(|error| {
+                tracing::debug!(%error, "the table does not answer, or not as it did");
+                if error.remedy == Remedy::Stop {
+                    context.targets[place].suspect();
+                }
+            })
+            .ok()
     })
 }
 

@@ -174,7 +174,7 @@ impl LaneTask {
                 Ok(()) = stop.changed() => {}
                 Some(refused) = self.refused.recv() => {
                     self.refuse(refused)?;
-                    if is_full {
+                    if is_full || self.is_full() {
                         self.cut().await?;
                         age = None;
                     }

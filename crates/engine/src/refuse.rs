@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use arrow_array::RecordBatch;
 use bytes::Bytes;
 use dataflow::block::{NO_LEADER_EPOCH, TIME_UNKNOWN_MS};
-use dataflow::{Batch, Copies, FrameId, Partition, ReadFrom, Reason, RecordBlock, Reject};
+use dataflow::{Batch, Copies, Encoded, FrameId, Partition, ReadFrom, Reason, RecordBlock, Reject, Table};
 use protocol::lane::{PIECES_MAX, Piece};
 use protocol::names;
 use protocol::record::{Body, Refusal, Split};
@@ -146,6 +146,15 @@ pub enum Outcome {
     TooMany,
 }
 
+/// What a person reads when a frame has too many bad rows.
+pub fn too_many(words: &str) -> String {
+    format!(
+        "the server refuses so many rows of one insert that it was cut into {PIECES_MAX} pieces without an end; nothing is lost \
+         and nothing more is sent around it: mend the table (a constraint?) and it goes on by itself, or make batches smaller \
+         and start again. The server's words: {words}"
+    )
+}
+
 /// Splits a refused piece, or hands its only row to the lane.
 ///
 /// # Errors
@@ -160,9 +169,16 @@ pub async fn refuse(
 ) -> Result<Outcome, EngineError> {
     let target = &context.targets[place];
     let refusal = Refusal { table: target.index, ordinal, piece: piece.piece };
-    let rows = target.table.decode(body).map_err(|error| EngineError::Damaged {
-        object: piece.segment.clone(),
-        what: format!("not a frame that can be read back ({})", error.message),
+    // The bytes have passed their checksum, so that they are what was sealed; the table is not what it was sealed for.
+    let (table, bytes) = (target.table.clone(), body.clone());
+    let decoded = context.runtime.run(move || table.decode(&bytes)).await;
+    let rows = decoded.ok_or(EngineError::Internal("decode of a frame"))?.map_err(|error| {
+        EngineError::Mismatch(format!(
+            "table `{}` refuses frame {ordinal}, which was sealed when the table had other columns ({}; the server's words: \
+             {message}); give the table its columns back and start again, nothing was lost",
+            target.table.name(),
+            error.message
+        ))
     })?;
     let origins = origins(context, piece).await?;
     if rows.num_rows() == 1 {
@@ -188,7 +204,7 @@ pub async fn refuse(
     if pieces + 2 > PIECES_MAX {
         return Ok(Outcome::TooMany);
     }
-    split(context, place, refusal, pieces as u32, &rows, origins.as_ref()).await?;
+    split(context, place, refusal, pieces as u32, rows, origins).await?;
     Ok(Outcome::Split)
 }
 
@@ -238,26 +254,21 @@ async fn split(
     place: usize,
     refusal: Refusal,
     pieces: u32,
-    rows: &RecordBatch,
-    origins: Option<&FrameOrigins>,
+    rows: RecordBatch,
+    origins: Option<FrameOrigins>,
 ) -> Result<(), EngineError> {
     let target = &context.targets[place];
-    let half = rows.num_rows() / 2;
-    let (mut segment, mut frames) = (Segment::default(), Vec::new());
     // Number, object and record together, one at a time: retirement takes what is older than the newest split and not
     // needed, so a smaller number must never be recorded after a greater one.
     let _turn = context.splits.turn.lock().await;
     let number = context.splits.next.fetch_add(1, Ordering::Relaxed);
-    for (n, range) in [0..half, half..rows.num_rows()].into_iter().enumerate() {
-        let part = rows.slice(range.start, range.len());
-        let mut ids = || FrameId(names::frame_id(context.nonce, target.index, number, pieces + n as u32 + 1));
-        let encoded = target.table.encode(&[part], &mut ids).map_err(|e| EngineError::Mismatch(e.message))?;
-        let [encoded] = encoded.as_slice() else {
-            // The rows were one frame of one table partition, so half of them is no more.
-            return Err(EngineError::Internal("half a frame that became several"));
-        };
-        let origins = origins.map_or(Bytes::new(), |o| o.slice(range).encode(&encoded.rows_from).into());
-        frames.push(segment.frame(target.index, refusal.ordinal, encoded, origins));
+    let (table, nonce, index) = (target.table.clone(), context.nonce, target.index);
+    let id = move |n: u32| FrameId(names::frame_id(nonce, index, number, pieces + n + 1));
+    let halves = context.runtime.run(move || halves(&*table, &rows, origins.as_ref(), id)).await;
+    let halves = halves.ok_or(EngineError::Internal("encode of a split"))??;
+    let (mut segment, mut frames) = (Segment::default(), Vec::new());
+    for (encoded, origins) in halves {
+        frames.push(segment.frame(target.index, refusal.ordinal, &encoded, origins));
     }
     let object = names::split(&context.folder, context.epoch, context.nonce, number);
     write_object(context, &object, segment.into_pieces()).await?;
@@ -271,4 +282,26 @@ async fn split(
     context.journal.lock().await.append(body).await?;
     context.splits.recorded.store(number + 1, Ordering::Release);
     Ok(())
+}
+
+/// The two halves of a frame's rows as frames of their own, each with its origins. Pure.
+fn halves(
+    table: &dyn Table,
+    rows: &RecordBatch,
+    origins: Option<&FrameOrigins>,
+    id: impl Fn(u32) -> FrameId,
+) -> Result<Vec<(Encoded, Bytes)>, EngineError> {
+    let half = rows.num_rows() / 2;
+    let mut halves = Vec::with_capacity(2);
+    for (n, range) in (0..).zip([0..half, half..rows.num_rows()]) {
+        let part = rows.slice(range.start, range.len());
+        let frames = table.encode(&[part], &mut || id(n)).map_err(|e| EngineError::Mismatch(e.message))?;
+        let Ok([frame]) = <[Encoded; 1]>::try_from(frames) else {
+            // The rows were one frame of one table partition, so half of them is no more.
+            return Err(EngineError::Internal("half a frame that became several"));
+        };
+        let origins = origins.map_or(Bytes::new(), |o| o.slice(range).encode(&frame.rows_from).into());
+        halves.push((frame, origins));
+    }
+    Ok(halves)
 }

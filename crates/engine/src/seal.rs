@@ -170,6 +170,7 @@ async fn seal(context: &Arc<Context>, cut: Cut, frames: Frames) -> Result<u64, E
     if !segment.is_empty() {
         write_object(context, &object, segment.into_pieces()).await?;
     }
+    let refused = cut.refusals.len();
     // Held from reading the frontiers to the append, or the delivery may record a later one in between (C4).
     let mut journal = context.journal.lock().await;
     let body = Body::Seal(Seal {
@@ -191,6 +192,7 @@ async fn seal(context: &Arc<Context>, cut: Cut, frames: Frames) -> Result<u64, E
         fates: cut.fates,
     });
     let seq = journal.append(body).await?;
+    context.refusals.fetch_sub(refused, Ordering::AcqRel);
     // Still held: what is kept for a frame must be there before the delivery sees the frame.
     for (place, frame, body) in &sealed {
         context.targets[*place].keep(frame.ordinal, body.clone(), context.settings.body_cache_bytes_max);

@@ -11,6 +11,7 @@
 //! | `forebay_records_filtered_total`         |                   | dropped by a rule                                 |
 //! | `forebay_records_late_total`             |                   | dropped as too late                               |
 //! | `forebay_dead_letters_total`             | `reason`          | put into the dead letters                         |
+//! | `forebay_refused_copies_total`           |                   | dropped as duplicates of rows that were refused later |
 //! | `forebay_rows_sealed_total`              | `table`           | rows made durable for a table                     |
 //! | `forebay_bytes_sealed_total`             |                   | bytes of segments written                         |
 //! | `forebay_rows_settled_total`             | `table`           | rows positively in the table                      |

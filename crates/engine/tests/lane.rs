@@ -228,7 +228,9 @@ fn one_refused_row_goes_to_the_dead_letters_alone_and_its_key_is_forgotten() {
         bench.push(0..200);
         bench.drain().await.expect("drains");
         bench.assert_holds((0..200).filter(|id| ![13, 37].contains(id)));
-        assert_eq!(bench.dead_letters.world.lock().expect("no panic").ids().values().sum::<u64>(), 2);
+        // Each by its record's position: ids go to the two partitions in turn.
+        let letters = bench.dead_letters.world.lock().expect("no panic").ids();
+        assert_eq!(letters.into_iter().collect::<Vec<_>>(), [(6, 1), (18, 1)]);
         let counts = bench.lane().await.counts;
         assert_eq!((counts.written, counts.dead_letters), (198, 2));
         assert!(counts.add_up());
@@ -238,6 +240,124 @@ fn one_refused_row_goes_to_the_dead_letters_alone_and_its_key_is_forgotten() {
         bench.push([13, 37, 14]);
         bench.drain().await.expect("drains");
         bench.assert_holds(0..200);
+    });
+}
+
+#[test]
+fn a_refused_row_whose_record_is_gone_or_away_is_a_dead_letter_at_its_place_all_the_same() {
+    run(async {
+        for is_gone in [true, false] {
+            let mut bench = Bench::new();
+            bench.settings.reread_time_max = Duration::from_millis(100);
+            bench.table.world.lock().expect("no panic").away = true;
+            bench.table.world.lock().expect("no panic").facts_away = false;
+            bench.push(0..50);
+            let (stop, asked) = watch::channel(false);
+            let running = tokio::spawn(engine::run(bench.pipeline(false), asked));
+            wait_until(|| bench.status.snapshot().sealed.read == 50).await;
+            if is_gone {
+                (0..2).for_each(|index| bench.feed.forget(&Partition::new("e", index), 25));
+            } else {
+                bench.feed.fail(10_000);
+            }
+            {
+                let mut world = bench.table.world.lock().expect("no panic");
+                world.poison = vec![13, 37];
+                world.away = false;
+            }
+            wait_until(|| bench.dead_letters.world.lock().expect("no panic").ids().len() == 2).await;
+            stop.send(true).expect("it runs");
+            running.await.expect("no panic").expect("drains");
+            let letters = bench.dead_letters.world.lock().expect("no panic").ids();
+            assert_eq!(letters.into_iter().collect::<Vec<_>>(), [(6, 1), (18, 1)]);
+            bench.assert_holds((0..50).filter(|id| ![13, 37].contains(id)));
+        }
+    });
+}
+
+#[test]
+fn a_table_that_was_changed_gets_nothing_until_it_is_as_it_was_and_no_row_is_blamed() {
+    run(async {
+        for are_rows_refused in [true, false] {
+            let mut bench = Bench::new();
+            bench.settings.facts_every = Duration::from_millis(5);
+            bench.push(0..50);
+            let (stop, asked) = watch::channel(false);
+            let running = tokio::spawn(engine::run(bench.pipeline(false), asked));
+            wait_until(|| bench.table.world.lock().expect("no panic").ids().len() == 50).await;
+            {
+                let mut world = bench.table.world.lock().expect("no panic");
+                world.changed = true;
+                // Whether the server notices or would write something else in silence.
+                world.poison = if are_rows_refused { (0..200).collect() } else { Vec::new() };
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            bench.push(50..200);
+            wait_until(|| bench.status.snapshot().tables["d.t"].problem.is_some()).await;
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            assert_eq!(bench.table.world.lock().expect("no panic").ids().len(), 50);
+            {
+                let mut world = bench.table.world.lock().expect("no panic");
+                (world.changed, world.poison) = (false, Vec::new());
+            }
+            wait_until(|| bench.table.world.lock().expect("no panic").ids().len() == 200).await;
+            stop.send(true).expect("it runs");
+            running.await.expect("no panic").expect("drains");
+            bench.assert_holds(0..200);
+            assert_eq!(bench.lane().await.counts.dead_letters, 0);
+        }
+    });
+}
+
+#[test]
+fn more_bad_rows_than_pieces_hold_the_frame_say_so_and_lose_nothing() {
+    run(async {
+        let mut bench = Bench::new();
+        bench.settings.batch_rows_max = 2_000;
+        bench.settings.batch_age_max = Duration::from_secs(1);
+        bench.settings.drain_time_max = Duration::from_millis(100);
+        bench.table.world.lock().expect("no panic").poison = (0..2_000).collect();
+        bench.push(0..2_000);
+        let (stop, asked) = watch::channel(false);
+        let running = tokio::spawn(engine::run(bench.pipeline(false), asked));
+        let problem = || bench.status.snapshot().tables.get("d.t").and_then(|t| t.problem.clone());
+        wait_until(|| problem().is_some_and(|words| words.contains("1024 pieces"))).await;
+        stop.send(true).expect("it runs");
+        assert_eq!(running.await.expect("no panic").expect("goes on"), Outcome::Interrupted);
+        assert_eq!(bench.lane().await.counts.dead_letters, 0);
+        // Its table mended, all of it arrives, in pieces.
+        bench.settings.drain_time_max = Duration::from_secs(5);
+        bench.table.world.lock().expect("no panic").poison.clear();
+        bench.drain().await.expect("drains");
+        bench.assert_holds(0..2_000);
+    });
+}
+
+#[test]
+fn a_crash_at_any_moment_of_a_refusal_loses_and_doubles_nothing() {
+    run(async {
+        for seed in 0..16u64 {
+            let bench = Bench::new();
+            let bad = [3, 50, 51, 99, 100, 177];
+            bench.table.world.lock().expect("no panic").poison = bad.to_vec();
+            bench.push(0..200);
+            for round in 0..5u64 {
+                if (seed + round) % 3 == 0 {
+                    let fault = [Fault::LostAfter, Fault::LostBefore][(round % 2) as usize];
+                    bench.table.world.lock().expect("no panic").faults.push_back(fault);
+                }
+                let (_stop, asked) = watch::channel(false);
+                let life = Duration::from_millis(5 + (seed * 13 + round * 7) % 47);
+                let _ = tokio::time::timeout(life, engine::run(bench.pipeline(false), asked)).await;
+            }
+            bench.drain().await.expect("drains");
+            bench.assert_holds((0..200).filter(|id| !bad.contains(id)));
+            let letters = bench.dead_letters.world.lock().expect("no panic").ids();
+            let expected: Vec<(u64, u64)> = [(1, 1), (25, 2), (49, 1), (50, 1), (88, 1)].to_vec();
+            assert_eq!(letters.into_iter().collect::<Vec<_>>(), expected, "seed {seed}");
+            let counts = bench.lane().await.counts;
+            assert!(counts.add_up() && counts.dead_letters == 6, "seed {seed}: {counts:?}");
+        }
     });
 }
 

@@ -79,6 +79,8 @@ pub struct Piece {
     pub verdict: Option<Verdict>,
     /// True if its frame is known to be settled, though an earlier one is not: it is never sent again.
     pub settled: bool,
+    /// Which row of the whole frame its first row is: pieces go out in the order of their rows.
+    pub first_row: u64,
 }
 
 impl Piece {
@@ -358,6 +360,7 @@ impl Lane {
                 question: None,
                 verdict: None,
                 settled: false,
+                first_row: 0,
             }]);
         }
         for refusal in &seal.refusals {
@@ -586,7 +589,7 @@ impl Lane {
 
     fn split(&mut self, split: &Split) {
         let pieces = self.pieces_mut(split.table, split.ordinal);
-        let Piece { server, sealed_at_ms, .. } = pieces[split.piece as usize].clone();
+        let Piece { server, sealed_at_ms, mut first_row, .. } = pieces[split.piece as usize].clone();
         pieces[split.piece as usize].dead = true;
         for frame in &split.pieces {
             pieces.push(Piece {
@@ -600,7 +603,9 @@ impl Lane {
                 question: None,
                 verdict: None,
                 settled: false,
+                first_row,
             });
+            first_row += frame.rows;
         }
     }
 
@@ -722,6 +727,7 @@ fn table_image(table: &TableState) -> TableImage {
         question: p.question.clone(),
         verdict: p.verdict.map_or(0, Verdict::number),
         settled: p.settled,
+        first_row: p.first_row,
     };
     TableImage {
         name: table.name.clone(),
@@ -748,6 +754,7 @@ fn table_from_image(image: &TableImage) -> TableState {
             question: p.question.clone(),
             verdict: Verdict::from_number(p.verdict),
             settled: p.settled,
+            first_row: p.first_row,
         };
         match pending.back_mut() {
             Some(pieces) if pieces[0].frame.ordinal == piece.frame.ordinal => pieces.push(piece),

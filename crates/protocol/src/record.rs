@@ -648,6 +648,9 @@ pub struct PieceImage {
     /// True if its frame is settled beyond a hole.
     #[prost(bool, tag = "10")]
     pub settled: bool,
+    /// Which row of the whole frame its first row is.
+    #[prost(uint64, tag = "11")]
+    pub first_row: u64,
 }
 
 /// A sealed state delta that no snapshot holds yet.

@@ -11,7 +11,7 @@
 //! | gzip, zstd               | known by their first bytes, never by name; any number of members or frames        |
 //! | `\r\n`, empty lines      | the `\r` is no part of the record; empty lines are none                           |
 //! | no newline at the end    | the last line counts; if the file has grown since, resuming there is refused      |
-//! | a line above the bound   | one record of the bound plus one byte, so that the decoder rejects it as too large |
+//! | a line above the bound   | one record of the bound plus one byte that knows its whole length; a reject        |
 //! | the record's time        | unknown                                                                           |
 //! | file shorter, replaced   | refused, by its length and its identity (inode, birth, first bytes)               |
 //! | file appended to         | goes on: the identity covers only bytes that were there                           |

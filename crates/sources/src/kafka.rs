@@ -33,7 +33,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use dataflow::block::NO_LEADER_EPOCH;
-use dataflow::{Partition, PartitionStart, ReadFrom, Reader, Runtime, Source, SourceError, SourceFault};
+use dataflow::source::first_record;
+use dataflow::{
+    Partition, PartitionStart, ReadFrom, Reader, RecordBlock, Runtime, Source, SourceError, SourceFault,
+};
 
 use crate::thread;
 use client::{Client, Topic};
@@ -151,6 +154,21 @@ impl KafkaSource {
         }
         let (look, commit) = (Mutex::default(), Mutex::default());
         Ok(Self { shared: Arc::new(Shared { options, runtime, look, commit }) })
+    }
+
+    /// Starts librdkafka's reader.
+    async fn start(
+        &self,
+        options: KafkaOptions,
+        from: Vec<ReadFrom>,
+    ) -> Result<reader::KafkaReader, SourceError> {
+        let from = self.ask(move |shared| shared.check(&from).map(|()| from)).await?;
+        let shared = self.shared.clone();
+        let start = move || {
+            let look = shared.client(Role::Look)?;
+            reader::KafkaReader::start(&options, shared.runtime.clone(), look, from)
+        };
+        thread::run("kafka-start", start).await
     }
 
     /// Runs a question on a thread of its own.
@@ -334,6 +352,15 @@ impl Source for KafkaSource {
         let from = self.ask(move |shared| shared.check(&from).map(|()| from)).await?;
         let shared = self.shared.clone();
         thread::run("kafka-start", move || shared.reader(from)).await
+    }
+
+    /// A client of its own that joins no group and fetches little ahead; it ends with the call.
+    async fn record(&self, at: ReadFrom) -> Result<Option<RecordBlock>, SourceError> {
+        let position = at.next;
+        let mut options = self.shared.options.clone();
+        config::for_one_record(&mut options);
+        let mut reader = self.start(options, vec![at]).await?;
+        first_record(&mut reader, position).await
     }
 
     /// Commits offsets to the group. The group has no members, so nothing else moves them.

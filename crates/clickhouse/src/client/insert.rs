@@ -177,6 +177,9 @@ fn settings_of(insert: &Insert, attempt: &Attempt<'_>, seconds: u64, mut put: im
     put("input_format_null_as_default", "1");
     // A null for a DEFAULT reaches servers that insert by way of SELECT as well.
     put("insert_null_as_default", "1");
+    // A column whose type was changed, or that was dropped, must be an error: a cast would wrap numbers in silence.
+    put("input_format_native_allow_types_conversion", "0");
+    put("input_format_skip_unknown_fields", "0");
     put("max_partitions_per_insert_block", &insert.settings.partitions_max.to_string());
     put("throw_on_max_partitions_per_insert_block", "1");
     put("max_execution_time", &seconds.to_string());

@@ -67,3 +67,25 @@ fn keys_and_headers_count_towards_a_full_block() {
     b.header("h", Some(&half));
     assert!(b.is_full());
 }
+
+#[test]
+fn one_record_is_taken_out_of_a_block_with_all_that_is_beside_it() {
+    let mut b = builder();
+    b.push(1, 5, Some(b"a"));
+    b.push(4, 6, None);
+    b.key(b"k");
+    b.header("h", Some(b"v"));
+    b.push(9, 7, Some(b"cut"));
+    b.cut(77);
+    let block = b.take();
+    let tombstone = block.one(4).expect("it is there");
+    assert_eq!(
+        (tombstone.len(), tombstone.absent.as_slice(), tombstone.times_ms[0], tombstone.next),
+        (1, &[0][..], 6, 5)
+    );
+    assert_eq!(tombstone.keys.expect("keys").get(0), b"k");
+    assert_eq!(headers(tombstone.headers.expect("headers").get(0)).count(), 1);
+    let last = block.one(9).expect("it is there");
+    assert_eq!((last.payloads.get(0), last.whole_bytes(0)), (&b"cut"[..], 77));
+    assert!(block.one(5).is_none() && block.one(10).is_none());
+}

@@ -25,3 +25,21 @@ fn the_rows_have_the_columns_of_the_schema_in_order() {
     let found: Vec<_> = found.fields().iter().map(|f| f.name().as_str()).collect();
     assert_eq!(found, names);
 }
+
+#[test]
+fn a_record_that_is_longer_than_a_reject_keeps_is_kept_in_part_and_says_how_long_it_is() {
+    let mut b = BlockBuilder::new(Partition::new("events", 1), 7);
+    b.push(7, 1_000, Some(b"the beginning"));
+    b.cut(5_000_000_000);
+    b.push(8, 1_000, Some(&vec![b'x'; RAW_BYTES_MAX + 3]));
+    b.push(9, 1_000, Some(&vec![b'x'; RAW_BYTES_MAX]));
+    let block = b.take();
+    let of = |row| Reject::of(&block, row, Reason::TooLarge, "", "too long".into());
+    assert_eq!(of(0).message, "too long; `raw` holds the first `13` of its `5000000000` bytes");
+    assert_eq!(of(0).raw, b"the beginning");
+    assert_eq!(of(1).message, "too long; `raw` holds the first `67108864` of its `67108867` bytes");
+    assert_eq!(
+        (of(1).raw.len(), of(2).raw.len(), of(2).message.as_str()),
+        (RAW_BYTES_MAX, RAW_BYTES_MAX, "too long")
+    );
+}

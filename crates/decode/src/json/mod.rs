@@ -157,7 +157,7 @@ impl JsonDecoder {
     /// The reject of a record that is not looked at.
     #[cold]
     fn unread(&self, block: &RecordBlock, row: usize, reason: Reason) -> Reject {
-        let bytes = block.payloads.get(row).len();
+        let bytes = block.whole_bytes(row);
         let message = match reason {
             Reason::TooLarge => {
                 format!(

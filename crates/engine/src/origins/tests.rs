@@ -150,3 +150,38 @@ proptest! {
         let _ = FrameOrigins::decode(&bytes, rows);
     }
 }
+
+/// `cargo test -p engine --lib -- --ignored --nocapture what_origins_cost`
+#[test]
+#[allow(clippy::disallowed_methods, reason = "it measures")]
+#[ignore = "a measurement"]
+fn what_origins_cost() {
+    // The shape of the GlassFlow workload: three partitions in turn, a tenth dropped as duplicates, some records a millisecond.
+    let parts: Vec<Part> = (0..90u64)
+        .map(|n| {
+            let positions: Vec<u64> = (n / 3 * 6_200..(n / 3 + 1) * 6_200)
+                .filter(|p| p.wrapping_mul(0x9e37_79b9) >> 7 & 15 > 1)
+                .collect();
+            let times_ms = positions.iter().map(|p| 1_750_000_000_000 + (p / 9) as i64).collect();
+            Part { partition: (n % 3) as u32, positions, times_ms }
+        })
+        .collect();
+    let origins = Origins { parts, watermark_ms: 1 };
+    let rows = origins.iter().count() as u32;
+    let sorted = (0..rows).map(|n| (u64::from(n) * 7_919 % u64::from(rows)) as u32).collect();
+    for (name, from) in [("as read", RowsFrom::Run(0..rows)), ("sorted", RowsFrom::Picked(sorted))] {
+        let mut best = f64::MAX;
+        let mut bytes = 0;
+        for _ in 0..20 {
+            let begun = std::time::Instant::now();
+            bytes = std::hint::black_box(origins.encode(&from)).len();
+            best = best.min(begun.elapsed().as_secs_f64());
+        }
+        let per_row = f64::from(rows);
+        eprintln!(
+            "{name}: {rows} rows, {:.2} B and {:.1} ns a row",
+            bytes as f64 / per_row,
+            best * 1e9 / per_row
+        );
+    }
+}

@@ -88,6 +88,8 @@ pub struct World {
     pub facts_away: bool,
     /// Bytes under each token: C3.
     bodies: BTreeMap<String, Bytes>,
+    /// While set, a person has changed the table: it says so when it is asked.
+    pub changed: bool,
     /// Looks at the rows of a frame.
     pub probes: u64,
     /// Inserts that were tried.
@@ -252,6 +254,9 @@ impl Table for TokenTable {
         let world = self.world.lock().expect("no panic");
         if world.away && world.facts_away {
             return Err(TableError { remedy: Remedy::Resend, message: "away".into() });
+        }
+        if world.changed {
+            return Err(TableError { remedy: Remedy::Stop, message: "column `id` has changed".into() });
         }
         Ok(TableFacts {
             server_start_ms: world.start_ms,

@@ -31,7 +31,9 @@ pub fn source(pipeline: &Pipeline, runtime: &Arc<dyn Runtime>) -> Result<Arc<dyn
         model::Source { file: Some(files), .. } => {
             let options = FileOptions {
                 // One byte more than a record may have: the decoder then sees that it is too long, and says so.
-                line_bytes_max: record_bytes(&pipeline.source.format) + 1,
+                // What a dead letter can hold is handed out, so that it holds all of a record that is merely too long.
+                line_bytes_max: record_bytes(&pipeline.source.format).max(dataflow::reject::RAW_BYTES_MAX)
+                    + 1,
                 ahead_bytes_max: bounds::ahead_bytes(pipeline),
                 ..FileOptions::new(files.paths.as_slice().to_vec())
             };

@@ -26,12 +26,14 @@
 //! | `kept`   | the set of (hash, bucket)                 |
 //! | `table`  | one segment of its hash table             |
 //! | `places` | small numbers for buckets                 |
+//! | `copies` | the newest records that were dropped      |
 //! | [`state`] | the bytes of deltas and snapshots        |
 //!
 //! The open buckets are in memory, 20 bytes a key and at most 27 % of free slots. Closed buckets in files come behind the same two phases:
 //! `probe` will say what must be read of them, for they no longer change. What is in memory is looked at by `finish` alone: between
 //! the two phases of a batch, the batch before it may add keys and a seal may take some away.
 
+mod copies;
 mod kept;
 pub mod key;
 mod places;
@@ -44,7 +46,7 @@ use std::time::Duration;
 
 use arrow_array::BooleanArray;
 use dataflow::{
-    Batch, KeyedState, Operator, OperatorError, Output, Probed, Reason, Reject, Schema, StateError,
+    Batch, Copies, KeyedState, Operator, OperatorError, Output, Probed, Reason, Reject, Schema, StateError,
 };
 
 use crate::ConfigError;
@@ -105,6 +107,8 @@ pub struct Dedup {
     spare: Vec<Vec<u128>>,
     /// The buckets of the rows of the batch at hand.
     buckets: Vec<i64>,
+    /// The newest duplicates, for those whose kept record is refused after all.
+    dropped: copies::Newest,
 }
 
 /// What `probe` hands to `finish`.
@@ -144,6 +148,7 @@ impl Dedup {
             forgotten: BTreeMap::new(),
             spare: Vec::new(),
             buckets: Vec::new(),
+            dropped: copies::Newest::default(),
         })
     }
 
@@ -170,6 +175,7 @@ impl Dedup {
                 Offer::Added(slot) => self.added.push(slot),
                 Offer::Near => {
                     dropped.duplicates += 1;
+                    self.dropped.push(&batch.partition, *hash, bucket, batch.positions[row]);
                     dropped.rows.push(row);
                 }
             }
@@ -403,6 +409,17 @@ impl KeyedState for Dedup {
         Ok(())
     }
 
+    fn copies_of(&mut self, rows: &Batch) -> Result<Copies, OperatorError> {
+        let hashes = self.hashes(rows)?;
+        let mut copies = Copies::default();
+        for (hash, time_ms) in hashes.iter().zip(&rows.times_ms) {
+            let bucket = self.window.place(*time_ms, self.watermark);
+            self.dropped.take(*hash, bucket, &mut copies);
+        }
+        self.give_back(hashes);
+        Ok(copies)
+    }
+
     fn keys(&self) -> u64 {
         self.kept.len()
     }
@@ -411,7 +428,8 @@ impl KeyedState for Dedup {
         let waiting = self.added.capacity() * size_of::<Slot>()
             + self.forgotten.values().map(|hashes| hashes.capacity() * size_of::<u128>()).sum::<usize>()
             + self.spare.iter().map(|hashes| hashes.capacity() * size_of::<u128>()).sum::<usize>()
-            + self.buckets.capacity() * size_of::<i64>();
+            + self.buckets.capacity() * size_of::<i64>()
+            + self.dropped.memory_bytes();
         (self.kept.memory_bytes() + waiting) as u64
     }
 }

@@ -193,6 +193,12 @@ fn a_split_keeps_every_row_and_kills_the_old_token() {
         w.lane.tables[0].pieces(0).expect("pending").iter().filter(|p| !p.dead).map(|p| p.piece).collect()
     };
     assert_eq!(live(&w), [1, 2]);
+    let pieces = w.lane.tables[0].pieces(0).expect("pending");
+    assert_eq!(
+        (pieces[1].first_row, pieces[2].first_row),
+        (0, pieces[1].frame.rows),
+        "in the order of their rows"
+    );
 
     // The single row that is still refused becomes a dead letter in the next seal, once.
     let refusal = Refusal { table: 0, ordinal: 0, piece: 2 };

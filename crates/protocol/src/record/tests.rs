@@ -76,6 +76,7 @@ fn samples() -> Vec<(&'static str, Record)> {
                 question: None,
                 verdict: 0,
                 settled: false,
+                first_row: 0,
             }],
             accepted_uuid: String::new(),
         }],

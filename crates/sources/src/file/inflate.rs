@@ -60,8 +60,9 @@ fn packing(file: &mut File) -> io::Result<Packing> {
     Ok(Packing::of(&head))
 }
 
-/// Goes to `position` of the inflated bytes, and says what is there.
-pub(super) fn open(mut file: File, position: u64) -> io::Result<(Bytes, Place)> {
+/// Goes to `position` of the inflated bytes, and says what is there. Getting there may mean to inflate a whole file: asks
+/// every chunk whether to `go_on`, and ends with [`io::ErrorKind::Interrupted`] if not.
+pub(super) fn open(mut file: File, position: u64, go_on: &dyn Fn() -> bool) -> io::Result<(Bytes, Place)> {
     file.seek(SeekFrom::Start(0))?;
     let packing = packing(&mut file)?;
     if packing == Packing::Plain {
@@ -71,11 +72,11 @@ pub(super) fn open(mut file: File, position: u64) -> io::Result<(Bytes, Place)> 
         }
         file.seek(SeekFrom::Start(position.saturating_sub(1)))?;
         let bytes: Bytes = Box::new(BufReader::with_capacity(CHUNK_BYTES, file));
-        return skip(bytes, position.min(1)).map(|(bytes, place, _)| (bytes, place));
+        return skip(bytes, position.min(1), go_on).map(|(bytes, place, _)| (bytes, place));
     }
     file.seek(SeekFrom::Start(0))?;
     let (bytes, place, skipped) =
-        skip(inflated(BufReader::with_capacity(CHUNK_BYTES, file), packing)?, position)?;
+        skip(inflated(BufReader::with_capacity(CHUNK_BYTES, file), packing)?, position, go_on)?;
     let place = if skipped < position { Place::Beyond(skipped) } else { place };
     Ok((bytes, place))
 }
@@ -99,10 +100,13 @@ fn inflated(raw: impl BufRead + Send + 'static, packing: Packing) -> io::Result<
 }
 
 /// Reads over `count` bytes; says how many there were and whether a line starts after them.
-fn skip(mut bytes: Bytes, count: u64) -> io::Result<(Bytes, Place, u64)> {
+fn skip(mut bytes: Bytes, count: u64, go_on: &dyn Fn() -> bool) -> io::Result<(Bytes, Place, u64)> {
     let mut left = count;
     let mut last = b'\n';
     while left > 0 {
+        if !go_on() {
+            return Err(io::Error::new(io::ErrorKind::Interrupted, "nobody waits for it any more"));
+        }
         let chunk = bytes.fill_buf()?;
         let take = chunk.len().min(usize::try_from(left).unwrap_or(usize::MAX));
         if take == 0 {

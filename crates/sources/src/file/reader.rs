@@ -122,7 +122,7 @@ fn run(shared: &Shared, sender: &Sender<Item>, mut job: Job) -> Result<(), Close
             shared.change(|work| work.jobs.push_front(job));
             return Ok(());
         }
-        match advance(&mut job, &shared.options) {
+        match advance(&mut job, &shared.options, &|| !sender.is_closed()) {
             Ok(Some(event)) => {
                 let is_end = matches!(event, Event::Ended { .. });
                 if let Event::Block(block) = &event {
@@ -154,10 +154,14 @@ fn run(shared: &Shared, sender: &Sender<Item>, mut job: Job) -> Result<(), Close
 }
 
 /// Reads on until there is something to report, or for one chunk.
-fn advance(job: &mut Job, options: &FileOptions) -> Result<Option<Event>, SourceError> {
+fn advance(
+    job: &mut Job,
+    options: &FileOptions,
+    go_on: &dyn Fn() -> bool,
+) -> Result<Option<Event>, SourceError> {
     let path = &*job.from.partition.stream;
     if job.open.is_none() {
-        job.open = Some(open(&job.from, options)?);
+        job.open = Some(open(&job.from, options, go_on)?);
     }
     let Open { bytes, lines, block, is_live } = job.open.as_mut().expect("opened above");
     let chunk = match bytes.fill_buf() {
@@ -183,14 +187,14 @@ fn advance(job: &mut Job, options: &FileOptions) -> Result<Option<Event>, Source
     Ok(is_due.then(|| Event::Block(block.take())))
 }
 
-fn open(from: &ReadFrom, options: &FileOptions) -> Result<Open, SourceError> {
+fn open(from: &ReadFrom, options: &FileOptions, go_on: &dyn Fn() -> bool) -> Result<Open, SourceError> {
     let path = &*from.partition.stream;
     let refuse = |message: String| SourceError::new(SourceFault::Refused, message);
     if from.partition.index != 0 {
         return Err(refuse(format!("file `{path}` has no partition `{}`, only `0`", from.partition.index)));
     }
     let (bytes, is_live) =
-        if path == STDIN { (open_stdin(from)?, true) } else { (open_file(path, from)?, false) };
+        if path == STDIN { (open_stdin(from)?, true) } else { (open_file(path, from, go_on)?, false) };
     Ok(Open {
         bytes,
         lines: Lines::new(from.next, options.line_bytes_max),
@@ -199,7 +203,7 @@ fn open(from: &ReadFrom, options: &FileOptions) -> Result<Open, SourceError> {
     })
 }
 
-fn open_file(path: &str, from: &ReadFrom) -> Result<Bytes, SourceError> {
+fn open_file(path: &str, from: &ReadFrom, go_on: &dyn Fn() -> bool) -> Result<Bytes, SourceError> {
     let failed = |error| find::failed(path, "opened", &error);
     let refuse = |message: String| Err(SourceError::new(SourceFault::Refused, message));
     let mut file = File::open(path).map_err(failed)?;
@@ -211,7 +215,7 @@ fn open_file(path: &str, from: &ReadFrom) -> Result<Bytes, SourceError> {
         ));
     }
     let next = from.next;
-    let (bytes, place) = inflate::open(file, next).map_err(failed)?;
+    let (bytes, place) = inflate::open(file, next, go_on).map_err(failed)?;
     match place {
         Place::Line => Ok(bytes),
         Place::Middle => refuse(format!(

@@ -145,6 +145,30 @@ async fn a_line_above_the_bound_is_cut_one_byte_above_it_and_harms_no_other() {
     assert_eq!(seen.next, (1_002 + long.len() + 1 + 6 + 1_002) as u64);
 }
 
+#[test]
+fn a_line_above_the_bound_knows_its_whole_length_however_it_is_fed() {
+    let text = format!(
+        "{}\nshort\n{}\r\n{}z\r\n{}\r\n",
+        "x".repeat(50),
+        "y".repeat(40),
+        "z".repeat(10),
+        "w".repeat(10)
+    );
+    for step in [1, 2, 3, 7, 49, 50, 51, 1_000] {
+        let mut block = BlockBuilder::new(Partition::new("f", 0), 0);
+        let mut lines = Lines::new(0, 10);
+        for chunk in text.as_bytes().chunks(step) {
+            assert_eq!(lines.feed(chunk, &mut block), chunk.len());
+        }
+        let block = block.take();
+        assert_eq!(block.cut, [(0, 50), (2, 40)], "fed by {step}");
+        let lengths: Vec<u64> = (0..5).map(|row| block.whole_bytes(row)).collect();
+        assert_eq!(lengths, [50, 5, 40, 11, 10], "fed by {step}");
+        let held: Vec<usize> = (0..5).map(|row| block.payloads.get(row).len()).collect();
+        assert_eq!(held, [11, 5, 11, 11, 10], "fed by {step}");
+    }
+}
+
 #[tokio::test]
 async fn a_file_that_grew_goes_on_and_one_whose_last_line_grew_is_refused() {
     let dir = Dir::new("grown");

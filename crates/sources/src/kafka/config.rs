@@ -106,6 +106,20 @@ pub(super) fn properties(
     Ok(all)
 }
 
+/// Turns a reader's options into those of one that is made for a single record: what it fetches beyond that is thrown away.
+pub(super) fn for_one_record(options: &mut KafkaOptions) {
+    options.ahead_bytes_max = 1;
+    for (name, value) in [
+        // One record above it comes alone all the same.
+        ("fetch.message.max.bytes", "65536"),
+        ("queued.max.messages.kbytes", "1024"),
+        ("queued.min.messages", "1"),
+    ] {
+        options.properties.insert(name.to_owned(), value.to_owned());
+    }
+    options.properties.remove("max.partition.fetch.bytes");
+}
+
 /// Checks what is not librdkafka's to check.
 pub(super) fn check(options: &KafkaOptions) -> Result<(), SourceError> {
     if options.brokers.iter().all(|broker| broker.trim().is_empty()) {

@@ -10,6 +10,7 @@
 //! | [`outages`]    | lost answers, servers that refuse, are away, or lost rows                         |
 //! | [`s3`]         | the store on S3: slow, lossy, away, refusing                                      |
 //! | [`fencing`]    | two owners of one lane, on local disk and on S3                                   |
+//! | [`refused`]    | rows that the server turns down, tables that change under a running program       |
 //! | [`stopping`]   | signals and drains                                                                |
 //! | [`tls`]        | whom the program trusts, and how it shows who it is                                |
 //! | [`topics`]     | topics with gaps, transactions, a new identity, several readers, a dead broker    |
@@ -27,6 +28,7 @@ mod keys;
 mod kill;
 mod outages;
 mod poison;
+mod refused;
 mod replays;
 mod s3;
 mod stopping;

@@ -1,0 +1,35 @@
+use super::*;
+
+#[test]
+fn copies_of_a_key_are_named_once_and_those_far_away_in_time_are_not() {
+    let (a, b) = (Partition::new("t", 0), Partition::new("t", 1));
+    let mut newest = Newest::default();
+    newest.push(&a, 1, 100, 7);
+    newest.push(&a, 2, 100, 8);
+    newest.push(&b, 1, 101, 9);
+    newest.push(&b, 1, 100_000, 10);
+    let mut copies = Copies::default();
+    newest.take(1, 100, &mut copies);
+    assert_eq!(copies, Copies { count: 2, places: vec![(a.clone(), 7), (b.clone(), 9)] });
+    let mut again = Copies::default();
+    newest.take(1, 100, &mut again);
+    assert_eq!(again.count, 0, "each copy is lost once");
+    newest.take(2, 100, &mut again);
+    newest.take(1, 100_000, &mut again);
+    assert_eq!((again.count, newest.held, newest.groups.len()), (2, 0, 0));
+}
+
+#[test]
+fn the_memory_of_copies_is_bounded_and_keeps_the_newest() {
+    let mut newest = Newest::default();
+    for n in 0..HELD_MAX as u64 + 10 {
+        newest.push(&Partition::new("t", (n % 2) as u32), u128::from(n), 0, n);
+    }
+    assert_eq!(newest.held, HELD_MAX);
+    let mut copies = Copies::default();
+    newest.take(9, 0, &mut copies);
+    assert_eq!(copies.count, 0, "the oldest are forgotten");
+    newest.take(10, 0, &mut copies);
+    assert_eq!(copies.count, 1);
+    assert!(newest.memory_bytes() < HELD_MAX * 400, "{}", newest.memory_bytes());
+}
