@@ -17,6 +17,7 @@ use protocol::retire::{Judge, KINDS, Marks, Standing};
 use protocol::{Lane, Record, names, retire};
 use store::{Entry, ErrorKind, Key, Store, StoreError};
 
+use crate::origins::FrameOrigins;
 use crate::survey::{self, Pages, Survey};
 
 /// Bytes of a snapshot that are read at once.
@@ -400,11 +401,18 @@ async fn look(
 ) -> Result<Result<Seen, String>, StoreError> {
     match part {
         Part::Frame(frame) => {
-            let whole = match read(store, key, frame.offset, frame.len + frame.probe_len).await? {
+            let len = frame.len + frame.probe_len + frame.origins_len;
+            let whole = match read(store, key, frame.offset, len).await? {
                 Ok(whole) => whole,
                 Err(what) => return Ok(Err(what)),
             };
-            let (body, probe) = whole.split_at(frame.len as usize);
+            let (body, rest) = whole.split_at(frame.len as usize);
+            let (probe, origins) = rest.split_at(frame.probe_len as usize);
+            if frame.origins_len > 0
+                && let Err(what) = FrameOrigins::decode(origins, frame.rows)
+            {
+                return Ok(Err(format!("damaged (where the rows of a frame come from: {what})")));
+            }
             Ok(look_at_frame(frame, body, probe, reader).map(|rows| Seen { bytes: whole.len() as u64, rows }))
         }
         Part::Delta(delta) => sum(store, key, delta.offset, delta.len, delta.crc32c).await,

@@ -146,7 +146,7 @@ async fn seal(context: &Arc<Context>, cut: Cut, frames: Frames) -> Result<u64, E
     let mut sealed = Vec::with_capacity(frames.encoded.len());
     {
         let journal = context.journal.lock().await;
-        let frames_rows = frames.encoded.iter().map(|(place, encoded)| (*place, encoded.rows));
+        let frames_rows = frames.encoded.iter().map(|(place, encoded, _)| (*place, encoded.rows));
         accounts::check(journal.lane().next_seq, &cut.counts, cut.refusals.len() as u64, frames_rows)?;
         let tables = &journal.lane().tables;
         let mut next: Vec<u64> =
