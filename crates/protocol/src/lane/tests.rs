@@ -370,6 +370,7 @@ fn fault_17_the_largest_spool_and_the_most_partitions_fit_into_a_record() {
             rows: u64::MAX,
             crc32c: u32::MAX,
             probe_len: u64::MAX,
+            origins_len: u64::MAX,
             ..Default::default()
         },
         piece: 0,
@@ -377,6 +378,7 @@ fn fault_17_the_largest_spool_and_the_most_partitions_fit_into_a_record() {
         segment: long(120),
         server: Some(server.clone()),
         dead: false,
+        first_row: u64::MAX,
         sealed_at_ms: i64::MAX,
         question: None,
         verdict: None,
