@@ -34,7 +34,9 @@ pub use batch::Batch;
 pub use block::{BlockBuilder, Partition, RecordBlock, Spans};
 pub use decoder::{Decoded, Decoder};
 pub use effect::{Effect, Remedy};
-pub use operator::{Copies, KeyedState, Operator, OperatorError, Output, Probed, StateError, StateRead};
+pub use operator::{
+    Copies, KeyedState, Operator, OperatorError, Output, Probed, StateError, StateFile, StateRead, StateWork,
+};
 pub use reject::{Reason, Reject};
 pub use runtime::{Runtime, Task};
 pub use source::{Event, PartitionStart, ReadFrom, Reader, Source, SourceError, SourceFault};

@@ -5,14 +5,15 @@
 //! durability: the engine puts what [`KeyedState::seal`] returns into the same seal as the positions.
 
 use std::any::Any;
+use std::sync::Arc;
 
 use crate::{Batch, Partition, Reject};
 
 /// A range of a state object that must be read before a batch can be finished.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StateRead {
-    /// The object's key below the lane's state.
-    pub object: String,
+    /// The object's key below the lane's folder.
+    pub object: Arc<str>,
     /// First byte.
     pub offset: u64,
     /// Bytes to read; at least 1.
@@ -123,14 +124,28 @@ pub trait KeyedState: Send {
     /// Empty if nothing changed.
     fn seal(&mut self, watermark_ms: i64) -> Vec<u8>;
 
-    /// All of the state, as of the last [`seal`](Self::seal).
+    /// All of the state that is in memory, as of the last [`seal`](Self::seal), and the names of the files that hold the rest.
     fn snapshot(&self) -> Vec<u8>;
 
-    /// Starts from a snapshot.
+    /// The files that a snapshot taken now would name.
+    fn files(&self) -> Vec<StateFile> {
+        Vec::new()
+    }
+
+    /// Starts from a snapshot. What comes back must be read and handed to [`open`](Self::open), one after the other, before
+    /// anything else is called.
     ///
     /// # Errors
     /// When the bytes are damaged, too new, or of another configuration.
-    fn restore(&mut self, snapshot: &[u8]) -> Result<(), StateError>;
+    fn restore(&mut self, snapshot: &[u8]) -> Result<Vec<StateRead>, StateError>;
+
+    /// Takes the bytes of the next read that [`restore`](Self::restore) asked for.
+    ///
+    /// # Errors
+    /// When the bytes are damaged, too new, or another file's.
+    fn open(&mut self, bytes: &[u8]) -> Result<(), StateError> {
+        Err(StateError::Damaged(format!("`{}` bytes of a file that was not asked for", bytes.len())))
+    }
 
     /// Applies a delta that [`seal`](Self::seal) returned, in order.
     ///
@@ -138,11 +153,12 @@ pub trait KeyedState: Send {
     /// As [`restore`](Self::restore).
     fn apply(&mut self, delta: &[u8]) -> Result<(), StateError>;
 
-    /// Forgets the keys of these rows (they became dead letters after all), and says so in the next delta (C10).
+    /// Forgets the keys of these rows (they became dead letters after all), and says so in the next delta (C10). The rows went
+    /// through [`Operator::probe`] first, and `answers` has one entry for each of its reads.
     ///
     /// # Errors
-    /// When the rows lack the key columns.
-    fn forget(&mut self, rows: &Batch) -> Result<(), OperatorError>;
+    /// When the rows are not from `probe`, or what was read is damaged.
+    fn forget(&mut self, rows: Probed, answers: &[Vec<u8>]) -> Result<(), OperatorError>;
 
     /// The records dropped as duplicates of these rows, as far as they are still remembered: asked before the rows are
     /// [forgotten](Self::forget), for the copies are lost with them. What is remembered is bounded and not durable.
@@ -153,9 +169,77 @@ pub trait KeyedState: Send {
         Ok(Copies::default())
     }
 
-    /// Keys held.
+    /// Work on files that is due: asked for after each seal, done beside the lane, and handed back to [`adopt`](Self::adopt). `None` if
+    /// there is none, or enough of it is under way. What it makes changes no decision: it may be done at any time, or never.
+    fn work(&mut self) -> Option<Box<dyn StateWork>> {
+        None
+    }
+
+    /// Takes over what finished work has made; its files are durable.
+    ///
+    /// # Errors
+    /// When the work is not this state's, or not done.
+    fn adopt(&mut self, work: Box<dyn StateWork>) -> Result<(), StateError> {
+        drop(work);
+        Err(StateError::Damaged("work came back that was not handed out".to_owned()))
+    }
+
+    /// True if the state in memory is so far above its bound that the lane should wait for work under way.
+    fn is_crowded(&self) -> bool {
+        false
+    }
+
+    /// Keys held, in memory and in files.
     fn keys(&self) -> u64;
+
+    /// How many of them are in files.
+    fn closed_keys(&self) -> u64 {
+        0
+    }
 
     /// Memory held in bytes.
     fn memory_bytes(&self) -> u64;
+}
+
+/// An object that holds a part of a state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StateFile {
+    /// The object's key below the lane's folder.
+    pub object: Arc<str>,
+    /// Its bytes.
+    pub len: u64,
+}
+
+/// What work on a state's files needs next.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Need {
+    /// To have these ranges read; some tens of megabytes at the most.
+    Read(Vec<StateRead>),
+    /// To have a new object of these bytes written, durably.
+    Write(Vec<u8>),
+    /// Nothing: it is finished.
+    Done,
+}
+
+/// What was done about a [`Need`].
+#[derive(Debug, PartialEq, Eq)]
+pub enum Given {
+    /// Nothing: the first step.
+    Start,
+    /// One entry for each read.
+    Read(Vec<Vec<u8>>),
+    /// The object's key below the lane's folder.
+    Written(Arc<str>),
+}
+
+/// Work on a state's files that is done beside the lane. Does no I/O itself; each step computes for some tenths of a second.
+pub trait StateWork: Send {
+    /// Goes on until something must be read or written.
+    ///
+    /// # Errors
+    /// When what was read is damaged.
+    fn step(&mut self, given: Given) -> Result<Need, StateError>;
+
+    /// For the state that handed it out.
+    fn into_any(self: Box<Self>) -> Box<dyn Any + Send>;
 }

@@ -194,6 +194,10 @@ pub struct Context {
     pub refused: tokio::sync::mpsc::Sender<Refused>,
     /// Names of split frames' objects.
     pub splits: Splits,
+    /// The number of the next file of state.
+    pub state_files: AtomicU64,
+    /// Files of state below this number are named by the newest checkpoint, or of no use to this owner.
+    pub state_horizon: AtomicU64,
     /// Set while a checkpoint is being written.
     pub checkpointing: AtomicBool,
     /// What was retired so far.

@@ -9,6 +9,7 @@ use arrow_array::RecordBatch;
 use dataflow::{Output, Reject};
 use protocol::record::{Counts, Fate, Fates, Range, Refusal};
 
+use crate::checkpoint::Snapshots;
 use crate::origins::{Origins, Part};
 
 /// Record times kept per cut for the end-to-end latency: enough for its percentiles, few enough to cost nothing.
@@ -34,7 +35,7 @@ pub struct Cut {
     /// Changes of the steps' states, by step.
     pub states: Vec<(u32, Vec<u8>)>,
     /// Whole states as of this cut, if a checkpoint is due.
-    pub snapshots: Option<Vec<(u32, Vec<u8>)>>,
+    pub snapshots: Option<Snapshots>,
     /// Low watermark after the cut.
     pub watermark_ms: i64,
     /// Idle partitions.

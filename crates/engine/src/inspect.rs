@@ -42,6 +42,12 @@ pub trait Reader: Sync {
     /// # Errors
     /// When it is no probe, in words.
     fn probe(&self, probe: &[u8]) -> Result<(), String>;
+
+    /// Looks at a whole file of a step's state.
+    ///
+    /// # Errors
+    /// When anything in it is not as it was written, in words.
+    fn file(&self, object: &str, bytes: &[u8]) -> Result<(), String>;
 }
 
 /// Something that is not as it should be.
@@ -111,6 +117,7 @@ enum Part {
     Frame(Frame),
     Delta(StateDelta),
     Whole { step: u32, len: u64, crc32c: u32 },
+    File { step: u32, len: u64 },
 }
 
 /// The parts of every object that records point to, with the object's length where a seal tells it.
@@ -153,6 +160,9 @@ impl Parts {
         for s in &lane.snapshots {
             self.add(&s.object, Some(s.len), [Part::Whole { step: s.step, len: s.len, crc32c: s.crc32c }]);
         }
+        for f in &lane.files {
+            self.add(&f.object, Some(f.len), [Part::File { step: f.step, len: f.len }]);
+        }
     }
 }
 
@@ -160,7 +170,7 @@ fn place(part: &Part) -> (u64, u64) {
     match part {
         Part::Frame(frame) => (frame.offset, frame.len),
         Part::Delta(delta) => (delta.offset, delta.len),
-        Part::Whole { len, .. } => (0, *len),
+        Part::Whole { len, .. } | Part::File { len, .. } => (0, *len),
     }
 }
 
@@ -417,6 +427,10 @@ async fn look(
         }
         Part::Delta(delta) => sum(store, key, delta.offset, delta.len, delta.crc32c).await,
         Part::Whole { len, crc32c, .. } => sum(store, key, 0, *len, *crc32c).await,
+        // Some 17 MB: it is read in one piece, as it was written.
+        Part::File { len, .. } => Ok(read(store, key, 0, *len)
+            .await?
+            .and_then(|bytes| reader.file(key.as_str(), &bytes).map(|()| Seen { bytes: *len, rows: 0 }))),
     }
 }
 

@@ -27,6 +27,7 @@ use crate::cut::{Builder, Cut};
 use crate::refuse::Refused;
 use crate::retry::Backoff;
 use crate::seal::{self, Encoding};
+use crate::state_files::Works;
 use crate::status::Phase;
 use crate::waiting::{Waiting, front};
 use crate::watermark::Watermarks;
@@ -82,6 +83,7 @@ pub struct LaneTask {
     problem: bool,
     ends_asked: Option<Duration>,
     refused: mpsc::Receiver<Refused>,
+    works: Works,
 }
 
 /// What a lane task needs to begin.
@@ -141,6 +143,7 @@ impl LaneTask {
             problem: false,
             ends_asked: None,
             refused,
+            works: Works::new(),
         }
     }
 
@@ -173,7 +176,7 @@ impl LaneTask {
                 // A sender that is gone will never ask; its error must not keep the others from their turn.
                 Ok(()) = stop.changed() => {}
                 Some(refused) = self.refused.recv() => {
-                    self.refuse(refused)?;
+                    self.refuse(refused).await?;
                     if is_full || self.is_full() {
                         self.cut().await?;
                         age = None;
@@ -231,7 +234,7 @@ impl LaneTask {
             tokio::select! {
                 biased;
                 Some(refused) = self.refused.recv() => {
-                    self.refuse(refused)?;
+                    self.refuse(refused).await?;
                     self.cut().await?;
                 }
                 () = self.context.quiet.notified() => {}
@@ -343,7 +346,7 @@ impl LaneTask {
             let journal = self.context.journal.lock().await;
             checkpoint::is_due(&self.context, journal.lane())
         };
-        let mut snapshots = Vec::new();
+        self.works.adopt(&mut self.steps)?;
         let mut index = 0;
         for step in &mut self.steps {
             let Some(state) = step.state() else { continue };
@@ -351,12 +354,11 @@ impl LaneTask {
             if !delta.is_empty() {
                 cut.states.push((index, delta));
             }
-            if with_snapshots {
-                snapshots.push((index, state.snapshot()));
-            }
             index += 1;
         }
-        cut.snapshots = with_snapshots.then_some(snapshots);
+        if with_snapshots {
+            cut.snapshots = Some(self.works.snapshots(&self.context, &mut self.steps));
+        }
         for range in &cut.ranges {
             self.readings[range.partition as usize].cut = range.next;
         }
@@ -366,7 +368,7 @@ impl LaneTask {
             // The receiver is gone only if the seal has failed. Its error is the one that counts, and ends this task.
             std::future::pending::<()>().await;
         }
-        Ok(())
+        self.works.start(&self.context, &mut self.steps).await
     }
 }
 

@@ -64,6 +64,7 @@ pub mod seal;
 pub mod segment;
 pub mod settings;
 pub mod start;
+pub mod state_files;
 pub mod status;
 pub mod survey;
 pub mod waiting;

@@ -162,6 +162,8 @@ async fn run_to_the_end(pipeline: Pipeline, stop: watch::Receiver<bool>) -> Resu
         refusals: AtomicUsize::new(0),
         sealed_cuts: AtomicU64::new(0),
         closing: AtomicBool::new(false),
+        state_files: AtomicU64::new(0),
+        state_horizon: AtomicU64::new(0),
         checkpointing: AtomicBool::new(false),
         refused,
         splits: Splits::default(),

@@ -71,9 +71,10 @@ pub async fn collect(context: &Context) -> Result<(), EngineError> {
     // Before the lane: what is sealed after this look lies above the marks, and so is left alone.
     let sealed = context.sealed_cuts.load(Ordering::Acquire);
     let splits = context.splits.recorded();
+    let runs = context.state_horizon.load(Ordering::Acquire);
     let lane = context.journal.lock().await.lane().clone();
     let Some(floor) = retire::floor(&lane) else { return Ok(()) };
-    let marks = Marks { segments: sealed, splits, state: lane.state_seq + 1 };
+    let marks = Marks { segments: sealed, splits, state: lane.state_seq + 1, runs };
     raise(context, floor).await?;
     let is_sweep = known.rounds.is_multiple_of(ROUNDS_A_SWEEP)
         || context.retirement.sweep_soon.swap(false, Ordering::AcqRel);
@@ -117,7 +118,9 @@ async fn forget(
     let segments = (known.marks.segments..marks.segments).map(|number| context.segment(number));
     let splits = known.marks.splits..marks.splits;
     let splits = splits.map(|number| names::split(folder, context.epoch, context.nonce, number));
-    let objects = known.needed.iter().cloned().chain(segments).chain(splits);
+    let runs = known.marks.runs..marks.runs;
+    let runs = runs.map(|number| names::run(folder, context.epoch, context.nonce, number));
+    let objects = known.needed.iter().cloned().chain(segments).chain(splits).chain(runs);
     let objects = objects.filter(|object| judge.standing(object) == Standing::Garbage);
     let gone = floors.map(|old| names::floor(folder, old)).chain(objects);
     delete(context, records, IN_ORDER).await?;

@@ -6,9 +6,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use dataflow::block::NO_LEADER_EPOCH;
 use dataflow::{
-    Operator, Partition, PartitionStart, ReadFrom, Reader, Runtime, Source, SourceError, SourceFault, Table,
+    Operator, Partition, PartitionStart, ReadFrom, Reader, Runtime, Source, SourceError, SourceFault,
+    StateRead, Table,
 };
 use futures::future::BoxFuture;
 use protocol::Lane;
@@ -18,7 +20,10 @@ use store::Store;
 use crate::journal::Journal;
 use crate::lane::genesis;
 use crate::retry::Backoff;
-use crate::{EngineError, Settings, segment};
+use crate::{EngineError, Settings, segment, state_files};
+
+/// Footers of state's files that are read side by side: each is about 2 MB.
+const FILES_AT_ONCE: usize = 8;
 
 /// What the source shows at the start.
 pub struct Shown {
@@ -235,7 +240,21 @@ pub async fn restore(
     }
     for snapshot in &lane.snapshots {
         let bytes = segment::read(store, &snapshot.object, 0, snapshot.len, Some(snapshot.crc32c)).await?;
-        with_state(&mut by_index, snapshot.step, |state| state.restore(&bytes))?;
+        let mut reads = Vec::new();
+        with_state(&mut by_index, snapshot.step, |state| {
+            reads = state.restore(&bytes)?;
+            Ok(())
+        })?;
+        let folder = snapshot_folder(&snapshot.object);
+        for reads in reads.chunks(FILES_AT_ONCE) {
+            let mut footers = Vec::with_capacity(reads.len());
+            for read in reads {
+                footers.push(footer(store, folder, read));
+            }
+            for bytes in futures::future::try_join_all(footers).await? {
+                with_state(&mut by_index, snapshot.step, |state| state.open(&bytes))?;
+            }
+        }
     }
     for delta in &lane.deltas {
         let Some(part) = delta.delta else { continue };
@@ -243,6 +262,19 @@ pub async fn restore(
         with_state(&mut by_index, part.step, |state| state.apply(&bytes))?;
     }
     Ok(())
+}
+
+async fn footer(store: &dyn Store, folder: &str, read: &StateRead) -> Result<Bytes, EngineError> {
+    let range = read.offset..read.offset + u64::from(read.len);
+    let name = format!("{folder}/{}", read.object);
+    let mut found = state_files::get_ranges(store, &name, &[range]).await?;
+    found.pop().ok_or(EngineError::Internal("a read without an answer"))
+}
+
+/// The lane's folder, from the name of one of its snapshots.
+fn snapshot_folder(object: &str) -> &str {
+    let folder = object.rsplit_once('/').map_or("", |(folder, _)| folder);
+    folder.rsplit_once('/').map_or("", |(lane, _)| lane)
 }
 
 fn with_state(

@@ -22,7 +22,10 @@
 //! | `forebay_doubts_total`                   | `table`, `decision` | decisions on frames in doubt                    |
 //! | `forebay_partition_lag_records`          | `partition`       | end minus next position to read                   |
 //! | `forebay_spool_bytes`, `forebay_spool_frames` |              | sealed and not settled                            |
-//! | `forebay_state_keys`, `forebay_state_bytes` | `step`         | keyed state                                       |
+//! | `forebay_state_keys`, `forebay_state_bytes` | `step`         | keyed state: all keys, bytes of memory            |
+//! | `forebay_state_keys_closed`, `forebay_state_file_bytes` | `step` | keys that lie in files, and the files' bytes  |
+//! | `forebay_state_works_total`              |                   | closings and mergers finished                     |
+//! | `forebay_state_bytes_written_total`      |                   | bytes of files written by them                    |
 //! | `forebay_accounts_records`               | `what`            | what became of all sealed records since genesis: `read` is the sum of the others |
 //! | `forebay_accounts_add_up`                |                   | 1 while it is                                     |
 //! | `forebay_accounts_mismatches_total`      | – | runs that ended with other rows settled than sealed |
@@ -126,8 +129,12 @@ pub struct Snapshot {
     pub spool_bytes: u64,
     /// Keys held by all steps.
     pub state_keys: u64,
-    /// Bytes held by all steps.
+    /// How many of them are in files.
+    pub state_keys_closed: u64,
+    /// Bytes of memory held by all steps.
     pub state_bytes: u64,
+    /// Bytes of the files in use.
+    pub state_file_bytes: u64,
     /// Low watermark, Unix milliseconds.
     pub watermark_ms: i64,
     /// Why the source gives nothing, if it has failed since its last record.
@@ -153,7 +160,9 @@ impl Default for Status {
             dead_letters: BTreeMap::new(),
             spool_bytes: 0,
             state_keys: 0,
+            state_keys_closed: 0,
             state_bytes: 0,
+            state_file_bytes: 0,
             watermark_ms: i64::MIN,
             source_problem: None,
             store: None,

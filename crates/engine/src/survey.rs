@@ -11,7 +11,7 @@ use protocol::{Lane, names};
 use store::{Entry, Key, Prefix, Store, StoreError};
 
 /// The folders of a lane.
-pub const FOLDERS: [&str; 5] = ["floor", "journal", "segments", "splits", "state"];
+pub const FOLDERS: [&str; 6] = ["floor", "journal", "runs", "segments", "splits", "state"];
 
 /// Objects and bytes of one kind and standing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -11,6 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use engine::inspect::{self, Report};
 use engine::survey::Pages;
+use operators::dedup::closed::Sizes;
 use protocol::retire::Standing;
 use store::{Inline, Key, Put, Store};
 use support::Bench;
@@ -33,6 +34,10 @@ impl inspect::Reader for Numbers {
 
     fn probe(&self, probe: &[u8]) -> Result<(), String> {
         if probe.is_empty() { Ok(()) } else { Err("not empty".into()) }
+    }
+
+    fn file(&self, object: &str, bytes: &[u8]) -> Result<(), String> {
+        operators::dedup::closed::part::verify(object, bytes).map(|_| ()).map_err(|error| error.to_string())
     }
 }
 
@@ -137,6 +142,28 @@ fn a_sound_lane_is_read_to_the_last_byte_and_left_as_it_is() {
             assert_eq!(inspect::lanes(&*store, Some("p")).await.expect("lists"), [FOLDER]);
             assert!(inspect::lanes(&*store, Some("q")).await.expect("lists").is_empty());
         }
+    });
+}
+
+#[test]
+fn files_of_state_are_read_whole_and_a_damaged_one_is_named() {
+    run(async {
+        let mut bench = Bench::new();
+        bench.sizes = Sizes { open_keys_max: 20, part_pairs: 32, block_pairs: 4, runs_max: 4 };
+        bench.settings.checkpoint_bytes_min = 1;
+        bench.push(0..600);
+        bench.drain().await.expect("drains");
+        let report = look(&bench.store).await;
+        assert!(report.is_sound() && !report.lane.files.is_empty(), "{:?}", report.findings);
+        let key = Key::new(report.lane.files[0].object.as_str()).expect("a key");
+        let mut bytes = bytes_of(&bench.store, &key).await.to_vec();
+        bytes[9] ^= 1;
+        bench.store.delete(&key).await.expect("deletes");
+        bench.store.put_if_absent(&key, vec![bytes.into()]).await.expect("puts");
+        let findings = look(&bench.store).await.findings;
+        assert_eq!(findings.len(), 1, "{findings:?}");
+        assert!(findings[0].object == key.as_str() && findings[0].what.contains("block `0`"), "{findings:?}");
+        assert!(findings[0].means.contains("keys of step `dedup`"), "{findings:?}");
     });
 }
 

@@ -6,6 +6,8 @@
 mod doubt;
 #[path = "lane/faults.rs"]
 mod faults;
+#[path = "lane/state.rs"]
+mod state;
 mod support;
 
 use std::sync::Arc;

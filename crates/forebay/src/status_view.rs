@@ -83,7 +83,10 @@ fn snapshot(pipeline: &str, now: &Snapshot) -> Value {
         "unsealed": counts(&now.unsealed),
         "dead_letters_by_reason": now.dead_letters,
         "spool_bytes": now.spool_bytes,
-        "state": { "keys": now.state_keys, "bytes": now.state_bytes },
+        "state": {
+            "keys": now.state_keys, "keys_closed": now.state_keys_closed, "bytes": now.state_bytes,
+            "file_bytes": now.state_file_bytes
+        },
         "watermark_ms": watermark(now.watermark_ms),
         "source_problem": now.source_problem,
         "store_at_last_sweep": now.store.as_ref().map(survey),

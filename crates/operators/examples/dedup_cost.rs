@@ -66,7 +66,7 @@ fn measure(keys: u64) {
     println!("  snapshot{:6.1} ns and {:.1} B a key", ns(cost, step.keys()), a_key(snapshot.len() as u64));
     let mut twin = Dedup::new(&schema, config).expect("a valid configuration");
     drop(step);
-    let ((), cost) = timed(|| twin.restore(&snapshot).expect("its own snapshot"));
+    let (_, cost) = timed(|| twin.restore(&snapshot).expect("its own snapshot"));
     println!("  restore {:6.1} ns a key", ns(cost, twin.keys()));
     let (_, cost) = timed(|| twin.seal(START_MS + 100 * HOUR_MS));
     println!("  expire  {:6.1} ms for the seal that frees all", cost.as_secs_f64() * 1e3);

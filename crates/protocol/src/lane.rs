@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use crate::doubt::{StopReason, Verdict};
 use crate::record::{
     Answer, Body, Checkpoint, Counts, DeltaImage, Fate, Fates, Frame, Frontier, Generation, Genesis,
-    LaneImage, PartitionGenesis, PieceImage, Question, Record, Seal, Server, SettledAbove, Split,
+    LaneImage, PartitionGenesis, PieceImage, Question, Record, Seal, Server, SettledAbove, Split, StateFile,
     StateObject, TableImage,
 };
 use crate::window;
@@ -157,6 +157,8 @@ pub struct Lane {
     pub counts: Counts,
     /// Newest snapshots; empty before the first checkpoint.
     pub snapshots: Vec<StateObject>,
+    /// The files that they build on.
+    pub files: Vec<StateFile>,
     /// The seal that the snapshots hold.
     pub state_seq: u64,
     /// State deltas sealed after it, in order.
@@ -178,7 +180,8 @@ impl Lane {
     /// # Errors
     /// When the record is not a checkpoint.
     pub fn from_checkpoint(record: &Record) -> Result<Self, Violation> {
-        let Some(Body::Checkpoint(Checkpoint { lane: Some(image), states, state_seq })) = &record.body else {
+        let Some(Body::Checkpoint(Checkpoint { lane: Some(image), states, state_seq, files })) = &record.body
+        else {
             return Err(violation(record, "order", "the oldest record is neither a claim nor a checkpoint"));
         };
         let mut lane = Self::from_image(image);
@@ -186,6 +189,7 @@ impl Lane {
         lane.nonce = record.nonce.clone();
         lane.next_seq = record.seq + 1;
         lane.snapshots = states.clone();
+        lane.files = files.clone();
         lane.state_seq = *state_seq;
         lane.newest_checkpoint = Some(record.seq);
         Ok(lane)
@@ -611,6 +615,7 @@ impl Lane {
 
     fn checkpoint(&mut self, seq: u64, checkpoint: &Checkpoint) {
         self.snapshots.clone_from(&checkpoint.states);
+        self.files.clone_from(&checkpoint.files);
         self.state_seq = checkpoint.state_seq;
         self.deltas.retain(|d| d.seq > checkpoint.state_seq);
         self.newest_checkpoint = Some(seq);

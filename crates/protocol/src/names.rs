@@ -55,6 +55,11 @@ pub fn snapshot(lane: &str, epoch: u64, nonce: u128, seq: u64, step: u32) -> Str
     format!("{lane}/state/{epoch:010}-{:08x}-{seq:020}-{step}", nonce as u32)
 }
 
+/// A file of a step's state.
+pub fn run(lane: &str, epoch: u64, nonce: u128, number: u64) -> String {
+    format!("{lane}/runs/{epoch:010}-{:08x}-{number:010}", nonce as u32)
+}
+
 /// The object that raises the floor to `seq`.
 pub fn floor(lane: &str, seq: u64) -> String {
     format!("{lane}/floor/{seq:020}")

@@ -532,6 +532,23 @@ pub struct Checkpoint {
     /// The seal whose state the snapshots hold; deltas of later seals are applied on top.
     #[prost(uint64, tag = "3")]
     pub state_seq: u64,
+    /// The files that the snapshots build on; successive checkpoints share them.
+    #[prost(message, repeated, tag = "4")]
+    pub files: Vec<StateFile>,
+}
+
+/// A file that holds a part of a step's state. What must be read of it, and its checksums, stand in the snapshot.
+#[derive(Clone, PartialEq, Message)]
+pub struct StateFile {
+    /// The step's index.
+    #[prost(uint32, tag = "1")]
+    pub step: u32,
+    /// The object.
+    #[prost(string, tag = "2")]
+    pub object: String,
+    /// Its bytes.
+    #[prost(uint64, tag = "3")]
+    pub len: u64,
 }
 
 /// A state snapshot in an object of its own.

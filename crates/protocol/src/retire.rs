@@ -18,26 +18,29 @@
 //!
 //! An owner of an earlier epoch can win no slot any more, however long it slept: its next slot was free when it last looked, and
 //! the claim that this lane was folded from stands at that slot or behind it, or the slot was retired, which the floor tells.
-//! The owner of this claim seals in order, so what lies below its mark was sealed or given up.
+//! The owner of this claim seals in order, so what lies below its mark was sealed or given up. Files of state (runs) are shared by
+//! successive checkpoints and do not come into use in the order of their names: their mark is what the owner of the newest
+//! checkpoint had under way when it took the snapshots.
 
 use std::collections::BTreeSet;
 
 use crate::lane::Lane;
 
 /// The folders of a lane whose objects the journal points to.
-pub const KINDS: [&str; 3] = ["segments", "splits", "state"];
+pub const KINDS: [&str; 4] = ["runs", "segments", "splits", "state"];
 
 /// The lowest record that still counts, once the checkpoint is durable.
 pub fn floor(lane: &Lane) -> Option<u64> {
     lane.newest_checkpoint
 }
 
-/// Every segment and snapshot that the lane still needs.
+/// Every segment, snapshot and file of state that the lane still needs.
 pub fn needed(lane: &Lane) -> BTreeSet<&str> {
     let pieces = lane.tables.iter().flat_map(|t| t.pending.iter().flatten());
     // A dead piece's bytes are kept until its frame is settled, for a person who wants to look.
     let segments = pieces.map(|p| p.segment.as_str()).chain(lane.deltas.iter().map(|d| d.segment.as_str()));
-    segments.chain(lane.snapshots.iter().map(|s| s.object.as_str())).collect()
+    let states = lane.snapshots.iter().map(|s| s.object.as_str());
+    segments.chain(states).chain(lane.files.iter().map(|f| f.object.as_str())).collect()
 }
 
 /// The first number of each kind that this owner may still be about to seal: below it all is sealed or given up. Take the
@@ -50,6 +53,9 @@ pub struct Marks {
     pub splits: u64,
     /// State, by the number of the seal.
     pub state: u64,
+    /// Files of state, by their number. Those that the newest checkpoint does not name and that lie below are of no use to its
+    /// owner, who has nothing under way that began before it.
+    pub runs: u64,
 }
 
 impl Marks {
@@ -58,6 +64,10 @@ impl Marks {
         let mut marks =
             Self { state: lane.newest_checkpoint.map_or(0, |_| lane.state_seq + 1), ..Self::default() };
         for name in needed(lane).into_iter().filter_map(Name::parse).filter(|name| name.is_of(lane)) {
+            // A file below one in use may still be under way.
+            if name.kind == Kind::Runs {
+                continue;
+            }
             let mark = marks.of_mut(name.kind);
             *mark = (*mark).max(name.number + 1);
         }
@@ -69,6 +79,7 @@ impl Marks {
             Kind::Segments => &mut self.segments,
             Kind::Splits => &mut self.splits,
             Kind::State => &mut self.state,
+            Kind::Runs => &mut self.runs,
         }
     }
 
@@ -130,6 +141,7 @@ enum Kind {
     Segments,
     Splits,
     State,
+    Runs,
 }
 
 /// What the name of an object says: `…/kind/epoch-nonce-number`, perhaps with more behind it.
@@ -149,6 +161,7 @@ impl Name {
             "segments" => Kind::Segments,
             "splits" => Kind::Splits,
             "state" => Kind::State,
+            "runs" => Kind::Runs,
             _ => return None,
         };
         let mut parts = name.split('-');

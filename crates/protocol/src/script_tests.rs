@@ -508,8 +508,12 @@ impl World {
     fn checkpoint(&mut self) {
         let lane = &self.owner.as_ref().expect("a process runs").lane;
         let state_seq = lane.next_seq - 1;
-        let body =
-            Body::Checkpoint(Checkpoint { lane: Some(lane.image(state_seq)), states: vec![], state_seq });
+        let body = Body::Checkpoint(Checkpoint {
+            lane: Some(lane.image(state_seq)),
+            states: vec![],
+            state_seq,
+            files: vec![],
+        });
         if self.append(body, None) {
             self.floor =
                 retire::floor(&self.owner.as_ref().expect("a process runs").lane).expect("a checkpoint");

@@ -137,6 +137,11 @@ impl Store for FileStore {
         self.run(Operation::Get, key, move |disk| disk.get_range(&owned, &range)).await
     }
 
+    async fn get_ranges(&self, key: &Key, ranges: &[Range<u64>]) -> Result<Option<Vec<Bytes>>, StoreError> {
+        let (owned, ranges) = (key.clone(), ranges.to_vec());
+        self.run(Operation::Get, key, move |disk| disk.get_ranges(&owned, &ranges)).await
+    }
+
     async fn list(
         &self,
         prefix: &Prefix,

@@ -46,6 +46,9 @@ pub use url::{open, open_with};
 /// able to move there.
 pub const OBJECT_BYTES_MAX: u64 = 4 << 30;
 
+/// Ranges of one object that [`Store::get_ranges`] reads side by side.
+const RANGES_AT_ONCE: usize = 16;
+
 /// Entries that one call of [`Store::list`] returns at the most, whatever `limit` says: a page of an object store.
 pub const LIST_LIMIT_MAX: usize = 1_000;
 
@@ -109,6 +112,20 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// call fails with [`ErrorKind::OutOfRange`]: a short answer would pass for the whole one. An empty range within
     /// the object gives empty bytes.
     async fn get_range(&self, key: &Key, range: Range<u64>) -> Result<Option<Bytes>, StoreError>;
+
+    /// Several ranges of one object, each as [`get_range`](Self::get_range) gives it, in their order. Costs less than as many calls
+    /// where a store can have it so.
+    async fn get_ranges(&self, key: &Key, ranges: &[Range<u64>]) -> Result<Option<Vec<Bytes>>, StoreError> {
+        let mut found = Vec::with_capacity(ranges.len());
+        for ranges in ranges.chunks(RANGES_AT_ONCE) {
+            let mut reads = Vec::with_capacity(ranges.len());
+            for range in ranges {
+                reads.push(self.get_range(key, range.clone()));
+            }
+            found.extend(futures::future::try_join_all(reads).await?);
+        }
+        Ok(found.into_iter().collect())
+    }
 
     /// Objects below the folder `prefix`, at any depth, whose key is greater than `after`, by the bytes of the key;
     /// at most `limit` of them and at most [`LIST_LIMIT_MAX`]. An empty answer to a `limit` of 1 or more is the end; a

@@ -59,6 +59,9 @@ pub(super) fn object(lane: &Lane, object: &str, parts: &[Part], what: &str) -> F
             Part::Whole { step: n, .. } => {
                 means.push(format!("the state of step {} is lost", step(lane, *n)))
             }
+            Part::File { step: n, .. } => {
+                means.push(format!("keys of step {} that lie in it are lost", step(lane, *n)))
+            }
         }
     }
     means.dedup();

@@ -1,8 +1,7 @@
 //! What becomes of a block: its batch goes through the steps into the cut under construction.
 
 use dataflow::block::TIME_UNKNOWN_MS;
-use dataflow::operator::StateRead;
-use dataflow::{Batch, Copies, RecordBlock, Reject};
+use dataflow::{Batch, Copies, Operator, RecordBlock, Reject};
 use metrics::counter;
 use protocol::record::{Counts, Fate};
 
@@ -11,10 +10,11 @@ use crate::context::Context;
 use crate::origins::Part;
 use crate::refuse::Refused;
 use crate::waiting::Ready;
-use crate::{EngineError, segment};
+use crate::{EngineError, state_files};
 
 impl LaneTask {
     pub(super) async fn absorb(&mut self, ready: Ready) -> Result<(), EngineError> {
+        self.works.adopt(&mut self.steps)?;
         match ready {
             Ready::Block { partition, block, decoded } => {
                 let decoded = decoded.ok_or(EngineError::Internal("decode"))?;
@@ -65,7 +65,7 @@ impl LaneTask {
         let sample = batch.times_ms.last().copied().filter(|t| *t != TIME_UNKNOWN_MS);
         for step in &mut self.steps {
             let mut probed = step.probe(batch)?;
-            let answers = read_state(&self.context, std::mem::take(&mut probed.reads)).await?;
+            let answers = state_files::read(&self.context, &std::mem::take(&mut probed.reads)).await?;
             let mut output = step.finish(probed, &answers)?;
             self.builder.dropped(&output);
             counter!("forebay_records_duplicate_total").increment(output.duplicates);
@@ -96,24 +96,21 @@ impl LaneTask {
     }
 
     /// A refused row becomes a dead letter, and its keys are forgotten in the same seal (C10).
-    pub(super) fn refuse(&mut self, refused: Refused) -> Result<(), EngineError> {
+    pub(super) async fn refuse(&mut self, refused: Refused) -> Result<(), EngineError> {
         let mut batch = refused.batch();
         let mut copies = Copies::default();
         // Steps without state give the row its time again; steps with state forget it. No step changes columns so far; one
         // that does will have to keep its input's keys beside the row.
         for step in &mut self.steps {
-            match step.state() {
-                Some(state) => {
-                    refused.place(&mut batch);
-                    let found = state.copies_of(&batch)?;
-                    copies.count += found.count;
-                    copies.places.extend(found.places);
-                    state.forget(&batch)?;
-                }
-                None => {
-                    let probed = step.probe(batch)?;
-                    batch = step.finish(probed, &[])?.batch;
-                }
+            if let Some(state) = step.state() {
+                refused.place(&mut batch);
+                let found = state.copies_of(&batch)?;
+                copies.count += found.count;
+                copies.places.extend(found.places);
+                forget(&self.context, step, &batch).await?;
+            } else {
+                let probed = step.probe(batch)?;
+                batch = step.finish(probed, &[])?.batch;
             }
         }
         if batch.is_empty() {
@@ -161,13 +158,12 @@ fn complete(reject: &mut Reject, block: &RecordBlock) {
     }
 }
 
-/// Reads what a step asked for, in order.
-async fn read_state(context: &Context, reads: Vec<StateRead>) -> Result<Vec<Vec<u8>>, EngineError> {
-    let mut answers = Vec::with_capacity(reads.len());
-    for read in reads {
-        let object = format!("{}/{}", context.folder, read.object);
-        let bytes = segment::read(&*context.store, &object, read.offset, u64::from(read.len), None).await?;
-        answers.push(bytes.to_vec());
+/// Forgets the keys of rows, those in files too.
+async fn forget(context: &Context, step: &mut Box<dyn Operator>, rows: &Batch) -> Result<(), EngineError> {
+    let mut probed = step.probe(rows.clone())?;
+    let answers = state_files::read(context, &std::mem::take(&mut probed.reads)).await?;
+    match step.state() {
+        Some(state) => Ok(state.forget(probed, &answers)?),
+        None => Err(EngineError::Internal("a step that lost its state")),
     }
-    Ok(answers)
 }

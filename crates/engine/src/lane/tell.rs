@@ -40,12 +40,17 @@ impl LaneTask {
     }
 
     pub(super) fn tell(&mut self) {
-        let (mut keys, mut bytes) = (0, 0);
+        let (mut keys, mut closed, mut bytes, mut file_bytes) = (0, 0, 0, 0);
         for step in &mut self.steps {
             let name = step.name().to_owned();
             if let Some(state) = step.state() {
                 keys += state.keys();
                 bytes += state.memory_bytes();
+                let in_files: u64 = state.files().iter().map(|file| file.len).sum();
+                closed += state.closed_keys();
+                file_bytes += in_files;
+                gauge!("forebay_state_keys_closed", "step" => name.clone()).set(state.closed_keys() as f64);
+                gauge!("forebay_state_file_bytes", "step" => name.clone()).set(in_files as f64);
                 gauge!("forebay_state_keys", "step" => name.clone()).set(state.keys() as f64);
                 gauge!("forebay_state_bytes", "step" => name).set(state.memory_bytes() as f64);
             }
@@ -55,7 +60,9 @@ impl LaneTask {
             self.readings.iter().map(|r| (r.partition.to_string(), r.next)).collect();
         self.context.status.update(|s| {
             s.state_keys = keys;
+            s.state_keys_closed = closed;
             s.state_bytes = bytes;
+            s.state_file_bytes = file_bytes;
             s.unsealed = unsealed;
             for (name, next) in readings {
                 let partition = s.partitions.entry(name.clone()).or_default();

@@ -17,6 +17,7 @@ use dataflow::{
     Reject, Remedy, RowsFrom, Runtime, Schema, Source, SourceError, Table, TableError, TableFacts,
 };
 use engine::{EngineError, Outcome, Pipeline, Settings, Status, TokioRuntime};
+use operators::dedup::closed::Sizes;
 use operators::dedup::{Dedup, DedupConfig, Late};
 use sources::memory::{MemoryHandle, MemorySource};
 use store::{Entry, Key, Prefix, Put, Store, StoreError};
@@ -298,6 +299,8 @@ pub struct Bench {
     pub table: Arc<TokenTable>,
     pub dead_letters: Arc<TokenTable>,
     pub settings: Settings,
+    /// When dedup keys leave memory.
+    pub sizes: Sizes,
     pub status: Arc<Status>,
     pub runtime: Arc<TokioRuntime>,
 }
@@ -323,6 +326,7 @@ impl Bench {
             table: TokenTable::numbers("d.t", runtime.clone()),
             dead_letters: TokenTable::dead_letters(runtime.clone()),
             settings,
+            sizes: Sizes::new(1 << 20),
             status: Arc::default(),
             runtime,
         }
@@ -344,7 +348,8 @@ impl Bench {
     pub fn pipeline(&self, drain: bool) -> Pipeline {
         let schema = self.table.schema().clone();
         let dedup = DedupConfig { key: vec!["id".into()], window: None, late: Late::Keep };
-        let steps: Vec<Box<dyn Operator>> = vec![Box::new(Dedup::new(&schema, dedup).expect("a valid step"))];
+        let steps: Vec<Box<dyn Operator>> =
+            vec![Box::new(Dedup::new(&schema, dedup).expect("a valid step").with_sizes(self.sizes))];
         Pipeline {
             name: "p".into(),
             owner: "test".into(),

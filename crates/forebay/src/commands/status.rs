@@ -95,6 +95,8 @@ async fn report(pipeline: &Pipeline) -> anyhow::Result<Value> {
         "state": {
             "steps": lane.steps,
             "bytes_checkpointed": lane.snapshots.iter().map(|snapshot| snapshot.len).sum::<u64>(),
+            "files": lane.files.len(),
+            "file_bytes": lane.files.iter().map(|file| file.len).sum::<u64>(),
             "bytes_since": lane.deltas.iter().filter_map(|delta| delta.delta).map(|delta| delta.len).sum::<u64>(),
         },
         "store": status_view::survey(&survey),
@@ -193,9 +195,11 @@ fn write_people(out: &mut String, report: &Value) -> std::fmt::Result {
     let state = &report["state"];
     writeln!(
         out,
-        "state        {} bytes at the last checkpoint, {} bytes since",
+        "state        {} bytes at the last checkpoint, {} bytes since; {} bytes in {} files",
         text(&state["bytes_checkpointed"]),
-        text(&state["bytes_since"])
+        text(&state["bytes_since"]),
+        text(&state["file_bytes"]),
+        text(&state["files"])
     )?;
     let store = &report["store"];
     writeln!(

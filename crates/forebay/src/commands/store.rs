@@ -68,6 +68,11 @@ impl inspect::Reader for Frames {
     fn probe(&self, probe: &[u8]) -> Result<(), String> {
         clickhouse::table::check_sample(probe)
     }
+
+    fn file(&self, object: &str, bytes: &[u8]) -> Result<(), String> {
+        // The only state that lies in files.
+        operators::dedup::closed::part::verify(object, bytes).map(|_| ()).map_err(|error| error.to_string())
+    }
 }
 
 impl Store {

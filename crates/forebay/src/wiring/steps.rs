@@ -22,7 +22,8 @@ pub fn steps(steps: &[Step], schema: &Schema) -> Result<Vec<Box<dyn Operator>>, 
         if let Some(column) = &dedup.time {
             operators.push(Box::new(EventTime::new(schema, column.as_str()).map_err(fault)?));
         }
-        operators.push(Box::new(Dedup::new(schema, dedup_config(dedup)).map_err(fault)?));
+        let step = Dedup::new(schema, dedup_config(dedup)).map_err(fault)?;
+        operators.push(Box::new(step.with_memory(dedup.memory.bytes)));
     }
     Ok(operators)
 }

@@ -8,12 +8,15 @@
 //! numbers are cut into blocks of [`BLOCK`], and the block is mixed into the hash. All that is near a bucket lies in one or two
 //! blocks, and a block holds at most `BLOCK / (SPAN + 1) + 1` kept records of one key.
 
+use super::closed::part::Pair;
 use super::places::Places;
 use super::table::{Found, Segment, Slot};
-use super::window::{SPAN, near};
+use super::window::{SPAN, UNPLACED, near};
 
 /// Buckets in a block. One record in 32 needs a look at a second block; a key has at most 61 slots in one spot.
 const BLOCK: i64 = 1024;
+
+const SEGMENTS: usize = 256;
 
 /// Segments swept by one seal at the most, out of 256: a sweep of everything would be felt at tens of millions of keys.
 const SWEPT_PER_SEAL: usize = 32;
@@ -28,6 +31,19 @@ pub struct Kept {
     places: Places,
     /// The segment that the next sweep begins with.
     sweep_from: usize,
+    /// Segments whose closing slots were copied; all of them when nothing is closing.
+    gathered: usize,
+}
+
+/// What a removal found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Removed {
+    /// The pair was not in the set.
+    No,
+    /// It was.
+    Yes,
+    /// It was, and a copy is on its way to a file.
+    Copied,
 }
 
 /// What became of an offer.
@@ -42,7 +58,12 @@ pub enum Offer {
 impl Kept {
     /// The empty set.
     pub fn new() -> Self {
-        Self { segments: (0..=u8::MAX).map(Segment::new).collect(), places: Places::new(), sweep_from: 0 }
+        Self {
+            segments: (0..=u8::MAX).map(Segment::new).collect(),
+            places: Places::new(),
+            sweep_from: 0,
+            gathered: SEGMENTS,
+        }
     }
 
     /// Asks the processor to fetch what [`offer`](Self::offer) will look at.
@@ -105,16 +126,64 @@ impl Kept {
         }
     }
 
-    /// Takes (hash, bucket) out; false if it was not there.
-    pub fn remove(&mut self, hash: u128, bucket: i64) -> bool {
+    /// Takes (hash, bucket) out.
+    pub fn remove(&mut self, hash: u128, bucket: i64) -> Removed {
         let mixed = mix(hash, block(bucket));
-        let segment = &mut self.segments[segment(mixed)];
+        let number = segment(mixed);
+        let segment = &mut self.segments[number];
         let Found::Match(index) = segment.search(mixed, &self.places, |kept| kept == bucket) else {
-            return false;
+            return Removed::No;
         };
-        self.places.release(segment.place(index));
+        let place = segment.place(index);
+        self.places.release(place);
         segment.remove(index);
-        true
+        let is_copied = number < self.gathered && self.places.closing().iter().any(|(_, p)| *p == place);
+        if is_copied { Removed::Copied } else { Removed::Yes }
+    }
+
+    /// Begins to close the earliest buckets, until at most `keep` pairs are left in the others: those pairs are fixed here and now.
+    /// False if there is nothing to close, or closing is under way.
+    pub fn close(&mut self, keep: u64) -> bool {
+        if !self.places.closing().is_empty() {
+            return false;
+        }
+        let mut left = self.places.live_slots();
+        let earliest = self.places.live().filter(|(bucket, ..)| *bucket != UNPLACED);
+        let buckets: Vec<i64> = earliest
+            .take_while(|(_, _, slots)| {
+                let goes = left > keep;
+                left -= slots;
+                goes
+            })
+            .map(|(bucket, ..)| bucket)
+            .collect();
+        self.places.close(&buckets);
+        self.gathered = 0;
+        !buckets.is_empty()
+    }
+
+    /// Copies closing pairs, a few segments at a time, until at least `slots` were looked at. True once all are copied.
+    pub fn gather(&mut self, slots: usize, to: &mut Vec<Pair>) -> bool {
+        let mut looked = 0;
+        while self.gathered < SEGMENTS && looked < slots {
+            let closing = self.places.closing_flags();
+            for slot in self.segments[self.gathered].iter() {
+                looked += 1;
+                if closing[slot.place as usize]
+                    && let Some(bucket) = self.places.bucket(slot.place)
+                {
+                    to.push(Pair::new(mix(slot.hash(), block(bucket)), bucket));
+                }
+            }
+            self.gathered += 1;
+        }
+        self.gathered == SEGMENTS
+    }
+
+    /// What was closing is in a file: it leaves the table, and its slots are cleared as expired ones are.
+    pub fn closed(&mut self) {
+        self.places.closed();
+        self.gathered = SEGMENTS;
     }
 
     /// True if just this pair is in the set.
@@ -124,17 +193,17 @@ impl Kept {
         matches!(found, Found::Match(_))
     }
 
-    /// The latest bucket at or before `bucket` in which the key was kept. Walks through the buckets in use.
-    pub fn latest_until(&self, hash: u128, bucket: i64) -> Option<i64> {
+    /// The latest bucket in which the key was kept. Walks through the buckets in use.
+    pub fn latest(&self, hash: u128) -> Option<i64> {
         let mut latest: Option<i64> = None;
         let mut last_block = None;
-        for (used, ..) in self.places.live().take_while(|(used, ..)| *used <= bucket) {
+        for (used, ..) in self.places.live() {
             if last_block.replace(block(used)) == Some(block(used)) {
                 continue;
             }
             let mixed = mix(hash, block(used));
             self.segments[segment(mixed)].for_hash(mixed, |_, place| {
-                latest = latest.max(self.places.bucket(place).filter(|kept| *kept <= bucket));
+                latest = latest.max(self.places.bucket(place));
             });
         }
         latest
@@ -171,7 +240,7 @@ impl Kept {
         self.places.bucket(slot.place).map(|bucket| (mix(slot.hash(), block(bucket)), bucket))
     }
 
-    /// The buckets in use with their places and slots, in the order of time.
+    /// The buckets in use with their places and slots. A bucket may be there twice: closing, and with new slots.
     pub fn buckets(&self) -> impl Iterator<Item = (i64, u32, u64)> {
         self.places.live()
     }

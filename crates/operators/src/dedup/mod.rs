@@ -27,12 +27,19 @@
 //! | `table`  | one segment of its hash table             |
 //! | `places` | small numbers for buckets                 |
 //! | `copies` | the newest records that were dropped      |
+//! | [`closed`] | kept records that left memory for files |
 //! | [`state`] | the bytes of deltas and snapshots        |
 //!
-//! The open buckets are in memory, 20 bytes a key and at most 27 % of free slots. Closed buckets in files come behind the same two phases:
-//! `probe` will say what must be read of them, for they no longer change. What is in memory is looked at by `finish` alone: between
-//! the two phases of a batch, the batch before it may add keys and a seal may take some away.
+//! **Memory.** Open buckets are in memory, 20 bytes a key and at most 27 % of free slots. When they hold more keys than the step's
+//! [memory](Dedup::with_memory) takes, the earliest are closed: written to files beside the lane, of which less than 2 bytes a key stay
+//! in memory. `probe` asks their filters and says what must be read, for files never change. What is in memory is looked at by
+//! `finish` alone: between the two phases of a batch, the batch before it may add keys and a seal may take some away. What closing and
+//! merging made is taken over only while no batch is between its phases.
+//!
+//! Where a kept record lies is never part of a decision, nor of a delta: a delta says what was kept and forgotten, and a replay that has
+//! other files, or none, decides the same. So files need no record of the journal of their own; a snapshot names those in use.
 
+pub mod closed;
 mod copies;
 mod kept;
 pub mod key;
@@ -41,16 +48,23 @@ pub mod state;
 mod table;
 pub mod window;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 use arrow_array::BooleanArray;
+use dataflow::block::TIME_UNKNOWN_MS;
 use dataflow::{
     Batch, Copies, KeyedState, Operator, OperatorError, Output, Probed, Reason, Reject, Schema, StateError,
+    StateFile, StateRead, StateWork,
 };
 
 use crate::ConfigError;
-use kept::{AHEAD, Kept, Offer};
+use closed::Sizes;
+use closed::part::{Pair, Part};
+use closed::runs::{ANY_BUCKET, Candidates, Dead, Found, Runs};
+use closed::work::{Made, Work};
+use kept::{AHEAD, Kept, Offer, Removed};
 use key::Keyer;
 use state::{Group, Kind, Shape, Writer};
 use table::Slot;
@@ -66,6 +80,21 @@ const ADDED_SPARE: usize = 16 * 1024;
 
 /// The longest name of a key column in bytes: it is written into every delta.
 const NAME_BYTES_MAX: usize = 1024;
+
+/// Memory for open keys unless the step is given another: five million keys, so that small pipelines never write a file.
+pub const OPEN_BYTES_DEFAULT: u64 = 128 << 20;
+
+/// Bytes that an open key is counted as: 20, and at most 27 % of free slots.
+pub const OPEN_KEY_BYTES: u64 = 26;
+
+/// Open keys, as a multiple of the bound, at which the lane waits for a closing under way.
+const CROWDED: u64 = 2;
+
+/// Slots looked at for closing with each row that comes in: a closing is copied before a quarter of it has come in anew.
+const GATHERED_PER_ROW: usize = 4;
+
+/// Slots looked at for closing with each seal, so that it ends without new rows too: some 5 ms.
+const GATHERED_PER_SEAL: usize = 1 << 18;
 
 /// What becomes of a record so late that a duplicate could not be told from a new record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -97,6 +126,18 @@ pub struct Dedup {
     late: Late,
     shape: Shape,
     kept: Kept,
+    runs: Runs,
+    sizes: Sizes,
+    /// A closing under way.
+    closing: Option<Closing>,
+    /// True while a merger is under way.
+    merging: bool,
+    /// Finished work that waits until no batch is between its phases.
+    made: Vec<Made>,
+    /// Runs of a snapshot whose footers are still to be read.
+    opening: VecDeque<Opening>,
+    /// One clone goes with each batch that is between its phases.
+    between: Arc<()>,
     /// The bucket of the last seal's watermark.
     watermark: Option<i64>,
     /// Added since the last seal.
@@ -111,8 +152,31 @@ pub struct Dedup {
     dropped: copies::Newest,
 }
 
+/// A closing, from the moment that fixes its pairs to the moment that its run counts.
+#[derive(Default)]
+struct Closing {
+    pairs: Vec<Pair>,
+    is_gathered: bool,
+    /// True once the pairs were handed out as work.
+    is_out: bool,
+    /// Forgotten after they were copied.
+    dead: Dead,
+}
+
+/// A run of a snapshot while its footers are read.
+struct Opening {
+    part_bits: u8,
+    dead: Dead,
+    files: VecDeque<state::FileEntry>,
+    parts: Vec<Option<Arc<Part>>>,
+}
+
 /// What `probe` hands to `finish`.
-struct Hashes(Vec<u128>);
+struct Hashes {
+    hashes: Vec<u128>,
+    candidates: Candidates,
+    _between: Arc<()>,
+}
 
 /// What `finish` found out, beside the rows that go on.
 #[derive(Default)]
@@ -143,6 +207,13 @@ impl Dedup {
             window,
             late: config.late,
             kept: Kept::new(),
+            runs: Runs::default(),
+            sizes: Sizes::new(OPEN_BYTES_DEFAULT),
+            closing: None,
+            merging: false,
+            made: Vec::new(),
+            opening: VecDeque::new(),
+            between: Arc::new(()),
             watermark: None,
             added: Vec::new(),
             forgotten: BTreeMap::new(),
@@ -152,8 +223,27 @@ impl Dedup {
         })
     }
 
-    /// Decides for each row, in order, and remembers those that go on.
-    fn decide(&mut self, batch: &Batch, hashes: &[u128]) -> Dropped {
+    /// Takes this much memory for open keys. Closed ones take at most 2 bytes each on top, and work on files up to twice the
+    /// memory of a closing, which is half of this.
+    #[must_use]
+    pub fn with_memory(self, open_bytes: u64) -> Self {
+        self.with_sizes(Sizes::new(open_bytes))
+    }
+
+    /// As [`with_memory`](Self::with_memory), with all sizes: for tests and measurements.
+    #[must_use]
+    pub fn with_sizes(mut self, sizes: Sizes) -> Self {
+        self.sizes = sizes;
+        self
+    }
+
+    /// Runs of files in use: as many filters are asked for a new key.
+    pub fn runs(&self) -> usize {
+        self.runs.len()
+    }
+
+    /// Decides for each row, in order, and remembers those that go on. `found` are kept records in files, by row.
+    fn decide(&mut self, batch: &Batch, hashes: &[u128], mut found: &[Found]) -> Dropped {
         let mut dropped = Dropped::default();
         let late_below = self.watermark.map_or(i64::MIN, |w| w.saturating_sub_unsigned(SLACK));
         self.buckets.clear();
@@ -167,6 +257,14 @@ impl Dedup {
                 self.kept.prefetch(*next, self.buckets[row + AHEAD]);
             }
             let bucket = self.buckets[row];
+            let own = found.iter().take_while(|f| f.row as usize == row).count();
+            let (own, others) = found.split_at(own);
+            found = others;
+            if own.iter().any(|f| window::near(f.bucket, bucket)) {
+                dropped.duplicates += 1;
+                dropped.rows.push(row);
+                continue;
+            }
             if bucket < late_below && self.late != Late::Keep && !self.kept.has_near(*hash, bucket) {
                 self.drop_late(batch, row, &mut dropped);
                 continue;
@@ -251,6 +349,105 @@ impl Dedup {
         }
         self.watermark = watermark;
         self.kept.expire(watermark.map(floor));
+        if let Some(floor) = watermark.map(floor) {
+            self.runs.expire(floor);
+        }
+    }
+
+    /// Goes on copying what is closing.
+    fn gather(&mut self, slots: usize) {
+        if let Some(closing) = self.closing.as_mut().filter(|c| !c.is_gathered) {
+            closing.is_gathered = self.kept.gather(slots, &mut closing.pairs);
+        }
+    }
+
+    /// Takes over what was made, if no batch is between its phases: such a batch has asked the runs as they were.
+    fn take_over(&mut self) {
+        if Arc::strong_count(&self.between) > 1 {
+            return;
+        }
+        for made in std::mem::take(&mut self.made) {
+            let mut dead = Dead::new();
+            if made.replaces.is_empty() {
+                self.kept.closed();
+                dead = self.closing.take().map(|closing| closing.dead).unwrap_or_default();
+            } else {
+                self.merging = false;
+            }
+            for (id, before) in made.replaces {
+                // A run that has expired meanwhile has nothing that counts any more.
+                for (bucket, hashes) in self.runs.take(id).map(|run| run.dead).unwrap_or_default() {
+                    let since = |hash: &u128| before.get(&bucket).is_none_or(|old| !old.contains(hash));
+                    let since: Vec<u128> = hashes.into_iter().filter(since).collect();
+                    if !since.is_empty() {
+                        dead.entry(bucket).or_default().extend(since);
+                    }
+                }
+            }
+            self.runs.add(made.part_bits, made.parts, dead);
+        }
+    }
+
+    /// Takes one pair out, wherever it is, and remembers to say so.
+    fn remove(&mut self, hash: u128, bucket: i64, found: &[Found]) {
+        let open = self.kept.remove(hash, bucket);
+        if let (Removed::Copied, Some(closing)) = (open, &mut self.closing) {
+            closing.dead.entry(bucket).or_default().insert(hash);
+        }
+        let mut was_kept = open != Removed::No;
+        for found in found.iter().filter(|f| f.bucket == bucket) {
+            was_kept |= self.runs.kill(found.run, hash, bucket);
+        }
+        if was_kept {
+            self.forgotten.entry(bucket).or_default().push(hash);
+        }
+    }
+
+    /// What a batch between its phases carries, checked.
+    fn between(
+        &self,
+        probed: Probed,
+        answers: &[Vec<u8>],
+    ) -> Result<(Batch, Vec<u128>, Vec<Found>), OperatorError> {
+        let Probed { batch, scratch, .. } = probed;
+        let scratch = scratch.and_then(|s| s.downcast::<Hashes>().ok());
+        let Some(own) = scratch.filter(|own| own.hashes.len() == batch.len()) else {
+            return Err(failed("a batch came to `finish` that `probe` of this step has not seen".to_owned()));
+        };
+        if answers.len() != own.candidates.reads() {
+            let what =
+                format!("`{}` answers came, `{}` were asked for", answers.len(), own.candidates.reads());
+            return Err(failed(what));
+        }
+        let found =
+            self.runs.look(&own.candidates, answers, &own.hashes).map_err(|e| failed(e.to_string()))?;
+        Ok((batch, own.hashes, found))
+    }
+
+    /// Allots the files of the runs that a snapshot names.
+    fn begin_opening(&mut self, runs: Vec<state::RunGroup<'_>>) -> Vec<StateRead> {
+        let mut reads = Vec::new();
+        for run in runs {
+            let files = VecDeque::from(run.files);
+            reads.extend(files.iter().map(|file| StateRead {
+                object: file.object.as_str().into(),
+                offset: file.footer_at,
+                len: u32::try_from(file.len - file.footer_at).expect("bounded when it was read"),
+            }));
+            let dead = run.dead.iter().map(|group| (group.bucket, group.hashes().collect())).collect();
+            let parts = vec![None; 1 << run.part_bits];
+            self.opening.push_back(Opening { part_bits: run.part_bits, dead, files, parts });
+        }
+        self.finish_opening();
+        reads
+    }
+
+    /// Puts the runs whose files are all open into use.
+    fn finish_opening(&mut self) {
+        while self.opening.front().is_some_and(|run| run.files.is_empty()) {
+            let run = self.opening.pop_front().expect("just looked at");
+            self.runs.add(run.part_bits, run.parts, run.dead);
+        }
     }
 
     fn hashes(&mut self, batch: &Batch) -> Result<Vec<u128>, OperatorError> {
@@ -303,20 +500,26 @@ impl Operator for Dedup {
     }
 
     fn probe(&mut self, batch: Batch) -> Result<Probed, OperatorError> {
-        let hashes = Hashes(self.hashes(&batch)?);
-        Ok(Probed { batch, reads: Vec::new(), scratch: Some(Box::new(hashes)) })
+        self.take_over();
+        let hashes = self.hashes(&batch)?;
+        let (mut candidates, mut reads) = Default::default();
+        if !self.runs.is_empty() {
+            // The watermark may move before this batch is finished, so a row without a time may be anywhere.
+            self.buckets.clear();
+            self.buckets.extend(batch.times_ms.iter().map(|time| match self.window {
+                Window::Sliding { .. } if *time == TIME_UNKNOWN_MS => ANY_BUCKET,
+                window => window.bucket(*time),
+            }));
+            (candidates, reads) = self.runs.probe(&hashes, &self.buckets);
+        }
+        let scratch = Hashes { hashes, candidates, _between: self.between.clone() };
+        Ok(Probed { batch, reads, scratch: Some(Box::new(scratch)) })
     }
 
     fn finish(&mut self, probed: Probed, answers: &[Vec<u8>]) -> Result<Output, OperatorError> {
-        let Probed { batch, reads, scratch } = probed;
-        let scratch = scratch.and_then(|s| s.downcast::<Hashes>().ok());
-        let Some(hashes) = scratch.map(|s| s.0).filter(|h| h.len() == batch.len()) else {
-            return Err(failed("a batch came to `finish` that `probe` of this step has not seen".to_owned()));
-        };
-        if !reads.is_empty() || !answers.is_empty() {
-            return Err(failed(format!("`{}` answers came, none was asked for", answers.len())));
-        }
-        let dropped = self.decide(&batch, &hashes);
+        let (batch, hashes, found) = self.between(probed, answers)?;
+        let dropped = self.decide(&batch, &hashes, &found);
+        self.gather(GATHERED_PER_ROW * batch.len());
         self.give_back(hashes);
         let batch = if dropped.rows.is_empty() {
             batch
@@ -336,6 +539,7 @@ impl Operator for Dedup {
 
 impl KeyedState for Dedup {
     fn seal(&mut self, watermark_ms: i64) -> Vec<u8> {
+        self.take_over();
         // A watermark that goes back is held: what it freed is gone.
         let watermark = self.watermark.max(self.window.watermark(watermark_ms));
         let delta = self.delta(watermark);
@@ -344,6 +548,15 @@ impl KeyedState for Dedup {
         self.added.clear();
         self.forgotten.clear();
         self.advance(watermark);
+        // What is closed is fixed right after a seal: nothing that the next delta will name is among it.
+        if self.closing.is_none()
+            && self.kept.len() > self.sizes.open_keys_max
+            && self.kept.close(self.sizes.open_keys_max / 2)
+        {
+            self.closing = Some(Closing::default());
+        }
+        let is_crowded = self.kept.len() > CROWDED.saturating_mul(self.sizes.open_keys_max);
+        self.gather(if is_crowded { usize::MAX } else { GATHERED_PER_SEAL });
         delta
     }
 
@@ -357,21 +570,59 @@ impl KeyedState for Dedup {
             "a snapshot is taken right after a seal: it must hold no key that the journal does not"
         );
         let keys = usize::try_from(self.kept.len()).expect("keys in memory");
-        let mut to = Writer::new(Kind::Snapshot, &self.shape, self.watermark, keys);
+        let mut to = if self.runs.is_empty() {
+            Writer::new(Kind::Snapshot, &self.shape, self.watermark, keys)
+        } else {
+            Writer::with_runs(&self.shape, self.watermark, keys)
+        };
         to.groups(0);
         let groups = self.kept.buckets().filter(|(_, _, slots)| *slots > 0);
         let groups = groups.map(|(bucket, place, slots)| (bucket, place, slots as usize)).collect();
         write_groups(&mut to, &self.kept, groups, self.kept.iter());
+        if !self.runs.is_empty() {
+            to.runs(&self.runs);
+        }
         to.finish()
     }
 
-    fn restore(&mut self, snapshot: &[u8]) -> Result<(), StateError> {
+    fn files(&self) -> Vec<StateFile> {
+        let file = |part: &Arc<Part>| StateFile { object: part.object.clone(), len: part.len };
+        // Those that wait to be taken over are in no snapshot yet, but must not be collected either.
+        let waiting = self.made.iter().flat_map(|made| made.parts.iter().flatten());
+        self.runs.files().chain(waiting).map(file).collect()
+    }
+
+    fn restore(&mut self, snapshot: &[u8]) -> Result<Vec<StateRead>, StateError> {
         let parsed = state::parse(snapshot, Kind::Snapshot, &self.shape)?;
         self.kept = Kept::new();
+        self.runs = Runs::default();
+        (self.closing, self.merging) = (None, false);
+        self.made.clear();
+        self.opening.clear();
         self.added.clear();
         self.forgotten.clear();
         self.watermark = parsed.watermark;
         add_all(&mut self.kept, &parsed.added);
+        if let Some(floor) = self.watermark.map(floor) {
+            self.runs.expire(floor);
+        }
+        Ok(self.begin_opening(parsed.runs))
+    }
+
+    fn open(&mut self, bytes: &[u8]) -> Result<(), StateError> {
+        let run = self.opening.front_mut();
+        let Some((run, file)) = run.and_then(|run| run.files.pop_front().map(|file| (run, file))) else {
+            return Err(StateError::Damaged("more files were read than the snapshot names".to_owned()));
+        };
+        let part = Part::open(&file.object, file.footer_at, file.sum, bytes)?;
+        let (part_bits, number) = part.place();
+        if part_bits != run.part_bits || run.parts[number as usize].is_some() {
+            let what =
+                format!("`{}` is part `{number}` of 2^{part_bits}, which its run does not lack", file.object);
+            return Err(StateError::Damaged(what));
+        }
+        run.parts[number as usize] = Some(Arc::new(part));
+        self.finish_opening();
         Ok(())
     }
 
@@ -383,6 +634,7 @@ impl KeyedState for Dedup {
         for group in &parsed.forgotten {
             group.hashes().for_each(|hash| {
                 self.kept.remove(hash, group.bucket);
+                self.runs.kill_anywhere(hash, group.bucket);
             });
         }
         add_all(&mut self.kept, &parsed.added);
@@ -390,20 +642,21 @@ impl KeyedState for Dedup {
         Ok(())
     }
 
-    /// Takes the time of a row as [`finish`](Operator::finish) did. Of a row without a time, the latest record of its key at or
-    /// before the watermark is forgotten: it was put at a watermark, and those only grow.
-    fn forget(&mut self, rows: &Batch) -> Result<(), OperatorError> {
-        let hashes = self.hashes(rows)?;
-        for (hash, time_ms) in hashes.iter().zip(&rows.times_ms) {
+    /// Takes the time of a row as [`finish`](Operator::finish) did. Of a row without a time, the latest record of its key is
+    /// forgotten.
+    fn forget(&mut self, rows: Probed, answers: &[Vec<u8>]) -> Result<(), OperatorError> {
+        let (batch, hashes, found) = self.between(rows, answers)?;
+        for (row, (hash, time_ms)) in hashes.iter().zip(&batch.times_ms).enumerate() {
+            let own: Vec<Found> = found.iter().filter(|f| f.row as usize == row).copied().collect();
             let mut bucket = self.window.place(*time_ms, self.watermark);
-            if *time_ms == dataflow::block::TIME_UNKNOWN_MS {
+            if *time_ms == TIME_UNKNOWN_MS {
                 // A row that the server refused comes back without the time of its record, which is rather ahead of the
                 // last seal's watermark than behind it.
-                bucket = self.kept.latest_until(*hash, i64::MAX).unwrap_or(bucket);
+                let closed =
+                    own.iter().filter(|f| !self.runs.is_dead(f.run, *hash, f.bucket)).map(|f| f.bucket).max();
+                bucket = self.kept.latest(*hash).max(closed).unwrap_or(bucket);
             }
-            if self.kept.remove(*hash, bucket) {
-                self.forgotten.entry(bucket).or_default().push(*hash);
-            }
+            self.remove(*hash, bucket, &own);
         }
         self.give_back(hashes);
         Ok(())
@@ -420,8 +673,41 @@ impl KeyedState for Dedup {
         Ok(copies)
     }
 
+    fn work(&mut self) -> Option<Box<dyn StateWork>> {
+        self.take_over();
+        if let Some(closing) = self.closing.as_mut().filter(|c| c.is_gathered && !c.is_out) {
+            closing.is_out = true;
+            return Some(Box::new(Work::close(std::mem::take(&mut closing.pairs), self.sizes)));
+        }
+        if self.merging {
+            return None;
+        }
+        let chosen = self.runs.choose(&self.sizes)?;
+        let runs = self.runs.iter().filter(|run| chosen.contains(&run.id)).cloned().collect();
+        self.merging = true;
+        Some(Box::new(Work::merge(runs, self.watermark.map_or(i64::MIN, floor), self.sizes)))
+    }
+
+    fn adopt(&mut self, work: Box<dyn StateWork>) -> Result<(), StateError> {
+        let made = work.into_any().downcast::<Work>().ok().and_then(|work| work.made());
+        self.made.push(made.ok_or_else(|| {
+            StateError::Damaged("work came back that is not this step's, or not done".to_owned())
+        })?);
+        self.take_over();
+        Ok(())
+    }
+
+    fn is_crowded(&self) -> bool {
+        self.closing.as_ref().is_some_and(|closing| closing.is_out)
+            && self.kept.len() > CROWDED.saturating_mul(self.sizes.open_keys_max)
+    }
+
     fn keys(&self) -> u64 {
-        self.kept.len()
+        self.kept.len() + self.runs.keys()
+    }
+
+    fn closed_keys(&self) -> u64 {
+        self.runs.keys()
     }
 
     fn memory_bytes(&self) -> u64 {
@@ -429,8 +715,9 @@ impl KeyedState for Dedup {
             + self.forgotten.values().map(|hashes| hashes.capacity() * size_of::<u128>()).sum::<usize>()
             + self.spare.iter().map(|hashes| hashes.capacity() * size_of::<u128>()).sum::<usize>()
             + self.buckets.capacity() * size_of::<i64>()
-            + self.dropped.memory_bytes();
-        (self.kept.memory_bytes() + waiting) as u64
+            + self.dropped.memory_bytes()
+            + self.closing.as_ref().map_or(0, |closing| closing.pairs.capacity() * size_of::<Pair>());
+        (self.kept.memory_bytes() + self.runs.memory_bytes() + waiting) as u64
     }
 }
 

@@ -2,7 +2,9 @@
 //!
 //! Owns the map from a bucket number (64 bits) to a *place* (32 bits) and back, and how many slots of the table name each place.
 //! So a slot needs 4 bytes for its time whatever the window, and a bucket expires by one write here instead of a walk
-//! through the table: its place becomes dead, and the slots that name it are cleared when their segment is next swept.
+//! through the table: its place becomes dead, and the slots that name it are cleared when their segment is next swept. In the
+//! same manner a bucket closes: its place takes no more slots (a new record of the bucket gets a new place), so what is to be
+//! written to a file is fixed at one instant, and leaves the table by one write here when the file is durable.
 
 use std::collections::BTreeMap;
 
@@ -21,6 +23,8 @@ pub struct Places {
     slots: Vec<u64>,
     /// The places that are not dead, by bucket.
     live: BTreeMap<i64, Place>,
+    /// Places that take no more slots, with their buckets.
+    closing: Vec<(i64, Place)>,
     /// Places that no slot names.
     free: Vec<Place>,
     /// Slots that name a live place.
@@ -38,6 +42,7 @@ impl Places {
             buckets: vec![DEAD],
             slots: vec![0],
             live: BTreeMap::new(),
+            closing: Vec::new(),
             free: Vec::new(),
             live_slots: 0,
             dead_slots: 0,
@@ -91,14 +96,45 @@ impl Places {
         Some(self.buckets[place as usize]).filter(|b| *b != DEAD)
     }
 
-    /// The place of a bucket in use.
+    /// The place of a bucket in use that takes new slots.
     pub fn find(&self, bucket: i64) -> Option<Place> {
         self.live.get(&bucket).copied()
     }
 
-    /// The buckets in use with their places and slots, in the order of time.
+    /// The buckets in use with their places and slots: those that take new ones in the order of time, then those that are closing.
     pub fn live(&self) -> impl Iterator<Item = (i64, Place, u64)> {
-        self.live.iter().map(|(bucket, place)| (*bucket, *place, self.slots[*place as usize]))
+        let open = self.live.iter().map(|(bucket, place)| (*bucket, *place));
+        open.chain(self.closing.iter().copied())
+            .map(|(bucket, place)| (bucket, place, self.slots[place as usize]))
+    }
+
+    /// The places of these buckets take no more slots from here on.
+    pub fn close(&mut self, buckets: &[i64]) {
+        for bucket in buckets {
+            if let Some(place) = self.live.remove(bucket) {
+                self.closing.push((*bucket, place));
+            }
+        }
+        self.last = (DEAD, 0);
+    }
+
+    /// The closing buckets with their places.
+    pub fn closing(&self) -> &[(i64, Place)] {
+        &self.closing
+    }
+
+    /// For each place, whether it is closing.
+    pub fn closing_flags(&self) -> Vec<bool> {
+        let mut flags = vec![false; self.buckets.len()];
+        self.closing.iter().for_each(|(_, place)| flags[*place as usize] = true);
+        flags
+    }
+
+    /// What was closing lies in a file now: its places become dead.
+    pub fn closed(&mut self) {
+        for (_, place) in std::mem::take(&mut self.closing) {
+            self.end(place);
+        }
     }
 
     /// Makes every bucket below `floor` dead.
@@ -107,6 +143,10 @@ impl Places {
         for place in std::mem::replace(&mut self.live, kept).into_values() {
             self.end(place);
         }
+        let (closing, ended): (Vec<_>, Vec<_>) =
+            self.closing.iter().copied().partition(|(bucket, _)| *bucket >= floor);
+        self.closing = closing;
+        ended.into_iter().for_each(|(_, place)| self.end(place));
     }
 
     /// Gives back the buckets that no slot names any more. Not to be called while places of removed slots are still held.
@@ -151,5 +191,6 @@ impl Places {
             + self.slots.capacity() * 8
             + self.free.capacity() * 4
             + self.live.len() * 32
+            + self.closing.capacity() * 16
     }
 }

@@ -17,20 +17,42 @@
 //! | watermark   | 8     | its bucket, 0 if unknown                                             |
 //! | forgotten   | 4     | groups; then for each: bucket 8, hashes 8, then the hashes, 16 each  |
 //! | added       | 4     | groups, of the same form                                             |
+//! | runs        | 4     | version 2 alone: how many; then for each what the next table says    |
 //! | checksum    | 8     | XXH3-64 of all before it                                             |
 //!
-//! A delta is applied in the order of its fields: forget, add, then move the watermark and expire.
+//! | run         | bytes | meaning                                                              |
+//! |-------------|-------|----------------------------------------------------------------------|
+//! | part bits   | 1     | log2 of the number of parts                                          |
+//! | dead        | 4     | groups of pairs that were forgotten after the run was written        |
+//! | files       | 4     | how many; then for each: object as text, length 8, footer's place 8, footer's checksum 8 |
+//!
+//! Version 1 is written as long as there is no run, so that an earlier program can read it. A delta is applied in the order of its fields: forget, add, then move the watermark and expire.
 
 use dataflow::StateError;
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::closed::runs::Runs;
 use super::key::KeyColumn;
 use super::window::Window;
 
 const MAGIC: [u8; 4] = *b"FBDK";
 
-/// The newest version that is read, and the one that is written.
-pub const VERSION: u16 = 1;
+/// The newest version that is read: that of snapshots with closed runs. All else is written as version 1.
+pub const VERSION: u16 = 2;
+
+const VERSION_WITHOUT_RUNS: u16 = 1;
+
+/// A file of a run in a snapshot: three numbers and an empty name.
+const FILE_HEAD: usize = 26;
+
+/// A run in a snapshot: bits and two empty lists.
+const RUN_HEAD: usize = 9;
+
+/// The longest footer of a file: that of a part with 600 million keys.
+const FOOTER_BYTES_MAX: u64 = 1 << 30;
+
+/// 2^24 files of a million keys each are more than any store holds.
+const PART_BITS_MAX: u8 = 24;
 
 const HASH: usize = size_of::<u128>();
 const GROUP_HEAD: usize = 16;
@@ -82,9 +104,18 @@ pub struct GroupEnd(usize);
 impl Writer {
     /// Writes the head. `hashes` is how many will follow, to allocate once.
     pub fn new(kind: Kind, shape: &Shape, watermark: Option<i64>, hashes: usize) -> Self {
+        Self::of_version(VERSION_WITHOUT_RUNS, kind, shape, watermark, hashes)
+    }
+
+    /// Writes the head of a snapshot that ends with [`runs`](Self::runs).
+    pub fn with_runs(shape: &Shape, watermark: Option<i64>, hashes: usize) -> Self {
+        Self::of_version(VERSION, Kind::Snapshot, shape, watermark, hashes)
+    }
+
+    fn of_version(version: u16, kind: Kind, shape: &Shape, watermark: Option<i64>, hashes: usize) -> Self {
         let mut bytes = Vec::with_capacity(256 + hashes * HASH);
         bytes.extend_from_slice(&MAGIC);
-        bytes.extend_from_slice(&VERSION.to_le_bytes());
+        bytes.extend_from_slice(&version.to_le_bytes());
         bytes.push(kind as u8);
         bytes.push(if watermark.is_some() { WATERMARK_KNOWN } else { 0 });
         let columns = u16::try_from(shape.key.len()).expect("at most KEY_COLUMNS_MAX");
@@ -126,6 +157,28 @@ impl Writer {
         end.0 += HASH;
     }
 
+    /// Writes the runs.
+    pub fn runs(&mut self, runs: &Runs) {
+        self.groups(runs.len());
+        for run in runs.iter() {
+            self.bytes.push(run.part_bits);
+            self.groups(run.dead.len());
+            for (bucket, hashes) in &run.dead {
+                let mut end = self.group(*bucket, hashes.len());
+                hashes.iter().for_each(|hash| self.put(&mut end, *hash));
+            }
+            self.groups(run.parts.iter().flatten().count());
+            for part in run.parts.iter().flatten() {
+                let len = u16::try_from(part.object.len()).expect("keys of objects are far shorter");
+                self.bytes.extend_from_slice(&len.to_le_bytes());
+                self.bytes.extend_from_slice(part.object.as_bytes());
+                for number in [part.len, part.footer_at, part.sum] {
+                    self.bytes.extend_from_slice(&number.to_le_bytes());
+                }
+            }
+        }
+    }
+
     /// Writes the checksum.
     pub fn finish(mut self) -> Vec<u8> {
         let sum = xxh3_64(&self.bytes);
@@ -158,6 +211,32 @@ pub struct Parsed<'a> {
     pub forgotten: Vec<Group<'a>>,
     /// Added pairs.
     pub added: Vec<Group<'a>>,
+    /// The runs of a snapshot.
+    pub runs: Vec<RunGroup<'a>>,
+}
+
+/// A run as a snapshot names it.
+#[derive(Debug, PartialEq, Eq)]
+pub struct RunGroup<'a> {
+    /// log2 of the number of parts.
+    pub part_bits: u8,
+    /// Pairs that do not count.
+    pub dead: Vec<Group<'a>>,
+    /// Its files.
+    pub files: Vec<FileEntry>,
+}
+
+/// A file of a run as a snapshot names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileEntry {
+    /// The object, below the lane's folder.
+    pub object: String,
+    /// Bytes of the file.
+    pub len: u64,
+    /// Where the footer begins.
+    pub footer_at: u64,
+    /// The footer's checksum.
+    pub sum: u64,
 }
 
 /// Reads a delta or snapshot of a step with this shape.
@@ -199,6 +278,7 @@ pub fn parse<'a>(bytes: &'a [u8], kind: Kind, shape: &Shape) -> Result<Parsed<'a
         watermark: (flags & WATERMARK_KNOWN != 0).then_some(watermark),
         forgotten: reader.groups("forgotten")?,
         added: reader.groups("added")?,
+        runs: if version > VERSION_WITHOUT_RUNS { reader.runs()? } else { Vec::new() },
     };
     match reader.bytes.len() - reader.at {
         0 => Ok(parsed),
@@ -267,12 +347,49 @@ impl<'a> Reader<'a> {
         Ok(Shape { key, window })
     }
 
-    fn groups(&mut self, what: &str) -> Result<Vec<Group<'a>>, StateError> {
+    /// The length of a list whose entries have at least `least` bytes.
+    fn count(&mut self, least: usize, what: &str) -> Result<usize, StateError> {
         let at = self.at;
         let count = u32::from_le_bytes(self.array(what)?) as usize;
-        if count > (self.bytes.len() - self.at) / GROUP_HEAD {
-            return Err(damaged(at, &format!("`{count}` groups of {what} pairs do not fit")));
+        if count > (self.bytes.len() - self.at) / least {
+            return Err(damaged(at, &format!("`{count}` {what} do not fit")));
         }
+        Ok(count)
+    }
+
+    fn runs(&mut self) -> Result<Vec<RunGroup<'a>>, StateError> {
+        let count = self.count(RUN_HEAD, "runs")?;
+        (0..count)
+            .map(|_| {
+                let [part_bits] = self.array("a run's part bits")?;
+                if part_bits > PART_BITS_MAX {
+                    return Err(damaged(self.at, &format!("a run of 2^{part_bits} parts")));
+                }
+                let dead = self.groups("dead")?;
+                let files = self.count(FILE_HEAD, "files of a run")?;
+                let files = (0..files).map(|_| self.file()).collect::<Result<_, _>>()?;
+                Ok(RunGroup { part_bits, dead, files })
+            })
+            .collect()
+    }
+
+    fn file(&mut self) -> Result<FileEntry, StateError> {
+        let object = self.text("a file's name")?;
+        let at = self.at;
+        let mut number = || Ok(u64::from_le_bytes(self.array("a file's numbers")?));
+        let (len, footer_at, sum) = (number()?, number()?, number()?);
+        // The footer is read at once: its length is checked against what a part can have before anything is allocated.
+        if footer_at >= len || len - footer_at > FOOTER_BYTES_MAX {
+            return Err(damaged(
+                at,
+                &format!("`{object}` with `{len}` bytes and its footer at `{footer_at}`"),
+            ));
+        }
+        Ok(FileEntry { object, len, footer_at, sum })
+    }
+
+    fn groups(&mut self, what: &str) -> Result<Vec<Group<'a>>, StateError> {
+        let count = self.count(GROUP_HEAD, &format!("groups of {what} pairs"))?;
         (0..count)
             .map(|_| {
                 let bucket = i64::from_le_bytes(self.array("a group's bucket")?);

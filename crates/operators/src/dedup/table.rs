@@ -238,19 +238,23 @@ fn home(hash: u128, capacity: usize) -> usize {
 
 #[inline]
 fn prefetch(slot: &Slot) {
+    let at = std::ptr::from_ref(slot).cast::<u8>();
+    prefetch_at(at);
+    prefetch_at(at.wrapping_add(64));
+    prefetch_at(at.wrapping_add(128));
+}
+
+/// Asks the processor to fetch the cache line of an address.
+#[inline]
+pub fn prefetch_at(at: *const u8) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        let at = std::ptr::from_ref(slot).cast::<i8>();
         // SAFETY: a prefetch reads nothing that the program can see and cannot fault, whatever the address.
-        unsafe {
-            _mm_prefetch::<_MM_HINT_T0>(at);
-            _mm_prefetch::<_MM_HINT_T0>(at.wrapping_add(64));
-            _mm_prefetch::<_MM_HINT_T0>(at.wrapping_add(128));
-        }
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast::<i8>()) };
     }
     #[cfg(not(target_arch = "x86_64"))]
-    let _ = slot;
+    let _ = at;
 }
 
 #[cfg(test)]

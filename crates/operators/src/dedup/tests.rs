@@ -6,12 +6,15 @@ use arrow_array::types::Int64Type;
 use arrow_array::{Array, ArrayRef, Int64Array, RecordBatch};
 use dataflow::block::TIME_UNKNOWN_MS;
 use dataflow::{
-    Batch, Column, ColumnType, KeyedState, Operator, Output, Partition, Reason, Schema, StateError,
+    Batch, Column, ColumnType, KeyedState, Operator, OperatorError, Output, Partition, Reason, Schema,
+    StateError,
 };
 
+use super::closed::Sizes;
 use super::window::{SLACK, SPAN};
 use super::{Dedup, DedupConfig, Late};
 
+mod files;
 mod model;
 
 /// Milliseconds in a bucket of [`windowed`].
@@ -64,6 +67,13 @@ fn run(step: &mut Dedup, batch: Batch) -> Output {
     let sum = out.batch.len() as u64 + out.filtered + out.duplicates + out.late + out.rejects.len() as u64;
     assert_eq!(sum, rows as u64, "every row is counted once");
     out
+}
+
+/// Forgets rows of which no file holds any.
+fn forget(step: &mut Dedup, batch: Batch) -> Result<(), OperatorError> {
+    let probed = step.probe(batch)?;
+    assert!(probed.reads.is_empty());
+    step.forget(probed, &[])
 }
 
 /// True if the one record of `batch` was kept.
@@ -307,7 +317,7 @@ fn a_forgotten_record_is_welcome_again() {
     let mut step = windowed(Late::Keep);
     run(&mut step, batch(0, &[(Some(1), 0), (Some(2), 0)]));
     let first = step.seal(0);
-    step.forget(&at(1, 0)).unwrap();
+    forget(&mut step, at(1, 0)).unwrap();
     let second = step.seal(0);
     assert!(!second.is_empty());
     let mut twin = recovered(Late::Keep, None, &[first, second]);
@@ -323,14 +333,14 @@ fn a_key_forgotten_and_kept_again_in_one_seal_is_kept() {
     let mut deltas = vec![];
     for _ in 0..2 {
         run(&mut step, at(1, 0));
-        step.forget(&at(1, 0)).unwrap();
+        forget(&mut step, at(1, 0)).unwrap();
         run(&mut step, at(1, 0));
         run(&mut step, at(2, 0));
-        step.forget(&at(2, 0)).unwrap();
+        forget(&mut step, at(2, 0)).unwrap();
         deltas.push(step.seal(0));
         assert_eq!(recovered(Late::Keep, None, &deltas).snapshot(), step.snapshot());
         assert_eq!(step.keys(), 1);
-        step.forget(&at(1, 0)).unwrap();
+        forget(&mut step, at(1, 0)).unwrap();
     }
 }
 
@@ -340,7 +350,7 @@ fn a_row_without_a_time_is_forgotten_where_it_was_put() {
     step.seal(5000);
     assert!(kept(&mut step, at(1, TIME_UNKNOWN_MS)));
     step.seal(5000 + 2 * WIDTH);
-    step.forget(&at(1, TIME_UNKNOWN_MS)).unwrap();
+    forget(&mut step, at(1, TIME_UNKNOWN_MS)).unwrap();
     assert_eq!(step.keys(), 0);
 }
 
@@ -350,7 +360,7 @@ fn a_row_that_comes_back_without_its_time_is_forgotten_ahead_of_the_watermark_to
         let mut step = windowed(Late::Keep);
         step.seal(watermark);
         assert!(kept(&mut step, at(1, 7 * WIDTH)));
-        step.forget(&at(1, TIME_UNKNOWN_MS)).unwrap();
+        forget(&mut step, at(1, TIME_UNKNOWN_MS)).unwrap();
         assert!(kept(&mut step, at(1, 7 * WIDTH)));
     }
 }
@@ -359,7 +369,7 @@ fn a_row_that_comes_back_without_its_time_is_forgotten_ahead_of_the_watermark_to
 fn forgetting_rows_without_the_key_says_so() {
     let mut rows = ids(&[1]);
     rows.rows = rows.rows.project(&[1]).unwrap();
-    let error = unbounded().forget(&rows).unwrap_err().to_string();
+    let error = forget(&mut unbounded(), rows).unwrap_err().to_string();
     assert_eq!(error, "step `dedup`: the batch has no key column `id`");
 }
 
@@ -434,4 +444,89 @@ fn state_of_another_key_or_window_is_refused_with_a_way_out() {
     assert!(matches!(other.restore(&unbounded().snapshot()), Err(StateError::Configured { .. })));
     let mut later = windowed(Late::Drop);
     later.restore(&snapshot).expect("the policy for late records is not part of the state");
+}
+
+/// Sizes at which ten keys close.
+const SMALL: Sizes = Sizes { open_keys_max: 10, part_pairs: 16, block_pairs: 4, runs_max: 4 };
+
+/// A step of which `keys` keys, one a bucket, were kept and closed as far as they will be.
+fn closed(keys: i64) -> files::Bench {
+    let mut bench = files::Bench::new(Late::Keep, SMALL);
+    bench.run(batch(0, &(0..keys).map(|id| (Some(id), id % 16 * WIDTH)).collect::<Vec<_>>()));
+    bench.settle(0);
+    bench
+}
+
+#[test]
+fn closed_keys_are_known_and_forgotten_ones_welcome() {
+    let mut bench = closed(200);
+    assert!(bench.step.closed_keys() >= 190 && bench.step.keys() == 200);
+    assert_eq!(bench.run(batch(0, &(0..200).map(|id| (Some(id), 0)).collect::<Vec<_>>())).duplicates, 200);
+    bench.forget(batch(0, &[(Some(3), 3 * WIDTH), (Some(4), TIME_UNKNOWN_MS)]));
+    bench.seal(0, false);
+    assert_eq!(bench.step.keys(), 198);
+    for restarted in [false, true] {
+        if restarted {
+            bench.restart();
+        }
+        let out = bench.run(batch(0, &[(Some(3), 0), (Some(4), 0), (Some(5), 0)]));
+        assert_eq!(notes(&out), [0, 1], "{restarted}");
+    }
+}
+
+#[test]
+fn a_checkpoint_writes_what_is_in_memory_and_names_the_files() {
+    let mut bench = closed(5_000);
+    bench.seal(0, true);
+    let (snapshot, files) = (bench.step.snapshot(), bench.step.files());
+    assert!(snapshot.len() < 5_000 * 16 / 2, "{}", snapshot.len());
+    assert_eq!(files.len(), bench.files.len(), "what was merged away is collected");
+    bench.restart();
+    assert_eq!(bench.step.files(), files, "a restart writes nothing");
+    assert_eq!(bench.step.snapshot(), snapshot);
+    assert_eq!(bench.step.keys(), 5_000);
+}
+
+#[test]
+fn closing_many_times_leaves_few_runs() {
+    let mut bench = files::Bench::new(Late::Keep, SMALL);
+    for n in 0..300 {
+        bench
+            .run(batch(0, &(n * 20..n * 20 + 20).map(|id| (Some(id), id / 400 * WIDTH)).collect::<Vec<_>>()));
+        bench.settle(0);
+        assert!(bench.step.runs() <= 16, "{} runs after {n}", bench.step.runs());
+    }
+    assert_eq!(bench.step.keys(), 6_000);
+}
+
+#[test]
+fn files_go_when_their_buckets_are_over() {
+    let mut bench = closed(200);
+    let end = (16 + SPAN as i64 + SLACK as i64) * WIDTH;
+    bench.seal(end - 1, true);
+    assert!(!bench.files.is_empty());
+    bench.seal(end, true);
+    assert!(bench.files.is_empty() && bench.step.keys() == 0);
+}
+
+#[test]
+fn a_damaged_cut_or_swapped_file_is_named_and_nothing_is_guessed() {
+    let mut bench = closed(200);
+    let keys = || batch(0, &(0..200).map(|id| (Some(id), 0)).collect::<Vec<_>>());
+    let probed = bench.step.probe(keys()).unwrap();
+    let (object, mut answers) = (probed.reads[0].object.to_string(), bench.read(&probed.reads));
+    answers[0][0] ^= 1;
+    let error = bench.step.finish(probed, &answers).unwrap_err().to_string();
+    assert!(error.contains(&object) && error.contains("nothing was guessed"), "{error}");
+    let probed = bench.step.probe(keys()).unwrap();
+    answers[0].pop();
+    assert!(bench.step.finish(probed, &answers).is_err());
+    let probed = bench.step.probe(keys()).unwrap();
+    assert!(bench.step.finish(probed, &answers[1..]).unwrap_err().to_string().contains("were asked for"));
+    bench.seal(0, false);
+    let mut twin = windowed(Late::Keep);
+    let reads = twin.restore(&bench.step.snapshot()).unwrap();
+    let footers = bench.read(&reads);
+    let error = twin.open(&footers[0][1..]).unwrap_err().to_string();
+    assert!(error.contains(&*reads[0].object), "{error}");
 }

@@ -224,7 +224,12 @@ fn a_checkpoint_folds_to_the_same_lane() {
     w.push(Body::Generation(Generation { table: 0, ordinal: 0, generation: 1, ..Default::default() }))
         .expect("a generation");
     let states = vec![StateObject { step: 0, object: "o".into(), len: 5, crc32c: 1 }];
-    let body = Body::Checkpoint(Checkpoint { lane: Some(w.lane.image(state_seq)), states, state_seq });
+    let body = Body::Checkpoint(Checkpoint {
+        lane: Some(w.lane.image(state_seq)),
+        states,
+        state_seq,
+        files: vec![],
+    });
     let record = w.record(body);
     w.lane.apply(&record).expect("a checkpoint");
     let read = Record::from_bytes(record.seq, &record.to_bytes()).expect("reads back");
@@ -289,7 +294,12 @@ fn fuzz_fold_of_records_that_no_program_of_ours_wrote() {
             segment: "s".into(),
             pieces: frames,
         }),
-        Body::Checkpoint(Checkpoint { lane: Some(w.lane.image(2)), states: vec![], state_seq: 2 }),
+        Body::Checkpoint(Checkpoint {
+            lane: Some(w.lane.image(2)),
+            states: vec![],
+            state_seq: 2,
+            files: vec![],
+        }),
     ];
     let examples = bodies.map(|body| prost::Message::encode_to_vec(&w.record(body)));
     testkit::Fuzz::new("fold").examples(examples).run(20_000, |bytes| {

@@ -156,6 +156,14 @@ fn samples() -> Vec<(&'static str, Record)> {
                 lane: Some(image),
                 states: vec![StateObject { step: 0, object: "o".into(), len: 9, crc32c: 8 }],
                 state_seq: 2,
+                files: vec![],
+            })),
+        ),
+        (
+            "checkpoint-with-files",
+            sample(Body::Checkpoint(Checkpoint {
+                files: vec![StateFile { step: 1, object: "r".into(), len: 7 }],
+                ..Checkpoint::default()
             })),
         ),
         ("seal-with-fates", sample(Body::Seal(Seal { fates, ..Seal::default() }))),

@@ -1,6 +1,6 @@
 use super::*;
 use crate::names;
-use crate::record::StateObject;
+use crate::record::{StateFile, StateObject};
 
 const FOLDER: &str = "p/lane-0";
 
@@ -14,7 +14,10 @@ fn only_what_nobody_needs_or_can_still_seal_goes() {
     let mut lane = lane(2, nonce);
     let old = names::segment(FOLDER, 1, 5, 4);
     lane.snapshots.push(StateObject { object: old.clone(), ..Default::default() });
-    let judge = Judge::new(&lane, Marks { segments: 2, splits: 1, state: 0 });
+    for object in [names::run(FOLDER, 2, nonce, 1), names::run(FOLDER, 1, nonce, 7)] {
+        lane.files.push(StateFile { object, ..Default::default() });
+    }
+    let judge = Judge::new(&lane, Marks { segments: 2, splits: 1, state: 0, runs: 3 });
     let own = |number| names::segment(FOLDER, 2, nonce, number);
     for (object, standing) in [
         (old, Standing::Needed),
@@ -25,6 +28,11 @@ fn only_what_nobody_needs_or_can_still_seal_goes() {
         (names::split(FOLDER, 2, nonce, 0), Standing::Garbage),
         (names::split(FOLDER, 2, nonce, 1), Standing::UnderWay),
         (names::snapshot(FOLDER, 2, nonce, 0, 0), Standing::UnderWay),
+        (names::run(FOLDER, 2, nonce, 1), Standing::Needed),
+        (names::run(FOLDER, 2, nonce, 2), Standing::Garbage),
+        (names::run(FOLDER, 2, nonce, 3), Standing::UnderWay),
+        (names::run(FOLDER, 1, nonce, 7), Standing::Needed),
+        (names::run(FOLDER, 1, nonce, 8), Standing::Garbage),
         (names::segment(FOLDER, 2, nonce + 1, 0), Standing::UnderWay),
         (names::segment(FOLDER, 3, nonce, 0), Standing::UnderWay),
         (format!("{FOLDER}/segments/notes.txt"), Standing::Foreign),

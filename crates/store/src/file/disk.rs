@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, FileExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -150,6 +150,24 @@ impl Disk {
         file.seek(SeekFrom::Start(range.start))
             .map_err(|error| StoreError::io(Operation::Get, key, "find the range", error))?;
         read(key, file, range.end - range.start).map(Some)
+    }
+
+    /// Opens the file once for all ranges.
+    pub(super) fn get_ranges(
+        &self,
+        key: &Key,
+        ranges: &[Range<u64>],
+    ) -> Result<Option<Vec<Bytes>>, StoreError> {
+        let Some((file, size_bytes)) = self.open_object(key)? else { return Ok(None) };
+        let read = |range: &Range<u64>| {
+            check_range(key, size_bytes, range)?;
+            // Within an object, whose bytes are far below a usize.
+            let mut bytes = vec![0; (range.end - range.start) as usize];
+            file.read_exact_at(&mut bytes, range.start)
+                .map_err(|error| StoreError::io(Operation::Get, key, "read the range", error))?;
+            Ok(Bytes::from(bytes))
+        };
+        ranges.iter().map(read).collect::<Result<_, _>>().map(Some)
     }
 
     pub(super) fn delete(&self, key: &Key) -> Result<(), StoreError> {

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::config::values::{Identifier, Window};
+use crate::config::values::{Identifier, Size, Window};
 
 /// One step: a single word with its settings.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
@@ -49,6 +49,19 @@ pub struct Dedup {
     /// duplicates.
     #[serde(default)]
     pub late: Late,
+
+    /// Memory for keys of open buckets, about 25 bytes each. When it is full, the earliest buckets are closed: their keys go to files
+    /// in the store, and less than 2 bytes a key stay in memory.
+    #[serde(default = "default_memory")]
+    #[schemars(extend(
+        "x-least" = "1MiB", "x-most" = "1TiB",
+        "x-why" = "each closing writes files, and those of less are too small to be worth it"
+    ))]
+    pub memory: Size,
+}
+
+fn default_memory() -> Size {
+    Size { bytes: operators::dedup::OPEN_BYTES_DEFAULT }
 }
 
 /// Which of the records of one key stays.

@@ -102,7 +102,7 @@ proptest! {
                     prop_assert_eq!(kept.add(hash, bucket) != Offer::Near, model.insert((hash, bucket)));
                 }
                 Act::Remove(hash, bucket) => {
-                    prop_assert_eq!(kept.remove(hash, bucket), model.remove(&(hash, bucket)));
+                    prop_assert_eq!(kept.remove(hash, bucket) == Removed::Yes, model.remove(&(hash, bucket)));
                 }
                 Act::Expire(floor) => {
                     kept.expire(Some(floor));

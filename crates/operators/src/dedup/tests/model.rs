@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 
+use super::files::Bench;
 use super::*;
 
 #[derive(Clone, Copy, Debug)]
@@ -87,6 +88,8 @@ enum Act {
         checkpoint: bool,
     },
     Forget(Vec<(Option<i64>, i64)>),
+    /// Work on files goes on by so many steps.
+    Work(usize),
     /// Back to the last seal, from the last checkpoint and the deltas after it.
     Restart,
 }
@@ -106,6 +109,7 @@ fn act() -> impl Strategy<Value = Act> {
         2 => (rows(8), rows(8)).prop_map(|(a, b)| Act::Overlapped(a, b)),
         4 => (time(), any::<bool>()).prop_map(|(watermark_ms, checkpoint)| Act::Seal { watermark_ms, checkpoint }),
         2 => rows(6).prop_map(Act::Forget),
+        4 => (1..6_usize).prop_map(Act::Work),
         2 => Just(Act::Restart),
     ]
 }
@@ -117,58 +121,79 @@ fn check(out: &Output, fates: &[Fate]) {
     assert_eq!(out.late + out.rejects.len() as u64, of(Fate::Late).count() as u64);
 }
 
-fn play(acts: &[Act], policy: Late) {
-    let (mut step, mut model) = (windowed(policy), Model::default());
-    let (mut sealed_model, mut sealed_bytes) = (model.clone(), step.snapshot());
-    let (mut checkpoint, mut deltas): (Option<Vec<u8>>, Vec<Vec<u8>>) = (None, vec![]);
+fn play(acts: &[Act], policy: Late, sizes: Sizes) {
+    let (mut bench, mut model) = (Bench::new(policy, sizes), Model::default());
+    let mut sealed = (model.clone(), bench.contents());
     for act in acts {
         match act {
             Act::Batch(rows) => {
                 let fates: Vec<Fate> = rows.iter().map(|(k, t)| model.decide(*k, *t, policy)).collect();
-                check(&run(&mut step, batch(0, rows)), &fates);
+                check(&bench.run(batch(0, rows)), &fates);
             }
             Act::Overlapped(first, second) => {
-                let probed = [first, second].map(|rows| step.probe(batch(0, rows)).unwrap());
+                let probed = [first, second].map(|rows| bench.step.probe(batch(0, rows)).unwrap());
+                // What is finished now must wait: these two have asked the files as they are.
+                bench.work(3);
                 for (probed, rows) in probed.into_iter().zip([first, second]) {
                     let fates: Vec<Fate> = rows.iter().map(|(k, t)| model.decide(*k, *t, policy)).collect();
-                    check(&step.finish(probed, &[]).unwrap(), &fates);
+                    check(&bench.finish(probed), &fates);
                 }
             }
             Act::Forget(rows) => {
                 rows.iter().for_each(|(key, time)| model.forget(*key, *time));
-                step.forget(&batch(0, rows)).unwrap();
+                bench.forget(batch(0, rows));
             }
-            Act::Seal { watermark_ms, checkpoint: also } => {
+            Act::Work(steps) => bench.work(*steps),
+            Act::Seal { watermark_ms, checkpoint } => {
                 model.seal(*watermark_ms);
-                deltas.push(step.seal(*watermark_ms));
-                (sealed_model, sealed_bytes) = (model.clone(), step.snapshot());
+                bench.seal(*watermark_ms, *checkpoint);
+                sealed = (model.clone(), bench.contents());
                 let mut held: Vec<_> =
                     model.entries.iter().filter(|e| e.held).map(|e| (e.key, e.bucket)).collect();
                 held.sort_unstable();
                 held.dedup();
-                assert_eq!(step.keys(), held.len() as u64);
-                if *also {
-                    checkpoint = Some(sealed_bytes.clone());
-                    deltas.clear();
-                }
+                assert_eq!(sealed.1.len(), held.len());
+                assert_eq!(bench.step.keys() + bench.phantoms(), held.len() as u64);
             }
             Act::Restart => {
-                step = recovered(policy, checkpoint.as_deref(), &deltas);
-                model = sealed_model.clone();
-                assert!(step.snapshot() == sealed_bytes, "state after recovery is the state that was sealed");
+                bench.restart();
+                model = sealed.0.clone();
+                assert_eq!(bench.contents(), sealed.1, "state after recovery is the state that was sealed");
             }
         }
     }
+}
+
+fn policy() -> impl Strategy<Value = Late> {
+    prop_oneof![Just(Late::Keep), Just(Late::Drop), Just(Late::DeadLetter)]
+}
+
+/// Sizes at which a handful of keys is closed, cut into parts and blocks, and merged.
+fn tiny() -> impl Strategy<Value = Sizes> {
+    (1..12_u64, 1..6_u64, 1..4_u64, 1..8_usize).prop_map(
+        |(open_keys_max, part_pairs, block_pairs, runs_max)| Sizes {
+            open_keys_max,
+            part_pairs,
+            block_pairs,
+            runs_max,
+        },
+    )
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1500, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_step_decides_as_the_rule_says(
-        acts in prop::collection::vec(act(), 1..40),
-        policy in prop_oneof![Just(Late::Keep), Just(Late::Drop), Just(Late::DeadLetter)],
+    fn the_step_decides_as_the_rule_says(acts in prop::collection::vec(act(), 1..40), policy in policy()) {
+        play(&acts, policy, Sizes::new(crate::dedup::OPEN_BYTES_DEFAULT));
+    }
+
+    #[test]
+    fn the_step_decides_the_same_when_keys_lie_in_files(
+        acts in prop::collection::vec(act(), 1..80),
+        policy in policy(),
+        sizes in tiny(),
     ) {
-        play(&acts, policy);
+        play(&acts, policy, sizes);
     }
 }

@@ -1,0 +1,258 @@
+//! The I/O of state that lies in files: reads that steps ask for, and the work that writes files beside the lane.
+//!
+//! Owns the reading (many blocks at once, again while the store is away), the names of new files, and the tasks that close and merge.
+//! Does not own what is read or written (the step), nor which files go (`protocol::retire`).
+//!
+//! A file counts only when a step has adopted the work that wrote it, and for a later owner only when a checkpoint names it. So a
+//! crash at any instant leaves the old files or the new ones, and the others are collected.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use bytes::Bytes;
+use dataflow::operator::{Given, Need};
+use dataflow::{Operator, StateError, StateFile, StateRead, StateWork, Task};
+use metrics::counter;
+use protocol::names;
+use store::{ErrorKind, Key, Store};
+use tokio::sync::mpsc;
+
+use crate::EngineError;
+use crate::checkpoint::Snapshots;
+use crate::context::Context;
+use crate::retry::Backoff;
+use crate::seal::write_object;
+
+/// Files that one batch reads from side by side: enough to hide an object store's answer time, few enough for its limits.
+const FILES_AT_ONCE: usize = 16;
+
+/// Pieces of work under way for one step at the most: a closing beside a merger.
+const WORKS_MAX: usize = 2;
+
+/// Reads what a step asked for; the answers are in the order of `reads`.
+///
+/// # Errors
+/// When an object is missing or too short, or the store refuses for good.
+pub async fn read(context: &Context, reads: &[StateRead]) -> Result<Vec<Vec<u8>>, EngineError> {
+    if reads.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut by_object: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    for (index, read) in reads.iter().enumerate() {
+        by_object.entry(&read.object).or_default().push(index);
+    }
+    let mut answers = vec![Vec::new(); reads.len()];
+    let by_object: Vec<(&str, Vec<usize>)> = by_object.into_iter().collect();
+    for objects in by_object.chunks(FILES_AT_ONCE) {
+        let mut jobs = Vec::with_capacity(objects.len());
+        for (object, indices) in objects {
+            let range =
+                |index: &usize| reads[*index].offset..reads[*index].offset + u64::from(reads[*index].len);
+            jobs.push(read_ranges(context, object, indices.iter().map(range).collect()));
+        }
+        let done = futures::future::try_join_all(jobs).await?;
+        for ((_, indices), found) in objects.iter().zip(done) {
+            for (index, bytes) in indices.iter().zip(found) {
+                answers[*index] = bytes.into();
+            }
+        }
+    }
+    Ok(answers)
+}
+
+async fn read_ranges(
+    context: &Context,
+    object: &str,
+    ranges: Vec<Range<u64>>,
+) -> Result<Vec<Bytes>, EngineError> {
+    let name = format!("{}/{object}", context.folder);
+    let mut backoff = Backoff::new(context.settings.retry_pause_max);
+    loop {
+        match get_ranges(&*context.store, &name, &ranges).await {
+            Err(EngineError::Store(error)) if error.kind.is_transient() => {
+                if backoff.is_worth_a_line() {
+                    tracing::warn!(%error, object, "state in a file cannot be read; trying again");
+                }
+                backoff.pause(&*context.runtime).await;
+            }
+            result => return result,
+        }
+    }
+}
+
+/// Reads ranges of a state's file.
+///
+/// # Errors
+/// When the object is missing or too short, or the store fails.
+pub async fn get_ranges(
+    store: &dyn Store,
+    name: &str,
+    ranges: &[Range<u64>],
+) -> Result<Vec<Bytes>, EngineError> {
+    let damaged = |what: &str| EngineError::Damaged { object: name.to_owned(), what: what.to_owned() };
+    let key = Key::new(name).map_err(|_| damaged("badly named"))?;
+    match store.get_ranges(&key, ranges).await {
+        Ok(found) => found.ok_or_else(|| damaged("missing")),
+        Err(error) if error.kind == ErrorKind::OutOfRange => Err(damaged("cut off")),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Work under way.
+struct UnderWay {
+    id: u64,
+    step: u32,
+    /// The first number that its files may have.
+    first_file: u64,
+    _task: Task,
+}
+
+/// What a task hands back.
+type Finished = (u64, Result<Box<dyn StateWork>, EngineError>);
+
+/// The work on files of a lane's steps.
+pub struct Works {
+    under_way: Vec<UnderWay>,
+    next_id: u64,
+    done: mpsc::UnboundedSender<Finished>,
+    finished: mpsc::UnboundedReceiver<Finished>,
+}
+
+impl Works {
+    /// No work.
+    pub fn new() -> Self {
+        // As many messages as there is work under way at the most.
+        let (done, finished) = mpsc::unbounded_channel();
+        Self { under_way: Vec::new(), next_id: 0, done, finished }
+    }
+
+    /// Hands finished work back to its steps.
+    ///
+    /// # Errors
+    /// When a file is damaged or missing, or the store refused for good.
+    pub fn adopt(&mut self, steps: &mut [Box<dyn Operator>]) -> Result<(), EngineError> {
+        while let Ok(finished) = self.finished.try_recv() {
+            self.hand_back(steps, finished)?;
+        }
+        Ok(())
+    }
+
+    fn hand_back(
+        &mut self,
+        steps: &mut [Box<dyn Operator>],
+        (id, result): Finished,
+    ) -> Result<(), EngineError> {
+        let Some(at) = self.under_way.iter().position(|work| work.id == id) else { return Ok(()) };
+        let index = self.under_way.remove(at).step;
+        counter!("forebay_state_works_total").increment(1);
+        let work = result?;
+        let (name, state) = stateful(steps, index)?;
+        state.adopt(work).map_err(|source| EngineError::State { step: name, source })
+    }
+
+    /// Starts what is due after a seal, and waits if a step has far more in memory than it should.
+    ///
+    /// # Errors
+    /// As [`adopt`](Self::adopt).
+    pub async fn start(
+        &mut self,
+        context: &Arc<Context>,
+        steps: &mut [Box<dyn Operator>],
+    ) -> Result<(), EngineError> {
+        self.adopt(steps)?;
+        for index in 0.. {
+            let Ok((_, state)) = stateful(steps, index) else { return Ok(()) };
+            while self.under_way.iter().filter(|work| work.step == index).count() < WORKS_MAX {
+                let Some(work) = state.work() else { break };
+                self.spawn(context, index, work);
+            }
+            while stateful(steps, index)?.1.is_crowded() {
+                // The sender lives here too, so the queue never closes.
+                let Some(finished) = self.finished.recv().await else { break };
+                self.hand_back(steps, finished)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn spawn(&mut self, context: &Arc<Context>, step: u32, work: Box<dyn StateWork>) {
+        let (id, done, context_of_task) = (self.next_id, self.done.clone(), context.clone());
+        self.next_id += 1;
+        let first_file = context.state_files.load(Ordering::Acquire);
+        let task = async move {
+            let result = drive(&context_of_task, work).await;
+            // Nobody listens any more when the lane has ended.
+            let _ = done.send((id, result));
+        };
+        let task = context.runtime.spawn("state", Box::pin(task));
+        self.under_way.push(UnderWay { id, step, first_file, _task: task });
+    }
+
+    /// The whole states and their files as of the seal just made.
+    pub fn snapshots(&self, context: &Context, steps: &mut [Box<dyn Operator>]) -> Snapshots {
+        let mut snapshots = Snapshots { horizon: self.horizon(context), ..Snapshots::default() };
+        for index in 0.. {
+            let Ok((_, state)) = stateful(steps, index) else { break };
+            snapshots.states.push((index, state.snapshot()));
+            snapshots.files.extend(state.files().into_iter().map(|file| (index, file)));
+        }
+        snapshots
+    }
+
+    /// Files of this owner with smaller numbers are either in use now or will never be.
+    fn horizon(&self, context: &Context) -> u64 {
+        let next = context.state_files.load(Ordering::Acquire);
+        self.under_way.iter().map(|work| work.first_file).min().unwrap_or(next)
+    }
+}
+
+/// The step with that index among those that keep state.
+fn stateful(
+    steps: &mut [Box<dyn Operator>],
+    index: u32,
+) -> Result<(String, &mut dyn dataflow::KeyedState), EngineError> {
+    let with_state = steps.iter_mut().filter_map(|step| {
+        let name = step.name().to_owned();
+        step.state().map(|state| (name, state))
+    });
+    with_state
+        .into_iter()
+        .nth(index as usize)
+        .ok_or(EngineError::Internal("state of a step that is not there"))
+}
+
+/// Takes work from its first step to its last: computing on compute threads, reading and writing in between.
+async fn drive(context: &Context, mut work: Box<dyn StateWork>) -> Result<Box<dyn StateWork>, EngineError> {
+    let mut given = Given::Start;
+    loop {
+        let step = context.runtime.run(move || {
+            let need = work.step(given);
+            (work, need)
+        });
+        let (back, need) = step.await.ok_or(EngineError::Internal("work on state"))?;
+        work = back;
+        let need =
+            need.map_err(|source: StateError| EngineError::State { step: "state".to_owned(), source })?;
+        given = match need {
+            Need::Done => return Ok(work),
+            Need::Read(reads) => Given::Read(read(context, &reads).await?),
+            Need::Write(bytes) => Given::Written(write(context, bytes).await?),
+        };
+    }
+}
+
+async fn write(context: &Context, bytes: Vec<u8>) -> Result<Arc<str>, EngineError> {
+    let number = context.state_files.fetch_add(1, Ordering::AcqRel);
+    let object = names::run(&context.folder, context.epoch, context.nonce, number);
+    counter!("forebay_state_bytes_written_total").increment(bytes.len() as u64);
+    write_object(context, &object, vec![Bytes::from(bytes)]).await?;
+    let own = object.strip_prefix(&format!("{}/", context.folder));
+    Ok(own.expect("the name begins with the lane's folder").into())
+}
+
+/// A step's file with its whole name.
+pub fn whole_name(folder: &str, file: &StateFile) -> String {
+    format!("{folder}/{}", file.object)
+}

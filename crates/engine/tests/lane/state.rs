@@ -1,0 +1,92 @@
+//! A lane whose dedup keys do not fit into memory: they close into files, which restarts, merges, checkpoints and damage meet.
+
+use bytes::Bytes;
+use engine::EngineError;
+use operators::dedup::closed::Sizes;
+use store::{Key, Prefix};
+
+use crate::support::Bench;
+
+/// Twenty keys in memory at the most, a checkpoint whenever one is possible.
+fn crowded() -> Bench {
+    let mut bench = Bench::new();
+    bench.sizes = Sizes { open_keys_max: 20, part_pairs: 32, block_pairs: 4, runs_max: 4 };
+    bench.settings.checkpoint_bytes_min = 1;
+    bench
+}
+
+async fn files(bench: &Bench) -> Vec<Key> {
+    let prefix = Prefix::new("p/lane-0/runs").expect("a folder");
+    let entries = bench.store.list(&prefix, None, 1_000).await.expect("the store lists");
+    entries.into_iter().map(|entry| entry.key).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_in_files_are_known_across_restarts_and_files_are_shared_by_checkpoints() {
+    let bench = crowded();
+    for round in 1..=4 {
+        // All that came before comes again, and something new.
+        bench.push(0..round * 300);
+        bench.drain().await.expect("a drain");
+        bench.assert_holds(0..round * 300);
+        let lane = bench.lane().await;
+        assert_eq!(lane.counts.duplicates, (0..round).map(|n| n * 300).sum::<u64>());
+        let (listed, named) = (files(&bench).await, lane.files.len());
+        assert!(named > 0, "the checkpoint names files");
+        let is_there = |object: &str| listed.iter().any(|key| key.as_str() == object);
+        assert!(lane.files.iter().all(|file| is_there(&file.object)), "nothing that is needed was collected");
+        // Beside them: what was written after that checkpoint, and what it was made of.
+        assert!(listed.len() < 4 * named + 100, "{} files, {named} are needed", listed.len());
+        let status = bench.status.snapshot();
+        assert!(status.state_keys_closed > 0 && status.state_file_bytes > 0);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_missing_cut_or_damaged_file_stops_the_start_and_is_named() {
+    let bench = crowded();
+    bench.push(0..600);
+    bench.drain().await.expect("a drain");
+    let lane = bench.lane().await;
+    let file = &lane.files[0];
+    let key = Key::new(file.object.as_str()).expect("a key");
+    let good = bench.store.get(&key, 1 << 20).await.expect("a read").expect("the file is there");
+    let mut flipped = good.to_vec();
+    // In the footer, which a start reads.
+    let at = flipped.len() - 20;
+    flipped[at] ^= 1;
+    for bad in [None, Some(good.slice(..good.len() - 1)), Some(Bytes::from(flipped))] {
+        bench.store.delete(&key).await.expect("a delete");
+        if let Some(bad) = bad {
+            bench.store.put_if_absent(&key, vec![bad]).await.expect("a put");
+        }
+        let error = bench.drain().await.expect_err("nothing is guessed");
+        assert!(matches!(error, EngineError::Damaged { .. } | EngineError::State { .. }), "{error}");
+        let name = key.name();
+        assert!(error.to_string().contains(name), "`{error}` does not name `{name}`");
+    }
+    bench.store.delete(&key).await.expect("a delete");
+    bench.store.put_if_absent(&key, vec![good]).await.expect("a put");
+    bench.push(0..650);
+    bench.drain().await.expect("a drain");
+    bench.assert_holds(0..650);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_damaged_block_stops_the_lane_when_it_is_read() {
+    let bench = crowded();
+    bench.push(0..600);
+    bench.drain().await.expect("a drain");
+    for file in &bench.lane().await.files {
+        let key = Key::new(file.object.as_str()).expect("a key");
+        let mut bytes = bench.store.get(&key, 1 << 20).await.expect("a read").expect("there").to_vec();
+        // The first byte of the first block, which a start does not read.
+        bytes[8] ^= 1;
+        bench.store.delete(&key).await.expect("a delete");
+        bench.store.put_if_absent(&key, vec![bytes.into()]).await.expect("a put");
+    }
+    bench.push(0..600);
+    let error = bench.drain().await.expect_err("nothing is guessed").to_string();
+    assert!(error.contains("block `0`") && error.contains("runs/"), "{error}");
+    bench.assert_holds(0..600);
+}

@@ -1,0 +1,45 @@
+//! Kept records that left memory: immutable sorted files, of which filters and indices stay in memory.
+//!
+//! Owns the closed half of the set of (key hash, bucket): what may hold a key, what must be read to be sure, which runs are merged, and
+//! the work of writing them. Does no I/O: it says what must be read and written, and the engine does it.
+//!
+//! A *run* is what was closed at one time, or the merger of several runs; its hashes are cut into *parts*, one file each, so that
+//! neither writing nor merging ever holds more than one part in memory. A new key is asked of one filter a run, hence few runs.
+//! A record that is forgotten after its run was written is remembered as dead beside the run, until a merger leaves it out.
+//!
+//! | module   | what it owns                                       |
+//! |----------|----------------------------------------------------|
+//! | [`fuse`] | a filter of 13.5 bits a key                        |
+//! | [`part`] | the bytes of a file, its index, and all checks     |
+//! | [`runs`] | the runs in use, look-ups, the choice of mergers   |
+//! | [`work`] | closing and merging, step by step                  |
+
+pub mod fuse;
+pub mod part;
+pub mod runs;
+pub mod work;
+
+/// The sizes that decide when something is closed or cut. Tests take tiny ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sizes {
+    /// Keys in memory above which buckets are closed, until half of them are left.
+    pub open_keys_max: u64,
+    /// Pairs in a part at the most, on average: a million is a file of 17 MB, and some 60 MB of memory while it is made.
+    pub part_pairs: u64,
+    /// Pairs in a block at the most, on average: 256 are 4 KB.
+    pub block_pairs: u64,
+    /// Runs beyond which neighbours are merged though they expire at different times.
+    pub runs_max: usize,
+}
+
+impl Sizes {
+    /// The sizes for this much memory for open keys.
+    pub fn new(open_bytes: u64) -> Self {
+        Self {
+            open_keys_max: (open_bytes / super::OPEN_KEY_BYTES).max(1),
+            part_pairs: 1 << 20,
+            block_pairs: 256,
+            runs_max: 16,
+        }
+    }
+}

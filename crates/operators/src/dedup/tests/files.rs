@@ -1,0 +1,164 @@
+//! A step with files in memory, and the engine's part in it: reading, writing, checkpoints, collecting.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use dataflow::operator::{Given, Need};
+use dataflow::{Probed, StateRead, StateWork};
+
+use super::*;
+use crate::dedup::closed::part::{Pair, verify};
+
+/// A step, its journal and its store.
+pub struct Bench {
+    pub step: Dedup,
+    pub files: BTreeMap<String, Vec<u8>>,
+    late: Late,
+    sizes: Sizes,
+    works: Vec<(Box<dyn StateWork>, Given, Vec<String>)>,
+    checkpoint: Option<(Vec<u8>, Vec<String>)>,
+    deltas: Vec<Vec<u8>>,
+    written: u64,
+}
+
+impl Bench {
+    pub fn new(late: Late, sizes: Sizes) -> Self {
+        Self {
+            step: windowed(late).with_sizes(sizes),
+            files: BTreeMap::new(),
+            late,
+            sizes,
+            works: vec![],
+            checkpoint: None,
+            deltas: vec![],
+            written: 0,
+        }
+    }
+
+    pub fn read(&self, reads: &[StateRead]) -> Vec<Vec<u8>> {
+        let read = |read: &StateRead| {
+            let file =
+                self.files.get(&*read.object).unwrap_or_else(|| panic!("`{}` was collected", read.object));
+            file[read.offset as usize..][..read.len as usize].to_vec()
+        };
+        reads.iter().map(read).collect()
+    }
+
+    pub fn finish(&mut self, probed: Probed) -> Output {
+        let (rows, answers) = (probed.batch.len(), self.read(&probed.reads));
+        let out = self.step.finish(probed, &answers).unwrap();
+        let sum = out.batch.len() as u64 + out.duplicates + out.late + out.rejects.len() as u64;
+        assert_eq!(sum, rows as u64, "every row is counted once");
+        out
+    }
+
+    pub fn run(&mut self, batch: Batch) -> Output {
+        let probed = self.step.probe(batch).unwrap();
+        self.finish(probed)
+    }
+
+    pub fn forget(&mut self, batch: Batch) {
+        let probed = self.step.probe(batch).unwrap();
+        let answers = self.read(&probed.reads);
+        self.step.forget(probed, &answers).unwrap();
+    }
+
+    /// Seals; with a checkpoint, what nobody needs any more is deleted.
+    pub fn seal(&mut self, watermark_ms: i64, checkpoint: bool) {
+        self.deltas.push(self.step.seal(watermark_ms));
+        if checkpoint {
+            let files: Vec<String> = self.step.files().iter().map(|file| file.object.to_string()).collect();
+            let needed: BTreeSet<&String> =
+                files.iter().chain(self.works.iter().flat_map(|(.., written)| written)).collect();
+            self.files.retain(|object, _| needed.contains(object));
+            self.checkpoint = Some((self.step.snapshot(), files));
+            self.deltas.clear();
+        }
+        if let Some(work) = self.step.work() {
+            self.works.push((work, Given::Start, vec![]));
+        }
+    }
+
+    /// Work goes on by so many steps, each time on what was begun last.
+    pub fn work(&mut self, steps: usize) {
+        for _ in 0..steps {
+            let Some((mut work, given, mut written)) = self.works.pop() else { return };
+            let given = match work.step(given).unwrap() {
+                Need::Read(reads) => Given::Read(self.read(&reads)),
+                Need::Write(bytes) => {
+                    self.written += 1;
+                    let object = format!("runs/{}", self.written);
+                    verify(&object, &bytes).unwrap();
+                    self.files.insert(object.clone(), bytes);
+                    written.push(object.clone());
+                    Given::Written(object.into())
+                }
+                Need::Done => {
+                    self.step.adopt(work).unwrap();
+                    continue;
+                }
+            };
+            self.works.push((work, given, written));
+        }
+    }
+
+    /// All work that is due, to the end.
+    pub fn settle(&mut self, watermark_ms: i64) {
+        for _ in 0..1000 {
+            self.seal(watermark_ms, false);
+            if self.works.is_empty() {
+                return;
+            }
+            self.work(1_000_000);
+        }
+        panic!("work without an end");
+    }
+
+    /// From the last checkpoint and the deltas after it. Work under way is lost.
+    pub fn restart(&mut self) {
+        self.works.clear();
+        self.step = windowed(self.late).with_sizes(self.sizes);
+        if let Some((snapshot, _)) = &self.checkpoint {
+            let reads = self.step.restore(snapshot).unwrap();
+            let answers = self.read(&reads);
+            answers.iter().for_each(|bytes| self.step.open(bytes).unwrap());
+        }
+        self.deltas.iter().for_each(|delta| self.step.apply(delta).unwrap());
+    }
+
+    fn pairs_of_runs(&self) -> Vec<(u64, Vec<Pair>)> {
+        let pairs = |run: &crate::dedup::closed::runs::Run| {
+            let mut pairs = vec![];
+            for part in run.parts.iter().flatten() {
+                let bytes = part.read(0..part.blocks()).map(|read| self.read(&[read]).remove(0));
+                part.each(0..part.blocks(), &bytes.unwrap(), |pair| pairs.push(pair)).unwrap();
+            }
+            (run.id, pairs)
+        };
+        self.step.runs.iter().map(pairs).collect()
+    }
+
+    /// Every kept record, wherever it lies.
+    pub fn contents(&self) -> BTreeSet<(u128, i64)> {
+        let floor = self.step.watermark.map_or(i64::MIN, crate::dedup::window::floor);
+        let open = self.step.kept.iter().filter_map(|slot| self.step.kept.pair(slot));
+        let closed = self.pairs_of_runs().into_iter().flat_map(|(id, pairs)| {
+            let live = move |p: &Pair| p.bucket >= floor && !self.step.runs.is_dead(id, p.hash(), p.bucket);
+            pairs.into_iter().filter(live).map(|p| (p.hash(), p.bucket))
+        });
+        open.chain(closed).collect()
+    }
+
+    /// Pairs that count as dead in a run that does not hold them: a filter's errors while deltas were applied.
+    pub fn phantoms(&self) -> u64 {
+        let runs = self.pairs_of_runs();
+        let is_there = |id, hash, bucket| {
+            runs.iter().any(|(run, pairs)| *run == id && pairs.contains(&Pair::new(hash, bucket)))
+        };
+        let dead = self.step.runs.iter().flat_map(|run| {
+            run.dead
+                .iter()
+                .flat_map(move |(bucket, hashes)| hashes.iter().map(move |hash| (run.id, *hash, *bucket)))
+        });
+        dead.filter(|(id, hash, bucket)| !is_there(*id, *hash, *bucket)).count() as u64
+    }
+}
