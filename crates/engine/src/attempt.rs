@@ -245,6 +245,14 @@ impl Sending<'_> {
                     tracing::warn!(%error, "a sealed frame cannot be read; trying again");
                     backoff.pause(&*self.context.runtime).await;
                 }
+                // What a newer owner has settled and retired is missing to one that slept, and no damage.
+                Err(error @ EngineError::Damaged { .. }) => {
+                    if self.context.ownership.may_complete().await {
+                        return Err(error);
+                    }
+                    self.check_owner().await?;
+                    backoff.pause(&*self.context.runtime).await;
+                }
                 result => return result,
             }
         }

@@ -129,6 +129,11 @@ impl Builder {
         self.begun
     }
 
+    /// True if a refused row waits to be sealed as a dead letter.
+    pub fn has_refusals(&self) -> bool {
+        !self.cut.refusals.is_empty()
+    }
+
     /// True if there is nothing to seal: not even a position has moved.
     pub fn is_empty(&self) -> bool {
         self.cut.ranges.is_empty() && self.cut.refusals.is_empty()

@@ -21,6 +21,8 @@ use protocol::window::{self, Settled};
 use crate::EngineError;
 use crate::attempt::{self, Task};
 use crate::context::Context;
+use crate::lane::until;
+use crate::pipeline::on_a_task;
 
 /// Once a frame needs a person, the other frames in doubt get this long to be settled or to need one too, so that all is
 /// asked at once. More would hide the stop while the server is away.
@@ -80,6 +82,7 @@ pub async fn run(context: Arc<Context>, place: usize) -> Result<(), EngineError>
     let mut attempts: Attempts = FuturesUnordered::new();
     let mut facts = facts_later(&context, place);
     let mut asked = Asked::default();
+    let mut settle_at: Option<BoxFuture<'static, ()>> = None;
     loop {
         // With a question open only the doubts go on, so that all questions are asked at once.
         let may_send = |n: u64| asked.first.is_none() || n < doubtful_below && !asked.ordinals.contains(&n);
@@ -99,7 +102,13 @@ pub async fn run(context: Arc<Context>, place: usize) -> Result<(), EngineError>
             let doubtful = ordinal < doubtful_below;
             let task = Task { place, ordinal, pieces, doubtful, accepted_uuid: view.accepted_uuid.clone() };
             let context = context.clone();
-            attempts.push(Box::pin(async move { (ordinal, attempt::settle(&context, task).await) }));
+            attempts.push(Box::pin(async move {
+                // On a task of its own: an attempt waits for the journal in turn with the loop below, and if its turn came while
+                // that loop waits behind it, nobody would poll it.
+                let sending = context.clone();
+                let work = async move { attempt::settle(&sending, task).await };
+                (ordinal, on_a_task(&context, "attempt", work).await)
+            }));
         }
         if attempts.is_empty()
             && let Some(error) = asked.take()
@@ -111,13 +120,6 @@ pub async fn run(context: Arc<Context>, place: usize) -> Result<(), EngineError>
         if context.is_closing() && all_settled && view.recorded == view.next_ordinal {
             return Ok(());
         }
-        let unrecorded = settled.frontier() > view.recorded;
-        let settle_at = async {
-            match unrecorded {
-                true => context.runtime.sleep(context.settings.settle_age_max).await,
-                false => std::future::pending().await,
-            }
-        };
         let ask_at = async {
             match asked.first.is_some() {
                 true => {
@@ -127,6 +129,12 @@ pub async fn run(context: Arc<Context>, place: usize) -> Result<(), EngineError>
                 false => std::future::pending().await,
             }
         };
+        // One timer from the first answer on: whatever else wakes this loop must not put it off for ever.
+        if settled.frontier() == view.recorded {
+            settle_at = None;
+        } else if settle_at.is_none() {
+            settle_at = Some(context.runtime.sleep(context.settings.settle_age_max));
+        }
         tokio::select! {
             biased;
             Some((ordinal, result)) = attempts.next(), if !attempts.is_empty() => {
@@ -148,7 +156,10 @@ pub async fn run(context: Arc<Context>, place: usize) -> Result<(), EngineError>
             }
             () = target.wake.notified() => {}
             () = ask_at => return Err(asked.take().expect("something was asked")),
-            () = settle_at => record(&context, place, &settled, false).await?,
+            () = until(&mut settle_at) => {
+                settle_at = None;
+                record(&context, place, &settled, false).await?;
+            }
             seen = &mut facts => {
                 if let Some(seen) = seen {
                     target.see(seen);

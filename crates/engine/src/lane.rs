@@ -168,6 +168,12 @@ impl LaneTask {
             }
             // While the spool is full nothing is read; only what may empty it, a refused row's dead letter, is cut.
             let is_full = self.context.is_spool_full();
+            // The spool may have filled up behind a refused row that waits here for the batch's age, and it empties only by its seal.
+            if is_full && self.builder.has_refusals() {
+                self.cut().await?;
+                age = None;
+                continue;
+            }
             if age.is_none() && !self.builder.is_empty() {
                 age = Some(self.context.runtime.sleep(self.context.settings.batch_age_max));
             }
@@ -399,7 +405,8 @@ async fn is_settled(context: &Context, cuts: u64) -> bool {
     context.targets.iter().all(settled)
 }
 
-async fn until(timer: &mut Option<BoxFuture<'static, ()>>) {
+/// Ends with the timer; never, if there is none.
+pub async fn until(timer: &mut Option<BoxFuture<'static, ()>>) {
     match timer {
         Some(timer) => timer.await,
         None => std::future::pending().await,

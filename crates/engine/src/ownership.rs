@@ -88,13 +88,18 @@ impl Ownership {
         }
     }
 
+    /// Our own record there may be the one that is being appended at this moment, and another owner's claim may stand right behind
+    /// it; so the first slot that is not ours decides.
     async fn is_free_or_ours(&self, place: Place) -> Result<bool, store::StoreError> {
-        let seq = place.next_seq;
-        if let Some(bytes) = self.store.get(&self.record(seq), RECORD_BYTES_MAX).await? {
-            // The record may be our own, being appended at this moment.
-            return Ok(self.is_ours(seq, &bytes));
+        let mut seq = place.next_seq;
+        while let Some(bytes) = self.store.get(&self.record(seq), RECORD_BYTES_MAX).await? {
+            if !self.is_ours(seq, &bytes) {
+                return Ok(false);
+            }
+            seq += 1;
         }
-        Ok(self.is_anchored(place).await? || floor(&*self.store, &self.folder).await? <= seq)
+        let is_anchored = seq == place.next_seq && self.is_anchored(place).await?;
+        Ok(is_anchored || floor(&*self.store, &self.folder).await? <= seq)
     }
 
     /// True if the slot `next_seq` was certainly never retired so far, told by one get instead of a list of the floors, which

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-use dataflow::{Decoder, Operator, Runtime, Source, Table, TableFacts};
+use dataflow::{Decoder, Gate, Operator, Runtime, Source, Table, TableFacts};
 use futures::future::{Either, select};
 use protocol::names;
 use store::Store;
@@ -135,7 +135,12 @@ async fn run_to_the_end(pipeline: Pipeline, stop: watch::Receiver<bool>) -> Resu
     // From here on this process owns the lane, and an earlier owner is fenced.
     let mut journal = Journal::claim(store.clone(), runtime.clone(), folder.clone(), owner, pause).await?;
     start::genesis_of_what_is_new(&mut journal, &name, &shown, &tables, &mut steps).await?;
-    start::restore(&reads, journal.lane(), &mut steps).await?;
+    if let Err(error) = start::restore(&reads, journal.lane(), &mut steps).await {
+        // What a newer owner has retired is missing to one that slept after its claim, and no damage.
+        let ownership = journal.ownership();
+        let is_owner = ownership.may_complete().await || !ownership.is_fenced();
+        return Err(if is_owner { error } else { EngineError::Fenced { seq: journal.lane().next_seq } });
+    }
     let reader = start::read(&*runtime, &settings, &*source, journal.lane()).await?;
     let (nonce, epoch) = (journal.nonce(), journal.lane().epoch);
     tracing::info!(pipeline = name, epoch, store = store.describe(), "lane claimed and restored");
@@ -256,7 +261,10 @@ async fn watch_ownership(context: Arc<Context>) -> Result<(), EngineError> {
 }
 
 /// Runs a future on a task of its own, so that the three sides of a lane use several cores; ends it when dropped.
-async fn on_a_task<T: Send + 'static>(
+///
+/// # Errors
+/// As the future, and [`EngineError::Internal`] if its task is gone.
+pub async fn on_a_task<T: Send + 'static>(
     context: &Context,
     name: &'static str,
     work: impl Future<Output = Result<T, EngineError>> + Send + 'static,

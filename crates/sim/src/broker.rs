@@ -1,0 +1,262 @@
+//! The simulated broker: partitions with ordered positions, gaps, leaders that go away, and the positions published last.
+//!
+//! Owns the [`Source`] that the engine reads. Does not own the records or when they arrive (`plan`, `drive`).
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use dataflow::block::NO_LEADER_EPOCH;
+use dataflow::{
+    BlockBuilder, Event, Partition, PartitionStart, ReadFrom, Reader, Source, SourceError, SourceFault,
+};
+use tokio::sync::watch;
+
+use crate::plan::Plan;
+use crate::records::Record;
+use crate::world::World;
+
+/// The topic's name.
+pub const TOPIC: &str = "events";
+
+/// One partition.
+#[derive(Debug, Default)]
+pub struct Stream {
+    /// Its records, by position.
+    pub records: Vec<Record>,
+    /// The position after the newest record.
+    pub end: u64,
+    /// Without a leader until then.
+    pub lost_until_us: u64,
+    /// The position published last.
+    pub published: Option<u64>,
+}
+
+/// All partitions.
+pub struct Broker {
+    /// By number.
+    pub streams: Vec<Stream>,
+    away_until_us: u64,
+    changes: watch::Sender<u64>,
+}
+
+impl Broker {
+    /// The partitions at the begin, empty.
+    pub fn new(plan: &Plan) -> Self {
+        let streams = (0..plan.partitions).map(|_| Stream::default()).collect();
+        Self { streams, away_until_us: 0, changes: watch::Sender::new(0) }
+    }
+
+    /// A record arrives. A partition that is not there yet is made.
+    pub fn push(&mut self, partition: u32, record: Record) {
+        while self.streams.len() <= partition as usize {
+            self.streams.push(Stream::default());
+        }
+        let stream = &mut self.streams[partition as usize];
+        stream.end = record.position + 1;
+        stream.records.push(record);
+        self.wake();
+    }
+
+    /// An empty partition appears.
+    pub fn add_partition(&mut self) {
+        self.streams.push(Stream::default());
+        self.wake();
+    }
+
+    /// Nothing answers until then.
+    pub fn away(&mut self, until_us: u64) {
+        self.away_until_us = until_us;
+        self.wake();
+    }
+
+    /// Readers look again.
+    pub fn wake(&self) {
+        self.changes.send_modify(|n| *n += 1);
+    }
+
+    /// The records of a partition in a range of positions.
+    pub fn range(&self, partition: usize, from: u64, next: u64) -> &[Record] {
+        let Some(stream) = self.streams.get(partition) else { return &[] };
+        let begin = stream.records.partition_point(|r| r.position < from);
+        let end = stream.records.partition_point(|r| r.position < next);
+        &stream.records[begin..end.max(begin)]
+    }
+
+    fn check(&self, now_us: u64) -> Result<(), SourceError> {
+        if now_us < self.away_until_us {
+            return Err(SourceError::new(SourceFault::Away, "the broker is away"));
+        }
+        Ok(())
+    }
+
+    fn start(&self, index: usize) -> PartitionStart {
+        PartitionStart {
+            partition: Partition::new(TOPIC, index as u32),
+            identity: format!("topic-1/{index}"),
+            next: 0,
+            first: 0,
+            leader_epoch: NO_LEADER_EPOCH,
+        }
+    }
+}
+
+/// The broker as one process sees it.
+pub struct SimSource {
+    /// Where it is.
+    pub world: Arc<World>,
+}
+
+impl SimSource {
+    async fn ask<T>(&self, answer: impl FnOnce(&mut Broker) -> T) -> Result<T, SourceError> {
+        self.world.pause(200, 3_000).await;
+        let answer = {
+            let mut state = self.world.state();
+            let now_us = state.now_us();
+            state.broker.check(now_us)?;
+            answer(&mut state.broker)
+        };
+        self.world.pause(100, 2_000).await;
+        Ok(answer)
+    }
+}
+
+#[async_trait]
+impl Source for SimSource {
+    fn kind(&self) -> &'static str {
+        "sim"
+    }
+
+    async fn partitions(&self) -> Result<Vec<PartitionStart>, SourceError> {
+        self.ask(|b| (0..b.streams.len()).map(|n| b.start(n)).collect()).await
+    }
+
+    async fn ends(&self) -> Result<Vec<(Partition, u64)>, SourceError> {
+        let ends = |b: &mut Broker| {
+            let numbered = b.streams.iter().enumerate();
+            numbered.map(|(n, s)| (Partition::new(TOPIC, n as u32), s.end)).collect()
+        };
+        self.ask(ends).await
+    }
+
+    async fn read(&self, from: Vec<ReadFrom>) -> Result<Box<dyn Reader>, SourceError> {
+        let known = from.len();
+        self.ask(|_| ()).await?;
+        let changes = self.world.state().broker.changes.subscribe();
+        let cursors = from.into_iter().map(Cursor::new).collect();
+        Ok(Box::new(SimReader { world: self.world.clone(), changes, known, cursors }))
+    }
+
+    async fn publish(&self, positions: &[(Partition, u64)]) -> Result<(), SourceError> {
+        let positions = positions.to_vec();
+        self.ask(move |b| {
+            for (partition, next) in positions {
+                if let Some(stream) = b.streams.get_mut(partition.index as usize) {
+                    stream.published = Some(next);
+                }
+            }
+        })
+        .await
+    }
+
+    async fn published(&self) -> Result<Vec<(Partition, u64)>, SourceError> {
+        let published = |b: &mut Broker| {
+            let numbered = b.streams.iter().enumerate();
+            numbered.filter_map(|(n, s)| Some((Partition::new(TOPIC, n as u32), s.published?))).collect()
+        };
+        self.ask(published).await
+    }
+}
+
+struct Cursor {
+    from: ReadFrom,
+    is_paused: bool,
+    /// `CaughtUp` was told at this position.
+    told: Option<u64>,
+}
+
+impl Cursor {
+    fn new(from: ReadFrom) -> Self {
+        Self { from, is_paused: false, told: None }
+    }
+}
+
+struct SimReader {
+    world: Arc<World>,
+    changes: watch::Receiver<u64>,
+    known: usize,
+    cursors: Vec<Cursor>,
+}
+
+impl SimReader {
+    /// What there is to tell now, if anything. Moves the cursor, so nothing waits between this and the answer.
+    fn event(&mut self) -> Result<Option<Event>, SourceError> {
+        let mut state = self.world.state();
+        let now_us = state.now_us();
+        state.broker.check(now_us)?;
+        if self.known < state.broker.streams.len() {
+            self.known += 1;
+            return Ok(Some(Event::Found(state.broker.start(self.known - 1))));
+        }
+        let first = state.random.below(self.cursors.len().max(1) as u64) as usize;
+        for n in 0..self.cursors.len() {
+            let at = (first + n) % self.cursors.len();
+            let records_max = state.random.between(1, 12);
+            let cursor = &mut self.cursors[at];
+            let stream = &state.broker.streams[cursor.from.partition.index as usize];
+            if cursor.is_paused || now_us < stream.lost_until_us {
+                continue;
+            }
+            let begin = stream.records.partition_point(|r| r.position < cursor.from.next);
+            if begin < stream.records.len() {
+                let mut builder = BlockBuilder::new(cursor.from.partition.clone(), cursor.from.next);
+                for record in stream.records[begin..].iter().take(records_max as usize) {
+                    builder.push(record.position, record.time_ms, Some(record.payload().as_bytes()));
+                }
+                let block = builder.take();
+                cursor.from.next = block.next;
+                cursor.told = None;
+                return Ok(Some(Event::Block(block)));
+            }
+            if cursor.told != Some(stream.end) {
+                cursor.told = Some(stream.end);
+                cursor.from.next = cursor.from.next.max(stream.end);
+                let (partition, next) = (cursor.from.partition.clone(), cursor.from.next);
+                return Ok(Some(Event::CaughtUp { partition, next, leader_epoch: NO_LEADER_EPOCH }));
+            }
+        }
+        Ok(None)
+    }
+
+    fn set_paused(&mut self, partition: &Partition, is_paused: bool) {
+        let cursors = self.cursors.iter_mut().filter(|c| c.from.partition == *partition);
+        cursors.for_each(|cursor| cursor.is_paused = is_paused);
+    }
+}
+
+#[async_trait]
+impl Reader for SimReader {
+    async fn next(&mut self) -> Result<Event, SourceError> {
+        loop {
+            self.changes.borrow_and_update();
+            self.world.pause(20, 500).await;
+            if let Some(event) = self.event()? {
+                return Ok(event);
+            }
+            // The sender lives as long as the world.
+            let _ = self.changes.changed().await;
+        }
+    }
+
+    async fn add(&mut self, from: ReadFrom) -> Result<(), SourceError> {
+        self.cursors.push(Cursor::new(from));
+        Ok(())
+    }
+
+    fn pause(&mut self, partition: &Partition) {
+        self.set_paused(partition, true);
+    }
+
+    fn resume(&mut self, partition: &Partition) {
+        self.set_paused(partition, false);
+    }
+}

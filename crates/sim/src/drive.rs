@@ -1,0 +1,569 @@
+//! One run from begin to end: records arrive, faults strike, processes die and are started again.
+//!
+//! Owns the order of events, the supervisor that keeps a process running, and the bound within which all must be settled once
+//! faults have ceased. Does not own what a fault does to a single operation (`objects`, `table`).
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::sync::{Arc, Mutex};
+
+use dataflow::Operator;
+use engine::{EngineError, Outcome, Pipeline};
+use operators::EventTime;
+use operators::dedup::{Dedup, DedupConfig};
+use protocol::doubt::StopReason;
+use tokio::sync::watch;
+
+use crate::broker::SimSource;
+use crate::executor::{Pid, lock};
+use crate::objects::{Backup, SimStore};
+use crate::plan::{Fault, Plan, When};
+use crate::records::{TextDecoder, schema};
+use crate::table::{SimTable, crash};
+use crate::variant::Variant;
+use crate::world::{Violation, World};
+
+/// Simulated time within which all is settled after the last fault: several times the longest pause of anything.
+const SETTLE_US_MAX: u64 = 20 * 60 * 1_000_000;
+
+/// Polls of a whole run at the most: a run takes some ten thousand, and one that does not end is a violation too.
+const POLLS_MAX: u64 = 6_000_000;
+
+/// How often it is looked whether all is settled, microseconds.
+const LOOK_US: u64 = 500_000;
+
+/// Starts of a process at the most.
+const STARTS_MAX: u32 = 400;
+
+/// How a run went.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// The first rule that was broken, if one was.
+    pub violation: Option<Violation>,
+    /// Stands for everything that happened, in its order.
+    pub hash: u64,
+    /// Polls of all tasks.
+    pub polls: u64,
+    /// Simulated microseconds.
+    pub time_us: u64,
+    /// Journal records.
+    pub records: u64,
+    /// Processes that were started.
+    pub starts: u32,
+    /// True if the run ended with a stop that the model expects.
+    pub is_stopped: bool,
+    /// The last events, if they were asked for.
+    pub trace: Vec<String>,
+}
+
+type Ended = Arc<Mutex<BTreeMap<Pid, Result<Outcome, EngineError>>>>;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Life {
+    Running,
+    Frozen,
+}
+
+struct Process {
+    life: Life,
+    stop: watch::Sender<bool>,
+    /// Store errors before it was started.
+    store_errors: u64,
+    is_asked: bool,
+}
+
+#[derive(Clone, Debug)]
+enum Act {
+    Record(usize),
+    AddPartition,
+    Strike(Fault),
+    Start,
+    Thaw(Pid),
+    TakeBackup(usize),
+    Wake,
+    Look,
+}
+
+struct Drive {
+    world: Arc<World>,
+    variant: Option<Variant>,
+    acts: BinaryHeap<Reverse<(u64, u64)>>,
+    by_number: BTreeMap<u64, Act>,
+    acts_made: u64,
+    polls: Vec<(u64, Fault)>,
+    processes: BTreeMap<Pid, Process>,
+    ended: Ended,
+    starts: u32,
+    backups: BTreeMap<usize, (Backup, Vec<(usize, u64)>)>,
+    rolled_back_since: Option<u64>,
+    /// Acts that must have happened before the run is over.
+    open_acts: u64,
+    calm_since: Option<u64>,
+    last: Option<Pid>,
+    is_done: bool,
+    is_stopped: bool,
+}
+
+/// Runs a plan.
+pub fn run(plan: &Plan, variant: Option<Variant>, with_trace: bool) -> Report {
+    let world = World::new(plan.clone(), with_trace);
+    let mut drive = Drive {
+        world: world.clone(),
+        variant,
+        acts: BinaryHeap::new(),
+        by_number: BTreeMap::new(),
+        acts_made: 0,
+        polls: Vec::new(),
+        processes: BTreeMap::new(),
+        ended: Ended::default(),
+        starts: 0,
+        backups: BTreeMap::new(),
+        rolled_back_since: None,
+        open_acts: 0,
+        calm_since: None,
+        last: None,
+        is_done: false,
+        is_stopped: false,
+    };
+    drive.schedule();
+    let driven = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drive.to_the_end()));
+    if driven.is_err() {
+        drive.violate("panic", "the engine panicked; its message is on standard error".into());
+    }
+    let pids: Vec<Pid> = (1..=drive.starts).collect();
+    pids.into_iter().for_each(|pid| world.executor.kill(pid));
+    world.executor.kill(crate::executor::WORLD);
+    let state = world.state();
+    Report {
+        violation: state.violation.clone(),
+        hash: world.executor.hash(),
+        polls: world.executor.polls(),
+        time_us: world.executor.now_us(),
+        records: state.oracle.records(),
+        starts: drive.starts,
+        is_stopped: drive.is_stopped,
+        trace: state.trace(),
+    }
+}
+
+impl Drive {
+    fn at(&mut self, us: u64, act: Act) {
+        if !matches!(act, Act::Look | Act::Wake) {
+            self.open_acts += 1;
+        }
+        self.acts_made += 1;
+        self.acts.push(Reverse((us, self.acts_made)));
+        self.by_number.insert(self.acts_made, act);
+    }
+
+    fn after_ms(&mut self, ms: u64, act: Act) {
+        self.at(self.world.executor.now_us() + ms * 1_000, act);
+    }
+
+    fn schedule(&mut self) {
+        let world = self.world.clone();
+        let plan = &world.plan;
+        for (n, arrival) in plan.arrivals.iter().enumerate() {
+            self.at(arrival.at_us, Act::Record(n));
+        }
+        if let Some(us) = plan.partition_added_us {
+            self.at(us, Act::AddPartition);
+        }
+        for (n, fault) in plan.faults.iter().enumerate() {
+            let when = match *fault {
+                Fault::Kill { when, .. }
+                | Fault::Freeze { when, .. }
+                | Fault::SecondOwner { when }
+                | Fault::Stop { when, .. }
+                | Fault::PowerLoss { when, .. }
+                | Fault::ServerCrash { when, .. } => when,
+                Fault::Rollback { backup_us, at_us } => {
+                    self.at(backup_us, Act::TakeBackup(n));
+                    When::At(at_us)
+                }
+                Fault::StoreAway { at_us, .. }
+                | Fault::DiskFull { at_us, .. }
+                | Fault::ServerAway { at_us, .. }
+                | Fault::OtherWriters { at_us, .. }
+                | Fault::ClockJump { at_us, .. }
+                | Fault::ServerClockJump { at_us, .. }
+                | Fault::SourceAway { at_us, .. }
+                | Fault::PartitionLost { at_us, .. } => When::At(at_us),
+                Fault::Put { .. } | Fault::Read { .. } | Fault::Insert { .. } | Fault::Ask { .. } => continue,
+            };
+            match when {
+                When::At(us) => self.at(us, Act::Strike(*fault)),
+                When::Poll(polls) => self.polls.push((polls, *fault)),
+            }
+        }
+        self.polls.sort_by_key(|(polls, _)| Reverse(*polls));
+        self.at(0, Act::Start);
+        self.at(LOOK_US, Act::Look);
+    }
+
+    fn to_the_end(&mut self) {
+        let executor = self.world.executor.clone();
+        while !self.is_done && self.world.state().violation.is_none() {
+            if executor.polls() > POLLS_MAX {
+                return self.violate("liveness", "the run does not end".into());
+            }
+            let now_us = executor.now_us();
+            if let Some(Reverse((us, number))) = self.acts.peek().copied()
+                && us <= now_us
+            {
+                self.acts.pop();
+                if let Some(act) = self.by_number.remove(&number) {
+                    self.act(act);
+                }
+                continue;
+            }
+            if executor.step() {
+                self.strike_by_polls();
+                self.see_ends();
+                continue;
+            }
+            let next_act = self.acts.peek().map(|Reverse((us, _))| *us);
+            let next = [executor.next_timer_us(), next_act].into_iter().flatten().min();
+            match next {
+                Some(us) => executor.advance_to(us),
+                None => return self.violate("liveness", "nothing will ever happen any more".into()),
+            }
+        }
+    }
+
+    fn violate(&self, rule: &'static str, what: String) {
+        self.world.state().violate(rule, what);
+    }
+
+    fn act(&mut self, act: Act) {
+        if !matches!(act, Act::Look | Act::Wake) {
+            self.open_acts -= 1;
+        }
+        match act {
+            Act::Record(n) => {
+                let arrival = self.world.plan.arrivals[n];
+                self.world.state().broker.push(arrival.partition, arrival.record);
+            }
+            Act::AddPartition => {
+                let mut state = self.world.state();
+                if state.broker.streams.len() == self.world.plan.partitions as usize {
+                    state.note("broker", 0, || "a partition appears".into());
+                    state.broker.add_partition();
+                }
+            }
+            Act::Strike(fault) => self.strike(fault),
+            Act::Start => self.start(),
+            Act::Thaw(pid) => self.thaw(pid),
+            Act::TakeBackup(n) => {
+                let state = self.world.state();
+                self.backups.insert(n, (state.objects.backup(), state.oracle.sealed()));
+            }
+            Act::Wake => self.world.state().broker.wake(),
+            Act::Look => {
+                self.look();
+                self.at(self.world.executor.now_us() + LOOK_US, Act::Look);
+            }
+        }
+    }
+
+    fn strike_by_polls(&mut self) {
+        let polls = self.world.executor.engine_polls();
+        while self.polls.last().is_some_and(|(at, _)| *at <= polls) {
+            let (_, fault) = self.polls.pop().expect("just looked at");
+            self.strike(fault);
+        }
+    }
+
+    fn newest(&self) -> Option<Pid> {
+        self.processes.iter().rfind(|(_, p)| p.life == Life::Running).map(|(pid, _)| *pid)
+    }
+
+    fn strike(&mut self, fault: Fault) {
+        if self.rolled_back_since.is_some() || self.last.is_some() {
+            return;
+        }
+        let world = self.world.clone();
+        let now_us = world.executor.now_us();
+        let until = |ms: u64| now_us + ms * 1_000;
+        world.state().note("fault", 0, || fault.to_string());
+        match fault {
+            Fault::Kill { down_ms, .. } => {
+                if let Some(pid) = self.newest() {
+                    self.kill(pid);
+                    self.after_ms(down_ms, Act::Start);
+                }
+            }
+            Fault::Freeze { for_ms, successor_ms, .. } => {
+                if let Some(pid) = self.newest() {
+                    world.executor.freeze(pid);
+                    self.processes.get_mut(&pid).expect("it runs").life = Life::Frozen;
+                    self.after_ms(for_ms, Act::Thaw(pid));
+                    self.after_ms(successor_ms, Act::Start);
+                }
+            }
+            Fault::SecondOwner { .. } => self.start_another(),
+            Fault::Stop { down_ms, .. } => {
+                if let Some(process) = self.newest().and_then(|pid| self.processes.get_mut(&pid)) {
+                    process.is_asked = true;
+                    // A process that has ended meanwhile need not be asked.
+                    let _ = process.stop.send(true);
+                    self.after_ms(down_ms, Act::Wake);
+                }
+            }
+            Fault::PowerLoss { down_ms, .. } => {
+                if world.plan.is_local {
+                    let all: Vec<Pid> = self.processes.keys().copied().collect();
+                    all.into_iter().for_each(|pid| self.kill(pid));
+                    world.state().lose_power();
+                    self.after_ms(down_ms, Act::Start);
+                }
+            }
+            Fault::Rollback { .. } => self.roll_back(fault),
+            Fault::StoreAway { for_ms, .. } => world.state().objects.away(until(for_ms)),
+            Fault::DiskFull { for_ms, .. } => world.state().objects.full(until(for_ms)),
+            Fault::ServerCrash { down_ms, .. } => crash(&world, down_ms),
+            Fault::ServerAway { for_ms, .. } => world.state().server.away(until(for_ms)),
+            Fault::OtherWriters { inserts, .. } => {
+                world.state().server.others_insert(0, inserts, now_us);
+                world.state().server.others_insert(1, inserts / 2, now_us);
+            }
+            Fault::ClockJump { by_ms, .. } => {
+                if let Some(pid) = self.newest() {
+                    world.executor.jump(pid, by_ms);
+                }
+            }
+            Fault::ServerClockJump { by_ms, .. } => world.state().server.jump(by_ms),
+            Fault::SourceAway { for_ms, .. } => {
+                world.state().broker.away(until(for_ms));
+                self.after_ms(for_ms, Act::Wake);
+            }
+            Fault::PartitionLost { partition, for_ms, .. } => {
+                if let Some(stream) = world.state().broker.streams.get_mut(partition as usize) {
+                    stream.lost_until_us = until(for_ms);
+                }
+                self.after_ms(for_ms, Act::Wake);
+            }
+            Fault::Put { .. } | Fault::Read { .. } | Fault::Insert { .. } | Fault::Ask { .. } => {}
+        }
+    }
+
+    /// Only where the published positions tell: nobody can see a copy that lacks nothing of what was published.
+    fn roll_back(&mut self, fault: Fault) {
+        let at = self.world.plan.faults.iter().position(|f| *f == fault);
+        let Some((backup, sealed)) = at.and_then(|at| self.backups.remove(&at)) else { return };
+        {
+            let state = self.world.state();
+            let is_told = state.broker.streams.iter().enumerate().any(|(n, stream)| {
+                let then = sealed.iter().find(|(partition, _)| *partition == n).map_or(0, |(_, next)| *next);
+                stream.published.is_some_and(|published| published > then)
+            });
+            if !is_told || state.oracle.sealed().is_empty() {
+                return;
+            }
+        }
+        let all: Vec<Pid> = self.processes.keys().copied().collect();
+        all.into_iter().for_each(|pid| self.kill(pid));
+        self.world.state().objects.roll_back(backup);
+        self.rolled_back_since = Some(self.world.executor.now_us());
+        self.start_another();
+    }
+
+    fn kill(&mut self, pid: Pid) {
+        self.world.executor.kill(pid);
+        self.processes.remove(&pid);
+        lock(&self.ended).remove(&pid);
+    }
+
+    fn thaw(&mut self, pid: Pid) {
+        if let Some(process) = self.processes.get_mut(&pid) {
+            process.life = Life::Running;
+            self.world.state().note("fault", u64::from(pid), || format!("process {pid} wakes"));
+            self.world.executor.thaw(pid);
+        }
+    }
+
+    /// Starts a process unless the owner runs, or one that is on its way to own the lane.
+    fn start(&mut self) {
+        let owner = self.world.state().oracle.owner().unwrap_or_default();
+        if !self.processes.iter().any(|(pid, p)| p.life == Life::Running && *pid >= owner) {
+            self.start_another();
+        }
+    }
+
+    fn start_another(&mut self) {
+        self.starts += 1;
+        if self.starts > STARTS_MAX {
+            return self.violate("liveness", format!("{STARTS_MAX} processes were started"));
+        }
+        let pid = self.starts;
+        let (stop, asked) = watch::channel(false);
+        let store_errors = self.world.state().store_errors;
+        self.processes.insert(pid, Process { life: Life::Running, stop, store_errors, is_asked: false });
+        let pipeline = pipeline(&self.world, pid, self.variant);
+        self.world.state().note("start", u64::from(pid), || format!("process {pid}"));
+        let ended = self.ended.clone();
+        self.world.executor.spawn(
+            pid,
+            Box::pin(async move {
+                let result = engine::run(pipeline, asked).await;
+                lock(&ended).insert(pid, result);
+            }),
+        );
+    }
+
+    fn see_ends(&mut self) {
+        loop {
+            let Some((pid, result)) = lock(&self.ended).pop_first() else { return };
+            let Some(process) = self.processes.remove(&pid) else { continue };
+            // What a process leaves behind dies with it.
+            self.world.executor.kill(pid);
+            let word = match &result {
+                Ok(outcome) => format!("{outcome:?}"),
+                Err(error) => error.to_string(),
+            };
+            self.world.state().note("end", u64::from(pid), || format!("process {pid}: {word}"));
+            match result {
+                Ok(outcome) => self.ended_well(pid, &process, outcome),
+                Err(error) => self.ended_badly(pid, &process, &error),
+            }
+        }
+    }
+
+    fn ended_well(&mut self, pid: Pid, process: &Process, outcome: Outcome) {
+        if !process.is_asked {
+            return self
+                .violate("stop", format!("process {pid} ended with {outcome:?}, and nobody asked it to"));
+        }
+        if self.last == Some(pid) && outcome == Outcome::Drained {
+            self.world.state().judge_the_end();
+            self.is_done = true;
+            return;
+        }
+        if self.last == Some(pid) {
+            self.last = None;
+        }
+        self.after_ms(100, Act::Start);
+    }
+
+    /// C-rules are the oracle's; here it is asked whether the model expects this stop.
+    fn ended_badly(&mut self, pid: Pid, process: &Process, error: &EngineError) {
+        if self.last == Some(pid) {
+            self.last = None;
+        }
+        let owner = self.world.state().oracle.owner();
+        let plan = &self.world.plan;
+        let unexpected = match error {
+            EngineError::Fenced { .. } => owner.is_none_or(|owner| owner == pid),
+            EngineError::Doubt { reason, .. } => {
+                self.is_stopped = match reason {
+                    StopReason::CannotTell => !plan.has_provenance,
+                    StopReason::ViewsUnknown => plan.has_view,
+                    StopReason::TableChanged | StopReason::PartPresent => false,
+                };
+                self.is_done |= self.is_stopped;
+                !self.is_stopped
+            }
+            EngineError::Mismatch(message) if self.rolled_back_since.is_some() => {
+                let is_right = message.contains("rolled back") || message.contains("the store was lost");
+                if is_right {
+                    self.world.state().objects.bring_back();
+                    self.rolled_back_since = None;
+                }
+                !is_right
+            }
+            // A start gives up on a store that fails; the supervisor tries again.
+            EngineError::Store(error) => {
+                !error.kind.is_transient() || self.world.state().store_errors == process.store_errors
+            }
+            EngineError::Mismatch(_)
+            | EngineError::Source(_)
+            | EngineError::Operator(_)
+            | EngineError::State { .. }
+            | EngineError::Damaged { .. }
+            | EngineError::Record(_)
+            | EngineError::Violation(_)
+            | EngineError::Internal(_) => true,
+        };
+        if unexpected {
+            return self.violate("stop", format!("process {pid} stopped: {error}"));
+        }
+        if !self.is_done {
+            self.after_ms(1_000, Act::Start);
+        }
+    }
+
+    /// Looks whether the run is over: faults have ceased, and all that the broker holds is sealed and settled.
+    fn look(&mut self) {
+        let now_us = self.world.executor.now_us();
+        if let Some(since_us) = self.rolled_back_since
+            && now_us - since_us > SETTLE_US_MAX
+        {
+            return self.violate("stop", "a store that was rolled back is not refused".into());
+        }
+        if self.open_acts > 0 || self.rolled_back_since.is_some() {
+            return;
+        }
+        let since_us = *self.calm_since.get_or_insert(now_us);
+        self.polls.clear();
+        let (is_settled, unsettled) = {
+            let mut state = self.world.state();
+            state.operations.is_over = true;
+            let sealed = state.oracle.sealed();
+            let at_end = |(n, next): (usize, u64)| state.broker.streams.get(n).is_some_and(|s| s.end == next);
+            let is_sealed = sealed.len() == state.broker.streams.len() && sealed.into_iter().all(at_end);
+            (is_sealed && state.oracle.is_settled(), state.oracle.unsettled())
+        };
+        if now_us - since_us > SETTLE_US_MAX {
+            return self.violate(
+                "liveness",
+                format!("not settled within {SETTLE_US_MAX} us after the last fault: {unsettled}"),
+            );
+        }
+        if self.last.is_some() {
+            return;
+        }
+        self.start();
+        if is_settled {
+            let owner = self.world.state().oracle.owner();
+            let mut processes = self.processes.iter_mut();
+            let running = processes.rfind(|(pid, p)| p.life == Life::Running && Some(**pid) == owner);
+            if let Some((pid, process)) = running {
+                process.is_asked = true;
+                self.last = Some(*pid);
+                // If it has ended meanwhile, the next one is asked.
+                let _ = process.stop.send(true);
+            }
+        }
+    }
+}
+
+/// The pipeline of one process: the real engine and steps, in this world.
+fn pipeline(world: &Arc<World>, pid: Pid, variant: Option<Variant>) -> Pipeline {
+    let plan = &world.plan;
+    let schema = schema();
+    let config = DedupConfig { key: vec!["key".into()], window: plan.window, late: plan.late };
+    let mut steps: Vec<Box<dyn Operator>> = Vec::new();
+    if plan.window.is_some() {
+        steps.push(Box::new(EventTime::new(&schema, "time").expect("the schema has that column")));
+    }
+    steps.push(Box::new(Dedup::new(&schema, config).expect("the windows of a plan are valid")));
+    let table = |place| Arc::new(SimTable::new(world.clone(), pid, place));
+    let pipeline = Pipeline {
+        name: "p".into(),
+        owner: format!("process-{pid}"),
+        source: Arc::new(SimSource { world: world.clone() }),
+        decoder: Arc::new(TextDecoder(schema)),
+        steps,
+        table: table(0),
+        dead_letters: table(1),
+        store: Arc::new(SimStore { world: world.clone(), pid }),
+        runtime: world.executor.runtime(pid),
+        settings: plan.settings.clone(),
+        status: Arc::default(),
+        drain: false,
+    };
+    match variant {
+        None => pipeline,
+        Some(variant) => variant.apply(pipeline, world, pid),
+    }
+}

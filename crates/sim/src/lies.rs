@@ -1,0 +1,366 @@
+//! Seams that lie: what breaks the engine for a [`Variant`].
+//!
+//! Owns one wrapper for each seam. Each passes everything on but for the one lie of its variant.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use arrow_array::RecordBatch;
+use async_trait::async_trait;
+use bytes::Bytes;
+use dataflow::{
+    Attempt, Batch, Decoded, Decoder, Effect, Encoded, FrameId, Gate, InsertError, KeyedState, Operator,
+    OperatorError, Output, Partition, PartitionStart, Presence, Probed, ReadFrom, Reader, RecordBlock,
+    Runtime, Schema, Source, SourceError, StateError, Table, TableError, TableFacts, Task,
+};
+use futures::future::BoxFuture;
+use store::{Entry, Key, Prefix, Put, Store, StoreError};
+
+use crate::executor::lock;
+use crate::records::{from_body, to_body};
+use crate::variant::Variant;
+use crate::world::World;
+
+/// How long a record is taken for durable before it is, microseconds.
+const EARLY_US: u64 = 50_000;
+
+/// One delta in so many is lost.
+const LOST_DELTA: u64 = 3;
+
+/// A store that lies.
+pub struct LyingStore {
+    /// The honest one.
+    pub inner: Arc<dyn Store>,
+    /// Where it is.
+    pub world: Arc<World>,
+    /// The lie.
+    pub variant: Variant,
+}
+
+impl fmt::Debug for LyingStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "LyingStore({:?})", self.variant)
+    }
+}
+
+#[async_trait]
+impl Store for LyingStore {
+    async fn put_if_absent(&self, key: &Key, body: Vec<Bytes>) -> Result<Put, StoreError> {
+        let is_record = key.as_str().contains("/journal/");
+        if self.variant == Variant::SendBeforeSeal && is_record {
+            let (inner, executor, key) = (self.inner.clone(), self.world.executor.clone(), key.clone());
+            self.world.spawn(async move {
+                executor.sleep_us(EARLY_US).await;
+                // Whatever it says, nobody listens: that is the fault.
+                let _ = inner.put_if_absent(&key, body).await;
+            });
+            return Ok(Put::Created);
+        }
+        let put = self.inner.put_if_absent(key, body).await;
+        match (self.variant, put) {
+            (Variant::NoReadBack, Err(error)) if error.effect == store::Effect::Unknown => Ok(Put::Created),
+            (Variant::ExistsIsCreated, Ok(Put::Exists)) if is_record => Ok(Put::Created),
+            (Variant::CollectOneRecordEarly, Ok(put)) if key.as_str().contains("/floor/") => {
+                let record = key.as_str().replace("/floor/", "/journal/");
+                self.inner.delete(&Key::new(record).expect("a valid key")).await?;
+                Ok(put)
+            }
+            (_, put) => put,
+        }
+    }
+
+    async fn get(&self, key: &Key, bytes_max: u64) -> Result<Option<Bytes>, StoreError> {
+        self.inner.get(key, bytes_max).await
+    }
+
+    async fn get_range(&self, key: &Key, range: Range<u64>) -> Result<Option<Bytes>, StoreError> {
+        self.inner.get_range(key, range).await
+    }
+
+    async fn list(
+        &self,
+        prefix: &Prefix,
+        after: Option<&Key>,
+        limit: usize,
+    ) -> Result<Vec<Entry>, StoreError> {
+        if self.variant == Variant::IgnoreTheFloor && prefix.as_str().ends_with("/floor") {
+            return Ok(Vec::new());
+        }
+        self.inner.list(prefix, after, limit).await
+    }
+
+    async fn delete(&self, key: &Key) -> Result<(), StoreError> {
+        self.inner.delete(key).await
+    }
+
+    async fn harden(&self, prefix: &Prefix) -> Result<(), StoreError> {
+        if self.variant == Variant::NoHarden { Ok(()) } else { self.inner.harden(prefix).await }
+    }
+
+    fn describe(&self) -> String {
+        self.inner.describe()
+    }
+}
+
+/// A table that lies.
+pub struct LyingTable {
+    inner: Arc<dyn Table>,
+    variant: Variant,
+    first: Mutex<Option<TableFacts>>,
+}
+
+impl LyingTable {
+    /// Around an honest one.
+    pub fn new(inner: Arc<dyn Table>, variant: Variant) -> Self {
+        Self { inner, variant, first: Mutex::new(None) }
+    }
+}
+
+struct OpenGate;
+
+#[async_trait]
+impl Gate for OpenGate {
+    async fn may_complete(&self) -> bool {
+        true
+    }
+}
+
+#[async_trait]
+impl Table for LyingTable {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn schema(&self) -> &Schema {
+        self.inner.schema()
+    }
+
+    fn encode(
+        &self,
+        rows: &[RecordBatch],
+        ids: &mut dyn FnMut() -> FrameId,
+    ) -> Result<Vec<Encoded>, TableError> {
+        let mut frames = self.inner.encode(rows, ids)?;
+        if self.variant == Variant::FrameOfManyPartitions && frames.len() > 1 {
+            let rows: Vec<_> =
+                frames.iter().filter_map(|f| from_body(&f.body)).flat_map(|(_, rows)| rows).collect();
+            frames.truncate(1);
+            frames[0].rows = rows.len() as u64;
+            frames[0].body = to_body(frames[0].id.0, &rows).into();
+        }
+        Ok(frames)
+    }
+
+    fn decode(&self, body: &[u8]) -> Result<RecordBatch, TableError> {
+        self.inner.decode(body)
+    }
+
+    fn to_json(&self, rows: &RecordBatch, row: usize) -> String {
+        self.inner.to_json(rows, row)
+    }
+
+    async fn insert(&self, attempt: Attempt<'_>) -> Result<(), InsertError> {
+        let attempt = match self.variant {
+            Variant::TokenFromTheAttempt => Attempt { token: attempt.query_id, ..attempt },
+            Variant::NoGate => Attempt { gate: &OpenGate, ..attempt },
+            _ => attempt,
+        };
+        match self.inner.insert(attempt).await {
+            Err(error) if self.variant == Variant::SettleOverAHole && error.effect == Effect::Unknown => {
+                Ok(())
+            }
+            answer => answer,
+        }
+    }
+
+    async fn facts(&self) -> Result<TableFacts, TableError> {
+        let facts = self.inner.facts().await?;
+        if self.variant != Variant::ResendBeyondMemory {
+            return Ok(facts);
+        }
+        Ok(lock(&self.first).get_or_insert(facts).clone())
+    }
+
+    async fn probe(&self, frame: FrameId, rows: u64, probe: &[u8]) -> Result<Presence, TableError> {
+        let presence = self.inner.probe(frame, rows, probe).await?;
+        Ok(match self.variant {
+            Variant::ProbeSaysNone => Presence::None,
+            Variant::ProbeSaysAll => Presence::All,
+            _ => presence,
+        })
+    }
+
+    async fn end_attempts(&self, prefix: &str) -> Result<u64, TableError> {
+        if self.variant == Variant::NewGenerationWithoutEnding {
+            return Ok(0);
+        }
+        self.inner.end_attempts(prefix).await
+    }
+}
+
+/// A step whose state lies.
+pub struct LyingStep {
+    inner: Box<dyn Operator>,
+    variant: Variant,
+    /// The snapshot as of the last seal, and the one before.
+    snapshots: [Vec<u8>; 2],
+    seals: u64,
+}
+
+impl LyingStep {
+    /// Around an honest one.
+    pub fn new(mut inner: Box<dyn Operator>, variant: Variant) -> Self {
+        let snapshot = inner.state().map(|state| state.snapshot()).unwrap_or_default();
+        Self { inner, variant, snapshots: [snapshot.clone(), snapshot], seals: 0 }
+    }
+
+    fn honest(&mut self) -> &mut dyn KeyedState {
+        self.inner.state().expect("only a step with state is asked")
+    }
+}
+
+impl Operator for LyingStep {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn probe(&mut self, batch: Batch) -> Result<Probed, OperatorError> {
+        self.inner.probe(batch)
+    }
+
+    fn finish(&mut self, probed: Probed, answers: &[Vec<u8>]) -> Result<Output, OperatorError> {
+        self.inner.finish(probed, answers)
+    }
+
+    fn state(&mut self) -> Option<&mut dyn KeyedState> {
+        self.inner.state().is_some().then_some(self as &mut dyn KeyedState)
+    }
+}
+
+impl KeyedState for LyingStep {
+    fn seal(&mut self, watermark_ms: i64) -> Vec<u8> {
+        let delta = self.honest().seal(watermark_ms);
+        let snapshot = self.honest().snapshot();
+        self.snapshots = [snapshot, std::mem::take(&mut self.snapshots[0])];
+        self.seals += 1;
+        if self.variant == Variant::LostDelta && self.seals.is_multiple_of(LOST_DELTA) {
+            Vec::new()
+        } else {
+            delta
+        }
+    }
+
+    fn snapshot(&self) -> Vec<u8> {
+        self.snapshots[usize::from(self.variant == Variant::SnapshotOneSealEarly)].clone()
+    }
+
+    fn restore(&mut self, snapshot: &[u8]) -> Result<(), StateError> {
+        self.snapshots = [snapshot.to_vec(), snapshot.to_vec()];
+        self.honest().restore(snapshot)
+    }
+
+    fn apply(&mut self, delta: &[u8]) -> Result<(), StateError> {
+        self.honest().apply(delta)
+    }
+
+    fn forget(&mut self, rows: &Batch) -> Result<(), OperatorError> {
+        if self.variant == Variant::SeenThoughRefused { Ok(()) } else { self.honest().forget(rows) }
+    }
+
+    fn keys(&self) -> u64 {
+        0
+    }
+
+    fn memory_bytes(&self) -> u64 {
+        0
+    }
+}
+
+/// A source that lies.
+pub struct LyingSource {
+    /// The honest one.
+    pub inner: Arc<dyn Source>,
+    /// The lie.
+    pub variant: Variant,
+}
+
+#[async_trait]
+impl Source for LyingSource {
+    fn kind(&self) -> &'static str {
+        self.inner.kind()
+    }
+
+    async fn partitions(&self) -> Result<Vec<PartitionStart>, SourceError> {
+        self.inner.partitions().await
+    }
+
+    async fn ends(&self) -> Result<Vec<(Partition, u64)>, SourceError> {
+        self.inner.ends().await
+    }
+
+    async fn read(&self, mut from: Vec<ReadFrom>) -> Result<Box<dyn Reader>, SourceError> {
+        if self.variant == Variant::SealNotContiguous {
+            from.iter_mut().for_each(|from| from.next += 1);
+        }
+        self.inner.read(from).await
+    }
+
+    async fn publish(&self, positions: &[(Partition, u64)]) -> Result<(), SourceError> {
+        self.inner.publish(positions).await
+    }
+
+    async fn published(&self) -> Result<Vec<(Partition, u64)>, SourceError> {
+        if self.variant == Variant::PublishedIgnored {
+            return Ok(Vec::new());
+        }
+        self.inner.published().await
+    }
+}
+
+/// A decoder that drops what it cannot read.
+pub struct LyingDecoder(pub Arc<dyn Decoder>);
+
+impl Decoder for LyingDecoder {
+    fn schema(&self) -> &Schema {
+        self.0.schema()
+    }
+
+    fn decode(&self, block: &RecordBlock) -> Decoded {
+        Decoded { rejects: Vec::new(), ..self.0.decode(block) }
+    }
+}
+
+/// A runtime whose random numbers are not.
+pub struct LyingRuntime(pub Arc<dyn Runtime>);
+
+impl Runtime for LyingRuntime {
+    fn wall_ms(&self) -> i64 {
+        self.0.wall_ms()
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.0.elapsed()
+    }
+
+    fn sleep(&self, time: Duration) -> BoxFuture<'static, ()> {
+        self.0.sleep(time)
+    }
+
+    fn spawn(&self, name: &'static str, task: BoxFuture<'static, ()>) -> Task {
+        self.0.spawn(name, task)
+    }
+
+    fn compute(&self, job: Box<dyn FnOnce() + Send>) {
+        self.0.compute(job);
+    }
+
+    fn compute_threads(&self) -> usize {
+        self.0.compute_threads()
+    }
+
+    fn random(&self) -> u128 {
+        4
+    }
+}

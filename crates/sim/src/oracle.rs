@@ -1,0 +1,370 @@
+//! What must hold: C1 to C10, looked at whenever the world changes.
+//!
+//! Owns a fold of its own over the journal's durable records, and compares it with the broker's records, the table's rows and tokens,
+//! and the requests that were sent. It uses `protocol` to read a record's bytes and for nothing else: none of its decisions and none of
+//! its checks. Does not own the dedup rule ([`dedup`]) or what happens in the world.
+//!
+//! | event                  | looked at                                                                             | rules     |
+//! |------------------------|---------------------------------------------------------------------------------------|-----------|
+//! | a record is durable    | its number, epoch and nonce; ranges against the broker; frames against the segment    | C1 C3 C5  |
+//! | a seal is durable      | rows and counts against the records of its ranges, by the rule of dedup               | C6 C9 C10 |
+//! | a frontier is recorded | the rows of every frame below it, in the table                                        | C4        |
+//! | a request is complete  | its seal is durable, its bytes are the sealed ones, it is within the window            | C2 C3 C8  |
+//! | a gate opens           | no newer claim was durable when it was asked                                          | C5        |
+//! | rows are committed     | those of this frame are there once, and it is no dead piece                           | C3 C8     |
+//! | a new generation       | none of the rows is there, and no earlier attempt runs                                | C8        |
+//! | an object is deleted   | nothing points to it, and the floor is above                                          | C7        |
+//! | the end                | every record has one fate, and the tables hold exactly that                           | C9        |
+
+pub mod dedup;
+mod fold;
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use protocol::Record;
+use protocol::record::Body;
+
+use crate::executor::Pid;
+use crate::oracle::dedup::Model;
+use crate::plan::Plan;
+use crate::server::Insert;
+use crate::world::State;
+
+/// A rule and what breaks it.
+pub type Broken = (&'static str, String);
+
+/// What became of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// Its row is in a frame.
+    Written,
+    /// Its key was seen.
+    Duplicate,
+    /// It came too late.
+    Late,
+    /// It is a dead letter.
+    Dead,
+}
+
+/// A request as the oracle sees it.
+#[derive(Clone, Debug)]
+pub struct Sent {
+    place: usize,
+    pid: Pid,
+    token: String,
+}
+
+impl Sent {
+    /// Of this insert.
+    pub fn of(insert: &Insert) -> Self {
+        Self { place: insert.place, pid: insert.pid, token: insert.token.clone() }
+    }
+
+    /// The frame's name and the generation in the token.
+    fn parse(&self) -> Option<(u128, u32)> {
+        let (id, generation) = self.token.strip_prefix("forebay-")?.split_once("-g")?;
+        Some((u128::from_str_radix(id, 16).ok()?, generation.parse().ok()?))
+    }
+}
+
+/// A frame or a piece of one.
+#[derive(Clone, Debug)]
+struct Piece {
+    place: usize,
+    ordinal: u64,
+    generation: u32,
+    body: Bytes,
+    ids: Vec<u64>,
+    segment: String,
+    is_dead: bool,
+}
+
+/// A table as the journal has it.
+#[derive(Clone, Debug, Default)]
+struct TableFold {
+    frontier: u64,
+    window: u64,
+    next_ordinal: u64,
+    /// Names of the pieces of every frame, by ordinal and piece.
+    frames: BTreeMap<u64, Vec<u128>>,
+}
+
+/// Everything that the oracle knows.
+#[derive(Clone, Debug)]
+pub struct Oracle {
+    next_seq: u64,
+    epoch: u64,
+    nonce: Vec<u8>,
+    /// Who made the newest claim, and when it was durable.
+    owner: Option<(Pid, u64)>,
+    nonces: Vec<Vec<u8>>,
+    /// Where each of the lane's partitions stands, with the broker's number of it.
+    partitions: Vec<(usize, u64)>,
+    /// The lane's index of a table to its place.
+    places: Vec<usize>,
+    tables: [TableFold; 2],
+    pieces: BTreeMap<u128, Piece>,
+    bodies: BTreeMap<String, Bytes>,
+    floor: u64,
+    checkpoints: Vec<u64>,
+    snapshots: Vec<String>,
+    deltas: Vec<(u64, String)>,
+    /// When attempts of a frame were last ended, by the beginning of their query ids.
+    ended: BTreeMap<String, u64>,
+    model: Model,
+    fates: BTreeMap<u64, Fate>,
+    table_partitions: u64,
+}
+
+impl Oracle {
+    /// An oracle that has seen nothing.
+    pub fn new(plan: &Plan) -> Self {
+        Self {
+            next_seq: 0,
+            epoch: 0,
+            nonce: Vec::new(),
+            owner: None,
+            nonces: Vec::new(),
+            partitions: Vec::new(),
+            places: Vec::new(),
+            tables: Default::default(),
+            pieces: BTreeMap::new(),
+            bodies: BTreeMap::new(),
+            floor: 0,
+            checkpoints: Vec::new(),
+            snapshots: Vec::new(),
+            deltas: Vec::new(),
+            ended: BTreeMap::new(),
+            model: Model::new(plan),
+            fates: BTreeMap::new(),
+            table_partitions: plan.table_partitions,
+        }
+    }
+
+    /// The process that made the newest claim.
+    pub fn owner(&self) -> Option<Pid> {
+        self.owner.map(|(pid, _)| pid)
+    }
+
+    /// Journal records so far.
+    pub fn records(&self) -> u64 {
+        self.next_seq
+    }
+
+    /// Where the lane stands in each of the broker's partitions.
+    pub fn sealed(&self) -> Vec<(usize, u64)> {
+        self.partitions.clone()
+    }
+
+    /// True if all that the journal seals is settled, as recorded.
+    pub fn is_settled(&self) -> bool {
+        self.tables.iter().all(|t| t.frontier == t.next_ordinal)
+    }
+
+    /// Says what is not settled.
+    pub fn unsettled(&self) -> String {
+        let of = |n: usize| format!("{} of {}", self.tables[n].frontier, self.tables[n].next_ordinal);
+        format!("settled {} frames and {} of dead letters, sealed {:?}", of(0), of(1), self.partitions)
+    }
+
+    fn gate_opened(&self, pid: Pid, asked_us: u64) -> Result<(), Broken> {
+        match self.owner {
+            Some((owner, since_us)) if owner != pid && since_us < asked_us => Err((
+                "C5",
+                format!(
+                    "process {pid} was let through, though process {owner} had claimed the lane before it asked"
+                ),
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    fn was_sent(&mut self, sent: &Sent, body: &Bytes) -> Result<(), Broken> {
+        let Some((id, generation)) = sent.parse() else {
+            return Err(("C3", format!("token `{}` is not that of a sealed frame", sent.token)));
+        };
+        let Some(piece) = self.pieces.get(&id) else {
+            return Err(("C2", format!("frame {id:032x} was sent, and no durable record seals it")));
+        };
+        if generation > piece.generation {
+            return Err((
+                "C2",
+                format!("generation {generation} of frame {id:032x} was sent before its seal"),
+            ));
+        }
+        if piece.body != *body || piece.place != sent.place {
+            return Err(("C3", format!("frame {id:032x} was sent with other bytes than were sealed")));
+        }
+        if self.bodies.entry(sent.token.clone()).or_insert_with(|| body.clone()) != body {
+            return Err(("C3", format!("token `{}` names two byte strings", sent.token)));
+        }
+        let table = &self.tables[piece.place];
+        if piece.ordinal >= table.frontier + table.window {
+            return Err(("C8", format!("frame {} was sent beyond the recorded window", piece.ordinal)));
+        }
+        if piece.is_dead && self.owner() == Some(sent.pid) {
+            return Err(("C3", format!("the token of frame {id:032x} is dead, and was sent")));
+        }
+        Ok(())
+    }
+
+    fn was_committed(&self, frame: u128, times: usize) -> Result<(), Broken> {
+        if times > 1 {
+            return Err(("C8", format!("the rows of frame {frame:032x} are in the table {times} times")));
+        }
+        match self.pieces.get(&frame) {
+            Some(piece) if !piece.is_dead => Ok(()),
+            Some(_) => Err(("C3", format!("the rows of the dead frame {frame:032x} came into the table"))),
+            None => {
+                Err(("C2", format!("the rows of frame {frame:032x} are in the table, and nothing seals it")))
+            }
+        }
+    }
+
+    fn was_deleted(&self, key: &str) -> Result<(), Broken> {
+        let number = protocol::names::number(key);
+        let is_needed = if key.contains("/journal/") {
+            number.is_none_or(|n| n >= self.floor)
+        } else if key.contains("/floor/") {
+            number.is_none_or(|n| n >= self.floor)
+        } else {
+            let of_table = |t: &TableFold| {
+                t.frames
+                    .range(t.frontier..)
+                    .any(|(_, ids)| ids.iter().any(|id| self.pieces[id].segment == key))
+            };
+            self.tables.iter().any(of_table)
+                || self.deltas.iter().any(|(_, segment)| segment == key)
+                || self.snapshots.iter().any(|s| s == key)
+        };
+        if is_needed { Err(("C7", format!("`{key}` was deleted, and is still needed"))) } else { Ok(()) }
+    }
+}
+
+impl State {
+    fn judge(&mut self, judgement: Result<(), Broken>) {
+        if let Err((rule, what)) = judgement {
+            self.violate(rule, what);
+        }
+    }
+
+    /// An object became durable.
+    pub fn became_durable(&mut self, key: &str, bytes: &Bytes) {
+        let Some(number) = protocol::names::number(key) else { return };
+        if key.contains("/floor/") {
+            let is_checkpoint = self.oracle.checkpoints.contains(&number);
+            self.oracle.floor = self.oracle.floor.max(number);
+            if !is_checkpoint {
+                self.violate("C7", format!("the floor is {number}, which is no durable checkpoint"));
+            }
+        } else if key.contains("/journal/") {
+            if number < self.oracle.floor {
+                self.note("below the floor", number, || format!("`{key}`"));
+                return;
+            }
+            let record = match Record::from_bytes(number, bytes) {
+                Ok(record) => record,
+                Err(error) => return self.violate("C5", error.to_string()),
+            };
+            self.note("record", number, || format!("{number} {}", shown(&record)));
+            let now_us = self.now_us();
+            let Self { oracle, broker, objects, server, .. } = self;
+            let judgement = oracle.apply(&record, now_us, broker, objects, server);
+            self.judge(judgement);
+        }
+    }
+
+    /// An object was deleted.
+    pub fn was_deleted(&mut self, key: &str) {
+        let judgement = self.oracle.was_deleted(key);
+        self.judge(judgement);
+    }
+
+    /// A process was told that it is the owner.
+    pub fn gate_opened(&mut self, pid: Pid, asked_us: u64) {
+        let judgement = self.oracle.gate_opened(pid, asked_us);
+        self.judge(judgement);
+    }
+
+    /// The last bytes of a request left.
+    pub fn was_sent(&mut self, sent: &Sent, body: &Bytes) {
+        self.note("sent", u64::from(sent.pid), || {
+            format!("`{}` to table {} by process {}", sent.token, sent.place, sent.pid)
+        });
+        let judgement = self.oracle.was_sent(sent, body);
+        self.judge(judgement);
+    }
+
+    /// Rows came into a table.
+    pub fn was_committed(&mut self, sent: &Sent, frame: u128) {
+        let times = self.server.committed(sent.place, frame);
+        let judgement = self.oracle.was_committed(frame, times);
+        self.judge(judgement);
+    }
+
+    /// Attempts of a frame were ended, as far as the asking process knows.
+    pub fn attempts_ended(&mut self, _pid: Pid, prefix: &str) {
+        let now_us = self.now_us();
+        self.oracle.ended.insert(prefix.to_owned(), now_us);
+    }
+
+    /// At the end: every record has its fate, and the tables hold exactly that.
+    pub fn judge_the_end(&mut self) {
+        let judgement = self.end();
+        self.judge(judgement);
+    }
+
+    fn end(&self) -> Result<(), Broken> {
+        let all = self.broker.streams.iter().flat_map(|s| &s.records);
+        if let Some(record) = all.clone().find(|r| !self.oracle.fates.contains_key(&r.id)) {
+            return Err(("C9", format!("record {} at position {} has no fate", record.id, record.position)));
+        }
+        for (place, fate) in [(0, Fate::Written), (1, Fate::Dead)] {
+            let ids = self.ids(place);
+            if let Some((id, times)) = ids.iter().find(|(_, times)| **times != 1) {
+                return Err(("C9", format!("record {id} is in table {place} {times} times")));
+            }
+            let expected = all.clone().filter(|r| self.oracle.fates.get(&r.id) == Some(&fate));
+            let missing = expected.clone().find(|r| !ids.contains_key(&r.id));
+            if let Some(record) = missing {
+                return Err(("C9", format!("record {} is not in table {place}", record.id)));
+            }
+            if expected.count() != ids.len() {
+                return Err(("C9", format!("table {place} holds rows that nobody wrote")));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn shown(record: &Record) -> String {
+    let body = match record.body.as_ref() {
+        Some(Body::Claim(claim)) => format!("claim by {}", claim.owner),
+        Some(Body::Genesis(genesis)) => {
+            format!("genesis of {} partitions, {} tables", genesis.partitions.len(), genesis.tables.len())
+        }
+        Some(Body::Seal(seal)) => {
+            let ranges: Vec<_> = seal.ranges.iter().map(|r| (r.partition, r.from, r.next)).collect();
+            let frames: Vec<_> = seal.frames.iter().map(|f| (f.table, f.ordinal, f.rows)).collect();
+            let settled: Vec<_> = seal.settled.iter().map(|f| (f.table, f.frontier, f.window)).collect();
+            format!(
+                "seal of {ranges:?} as frames {frames:?}, settled {settled:?}, refused {}",
+                seal.refusals.len()
+            )
+        }
+        Some(Body::Settle(settle)) => {
+            let settled: Vec<_> = settle.settled.iter().map(|f| (f.table, f.frontier, f.window)).collect();
+            format!("settled {settled:?}")
+        }
+        Some(Body::Generation(g)) => {
+            format!("generation {} of frame {} piece {}", g.generation, g.ordinal, g.piece)
+        }
+        Some(Body::Split(s)) => {
+            format!("split of frame {} piece {} into {}", s.ordinal, s.piece, s.pieces.len())
+        }
+        Some(Body::Checkpoint(c)) => format!("checkpoint of the state at {}", c.state_seq),
+        None => "nothing".to_owned(),
+    };
+    format!("of epoch {}: {body}", record.epoch)
+}

@@ -1,0 +1,334 @@
+//! The oracle's own fold over durable records.
+//!
+//! Owns what a record must agree with in the broker, the store and the table. Does not own the events that lead here.
+
+use bytes::Bytes;
+use protocol::Record;
+use protocol::record::{Body, Checkpoint, Claim, Counts, Frame, Frontier, Generation, Genesis, Seal, Split};
+
+use super::dedup::Sealed;
+use super::{Broken, Fate, Oracle, Piece};
+use crate::broker::Broker;
+use crate::objects::Objects;
+use crate::records::{Row, from_body, reason_code};
+use crate::server::Server;
+use crate::table::NAMES;
+
+impl Oracle {
+    /// Applies a record that became durable.
+    pub(super) fn apply(
+        &mut self,
+        record: &Record,
+        now_us: u64,
+        broker: &Broker,
+        objects: &Objects,
+        server: &Server,
+    ) -> Result<(), Broken> {
+        if record.seq != self.next_seq {
+            return Err((
+                "C5",
+                format!("record {} became durable, the next is {}", record.seq, self.next_seq),
+            ));
+        }
+        let body = record.body.as_ref().expect("a record that was read has a body");
+        if !matches!(body, Body::Claim(_)) && (record.epoch != self.epoch || record.nonce != self.nonce) {
+            return Err((
+                "C5",
+                format!("record {} is of epoch {}, the owner's is {}", record.seq, record.epoch, self.epoch),
+            ));
+        }
+        self.next_seq += 1;
+        match body {
+            Body::Claim(claim) => self.claim(record, claim, now_us),
+            Body::Genesis(genesis) => self.genesis(genesis, server),
+            Body::Seal(seal) => self.seal(record.seq, seal, broker, objects, server),
+            Body::Settle(settle) => self.settle(&settle.settled, server),
+            Body::Generation(generation) => self.generation(generation, server),
+            Body::Split(split) => self.split(split, objects, server),
+            Body::Checkpoint(checkpoint) => self.checkpoint(record.seq, checkpoint, objects),
+        }
+    }
+
+    fn claim(&mut self, record: &Record, claim: &Claim, now_us: u64) -> Result<(), Broken> {
+        if record.epoch != self.epoch + 1 || self.nonces.contains(&record.nonce) {
+            return Err((
+                "C5",
+                format!("a claim of epoch {} after {}, or a nonce used before", record.epoch, self.epoch),
+            ));
+        }
+        self.epoch = record.epoch;
+        self.nonce.clone_from(&record.nonce);
+        self.nonces.push(record.nonce.clone());
+        let pid = claim.owner.strip_prefix("process-").and_then(|pid| pid.parse().ok()).unwrap_or_default();
+        self.owner = Some((pid, now_us));
+        Ok(())
+    }
+
+    fn genesis(&mut self, genesis: &Genesis, _server: &Server) -> Result<(), Broken> {
+        for p in &genesis.partitions {
+            let number = p.index as usize;
+            if self.partitions.iter().any(|(known, _)| *known == number) {
+                return Err(("C1", format!("partition {number} has two first positions")));
+            }
+            if p.next != 0 {
+                return Err((
+                    "C1",
+                    format!("partition {number} begins at {}, and not at its beginning", p.next),
+                ));
+            }
+            self.partitions.push((number, p.next));
+        }
+        for name in &genesis.tables {
+            let place =
+                NAMES.iter().position(|n| n == name).ok_or(("C3", format!("`{name}` is no table")))?;
+            self.places.push(place);
+        }
+        Ok(())
+    }
+
+    fn seal(
+        &mut self,
+        seq: u64,
+        seal: &Seal,
+        broker: &Broker,
+        objects: &Objects,
+        server: &Server,
+    ) -> Result<(), Broken> {
+        let mut sealed = Sealed { watermark_ms: seal.watermark_ms, ..Sealed::default() };
+        for range in &seal.ranges {
+            let (number, next) = self
+                .partitions
+                .get_mut(range.partition as usize)
+                .ok_or(("C1", "no such partition".into()))?;
+            if range.from != *next || range.next < range.from {
+                return Err((
+                    "C1",
+                    format!(
+                        "range {}..{} of partition {number}, which stands at {next}",
+                        range.from, range.next
+                    ),
+                ));
+            }
+            let end = broker.streams.get(*number).map_or(0, |s| s.end);
+            if range.next > end {
+                return Err((
+                    "C1",
+                    format!("range up to {} of partition {number}, which ends at {end}", range.next),
+                ));
+            }
+            sealed.read.extend_from_slice(broker.range(*number, range.from, range.next));
+            *next = range.next;
+        }
+        if !seal.segment.is_empty() && objects.durable(&seal.segment).is_none() {
+            return Err(("C7", format!("segment `{}` is not there when it is sealed", seal.segment)));
+        }
+        for frame in &seal.frames {
+            let (place, rows) = self.frame(frame, &seal.segment, objects)?;
+            let table = &mut self.tables[place];
+            if frame.ordinal != table.next_ordinal {
+                return Err(("C4", format!("frame {} after {}", frame.ordinal, table.next_ordinal)));
+            }
+            table.next_ordinal += 1;
+            table.frames.insert(frame.ordinal, vec![id(frame)]);
+            if place == 0 { sealed.written.extend(rows) } else { sealed.dead.extend(rows) }
+        }
+        for refusal in &seal.refusals {
+            let place = self.places[refusal.table as usize];
+            let ids = self.tables[place].frames.get(&refusal.ordinal);
+            let piece =
+                ids.and_then(|ids| ids.get(refusal.piece as usize)).and_then(|id| self.pieces.get_mut(id));
+            let piece = piece.ok_or(("C9", "a refusal of no frame".to_owned()))?;
+            if piece.is_dead || piece.ids.len() != 1 {
+                return Err((
+                    "C9",
+                    format!("a piece of {} rows is refused, dead: {}", piece.ids.len(), piece.is_dead),
+                ));
+            }
+            piece.is_dead = true;
+            sealed.refused.push(piece.ids[0]);
+        }
+        self.count(seal.counts.unwrap_or_default(), &sealed)?;
+        let fates = self.model.seal(&sealed)?;
+        for (id, fate) in fates {
+            let before = self.fates.insert(id, fate);
+            let is_refusal = before == Some(Fate::Written) && fate == Fate::Dead;
+            if before.is_some() && !is_refusal {
+                return Err(("C9", format!("record {id} is {fate:?}, and was {before:?}")));
+            }
+        }
+        self.deltas.extend(seal.states.iter().map(|_| (seq, seal.segment.clone())));
+        self.settle(&seal.settled, server)
+    }
+
+    /// C9: the counts are those of the records.
+    fn count(&self, counts: Counts, sealed: &Sealed) -> Result<(), Broken> {
+        let refused = sealed.dead.iter().filter(|row| row[1] == reason_code("refused")).count();
+        let expected = (sealed.read.len(), sealed.written.len(), sealed.dead.len() - refused);
+        let found = (counts.read as usize, counts.written as usize, counts.dead_letters as usize);
+        let sum = counts.written + counts.filtered + counts.duplicates + counts.late + counts.dead_letters;
+        if expected != found || sum != counts.read {
+            return Err((
+                "C9",
+                format!("read, written, dead are {found:?}, and should be {expected:?}; all are {counts:?}"),
+            ));
+        }
+        Ok(())
+    }
+
+    /// A frame as it stands in its segment.
+    fn frame(
+        &mut self,
+        frame: &Frame,
+        segment: &str,
+        objects: &Objects,
+    ) -> Result<(usize, Vec<Row>), Broken> {
+        let id = id(frame);
+        let place = *self.places.get(frame.table as usize).ok_or(("C3", "a frame of no table".to_owned()))?;
+        let bytes =
+            objects.durable(segment).ok_or(("C2", format!("`{segment}` is sealed and not durable")))?;
+        let range = frame.offset as usize..(frame.offset + frame.len) as usize;
+        let body: Bytes = bytes
+            .get(range.clone())
+            .map(|_| bytes.slice(range))
+            .ok_or(("C3", "a frame outside of its segment".to_owned()))?;
+        let (named, rows) = from_body(&body).ok_or(("C3", "a frame that is none".to_owned()))?;
+        if named != id || rows.len() as u64 != frame.rows {
+            return Err(("C3", format!("frame {id:032x} holds {} rows of {named:032x}", rows.len())));
+        }
+        let partition = |row: &Row| row[1] % self.table_partitions;
+        if place == 0 && rows.iter().any(|row| partition(row) != partition(&rows[0])) {
+            return Err(("C3", format!("frame {id:032x} touches several table partitions")));
+        }
+        let ids = rows.iter().map(|row| row[0]).collect();
+        let segment = segment.to_owned();
+        let piece =
+            Piece { place, ordinal: frame.ordinal, generation: 0, body, ids, segment, is_dead: false };
+        if self.pieces.insert(id, piece).is_some() {
+            return Err(("C3", format!("two frames are called {id:032x}")));
+        }
+        Ok((place, rows))
+    }
+
+    fn settle(&mut self, settled: &[Frontier], server: &Server) -> Result<(), Broken> {
+        for f in settled {
+            let place = self.places[f.table as usize];
+            let table = &self.tables[place];
+            if f.frontier < table.frontier || f.frontier > table.next_ordinal {
+                return Err((
+                    "C4",
+                    format!("the frontier of table {place} moves from {} to {}", table.frontier, f.frontier),
+                ));
+            }
+            for (ordinal, ids) in table.frames.range(table.frontier..f.frontier) {
+                for id in ids {
+                    let (times, is_dead) = (server.committed(place, *id), self.pieces[id].is_dead);
+                    if times != usize::from(!is_dead) {
+                        return Err((
+                            "C4",
+                            format!(
+                                "frame {ordinal} of table {place} ({id:032x}) is settled, and {times} times in the table (dead: {is_dead})"
+                            ),
+                        ));
+                    }
+                }
+            }
+            let table = &mut self.tables[place];
+            (table.frontier, table.window) = (f.frontier, f.window);
+        }
+        Ok(())
+    }
+
+    fn live(&mut self, table: u32, ordinal: u64, piece: u32) -> Result<(u128, &mut Piece), Broken> {
+        let place = self.places[table as usize];
+        let id = self.tables[place].frames.get(&ordinal).and_then(|ids| ids.get(piece as usize)).copied();
+        let id = id.ok_or(("C3", format!("frame {ordinal} piece {piece} is not there")))?;
+        let piece = self.pieces.get_mut(&id).filter(|p| !p.is_dead);
+        Ok((id, piece.ok_or(("C3", format!("frame {id:032x} is dead")))?))
+    }
+
+    fn generation(&mut self, new: &Generation, server: &Server) -> Result<(), Broken> {
+        let (id, piece) = self.live(new.table, new.ordinal, new.piece)?;
+        if new.generation != piece.generation + 1 {
+            return Err(("C3", format!("generation {} after {}", new.generation, piece.generation)));
+        }
+        piece.generation = new.generation;
+        if server.committed(piece.place, id) > 0 {
+            return Err(("C8", format!("frame {id:032x} gets a new token, and its rows are in the table")));
+        }
+        let prefix = protocol::names::query_prefix(id);
+        let ended_us = *self
+            .ended
+            .get(&prefix)
+            .ok_or(("C8", format!("frame {id:032x} gets a new token, and no attempt was ended")))?;
+        match server.runs_since_before(&prefix, ended_us) {
+            Some(query) => Err(("C8", format!("frame {id:032x} gets a new token while `{query}` runs"))),
+            None => Ok(()),
+        }
+    }
+
+    fn split(&mut self, split: &Split, objects: &Objects, server: &Server) -> Result<(), Broken> {
+        let (id, piece) = self.live(split.table, split.ordinal, split.piece)?;
+        piece.is_dead = true;
+        let (place, mut ids) = (piece.place, piece.ids.clone());
+        if server.committed(place, id) > 0 {
+            return Err(("C8", format!("frame {id:032x} is split, and its rows are in the table")));
+        }
+        let mut halves = Vec::new();
+        for frame in &split.pieces {
+            let (_, rows) = self.frame(frame, &split.segment, objects)?;
+            halves.extend(rows.iter().map(|row| row[0]));
+            let name = self::id(frame);
+            let pieces = self.tables[place].frames.get_mut(&split.ordinal);
+            pieces.expect("its first piece was just found").push(name);
+        }
+        (ids.sort_unstable(), halves.sort_unstable());
+        if ids == halves {
+            Ok(())
+        } else {
+            Err(("C9", format!("the halves of frame {id:032x} hold other rows")))
+        }
+    }
+
+    fn checkpoint(&mut self, seq: u64, checkpoint: &Checkpoint, objects: &Objects) -> Result<(), Broken> {
+        let image = checkpoint.lane.clone().unwrap_or_default();
+        let positions: Vec<_> = image.partitions.iter().map(|p| (p.index as usize, p.next)).collect();
+        if positions != self.partitions {
+            return Err((
+                "C6",
+                format!("a checkpoint at {positions:?}, the lane stands at {:?}", self.partitions),
+            ));
+        }
+        for (index, table) in image.tables.iter().enumerate() {
+            let fold = &self.tables[self.places[index]];
+            let pending: Vec<u128> = table.pending.iter().filter_map(|p| p.frame.as_ref()).map(id).collect();
+            let expected: Vec<u128> =
+                fold.frames.range(fold.frontier..).flat_map(|(_, ids)| ids.clone()).collect();
+            if (table.frontier, table.next_ordinal) != (fold.frontier, fold.next_ordinal)
+                || pending != expected
+            {
+                return Err((
+                    "C7",
+                    format!("the checkpoint's table `{}` lacks unsettled frames", table.name),
+                ));
+            }
+        }
+        self.deltas.retain(|(of, _)| *of > checkpoint.state_seq);
+        let deltas: Vec<_> = image.deltas.iter().map(|d| (d.seq, d.segment.clone())).collect();
+        if deltas != self.deltas {
+            return Err((
+                "C6",
+                format!("the checkpoint's deltas are {deltas:?}, and should be {:?}", self.deltas),
+            ));
+        }
+        self.snapshots = checkpoint.states.iter().map(|s| s.object.clone()).collect();
+        if let Some(object) = self.snapshots.iter().find(|object| objects.durable(object).is_none()) {
+            return Err(("C7", format!("snapshot `{object}` is not durable when it is recorded")));
+        }
+        self.checkpoints.push(seq);
+        Ok(())
+    }
+}
+
+fn id(frame: &Frame) -> u128 {
+    frame.id.as_slice().try_into().map_or(0, u128::from_le_bytes)
+}

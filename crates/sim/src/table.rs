@@ -1,0 +1,326 @@
+//! The table as a client sees it: requests that travel, answers that get lost.
+//!
+//! Owns the [`Table`] that the engine inserts into: the way there and back, and the faults on it. Does not own what the server
+//! does with a request (`server`).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arrow_array::RecordBatch;
+use async_trait::async_trait;
+use bytes::Bytes;
+use dataflow::{
+    Attempt, Effect, Encoded, FrameId, InsertError, Presence, Remedy, Schema, Table, TableError, TableFacts,
+};
+use futures::future::{Either, select};
+
+use crate::executor::{Pid, WORLD};
+use crate::oracle::Sent;
+use crate::plan::InsertFault;
+use crate::records::{Row, from_body, from_columns, from_dead_letters, to_body, to_columns};
+use crate::server::{Insert, Step};
+use crate::world::World;
+
+/// How long a client waits for the answer to an insert.
+const ANSWER_US_MAX: u64 = 30_000_000;
+
+/// The names of the two tables.
+pub const NAMES: [&str; 2] = ["d.events", "d.dead"];
+
+/// One of the two tables as one process sees it.
+pub struct SimTable {
+    world: Arc<World>,
+    pid: Pid,
+    place: usize,
+    schema: Schema,
+}
+
+type Answer = Result<(), InsertError>;
+
+fn failed(effect: Effect, remedy: Remedy, kind: &'static str) -> Answer {
+    Err(InsertError { effect, remedy, code: 0, kind, message: format!("made to fail: {kind}") })
+}
+
+fn table_error() -> TableError {
+    TableError { remedy: Remedy::Resend, message: "the server does not answer".into() }
+}
+
+impl SimTable {
+    /// The target (0) or the dead letters (1).
+    pub fn new(world: Arc<World>, pid: Pid, place: usize) -> Self {
+        let schema = if place == 0 { crate::records::schema() } else { dataflow::reject::schema() };
+        Self { world, pid, place, schema }
+    }
+
+    /// One question, which the server answers or not.
+    async fn ask<T>(&self, answer: impl FnOnce(&mut crate::world::State) -> T) -> Result<T, TableError> {
+        let fails = self.world.state().operations.ask();
+        self.world.pause(300, 4_000).await;
+        let answer = {
+            let mut state = self.world.state();
+            let now_us = state.now_us();
+            if fails || !state.server.is_reachable(now_us) {
+                return Err(table_error());
+            }
+            answer(&mut state)
+        };
+        self.world.pause(100, 2_000).await;
+        Ok(answer)
+    }
+}
+
+#[async_trait]
+impl Table for SimTable {
+    fn name(&self) -> &str {
+        NAMES[self.place]
+    }
+
+    fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    fn encode(
+        &self,
+        rows: &[RecordBatch],
+        ids: &mut dyn FnMut() -> FrameId,
+    ) -> Result<Vec<Encoded>, TableError> {
+        let mut parts: BTreeMap<u64, Vec<Row>> = BTreeMap::new();
+        for batch in rows {
+            let rows = if self.place == 0 { from_columns(batch) } else { from_dead_letters(batch) };
+            for row in rows {
+                let part = if self.place == 0 { row[1] % self.world.plan.table_partitions } else { 0 };
+                parts.entry(part).or_default().push(row);
+            }
+        }
+        let frame = |(part, rows): (u64, Vec<Row>)| {
+            let id = ids();
+            let body = Bytes::from(to_body(id.0, &rows));
+            Encoded {
+                id,
+                table_partition: part.to_string(),
+                rows: rows.len() as u64,
+                body,
+                probe: Bytes::new(),
+            }
+        };
+        Ok(parts.into_iter().map(frame).collect())
+    }
+
+    fn decode(&self, body: &[u8]) -> Result<RecordBatch, TableError> {
+        let (_, rows) = from_body(body).filter(|_| self.place == 0).ok_or_else(table_error)?;
+        Ok(to_columns(&rows))
+    }
+
+    fn to_json(&self, rows: &RecordBatch, row: usize) -> String {
+        let [id, key, time] = from_columns(rows)[row];
+        format!("{{\"id\":{id},\"key\":{key},\"time\":{time}}}")
+    }
+
+    async fn insert(&self, attempt: Attempt<'_>) -> Answer {
+        let world = &self.world;
+        let fault = world.state().operations.insert();
+        world.pause(200, 3_000).await;
+        let mut insert = {
+            let state = world.state();
+            if !state.server.is_reachable(state.now_us()) {
+                return failed(Effect::None, Remedy::Resend, "connection");
+            }
+            Insert {
+                place: self.place,
+                pid: self.pid,
+                token: attempt.token.to_owned(),
+                query_id: attempt.query_id.to_owned(),
+                body: attempt.body.clone(),
+                since_us: state.now_us(),
+                run: state.server.run,
+            }
+        };
+        let late = match fault {
+            Some(InsertFault::LateCopy(ms)) => Some(ms),
+            _ => None,
+        };
+        if late.is_none() {
+            let since_us = insert.since_us;
+            if !world.state().server.begin(attempt.query_id, since_us, false, since_us) {
+                return failed(Effect::None, Remedy::Resend, "query_id_runs_already");
+            }
+        }
+        // The head is there; the tail is held back until this process has looked whether it is still the owner.
+        let asked_us = world.executor.now_us();
+        if !attempt.gate.may_complete().await {
+            world.state().server.end(attempt.query_id);
+            return failed(Effect::None, Remedy::Stop, "not_owner");
+        }
+        world.state().gate_opened(self.pid, asked_us);
+        world.pause(5, 200).await;
+        world.state().was_sent(&Sent::of(&insert), &insert.body);
+        if let Some(ms) = late {
+            let copy = world.clone();
+            world.spawn(async move { arrive_late(&copy, insert, ms).await });
+            return failed(Effect::Unknown, Remedy::Resend, "reset");
+        }
+        insert.since_us = asked_us;
+        let serve = world.run_as(WORLD, serve(world.clone(), insert, fault));
+        let patience = world.executor.sleep_us(ANSWER_US_MAX);
+        match select(std::pin::pin!(serve), std::pin::pin!(patience)).await {
+            Either::Left((answer, _)) => answer,
+            Either::Right(((), _)) => failed(Effect::Unknown, Remedy::Resend, "timeout"),
+        }
+    }
+
+    async fn facts(&self) -> Result<TableFacts, TableError> {
+        let (window, parts) = (self.world.plan.token_window, if self.world.plan.has_view { 2 } else { 1 });
+        self.ask(|state| {
+            let (server_start_ms, server_now_ms) = state.server.times_ms(state.now_us());
+            TableFacts {
+                server_start_ms,
+                server_now_ms,
+                server_uuid: "server".into(),
+                table_uuid: NAMES[self.place].into(),
+                block_number: state.server.block(self.place),
+                token_window: window,
+                parts_per_frame: parts,
+                token_age_ms_max: u64::MAX,
+            }
+        })
+        .await
+    }
+
+    async fn probe(&self, frame: FrameId, rows: u64, _probe: &[u8]) -> Result<Presence, TableError> {
+        let has_provenance = self.world.plan.has_provenance;
+        self.ask(|state| {
+            let parts = state.server.tables[self.place].parts.iter().filter(|(id, _)| *id == frame.0);
+            let found: u64 = parts.map(|(_, rows)| rows.len() as u64).sum();
+            state.note("probe", found, || format!("frame {frame}: {found} of {rows} rows"));
+            match found {
+                _ if !has_provenance => Presence::Inadmissible,
+                0 => Presence::None,
+                n if n == rows => Presence::All,
+                found => Presence::Part { found, expected: rows },
+            }
+        })
+        .await
+    }
+
+    async fn end_attempts(&self, prefix: &str) -> Result<u64, TableError> {
+        let pid = self.pid;
+        self.ask(|state| {
+            let now_us = state.now_us();
+            let alive = state.server.kill(prefix, now_us);
+            state.note("kill", alive, || format!("`{prefix}` by process {pid}: {alive} still run"));
+            state.attempts_ended(pid, prefix);
+            alive
+        })
+        .await
+    }
+}
+
+/// A copy that stayed in the network arrives as a request of its own.
+async fn arrive_late(world: &Arc<World>, mut insert: Insert, ms: u64) {
+    world.executor.sleep_us(ms * 1_000).await;
+    insert.query_id += "-late";
+    {
+        let mut state = world.state();
+        let now_us = state.now_us();
+        if !state.server.is_reachable(now_us) || !state.server.begin(&insert.query_id, now_us, true, now_us) {
+            return;
+        }
+        insert.run = state.server.run;
+        state.note("late", ms, || format!("`{}` arrives", insert.query_id));
+    }
+    // Nobody listens.
+    let _ = serve(world.clone(), insert, None).await;
+}
+
+/// The server at work on one whole request.
+async fn serve(world: Arc<World>, insert: Insert, fault: Option<InsertFault>) -> Answer {
+    let unknown = || failed(Effect::Unknown, Remedy::Resend, "reset");
+    world.pause(100, 2_000).await;
+    {
+        let mut state = world.state();
+        let now_us = state.now_us();
+        let is_connected = state.server.is_connected(insert.run);
+        let is_there = is_connected && state.server.complete(&insert.query_id, now_us);
+        if !is_there || fault == Some(InsertFault::LostBefore) {
+            state.server.end(&insert.query_id);
+            return unknown();
+        }
+        if fault == Some(InsertFault::Refused) {
+            state.server.end(&insert.query_id);
+            return failed(Effect::None, Remedy::Resend, "too_many_parts");
+        }
+        if let Some(InsertFault::CrashBefore(ms)) = fault {
+            drop(state);
+            crash(&world, ms);
+            return unknown();
+        }
+    }
+    if let Some(InsertFault::Slow(ms)) = fault {
+        world.executor.sleep_us(ms * 1_000).await;
+    }
+    world.pause(500, 8_000).await;
+    loop {
+        let step = world.state().insert_begins(&insert);
+        match step {
+            Step::Wait => world.executor.sleep_us(300).await,
+            Step::Written => break,
+            Step::Gone => {
+                world.state().server.end(&insert.query_id);
+                return unknown();
+            }
+            Step::Poison => {
+                world.state().server.end(&insert.query_id);
+                world.pause(100, 1_000).await;
+                return failed(Effect::None, Remedy::Divert, "constraint");
+            }
+            Step::Known => {
+                world.state().server.end(&insert.query_id);
+                return answer(&world, &insert, fault).await;
+            }
+        }
+    }
+    if let Some(InsertFault::CrashAtToken(ms)) = fault {
+        crash(&world, ms);
+        return unknown();
+    }
+    world.pause(50, 800).await;
+    if !world.state().insert_commits(&insert) {
+        return unknown();
+    }
+    world.state().server.end(&insert.query_id);
+    if let Some(InsertFault::CrashAfter(ms)) = fault {
+        crash(&world, ms);
+        return unknown();
+    }
+    answer(&world, &insert, fault).await
+}
+
+async fn answer(world: &Arc<World>, insert: &Insert, fault: Option<InsertFault>) -> Answer {
+    world.pause(100, 2_000).await;
+    let is_connected = world.state().server.is_connected(insert.run);
+    if !is_connected || fault == Some(InsertFault::LostAfter) {
+        return failed(Effect::Unknown, Remedy::Resend, "reset");
+    }
+    Ok(())
+}
+
+/// The server dies, and comes back after a while.
+pub fn crash(world: &Arc<World>, down_ms: u64) {
+    let run = {
+        let mut state = world.state();
+        state.note("server", down_ms, || format!("dies, for {down_ms} ms"));
+        state.server.crash();
+        state.server.run
+    };
+    let back = world.clone();
+    world.spawn(async move {
+        back.executor.sleep_us(Duration::from_millis(down_ms).as_micros() as u64).await;
+        let mut state = back.state();
+        let now_us = state.now_us();
+        if state.server.run == run {
+            state.note("server", 0, || "is back".into());
+            state.server.restart(now_us);
+        }
+    });
+}

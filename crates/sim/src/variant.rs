@@ -1,0 +1,180 @@
+//! Engines that are broken on purpose, to show that the simulation would notice.
+//!
+//! Owns the list and how each is broken: by a seam that lies (`lies`), never by a switch in what ships. Does not own the rules that
+//! catch them (`oracle`).
+
+use std::sync::Arc;
+
+use dataflow::{Operator, Table};
+use engine::Pipeline;
+
+use crate::drive::{Report, run};
+use crate::executor::Pid;
+use crate::lies::{LyingDecoder, LyingRuntime, LyingSource, LyingStep, LyingStore, LyingTable};
+use crate::plan::Plan;
+use crate::world::World;
+
+/// A way to break the engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "`Variant::what` says what each does")]
+pub enum Variant {
+    SendBeforeSeal,
+    SettleOverAHole,
+    TokenFromTheAttempt,
+    SnapshotOneSealEarly,
+    CollectOneRecordEarly,
+    ResendBeyondMemory,
+    NewGenerationWithoutEnding,
+    NoGate,
+    NoReadBack,
+    ExistsIsCreated,
+    IgnoreTheFloor,
+    SeenThoughRefused,
+    SealNotContiguous,
+    LostDelta,
+    NoHarden,
+    OneNonce,
+    LostRejects,
+    ProbeSaysNone,
+    ProbeSaysAll,
+    PublishedIgnored,
+    FrameOfManyPartitions,
+}
+
+impl Variant {
+    /// All of them.
+    pub const ALL: [Self; 21] = [
+        Self::SendBeforeSeal,
+        Self::SettleOverAHole,
+        Self::TokenFromTheAttempt,
+        Self::SnapshotOneSealEarly,
+        Self::CollectOneRecordEarly,
+        Self::ResendBeyondMemory,
+        Self::NewGenerationWithoutEnding,
+        Self::NoGate,
+        Self::NoReadBack,
+        Self::ExistsIsCreated,
+        Self::IgnoreTheFloor,
+        Self::SeenThoughRefused,
+        Self::SealNotContiguous,
+        Self::LostDelta,
+        Self::NoHarden,
+        Self::OneNonce,
+        Self::LostRejects,
+        Self::ProbeSaysNone,
+        Self::ProbeSaysAll,
+        Self::PublishedIgnored,
+        Self::FrameOfManyPartitions,
+    ];
+
+    /// The variant of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|variant| variant.name() == name)
+    }
+
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        self.row().0
+    }
+
+    /// What is broken.
+    pub fn what(self) -> &'static str {
+        self.row().1
+    }
+
+    /// Seeds, from 0, within which it is caught.
+    pub fn seeds_max(self) -> u64 {
+        self.row().2
+    }
+
+    fn row(self) -> (&'static str, &'static str, u64) {
+        match self {
+            Self::SendBeforeSeal => {
+                ("send-before-seal", "a journal record is taken for durable 50 ms before it is", 5)
+            }
+            Self::SettleOverAHole => {
+                ("settle-over-a-hole", "an insert whose answer was lost counts as answered", 20)
+            }
+            Self::TokenFromTheAttempt => {
+                ("token-from-the-attempt", "every attempt has a token of its own", 5)
+            }
+            Self::SnapshotOneSealEarly => {
+                ("snapshot-one-seal-early", "a checkpoint holds the state of the seal before", 60)
+            }
+            Self::CollectOneRecordEarly => {
+                ("collect-one-record-early", "the checkpoint that the floor names is deleted too", 20)
+            }
+            Self::ResendBeyondMemory => {
+                ("resend-beyond-memory", "the server always looks as when it was first seen", 60)
+            }
+            Self::NewGenerationWithoutEnding => {
+                ("new-generation-without-ending", "attempts are not ended before a new token", 400)
+            }
+            Self::NoGate => ("no-gate", "inserts are completed without asking who owns the lane", 200),
+            Self::NoReadBack => ("no-read-back", "a put whose answer was lost counts as done", 60),
+            Self::ExistsIsCreated => {
+                ("exists-is-created", "a record that is there already counts as one's own", 60)
+            }
+            Self::IgnoreTheFloor => ("ignore-the-floor", "the floor is never read", 600),
+            Self::SeenThoughRefused => {
+                ("seen-though-refused", "the key of a refused row stays in the state", 100)
+            }
+            Self::SealNotContiguous => {
+                ("seal-not-contiguous", "a start leaves out one record of each partition", 20)
+            }
+            Self::LostDelta => ("lost-delta", "every third state delta is not sealed", 60),
+            Self::NoHarden => ("no-harden", "what another process wrote is trusted as it is", 600),
+            Self::OneNonce => ("one-nonce", "every claim has the same nonce", 20),
+            Self::LostRejects => ("lost-rejects", "malformed records vanish", 5),
+            Self::ProbeSaysNone => ("probe-says-none", "a probe never finds a row", 200),
+            Self::ProbeSaysAll => ("probe-says-all", "a probe finds every row", 100),
+            Self::PublishedIgnored => ("published-ignored", "published positions are not asked for", 60),
+            Self::FrameOfManyPartitions => {
+                ("frame-of-many-partitions", "rows are not cut by table partition", 20)
+            }
+        }
+    }
+
+    /// Runs seeds from 0 until one catches the variant; the seed and its report, or `None`.
+    pub fn caught(self, seeds: u64) -> Option<(u64, Report)> {
+        let reports = (0..seeds).map(|seed| (seed, run(&Plan::new(seed), Some(self), false)));
+        reports.into_iter().find(|(_, report)| report.violation.is_some())
+    }
+
+    /// Breaks a pipeline.
+    pub(crate) fn apply(self, mut pipeline: Pipeline, world: &Arc<World>, _pid: Pid) -> Pipeline {
+        let lying_table = |inner: Arc<dyn Table>| Arc::new(LyingTable::new(inner, self));
+        match self {
+            Self::SendBeforeSeal
+            | Self::NoReadBack
+            | Self::ExistsIsCreated
+            | Self::CollectOneRecordEarly
+            | Self::IgnoreTheFloor
+            | Self::NoHarden => {
+                let inner = pipeline.store.clone();
+                pipeline.store = Arc::new(LyingStore { inner, world: world.clone(), variant: self });
+            }
+            Self::SettleOverAHole
+            | Self::TokenFromTheAttempt
+            | Self::ResendBeyondMemory
+            | Self::NewGenerationWithoutEnding
+            | Self::NoGate
+            | Self::ProbeSaysNone
+            | Self::ProbeSaysAll
+            | Self::FrameOfManyPartitions => {
+                pipeline.table = lying_table(pipeline.table.clone());
+                pipeline.dead_letters = lying_table(pipeline.dead_letters.clone());
+            }
+            Self::SnapshotOneSealEarly | Self::SeenThoughRefused | Self::LostDelta => {
+                let lying = |inner| -> Box<dyn Operator> { Box::new(LyingStep::new(inner, self)) };
+                pipeline.steps = pipeline.steps.into_iter().map(lying).collect();
+            }
+            Self::SealNotContiguous | Self::PublishedIgnored => {
+                pipeline.source = Arc::new(LyingSource { inner: pipeline.source.clone(), variant: self });
+            }
+            Self::LostRejects => pipeline.decoder = Arc::new(LyingDecoder(pipeline.decoder.clone())),
+            Self::OneNonce => pipeline.runtime = Arc::new(LyingRuntime(pipeline.runtime.clone())),
+        }
+        pipeline
+    }
+}

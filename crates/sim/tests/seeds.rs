@@ -1,0 +1,41 @@
+//! The simulation as CI runs it: a fixed set of seeds, and some that nobody has seen before.
+
+use sim::Plan;
+
+/// Fixed seeds: the same in every run, so that a change that breaks one is seen to.
+const FIXED: u64 = 300;
+
+/// Seeds drawn anew in every run, and printed.
+const RANDOM: u64 = 100;
+
+fn assert_holds(seed: u64) {
+    let report = sim::run(&Plan::new(seed), None, false);
+    if let Some(violation) = report.violation {
+        let trace = sim::run(&Plan::new(seed), None, true).trace.join("\n");
+        panic!(
+            "seed {seed} breaks {violation}; the last events:\n{trace}\nrepeat it with: cargo xtask sim --seed {seed}"
+        );
+    }
+}
+
+#[test]
+fn the_invariants_hold_for_the_fixed_seeds() {
+    (0..FIXED).for_each(assert_holds);
+}
+
+#[test]
+fn the_invariants_hold_for_random_seeds() {
+    #[allow(clippy::disallowed_methods, reason = "this test wants other seeds every time, and prints them")]
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");
+    let first = now.as_nanos() as u64 & 0x7fff_ffff_ffff;
+    println!("random seeds {first} to {}", first + RANDOM - 1);
+    (first..first + RANDOM).for_each(assert_holds);
+}
+
+#[test]
+fn one_seed_gives_one_run_bit_for_bit() {
+    for seed in 0..60 {
+        let [a, b] = [false, true].map(|with_trace| sim::run(&Plan::new(seed), None, with_trace));
+        assert_eq!((a.hash, a.polls, a.time_us), (b.hash, b.polls, b.time_us), "seed {seed}");
+    }
+}

@@ -1,0 +1,145 @@
+//! What developers run beside cargo.
+//!
+//! `cargo xtask sim --seeds N [--seed S] [--variant NAME] [--jobs J]` runs the simulation over many seeds and prints the first that
+//! breaks a rule with as few faults as can be found. One seed is printed with its trace.
+#![allow(clippy::disallowed_methods, reason = "this tells people how long something took")]
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
+
+use anyhow::{Context, bail};
+use clap::{Parser, Subcommand};
+use sim::{Plan, Variant};
+
+/// Lines of a trace that are printed.
+const LINES_MAX: usize = 60;
+
+#[derive(Parser)]
+#[command(about = "Tasks of development")]
+struct Args {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// The real engine in a seeded world with faults.
+    Sim(Sim),
+}
+
+#[derive(Parser)]
+struct Sim {
+    /// How many seeds.
+    #[arg(long, default_value_t = 1)]
+    seeds: u64,
+    /// The first seed.
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// A broken engine; `list` says which there are.
+    #[arg(long)]
+    variant: Option<String>,
+    /// Threads; as many as there are cores unless given.
+    #[arg(long)]
+    jobs: Option<usize>,
+}
+
+fn main() -> anyhow::Result<()> {
+    match Args::parse().task {
+        Task::Sim(args) => simulate(&args),
+    }
+}
+
+fn simulate(args: &Sim) -> anyhow::Result<()> {
+    if args.variant.as_deref() == Some("list") {
+        for variant in Variant::ALL {
+            println!(
+                "{:32} caught within {:4} seeds: {}",
+                variant.name(),
+                variant.seeds_max(),
+                variant.what()
+            );
+        }
+        return Ok(());
+    }
+    let named = |name: &String| {
+        Variant::named(name).with_context(|| format!("there is no variant `{name}`; see `list`"))
+    };
+    let variant = args.variant.as_ref().map(named).transpose()?;
+    let begun = Instant::now();
+    let sums = run_all(args, variant)?;
+    let seconds = begun.elapsed().as_secs_f64();
+    println!(
+        "{} seeds from {}, {} polls, {:.0} simulated hours, {} journal records, {} process starts, in {seconds:.1} s",
+        sums.seeds,
+        args.seed,
+        sums.polls,
+        sums.time_us as f64 / 3.6e9,
+        sums.records,
+        sums.starts
+    );
+    let Some(seed) = sums.failed else {
+        if args.seeds == 1 {
+            print_lines(&sim::run(&Plan::new(args.seed), variant, true).trace);
+        }
+        println!("no rule was broken");
+        return Ok(());
+    };
+    let plan = Plan::new(seed);
+    let (faults, report) = sim::shrink(&plan, variant).context("a seed that fails once fails always")?;
+    print_lines(&report.trace);
+    println!("{} of {} faults are left:", faults.len(), plan.faults.len());
+    faults.iter().for_each(|fault| println!("  {fault}"));
+    let violation = report.violation.context("a smaller plan that fails")?;
+    bail!("seed {seed} breaks {violation}")
+}
+
+fn print_lines(lines: &[String]) {
+    lines[lines.len().saturating_sub(LINES_MAX)..].iter().for_each(|line| println!("{line}"));
+}
+
+#[derive(Default)]
+struct Sums {
+    seeds: u64,
+    polls: u64,
+    time_us: u64,
+    records: u64,
+    starts: u64,
+    /// The lowest seed that failed.
+    failed: Option<u64>,
+}
+
+/// Runs the seeds on several threads; ends early once one has failed.
+fn run_all(args: &Sim, variant: Option<Variant>) -> anyhow::Result<Sums> {
+    let jobs = match args.jobs {
+        Some(jobs) => jobs.max(1),
+        None => std::thread::available_parallelism().map_or(1, usize::from),
+    };
+    let (next, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
+    let sums = Mutex::new(Sums::default());
+    std::thread::scope(|scope| {
+        for _ in 0..jobs {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    let n = next.fetch_add(1, Ordering::Relaxed);
+                    if n >= args.seeds {
+                        return;
+                    }
+                    let seed = args.seed + n;
+                    let report = sim::run(&Plan::new(seed), variant, false);
+                    let mut sums = sums.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                    sums.seeds += 1;
+                    sums.polls += report.polls;
+                    sums.time_us += report.time_us;
+                    sums.records += report.records;
+                    sums.starts += u64::from(report.starts);
+                    if report.violation.is_some() {
+                        sums.failed = Some(sums.failed.map_or(seed, |failed| failed.min(seed)));
+                        is_over.store(true, Ordering::Relaxed);
+                    }
+                }
+            });
+        }
+    });
+    Ok(sums.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner))
+}
