@@ -363,6 +363,8 @@ fn shown(record: &Record) -> String {
         Some(Body::Split(s)) => {
             format!("split of frame {} piece {} into {}", s.ordinal, s.piece, s.pieces.len())
         }
+        Some(Body::Question(q)) => format!("question about frame {}", q.ordinal),
+        Some(Body::Answer(a)) => format!("answer about frame {}", a.ordinal),
         Some(Body::Checkpoint(c)) => format!("checkpoint of the state at {}", c.state_seq),
         None => "nothing".to_owned(),
     };

@@ -179,6 +179,7 @@ impl Table for SimTable {
                 server_uuid: "server".into(),
                 table_uuid: NAMES[self.place].into(),
                 block_number: state.server.block(self.place),
+                view_blocks: vec![state.server.block(self.place); parts as usize - 1],
                 token_window: window,
                 parts_per_frame: parts,
                 token_age_ms_max: u64::MAX,

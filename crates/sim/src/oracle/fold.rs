@@ -42,7 +42,16 @@ impl Oracle {
             Body::Claim(claim) => self.claim(record, claim, now_us),
             Body::Genesis(genesis) => self.genesis(genesis, server),
             Body::Seal(seal) => self.seal(record.seq, seal, broker, objects, server),
-            Body::Settle(settle) => self.settle(&settle.settled, server),
+            Body::Settle(settle) => {
+                self.settle(&settle.settled, server)?;
+                for above in &settle.above {
+                    let place = self.places[above.table as usize];
+                    above.ordinals.iter().try_for_each(|ordinal| self.is_there(place, *ordinal, server))?;
+                }
+                Ok(())
+            }
+            // A question changes nothing, and nobody answers here.
+            Body::Question(_) | Body::Answer(_) => Ok(()),
             Body::Generation(generation) => self.generation(generation, server),
             Body::Split(split) => self.split(split, objects, server),
             Body::Checkpoint(checkpoint) => self.checkpoint(record.seq, checkpoint, objects),
@@ -219,21 +228,23 @@ impl Oracle {
                     format!("the frontier of table {place} moves from {} to {}", table.frontier, f.frontier),
                 ));
             }
-            for (ordinal, ids) in table.frames.range(table.frontier..f.frontier) {
-                for id in ids {
-                    let (times, is_dead) = (server.committed(place, *id), self.pieces[id].is_dead);
-                    if times != usize::from(!is_dead) {
-                        return Err((
-                            "C4",
-                            format!(
-                                "frame {ordinal} of table {place} ({id:032x}) is settled, and {times} times in the table (dead: {is_dead})"
-                            ),
-                        ));
-                    }
-                }
-            }
+            (table.frontier..f.frontier).try_for_each(|ordinal| self.is_there(place, ordinal, server))?;
             let table = &mut self.tables[place];
             (table.frontier, table.window) = (f.frontier, f.window);
+        }
+        Ok(())
+    }
+
+    /// C4: the rows of a frame's live pieces are in the table, those of its dead pieces are not.
+    fn is_there(&self, place: usize, ordinal: u64, server: &Server) -> Result<(), Broken> {
+        for id in self.tables[place].frames.get(&ordinal).into_iter().flatten() {
+            let (times, is_dead) = (server.committed(place, *id), self.pieces[id].is_dead);
+            if times != usize::from(!is_dead) {
+                let what = format!(
+                    "frame {ordinal} of table {place} ({id:032x}) is settled, and {times} times in the table (dead: {is_dead})"
+                );
+                return Err(("C4", what));
+            }
         }
         Ok(())
     }
