@@ -58,7 +58,7 @@ fn listed(faults: &[String]) -> String {
 pub enum Reads {
     /// Its source, and replayed dead letters beside it.
     All,
-    /// Replayed dead letters alone; the source is not asked for anything.
+    /// Replayed dead letters alone; the source is left alone.
     Replays,
 }
 
@@ -74,9 +74,10 @@ pub async fn assemble(
     reads: Reads,
 ) -> Result<engine::Pipeline, WiringError> {
     // What needs no server first, so that a fault there shows at once.
-    let source: Arc<dyn Source> = match reads {
-        Reads::All => source::source(pipeline, &runtime)?,
-        Reads::Replays => Arc::new(Aside::default()),
+    let source = source::source(pipeline, &runtime)?;
+    let source = match reads {
+        Reads::All => source,
+        Reads::Replays => Arc::new(Aside::new(source)),
     };
     let table = sink::open(sink::target(pipeline)?, pipeline, &runtime).await?;
     for note in table.notes() {

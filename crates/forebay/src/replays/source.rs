@@ -151,6 +151,15 @@ impl Source for WithReplays {
         self.inner.published().await
     }
 
+    async fn record(&self, at: ReadFrom) -> Result<Option<RecordBlock>, SourceError> {
+        if at.partition != partition() {
+            return self.inner.record(at).await;
+        }
+        let cursor = self.cursor(&at).await?;
+        let record = cursor.loaded.as_ref().and_then(|replay| replay.record(at.next));
+        Ok(record.map(|record| block(at.next, record)))
+    }
+
     fn wants_fates(&self, at: &Partition) -> bool {
         *at == partition() || self.inner.wants_fates(at)
     }
@@ -363,10 +372,17 @@ fn fault(error: LogError) -> SourceError {
 }
 
 /// Stands in for a source that shall not be read: whoever drains the replay log alone needs no broker. Its partitions count
-/// as read to their ends, wherever they stand.
-#[derive(Debug, Default)]
+/// as read to their ends, wherever they stand. Only the record of a row that the server refuses is asked of the source.
 pub struct Aside {
+    source: Arc<dyn Source>,
     asked: Mutex<Vec<Partition>>,
+}
+
+impl Aside {
+    /// Stands in for `source`.
+    pub fn new(source: Arc<dyn Source>) -> Self {
+        Self { source, asked: Mutex::default() }
+    }
 }
 
 struct Silence;
@@ -398,6 +414,10 @@ impl Source for Aside {
 
     async fn published(&self) -> Result<Vec<(Partition, u64)>, SourceError> {
         Ok(Vec::new())
+    }
+
+    async fn record(&self, at: ReadFrom) -> Result<Option<RecordBlock>, SourceError> {
+        self.source.record(at).await
     }
 }
 

@@ -152,6 +152,19 @@ async fn a_log_that_is_not_what_the_journal_knows_is_refused() {
 }
 
 #[tokio::test]
+async fn one_record_is_read_again_from_either() {
+    let (handle, log, source) = world();
+    handle.push(&Partition::new("events", 0), 1, "x");
+    log.append(&replay(0, [7, 8], 1)).await.expect("a put");
+    let starts = source.partitions().await.expect("partitions");
+    let theirs = source.record(from(&starts[0], 0)).await.expect("an answer").expect("a record");
+    assert_eq!((&*theirs.partition.stream, theirs.payloads.get(0)), ("events", &b"x"[..]));
+    let ours = source.record(from(&starts[1], 1)).await.expect("an answer").expect("a record");
+    assert_eq!((ours.positions.as_slice(), ours.payloads.get(0)), (&[1][..], &b"8"[..]));
+    assert!(source.record(from(&starts[1], 2)).await.expect("an answer").is_none(), "the log ends there");
+}
+
+#[tokio::test]
 async fn a_stream_of_the_logs_name_is_a_fault_of_the_file() {
     let inner = MemorySource::new([(STREAM, 1)]);
     let log = Log::new(Arc::new(MemoryStore::default()), "p/lane-0");
@@ -161,14 +174,13 @@ async fn a_stream_of_the_logs_name_is_a_fault_of_the_file() {
 
 #[tokio::test]
 async fn what_stands_aside_counts_as_read_wherever_it_stands() {
-    let aside = Aside::default();
-    let from = ReadFrom {
-        partition: Partition::new("events", 3),
-        identity: String::new(),
-        next: 99,
-        leader_epoch: NO_LEADER_EPOCH,
-    };
-    let mut reader = aside.read(vec![from]).await.expect("a reader");
+    let inner = MemorySource::new([("events", 4)]);
+    inner.handle().push(&Partition::new("events", 3), 1, "x");
+    let start = inner.partitions().await.expect("partitions").pop().expect("four of them");
+    let aside = Aside::new(Arc::new(inner));
+    let one = aside.record(from(&start, 0)).await.expect("an answer").expect("the record of a refused row");
+    assert_eq!(one.payloads.get(0), b"x");
+    let mut reader = aside.read(vec![from(&start, 99)]).await.expect("a reader");
     assert_eq!(aside.ends().await.expect("ends"), [(Partition::new("events", 3), 0)]);
     assert!(tokio::time::timeout(Duration::from_millis(50), reader.next()).await.is_err(), "it says nothing");
 }
