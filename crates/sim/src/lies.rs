@@ -11,9 +11,10 @@ use arrow_array::RecordBatch;
 use async_trait::async_trait;
 use bytes::Bytes;
 use dataflow::{
-    Attempt, Batch, Decoded, Decoder, Effect, Encoded, FrameId, Gate, InsertError, KeyedState, Operator,
-    OperatorError, Output, Partition, PartitionStart, Presence, Probed, ReadFrom, Reader, RecordBlock,
-    Runtime, Schema, Source, SourceError, StateError, Table, TableError, TableFacts, Task,
+    Attempt, Batch, Copies, Decoded, Decoder, Effect, Encoded, FrameId, Gate, InsertError, KeyedState,
+    Operator, OperatorError, Output, Partition, PartitionStart, Presence, Probed, ReadFrom, Reader,
+    RecordBlock, Runtime, Schema, Source, SourceError, StateError, StateRead, Table, TableError, TableFacts,
+    Task,
 };
 use futures::future::BoxFuture;
 use store::{Entry, Key, Prefix, Put, Store, StoreError};
@@ -256,7 +257,7 @@ impl KeyedState for LyingStep {
         self.snapshots[usize::from(self.variant == Variant::SnapshotOneSealEarly)].clone()
     }
 
-    fn restore(&mut self, snapshot: &[u8]) -> Result<(), StateError> {
+    fn restore(&mut self, snapshot: &[u8]) -> Result<Vec<StateRead>, StateError> {
         self.snapshots = [snapshot.to_vec(), snapshot.to_vec()];
         self.honest().restore(snapshot)
     }
@@ -265,8 +266,12 @@ impl KeyedState for LyingStep {
         self.honest().apply(delta)
     }
 
-    fn forget(&mut self, rows: &Batch) -> Result<(), OperatorError> {
-        if self.variant == Variant::SeenThoughRefused { Ok(()) } else { self.honest().forget(rows) }
+    fn forget(&mut self, rows: Probed, answers: &[Vec<u8>]) -> Result<(), OperatorError> {
+        if self.variant == Variant::SeenThoughRefused { Ok(()) } else { self.honest().forget(rows, answers) }
+    }
+
+    fn copies_of(&mut self, rows: &Batch) -> Result<Copies, OperatorError> {
+        self.honest().copies_of(rows)
     }
 
     fn keys(&self) -> u64 {

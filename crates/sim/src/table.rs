@@ -11,7 +11,8 @@ use arrow_array::RecordBatch;
 use async_trait::async_trait;
 use bytes::Bytes;
 use dataflow::{
-    Attempt, Effect, Encoded, FrameId, InsertError, Presence, Remedy, Schema, Table, TableError, TableFacts,
+    Attempt, Effect, Encoded, FrameId, InsertError, Presence, Remedy, RowsFrom, Schema, Table, TableError,
+    TableFacts,
 };
 use futures::future::{Either, select};
 
@@ -85,15 +86,19 @@ impl Table for SimTable {
         rows: &[RecordBatch],
         ids: &mut dyn FnMut() -> FrameId,
     ) -> Result<Vec<Encoded>, TableError> {
-        let mut parts: BTreeMap<u64, Vec<Row>> = BTreeMap::new();
+        let mut parts: BTreeMap<u64, (Vec<Row>, Vec<u32>)> = BTreeMap::new();
+        let mut place = 0;
         for batch in rows {
             let rows = if self.place == 0 { from_columns(batch) } else { from_dead_letters(batch) };
             for row in rows {
                 let part = if self.place == 0 { row[1] % self.world.plan.table_partitions } else { 0 };
-                parts.entry(part).or_default().push(row);
+                let (rows, places) = parts.entry(part).or_default();
+                rows.push(row);
+                places.push(place);
+                place += 1;
             }
         }
-        let frame = |(part, rows): (u64, Vec<Row>)| {
+        let frame = |(part, (rows, places)): (u64, (Vec<Row>, Vec<u32>))| {
             let id = ids();
             let body = Bytes::from(to_body(id.0, &rows));
             Encoded {
@@ -102,6 +107,7 @@ impl Table for SimTable {
                 rows: rows.len() as u64,
                 body,
                 probe: Bytes::new(),
+                rows_from: RowsFrom::Picked(places),
             }
         };
         Ok(parts.into_iter().map(frame).collect())
