@@ -825,7 +825,7 @@ async fn a_partitioned_target_takes_a_frame_of_several_partitions() {
         .unwrap();
     server
         .query(&format!(
-            "CREATE TABLE target (n Int32) ENGINE = MergeTree PARTITION BY n % 4 ORDER BY n {WINDOW}"
+            "CREATE TABLE target (n Int32) ENGINE = MergeTree PARTITION BY n % 4 ORDER BY n {WINDOW}0"
         ))
         .unwrap();
     server.query("CREATE MATERIALIZED VIEW v TO target AS SELECT n FROM t").unwrap();

@@ -21,6 +21,10 @@ use crate::{status_view, wiring};
 
 /// Looks into stores.
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  forebay store check user-events.yaml
+  forebay store check --store file:///var/lib/forebay --json")]
 pub struct Store {
     #[command(subcommand)]
     command: Command,

@@ -55,8 +55,13 @@ fn a_reader_sees_marks_behind_the_owners_and_never_before_what_is_needed() {
 
 #[test]
 fn every_kind_has_names_that_are_understood() {
-    let names =
-        [names::segment(FOLDER, 1, 2, 3), names::split(FOLDER, 1, 2, 3), names::snapshot(FOLDER, 1, 2, 3, 4)];
+    let names = [
+        names::run(FOLDER, 1, 2, 3),
+        names::segment(FOLDER, 1, 2, 3),
+        names::split(FOLDER, 1, 2, 3),
+        names::snapshot(FOLDER, 1, 2, 3, 4),
+    ];
+    assert_eq!(names.len(), KINDS.len());
     for (kind, name) in KINDS.iter().zip(names) {
         assert!(name.contains(&format!("/{kind}/")), "{name}");
         let parsed = Name::parse(&name).expect("a name of ours");

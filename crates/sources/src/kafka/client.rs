@@ -373,7 +373,9 @@ unsafe fn description(topic: *const ffi::rd_kafka_TopicDescription_t) -> Topic {
         let has_id = !id.is_null()
             && (ffi::rd_kafka_Uuid_most_significant_bits(id) != 0
                 || ffi::rd_kafka_Uuid_least_significant_bits(id) != 0);
+        // librdkafka writes ids in base64's plain alphabet, Kafka's own tools in the one for URLs.
         let id = if has_id { string(ffi::rd_kafka_Uuid_base64str(id)) } else { String::new() };
+        let id = id.trim_end_matches('=').replace('+', "-").replace('/', "_");
         let mut count = 0;
         let list = ffi::rd_kafka_TopicDescription_partitions(topic, &mut count);
         let (mut partitions, mut leaders) = (Vec::with_capacity(count), BTreeMap::new());

@@ -101,7 +101,10 @@ fn addresses_say_what_is_missing() {
     for text in ["", "h:0", "h:1,", "kafka://h:1"] {
         refused::<Broker>(text);
     }
-    for text in ["s3://b", "file://relative", "ftp://x", "memory://x", ""] {
+    for text in ["s3://b", "s3://b/a/prefix", "gs://b", "az://b", "file:///a/folder", "memory://"] {
+        text.parse::<StoreUrl>().unwrap();
+    }
+    for text in ["s3://", "file://relative", "ftp://x", "memory://x", ""] {
         refused::<StoreUrl>(text);
     }
 }

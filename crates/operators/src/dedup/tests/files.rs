@@ -148,6 +148,19 @@ impl Bench {
         open.chain(closed).collect()
     }
 
+    /// Pairs that are counted twice, in memory and in a file: a record without a time took the watermark's bucket, which a
+    /// record of its key has taken before.
+    pub fn twice(&self) -> u64 {
+        let floor = self.step.watermark.map_or(i64::MIN, crate::dedup::window::floor);
+        let open: BTreeSet<(u128, i64)> =
+            self.step.kept.iter().filter_map(|slot| self.step.kept.pair(slot)).collect();
+        let closed = self.pairs_of_runs().into_iter().flat_map(|(id, pairs)| {
+            let live = move |p: &Pair| p.bucket >= floor && !self.step.runs.is_dead(id, p.hash(), p.bucket);
+            pairs.into_iter().filter(live).map(|p| (p.hash(), p.bucket))
+        });
+        closed.filter(|pair| open.contains(pair)).count() as u64
+    }
+
     /// Pairs that count as dead in a run that does not hold them: a filter's errors while deltas were applied.
     pub fn phantoms(&self) -> u64 {
         let runs = self.pairs_of_runs();
