@@ -37,6 +37,10 @@ pub struct ReadFrom {
 }
 
 /// What a reader reports.
+#[allow(
+    clippy::large_enum_variant,
+    reason = "most events are blocks, and a box would be one more allocation for each"
+)]
 #[derive(Debug)]
 pub enum Event {
     /// Records.

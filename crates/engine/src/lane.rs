@@ -143,7 +143,7 @@ impl LaneTask {
             problem: false,
             ends_asked: None,
             refused,
-            works: Works::new(),
+            works: Works::default(),
         }
     }
 

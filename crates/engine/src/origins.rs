@@ -81,10 +81,8 @@ impl Origins {
                 // The rank of each picked row among those picked: what the permutation counts in.
                 let mut ranks = vec![u32::MAX; self.parts.iter().map(|p| p.positions.len()).sum()];
                 picked.iter().for_each(|row| ranks[*row as usize] = 0);
-                let mut next = 0;
-                for rank in ranks.iter_mut().filter(|rank| **rank == 0) {
+                for (next, rank) in (0..).zip(ranks.iter_mut().filter(|rank| **rank == 0)) {
                     *rank = next;
-                    next += 1;
                 }
                 let chosen = ranks.iter().zip(self.iter()).filter(|(rank, _)| **rank != u32::MAX);
                 let order: Vec<u32> = picked.iter().map(|row| ranks[*row as usize]).collect();

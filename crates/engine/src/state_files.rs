@@ -120,14 +120,15 @@ pub struct Works {
     finished: mpsc::UnboundedReceiver<Finished>,
 }
 
-impl Works {
-    /// No work.
-    pub fn new() -> Self {
+impl Default for Works {
+    fn default() -> Self {
         // As many messages as there is work under way at the most.
         let (done, finished) = mpsc::unbounded_channel();
         Self { under_way: Vec::new(), next_id: 0, done, finished }
     }
+}
 
+impl Works {
     /// Hands finished work back to its steps.
     ///
     /// # Errors

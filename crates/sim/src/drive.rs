@@ -126,7 +126,7 @@ pub fn run(plan: &Plan, variant: Option<Variant>, with_trace: bool) -> Report {
         is_stopped: false,
     };
     drive.schedule();
-    let driven = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drive.to_the_end()));
+    let driven = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drive.run_out()));
     if driven.is_err() {
         drive.violate("panic", "the engine panicked; its message is on standard error".into());
     }
@@ -201,7 +201,7 @@ impl Drive {
         self.at(LOOK_US, Act::Look);
     }
 
-    fn to_the_end(&mut self) {
+    fn run_out(&mut self) {
         let executor = self.world.executor.clone();
         while !self.is_done && self.world.state().violation.is_none() {
             if executor.polls() > POLLS_MAX {

@@ -292,7 +292,8 @@ impl Oracle {
             let pieces = self.tables[place].frames.get_mut(&split.ordinal);
             pieces.expect("its first piece was just found").push(name);
         }
-        (ids.sort_unstable(), halves.sort_unstable());
+        ids.sort_unstable();
+        halves.sort_unstable();
         if ids == halves {
             Ok(())
         } else {
