@@ -138,16 +138,21 @@ pub(super) fn settings(shared: bool) -> Vec<(&'static str, &'static str)> {
     settings
 }
 
-/// Whether bytes are a sample of keys, or none.
+/// Whether bytes are what travels with a frame so that it can be found again.
 ///
 /// # Errors
 /// When they are not, in words.
 pub fn check_sample(sample: &[u8]) -> Result<(), String> {
-    if sample.is_empty() {
+    let text = std::str::from_utf8(sample).map_err(|_| "not text")?;
+    if text.is_empty() || text == BY_FRAME {
         return Ok(());
     }
-    let text = std::str::from_utf8(sample).map_err(|_| "not text")?;
-    let (count, keys) = text.split_once('\n').ok_or("no number of keys")?;
+    let mut lines = text.splitn(4, '\n');
+    let (Some(BY_KEYS), Some(count), Some(_columns), Some(keys)) =
+        (lines.next(), lines.next(), lines.next(), lines.next())
+    else {
+        return Err("neither a frame's mark nor keys".into());
+    };
     let keys = keys.strip_prefix("tuple(").and_then(|keys| keys.strip_suffix(')')).ok_or("no keys")?;
     match keys.split("), tuple(").count() {
         found if count.parse() == Ok(found) => Ok(()),

@@ -58,3 +58,20 @@ fn one_row_proves_a_frame_where_rows_go_away_and_none_proves_nothing_there() {
         assert_eq!(question.judge(found, loses_rows), expected, "{found} {loses_rows}");
     }
 }
+
+#[test]
+fn what_travels_with_a_frame_is_told_from_damage() {
+    let keys = b"keys\n2\n`a`, `b`\ntuple(1, 2), tuple(3, 4)";
+    for good in [&b""[..], &by_frame(), keys] {
+        check_sample(good).unwrap();
+    }
+    for bad in [
+        &b"frames"[..],
+        b"keys",
+        b"keys\n1\n`a`\nnothing",
+        b"keys\n3\n`a`, `b`\ntuple(1, 2), tuple(3, 4)",
+        b"\xff",
+    ] {
+        assert!(check_sample(bad).is_err(), "{bad:?}");
+    }
+}
