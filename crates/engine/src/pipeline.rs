@@ -201,7 +201,20 @@ async fn run_to_the_end(pipeline: Pipeline, stop: watch::Receiver<bool>) -> Resu
         refused: refused_queue,
     };
     let lane = LaneTask::new(parts).await;
-    tasks(context, lane, source, cut_queue, stop).await
+    let result = tasks(context.clone(), lane, source, cut_queue, stop).await;
+    match result {
+        Err(error @ EngineError::Damaged { .. }) => Err(damaged_or_fenced(&context, error).await),
+        result => result,
+    }
+}
+
+/// What a newer owner has retired is missing to one that slept, and no damage.
+async fn damaged_or_fenced(context: &Context, error: EngineError) -> EngineError {
+    let ownership = &context.ownership;
+    if ownership.may_complete().await || !ownership.is_fenced() {
+        return error;
+    }
+    EngineError::Fenced { seq: context.journal.lock().await.lane().next_seq }
 }
 
 /// The lane, the seal and the deliveries side by side; they end in this order, and the first error ends all.

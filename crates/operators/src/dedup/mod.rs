@@ -62,7 +62,7 @@ use dataflow::{
 use crate::ConfigError;
 use closed::Sizes;
 use closed::part::{Pair, Part};
-use closed::runs::{ANY_BUCKET, Candidates, Dead, Found, Runs};
+use closed::runs::{ANY_BUCKET, Candidates, Dead, Found, Run, Runs};
 use closed::work::{Made, Work};
 use kept::{AHEAD, Kept, Offer, Removed};
 use key::Keyer;
@@ -130,8 +130,8 @@ pub struct Dedup {
     sizes: Sizes,
     /// A closing under way.
     closing: Option<Closing>,
-    /// True while a merger is under way.
-    merging: bool,
+    /// The parts that a merger under way reads. They stay while it does, even if their run expires meanwhile.
+    merging: Option<Vec<Arc<Part>>>,
     /// Finished work that waits until no batch is between its phases.
     made: Vec<Made>,
     /// Runs of a snapshot whose footers are still to be read.
@@ -210,7 +210,7 @@ impl Dedup {
             runs: Runs::default(),
             sizes: Sizes::new(OPEN_BYTES_DEFAULT),
             closing: None,
-            merging: false,
+            merging: None,
             made: Vec::new(),
             opening: VecDeque::new(),
             between: Arc::new(()),
@@ -372,7 +372,7 @@ impl Dedup {
                 self.kept.closed();
                 dead = self.closing.take().map(|closing| closing.dead).unwrap_or_default();
             } else {
-                self.merging = false;
+                self.merging = None;
             }
             for (id, before) in made.replaces {
                 // A run that has expired meanwhile has nothing that counts any more.
@@ -587,16 +587,21 @@ impl KeyedState for Dedup {
 
     fn files(&self) -> Vec<StateFile> {
         let file = |part: &Arc<Part>| StateFile { object: part.object.clone(), len: part.len };
-        // Those that wait to be taken over are in no snapshot yet, but must not be collected either.
+        // Those that wait to be taken over are in no snapshot yet, and those that are being merged may have expired; neither must
+        // be collected.
         let waiting = self.made.iter().flat_map(|made| made.parts.iter().flatten());
-        self.runs.files().chain(waiting).map(file).collect()
+        let mut files: Vec<StateFile> =
+            self.runs.files().chain(waiting).chain(self.merging.iter().flatten()).map(file).collect();
+        files.sort_by(|a, b| a.object.cmp(&b.object));
+        files.dedup();
+        files
     }
 
     fn restore(&mut self, snapshot: &[u8]) -> Result<Vec<StateRead>, StateError> {
         let parsed = state::parse(snapshot, Kind::Snapshot, &self.shape)?;
         self.kept = Kept::new();
         self.runs = Runs::default();
-        (self.closing, self.merging) = (None, false);
+        (self.closing, self.merging) = (None, None);
         self.made.clear();
         self.opening.clear();
         self.added.clear();
@@ -679,12 +684,12 @@ impl KeyedState for Dedup {
             closing.is_out = true;
             return Some(Box::new(Work::close(std::mem::take(&mut closing.pairs), self.sizes)));
         }
-        if self.merging {
+        if self.merging.is_some() {
             return None;
         }
         let chosen = self.runs.choose(&self.sizes)?;
-        let runs = self.runs.iter().filter(|run| chosen.contains(&run.id)).cloned().collect();
-        self.merging = true;
+        let runs: Vec<Run> = self.runs.iter().filter(|run| chosen.contains(&run.id)).cloned().collect();
+        self.merging = Some(runs.iter().flat_map(|run| run.parts.iter().flatten().cloned()).collect());
         Some(Box::new(Work::merge(runs, self.watermark.map_or(i64::MIN, floor), self.sizes)))
     }
 

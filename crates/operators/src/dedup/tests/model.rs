@@ -197,3 +197,25 @@ proptest! {
         play(&acts, policy, sizes);
     }
 }
+
+#[test]
+fn what_a_merger_reads_stays_though_it_expires_meanwhile() {
+    let seal = |watermark_ms, checkpoint| Act::Seal { watermark_ms, checkpoint };
+    let (key, none, no_time) = (|k| Some(k), None, TIME_UNKNOWN_MS);
+    let acts = [
+        seal(10_560, false),
+        Act::Overlapped(
+            vec![(key(0), no_time), (none, 10_730), (none, no_time), (none, 10_360)],
+            vec![(key(1), no_time)],
+        ),
+        seal(no_time, false),
+        Act::Batch(vec![(key(0), 10_360), (key(2), no_time), (key(0), 10_730), (key(1), 10_730)]),
+        seal(no_time, false),
+        Act::Work(3),
+        seal(no_time, true),
+        seal(10_770, true),
+        Act::Work(1),
+    ];
+    let sizes = Sizes { open_keys_max: 2, part_pairs: 3, block_pairs: 1, runs_max: 1 };
+    play(&acts, Late::Keep, sizes);
+}
