@@ -139,26 +139,24 @@ impl Bench {
 
     /// Every kept record, wherever it lies.
     pub fn contents(&self) -> BTreeSet<(u128, i64)> {
-        let floor = self.step.watermark.map_or(i64::MIN, crate::dedup::window::floor);
-        let open = self.step.kept.iter().filter_map(|slot| self.step.kept.pair(slot));
-        let closed = self.pairs_of_runs().into_iter().flat_map(|(id, pairs)| {
-            let live = move |p: &Pair| p.bucket >= floor && !self.step.runs.is_dead(id, p.hash(), p.bucket);
-            pairs.into_iter().filter(live).map(|p| (p.hash(), p.bucket))
-        });
-        open.chain(closed).collect()
+        self.pairs().collect()
     }
 
-    /// Pairs that are counted twice, in memory and in a file: a record without a time took the watermark's bucket, which a
-    /// record of its key has taken before.
-    pub fn twice(&self) -> u64 {
+    fn pairs(&self) -> impl Iterator<Item = (u128, i64)> {
         let floor = self.step.watermark.map_or(i64::MIN, crate::dedup::window::floor);
-        let open: BTreeSet<(u128, i64)> =
-            self.step.kept.iter().filter_map(|slot| self.step.kept.pair(slot)).collect();
-        let closed = self.pairs_of_runs().into_iter().flat_map(|(id, pairs)| {
+        let open = self.step.kept.iter().filter_map(|slot| self.step.kept.pair(slot));
+        let closed = self.pairs_of_runs().into_iter().flat_map(move |(id, pairs)| {
             let live = move |p: &Pair| p.bucket >= floor && !self.step.runs.is_dead(id, p.hash(), p.bucket);
             pairs.into_iter().filter(live).map(|p| (p.hash(), p.bucket))
         });
-        closed.filter(|pair| open.contains(pair)).count() as u64
+        open.chain(closed)
+    }
+
+    /// Pairs that are counted more than once: a record without a time took the watermark's bucket, which a record of its key
+    /// has taken before, in memory or in a file.
+    pub fn twice(&self) -> u64 {
+        let all = self.pairs().count();
+        (all - self.contents().len()) as u64
     }
 
     /// Pairs that count as dead in a run that does not hold them: a filter's errors while deltas were applied.
