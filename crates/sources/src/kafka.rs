@@ -20,6 +20,7 @@ mod config;
 mod direct;
 mod fault;
 mod fetch;
+mod found;
 mod list;
 pub mod produce;
 mod reader;

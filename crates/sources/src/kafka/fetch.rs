@@ -13,13 +13,14 @@ use std::ptr::null_mut;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use dataflow::block::{NO_LEADER_EPOCH, TIME_UNKNOWN_MS};
-use dataflow::{BlockBuilder, Event, Partition, PartitionStart, ReadFrom, Runtime, SourceError, SourceFault};
+use dataflow::block::TIME_UNKNOWN_MS;
+use dataflow::{BlockBuilder, Event, Partition, ReadFrom, Runtime, SourceError, SourceFault};
 use rdkafka_sys as ffi;
 
 use super::client::{Client, NO_ERROR, Topic, name_of, string, take_error};
 use super::config::Role;
 use super::fault::{self, Meaning};
+use super::found;
 use super::list::List;
 use super::slot::{self, Slot};
 use super::{CALL_WAIT_MAX, KafkaOptions};
@@ -436,7 +437,7 @@ impl Fetch {
             let bytes = if let Event::Block(block) = &event { block.memory_bytes() } else { 0 };
             self.events.send(Ok(event), bytes)?;
         }
-        self.find_partitions(&topics)
+        Ok(found::report(&self.look, &topics, &mut self.known, &self.events)?)
     }
 
     fn confirm(&mut self) -> Result<BTreeMap<String, Topic>, Stop> {
@@ -476,32 +477,6 @@ impl Fetch {
     fn check(&self, topics: &BTreeMap<String, Topic>) -> Option<SourceError> {
         let of = |slot: &Slot| slot::check(&slot.from, topics.get(&*slot.from.partition.stream)).err();
         self.slots.iter().find_map(of)
-    }
-
-    fn find_partitions(&mut self, topics: &BTreeMap<String, Topic>) -> Result<(), Stop> {
-        for (name, topic) in topics {
-            for index in &topic.partitions {
-                let partition = Partition::new(name.as_str(), *index);
-                if self.known.contains(&partition) {
-                    continue;
-                }
-                // The beginning is asked for, not taken to be 0: retention may have been there already.
-                let Ok((low, _)) = self.look.watermarks(&partition, CALL_WAIT_MAX) else {
-                    // A partition without a leader yet; the next look finds it again.
-                    continue;
-                };
-                self.known.insert(partition.clone());
-                let start = PartitionStart {
-                    partition,
-                    identity: topic.id.clone(),
-                    next: low,
-                    first: low,
-                    leader_epoch: NO_LEADER_EPOCH,
-                };
-                self.events.send(Ok(Event::Found(start)), 0)?;
-            }
-        }
-        Ok(())
     }
 }
 

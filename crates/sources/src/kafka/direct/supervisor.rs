@@ -7,14 +7,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use dataflow::block::NO_LEADER_EPOCH;
-use dataflow::{Event, Partition, PartitionStart, ReadFrom, Runtime, SourceError, SourceFault};
+use dataflow::{Event, Partition, ReadFrom, Runtime, SourceError, SourceFault};
 
 use super::Plan;
 use super::broker::{Broker, Command, Lead};
 use super::connection::Lost;
 use super::errors::Trouble;
 use crate::kafka::client::{Client, Topic};
+use crate::kafka::found;
 use crate::kafka::slot::{self, Slot};
 use crate::kafka::{CALL_WAIT_MAX, KafkaOptions};
 use crate::queue::{Closed, Sender};
@@ -211,7 +211,7 @@ impl Supervisor {
         while let Ok(message) = self.messages.try_recv() {
             self.take(message)?;
         }
-        self.find_partitions(&topics)
+        Ok(found::report(&self.look, &topics, &mut self.known, &self.events)?)
     }
 
     /// Sends what waits to the threads of its leaders.
@@ -258,31 +258,5 @@ impl Supervisor {
             self.brokers.insert(address.to_owned(), orders);
         }
         Ok(&self.brokers[address])
-    }
-
-    fn find_partitions(&mut self, topics: &BTreeMap<String, Topic>) -> Result<(), Stop> {
-        for (name, topic) in topics {
-            for index in &topic.partitions {
-                let partition = Partition::new(name.as_str(), *index);
-                if self.known.contains(&partition) {
-                    continue;
-                }
-                // The beginning is asked for, not taken to be 0: retention may have been there already.
-                let Ok((low, _)) = self.look.watermarks(&partition, CALL_WAIT_MAX) else {
-                    // A partition without a leader yet; the next look finds it again.
-                    continue;
-                };
-                self.known.insert(partition.clone());
-                let start = PartitionStart {
-                    partition,
-                    identity: topic.id.clone(),
-                    next: low,
-                    first: low,
-                    leader_epoch: NO_LEADER_EPOCH,
-                };
-                self.events.send(Ok(Event::Found(start)), 0)?;
-            }
-        }
-        Ok(())
     }
 }
