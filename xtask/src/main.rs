@@ -1,8 +1,12 @@
 //! What developers run beside cargo.
 //!
-//! `cargo xtask sim --seeds N [--seed S] [--variant NAME] [--jobs J]` runs the simulation over many seeds and prints the first that
-//! breaks a rule with as few faults as can be found. One seed is printed with its trace.
+//! | task                                                                 | what it does                                        |
+//! |----------------------------------------------------------------------|-----------------------------------------------------|
+//! | `cargo xtask sim --seeds N [--seed S] [--variant NAME] [--jobs J]`   | runs the simulation over many seeds and prints the first that breaks a rule, with as few faults as can be found; one seed is printed with its trace |
+//! | `cargo xtask guards [--bless]`                                       | counts the instructions of the hot path's steps     |
 #![allow(clippy::disallowed_methods, reason = "this tells people how long something took")]
+
+mod guards;
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -26,6 +30,8 @@ struct Args {
 enum Task {
     /// The real engine in a seeded world with faults.
     Sim(Sim),
+    /// Instruction counts of the hot path's steps against the committed baseline; needs valgrind.
+    Guards(guards::Args),
 }
 
 #[derive(Parser)]
@@ -47,6 +53,7 @@ struct Sim {
 fn main() -> anyhow::Result<()> {
     match Args::parse().task {
         Task::Sim(args) => simulate(&args),
+        Task::Guards(args) => guards::run(&args),
     }
 }
 

@@ -1,0 +1,126 @@
+//! The steps that handle rows, on records of the `glassflow` workload.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use clickhouse::compress::{Compressor, Method};
+use clickhouse::native::{BlockPlan, Rows};
+use dataflow::{
+    Batch, BlockBuilder, Column, ColumnType, Decoder, FrameId, KeyedState, Operator, Partition, RecordBlock,
+    Schema,
+};
+use decode::json::{JsonDecoder, JsonOptions};
+use operators::{Dedup, DedupConfig, Late};
+use workloads::glassflow::{RECORD_BYTES_MAX, Spec, Workload};
+
+use crate::Work;
+
+/// Few enough that valgrind, fifty times slower than the machine, takes seconds; several blocks, so that what is done once
+/// a block shows as it does in a lane.
+pub(crate) const RECORDS: u64 = 20_000;
+/// Keys that the dedup step holds beforehand: its table then stands between two growths, and grows once on the way.
+const HELD: u64 = 50_000;
+/// All records are of one moment, so no key leaves.
+const TIME_MS: i64 = 1_735_689_600_000;
+
+fn schema() -> Schema {
+    let column = |name: &str, column_type, field: &str| Column {
+        field: field.into(),
+        ..Column::new(name, column_type)
+    };
+    Schema::new(vec![
+        column("event_id", ColumnType::Uuid, "event_id"),
+        column("user_id", ColumnType::Uuid, "user_id"),
+        column("created_at", ColumnType::DateTime { timezone: None }, "created_at"),
+        column("user_name", ColumnType::String, "name"),
+        column("user_email", ColumnType::String, "email"),
+    ])
+}
+
+/// The uniques from number `first` on, at the positions from `position` on.
+fn blocks(first: u64, count: u64, position: u64) -> Vec<RecordBlock> {
+    let spec = Spec { publishers: 1, near_duplicates: false, ..Spec::default() };
+    let workload = Workload::new(spec).expect("the default with fewer duplicates is a workload");
+    let mut builder = BlockBuilder::new(Partition::new("events", 0), position);
+    let (mut blocks, mut record) = (Vec::new(), Vec::with_capacity(RECORD_BYTES_MAX));
+    for n in 0..count {
+        record.clear();
+        workload.write(0, first + n, &mut record).expect("the workload is longer");
+        builder.push(position + n, TIME_MS, Some(&record));
+        if builder.is_full() {
+            blocks.push(builder.take());
+        }
+    }
+    if !builder.is_empty() {
+        blocks.push(builder.take());
+    }
+    blocks
+}
+
+fn decoder() -> JsonDecoder {
+    JsonDecoder::new(schema(), JsonOptions::default()).expect("the schema is good")
+}
+
+/// The same as columns.
+fn batches(first: u64, count: u64, position: u64) -> Vec<Batch> {
+    let decoder = decoder();
+    let decode = |block: &RecordBlock| {
+        let decoded = decoder.decode(block);
+        assert!(decoded.rejects.is_empty(), "the workload's records fit the schema");
+        decoded.batch
+    };
+    blocks(first, count, position).iter().map(decode).collect()
+}
+
+pub(crate) fn decode() -> Work {
+    let (decoder, blocks) = (decoder(), blocks(0, RECORDS, 0));
+    Box::new(move || blocks.iter().map(|block| decoder.decode(block).batch.len() as u64).sum())
+}
+
+pub(crate) fn dedup_new() -> Work {
+    dedup(HELD)
+}
+
+pub(crate) fn dedup_known() -> Work {
+    dedup(0)
+}
+
+/// A step that holds keys; then the records from number `first` on pass it, and it is sealed.
+fn dedup(first: u64) -> Work {
+    let window = Some(Duration::from_secs(8 * 3600));
+    let config = DedupConfig { key: vec!["event_id".to_owned()], window, late: Late::Keep };
+    let mut step = Dedup::new(&schema(), config).expect("a valid configuration");
+    pass(&mut step, batches(0, HELD, 0));
+    let batches = batches(first, RECORDS, HELD);
+    let new = if first < HELD { 0 } else { RECORDS };
+    Box::new(move || {
+        let passed = pass(&mut step, batches);
+        assert_eq!(passed, new, "only what is new passes");
+        RECORDS
+    })
+}
+
+/// The rows that are let through.
+fn pass(step: &mut Dedup, batches: Vec<Batch>) -> u64 {
+    let mut rows = 0;
+    for batch in batches {
+        let probed = step.probe(batch).expect("a batch of the schema");
+        rows += step.finish(probed, &[]).expect("as probed").batch.len() as u64;
+    }
+    std::hint::black_box(step.seal(TIME_MS));
+    rows
+}
+
+pub(crate) fn encode() -> Work {
+    let plan = BlockPlan::new(&schema(), Some("_forebay"));
+    let rows: Arc<[_]> = batches(0, RECORDS, 0).into_iter().map(|batch| batch.rows).collect();
+    Box::new(move || {
+        let mut compressor = Compressor::new(Method::Lz4);
+        let rest = plan
+            .encode(&rows, Rows::All, FrameId(7), &mut |out| compressor.take_full(out))
+            .expect("rows of the schema");
+        compressor.push(&rest);
+        std::hint::black_box(compressor.finish());
+        Rows::All.count(rows.iter().map(|batch| batch.num_rows())) as u64
+    })
+}
