@@ -1,7 +1,8 @@
 //! A store that counts what it is asked for.
 //!
 //! Owns the metrics of every kind of store: on object storage a request costs money and a round trip, on local disk an
-//! fsync. Does not change any answer. One operation is one request, except for a list that passes by foreign objects.
+//! fsync. Does not change any answer. One operation is one request, except for a list that passes by foreign objects and for several
+//! ranges of one object, which are as many as the store says ([`Store::requests_for`]).
 //!
 //! | outcome   | meaning                                                        |
 //! |-----------|----------------------------------------------------------------|
@@ -43,6 +44,17 @@ impl Measured {
         result: &Result<T, StoreError>,
         good: impl FnOnce(&T) -> (&'static str, u64),
     ) {
+        self.tell_requests(kind, 1, begun, result, good);
+    }
+
+    fn tell_requests<T>(
+        &self,
+        kind: &'static str,
+        requests: u64,
+        begun: Duration,
+        result: &Result<T, StoreError>,
+        good: impl FnOnce(&T) -> (&'static str, u64),
+    ) {
         let (outcome, bytes) = match result {
             Ok(value) => good(value),
             Err(error) => match error.effect {
@@ -51,12 +63,12 @@ impl Measured {
             },
         };
         let seconds = self.runtime.elapsed().saturating_sub(begun).as_secs_f64();
-        counter!("forebay_store_requests_total", "kind" => kind, "outcome" => outcome).increment(1);
+        counter!("forebay_store_requests_total", "kind" => kind, "outcome" => outcome).increment(requests);
         counter!("forebay_store_bytes_total", "kind" => kind).increment(bytes);
         histogram!("forebay_store_request_seconds", "kind" => kind).record(seconds);
         self.status.update(|s| {
             let told = s.store_requests.entry(kind).or_default();
-            told.requests += 1;
+            told.requests += requests;
             told.bytes += bytes;
             told.errors += u64::from(result.is_err());
         });
@@ -92,6 +104,20 @@ impl Store for Measured {
         let result = self.store.get_range(key, range).await;
         self.tell("get", begun, &result, found);
         result
+    }
+
+    async fn get_ranges(&self, key: &Key, ranges: &[Range<u64>]) -> Result<Option<Vec<Bytes>>, StoreError> {
+        let begun = self.runtime.elapsed();
+        let result = self.store.get_ranges(key, ranges).await;
+        self.tell_requests("get", self.requests_for(ranges), begun, &result, |all| match all {
+            Some(all) => ("ok", all.iter().map(|bytes| bytes.len() as u64).sum()),
+            None => ("absent", 0),
+        });
+        result
+    }
+
+    fn requests_for(&self, ranges: &[Range<u64>]) -> u64 {
+        self.store.requests_for(ranges)
     }
 
     async fn list(
@@ -134,3 +160,6 @@ impl std::fmt::Debug for Measured {
         f.debug_struct("Measured").field("store", &self.store).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

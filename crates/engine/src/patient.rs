@@ -69,6 +69,14 @@ impl Store for Patient {
         self.until_answered(|| self.store.get_range(key, range.clone())).await
     }
 
+    async fn get_ranges(&self, key: &Key, ranges: &[Range<u64>]) -> Result<Option<Vec<Bytes>>, StoreError> {
+        self.until_answered(|| self.store.get_ranges(key, ranges)).await
+    }
+
+    fn requests_for(&self, ranges: &[Range<u64>]) -> u64 {
+        self.store.requests_for(ranges)
+    }
+
     async fn list(
         &self,
         prefix: &Prefix,

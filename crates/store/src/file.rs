@@ -142,6 +142,11 @@ impl Store for FileStore {
         self.run(Operation::Get, key, move |disk| disk.get_ranges(&owned, &ranges)).await
     }
 
+    /// The file is opened once for all of them.
+    fn requests_for(&self, ranges: &[Range<u64>]) -> u64 {
+        u64::from(!ranges.is_empty())
+    }
+
     async fn list(
         &self,
         prefix: &Prefix,

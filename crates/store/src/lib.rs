@@ -127,6 +127,11 @@ pub trait Store: Send + Sync + fmt::Debug {
         Ok(found.into_iter().collect())
     }
 
+    /// How many requests a [`get_ranges`](Self::get_ranges) of these ranges is, for whoever counts what a store is asked for.
+    fn requests_for(&self, ranges: &[Range<u64>]) -> u64 {
+        ranges.len() as u64
+    }
+
     /// Objects below the folder `prefix`, at any depth, whose key is greater than `after`, by the bytes of the key;
     /// at most `limit` of them and at most [`LIST_LIMIT_MAX`]. An empty answer to a `limit` of 1 or more is the end; a
     /// short one is not.
