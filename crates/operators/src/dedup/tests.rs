@@ -500,6 +500,24 @@ fn closing_many_times_leaves_few_runs() {
 }
 
 #[test]
+fn a_key_is_written_once_when_closed_and_once_for_each_fourfold_growth() {
+    // Closings of 60 keys or so. Above 24, 4 and 1 of them a bucket, over three windows; below, all of it in one bucket.
+    for (a_bucket, buckets, times) in [(15, 48, 1), (60, 48, 2), (240, 48, 3), (60 * 64, 1, 4)] {
+        let sizes = Sizes { open_keys_max: 59, part_pairs: 1 << 20, block_pairs: 256, runs_max: 16 };
+        let mut bench = files::Bench::new(Late::Keep, sizes);
+        let keys = a_bucket * buckets;
+        for from in (0..keys).step_by(15) {
+            let rows: Vec<_> = (from..from + 15).map(|id| (Some(id), id / a_bucket * WIDTH)).collect();
+            bench.run(batch(0, &rows));
+            bench.settle(from / a_bucket * WIDTH);
+            assert!(bench.step.runs() <= 17, "{} runs of {a_bucket} keys a bucket", bench.step.runs());
+        }
+        let written = bench.pairs_written as f64 / keys as f64;
+        assert!(written <= f64::from(times), "each key was written {written:.2} times of {times}: {a_bucket} a bucket");
+    }
+}
+
+#[test]
 fn files_go_when_their_buckets_are_over() {
     let mut bench = closed(200);
     let end = (16 + SPAN as i64 + SLACK as i64) * WIDTH;

@@ -283,14 +283,16 @@ impl Runs {
         levels.sort_unstable();
         levels.dedup();
         for most in levels {
-            for from in 0..self.runs.len() {
+            for from in (0..self.runs.len()).filter(|from| level(&self.runs[*from]) == most) {
                 let first = &self.runs[from];
                 let together = self.runs[from..]
                     .iter()
-                    .take_while(|run| level(run) <= most && run.last.abs_diff(first.last) <= SECTION)
-                    .count();
-                if together >= MERGED_MIN {
-                    return ids(&self.runs[from..from + together.min(MERGED_MAX)]);
+                    .take_while(|run| level(run) <= most && run.last.abs_diff(first.last) <= SECTION);
+                // Smaller ones count for nothing, or every closing would write the larger ones anew; between them they come along.
+                let own: Vec<usize> =
+                    together.enumerate().filter(|(_, run)| level(run) == most).map(|(at, _)| at).collect();
+                if own.len() >= MERGED_MIN {
+                    return ids(&self.runs[from..=from + own[own.len().min(MERGED_MAX) - 1]]);
                 }
             }
         }

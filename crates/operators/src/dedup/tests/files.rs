@@ -18,6 +18,8 @@ pub struct Bench {
     checkpoint: Option<(Vec<u8>, Vec<String>)>,
     deltas: Vec<Vec<u8>>,
     written: u64,
+    /// Pairs in all files ever written.
+    pub pairs_written: u64,
 }
 
 impl Bench {
@@ -31,6 +33,7 @@ impl Bench {
             checkpoint: None,
             deltas: vec![],
             written: 0,
+            pairs_written: 0,
         }
     }
 
@@ -87,7 +90,7 @@ impl Bench {
                 Need::Write(bytes) => {
                     self.written += 1;
                     let object = format!("runs/{}", self.written);
-                    verify(&object, &bytes).unwrap();
+                    self.pairs_written += verify(&object, &bytes).unwrap().keys;
                     self.files.insert(object.clone(), bytes);
                     written.push(object.clone());
                     Given::Written(object.into())
