@@ -22,7 +22,8 @@ async fn many_ranges_of_a_file_are_one_request_and_of_an_object_as_many_as_there
     let disk = FileStore::open(&folder, Arc::new(Inline)).unwrap();
     let object = Key::new("lane/runs/1").unwrap();
     let ranges = [3..5, 0..1, 7..10_u64];
-    for (store, requests) in [(Arc::new(disk) as Arc<dyn Store>, 1), (Arc::new(MemoryStore::new(1 << 20)), 3)] {
+    for (store, requests) in [(Arc::new(disk) as Arc<dyn Store>, 1), (Arc::new(MemoryStore::new(1 << 20)), 3)]
+    {
         let (store, status) = lanes(store);
         store.put_if_absent(&object, vec![Bytes::from_static(b"0123456789")]).await.unwrap();
         let found = store.get_ranges(&object, &ranges).await.unwrap().unwrap();

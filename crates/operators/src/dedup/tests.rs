@@ -513,7 +513,10 @@ fn a_key_is_written_once_when_closed_and_once_for_each_fourfold_growth() {
             assert!(bench.step.runs() <= 17, "{} runs of {a_bucket} keys a bucket", bench.step.runs());
         }
         let written = bench.pairs_written as f64 / keys as f64;
-        assert!(written <= f64::from(times), "each key was written {written:.2} times of {times}: {a_bucket} a bucket");
+        assert!(
+            written <= f64::from(times),
+            "each key was written {written:.2} times of {times}: {a_bucket} a bucket"
+        );
     }
 }
 
