@@ -256,8 +256,19 @@ pub fn decide(facts: &Facts) -> Decision {
 fn token_stands(before: &Server, facts: &Facts) -> bool {
     let age_ms = facts.now.seen_ms.saturating_sub(before.seen_ms).max(0) as u64;
     is_same_run(before, &facts.now)
-        && inserts_since(before, &facts.now).is_some_and(|n| n < facts.token_window / 2)
-        && age_ms < facts.token_age_ms_max / 2
+        && inserts_since(before, &facts.now).is_some_and(|n| n < trusted_tokens(facts.token_window))
+        && age_ms < trusted_age_ms(facts.token_age_ms_max)
+}
+
+/// A token is trusted only while fewer tokens than these were used since: half of what the table remembers, for inserts may be
+/// under way that the newest look did not show. [`crate::budget`] forecasts with the same number.
+pub fn trusted_tokens(token_window: u64) -> u64 {
+    token_window / 2
+}
+
+/// A token is trusted only while it is younger than this: half of the age that the table remembers, in milliseconds.
+pub fn trusted_age_ms(token_age_ms_max: u64) -> u64 {
+    token_age_ms_max / 2
 }
 
 /// Inserts by anyone between two sightings, in the table or the view's target that had most; `None` if block numbers went

@@ -11,12 +11,14 @@
 //! | [`append`]  | a put was answered (or not): is the record ours?     | C5         |
 //! | [`window`]  | which frames may be sent now?                        | C2 C8      |
 //! | [`doubt`]   | an insert has no answer: what now?                   | C3 C8      |
+//! | [`budget`]  | how long do tokens last at this rate?                | C8         |
 //! | [`retire`]  | what may be deleted?                                 | C7         |
 //! | [`names`]   | what are tokens, query ids and objects called?       | C3         |
 //!
 //! The invariants are named in ARCHITECTURE.md; code and tests use the same names.
 
 pub mod append;
+pub mod budget;
 pub mod doubt;
 pub mod lane;
 pub mod names;

@@ -6,12 +6,13 @@
 
 use std::collections::BTreeSet;
 
+use crate::doubt::trusted_tokens;
 use crate::lane::TableState;
 
 /// W from what the table remembers: half of the tokens, so that a resend finds its own among those of another W frames.
 /// At least 1, at most `frames_max` (the user's bound on frames in doubt).
 pub fn frames(token_window: u64, parts_per_frame: u64, frames_max: u64) -> u64 {
-    (token_window / 2 / parts_per_frame.max(1)).clamp(1, frames_max.max(1))
+    (trusted_tokens(token_window) / parts_per_frame.max(1)).clamp(1, frames_max.max(1))
 }
 
 /// The W to record with `frontier`: never so small that a frame below the limit recorded last falls out of it, for that
