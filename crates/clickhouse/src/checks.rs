@@ -46,6 +46,8 @@ const VIEW_PARTITIONS_MAX: u32 = 100;
 pub struct Fault {
     /// `Resend` if it is worth asking again (the server is away), `Stop` if a person is needed.
     pub remedy: Remedy,
+    /// A short label as of [`dataflow::InsertError::kind`]: `table` for whatever is wrong with a table that is there.
+    pub kind: &'static str,
     /// What is wrong.
     pub message: String,
     /// The statement that mends it, if one does.
@@ -54,7 +56,7 @@ pub struct Fault {
 
 impl Fault {
     pub(crate) fn stop(message: impl Into<String>) -> Self {
-        Self { remedy: Remedy::Stop, message: message.into(), mend: None }
+        Self { remedy: Remedy::Stop, kind: "table", message: message.into(), mend: None }
     }
 
     fn mended_by(message: impl Into<String>, mend: impl Into<String>) -> Self {
@@ -263,10 +265,11 @@ fn check_version(facts: &Facts, faults: &mut Vec<Fault>) {
 
 fn no_table(config: &TableConfig) -> Fault {
     let message = format!("table `{}` does not exist", config.name());
-    match &config.create {
+    let fault = match &config.create {
         Some(create) => Fault::mended_by(message, create_statement(config, create)),
         None => Fault::stop(format!("{message}; create it, or let the pipeline do so with `create: true`")),
-    }
+    };
+    Fault { kind: "table_missing", ..fault }
 }
 
 fn check_engine(table: &TableRow, name: &str, faults: &mut Vec<Fault>) -> Option<Engine> {

@@ -34,13 +34,15 @@ pub struct QueryError {
     pub remedy: Remedy,
     /// The server's code; 0 if it gave none.
     pub code: i32,
+    /// A short label as of [`dataflow::InsertError::kind`].
+    pub kind: &'static str,
     /// The whole sentence; no secrets.
     pub message: String,
 }
 
 impl QueryError {
-    fn new(remedy: Remedy, code: i32, message: String) -> Self {
-        Self { remedy, code, message }
+    fn new(remedy: Remedy, kind: &'static str, message: String) -> Self {
+        Self { remedy, code: 0, kind, message }
     }
 }
 
@@ -66,7 +68,7 @@ impl Client {
     }
 
     fn build(config: ServerConfig, runtime: Arc<dyn Runtime>, keep: bool) -> Result<Self, QueryError> {
-        let stop = |message: String| QueryError::new(Remedy::Stop, 0, message);
+        let stop = |message: String| QueryError::new(Remedy::Stop, "request", message);
         let url = Url::parse(&config.url).map_err(|e| stop(format!("`url` is not an address: {e}")))?;
         if !url.username().is_empty() || url.password().is_some() {
             return Err(stop("`url` holds a user or a password; put them into `user` and `password`".into()));
@@ -119,7 +121,8 @@ impl Client {
             .extend_pairs(params.iter().map(|(name, value)| (format!("param_{name}"), value)));
         let asked = async {
             let answer = self.http.post(url).body(sql.to_owned()).send().await.map_err(|e| {
-                QueryError::new(Remedy::Resend, 0, format!("no answer from the server: {}", self.clean(e)))
+                let text = format!("no answer from the server: {}", self.clean(e));
+                QueryError::new(Remedy::Resend, "connection", text)
             })?;
             self.read_answer(answer).await
         };
@@ -128,7 +131,7 @@ impl Client {
             None => {
                 let seconds = self.config.query_timeout.as_secs_f64();
                 let text = format!("no answer from the server within {seconds} s to `{}`", shorten(sql, 100));
-                Err(QueryError::new(Remedy::Resend, 0, text))
+                Err(QueryError::new(Remedy::Resend, "timeout", text))
             }
         }
     }
@@ -163,7 +166,7 @@ impl Client {
                 shorten(sql, 100),
                 self.password.scrub(&shorten(line, 200))
             );
-            QueryError::new(Remedy::Stop, 0, text)
+            QueryError::new(Remedy::Stop, "request", text)
         })
     }
 
@@ -173,7 +176,7 @@ impl Client {
         let body = self
             .read_body(answer, ANSWER_BYTES_MAX)
             .await
-            .map_err(|e| QueryError::new(Remedy::Resend, 0, format!("the answer broke off: {e}")))?;
+            .map_err(|e| QueryError::new(Remedy::Resend, "broken", format!("the answer broke off: {e}")))?;
         let failed = status != 200 || code.is_some_and(|c| c != 0);
         if !failed {
             return Ok(body);
@@ -182,7 +185,10 @@ impl Client {
         let seen = response::Answer { status, exception_code: code, from_clickhouse: true, body: &body };
         match response::classify_answer(seen, false) {
             Ok(()) => Ok(body),
-            Err(e) => Err(QueryError::new(e.remedy, e.code, self.password.scrub(&e.message))),
+            Err(e) => {
+                let message = self.password.scrub(&e.message);
+                Err(QueryError { code: e.code, ..QueryError::new(e.remedy, e.kind, message) })
+            }
         }
     }
 

@@ -62,6 +62,7 @@ enum Meaning {
     Damaged,
     AlreadyRunning,
     BadContent,
+    TableMissing,
     Table,
     Access,
     Request,
@@ -152,6 +153,7 @@ fn of_code(code: i32, text: &str, views: bool) -> InsertError {
         Meaning::Damaged => (E::None, R::Resend, "damaged", "the request was damaged on its way"),
         Meaning::AlreadyRunning => (E::None, R::Resend, "already_running", "an earlier attempt still runs"),
         Meaning::BadContent => (E::None, R::Divert, "bad_content", "the server turned the rows down"),
+        Meaning::TableMissing => (E::None, R::Stop, "table_missing", "the table is not there; bring it back"),
         Meaning::Table => (E::None, R::Stop, "table", "the table is not the one that was checked; mend it"),
         Meaning::Access => {
             (E::None, R::Stop, "access", "the server refuses this user; mend the user or its grants")
@@ -210,17 +212,19 @@ fn meaning(code: i32) -> Meaning {
         676 => Meaning::BadContent, // an IPv6 cannot be parsed
         691 => Meaning::BadContent, // a number or name is not in the enum
 
-        // The table is gone or has other columns.
-        60 => Meaning::Table,  // no such table
-        81 => Meaning::Table,  // no such database
-        218 => Meaning::Table, // the table was dropped
-        16 => Meaning::Table,  // no such column in the table
-        8 => Meaning::Table,   // there is no such column
-        10 => Meaning::Table,  // a column is not in the block
-        20 => Meaning::Table,  // the numbers of columns differ
-        44 => Meaning::Table,  // a column cannot be inserted into
-        47 => Meaning::Table,  // an identifier is not known
-        48 => Meaning::Table,  // the engine does not take inserts
+        // The table is gone.
+        60 => Meaning::TableMissing,  // no such table
+        81 => Meaning::TableMissing,  // no such database
+        218 => Meaning::TableMissing, // the table was dropped
+
+        // It has other columns.
+        16 => Meaning::Table, // no such column in the table
+        8 => Meaning::Table,  // there is no such column
+        10 => Meaning::Table, // a column is not in the block
+        20 => Meaning::Table, // the numbers of columns differ
+        44 => Meaning::Table, // a column cannot be inserted into
+        47 => Meaning::Table, // an identifier is not known
+        48 => Meaning::Table, // the engine does not take inserts
 
         // The user may not.
         164 => Meaning::Access, // the user or the query is read-only

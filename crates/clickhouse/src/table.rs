@@ -141,6 +141,7 @@ impl ClickHouseTable {
     fn encode_error(&self, reason: String) -> TableError {
         TableError {
             remedy: Remedy::Stop,
+            kind: "request",
             message: format!("rows for table `{}` cannot be encoded: {reason}", self.name),
         }
     }
@@ -155,6 +156,7 @@ impl ClickHouseTable {
             None => Ok(()),
             Some(why) => Err(TableError {
                 remedy: Remedy::Resend,
+                kind: "replica_lags",
                 message: format!(
                     "{why}; the rows of an insert in doubt are looked for once it has caught up"
                 ),
@@ -205,6 +207,7 @@ impl Table for ClickHouseTable {
     fn decode(&self, body: &[u8]) -> Result<RecordBatch, TableError> {
         let fail = |reason: String| TableError {
             remedy: Remedy::Stop,
+            kind: "request",
             message: format!("a frame for table `{}` cannot be read back: {reason}", self.name),
         };
         let block = compress::decompress(body).map_err(|e| fail(e.to_string()))?;
@@ -234,6 +237,7 @@ impl Table for ClickHouseTable {
         let Some((server_now_ms, uptime_s, server_uuid)) = now.into_iter().next() else {
             return Err(TableError {
                 remedy: Remedy::Resend,
+                kind: "uncertain",
                 message: "the server gave no facts about itself".into(),
             });
         };
@@ -274,7 +278,7 @@ impl Table for ClickHouseTable {
         if prefix.is_empty() || !prefix.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_'))
         {
             let message = format!("`{prefix}` is no beginning of a query id of ours");
-            return Err(TableError { remedy: Remedy::Stop, message });
+            return Err(TableError { remedy: Remedy::Stop, kind: "request", message });
         }
         let kill = format!("KILL QUERY WHERE startsWith(query_id, '{prefix}') ASYNC");
         self.client.query(&kill, &[], &[]).await.map_err(query_error)?;
@@ -305,23 +309,24 @@ impl ClickHouseTable {
         };
         let message =
             format!("table `{}` is not as it was at the start: {what}; restart the pipeline", self.name);
-        Err(TableError { remedy: Remedy::Stop, message })
+        Err(TableError { remedy: Remedy::Stop, kind: "table", message })
     }
 
     fn all_faults(&self, faults: &[Fault]) -> TableError {
         let remedy =
             if faults.iter().any(|f| f.remedy == Remedy::Stop) { Remedy::Stop } else { Remedy::Resend };
         let texts: Vec<String> = faults.iter().map(Fault::to_string).collect();
-        TableError { remedy, message: texts.join("; ") }
+        let kind = faults.first().map_or("table", |fault| fault.kind);
+        TableError { remedy, kind, message: texts.join("; ") }
     }
 }
 
 fn fault_error(fault: Fault) -> TableError {
-    TableError { remedy: fault.remedy, message: fault.to_string() }
+    TableError { remedy: fault.remedy, kind: fault.kind, message: fault.to_string() }
 }
 
 fn query_error(error: QueryError) -> TableError {
-    TableError { remedy: error.remedy, message: error.message }
+    TableError { remedy: error.remedy, kind: error.kind, message: error.message }
 }
 
 fn every_row(batches: &[RecordBatch]) -> Vec<RowRef> {

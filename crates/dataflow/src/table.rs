@@ -157,6 +157,8 @@ pub struct InsertError {
 pub struct TableError {
     /// `Resend` if it is worth asking again, `Stop` if a person is needed.
     pub remedy: Remedy,
+    /// A short label as of [`InsertError::kind`], for status (`access`, `table_missing`, …).
+    pub kind: &'static str,
     /// The whole sentence, with the statement that mends it.
     pub message: String,
 }

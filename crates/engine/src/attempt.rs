@@ -18,6 +18,7 @@ use protocol::names;
 use protocol::record::{Body, Generation, Question, Server};
 
 use crate::context::{Context, TARGET, Target, server};
+use crate::problem::{Noticed, State};
 use crate::retry::Backoff;
 use crate::{EngineError, refuse, segment};
 
@@ -184,7 +185,10 @@ impl Sending<'_> {
                 {
                     refuse::Outcome::Split => return Ok(Sent::Split),
                     refuse::Outcome::Refused => return Ok(Sent::Refused),
-                    refuse::Outcome::TooMany => self.tell_problem(&refuse::too_many(&error.message)),
+                    refuse::Outcome::TooMany => {
+                        let words = refuse::too_many(&error.message);
+                        self.tell_problem(State::RowsRefused, &words, Effect::None);
+                    }
                 }
             }
             self.after(error).await?;
@@ -263,7 +267,7 @@ impl Sending<'_> {
     async fn is_unchanged(&mut self) -> bool {
         match self.target.table.facts().await {
             Ok(facts) => {
-                self.target.see(facts);
+                self.context.see(self.place, facts);
                 true
             }
             Err(_) => {
@@ -273,11 +277,14 @@ impl Sending<'_> {
         }
     }
 
-    fn tell_problem(&self, problem: &str) {
-        self.context.status.update(|s| {
-            s.tables.entry(self.target.table.name().to_owned()).or_default().problem =
-                Some(problem.to_owned());
-        });
+    fn tell_problem(&self, state: State, words: &str, effect: Effect) {
+        let (name, now_ms) = (self.target.table.name(), self.context.runtime.wall_ms());
+        self.context.status.met(name, state, words, self.effect(effect), Noticed::Inserting, now_ms);
+    }
+
+    /// Of this frame: what is in doubt stays so until it is resolved.
+    fn effect(&self, of_attempt: Effect) -> Effect {
+        if self.in_doubt { Effect::Unknown } else { of_attempt }
     }
 
     fn tell_error(&self, error: &InsertError) {
@@ -288,10 +295,10 @@ impl Sending<'_> {
             tracing::warn!(table, frame = self.ordinal, kind = error.kind, effect = ?error.effect, %error,
                 "an insert has no positive answer");
         }
-        let problem = error.message.clone();
-        self.context.status.update(|s| {
-            s.tables.entry(table.to_owned()).or_default().problem = Some(problem);
-        });
+        // An insert that was held back ran into nothing at the table: the next append tells whether there is another owner.
+        if error.kind != "fenced" {
+            self.tell_problem(State::of_table(error.kind), &error.message, error.effect);
+        }
     }
 
     /// After an insert without a positive answer: remembers the doubt, waits, looks at the server again.
@@ -322,14 +329,14 @@ impl Sending<'_> {
         loop {
             match self.target.table.facts().await {
                 Ok(facts) => {
-                    self.target.see(facts.clone());
+                    self.context.see(self.place, facts.clone());
                     return facts;
                 }
                 Err(error) => {
                     if self.backoff.is_worth_a_line() {
                         tracing::warn!(table = self.target.table.name(), %error, "the table does not answer");
                     }
-                    self.tell_problem(&error.message);
+                    self.context.not_seen(self.place, &error, self.effect(Effect::None));
                     self.backoff.pause(&*self.context.runtime).await;
                 }
             }
@@ -432,6 +439,7 @@ impl Sending<'_> {
             Ok(Presence::Inadmissible) => Ok(Some(Found::CannotTell)),
             Err(error) => {
                 tracing::warn!(%error, "the rows of a frame cannot be looked for");
+                self.context.not_seen(self.place, &error, Effect::Unknown);
                 self.backoff.pause(&*self.context.runtime).await;
                 Ok(None)
             }

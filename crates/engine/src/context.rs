@@ -2,17 +2,20 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use dataflow::{Runtime, Source, Table, TableFacts};
+use dataflow::{Effect, Runtime, Source, Table, TableError, TableFacts};
+use protocol::budget::Meter;
 use protocol::record::{Frontier, Server};
 use protocol::{Lane, names, window};
 use store::Store;
 use tokio::sync::Notify;
 
+use crate::budget;
 use crate::journal::Journal;
 use crate::ownership::Ownership;
+use crate::problem::{Noticed, State};
 use crate::refuse::{Refused, Splits};
 use crate::reread::Patience;
 use crate::retire::Retirement;
@@ -32,6 +35,16 @@ pub struct Target {
     bodies: Mutex<Bodies>,
     samples: Mutex<BTreeMap<u64, Vec<i64>>>,
     suspect: AtomicBool,
+    tokens: Mutex<Tokens>,
+}
+
+/// How fast a table's tokens are used, and whether it was warned that they last too short a time.
+#[derive(Default)]
+pub struct Tokens {
+    /// Measures the rate.
+    pub meter: Meter,
+    /// What was said last.
+    pub is_scarce: bool,
 }
 
 /// The place of the pipeline's table among the targets; the others hold dead letters.
@@ -59,7 +72,13 @@ impl Target {
             bodies: Mutex::default(),
             samples: Mutex::default(),
             suspect: AtomicBool::new(false),
+            tokens: Mutex::default(),
         }
+    }
+
+    /// How fast the table's tokens are used.
+    pub fn tokens(&self) -> MutexGuard<'_, Tokens> {
+        self.tokens.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Remembers record times until frame `ordinal` is settled.
@@ -80,8 +99,8 @@ impl Target {
         self.facts.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The server and the table were seen again.
-    pub fn see(&self, facts: TableFacts) {
+    /// The server and the table were seen again: what [`Context::see`] does with a target.
+    fn see(&self, facts: TableFacts) {
         *self.facts.lock().unwrap_or_else(PoisonError::into_inner) = facts;
         self.suspect.store(false, Ordering::Release);
     }
@@ -205,6 +224,21 @@ pub struct Context {
 }
 
 impl Context {
+    /// The server and a table were seen again: nothing that was asked about is waited for any more, and the tokens used since
+    /// are counted.
+    pub fn see(&self, place: usize, facts: TableFacts) {
+        let target = &self.targets[place];
+        target.see(facts);
+        budget::tell(self, target);
+        self.status.ended(target.table.name(), Noticed::Asking);
+    }
+
+    /// The server or a table could not be seen; `effect` is that of the frame for which it was looked at.
+    pub fn not_seen(&self, place: usize, error: &TableError, effect: Effect) {
+        let (name, state) = (self.targets[place].table.name(), State::of_table(error.kind));
+        self.status.met(name, state, &error.message, effect, Noticed::Asking, self.runtime.wall_ms());
+    }
+
     /// The name of this owner's segment `number`.
     pub fn segment(&self, number: u64) -> String {
         names::segment(&self.folder, self.epoch, self.nonce, number)

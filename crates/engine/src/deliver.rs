@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
-use dataflow::{Remedy, TableFacts};
+use dataflow::{Effect, Remedy, TableFacts};
 use futures::future::BoxFuture;
 use futures::stream::{FuturesUnordered, StreamExt};
 use metrics::{counter, gauge, histogram};
@@ -23,6 +23,7 @@ use crate::attempt::{self, Task};
 use crate::context::Context;
 use crate::lane::until;
 use crate::pipeline::on_a_task;
+use crate::problem::Noticed;
 
 /// Once a frame needs a person, the other frames in doubt get this long to be settled or to need one too, so that all is
 /// asked at once. More would hide the stop while the server is away.
@@ -162,7 +163,7 @@ pub async fn run(context: Arc<Context>, place: usize) -> Result<(), EngineError>
             }
             seen = &mut facts => {
                 if let Some(seen) = seen {
-                    target.see(seen);
+                    context.see(place, seen);
                 }
                 facts = facts_later(&context, place);
             }
@@ -180,6 +181,7 @@ fn facts_later(context: &Arc<Context>, place: usize) -> BoxFuture<'static, Optio
         facts
             .inspect_err(|error| {
                 tracing::debug!(%error, "the table does not answer, or not as it did");
+                context.not_seen(place, error, Effect::None);
                 if error.remedy == Remedy::Stop {
                     context.targets[place].suspect();
                 }
@@ -247,8 +249,8 @@ fn tell(context: &Context, place: usize, ordinal: u64, rows: u64, frontier: u64)
         table.frames_settled = frontier;
         table.rows_settled += rows;
         table.window = window;
-        table.problem = None;
     });
+    context.status.ended(name, Noticed::Inserting);
 }
 
 /// Keeps record times of a seal until its last frame is settled.

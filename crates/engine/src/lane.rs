@@ -24,6 +24,7 @@ use tokio::sync::{mpsc, watch};
 
 use crate::context::{Context, Target};
 use crate::cut::{Builder, Cut};
+use crate::problem::{Noticed, SOURCE};
 use crate::refuse::Refused;
 use crate::retry::Backoff;
 use crate::seal::{self, Encoding};
@@ -206,7 +207,8 @@ impl LaneTask {
                         self.take(event).await?;
                     }
                     Err(error) if error.fault == SourceFault::Away => {
-                        self.tell_problem(Some(error.message.clone()));
+                        self.problem = true;
+                        self.context.status.source_away(&error.message, self.context.runtime.wall_ms());
                         if backoff.is_worth_a_line() {
                             tracing::warn!(%error, "the source is away; trying again");
                         }
@@ -270,6 +272,8 @@ impl LaneTask {
                 Ok(ends) => break ends,
                 Err(error) if error.fault != SourceFault::Away => return Err(error.into()),
                 Err(error) => {
+                    self.problem = true;
+                    self.context.status.source_away(&error.message, self.context.runtime.wall_ms());
                     if backoff.is_worth_a_line() {
                         tracing::warn!(%error, "the source does not say where it ends; trying again");
                     }
@@ -291,8 +295,8 @@ impl LaneTask {
     }
 
     async fn take(&mut self, event: Event) -> Result<(), EngineError> {
-        if self.problem {
-            self.tell_problem(None);
+        if std::mem::take(&mut self.problem) {
+            self.context.status.ended(SOURCE, Noticed::Asking);
         }
         match event {
             Event::Block(block) => self.decode(block)?,

@@ -35,6 +35,8 @@
 //! | [`measured`]   | counts the requests to the store                                             |
 //! | [`patient`]    | reads of the store that wait until it answers                                |
 //! | [`status`]     | what people and machines are told                                            |
+//! | [`problem`]    | what a running lane waits for: states, words, ways out                       |
+//! | [`budget`]     | how long the tables' memories of tokens last                                 |
 //! | [`accounts`]   | counts against rows, before every seal and at the end                        |
 //! | [`retry`]      | pauses between tries                                                         |
 //! | [`runtime`]    | the real clock, threads and randomness                                       |
@@ -42,6 +44,7 @@
 pub mod accounts;
 pub mod answer;
 pub mod attempt;
+pub mod budget;
 pub mod checkpoint;
 pub mod context;
 pub mod cut;
@@ -55,6 +58,7 @@ pub mod origins;
 pub mod ownership;
 pub mod patient;
 pub mod pipeline;
+pub mod problem;
 pub mod refuse;
 pub mod reread;
 pub mod retire;

@@ -23,6 +23,7 @@ use metrics::{counter, histogram};
 use store::{Effect, Entry, Key, Prefix, Put, Store, StoreError};
 
 use crate::Status;
+use crate::problem::{Noticed, STORE, State};
 
 /// See the module.
 pub struct Measured {
@@ -62,6 +63,18 @@ impl Measured {
                 Effect::Unknown => ("unknown", 0),
             },
         };
+        match result {
+            Ok(_) => self.status.ended(STORE, Noticed::Asking),
+            Err(error) => {
+                let now_ms = self.runtime.wall_ms();
+                let effect = match error.effect {
+                    Effect::None => dataflow::Effect::None,
+                    Effect::Unknown => dataflow::Effect::Unknown,
+                };
+                let words = error.to_string();
+                self.status.met(STORE, State::StoreAway, &words, effect, Noticed::Asking, now_ms);
+            }
+        }
         let seconds = self.runtime.elapsed().saturating_sub(begun).as_secs_f64();
         counter!("forebay_store_requests_total", "kind" => kind, "outcome" => outcome).increment(requests);
         counter!("forebay_store_bytes_total", "kind" => kind).increment(bytes);

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-use dataflow::{Decoder, Gate, Operator, Runtime, Source, Table, TableFacts};
+use dataflow::{Decoder, Effect, Gate, Operator, Runtime, Source, Table, TableFacts};
 use futures::future::{Either, select};
 use protocol::names;
 use store::Store;
@@ -17,12 +17,13 @@ use crate::journal::{self, Journal};
 use crate::lane::{End, LaneTask, Parts};
 use crate::measured::Measured;
 use crate::patient::Patient;
+use crate::problem::{Noticed, State};
 use crate::refuse::{REFUSED_AHEAD, Splits};
 use crate::reread::Patience;
 use crate::retire::Retirement;
 use crate::retry::Backoff;
 use crate::status::Phase;
-use crate::{EngineError, Settings, Status, accounts, deliver, seal, start};
+use crate::{EngineError, Settings, Status, accounts, budget, deliver, seal, start};
 
 /// The lane of a pipeline on one machine. More lanes are for more machines.
 const LANE: u32 = 0;
@@ -118,10 +119,10 @@ async fn run_to_the_end(pipeline: Pipeline, stop: watch::Receiver<bool>) -> Resu
     let tables = [table, dead_letters];
     let pause = settings.retry_pause_max;
     let look = async {
-        let shown = start::ask(&*runtime, &settings, &*source).await?;
+        let shown = start::ask(&*runtime, &settings, &*source, &status).await?;
         let mut facts = Vec::new();
         for table in &tables {
-            facts.push(facts_of(&*runtime, &settings, &**table).await);
+            facts.push(facts_of(&*runtime, &settings, &**table, &status).await);
         }
         Ok::<_, EngineError>((shown, facts, journal::load(&reads, &folder).await?))
     };
@@ -141,7 +142,7 @@ async fn run_to_the_end(pipeline: Pipeline, stop: watch::Receiver<bool>) -> Resu
         let is_owner = ownership.may_complete().await || !ownership.is_fenced();
         return Err(if is_owner { error } else { EngineError::Fenced { seq: journal.lane().next_seq } });
     }
-    let reader = start::read(&*runtime, &settings, &*source, journal.lane()).await?;
+    let reader = start::read(&*runtime, &settings, &*source, journal.lane(), &status).await?;
     let (nonce, epoch) = (journal.nonce(), journal.lane().epoch);
     tracing::info!(pipeline = name, epoch, store = store.describe(), "lane claimed and restored");
 
@@ -176,6 +177,13 @@ async fn run_to_the_end(pipeline: Pipeline, stop: watch::Receiver<bool>) -> Resu
     });
     {
         let journal = context.journal.lock().await;
+        for target in &context.targets {
+            // What an earlier owner saw last gives a first rate.
+            if let Some(server) = &journal.lane().tables[target.index as usize].server {
+                target.tokens().meter.see(server);
+            }
+            budget::tell(&context, target);
+        }
         status.update(|s| {
             s.phase = Phase::Running;
             s.sealed = journal.lane().counts;
@@ -296,12 +304,22 @@ fn target(lane: &protocol::Lane, table: &Arc<dyn Table>, facts: TableFacts) -> T
     Target::new(index as u32, table.clone(), lane.tables[index].frontier, facts)
 }
 
-async fn facts_of(runtime: &dyn Runtime, settings: &Settings, table: &dyn Table) -> TableFacts {
+async fn facts_of(
+    runtime: &dyn Runtime,
+    settings: &Settings,
+    table: &dyn Table,
+    status: &Status,
+) -> TableFacts {
     let mut backoff = Backoff::new(settings.retry_pause_max);
     loop {
         match table.facts().await {
-            Ok(facts) => return facts,
+            Ok(facts) => {
+                status.ended(table.name(), Noticed::Asking);
+                return facts;
+            }
             Err(error) => {
+                let (state, now_ms) = (State::of_table(error.kind), runtime.wall_ms());
+                status.met(table.name(), state, &error.message, Effect::None, Noticed::Asking, now_ms);
                 if backoff.is_worth_a_line() {
                     tracing::warn!(table = table.name(), %error, "the table does not answer; trying again");
                 }

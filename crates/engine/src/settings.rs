@@ -45,6 +45,8 @@ pub struct Settings {
     /// How often the server is looked at while all goes well: until it was seen again, every insert by anyone counts
     /// against the tokens that certainly stand.
     pub facts_every: Duration,
+    /// The longest that an insert can be without an answer (the table's own limit).
+    pub insert_time_max: Duration,
     /// How often an owner that appends nothing looks whether it still owns the lane: a replaced process that is idle should end
     /// too. Each look costs two requests to the store.
     pub owner_check_every: Duration,
@@ -77,10 +79,20 @@ impl Default for Settings {
             checkpoint_bytes_min: 32 << 20,
             checkpoint_records_max: 1_000,
             facts_every: Duration::from_secs(5),
+            insert_time_max: Duration::from_secs(180),
             owner_check_every: Duration::from_secs(10),
             retry_pause_max: Duration::from_secs(5),
             reread_time_max: Duration::from_secs(10),
             lag_every: Duration::from_secs(5),
         }
+    }
+}
+
+impl Settings {
+    /// How long a token must be trusted so that one lost answer leads to a resend without looking for the rows: from the look at
+    /// the server before the first attempt to the look that judges the resend. A second answer that is lost in a row
+    /// takes longer; the rows may have to be looked for then.
+    pub fn token_needed(&self) -> Duration {
+        self.facts_every + self.insert_time_max + self.retry_pause_max
     }
 }

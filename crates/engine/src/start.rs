@@ -19,8 +19,9 @@ use store::Store;
 
 use crate::journal::Journal;
 use crate::lane::genesis;
+use crate::problem::{Noticed, SOURCE};
 use crate::retry::Backoff;
-use crate::{EngineError, Settings, segment, state_files};
+use crate::{EngineError, Settings, Status, segment, state_files};
 
 /// Footers of state's files that are read side by side: each is about 2 MB.
 const FILES_AT_ONCE: usize = 8;
@@ -41,13 +42,14 @@ pub async fn ask(
     runtime: &dyn Runtime,
     settings: &Settings,
     source: &dyn Source,
+    status: &Status,
 ) -> Result<Shown, EngineError> {
     let shown = || -> BoxFuture<'_, _> {
         Box::pin(async {
             Ok(Shown { partitions: source.partitions().await?, published: source.published().await? })
         })
     };
-    until_there(runtime, settings, shown).await
+    until_there(runtime, settings, status, shown).await
 }
 
 /// Begins to read where the lane stands, waiting while the source is away.
@@ -59,20 +61,26 @@ pub async fn read(
     settings: &Settings,
     source: &dyn Source,
     lane: &Lane,
+    status: &Status,
 ) -> Result<Box<dyn Reader>, EngineError> {
-    until_there(runtime, settings, || source.read(read_from(lane))).await
+    until_there(runtime, settings, status, || source.read(read_from(lane))).await
 }
 
 async fn until_there<'a, T>(
     runtime: &dyn Runtime,
     settings: &Settings,
+    status: &Status,
     ask: impl Fn() -> BoxFuture<'a, Result<T, SourceError>>,
 ) -> Result<T, EngineError> {
     let mut backoff = Backoff::new(settings.retry_pause_max);
     loop {
         match ask().await {
-            Ok(answer) => return Ok(answer),
+            Ok(answer) => {
+                status.ended(SOURCE, Noticed::Asking);
+                return Ok(answer);
+            }
             Err(error) if error.fault == SourceFault::Away => {
+                status.source_away(&error.message, runtime.wall_ms());
                 if backoff.is_worth_a_line() {
                     tracing::warn!(%error, "the source is away; trying again");
                 }

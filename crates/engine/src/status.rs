@@ -19,6 +19,9 @@
 //! | `forebay_insert_seconds`                 | `table`           | one insert, sent to answered                      |
 //! | `forebay_end_to_end_seconds`             |                   | record time to visible in the table (samples)     |
 //! | `forebay_insert_retries_total`           | `table`, `kind`   | inserts without a positive answer                 |
+//! | `forebay_problem`                        | `place`, `state`  | what is waited for (see [`crate::problem`])       |
+//! | `forebay_token_memory_seconds`           | `table`           | how long the table remembers a token at the present rate |
+//! | `forebay_token_needed_seconds`           | `table`           | how long a doubt may count on it: half of the memory must be longer |
 //! | `forebay_doubts_total`                   | `table`, `decision` | decisions on frames in doubt                    |
 //! | `forebay_partition_lag_records`          | `partition`       | end minus next position to read                   |
 //! | `forebay_spool_bytes`, `forebay_spool_frames` |              | sealed and not settled                            |
@@ -39,8 +42,11 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
 
+use dataflow::Effect;
+use protocol::budget::Budget;
 use protocol::record::Counts;
 
+use crate::problem::{self, Noticed, Problem, SOURCE, STORE, State};
 use crate::survey::Survey;
 
 /// What the lane is doing.
@@ -95,8 +101,8 @@ pub struct TableStatus {
     pub rows_settled: u64,
     /// Frames that may be sent before the next frontier is recorded.
     pub window: u64,
-    /// Why the last insert had no positive answer, if none has succeeded since.
-    pub problem: Option<String>,
+    /// How long the table remembers tokens; `None` before it was looked at.
+    pub tokens: Option<Budget>,
 }
 
 /// What the store was asked for, of one kind.
@@ -137,8 +143,8 @@ pub struct Snapshot {
     pub state_file_bytes: u64,
     /// Low watermark, Unix milliseconds.
     pub watermark_ms: i64,
-    /// Why the source gives nothing, if it has failed since its last record.
-    pub source_problem: Option<String>,
+    /// What is waited for, by place: a table's name, [`problem::SOURCE`] or [`problem::STORE`].
+    pub problems: BTreeMap<String, Problem>,
     /// What was left in the store by the last sweep; `None` before the first.
     pub store: Option<Survey>,
     /// Requests to the store by kind (`put`, `get`, `list`, `delete`, `harden`), since the start of this process.
@@ -164,7 +170,7 @@ impl Default for Status {
             state_bytes: 0,
             state_file_bytes: 0,
             watermark_ms: i64::MIN,
-            source_problem: None,
+            problems: BTreeMap::new(),
             store: None,
             store_requests: BTreeMap::new(),
         }))
@@ -180,6 +186,52 @@ impl Status {
     /// Changes the snapshot; `change` must be short and must not wait.
     pub fn update(&self, change: impl FnOnce(&mut Snapshot)) {
         change(&mut self.lock());
+    }
+
+    /// Something at `place` is waited for: `words` say why, `now_ms` is the wall clock. Logged when it begins. (A store that loses
+    /// one answer in a hundred would fill the log; those who ask it say what they wait for.)
+    pub fn met(&self, place: &str, state: State, words: &str, effect: Effect, noticed: Noticed, now_ms: i64) {
+        let (was, now, begun) = {
+            let mut snapshot = self.lock();
+            let before = snapshot.problems.remove(place);
+            let was = before.as_ref().map(|problem| problem.state);
+            let (now, begun) = problem::met(before, state, words, effect, noticed, now_ms);
+            snapshot.problems.insert(place.to_owned(), now.clone());
+            (was, now, begun)
+        };
+        if !begun {
+            return;
+        }
+        was.inspect(|was| problem::tell(place, *was, false));
+        problem::tell(place, state, true);
+        if place != STORE {
+            let (effect, remedy) = (problem::effect_word(now.effect), state.remedy());
+            tracing::warn!(place, state = state.word(), effect, remedy, "waiting: {}", now.words);
+        }
+    }
+
+    /// The source does not answer.
+    pub fn source_away(&self, words: &str, now_ms: i64) {
+        self.met(SOURCE, State::SourceAway, words, Effect::None, Noticed::Asking, now_ms);
+    }
+
+    /// All is well at `place`, as far as those can tell who ask; one who inserts can tell all.
+    pub fn ended(&self, place: &str, by: Noticed) {
+        let ended = {
+            let mut snapshot = self.lock();
+            let is_over = |p: &Problem| by == Noticed::Inserting || p.noticed == by;
+            if snapshot.problems.get(place).is_some_and(is_over) {
+                snapshot.problems.remove(place)
+            } else {
+                None
+            }
+        };
+        if let Some(ended) = ended {
+            problem::tell(place, ended.state, false);
+            if place != STORE {
+                tracing::info!(place, state = ended.state.word(), times = ended.times, "no longer waiting");
+            }
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Snapshot> {

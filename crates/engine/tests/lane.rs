@@ -10,10 +10,12 @@ mod faults;
 mod state;
 mod support;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use dataflow::Partition;
+use engine::problem::State;
 use engine::{EngineError, Outcome};
 use protocol::record::Fate;
 use support::{Bench, Fault, Retiring, Told};
@@ -295,7 +297,11 @@ fn a_table_that_was_changed_gets_nothing_until_it_is_as_it_was_and_no_row_is_bla
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
             bench.push(50..200);
-            wait_until(|| bench.status.snapshot().tables["d.t"].problem.is_some()).await;
+            wait_until(|| {
+                let problem = bench.status.snapshot().problems.remove("d.t");
+                problem.is_some_and(|problem| problem.state == State::TableDiffers)
+            })
+            .await;
             tokio::time::sleep(Duration::from_millis(50)).await;
             assert_eq!(bench.table.world.lock().expect("no panic").ids().len(), 50);
             {
@@ -306,6 +312,7 @@ fn a_table_that_was_changed_gets_nothing_until_it_is_as_it_was_and_no_row_is_bla
             stop.send(true).expect("it runs");
             running.await.expect("no panic").expect("drains");
             bench.assert_holds(0..200);
+            assert_eq!(bench.status.snapshot().problems, BTreeMap::new(), "it has ended");
             assert_eq!(bench.lane().await.counts.dead_letters, 0);
         }
     });
@@ -322,7 +329,7 @@ fn more_bad_rows_than_pieces_hold_the_frame_say_so_and_lose_nothing() {
         bench.push(0..2_000);
         let (stop, asked) = watch::channel(false);
         let running = tokio::spawn(engine::run(bench.pipeline(false), asked));
-        let problem = || bench.status.snapshot().tables.get("d.t").and_then(|t| t.problem.clone());
+        let problem = || bench.status.snapshot().problems.remove("d.t").map(|p| p.words);
         wait_until(|| problem().is_some_and(|words| words.contains("1024 pieces"))).await;
         stop.send(true).expect("it runs");
         assert_eq!(running.await.expect("no panic").expect("goes on"), Outcome::Interrupted);

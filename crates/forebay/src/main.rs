@@ -13,6 +13,7 @@
 //! | [`replays`]  | dead letters on their way through the pipeline once more  |
 //! | [`http`]     | metrics, health, status                                   |
 //! | [`status_view`] | a running lane as JSON                                 |
+//! | [`running`]  | what a running process says of its lane                   |
 //! | [`progress`] | lines that tell how far a pipeline is                     |
 //! | [`logging`]  | log lines                                                 |
 //! | [`signals`]  | SIGTERM and SIGINT                                        |
@@ -29,6 +30,7 @@ mod http;
 mod logging;
 mod progress;
 mod replays;
+mod running;
 mod signals;
 mod status_view;
 mod wiring;

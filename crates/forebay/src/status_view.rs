@@ -6,7 +6,8 @@
 use std::sync::Arc;
 
 use engine::survey::{self, Survey, Tally};
-use engine::{Phase, Snapshot, Status};
+use engine::{Phase, Snapshot, Status, problem};
+use protocol::budget::{Budget, Rate};
 use protocol::record::Counts;
 use protocol::retire::Standing;
 use serde_json::{Value, json};
@@ -60,7 +61,8 @@ fn snapshot(pipeline: &str, now: &Snapshot) -> Value {
             let value = json!({
                 "frames_sealed": table.frames_sealed, "frames_settled": table.frames_settled,
                 "rows_sealed": table.rows_sealed, "rows_settled": table.rows_settled,
-                "send_window": table.window, "problem": table.problem
+                "send_window": table.window, "tokens": table.tokens.as_ref().map(tokens),
+                "problem": now.problems.get(name).map(|problem| &problem.words)
             });
             (name.clone(), value)
         })
@@ -88,11 +90,33 @@ fn snapshot(pipeline: &str, now: &Snapshot) -> Value {
             "file_bytes": now.state_file_bytes
         },
         "watermark_ms": watermark(now.watermark_ms),
-        "source_problem": now.source_problem,
+        "source_problem": now.problems.get(problem::SOURCE).map(|problem| &problem.words),
+        "problems": problems(now),
         "store_at_last_sweep": now.store.as_ref().map(survey),
         "partitions": partitions,
         "tables": tables,
         "store_requests": store,
+    })
+}
+
+/// What the lane waits for, each as a state with the way out.
+fn problems(now: &Snapshot) -> Vec<Value> {
+    let shown = now.problems.iter().map(|(place, found)| {
+        json!({
+            "place": place, "state": found.state.word(), "since_ms": found.since_ms, "times": found.times,
+            "effect": problem::effect_word(found.effect), "words": found.words, "remedy": found.state.remedy()
+        })
+    });
+    shown.collect()
+}
+
+/// How long a table remembers tokens. Null for what is not measured yet, and for times without an end in sight.
+fn tokens(budget: &Budget) -> Value {
+    let seconds = |ms: u64| (ms != u64::MAX).then_some(ms as f64 / 1_000.0);
+    json!({
+        "remembered": budget.tokens, "used_per_s": budget.rate.map(Rate::per_second),
+        "used_per_s_max": budget.rate_max(), "memory_s": seconds(budget.memory_ms),
+        "trusted_s": seconds(budget.trusted_ms), "needed_s": seconds(budget.needed_ms), "is_scarce": budget.is_scarce
     })
 }
 

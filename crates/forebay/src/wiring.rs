@@ -79,7 +79,7 @@ pub async fn assemble(
         Reads::All => source,
         Reads::Replays => Arc::new(Aside::new(source)),
     };
-    let table = sink::open(sink::target(pipeline)?, pipeline, &runtime).await?;
+    let table = sink::open(sink::target(pipeline)?, pipeline, &runtime, &status).await?;
     for note in table.notes() {
         tracing::warn!(table = table.name(), "{note}");
     }
@@ -87,8 +87,8 @@ pub async fn assemble(
     let decoder = source::decoder(&pipeline.source.format, schema.clone())?;
     let steps = steps::steps(&pipeline.steps, &schema)?;
     let settings = bounds::settings(pipeline, table.order_dependent());
-    let dead_letters = sink::open(sink::dead_letters(pipeline), pipeline, &runtime).await?;
-    let store = storage::open(pipeline, &*runtime).await?;
+    let dead_letters = sink::open(sink::dead_letters(pipeline), pipeline, &runtime, &status).await?;
+    let store = storage::open(pipeline, &*runtime, &status).await?;
     let log = Log::new(store.clone(), &lane_folder(pipeline));
     Ok(engine::Pipeline {
         name: pipeline.pipeline.to_string(),

@@ -44,7 +44,7 @@ fn failed(effect: Effect, remedy: Remedy, kind: &'static str) -> Answer {
 }
 
 fn table_error() -> TableError {
-    TableError { remedy: Remedy::Resend, message: "the server does not answer".into() }
+    TableError { remedy: Remedy::Resend, kind: "connection", message: "the server does not answer".into() }
 }
 
 impl SimTable {

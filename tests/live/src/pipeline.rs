@@ -290,14 +290,17 @@ impl Pipeline {
         assert!(output.stderr.contains(why), "{}", output.stderr);
     }
 
-    fn run_tool(&self, before: &[&str], after: &[&str]) -> testkit::Output {
+    /// Runs a command with the file to its end, whatever its code.
+    ///
+    /// # Panics
+    /// When it does not start or does not end.
+    pub fn run_tool(&self, before: &[&str], after: &[&str]) -> Output {
         let file = self.write();
-        Spawn::new(&format!("{}-{}", self.name, before.join("-")), binary().expect("the program"))
+        let name = format!("{}-{}", self.name, before.join("-"));
+        self.with_env(Spawn::new(&name, binary().expect("the program")))
             .args(before)
             .arg(file)
             .args(after)
-            .env_remove("FOREBAY_LOG")
-            .cwd(&self.dir)
             .run(&self.dir, END_MAX)
             .expect("the command must start")
     }
@@ -306,6 +309,31 @@ impl Pipeline {
     pub fn live(&self) -> Option<Value> {
         let answer = HttpClient::new(&format!("http://127.0.0.1:{}", self.port)).get("/status").ok()?;
         serde_json::from_str(&answer.text()).ok()
+    }
+
+    /// A number that the running program tells at `/metrics`, the one with these labels; `None` while it tells none.
+    pub fn metric(&self, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
+        let answer = HttpClient::new(&format!("http://127.0.0.1:{}", self.port)).get("/metrics").ok()?.text();
+        let fits = |line: &&str| {
+            line.strip_prefix(name).is_some_and(|rest| rest.starts_with(['{', ' ']))
+                && labels.iter().all(|(key, value)| line.contains(&format!("{key}=\"{value}\"")))
+        };
+        answer.lines().find(fits)?.rsplit(' ').next()?.parse().ok()
+    }
+
+    /// What the running program waits for at `place`: `/status` holds one problem for each at the most.
+    pub fn problem(&self, place: &str) -> Option<Value> {
+        let status = self.live()?;
+        let problems = status["problems"].as_array()?;
+        problems.iter().find(|problem| problem["place"] == place).cloned()
+    }
+
+    /// Waits until the running program waits for something at `place`: its problem, which must be in this state.
+    #[track_caller]
+    pub fn wait_for_problem(&self, place: &str, state: &str) -> Value {
+        let found = || self.problem(place).filter(|problem| problem["state"] == state);
+        wait_until(END_MAX, &format!("`{state}` at {place}"), || found().is_some());
+        found().unwrap_or_else(|| panic!("`{state}` at {place} did not last"))
     }
 
     /// Waits until the running program says something at `/status` that fits.

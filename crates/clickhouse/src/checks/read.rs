@@ -112,7 +112,7 @@ impl View {
 
 impl From<QueryError> for Fault {
     fn from(error: QueryError) -> Self {
-        Self { remedy: error.remedy, message: error.message, mend: None }
+        Self { remedy: error.remedy, kind: error.kind, message: error.message, mend: None }
     }
 }
 

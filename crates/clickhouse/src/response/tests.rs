@@ -26,8 +26,8 @@ const CASES: &str = "
 500 131 - Code: 131. DB::Exception: Too large string size              -> none divert bad_content
 500 469 v Code: 469. DB::Exception: violated: while pushing to view d.v -> unknown stop view
 500 241 v Code: 241. DB::Exception: memory: while pushing to view d.v  -> unknown resend view
-404 60  - Code: 60. DB::Exception: Table d.t does not exist            -> none stop table
-404 81  - Code: 81. DB::Exception: Database d does not exist           -> none stop table
+404 60  - Code: 60. DB::Exception: Table d.t does not exist            -> none stop table_missing
+404 81  - Code: 81. DB::Exception: Database d does not exist           -> none stop table_missing
 404 16  - Code: 16. DB::Exception: No such column x                    -> none stop table
 403 497 - Code: 497. DB::Exception: Not enough privileges              -> none stop access
 403 516 - Code: 516. DB::Exception: Authentication failed              -> none stop access
@@ -42,7 +42,7 @@ const CASES: &str = "
 500 425 - Code: 425. DB::Exception: System error                       -> unknown resend uncertain
 500 999 - Code: 999. DB::Exception: Keeper exception                   -> unknown resend uncertain
 500 123456 - Code: 123456. DB::Exception: a code of the future         -> unknown resend uncertain
-500 -   - Code: 60. DB::Exception: a proxy ate the header              -> none stop table
+500 -   - Code: 60. DB::Exception: a proxy ate the header              -> none stop table_missing
 500 -   - Internal Server Error                                        -> unknown resend bad_status
 502 -   - Bad Gateway                                                  -> unknown resend bad_status
 503 -   - Service Unavailable                                          -> unknown resend bad_status

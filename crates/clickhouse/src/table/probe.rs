@@ -77,8 +77,11 @@ impl Question {
         rows: u64,
         probe: &[u8],
     ) -> Result<Option<Self>, TableError> {
-        let damaged =
-            || TableError { remedy: Remedy::Stop, message: "a frame's sample of keys cannot be read".into() };
+        let damaged = || TableError {
+            remedy: Remedy::Stop,
+            kind: "request",
+            message: "a frame's sample of keys cannot be read".into(),
+        };
         if probe.is_empty() {
             return Ok(None);
         }

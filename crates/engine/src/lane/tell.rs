@@ -74,9 +74,4 @@ impl LaneTask {
             }
         });
     }
-
-    pub(super) fn tell_problem(&mut self, problem: Option<String>) {
-        self.problem = problem.is_some();
-        self.context.status.update(|s| s.source_problem = problem);
-    }
 }

@@ -254,10 +254,11 @@ impl Table for TokenTable {
     async fn facts(&self) -> Result<TableFacts, TableError> {
         let world = self.world.lock().expect("no panic");
         if world.away && world.facts_away {
-            return Err(TableError { remedy: Remedy::Resend, message: "away".into() });
+            return Err(TableError { remedy: Remedy::Resend, kind: "connection", message: "away".into() });
         }
         if world.changed {
-            return Err(TableError { remedy: Remedy::Stop, message: "column `id` has changed".into() });
+            let message = "column `id` has changed".into();
+            return Err(TableError { remedy: Remedy::Stop, kind: "table", message });
         }
         Ok(TableFacts {
             server_start_ms: world.start_ms,

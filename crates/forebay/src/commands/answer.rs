@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use clap::Args;
 use dataflow::Runtime;
-use engine::TokioRuntime;
 use engine::answer::{AnswerError, Request};
+use engine::{Status, TokioRuntime};
 use protocol::doubt::Verdict;
 use protocol::names;
 
@@ -83,7 +83,7 @@ impl Answer {
         verdict: Verdict,
     ) -> anyhow::Result<Result<Vec<String>, AnswerError>> {
         let runtime: Arc<dyn Runtime> = TokioRuntime::new(1);
-        let store = wiring::storage::open(pipeline, &*runtime).await?;
+        let store = wiring::storage::open(pipeline, &*runtime, &Status::default()).await?;
         let folder = names::lane_folder(pipeline.pipeline.as_str(), 0);
         let request = Request {
             frames: self.frame.clone(),

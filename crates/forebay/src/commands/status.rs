@@ -1,13 +1,12 @@
 //! `forebay status`: what the journal says of a pipeline, running or not.
 //!
-//! Owns the report. Reads the journal and asks the source for its ends; claims nothing and appends nothing, so a running
-//! pipeline is not disturbed.
+//! Owns the report. Reads the journal, asks the source for its ends and the process that runs the pipeline, if there is one on
+//! this machine, for what it waits for; claims nothing and appends nothing, so a running pipeline is not disturbed.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context;
 use clap::Args;
 use dataflow::{Runtime, Source};
 use engine::TokioRuntime;
@@ -18,8 +17,8 @@ use serde_json::{Value, json};
 
 use crate::cli::{Exit, PipelineFile, print};
 use crate::config::model::Pipeline;
-use crate::status_view;
 use crate::wiring;
+use crate::{running, status_view};
 
 /// How long the source may take to say its ends; without an answer the lag is unknown, and all else is shown.
 const ENDS_WAIT_MAX: Duration = Duration::from_secs(5);
@@ -31,8 +30,9 @@ Examples:
   forebay status user-events.yaml
   forebay status user-events.yaml --json | jq .spool_bytes
 
-Reads the journal in the store; the pipeline may run meanwhile, here or elsewhere. A running pipeline tells more at
-http://127.0.0.1:9464/status. Ends with code 0, or 1 if the journal cannot be read.")]
+Reads the journal in the store; the pipeline may run meanwhile, here or elsewhere. If it runs on this machine, it is asked
+at `http.listen` for what it waits for (a table that is missing, a wrong password, a store that does not answer) and for
+how long its tables remember insert tokens. Ends with code 0, or 1 if the journal cannot be read.")]
 pub struct Status {
     #[command(flatten)]
     file: PipelineFile,
@@ -51,12 +51,23 @@ impl Status {
         let Some(pipeline) = super::load(&self.file.file)? else { return Ok(Exit::Fault) };
         let report = super::runtime()?.block_on(report(&pipeline))?;
         let text = if self.json { format!("{report:#}\n") } else { for_people(&report) };
-        print(&text)
+        let exit = print(&text)?;
+        Ok(if report["journal_problem"].is_null() { exit } else { Exit::Failed })
     }
 }
 
 async fn report(pipeline: &Pipeline) -> anyhow::Result<Value> {
-    let (lane, survey) = load(pipeline).await.context("the journal cannot be read")?;
+    let running = running::ask(pipeline).await;
+    let (lane, survey) = match load(pipeline).await {
+        Ok(loaded) => loaded,
+        // What waits for the store can still say so.
+        Err(error) if running.is_ok() => {
+            return Ok(json!({
+                "pipeline": pipeline.pipeline.as_str(), "journal_problem": format!("{error:#}"), "running": running.ok()
+            }));
+        }
+        Err(error) => return Err(error.context("the journal cannot be read")),
+    };
     let ends = ends(pipeline).await;
     let partitions: Vec<Value> = lane
         .partitions
@@ -106,6 +117,8 @@ async fn report(pipeline: &Pipeline) -> anyhow::Result<Value> {
         "partitions": partitions,
         "tables": tables,
         "source_problem": ends.err(),
+        "not_running": running.as_ref().err(),
+        "running": running.ok(),
     }))
 }
 
@@ -164,13 +177,65 @@ fn for_people(report: &Value) -> String {
     out
 }
 
-fn write_people(out: &mut String, report: &Value) -> std::fmt::Result {
-    let text = |value: &Value| match value {
+fn text(value: &Value) -> String {
+    match value {
         Value::Null => "unknown".to_owned(),
         Value::String(text) => text.clone(),
         other => other.to_string(),
-    };
+    }
+}
+
+/// What the running process says: its phase, what it waits for, and how long its tables remember tokens.
+fn write_running(out: &mut String, report: &Value) -> std::fmt::Result {
+    let running = &report["running"];
+    if running.is_null() {
+        return writeln!(out, "running      not as seen from here: {}", text(&report["not_running"]));
+    }
+    writeln!(out, "running      phase {}, lag {}", text(&running["phase"]), text(&running["lag"]))?;
+    for problem in running["problems"].as_array().into_iter().flatten() {
+        let since = problem["since_ms"].as_i64().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
+        let since = since.map_or_else(String::new, |since| format!(" since {since:.0}"));
+        let rows = if problem["effect"] == "none" { "nothing was written by it" } else { IN_DOUBT };
+        writeln!(
+            out,
+            "waiting      {}: {}{since}, met {} times; {rows}",
+            text(&problem["place"]),
+            text(&problem["state"]),
+            text(&problem["times"])
+        )?;
+        writeln!(out, "             {}", text(&problem["words"]))?;
+        writeln!(out, "             way out: {}", text(&problem["remedy"]))?;
+    }
+    for (table, told) in running["tables"].as_object().into_iter().flatten() {
+        let tokens = &told["tokens"];
+        if tokens.is_null() {
+            continue;
+        }
+        let one = |value: &Value, none: &str| value.as_f64().map_or(none.to_owned(), |n| format!("{n:.1}"));
+        let verdict = if tokens["is_scarce"] == true { "TOO SHORT" } else { "enough" };
+        writeln!(
+            out,
+            "tokens       {table}: remembers {}, all writers use {} a second; they last {} s, a doubt takes up to {} s of half of \
+             that: {verdict} (up to {} a second)",
+            text(&tokens["remembered"]),
+            one(&tokens["used_per_s"], "an unknown number"),
+            one(&tokens["memory_s"], "any number of"),
+            one(&tokens["needed_s"], "unknown"),
+            one(&tokens["used_per_s_max"], "unknown"),
+        )?;
+    }
+    Ok(())
+}
+
+/// What an unknown effect means for rows.
+const IN_DOUBT: &str = "whether rows were written is not known, and is found out before they are sent again";
+
+fn write_people(out: &mut String, report: &Value) -> std::fmt::Result {
     writeln!(out, "pipeline     {}", text(&report["pipeline"]))?;
+    if let Some(problem) = report["journal_problem"].as_str() {
+        writeln!(out, "journal      cannot be read: {problem}")?;
+        return write_running(out, report);
+    }
     if report["has_run"] == false {
         return writeln!(out, "journal      none in this store: the pipeline has not run yet");
     }
@@ -254,5 +319,5 @@ fn write_people(out: &mut String, report: &Value) -> std::fmt::Result {
     if let Some(problem) = report["source_problem"].as_str() {
         writeln!(out, "source       {problem}")?;
     }
-    Ok(())
+    write_running(out, report)
 }

@@ -1,4 +1,7 @@
+use dataflow::Effect;
+use engine::problem::{Noticed, State};
 use engine::status::{PartitionStatus, TableStatus};
+use protocol::budget::budget;
 
 use super::*;
 
@@ -41,8 +44,21 @@ fn numbers_and_problems_are_shown() {
         s.partitions.insert("t/1".into(), PartitionStatus { next: 9, sealed: 9, end: Some(9) });
         s.tables.insert(
             "d.t".into(),
-            TableStatus { rows_settled: 7, problem: Some("no such table".into()), ..TableStatus::default() },
+            TableStatus {
+                rows_settled: 7,
+                tokens: Some(budget(
+                    100,
+                    u64::MAX,
+                    Some(Rate { tokens: 50, over_ms: 5_000 }),
+                    190_000,
+                    false,
+                )),
+                ..TableStatus::default()
+            },
         );
+        let (missing, _) =
+            problem::met(None, State::TableMissing, "no such table", Effect::None, Noticed::Inserting, 5);
+        s.problems.insert("d.t".into(), missing);
         s.sealed.duplicates = 2;
         s.dead_letters.insert("malformed", 1);
         s.watermark_ms = 0;
@@ -51,6 +67,12 @@ fn numbers_and_problems_are_shown() {
     assert_eq!(status["lag"], 4);
     assert_eq!(status["tables"]["d.t"]["rows_settled"], 7);
     assert_eq!(status["tables"]["d.t"]["problem"], "no such table");
+    let problem = &status["problems"][0];
+    assert_eq!((&problem["place"], &problem["state"]), (&json!("d.t"), &json!("table_missing")));
+    assert_eq!((&problem["effect"], &problem["since_ms"]), (&json!("none"), &json!(5)));
+    let tokens = &status["tables"]["d.t"]["tokens"];
+    assert_eq!((&tokens["used_per_s"], &tokens["memory_s"]), (&json!(10.0), &json!(10.0)));
+    assert_eq!((&tokens["needed_s"], &tokens["is_scarce"]), (&json!(190.0), &json!(true)));
     assert_eq!(status["sealed"]["duplicates"], 2);
     assert_eq!(status["dead_letters_by_reason"]["malformed"], 1);
     assert_eq!(status["watermark_ms"], 0);

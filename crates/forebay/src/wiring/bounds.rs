@@ -32,6 +32,7 @@ pub fn settings(pipeline: &Pipeline, order_dependent: bool) -> Settings {
         spool_bytes_max: spool.bytes.bytes,
         spool_age_max: spool.age.duration(),
         body_cache_bytes_max: memory.bytes / FRAMES_SHARE,
+        insert_time_max: sink.clickhouse.timeout.duration(),
         drain_time_max: shutdown.timeout.duration(),
         skew_ms_max: skew(pipeline).map(|skew| i64::try_from(skew.as_millis()).unwrap_or(i64::MAX)),
         ..Settings::default()

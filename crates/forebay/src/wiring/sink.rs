@@ -9,7 +9,9 @@ use clickhouse::compress::Method;
 use clickhouse::{
     ClickHouseTable, CreateTable, Fault, Secret, ServerConfig, TableConfig, dead_letters as letters,
 };
-use dataflow::{Remedy, Runtime};
+use dataflow::{Effect, Remedy, Runtime};
+use engine::Status;
+use engine::problem::{Noticed, State};
 
 use super::WiringError;
 use crate::config::model::Pipeline;
@@ -29,20 +31,27 @@ pub async fn open(
     config: TableConfig,
     pipeline: &Pipeline,
     runtime: &Arc<dyn Runtime>,
+    status: &Status,
 ) -> Result<ClickHouseTable, WiringError> {
     let server = server(&pipeline.sink.clickhouse)?;
+    let name = config.name();
     let mut pause = Duration::from_millis(200);
     loop {
         let opened = ClickHouseTable::open(server.clone(), config.clone(), runtime.clone()).await;
         let faults = match opened {
-            Ok(table) => return Ok(table),
+            Ok(table) => {
+                status.ended(&name, Noticed::Asking);
+                return Ok(table);
+            }
             Err(faults) => faults,
         };
         if faults.iter().any(|fault| fault.remedy != Remedy::Resend) {
             return Err(refused(&config, &faults));
         }
-        let why = faults.first().map(ToString::to_string).unwrap_or_default();
-        tracing::warn!(table = config.name(), "ClickHouse does not answer, trying again: {why}");
+        let (why, kind) = faults.first().map(|fault| (fault.to_string(), fault.kind)).unwrap_or_default();
+        let state = State::of_table(kind);
+        status.met(&name, state, &why, Effect::None, Noticed::Asking, runtime.wall_ms());
+        tracing::warn!(table = name, "ClickHouse does not answer, trying again: {why}");
         runtime.sleep(pause).await;
         pause = (pause * 2).min(PAUSE_MAX);
     }

@@ -6,9 +6,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use dataflow::Runtime;
-use engine::TokioRuntime;
+use dataflow::{Effect, Runtime};
 use engine::patient::Patient;
+use engine::problem::{Noticed, STORE, State};
+use engine::{Status, TokioRuntime};
 use store::{ErrorKind, Remote, Store, StoreError};
 
 use crate::config::model::Pipeline;
@@ -27,7 +28,11 @@ const AWAY_PAUSE: Duration = Duration::from_secs(2);
 ///
 /// # Errors
 /// When its settings do not do, it refuses this user, its bucket is missing, or it does not refuse to put an object twice.
-pub async fn open(pipeline: &Pipeline, runtime: &dyn Runtime) -> Result<Arc<dyn Store>, WiringError> {
+pub async fn open(
+    pipeline: &Pipeline,
+    runtime: &dyn Runtime,
+    status: &Status,
+) -> Result<Arc<dyn Store>, WiringError> {
     let (url, remote) = (pipeline.store.to_string(), remote(pipeline)?);
     let store = blocking(move || store::url::open(&url, &remote)).await?;
     let mut tries: u64 = 0;
@@ -35,12 +40,15 @@ pub async fn open(pipeline: &Pipeline, runtime: &dyn Runtime) -> Result<Arc<dyn 
         if !is_away(&error) {
             return Err(error.into());
         }
+        let words = error.to_string();
+        status.met(STORE, State::StoreAway, &words, Effect::None, Noticed::Asking, runtime.wall_ms());
         if tries.is_power_of_two() || tries == 0 {
             tracing::warn!(%error, "the store is away; trying again");
         }
         tries += 1;
         runtime.sleep(AWAY_PAUSE).await;
     }
+    status.ended(STORE, Noticed::Asking);
     Ok(store)
 }
 

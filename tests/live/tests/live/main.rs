@@ -7,6 +7,7 @@
 //! | [`faults`]     | faults that were found in other programs, by their numbers                        |
 //! | [`keys`]       | keys and nested values that other programs took apart or glued together wrongly    |
 //! | [`poison`]     | records that are not what they should be, and times                               |
+//! | [`problems`]   | what a running program waits for, as states; tokens that are forgotten too soon  |
 //! | [`outages`]    | lost answers, servers that refuse, are away, or lost rows                         |
 //! | [`s3`]         | the store on S3: slow, lossy, away, refusing                                      |
 //! | [`fencing`]    | two owners of one lane, on local disk and on S3                                   |
@@ -28,6 +29,7 @@ mod keys;
 mod kill;
 mod outages;
 mod poison;
+mod problems;
 mod refused;
 mod replays;
 mod s3;

@@ -104,6 +104,7 @@ fn fault_02_an_outage_of_45_s_orphans_nothing_which_inverts_glassflows_ninth() {
     assert!(running.is_running().expect("its state"), "an outage is no reason to end");
     pipeline.wait_for_live("sealing to go on", |status| status["sealed"]["read"] == sent);
     assert_eq!(table.count(), 100);
+    pipeline.wait_for_problem(&format!("default.{}", table.name()), "server_away");
     proxy.accept().expect("the proxy to accept");
     table.wait_for(u64::from(sent));
     live::pipeline::term(running);
@@ -124,18 +125,20 @@ fn a_server_that_refuses_stops_no_sealing_and_loses_nothing() {
     table.wait_for(u64::from(sent));
     let refusals = [
         // The first one was done by the server all the same.
-        ("500", Answer::new(500, "internal").reach(Reach::Server)),
-        ("503", Answer::new(503, "no server is there")),
+        ("500", "server_away", "unknown", Answer::new(500, "internal").reach(Reach::Server)),
+        ("503", "server_away", "unknown", Answer::new(503, "no server is there")),
         (
             "252",
+            "too_many_parts",
+            "none",
             Answer::exception(500, 252, "Too many parts (3000). Merges are processing slower than inserts"),
         ),
-        ("243", Answer::exception(500, 243, "Cannot reserve 1.00 MiB, not enough space")),
-        ("242", Answer::exception(500, 242, "Table is in readonly mode")),
+        ("243", "no_space", "none", Answer::exception(500, 243, "Cannot reserve 1.00 MiB, not enough space")),
+        ("242", "read_only", "none", Answer::exception(500, 242, "Table is in readonly mode")),
         // A person has to act, so this is tried again after 15 s only: the last one.
-        ("164", Answer::exception(500, 164, "Cannot execute query in readonly mode")),
+        ("164", "access", "none", Answer::exception(500, 164, "Cannot execute query in readonly mode")),
     ];
-    for (name, answer) in refusals {
+    for (name, state, effect, answer) in refusals {
         proxy.add(Rule::always(Fault::Answer(answer)).query(INSERT));
         feed.send(ids(sent..sent + 30));
         sent += 30;
@@ -146,6 +149,8 @@ fn a_server_that_refuses_stops_no_sealing_and_loses_nothing() {
         pipeline.wait_for_live(&format!("{name} to be told"), |status| {
             status["tables"][&table_name]["problem"].as_str().is_some_and(|problem| problem.contains(name))
         });
+        let problem = pipeline.wait_for_problem(&table_name, state);
+        assert_eq!(problem["effect"], effect, "{problem}");
         proxy.clear();
         table.wait_for(u64::from(sent));
     }

@@ -62,6 +62,7 @@ fn a_store_that_is_away_pauses_the_pipeline_and_ends_nothing() {
     // Away at the start.
     s3.gateway_mut().kill9().expect("killed");
     let mut running = pipeline.run();
+    pipeline.wait_for_problem("store", "store_away");
     std::thread::sleep(Duration::from_secs(2));
     assert!(running.is_running().expect("its state"), "it waits for the store");
     s3.gateway_mut().restart().expect("back");
@@ -69,11 +70,17 @@ fn a_store_that_is_away_pauses_the_pipeline_and_ends_nothing() {
     // Away while it runs.
     s3.gateway_mut().kill9().expect("killed");
     feed.send(ids(100..200));
+    pipeline.wait_for_problem("store", "store_away");
     std::thread::sleep(Duration::from_secs(2));
     assert_eq!(table.count(), 100, "nothing is sent that is not sealed");
+    // Where the journal cannot be read, the process that waits for it can still be asked.
+    let said = pipeline.run_tool(&["status"], &[]);
+    assert_eq!(said.exit.status.code(), Some(1), "{}", said.stdout);
+    assert!(said.stdout.contains("store: store_away since"), "{}\n{}", said.stdout, said.stderr);
     assert!(running.is_running().expect("its state"), "it waits for the store");
     s3.gateway_mut().restart().expect("back");
     table.wait_for(200);
+    assert_eq!(pipeline.problem("store"), None, "it has ended");
     term(running);
     assert_eq!(table.count_and_distinct("id"), (200, 200));
 }

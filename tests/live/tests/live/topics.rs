@@ -185,10 +185,13 @@ fn a_broker_that_dies_and_comes_back_is_waited_for() {
     table.wait_for(100);
     kafka.kill9().expect("the broker to be killed");
     pipeline.wait_for_live("the outage to be told", |status| !status["source_problem"].is_null());
+    let problem = pipeline.wait_for_problem("source", "source_away");
+    assert_eq!(problem["effect"], "none", "{problem}");
     assert!(running.is_running().expect("its state"), "a broker away is no reason to end");
     kafka.restart().expect("the broker to come back");
     feed.spread(ids(50..200));
     table.wait_for(200);
+    assert_eq!(pipeline.problem("source"), None, "it has ended");
     live::pipeline::term(running);
     assert_eq!(table.count_and_distinct("id"), (200, 200));
     let accounts = Accounts { read: 250, written: 200, duplicates: 50, ..Accounts::default() };

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use clap::Args;
 use dataflow::Runtime;
+use engine::Status;
 use protocol::Lane;
 use protocol::record::Fate;
 
@@ -130,7 +131,7 @@ impl Replay {
             return Ok(Exit::Failed);
         };
         let folder = wiring::lane_folder(pipeline);
-        let store = wiring::storage::open(pipeline, &*runtime).await?;
+        let store = wiring::storage::open(pipeline, &*runtime, &Status::default()).await?;
         let log = Log::new(store.clone(), &folder);
         let mut memory = log.memory(position_in_log(&lane)).await?;
         let condition = self.filter.sql(&table.pipeline, runtime.wall_ms());

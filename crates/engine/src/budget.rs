@@ -1,0 +1,54 @@
+//! How long the tables' memories of tokens last, at the rate at which tokens are used: measured, shown, warned of.
+//!
+//! Owns the measuring at each look at a table, the two metrics and the one warning. Does not own the arithmetic
+//! (`protocol::budget`) or what a doubt does when a token is no proof any more (`protocol::doubt`).
+
+use metrics::gauge;
+use protocol::budget::{Budget, budget};
+
+use crate::Settings;
+use crate::context::{Context, Target};
+
+/// Tells of a table that was just seen.
+pub fn tell(context: &Context, target: &Target) {
+    let (now, was_scarce) = look(target, &context.settings);
+    let name = target.table.name();
+    gauge!("forebay_token_memory_seconds", "table" => name.to_owned()).set(seconds(now.memory_ms));
+    gauge!("forebay_token_needed_seconds", "table" => name.to_owned()).set(seconds(now.needed_ms));
+    context.status.update(|s| s.tables.entry(name.to_owned()).or_default().tokens = Some(now));
+    if now.is_scarce && !was_scarce {
+        tracing::warn!(
+            table = name,
+            tokens = now.tokens,
+            tokens_per_s = now.rate.map(|rate| rate.per_second()),
+            memory_s = seconds(now.memory_ms),
+            needed_s = seconds(now.needed_ms),
+            "the table forgets insert tokens too soon: an insert whose answer is lost takes up to `needed_s`, which is more than half of \
+             what the memory lasts at the present rate of all writers. Such an insert is then looked for in the table before it is sent \
+             again, and where that cannot be done the pipeline stops and asks. Raise the deduplication window of the table and \
+             of its views' targets, cut larger batches, or lower `sink.clickhouse.timeout`"
+        );
+    } else if was_scarce && !now.is_scarce {
+        tracing::info!(
+            table = name,
+            memory_s = seconds(now.memory_ms),
+            "the table remembers insert tokens long enough again"
+        );
+    }
+}
+
+/// The budget by what is known now, and whether the one before was scarce.
+fn look(target: &Target, settings: &Settings) -> (Budget, bool) {
+    let facts = target.facts();
+    let mut tokens = target.tokens();
+    tokens.meter.see(&target.server());
+    let needed_ms = u64::try_from(settings.token_needed().as_millis()).unwrap_or(u64::MAX);
+    let was = tokens.is_scarce;
+    let now = budget(facts.token_window, facts.token_age_ms_max, tokens.meter.rate(), needed_ms, was);
+    tokens.is_scarce = now.is_scarce;
+    (now, was)
+}
+
+fn seconds(ms: u64) -> f64 {
+    if ms == u64::MAX { f64::INFINITY } else { ms as f64 / 1_000.0 }
+}

@@ -1,0 +1,233 @@
+//! What a running lane waits for, as a state of its own: what, since when, with which effect, and the way out.
+//!
+//! Owns the states, their words and the rule when one begins and ends. Held in [`crate::status`], one for each table, one for the
+//! source and one for the store, so that they take bounded room whatever goes wrong. Does not own retries, nor the states that
+//! a lane *stops* in ([`crate::EngineError::STATES`]). Pure but for the metric.
+//!
+//! | begins with                                     | ends with                                   |
+//! |-------------------------------------------------|---------------------------------------------|
+//! | an insert without a positive answer             | the next frame that is settled in that table |
+//! | a look at the table that fails                  | the next look that does not                 |
+//! | a source that does not answer                   | the next record or position from it         |
+//! | a store that does not answer                    | the next good answer                        |
+//!
+//! | metric            | labels           | meaning                                                        |
+//! |-------------------|------------------|----------------------------------------------------------------|
+//! | `forebay_problem` | `place`, `state` | 1 while it stands, 0 once it has ended                         |
+
+use dataflow::Effect;
+use metrics::gauge;
+
+/// The place of the source among the problems; tables are named by themselves.
+pub const SOURCE: &str = "source";
+/// The place of the store.
+pub const STORE: &str = "store";
+
+/// Characters kept of anybody's words: a sentence or two.
+const WORDS_CHARS_MAX: usize = 600;
+
+/// What is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum State {
+    /// The server refuses the user.
+    Access,
+    /// There is no such table or database.
+    TableMissing,
+    /// The table has other columns, settings or views than at the start.
+    TableDiffers,
+    /// The server's disk is full.
+    NoSpace,
+    /// The table takes no inserts: its keeper is away, or somebody made it read-only.
+    ReadOnly,
+    /// Merges are behind.
+    TooManyParts,
+    /// Too few replicas for the quorum.
+    NoQuorum,
+    /// The server takes no more work at the moment.
+    Overloaded,
+    /// The server does not answer, or not in time.
+    ServerAway,
+    /// The replica that answers is behind, and rows must be looked for.
+    ReplicaLags,
+    /// A materialized view turns the rows down.
+    View,
+    /// The server, or what stands before it, does not take the request.
+    Request,
+    /// Rows are turned down that cannot go to the dead letters.
+    RowsRefused,
+    /// An answer that says nothing of the rows.
+    Unclear,
+    /// The source does not answer.
+    SourceAway,
+    /// The store does not answer.
+    StoreAway,
+}
+
+impl State {
+    /// Every state.
+    pub const ALL: [Self; 16] = [
+        Self::Access,
+        Self::TableMissing,
+        Self::TableDiffers,
+        Self::NoSpace,
+        Self::ReadOnly,
+        Self::TooManyParts,
+        Self::NoQuorum,
+        Self::Overloaded,
+        Self::ServerAway,
+        Self::ReplicaLags,
+        Self::View,
+        Self::Request,
+        Self::RowsRefused,
+        Self::Unclear,
+        Self::SourceAway,
+        Self::StoreAway,
+    ];
+
+    /// The state behind the kind of a table's error ([`dataflow::InsertError::kind`], [`dataflow::TableError::kind`]). Kinds
+    /// are finer, and those of tables that are not known here are unclear.
+    pub fn of_table(kind: &str) -> Self {
+        match kind {
+            "access" => Self::Access,
+            "table_missing" => Self::TableMissing,
+            "table" => Self::TableDiffers,
+            "no_space" => Self::NoSpace,
+            "read_only" => Self::ReadOnly,
+            "too_many_parts" => Self::TooManyParts,
+            "no_quorum" => Self::NoQuorum,
+            "overloaded" | "already_running" => Self::Overloaded,
+            "connection" | "timeout" | "broken" | "bad_status" => Self::ServerAway,
+            "replica_lags" => Self::ReplicaLags,
+            "view" => Self::View,
+            "request" | "too_large" | "too_many_partitions" => Self::Request,
+            "bad_content" => Self::RowsRefused,
+            _ => Self::Unclear,
+        }
+    }
+
+    /// The word in status, metrics and documents.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Access => "access",
+            Self::TableMissing => "table_missing",
+            Self::TableDiffers => "table_differs",
+            Self::NoSpace => "no_space",
+            Self::ReadOnly => "read_only",
+            Self::TooManyParts => "too_many_parts",
+            Self::NoQuorum => "no_quorum",
+            Self::Overloaded => "overloaded",
+            Self::ServerAway => "server_away",
+            Self::ReplicaLags => "replica_lags",
+            Self::View => "view",
+            Self::Request => "request",
+            Self::RowsRefused => "rows_refused",
+            Self::Unclear => "unclear",
+            Self::SourceAway => "source_away",
+            Self::StoreAway => "store_away",
+        }
+    }
+
+    /// The way out, for a person.
+    pub fn remedy(self) -> &'static str {
+        match self {
+            Self::Access => {
+                "give the user its password or grant back on the server, or put the new password where the pipeline file takes it \
+                 from and restart"
+            }
+            Self::TableMissing => {
+                "bring the table back; if it is made anew, the pipeline stops and asks what that means for inserts in doubt"
+            }
+            Self::TableDiffers => "change the table back, or restart the pipeline with the table as it is",
+            Self::NoSpace => "make room on the server's disk",
+            Self::ReadOnly => "bring the table's keeper back, or make the table writable",
+            Self::TooManyParts => "let merges catch up; larger batches make fewer parts",
+            Self::NoQuorum => "bring the replicas back, or ask for a smaller quorum",
+            Self::Overloaded => {
+                "nothing, if it passes; otherwise give the server room or the user a larger quota"
+            }
+            Self::ServerAway => "bring the server back, or look at the network between",
+            Self::ReplicaLags => {
+                "nothing, if the replica catches up; otherwise look at its queue and its keeper"
+            }
+            Self::View => "mend or drop the materialized view",
+            Self::Request => {
+                "mend what the message names: the address, a setting of the user, or a limit before the server"
+            }
+            Self::RowsRefused => {
+                "mend the table so that it takes the rows; nothing is thrown away until then"
+            }
+            Self::Unclear => "nothing, if it passes; otherwise look at the server's log for the words",
+            Self::SourceAway => "bring the source back, or look at the network between",
+            Self::StoreAway => "bring the store back: nothing is sealed or sent without it",
+        }
+    }
+}
+
+/// Who noticed: a problem ends when the same asks again and has a better answer, or when a frame is settled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Noticed {
+    /// A question: about the table, to the source, to the store.
+    Asking,
+    /// An insert.
+    Inserting,
+}
+
+/// One thing that is waited for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// What.
+    pub state: State,
+    /// The newest words of the server, the source or the store; no secrets, bounded.
+    pub words: String,
+    /// Whether rows, or the store's object, may have been written all the same. Such an attempt is in doubt, and what became
+    /// of it is found out before anything of it is sent again.
+    pub effect: Effect,
+    /// When it began, Unix milliseconds.
+    pub since_ms: i64,
+    /// Times that it was met since.
+    pub times: u64,
+    /// Who noticed it first.
+    pub noticed: Noticed,
+}
+
+/// A problem is met: `now` at the wall clock. Gives what stands from now on, and whether it has begun just now. An effect that
+/// is unknown stays so until the problem ends.
+pub fn met(
+    before: Option<Problem>,
+    state: State,
+    words: &str,
+    effect: Effect,
+    noticed: Noticed,
+    now_ms: i64,
+) -> (Problem, bool) {
+    let words: String = words.chars().take(WORDS_CHARS_MAX).collect();
+    match before {
+        Some(before) if before.state == state => {
+            let effect = if before.effect == Effect::Unknown { Effect::Unknown } else { effect };
+            (Problem { words, effect, times: before.times + 1, ..before }, false)
+        }
+        // Another problem of the same place: what was unknown is so still.
+        Some(before) => {
+            let effect = if before.effect == Effect::Unknown { Effect::Unknown } else { effect };
+            (Problem { state, words, effect, since_ms: now_ms, times: 1, noticed }, true)
+        }
+        None => (Problem { state, words, effect, since_ms: now_ms, times: 1, noticed }, true),
+    }
+}
+
+/// The word for an effect in status.
+pub fn effect_word(effect: Effect) -> &'static str {
+    match effect {
+        Effect::None => "none",
+        Effect::Unknown => "unknown",
+    }
+}
+
+/// Sets the metric of a problem.
+pub fn tell(place: &str, state: State, stands: bool) {
+    let labels = [("place", place.to_owned()), ("state", state.word().to_owned())];
+    gauge!("forebay_problem", &labels).set(if stands { 1.0 } else { 0.0 });
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,144 @@
+//! What a running program waits for, as a state of its own; and tokens that a table forgets too soon.
+
+use std::time::Duration;
+
+use live::pipeline::term;
+use live::{Accounts, Case, Pipeline, Table};
+use serde_json::json;
+use testkit::{Answer, Fault, FaultProxy, Rule, wait_until};
+
+/// Longer than any step that a test waits for.
+const LONG: Duration = Duration::from_secs(60);
+
+/// A password that must not show, whoever says it.
+const PASSWORD: &str = "hunter2-hunter2";
+
+fn ids(range: std::ops::Range<u32>) -> impl Iterator<Item = String> {
+    range.map(|id| json!({ "id": id }).to_string())
+}
+
+/// 10 rows arrive; then something is wrong with the table, and 190 more are sealed while nothing can be written. What is wrong is
+/// shown as `state` by `status`, in words and as a metric. Mended, all of it arrives, once.
+fn is_shown_and_mended(
+    case: &Case,
+    pipeline: &Pipeline,
+    table: &Table,
+    state: &str,
+    spoil: impl Fn(),
+    mend: impl Fn(),
+) {
+    let feed = case.feed();
+    feed.send(ids(0..10));
+    let mut running = pipeline.run();
+    table.wait_for(10);
+    let place = format!("default.{}", case.name());
+    let labels = [("place", place.as_str()), ("state", state)];
+    spoil();
+    // Noticed although nothing is sent.
+    let idle = pipeline.wait_for_problem(&place, state);
+    assert_eq!(idle["effect"], "none", "{idle}");
+    feed.send(ids(10..200));
+    pipeline.wait_for_live("sealing to go on", |status| status["sealed"]["read"] == 200);
+    let met = || pipeline.problem(&place).and_then(|problem| problem["times"].as_u64());
+    let before = met();
+    wait_until(LONG, "it to be met again", || met() > before);
+    let problem = pipeline.wait_for_problem(&place, state);
+    assert_eq!(problem["since_ms"], idle["since_ms"], "one problem from its beginning on");
+    assert_eq!(pipeline.metric("forebay_problem", &labels), Some(1.0));
+
+    let said = pipeline.run_tool(&["status"], &[]).success().expect("`status` must answer").stdout;
+    assert!(said.contains(&format!("waiting      {place}: {state} since ")), "{said}");
+    assert!(said.contains("way out: ") && said.contains("nothing was written by it"), "{said}");
+    let told = pipeline.status()["running"]["problems"].to_string();
+    assert!(told.contains(state), "{told}");
+    for text in [&said, &told, &running.stderr().expect("its log")] {
+        assert!(!text.contains(PASSWORD), "{text}");
+    }
+    assert!(running.is_running().expect("its state"), "it waits");
+
+    mend();
+    table.wait_for(200);
+    wait_until(LONG, "the problem to end", || pipeline.problem(&place).is_none());
+    assert_eq!(pipeline.metric("forebay_problem", &labels), Some(0.0));
+    term(running);
+    assert_eq!(table.count_and_distinct("id"), (200, 200));
+    assert_eq!(table.dead_letters().count(), 0);
+    assert_eq!(pipeline.accounts(), Accounts { read: 200, written: 200, ..Accounts::default() });
+    assert_eq!(pipeline.pending_frames(), 0);
+}
+
+#[test]
+fn a_wrong_password_met_while_running_is_a_state_and_passes_with_the_right_one() {
+    let Some(case) = Case::begin("problem_access") else { return };
+    let proxy = FaultProxy::start(&case.server().url()).expect("a proxy");
+    let table = case.table("id UInt32", "id");
+    let pipeline =
+        case.pipeline().url(&proxy.url()).sink("password: '${LIVE_PASSWORD}'").env("LIVE_PASSWORD", PASSWORD);
+    // In the words of a server that has another password since, and says too much.
+    let words =
+        format!("default: Authentication failed: password is incorrect ({PASSWORD}), or there is no user");
+    is_shown_and_mended(
+        &case,
+        &pipeline,
+        &table,
+        "access",
+        || {
+            let refusal = Answer::exception(403, 516, &words);
+            proxy.add(Rule::always(Fault::Answer(refusal)));
+        },
+        || proxy.clear(),
+    );
+}
+
+#[test]
+fn a_table_that_goes_missing_while_running_is_a_state_and_passes_when_it_is_back() {
+    let Some(case) = Case::begin("problem_missing") else { return };
+    let table = case.table("id UInt32", "id");
+    let away = Table::at(&case.server().url(), "problem_missing_away");
+    is_shown_and_mended(
+        &case,
+        &case.pipeline(),
+        &table,
+        "table_missing",
+        || drop(table.ask("RENAME TABLE {t} TO problem_missing_away")),
+        || drop(away.ask("RENAME TABLE {t} TO problem_missing")),
+    );
+}
+
+#[test]
+fn tokens_that_other_writers_use_up_too_soon_are_warned_of_once() {
+    let Some(case) = Case::begin("problem_tokens") else { return };
+    let table = case.table("id UInt32", "id");
+    table.ask("ALTER TABLE {t} MODIFY SETTING non_replicated_deduplication_window = 40");
+    let feed = case.feed();
+    feed.send(ids(0..10));
+    let pipeline = case.pipeline().sink("timeout: 10s");
+    let running = pipeline.run();
+    table.wait_for(10);
+    let name = format!("default.{}", case.name());
+    let tokens = || pipeline.live().unwrap_or_default()["tables"][&name]["tokens"].clone();
+    wait_until(LONG, "the rate to be measured", || tokens()["used_per_s"].is_number());
+    let calm = tokens();
+    assert_eq!((&calm["remembered"], &calm["is_scarce"]), (&json!(40), &json!(false)), "{calm}");
+    // 5 s between looks, the insert's 10 s, a pause of 5 s.
+    assert_eq!(pipeline.metric("forebay_token_needed_seconds", &[("table", &name)]), Some(20.0));
+    // 300 within the minute that is looked at: half of the memory lasts 4 s at the most.
+    for id in 1_000..1_300 {
+        table.ask(&format!("INSERT INTO {{t}} (id) VALUES ({id})"));
+    }
+    pipeline.wait_for_live("the tokens to be scarce", |status| {
+        status["tables"][&name]["tokens"]["is_scarce"] == true
+    });
+    let memory_s = pipeline.metric("forebay_token_memory_seconds", &[("table", &name)]).expect("a metric");
+    assert!(memory_s < 40.0, "{memory_s}");
+    let said = pipeline.run_tool(&["status"], &[]).success().expect("`status` must answer").stdout;
+    assert!(said.contains("TOO SHORT"), "{said}");
+    // Looked at again: warned of once all the same.
+    let used = tokens();
+    wait_until(LONG, "another look", || tokens() != used);
+    assert_eq!(tokens()["is_scarce"], true);
+    let log = running.stderr().expect("its log");
+    assert_eq!(log.matches("forgets insert tokens too soon").count(), 1, "{log}");
+    term(running);
+    assert_eq!(table.count_and_distinct("id"), (310, 310));
+}
