@@ -1,11 +1,11 @@
 //! Serves one client connection of the proxy: reads requests, asks the rules, and does what they say.
 
 use std::io::{self, BufReader, BufWriter, Read, Write};
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpStream};
 use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
-use super::rule::{Answer, Fault, Reach, Seen};
+use super::rule::{Answer, Fault, Reach, RuleId, Seen};
 use super::{Registered, Shared};
 use crate::http::query_pairs;
 use crate::http::wire::{self, Body, Framing, Head};
@@ -83,8 +83,13 @@ fn serve_request(client: &mut Client, shared: &Shared) -> io::Result<Next> {
     let mut request = Request::read(head, client)?;
     let (number, decision) = shared.decide(&request.seen);
     request.seen.rule = decision.as_ref().map(|(id, _)| *id);
-    let fault = decision.map_or(Fault::Pass, |(_, fault)| fault);
-    let outcome = apply(fault, &mut request, stream, shared);
+    let outcome = match decision {
+        None => apply(Fault::Pass, &mut request, stream, shared),
+        Some((rule, Fault::HoldTail { body_bytes })) => {
+            hold_tail(rule, body_bytes, &mut request, stream, shared)
+        }
+        Some((_, fault)) => apply(fault, &mut request, stream, shared),
+    };
     request.seen.body_whole = request.body.is_ended();
     let whole = request.seen.body_whole;
     shared.record(number, request.seen);
@@ -186,7 +191,49 @@ fn apply(fault: Fault, request: &mut Request, client: &TcpStream, shared: &Share
             pass(request, client, shared, Duration::ZERO, u64::MAX)
         }
         Fault::DelayAnswer(delay) => pass(request, client, shared, delay, u64::MAX),
+        // Decided by who knows the rule.
+        Fault::HoldTail { .. } => Err(io::ErrorKind::Unsupported.into()),
     }
+}
+
+/// Keeps the end of the body back while the rule is there, whatever the client does.
+fn hold_tail(
+    rule: RuleId,
+    body_bytes: u64,
+    request: &mut Request,
+    client: &TcpStream,
+    shared: &Shared,
+) -> io::Result<Next> {
+    let length = request.head.get("Content-Length").and_then(|text| text.parse::<u64>().ok());
+    let length = length.ok_or(io::ErrorKind::InvalidInput)?;
+    let (mut early, mut tail) = (None, Vec::new());
+    if length > body_bytes {
+        early = forward(request, shared, length - body_bytes)?;
+    }
+    let mut buffer = Vec::new();
+    loop {
+        request.piece(&mut buffer, u64::MAX)?;
+        if buffer.is_empty() {
+            break;
+        }
+        tail.extend_from_slice(&buffer);
+    }
+    client.shutdown(Shutdown::Both)?;
+    while shared.lock().rules.contains_key(&rule) && !shared.lock().stopping {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let server = match early {
+        Some(server) => server,
+        None => match forward(request, shared, 0)? {
+            Some(server) => server,
+            None => return Ok(Next::Close),
+        },
+    };
+    (&server.stream).write_all(&tail)?;
+    let mut reader = BufReader::new(&server.stream);
+    let head = read_answer_head(&mut reader)?;
+    request.seen.server_status = Some(head.status()?);
+    Ok(Next::Close)
 }
 
 /// Sleeps, unless the proxy stops.

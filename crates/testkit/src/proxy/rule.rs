@@ -22,6 +22,7 @@ pub struct RuleId(pub(super) u64);
 /// | `CutAnswer`     | all, and it ends its work     | the answer's head and the body's beginning |
 /// | `DelayRequest`  | all, later                    | the server's answer                      |
 /// | `DelayAnswer`   | all                           | the server's answer, later               |
+/// | `HoldTail`      | all, its end much later       | no answer: an orderly close              |
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
     /// Nothing happens: shields requests from later rules.
@@ -49,6 +50,13 @@ pub enum Fault {
     DelayRequest(Duration),
     /// The answer goes to the client after this time.
     DelayAnswer(Duration),
+    /// The proxy takes the whole request and closes the client's connection; the server gets all but the last bytes of the body, and
+    /// those once the rule is taken away. Of a body that is not longer it gets nothing before, not even the head. For requests
+    /// with a `Content-Length`.
+    HoldTail {
+        /// Bytes that are held back.
+        body_bytes: u64,
+    },
 }
 
 /// How far a request gets before it is answered by the proxy.

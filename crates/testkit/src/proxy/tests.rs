@@ -231,6 +231,21 @@ fn delays_hold_the_request_or_the_answer() {
 }
 
 #[test]
+fn a_tail_is_held_while_the_rule_is_there_and_then_arrives_without_the_client() {
+    let (echo, proxy, client) = world();
+    for body_bytes in [3, 8, u64::MAX] {
+        let held = proxy.add(Rule::next(1, Fault::HoldTail { body_bytes }));
+        assert!(matches!(client.post("/", b"12345678"), Err(HttpError::Broken(_))));
+        assert!(echo.nothing_came(), "it waits for the rest");
+        assert_eq!(proxy.fired(held), 1);
+        proxy.remove(held);
+        assert_eq!(echo.next(), whole(b"12345678"));
+        let is_answered = |seen: &Seen| seen.rule == Some(held) && seen.server_status == Some(200);
+        wait_until(SOON, "the answer to be recorded", || proxy.seen().iter().any(is_answered));
+    }
+}
+
+#[test]
 fn a_hanging_request_ends_with_the_clients_patience() {
     let (echo, proxy, client) = world();
     proxy.add(Rule::next(1, Fault::Hang));

@@ -7,6 +7,7 @@
 //! | [`faults`]     | faults that were found in other programs, by their numbers                        |
 //! | [`keys`]       | keys and nested values that other programs took apart or glued together wrongly    |
 //! | [`poison`]     | records that are not what they should be, and times                               |
+//! | [`doubts`]     | inserts in doubt: tails that come late, questions and answers                     |
 //! | [`problems`]   | what a running program waits for, as states; tokens that are forgotten too soon  |
 //! | [`outages`]    | lost answers, servers that refuse, are away, or lost rows                         |
 //! | [`s3`]         | the store on S3: slow, lossy, away, refusing                                      |
@@ -22,6 +23,7 @@
 // Tests watch real processes by the real clock.
 #![allow(clippy::disallowed_methods)]
 
+mod doubts;
 mod faults;
 mod fencing;
 mod glassflow;
