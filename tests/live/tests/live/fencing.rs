@@ -2,6 +2,7 @@
 //!
 //! Each rule is tried with the store on local disk and on S3.
 
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use live::pipeline::{ended, term};
@@ -141,29 +142,41 @@ fn of_three_that_start_at_once_one_is_left() {
     assert_eq!(pipeline.accounts(), Accounts { read: 600, written: 600, ..Accounts::default() });
 }
 
-/// The older one is frozen in the middle of an insert, whose last bytes it holds back. It sleeps for `frozen` while the newer
-/// one delivers the same frame and more, and is woken.
-fn a_frozen_owner_wakes(case: &Case, pipeline: &Pipeline, frozen: Duration) {
+/// The older one is frozen in the middle of an insert, whose last bytes it holds back. It sleeps while the newer one delivers the same
+/// frame and more, until `is_long_enough` says so of the number of the record that the older one would write next, and is woken.
+fn a_frozen_owner_wakes(
+    case: &Case,
+    pipeline: &Pipeline,
+    newer_batch: &str,
+    pause: Duration,
+    is_long_enough: impl Fn(Duration, u64) -> bool,
+) {
     let proxy = FaultProxy::start(&case.server().url()).expect("a proxy");
     let table = case.table("id UInt32", "id");
     let feed = case.feed();
+    case.kafka().create_topic(case.name(), MANY_PARTITIONS, &[]).expect("a topic");
     feed.send(ids(0..200));
-    let batch = "{ rows: 200, age: 100ms }";
     let hang = proxy.add(Rule::always(Fault::Hang).query(INSERT));
-    let mut older = pipeline.clone().url(&proxy.url()).batch(batch).run();
+    let mut older = pipeline.clone().url(&proxy.url()).batch("{ rows: 200, age: 100ms }").run();
     wait_until(LONG, "an insert under way", || proxy.fired(hang) > 0);
     older.stop_signal().expect("SIGSTOP");
+    let next_record = pipeline.status()["journal_records"].as_u64().expect("a number");
     let begun = Instant::now();
 
-    let second = pipeline.for_another_process().batch(batch);
+    let second = pipeline.for_another_process().batch(newer_batch);
     let mut newer = second.run();
     table.wait_for(200);
     let mut sent = 200;
-    while begun.elapsed() < frozen {
-        feed.send(ids(sent..sent + 10));
-        sent += 10;
-        std::thread::sleep(Duration::from_millis(100));
+    while !is_long_enough(begun.elapsed(), next_record) {
+        assert!(begun.elapsed() < FROZEN_MAX, "not long enough within {FROZEN_MAX:?}");
+        for (partition, id) in (0..MANY_PARTITIONS).zip(ids(sent..sent + MANY_PARTITIONS)) {
+            feed.push(partition, id.as_bytes());
+        }
+        feed.flush();
+        sent += MANY_PARTITIONS;
+        std::thread::sleep(pause);
     }
+    println!("frozen for {:?} before record {next_record}; {sent} rows", begun.elapsed());
     // From here on the server listens to the older one too.
     proxy.clear();
     proxy.cut_connections();
@@ -179,14 +192,53 @@ fn a_frozen_owner_wakes(case: &Case, pipeline: &Pipeline, frozen: Duration) {
     assert_eq!(second.accounts(), Accounts { read: written, written, ..Accounts::default() });
 }
 
+/// Between two records of a partition.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// The longest that an owner is frozen, by hand too.
+const FROZEN_MAX: Duration = Duration::from_secs(1_800);
+
+/// Each partition's records of one reading become a batch of their own.
+const MANY_PARTITIONS: u32 = 30;
+
+/// A batch for each block that the source hands out: a checkpoint, which retires what is before it, comes with
+/// every thousandth record of the journal.
+const MANY_SEALS: &str = "{ rows: 1, age: 10ms }";
+
+/// True once the floor of the journal has passed `record`, and the record is gone: what a frozen owner would write next was
+/// written by another, retired and deleted.
+fn is_retired(lane: &Path, record: u64) -> bool {
+    let numbers = |folder: &str| {
+        let found = std::fs::read_dir(lane.join(folder)).into_iter().flatten().flatten();
+        found.filter_map(|entry| entry.file_name().to_str()?.parse::<u64>().ok()).collect::<Vec<_>>()
+    };
+    let journal = numbers("journal");
+    !journal.is_empty() && numbers("floor").iter().any(|floor| *floor > record) && !journal.contains(&record)
+}
+
+/// The folder of the pipeline's lane, below that of its store.
+fn lane(store: &Path, case: &Case) -> PathBuf {
+    store.join(case.name().replace('_', "-")).join("lane-0")
+}
+
 #[test]
 fn fault_14_a_zombie_on_s3_that_wakes_in_the_middle_of_an_insert_ends_without_a_row() {
     let (Some(case), Some(s3)) = (Case::begin("fence_zombie_s3"), s3()) else { return };
     let pipeline = case.pipeline().dedup("id", None).on_s3(&s3.url());
-    a_frozen_owner_wakes(&case, &pipeline, Duration::from_secs(5));
+    a_frozen_owner_wakes(&case, &pipeline, "{ rows: 200, age: 100ms }", PAUSE, |frozen, _| {
+        frozen >= Duration::from_secs(5)
+    });
 }
 
-/// Long enough that what the zombie would write next has been written, retired and deleted meanwhile.
+#[test]
+fn fault_14_a_zombie_whose_slot_was_won_retired_and_deleted_ends_without_a_row() {
+    let Some(case) = Case::begin("fence_zombie_retired") else { return };
+    let pipeline = case.pipeline().dedup("id", None);
+    let lane = lane(&pipeline.store(), &case);
+    a_frozen_owner_wakes(&case, &pipeline, MANY_SEALS, PAUSE, |_, record| is_retired(&lane, record));
+}
+
+/// The same on S3, frozen for minutes, and with its slot retired and deleted meanwhile.
 /// `cargo test -p live --test end_to_end -- --ignored --nocapture zombie_for_minutes`; `FOREBAY_FROZEN_S` seconds.
 #[test]
 #[ignore = "takes minutes"]
@@ -194,15 +246,12 @@ fn fault_14_a_zombie_for_minutes_whose_slot_was_retired_ends_without_a_row() {
     let (Some(case), Some(s3)) = (Case::begin("fence_zombie_long"), s3()) else { return };
     let seconds = std::env::var("FOREBAY_FROZEN_S").map_or(180, |s| s.parse().expect("a number of seconds"));
     let pipeline = case.pipeline().dedup("id", None).on_s3(&s3.url());
-    a_frozen_owner_wakes(&case, &pipeline, Duration::from_secs(seconds));
-    let journal = s3
-        .gateway()
-        .bucket_dir()
-        .join(case.name())
-        .join(case.name().replace('_', "-"))
-        .join("lane-0/journal");
-    let first = std::fs::read_dir(&journal).expect("the journal").count();
-    println!("{first} records left of {}", pipeline.status()["journal_records"]);
+    let lane = lane(&s3.gateway().bucket_dir().join(case.name()), &case);
+    a_frozen_owner_wakes(&case, &pipeline, MANY_SEALS, Duration::from_secs(1), |frozen, record| {
+        frozen >= Duration::from_secs(seconds) && is_retired(&lane, record)
+    });
+    let left = std::fs::read_dir(lane.join("journal")).expect("the journal").count();
+    println!("{left} records left of {}", pipeline.status()["journal_records"]);
 }
 
 #[test]
