@@ -115,6 +115,55 @@ fn fault_08_two_duplicates_in_one_batch_leave_one_row() {
     assert_eq!(frames, &json!(1), "they were to be one batch");
 }
 
+/// What a pipeline takes as one record unless told otherwise (`record_bytes_max`).
+const RECORD_BYTES_MAX: usize = 16 << 20;
+
+/// A record of exactly so many bytes.
+fn record_of(id: u32, bytes: usize) -> String {
+    let (head, tail) = (format!(r#"{{"id":{id},"wide":""#), r#""}"#);
+    let wide = "0123456789abcdef".repeat(bytes / 16 + 1);
+    format!("{head}{}{tail}", &wide[..bytes - head.len() - tail.len()])
+}
+
+#[test]
+fn fault_17_the_largest_records_in_the_largest_batches_within_the_least_memory_arrive() {
+    let Some(case) = Case::begin("fault_17") else { return };
+    let table = case.table("id UInt32, wide String", "id");
+    let feed = case.feed();
+    let largest = 5_u32;
+    for id in 0..largest {
+        feed.send_to(id % 3, [record_of(2 * id, RECORD_BYTES_MAX)]);
+        feed.send_to(id % 3, [record_of(2 * id + 1, 100)]);
+    }
+    feed.send([record_of(1_000, RECORD_BYTES_MAX + 1)]);
+    // Every size at the bound that the reference names, and the largest batch that goes with the least memory and spool: one record
+    // fills it.
+    let pipeline = case
+        .pipeline()
+        .dedup("id", None)
+        .batch("{ rows: 10000000, bytes: 16MiB, age: 10m }")
+        .more("memory: 64MiB")
+        .more("spool: { bytes: 16MiB }");
+    // A consumer that crashes over a size would crash again over what it left behind.
+    let mut running = pipeline.run();
+    pipeline.wait_for_live("something to be sealed", |status| status["sealed"]["read"].as_u64() > Some(0));
+    running.kill9().expect("a kill");
+    pipeline.drain();
+    pipeline.drain();
+    let rows = 2 * u64::from(largest);
+    assert_eq!(table.count_and_distinct("id"), (rows, rows));
+    let sizes =
+        format!("SELECT countIf(length(wide) > {}), min(length(wide)) FROM {{t}}", RECORD_BYTES_MAX - 100);
+    assert_eq!(table.value(&sizes), format!("{largest}\t{}", 100 - r#"{"id":1,"wide":""}"#.len()));
+    let letters = table.dead_letters();
+    assert_eq!(
+        letters.rows("SELECT reason, toUInt32(length(raw)) AS bytes FROM {t}"),
+        [json!({ "reason": "too_large", "bytes": RECORD_BYTES_MAX + 1 })]
+    );
+    let accounts = Accounts { read: rows + 1, written: rows, dead_letters: 1, ..Accounts::default() };
+    assert_eq!(pipeline.accounts(), accounts);
+}
+
 #[test]
 fn fault_25_the_tail_of_a_quiet_topic_is_flushed_by_age() {
     let Some(case) = Case::begin("fault_25") else { return };

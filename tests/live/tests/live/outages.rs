@@ -1,5 +1,6 @@
 //! Lost answers, servers that refuse or are away, and servers that lost what they had answered for.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use live::{Accounts, Case, Pipeline, Table};
@@ -48,6 +49,45 @@ fn fault_01_a_crash_between_insert_and_acknowledgement_writes_no_row_twice() {
     let accounts = Accounts { read: 1_000, written: 1_000, ..Accounts::default() };
     assert_eq!(pipeline.accounts(), accounts);
     assert_eq!(pipeline.pending_frames(), 0);
+}
+
+#[test]
+fn fault_11_a_retry_after_a_restart_with_other_batches_sends_the_same_bytes_under_each_token() {
+    let Some(case) = Case::begin("fault_11") else { return };
+    let (proxy, table, pipeline) = through_proxy(&case);
+    let feed = case.feed();
+    feed.spread(ids(0..3_000));
+    // Inserts arrive or do not, and no answer comes through; what else is read is sealed in batches of this size.
+    proxy.add(Rule::always(Fault::SwallowAnswer).query(INSERT).one_in(2, testkit::seed()));
+    proxy.add(Rule::always(Fault::CutRequest { body_bytes: 10 }).query(INSERT));
+    let mut running = pipeline.clone().batch("{ rows: 700, bytes: 16KiB, age: 10m }").run();
+    wait_until(LONG, "some to be in doubt", || tokens(&proxy).len() >= 6);
+    running.kill9().expect("the program to be killed");
+    // Each life cuts otherwise: rows, bytes, columns sorted and packed in another way.
+    for (batch, sink) in [
+        ("{ rows: 7, age: 10ms }", "compression: none"),
+        ("{ rows: 10000000, bytes: 512MiB, age: 100ms }", "sort: true"),
+    ] {
+        let mut running = pipeline.clone().batch(batch).sink(sink).run();
+        let before = tokens(&proxy).len();
+        wait_until(LONG, "them to be sent again", || tokens(&proxy).len() >= before + 4);
+        running.kill9().expect("the program to be killed");
+    }
+    proxy.clear();
+    feed.spread(ids(3_000..3_500));
+    pipeline.batch("{ rows: 50, age: 20ms }").drain();
+    assert_eq!(table.count_and_distinct("id"), (3_500, 3_500));
+
+    let mut bodies: BTreeMap<String, BTreeSet<(u64, u64)>> = BTreeMap::new();
+    let mut sent = 0;
+    for seen in proxy.seen().iter().filter(|seen| seen.query.contains(INSERT) && seen.body_whole) {
+        let token = seen.parameter("insert_deduplication_token").expect("every insert has a token");
+        bodies.entry(token.to_owned()).or_default().insert((seen.body_bytes, seen.body_hash));
+        sent += 1;
+    }
+    assert!(sent > bodies.len(), "some were sent again: {sent} inserts, {} tokens", bodies.len());
+    let torn: Vec<_> = bodies.iter().filter(|(_, bodies)| bodies.len() > 1).collect();
+    assert!(torn.is_empty(), "one token, one byte string: {torn:?}");
 }
 
 #[test]
