@@ -7,6 +7,15 @@
 //! | module        | experiment                                                        |
 //! |---------------|-------------------------------------------------------------------|
 //! | [`glassflow`] | JSON events with duplicates, from Kafka into ClickHouse, once each |
+//! | [`dedup`]     | five countries' sales, every file read twice                       |
+//! | [`clients`]   | wide rows, sent by a client library column by column               |
+//!
+//! The next workload is one more folder with the same three parts: a checked `Spec`, a `Workload` that writes the record at a
+//! position, and an `oracle` with what the table must hold ([`content::Content`]) and the query that tells what it holds.
 
+pub mod clients;
+pub mod content;
+pub mod dedup;
 pub mod glassflow;
 mod random;
+mod text;

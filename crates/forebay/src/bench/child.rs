@@ -13,6 +13,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use serde::Serialize;
 
+use super::figure::{self, Figures};
+
 /// How often an end is looked for: the error of the wall time.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
@@ -28,9 +30,41 @@ pub struct Usage {
 }
 
 impl Usage {
+    /// What this process has used so far, all its threads.
+    ///
+    /// # Errors
+    /// When the system does not say.
+    pub fn of_this_process() -> io::Result<Self> {
+        // SAFETY: rusage is plain numbers, for which zeroes are a value.
+        let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+        // SAFETY: the pointer is to a live local of the right type.
+        match unsafe { libc::getrusage(libc::RUSAGE_SELF, &mut usage) } {
+            0 => Ok(Self::from(usage)),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
+    /// What was used since `before`, of the same process.
+    #[must_use]
+    pub fn since(self, before: Self) -> Self {
+        Self { user_s: self.user_s - before.user_s, system_s: self.system_s - before.system_s, ..self }
+    }
+
     /// User and system seconds together.
     pub fn cpu_s(&self) -> f64 {
         self.user_s + self.system_s
+    }
+}
+
+impl From<libc::rusage> for Usage {
+    fn from(usage: libc::rusage) -> Self {
+        let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
+        Self {
+            user_s: seconds(usage.ru_utime),
+            system_s: seconds(usage.ru_stime),
+            // Linux counts kibibytes.
+            rss_bytes_max: u64::try_from(usage.ru_maxrss).unwrap_or(0) * 1024,
+        }
     }
 }
 
@@ -43,6 +77,17 @@ pub struct End {
     pub usage: Usage,
     /// From its start to its end.
     pub wall: Duration,
+}
+
+impl End {
+    /// The figures of a process that is measured.
+    pub fn put_into(&self, figures: &mut Figures) {
+        figures.put(figure::WALL_S, self.wall.as_secs_f64());
+        figures.put(figure::ENGINE_CPU_S, self.usage.cpu_s());
+        figures.put(figure::ENGINE_USER_S, self.usage.user_s);
+        figures.put(figure::ENGINE_SYSTEM_S, self.usage.system_s);
+        figures.put(figure::ENGINE_RSS_BYTES_MAX, self.usage.rss_bytes_max as f64);
+    }
 }
 
 /// A running child.
@@ -162,14 +207,7 @@ fn reap(pid: libc::pid_t) -> io::Result<Option<(ExitStatus, Usage)>> {
             }
         }
     }
-    let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
-    let usage = Usage {
-        user_s: seconds(usage.ru_utime),
-        system_s: seconds(usage.ru_stime),
-        // Linux counts kibibytes.
-        rss_bytes_max: u64::try_from(usage.ru_maxrss).unwrap_or(0) * 1024,
-    };
-    Ok(Some((ExitStatus::from_raw(status), usage)))
+    Ok(Some((ExitStatus::from_raw(status), Usage::from(usage))))
 }
 
 fn of_running(pid: libc::pid_t) -> anyhow::Result<Usage> {

@@ -3,7 +3,7 @@
 //! Owns the pipeline file, the child and what is seen of it while it runs. The child is the program itself, so its CPU and
 //! memory are those of the engine and of nothing else: neither the benchmark's nor the server's.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -14,6 +14,7 @@ use tokio::net::TcpStream;
 
 use super::child::{Child, End};
 use super::latency::{Latency, latency};
+use super::report::Check;
 
 /// How often the child is looked at: the error of the first and last settled row, at a thousandth of a core.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -31,10 +32,8 @@ const LISTENS: &str = "metrics, health and status over HTTP";
 pub struct Pipeline {
     /// The folder of its file, its store and its logs.
     pub dir: PathBuf,
-    /// What `source:` holds, in YAML's flow style.
-    pub source: String,
-    /// ClickHouse's address.
-    pub url: String,
+    /// The file's text but for its name, its store and where it listens.
+    pub rest: String,
     /// The table, which the pipeline makes.
     pub table: String,
 }
@@ -54,6 +53,31 @@ pub struct Seen {
     pub latency: Option<Latency>,
 }
 
+/// What the journal says became of the records.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names say it")]
+pub struct Accounts {
+    pub read: u64,
+    pub written: u64,
+    pub duplicates: u64,
+    pub dead_letters: u64,
+}
+
+impl Seen {
+    /// Rows between the first and the last that were seen to be settled, over the time between; `None` if all came at once.
+    pub fn settled_rows_per_s(&self) -> Option<f64> {
+        let (first_rows, first_at) = self.first?;
+        let (last_rows, last_at) = self.last;
+        let time_s = last_at.saturating_sub(first_at).as_secs_f64();
+        (time_s > 0.0).then(|| (last_rows - first_rows) as f64 / time_s)
+    }
+
+    /// Bytes of the state a key; `None` without state.
+    pub fn state_bytes_per_key(&self) -> Option<f64> {
+        (self.state_keys > 0).then(|| self.state_bytes as f64 / self.state_keys as f64)
+    }
+}
+
 /// A running engine.
 pub struct Engine {
     child: Child,
@@ -67,20 +91,13 @@ pub struct Engine {
 }
 
 impl Pipeline {
+    /// The whole file: a name, a store of its own, metrics on a free port, and the rest.
     fn text(&self) -> String {
-        let Self { dir, source, url, table } = self;
+        let Self { dir, rest, .. } = self;
+        let store = dir.join("store");
         format!(
-            "pipeline: bench\n\
-             store: file://{store}\n\
-             source:\n  {source}\n\
-             steps:\n  - dedup: {{ key: [event_id], window: 8h, time: created_at }}\n\
-             columns: {{ user_name: name, user_email: email }}\n\
-             sink:\n  clickhouse:\n    url: {url}\n    table: {table}\n    provenance: true\n    create:\n      columns:\n\
-             \u{20}       event_id: UUID\n        user_id: UUID\n        created_at: DateTime('UTC')\n\
-             \u{20}       user_name: String\n        user_email: String\n\
-             \u{20}     order_by: event_id\n\
-             http: {{ listen: '127.0.0.1:0' }}\n",
-            store = dir.join("store").display()
+            "pipeline: bench\nstore: file://{}\nhttp: {{ listen: '127.0.0.1:0' }}\n{rest}",
+            store.display()
         )
     }
 
@@ -118,14 +135,34 @@ impl Pipeline {
     ///
     /// # Errors
     /// When `forebay status` fails.
-    pub fn accounts(&self) -> anyhow::Result<Value> {
+    pub fn accounts(&self) -> anyhow::Result<Accounts> {
         let output =
             program()?.args(["status", "--json"]).arg(self.file()).output().context("cannot run `status`")?;
         if !output.status.success() {
             bail!("`status` failed: {}", String::from_utf8_lossy(&output.stderr).trim());
         }
         let report: Value = serde_json::from_slice(&output.stdout).context("`status --json` is no JSON")?;
-        Ok(report["records"].clone())
+        let records = &report["records"];
+        let number = |key: &str| records[key].as_u64().with_context(|| format!("`status` tells no `{key}`"));
+        Ok(Accounts {
+            read: number("read")?,
+            written: number("written")?,
+            duplicates: number("duplicates")?,
+            dead_letters: number("dead_letters")?,
+        })
+    }
+}
+
+impl Accounts {
+    /// The checks of what the journal says against what was sent.
+    pub fn checks(self, expected: Self) -> [Check; 4] {
+        let check = |what, of: fn(&Self) -> u64| Check { what, expected: of(&expected), found: of(&self) };
+        [
+            check("records read by the journal's account", |accounts| accounts.read),
+            check("rows written by the journal's account", |accounts| accounts.written),
+            check("duplicates by the journal's account", |accounts| accounts.duplicates),
+            check("dead letters by the journal's account", |accounts| accounts.dead_letters),
+        ]
     }
 }
 
@@ -247,26 +284,24 @@ fn address(log: &str) -> Option<String> {
     Some(line["address"].as_str()?.to_owned())
 }
 
-fn program() -> anyhow::Result<Command> {
+/// This program, to be run as a child.
+///
+/// # Errors
+/// When its own file cannot be found.
+pub fn program() -> anyhow::Result<Command> {
     Ok(Command::new(std::env::current_exe().context("cannot find this program's own file")?))
 }
 
-/// What `source:` says for a topic.
-pub fn kafka(brokers: &str, topic: &str, run: u32) -> String {
-    // Every run begins with an empty store; under one group the second would be taken for one whose store was lost.
-    let group = format!("forebay-bench-{}-{run}", std::process::id());
-    format!("kafka: {{ brokers: '{brokers}', topic: {topic}, group: {group}, start: earliest }}")
-}
-
-/// Makes a folder that did not exist.
+/// Checks a workload's pipeline as `forebay check` does.
 ///
-/// # Errors
-/// When it is there or cannot be made.
-pub fn new_folder(path: &Path) -> anyhow::Result<()> {
-    if let Some(parent) = path.parent() {
-        std::fs::create_dir_all(parent).with_context(|| format!("cannot make `{}`", parent.display()))?;
-    }
-    std::fs::create_dir(path).with_context(|| format!("cannot make `{}`", path.display()))
+/// # Panics
+/// When it has a fault.
+#[cfg(test)]
+pub fn no_fault(rest: String) {
+    use crate::config::{self, values::reference::Surroundings};
+    let pipeline = Pipeline { dir: "/var/tmp/bench".into(), rest, table: "bench_1".into() };
+    let checked = config::check(&pipeline.text(), &Surroundings::of_process());
+    assert!(checked.pipeline.is_some(), "{}", checked.faults.render("pipeline.yaml"));
 }
 
 #[cfg(test)]

@@ -1,17 +1,16 @@
-//! What a benchmark found: the numbers, their medians, the verdict.
+//! What a benchmark found: runs of arms, their medians, the verdict.
 //!
-//! Owns the shape of `--json` and the arithmetic. Does not own the table for people (`table`).
+//! Owns the shape of `--json` and the arithmetic, for every workload alike. Does not own the figures (`figure`), nor how they are
+//! shown (`table`, `html`).
+//!
+//! An *arm* is one way to do the same work; arms take turns, so that what the machine does meanwhile meets all of them.
 
 use serde::Serialize;
-use workloads::glassflow::oracle::Content;
+use serde::ser::{SerializeMap, Serializer};
+use serde_json::{Map, Value};
+use workloads::content::Content;
 
-use super::child::Usage;
-use super::latency::Latency;
-
-/// Records per engine CPU-second that the release build is to reach.
-pub const RECORDS_PER_CPU_S_GOAL: f64 = 400_000.0;
-/// Bytes of memory that the engine is to stay below.
-pub const RSS_BYTES_GOAL: u64 = 1_000_000_000;
+use super::figure::{Figure, Figures};
 
 /// All runs of a benchmark.
 #[derive(Debug, Serialize)]
@@ -20,11 +19,15 @@ pub struct Report {
     pub setting: Setting,
     /// In the order in which they ran.
     pub runs: Vec<Run>,
-    /// Medians and ranges over them.
+    /// Medians and ranges of the first arm, which is what is measured.
     pub summary: Summary,
-    /// True if every run gave the right table.
+    /// Medians and ranges of every arm.
+    pub arms: Vec<Arm>,
+    /// True if every run did its work right.
     pub right: bool,
-    /// Whether the medians reach the goals; of a release build alone, and only for a backlog.
+    /// What is to be reached.
+    pub goals: Vec<Goal>,
+    /// Whether every goal is; `None` if one of them cannot be judged.
     pub goals_met: Option<bool>,
 }
 
@@ -33,16 +36,11 @@ pub struct Report {
 pub struct Setting {
     /// The workload's name.
     pub workload: &'static str,
-    /// Records that are sent.
-    pub records: u64,
-    /// Records that the table must hold.
-    pub uniques: u64,
-    /// The rest.
-    pub duplicates: u64,
-    /// From where, in words.
-    pub source: String,
-    /// Records a second that are sent while the engine runs; `None` for a backlog.
-    pub rate: Option<u64>,
+    /// What is measured, in sentences for people.
+    pub sentences: Vec<String>,
+    /// The same in numbers, for programs.
+    #[serde(flatten)]
+    pub facts: Map<String, Value>,
     /// The version of the server.
     pub clickhouse: String,
     /// `release` or `development`.
@@ -53,90 +51,60 @@ pub struct Setting {
     pub cores: usize,
 }
 
-/// One run.
+/// One run of one arm.
 #[derive(Clone, Debug, Serialize)]
 pub struct Run {
-    /// From the engine's start to its end.
-    pub wall_s: f64,
-    /// Records over that time.
-    pub records_per_s: f64,
-    /// Rows between the first and the last that were seen to be settled, over the time between; `None` if all came at once.
-    pub settled_rows_per_s: Option<f64>,
-    /// What the engine used, start and end included.
-    pub engine: Usage,
-    /// Records over the engine's CPU-seconds.
-    pub records_per_cpu_s: f64,
-    /// What the server used while the engine ran; `None` for a server elsewhere.
-    pub clickhouse: Option<Usage>,
-    /// Keys in the state at the most.
-    pub state_keys: u64,
-    /// Bytes of the state at the most, by its own account.
-    pub state_bytes: u64,
-    /// Bytes of the state a key.
-    pub state_bytes_per_key: Option<f64>,
-    /// From a record's time to its visibility.
-    pub latency: Option<Latency>,
-    /// Whether the table is right.
+    /// The arm.
+    pub arm: String,
+    /// What was measured.
+    #[serde(flatten)]
+    pub figures: Figures,
+    /// Whether the work was done right.
     pub verdict: Verdict,
 }
 
-/// Whether the table holds what it must.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+/// Whether a run left what it must.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Verdict {
     /// True if nothing is wrong.
     pub right: bool,
-    /// What it must hold: rows, different ids, checksum of the content.
-    pub expected: Numbers,
-    /// What it holds.
-    pub found: Numbers,
+    /// What was compared.
+    pub checks: Vec<Check>,
     /// What is wrong, in words.
     pub faults: Vec<String>,
 }
 
-/// Rows, ids and checksum.
+/// A number that must be another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[allow(missing_docs, reason = "the names say it")]
-pub struct Numbers {
-    pub rows: u64,
-    pub ids: u64,
-    pub checksum: u64,
-}
-
-impl From<Content> for Numbers {
-    fn from(content: Content) -> Self {
-        let Content { rows, ids, checksum } = content;
-        Self { rows, ids, checksum }
-    }
-}
-
-/// What the journal says became of the records.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the names say it")]
-pub struct Accounts {
-    pub read: u64,
-    pub written: u64,
-    pub duplicates: u64,
-    pub dead_letters: u64,
+pub struct Check {
+    pub what: &'static str,
+    pub expected: u64,
+    pub found: u64,
 }
 
 impl Verdict {
-    /// Compares the table with the workload, and the journal's accounts with both.
-    pub fn new(setting: &Setting, expected: Content, found: Content, accounts: Accounts) -> Self {
-        let mut faults = Vec::new();
-        let mut same = |what: &str, found: u64, expected: u64| {
-            if found != expected {
-                faults.push(format!("{what}: `{found}`, but it must be `{expected}`"));
-            }
-        };
-        same("rows in the table", found.rows, expected.rows);
-        same("different ids in the table", found.ids, expected.ids);
-        same("checksum of the table", found.checksum, expected.checksum);
-        same("records read by the journal's account", accounts.read, setting.records);
-        same("rows written by the journal's account", accounts.written, setting.uniques);
-        same("duplicates by the journal's account", accounts.duplicates, setting.duplicates);
-        same("dead letters by the journal's account", accounts.dead_letters, 0);
-        Self { right: faults.is_empty(), expected: expected.into(), found: found.into(), faults }
+    /// Right if each number is as it must be.
+    pub fn of(checks: impl IntoIterator<Item = Check>) -> Self {
+        let checks: Vec<Check> = checks.into_iter().collect();
+        let faults: Vec<String> = checks
+            .iter()
+            .filter(|check| check.found != check.expected)
+            .map(|Check { what, expected, found }| format!("{what}: `{found}`, but it must be `{expected}`"))
+            .collect();
+        // Nothing that was looked at shows nothing.
+        Self { right: faults.is_empty() && !checks.is_empty(), checks, faults }
     }
+}
+
+/// The checks of a table's content.
+pub fn of_content(expected: Content, found: Content) -> [Check; 3] {
+    let check = |what, expected, found| Check { what, expected, found };
+    [
+        check("rows in the table", expected.rows, found.rows),
+        check("different ids in the table", expected.ids, found.ids),
+        check("checksum of the table", expected.checksum, found.checksum),
+    ]
 }
 
 /// A median and the range around it.
@@ -165,59 +133,88 @@ impl Spread {
     }
 }
 
-/// Medians and ranges over all runs; `None` where no run has the number.
-#[derive(Clone, Copy, Debug, Serialize)]
-#[allow(missing_docs, reason = "each is the field of the same name in `Run`")]
-pub struct Summary {
-    pub records_per_cpu_s: Option<Spread>,
-    pub records_per_s: Option<Spread>,
-    pub settled_rows_per_s: Option<Spread>,
-    pub wall_s: Option<Spread>,
-    pub engine_cpu_s: Option<Spread>,
-    pub engine_user_s: Option<Spread>,
-    pub engine_system_s: Option<Spread>,
-    pub engine_rss_bytes_max: Option<Spread>,
-    pub clickhouse_cpu_s: Option<Spread>,
-    pub state_bytes_per_key: Option<Spread>,
-    pub latency_p50_s: Option<Spread>,
-    pub latency_p90_s: Option<Spread>,
-    pub latency_p99_s: Option<Spread>,
-    pub latency_p999_s: Option<Spread>,
-}
+/// Medians and ranges of figures, in their order.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Summary(Vec<(Figure, Spread)>);
 
 impl Summary {
-    /// Over `runs`.
-    pub fn of(runs: &[Run]) -> Self {
-        let all = |value: &dyn Fn(&Run) -> Option<f64>| Spread::of(runs.iter().filter_map(value));
-        Self {
-            records_per_cpu_s: all(&|run| Some(run.records_per_cpu_s)),
-            records_per_s: all(&|run| Some(run.records_per_s)),
-            settled_rows_per_s: all(&|run| run.settled_rows_per_s),
-            wall_s: all(&|run| Some(run.wall_s)),
-            engine_cpu_s: all(&|run| Some(run.engine.cpu_s())),
-            engine_user_s: all(&|run| Some(run.engine.user_s)),
-            engine_system_s: all(&|run| Some(run.engine.system_s)),
-            engine_rss_bytes_max: all(&|run| Some(run.engine.rss_bytes_max as f64)),
-            clickhouse_cpu_s: all(&|run| Some(run.clickhouse?.cpu_s())),
-            state_bytes_per_key: all(&|run| run.state_bytes_per_key),
-            latency_p50_s: all(&|run| Some(run.latency?.p50_s)),
-            latency_p90_s: all(&|run| Some(run.latency?.p90_s)),
-            latency_p99_s: all(&|run| Some(run.latency?.p99_s)),
-            latency_p999_s: all(&|run| Some(run.latency?.p999_s)),
+    fn of<'a>(runs: impl Iterator<Item = &'a Run> + Clone) -> Self {
+        let mut figures: Vec<Figure> = Vec::new();
+        for figure in runs.clone().flat_map(|run| run.figures.figures()) {
+            if !figures.iter().any(|known| known.key == figure.key) {
+                figures.push(figure);
+            }
         }
+        let spread = |figure| Spread::of(runs.clone().filter_map(|run| run.figures.get(figure)));
+        Self(figures.into_iter().filter_map(|figure| Some((figure, spread(figure)?))).collect())
+    }
+
+    /// A figure's median and range.
+    pub fn get(&self, figure: Figure) -> Option<Spread> {
+        self.0.iter().find(|(known, _)| known.key == figure.key).map(|(_, spread)| *spread)
+    }
+
+    /// All of them.
+    pub fn rows(&self) -> &[(Figure, Spread)] {
+        &self.0
     }
 }
 
+impl Serialize for Summary {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.0.len()))?;
+        for (figure, spread) in &self.0 {
+            map.serialize_entry(figure.key, spread)?;
+        }
+        map.end()
+    }
+}
+
+/// One way to do the work.
+#[derive(Clone, Debug, Serialize)]
+pub struct Arm {
+    /// Its name.
+    pub name: String,
+    /// How often it ran.
+    pub runs: usize,
+    /// Its medians and ranges.
+    pub summary: Summary,
+}
+
+/// What is to be reached.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Goal {
+    /// In words.
+    pub text: String,
+    /// Whether it is; `None` if this measurement cannot tell.
+    pub met: Option<bool>,
+}
+
 impl Report {
-    /// The report of `runs`.
-    pub fn new(setting: Setting, runs: Vec<Run>) -> Self {
-        let summary = Summary::of(&runs);
+    /// The report of `runs`, the first arm first; `goals` judges by the arms' summaries.
+    pub fn new(setting: Setting, runs: Vec<Run>, goals: impl FnOnce(&[Arm]) -> Vec<Goal>) -> Self {
+        let mut names: Vec<&String> = Vec::new();
+        for run in &runs {
+            if !names.contains(&&run.arm) {
+                names.push(&run.arm);
+            }
+        }
+        let arms: Vec<Arm> = names
+            .into_iter()
+            .map(|name| {
+                let of_arm = runs.iter().filter(|run| run.arm == *name);
+                Arm { name: name.clone(), runs: of_arm.clone().count(), summary: Summary::of(of_arm) }
+            })
+            .collect();
         let right = !runs.is_empty() && runs.iter().all(|run| run.verdict.right);
-        let is_measured = setting.build == RELEASE && setting.rate.is_none();
-        let goals_met = summary.records_per_cpu_s.zip(summary.engine_rss_bytes_max).filter(|_| is_measured);
-        let goals_met = goals_met
-            .map(|(rate, rss)| rate.median >= RECORDS_PER_CPU_S_GOAL && rss.max < RSS_BYTES_GOAL as f64);
-        Self { setting, runs, summary, right, goals_met }
+        let mut goals = goals(&arms);
+        if setting.build != RELEASE {
+            goals.iter_mut().for_each(|goal| goal.met = None);
+        }
+        let goals_met = goals.iter().map(|goal| goal.met).collect::<Option<Vec<bool>>>();
+        let goals_met = goals_met.filter(|met| !met.is_empty()).map(|met| met.into_iter().all(|met| met));
+        let summary = arms.first().map(|arm| arm.summary.clone()).unwrap_or_default();
+        Self { setting, runs, summary, arms, right, goals, goals_met }
     }
 }
 

@@ -11,7 +11,7 @@ use anyhow::{Context, bail};
 use clickhouse::ServerConfig;
 use clickhouse::client::Client;
 use engine::TokioRuntime;
-use workloads::glassflow::oracle::{self, Content};
+use workloads::content::Content;
 
 use super::child::{Child, Usage};
 
@@ -103,17 +103,26 @@ impl Server {
         answer.with_context(|| format!("ClickHouse at `{}` does not take `{sql}`", self.url))
     }
 
-    /// What the workload's table holds.
+    /// What a workload's table holds, by its oracle's question.
     ///
     /// # Errors
     /// When the server does not say.
-    pub async fn content(&self, table: &str) -> anyhow::Result<Content> {
-        let text = self.ask(&oracle::sql(table)).await?;
+    pub async fn content(&self, sql: &str) -> anyhow::Result<Content> {
+        let text = self.ask(sql).await?;
         let numbers: Vec<u64> = text.split_whitespace().filter_map(|number| number.parse().ok()).collect();
         let [rows, ids, checksum] = numbers[..] else {
             bail!("ClickHouse answers `{text}` instead of three numbers")
         };
         Ok(Content { rows, ids, checksum })
+    }
+
+    /// One number.
+    ///
+    /// # Errors
+    /// When the server answers something else.
+    pub async fn number(&self, sql: &str) -> anyhow::Result<u64> {
+        let text = self.ask(sql).await?;
+        text.trim().parse().with_context(|| format!("ClickHouse answers `{text}` instead of a number"))
     }
 
     /// Ends it if it is a child of this process.

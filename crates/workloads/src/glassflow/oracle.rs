@@ -19,29 +19,7 @@ use xxhash_rust::xxh64::xxh64;
 
 use super::record::{Record, hyphenated};
 use super::{Purpose, Workload};
-
-/// What a table holds, or must hold.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Content {
-    /// Rows.
-    pub rows: u64,
-    /// Different values of `event_id`.
-    pub ids: u64,
-    /// The sum of all rows' hashes.
-    pub checksum: u64,
-}
-
-impl Content {
-    /// Both together, of sets that have no id in common.
-    #[must_use]
-    pub fn plus(self, other: Self) -> Self {
-        Self {
-            rows: self.rows + other.rows,
-            ids: self.ids + other.ids,
-            checksum: self.checksum.wrapping_add(other.checksum),
-        }
-    }
-}
+pub use crate::content::Content;
 
 /// The query that answers one row with the three numbers of [`Content`], in order, all UInt64. `table` goes into the
 /// text as it stands: quote it if it needs that.

@@ -23,6 +23,7 @@
 // Tests watch real processes by the real clock.
 #![allow(clippy::disallowed_methods)]
 
+mod bench;
 mod doubts;
 mod faults;
 mod fencing;

@@ -1,37 +1,29 @@
 use super::*;
+use crate::bench::figure::{RECORDS_PER_CPU_S, WALL_S};
 
-fn setting() -> Setting {
+fn setting(build: &'static str) -> Setting {
     Setting {
-        workload: "glassflow",
-        records: 22,
-        uniques: 20,
-        duplicates: 2,
-        source: "a test".into(),
-        rate: None,
+        workload: "a test",
+        sentences: Vec::new(),
+        facts: Map::from_iter([("records".to_owned(), 22.into())]),
         clickhouse: "1".into(),
-        build: RELEASE,
+        build,
         processor: "a test's".into(),
         cores: 1,
     }
 }
 
 const RIGHT: Content = Content { rows: 20, ids: 20, checksum: 7 };
-const ACCOUNTS: Accounts = Accounts { read: 22, written: 20, duplicates: 2, dead_letters: 0 };
 
-fn run(records_per_cpu_s: f64, rss_bytes_max: u64) -> Run {
-    Run {
-        wall_s: 1.0,
-        records_per_s: 22.0,
-        settled_rows_per_s: None,
-        engine: Usage { user_s: 0.5, system_s: 0.25, rss_bytes_max },
-        records_per_cpu_s,
-        clickhouse: None,
-        state_keys: 20,
-        state_bytes: 400,
-        state_bytes_per_key: Some(20.0),
-        latency: None,
-        verdict: Verdict::new(&setting(), RIGHT, RIGHT, ACCOUNTS),
-    }
+fn run(arm: &str, rate: f64) -> Run {
+    let mut figures = Figures::default();
+    figures.put(RECORDS_PER_CPU_S, rate);
+    Run { arm: arm.to_owned(), figures, verdict: Verdict::of(of_content(RIGHT, RIGHT)) }
+}
+
+fn fast(arms: &[Arm]) -> Vec<Goal> {
+    let rate = arms.first().and_then(|arm| arm.summary.get(RECORDS_PER_CPU_S));
+    vec![Goal { text: "fast".into(), met: rate.map(|rate| rate.median >= 4.0) }]
 }
 
 #[test]
@@ -43,31 +35,41 @@ fn a_median_of_an_even_number_is_the_mean_of_the_middle() {
 
 #[test]
 fn every_number_that_differs_is_named_in_the_verdict() {
-    let found = Content { rows: 21, ids: 20, checksum: 8 };
-    let accounts = Accounts { duplicates: 1, dead_letters: 1, ..ACCOUNTS };
-    let verdict = Verdict::new(&setting(), RIGHT, found, accounts);
+    let verdict = Verdict::of(of_content(RIGHT, Content { rows: 21, ids: 20, checksum: 8 }));
     assert!(!verdict.right);
-    assert_eq!(verdict.faults.len(), 4, "{:?}", verdict.faults);
+    assert_eq!(verdict.faults.len(), 2, "{:?}", verdict.faults);
     assert!(verdict.faults[0].contains("`21`") && verdict.faults[0].contains("`20`"), "{:?}", verdict.faults);
+    assert!(!Verdict::of([]).right, "nothing compared shows nothing");
 }
 
 #[test]
 fn one_wrong_run_makes_the_report_wrong() {
-    let wrong = Verdict::new(&setting(), RIGHT, Content { checksum: 8, ..RIGHT }, ACCOUNTS);
-    let runs = vec![run(5e5, 1), Run { verdict: wrong, ..run(5e5, 1) }];
-    assert!(!Report::new(setting(), runs).right);
-    assert!(Report::new(setting(), vec![run(5e5, 1)]).right);
-    assert!(!Report::new(setting(), Vec::new()).right, "no run shows nothing");
+    let wrong = Verdict::of(of_content(RIGHT, Content { checksum: 8, ..RIGHT }));
+    let runs = vec![run("a", 5.0), Run { verdict: wrong, ..run("b", 5.0) }];
+    assert!(!Report::new(setting(RELEASE), runs, fast).right);
+    assert!(Report::new(setting(RELEASE), vec![run("a", 5.0)], fast).right);
+    assert!(!Report::new(setting(RELEASE), Vec::new(), fast).right, "no run shows nothing");
 }
 
 #[test]
-fn goals_need_the_rate_of_the_median_and_the_memory_of_every_run() {
-    let goals = |runs| Report::new(setting(), runs).goals_met;
-    assert_eq!(goals(vec![run(399_999.0, 1), run(400_001.0, 1)]), Some(true));
-    assert_eq!(goals(vec![run(399_999.0, 1)]), Some(false));
-    assert_eq!(goals(vec![run(5e5, 1), run(5e5, RSS_BYTES_GOAL)]), Some(false));
-    let development = Setting { build: "development", ..setting() };
-    assert_eq!(Report::new(development, vec![run(5e5, 1)]).goals_met, None);
-    let paced = Setting { rate: Some(1), ..setting() };
-    assert_eq!(Report::new(paced, vec![run(5e5, 1)]).goals_met, None);
+fn each_arm_is_summed_up_by_itself_and_the_first_is_the_one_that_is_measured() {
+    let mut odd = run("b", 7.0);
+    odd.figures.put(WALL_S, 1.0);
+    let report = Report::new(setting(RELEASE), vec![run("a", 1.0), run("b", 6.0), run("a", 3.0), odd], fast);
+    let of = |arm: usize| (report.arms[arm].name.as_str(), report.arms[arm].runs);
+    assert_eq!((of(0), of(1)), (("a", 2), ("b", 2)));
+    assert_eq!(report.arms[1].summary.get(RECORDS_PER_CPU_S).map(|s| s.median), Some(6.5));
+    assert_eq!(report.arms[1].summary.get(WALL_S).map(|s| s.max), Some(1.0));
+    assert_eq!(report.summary, report.arms[0].summary);
+    let json = serde_json::to_value(&report).expect("a report can be written");
+    assert_eq!(json["summary"]["records_per_cpu_s"]["median"], 2.0);
+    assert_eq!(json["setting"]["records"], 22);
+}
+
+#[test]
+fn goals_are_judged_of_a_release_build_alone() {
+    let met = |build, rate| Report::new(setting(build), vec![run("a", rate)], fast).goals_met;
+    assert_eq!((met(RELEASE, 4.0), met(RELEASE, 3.0)), (Some(true), Some(false)));
+    assert_eq!(met("development", 4.0), None);
+    assert_eq!(Report::new(setting(RELEASE), vec![run("a", 4.0)], |_| Vec::new()).goals_met, None);
 }

@@ -1,0 +1,317 @@
+//! The workload `glassflow`: events with duplicates, from a topic into ClickHouse, once each.
+//!
+//! Owns its pipeline, its topic and its figures. The records are those of `workloads`.
+
+mod feed;
+
+use anyhow::{Context, bail};
+use serde_json::json;
+use workloads::content::Content;
+use workloads::glassflow::{Workload, oracle};
+
+use super::engine::{Accounts, Pipeline, Seen};
+use super::figure::{self, Figure, Figures, Shown};
+use super::place::{Common, Place};
+use super::report::{Arm, Goal, Report, Run, Setting, Verdict, of_content};
+use super::server::Server;
+use super::{RUN_MAX, START_MAX, child};
+use feed::Topic;
+
+/// Records per engine CPU-second that the release build is to reach from a backlog.
+const RECORDS_PER_CPU_S_GOAL: f64 = 1_000_000.0;
+/// Bytes of memory that the engine is to stay below: its budget of 1 GiB and a fifth.
+const RSS_BYTES_GOAL: f64 = 1.2 * (1 << 30) as f64;
+
+const SETTLED_ROWS_PER_S: Figure =
+    Figure::new("settled_rows_per_s", "rows per second, first to last", Shown::Whole);
+const LATENCY: [Figure; 4] = [
+    Figure::new("latency_p50_s", "latency by the engine, p50, s", Shown::Decimals(3)),
+    Figure::new("latency_p90_s", "latency by the engine, p90, s", Shown::Decimals(3)),
+    Figure::new("latency_p99_s", "latency by the engine, p99, s", Shown::Decimals(3)),
+    Figure::new("latency_p999_s", "latency by the engine, p99.9, s", Shown::Decimals(3)),
+];
+const BACKLOG_AGE: [Figure; 4] = [
+    Figure::new("latency_p50_s", "age of backlog, p50, s", Shown::Decimals(3)),
+    Figure::new("latency_p90_s", "age of backlog, p90, s", Shown::Decimals(3)),
+    Figure::new("latency_p99_s", "age of backlog, p99, s", Shown::Decimals(3)),
+    Figure::new("latency_p999_s", "age of backlog, p99.9, s", Shown::Decimals(3)),
+];
+
+/// From where the engine reads.
+#[derive(Clone, Debug)]
+pub enum Feed {
+    /// A topic of its own on these brokers.
+    Kafka {
+        /// `host:port`, several joined by commas.
+        brokers: String,
+        /// Partitions of the topic.
+        partitions: u32,
+        /// librdkafka's word for how producers pack batches.
+        compression: String,
+        /// Records a second that are sent while the engine runs; `None` fills the topic first.
+        rate: Option<u64>,
+    },
+    /// The records are made inside the engine: no broker, and their making counts as the engine's work.
+    Generator {
+        /// What `source:` says.
+        source: String,
+    },
+}
+
+/// What to measure.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// What every workload is told.
+    pub common: Common,
+    /// The records.
+    pub workload: Workload,
+    /// From where.
+    pub feed: Feed,
+}
+
+/// Measures, and tells progress by `say`.
+///
+/// # Errors
+/// When a part does not start or the engine fails. A wrong table is no error but a verdict.
+pub async fn measure(plan: &Plan, say: &dyn Fn(&str)) -> anyhow::Result<Report> {
+    let place = Place::make(&plan.common, say)?;
+    let bench = Bench { plan, place: &place };
+    let outcome = bench.measure().await;
+    place.clear();
+    outcome
+}
+
+struct Bench<'a> {
+    plan: &'a Plan,
+    place: &'a Place<'a>,
+}
+
+impl Bench<'_> {
+    async fn measure(&self) -> anyhow::Result<Report> {
+        let server = self.place.server().await?;
+        let expected = self.plan.workload.expected();
+        let setting = self.setting(&server);
+        let backlog = match &self.plan.feed {
+            Feed::Kafka { rate: None, .. } => Some(self.topic(&self.place.name, None).await?),
+            Feed::Kafka { rate: Some(_), .. } | Feed::Generator { .. } => None,
+        };
+        let runs = self.runs(&server, expected, backlog.as_ref()).await;
+        // A topic of its own is of no use to anybody else, whatever became of the runs.
+        if let Some(topic) = &backlog {
+            self.drop_topic(topic).await;
+        }
+        server.stop().await?;
+        let is_backlog = self.rate().is_none();
+        Ok(Report::new(setting, runs?, |arms| if is_backlog { goals(arms) } else { Vec::new() }))
+    }
+
+    async fn runs(
+        &self,
+        server: &Server,
+        expected: Content,
+        backlog: Option<&Topic>,
+    ) -> anyhow::Result<Vec<Run>> {
+        let mut runs = Vec::new();
+        for number in 1..=self.plan.common.repeat {
+            self.place.say(&format!("run {number} of {}", self.plan.common.repeat));
+            let run = self.run(number, server, expected, backlog).await;
+            runs.push(run.with_context(|| format!("run {number}"))?);
+        }
+        Ok(runs)
+    }
+
+    async fn run(
+        &self,
+        number: u32,
+        server: &Server,
+        expected: Content,
+        backlog: Option<&Topic>,
+    ) -> anyhow::Result<Run> {
+        let table = format!("{}_{number}", self.place.name);
+        let dir = self.place.folder(&format!("run-{number}"))?;
+        let pipeline = |source: &str| Pipeline {
+            dir,
+            rest: pipeline_text(source, server.url(), &table),
+            table: table.clone(),
+        };
+        let before = server.usage()?;
+        let (pipeline, end, seen) = match (&self.plan.feed, backlog) {
+            (Feed::Generator { source }, _) => {
+                let pipeline = pipeline(source);
+                let (end, seen) = pipeline.start(true)?.watch(None, RUN_MAX).await?;
+                (pipeline, end, seen)
+            }
+            (Feed::Kafka { brokers, .. }, Some(topic)) => {
+                let pipeline = pipeline(&kafka(brokers, topic.name(), number));
+                let (end, seen) = pipeline.start(true)?.watch(None, RUN_MAX).await?;
+                (pipeline, end, seen)
+            }
+            (Feed::Kafka { brokers, rate, .. }, None) => {
+                let topic = self.topic(&table, *rate).await?;
+                let pipeline = pipeline(&kafka(brokers, topic.name(), number));
+                let (end, seen) = self.paced(&pipeline, topic, *rate, expected.rows).await?;
+                (pipeline, end, seen)
+            }
+        };
+        let clickhouse = server.usage()?.zip(before).map(|(after, before)| after.since(before));
+        let found = server.content(&oracle::sql(&table)).await?;
+        let checks = of_content(expected, found).into_iter();
+        let verdict = Verdict::of(checks.chain(pipeline.accounts()?.checks(self.accounts())));
+        self.place.drop_tables(server, &table).await?;
+        let figures = self.figures(&end, &seen, clickhouse);
+        Ok(Run { arm: "forebay".to_owned(), figures, verdict })
+    }
+
+    fn figures(&self, end: &child::End, seen: &Seen, clickhouse: Option<child::Usage>) -> Figures {
+        let records = self.plan.workload.records_total() as f64;
+        let mut figures = Figures::default();
+        figures.put(figure::RECORDS_PER_CPU_S, records / end.usage.cpu_s());
+        figures.put(figure::RECORDS_PER_S, records / end.wall.as_secs_f64());
+        figures.put_if(SETTLED_ROWS_PER_S, seen.settled_rows_per_s());
+        end.put_into(&mut figures);
+        figures.put_if(figure::CLICKHOUSE_CPU_S, clickhouse.map(|usage| usage.cpu_s()));
+        figures.put(figure::STATE_KEYS, seen.state_keys as f64);
+        figures.put_if(figure::STATE_BYTES_PER_KEY, seen.state_bytes_per_key());
+        if let Some(latency) = seen.latency {
+            let names = if self.rate().is_some() { LATENCY } else { BACKLOG_AGE };
+            let values = [latency.p50_s, latency.p90_s, latency.p99_s, latency.p999_s];
+            names.into_iter().zip(values).for_each(|(name, value)| figures.put(name, value));
+        }
+        figures
+    }
+
+    /// Sends while the engine runs, and ends the engine when all is in the table.
+    async fn paced(
+        &self,
+        pipeline: &Pipeline,
+        topic: Topic,
+        rate: Option<u64>,
+        rows: u64,
+    ) -> anyhow::Result<(child::End, Seen)> {
+        let mut engine = pipeline.start(false)?;
+        if let Err(error) = engine.ready(START_MAX).await {
+            self.drop_topic(&topic).await;
+            return Err(error);
+        }
+        let workload = self.plan.workload.clone();
+        let (topic, sent) = {
+            let sending = tokio::task::spawn_blocking(move || {
+                let sent = topic.fill(&workload, rate);
+                (topic, sent)
+            });
+            let (watched, sent) = tokio::join!(engine.watch(Some(rows), RUN_MAX), sending);
+            let (topic, sent) = sent.context("the sender panicked")?;
+            (topic, sent.and(watched))
+        };
+        self.drop_topic(&topic).await;
+        sent
+    }
+
+    /// A topic for this run, filled unless it is filled at a pace later.
+    async fn topic(&self, name: &str, rate: Option<u64>) -> anyhow::Result<Topic> {
+        let Feed::Kafka { brokers, partitions, compression, .. } = &self.plan.feed else {
+            bail!("a generator has no topic");
+        };
+        let topic = Topic::create(brokers, name.to_owned(), *partitions, compression).await?;
+        if rate.is_some() {
+            return Ok(topic);
+        }
+        self.place.say(&format!("filling topic `{name}`"));
+        let workload = self.plan.workload.clone();
+        let filled = tokio::task::spawn_blocking(move || topic.fill(&workload, None).map(|()| topic)).await;
+        filled.context("the sender panicked")?
+    }
+
+    async fn drop_topic(&self, topic: &Topic) {
+        if self.plan.common.keep {
+            return;
+        }
+        if let Err(error) = topic.delete().await {
+            // The measurement stands; what is left over is the broker's.
+            self.place.say(&format!("topic `{}` is left over: {error:#}", topic.name()));
+        }
+    }
+
+    fn rate(&self) -> Option<u64> {
+        match &self.plan.feed {
+            Feed::Kafka { rate, .. } => *rate,
+            Feed::Generator { .. } => None,
+        }
+    }
+
+    fn accounts(&self) -> Accounts {
+        let workload = &self.plan.workload;
+        Accounts {
+            read: workload.records_total(),
+            written: workload.uniques_total(),
+            duplicates: workload.duplicates_total(),
+            dead_letters: 0,
+        }
+    }
+
+    fn setting(&self, server: &Server) -> Setting {
+        let workload = &self.plan.workload;
+        let (records, uniques, duplicates) =
+            (workload.records_total(), workload.uniques_total(), workload.duplicates_total());
+        let source = match &self.plan.feed {
+            Feed::Kafka { partitions, compression, .. } => {
+                format!("Kafka, {partitions} partitions, batches packed by `{compression}`")
+            }
+            Feed::Generator { .. } => "a generator inside the engine".to_owned(),
+        };
+        let how = match self.rate() {
+            Some(rate) => {
+                format!("sent at {} records a second while the engine runs", figure::whole(rate as f64))
+            }
+            None => "a backlog, read to its end".to_owned(),
+        };
+        let whole = |number: u64| figure::whole(number as f64);
+        let what = format!(
+            "{} records, {} distinct, {} duplicates",
+            whole(records),
+            whole(uniques),
+            whole(duplicates)
+        );
+        let facts = json!({
+            "records": records, "uniques": uniques, "duplicates": duplicates,
+            "source": source, "rate": self.rate(),
+        });
+        let sentences = vec![what, format!("from {source}: {how}")];
+        self.place.setting("glassflow", server, sentences, facts.as_object().cloned().unwrap_or_default())
+    }
+}
+
+fn goals(arms: &[Arm]) -> Vec<Goal> {
+    let of = |figure| arms.first().and_then(|arm| arm.summary.get(figure));
+    let rate = of(figure::RECORDS_PER_CPU_S).map(|rate| rate.median >= RECORDS_PER_CPU_S_GOAL);
+    let memory = of(figure::ENGINE_RSS_BYTES_MAX).map(|bytes| bytes.max <= RSS_BYTES_GOAL);
+    vec![
+        Goal {
+            text: format!("{} records per engine CPU-second", figure::whole(RECORDS_PER_CPU_S_GOAL)),
+            met: rate,
+        },
+        Goal { text: format!("engine memory up to {} MB", figure::whole(RSS_BYTES_GOAL / 1e6)), met: memory },
+    ]
+}
+
+fn pipeline_text(source: &str, url: &str, table: &str) -> String {
+    format!(
+        "source:\n  {source}\n\
+         steps:\n  - dedup: {{ key: [event_id], window: 8h, time: created_at }}\n\
+         columns: {{ user_name: name, user_email: email }}\n\
+         sink:\n  clickhouse:\n    url: {url}\n    table: {table}\n    provenance: true\n    create:\n      columns:\n\
+         \u{20}       event_id: UUID\n        user_id: UUID\n        created_at: DateTime('UTC')\n\
+         \u{20}       user_name: String\n        user_email: String\n\
+         \u{20}     order_by: event_id\n"
+    )
+}
+
+/// What `source:` says for a topic.
+fn kafka(brokers: &str, topic: &str, run: u32) -> String {
+    // Every run begins with an empty store; under one group the second would be taken for one whose store was lost.
+    let group = format!("forebay-bench-{}-{run}", std::process::id());
+    format!("kafka: {{ brokers: '{brokers}', topic: {topic}, group: {group}, start: earliest }}")
+}
+
+#[cfg(test)]
+mod tests;

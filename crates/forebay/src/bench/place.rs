@@ -1,0 +1,134 @@
+//! Where a measurement keeps what it writes, and what all workloads are told.
+//!
+//! Owns the folder and the name of one measurement. Names never repeat, so that two measurements do not meet in a topic or a
+//! table.
+
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anyhow::Context;
+use serde_json::{Map, Value};
+
+use super::report::{self, Setting};
+use super::server::Server;
+
+/// What every workload is told.
+#[derive(Clone, Debug)]
+pub struct Common {
+    /// A server that runs; `None` starts one.
+    pub clickhouse: Option<String>,
+    /// How many times each arm runs; at least 1.
+    pub repeat: u32,
+    /// The folder for everything that is written.
+    pub dir: PathBuf,
+    /// Leaves the folder, the tables and the topic where they are.
+    pub keep: bool,
+}
+
+/// The corner of one measurement.
+pub struct Place<'a> {
+    /// What it was told.
+    pub common: &'a Common,
+    /// Of this measurement alone: the beginning of the names of its folder, topic and tables.
+    pub name: String,
+    /// Its folder, absolute.
+    pub dir: PathBuf,
+    say: &'a dyn Fn(&str),
+}
+
+impl<'a> Place<'a> {
+    /// Makes the folder.
+    ///
+    /// # Errors
+    /// When it is there or cannot be made.
+    pub fn make(common: &'a Common, say: &'a dyn Fn(&str)) -> anyhow::Result<Self> {
+        let since_epoch =
+            SystemTime::now().duration_since(UNIX_EPOCH).context("the clock stands before 1970")?;
+        let name = format!("bench_{}_{}", since_epoch.as_secs(), std::process::id());
+        let dir = std::path::absolute(common.dir.join(&name)).context("the folder has no absolute path")?;
+        new_folder(&dir)?;
+        Ok(Self { common, name, dir, say })
+    }
+
+    /// Tells progress.
+    pub fn say(&self, line: &str) {
+        (self.say)(line);
+    }
+
+    /// The server that was named, or one of its own.
+    ///
+    /// # Errors
+    /// When it does not answer.
+    pub async fn server(&self) -> anyhow::Result<Server> {
+        match &self.common.clickhouse {
+            Some(url) => Server::at(url).await,
+            None => Server::start(&self.dir).await,
+        }
+    }
+
+    /// A folder below, which must be new.
+    ///
+    /// # Errors
+    /// When it is there or cannot be made.
+    pub fn folder(&self, name: &str) -> anyhow::Result<PathBuf> {
+        let path = self.dir.join(name);
+        new_folder(&path)?;
+        Ok(path)
+    }
+
+    /// Drops what a run made, unless it is to be kept.
+    ///
+    /// # Errors
+    /// When the server refuses.
+    pub async fn drop_tables(&self, server: &Server, table: &str) -> anyhow::Result<()> {
+        if !self.common.keep {
+            server.ask(&format!("DROP TABLE IF EXISTS `{table}`")).await?;
+            server.ask(&format!("DROP TABLE IF EXISTS `{table}_rejected`")).await?;
+        }
+        Ok(())
+    }
+
+    /// The workload and the machine.
+    pub fn setting(
+        &self,
+        workload: &'static str,
+        server: &Server,
+        sentences: Vec<String>,
+        facts: Map<String, Value>,
+    ) -> Setting {
+        Setting {
+            workload,
+            sentences,
+            facts,
+            clickhouse: server.version().to_owned(),
+            build: report::build(),
+            processor: processor(),
+            cores: std::thread::available_parallelism().map_or(1, usize::from),
+        }
+    }
+
+    /// Removes the folder, unless it is to be kept.
+    pub fn clear(self) {
+        if self.common.keep {
+            self.say(&format!("kept `{}`", self.dir.display()));
+        } else if let Err(error) = std::fs::remove_dir_all(&self.dir) {
+            self.say(&format!("`{}` could not be removed: {error}", self.dir.display()));
+        }
+    }
+}
+
+fn new_folder(path: &Path) -> anyhow::Result<()> {
+    if let Some(parent) = path.parent() {
+        std::fs::create_dir_all(parent).with_context(|| format!("cannot make `{}`", parent.display()))?;
+    }
+    std::fs::create_dir(path).with_context(|| format!("cannot make `{}`", path.display()))
+}
+
+/// The processor's name, for people who compare reports.
+fn processor() -> String {
+    let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let line = info.lines().find_map(|line| line.strip_prefix("model name"));
+    line.and_then(|line| line.split_once(':'))
+        .map_or("an unknown processor", |(_, name)| name.trim())
+        .to_owned()
+}

@@ -1,0 +1,61 @@
+//! The options of `forebay bench dedup`.
+
+use clap::Args;
+use workloads::dedup::{MINUTES_PUBLISHED, Spec, Workload};
+
+use super::{Shared, say};
+use crate::bench::dedup::{self, Plan};
+use crate::cli::Exit;
+
+/// Ingests files of sales twice: the second time every row is a duplicate.
+#[derive(Debug, Args)]
+#[command(
+    long_about = "\
+Ingests files of sales twice: the second time every row is a duplicate. Reports the second reading by the first, in wall time \
+and engine CPU, and how many duplicates are visible at the end of it.
+
+Five countries of three files each, six rows a minute. The published size is 2,102,400 minutes a file: 189,216,000 rows. \
+Files hold JSON lines, and one table takes all countries.",
+    after_help = "\
+Examples:
+  forebay bench dedup                                  # a hundredth of the published size, five times
+  forebay bench dedup --minutes 210240 --repeat 1      # a tenth
+  forebay bench dedup --look-again                     # looks for duplicates again after 10 s and 60 s
+  forebay bench dedup --json > report.json
+
+Ends with code 1 when a table is wrong, or more rows were ever visible than there are keys."
+)]
+pub struct Dedup {
+    /// Minutes of each file.
+    #[arg(long, value_name = "N", default_value_t = MINUTES_PUBLISHED / 100)]
+    minutes: u32,
+
+    /// Files of each of the five countries.
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    files_per_country: u32,
+
+    /// The same seed gives the same rows.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+
+    /// Looks for duplicates again 10 s and 60 s after the second reading, in every run.
+    #[arg(long)]
+    look_again: bool,
+
+    #[command(flatten)]
+    shared: Shared,
+}
+
+impl Dedup {
+    /// Runs the command.
+    ///
+    /// # Errors
+    /// When a part does not start or the engine fails.
+    pub fn execute(&self) -> anyhow::Result<Exit> {
+        let Self { minutes, files_per_country, seed, look_again, shared } = self;
+        let spec = Spec { seed: *seed, minutes: *minutes, files_per_country: *files_per_country };
+        let plan = Plan { common: shared.common(), workload: Workload::new(spec)?, look_again: *look_again };
+        let report = crate::commands::runtime()?.block_on(dedup::measure(&plan, &say))?;
+        shared.show(&report)
+    }
+}

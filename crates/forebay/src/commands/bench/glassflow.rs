@@ -1,0 +1,101 @@
+//! The options of `forebay bench glassflow`.
+
+use clap::{Args, ValueEnum};
+
+use super::{Shared, say};
+use crate::bench::glassflow::{self, Feed, Plan};
+use crate::cli::Exit;
+use crate::commands::generate::Shape;
+
+/// Deduplicates events from a topic into ClickHouse.
+#[derive(Debug, Args)]
+#[command(
+    long_about = "\
+Deduplicates events from a topic into ClickHouse: records per CPU-second of the engine, wall rates, memory, bytes of state a \
+key, latencies.
+
+A backlog (no --rate) is written to a topic first and then drained; with --rate the records are sent at that pace while the \
+engine runs, which alone gives latencies that mean something: those of a backlog are its age.",
+    after_help = "\
+Examples:
+  forebay bench glassflow --brokers localhost:9092
+  forebay bench glassflow --brokers localhost:9092 --rate 50000 --repeat 1
+  forebay bench glassflow --source generator --uniques 200000 --repeat 1
+  forebay bench glassflow --brokers localhost:9092 --json > report.json
+
+Ends with code 1 when a table is wrong."
+)]
+pub struct Glassflow {
+    #[command(flatten)]
+    shape: Shape,
+
+    /// From where the engine reads.
+    #[arg(long, value_enum, default_value_t = From::Kafka)]
+    source: From,
+
+    /// Brokers to ask first, `host:port`, several joined by commas.
+    #[arg(long, value_name = "BROKERS", env = "FOREBAY_BROKERS", required_if_eq("source", "kafka"))]
+    brokers: Option<String>,
+
+    /// Partitions of the topic, which is made for this measurement.
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    partitions: u32,
+
+    /// How the producer packs batches in the topic.
+    #[arg(long, value_name = "CODEC", default_value = "none", value_parser = ["none", "gzip", "snappy", "lz4", "zstd"])]
+    topic_compression: String,
+
+    /// Sends so many records a second while the engine runs, instead of filling the topic first.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
+    rate: Option<u64>,
+
+    #[command(flatten)]
+    shared: Shared,
+}
+
+/// From where the engine reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum From {
+    /// A topic.
+    Kafka,
+    /// Records made inside the engine, which count as its work.
+    Generator,
+}
+
+impl Glassflow {
+    /// Runs the command.
+    ///
+    /// # Errors
+    /// When a part does not start or the engine fails.
+    pub fn execute(&self) -> anyhow::Result<Exit> {
+        let plan = self.plan()?;
+        let report = crate::commands::runtime()?.block_on(glassflow::measure(&plan, &say))?;
+        self.shared.show(&report)
+    }
+
+    fn plan(&self) -> anyhow::Result<Plan> {
+        let feed = match (self.source, &self.brokers) {
+            (From::Kafka, Some(brokers)) => Feed::Kafka {
+                brokers: brokers.clone(),
+                partitions: self.partitions,
+                compression: self.topic_compression.clone(),
+                rate: self.rate,
+            },
+            (From::Kafka, None) => anyhow::bail!("give `--brokers`"),
+            (From::Generator, _) if self.rate.is_some() => {
+                // The generator's records carry the workload's times, not the wall clock's.
+                anyhow::bail!("`--rate` needs a topic: a generator's records have no time of sending")
+            }
+            (From::Generator, _) => Feed::Generator { source: self.generator() },
+        };
+        Ok(Plan { common: self.shared.common(), workload: self.shape.workload()?, feed })
+    }
+
+    fn generator(&self) -> String {
+        let Shape { uniques, publishers, seed, far_duplicates, cross_duplicates } = &self.shape;
+        format!(
+            "generator: {{ workload: glassflow, uniques: {uniques}, publishers: {publishers}, seed: {seed}, \
+             far_duplicates: {far_duplicates}, cross_duplicates: {cross_duplicates} }}"
+        )
+    }
+}

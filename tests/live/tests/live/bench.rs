@@ -1,0 +1,61 @@
+//! The benchmarks at a tiny scale: that they end, judge, and tell a right table from a wrong one. No figure is looked at.
+
+use live::{Case, case::binary};
+use serde_json::Value;
+use std::path::Path;
+use std::process::Command;
+
+/// Runs one benchmark once and gives its report.
+fn bench(case: &Case, workload: &str, arguments: &[&str]) -> Value {
+    let output = Command::new(binary().expect("the program is built"))
+        .args(["bench", workload, "--repeat", "1", "--json", "--clickhouse", &case.server().url(), "--dir"])
+        .arg(case.dir().join("bench"))
+        .args(arguments)
+        .env("FOREBAY_BROKERS", case.kafka().bootstrap())
+        .output()
+        .expect("the program starts");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}\n{}", String::from_utf8_lossy(&output.stdout));
+    serde_json::from_slice(&output.stdout).expect("the report is JSON")
+}
+
+fn is_empty(dir: &Path) -> bool {
+    std::fs::read_dir(dir).expect("the folder is there").next().is_none()
+}
+
+#[test]
+fn bench_glassflow_gives_a_right_table() {
+    let Some(case) = Case::begin("bench_glassflow") else { return };
+    let report = bench(&case, "glassflow", &["--uniques", "4000", "--far-duplicates", "100"]);
+    assert_eq!(report["right"], true, "{report:#}");
+    assert_eq!(report["setting"]["records"], 4_500);
+    assert_eq!(report["arms"][0]["name"], "forebay");
+    assert!(report["summary"]["records_per_cpu_s"]["median"].as_f64().is_some_and(|rate| rate > 0.0));
+    assert!(is_empty(&case.dir().join("bench")), "nothing is left over");
+}
+
+#[test]
+fn bench_dedup_sees_no_row_twice() {
+    let Some(case) = Case::begin("bench_dedup") else { return };
+    let report = bench(&case, "dedup", &["--minutes", "40"]);
+    assert_eq!(report["right"], true, "{report:#}");
+    assert_eq!(report["setting"]["rows"], 40 * 6 * 15);
+    let second = &report["arms"][0];
+    assert_eq!(second["name"], "second reading");
+    assert_eq!(second["summary"]["duplicates_visible"]["max"], 0.0);
+    assert!(second["summary"]["wall_ratio"]["median"].as_f64().is_some_and(|ratio| ratio > 0.0));
+}
+
+#[test]
+fn bench_clients_sends_every_row_in_every_way() {
+    let Some(case) = Case::begin("bench_clients") else { return };
+    let small = ["--batch-rows", "300", "--batches", "2"];
+    let ways = ["--content", "identical,varied", "--columns", "689", "--compression", "lz4"];
+    let report = bench(&case, "clients", &[small.as_slice(), ways.as_slice()].concat());
+    assert_eq!(report["right"], true, "{report:#}");
+    let arms = report["arms"].as_array().expect("arms");
+    assert_eq!(arms.len(), 8, "two contents, two modes, each with its replay: {report:#}");
+    assert_eq!(arms[0]["name"], "forebay: identical, 689 columns, lz4, serial");
+    assert_eq!(arms[1]["name"], "replay: identical, 689 columns, lz4, serial");
+    assert!(arms[0]["summary"]["share_of_ceiling"]["median"].as_f64().is_some_and(|share| share > 0.0));
+}
