@@ -16,7 +16,9 @@
 //! | [`latency`]   | quantiles of the engine's histogram                    |
 //! | [`figure`]    | what is measured, by name                              |
 //! | [`report`]    | runs of arms, medians, verdict: the shape of `--json`  |
+//! | [`trace`]     | what a run did over time                               |
 //! | [`table`]     | the report for people                                  |
+//! | [`html`]      | the report as one page, with plots by [`plot`]         |
 //!
 //! **The next workload** is a folder in `crates/workloads` (records and oracle), a file here with a `Plan` and a `measure`
 //! that gives a [`report::Report`] of its runs, and a file with its options in `commands/bench`. An arm of a workload is a name in
@@ -28,11 +30,14 @@ pub mod dedup;
 mod engine;
 mod figure;
 pub mod glassflow;
+pub mod html;
 mod latency;
 pub mod place;
+mod plot;
 pub mod report;
 pub mod server;
 pub mod table;
+mod trace;
 
 use std::time::Duration;
 

@@ -168,7 +168,8 @@ impl Workload {
         let (category, price) = CATEGORIES[(row % CATEGORIES.len() as u64) as usize];
         let series = nth(nth(self.spec.seed, u64::from(file)), row);
         let pick = |n, (from, to): (u64, u64)| from + below(nth(series, n), to - from + 1);
-        let angle = minute as f64 * 6.28 / 43_800.0;
+        // 6.28, as published, and not a whole turn.
+        let angle = minute as f64 * 628.0 / 4_380_000.0;
         let grown = |number: u64, swing: f64| {
             // Never negative: the swing is below 1, and so is the wave.
             ((number * minute) as f64 * (1.0 + swing * cos(angle))) as u64

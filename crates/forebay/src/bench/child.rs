@@ -3,6 +3,7 @@
 //! Owns start, end and usage of one child. Does not know what a child does. A child dies with its handle, and the kernel
 //! ends it if this process dies first, so that no measurement leaves a server behind.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -90,6 +91,15 @@ impl End {
     }
 }
 
+/// A running process at one moment.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Now {
+    /// CPU used so far, to a clock tick.
+    pub cpu_s: f64,
+    /// Memory (resident set).
+    pub rss_bytes: u64,
+}
+
 /// A running child.
 #[derive(Debug)]
 pub struct Child {
@@ -132,6 +142,29 @@ impl Child {
     /// When it has ended.
     pub fn usage(&self) -> anyhow::Result<Usage> {
         of_running(self.pid).with_context(|| format!("cannot see what {} uses", self.name))
+    }
+
+    /// What it is at this moment; `None` once it has ended.
+    pub fn now(&self) -> Option<Now> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid)).ok()?;
+        Some(Now { cpu_s: self.usage().ok()?.cpu_s(), rss_bytes: kilobytes(&status, "VmRSS:")? })
+    }
+
+    /// CPU-seconds by the names of its threads, those of one name together; to a clock tick each.
+    pub fn threads(&self) -> BTreeMap<String, f64> {
+        /// An engine has a few dozen.
+        const THREADS_MAX: usize = 4_096;
+        let mut threads = BTreeMap::new();
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.pid)).into_iter().flatten();
+        for task in tasks.take(THREADS_MAX).flatten() {
+            // It may have ended since the list was read.
+            let Ok(stat) = std::fs::read_to_string(task.path().join("stat")) else { continue };
+            let name = stat.split_once('(').and_then(|(_, rest)| rest.rsplit_once(')'));
+            if let (Some((name, _)), Some((user, system))) = (name, ticks(&stat)) {
+                *threads.entry(name.to_owned()).or_default() += (user + system) as f64 / ticks_per_s();
+            }
+        }
+        threads
     }
 
     /// Asks it to end (SIGTERM).
@@ -213,15 +246,18 @@ fn reap(pid: libc::pid_t) -> io::Result<Option<(ExitStatus, Usage)>> {
 fn of_running(pid: libc::pid_t) -> anyhow::Result<Usage> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
     let (user, system) = ticks(&stat).with_context(|| format!("`/proc/{pid}/stat` has another shape"))?;
-    // SAFETY: sysconf takes a number and gives one.
-    let ticks_per_s = unsafe { libc::sysconf(libc::_SC_CLK_TCK) } as f64;
     let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
     Ok(Usage {
-        user_s: user as f64 / ticks_per_s,
-        system_s: system as f64 / ticks_per_s,
+        user_s: user as f64 / ticks_per_s(),
+        system_s: system as f64 / ticks_per_s(),
         // A process that has ended and was not reaped has no memory any more.
-        rss_bytes_max: peak_bytes(&status).unwrap_or(0),
+        rss_bytes_max: kilobytes(&status, "VmHWM:").unwrap_or(0),
     })
+}
+
+fn ticks_per_s() -> f64 {
+    // SAFETY: sysconf takes a number and gives one.
+    unsafe { libc::sysconf(libc::_SC_CLK_TCK) as f64 }
 }
 
 /// The fields 14 and 15. The second field is the program's name in parentheses, and may hold spaces and parentheses.
@@ -231,8 +267,9 @@ fn ticks(stat: &str) -> Option<(u64, u64)> {
     Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))
 }
 
-fn peak_bytes(status: &str) -> Option<u64> {
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+/// A field of `/proc/…/status` that is told in kibibytes, in bytes.
+fn kilobytes(status: &str, field: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix(field))?;
     line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 

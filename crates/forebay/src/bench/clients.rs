@@ -27,6 +27,7 @@ use super::figure::{self, Figure, Figures, Shown};
 use super::place::{Common, Place};
 use super::report::{Arm as Summed, Goal, Report, Run, Verdict, of_content};
 use super::server::Server;
+use super::trace::Trace;
 
 /// Microseconds of the client's CPU a row that are to be reached, uncompressed, of 32 columns.
 const CPU_US_GOAL: f64 = 0.7;
@@ -206,7 +207,8 @@ impl Bench<'_> {
         let server_us = clickhouse.map(|usage| usage.cpu_s() * 1e6 / (sent * self.plan.batch_rows) as f64);
         figures.put_if(SERVER_US_PER_ROW, server_us);
         let arm = if replay { format!("replay: {}", way.name()) } else { forebay(way) };
-        Ok(Run { arm, figures, verdict: Verdict::of(of_content(expected, found)) })
+        let verdict = Verdict::of(of_content(expected, found));
+        Ok(Run { arm, figures, verdict, trace: Trace::default() })
     }
 
     /// Runs a client as a child and reads what it tells.

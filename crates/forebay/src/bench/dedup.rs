@@ -156,8 +156,14 @@ impl Bench<'_> {
         figures.put(ROWS_BEYOND, beyond as f64);
         self.look_for_duplicates(server, &table, &mut figures).await?;
         self.place.drop_tables(server, &table).await?;
-        let first = Run { arm: FIRST.to_owned(), figures: self.figures(&first), verdict: first.verdict };
-        Ok([Run { arm: SECOND.to_owned(), figures, verdict: second.verdict }, first])
+        let run = |arm: &str, figures, reading: Reading| Run {
+            arm: arm.to_owned(),
+            figures,
+            verdict: reading.verdict,
+            trace: reading.seen.trace,
+        };
+        let first_figures = self.figures(&first);
+        Ok([run(SECOND, figures, second), run(FIRST, first_figures, first)])
     }
 
     /// Reads what is there and was not read, to its end.

@@ -15,6 +15,7 @@ use tokio::net::TcpStream;
 use super::child::{Child, End};
 use super::latency::{Latency, latency};
 use super::report::Check;
+use super::trace::{Sample, Trace};
 
 /// How often the child is looked at: the error of the first and last settled row, at a thousandth of a core.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -39,7 +40,7 @@ pub struct Pipeline {
 }
 
 /// What was seen of a run.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Seen {
     /// Rows settled when the first of them were seen, and when, counted from the start.
     pub first: Option<(u64, Duration)>,
@@ -51,6 +52,8 @@ pub struct Seen {
     pub state_bytes: u64,
     /// Latencies at the last look.
     pub latency: Option<Latency>,
+    /// What it did over time.
+    pub trace: Trace,
 }
 
 /// What the journal says became of the records.
@@ -233,6 +236,16 @@ impl Engine {
         }
         seen.state_keys = seen.state_keys.max(status["state"]["keys"].as_u64().unwrap_or(0));
         seen.state_bytes = seen.state_bytes.max(status["state"]["bytes"].as_u64().unwrap_or(0));
+        if seen.trace.is_due(at)
+            && let Some(now) = self.child.now()
+        {
+            let (at_s, lag_records) = (at.as_secs_f64(), status["lag"].as_u64());
+            seen.trace.push(Sample { at_s, rows, cpu_s: now.cpu_s, rss_bytes: now.rss_bytes, lag_records });
+        }
+        if self.looks.is_multiple_of(METRICS_EVERY) {
+            // A thread that is gone keeps what was last seen of it.
+            seen.trace.threads.extend(self.child.threads());
+        }
     }
 
     async fn look_at_metrics(&mut self) {

@@ -111,14 +111,16 @@ impl Serialize for Figures {
 
 /// With commas between thousands.
 pub fn whole(value: f64) -> String {
-    let digits = format!("{value:.0}");
+    let digits = format!("{:.0}", value.abs());
     let mut out = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        let before = digits[..place].chars().filter(char::is_ascii_digit).count();
-        if before > 0 && (digits.len() - place).is_multiple_of(3) {
+    if value <= -0.5 {
+        out.push('-');
+    }
+    for (left, digit) in (0..digits.len()).rev().zip(digits.chars()) {
+        out.push(digit);
+        if left > 0 && left.is_multiple_of(3) {
             out.push(',');
         }
-        out.push(digit);
     }
     out
 }

@@ -3,6 +3,10 @@
 //! Owns its pipeline, its topic and its figures. The records are those of `workloads`.
 
 mod feed;
+mod load;
+mod visible;
+
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use serde_json::json;
@@ -15,12 +19,17 @@ use super::place::{Common, Place};
 use super::report::{Arm, Goal, Report, Run, Setting, Verdict, of_content};
 use super::server::Server;
 use super::{RUN_MAX, START_MAX, child};
-use feed::Topic;
+use feed::{Pace, Topic};
 
 /// Records per engine CPU-second that the release build is to reach from a backlog.
 const RECORDS_PER_CPU_S_GOAL: f64 = 1_000_000.0;
 /// Bytes of memory that the engine is to stay below: its budget of 1 GiB and a fifth.
 const RSS_BYTES_GOAL: f64 = 1.2 * (1 << 30) as f64;
+
+/// From the start of the sender to the first record: a producer connects first.
+const LOAD_AHEAD: Duration = Duration::from_millis(500);
+/// The latency that is to be reached at half the capacity, with batches of up to 200 ms.
+const P99_S_GOAL: f64 = 1.0;
 
 const SETTLED_ROWS_PER_S: Figure =
     Figure::new("settled_rows_per_s", "rows per second, first to last", Shown::Whole);
@@ -67,6 +76,12 @@ pub struct Plan {
     pub workload: Workload,
     /// From where.
     pub feed: Feed,
+    /// How old a batch may get, as the pipeline file says it; its default if left out.
+    pub batch_age: Option<Duration>,
+    /// Shares of the capacity at which latency is measured; none measures no latency but the engine's own.
+    pub loads: Vec<f64>,
+    /// Records a second that are taken for the capacity; `None` measures it by draining a backlog first.
+    pub capacity: Option<u64>,
 }
 
 /// Measures, and tells progress by `say`.
@@ -91,32 +106,78 @@ impl Bench<'_> {
         let server = self.place.server().await?;
         let expected = self.plan.workload.expected();
         let setting = self.setting(&server);
+        let runs = match self.plan.loads.is_empty() {
+            true => self.runs(&server, expected, self.plan.common.repeat).await,
+            false => self.loads(&server, expected).await,
+        };
+        server.stop().await?;
+        let (is_backlog, loads) = (self.rate().is_none(), &self.plan.loads);
+        Ok(Report::new(setting, runs?, |arms| match loads.is_empty() {
+            true if is_backlog => goals(arms),
+            true => Vec::new(),
+            false => goals_of_loads(arms, loads),
+        }))
+    }
+
+    /// The whole workload so many times: from a backlog that is written once, or each at its pace.
+    async fn runs(&self, server: &Server, expected: Content, repeat: u32) -> anyhow::Result<Vec<Run>> {
         let backlog = match &self.plan.feed {
-            Feed::Kafka { rate: None, .. } => Some(self.topic(&self.place.name, None).await?),
+            Feed::Kafka { rate: None, .. } => Some(self.topic(&self.place.name, false).await?),
             Feed::Kafka { rate: Some(_), .. } | Feed::Generator { .. } => None,
         };
-        let runs = self.runs(&server, expected, backlog.as_ref()).await;
+        let runs = self.each_run(server, expected, repeat, backlog.as_ref()).await;
         // A topic of its own is of no use to anybody else, whatever became of the runs.
         if let Some(topic) = &backlog {
             self.drop_topic(topic).await;
         }
-        server.stop().await?;
-        let is_backlog = self.rate().is_none();
-        Ok(Report::new(setting, runs?, |arms| if is_backlog { goals(arms) } else { Vec::new() }))
+        runs
     }
 
-    async fn runs(
+    async fn each_run(
         &self,
         server: &Server,
         expected: Content,
+        repeat: u32,
         backlog: Option<&Topic>,
     ) -> anyhow::Result<Vec<Run>> {
         let mut runs = Vec::new();
-        for number in 1..=self.plan.common.repeat {
-            self.place.say(&format!("run {number} of {}", self.plan.common.repeat));
+        for number in 1..=repeat {
+            self.place.say(&format!("run {number} of {repeat}"));
             let run = self.run(number, server, expected, backlog).await;
             runs.push(run.with_context(|| format!("run {number}"))?);
         }
+        Ok(runs)
+    }
+
+    /// Every load in turn, after the capacity was measured.
+    async fn loads(&self, server: &Server, expected: Content) -> anyhow::Result<Vec<Run>> {
+        let (capacity, mut measured) = match self.plan.capacity {
+            Some(capacity) => (capacity as f64, Vec::new()),
+            None => {
+                let runs = self.runs(server, expected, 1).await?;
+                let drain = runs.iter().find_map(|run| {
+                    // Start and end of the process are no part of what it can bear.
+                    let rows = run.figures.get(SETTLED_ROWS_PER_S);
+                    rows.or(run.figures.get(figure::RECORDS_PER_S))
+                });
+                let workload = &self.plan.workload;
+                let records_per_row = workload.records_total() as f64 / workload.uniques_total() as f64;
+                (drain.context("the capacity was not seen")? * records_per_row, runs)
+            }
+        };
+        measured.iter_mut().for_each(|run| "capacity".clone_into(&mut run.arm));
+        self.place.say(&format!("capacity: {} records a second", figure::whole(capacity)));
+        let mut runs = Vec::new();
+        for round in 1..=self.plan.common.repeat {
+            for (place, load) in self.plan.loads.iter().enumerate() {
+                let (arm, table) = (load_name(*load), format!("{}_{round}_{place}", self.place.name));
+                self.place.say(&format!("round {round} of {}: {arm}", self.plan.common.repeat));
+                let rate = ((capacity * load) as u64).max(1);
+                let run = self.loaded(&arm, &table, rate, server, expected).await;
+                runs.push(run.with_context(|| format!("round {round}, {arm}"))?);
+            }
+        }
+        runs.extend(measured);
         Ok(runs)
     }
 
@@ -131,7 +192,7 @@ impl Bench<'_> {
         let dir = self.place.folder(&format!("run-{number}"))?;
         let pipeline = |source: &str| Pipeline {
             dir,
-            rest: pipeline_text(source, server.url(), &table),
+            rest: pipeline_text(source, server.url(), &table, self.plan.batch_age),
             table: table.clone(),
         };
         let before = server.usage()?;
@@ -142,13 +203,13 @@ impl Bench<'_> {
                 (pipeline, end, seen)
             }
             (Feed::Kafka { brokers, .. }, Some(topic)) => {
-                let pipeline = pipeline(&kafka(brokers, topic.name(), number));
+                let pipeline = pipeline(&kafka(brokers, topic.name(), &table));
                 let (end, seen) = pipeline.start(true)?.watch(None, RUN_MAX).await?;
                 (pipeline, end, seen)
             }
             (Feed::Kafka { brokers, rate, .. }, None) => {
-                let topic = self.topic(&table, *rate).await?;
-                let pipeline = pipeline(&kafka(brokers, topic.name(), number));
+                let topic = self.topic(&table, true).await?;
+                let pipeline = pipeline(&kafka(brokers, topic.name(), &table));
                 let (end, seen) = self.paced(&pipeline, topic, *rate, expected.rows).await?;
                 (pipeline, end, seen)
             }
@@ -159,7 +220,7 @@ impl Bench<'_> {
         let verdict = Verdict::of(checks.chain(pipeline.accounts()?.checks(self.accounts())));
         self.place.drop_tables(server, &table).await?;
         let figures = self.figures(&end, &seen, clickhouse);
-        Ok(Run { arm: "forebay".to_owned(), figures, verdict })
+        Ok(Run { arm: "forebay".to_owned(), figures, verdict, trace: seen.trace })
     }
 
     fn figures(&self, end: &child::End, seen: &Seen, clickhouse: Option<child::Usage>) -> Figures {
@@ -196,7 +257,8 @@ impl Bench<'_> {
         let workload = self.plan.workload.clone();
         let (topic, sent) = {
             let sending = tokio::task::spawn_blocking(move || {
-                let sent = topic.fill(&workload, rate);
+                let pace = rate.map(|rate| Pace::new(rate, Instant::now() + LOAD_AHEAD));
+                let sent = topic.fill(&workload, pace);
                 (topic, sent)
             });
             let (watched, sent) = tokio::join!(engine.watch(Some(rows), RUN_MAX), sending);
@@ -208,17 +270,17 @@ impl Bench<'_> {
     }
 
     /// A topic for this run, filled unless it is filled at a pace later.
-    async fn topic(&self, name: &str, rate: Option<u64>) -> anyhow::Result<Topic> {
+    async fn topic(&self, name: &str, paced: bool) -> anyhow::Result<Topic> {
         let Feed::Kafka { brokers, partitions, compression, .. } = &self.plan.feed else {
             bail!("a generator has no topic");
         };
         let topic = Topic::create(brokers, name.to_owned(), *partitions, compression).await?;
-        if rate.is_some() {
+        if paced {
             return Ok(topic);
         }
         self.place.say(&format!("filling topic `{name}`"));
         let workload = self.plan.workload.clone();
-        let filled = tokio::task::spawn_blocking(move || topic.fill(&workload, None).map(|()| topic)).await;
+        let filled = tokio::task::spawn_blocking(move || topic.fill(&workload, None).map(|_| topic)).await;
         filled.context("the sender panicked")?
     }
 
@@ -229,6 +291,13 @@ impl Bench<'_> {
         if let Err(error) = topic.delete().await {
             // The measurement stands; what is left over is the broker's.
             self.place.say(&format!("topic `{}` is left over: {error:#}", topic.name()));
+        }
+    }
+
+    fn brokers(&self) -> anyhow::Result<&str> {
+        match &self.plan.feed {
+            Feed::Kafka { brokers, .. } => Ok(brokers),
+            Feed::Generator { .. } => bail!("a load needs a topic"),
         }
     }
 
@@ -263,6 +332,11 @@ impl Bench<'_> {
             Some(rate) => {
                 format!("sent at {} records a second while the engine runs", figure::whole(rate as f64))
             }
+            None if !self.plan.loads.is_empty() => {
+                "an open loop at shares of the capacity; from the time at which a record is due to the first count that \
+                 includes its row"
+                    .to_owned()
+            }
             None => "a backlog, read to its end".to_owned(),
         };
         let whole = |number: u64| figure::whole(number as f64);
@@ -275,6 +349,7 @@ impl Bench<'_> {
         let facts = json!({
             "records": records, "uniques": uniques, "duplicates": duplicates,
             "source": source, "rate": self.rate(),
+            "loads": self.plan.loads, "batch_age_s": self.plan.batch_age.map(|age| age.as_secs_f64()),
         });
         let sentences = vec![what, format!("from {source}: {how}")];
         self.place.setting("glassflow", server, sentences, facts.as_object().cloned().unwrap_or_default())
@@ -294,7 +369,28 @@ fn goals(arms: &[Arm]) -> Vec<Goal> {
     ]
 }
 
-fn pipeline_text(source: &str, url: &str, table: &str) -> String {
+/// The name of a load's arm.
+fn load_name(load: f64) -> String {
+    format!("load {} %", figure::whole(load * 100.0))
+}
+
+fn goals_of_loads(arms: &[Arm], loads: &[f64]) -> Vec<Goal> {
+    let judged = loads.iter().filter(|load| **load <= 0.5);
+    judged
+        .map(|load| {
+            let name = load_name(*load);
+            let of_load = arms.iter().find(|arm| arm.name == name);
+            let p99_s = of_load.and_then(|arm| arm.summary.get(load::LATENCY_P99));
+            Goal {
+                text: format!("99 of 100 records visible within {P99_S_GOAL} s of being produced ({name})"),
+                met: p99_s.map(|p99_s| p99_s.median < P99_S_GOAL),
+            }
+        })
+        .collect()
+}
+
+fn pipeline_text(source: &str, url: &str, table: &str, batch_age: Option<Duration>) -> String {
+    let batch = batch_age.map_or(String::new(), |age| format!("  batch: {{ age: {}ms }}\n", age.as_millis()));
     format!(
         "source:\n  {source}\n\
          steps:\n  - dedup: {{ key: [event_id], window: 8h, time: created_at }}\n\
@@ -302,15 +398,14 @@ fn pipeline_text(source: &str, url: &str, table: &str) -> String {
          sink:\n  clickhouse:\n    url: {url}\n    table: {table}\n    provenance: true\n    create:\n      columns:\n\
          \u{20}       event_id: UUID\n        user_id: UUID\n        created_at: DateTime('UTC')\n\
          \u{20}       user_name: String\n        user_email: String\n\
-         \u{20}     order_by: event_id\n"
+         \u{20}     order_by: event_id\n{batch}"
     )
 }
 
-/// What `source:` says for a topic.
-fn kafka(brokers: &str, topic: &str, run: u32) -> String {
-    // Every run begins with an empty store; under one group the second would be taken for one whose store was lost.
-    let group = format!("forebay-bench-{}-{run}", std::process::id());
-    format!("kafka: {{ brokers: '{brokers}', topic: {topic}, group: {group}, start: earliest }}")
+/// What `source:` says for a topic. The run's name makes a group of its own: every run begins with an empty store, and under one
+/// group the second would be taken for one whose store was lost.
+fn kafka(brokers: &str, topic: &str, run: &str) -> String {
+    format!("kafka: {{ brokers: '{brokers}', topic: {topic}, group: forebay-{run}, start: earliest }}")
 }
 
 #[cfg(test)]

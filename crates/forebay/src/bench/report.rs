@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 use workloads::content::Content;
 
 use super::figure::{Figure, Figures};
+use super::trace::Trace;
 
 /// All runs of a benchmark.
 #[derive(Debug, Serialize)]
@@ -61,6 +62,9 @@ pub struct Run {
     pub figures: Figures,
     /// Whether the work was done right.
     pub verdict: Verdict,
+    /// What it did over time.
+    #[serde(flatten)]
+    pub trace: Trace,
 }
 
 /// Whether a run left what it must.

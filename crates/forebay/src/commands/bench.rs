@@ -10,8 +10,10 @@ mod glassflow;
 use std::io::Write;
 use std::path::PathBuf;
 
+use anyhow::Context;
 use clap::{Args, Subcommand};
 
+use crate::bench::html;
 use crate::bench::place::Common;
 use crate::bench::report::Report;
 use crate::bench::table;
@@ -33,6 +35,7 @@ Examples:
   forebay bench dedup --minutes 21024
   forebay bench clients --compression none
   forebay bench dedup --json > report.json
+  forebay bench dedup --html report.html
 
 Ends with code 1 when a table is wrong. Quote numbers of a release build only."
 )]
@@ -72,6 +75,10 @@ struct Shared {
     /// Prints the report as JSON.
     #[arg(long)]
     json: bool,
+
+    /// Writes the report, with plots over time, to a page that opens without a network.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
 }
 
 impl Bench {
@@ -101,6 +108,10 @@ impl Shared {
 
     /// Shows the report as it was asked for.
     fn show(&self, report: &Report) -> anyhow::Result<Exit> {
+        if let Some(path) = &self.html {
+            std::fs::write(path, html::page(report))
+                .with_context(|| format!("cannot write `{}`", path.display()))?;
+        }
         if self.json {
             let mut text = serde_json::to_string_pretty(report)?;
             text.push('\n');

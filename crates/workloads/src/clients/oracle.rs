@@ -27,7 +27,7 @@ impl Workload {
             Rows::Identical => rows.min(1),
             Rows::Varied => rows,
         };
-        let each = if distinct == 0 { 0 } else { rows / distinct };
+        let each = rows.checked_div(distinct).unwrap_or(0);
         let sum = (0..distinct).fold(0_u64, |sum, row| sum.wrapping_add(self.hash(row)));
         Content {
             rows: rows * times,

@@ -59,3 +59,23 @@ fn bench_clients_sends_every_row_in_every_way() {
     assert_eq!(arms[1]["name"], "replay: identical, 689 columns, lz4, serial");
     assert!(arms[0]["summary"]["share_of_ceiling"]["median"].as_f64().is_some_and(|share| share > 0.0));
 }
+
+#[test]
+fn bench_under_a_load_sees_every_sampled_record_become_visible() {
+    let Some(case) = Case::begin("bench_load") else { return };
+    let page = case.dir().join("report.html");
+    let load =
+        ["--uniques", "4000", "--load", "50%", "--capacity", "8000", "--batch-age-ms", "100", "--html"];
+    let page_argument = [page.to_str().expect("UTF-8")];
+    let report = bench(&case, "glassflow", &[load.as_slice(), page_argument.as_slice()].concat());
+    assert_eq!(report["right"], true, "{report:#}");
+    let arm = &report["arms"][0];
+    assert_eq!(arm["name"], "load 50 %");
+    assert_eq!(arm["summary"]["offered_records_per_s"]["median"], 4_000.0);
+    assert_eq!(arm["summary"]["visible_samples"]["median"], 4_000.0, "so few are all looked at");
+    let at = |key: &str| arm["summary"][key]["median"].as_f64().expect("a latency");
+    assert!(at("visible_p50_s") > 0.0 && at("visible_p50_s") <= at("visible_p99_s"));
+    assert!(at("visible_p99_s") <= at("visible_max_s"));
+    let page = std::fs::read_to_string(page).expect("the page was written");
+    assert!(page.contains("<svg") && page.contains("latency, s") && !page.contains("<script"));
+}

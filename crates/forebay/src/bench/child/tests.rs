@@ -9,8 +9,8 @@ fn a_program_name_with_spaces_and_parentheses_does_not_shift_the_ticks() {
 
 #[test]
 fn a_status_without_memory_has_no_peak() {
-    assert_eq!(peak_bytes("Name:\tx\nVmHWM:\t    2048 kB\n"), Some(2 << 20));
-    assert_eq!(peak_bytes("Name:\tx\nState:\tZ (zombie)\n"), None);
+    assert_eq!(kilobytes("Name:\tx\nVmHWM:\t    2048 kB\n", "VmHWM:"), Some(2 << 20));
+    assert_eq!(kilobytes("Name:\tx\nState:\tZ (zombie)\n", "VmHWM:"), None);
 }
 
 #[tokio::test]

@@ -98,7 +98,6 @@ fn width(kind: Kind) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use arrow_array::Array;
     use arrow_array::cast::AsArray;
     use arrow_array::types::Int64Type;
     use workloads::clients::Rows;

@@ -16,10 +16,11 @@ use workloads::glassflow::{RECORD_BYTES_MAX, Workload};
 /// How long the last records may take to be acknowledged.
 const ACKNOWLEDGED_WITHIN: Duration = Duration::from_secs(120);
 
-/// A paced producer looks at the clock after so many records at the most: a hundredth of a second at 100,000 a second.
-const PACED_RECORDS_MAX: u64 = 1_000;
+/// Bursts of a paced producer: seldom enough to cost little, often enough to be far below a latency.
+const BURSTS_PER_S: u64 = 500;
 
 /// A topic made for one benchmark.
+#[derive(Clone)]
 pub struct Topic {
     brokers: Vec<String>,
     name: String,
@@ -49,39 +50,29 @@ impl Topic {
         &self.name
     }
 
-    /// Sends every record of the workload, at `rate` records a second or as fast as the broker takes them. Blocks.
+    /// Sends every record of the workload, at a pace or as fast as the broker takes them. Blocks.
     ///
     /// # Errors
     /// When a record is not acknowledged.
-    pub fn fill(&self, workload: &Workload, rate: Option<u64>) -> anyhow::Result<()> {
+    pub fn fill(&self, workload: &Workload, pace: Option<Pace>) -> anyhow::Result<Sent> {
         let mut properties = self.properties.clone();
-        if rate.is_some() {
+        if pace.is_some() {
             // What waits for company counts as latency.
             properties.insert("linger.ms".to_owned(), "5".to_owned());
         }
         let producer = Producer::new(&self.brokers, &properties, None)?;
-        let mut pace = rate.map(Pace::new);
-        let mut record = Vec::with_capacity(RECORD_BYTES_MAX);
-        let publishers = workload.spec().publishers;
-        let longest = (0..publishers).map(|publisher| workload.records(publisher)).max().unwrap_or(0);
-        let mut sent = 0;
-        for position in 0..longest {
-            for publisher in 0..publishers {
-                record.clear();
-                if workload.write(publisher, position, &mut record).is_none() {
-                    continue;
-                }
-                let partition = Some((sent % u64::from(self.partitions)) as u32);
-                let outgoing =
-                    Outgoing { topic: &self.name, partition, payload: Some(&record), ..Outgoing::default() };
-                producer.send(&outgoing).with_context(|| format!("record `{sent}`"))?;
-                sent += 1;
-                if let Some(pace) = &mut pace {
-                    pace.keep(sent);
-                }
+        let mut late_max = Duration::ZERO;
+        each(workload, |number, record| {
+            if let Some(pace) = &pace {
+                late_max = late_max.max(pace.keep(number));
             }
-        }
-        Ok(producer.flush(ACKNOWLEDGED_WITHIN)?)
+            let partition = Some((number % u64::from(self.partitions)) as u32);
+            let outgoing =
+                Outgoing { topic: &self.name, partition, payload: Some(record), ..Outgoing::default() };
+            producer.send(&outgoing).with_context(|| format!("record `{number}`"))
+        })?;
+        producer.flush(ACKNOWLEDGED_WITHIN)?;
+        Ok(Sent { pace, late_max })
     }
 
     /// Deletes the topic.
@@ -93,23 +84,101 @@ impl Topic {
     }
 }
 
-/// An open loop: what is due is sent, however slow the reader is.
-struct Pace {
+/// Gives every record of the workload with its number, the publishers in turn: the order in which they are sent.
+///
+/// # Errors
+/// The first error of `take`.
+pub fn each<E>(workload: &Workload, mut take: impl FnMut(u64, &[u8]) -> Result<(), E>) -> Result<(), E> {
+    let mut record = Vec::with_capacity(RECORD_BYTES_MAX);
+    let publishers = workload.spec().publishers;
+    let longest = (0..publishers).map(|publisher| workload.records(publisher)).max().unwrap_or(0);
+    let mut number = 0;
+    for position in 0..longest {
+        for publisher in 0..publishers {
+            record.clear();
+            if workload.write(publisher, position, &mut record).is_some() {
+                take(number, &record)?;
+                number += 1;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What was sent.
+pub struct Sent {
+    pace: Option<Pace>,
+    /// How late a burst began at the most.
+    pub late_max: Duration,
+}
+
+impl Sent {
+    /// When a record was due, since the pace's beginning; at once without a pace.
+    pub fn due(&self, number: u64) -> Duration {
+        self.pace.as_ref().map_or(Duration::ZERO, |pace| pace.due(number))
+    }
+}
+
+/// An open loop: what is due is sent, however slow the reader is. Records go in bursts of a five-hundredth of a second.
+pub struct Pace {
     rate: u64,
-    every: u64,
+    burst: u64,
     began: Instant,
 }
 
 impl Pace {
-    fn new(rate: u64) -> Self {
-        Self { rate, every: (rate / 100).clamp(1, PACED_RECORDS_MAX), began: Instant::now() }
+    /// So many records a second, from `began` on.
+    pub fn new(rate: u64, began: Instant) -> Self {
+        Self { rate, burst: (rate / BURSTS_PER_S).max(1), began }
     }
 
-    /// Waits until record `sent` is due.
-    fn keep(&mut self, sent: u64) {
-        if sent.is_multiple_of(self.every) {
-            let due = Duration::from_secs_f64(sent as f64 / self.rate as f64);
-            std::thread::sleep(due.saturating_sub(self.began.elapsed()));
+    /// Its beginning.
+    pub fn began(&self) -> Instant {
+        self.began
+    }
+
+    /// When a record is due: with the first one of its burst.
+    fn due(&self, number: u64) -> Duration {
+        let first = number - number % self.burst;
+        Duration::from_secs_f64(first as f64 / self.rate as f64)
+    }
+
+    /// Waits until a record is due; tells how late it is.
+    fn keep(&self, number: u64) -> Duration {
+        if !number.is_multiple_of(self.burst) {
+            return Duration::ZERO;
         }
+        let due = self.began + self.due(number);
+        std::thread::sleep(due.saturating_duration_since(Instant::now()));
+        Instant::now().saturating_duration_since(due)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_is_due_with_its_burst_and_never_later_than_its_number_says() {
+        let pace = Pace::new(50_000, Instant::now());
+        assert_eq!(
+            (pace.due(0), pace.due(99), pace.due(100)),
+            (Duration::ZERO, Duration::ZERO, Duration::from_millis(2))
+        );
+        assert_eq!(pace.due(50_000), Duration::from_secs(1));
+        assert_eq!(Pace::new(3, Instant::now()).due(6), Duration::from_secs(2));
+    }
+
+    #[test]
+    fn every_record_has_one_number_in_order() {
+        let spec = workloads::glassflow::Spec { uniques: 50, ..Default::default() };
+        let workload = Workload::new(spec).expect("valid");
+        let mut numbers = Vec::new();
+        let all: Result<(), ()> = each(&workload, |number, _| {
+            numbers.push(number);
+            Ok(())
+        });
+        assert_eq!((all, numbers.len() as u64), (Ok(()), workload.records_total()));
+        assert!(numbers.iter().copied().eq(0..workload.records_total()));
     }
 }

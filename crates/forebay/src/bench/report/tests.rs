@@ -18,7 +18,8 @@ const RIGHT: Content = Content { rows: 20, ids: 20, checksum: 7 };
 fn run(arm: &str, rate: f64) -> Run {
     let mut figures = Figures::default();
     figures.put(RECORDS_PER_CPU_S, rate);
-    Run { arm: arm.to_owned(), figures, verdict: Verdict::of(of_content(RIGHT, RIGHT)) }
+    let verdict = Verdict::of(of_content(RIGHT, RIGHT));
+    Run { arm: arm.to_owned(), figures, verdict, trace: Trace::default() }
 }
 
 fn fast(arms: &[Arm]) -> Vec<Goal> {

@@ -1,11 +1,16 @@
 //! The options of `forebay bench glassflow`.
 
+use std::time::Duration;
+
 use clap::{Args, ValueEnum};
 
 use super::{Shared, say};
 use crate::bench::glassflow::{self, Feed, Plan};
 use crate::cli::Exit;
 use crate::commands::generate::Shape;
+
+/// How old a batch gets at the most while latency is measured.
+const LOAD_BATCH_AGE_MS: u64 = 200;
 
 /// Deduplicates events from a topic into ClickHouse.
 #[derive(Debug, Args)]
@@ -15,11 +20,16 @@ Deduplicates events from a topic into ClickHouse: records per CPU-second of the 
 key, latencies.
 
 A backlog (no --rate) is written to a topic first and then drained; with --rate the records are sent at that pace while the \
-engine runs, which alone gives latencies that mean something: those of a backlog are its age.",
+engine runs. The engine's own latencies end with the answer to an insert, and those of a backlog are its age.
+
+With --load the records are sent at shares of the capacity as an open loop, and a latency is from the time at which a record \
+was due to the first SELECT that sees it.",
     after_help = "\
 Examples:
   forebay bench glassflow --brokers localhost:9092
   forebay bench glassflow --brokers localhost:9092 --rate 50000 --repeat 1
+  forebay bench glassflow --brokers localhost:9092 --load 50%,80% --html latency.html
+  forebay bench glassflow --brokers localhost:9092 --load 50% --capacity 400000 --batch-age-ms 1000
   forebay bench glassflow --source generator --uniques 200000 --repeat 1
   forebay bench glassflow --brokers localhost:9092 --json > report.json
 
@@ -49,8 +59,30 @@ pub struct Glassflow {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     rate: Option<u64>,
 
+    /// Measures latency under these shares of the capacity, such as `50%,80%`: the records are sent at that pace, and it is looked
+    /// when a SELECT sees them.
+    #[arg(long, value_name = "SHARES", value_delimiter = ',', value_parser = share, conflicts_with = "rate")]
+    load: Vec<f64>,
+
+    /// Records a second that are taken for the capacity; without it a backlog is drained first.
+    #[arg(long, value_name = "N", requires = "load", value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
+    capacity: Option<u64>,
+
+    /// How old a batch may get, in milliseconds; 200 under a load, else the pipeline's own default.
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=3_600_000))]
+    batch_age_ms: Option<u64>,
+
     #[command(flatten)]
     shared: Shared,
+}
+
+/// `50%` as 0.5.
+fn share(text: &str) -> Result<f64, String> {
+    let number = text.strip_suffix('%').and_then(|number| number.trim().parse::<f64>().ok());
+    match number {
+        Some(number) if number > 0.0 && number <= 200.0 => Ok(number / 100.0),
+        _ => Err("write a share of the capacity like `50%`, above 0 % and up to 200 %".to_owned()),
+    }
 }
 
 /// From where the engine reads.
@@ -88,7 +120,18 @@ impl Glassflow {
             }
             (From::Generator, _) => Feed::Generator { source: self.generator() },
         };
-        Ok(Plan { common: self.shared.common(), workload: self.shape.workload()?, feed })
+        if !self.load.is_empty() && self.source == From::Generator {
+            anyhow::bail!("`--load` needs a topic: a generator's records have no time of sending");
+        }
+        let batch_age_ms = self.batch_age_ms.or((!self.load.is_empty()).then_some(LOAD_BATCH_AGE_MS));
+        Ok(Plan {
+            common: self.shared.common(),
+            workload: self.shape.workload()?,
+            feed,
+            batch_age: batch_age_ms.map(Duration::from_millis),
+            loads: self.load.clone(),
+            capacity: self.capacity,
+        })
     }
 
     fn generator(&self) -> String {

@@ -1,0 +1,63 @@
+use serde_json::Map;
+use workloads::content::Content;
+
+use super::*;
+use crate::bench::figure::{Figures, WALL_S};
+use crate::bench::report::{Goal, Setting, Verdict, of_content};
+use crate::bench::trace::{Percentile, Sample, Trace};
+
+fn report() -> Report {
+    let mut figures = Figures::default();
+    figures.put(WALL_S, 2.5);
+    let mut trace = Trace::default();
+    for n in 0..4_u32 {
+        trace.push(Sample {
+            at_s: f64::from(n),
+            rows: u64::from(n) * 100,
+            cpu_s: f64::from(n) / 2.0,
+            rss_bytes: 50_000_000,
+            lag_records: Some(u64::from(3 - n)),
+        });
+    }
+    trace.threads.insert("compute-0".to_owned(), 1.5);
+    trace.percentiles =
+        [(0.5, 0.1), (0.9, 0.2), (1.0, 0.9)].map(|(share, latency_s)| Percentile { share, latency_s }).into();
+    let wrong = Verdict::of(of_content(Content { rows: 2, ..Content::default() }, Content::default()));
+    let run = Run { arm: "a & b".to_owned(), figures, verdict: wrong, trace };
+    let setting = Setting {
+        workload: "test",
+        sentences: vec!["two < three".to_owned()],
+        facts: Map::new(),
+        clickhouse: "1".to_owned(),
+        build: "development",
+        processor: "one".to_owned(),
+        cores: 2,
+    };
+    Report::new(setting, vec![run], |_| vec![Goal { text: "fast".to_owned(), met: Some(true) }])
+}
+
+#[test]
+fn a_page_has_every_plot_and_fetches_nothing() {
+    let page = page(&report());
+    for title in [
+        "rows settled a second",
+        "cores used by the engine",
+        "memory of the engine, MB",
+        "lag, records",
+        "latency, s",
+        "CPU by thread",
+    ] {
+        assert!(page.contains(title), "{title}: {page}");
+    }
+    assert_eq!(page.matches("<svg").count(), 6);
+    for word in ["<script", "http:", "https:", "src=", "url(", "@import", "NaN", "inf"] {
+        assert!(!page.contains(word), "{word}: {page}");
+    }
+}
+
+#[test]
+fn what_is_wrong_stands_in_it_and_texts_are_escaped() {
+    let page = page(&report());
+    assert!(page.contains("class=\"wrong\">wrong in run 1 (a &amp; b): rows in the table"), "{page}");
+    assert!(page.contains("two &lt; three") && !page.contains("two < three"), "{page}");
+}

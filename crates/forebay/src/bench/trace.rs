@@ -1,0 +1,116 @@
+//! What one run did over time: samples of a process, CPU by thread, percentiles of latency.
+//!
+//! Owns their bound and their shape in `--json`. Does not own the plots (`html`).
+//!
+//! A sample is taken at most every [`EVERY`]. A run that is so long that it has [`SAMPLES_MAX`] of them loses every second one and
+//! goes on at half the pace, so that no run writes more than that.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::Serialize;
+
+/// How often a sample is taken at first.
+const EVERY: Duration = Duration::from_millis(100);
+/// Samples at the most: more than a plot has points.
+const SAMPLES_MAX: usize = 1_000;
+
+/// A process at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Sample {
+    /// Seconds since the start of the run.
+    pub at_s: f64,
+    /// Rows settled so far.
+    pub rows: u64,
+    /// CPU used so far.
+    pub cpu_s: f64,
+    /// Memory (resident set).
+    pub rss_bytes: u64,
+    /// Records that wait in the source, where that is known.
+    pub lag_records: Option<u64>,
+}
+
+/// The share of samples that is at or below a latency.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Percentile {
+    /// Above 0, at most 1.
+    pub share: f64,
+    /// Seconds.
+    pub latency_s: f64,
+}
+
+/// All of a run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Trace {
+    /// In the order of time.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub samples: Vec<Sample>,
+    /// CPU-seconds by the names of threads, those of one name together, as last seen. What a thread used after that, and
+    /// threads that ended between two looks, are left out.
+    #[serde(rename = "cpu_s_by_thread", skip_serializing_if = "BTreeMap::is_empty")]
+    pub threads: BTreeMap<String, f64>,
+    /// By rising share.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub percentiles: Vec<Percentile>,
+    /// How many times the pace was halved.
+    #[serde(skip)]
+    halved: u32,
+}
+
+impl Trace {
+    /// Whether a sample may be taken now.
+    pub fn is_due(&self, at: Duration) -> bool {
+        let every = EVERY * 2_u32.saturating_pow(self.halved);
+        self.samples.last().is_none_or(|last| at.as_secs_f64() - last.at_s >= every.as_secs_f64())
+    }
+
+    /// Adds a sample.
+    pub fn push(&mut self, sample: Sample) {
+        if self.samples.len() >= SAMPLES_MAX {
+            let mut place = 0;
+            self.samples.retain(|_| {
+                place += 1;
+                place % 2 == 1
+            });
+            self.halved += 1;
+        }
+        self.samples.push(sample);
+    }
+
+    /// The rate of a rising number between samples, at the middle of each pair.
+    pub fn rate(&self, number: impl Fn(&Sample) -> f64) -> Vec<(f64, f64)> {
+        let pairs = self.samples.windows(2).filter(|pair| pair[1].at_s > pair[0].at_s);
+        pairs
+            .map(|pair| {
+                let time_s = pair[1].at_s - pair[0].at_s;
+                (pair[0].at_s + time_s / 2.0, (number(&pair[1]) - number(&pair[0])) / time_s)
+            })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(n: u32) -> Sample {
+        Sample { at_s: f64::from(n), rows: u64::from(n) * 10, cpu_s: 0.0, rss_bytes: 1, lag_records: None }
+    }
+
+    #[test]
+    fn a_long_run_keeps_its_whole_length_at_half_the_pace() {
+        let mut trace = Trace::default();
+        (0..=SAMPLES_MAX as u32).for_each(|n| trace.push(sample(n)));
+        assert_eq!(trace.samples.len(), SAMPLES_MAX / 2 + 1);
+        assert_eq!((trace.samples[0].at_s, trace.samples[1].at_s), (0.0, 2.0));
+        let last = Duration::from_secs(SAMPLES_MAX as u64);
+        assert!(!trace.is_due(last + EVERY) && trace.is_due(last + 2 * EVERY));
+    }
+
+    #[test]
+    fn a_rate_is_that_between_two_samples() {
+        let mut trace = Trace::default();
+        [sample(0), sample(2)].into_iter().for_each(|sample| trace.push(sample));
+        assert_eq!(trace.rate(|sample| sample.rows as f64), [(1.0, 10.0)]);
+    }
+}
