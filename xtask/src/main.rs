@@ -4,9 +4,11 @@
 //! |----------------------------------------------------------------------|-----------------------------------------------------|
 //! | `cargo xtask sim --seeds N [--seed S] [--variant NAME] [--jobs J]`   | runs the simulation over many seeds and prints the first that breaks a rule, with as few faults as can be found; one seed is printed with its trace |
 //! | `cargo xtask guards [--bless]`                                       | counts the instructions of the hot path's steps     |
+//! | `cargo xtask profile [--out FILE] [--pid PID] [-- COMMAND]`          | draws a flame graph of a run                        |
 #![allow(clippy::disallowed_methods, reason = "this tells people how long something took")]
 
 mod guards;
+mod profile;
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -32,6 +34,8 @@ enum Task {
     Sim(Sim),
     /// Instruction counts of the hot path's steps against the committed baseline; needs valgrind.
     Guards(guards::Args),
+    /// A flame graph of a run; needs perf.
+    Profile(profile::Args),
 }
 
 #[derive(Parser)]
@@ -54,6 +58,7 @@ fn main() -> anyhow::Result<()> {
     match Args::parse().task {
         Task::Sim(args) => simulate(&args),
         Task::Guards(args) => guards::run(&args),
+        Task::Profile(args) => profile::run(&args),
     }
 }
 
