@@ -414,9 +414,18 @@ impl Sending<'_> {
             return Ok(None);
         }
         match self.target.table.end_attempts(&names::query_prefix(self.piece.id())).await {
-            Ok(alive) => Ok(Some(alive)),
+            Ok(alive) => {
+                if alive > 0 {
+                    let words = format!(
+                        "{alive} inserts of a frame in doubt still run on the server; they were told to end"
+                    );
+                    self.tell_problem(State::AttemptRuns, &words, Effect::Unknown);
+                }
+                Ok(Some(alive))
+            }
             Err(error) => {
                 tracing::warn!(%error, "running inserts cannot be ended");
+                self.context.not_seen(self.place, &error, Effect::Unknown);
                 self.backoff.pause(&*self.context.runtime).await;
                 Ok(None)
             }

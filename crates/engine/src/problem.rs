@@ -49,6 +49,8 @@ pub enum State {
     ServerAway,
     /// The replica that answers is behind, and rows must be looked for.
     ReplicaLags,
+    /// An earlier insert of a frame in doubt still runs on the server, and must end before its rows are looked for.
+    AttemptRuns,
     /// A materialized view turns the rows down.
     View,
     /// The server, or what stands before it, does not take the request.
@@ -65,7 +67,7 @@ pub enum State {
 
 impl State {
     /// Every state.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::Access,
         Self::TableMissing,
         Self::TableDiffers,
@@ -76,6 +78,7 @@ impl State {
         Self::Overloaded,
         Self::ServerAway,
         Self::ReplicaLags,
+        Self::AttemptRuns,
         Self::View,
         Self::Request,
         Self::RowsRefused,
@@ -118,6 +121,7 @@ impl State {
             Self::Overloaded => "overloaded",
             Self::ServerAway => "server_away",
             Self::ReplicaLags => "replica_lags",
+            Self::AttemptRuns => "attempt_runs",
             Self::View => "view",
             Self::Request => "request",
             Self::RowsRefused => "rows_refused",
@@ -148,6 +152,9 @@ impl State {
             Self::ServerAway => "bring the server back, or look at the network between",
             Self::ReplicaLags => {
                 "nothing, if the replica catches up; otherwise look at its queue and its keeper"
+            }
+            Self::AttemptRuns => {
+                "nothing, if it ends, as it was told to; otherwise look at `system.processes` and at what stands before the server"
             }
             Self::View => "mend or drop the materialized view",
             Self::Request => {

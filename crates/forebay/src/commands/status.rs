@@ -211,17 +211,20 @@ fn write_running(out: &mut String, report: &Value) -> std::fmt::Result {
         if tokens.is_null() {
             continue;
         }
-        let one = |value: &Value, none: &str| value.as_f64().map_or(none.to_owned(), |n| format!("{n:.1}"));
-        let verdict = if tokens["is_scarce"] == true { "TOO SHORT" } else { "enough" };
+        let used = tokens["used_per_s"]
+            .as_f64()
+            .map_or("the rate is not known yet".to_owned(), |n| format!("all writers use {n:.1} a second"));
+        let lasts = tokens["memory_s"]
+            .as_f64()
+            .map_or("no end in sight".to_owned(), |s| format!("they last {s:.0} s"));
+        let number = |key: &str| tokens[key].as_f64().unwrap_or_default();
         writeln!(
             out,
-            "tokens       {table}: remembers {}, all writers use {} a second; they last {} s, a doubt takes up to {} s of half of \
-             that: {verdict} (up to {} a second)",
+            "tokens       {table}: remembers {}; {used}; {lasts}. A doubt needs {:.0} s within half of that: {}, up to {:.1} a second",
             text(&tokens["remembered"]),
-            one(&tokens["used_per_s"], "an unknown number"),
-            one(&tokens["memory_s"], "any number of"),
-            one(&tokens["needed_s"], "unknown"),
-            one(&tokens["used_per_s_max"], "unknown"),
+            number("needed_s"),
+            if tokens["is_scarce"] == true { "TOO SHORT" } else { "enough" },
+            number("used_per_s_max")
         )?;
     }
     Ok(())

@@ -88,6 +88,8 @@ fn what_was_held_arrives_late(case: &Case, what: Held, others: u64, is_killed: b
         // The server shows it as running: nothing is looked for or sent again before it has ended, as it was told to.
         wait_until(LONG, "the attempt to be ended", || decided("end_attempts") >= 3.0);
         assert_eq!((table.count(), decided("probe")), (100 + others, 0.0));
+        let problem = pipeline.wait_for_problem(&place(case), "attempt_runs");
+        assert_eq!(problem["effect"], "unknown", "{problem}");
         let late = let_go();
         assert_ne!(late.server_status, Some(200), "it was told to end");
         late
