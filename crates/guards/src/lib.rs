@@ -31,7 +31,7 @@ pub struct Step {
 }
 
 /// Every step, in the order of the data's path.
-pub const STEPS: &[Step] = &[
+pub static STEPS: &[Step] = &[
     Step { name: "decode", unit: "records", units: rows::RECORDS, prepare: rows::decode },
     Step { name: "dedup_new", unit: "records", units: rows::RECORDS, prepare: rows::dedup_new },
     Step { name: "dedup_known", unit: "records", units: rows::RECORDS, prepare: rows::dedup_known },
