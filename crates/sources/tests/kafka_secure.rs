@@ -4,6 +4,7 @@
 //! |------------------------------------------|---------------------------------------------------------|
 //! | authority, password, token, at the start | `Config` within one call's bound, with broker and reason |
 //! | a token that runs out while reading      | `Away` with the reason, until there is one again        |
+//! | a session that ends while reading        | nothing: it was renewed before                          |
 
 #![cfg(feature = "kafka")]
 
@@ -20,7 +21,7 @@ use dataflow::conformance::source::at;
 use dataflow::{Event, Reader, Runtime, Source, SourceError, SourceFault};
 use runtime::TestRuntime;
 use sources::kafka::produce::{Outgoing, Producer};
-use sources::kafka::{KafkaOptions, KafkaSource, TokenSource};
+use sources::kafka::{FetchBy, KafkaOptions, KafkaSource, TokenSource};
 use testkit::{Kafka, Security, Service};
 use tracing::span;
 
@@ -30,6 +31,7 @@ const RECORDS: usize = 5;
 /// Partitions that tests add to, each its own.
 const BY_COMMAND: u32 = 1;
 const BY_FILE: u32 = 2;
+const BY_SESSIONS: u32 = 3;
 /// Short, so that tokens end within a test; long enough for a busy machine to log in with.
 const TOKEN_S: i64 = 6;
 /// A failed token is asked for again after 10 s.
@@ -50,7 +52,7 @@ fn shared() -> Option<Arc<Kafka>> {
     Some(shared.upgrade().unwrap_or_else(|| {
         let options = testkit::KafkaOptions::default().security(Security::SaslTls);
         let broker = Arc::new(Kafka::start(options).expect("the broker starts"));
-        broker.create_topic(TOPIC, 3, &[]).expect("a topic");
+        broker.create_topic(TOPIC, 4, &[]).expect("a topic");
         fill(&broker, 0, RECORDS);
         *shared = Arc::downgrade(&broker);
         broker
@@ -117,6 +119,13 @@ fn login(kafka: &Kafka, mechanism: &str, password: &str) -> KafkaOptions {
             ("debug", "security,broker"),
         ],
     )
+}
+
+/// The same, read by the direct fetch or not at all.
+fn directly(mut options: KafkaOptions) -> KafkaOptions {
+    // A property of librdkafka's that a direct fetch does not know.
+    options.properties.remove("debug");
+    KafkaOptions { fetch: FetchBy::Direct, ..options }
 }
 
 fn by_token(kafka: &Kafka, token: TokenSource) -> KafkaOptions {
@@ -242,9 +251,12 @@ fn command(calls: &Path) -> TokenSource {
 async fn the_right_authority_and_every_mechanism_read() {
     let Some(kafka) = shared() else { return };
     let over_tls = [("security.protocol", "SSL"), ("ssl.ca.location", &*ca(&kafka))];
-    reads_all(with(kafka.tls_bootstrap(), &over_tls)).await;
-    for mechanism in ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] {
-        reads_all(login(&kafka, mechanism, &password(&kafka))).await;
+    let over_tls = with(kafka.tls_bootstrap(), &over_tls);
+    let logins = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"];
+    let logins = logins.map(|mechanism| login(&kafka, mechanism, &password(&kafka)));
+    for options in [over_tls].into_iter().chain(logins) {
+        reads_all(KafkaOptions { fetch: FetchBy::Librdkafka, ..options.clone() }).await;
+        reads_all(directly(options)).await;
     }
     let log = logged();
     assert!(log.contains("SASL"), "librdkafka tells of the login: {log}");
@@ -285,6 +297,27 @@ async fn who_must_not_be_let_in_is_told_why_and_a_wrong_authority_is_not_trusted
     // Side by side, for each takes the whole time that a call may.
     futures::future::join_all(cases.map(|(options, says)| is_refused(options, says))).await;
     assert!(!logged().contains(WRONG) && !logged().contains(CLIENT_SECRET));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_direct_fetch_outlives_its_session() {
+    let Some(kafka) = shared() else { return };
+    let runtime = TestRuntime::new();
+    fill(&kafka, BY_SESSIONS, 1);
+    let options = directly(login(&kafka, "SCRAM-SHA-512", &password(&kafka)));
+    let mut reading = Reading::of(options, BY_SESSIONS).await.expect("lets in");
+    reading.until(|reading| reading.rows == 1).await.expect("reads");
+    let began = runtime.elapsed();
+    let mut sent = 1;
+    while runtime.elapsed() - began < 2 * testkit::SCRAM_SHA_512_SESSION {
+        runtime.sleep(Duration::from_millis(500)).await;
+        fill(&kafka, BY_SESSIONS, 1);
+        sent += 1;
+        reading.until(|reading| reading.rows >= sent).await.expect("reads");
+    }
+    assert_eq!(reading.rows, sent);
+    // A broker closes a connection on which a session has ended, and that would have been told.
+    assert_eq!(reading.away, [""; 0]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

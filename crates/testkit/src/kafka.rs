@@ -19,7 +19,7 @@ mod admin;
 mod security;
 
 pub use admin::TopicDescription;
-pub use security::{Credentials, Security};
+pub use security::{Credentials, SCRAM_SHA_512_SESSION, Security};
 
 use security::Certificate;
 

@@ -35,7 +35,7 @@ pub use clickhouse::{ClickHouse, ClickHouseOptions};
 pub use dir::{TestDir, workspace_dir};
 pub use fuzz::Fuzz;
 pub use http::{HttpClient, HttpError, HttpResponse};
-pub use kafka::{Credentials, Kafka, KafkaOptions, Security, TopicDescription};
+pub use kafka::{Credentials, Kafka, KafkaOptions, SCRAM_SHA_512_SESSION, Security, TopicDescription};
 pub use process::{Exit, Output, Process, Spawn, Usage};
 pub use proxy::{Answer, Counters, Fault, FaultProxy, Reach, Rule, RuleId, Seen};
 pub use random::{Lcg, seed};

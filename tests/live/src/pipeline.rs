@@ -200,7 +200,9 @@ impl Pipeline {
 
     fn start(&self, before: &[&str], after: &[&str]) -> Process {
         let file = self.write();
-        self.with_env(Spawn::new(&self.name, binary().expect("the program")))
+        // Logs of their own, for some run side by side.
+        let name = format!("{}-{}", self.name, self.port);
+        self.with_env(Spawn::new(&name, binary().expect("the program")))
             .args(before)
             .arg(file)
             .args(after)

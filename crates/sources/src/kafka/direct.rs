@@ -11,14 +11,18 @@
 //! | `supervisor` | who leads what; ids, new partitions, failures                               |
 //! | `broker`     | one thread a broker: fetch, read, hand out                                 |
 //! | `connection` | a socket with bounds                                                       |
+//! | `security`   | which encryption and login the properties ask for                          |
+//! | `tls`        | the bytes of a connection, encrypted or not                                |
+//! | `login`      | logging in, and staying logged in                                          |
+//! | `scram`      | the proofs of SCRAM                                                        |
 //! | `wire`       | requests and answers as bytes                                              |
 //! | `batch`      | record batches into blocks                                                 |
 //! | `inflate`    | gzip, Snappy, LZ4, Zstandard                                               |
 //! | `errors`     | what error codes mean                                                      |
 //! | `reader`     | the reader in front of the threads                                         |
 //!
-//! Taken if the brokers are reached without TLS and without a login, know topic ids (Kafka 3.1), and no property is set that
-//! only librdkafka understands; else librdkafka reads, as it does with `fetch: librdkafka`.
+//! Taken if the brokers know topic ids (Kafka 3.1), let us in by what `security` understands, and no property is set that only
+//! librdkafka understands; else librdkafka reads, as it does with `fetch: librdkafka`.
 
 mod batch;
 mod broker;
@@ -26,8 +30,12 @@ mod connection;
 mod cursor;
 mod errors;
 mod inflate;
+mod login;
 mod reader;
+mod scram;
+mod security;
 mod supervisor;
+mod tls;
 mod wire;
 
 use std::collections::BTreeMap;
@@ -51,6 +59,7 @@ const BYTES_MAX: i32 = 16 << 20;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Plan {
     client: String,
+    security: security::Security,
     bounds: Bounds,
     /// The largest answer that is accepted, and the largest batch once it is unpacked.
     answer_bytes_max: usize,
@@ -85,18 +94,14 @@ const KNOWN: &[&str] = &[
     "fetch.wait.max.ms",
     "receive.message.max.bytes",
     "check.crcs",
-    "security.protocol",
 ];
 
 /// How to fetch directly by these options; `Err` says why it cannot be done.
 pub(super) fn plan(options: &KafkaOptions) -> Result<Plan, String> {
     let set: BTreeMap<&str, &str> =
         options.properties.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-    let protocol = set.get("security.protocol").copied().unwrap_or("plaintext");
-    if !protocol.eq_ignore_ascii_case("plaintext") {
-        return Err(format!("`security.protocol` is `{protocol}`"));
-    }
-    let is_foreign = |name: &&&str| !KNOWN.contains(name) && !ITS_OWN.contains(name);
+    let security = security::security(&set)?;
+    let is_foreign = |name: &&&str| ![KNOWN, security::KNOWN, ITS_OWN].iter().any(|all| all.contains(*name));
     if let Some(name) = set.keys().find(is_foreign) {
         return Err(format!("property `{name}` is librdkafka's"));
     }
@@ -109,6 +114,7 @@ pub(super) fn plan(options: &KafkaOptions) -> Result<Plan, String> {
         number("max.partition.fetch.bytes", number("fetch.message.max.bytes", PARTITION_BYTES_MAX));
     Ok(Plan {
         client: (*set.get("client.id").unwrap_or(&"forebay")).to_owned(),
+        security,
         bounds: Bounds {
             wait_ms: number("fetch.wait.max.ms", 500),
             bytes_min: number("fetch.min.bytes", 1),
@@ -138,7 +144,8 @@ pub(super) fn probe(
     let Some(leader) = topics.values().flat_map(|topic| topic.leaders.values()).next() else {
         return Err("no partition has a leader".into());
     };
-    let opened = Connection::open(leader, &plan.client, plan.answer_bytes_max, runtime.clone(), &|| true);
+    let bytes_max = plan.answer_bytes_max;
+    let opened = Connection::open(leader, &plan.client, &plan.security, bytes_max, runtime.clone(), &|| true);
     opened.map(drop).map_err(|lost| lost.to_string())
 }
 

@@ -16,6 +16,8 @@ const USER: &str = "forebay";
 const PASSWORD: &str = "testkit-password";
 /// keytool is a JVM that makes one key.
 const KEYTOOL_MAX: Duration = Duration::from_secs(60);
+/// So long a session by SCRAM-SHA-512 lasts unless the client logs in again before: a test can wait for its end.
+pub const SCRAM_SHA_512_SESSION: Duration = Duration::from_secs(4);
 
 /// Who may speak to the broker, and how.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -25,7 +27,8 @@ pub enum Security {
     Plaintext,
     /// SASL over TLS: SCRAM-SHA-256, SCRAM-SHA-512 and PLAIN for one user, OAUTHBEARER for everybody with an unsigned token
     /// (`alg` is `none`) that has a `sub` and an `exp` to come, and a certificate for `127.0.0.1` and `localhost` that is
-    /// its own authority. A session by a token ends with the token unless the client logs in again before.
+    /// signed by itself. A session by a token ends with the token, one by SCRAM-SHA-512 after [`SCRAM_SHA_512_SESSION`],
+    /// unless the client logs in again before.
     SaslTls,
 }
 
@@ -88,7 +91,7 @@ impl Certificate {
             "-dname",
             "CN=localhost",
         ];
-        let names = ["-ext", "san=ip:127.0.0.1,dns:localhost", "-ext", "bc:c"];
+        let names = ["-ext", "san=ip:127.0.0.1,dns:localhost"];
         keytool(&make)
             .args(names)
             .run(dir, KEYTOOL_MAX)?
@@ -116,6 +119,10 @@ impl Certificate {
             ("listener.name.sasl_ssl.oauthbearer.sasl.jaas.config", oauth.to_owned()),
             // Without a bound a session outlives its token; with one it lasts as long as the token at the most.
             ("listener.name.sasl_ssl.oauthbearer.connections.max.reauth.ms", "3600000".to_owned()),
+            (
+                "listener.name.sasl_ssl.scram-sha-512.connections.max.reauth.ms",
+                SCRAM_SHA_512_SESSION.as_millis().to_string(),
+            ),
             ("ssl.keystore.type", "PKCS12".to_owned()),
             ("ssl.keystore.location", self.store.display().to_string()),
             ("ssl.keystore.password", STORE_PASSWORD.to_owned()),

@@ -80,8 +80,9 @@ pub enum Fetch {
     /// `direct` where that can be done, else `librdkafka`; the log says which.
     #[default]
     Auto,
-    /// Forebay itself, at a fifth of the cost: from Kafka 3.1 on, without encryption and login, with properties that concern
-    /// fetching only. A pipeline for which that does not hold is not started.
+    /// Forebay itself, at a fifth of the cost: from Kafka 3.1 on, with properties that concern fetching, encryption and a login by
+    /// password only; not with tokens, a private key's password, or a broker's certificate that is an authority itself. A pipeline
+    /// for which that does not hold is not started.
     Direct,
     /// librdkafka.
     Librdkafka,

@@ -123,6 +123,7 @@ impl Broker {
         let mut connection = Connection::open(
             &self.address,
             &self.plan.client,
+            &self.plan.security,
             self.plan.answer_bytes_max,
             runtime,
             &is_wanted,
@@ -173,7 +174,7 @@ impl Broker {
         let first = self.turn % wanted.len();
         wanted.rotate_left(first);
         self.turn = first + 1;
-        connection.fetch(self.plan.bounds, &wanted)?;
+        connection.fetch(self.plan.bounds, &wanted, &|| !self.events.is_closed())?;
         Ok(true)
     }
 

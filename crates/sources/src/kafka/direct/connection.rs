@@ -1,7 +1,8 @@
 //! One connection to one broker.
 //!
 //! Owns the socket, the framing by length and what a silent or babbling broker may cost: every wait and every size has a
-//! bound. Does not own what is asked (`wire`) or whom (`supervisor`). Blocks, so callers are threads.
+//! bound. Does not own encryption (`tls`), logins (`login`), what is asked (`wire`) or whom (`supervisor`). Blocks, so callers are
+//! threads.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -10,6 +11,9 @@ use std::time::Duration;
 
 use dataflow::Runtime;
 
+use super::login::{Dialogue, Next};
+use super::security::{Login, Security};
+use super::tls::{Stream, is_pause};
 use super::wire;
 
 /// A broker that cannot be connected to, or says nothing for so long although it should, is away.
@@ -38,8 +42,11 @@ pub(super) enum Lost {
 /// A connection that has said hello.
 pub(super) struct Connection {
     address: String,
-    stream: TcpStream,
+    stream: Stream,
     client: String,
+    login: Option<Login>,
+    /// When the login must be renewed.
+    renew_at: Option<Duration>,
     runtime: Arc<dyn Runtime>,
     correlation: i32,
     version: i16,
@@ -51,20 +58,24 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// Connects to `address` (`host:port`) and learns which fetch the broker speaks. `is_wanted` turns false when the
+    /// Connects to `address` (`host:port`), learns which fetch the broker speaks, and logs in. `is_wanted` turns false when the
     /// connection is of no use any more.
     pub(super) fn open(
         address: &str,
         client: &str,
+        security: &Security,
         answer_bytes_max: usize,
         runtime: Arc<dyn Runtime>,
         is_wanted: &dyn Fn() -> bool,
     ) -> Result<Self, Lost> {
-        let stream = connect(address).map_err(|why| failed(address, &why))?;
+        let socket = connect(address).map_err(|why| failed(address, &why))?;
+        let stream = secured(socket, address, security, &*runtime, is_wanted)?;
         let mut connection = Self {
             address: address.to_owned(),
             stream,
             client: client.to_owned(),
+            login: security.login.clone(),
+            renew_at: None,
             runtime,
             correlation: 0,
             version: 0,
@@ -78,19 +89,50 @@ impl Connection {
         connection.receive(SILENCE_MAX, is_wanted)?;
         let version = wire::fetch_version(connection.answer()).map_err(|why| connection.failed(&why))?;
         connection.version = version.ok_or_else(|| Lost::TooOld(address.to_owned()))?;
+        connection.log_in(is_wanted)?;
         connection.answer_bytes_max = answer_bytes_max;
         Ok(connection)
     }
 
-    /// Sends a fetch. Its answer must be received before the next but one is sent.
-    pub(super) fn fetch(&mut self, bounds: wire::Bounds, wanted: &[wire::Wanted]) -> Result<(), Lost> {
+    /// Logs in, if that was asked for. No answer may be under way; the one at hand stays.
+    fn log_in(&mut self, is_wanted: &dyn Fn() -> bool) -> Result<(), Lost> {
+        let Some(login) = self.login.clone() else { return Ok(()) };
+        let (client, began) = (self.client.clone(), self.runtime.elapsed());
+        let mut dialogue = Dialogue::begin(&login, &client, &mut self.request);
+        loop {
+            self.send()?;
+            let len = self.receive_len(SILENCE_MAX, HELLO_BYTES_MAX, is_wanted)?;
+            let mut answer = vec![0; len];
+            self.read_exact(&mut answer, SILENCE_MAX, is_wanted)?;
+            match dialogue.answer(&answer, &mut self.request) {
+                Ok(Next::Send) => {}
+                Ok(Next::Done(renew)) => {
+                    self.renew_at = renew.map(|after| began + after);
+                    return Ok(());
+                }
+                Err(why) => return Err(self.failed(&why)),
+            }
+        }
+    }
+
+    /// Sends a fetch, after a new login where the last one ends soon. The answer to the fetch before it must have been received.
+    pub(super) fn fetch(
+        &mut self,
+        bounds: wire::Bounds,
+        wanted: &[wire::Wanted],
+        is_wanted: &dyn Fn() -> bool,
+    ) -> Result<(), Lost> {
+        if self.renew_at.is_some_and(|at| self.runtime.elapsed() >= at) {
+            self.log_in(is_wanted)?;
+        }
         self.correlation = self.correlation.wrapping_add(1);
         wire::fetch(&mut self.request, self.version, self.correlation, &self.client, bounds, wanted);
         self.send()
     }
 
     fn send(&mut self) -> Result<(), Lost> {
-        self.stream.write_all(&self.request).map_err(|why| failed(&self.address, &why))
+        let sent = self.stream.write_all(&self.request).and_then(|()| self.stream.flush());
+        sent.map_err(|why| failed(&self.address, &why))
     }
 
     /// Receives the next answer, which [`answer`](Self::answer) then shows. `wait_max` without a single byte is too long.
@@ -98,16 +140,7 @@ impl Connection {
         if self.buffer.len() > BUFFER_KEPT_MAX {
             self.buffer = Vec::new();
         }
-        let mut prefix = [0; 4];
-        self.read_exact(&mut prefix, wait_max, is_wanted)?;
-        let len = u32::from_be_bytes(prefix) as usize;
-        if !(4..=self.answer_bytes_max).contains(&len) {
-            let why = format!(
-                "an answer of `{len}` bytes, and at most `{}` are taken (`receive.message.max.bytes`)",
-                self.answer_bytes_max
-            );
-            return Err(failed(&self.address, &why));
-        }
+        let len = self.receive_len(wait_max, self.answer_bytes_max, is_wanted)?;
         let mut buffer = std::mem::take(&mut self.buffer);
         if buffer.len() < len {
             buffer.resize(len, 0);
@@ -116,6 +149,25 @@ impl Connection {
         let result = self.read_exact(&mut buffer[..len], SILENCE_MAX, is_wanted);
         self.buffer = buffer;
         result
+    }
+
+    /// The length of the next answer.
+    fn receive_len(
+        &mut self,
+        wait_max: Duration,
+        bytes_max: usize,
+        is_wanted: &dyn Fn() -> bool,
+    ) -> Result<usize, Lost> {
+        let mut prefix = [0; 4];
+        self.read_exact(&mut prefix, wait_max, is_wanted)?;
+        let len = u32::from_be_bytes(prefix) as usize;
+        if !(4..=bytes_max).contains(&len) {
+            let why = format!(
+                "an answer of `{len}` bytes, and at most `{bytes_max}` are taken (`receive.message.max.bytes`)"
+            );
+            return Err(self.failed(&why));
+        }
+        Ok(len)
     }
 
     /// The bytes of the answer that was received last.
@@ -142,8 +194,7 @@ impl Connection {
                     into = &mut into[count..];
                     heard = self.runtime.elapsed();
                 }
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                Err(error) if is_pause(&error) => {
                     if !is_wanted() {
                         return Err(Lost::Closed);
                     }
@@ -160,6 +211,30 @@ impl Connection {
 
 fn failed(address: &str, why: &dyn std::fmt::Display) -> Lost {
     Lost::Failed { address: address.to_owned(), why: why.to_string() }
+}
+
+/// Encrypts a new connection, if that was asked for.
+fn secured(
+    socket: TcpStream,
+    address: &str,
+    security: &Security,
+    runtime: &dyn Runtime,
+    is_wanted: &dyn Fn() -> bool,
+) -> Result<Stream, Lost> {
+    let Some(tls) = &security.tls else { return Ok(Stream::Clear(socket)) };
+    let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    let began = runtime.elapsed();
+    let go_on = || {
+        if !is_wanted() {
+            return Err("nobody waits any more".to_owned());
+        }
+        if runtime.elapsed().saturating_sub(began) > SILENCE_MAX {
+            return Err(format!("TLS: no handshake within {SILENCE_MAX:?}"));
+        }
+        Ok(())
+    };
+    Stream::encrypt(socket, tls, host, go_on).map_err(|why| failed(address, &why))
 }
 
 /// Tries the addresses of a name in turn.

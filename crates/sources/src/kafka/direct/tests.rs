@@ -11,7 +11,9 @@ fn properties_that_only_librdkafka_knows_leave_the_reading_to_it() {
     let why = |properties: &[(&str, &str)]| plan(&options(properties)).expect_err("not directly");
     assert!(plan(&options(&[])).is_ok());
     assert!(plan(&options(&[("security.protocol", "PLAINTEXT"), ("queued.min.messages", "5")])).is_ok());
-    assert!(why(&[("security.protocol", "sasl_ssl")]).contains("`sasl_ssl`"));
+    assert!(plan(&options(&[("security.protocol", "ssl")])).is_ok());
+    assert!(why(&[("security.protocol", "sasl_ssl")]).contains("`GSSAPI`"));
+    assert!(why(&[("security.protocol", "ssl"), ("ssl.key.password", "p")]).contains("`ssl.key.password`"));
     assert!(why(&[("client.rack", "a")]).contains("`client.rack`"));
     assert!(why(&[("check.crcs", "false")]).contains("check.crcs"));
 }

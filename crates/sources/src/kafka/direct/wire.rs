@@ -2,7 +2,7 @@
 //!
 //! Owns the layout of `ApiVersions` (version 0) and `Fetch` (versions 13 to 16, which name topics by id, so that a topic
 //! made anew under an old name is an error of the broker's and never a wrong record). Does not own sockets (`connection`) or
-//! what an answer leads to (`broker`). Pure.
+//! what an answer leads to (`broker`), nor the requests of a login (`login`). Pure.
 
 use std::ops::Range;
 
@@ -67,7 +67,7 @@ pub(super) struct Answer {
 }
 
 /// Begins a request: room for the length, then the header. [`end`] fills the length in.
-fn begin(out: &mut Vec<u8>, key: i16, version: i16, correlation: i32, client: &str) {
+pub(super) fn begin(out: &mut Vec<u8>, key: i16, version: i16, correlation: i32, client: &str) {
     out.clear();
     out.extend_from_slice(&[0; 4]);
     out.extend_from_slice(&key.to_be_bytes());
@@ -78,7 +78,7 @@ fn begin(out: &mut Vec<u8>, key: i16, version: i16, correlation: i32, client: &s
     out.extend_from_slice(client);
 }
 
-fn end(out: &mut [u8]) {
+pub(super) fn end(out: &mut [u8]) {
     let len = u32::try_from(out.len() - 4).expect("a request is far below 4 GiB");
     out[..4].copy_from_slice(&len.to_be_bytes());
 }
