@@ -193,6 +193,8 @@ fn a_server_that_refuses_stops_no_sealing_and_loses_nothing() {
         assert_eq!(problem["effect"], effect, "{problem}");
         proxy.clear();
         table.wait_for(u64::from(sent));
+        // The rows may be there while their insert is still in doubt, and what comes next would be, too.
+        pipeline.wait_for_live("all to be settled", |status| status["in_flight_rows"] == 0);
     }
     live::pipeline::term(running);
     assert_eq!(table.count_and_distinct("id"), (u64::from(sent), u64::from(sent)));
