@@ -29,23 +29,28 @@ pub(super) struct Newest {
 }
 
 impl Newest {
-    /// A record was dropped.
-    pub(super) fn push(&mut self, partition: &Partition, hash: u128, bucket: i64, position: u64) {
+    /// The records that follow are of this partition.
+    pub(super) fn begin(&mut self, partition: &Partition) {
         match self.groups.back_mut() {
-            Some(group) if group.partition == *partition => group.records.push_back((hash, bucket, position)),
-            _ => self.groups.push_back(Group {
-                partition: partition.clone(),
-                records: VecDeque::from([(hash, bucket, position)]),
-            }),
+            Some(group) if group.partition == *partition => {}
+            Some(group) if group.records.is_empty() => group.partition = partition.clone(),
+            _ => self.groups.push_back(Group { partition: partition.clone(), records: VecDeque::new() }),
         }
-        self.held += 1;
-        while self.held > HELD_MAX {
+    }
+
+    /// A record was dropped, of the partition that was [begun](Self::begin) with.
+    pub(super) fn push(&mut self, hash: u128, bucket: i64, position: u64) {
+        // Before the push, so that the bound is never passed: the room for it is doubled where it is.
+        while self.held >= HELD_MAX {
             let Some(oldest) = self.groups.front_mut() else { break };
-            oldest.records.pop_front();
-            self.held -= 1;
-            if oldest.records.is_empty() {
-                self.groups.pop_front();
+            match oldest.records.pop_front() {
+                Some(_) => self.held -= 1,
+                None => drop(self.groups.pop_front()),
             }
+        }
+        if let Some(group) = self.groups.back_mut() {
+            group.records.push_back((hash, bucket, position));
+            self.held += 1;
         }
     }
 

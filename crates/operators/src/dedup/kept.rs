@@ -9,17 +9,18 @@
 //! blocks, and a block holds at most `BLOCK / (SPAN + 1) + 1` kept records of one key.
 
 use super::closed::part::Pair;
-use super::places::Places;
-use super::table::{Found, Segment, Slot};
+use super::places::{Place, Places};
+use super::table::{BITS_MAX, BITS_MIN, Found, Scratch, Segment, Slot};
 use super::window::{SPAN, UNPLACED, near};
 
 /// Buckets in a block. One record in 32 needs a look at a second block; a key has at most 61 slots in one spot.
 const BLOCK: i64 = 1024;
 
-const SEGMENTS: usize = 256;
+/// The share of segments swept by one seal at the most: a sweep of everything would be felt at tens of millions of keys.
+const SWEPT_PER_SEAL: usize = 8;
 
-/// Segments swept by one seal at the most, out of 256: a sweep of everything would be felt at tens of millions of keys.
-const SWEPT_PER_SEAL: usize = 32;
+/// Slots a segment for which room is taken ahead.
+const RESERVED_MIN: usize = 256;
 
 /// Hashes looked up ahead of their turn. Enough to hide one trip to memory, few enough to stay in the nearest cache.
 pub const AHEAD: usize = 12;
@@ -27,12 +28,15 @@ pub const AHEAD: usize = 12;
 /// The set of (key hash, bucket).
 #[derive(Debug)]
 pub struct Kept {
-    segments: Box<[Segment]>,
+    /// 2^bits of them, by the first bits of a hash. Places have a bit less.
+    segments: Vec<Segment>,
+    bits: u8,
+    scratch: Scratch,
     places: Places,
     /// The segment that the next sweep begins with.
     sweep_from: usize,
-    /// Segments whose closing slots were copied; all of them when nothing is closing.
-    gathered: usize,
+    /// Hashes whose closing slots were copied: those below this one, all of them if there is none.
+    gathered: Option<u128>,
 }
 
 /// What a removal found.
@@ -44,6 +48,8 @@ pub enum Removed {
     Yes,
     /// It was, and a copy is on its way to a file.
     Copied,
+    /// It was, with a mark and this place.
+    Marked(Place),
 }
 
 /// What became of an offer.
@@ -51,26 +57,43 @@ pub enum Removed {
 pub enum Offer {
     /// A kept record of the key is near: nothing changed.
     Near,
-    /// The pair is in the set now, as this slot.
-    Added(Slot),
+    /// The pair is in the set now, and its slot names this place.
+    Added(Place),
 }
 
 impl Kept {
     /// The empty set.
     pub fn new() -> Self {
         Self {
-            segments: (0..=u8::MAX).map(Segment::new).collect(),
+            segments: (0..1 << BITS_MIN).map(|number| Segment::new(number, BITS_MIN)).collect(),
+            bits: BITS_MIN,
+            scratch: Scratch::default(),
             places: Places::new(),
             sweep_from: 0,
-            gathered: SEGMENTS,
+            gathered: None,
         }
+    }
+
+    /// Takes room for as many pairs as will come, so that the table need not grow under them.
+    pub fn reserve(&mut self, pairs: usize) {
+        let each = pairs.div_ceil(self.segments.len());
+        // Fewer than that are spread too unevenly, and grown soon.
+        if each >= RESERVED_MIN {
+            self.segments.iter_mut().for_each(|segment| segment.reserve(each, &mut self.scratch));
+        }
+    }
+
+    /// The number of the segment of a mixed hash.
+    #[inline]
+    fn segment(&self, mixed: u128) -> usize {
+        (mixed >> (128 - self.bits)) as usize
     }
 
     /// Asks the processor to fetch what [`offer`](Self::offer) will look at.
     #[inline]
     pub fn prefetch(&self, hash: u128, bucket: i64) {
         let mixed = mix(hash, block(bucket));
-        self.segments[segment(mixed)].prefetch(mixed);
+        self.segments[self.segment(mixed)].prefetch(mixed);
     }
 
     /// True if a kept record of the key is near `bucket`.
@@ -81,115 +104,138 @@ impl Kept {
 
     fn has_near_in(&self, block: i64, hash: u128, bucket: i64) -> bool {
         let mixed = mix(hash, block);
-        let found = self.segments[segment(mixed)].search(mixed, &self.places, |kept| near(kept, bucket));
+        let found = self.segments[self.segment(mixed)].search(mixed, &self.places, |kept| near(kept, bucket));
         matches!(found, Found::Match(_))
     }
 
-    /// Adds (hash, bucket), unless a kept record of the key is near.
+    /// Adds (hash, bucket), unless a kept record of the key is near. A marked pair is handed out by [`unmark`](Self::unmark).
     #[inline]
-    pub fn offer(&mut self, hash: u128, bucket: i64) -> Offer {
+    pub fn offer(&mut self, hash: u128, bucket: i64, mark: bool) -> Offer {
         let own = block(bucket);
         let (first, last) = blocks_near(bucket);
         let other = if first == own { last } else { first };
         if other != own && self.has_near_in(other, hash, bucket) {
             return Offer::Near;
         }
-        self.add_unless(mix(hash, own), bucket, |kept| near(kept, bucket))
+        self.add_unless(mix(hash, own), bucket, mark, |kept| near(kept, bucket))
     }
 
     /// Adds (hash, bucket) whatever is near, unless just that pair is there.
     pub fn add(&mut self, hash: u128, bucket: i64) -> Offer {
-        self.add_unless(mix(hash, block(bucket)), bucket, |kept| kept == bucket)
+        self.add_unless(mix(hash, block(bucket)), bucket, false, |kept| kept == bucket)
     }
 
     #[inline]
-    fn add_unless(&mut self, mixed: u128, bucket: i64, test: impl Fn(i64) -> bool) -> Offer {
-        let segment = &mut self.segments[segment(mixed)];
+    fn add_unless(&mut self, mixed: u128, bucket: i64, mark: bool, test: impl Fn(i64) -> bool) -> Offer {
+        if !self.places.has_below(1 << (self.bits - 1)) && self.places.find(bucket).is_none() {
+            self.make_places();
+        }
+        let number = self.segment(mixed);
+        let segment = &mut self.segments[number];
         let mut found = segment.search(mixed, &self.places, &test);
         if matches!(found, Found::Gap(_)) && segment.is_full() {
-            segment.make_room(&mut self.places);
+            segment.make_room(&mut self.places, &mut self.scratch);
             found = segment.search(mixed, &self.places, &test);
         }
         match found {
             Found::Match(_) => Offer::Near,
             Found::Dead(index) => {
                 self.places.release(segment.place(index));
-                let slot = Slot::new(mixed, self.places.take(bucket));
-                segment.set_place(index, slot.place);
-                Offer::Added(slot)
+                let place = self.places.take(bucket);
+                segment.replace(index, mixed, place, mark);
+                Offer::Added(place)
             }
             Found::Gap(index) => {
-                let slot = Slot::new(mixed, self.places.take(bucket));
-                segment.insert(index, slot);
-                Offer::Added(slot)
+                let place = self.places.take(bucket);
+                segment.insert(index, mixed, place, mark);
+                Offer::Added(place)
             }
+        }
+    }
+
+    /// No place is left that a slot can name: frees the dead ones, and if that yields few, gives slots one bit more.
+    #[cold]
+    fn make_places(&mut self) {
+        self.segments.iter_mut().for_each(|segment| segment.sweep(&mut self.places, &mut self.scratch));
+        if self.places.unused() * 8 < self.places.len() {
+            assert!(self.bits < BITS_MAX, "2^31 places have as many slots at least, which are 32 GB");
+            let whole = std::mem::take(&mut self.segments).into_iter();
+            self.segments = whole.flat_map(|segment| segment.split(&mut self.scratch)).collect();
+            self.bits += 1;
+            self.sweep_from = 0;
         }
     }
 
     /// Takes (hash, bucket) out.
     pub fn remove(&mut self, hash: u128, bucket: i64) -> Removed {
         let mixed = mix(hash, block(bucket));
-        let number = segment(mixed);
+        let number = self.segment(mixed);
         let segment = &mut self.segments[number];
         let Found::Match(index) = segment.search(mixed, &self.places, |kept| kept == bucket) else {
             return Removed::No;
         };
         let place = segment.place(index);
         self.places.release(place);
-        segment.remove(index);
-        let is_copied = number < self.gathered && self.places.closing().iter().any(|(_, p)| *p == place);
+        if segment.remove(index) {
+            return Removed::Marked(place);
+        }
+        let is_copied = self.gathered.is_none_or(|end| mixed < end)
+            && self.places.closing().iter().any(|(_, p)| *p == place);
         if is_copied { Removed::Copied } else { Removed::Yes }
     }
 
     /// Begins to close the earliest buckets, until at most `keep` pairs are left in the others: those pairs are fixed here and now.
-    /// False if there is nothing to close, or closing is under way.
-    pub fn close(&mut self, keep: u64) -> bool {
+    /// Their number; 0 if there is nothing to close, or closing is under way.
+    pub fn close(&mut self, keep: u64) -> u64 {
         if !self.places.closing().is_empty() {
-            return false;
+            return 0;
         }
-        let mut left = self.places.live_slots();
+        let all = self.places.live_slots();
+        let mut left = all;
         let earliest = self.places.live().filter(|(bucket, ..)| *bucket != UNPLACED);
         let buckets: Vec<i64> = earliest
             .take_while(|(_, _, slots)| {
                 let goes = left > keep;
-                left -= slots;
+                left -= if goes { *slots } else { 0 };
                 goes
             })
             .map(|(bucket, ..)| bucket)
             .collect();
         self.places.close(&buckets);
-        self.gathered = 0;
-        !buckets.is_empty()
+        self.gathered = Some(0);
+        all - left
     }
 
     /// Copies closing pairs, a few segments at a time, until at least `slots` were looked at. True once all are copied.
     pub fn gather(&mut self, slots: usize, to: &mut Vec<Pair>) -> bool {
         let mut looked = 0;
-        while self.gathered < SEGMENTS && looked < slots {
-            let closing = self.places.closing_flags();
-            for slot in self.segments[self.gathered].iter() {
+        let closing = self.places.closing_flags();
+        while let Some(from) = self.gathered.filter(|_| looked < slots) {
+            let number = self.segment(from);
+            for slot in self.segments[number].iter() {
                 looked += 1;
                 if closing[slot.place as usize]
                     && let Some(bucket) = self.places.bucket(slot.place)
                 {
-                    to.push(Pair::new(mix(slot.hash(), block(bucket)), bucket));
+                    to.push(Pair::new(mix(slot.hash, block(bucket)), bucket));
                 }
             }
-            self.gathered += 1;
+            let next = number + 1;
+            self.gathered = (next < self.segments.len()).then(|| (next as u128) << (128 - self.bits));
         }
-        self.gathered == SEGMENTS
+        self.gathered.is_none()
     }
 
     /// What was closing is in a file: it leaves the table, and its slots are cleared as expired ones are.
     pub fn closed(&mut self) {
         self.places.closed();
-        self.gathered = SEGMENTS;
+        self.gathered = None;
     }
 
     /// True if just this pair is in the set.
     pub fn contains(&self, hash: u128, bucket: i64) -> bool {
         let mixed = mix(hash, block(bucket));
-        let found = self.segments[segment(mixed)].search(mixed, &self.places, |kept| kept == bucket);
+        let found = self.segments[self.segment(mixed)].search(mixed, &self.places, |kept| kept == bucket);
         matches!(found, Found::Match(_))
     }
 
@@ -202,7 +248,7 @@ impl Kept {
                 continue;
             }
             let mixed = mix(hash, block(used));
-            self.segments[segment(mixed)].for_hash(mixed, |_, place| {
+            self.segments[self.segment(mixed)].for_hash(mixed, |place| {
                 latest = latest.max(self.places.bucket(place));
             });
         }
@@ -213,7 +259,7 @@ impl Kept {
     pub fn move_bucket(&mut self, from: i64, to: i64) {
         let Some(place) = self.places.find(from) else { return };
         let hashes: Vec<u128> =
-            self.iter().filter(|s| s.place == place).map(|s| mix(s.hash(), block(from))).collect();
+            self.iter().filter(|s| s.place == place).map(|s| mix(s.hash, block(from))).collect();
         for hash in hashes {
             self.remove(hash, from);
             self.add(hash, to);
@@ -226,18 +272,23 @@ impl Kept {
             self.places.expire(floor);
         }
         self.places.prune();
-        for _ in 0..SWEPT_PER_SEAL {
+        for _ in 0..self.segments.len() / SWEPT_PER_SEAL {
             if self.places.dead_slots() * 8 <= self.places.live_slots() + self.places.dead_slots() {
                 return;
             }
-            self.segments[self.sweep_from].sweep(&mut self.places);
+            self.segments[self.sweep_from].sweep(&mut self.places, &mut self.scratch);
             self.sweep_from = (self.sweep_from + 1) % self.segments.len();
         }
     }
 
+    /// The bucket of a place; `None` if it is over.
+    pub fn bucket(&self, place: Place) -> Option<i64> {
+        self.places.bucket(place)
+    }
+
     /// The pair in a slot; `None` if its bucket is dead.
     pub fn pair(&self, slot: &Slot) -> Option<(u128, i64)> {
-        self.places.bucket(slot.place).map(|bucket| (mix(slot.hash(), block(bucket)), bucket))
+        self.places.bucket(slot.place).map(|bucket| (mix(slot.hash, block(bucket)), bucket))
     }
 
     /// The buckets in use with their places and slots. A bucket may be there twice: closing, and with new slots.
@@ -250,8 +301,19 @@ impl Kept {
         self.places.len()
     }
 
-    /// All slots, dead ones too, in the order of their mixed hash.
-    pub fn iter(&self) -> impl Iterator<Item = &Slot> {
+    /// Hands out the marked pairs, and takes their marks. Walks through the whole table.
+    pub fn unmark(&mut self, mut each: impl FnMut(Place, u128)) {
+        for segment in &mut self.segments {
+            segment.unmark(|slot| {
+                if let Some(bucket) = self.places.bucket(slot.place) {
+                    each(slot.place, mix(slot.hash, block(bucket)));
+                }
+            });
+        }
+    }
+
+    /// All slots, dead ones too, nearly in the order of their mixed hash.
+    pub fn iter(&self) -> impl Iterator<Item = Slot> {
         self.segments.iter().flat_map(Segment::iter)
     }
 
@@ -263,7 +325,9 @@ impl Kept {
     /// Memory held in bytes.
     pub fn memory_bytes(&self) -> usize {
         self.places.memory_bytes()
-            + self.segments.iter().map(|s| s.memory_bytes() + size_of::<Segment>()).sum::<usize>()
+            + self.scratch.memory_bytes()
+            + self.segments.capacity() * size_of::<Segment>()
+            + self.segments.iter().map(Segment::memory_bytes).sum::<usize>()
     }
 }
 
@@ -280,10 +344,6 @@ fn blocks_near(bucket: i64) -> (i64, i64) {
 /// that sets the first bits apart will do.
 fn mix(hash: u128, block: i64) -> u128 {
     hash ^ (u128::from((block as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)) << 64)
-}
-
-fn segment(mixed: u128) -> usize {
-    (mixed >> 120) as usize
 }
 
 #[cfg(test)]

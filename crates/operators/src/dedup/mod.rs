@@ -30,7 +30,7 @@
 //! | [`closed`] | kept records that left memory for files |
 //! | [`state`] | the bytes of deltas and snapshots        |
 //!
-//! **Memory.** Open buckets are in memory, 20 bytes a key and at most 27 % of free slots. When they hold more keys than the step's
+//! **Memory.** Open buckets are in memory, 16 bytes a key and a fifth of free slots. When they hold more keys than the step's
 //! [memory](Dedup::with_memory) takes, the earliest are closed: written to files beside the lane, of which less than 2 bytes a key stay
 //! in memory. `probe` asks their filters and says what must be read, for files never change. What is in memory is looked at by
 //! `finish` alone: between the two phases of a batch, the batch before it may add keys and a seal may take some away. What closing and
@@ -39,6 +39,7 @@
 //! Where a kept record lies is never part of a decision, nor of a delta: a delta says what was kept and forgotten, and a replay that has
 //! other files, or none, decides the same. So files need no record of the journal of their own; a snapshot names those in use.
 
+mod added;
 pub mod closed;
 mod copies;
 mod kept;
@@ -60,14 +61,15 @@ use dataflow::{
 };
 
 use crate::ConfigError;
+use added::Added;
 use closed::Sizes;
 use closed::part::{Pair, Part};
 use closed::runs::{ANY_BUCKET, Candidates, Dead, Found, Run, Runs};
 use closed::work::{Made, Work};
 use kept::{AHEAD, Kept, Offer, Removed};
 use key::Keyer;
+use places::Place;
 use state::{Group, Kind, Shape, Writer};
-use table::Slot;
 use window::{SLACK, UNPLACED, Window, floor};
 
 const NAME: &str = "dedup";
@@ -75,17 +77,14 @@ const NAME: &str = "dedup";
 /// Buffers of hashes kept for the next batches: as many as are between the phases at one time, in practice.
 const SPARE_MAX: usize = 4;
 
-/// Entries of the list for the next delta that are kept allocated in any case.
-const ADDED_SPARE: usize = 16 * 1024;
-
 /// The longest name of a key column in bytes: it is written into every delta.
 const NAME_BYTES_MAX: usize = 1024;
 
-/// Memory for open keys unless the step is given another: five million keys, so that small pipelines never write a file.
+/// Memory for open keys unless the step is given another: more than six million keys, so that small pipelines never write a file.
 pub const OPEN_BYTES_DEFAULT: u64 = 128 << 20;
 
-/// Bytes that an open key is counted as: 20, and at most 27 % of free slots.
-pub const OPEN_KEY_BYTES: u64 = 26;
+/// Bytes that an open key is counted as: 16, a fifth of free slots, and its share of the list for the next delta.
+pub const OPEN_KEY_BYTES: u64 = 22;
 
 /// Open keys, as a multiple of the bound, at which the lane waits for a closing under way.
 const CROWDED: u64 = 2;
@@ -141,7 +140,7 @@ pub struct Dedup {
     /// The bucket of the last seal's watermark.
     watermark: Option<i64>,
     /// Added since the last seal.
-    added: Vec<Slot>,
+    added: Added,
     /// Forgotten since the last seal.
     forgotten: BTreeMap<i64, Vec<u128>>,
     /// Buffers to use again.
@@ -156,6 +155,8 @@ pub struct Dedup {
 #[derive(Default)]
 struct Closing {
     pairs: Vec<Pair>,
+    /// How many there will be: their copies are held until the run counts, here or in the work that is out.
+    count: usize,
     is_gathered: bool,
     /// True once the pairs were handed out as work.
     is_out: bool,
@@ -215,7 +216,7 @@ impl Dedup {
             opening: VecDeque::new(),
             between: Arc::new(()),
             watermark: None,
-            added: Vec::new(),
+            added: Added::default(),
             forgotten: BTreeMap::new(),
             spare: Vec::new(),
             buckets: Vec::new(),
@@ -248,6 +249,7 @@ impl Dedup {
         let late_below = self.watermark.map_or(i64::MIN, |w| w.saturating_sub_unsigned(SLACK));
         self.buckets.clear();
         self.buckets.extend(batch.times_ms.iter().map(|time| self.window.place(*time, self.watermark)));
+        self.dropped.begin(&batch.partition);
         let ahead = hashes.len().min(AHEAD);
         for (hash, bucket) in hashes[..ahead].iter().zip(&self.buckets) {
             self.kept.prefetch(*hash, *bucket);
@@ -269,11 +271,13 @@ impl Dedup {
                 self.drop_late(batch, row, &mut dropped);
                 continue;
             }
-            match self.kept.offer(*hash, bucket) {
-                Offer::Added(slot) => self.added.push(slot),
+            let mark = self.added.is_full(self.kept.len());
+            match self.kept.offer(*hash, bucket, mark) {
+                Offer::Added(place) if mark => self.added.mark(place),
+                Offer::Added(place) => self.added.push(place, *hash),
                 Offer::Near => {
                     dropped.duplicates += 1;
-                    self.dropped.push(&batch.partition, *hash, bucket, batch.positions[row]);
+                    self.dropped.push(*hash, bucket, batch.positions[row]);
                     dropped.rows.push(row);
                 }
             }
@@ -313,13 +317,13 @@ impl Dedup {
             // What was added and then forgotten is not written. A pair that was added once more is written twice, which
             // adds it once.
             let kept = &self.kept;
-            self.added
-                .retain(|slot| kept.pair(slot).is_some_and(|(hash, bucket)| kept.contains(hash, bucket)));
+            let is_kept = |place, hash| kept.bucket(place).is_some_and(|bucket| kept.contains(hash, bucket));
+            self.added.retain(is_kept);
         }
         let mut counts = vec![0_usize; self.kept.places()];
-        self.added.iter().for_each(|slot| counts[slot.place as usize] += 1);
+        self.added.count(&mut counts);
         // What this very seal expires need not be written.
-        let groups: Vec<(i64, u32)> = self
+        let groups: Vec<(i64, Place)> = self
             .kept
             .buckets()
             .filter(|(bucket, place, _)| {
@@ -328,6 +332,9 @@ impl Dedup {
             .map(|(bucket, place, _)| (bucket, place))
             .collect();
         if groups.is_empty() && self.forgotten.is_empty() && watermark == self.watermark {
+            if self.added.has_marked() {
+                self.kept.unmark(|_, _| {});
+            }
             return Vec::new();
         }
         let forgotten = self.forgotten.values().map(Vec::len).sum::<usize>();
@@ -338,7 +345,11 @@ impl Dedup {
             hashes.iter().for_each(|hash| to.put(&mut end, *hash));
         }
         let sized = groups.into_iter().map(|(bucket, place)| (bucket, place, counts[place as usize]));
-        write_groups(&mut to, &self.kept, sized.collect(), self.added.iter());
+        let mut groups = Groups::begin(&mut to, self.kept.places(), sized.collect());
+        self.added.iter().for_each(|(place, hash)| groups.put(place, hash));
+        if self.added.has_marked() {
+            self.kept.unmark(|place, hash| groups.put(place, hash));
+        }
         to.finish()
     }
 
@@ -391,8 +402,10 @@ impl Dedup {
     /// Takes one pair out, wherever it is, and remembers to say so.
     fn remove(&mut self, hash: u128, bucket: i64, found: &[Found]) {
         let open = self.kept.remove(hash, bucket);
-        if let (Removed::Copied, Some(closing)) = (open, &mut self.closing) {
-            closing.dead.entry(bucket).or_default().insert(hash);
+        match (open, &mut self.closing) {
+            (Removed::Copied, Some(closing)) => drop(closing.dead.entry(bucket).or_default().insert(hash)),
+            (Removed::Marked(place), _) => self.added.unmark(place),
+            (Removed::Copied | Removed::No | Removed::Yes, _) => {}
         }
         let mut was_kept = open != Removed::No;
         for found in found.iter().filter(|f| f.bucket == bucket) {
@@ -471,21 +484,27 @@ impl Dedup {
     }
 }
 
-/// Writes one group for each (bucket, place, number of slots), and into them those of `slots` that name such a place.
-fn write_groups<'a>(
-    to: &mut Writer,
-    kept: &Kept,
-    groups: Vec<(i64, u32, usize)>,
-    slots: impl Iterator<Item = &'a Slot>,
-) {
-    let mut ends: Vec<Option<state::GroupEnd>> = (0..kept.places()).map(|_| None).collect();
-    to.groups(groups.len());
-    for (bucket, place, count) in groups {
-        ends[place as usize] = Some(to.group(bucket, count));
+/// Groups of a delta or snapshot while hashes are put into them.
+struct Groups<'a> {
+    to: &'a mut Writer,
+    /// Where the next hash of each place goes; `None` if the place has no group.
+    ends: Vec<Option<state::GroupEnd>>,
+}
+
+impl<'a> Groups<'a> {
+    /// Makes room for groups of (bucket, place, number of hashes).
+    fn begin(to: &'a mut Writer, places: usize, groups: Vec<(i64, Place, usize)>) -> Self {
+        let mut ends: Vec<Option<state::GroupEnd>> = (0..places).map(|_| None).collect();
+        to.groups(groups.len());
+        for (bucket, place, count) in groups {
+            ends[place as usize] = Some(to.group(bucket, count));
+        }
+        Self { to, ends }
     }
-    for slot in slots {
-        if let (Some(end), Some((hash, _))) = (&mut ends[slot.place as usize], kept.pair(slot)) {
-            to.put(end, hash);
+
+    fn put(&mut self, place: Place, hash: u128) {
+        if let Some(end) = &mut self.ends[place as usize] {
+            self.to.put(end, hash);
         }
     }
 }
@@ -523,6 +542,8 @@ impl Operator for Dedup {
         self.give_back(hashes);
         let batch = if dropped.rows.is_empty() {
             batch
+        } else if dropped.rows.len() == batch.len() {
+            Batch { rows: batch.rows.slice(0, 0), positions: Vec::new(), times_ms: Vec::new(), ..batch }
         } else {
             let mut keep = vec![true; batch.len()];
             dropped.rows.iter().for_each(|row| keep[*row] = false);
@@ -543,17 +564,14 @@ impl KeyedState for Dedup {
         // A watermark that goes back is held: what it freed is gone.
         let watermark = self.watermark.max(self.window.watermark(watermark_ms));
         let delta = self.delta(watermark);
-        // What an exceptional seal needed is given back; the usual one allocates nothing.
-        self.added.shrink_to(self.added.len().max(ADDED_SPARE) * 2);
         self.added.clear();
         self.forgotten.clear();
         self.advance(watermark);
         // What is closed is fixed right after a seal: nothing that the next delta will name is among it.
-        if self.closing.is_none()
-            && self.kept.len() > self.sizes.open_keys_max
-            && self.kept.close(self.sizes.open_keys_max / 2)
-        {
-            self.closing = Some(Closing::default());
+        if self.closing.is_none() && self.kept.len() > self.sizes.open_keys_max {
+            let pairs = self.kept.close(self.sizes.open_keys_max / 2) as usize;
+            let closing = || Closing { pairs: Vec::with_capacity(pairs), count: pairs, ..Closing::default() };
+            self.closing = (pairs > 0).then(closing);
         }
         let is_crowded = self.kept.len() > CROWDED.saturating_mul(self.sizes.open_keys_max);
         self.gather(if is_crowded { usize::MAX } else { GATHERED_PER_SEAL });
@@ -578,7 +596,9 @@ impl KeyedState for Dedup {
         to.groups(0);
         let groups = self.kept.buckets().filter(|(_, _, slots)| *slots > 0);
         let groups = groups.map(|(bucket, place, slots)| (bucket, place, slots as usize)).collect();
-        write_groups(&mut to, &self.kept, groups, self.kept.iter());
+        let pairs = self.kept.iter().filter_map(|slot| Some((slot.place, self.kept.pair(&slot)?.0)));
+        let mut groups = Groups::begin(&mut to, self.kept.places(), groups);
+        pairs.for_each(|(place, hash)| groups.put(place, hash));
         if !self.runs.is_empty() {
             to.runs(&self.runs);
         }
@@ -607,6 +627,7 @@ impl KeyedState for Dedup {
         self.added.clear();
         self.forgotten.clear();
         self.watermark = parsed.watermark;
+        self.kept.reserve(parsed.added.iter().map(|group| group.hashes().count()).sum());
         add_all(&mut self.kept, &parsed.added);
         if let Some(floor) = self.watermark.map(floor) {
             self.runs.expire(floor);
@@ -716,12 +737,12 @@ impl KeyedState for Dedup {
     }
 
     fn memory_bytes(&self) -> u64 {
-        let waiting = self.added.capacity() * size_of::<Slot>()
+        let waiting = self.added.memory_bytes()
             + self.forgotten.values().map(|hashes| hashes.capacity() * size_of::<u128>()).sum::<usize>()
             + self.spare.iter().map(|hashes| hashes.capacity() * size_of::<u128>()).sum::<usize>()
             + self.buckets.capacity() * size_of::<i64>()
             + self.dropped.memory_bytes()
-            + self.closing.as_ref().map_or(0, |closing| closing.pairs.capacity() * size_of::<Pair>());
+            + self.closing.as_ref().map_or(0, |closing| closing.count * size_of::<Pair>());
         (self.kept.memory_bytes() + self.runs.memory_bytes() + waiting) as u64
     }
 }

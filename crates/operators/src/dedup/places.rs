@@ -1,7 +1,7 @@
 //! Small numbers for the buckets that are in use.
 //!
-//! Owns the map from a bucket number (64 bits) to a *place* (32 bits) and back, and how many slots of the table name each place.
-//! So a slot needs 4 bytes for its time whatever the window, and a bucket expires by one write here instead of a walk
+//! Owns the map from a bucket number (64 bits) to a *place* and back, and how many slots of the table name each place. Places are
+//! given out from below, so a slot needs a few bits for its time whatever the window (see `table`), and a bucket expires by one write here instead of a walk
 //! through the table: its place becomes dead, and the slots that name it are cleared when their segment is next swept. In the
 //! same manner a bucket closes: its place takes no more slots (a new record of the bucket gets a new place), so what is to be
 //! written to a file is fixed at one instant, and leaves the table by one write here when the file is durable.
@@ -69,11 +69,22 @@ impl Places {
         let place = self.free.pop().unwrap_or_else(|| {
             self.buckets.push(DEAD);
             self.slots.push(0);
-            Place::try_from(self.buckets.len() - 1).expect("a place has a slot, and 2^32 slots are 80 GB")
+            Place::try_from(self.buckets.len() - 1).expect("a place has a slot, and 2^32 slots are 64 GB")
         });
         self.buckets[place as usize] = bucket;
         self.live.insert(bucket, place);
         place
+    }
+
+    /// True if the next new bucket gets a place below `end`.
+    #[inline]
+    pub fn has_below(&self, end: usize) -> bool {
+        self.buckets.len() < end || !self.free.is_empty()
+    }
+
+    /// Places that wait to be given out again.
+    pub fn unused(&self) -> usize {
+        self.free.len()
     }
 
     /// One slot less names `place`.

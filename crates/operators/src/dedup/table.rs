@@ -3,47 +3,88 @@
 //! Owns the layout of slots and the search in them. Does not own what a place means (`places`) nor how a key and its time
 //! become a position (`kept`).
 //!
-//! Open addressing with slots sorted by hash: a slot's *home* is `hash * capacity`, taken as a fraction, so homes ascend
-//! with the hash, and each slot is at its home or as little after it as the sorted order allows. What this buys:
+//! **A slot has 16 bytes.** A table of 2^bits segments sorts hashes into them by their first `bits` bits, which a slot need not hold:
+//! so many bits are left for its place, and for the mark of slots that the next delta must find.
 //!
-//! - a search ends at the first greater hash, so a new key costs no more than a known one;
-//! - any capacity will do, not only powers of two: growth by a fifth instead of by doubling keeps 73 to 87 % of the slots in use;
-//! - growing, sweeping and writing out are walks from front to back at the speed of memory.
+//! ```text
+//!   hash     [ segment: bits ][ rest: 128 - bits                        ]
+//!   slot                      [ rest: 128 - bits ][ place: bits - 1 ][ mark: 1 ]
+//! ```
 //!
-//! The hash function has no secret, so whoever chooses the keys can make them crowd. That costs time in one segment of 256, and
+//! Slots stand in *groups* of 4, a cache line. A hash has a *home* group: `rest * capacity`, taken as a fraction, so homes ascend with
+//! the hash. It is in its home, or if that is full, in one of the next groups, none before it with a free slot; a group is filled
+//! from its front. What this buys:
+//!
+//! - a search ends at the first free slot, even at nine tenths of use mostly within the line that was fetched ahead;
+//! - an insert writes one slot and moves none;
+//! - any capacity will do, not only powers of two: growth by a third instead of by doubling keeps 69 to 92 % of the slots in use,
+//!   and segments grow at different times, so the table as a whole is always at about 80 %;
+//! - growing, sweeping and writing out are walks from front to back, and what they give is nearly sorted.
+//!
+//! The hash function has no secret, so whoever chooses the keys can make them crowd. That costs time in one segment, and
 //! never a wrong decision: hashes are compared whole.
 
 use super::places::{Place, Places};
 
-/// A hash and a place: 20 bytes, without padding. `place` is 0 if the slot is empty.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(C, packed(4))]
+/// A slot taken out of its segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slot {
-    high: u64,
-    low: u64,
-    /// The place of the bucket.
+    /// The hash.
+    pub hash: u128,
+    /// The place of the bucket; not 0.
     pub place: Place,
 }
 
-impl Slot {
-    /// A slot with this hash.
-    pub fn new(hash: u128, place: Place) -> Self {
-        Self { high: (hash >> 64) as u64, low: hash as u64, place }
-    }
+/// No slot: place 0 is never given out, so the lower half of a slot in use is not 0.
+const EMPTY: u128 = 0;
 
-    /// The hash.
+/// Slots of a group.
+const GROUP: usize = 4;
+
+/// The slots of one cache line.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(64))]
+struct Group([u128; GROUP]);
+
+const EMPTY_GROUP: Group = Group([EMPTY; GROUP]);
+
+impl Group {
+    /// Slots in use.
     #[inline]
-    pub fn hash(&self) -> u128 {
-        u128::from(self.high) << 64 | u128::from(self.low)
+    fn len(&self) -> usize {
+        self.0.iter().map(|slot| usize::from(*slot as u64 != 0)).sum()
     }
 }
 
-/// Slots beyond the capacity for those that the last homes push on; more are added when they do not suffice.
-const TAIL: usize = 32;
+/// Bits of a table's segments at the least: 512 segments, and 255 places.
+pub const BITS_MIN: u8 = 9;
 
-/// The first capacity. Each segment starts at another one between this and a fifth more, so that they do not all grow at the
-/// same moment, and the table as a whole is always about as full.
-const CAPACITY_MIN: usize = 60;
+/// Bits at the most: places up to 2^31.
+pub const BITS_MAX: u8 = 32;
+
+/// The first capacity in groups. It doubles up to [`CAPACITY_STAGGERED`].
+const CAPACITY_MIN: usize = 4;
+
+/// From here on segments have capacities of their own, up to a third apart, and grow by a third: not all at the same moment.
+const CAPACITY_STAGGERED: usize = 64;
+
+/// Groups beyond the capacity for what the last homes push on, at the most; more are added when they do not suffice.
+const TAIL_MAX: usize = 8;
+
+/// Room for the slots of one segment on their way to new places, for all segments in turn.
+#[derive(Debug, Default)]
+pub struct Scratch {
+    slots: Vec<u128>,
+    /// Slots in use of each group.
+    filled: Vec<u8>,
+}
+
+impl Scratch {
+    /// Memory held in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        self.slots.capacity() * size_of::<u128>() + self.filled.capacity()
+    }
+}
 
 /// What a search found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,192 +97,317 @@ pub enum Found {
     Gap(usize),
 }
 
-/// One of the 256 parts of the table: the hashes that share their first 8 bits.
+/// One part of the table: the hashes that share their first bits.
 #[derive(Debug)]
 pub struct Segment {
-    slots: Vec<Slot>,
-    /// Homes; `slots` is longer by the tail. 0 until the first insert.
+    groups: Vec<Group>,
+    /// Homes; `groups` is longer by the tail. 0 until the first insert.
     capacity: usize,
     /// Slots that are not empty.
     used: usize,
-    capacity_first: usize,
+    /// Slots in use at which the next insert must be preceded by [`make_room`](Self::make_room).
+    used_max: usize,
+    /// The first bits of the hashes, as a number.
+    number: u32,
+    /// How many bits those are.
+    bits: u8,
 }
 
 impl Segment {
-    /// The empty segment for hashes with these first 8 bits.
-    pub fn new(number: u8) -> Self {
-        let capacity_first = CAPACITY_MIN + (CAPACITY_MIN / 5) * usize::from(number) / 256;
-        Self { slots: Vec::new(), capacity: 0, used: 0, capacity_first }
+    /// The empty segment for hashes whose first `bits` bits are `number`.
+    pub fn new(number: u32, bits: u8) -> Self {
+        debug_assert!((BITS_MIN..=BITS_MAX).contains(&bits));
+        Self { groups: Vec::new(), capacity: 0, used: 0, used_max: 0, number, bits }
+    }
+
+    /// The bits of a slot that are not of its hash.
+    #[inline]
+    fn mask(&self) -> u128 {
+        (1 << self.bits) - 1
     }
 
     #[inline]
-    fn home(&self, hash: u128) -> usize {
-        home(hash, self.capacity)
+    fn slot(&self, hash: u128, place: Place, mark: bool) -> u128 {
+        hash << self.bits | u128::from(place) << 1 | u128::from(mark)
     }
 
-    /// Asks the processor to fetch the slots in which `hash` would be.
+    #[inline]
+    fn place_of(&self, slot: u128) -> Place {
+        ((slot & self.mask()) >> 1) as Place
+    }
+
+    /// Asks the processor to fetch the group in which `hash` would be.
     #[inline]
     pub fn prefetch(&self, hash: u128) {
-        if let Some(slot) = self.slots.get(self.home(hash)) {
-            prefetch(slot);
+        if let Some(group) = self.groups.get(home(hash << self.bits, self.capacity)) {
+            prefetch_at(std::ptr::from_ref(group).cast());
         }
     }
 
     /// Looks among the slots with this hash for one whose place `test` takes.
     #[inline]
     pub fn search(&self, hash: u128, places: &Places, test: impl Fn(i64) -> bool) -> Found {
-        let mut index = self.home(hash);
+        let (rest, mask) = (hash << self.bits, self.mask());
+        let high = (rest >> 64) as u64;
         let mut dead = None;
-        while let Some(slot) = self.slots.get(index) {
-            if slot.place == 0 || slot.hash() > hash {
-                break;
-            }
-            if slot.hash() == hash {
-                match places.bucket(slot.place) {
-                    Some(bucket) if test(bucket) => return Found::Match(index),
-                    Some(_) => {}
-                    None => dead = Some(index),
+        let mut number = home(rest, self.capacity);
+        while let Some(group) = self.groups.get(number) {
+            for (at, slot) in group.0.iter().enumerate() {
+                let index = number * GROUP + at;
+                if *slot as u64 == 0 {
+                    return dead.map_or(Found::Gap(index), Found::Dead);
+                }
+                if (*slot >> 64) as u64 == high && *slot & !mask == rest {
+                    match places.bucket(self.place_of(*slot)) {
+                        Some(bucket) if test(bucket) => return Found::Match(index),
+                        Some(_) => {}
+                        None => dead = Some(index),
+                    }
                 }
             }
-            index += 1;
+            number += 1;
         }
-        dead.map_or(Found::Gap(index), Found::Dead)
+        dead.map_or(Found::Gap(number * GROUP), Found::Dead)
     }
 
     /// Calls `each` for every slot with this hash.
-    pub fn for_hash(&self, hash: u128, mut each: impl FnMut(usize, Place)) {
-        let from = self.home(hash).min(self.slots.len());
-        for (index, slot) in self.slots.iter().enumerate().skip(from) {
-            if slot.place == 0 || slot.hash() > hash {
+    pub fn for_hash(&self, hash: u128, mut each: impl FnMut(Place)) {
+        let (rest, mask) = (hash << self.bits, self.mask());
+        let from = home(rest, self.capacity).min(self.groups.len());
+        for slot in self.groups[from..].iter().flat_map(|group| &group.0) {
+            if *slot == EMPTY {
                 return;
             }
-            if slot.hash() == hash {
-                each(index, slot.place);
+            if *slot & !mask == rest {
+                each(self.place_of(*slot));
             }
         }
     }
 
     /// The place in the slot at `index`.
     pub fn place(&self, index: usize) -> Place {
-        self.slots[index].place
+        self.place_of(self.groups[index / GROUP].0[index % GROUP])
     }
 
-    /// Names another place in the slot at `index`.
-    pub fn set_place(&mut self, index: usize, place: Place) {
-        self.slots[index].place = place;
+    /// Puts the slot of `hash` at `index` in place of another one of the same hash.
+    pub fn replace(&mut self, index: usize, hash: u128, place: Place, mark: bool) {
+        self.groups[index / GROUP].0[index % GROUP] = self.slot(hash, place, mark);
     }
 
     /// True if the next insert must be preceded by [`make_room`](Self::make_room), which moves slots.
     #[inline]
     pub fn is_full(&self) -> bool {
-        (self.used + 1) * 8 > self.capacity * 7
+        self.used >= self.used_max
     }
 
-    /// Puts a slot at the [`Found::Gap`] of its hash.
+    /// Puts a slot at the [`Found::Gap`] of its hash. `place` must have fewer bits than the segment.
     #[inline]
-    pub fn insert(&mut self, index: usize, slot: Slot) {
+    pub fn insert(&mut self, index: usize, hash: u128, place: Place, mark: bool) {
         debug_assert!(!self.is_full(), "room is made before the search");
-        let empty = self.slots[index..].iter().position(|s| s.place == 0).map(|n| index + n);
-        let empty = empty.unwrap_or_else(|| {
-            let end = self.slots.len();
-            self.slots.reserve_exact(TAIL);
-            self.slots.resize(end + TAIL, Slot::default());
-            end
-        });
-        self.slots.copy_within(index..empty, index + 1);
-        self.slots[index] = slot;
+        debug_assert!(u128::from(place) <= self.mask() >> 1 && place != 0);
+        if index / GROUP == self.groups.len() {
+            self.groups.reserve_exact(TAIL_MAX);
+            self.groups.push(EMPTY_GROUP);
+        }
+        self.groups[index / GROUP].0[index % GROUP] = self.slot(hash, place, mark);
         self.used += 1;
     }
 
-    /// Takes out the slot at `index` and closes the gap.
-    pub fn remove(&mut self, index: usize) {
-        let moved = self.slots[index + 1..]
-            .iter()
-            .enumerate()
-            .take_while(|(n, slot)| slot.place != 0 && self.home(slot.hash()) <= index + n)
-            .count();
-        self.slots.copy_within(index + 1..index + 1 + moved, index);
-        self.slots[index + moved] = Slot::default();
+    /// Takes out the slot at `index`, and moves others so that none has a free slot between it and its home. True if it was marked.
+    pub fn remove(&mut self, index: usize) -> bool {
+        let was_marked = self.groups[index / GROUP].0[index % GROUP] & 1 == 1;
         self.used -= 1;
+        let (mut number, mut at) = (index / GROUP, index % GROUP);
+        loop {
+            let group = &mut self.groups[number].0;
+            let last = group.iter().rposition(|slot| *slot != EMPTY).unwrap_or(at);
+            group[at] = group[last];
+            group[last] = EMPTY;
+            if last + 1 < GROUP {
+                return was_marked;
+            }
+            // The group was full, so a slot further on may belong here.
+            let Some((from, slot)) = self.displaced(number) else { return was_marked };
+            self.groups[number].0[last] = self.groups[from].0[slot];
+            (number, at) = (from, slot);
+        }
     }
 
-    /// Sweeps if that helps, and grows if it does not help enough: a fifth of what there is, or to what `used` needs.
-    pub fn make_room(&mut self, places: &mut Places) {
+    /// A slot behind this group that belongs into it or before it.
+    fn displaced(&self, number: usize) -> Option<(usize, usize)> {
+        for (from, group) in self.groups.iter().enumerate().skip(number + 1) {
+            let belongs = |slot: &u128| *slot != EMPTY && home(*slot, self.capacity) <= number;
+            if let Some(at) = group.0.iter().position(belongs) {
+                return Some((from, at));
+            }
+            if group.len() < GROUP {
+                return None;
+            }
+        }
+        None
+    }
+
+    /// Sweeps if that helps, and grows if it does not help enough.
+    pub fn make_room(&mut self, places: &mut Places, scratch: &mut Scratch) {
         if places.dead_slots() * 16 > places.live_slots() {
-            self.sweep(places);
-            if self.used * 10 < self.capacity * 7 {
+            self.sweep(places, scratch);
+            if self.used * 25 < self.capacity * GROUP * 18 {
                 return;
             }
         }
-        self.rebuild((self.capacity * 6).div_ceil(5).max(self.capacity_first));
+        self.take_out(scratch);
+        self.put_back(self.fitting(self.capacity + 1), scratch);
     }
 
-    /// Clears the slots of dead places; gives memory back if fewer than three in eight homes are then in use.
-    pub fn sweep(&mut self, places: &mut Places) {
+    /// Takes room for as many slots as will come.
+    pub fn reserve(&mut self, slots: usize, scratch: &mut Scratch) {
+        let enough = self.fitting(groups_for(self.used + slots));
+        if enough > self.capacity {
+            self.take_out(scratch);
+            self.put_back(enough, scratch);
+        }
+    }
+
+    /// Clears the slots of dead places; gives memory back if fewer than three in eight slots are then in use.
+    pub fn sweep(&mut self, places: &mut Places, scratch: &mut Scratch) {
+        if self.used == 0 {
+            return;
+        }
+        self.take_out(scratch);
+        scratch.slots.retain(|slot| {
+            let place = self.place_of(*slot);
+            let is_live = places.bucket(place).is_some();
+            if !is_live {
+                places.release(place);
+            }
+            is_live
+        });
+        let enough = self.fitting(groups_for(scratch.slots.len()));
+        let is_wide = scratch.slots.len() * 8 < self.capacity * GROUP * 3 && enough < self.capacity;
+        self.put_back(if is_wide { enough } else { self.capacity }, scratch);
+    }
+
+    /// The least capacity that the segment may have and that is not below `groups`.
+    fn fitting(&self, groups: usize) -> usize {
+        let own = CAPACITY_STAGGERED + CAPACITY_STAGGERED / 3 * (self.number as usize % 512) / 512;
+        let mut capacity = CAPACITY_MIN;
+        while capacity < groups {
+            capacity = match capacity {
+                small if small * 2 < CAPACITY_STAGGERED => small * 2,
+                small if small < CAPACITY_STAGGERED => own,
+                large => large + large.div_ceil(3),
+            };
+        }
+        capacity
+    }
+
+    /// Copies all slots. Without a branch for each: which are in use cannot be guessed.
+    fn take_out(&self, scratch: &mut Scratch) {
+        scratch.slots.resize(self.groups.len() * GROUP + 1, EMPTY);
         let mut next = 0;
-        for index in 0..self.slots.len() {
-            let slot = self.slots[index];
-            if slot.place == 0 {
+        for slot in self.groups.iter().flat_map(|group| &group.0) {
+            scratch.slots[next] = *slot;
+            next += usize::from(*slot as u64 != 0);
+        }
+        scratch.slots.truncate(next);
+    }
+
+    /// Puts what was taken out into so many homes, nothing else being there.
+    fn put_back(&mut self, capacity: usize, scratch: &mut Scratch) {
+        let len = capacity + (capacity / 64).clamp(1, TAIL_MAX);
+        self.groups.clear();
+        if self.groups.capacity() > len {
+            self.groups = Vec::new();
+        }
+        self.groups.reserve_exact(len);
+        self.groups.resize(len, EMPTY_GROUP);
+        scratch.filled.clear();
+        scratch.filled.resize(len, 0);
+        for slot in &scratch.slots {
+            let mut number = home(*slot, capacity);
+            while scratch.filled.get(number).is_some_and(|filled| usize::from(*filled) == GROUP) {
+                number += 1;
+            }
+            if number == self.groups.len() {
+                self.groups.reserve_exact(TAIL_MAX);
+                self.groups.push(EMPTY_GROUP);
+                scratch.filled.push(0);
+            }
+            let filled = &mut scratch.filled[number];
+            self.groups[number].0[usize::from(*filled)] = *slot;
+            *filled += 1;
+        }
+        (self.used, self.capacity) = (scratch.slots.len(), capacity);
+        self.used_max = used_max(capacity);
+    }
+
+    /// The segment in two, for a table with twice as many.
+    pub fn split(self, scratch: &mut Scratch) -> [Self; 2] {
+        [0, 1].map(|half| {
+            let mut own = Self::new(self.number << 1 | half, self.bits + 1);
+            let is_own = |slot: &&u128| **slot != EMPTY && (**slot >> 127) as u32 == half;
+            let slots = self.groups.iter().flat_map(|group| &group.0).filter(is_own);
+            let (mask, half_mask) = (self.mask(), own.mask());
+            scratch.slots.clear();
+            scratch.slots.extend(slots.map(|slot| (slot & !mask) << 1 & !half_mask | slot & mask));
+            if !scratch.slots.is_empty() {
+                own.put_back(own.fitting(groups_for(scratch.slots.len())), scratch);
+            }
+            own
+        })
+    }
+
+    fn out(&self, slot: u128) -> Slot {
+        let first = u128::from(self.number) << (128 - self.bits);
+        Slot { hash: first | slot >> self.bits, place: self.place_of(slot) }
+    }
+
+    /// The slots in use, nearly by hash.
+    pub fn iter(&self) -> impl Iterator<Item = Slot> {
+        self.groups
+            .iter()
+            .flat_map(|group| &group.0)
+            .filter(|slot| **slot != EMPTY)
+            .map(|slot| self.out(*slot))
+    }
+
+    /// Hands out the marked slots, and takes their marks.
+    pub fn unmark(&mut self, mut each: impl FnMut(Slot)) {
+        for number in 0..self.groups.len() {
+            // Three of four groups have none as a rule.
+            if self.groups[number].0.iter().all(|slot| slot & 1 == 0) {
                 continue;
             }
-            self.slots[index] = Slot::default();
-            if places.bucket(slot.place).is_none() {
-                places.release(slot.place);
-                self.used -= 1;
-                continue;
+            for at in 0..GROUP {
+                let slot = self.groups[number].0[at];
+                if slot & 1 == 1 {
+                    self.groups[number].0[at] = slot & !1;
+                    each(self.out(slot));
+                }
             }
-            // Homes ascend and slots before this one only moved forward, so `to` is at most `index`.
-            let to = self.home(slot.hash()).max(next);
-            self.slots[to] = slot;
-            next = to + 1;
         }
-        let enough = (self.used * 5).div_ceil(4).max(self.capacity_first);
-        if self.used * 8 < self.capacity * 3 && enough < self.capacity {
-            self.rebuild(enough);
-        }
-    }
-
-    /// Moves all slots to a vector with that many homes.
-    fn rebuild(&mut self, capacity: usize) {
-        let mut slots = vec![Slot::default(); capacity + TAIL];
-        let mut next = 0;
-        for slot in self.slots.iter().filter(|s| s.place != 0) {
-            let to = home(slot.hash(), capacity).max(next);
-            if to >= slots.len() {
-                slots.reserve_exact(TAIL);
-                slots.resize(to + TAIL, Slot::default());
-            }
-            slots[to] = *slot;
-            next = to + 1;
-        }
-        self.slots = slots;
-        self.capacity = capacity;
-    }
-
-    /// The slots in use, by hash.
-    pub fn iter(&self) -> impl Iterator<Item = &Slot> {
-        self.slots.iter().filter(|s| s.place != 0)
     }
 
     /// Memory held in bytes.
     pub fn memory_bytes(&self) -> usize {
-        self.slots.capacity() * size_of::<Slot>()
+        self.groups.capacity() * size_of::<Group>()
     }
 }
 
-/// The hash as a fraction of the segment, times its homes. The first 8 bits are the segment's number.
-#[inline]
-fn home(hash: u128, capacity: usize) -> usize {
-    let fraction = (hash >> 56) as u64;
-    ((u128::from(fraction) * capacity as u128) >> 64) as usize
+/// Slots in use of that many groups beyond which they grow: 92 in a hundred.
+fn used_max(groups: usize) -> usize {
+    groups * GROUP * 23 / 25
 }
 
+/// Groups for so many slots, with room for some more.
+fn groups_for(slots: usize) -> usize {
+    (slots * 5).div_ceil(4 * GROUP).max(1)
+}
+
+/// The hash as a fraction of the segment, times its homes.
 #[inline]
-fn prefetch(slot: &Slot) {
-    let at = std::ptr::from_ref(slot).cast::<u8>();
-    prefetch_at(at);
-    prefetch_at(at.wrapping_add(64));
-    prefetch_at(at.wrapping_add(128));
+fn home(slot: u128, capacity: usize) -> usize {
+    (((slot >> 64) * capacity as u128) >> 64) as usize
 }
 
 /// Asks the processor to fetch the cache line of an address.

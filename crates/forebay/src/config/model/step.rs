@@ -50,7 +50,7 @@ pub struct Dedup {
     #[serde(default)]
     pub late: Late,
 
-    /// Memory for keys of open buckets, about 25 bytes each. When it is full, the earliest buckets are closed: their keys go to files
+    /// Memory for keys of open buckets, about 21 bytes each. When it is full, the earliest buckets are closed: their keys go to files
     /// in the store, and less than 2 bytes a key stay in memory.
     #[serde(default = "default_memory")]
     #[schemars(extend(

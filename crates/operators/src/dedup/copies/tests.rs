@@ -1,13 +1,18 @@
 use super::*;
 
+fn push(newest: &mut Newest, partition: &Partition, hash: u128, bucket: i64, position: u64) {
+    newest.begin(partition);
+    newest.push(hash, bucket, position);
+}
+
 #[test]
 fn copies_of_a_key_are_named_once_and_those_far_away_in_time_are_not() {
     let (a, b) = (Partition::new("t", 0), Partition::new("t", 1));
     let mut newest = Newest::default();
-    newest.push(&a, 1, 100, 7);
-    newest.push(&a, 2, 100, 8);
-    newest.push(&b, 1, 101, 9);
-    newest.push(&b, 1, 100_000, 10);
+    push(&mut newest, &a, 1, 100, 7);
+    push(&mut newest, &a, 2, 100, 8);
+    push(&mut newest, &b, 1, 101, 9);
+    push(&mut newest, &b, 1, 100_000, 10);
     let mut copies = Copies::default();
     newest.take(1, 100, &mut copies);
     assert_eq!(copies, Copies { count: 2, places: vec![(a.clone(), 7), (b.clone(), 9)] });
@@ -23,7 +28,7 @@ fn copies_of_a_key_are_named_once_and_those_far_away_in_time_are_not() {
 fn the_memory_of_copies_is_bounded_and_keeps_the_newest() {
     let mut newest = Newest::default();
     for n in 0..HELD_MAX as u64 + 10 {
-        newest.push(&Partition::new("t", (n % 2) as u32), u128::from(n), 0, n);
+        push(&mut newest, &Partition::new("t", (n % 2) as u32), u128::from(n), 0, n);
     }
     assert_eq!(newest.held, HELD_MAX);
     let mut copies = Copies::default();
@@ -32,4 +37,11 @@ fn the_memory_of_copies_is_bounded_and_keeps_the_newest() {
     newest.take(10, 0, &mut copies);
     assert_eq!(copies.count, 1);
     assert!(newest.memory_bytes() < HELD_MAX * 400, "{}", newest.memory_bytes());
+}
+
+#[test]
+fn the_memory_of_one_partitions_copies_is_their_bound() {
+    let mut newest = Newest::default();
+    (0..HELD_MAX as u64 * 2).for_each(|n| push(&mut newest, &Partition::new("t", 0), u128::from(n), 0, n));
+    assert!(newest.memory_bytes() <= HELD_MAX * 32 + 1024, "{}", newest.memory_bytes());
 }
