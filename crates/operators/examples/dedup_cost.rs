@@ -10,17 +10,14 @@
 // A measurement needs a clock, and this program is on nobody's data path.
 #![allow(clippy::disallowed_methods)]
 
-use std::sync::Arc;
+mod support;
+
 use std::time::Duration;
 
-use arrow_array::{ArrayRef, FixedSizeBinaryArray, RecordBatch};
-use arrow_buffer::Buffer;
-use dataflow::{Batch, Column, ColumnType, KeyedState, Operator, Partition, Schema};
+use dataflow::{Column, ColumnType, KeyedState, Operator, Schema};
 use operators::{Dedup, DedupConfig, Late};
+use support::{BATCH_ROWS, SAMPLE, SEAL_ROWS, batch, ns, resident_bytes, timed};
 
-const BATCH_ROWS: u64 = 16_384;
-const SEAL_ROWS: u64 = 500_000;
-const SAMPLE: u64 = 1_000_000;
 const HOUR_MS: i64 = 3_600_000;
 const START_MS: i64 = 1_700_000_000_000;
 
@@ -107,50 +104,4 @@ fn run(step: &mut Dedup, schema: &Schema, ids: std::ops::Range<u64>, time: &dyn 
         std::hint::black_box(out.batch.len());
     }
     costs
-}
-
-fn batch(schema: &Schema, ids: std::ops::Range<u64>, time: &dyn Fn(u64) -> i64) -> Batch {
-    let bytes: Vec<u8> = ids.clone().flat_map(uuid).collect();
-    let column: ArrayRef = Arc::new(FixedSizeBinaryArray::new(16, Buffer::from(bytes), None));
-    Batch {
-        partition: Partition::new("t", 0),
-        rows: RecordBatch::try_new(schema.arrow().clone(), vec![column]).expect("one column"),
-        positions: ids.clone().collect(),
-        times_ms: ids.map(time).collect(),
-    }
-}
-
-/// 16 bytes without a pattern (splitmix64, twice).
-fn uuid(n: u64) -> [u8; 16] {
-    let mix = |mut z: u64| {
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        u128::from(z ^ (z >> 31))
-    };
-    let (a, b) = (n.wrapping_mul(0x9e37_79b9_7f4a_7c15), n.wrapping_mul(0xd1b5_4a32_d192_ed03));
-    (mix(a) << 64 | mix(b)).to_le_bytes()
-}
-
-fn ns(cost: Duration, rows: u64) -> f64 {
-    cost.as_nanos() as f64 / rows as f64
-}
-
-fn timed<T>(what: impl FnOnce() -> T) -> (T, Duration) {
-    let before = cpu();
-    let value = what();
-    (value, cpu() - before)
-}
-
-/// CPU time of this thread: on a machine with neighbours the wall clock would measure them.
-fn cpu() -> Duration {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the call writes to `time`, which outlives it.
-    let done = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
-    assert_eq!(done, 0, "every kernel that this runs on has the clock");
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
-}
-
-fn resident_bytes() -> u64 {
-    let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
-    text.split_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok()).unwrap_or(0) * 4096
 }

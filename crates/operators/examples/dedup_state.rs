@@ -12,23 +12,20 @@
 // A measurement needs a clock, and this program is on nobody's data path.
 #![allow(clippy::disallowed_methods)]
 
+mod support;
+
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
-use arrow_array::{ArrayRef, FixedSizeBinaryArray, RecordBatch};
-use arrow_buffer::Buffer;
 use dataflow::operator::{Given, Need};
-use dataflow::{Batch, Column, ColumnType, KeyedState, Operator, Partition, Schema, StateRead, StateWork};
+use dataflow::{Column, ColumnType, KeyedState, Operator, Schema, StateRead, StateWork};
 use operators::dedup::{Dedup, DedupConfig, Late, OPEN_BYTES_DEFAULT};
+use support::{BATCH_ROWS, SAMPLE, SEAL_ROWS, batch, cpu, mb, ns, peak_bytes, resident_bytes, timed};
 
-const BATCH_ROWS: u64 = 16_384;
-const SEAL_ROWS: u64 = 500_000;
-const SAMPLE: u64 = 1_000_000;
 const DAY_MS: i64 = 86_400_000;
 const WINDOW_DAYS: u64 = 30;
 const START_MS: i64 = 1_700_000_000_000;
@@ -156,9 +153,10 @@ fn measure(folder: PathBuf, keys: u64) {
     let memory = dedup.memory_bytes();
     println!("keys {held:>11}, {closed} closed, {} runs, {} files", dedup.runs(), lane.files.len());
     println!(
-        "  memory   {:7.1} MB by count, {:.1} MB resident; {:.2} B a key",
+        "  memory   {:7.1} MB by count, {:.1} MB resident, {:.1} MB at the most; {:.2} B a key",
         mb(memory),
         mb(resident_bytes().saturating_sub(rss)),
+        mb(peak_bytes()),
         memory as f64 / held as f64
     );
     println!(
@@ -242,54 +240,4 @@ fn run(
         costs.worst = costs.worst.max(probe + read + finish);
         lane.work(step);
     }
-}
-
-fn batch(schema: &Schema, ids: Range<u64>, time: &dyn Fn(u64) -> i64) -> Batch {
-    let bytes: Vec<u8> = ids.clone().flat_map(uuid).collect();
-    let column: ArrayRef = Arc::new(FixedSizeBinaryArray::new(16, Buffer::from(bytes), None));
-    Batch {
-        partition: Partition::new("t", 0),
-        rows: RecordBatch::try_new(schema.arrow().clone(), vec![column]).expect("one column"),
-        positions: ids.clone().collect(),
-        times_ms: ids.map(time).collect(),
-    }
-}
-
-/// 16 bytes without a pattern (splitmix64, twice).
-fn uuid(n: u64) -> [u8; 16] {
-    let mix = |mut z: u64| {
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        u128::from(z ^ (z >> 31))
-    };
-    let (a, b) = (n.wrapping_mul(0x9e37_79b9_7f4a_7c15), n.wrapping_mul(0xd1b5_4a32_d192_ed03));
-    (mix(a) << 64 | mix(b)).to_le_bytes()
-}
-
-fn mb(bytes: u64) -> f64 {
-    bytes as f64 / 1e6
-}
-
-fn ns(cost: Duration, rows: u64) -> f64 {
-    cost.as_nanos() as f64 / rows as f64
-}
-
-fn timed<T>(what: impl FnOnce() -> T) -> (T, Duration) {
-    let before = cpu();
-    let value = what();
-    (value, cpu() - before)
-}
-
-/// CPU time of this thread: on a machine with neighbours the wall clock would measure them.
-fn cpu() -> Duration {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the call writes to `time`, which outlives it.
-    let done = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
-    assert_eq!(done, 0, "every kernel that this runs on has the clock");
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
-}
-
-fn resident_bytes() -> u64 {
-    let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
-    text.split_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok()).unwrap_or(0) * 4096
 }

@@ -24,7 +24,7 @@ pub mod work;
 pub struct Sizes {
     /// Keys in memory above which buckets are closed, until half of them are left.
     pub open_keys_max: u64,
-    /// Pairs in a part at the most, on average: a million is a file of 17 MB, and some 60 MB of memory while it is made.
+    /// Pairs in a part at the most, on average: half a million is a file of 9 MB, and some 40 MB of memory while it is made.
     pub part_pairs: u64,
     /// Pairs in a block at the most, on average: 256 are 4 KB.
     pub block_pairs: u64,
@@ -37,7 +37,7 @@ impl Sizes {
     pub fn new(open_bytes: u64) -> Self {
         Self {
             open_keys_max: (open_bytes / super::OPEN_KEY_BYTES).max(1),
-            part_pairs: 1 << 20,
+            part_pairs: 1 << 19,
             block_pairs: 256,
             runs_max: 16,
         }
