@@ -9,6 +9,7 @@
 //! | [`glassflow`] | workload: deduplicate Kafka into ClickHouse            |
 //! | [`dedup`]     | workload: ingest files twice                           |
 //! | [`clients`]   | workload: wide rows from columns, by a client library  |
+//! | [`peer`]      | programs of others, built here                         |
 //! | [`place`]     | the folder, the names, what every workload is told     |
 //! | [`child`]     | processes and what they used                           |
 //! | [`server`]    | ClickHouse, and questions about the table              |
@@ -32,6 +33,7 @@ mod figure;
 pub mod glassflow;
 pub mod html;
 mod latency;
+pub mod peer;
 pub mod place;
 mod plot;
 pub mod report;

@@ -8,9 +8,13 @@
 //! |----------|------------------------------------------------------------------------------------------------|
 //! | `forebay`| encodes each batch and sends it: `serial`, or `pipelined` (the next is encoded meanwhile)       |
 //! | `replay` | sends one block that was encoded before: what the server takes at the most, by this connection |
+//! | a peer   | a program of others, which sends the same rows one batch after the other                       |
 
 pub mod client;
 mod rows;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::{Context, bail};
 use clickhouse::compress::Method;
@@ -24,6 +28,7 @@ use super::RUN_MAX;
 use super::child::Child;
 use super::engine::program;
 use super::figure::{self, Figure, Figures, Shown};
+use super::peer::Peer;
 use super::place::{Common, Place};
 use super::report::{Arm as Summed, Goal, Report, Run, Verdict, of_content};
 use super::server::Server;
@@ -63,6 +68,26 @@ pub struct Plan {
     pub seed: u64,
     /// Which rows, how many columns, how sent: every combination is measured.
     pub ways: Vec<Way>,
+    /// Peers that send the same rows, in turns; where batches are sent one after the other.
+    pub against: Vec<Peer>,
+}
+
+/// Who sends.
+#[derive(Clone, Copy)]
+enum Who<'a> {
+    Forebay,
+    Replay,
+    Peer(Peer, &'a Path),
+}
+
+impl Who<'_> {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Forebay => "forebay",
+            Self::Replay => "replay",
+            Self::Peer(peer, _) => peer.name(),
+        }
+    }
 }
 
 /// One way to send.
@@ -154,11 +179,16 @@ impl Bench<'_> {
             let facts = json!({ "batches": self.plan.batches, "batch_rows": self.plan.batch_rows });
             self.place.setting("clients", &server, sentences, facts.as_object().cloned().unwrap_or_default())
         };
+        let mut built = Vec::new();
+        for peer in &self.plan.against {
+            self.place.say(&format!("building {}", peer.name()));
+            built.push((*peer, peer.build(&self.place.dir)?));
+        }
         let mut runs = Vec::new();
         for round in 1..=self.plan.common.repeat {
             for way in &self.plan.ways {
                 self.place.say(&format!("round {round} of {}: {}", self.plan.common.repeat, way.name()));
-                runs.extend(self.both(&server, *way).await.with_context(|| way.name())?);
+                runs.extend(self.round(&server, *way, &built).await.with_context(|| way.name())?);
             }
         }
         server.stop().await?;
@@ -167,16 +197,23 @@ impl Bench<'_> {
         Ok(Report::new(setting, runs, |arms| goals(arms, &judged)))
     }
 
-    /// The client, and the replay of a ready block right after it.
-    async fn both(&self, server: &Server, way: Way) -> anyhow::Result<[Run; 2]> {
-        let mut ours = self.run(server, way, false).await?;
-        let replay = self.run(server, way, true).await?;
-        let share = ours.figures.get(ROWS_PER_S).zip(replay.figures.get(ROWS_PER_S));
-        ours.figures.put_if(SHARE_OF_CEILING, share.map(|(ours, ceiling)| ours / ceiling));
-        Ok([ours, replay])
+    /// The client, the replay of a ready block right after it, and then the peers.
+    async fn round(&self, server: &Server, way: Way, built: &[(Peer, PathBuf)]) -> anyhow::Result<Vec<Run>> {
+        let mut runs = vec![self.run(server, way, Who::Forebay).await?];
+        let replay = self.run(server, way, Who::Replay).await?;
+        for (peer, program) in built.iter().filter(|_| !way.pipelined) {
+            runs.push(self.run(server, way, Who::Peer(*peer, program)).await?);
+        }
+        let ceiling = replay.figures.get(ROWS_PER_S);
+        for run in &mut runs {
+            let share = run.figures.get(ROWS_PER_S).zip(ceiling);
+            run.figures.put_if(SHARE_OF_CEILING, share.map(|(rate, ceiling)| rate / ceiling));
+        }
+        runs.insert(1, replay);
+        Ok(runs)
     }
 
-    async fn run(&self, server: &Server, way: Way, replay: bool) -> anyhow::Result<Run> {
+    async fn run(&self, server: &Server, way: Way, who: Who<'_>) -> anyhow::Result<Run> {
         let table = format!("{}_rows", self.place.name);
         create(server, &table, way).await?;
         let before = server.usage()?;
@@ -187,9 +224,9 @@ impl Bench<'_> {
             batches: self.plan.batches,
             pipelined: way.pipelined,
             compressed: way.compressed,
-            replay,
+            replay: matches!(who, Who::Replay),
         };
-        let outcome = self.client(&order).await?;
+        let outcome = self.client(who, &order).await?;
         let clickhouse = server.usage()?.zip(before).map(|(after, before)| after.since(before));
         let found = server.content(&oracle::sql(&table)).await?;
         let sent = WARM_UP + self.plan.batches;
@@ -206,22 +243,33 @@ impl Bench<'_> {
         // Over all batches, those that warm up among them.
         let server_us = clickhouse.map(|usage| usage.cpu_s() * 1e6 / (sent * self.plan.batch_rows) as f64);
         figures.put_if(SERVER_US_PER_ROW, server_us);
-        let arm = if replay { format!("replay: {}", way.name()) } else { forebay(way) };
+        let arm = format!("{}: {}", who.name(), way.name());
         let verdict = Verdict::of(of_content(expected, found));
         Ok(Run { arm, figures, verdict, trace: Trace::default() })
     }
 
     /// Runs a client as a child and reads what it tells.
-    async fn client(&self, order: &client::Order) -> anyhow::Result<Outcome> {
-        let mut command = program()?;
-        command.args(["bench", "client"]).args(order.arguments());
+    async fn client(&self, who: Who<'_>, order: &client::Order) -> anyhow::Result<Outcome> {
+        let command = match who {
+            Who::Forebay | Who::Replay => {
+                let mut command = program()?;
+                command.args(["bench", "client"]).args(order.arguments());
+                command
+            }
+            Who::Peer(_, program) => {
+                let mut command = Command::new(program);
+                // Go takes long options with one dash as with two.
+                command.args(order.arguments());
+                command
+            }
+        };
         let mut child = Child::start("client", command, &self.place.dir)?;
         let end = child.wait(RUN_MAX).await?;
         let said = |suffix: &str| {
             std::fs::read_to_string(self.place.dir.join(format!("client.{suffix}"))).unwrap_or_default()
         };
         if !end.status.success() {
-            bail!("the client failed ({}): {}", end.status, said("err").trim());
+            bail!("{} failed ({}): {}", who.name(), end.status, said("err").trim());
         }
         let line = said("out");
         serde_json::from_str(&line).with_context(|| format!("the client tells `{}`", line.trim()))
@@ -231,7 +279,7 @@ impl Bench<'_> {
         Workload { seed: self.plan.seed, rows }
     }
 
-    fn rows_file(&self, rows: Rows) -> std::path::PathBuf {
+    fn rows_file(&self, rows: Rows) -> PathBuf {
         self.place.dir.join(match rows {
             Rows::Identical => "identical.rows",
             Rows::Varied => "varied.rows",
@@ -240,7 +288,7 @@ impl Bench<'_> {
 }
 
 fn forebay(way: Way) -> String {
-    format!("forebay: {}", way.name())
+    format!("{}: {}", Who::Forebay.name(), way.name())
 }
 
 /// How the client opens its table: the 32 columns, and frames as large as a batch.

@@ -2,8 +2,10 @@
 //!
 //! Owns its pipeline, its topic and its figures. The records are those of `workloads`.
 
+pub mod csv;
 mod feed;
 mod load;
+mod peer;
 mod visible;
 
 use std::time::{Duration, Instant};
@@ -15,6 +17,7 @@ use workloads::glassflow::{Workload, oracle};
 
 use super::engine::{Accounts, Pipeline, Seen};
 use super::figure::{self, Figure, Figures, Shown};
+use super::peer::Peer;
 use super::place::{Common, Place};
 use super::report::{Arm, Goal, Report, Run, Setting, Verdict, of_content};
 use super::server::Server;
@@ -31,6 +34,8 @@ const LOAD_AHEAD: Duration = Duration::from_millis(500);
 /// The latency that is to be reached at half the capacity, with batches of up to 200 ms.
 const P99_S_GOAL: f64 = 1.0;
 
+const PUBLISH_S: Figure =
+    Figure::new("publish_s", "time in which the records were sent, s", Shown::Decimals(2));
 const SETTLED_ROWS_PER_S: Figure =
     Figure::new("settled_rows_per_s", "rows per second, first to last", Shown::Whole);
 const LATENCY: [Figure; 4] = [
@@ -82,6 +87,18 @@ pub struct Plan {
     pub loads: Vec<f64>,
     /// Records a second that are taken for the capacity; `None` measures it by draining a backlog first.
     pub capacity: Option<u64>,
+    /// A peer that drains the same backlog, in turns.
+    pub against: Option<Peer>,
+}
+
+impl Plan {
+    /// Records a second that are sent while the engine runs.
+    fn rate(&self) -> Option<u64> {
+        match &self.feed {
+            Feed::Kafka { rate, .. } => *rate,
+            Feed::Generator { .. } => None,
+        }
+    }
 }
 
 /// Measures, and tells progress by `say`.
@@ -140,11 +157,22 @@ impl Bench<'_> {
         repeat: u32,
         backlog: Option<&Topic>,
     ) -> anyhow::Result<Vec<Run>> {
+        let built = match self.plan.against {
+            Some(peer) => {
+                self.place.say(&format!("building {}", peer.name()));
+                Some((peer, peer.build(&self.place.dir)?))
+            }
+            None => None,
+        };
         let mut runs = Vec::new();
         for number in 1..=repeat {
             self.place.say(&format!("run {number} of {repeat}"));
             let run = self.run(number, server, expected, backlog).await;
             runs.push(run.with_context(|| format!("run {number}"))?);
+            if let (Some((peer, program)), Some(topic)) = (&built, backlog) {
+                self.place.say(&format!("run {number} of {repeat}: {}", peer.name()));
+                runs.push(self.consumer(*peer, program, number, server, expected, topic).await?);
+            }
         }
         Ok(runs)
     }
@@ -196,22 +224,22 @@ impl Bench<'_> {
             table: table.clone(),
         };
         let before = server.usage()?;
-        let (pipeline, end, seen) = match (&self.plan.feed, backlog) {
+        let (pipeline, end, seen, published) = match (&self.plan.feed, backlog) {
             (Feed::Generator { source }, _) => {
                 let pipeline = pipeline(source);
                 let (end, seen) = pipeline.start(true)?.watch(None, RUN_MAX).await?;
-                (pipeline, end, seen)
+                (pipeline, end, seen, None)
             }
             (Feed::Kafka { brokers, .. }, Some(topic)) => {
                 let pipeline = pipeline(&kafka(brokers, topic.name(), &table));
                 let (end, seen) = pipeline.start(true)?.watch(None, RUN_MAX).await?;
-                (pipeline, end, seen)
+                (pipeline, end, seen, topic.filled_in)
             }
             (Feed::Kafka { brokers, rate, .. }, None) => {
                 let topic = self.topic(&table, true).await?;
                 let pipeline = pipeline(&kafka(brokers, topic.name(), &table));
-                let (end, seen) = self.paced(&pipeline, topic, *rate, expected.rows).await?;
-                (pipeline, end, seen)
+                let (end, seen, took) = self.paced(&pipeline, topic, *rate, expected.rows).await?;
+                (pipeline, end, seen, Some(took))
             }
         };
         let clickhouse = server.usage()?.zip(before).map(|(after, before)| after.since(before));
@@ -219,7 +247,8 @@ impl Bench<'_> {
         let checks = of_content(expected, found).into_iter();
         let verdict = Verdict::of(checks.chain(pipeline.accounts()?.checks(self.accounts())));
         self.place.drop_tables(server, &table).await?;
-        let figures = self.figures(&end, &seen, clickhouse);
+        let mut figures = self.figures(&end, &seen, clickhouse);
+        figures.put_if(PUBLISH_S, published.map(|published| published.as_secs_f64()));
         Ok(Run { arm: "forebay".to_owned(), figures, verdict, trace: seen.trace })
     }
 
@@ -248,7 +277,7 @@ impl Bench<'_> {
         topic: Topic,
         rate: Option<u64>,
         rows: u64,
-    ) -> anyhow::Result<(child::End, Seen)> {
+    ) -> anyhow::Result<(child::End, Seen, Duration)> {
         let mut engine = pipeline.start(false)?;
         if let Err(error) = engine.ready(START_MAX).await {
             self.drop_topic(&topic).await;
@@ -263,7 +292,7 @@ impl Bench<'_> {
             });
             let (watched, sent) = tokio::join!(engine.watch(Some(rows), RUN_MAX), sending);
             let (topic, sent) = sent.context("the sender panicked")?;
-            (topic, sent.and(watched))
+            (topic, sent.and_then(|sent| watched.map(|(end, seen)| (end, seen, sent.took))))
         };
         self.drop_topic(&topic).await;
         sent
@@ -280,8 +309,12 @@ impl Bench<'_> {
         }
         self.place.say(&format!("filling topic `{name}`"));
         let workload = self.plan.workload.clone();
-        let filled = tokio::task::spawn_blocking(move || topic.fill(&workload, None).map(|_| topic)).await;
-        filled.context("the sender panicked")?
+        let filling = tokio::task::spawn_blocking(move || {
+            let mut topic = topic;
+            topic.filled_in = Some(topic.fill(&workload, None)?.took);
+            Ok(topic)
+        });
+        filling.await.context("the sender panicked")?
     }
 
     async fn drop_topic(&self, topic: &Topic) {
@@ -302,10 +335,7 @@ impl Bench<'_> {
     }
 
     fn rate(&self) -> Option<u64> {
-        match &self.plan.feed {
-            Feed::Kafka { rate, .. } => *rate,
-            Feed::Generator { .. } => None,
-        }
+        self.plan.rate()
     }
 
     fn accounts(&self) -> Accounts {

@@ -108,16 +108,20 @@ impl Shared {
 
     /// Shows the report as it was asked for.
     fn show(&self, report: &Report) -> anyhow::Result<Exit> {
+        if !self.json {
+            return self.finish(report, &table::text(report));
+        }
+        let mut text = serde_json::to_string_pretty(report)?;
+        text.push('\n');
+        self.finish(report, &text)
+    }
+
+    /// Prints `text`, writes the page if one is wanted, and says whether all was right.
+    fn finish(&self, report: &Report, text: &str) -> anyhow::Result<Exit> {
+        print(text)?;
         if let Some(path) = &self.html {
             std::fs::write(path, html::page(report))
                 .with_context(|| format!("cannot write `{}`", path.display()))?;
-        }
-        if self.json {
-            let mut text = serde_json::to_string_pretty(report)?;
-            text.push('\n');
-            print(&text)?;
-        } else {
-            print(&table::text(report))?;
         }
         Ok(if report.right { Exit::Done } else { Exit::Failed })
     }

@@ -79,3 +79,19 @@ fn bench_under_a_load_sees_every_sampled_record_become_visible() {
     let page = std::fs::read_to_string(page).expect("the page was written");
     assert!(page.contains("<svg") && page.contains("latency, s") && !page.contains("<script"));
 }
+
+/// Needs Go and its modules, and a minute or two to build them at the first time:
+/// `cargo test -p live --test end_to_end -- --ignored bench_against`.
+#[test]
+#[ignore = "builds Go programs"]
+fn bench_against_peers_checks_them_as_it_checks_itself() {
+    let Some(case) = Case::begin("bench_against") else { return };
+    let clients =
+        ["--batch-rows", "300", "--batches", "2", "--mode", "serial", "--against", "ch-go,clickhouse-go"];
+    let report = bench(&case, "clients", &clients);
+    assert_eq!(report["right"], true, "{report:#}");
+    assert_eq!(report["arms"].as_array().map(Vec::len), Some(8), "{report:#}");
+    let report = bench(&case, "glassflow", &["--uniques", "4000", "--against", "franz-go"]);
+    assert_eq!(report["right"], true, "{report:#}");
+    assert_eq!(report["arms"][1]["name"], "franz-go: at least once, copies stay");
+}

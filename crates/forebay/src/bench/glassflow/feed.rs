@@ -26,6 +26,8 @@ pub struct Topic {
     name: String,
     partitions: u32,
     properties: BTreeMap<String, String>,
+    /// How long it took to fill it before the runs.
+    pub filled_in: Option<Duration>,
 }
 
 impl Topic {
@@ -42,7 +44,7 @@ impl Topic {
         let brokers: Vec<String> = brokers.split(',').map(|broker| broker.trim().to_owned()).collect();
         Topics::new(&brokers, &BTreeMap::new())?.create(&name, partitions).await?;
         let properties = BTreeMap::from([("compression.type".to_owned(), compression.to_owned())]);
-        Ok(Self { brokers, name, partitions, properties })
+        Ok(Self { brokers, name, partitions, properties, filled_in: None })
     }
 
     /// Its name.
@@ -61,7 +63,7 @@ impl Topic {
             properties.insert("linger.ms".to_owned(), "5".to_owned());
         }
         let producer = Producer::new(&self.brokers, &properties, None)?;
-        let mut late_max = Duration::ZERO;
+        let (mut late_max, began) = (Duration::ZERO, Instant::now());
         each(workload, |number, record| {
             if let Some(pace) = &pace {
                 late_max = late_max.max(pace.keep(number));
@@ -72,7 +74,7 @@ impl Topic {
             producer.send(&outgoing).with_context(|| format!("record `{number}`"))
         })?;
         producer.flush(ACKNOWLEDGED_WITHIN)?;
-        Ok(Sent { pace, late_max })
+        Ok(Sent { pace, late_max, took: began.elapsed() })
     }
 
     /// Deletes the topic.
@@ -110,6 +112,8 @@ pub struct Sent {
     pace: Option<Pace>,
     /// How late a burst began at the most.
     pub late_max: Duration,
+    /// From the first record to the last acknowledgement.
+    pub took: Duration,
 }
 
 impl Sent {

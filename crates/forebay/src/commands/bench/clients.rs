@@ -5,6 +5,7 @@ use workloads::clients::Rows;
 
 use super::{Shared, say};
 use crate::bench::clients::{self, Plan, Way, client};
+use crate::bench::peer::Peer;
 use crate::cli::{Exit, print};
 
 /// Sends wide rows from columns in memory, as a client library does.
@@ -20,6 +21,7 @@ Examples:
   forebay bench clients                                                 # varied rows, 32 columns
   forebay bench clients --compression none --mode serial --repeat 1
   forebay bench clients --content identical,varied --columns 32,689     # all sixteen combinations
+  forebay bench clients --mode serial --against ch-go,clickhouse-go     # needs Go
   forebay bench clients --json > report.json
 
 Ends with code 1 when a table is wrong."
@@ -52,6 +54,10 @@ pub struct Clients {
     /// Whether the next batch is encoded while one is under way.
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Mode::Serial, Mode::Pipelined])]
     mode: Vec<Mode>,
+
+    /// Measures a peer's client too, in the serial mode: it is built by the Go on this machine.
+    #[arg(long, value_name = "PEER", value_delimiter = ',', value_parser = [Peer::ChGo.name(), Peer::ClickhouseGo.name()])]
+    against: Vec<String>,
 
     #[command(flatten)]
     shared: Shared,
@@ -103,6 +109,10 @@ impl Clients {
             batches: self.batches,
             seed: self.seed,
             ways: self.ways(),
+            against: [Peer::ChGo, Peer::ClickhouseGo]
+                .into_iter()
+                .filter(|peer| self.against.iter().any(|name| name == peer.name()))
+                .collect(),
         };
         let report = crate::commands::runtime()?.block_on(clients::measure(&plan, &say))?;
         self.shared.show(&report)

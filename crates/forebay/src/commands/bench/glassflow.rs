@@ -6,6 +6,7 @@ use clap::{Args, ValueEnum};
 
 use super::{Shared, say};
 use crate::bench::glassflow::{self, Feed, Plan};
+use crate::bench::peer::Peer;
 use crate::cli::Exit;
 use crate::commands::generate::Shape;
 
@@ -31,6 +32,8 @@ Examples:
   forebay bench glassflow --brokers localhost:9092 --load 50%,80% --html latency.html
   forebay bench glassflow --brokers localhost:9092 --load 50% --capacity 400000 --batch-age-ms 1000
   forebay bench glassflow --source generator --uniques 200000 --repeat 1
+  forebay bench glassflow --brokers localhost:9092 --against franz-go     # needs Go
+  forebay bench glassflow --brokers localhost:9092 --format glassflow-csv > results.csv
   forebay bench glassflow --brokers localhost:9092 --json > report.json
 
 Ends with code 1 when a table is wrong."
@@ -72,6 +75,14 @@ pub struct Glassflow {
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=3_600_000))]
     batch_age_ms: Option<u64>,
 
+    /// Drains the same backlog with a peer's program too, in turns: it is built by the Go on this machine.
+    #[arg(long, value_name = "PEER", value_parser = [Peer::FranzGo.name()], conflicts_with_all = ["rate", "load"])]
+    against: Option<String>,
+
+    /// Prints one line a run in the columns of GlassFlow's own load tests, beside honest ones.
+    #[arg(long, value_name = "FORMAT", value_parser = ["glassflow-csv"], conflicts_with = "json")]
+    format: Option<String>,
+
     #[command(flatten)]
     shared: Shared,
 }
@@ -102,7 +113,13 @@ impl Glassflow {
     pub fn execute(&self) -> anyhow::Result<Exit> {
         let plan = self.plan()?;
         let report = crate::commands::runtime()?.block_on(glassflow::measure(&plan, &say))?;
-        self.shared.show(&report)
+        match self.format {
+            None => self.shared.show(&report),
+            Some(_) => {
+                let now = jiff::Timestamp::now().to_string();
+                self.shared.finish(&report, &glassflow::csv::text(&report, &plan, &now))
+            }
+        }
     }
 
     fn plan(&self) -> anyhow::Result<Plan> {
@@ -120,6 +137,9 @@ impl Glassflow {
             }
             (From::Generator, _) => Feed::Generator { source: self.generator() },
         };
+        if self.against.is_some() && self.source == From::Generator {
+            anyhow::bail!("`--against` needs a topic: a peer cannot read the generator");
+        }
         if !self.load.is_empty() && self.source == From::Generator {
             anyhow::bail!("`--load` needs a topic: a generator's records have no time of sending");
         }
@@ -131,6 +151,8 @@ impl Glassflow {
             batch_age: batch_age_ms.map(Duration::from_millis),
             loads: self.load.clone(),
             capacity: self.capacity,
+            // The only one that the command line lets through.
+            against: self.against.as_ref().map(|_| Peer::FranzGo),
         })
     }
 

@@ -1,0 +1,68 @@
+//! A plain consumer of the same backlog: at least once, without deduplication.
+//!
+//! Owns its table and its verdict: every record is there, copies too, and the distinct rows are those of the workload.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::bail;
+use workloads::content::Content;
+use workloads::glassflow::oracle;
+
+use super::{Bench, Topic};
+use crate::bench::RUN_MAX;
+use crate::bench::child::Child;
+use crate::bench::figure::{self, Figures};
+use crate::bench::peer::Peer;
+use crate::bench::report::{Check, Run, Verdict, of_content};
+use crate::bench::server::Server;
+use crate::bench::trace::Trace;
+
+impl Bench<'_> {
+    /// One run of a peer's program over the backlog.
+    pub(super) async fn consumer(
+        &self,
+        peer: Peer,
+        program: &Path,
+        number: u32,
+        server: &Server,
+        expected: Content,
+        topic: &Topic,
+    ) -> anyhow::Result<Run> {
+        let table = format!("{}_{number}_peer", self.place.name);
+        let dir = self.place.folder(&format!("run-{number}-peer"))?;
+        let columns =
+            "event_id UUID, user_id UUID, created_at DateTime('UTC'), user_name String, user_email String";
+        server
+            .ask(&format!("CREATE TABLE `{table}` ({columns}) ENGINE = MergeTree ORDER BY event_id"))
+            .await?;
+        let before = server.usage()?;
+        let mut command = Command::new(program);
+        command.args(["-brokers", self.brokers()?, "-topic", topic.name(), "-group", &table]);
+        command.args(["-url", server.url(), "-table", &table]);
+        let mut child = Child::start("peer", command, &dir)?;
+        let end = child.wait(RUN_MAX).await?;
+        if !end.status.success() {
+            let words = std::fs::read_to_string(dir.join("peer.err")).unwrap_or_default();
+            bail!("{} failed ({}): {}", peer.name(), end.status, words.trim());
+        }
+        let clickhouse = server.usage()?.zip(before).map(|(after, before)| after.since(before));
+
+        let records = self.plan.workload.records_total();
+        let rows = server.number(&format!("SELECT count() FROM `{table}`")).await?;
+        let distinct =
+            format!("(SELECT DISTINCT event_id, user_id, created_at, user_name, user_email FROM `{table}`)");
+        let found = server.content(&oracle::sql(&distinct)).await?;
+        let every = Check { what: "rows in the table, copies among them", expected: records, found: rows };
+        let verdict = Verdict::of([every].into_iter().chain(of_content(expected, found)));
+        self.place.drop_tables(server, &table).await?;
+
+        let mut figures = Figures::default();
+        figures.put(figure::RECORDS_PER_CPU_S, records as f64 / end.usage.cpu_s());
+        figures.put(figure::RECORDS_PER_S, records as f64 / end.wall.as_secs_f64());
+        end.put_into(&mut figures);
+        figures.put_if(figure::CLICKHOUSE_CPU_S, clickhouse.map(|usage| usage.cpu_s()));
+        let arm = format!("{}: at least once, copies stay", peer.name());
+        Ok(Run { arm, figures, verdict, trace: Trace::default() })
+    }
+}
