@@ -818,6 +818,27 @@ async fn a_view_that_fails_leaves_the_effect_unknown() {
 }
 
 #[tokio::test]
+async fn a_known_token_without_rows_still_feeds_the_views() {
+    let server = server_or_skip!();
+    server
+        .query(&format!("CREATE TABLE t (n Int32, _forebay UUID) ENGINE = MergeTree ORDER BY n {WINDOW}"))
+        .unwrap();
+    server.query(&format!("CREATE TABLE target (n Int32) ENGINE = MergeTree ORDER BY n {WINDOW}")).unwrap();
+    let table = open(&server, "t").await;
+    let frame = frames(&table, &[batch(vec![("n", ints(0..10))])]).remove(0);
+    send(&table, "a", &frame.body).await.unwrap();
+    // As a crash between the token's line and the rows leaves it: a lightweight DELETE keeps the token.
+    server.query("DELETE FROM t WHERE 1").unwrap();
+    server.query("CREATE MATERIALIZED VIEW v TO target AS SELECT n FROM t").unwrap();
+    let table = open(&server, "t").await;
+    let counts = || server.query("SELECT (SELECT count() FROM t), (SELECT count() FROM target)").unwrap();
+    send(&table, "a", &frame.body).await.unwrap();
+    assert_eq!(counts(), "0\t10\n", "the table knows the token, the target does not");
+    send(&table, "b", &frame.body).await.unwrap();
+    assert_eq!(counts(), "10\t20\n", "a new token repeats them in the target, so a person is asked");
+}
+
+#[tokio::test]
 async fn a_partitioned_target_takes_a_frame_of_several_partitions() {
     let server = server_or_skip!();
     server

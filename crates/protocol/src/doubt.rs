@@ -21,13 +21,17 @@
 //! |               | no                | no                     | dead             | all         | yes   | no        | stop           |
 //! |               | no                | no                     | dead             | all         | yes   | yes       | settle         |
 //! |               | no                | no                     | dead             | none        |       | no        | confirm        |
-//! |               | no                | no                     | dead             | none        |       | yes       | new generation |
+//! |               | no                | no                     | dead             | none        | no    | yes       | new generation |
+//! |               | no                | no                     | dead             | none        | yes   | yes       | stop (**)      |
 //!
 //! To *confirm* is to send the same bytes under the same token until the server answers positively, and to look again. No list
 //! of running inserts shows one that is still in a proxy or a socket; once the token stands, such a late copy is a no-op.
 //!
 //! (*) Unless the server refuses the frame's content: then resending never ends the doubt, and the rows are looked for as if
 //! the token did not stand. If they cannot be told, it is resent all the same: a person may mend the table.
+//!
+//! (**) The table knows the token and lost the rows in a crash, but its views do not know it: the answer that confirms it brought them
+//! to the views' targets, also of rows that the table dropped as known. A new token would bring them there twice.
 //!
 //! A person's word is about the table that was there when it was asked for; with another table in its place it is asked again.
 
@@ -135,7 +139,7 @@ pub enum StopReason {
     CannotTell,
     /// Some rows of the frame are there and some are not.
     PartPresent,
-    /// The rows are in the table, but whether its views have them cannot be told.
+    /// The rows are in the table, but whether its views have them cannot be told; or its views have them and the table lost them.
     ViewsUnknown,
 }
 
@@ -185,7 +189,8 @@ impl StopReason {
             }
             Self::ViewsUnknown => {
                 "the rows of an insert are in the table, but it had no answer and its token is no proof any more, so the \
-                 targets of its materialized views may lack them"
+                 targets of its materialized views may lack them; or a crash took them from the table alone, and the targets \
+                 have them"
             }
         }
     }
@@ -206,7 +211,7 @@ impl StopReason {
                  this insert that are there first, then all of them are sent"
             }
             Self::ViewsUnknown => {
-                "do the targets of the views have these rows? `present`: they do, or you have brought them there; `absent`: \
+                "do the table and the targets of the views have these rows? `present`: all do, or you have brought them there; `absent`: \
                  delete the insert's rows from the table and from the targets first, then all of them are sent"
             }
         }
@@ -246,6 +251,7 @@ pub fn decide(facts: &Facts) -> Decision {
         Some(Found::Part) => Decision::Stop(StopReason::PartPresent),
         Some(Found::All) if facts.views() && !facts.confirmed => Decision::Stop(StopReason::ViewsUnknown),
         Some(Found::All) => Decision::Settle,
+        Some(Found::None) if facts.views() && facts.confirmed => Decision::Stop(StopReason::ViewsUnknown),
         Some(Found::None) if facts.confirmed || facts.refused => Decision::NewGeneration,
         Some(Found::None) => Decision::Confirm,
     }

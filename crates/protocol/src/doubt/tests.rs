@@ -105,6 +105,11 @@ fn an_absent_frame_gets_a_new_token_only_once_the_old_one_stands_for_certain() {
     };
     assert_eq!(confirmed(None, false), Decision::Probe, "what was found before the answer says nothing");
     assert_eq!(confirmed(Some(Found::None), false), Decision::NewGeneration);
+    assert_eq!(
+        confirmed(Some(Found::None), true),
+        Decision::Stop(StopReason::ViewsUnknown),
+        "the same answer brought the rows to the views"
+    );
     assert_eq!(confirmed(Some(Found::All), false), Decision::Settle);
     assert_eq!(
         confirmed(Some(Found::All), true),
