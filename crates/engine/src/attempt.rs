@@ -28,6 +28,10 @@ const PERSON_PAUSE: Duration = Duration::from_secs(15);
 /// Pause between two looks at whether a refused row was sealed as a dead letter.
 const REFUSED_PAUSE: Duration = Duration::from_millis(100);
 
+/// A decision to send again holds for this long: far below half of any memory of tokens. Reading the frame's bytes may take longer,
+/// for the store may be away; then it is decided anew with the bytes at hand.
+const DECIDED_MAX: Duration = Duration::from_secs(1);
+
 /// A frame to settle.
 pub struct Task {
     /// The table's place among the targets.
@@ -66,6 +70,7 @@ pub async fn settle(context: &Arc<Context>, task: Task) -> Result<u64, EngineErr
             before: doubtful.then(|| piece.server.clone()).flatten(),
             in_doubt: doubtful,
             refused: false,
+            read: None,
             backoff: Backoff::new(context.settings.retry_pause_max),
             piece: &piece,
         };
@@ -139,6 +144,8 @@ struct Sending<'a> {
     in_doubt: bool,
     /// True if the server turned the piece down for its content while it was in doubt.
     refused: bool,
+    /// The piece's bytes, once they were read from the store again.
+    read: Option<Bytes>,
     backoff: Backoff,
 }
 
@@ -156,7 +163,10 @@ impl Sending<'_> {
                 self.check_table().await?;
                 self.before = Some(self.target.server());
             }
-            let body = self.body().await?;
+            let (body, has_taken_long) = self.body().await?;
+            if self.in_doubt && has_taken_long {
+                continue;
+            }
             let Err(error) = self.send(body.clone()).await else { return Ok(Sent::Settled) };
             self.tell_error(&error);
             // A dead letter that is turned down has nowhere else to go: it waits until a person has mended its table.
@@ -230,14 +240,17 @@ impl Sending<'_> {
         result
     }
 
-    async fn body(&self) -> Result<Bytes, EngineError> {
-        if self.piece.piece == 0
-            && let Some(body) = self.target.kept(self.ordinal)
-        {
-            return Ok(body);
+    /// The bytes to send, and whether a decision made before has grown old while they were read.
+    async fn body(&mut self) -> Result<(Bytes, bool), EngineError> {
+        let kept = || self.target.kept(self.ordinal).filter(|_| self.piece.piece == 0);
+        if let Some(body) = self.read.clone().or_else(kept) {
+            return Ok((body, false));
         }
+        let begun = self.context.runtime.elapsed();
         let frame = &self.piece.frame;
-        self.read_sealed(frame.offset, frame.len, Some(frame.crc32c)).await
+        let body = self.read_sealed(frame.offset, frame.len, Some(frame.crc32c)).await?;
+        self.read = Some(body.clone());
+        Ok((body, self.context.runtime.elapsed().saturating_sub(begun) > DECIDED_MAX))
     }
 
     /// A part of the piece's segment; waits while the store is away.
@@ -457,7 +470,10 @@ impl Sending<'_> {
 
     /// Sends the same bytes under the same token; true if the server has answered positively.
     async fn confirm(&mut self) -> Result<bool, EngineError> {
-        let body = self.body().await?;
+        let (body, has_taken_long) = self.body().await?;
+        if has_taken_long {
+            return Ok(false);
+        }
         let Err(error) = self.send(body).await else { return Ok(true) };
         self.tell_error(&error);
         if error.remedy == Remedy::Divert && error.effect == Effect::None && self.place == TARGET {
