@@ -26,9 +26,13 @@ const LOADS_MAX: u32 = 10;
 /// Records that are read at once: a journal of a thousand records is read within a second where a get takes 20 ms.
 const READ_AHEAD: usize = 16;
 
-/// Times that a claim is beaten by a living owner or by other claimants before it gives up. Each time the claimant reads on
-/// from where it was and is one round trip behind, so against an owner on the same store it wins every second or third time.
-const CLAIMS_MAX: u32 = 200;
+/// How long a claimant that is beaten by a living owner or by other claimants goes on. Each time it reads on from where it was, in
+/// one round trip, and puts again, so against an owner on the same store it wins every second or third time. One that is not
+/// on as fast a path to the store may lose for long, and that is no reason to give up: an owner is not always writing.
+const CLAIM_TIME_MAX: Duration = Duration::from_secs(600);
+
+/// Tries that a claimant has in any case: with a clock that jumps, or a store that takes minutes for each.
+const CLAIMS_MIN: u32 = 200;
 
 /// The journal of one lane, and all that it says.
 pub struct Journal {
@@ -100,20 +104,20 @@ async fn fold(store: &dyn Store, folder: &str, floor: u64) -> Result<Option<Lane
 }
 
 /// Reads on from where `lane` stands, by number: what a living owner has appended meanwhile. Nothing is listed, so that a
-/// claimant stays close behind the owner however slow the store lists.
-async fn read_on(store: &dyn Store, folder: &str, lane: &mut Lane) -> Result<(), EngineError> {
-    // Most often there is nothing, so one is asked for alone; behind the first there may be many.
-    let mut ahead = 1;
+/// claimant stays close behind the owner however slow the store lists. False if there is nothing.
+async fn read_on(store: &dyn Store, folder: &str, lane: &mut Lane) -> Result<bool, EngineError> {
+    let begun = lane.next_seq;
+    // There is one record at least, and there may be many: they are asked for side by side.
+    let ahead = READ_AHEAD;
     loop {
         let from = lane.next_seq;
         let read =
             |seq| async move { (seq, store.get(&key(names::journal(folder, seq)), RECORD_BYTES_MAX).await) };
         let mut records = futures::stream::iter(from..from + ahead as u64).map(read).buffered(ahead);
         while let Some((seq, bytes)) = records.next().await {
-            let Some(bytes) = bytes? else { return Ok(()) };
+            let Some(bytes) = bytes? else { return Ok(lane.next_seq > begun) };
             lane.apply(&Record::from_bytes(seq, &bytes)?)?;
         }
-        ahead = READ_AHEAD;
     }
 }
 
@@ -144,7 +148,9 @@ impl Journal {
     ) -> Result<Self, EngineError> {
         let reads = Patient::new(store.clone(), runtime.clone(), retry_pause_max);
         let mut lane = reload(&reads, &folder).await?;
-        for _ in 0..CLAIMS_MAX {
+        let (begun, mut tries) = (runtime.elapsed(), 0);
+        while tries < CLAIMS_MIN || runtime.elapsed().saturating_sub(begun) < CLAIM_TIME_MAX {
+            tries += 1;
             let mut journal =
                 Self::about_to_claim(store.clone(), runtime.clone(), folder.clone(), retry_pause_max, lane);
             match journal.put_claim(&owner).await {
@@ -157,9 +163,8 @@ impl Journal {
             // Two processes that start at once race for one number, and a living owner appends while it is read; the loser
             // sees the winner's record and claims after it, as the newer owner.
             lane = journal.lane;
-            if read_on(&reads, &folder, &mut lane).await.is_err()
-                || floor(&reads, &folder).await? > lane.next_seq
-            {
+            // The floor is not asked here: a slot that is won counts only after it was compared with the floor.
+            if !read_on(&reads, &folder, &mut lane).await.unwrap_or(false) {
                 // Retired under the reader, or damaged: the whole journal tells which.
                 lane = reload(&reads, &folder).await?;
             }
