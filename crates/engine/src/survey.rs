@@ -13,6 +13,10 @@ use store::{Entry, Key, Prefix, Store, StoreError};
 /// The folders of a lane.
 pub const FOLDERS: [&str; 6] = ["floor", "journal", "runs", "segments", "splits", "state"];
 
+/// Folders beside them that hold what the journal points to by a position and not by a name: replayed dead letters and what is
+/// remembered of them. Their own log retires them.
+pub const LOGS: [&str; 2] = ["replayed", "replays"];
+
 /// Objects and bytes of one kind and standing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
@@ -48,7 +52,7 @@ impl Survey {
 
     /// Sets the metrics.
     pub fn tell(&self) {
-        for folder in FOLDERS {
+        for folder in FOLDERS.into_iter().chain(LOGS) {
             for standing in [Standing::Needed, Standing::UnderWay, Standing::Garbage, Standing::Foreign] {
                 let tally = self.tallies.get(&(folder, standing)).copied().unwrap_or_default();
                 let labels = [("kind", folder), ("standing", word(standing))];
@@ -93,6 +97,12 @@ pub async fn survey(store: &dyn Store, folder: &str, lane: &Lane) -> Result<Surv
             for entry in page {
                 survey.add(kind, standing(&judge, kind, entry.key.as_str(), floor), entry.size_bytes);
             }
+        }
+    }
+    for kind in LOGS {
+        let mut pages = Pages::new(store, folder, kind);
+        while let Some(page) = pages.next().await? {
+            page.iter().for_each(|entry| survey.add(kind, Standing::Needed, entry.size_bytes));
         }
     }
     Ok(survey)

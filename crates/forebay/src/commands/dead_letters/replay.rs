@@ -123,7 +123,7 @@ impl Replay {
     async fn replay(&self, pipeline: &Pipeline) -> anyhow::Result<Exit> {
         let runtime = clock();
         let table = Table::new(pipeline, &runtime)?;
-        let Some((_, lane)) = open_to_read(pipeline).await? else {
+        let Some((looked_at, lane)) = open_to_read(pipeline).await? else {
             eprintln!(
                 "forebay: `{}` has never run with this store, so nothing can be replayed",
                 table.pipeline
@@ -131,7 +131,11 @@ impl Replay {
             return Ok(Exit::Failed);
         };
         let folder = wiring::lane_folder(pipeline);
-        let store = wiring::storage::open(pipeline, &*runtime, &Status::default()).await?;
+        // A store that is opened to be written is written at once, with a probe.
+        let store = match self.dry_run {
+            true => looked_at,
+            false => wiring::storage::open(pipeline, &*runtime, &Status::default()).await?,
+        };
         let log = Log::new(store.clone(), &folder);
         let mut memory = log.memory(position_in_log(&lane)).await?;
         let condition = self.filter.sql(&table.pipeline, runtime.wall_ms());
