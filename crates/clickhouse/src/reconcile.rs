@@ -55,6 +55,23 @@ impl KeyPlan {
         Ok(Self { columns: columns.collect::<Result<_, String>>()? })
     }
 
+    /// The columns beside those of `key` whose values can be compared, if there are any, and the names of the others: those without
+    /// an exact text, and those whose DEFAULT the server puts in the place of a null.
+    pub fn of_the_rest(schema: &Schema, key: &[String]) -> (Option<Self>, Vec<String>) {
+        let (mut columns, mut left_out) = (Vec::new(), Vec::new());
+        for (index, column) in schema.columns().iter().enumerate() {
+            if key.contains(&column.name) {
+                continue;
+            }
+            if column.default.is_none() && expression(&column.name, &column.column_type).is_ok() {
+                columns.push((index, column.name.clone(), column.column_type.clone()));
+            } else {
+                left_out.push(column.name.clone());
+            }
+        }
+        ((!columns.is_empty()).then_some(Self { columns }), left_out)
+    }
+
     /// The names of the columns.
     pub fn names(&self) -> Vec<&str> {
         self.columns.iter().map(|(_, name, _)| name.as_str()).collect()
@@ -200,6 +217,8 @@ pub struct TableKeys {
     client: Client,
     table: String,
     text: String,
+    values: Option<String>,
+    has_provenance: bool,
 }
 
 impl TableKeys {
@@ -213,7 +232,18 @@ impl TableKeys {
         plan: &KeyPlan,
         runtime: std::sync::Arc<dyn dataflow::Runtime>,
     ) -> Result<Self, QueryError> {
-        Ok(Self { client: Client::new(server, runtime)?, table: config.quoted(), text: plan.sql() })
+        let (client, text) = (Client::new(server, runtime)?, plan.sql());
+        Ok(Self { client, table: config.quoted(), text, values: None, has_provenance: false })
+    }
+
+    /// Compares by these columns' values, too.
+    pub fn with_values(self, values: Option<&KeyPlan>) -> Self {
+        Self { values: values.map(KeyPlan::sql), ..self }
+    }
+
+    /// The table has the provenance column.
+    pub fn with_provenance(self, has_provenance: bool) -> Self {
+        Self { has_provenance, ..self }
     }
 
     /// Rows now.
@@ -254,6 +284,81 @@ impl TableKeys {
         let sql = format!(
             "SELECT h, count() FROM (SELECT xxh3({}) AS h FROM {}) WHERE h BETWEEN {first} AND {last} GROUP BY h ORDER BY h",
             self.text, self.table
+        );
+        self.client.rows(&sql, &[]).await
+    }
+
+    /// The sum of the hashes of the rows' values (modulo 2⁶⁴) in every bucket of keys, by number. Reads the columns of both once.
+    ///
+    /// # Errors
+    /// When the server does not answer.
+    pub async fn value_sums(&self, bits: u32) -> Result<Vec<u64>, QueryError> {
+        let mut sums = vec![0; 1 << bits];
+        let Some(values) = &self.values else { return Ok(sums) };
+        let sql = format!(
+            "SELECT bitShiftRight(xxh3({}), {}) AS bucket, toString(sumWithOverflow(xxh3({values}))) FROM {} GROUP BY bucket",
+            self.text,
+            64 - bits,
+            self.table
+        );
+        for (bucket, sum) in self.client.rows::<(u64, String)>(&sql, &[]).await? {
+            if let (Some(of_bucket), Ok(sum)) = (sums.get_mut(bucket as usize), sum.parse()) {
+                *of_bucket = sum;
+            }
+        }
+        Ok(sums)
+    }
+
+    /// Every hash of a key from `first` to `last`, ascending, with the hash of its values and the number of such rows.
+    ///
+    /// # Errors
+    /// When the server does not answer, or the answer is too long: ask for a smaller range.
+    pub async fn values(&self, first: u64, last: u64) -> Result<Vec<(u64, u64, u64)>, QueryError> {
+        let Some(values) = &self.values else { return Ok(Vec::new()) };
+        let sql = format!(
+            "SELECT h, v, count() FROM (SELECT xxh3({}) AS h, xxh3({values}) AS v FROM {}) WHERE h BETWEEN {first} AND {last} \
+             GROUP BY h, v ORDER BY h, v",
+            self.text, self.table
+        );
+        self.client.rows(&sql, &[]).await
+    }
+
+    /// The rows of each of these frames (at most [`HASHES_MAX`]) that has some, by the provenance column.
+    ///
+    /// # Errors
+    /// When the server does not answer.
+    pub async fn frames(&self, frames: &[u128]) -> Result<Vec<(u128, u64)>, QueryError> {
+        if frames.is_empty() || !self.has_provenance {
+            return Ok(Vec::new());
+        }
+        let column = identifier(crate::checks::PROVENANCE);
+        let text = |id: &u128| format!("toUUID('{}')", crate::table::uuid_text(&id.to_be_bytes()));
+        let list: Vec<String> = frames.iter().take(HASHES_MAX).map(text).collect();
+        let sql = format!(
+            "SELECT replaceAll(toString({column}), '-', ''), count() FROM {} WHERE {column} IN ({}) GROUP BY {column}",
+            self.table,
+            list.join(", ")
+        );
+        let rows: Vec<(String, u64)> = self.client.rows(&sql, &[]).await?;
+        Ok(rows.into_iter().filter_map(|(id, n)| Some((u128::from_str_radix(&id, 16).ok()?, n))).collect())
+    }
+
+    /// For each of these hashes (at most [`HASHES_MAX`]) that is there, the frames that its rows name, five at the most.
+    ///
+    /// # Errors
+    /// When the server does not answer.
+    pub async fn frames_of(&self, hashes: &[u64]) -> Result<Vec<(u64, Vec<String>)>, QueryError> {
+        if hashes.is_empty() || !self.has_provenance {
+            return Ok(Vec::new());
+        }
+        let column = identifier(crate::checks::PROVENANCE);
+        let list: Vec<String> = hashes.iter().take(HASHES_MAX).map(u64::to_string).collect();
+        let sql = format!(
+            "SELECT xxh3({}) AS h, arraySort(groupUniqArray(5)(replaceAll(toString({column}), '-', ''))) FROM {} WHERE h IN ({}) \
+             GROUP BY h ORDER BY h",
+            self.text,
+            self.table,
+            list.join(", ")
         );
         self.client.rows(&sql, &[]).await
     }

@@ -37,6 +37,11 @@ pub struct ClickHouseTable {
 }
 
 impl ClickHouseTable {
+    /// True if every row names its frame in the provenance column.
+    pub fn has_provenance(&self) -> bool {
+        self.plan.provenance
+    }
+
     /// Checks the table, makes it first if it is not there and `config.create` says how, and plans the inserts.
     /// All faults come at once.
     pub async fn open(

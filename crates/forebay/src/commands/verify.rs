@@ -13,6 +13,7 @@
 //! foreign only if the source does not hold it further on, up to what is sealed *after* the table was asked.
 
 mod expect;
+mod frames;
 mod letters;
 mod reading;
 mod report;
@@ -39,15 +40,19 @@ Examples:
   forebay verify user-events.yaml --from 2026-07-01T00:00:00Z --to 2026-07-02T00:00:00Z
   forebay verify user-events.yaml --from user_events/0:1000 --to user_events/0:2000 --json
   forebay verify user-events.yaml --key event_id
+  forebay verify user-events.yaml --values
 
 Reads the source once more with the pipeline's own decoder and compares it with the table by key: buckets of keys by count and
 checksum first, then the keys of buckets that differ. What is sealed and not settled, or not read yet, is not missing. Needs the
-source to hold the records still; memory stays small, temporary files take 28 bytes a record.
+source to hold the records still; memory stays small, temporary files take 36 bytes a record.
 
 Rows that came from nowhere (foreign) can only be told when everything that the pipeline has read is compared.
 
-Ends with code 0 if all is right, 4 if rows are missing, duplicate or foreign or the accounts do not add up, 1 if it could not be
-compared.")]
+With a `_forebay` column the rows of each frame that the journal still knows are counted too. `--values` compares what stands in the
+other columns.
+
+Ends with code 0 if all is right, 4 if rows are missing, duplicate, foreign or different, a frame has other than its rows, or the
+accounts do not add up, 1 if it could not be compared.")]
 pub struct Verify {
     #[command(flatten)]
     file: PipelineFile,
@@ -64,6 +69,10 @@ pub struct Verify {
     /// The columns to compare by. The key of the `dedup` step if left out, or else the sink's `unique_key`.
     #[arg(long, value_name = "COLUMN", value_delimiter = ',')]
     key: Vec<String>,
+
+    /// Compares the values of the other columns too: reads all of the table's columns once.
+    #[arg(long)]
+    values: bool,
 
     /// How long to wait until what is sealed is settled.
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
@@ -135,6 +144,7 @@ impl Verify {
                 from: &self.from,
                 to: &self.to,
                 key: &self.key,
+                values: self.values,
                 wait: Duration::from_secs(self.wait),
                 scratch: self.scratch.clone().unwrap_or_else(std::env::temp_dir),
                 limit: self.limit as usize,

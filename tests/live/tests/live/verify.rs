@@ -75,6 +75,46 @@ fn a_missing_a_duplicate_and_a_foreign_row_are_named_while_the_pipeline_runs() {
 }
 
 #[test]
+fn a_changed_value_and_frames_that_lack_or_repeat_rows_are_named() {
+    let Some(case) = Case::begin("verify_values") else { return };
+    let table = case.table("id UInt32, name String", "id");
+    case.feed().spread(records(0..3_000));
+    case.feed().spread(records(100..200));
+    let pipeline = case.pipeline().dedup("id", None);
+    pipeline.drain();
+    let report = pipeline.tool(&["verify"], &["--values", "--json"], 0);
+    assert_eq!(report["values"]["compared"], json!(["name"]), "{report:#}");
+    assert_eq!((&report["different"]["keys"], &report["frames"]["more"]["frames"]), (&json!(0), &json!(0)));
+    assert!(report["frames"]["known"].as_u64() >= Some(1), "{report:#}");
+
+    table.ask("ALTER TABLE {t} DELETE WHERE id = 17 SETTINGS mutations_sync = 2");
+    let report = pipeline.tool(&["verify"], &["--json"], 4);
+    assert_eq!(named(&report, "missing"), ["17"], "{report:#}");
+    assert_eq!((&report["frames"]["fewer"]["frames"], &report["different"]), (&json!(1), &Value::Null));
+    let frame = &report["frames"]["fewer"]["named"][0];
+    assert_eq!(frame["rows"].as_u64().map(|n| n + 1), frame["expected"].as_u64(), "{report:#}");
+
+    table.ask("INSERT INTO {t} SELECT * FROM {t} WHERE id IN (18, 20, 21)");
+    table.ask("INSERT INTO {t} (id, name) VALUES (999999, 'from nowhere')");
+    table.ask("ALTER TABLE {t} UPDATE name = 'by hand' WHERE id = 19 SETTINGS mutations_sync = 2");
+    let report = pipeline.tool(&["verify"], &["--values", "--json"], 4);
+    let sorted = |kind: &str| {
+        let mut keys = named(&report, kind);
+        keys.sort();
+        keys
+    };
+    assert_eq!(sorted("missing"), ["17"], "{report:#}");
+    assert_eq!(sorted("duplicate"), ["18", "20", "21"]);
+    assert_eq!(sorted("foreign"), ["999999"]);
+    assert_eq!(sorted("different"), ["19"]);
+    assert!(report["frames"]["more"]["frames"].as_u64() >= Some(1), "{report:#}");
+    let twin = &report["duplicate"]["named"][0]["frames"];
+    assert_eq!(twin.as_array().map(Vec::len), Some(1), "a copy names the frame of its row: {twin}");
+    let stray = report["foreign"]["named"][0]["frames"][0].as_str().unwrap_or_default();
+    assert_eq!(stray, "0".repeat(32), "what came by hand is of no frame");
+}
+
+#[test]
 fn what_is_sealed_and_not_settled_is_not_taken_for_missing() {
     let Some(case) = Case::begin("verify_in_flight") else { return };
     let proxy = FaultProxy::start(&case.server().url()).expect("a proxy");

@@ -83,9 +83,44 @@ pub fn keys(rule: Rule, entries: &[Entry]) -> Vec<Expected> {
     entries.chunk_by(|a, b| a.hash == b.hash).map(|copies| Expected::of(rule, copies)).collect()
 }
 
+/// What the hashes of the values in a bucket must sum up to if all is well; `None` if that is not one number: copies of a key have
+/// different values, and which of them became the row is not known.
+pub fn value_sum(rule: Rule, entries: &[Entry]) -> Option<u64> {
+    entries.chunk_by(|a, b| a.hash == b.hash).try_fold(0_u64, |sum, copies| {
+        let Expected { least, most, first } = Expected::of(rule, copies);
+        if least == copies.len() as u64 {
+            return Some(copies.iter().fold(sum, |sum, copy| sum.wrapping_add(copy.value)));
+        }
+        let is_one = least == most && copies.iter().all(|copy| copy.value == first.value);
+        is_one.then(|| sum.wrapping_add(first.value.wrapping_mul(least)))
+    })
+}
+
+/// Keys of rows whose values are those of no record of their key: the first record, and how many such rows. `found` has keys, values
+/// and rows, ascending, of a range of hashes; `entries` are those of the same range. Keys without a record are left out.
+pub fn different(entries: &[Entry], found: &[(u64, u64, u64)]) -> Vec<(Entry, u64)> {
+    let mut all: Vec<(Entry, u64)> = Vec::new();
+    for (hash, value, rows) in found {
+        let begin = entries.partition_point(|entry| entry.hash < *hash);
+        let end = entries.partition_point(|entry| entry.hash <= *hash);
+        let copies = &entries[begin..end];
+        let Some(first) = copies.first() else { continue };
+        if copies.iter().any(|copy| copy.value == *value) {
+            continue;
+        }
+        match all.last_mut() {
+            Some((last, more)) if last.hash == *hash => *more += rows,
+            _ => all.push((*first, *rows)),
+        }
+    }
+    all
+}
+
 /// How a table differs, by hash.
 #[derive(Debug, Default)]
 pub struct Differences {
+    /// Keys of rows whose values are those of no record of theirs, with the first record and the number of such rows.
+    pub different: BTreeMap<u64, (Entry, u64)>,
     /// Keys with fewer rows than expected, and the rows that are there.
     pub missing: BTreeMap<u64, (Expected, u64)>,
     /// Keys with more.
@@ -136,6 +171,15 @@ impl Differences {
         self.more += range.more;
     }
 
+    /// Remembers rows whose values are those of no record of their key.
+    pub fn differ(&mut self, entry: Entry, rows: u64) {
+        if self.different.len() < DIFFERENCES_MAX {
+            self.different.insert(entry.hash, (entry, rows));
+        } else {
+            self.more += 1;
+        }
+    }
+
     fn judge(&mut self, key: &Expected, rows: u64) {
         let place = match rows {
             rows if rows < key.least => &mut self.missing,
@@ -152,7 +196,11 @@ impl Differences {
     /// True if there is none.
     #[cfg(test)]
     pub fn is_empty(&self) -> bool {
-        self.missing.is_empty() && self.duplicate.is_empty() && self.foreign.is_empty() && self.more == 0
+        self.missing.is_empty()
+            && self.duplicate.is_empty()
+            && self.foreign.is_empty()
+            && self.more == 0
+            && self.different.is_empty()
     }
 }
 

@@ -66,6 +66,8 @@ pub struct DryRun {
     pub steps: Vec<Box<dyn Operator>>,
     /// The key.
     pub key: KeyPlan,
+    /// The other columns, if their values are compared.
+    pub values: Option<KeyPlan>,
     /// Clock and threads.
     pub runtime: Arc<dyn Runtime>,
     /// Which records count.
@@ -183,11 +185,16 @@ impl DryRun {
         each: &mut (dyn FnMut(Entry, &[u8]) -> anyhow::Result<()> + Send),
     ) -> anyhow::Result<()> {
         let mut result = Ok(());
+        let mut values = vec![0; batch.len()];
+        if let Some(plan) = &self.values {
+            plan.texts(&batch.rows, |row, text| values[row] = reconcile::hash(text))
+                .map_err(anyhow::Error::msg)?;
+        }
         let texts = self.key.texts(&batch.rows, |row, text| {
             if result.is_ok() {
                 let hash = reconcile::hash(text);
                 let (time_ms, position) = (batch.times_ms[row], batch.positions[row]);
-                result = each(Entry { hash, time_ms, partition, position }, text);
+                result = each(Entry { hash, time_ms, partition, position, value: values[row] }, text);
             }
         });
         texts.map_err(anyhow::Error::msg)?;

@@ -20,6 +20,69 @@ pub struct Named {
     pub rows_max: u64,
     /// A record of it in the source: `stream/partition@position`.
     pub source: Option<String>,
+    /// Frames that its rows name in the provenance column, some of them.
+    pub frames: Vec<String>,
+}
+
+/// A frame whose rows are not as many as were sealed.
+#[derive(Debug)]
+pub struct FrameRows {
+    /// Its name.
+    pub frame: String,
+    /// Rows in the table.
+    pub rows: u64,
+    /// Rows that were sealed.
+    pub expected: u64,
+}
+
+/// Frames by the provenance column: how many there are of each kind, and some by name.
+#[derive(Debug, Default)]
+pub struct Frames {
+    /// Settled frames that the journal still knows.
+    pub known: u64,
+    /// Without a row.
+    pub missing: (u64, Vec<FrameRows>),
+    /// With some of their rows.
+    pub fewer: (u64, Vec<FrameRows>),
+    /// With more than their rows.
+    pub more: (u64, Vec<FrameRows>),
+}
+
+impl Frames {
+    /// True if all have their rows.
+    pub fn are_right(&self) -> bool {
+        self.missing.0 + self.fewer.0 + self.more.0 == 0
+    }
+
+    fn kinds(&self) -> [(&'static str, &(u64, Vec<FrameRows>)); 3] {
+        [("missing", &self.missing), ("fewer", &self.fewer), ("more", &self.more)]
+    }
+
+    fn json(&self) -> Value {
+        let mut all = json!({ "known": self.known });
+        for (name, (frames, named)) in self.kinds() {
+            let named: Vec<Value> = named
+                .iter()
+                .map(|f| json!({ "frame": f.frame, "rows": f.rows, "expected": f.expected }))
+                .collect();
+            all[name] = json!({ "frames": frames, "named": named });
+        }
+        all
+    }
+
+    fn write(&self, out: &mut String) -> std::fmt::Result {
+        let ([missing, fewer, more], known) = (self.kinds().map(|(_, (frames, _))| frames), self.known);
+        writeln!(
+            out,
+            "frames       {known} known to the journal: {missing} missing, {fewer} with fewer rows, {more} with more"
+        )?;
+        for (name, (_, named)) in self.kinds() {
+            for f in named {
+                writeln!(out, "             {name:<8} {}: {} of {} rows", f.frame, f.rows, f.expected)?;
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Rows of one kind: how many keys, and some of them by name.
@@ -90,6 +153,14 @@ pub struct Report {
     pub duplicate: Kind,
     /// Keys of no record; looked for only if all was compared.
     pub foreign: Kind,
+    /// Columns whose values were compared beside the key; `None` if values were not compared.
+    pub values: Option<Vec<String>>,
+    /// Columns that could not be compared.
+    pub values_left_out: Vec<String>,
+    /// Keys of rows whose values are those of no record of the key.
+    pub different: Kind,
+    /// By the provenance column; `None` if the table has none.
+    pub frames: Option<Frames>,
     /// Differences beyond those that can be looked at again.
     pub more: u64,
     /// Dead letters.
@@ -103,6 +174,8 @@ impl Report {
     pub fn is_right(&self) -> bool {
         self.accounts.add_up()
             && self.missing.keys + self.duplicate.keys + self.foreign.keys + self.more == 0
+            && self.different.keys == 0
+            && self.frames.as_ref().is_none_or(Frames::are_right)
             && self.letters.missing.is_empty()
             && self.letters.duplicate.is_empty()
     }
@@ -116,7 +189,7 @@ impl Report {
                 .map(|n| {
                     json!({
                         "key": n.key, "hash": format!("{:016x}", n.hash), "rows": n.rows, "rows_max": n.rows_max,
-                        "source": n.source
+                        "source": n.source, "frames": n.frames
                     })
                 })
                 .collect();
@@ -144,6 +217,9 @@ impl Report {
             "missing": kind(&self.missing),
             "duplicate": kind(&self.duplicate),
             "foreign": self.is_all.then(|| kind(&self.foreign)),
+            "values": { "compared": self.values, "left_out": self.values_left_out },
+            "different": self.values.is_some().then(|| kind(&self.different)),
+            "frames": self.frames.as_ref().map(Frames::json),
             "more": self.more,
             "dead_letters": {
                 "expected": self.letters.expected,
@@ -203,6 +279,19 @@ impl Report {
             true => self.write_kind(out, "foreign", &self.foreign)?,
             false => writeln!(out, "foreign      not looked for")?,
         }
+        match &self.values {
+            Some(columns) => {
+                self.write_kind(out, "different", &self.different)?;
+                writeln!(out, "             compared by {}", columns.join(", "))?;
+                if !self.values_left_out.is_empty() {
+                    writeln!(out, "             not compared: {}", self.values_left_out.join(", "))?;
+                }
+            }
+            None => writeln!(out, "different    not looked for (`--values`)")?,
+        }
+        if let Some(frames) = &self.frames {
+            frames.write(out)?;
+        }
         let letters = &self.letters;
         writeln!(
             out,
@@ -233,9 +322,12 @@ impl Report {
             if name == "duplicate" {
                 write!(out, ", {} at the most", named.rows_max)?;
             }
-            match &named.source {
-                Some(source) => writeln!(out, ", record {source}")?,
-                None => writeln!(out)?,
+            if let Some(source) = &named.source {
+                write!(out, ", record {source}")?;
+            }
+            match named.frames.as_slice() {
+                [] => writeln!(out)?,
+                frames => writeln!(out, ", of frame {}", frames.join(", "))?,
             }
         }
         let more = kind.keys - kind.named.len() as u64;

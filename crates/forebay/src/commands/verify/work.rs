@@ -17,10 +17,10 @@ use store::Store;
 
 use super::Bound;
 use super::expect::{self, Differences, Expected, Rule};
-use super::letters;
 use super::reading::{DryRun, Ranges, Seen, Times};
 use super::report::{Kind, Named, Range, Report};
 use super::spill::{Entry, FILES, Spill};
+use super::{frames, letters};
 use crate::config::model::Pipeline;
 use crate::config::values::Window;
 use crate::wiring::{self, sink};
@@ -58,6 +58,8 @@ pub struct Work<'a> {
     pub to: &'a [Bound],
     /// Columns to compare by; empty for the pipeline's own key.
     pub key: &'a [String],
+    /// True if the values of the other columns are compared too.
+    pub values: bool,
     /// How long to wait until all is settled.
     pub wait: Duration,
     /// Where temporary files go.
@@ -82,12 +84,19 @@ impl Work<'_> {
         let schema = wiring::with_fields(table.schema(), self.pipeline)?;
         let plan = KeyPlan::new(&schema, &key).map_err(anyhow::Error::msg)?;
         let server = sink::server_for(&self.pipeline.sink.clickhouse, QUERY_MAX)?;
-        let keys = TableKeys::new(server, &config, &plan, self.runtime.clone())?;
+        let (values, left_out) = match self.values {
+            true => KeyPlan::of_the_rest(table.schema(), &key),
+            false => (None, Vec::new()),
+        };
+        let keys = TableKeys::new(server, &config, &plan, self.runtime.clone())?
+            .with_values(values.as_ref())
+            .with_provenance(table.has_provenance());
         let mut dry = DryRun {
             source: wiring::source_to_look_at(self.pipeline, &self.runtime).await?,
             decoder: wiring::source::decoder(&self.pipeline.source.format, schema.clone())?,
             steps: wiring::steps::steps(&self.pipeline.steps, &schema)?,
             key: plan,
+            values,
             runtime: self.runtime.clone(),
             times: Times { from: time(self.from), to: time(self.to) },
         };
@@ -97,6 +106,8 @@ impl Work<'_> {
             key,
             ..Report::default()
         };
+        report.values = dry.values.as_ref().map(|plan| plan.names().into_iter().map(String::from).collect());
+        report.values_left_out = left_out;
 
         let mut spill =
             Spill::new(&self.scratch).context("temporary files cannot be made; name a `--scratch` folder")?;
@@ -106,6 +117,14 @@ impl Work<'_> {
         self.describe(&lane, &ranges, &seen, &mut report)?;
 
         let mut differences = self.differences(&keys, rule, &mut spill, &mut report).await?;
+        if dry.values.is_some() {
+            self.values(&keys, rule, &mut spill, &report, &mut differences).await?;
+        }
+        if table.has_provenance() {
+            self.bar.set_message("counting the rows of frames");
+            let folder = names::lane_folder(self.pipeline.pipeline.as_str(), 0);
+            report.frames = Some(frames::compare(&*store, &folder, table.name(), &keys, self.limit).await?);
+        }
         let letters = letters::read(&self, table.schema(), &lane, &ranges, &seen, &dry.key).await?;
         letters.take_from(&mut differences);
         report.letters = letters.report;
@@ -307,8 +326,7 @@ impl Work<'_> {
         report: &mut Report,
     ) -> anyhow::Result<Differences> {
         report.table_rows = keys.rows().await?;
-        let rows = spill.len().max(report.table_rows);
-        let bits = (rows / BUCKET_ROWS).max(1).ilog2().clamp(8, BITS_MAX);
+        let bits = bits_for(spill.len().max(report.table_rows));
         self.bar.set_message("comparing (buckets)");
         self.bar.set_length(1 << bits);
         let digests = keys.digests(bits).await.context("the table cannot be asked for its keys")?;
@@ -342,6 +360,42 @@ impl Work<'_> {
         Ok(differences)
     }
 
+    /// Compares the values of rows, by sums over buckets of keys first, and row by row where those differ.
+    async fn values(
+        &self,
+        keys: &TableKeys,
+        rule: Rule,
+        spill: &mut Spill,
+        report: &Report,
+        differences: &mut Differences,
+    ) -> anyhow::Result<()> {
+        let bits = bits_for(spill.len().max(report.table_rows));
+        self.bar.set_message("comparing values (buckets)");
+        self.bar.set_length(1 << bits);
+        let sums = keys.value_sums(bits).await.context("the table cannot be asked for its values")?;
+        let buckets = 1_usize << (bits - 8);
+        for file in 0..FILES {
+            let entries = spill.sorted(file).context("temporary files cannot be read")?;
+            for (bucket, held) in sums.iter().enumerate().skip(file * buckets).take(buckets) {
+                let (low, high) = bounds(bucket, bucket, bits);
+                let begin = entries.partition_point(|entry| entry.hash < low);
+                let end = entries.partition_point(|entry| entry.hash <= high);
+                let of_bucket = &entries[begin..end];
+                let is_right = report.is_all && expect::value_sum(rule, of_bucket) == Some(*held);
+                if is_right || of_bucket.is_empty() {
+                    continue;
+                }
+                let found =
+                    keys.values(low, high).await.context("the table cannot be asked for its values")?;
+                for (entry, rows) in expect::different(of_bucket, &found) {
+                    differences.differ(entry, rows);
+                }
+            }
+            self.bar.set_position(((file + 1) * buckets) as u64);
+        }
+        Ok(())
+    }
+
     /// Strikes out what the pipeline has written since: rows of records beyond the range, up to what is sealed by now. Gives
     /// back the lane as it is then.
     async fn look_again(
@@ -353,7 +407,10 @@ impl Work<'_> {
         differences: &mut Differences,
     ) -> anyhow::Result<Lane> {
         let newest = self.lane(store).await?;
-        if differences.foreign.is_empty() && differences.duplicate.is_empty() {
+        if differences.foreign.is_empty()
+            && differences.duplicate.is_empty()
+            && differences.different.is_empty()
+        {
             return Ok(newest);
         }
         self.bar.set_message("reading on (positions)");
@@ -374,6 +431,8 @@ impl Work<'_> {
         let mut seen = Seen::default();
         let mut strike = |entry: Entry, _: &[u8]| {
             differences.foreign.remove(&entry.hash);
+            // A newer record of the key may be the row's, which is not looked into once more.
+            differences.different.remove(&entry.hash);
             if let Some((expected, rows)) = differences.duplicate.get_mut(&entry.hash) {
                 expected.most += 1;
                 if *rows <= expected.most {
@@ -418,14 +477,27 @@ impl Work<'_> {
                 rows: *rows,
                 rows_max: expected.most,
                 source: Some(place(&first)),
+                frames: Vec::new(),
             });
         }
         let duplicate = differences.duplicate.iter().map(|(h, (e, _))| (*h, e.most, Some(place(&e.first))));
         report.duplicate = named(keys, duplicate.take(limit).collect(), differences.duplicate.len()).await?;
+        let different = differences.different.iter().map(|(h, (e, _))| (*h, 0, Some(place(e))));
+        report.different = named(keys, different.take(limit).collect(), differences.different.len()).await?;
         let foreign = differences.foreign.keys().map(|hash| (*hash, 0, None));
         report.foreign = named(keys, foreign.take(limit).collect(), differences.foreign.len()).await?;
         Ok(())
     }
+}
+
+/// Bits of the buckets for so many rows.
+fn bits_for(rows: u64) -> u32 {
+    (rows / BUCKET_ROWS).max(1).ilog2().clamp(8, BITS_MAX)
+}
+
+/// The lowest hash of a bucket and the highest of another.
+fn bounds(first: usize, last: usize, bits: u32) -> (u64, u64) {
+    ((first as u64) << (64 - bits), (last as u64) << (64 - bits) | (u64::MAX >> bits))
 }
 
 /// Neighbouring buckets that are asked for at once.
@@ -454,7 +526,7 @@ impl Batch {
         differences: &mut Differences,
     ) -> anyhow::Result<()> {
         let Batch { buckets: Some((first, last)), .. } = std::mem::take(self) else { return Ok(()) };
-        let (low, high) = ((first as u64) << (64 - bits), (last as u64) << (64 - bits) | (u64::MAX >> bits));
+        let (low, high) = bounds(first, last, bits);
         let start = expected.partition_point(|key| key.first.hash < low);
         let end = expected.partition_point(|key| key.first.hash <= high);
         let expected = &expected[start..end];
@@ -481,9 +553,12 @@ async fn named(keys: &TableKeys, some: Vec<(u64, u64, Option<String>)>, all: usi
     let found = keys.named(&hashes).await.context("the table cannot be asked for keys")?;
     let texts: BTreeMap<u64, (u64, String)> =
         found.into_iter().map(|(h, rows, text)| (h, (rows, text))).collect();
+    let found = keys.frames_of(&hashes).await.context("the table cannot be asked for frames")?;
+    let mut frames: BTreeMap<u64, Vec<String>> = found.into_iter().collect();
     let named = some.into_iter().map(|(hash, rows_max, source)| {
         let text = texts.get(&hash);
-        Named { key: text.map(|t| t.1.clone()), hash, rows: text.map_or(0, |t| t.0), rows_max, source }
+        let (key, rows) = (text.map(|t| t.1.clone()), text.map_or(0, |t| t.0));
+        Named { key, hash, rows, rows_max, source, frames: frames.remove(&hash).unwrap_or_default() }
     });
     Ok(Kind { keys: all as u64, named: named.collect() })
 }

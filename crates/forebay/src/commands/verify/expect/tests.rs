@@ -1,7 +1,7 @@
 use super::*;
 
 fn entry(hash: u64, time_ms: i64) -> Entry {
-    Entry { hash, time_ms, partition: 0, position: 0 }
+    Entry { hash, time_ms, partition: 0, position: 0, value: 0 }
 }
 
 fn bounds(rule: Rule, times: &[i64]) -> (u64, u64) {
@@ -52,4 +52,27 @@ fn a_digest_is_the_same_for_the_same_rows_only_and_not_told_for_bounds() {
     assert_ne!(of(Rule::EveryCopy, &rows), Some(wanted));
     assert_eq!(of(Rule::OnePerWindow(8), &[entry(3, 0), entry(3, 9)]), None);
     assert_eq!(of(Rule::OneEver, &[]), Some(Digest::default()));
+}
+
+fn with_value(hash: u64, value: u64) -> Entry {
+    Entry { value, ..entry(hash, 0) }
+}
+
+#[test]
+fn the_sum_of_values_is_known_only_while_it_is_known_which_copy_became_the_row() {
+    let sum = |rule, entries: &[Entry]| value_sum(rule, entries);
+    assert_eq!(sum(Rule::OneEver, &[with_value(1, 7), with_value(1, 7), with_value(2, 5)]), Some(12));
+    assert_eq!(sum(Rule::OneEver, &[with_value(1, 7), with_value(1, 8)]), None);
+    assert_eq!(sum(Rule::EveryCopy, &[with_value(1, 7), with_value(1, 8)]), Some(15));
+    assert_eq!(sum(Rule::EveryCopy, &[with_value(1, u64::MAX), with_value(2, 2)]), Some(1));
+    assert_eq!(sum(Rule::OneEver, &[]), Some(0));
+}
+
+#[test]
+fn a_row_is_different_if_no_record_of_its_key_has_its_values() {
+    let entries = [with_value(1, 7), with_value(1, 8), with_value(3, 5)];
+    assert_eq!(different(&entries, &[(1, 8, 1), (3, 5, 2)]), []);
+    let found = [(1, 7, 1), (1, 9, 2), (1, 10, 1), (2, 5, 1), (3, 6, 1)];
+    let expected = [(with_value(1, 7), 3), (with_value(3, 5), 1)];
+    assert_eq!(different(&entries, &found), expected, "the key of no record is another matter");
 }

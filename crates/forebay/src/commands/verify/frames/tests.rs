@@ -1,0 +1,16 @@
+use super::*;
+
+#[test]
+fn a_frame_has_its_rows_or_is_missing_or_has_fewer_or_more() {
+    let expected = BTreeMap::from([(1, 10), (2, 10), (3, 10), (4, 10), (5, 10)]);
+    let found = BTreeMap::from([(1, 10), (2, 9), (4, 11), (9, 3)]);
+    let frames = judge(&expected, &found, 1);
+    let named = |kind: &(u64, Vec<FrameRows>)| -> Vec<(String, u64)> {
+        kind.1.iter().map(|f| (f.frame[31..].to_owned(), f.rows)).collect()
+    };
+    assert_eq!((frames.known, frames.missing.0, frames.fewer.0, frames.more.0), (5, 2, 1, 1));
+    assert_eq!(named(&frames.missing), [("3".to_owned(), 0)], "as many as are asked for");
+    assert_eq!(named(&frames.fewer), [("2".to_owned(), 9)]);
+    assert_eq!(named(&frames.more), [("4".to_owned(), 11)]);
+    assert!(!frames.are_right() && judge(&expected, &expected, 1).are_right());
+}
