@@ -45,6 +45,8 @@ pub struct ChunkError {
 pub struct Compressor {
     method: Method,
     table: CompressTable,
+    /// One chunk in its short form: as long as the worst case, used again for every chunk.
+    short: Vec<u8>,
     out: Vec<u8>,
     bytes_in: usize,
 }
@@ -52,7 +54,18 @@ pub struct Compressor {
 impl Compressor {
     /// An empty one.
     pub fn new(method: Method) -> Self {
-        Self { method, table: CompressTable::default(), out: Vec::new(), bytes_in: 0 }
+        Self::with_room(method, 0)
+    }
+
+    /// An empty one that expects to give about this many bytes: chunks that outgrow their memory are copied.
+    pub fn with_room(method: Method, bytes_out: usize) -> Self {
+        Self {
+            method,
+            table: CompressTable::default(),
+            short: Vec::new(),
+            out: Vec::with_capacity(bytes_out),
+            bytes_in: 0,
+        }
     }
 
     /// Takes whole chunks off the front of `raw` and leaves what is less than one.
@@ -82,21 +95,22 @@ impl Compressor {
 
     fn push_chunk(&mut self, raw: &[u8]) {
         let start = self.out.len();
-        self.out.resize(start + HEADER_BYTES, 0);
-        let (method, compressed) = match self.method {
-            Method::None => {
-                self.out.extend_from_slice(raw);
-                (0x02, raw.len())
-            }
+        let (method, short) = match self.method {
+            Method::None => (0x02, raw),
             Method::Lz4 => {
-                self.out.resize(start + HEADER_BYTES + get_maximum_output_size(raw.len()), 0);
-                let target = &mut self.out[start + HEADER_BYTES..];
-                let n = compress_into_with_table(raw, target, &mut self.table)
+                let worst = get_maximum_output_size(raw.len());
+                if self.short.len() < worst {
+                    self.short.resize(worst, 0);
+                }
+                let n = compress_into_with_table(raw, &mut self.short, &mut self.table)
                     .expect("the target has the size that lz4 names as the worst case");
-                (0x82, n)
+                (0x82, &self.short[..n])
             }
         };
-        self.out.truncate(start + HEADER_BYTES + compressed);
+        let compressed = short.len();
+        self.out.reserve(HEADER_BYTES + compressed);
+        self.out.resize(start + HEADER_BYTES, 0);
+        self.out.extend_from_slice(short);
         let (checksum, rest) = self.out[start..].split_at_mut(CHECKSUM_BYTES);
         rest[0] = method;
         rest[1..5].copy_from_slice(&((compressed + HEADER_BYTES - CHECKSUM_BYTES) as u32).to_le_bytes());

@@ -92,8 +92,9 @@ impl BlockPlan {
         self.columns.iter().map(|c| c.name.as_str()).chain(self.provenance.as_deref())
     }
 
-    /// Writes the picked rows of `batches` as one block. `flush` is called after each column with the bytes that wait, and
-    /// may take bytes off the front, so that a frame is never held whole in its long form. What it leaves is the result.
+    /// Writes the picked rows of `batches` as one block. `flush` is called after each stretch of a column with the bytes that
+    /// wait, and may take bytes off the front, so that the long form of a frame stays in the cache and is never held whole. What
+    /// it leaves is the result.
     ///
     /// Every batch has the plan's columns in the plan's order.
     pub fn encode(
@@ -110,8 +111,7 @@ impl BlockPlan {
         for (index, column) in self.columns.iter().enumerate() {
             let fail = |reason: String| EncodeError { column: column.name.clone(), reason };
             let arrays = column_arrays(batches, index, self.columns.len()).map_err(fail)?;
-            column.encode(&arrays, rows, &mut out).map_err(fail)?;
-            flush(&mut out);
+            column.encode(&arrays, rows, &mut out, flush).map_err(fail)?;
         }
         if let Some(name) = &self.provenance {
             write_text(name, &mut out);
@@ -127,7 +127,13 @@ impl BlockPlan {
 }
 
 impl PlannedColumn {
-    fn encode(&self, arrays: &[&dyn Array], rows: Rows<'_>, out: &mut Vec<u8>) -> Result<(), String> {
+    fn encode(
+        &self,
+        arrays: &[&dyn Array],
+        rows: Rows<'_>,
+        out: &mut Vec<u8>,
+        flush: &mut dyn FnMut(&mut Vec<u8>),
+    ) -> Result<(), String> {
         write_text(&self.name, out);
         let nulls = if self.nulls == NullRule::Null { 0 } else { rows.null_count(arrays) };
         match self.nulls {
@@ -136,12 +142,25 @@ impl PlannedColumn {
             }
             NullRule::ServerDefault if nulls > 0 => {
                 write_text(&format!("Nullable({})", self.type_name), out);
-                return values::write_nullable(&self.column_type, arrays, rows, out);
+                values::write_nullable(&self.column_type, arrays, rows, out)?;
+                flush(out);
+                return Ok(());
             }
             NullRule::Null | NullRule::ServerDefault | NullRule::Empty | NullRule::Refuse => {}
         }
         write_text(&self.type_name, out);
-        values::write(&self.column_type, arrays, rows, out)
+        if !values::is_flat(&self.column_type) {
+            values::write(&self.column_type, arrays, rows, out)?;
+            flush(out);
+            return Ok(());
+        }
+        let in_stretches = rows.stretches(arrays, |arrays, rows| {
+            values::write(&self.column_type, arrays, rows, out)?;
+            flush(out);
+            Ok(())
+        });
+        // A stretch counts from its own first row; written whole, the column names the row of the frame.
+        in_stretches.or_else(|_: String| values::write(&self.column_type, arrays, rows, &mut Vec::new()))
     }
 }
 

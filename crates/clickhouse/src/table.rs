@@ -6,6 +6,7 @@
 mod probe;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arrow_array::RecordBatch;
 use async_trait::async_trait;
@@ -34,6 +35,8 @@ pub struct ClickHouseTable {
     plan: Plan,
     block: BlockPlan,
     insert: Insert,
+    /// Bytes of the newest frame's body for 64 of its rows: how much memory the next one is given at once.
+    body_bytes_per_64: AtomicUsize,
 }
 
 impl ClickHouseTable {
@@ -84,7 +87,8 @@ impl ClickHouseTable {
                 views: plan.views,
             },
         };
-        Self { client, name: config.name(), config, plan, block, insert }
+        let body_bytes_per_64 = AtomicUsize::new(0);
+        Self { client, name: config.name(), config, plan, block, insert, body_bytes_per_64 }
     }
 
     /// True if the order of inserts shows in the table or in a view's target: then one frame may be in flight.
@@ -122,12 +126,17 @@ impl ClickHouseTable {
             None => None,
         };
         let rows = order.as_deref().map_or(rows, Rows::Picked);
-        let mut compressor = Compressor::new(self.config.compression);
+        let row_count = rows.count(batches.iter().map(RecordBatch::num_rows));
+        // A sixteenth more than the frame before, for one that outgrows its memory is copied whole.
+        let expected = self.body_bytes_per_64.load(Ordering::Relaxed) * row_count / 60;
+        let mut compressor = Compressor::with_room(self.config.compression, expected);
         let rest = self
             .block
             .encode(batches, rows, id, &mut |out| compressor.take_full(out))
             .map_err(|e| e.to_string())?;
         compressor.push(&rest);
+        let body = compressor.finish();
+        self.body_bytes_per_64.store(body.len() * 64 / row_count.max(1), Ordering::Relaxed);
         let probe = if self.plan.provenance {
             probe::by_frame()
         } else {
@@ -136,8 +145,8 @@ impl ClickHouseTable {
         Ok(Encoded {
             id,
             table_partition: partition.to_owned(),
-            rows: rows.count(batches.iter().map(RecordBatch::num_rows)) as u64,
-            body: compressor.finish().into(),
+            rows: row_count as u64,
+            body: body.into(),
             probe,
             rows_from: rows_from(batches, rows),
         })

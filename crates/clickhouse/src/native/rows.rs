@@ -23,6 +23,9 @@ pub enum Rows<'a> {
     Picked(&'a [RowRef]),
 }
 
+/// Picked rows in one stretch: some 16 bytes each fill a chunk of the compression.
+const STRETCH_ROWS: usize = 1 << 16;
+
 impl Rows<'_> {
     /// How many rows, given the length of each batch.
     pub fn count(&self, batch_rows: impl Iterator<Item = usize>) -> usize {
@@ -43,6 +46,20 @@ impl Rows<'_> {
                 rows.iter().filter(|r| arrays[r.batch as usize].is_null(r.row as usize)).count()
             }
             Rows::Picked(_) | Rows::All => total,
+        }
+    }
+
+    /// Calls `visit` with one stretch of the rows after the other: a batch, or some of the picked rows.
+    pub(super) fn stretches<E>(
+        &self,
+        arrays: &[&dyn Array],
+        mut visit: impl FnMut(&[&dyn Array], Rows<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        match self {
+            Rows::All => arrays.chunks(1).try_for_each(|array| visit(array, Rows::All)),
+            Rows::Picked(rows) => {
+                rows.chunks(STRETCH_ROWS).try_for_each(|rows| visit(arrays, Rows::Picked(rows)))
+            }
         }
     }
 

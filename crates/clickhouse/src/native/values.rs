@@ -24,6 +24,15 @@ const DATE_MAX: i32 = u16::MAX as i32;
 /// 1900-01-01 and 2299-12-31, the first and the last day of a `Date32`, in days since 1970.
 const DATE32_RANGE: std::ops::RangeInclusive<i32> = -25_567..=120_529;
 
+/// True if a column's bytes are those of its rows one after the other, so that it can be written stretch by stretch.
+pub(super) fn is_flat(column_type: &ColumnType) -> bool {
+    match column_type {
+        ColumnType::Nullable(_) | ColumnType::Array(_) | ColumnType::Map(..) => false,
+        ColumnType::LowCardinality(inner) => is_flat(inner),
+        _ => true,
+    }
+}
+
 /// Writes the null map, then the values with zeros under the nulls.
 pub(super) fn write_nullable(
     inner: &ColumnType,
