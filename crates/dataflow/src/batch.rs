@@ -2,6 +2,8 @@
 //!
 //! Owns the pairing of Arrow columns with origins, so that a filter never separates a row from its position.
 
+mod without;
+
 use arrow_array::{BooleanArray, RecordBatch};
 use arrow_schema::ArrowError;
 
@@ -30,6 +32,21 @@ impl Batch {
     /// True if there is no row.
     pub fn is_empty(&self) -> bool {
         self.positions.is_empty()
+    }
+
+    /// Takes rows out, in place where nobody else holds the columns. `gone` are row numbers, ascending and below `len()`.
+    ///
+    /// # Errors
+    /// When a column is of a form that cannot be filtered.
+    pub fn without(mut self, gone: &[usize]) -> Result<Self, ArrowError> {
+        if gone.is_empty() {
+            return Ok(self);
+        }
+        let stay = without::stretches(gone, self.len());
+        self.rows = without::keep(self.rows, &stay)?;
+        without::keep_items(&mut self.positions, &stay);
+        without::keep_items(&mut self.times_ms, &stay);
+        Ok(self)
     }
 
     /// Keeps the rows whose entry in `keep` is true; a null counts as false, as in SQL.

@@ -53,7 +53,6 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use arrow_array::BooleanArray;
 use dataflow::block::TIME_UNKNOWN_MS;
 use dataflow::{
     Batch, Copies, KeyedState, Operator, OperatorError, Output, Probed, Reason, Reject, Schema, StateError,
@@ -540,14 +539,10 @@ impl Operator for Dedup {
         let dropped = self.decide(&batch, &hashes, &found);
         self.gather(GATHERED_PER_ROW * batch.len());
         self.give_back(hashes);
-        let batch = if dropped.rows.is_empty() {
-            batch
-        } else if dropped.rows.len() == batch.len() {
+        let batch = if !batch.is_empty() && dropped.rows.len() == batch.len() {
             Batch { rows: batch.rows.slice(0, 0), positions: Vec::new(), times_ms: Vec::new(), ..batch }
         } else {
-            let mut keep = vec![true; batch.len()];
-            dropped.rows.iter().for_each(|row| keep[*row] = false);
-            batch.filter(&BooleanArray::from(keep)).map_err(|e| failed(e.to_string()))?
+            batch.without(&dropped.rows).map_err(|e| failed(e.to_string()))?
         };
         let Dropped { duplicates, late, rejects, .. } = dropped;
         Ok(Output { batch, filtered: 0, duplicates, late, rejects })
