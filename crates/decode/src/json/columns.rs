@@ -6,6 +6,7 @@
 //! The decoder keeps one empty builder a column as a pattern and takes a [`fresh`](Builder::fresh) one for every block.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arrow_array::builder::BooleanBufferBuilder;
 use arrow_array::{
@@ -64,6 +65,11 @@ fn offset(end: usize, at: usize) -> Step<i32> {
         Fail::value(at, Reason::TooLarge, "does not fit: a batch holds 2 GiB of a column at the most")
     })
 }
+
+/// Bytes of a text in the first batch, as a guess.
+const TEXT_BYTES_GUESSED: usize = 16;
+/// Memory that a column of text gets before it has any: as much as a block of records has bytes.
+const TEXT_BYTES_RESERVED_MAX: usize = 4 << 20;
 
 /// The offsets of an empty column.
 fn offsets(rows: usize) -> Vec<i32> {
@@ -184,12 +190,21 @@ pub(super) struct Strings {
     bytes: Vec<u8>,
     offsets: Vec<i32>,
     nulls: NullBufferBuilder,
+    /// Bytes that 64 rows of the newest batch have; shared by the pattern and all that were made from it.
+    bytes_per_64: Arc<AtomicUsize>,
 }
 
 impl Strings {
     /// An empty column.
     pub fn new(coerce: bool, rows: usize) -> Self {
-        Self { coerce, bytes: Vec::new(), offsets: offsets(rows), nulls: NullBufferBuilder::new(0) }
+        let bytes_per_64 = Arc::new(AtomicUsize::new(64 * TEXT_BYTES_GUESSED));
+        Self {
+            coerce,
+            bytes: Vec::new(),
+            offsets: offsets(rows),
+            nulls: NullBufferBuilder::new(0),
+            bytes_per_64,
+        }
     }
 
     #[inline]
@@ -202,10 +217,15 @@ impl Strings {
 
 impl Builder for Strings {
     fn fresh(&self, rows: usize) -> Box<dyn Builder> {
-        let mut fresh = Self::new(self.coerce, rows);
-        // A guess at short text; a column of longer ones grows by doubling.
-        fresh.bytes.reserve(rows * 16);
-        Box::new(fresh)
+        // A sixteenth more than the batch before: text that outgrows its memory is copied into twice as much.
+        let bytes = rows * self.bytes_per_64.load(Ordering::Relaxed) / 60;
+        Box::new(Self {
+            coerce: self.coerce,
+            bytes: Vec::with_capacity(bytes.min(TEXT_BYTES_RESERVED_MAX)),
+            offsets: offsets(rows),
+            nulls: NullBufferBuilder::new(0),
+            bytes_per_64: self.bytes_per_64.clone(),
+        })
     }
 
     fn read(&mut self, cursor: &mut Cursor<'_>) -> Step<()> {
@@ -244,6 +264,9 @@ impl Builder for Strings {
     }
 
     fn finish(mut self: Box<Self>) -> Result<ArrayRef, ArrowError> {
+        if let Some(bytes_per_64) = (64 * self.bytes.len()).checked_div(self.len()) {
+            self.bytes_per_64.store(bytes_per_64, Ordering::Relaxed);
+        }
         let offsets = OffsetBuffer::new(ScalarBuffer::from(self.offsets));
         Ok(Arc::new(StringArray::try_new(offsets, Buffer::from_vec(self.bytes), self.nulls.finish())?))
     }
