@@ -176,7 +176,7 @@ impl LaneTask {
                 continue;
             }
             if age.is_none() && !self.builder.is_empty() {
-                age = Some(self.context.runtime.sleep(self.context.settings.batch_age_max));
+                age = Some(self.context.runtime.sleep(self.batch_age_max()));
             }
             tokio::select! {
                 biased;
@@ -251,6 +251,14 @@ impl LaneTask {
             }
         }
         Ok(())
+    }
+
+    fn batch_age_max(&self) -> Duration {
+        let settings = &self.context.settings;
+        match self.cut_number {
+            0 => settings.batch_age_max.min(settings.first_batch_age_max),
+            _ => settings.batch_age_max,
+        }
     }
 
     fn is_full(&self) -> bool {

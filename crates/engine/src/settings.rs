@@ -11,6 +11,9 @@ pub struct Settings {
     pub batch_bytes_max: u64,
     /// A batch is cut when its first record has waited this long: the floor of the end-to-end latency.
     pub batch_age_max: Duration,
+    /// The same for the first batch after a start, if it is less: what waits for the pipeline is seen soon, at the price of one
+    /// small insert a start.
+    pub first_batch_age_max: Duration,
     /// Inserts of one table in flight. Two keep the server busy while an answer travels; tables whose engine depends
     /// on order get one.
     pub in_flight_max: usize,
@@ -65,6 +68,7 @@ impl Default for Settings {
             batch_rows_max: 500_000,
             batch_bytes_max: 64 << 20,
             batch_age_max: Duration::from_secs(1),
+            first_batch_age_max: Duration::from_millis(100),
             in_flight_max: 2,
             window_frames_max: 64,
             spool_bytes_max: 4 << 30,

@@ -324,6 +324,7 @@ fn more_bad_rows_than_pieces_hold_the_frame_say_so_and_lose_nothing() {
         let mut bench = Bench::new();
         bench.settings.batch_rows_max = 2_000;
         bench.settings.batch_age_max = Duration::from_secs(1);
+        bench.settings.first_batch_age_max = Duration::from_secs(1);
         bench.settings.drain_time_max = Duration::from_millis(100);
         bench.table.world.lock().expect("no panic").poison = (0..2_000).collect();
         bench.push(0..2_000);
