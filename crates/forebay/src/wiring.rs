@@ -85,7 +85,7 @@ pub async fn assemble(
     }
     let schema = with_fields(table.schema(), pipeline)?;
     let decoder = source::decoder(&pipeline.source.format, schema.clone())?;
-    let steps = steps::steps(&pipeline.steps, &schema)?;
+    let steps = steps::steps(pipeline, &schema)?;
     let settings = bounds::settings(pipeline, table.order_dependent());
     let dead_letters = sink::open(sink::dead_letters(pipeline), pipeline, &runtime, &status).await?;
     let store = storage::open(pipeline, &*runtime, &status).await?;

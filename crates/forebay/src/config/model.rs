@@ -75,7 +75,7 @@ pub struct Pipeline {
     #[serde(default)]
     pub dead_letters: DeadLetters,
 
-    /// Memory for records read ahead and frames on their way. Batches under construction and the state of `dedup` come on top.
+    /// All memory that the pipeline takes, within a fifth: records read ahead, batches, frames on their way, and the keys of `dedup`.
     #[serde(default = "default_memory")]
     #[schemars(extend(
         "x-least" = "64MiB", "x-most" = "1TiB",

@@ -1,6 +1,15 @@
 //! Sizes and times of a pipeline file to the engine's bounds.
 //!
 //! Owns how `memory` is shared out. What the file does not speak of keeps the engine's default.
+//!
+//! | part                                   | share at the defaults      | bounded where                          |
+//! |----------------------------------------|----------------------------|----------------------------------------|
+//! | open keys of `dedup`                   | 1/8 (`dedup.memory`)       | `operators::dedup`                     |
+//! | keys on their way to files             | as much                    | `operators::dedup`                     |
+//! | records read ahead                     | 1/16                       | the source's queue                     |
+//! | batches, as columns and being encoded  | 6/16: six, 1/16 each       | `engine::lane`, `engine::seal`         |
+//! | frames between seal and answer         | 1/8                        | `engine::context`                      |
+//! | what Kafka's answers, the program, its stacks and the allocator take | 3/16 | Kafka's answers by `ahead / 4` |
 
 use std::time::Duration;
 
@@ -9,30 +18,76 @@ use engine::Settings;
 use crate::config::model::Pipeline;
 use crate::config::values::Window;
 
-/// A sixteenth of `memory` is for records read ahead: at the default of 1 GiB as much as the source takes by itself.
-const AHEAD_SHARE: u64 = 16;
+/// Batches that are in memory at once: one gathers, one waits for the seal, one waits in front of it, one is being encoded; and
+/// the frames of two of them, which are no larger.
+const BATCHES: u64 = 6;
 
-/// An eighth of `memory` is for frames between seal and answer.
-const FRAMES_SHARE: u64 = 8;
+/// What `memory` is shared out to, in bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shares {
+    /// Open keys of each `dedup`; closing takes as much again.
+    pub open_keys: Vec<u64>,
+    /// Records read ahead.
+    pub ahead: u64,
+    /// One batch, as columns.
+    pub batch: u64,
+    /// Frames between seal and answer.
+    pub frames: u64,
+    /// What no bound of its own holds: the program and its stacks, a broker's answer, memory that the allocator keeps.
+    pub rest: u64,
+}
+
+impl Shares {
+    /// Shares `memory` bytes out between the steps, which ask for `open_keys` bytes, and everything else. The steps get half of
+    /// it at the most, with what closing takes.
+    pub fn of(memory: u64, open_keys: &[u64]) -> Self {
+        let each_max = memory / 4 / (open_keys.len() as u64).max(1);
+        let open_keys: Vec<u64> = open_keys.iter().map(|asked| (*asked).min(each_max)).collect();
+        let state = 2 * open_keys.iter().sum::<u64>();
+        // Pipelines without state read no further ahead than others: more would not make them faster.
+        let others = (memory - state).min(memory / 4 * 3);
+        let (ahead, batch, frames) = (others / 12, others / 2 / BATCHES, others / 6);
+        let rest = memory - state - ahead - BATCHES * batch - frames;
+        Self { open_keys, ahead, batch, frames, rest }
+    }
+
+    /// All of it.
+    #[cfg(test)]
+    pub fn sum(&self) -> u64 {
+        2 * self.open_keys.iter().sum::<u64>() + self.ahead + BATCHES * self.batch + self.frames + self.rest
+    }
+}
+
+/// How the pipeline's memory is shared out.
+pub fn shares(pipeline: &Pipeline) -> Shares {
+    let asked: Vec<u64> =
+        pipeline.steps.iter().filter_map(|step| Some(step.dedup.as_ref()?.memory.bytes)).collect();
+    Shares::of(pipeline.memory.bytes, &asked)
+}
 
 /// Bytes that a source may read ahead.
 pub fn ahead_bytes(pipeline: &Pipeline) -> usize {
-    usize::try_from(pipeline.memory.bytes / AHEAD_SHARE).unwrap_or(usize::MAX)
+    usize::try_from(shares(pipeline).ahead).unwrap_or(usize::MAX)
+}
+
+/// Bytes of a batch, as columns, at the most.
+pub fn batch_bytes(pipeline: &Pipeline) -> u64 {
+    pipeline.sink.batch.bytes.bytes.min(shares(pipeline).batch)
 }
 
 /// The engine's bounds; `order_dependent` tables get one insert at a time.
 pub fn settings(pipeline: &Pipeline, order_dependent: bool) -> Settings {
-    let Pipeline { sink, spool, memory, shutdown, .. } = pipeline;
+    let Pipeline { sink, spool, shutdown, .. } = pipeline;
     let in_flight = if order_dependent { 1 } else { sink.in_flight };
     Settings {
         batch_rows_max: sink.batch.rows,
-        batch_bytes_max: sink.batch.bytes.bytes,
+        batch_bytes_max: batch_bytes(pipeline),
         batch_age_max: sink.batch.age.duration(),
         in_flight_max: in_flight as usize,
         spool_bytes_max: spool.bytes.bytes,
         spool_age_max: spool.age.duration(),
-        body_cache_bytes_max: memory.bytes / FRAMES_SHARE,
         insert_time_max: sink.clickhouse.timeout.duration(),
+        body_cache_bytes_max: shares(pipeline).frames,
         drain_time_max: shutdown.timeout.duration(),
         skew_ms_max: skew(pipeline).map(|skew| i64::try_from(skew.as_millis()).unwrap_or(i64::MAX)),
         ..Settings::default()
@@ -48,3 +103,6 @@ fn skew(pipeline: &Pipeline) -> Option<Duration> {
     });
     windows.min()
 }
+
+#[cfg(test)]
+mod tests;

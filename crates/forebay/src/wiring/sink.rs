@@ -13,7 +13,7 @@ use dataflow::{Effect, Remedy, Runtime};
 use engine::Status;
 use engine::problem::{Noticed, State};
 
-use super::WiringError;
+use super::{WiringError, bounds};
 use crate::config::model::Pipeline;
 use crate::config::model::sink::{ClickHouse, Compression, Create};
 
@@ -110,7 +110,7 @@ pub fn target(pipeline: &Pipeline) -> Result<TableConfig, WiringError> {
     config.inserts_in_flight = u64::from(pipeline.sink.in_flight);
     config.unique_key = sink.unique_key.iter().map(ToString::to_string).collect();
     config.frame_rows_max = usize::try_from(pipeline.sink.batch.rows).unwrap_or(usize::MAX);
-    config.frame_bytes_max = usize::try_from(pipeline.sink.batch.bytes.bytes).unwrap_or(usize::MAX);
+    config.frame_bytes_max = usize::try_from(bounds::batch_bytes(pipeline)).unwrap_or(usize::MAX);
     config.create = match &sink.create {
         None | Some(Create::Workload(false)) => None,
         Some(Create::Workload(true)) if pipeline.source.generator.is_some() => Some(workload_table()),

@@ -3,17 +3,19 @@
 use dataflow::{Operator, Schema};
 use operators::{Dedup, DedupConfig, EventTime};
 
-use super::WiringError;
-use crate::config::model::step::{self as model, Keep, Step};
+use super::{WiringError, bounds};
+use crate::config::model::Pipeline;
+use crate::config::model::step::{self as model, Keep};
 use crate::config::values::Window;
 
-/// The operators of the steps, in their order, for rows of `schema`.
+/// The operators of the pipeline's steps, in their order, for rows of `schema`.
 ///
 /// # Errors
 /// When a step names a column that is not there or does not serve.
-pub fn steps(steps: &[Step], schema: &Schema) -> Result<Vec<Box<dyn Operator>>, WiringError> {
+pub fn steps(pipeline: &Pipeline, schema: &Schema) -> Result<Vec<Box<dyn Operator>>, WiringError> {
     let mut operators: Vec<Box<dyn Operator>> = Vec::new();
-    for (index, step) in steps.iter().enumerate() {
+    let mut open_keys = bounds::shares(pipeline).open_keys.into_iter();
+    for (index, step) in pipeline.steps.iter().enumerate() {
         let Some(dedup) = &step.dedup else {
             return Err(WiringError::Settings(format!("`steps[{index}]` names no step")));
         };
@@ -23,7 +25,7 @@ pub fn steps(steps: &[Step], schema: &Schema) -> Result<Vec<Box<dyn Operator>>, 
             operators.push(Box::new(EventTime::new(schema, column.as_str()).map_err(fault)?));
         }
         let step = Dedup::new(schema, dedup_config(dedup)).map_err(fault)?;
-        operators.push(Box::new(step.with_memory(dedup.memory.bytes)));
+        operators.push(Box::new(step.with_memory(open_keys.next().unwrap_or(dedup.memory.bytes))));
     }
     Ok(operators)
 }

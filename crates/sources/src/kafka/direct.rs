@@ -51,9 +51,10 @@ use connection::Connection;
 pub(super) use reader::DirectReader;
 use wire::Bounds;
 
-/// Bytes that one answer brings at the most, beside a single larger batch. Enough to spread the cost of a request over
-/// thousands of records, few enough to be bounded memory.
+/// Bytes that one answer brings at the most, beside a single larger batch: a quarter of what may be read ahead. Enough to
+/// spread the cost of a request over thousands of records, few enough to be bounded memory.
 const BYTES_MAX: i32 = 16 << 20;
+const BYTES_MIN: i32 = 1 << 20;
 
 /// How records are fetched from every broker.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -112,13 +113,15 @@ pub(super) fn plan(options: &KafkaOptions) -> Result<Plan, String> {
     let number = |name: &str, default: i32| set.get(name).and_then(|v| v.parse().ok()).unwrap_or(default);
     let partition_bytes_max =
         number("max.partition.fetch.bytes", number("fetch.message.max.bytes", PARTITION_BYTES_MAX));
+    let bytes_max =
+        i32::try_from(options.ahead_bytes_max / 4).unwrap_or(BYTES_MAX).clamp(BYTES_MIN, BYTES_MAX);
     Ok(Plan {
         client: (*set.get("client.id").unwrap_or(&"forebay")).to_owned(),
         security,
         bounds: Bounds {
             wait_ms: number("fetch.wait.max.ms", 500),
             bytes_min: number("fetch.min.bytes", 1),
-            bytes_max: number("fetch.max.bytes", BYTES_MAX),
+            bytes_max: number("fetch.max.bytes", bytes_max),
             partition_bytes_max,
         },
         answer_bytes_max: number("receive.message.max.bytes", ANSWER_BYTES_MAX).max(1 << 20) as usize,

@@ -51,7 +51,7 @@ pub struct Dedup {
     pub late: Late,
 
     /// Memory for keys of open buckets, about 21 bytes each. When it is full, the earliest buckets are closed: their keys go to files
-    /// in the store, and less than 2 bytes a key stay in memory.
+    /// in the store, and less than 2 bytes a key stay in memory. Taken from the pipeline's `memory`, at most a quarter of it.
     #[serde(default = "default_memory")]
     #[schemars(extend(
         "x-least" = "1MiB", "x-most" = "1TiB",
