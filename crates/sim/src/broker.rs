@@ -1,6 +1,8 @@
-//! The simulated broker: partitions with ordered positions, gaps, leaders that go away, and the positions published last.
+//! The simulated broker: partitions with ordered positions, gaps, leaders that go away, elections that lose records, and the
+//! positions published last.
 //!
-//! Owns the [`Source`] that the engine reads. Does not own the records or when they arrive (`plan`, `drive`).
+//! Owns the [`Source`] that the engine reads, and the refusal to go on behind the end of a leader epoch. Does not own the records or
+//! when they arrive (`plan`, `drive`).
 
 use std::sync::Arc;
 
@@ -29,6 +31,54 @@ pub struct Stream {
     pub lost_until_us: u64,
     /// The position published last.
     pub published: Option<u64>,
+    /// The leader epochs after 0, each with the position at which it began.
+    epochs: Vec<(i32, u64)>,
+    /// The log as it was at the end of an epoch whose leader was replaced by one that lacked records.
+    cut: Vec<(i32, Vec<Record>, u64)>,
+    /// How many positions the log was cut by so far: records that arrive later come as many positions earlier.
+    shift: u64,
+}
+
+impl Stream {
+    fn epoch(&self) -> i32 {
+        self.epochs.last().map_or(0, |(epoch, _)| *epoch)
+    }
+
+    /// The epoch that the record at `position` was written in.
+    fn epoch_of(&self, position: u64) -> i32 {
+        self.epochs.iter().rfind(|(_, begin)| *begin <= position).map_or(0, |(epoch, _)| *epoch)
+    }
+
+    /// The position after the last that `epoch` has in this log.
+    fn end_of(&self, epoch: i32) -> u64 {
+        self.epochs.iter().find(|(newer, _)| *newer > epoch).map_or(self.end, |(_, begin)| *begin)
+    }
+
+    /// True if a reader that came to `next` in `epoch` has read records that are in this log no more.
+    pub fn has_lost(&self, epoch: i32, next: u64) -> bool {
+        epoch != NO_LEADER_EPOCH && self.end_of(epoch) < next
+    }
+
+    /// A new leader, which lacks the newest `records` ones.
+    fn elect(&mut self, records: u64) {
+        let epoch = self.epoch();
+        let left = self.records.len().saturating_sub(records as usize);
+        let begin = self.records.get(left).map_or(self.end, |record| record.position);
+        if begin < self.end {
+            self.cut.push((epoch, self.records.clone(), self.end));
+            self.records.truncate(left);
+            self.shift += self.end - begin;
+            self.end = begin;
+            self.epochs.retain(|(_, of)| *of < begin);
+        }
+        self.epochs.push((epoch + 1, begin));
+    }
+
+    /// The records and the end of the log that a reader saw who read up to somewhere in `epoch`.
+    fn as_read_in(&self, epoch: i32) -> (&[Record], u64) {
+        let then = self.cut.iter().find(|(last, _, _)| epoch != NO_LEADER_EPOCH && *last >= epoch);
+        then.map_or((&self.records, self.end), |(_, records, end)| (records, *end))
+    }
 }
 
 /// All partitions.
@@ -52,6 +102,7 @@ impl Broker {
             self.streams.push(Stream::default());
         }
         let stream = &mut self.streams[partition as usize];
+        let record = Record { position: record.position - stream.shift, ..record };
         stream.end = record.position + 1;
         stream.records.push(record);
         self.wake();
@@ -74,12 +125,31 @@ impl Broker {
         self.changes.send_modify(|n| *n += 1);
     }
 
-    /// The records of a partition in a range of positions.
-    pub fn range(&self, partition: usize, from: u64, next: u64) -> &[Record] {
-        let Some(stream) = self.streams.get(partition) else { return &[] };
-        let begin = stream.records.partition_point(|r| r.position < from);
-        let end = stream.records.partition_point(|r| r.position < next);
-        &stream.records[begin..end.max(begin)]
+    /// A partition gets a new leader, which lacks its newest `records` ones.
+    pub fn elect(&mut self, partition: u32, records: u64) {
+        if let Some(stream) = self.streams.get_mut(partition as usize) {
+            stream.elect(records);
+        }
+        self.wake();
+    }
+
+    /// The records of a partition in a range of positions that was read in `epoch`, and where the partition ended then.
+    pub fn range(&self, partition: usize, from: u64, next: u64, epoch: i32) -> (&[Record], u64) {
+        let Some(stream) = self.streams.get(partition) else { return (&[], 0) };
+        let (records, log_end) = stream.as_read_in(epoch);
+        let begin = records.partition_point(|r| r.position < from);
+        let end = records.partition_point(|r| r.position < next);
+        (&records[begin..end.max(begin)], log_end)
+    }
+
+    /// A reader that came to `next` in `epoch` may not go on if the log was cut before that.
+    fn check_epoch(&self, at: &ReadFrom) -> Result<(), SourceError> {
+        let Some(stream) = self.streams.get(at.partition.index as usize) else { return Ok(()) };
+        if !stream.has_lost(at.leader_epoch, at.next) {
+            return Ok(());
+        }
+        let message = format!("`{}` was truncated below {}", at.partition, at.next);
+        Err(SourceError::new(SourceFault::Refused, message).at(&at.partition))
     }
 
     fn check(&self, now_us: u64) -> Result<(), SourceError> {
@@ -140,7 +210,7 @@ impl Source for SimSource {
 
     async fn read(&self, from: Vec<ReadFrom>) -> Result<Box<dyn Reader>, SourceError> {
         let known = from.len();
-        self.ask(|_| ()).await?;
+        self.ask(|b| from.iter().try_for_each(|at| b.check_epoch(at))).await??;
         let changes = self.world.state().broker.changes.subscribe();
         let cursors = from.into_iter().map(Cursor::new).collect();
         Ok(Box::new(SimReader { world: self.world.clone(), changes, known, cursors }))
@@ -197,6 +267,7 @@ impl SimReader {
             self.known += 1;
             return Ok(Some(Event::Found(state.broker.start(self.known - 1))));
         }
+        self.cursors.iter().try_for_each(|cursor| state.broker.check_epoch(&cursor.from))?;
         let first = state.random.below(self.cursors.len().max(1) as u64) as usize;
         for n in 0..self.cursors.len() {
             let at = (first + n) % self.cursors.len();
@@ -212,6 +283,9 @@ impl SimReader {
                 for record in stream.records[begin..].iter().take(records_max as usize) {
                     builder.push(record.position, record.time_ms, Some(record.payload().as_bytes()));
                 }
+                let last = stream.records[begin..].iter().take(records_max as usize).next_back();
+                cursor.from.leader_epoch = last.map_or(NO_LEADER_EPOCH, |r| stream.epoch_of(r.position));
+                builder.leader_epoch(cursor.from.leader_epoch);
                 let block = builder.take();
                 cursor.from.next = block.next;
                 cursor.told = None;
@@ -220,8 +294,9 @@ impl SimReader {
             if cursor.told != Some(stream.end) {
                 cursor.told = Some(stream.end);
                 cursor.from.next = cursor.from.next.max(stream.end);
-                let (partition, next) = (cursor.from.partition.clone(), cursor.from.next);
-                return Ok(Some(Event::CaughtUp { partition, next, leader_epoch: NO_LEADER_EPOCH }));
+                cursor.from.leader_epoch = stream.epoch();
+                let ReadFrom { partition, next, leader_epoch, .. } = cursor.from.clone();
+                return Ok(Some(Event::CaughtUp { partition, next, leader_epoch }));
             }
         }
         Ok(None)

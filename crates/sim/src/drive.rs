@@ -1,13 +1,14 @@
 //! One run from begin to end: records arrive, faults strike, processes die and are started again.
 //!
-//! Owns the order of events, the supervisor that keeps a process running, and the bound within which all must be settled once
-//! faults have ceased. Does not own what a fault does to a single operation (`objects`, `table`).
+//! Owns the order of events, the supervisor that keeps a process running, the person who answers what a stopped lane asks, and the
+//! bound within which all must be settled once faults have ceased. Does not own what a fault does to a single operation (`objects`,
+//! `table`).
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::{Arc, Mutex};
 
-use dataflow::Operator;
+use dataflow::{Operator, SourceFault};
 use engine::{EngineError, Outcome, Pipeline};
 use operators::EventTime;
 use operators::dedup::closed::Sizes;
@@ -18,7 +19,8 @@ use tokio::sync::watch;
 use crate::broker::SimSource;
 use crate::executor::{Pid, lock};
 use crate::objects::{Backup, SimStore};
-use crate::plan::{Fault, Plan, When};
+use crate::person;
+use crate::plan::{Change, Fault, Plan, When};
 use crate::records::{TextDecoder, schema};
 use crate::table::{SimTable, crash};
 use crate::variant::Variant;
@@ -35,6 +37,9 @@ const LOOK_US: u64 = 500_000;
 
 /// Starts of a process at the most.
 const STARTS_MAX: u32 = 400;
+
+/// How long a person waits before an answer, milliseconds: longer than anything stays on its way to the server.
+const PERSON_MS: u64 = 200_000;
 
 /// How a run went.
 #[derive(Clone, Debug)]
@@ -71,6 +76,8 @@ struct Process {
     /// Store errors before it was started.
     store_errors: u64,
     is_asked: bool,
+    /// Where the broker's partitions ended when it was started, if it is to end there.
+    drains: Option<Vec<u64>>,
 }
 
 #[derive(Clone, Debug)]
@@ -80,6 +87,7 @@ enum Act {
     Strike(Fault),
     Start,
     Thaw(Pid),
+    Ask,
     TakeBackup(usize),
     Wake,
     Look,
@@ -97,6 +105,8 @@ struct Drive {
     starts: u32,
     backups: BTreeMap<usize, (Backup, Vec<(usize, u64)>)>,
     rolled_back_since: Option<u64>,
+    /// Set while a person is at work; turns true when all is answered.
+    person: Option<Arc<Mutex<bool>>>,
     /// Acts that must have happened before the run is over.
     open_acts: u64,
     calm_since: Option<u64>,
@@ -120,6 +130,7 @@ pub fn run(plan: &Plan, variant: Option<Variant>, with_trace: bool) -> Report {
         starts: 0,
         backups: BTreeMap::new(),
         rolled_back_since: None,
+        person: None,
         open_acts: 0,
         calm_since: None,
         last: None,
@@ -177,6 +188,7 @@ impl Drive {
                 | Fault::SecondOwner { when }
                 | Fault::Stop { when, .. }
                 | Fault::PowerLoss { when, .. }
+                | Fault::Drain { when }
                 | Fault::ServerCrash { when, .. } => when,
                 Fault::Rollback { backup_us, at_us } => {
                     self.at(backup_us, Act::TakeBackup(n));
@@ -189,6 +201,8 @@ impl Drive {
                 | Fault::ClockJump { at_us, .. }
                 | Fault::ServerClockJump { at_us, .. }
                 | Fault::SourceAway { at_us, .. }
+                | Fault::Election { at_us, .. }
+                | Fault::Table { at_us, .. }
                 | Fault::PartitionLost { at_us, .. } => When::At(at_us),
                 Fault::Put { .. } | Fault::Read { .. } | Fault::Insert { .. } | Fault::Ask { .. } => continue,
             };
@@ -220,7 +234,9 @@ impl Drive {
             }
             if executor.step() {
                 self.strike_by_polls();
+                self.see_torn();
                 self.see_ends();
+                self.see_answers();
                 continue;
             }
             let next_act = self.acts.peek().map(|Reverse((us, _))| *us);
@@ -255,6 +271,7 @@ impl Drive {
             Act::Strike(fault) => self.strike(fault),
             Act::Start => self.start(),
             Act::Thaw(pid) => self.thaw(pid),
+            Act::Ask => self.ask_a_person(),
             Act::TakeBackup(n) => {
                 let state = self.world.state();
                 self.backups.insert(n, (state.objects.backup(), state.oracle.sealed()));
@@ -277,6 +294,36 @@ impl Drive {
 
     fn newest(&self) -> Option<Pid> {
         self.processes.iter().rfind(|(_, p)| p.life == Life::Running).map(|(pid, _)| *pid)
+    }
+
+    /// Processes that died in the middle of a put.
+    fn see_torn(&mut self) {
+        let doomed = std::mem::take(&mut self.world.state().objects.doomed);
+        for (pid, down_ms) in doomed {
+            self.kill(pid);
+            self.after_ms(down_ms, Act::Start);
+        }
+    }
+
+    /// A person answers what the journal asks.
+    fn ask_a_person(&mut self) {
+        // What a person takes is not the lane's; there are as many questions as frames in doubt at the most.
+        self.calm_since = None;
+        if self.person.is_none() {
+            self.person = Some(Arc::default());
+            let (world, is_done) = (self.world.clone(), self.person.clone().unwrap_or_default());
+            self.world.spawn(async move {
+                person::answer(&world).await;
+                *lock(&is_done) = true;
+            });
+        }
+    }
+
+    fn see_answers(&mut self) {
+        if self.person.as_ref().is_some_and(|is_done| *lock(is_done)) {
+            self.person = None;
+            self.after_ms(100, Act::Start);
+        }
     }
 
     fn strike(&mut self, fault: Fault) {
@@ -302,7 +349,24 @@ impl Drive {
                     self.after_ms(successor_ms, Act::Start);
                 }
             }
-            Fault::SecondOwner { .. } => self.start_another(),
+            Fault::SecondOwner { .. } => self.start_another(false),
+            Fault::Drain { .. } => {
+                if let Some(pid) = self.newest() {
+                    self.kill(pid);
+                    self.start_another(true);
+                }
+            }
+            Fault::Election { partition, records, .. } => {
+                world.state().broker.elect(partition, records);
+            }
+            Fault::Table { change, down_ms, .. } => {
+                if change == Change::Exchanged {
+                    let all: Vec<Pid> = self.processes.keys().copied().collect();
+                    all.into_iter().for_each(|pid| self.kill(pid));
+                    self.after_ms(down_ms, Act::Start);
+                }
+                world.state().server.change(change);
+            }
             Fault::Stop { down_ms, .. } => {
                 if let Some(process) = self.newest().and_then(|pid| self.processes.get_mut(&pid)) {
                     process.is_asked = true;
@@ -350,6 +414,9 @@ impl Drive {
 
     /// Only where the published positions tell: nobody can see a copy that lacks nothing of what was published.
     fn roll_back(&mut self, fault: Fault) {
+        if self.person.is_some() {
+            return;
+        }
         let at = self.world.plan.faults.iter().position(|f| *f == fault);
         let Some((backup, sealed)) = at.and_then(|at| self.backups.remove(&at)) else { return };
         {
@@ -366,7 +433,7 @@ impl Drive {
         all.into_iter().for_each(|pid| self.kill(pid));
         self.world.state().objects.roll_back(backup);
         self.rolled_back_since = Some(self.world.executor.now_us());
-        self.start_another();
+        self.start_another(false);
     }
 
     fn kill(&mut self, pid: Pid) {
@@ -386,22 +453,28 @@ impl Drive {
     /// Starts a process unless the owner runs, or one that is on its way to own the lane.
     fn start(&mut self) {
         let owner = self.world.state().oracle.owner().unwrap_or_default();
-        if !self.processes.iter().any(|(pid, p)| p.life == Life::Running && *pid >= owner) {
-            self.start_another();
+        let is_running = self.processes.iter().any(|(pid, p)| p.life == Life::Running && *pid >= owner);
+        if !is_running && self.person.is_none() {
+            self.start_another(false);
         }
     }
 
-    fn start_another(&mut self) {
+    fn start_another(&mut self, drain: bool) {
         self.starts += 1;
         if self.starts > STARTS_MAX {
             return self.violate("liveness", format!("{STARTS_MAX} processes were started"));
         }
         let pid = self.starts;
         let (stop, asked) = watch::channel(false);
-        let store_errors = self.world.state().store_errors;
-        self.processes.insert(pid, Process { life: Life::Running, stop, store_errors, is_asked: false });
-        let pipeline = pipeline(&self.world, pid, self.variant);
-        self.world.state().note("start", u64::from(pid), || format!("process {pid}"));
+        let (store_errors, ends) = {
+            let state = self.world.state();
+            (state.store_errors, state.broker.streams.iter().map(|s| s.end).collect())
+        };
+        let drains = drain.then_some(ends);
+        self.processes
+            .insert(pid, Process { life: Life::Running, stop, store_errors, is_asked: false, drains });
+        let pipeline = Pipeline { drain, ..pipeline(&self.world, pid, self.variant) };
+        self.world.state().note("start", u64::from(pid), || format!("process {pid}, drain: {drain}"));
         let ended = self.ended.clone();
         self.world.executor.spawn(
             pid,
@@ -431,11 +504,15 @@ impl Drive {
     }
 
     fn ended_well(&mut self, pid: Pid, process: &Process, outcome: Outcome) {
-        if !process.is_asked {
+        let is_complete = outcome == Outcome::Complete && process.drains.is_some();
+        if !process.is_asked && !is_complete {
             return self
                 .violate("stop", format!("process {pid} ended with {outcome:?}, and nobody asked it to"));
         }
-        if self.last == Some(pid) && outcome == Outcome::Drained {
+        if let Some(what) = self.left_behind(pid, process, outcome) {
+            return self.violate("drain", format!("process {pid} ended with {outcome:?}, and {what}"));
+        }
+        if self.last == Some(pid) && outcome != Outcome::Interrupted {
             self.world.state().judge_the_end();
             self.is_done = true;
             return;
@@ -444,6 +521,22 @@ impl Drive {
             self.last = None;
         }
         self.after_ms(100, Act::Start);
+    }
+
+    /// What a process that says it is done has not done.
+    fn left_behind(&self, pid: Pid, process: &Process, outcome: Outcome) -> Option<String> {
+        let state = self.world.state();
+        if outcome == Outcome::Interrupted || state.oracle.owner() != Some(pid) {
+            return None;
+        }
+        if !state.oracle.is_settled() {
+            return Some(state.oracle.unsettled());
+        }
+        let ends = process.drains.as_ref().filter(|_| outcome == Outcome::Complete)?;
+        let sealed = state.oracle.sealed();
+        let next = |n: usize| sealed.iter().find(|(number, _)| *number == n).map_or(0, |(_, next)| *next);
+        let short = ends.iter().enumerate().find(|(n, end)| next(*n) < **end);
+        short.map(|(n, end)| format!("partition {n} is read to {}, and went to {end}", next(n)))
     }
 
     /// C-rules are the oracle's; here it is asked whether the model expects this stop.
@@ -456,13 +549,24 @@ impl Drive {
         let unexpected = match error {
             EngineError::Fenced { .. } => owner.is_none_or(|owner| owner == pid),
             EngineError::Doubt { reason, .. } => {
-                self.is_stopped = match reason {
+                let is_changed = plan.faults.iter().any(|f| matches!(f, Fault::Table { .. }));
+                let is_expected = match reason {
                     StopReason::CannotTell => !plan.has_provenance,
                     StopReason::ViewsUnknown => plan.has_view,
-                    StopReason::TableChanged | StopReason::PartPresent => false,
+                    StopReason::TableChanged => is_changed,
+                    StopReason::PartPresent => false,
                 };
+                if is_expected {
+                    return self.after_ms(PERSON_MS, Act::Ask);
+                }
+                true
+            }
+            EngineError::Source(error) if error.fault == SourceFault::Refused => {
+                let state = self.world.state();
+                // What was sealed is in the log no more: only a person can go on from there.
+                self.is_stopped = state.oracle.has_lost(&state.broker);
                 self.is_done |= self.is_stopped;
-                !self.is_stopped
+                !plan.faults.iter().any(|f| matches!(f, Fault::Election { records: 1.., .. }))
             }
             EngineError::Mismatch(message) if self.rolled_back_since.is_some() => {
                 let is_right = message.contains("rolled back") || message.contains("the store was lost");
@@ -501,7 +605,7 @@ impl Drive {
         {
             return self.violate("stop", "a store that was rolled back is not refused".into());
         }
-        if self.open_acts > 0 || self.rolled_back_since.is_some() {
+        if self.open_acts > 0 || self.rolled_back_since.is_some() || self.person.is_some() {
             return;
         }
         let since_us = *self.calm_since.get_or_insert(now_us);
@@ -512,7 +616,8 @@ impl Drive {
             let sealed = state.oracle.sealed();
             let at_end = |(n, next): (usize, u64)| state.broker.streams.get(n).is_some_and(|s| s.end == next);
             let is_sealed = sealed.len() == state.broker.streams.len() && sealed.into_iter().all(at_end);
-            (is_sealed && state.oracle.is_settled(), state.oracle.unsettled())
+            let is_settled = is_sealed && state.oracle.is_settled() && !state.oracle.has_lost(&state.broker);
+            (is_settled, state.oracle.unsettled())
         };
         if now_us - since_us > SETTLE_US_MAX {
             return self.violate(

@@ -14,6 +14,7 @@
 //! | [`server`]   | what ClickHouse does with an insert                                 |
 //! | [`table`]    | the way there and back                                              |
 //! | [`records`]  | the forms of a record                                               |
+//! | `person`     | who answers what a stopped lane asks                                |
 //! | [`oracle`]   | what must hold                                                      |
 //! | [`variant`]  | engines that are broken on purpose                                  |
 //! | `lies`       | the seams that break them                                           |
@@ -26,6 +27,7 @@ pub mod executor;
 mod lies;
 pub mod objects;
 pub mod oracle;
+mod person;
 pub mod plan;
 pub mod random;
 pub mod records;

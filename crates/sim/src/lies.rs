@@ -10,6 +10,7 @@ use std::time::Duration;
 use arrow_array::RecordBatch;
 use async_trait::async_trait;
 use bytes::Bytes;
+use dataflow::block::NO_LEADER_EPOCH;
 use dataflow::{
     Attempt, Batch, Copies, Decoded, Decoder, Effect, Encoded, FrameId, Gate, InsertError, KeyedState,
     Operator, OperatorError, Output, Partition, PartitionStart, Presence, Probed, ReadFrom, Reader,
@@ -178,10 +179,14 @@ impl Table for LyingTable {
 
     async fn facts(&self) -> Result<TableFacts, TableError> {
         let facts = self.inner.facts().await?;
-        if self.variant != Variant::ResendBeyondMemory {
-            return Ok(facts);
-        }
-        Ok(lock(&self.first).get_or_insert(facts).clone())
+        let first = lock(&self.first).get_or_insert_with(|| facts.clone()).clone();
+        Ok(match self.variant {
+            Variant::ResendBeyondMemory => first,
+            Variant::TokenAgeIgnored => TableFacts { token_age_ms_max: u64::MAX, ..facts },
+            Variant::ViewsIgnored => TableFacts { view_blocks: Vec::new(), ..facts },
+            Variant::AnotherTableIgnored => TableFacts { table_uuid: "the only one".into(), ..facts },
+            _ => facts,
+        })
     }
 
     async fn probe(&self, frame: FrameId, rows: u64, probe: &[u8]) -> Result<Presence, TableError> {
@@ -302,12 +307,19 @@ impl Source for LyingSource {
     }
 
     async fn ends(&self) -> Result<Vec<(Partition, u64)>, SourceError> {
-        self.inner.ends().await
+        let mut ends = self.inner.ends().await?;
+        if self.variant == Variant::EndOneEarly {
+            ends.iter_mut().for_each(|(_, end)| *end = end.saturating_sub(1));
+        }
+        Ok(ends)
     }
 
     async fn read(&self, mut from: Vec<ReadFrom>) -> Result<Box<dyn Reader>, SourceError> {
         if self.variant == Variant::SealNotContiguous {
             from.iter_mut().for_each(|from| from.next += 1);
+        }
+        if self.variant == Variant::LeaderEpochForgotten {
+            from.iter_mut().for_each(|from| from.leader_epoch = NO_LEADER_EPOCH);
         }
         self.inner.read(from).await
     }

@@ -5,8 +5,8 @@
 //!
 //! | kind           | a put                                   | its process dies meanwhile | a loss of power                   |
 //! |----------------|-----------------------------------------|----------------------------|-----------------------------------|
-//! | local disk     | seen, then durable, then answered       | it stops where it was      | what was not durable may be gone, |
-//! |                |                                         |                            | what was deleted may be back      |
+//! | local disk     | seen, then durable, then answered       | it stops where it was: a   | what was not durable may be gone, |
+//! |                |                                         | torn file of another name  | what was deleted may be back      |
 //! | object storage | seen and durable at once, then answered | it goes on                 | nothing                           |
 
 use std::collections::BTreeMap;
@@ -41,6 +41,10 @@ pub struct Objects {
     run: u64,
     /// The newer content, while an older copy stands in its place.
     set_aside: Option<BTreeMap<String, Object>>,
+    /// Objects are written under their own names, and not under others until they are whole: a broken store.
+    pub is_in_place: bool,
+    /// Processes that die in the middle of a put, with the time until they are started again.
+    pub doomed: Vec<(Pid, u64)>,
 }
 
 impl Objects {
@@ -194,6 +198,7 @@ impl SimStore {
 /// What a put comes to at the instant when it takes effect.
 enum Landing {
     Failed(ErrorKind, Effect),
+    Never,
     Late(u64),
     Exists,
     Created,
@@ -224,6 +229,13 @@ impl State {
                 ("is lost, not done", Landing::Failed(ErrorKind::Io, Effect::Unknown))
             }
             Some(PutFault::LostLate(ms)) => ("is lost, and done later", Landing::Late(ms)),
+            Some(PutFault::Torn(ms)) => {
+                self.objects.doomed.push((put.pid, ms));
+                if self.objects.is_in_place && !self.objects.all.contains_key(&put.key) {
+                    self.create(put.pid, &put.key, put.bytes.slice(..put.bytes.len() / 2), true);
+                }
+                ("is cut short: its process dies", Landing::Never)
+            }
             _ if self.objects.all.contains_key(&put.key) => ("comes after another", Landing::Exists),
             _ => {
                 let is_durable = !self.objects.is_local;
@@ -251,6 +263,8 @@ async fn put(world: Arc<World>, put: Writing) -> Result<Put, StoreError> {
     let landing = world.state().land(&put);
     match landing {
         Landing::Failed(kind, effect) => return failed(kind, effect),
+        // It lies where no list shows it, and the next process sweeps it away; on object storage it is nothing at all.
+        Landing::Never => return std::future::pending().await,
         Landing::Late(ms) => {
             let (late, put) = (world.clone(), put.clone());
             world.spawn(async move {

@@ -19,16 +19,18 @@
 pub mod dedup;
 mod fold;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
+use dataflow::block::NO_LEADER_EPOCH;
 use protocol::Record;
 use protocol::record::Body;
 
+use crate::broker::Broker;
 use crate::executor::Pid;
 use crate::oracle::dedup::Model;
 use crate::plan::Plan;
-use crate::server::Insert;
+use crate::server::{Insert, VIEW};
 use crate::world::State;
 
 /// A rule and what breaks it.
@@ -101,6 +103,8 @@ pub struct Oracle {
     nonces: Vec<Vec<u8>>,
     /// Where each of the lane's partitions stands, with the broker's number of it.
     partitions: Vec<(usize, u64)>,
+    /// The leader epoch of the last record that was sealed of a partition.
+    epochs: BTreeMap<usize, i32>,
     /// The lane's index of a table to its place.
     places: Vec<usize>,
     tables: [TableFold; 2],
@@ -127,6 +131,7 @@ impl Oracle {
             owner: None,
             nonces: Vec::new(),
             partitions: Vec::new(),
+            epochs: BTreeMap::new(),
             places: Vec::new(),
             tables: Default::default(),
             pieces: BTreeMap::new(),
@@ -155,6 +160,14 @@ impl Oracle {
     /// Where the lane stands in each of the broker's partitions.
     pub fn sealed(&self) -> Vec<(usize, u64)> {
         self.partitions.clone()
+    }
+
+    /// True if records were sealed that the broker's log has no more.
+    pub fn has_lost(&self, broker: &Broker) -> bool {
+        self.partitions.iter().any(|(number, next)| {
+            let epoch = self.epochs.get(number).copied().unwrap_or(NO_LEADER_EPOCH);
+            broker.streams.get(*number).is_some_and(|stream| stream.has_lost(epoch, *next))
+        })
     }
 
     /// True if all that the journal seals is settled, as recorded.
@@ -320,12 +333,14 @@ impl State {
         if let Some(record) = all.clone().find(|r| !self.oracle.fates.contains_key(&r.id)) {
             return Err(("C9", format!("record {} at position {} has no fate", record.id, record.position)));
         }
+        let wiped = self.wiped();
         for (place, fate) in [(0, Fate::Written), (1, Fate::Dead)] {
             let ids = self.ids(place);
             if let Some((id, times)) = ids.iter().find(|(_, times)| **times != 1) {
                 return Err(("C9", format!("record {id} is in table {place} {times} times")));
             }
             let expected = all.clone().filter(|r| self.oracle.fates.get(&r.id) == Some(&fate));
+            let expected = expected.filter(|r| place != 0 || !wiped.contains(&r.id));
             let missing = expected.clone().find(|r| !ids.contains_key(&r.id));
             if let Some(record) = missing {
                 return Err(("C9", format!("record {} is not in table {place}", record.id)));
@@ -334,7 +349,22 @@ impl State {
                 return Err(("C9", format!("table {place} holds rows that nobody wrote")));
             }
         }
-        Ok(())
+        if !self.server.feeds_view(0) {
+            return Ok(());
+        }
+        let of_view = self.ids(VIEW);
+        let wrong = self.ids(0).into_keys().find(|id| of_view.get(id) != Some(&1));
+        match wrong {
+            Some(id) => Err(("C9", format!("record {id} is not once in what the view feeds"))),
+            None => Ok(()),
+        }
+    }
+
+    /// Ids of rows that a person took away, and that nothing brought back.
+    fn wiped(&self) -> BTreeSet<u64> {
+        let gone = self.server.tables[0].wiped.iter().filter(|id| self.server.committed(0, **id) == 0);
+        let pieces = gone.filter_map(|id| self.oracle.pieces.get(id));
+        pieces.flat_map(|piece| piece.ids.iter().copied()).collect()
     }
 }
 

@@ -37,6 +37,8 @@ pub enum PutFault {
     Unhardened,
     /// Done, after so many milliseconds.
     Slow(u64),
+    /// Its process dies in the middle of the bytes, and is started again so many milliseconds later.
+    Torn(u64),
 }
 
 /// What becomes of one insert.
@@ -58,6 +60,23 @@ pub enum InsertFault {
     CrashAtToken(u64),
     /// The server dies after the rows, before its answer.
     CrashAfter(u64),
+    /// The rows are in the table, and the view fails: the client is told so.
+    ViewFails,
+    /// The rows are in the table; the server dies before the view has them.
+    CrashBeforeView(u64),
+    /// The same, between the token's line of the view's target and its rows.
+    CrashAtViewToken(u64),
+}
+
+/// What a person does to the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// TRUNCATE, while the pipeline runs: rows and tokens are gone.
+    Truncated,
+    /// DROP and CREATE, while the pipeline runs: another table of that name, empty.
+    Recreated,
+    /// Another table with the same rows takes its place while the pipeline stands still and no insert is on its way.
+    Exchanged,
 }
 
 /// One thing that goes wrong. Times in `_us` are simulated microseconds since the begin, those in `_ms` last as long.
@@ -94,6 +113,12 @@ pub enum Fault {
     SourceAway { at_us: u64, for_ms: u64 },
     /// A partition has no leader for a while.
     PartitionLost { at_us: u64, partition: u32, for_ms: u64 },
+    /// A partition gets a leader that lacks the newest so many records: later ones take their positions.
+    Election { at_us: u64, partition: u32, records: u64 },
+    /// A person changes the table.
+    Table { at_us: u64, change: Change, down_ms: u64 },
+    /// The newest process dies, and one is started that is to end when it has read what is there.
+    Drain { when: When },
     /// One put to the store.
     Put { nth: u64, how: PutFault },
     /// One read, listing or delete fails, or is slow by so many milliseconds.
@@ -146,6 +171,8 @@ pub struct Plan {
     pub has_view: bool,
     /// Tokens that the table remembers.
     pub token_window: u64,
+    /// How long it remembers them, milliseconds; `None` if only the number counts.
+    pub token_age_ms: Option<u64>,
     /// Table partitions that rows spread over.
     pub table_partitions: u64,
     /// The lane's bounds.
@@ -184,12 +211,66 @@ impl Plan {
             has_provenance: r.percent(90) || has_poison,
             has_view: r.percent(10),
             token_window,
+            token_age_ms: None,
             table_partitions: r.one_of(&[1, 1, 1, 2, 3]),
             settings: settings(r, window_ms),
             faults: Vec::new(),
         };
         plan.faults = faults(r, length_us, &plan);
+        plan.draw_more(length_us);
         plan
+    }
+
+    /// Draws from numbers of its own, so that a kind of fault can be added and the seeds are the same in everything else.
+    fn draw_more(&mut self, length_us: u64) {
+        let mut random = Random::new(self.seed, 5);
+        let r = &mut random;
+        self.token_age_ms = r.percent(25).then(|| r.one_of(&[4_000, 20_000, 120_000]));
+        self.settings.drain_time_max = Duration::from_millis(r.one_of(&[30_000, 30_000, 2_000, 50]));
+        if self.token_age_ms.is_some() {
+            // The ages of tokens and of what was seen of the server go by the same clock, which must not go back.
+            self.faults.retain(|f| !matches!(f, Fault::ServerClockJump { by_ms, .. } if *by_ms < 0));
+        }
+        let ops = self.arrivals.len() as u64;
+        let has = |r: &mut Random| r.percent(15);
+        if has(r) {
+            for _ in 0..r.between(1, 3) {
+                let partition = r.below(u64::from(self.partitions)) as u32;
+                let records = if r.percent(30) { 0 } else { r.between(1, 12) };
+                self.faults.push(Fault::Election { at_us: r.below(length_us), partition, records });
+            }
+        }
+        if has(r) {
+            let changes = [Change::Truncated, Change::Recreated, Change::Exchanged, Change::Exchanged];
+            let down_ms = r.one_of(&[1, 1_000, 8_000]);
+            // A view's target keeps rows and tokens that a TRUNCATE takes from the table.
+            let change = r.one_of(&changes[usize::from(self.has_view)..]);
+            self.faults.push(Fault::Table { at_us: r.below(length_us), change, down_ms });
+        }
+        if has(r) {
+            for _ in 0..r.between(1, 2) {
+                let at_us = r.below(length_us);
+                let when = if r.percent(50) { When::At(at_us) } else { When::Poll(r.below(ops * 40)) };
+                self.faults.push(Fault::Drain { when });
+            }
+        }
+        if has(r) {
+            for _ in 0..r.between(1, 3) {
+                let how = PutFault::Torn(r.one_of(&[1, 50, 1_000]));
+                self.faults.push(Fault::Put { nth: r.below(ops), how });
+            }
+        }
+        if self.has_view {
+            for _ in 0..r.between(1, 6) {
+                let down_ms = r.one_of(&[10, 1_000, 8_000]);
+                let how = match r.below(4) {
+                    0 | 1 => InsertFault::ViewFails,
+                    2 => InsertFault::CrashBeforeView(down_ms),
+                    _ => InsertFault::CrashAtViewToken(down_ms),
+                };
+                self.faults.push(Fault::Insert { nth: r.below(ops / 2), how });
+            }
+        }
     }
 
     /// The same plan with only some of its faults.

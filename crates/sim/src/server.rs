@@ -1,22 +1,30 @@
-//! The simulated ClickHouse: two tables with a token log each, running queries, restarts.
+//! The simulated ClickHouse: two tables and the target of a view, with a token log each, running queries, restarts.
 //!
 //! Owns the behaviour that was measured on the real one: a known token makes an insert a no-op whatever its content; the token is
-//! written before the rows, and a crash in between leaves a token without rows; the log holds a bounded number of tokens, and others
-//! write into it; an insert is all or nothing; an answer may be lost at any point. Does not own what is right (`oracle`).
+//! written before the rows, and a crash in between leaves a token without rows; the log holds a bounded number of tokens for a
+//! bounded time, and others write into it; an insert is all or nothing in each table, and the view is fed after the table, also with
+//! rows whose token the table knows; an answer may be lost at any point. Does not own what is right (`oracle`).
 //!
 //! What is assumed of the world around it, beside the facts: a request whose head is there and whose tail does not come is dropped
 //! after [`TAIL_US_MAX`], and an insert that is under way for so long that its token was written and pushed out meanwhile is ended by
 //! `max_execution_time`.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::mem::take;
 
 use bytes::Bytes;
 
 use crate::executor::{Pid, WALL_BEGIN_MS};
 use crate::oracle::Sent;
-use crate::plan::Plan;
+use crate::plan::{Change, Plan};
 use crate::records::{Row, from_body};
 use crate::world::State;
+
+/// The place of the view's target.
+pub const VIEW: usize = 2;
+
+/// Tokens that one insert costs in the view's target, which is partitioned otherwise than the table.
+const VIEW_TOKENS: u64 = 2;
 
 /// How long a server waits for the rest of a request, microseconds.
 pub const TAIL_US_MAX: u64 = 30_000_000;
@@ -35,8 +43,14 @@ enum Token {
 pub struct Table {
     /// Every insert that was committed: the frame and its rows.
     pub parts: Vec<(u128, Vec<Row>)>,
+    /// Frames whose rows a person has taken away.
+    pub wiped: BTreeSet<u128>,
+    /// Counts the tables of this name.
+    pub incarnation: u32,
+    /// Counts the tables whose rows were carried over from the one before.
+    carried: u32,
     tokens: BTreeMap<String, Token>,
-    order: VecDeque<String>,
+    order: VecDeque<(String, u64)>,
     /// When a token that is not remembered any more was pushed out.
     pushed_out: BTreeMap<String, u64>,
     block: u64,
@@ -54,8 +68,8 @@ struct Running {
 
 /// The server.
 pub struct Server {
-    /// The target, then the dead letters.
-    pub tables: [Table; 2],
+    /// The target, the dead letters, and what the target's view feeds.
+    pub tables: [Table; 3],
     /// Counts the server's incarnations.
     pub run: u64,
     is_up: bool,
@@ -65,7 +79,8 @@ pub struct Server {
     running: BTreeMap<String, Running>,
     poison: Vec<(u64, u64)>,
     token_window: u64,
-    tokens_per_insert: u64,
+    token_age_us: u64,
+    has_view: bool,
 }
 
 /// An insert on its way.
@@ -85,6 +100,8 @@ pub struct Insert {
     pub since_us: u64,
     /// The server's incarnation that it is connected to.
     pub run: u64,
+    /// The table that it was meant for, counted by those whose rows were carried over.
+    pub carried: u32,
 }
 
 /// How far an insert came.
@@ -115,7 +132,8 @@ impl Server {
             running: BTreeMap::new(),
             poison: plan.poison.clone(),
             token_window: plan.token_window,
-            tokens_per_insert: if plan.has_view { 2 } else { 1 },
+            token_age_us: plan.token_age_ms.map_or(u64::MAX, |ms| ms * 1_000),
+            has_view: plan.has_view,
         }
     }
 
@@ -177,20 +195,76 @@ impl Server {
     }
 
     fn remember(&mut self, place: usize, token: String, now_us: u64) {
-        let window = self.token_window;
         let table = &mut self.tables[place];
         table.block += 1;
-        for n in 1..self.tokens_per_insert {
-            table.order.push_back(format!("{token}/{n}"));
+        for n in 1..if place == VIEW { VIEW_TOKENS } else { 1 } {
+            table.order.push_back((format!("{token}/{n}"), now_us));
         }
         table.pushed_out.remove(&token);
         table.tokens.insert(token.clone(), Token::Stands);
-        table.order.push_back(token);
-        while table.order.len() as u64 > window {
-            let old = table.order.pop_front().expect("it is longer than the window");
+        table.order.push_back((token, now_us));
+        self.forget_tokens(place, now_us);
+    }
+
+    /// Drops the tokens that are too many or too old.
+    fn forget_tokens(&mut self, place: usize, now_us: u64) {
+        let table = &mut self.tables[place];
+        let is_old = |(_, us): &(String, u64)| now_us - us > self.token_age_us;
+        while table.order.len() as u64 > self.token_window || table.order.front().is_some_and(is_old) {
+            let Some((old, _)) = table.order.pop_front() else { break };
             if table.tokens.remove(&old).is_some() {
                 table.pushed_out.insert(old, now_us);
             }
+        }
+    }
+
+    /// True if the table of this place feeds a view.
+    pub fn feeds_view(&self, place: usize) -> bool {
+        self.has_view && place == 0
+    }
+
+    /// The identity of a table.
+    pub fn uuid(&self, place: usize) -> String {
+        format!("table-{place}-{}", self.tables[place].incarnation)
+    }
+
+    /// Counts the tables of a place whose rows were carried over from the one before.
+    pub fn carried(&self, place: usize) -> u32 {
+        self.tables[place].carried
+    }
+
+    /// A person changes the target.
+    pub fn change(&mut self, change: Change) {
+        let table = &mut self.tables[0];
+        table.tokens.clear();
+        table.order.clear();
+        match change {
+            Change::Truncated | Change::Recreated => {
+                table.wiped.extend(take(&mut table.parts).into_iter().map(|(id, _)| id));
+                table.block = 0;
+            }
+            Change::Exchanged => {
+                table.block = table.parts.len() as u64;
+                table.carried += 1;
+            }
+        }
+        if change != Change::Truncated {
+            table.incarnation += 1;
+        }
+    }
+
+    /// A person brings the view's target to what the table holds of a frame, and says whether that is all of its rows.
+    pub fn mend(&mut self, place: usize, frame: u128) -> bool {
+        let [target, _, view] = &mut self.tables;
+        if place == 0 {
+            let found = target.parts.iter().find(|(id, _)| *id == frame);
+            if self.has_view {
+                view.parts.retain(|(id, _)| *id != frame);
+                view.parts.extend(found.cloned());
+            }
+            found.is_some()
+        } else {
+            self.committed(place, frame) > 0
         }
     }
 
@@ -235,6 +309,21 @@ impl Server {
         of_frame.next().map(|(id, _)| id.as_str())
     }
 
+    /// The token's line of an insert is written, and no longer the rows are next: it can be killed again.
+    pub fn written(&mut self, query_id: &str) {
+        if let Some(running) = self.running.get_mut(query_id) {
+            running.is_writing = false;
+        }
+    }
+
+    /// True if a frame's rows are in a table as often as they should be: once, unless a person took them away.
+    pub fn is_there(&self, place: usize, frame: u128) -> bool {
+        match self.committed(place, frame) {
+            0 => self.tables[place].wiped.contains(&frame),
+            times => times == 1,
+        }
+    }
+
     /// How many times a frame is in a table.
     pub fn committed(&self, place: usize, frame: u128) -> usize {
         self.tables[place].parts.iter().filter(|(id, _)| *id == frame).count()
@@ -250,6 +339,11 @@ impl State {
             self.server.end(&insert.query_id);
             return Step::Gone;
         }
+        let is_for_another = insert.place == 0 && insert.carried != self.server.carried(0);
+        if is_for_another {
+            return Step::Gone;
+        }
+        self.server.forget_tokens(insert.place, now_us);
         let table = &self.server.tables[insert.place];
         match table.tokens.get(&insert.token) {
             Some(Token::Writing) => return Step::Wait,
@@ -278,7 +372,13 @@ impl State {
 
     /// The rows follow the token; false if the server died in between.
     pub fn insert_commits(&mut self, insert: &Insert) -> bool {
-        if !self.server.is_connected(insert.run) {
+        let is_for_another = insert.place == 0 && insert.carried != self.server.carried(0);
+        if !self.server.is_connected(insert.run) || is_for_another {
+            return false;
+        }
+        let table = &self.server.tables[insert.place];
+        if !table.tokens.contains_key(&insert.token) && !table.pushed_out.contains_key(&insert.token) {
+            // A person has emptied the table in between.
             return false;
         }
         let Some((frame, rows)) = from_body(&insert.body) else { return false };

@@ -20,11 +20,14 @@ use crate::executor::{Pid, WORLD};
 use crate::oracle::Sent;
 use crate::plan::InsertFault;
 use crate::records::{Row, from_body, from_columns, from_dead_letters, to_body, to_columns};
-use crate::server::{Insert, Step};
+use crate::server::{Insert, Step, VIEW};
 use crate::world::World;
 
 /// How long a client waits for the answer to an insert.
 const ANSWER_US_MAX: u64 = 30_000_000;
+
+/// Tokens that an insert costs in the view's target at the most.
+const PARTS: u64 = 2;
 
 /// The names of the two tables.
 pub const NAMES: [&str; 2] = ["d.events", "d.dead"];
@@ -140,6 +143,7 @@ impl Table for SimTable {
                 body: attempt.body.clone(),
                 since_us: state.now_us(),
                 run: state.server.run,
+                carried: state.server.carried(self.place),
             }
         };
         let late = match fault {
@@ -176,19 +180,20 @@ impl Table for SimTable {
     }
 
     async fn facts(&self) -> Result<TableFacts, TableError> {
-        let (window, parts) = (self.world.plan.token_window, if self.world.plan.has_view { 2 } else { 1 });
+        let (place, plan) = (self.place, &self.world.plan);
         self.ask(|state| {
             let (server_start_ms, server_now_ms) = state.server.times_ms(state.now_us());
+            let has_view = state.server.feeds_view(place);
             TableFacts {
                 server_start_ms,
                 server_now_ms,
                 server_uuid: "server".into(),
-                table_uuid: NAMES[self.place].into(),
-                block_number: state.server.block(self.place),
-                view_blocks: vec![state.server.block(self.place); parts as usize - 1],
-                token_window: window,
-                parts_per_frame: parts,
-                token_age_ms_max: u64::MAX,
+                table_uuid: state.server.uuid(place),
+                block_number: state.server.block(place),
+                view_blocks: has_view.then(|| state.server.block(VIEW)).into_iter().collect(),
+                token_window: plan.token_window,
+                parts_per_frame: if has_view { PARTS } else { 1 },
+                token_age_ms_max: plan.token_age_ms.unwrap_or(u64::MAX),
             }
         })
         .await
@@ -267,33 +272,28 @@ async fn serve(world: Arc<World>, insert: Insert, fault: Option<InsertFault>) ->
         world.executor.sleep_us(ms * 1_000).await;
     }
     world.pause(500, 8_000).await;
-    loop {
-        let step = world.state().insert_begins(&insert);
-        match step {
-            Step::Wait => world.executor.sleep_us(300).await,
-            Step::Written => break,
-            Step::Gone => {
-                world.state().server.end(&insert.query_id);
-                return unknown();
-            }
-            Step::Poison => {
-                world.state().server.end(&insert.query_id);
-                world.pause(100, 1_000).await;
-                return failed(Effect::None, Remedy::Divert, "constraint");
-            }
-            Step::Known => {
-                world.state().server.end(&insert.query_id);
-                return answer(&world, &insert, fault).await;
-            }
+    if let Err(answer) = write(&world, &insert, fault).await {
+        return answer;
+    }
+    if world.state().server.feeds_view(insert.place) {
+        world.state().server.written(&insert.query_id);
+        if fault == Some(InsertFault::ViewFails) {
+            world.state().server.end(&insert.query_id);
+            return failed(Effect::Unknown, Remedy::Resend, "view");
         }
-    }
-    if let Some(InsertFault::CrashAtToken(ms)) = fault {
-        crash(&world, ms);
-        return unknown();
-    }
-    world.pause(50, 800).await;
-    if !world.state().insert_commits(&insert) {
-        return unknown();
+        if let Some(InsertFault::CrashBeforeView(ms)) = fault {
+            crash(&world, ms);
+            return unknown();
+        }
+        world.pause(200, 3_000).await;
+        let at_token = match fault {
+            Some(InsertFault::CrashAtViewToken(ms)) => Some(InsertFault::CrashAtToken(ms)),
+            _ => None,
+        };
+        // Also where the table knows the token: the view has its own.
+        if let Err(answer) = write(&world, &Insert { place: VIEW, ..insert.clone() }, at_token).await {
+            return answer;
+        }
     }
     world.state().server.end(&insert.query_id);
     if let Some(InsertFault::CrashAfter(ms)) = fault {
@@ -301,6 +301,38 @@ async fn serve(world: Arc<World>, insert: Insert, fault: Option<InsertFault>) ->
         return unknown();
     }
     answer(&world, &insert, fault).await
+}
+
+/// One table takes the rows, or knows their token; the answer if neither.
+async fn write(world: &Arc<World>, insert: &Insert, fault: Option<InsertFault>) -> Result<(), Answer> {
+    let unknown = || failed(Effect::Unknown, Remedy::Resend, "reset");
+    loop {
+        let step = world.state().insert_begins(insert);
+        match step {
+            Step::Wait => world.executor.sleep_us(300).await,
+            Step::Known => return Ok(()),
+            Step::Written => break,
+            Step::Gone => {
+                world.state().server.end(&insert.query_id);
+                return Err(unknown());
+            }
+            Step::Poison => {
+                world.state().server.end(&insert.query_id);
+                world.pause(100, 1_000).await;
+                return Err(failed(Effect::None, Remedy::Divert, "constraint"));
+            }
+        }
+    }
+    if let Some(InsertFault::CrashAtToken(ms)) = fault {
+        crash(world, ms);
+        return Err(unknown());
+    }
+    world.pause(50, 800).await;
+    if !world.state().insert_commits(insert) {
+        world.state().server.end(&insert.query_id);
+        return Err(unknown());
+    }
+    Ok(())
 }
 
 async fn answer(world: &Arc<World>, insert: &Insert, fault: Option<InsertFault>) -> Answer {

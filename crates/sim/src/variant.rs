@@ -39,11 +39,17 @@ pub enum Variant {
     ProbeSaysAll,
     PublishedIgnored,
     FrameOfManyPartitions,
+    WrittenInPlace,
+    TokenAgeIgnored,
+    AnotherTableIgnored,
+    ViewsIgnored,
+    LeaderEpochForgotten,
+    EndOneEarly,
 }
 
 impl Variant {
     /// All of them.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 27] = [
         Self::SendBeforeSeal,
         Self::SettleOverAHole,
         Self::TokenFromTheAttempt,
@@ -65,6 +71,12 @@ impl Variant {
         Self::ProbeSaysAll,
         Self::PublishedIgnored,
         Self::FrameOfManyPartitions,
+        Self::WrittenInPlace,
+        Self::TokenAgeIgnored,
+        Self::AnotherTableIgnored,
+        Self::ViewsIgnored,
+        Self::LeaderEpochForgotten,
+        Self::EndOneEarly,
     ];
 
     /// The variant of this name.
@@ -132,6 +144,18 @@ impl Variant {
             Self::FrameOfManyPartitions => {
                 ("frame-of-many-partitions", "rows are not cut by table partition", 20)
             }
+            Self::WrittenInPlace => {
+                ("written-in-place", "the store writes an object under its own name, piece by piece", 20)
+            }
+            Self::TokenAgeIgnored => ("token-age-ignored", "tokens are taken to stand for ever", 30),
+            Self::AnotherTableIgnored => {
+                ("another-table-ignored", "every table of that name is taken for the first", 400)
+            }
+            Self::ViewsIgnored => ("views-ignored", "nobody asks what the views have", 20),
+            Self::LeaderEpochForgotten => {
+                ("leader-epoch-forgotten", "a start does not say in which leader epoch it was", 300)
+            }
+            Self::EndOneEarly => ("end-one-early", "a drain stops one record before the end", 150),
         }
     }
 
@@ -161,6 +185,9 @@ impl Variant {
             | Self::NoGate
             | Self::ProbeSaysNone
             | Self::ProbeSaysAll
+            | Self::TokenAgeIgnored
+            | Self::AnotherTableIgnored
+            | Self::ViewsIgnored
             | Self::FrameOfManyPartitions => {
                 pipeline.table = lying_table(pipeline.table.clone());
                 pipeline.dead_letters = lying_table(pipeline.dead_letters.clone());
@@ -169,7 +196,11 @@ impl Variant {
                 let lying = |inner| -> Box<dyn Operator> { Box::new(LyingStep::new(inner, self)) };
                 pipeline.steps = pipeline.steps.into_iter().map(lying).collect();
             }
-            Self::SealNotContiguous | Self::PublishedIgnored => {
+            Self::WrittenInPlace => world.state().objects.is_in_place = true,
+            Self::SealNotContiguous
+            | Self::PublishedIgnored
+            | Self::LeaderEpochForgotten
+            | Self::EndOneEarly => {
                 pipeline.source = Arc::new(LyingSource { inner: pipeline.source.clone(), variant: self });
             }
             Self::LostRejects => pipeline.decoder = Arc::new(LyingDecoder(pipeline.decoder.clone())),

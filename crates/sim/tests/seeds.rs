@@ -1,6 +1,7 @@
 //! The simulation as CI runs it: a fixed set of seeds, and some that nobody has seen before.
 
 use sim::Plan;
+use sim::plan::{Fault, InsertFault};
 
 /// Fixed seeds: the same in every run, so that a change that breaks one is seen to.
 const FIXED: u64 = 300;
@@ -37,5 +38,27 @@ fn one_seed_gives_one_run_bit_for_bit() {
     for seed in 0..60 {
         let [a, b] = [false, true].map(|with_trace| sim::run(&Plan::new(seed), None, with_trace));
         assert_eq!((a.hash, a.polls, a.time_us), (b.hash, b.polls, b.time_us), "seed {seed}");
+    }
+}
+
+/// A frame in doubt is read from a store that is away for longer than the table remembers its token.
+#[test]
+fn nothing_is_sent_again_by_a_decision_that_has_grown_old() {
+    for seed in 0..300 {
+        let mut plan = Plan::new(seed);
+        plan.token_age_ms = Some(10_000);
+        plan.settings.body_cache_bytes_max = 0;
+        plan.faults = (0..8)
+            .flat_map(|n| {
+                let at_us = n * 5_000_000 + seed * 13_000;
+                let lost = Fault::Insert { nth: n * 3, how: InsertFault::LostAfter };
+                [Fault::StoreAway { at_us, for_ms: 12_000 }, lost]
+            })
+            .collect();
+        let report = sim::run(&plan, None, true);
+        if let Some(violation) = report.violation {
+            let trace = report.trace.join("\n");
+            panic!("seed {seed} breaks {violation}; the last events:\n{trace}");
+        }
     }
 }

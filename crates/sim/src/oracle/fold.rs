@@ -11,7 +11,7 @@ use super::{Broken, Fate, Oracle, Piece};
 use crate::broker::Broker;
 use crate::objects::Objects;
 use crate::records::{Row, from_body, reason_code};
-use crate::server::Server;
+use crate::server::{Server, VIEW};
 use crate::table::NAMES;
 
 impl Oracle {
@@ -50,7 +50,7 @@ impl Oracle {
                 }
                 Ok(())
             }
-            // A question changes nothing, and nobody answers here.
+            // Neither changes what is in the table; what follows is judged when it happens.
             Body::Question(_) | Body::Answer(_) => Ok(()),
             Body::Generation(generation) => self.generation(generation, server),
             Body::Split(split) => self.split(split, objects, server),
@@ -118,15 +118,16 @@ impl Oracle {
                     ),
                 ));
             }
-            let end = broker.streams.get(*number).map_or(0, |s| s.end);
+            let (read, end) = broker.range(*number, range.from, range.next, range.leader_epoch);
             if range.next > end {
                 return Err((
                     "C1",
                     format!("range up to {} of partition {number}, which ends at {end}", range.next),
                 ));
             }
-            sealed.read.extend_from_slice(broker.range(*number, range.from, range.next));
+            sealed.read.extend_from_slice(read);
             *next = range.next;
+            self.epochs.insert(*number, range.leader_epoch);
         }
         if !seal.segment.is_empty() && objects.durable(&seal.segment).is_none() {
             return Err(("C7", format!("segment `{}` is not there when it is sealed", seal.segment)));
@@ -239,9 +240,17 @@ impl Oracle {
     fn is_there(&self, place: usize, ordinal: u64, server: &Server) -> Result<(), Broken> {
         for id in self.tables[place].frames.get(&ordinal).into_iter().flatten() {
             let (times, is_dead) = (server.committed(place, *id), self.pieces[id].is_dead);
-            if times != usize::from(!is_dead) {
+            let is_right = if is_dead { times == 0 } else { server.is_there(place, *id) };
+            if !is_right {
                 let what = format!(
                     "frame {ordinal} of table {place} ({id:032x}) is settled, and {times} times in the table (dead: {is_dead})"
+                );
+                return Err(("C4", what));
+            }
+            let of_view = server.committed(VIEW, *id);
+            if server.feeds_view(place) && of_view != usize::from(!is_dead) {
+                let what = format!(
+                    "frame {ordinal} ({id:032x}) is settled, and {of_view} times in what the view feeds (dead: {is_dead})"
                 );
                 return Err(("C4", what));
             }
