@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use dataflow::Remedy;
+use futures::future::{join, join3, try_join_all};
 
 use super::{Engine, Facts, Fault, Place, VERSION_MIN};
 use crate::client::{Client, QueryError};
@@ -116,21 +117,33 @@ impl From<QueryError> for Fault {
     }
 }
 
-/// Reads everything about a table.
+/// Reads everything about a table, in two rounds of questions side by side: a start waits for them.
 pub async fn facts(client: &Client, config: &TableConfig) -> Result<Facts, Fault> {
-    let server = server(client).await?;
-    let Some((table, dependencies)) = table(client, &config.database, &config.table).await? else {
+    let table = table(client, &config.database, &config.table);
+    let (server, table) = join(server(client), table).await;
+    // What the server is comes first: one that is too old answers the other questions wrongly.
+    let server = server?;
+    let Some((table, dependencies)) = table? else {
         return Ok(Facts { server, table: None, views: Vec::new(), nodes: Vec::new() });
     };
     let replicated = Engine::read(&table.engine, &table.engine_full).is_ok_and(|e| e.replicated);
-    let nodes = if replicated { Vec::new() } else { nodes(client).await? };
-    let views = views(client, dependencies).await?;
+    let nodes = async { if replicated { Ok(Vec::new()) } else { nodes(client).await } };
+    let (nodes, views) = join(nodes, views(client, dependencies)).await;
+    let (nodes, views) = (nodes?, views?);
     Ok(Facts { server, table: Some(table), views, nodes })
 }
 
 async fn server(client: &Client) -> Result<Server, Fault> {
+    let defaults = client.rows(
+        "SELECT 0, name, value FROM system.merge_tree_settings WHERE name LIKE '%deduplication_window%' \
+         UNION ALL SELECT 1, name, value FROM system.replicated_merge_tree_settings WHERE name LIKE '%deduplication_window%'",
+        &[],
+    );
     // In the oldest form that there is: a server too old for the rest must still be told apart.
-    let text = client.query("SELECT version()", &[], &[]).await?;
+    let (text, zone, defaults) =
+        join3(client.query("SELECT version()", &[], &[]), client.rows("SELECT timezone()", &[]), defaults)
+            .await;
+    let text = text?;
     let mut numbers = text.trim().split('.').map(|n| n.parse().unwrap_or(0));
     let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
     if version < VERSION_MIN {
@@ -141,15 +154,9 @@ async fn server(client: &Client) -> Result<Server, Fault> {
             VERSION_MIN.1
         )));
     }
-    let zone: Vec<(String,)> = client.rows("SELECT timezone()", &[]).await?;
+    let zone: Vec<(String,)> = zone?;
     let zone = zone.into_iter().next().map(|(z,)| z).unwrap_or_default();
-    let defaults: Vec<(u8, String, String)> = client
-        .rows(
-            "SELECT 0, name, value FROM system.merge_tree_settings WHERE name LIKE '%deduplication_window%' \
-             UNION ALL SELECT 1, name, value FROM system.replicated_merge_tree_settings WHERE name LIKE '%deduplication_window%'",
-            &[],
-        )
-        .await?;
+    let defaults: Vec<(u8, String, String)> = defaults?;
     let table_defaults =
         defaults.into_iter().filter_map(|(r, n, v)| Some((r == 1, n, v.parse().ok()?))).collect();
     Ok(Server { version, zone, table_defaults })
@@ -164,22 +171,23 @@ async fn table(
 ) -> Result<Option<(TableRow, Dependencies)>, Fault> {
     let params = [("database", database), ("table", name)];
     type Row = (String, String, String, String, String, String, String, Vec<String>, Vec<String>);
-    let rows: Vec<Row> = client
-        .rows(
+    let (rows, columns) = join(
+        client.rows(
             "SELECT engine, engine_full, partition_key, sorting_key, toString(uuid), toString(data_paths), create_table_query, \
              dependencies_database, dependencies_table \
              FROM system.tables WHERE database = {database:String} AND name = {table:String}",
             &params,
-        )
-        .await?;
-    let Some(row) = rows.into_iter().next() else { return Ok(None) };
-    let columns: Vec<(String, String, String, String)> = client
-        .rows(
+        ),
+        client.rows(
             "SELECT name, type, default_kind, default_expression FROM system.columns \
              WHERE database = {database:String} AND table = {table:String} ORDER BY position",
             &params,
-        )
-        .await?;
+        ),
+    )
+    .await;
+    let rows: Vec<Row> = rows?;
+    let Some(row) = rows.into_iter().next() else { return Ok(None) };
+    let columns: Vec<(String, String, String, String)> = columns?;
     let columns = columns
         .into_iter()
         .map(|(name, type_name, default_kind, default_expression)| ColumnRow {
@@ -338,13 +346,8 @@ pub fn lag(replica: Option<ReplicaState>) -> Option<String> {
 /// Who answers on new connections.
 async fn nodes(client: &Client) -> Result<Vec<String>, Fault> {
     let fresh = client.without_kept_connections()?;
-    let mut nodes = Vec::new();
-    for _ in 0..NODE_PROBES {
-        let row: Vec<(String, String)> = fresh
-            .rows("SELECT toString(serverUUID()), hostName()", &[])
-            .await
-            .map_err(|e| Fault { remedy: Remedy::Resend, ..Fault::from(e) })?;
-        nodes.extend(row.into_iter().map(|(uuid, host)| format!("{uuid} {host}")));
-    }
-    Ok(nodes)
+    let probes = (0..NODE_PROBES).map(|_| fresh.rows("SELECT toString(serverUUID()), hostName()", &[]));
+    let rows: Vec<Vec<(String, String)>> =
+        try_join_all(probes).await.map_err(|e| Fault { remedy: Remedy::Resend, ..Fault::from(e) })?;
+    Ok(rows.into_iter().flatten().map(|(uuid, host)| format!("{uuid} {host}")).collect())
 }
