@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use dataflow::{Decoder, Effect, Gate, Operator, Runtime, Source, Table, TableFacts};
-use futures::future::{Either, select};
+use futures::future::{Either, join_all, select, try_join3};
 use protocol::names;
 use store::Store;
 use tokio::sync::{Notify, mpsc, watch};
@@ -118,13 +118,12 @@ async fn run_to_the_end(pipeline: Pipeline, stop: watch::Receiver<bool>) -> Resu
     let reads = Patient::new(store.clone(), runtime.clone(), settings.retry_pause_max);
     let tables = [table, dead_letters];
     let pause = settings.retry_pause_max;
+    // Nothing of this writes, so all of it is asked side by side.
     let look = async {
-        let shown = start::ask(&*runtime, &settings, &*source, &status).await?;
-        let mut facts = Vec::new();
-        for table in &tables {
-            facts.push(facts_of(&*runtime, &settings, &**table, &status).await);
-        }
-        Ok::<_, EngineError>((shown, facts, journal::load(&reads, &folder).await?))
+        let shown = start::ask(&*runtime, &settings, &*source, &status);
+        let facts = tables.iter().map(|table| facts_of(&*runtime, &settings, &**table, &status));
+        let facts = async { Ok(join_all(facts).await) };
+        try_join3(shown, facts, journal::load(&reads, &folder)).await
     };
     // Nothing is owned yet, so there is nothing to drain.
     let looked = match select(std::pin::pin!(look), std::pin::pin!(is_asked(stop.clone()))).await {
@@ -248,8 +247,7 @@ async fn tasks(
     let deliveries = futures::future::try_join_all(deliveries);
     let watching = std::pin::pin!(on_a_task(&context, "watch", watch_ownership(context.clone())));
     // The lane sees a closed channel when the seal has failed: the seal's error is the one to report, so it stands first.
-    let working =
-        std::pin::pin!(futures::future::try_join3(sealing, async { deliveries.await.map(|_| ()) }, reading));
+    let working = std::pin::pin!(try_join3(sealing, async { deliveries.await.map(|_| ()) }, reading));
     let end = match select(working, watching).await {
         Either::Left((done, _)) => done?.2,
         Either::Right((replaced, _)) => return Err(replaced.err().unwrap_or(EngineError::Internal("watch"))),

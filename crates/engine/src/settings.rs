@@ -68,7 +68,7 @@ impl Default for Settings {
             batch_rows_max: 500_000,
             batch_bytes_max: 64 << 20,
             batch_age_max: Duration::from_secs(1),
-            first_batch_age_max: Duration::from_millis(100),
+            first_batch_age_max: Duration::from_millis(20),
             in_flight_max: 2,
             window_frames_max: 64,
             spool_bytes_max: 4 << 30,

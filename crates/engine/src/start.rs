@@ -12,7 +12,7 @@ use dataflow::{
     Operator, Partition, PartitionStart, ReadFrom, Reader, Runtime, Source, SourceError, SourceFault,
     StateRead, Table,
 };
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, join};
 use protocol::Lane;
 use protocol::record::{Body, Genesis};
 use store::Store;
@@ -46,7 +46,8 @@ pub async fn ask(
 ) -> Result<Shown, EngineError> {
     let shown = || -> BoxFuture<'_, _> {
         Box::pin(async {
-            Ok(Shown { partitions: source.partitions().await?, published: source.published().await? })
+            let (partitions, published) = join(source.partitions(), source.published()).await;
+            Ok(Shown { partitions: partitions?, published: published? })
         })
     };
     until_there(runtime, settings, status, shown).await
