@@ -116,6 +116,10 @@ pub trait Source: Send + Sync {
     /// The word in the pipeline file (`kafka`, `file`, …).
     fn kind(&self) -> &'static str;
 
+    /// Begins to connect for a pipeline that is about to start, and waits for nothing: what fails shows at the first question.
+    /// Most sources have nothing to begin with.
+    fn connect(&self) {}
+
     /// The partitions that exist now, each with the start that the pipeline file asks for.
     async fn partitions(&self) -> Result<Vec<PartitionStart>, SourceError>;
 

@@ -4,8 +4,9 @@
 //! not own what the parts do, nor the file's own rules (`config`). Nothing here claims a lane: that is the engine's first act.
 //!
 //! ```text
-//! open table ─▶ its columns ─▶ `columns:` names the fields ─▶ decoder ─▶ steps ─▶ source ─▶ dead letters ─▶ store ─▶ replays
+//! source connects, tables open ─▶ columns ─▶ `columns:` names the fields ─▶ decoder ─▶ steps ─▶ store ─▶ replays
 //! ```
+//! The two tables are opened side by side; a fault of the target is told before one of the dead letters.
 //!
 //! | module     | from                    | to                                           |
 //! |------------|-------------------------|----------------------------------------------|
@@ -21,10 +22,12 @@ pub mod source;
 pub mod steps;
 pub mod storage;
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use dataflow::{Column, Runtime, Schema, Source, Table};
 use engine::Status;
+use futures::future::{Either, select};
 
 use crate::config::model::Pipeline;
 use crate::replays::Log;
@@ -79,7 +82,11 @@ pub async fn assemble(
         Reads::All => source,
         Reads::Replays => Arc::new(Aside::new(source)),
     };
-    let table = sink::open(sink::target(pipeline)?, pipeline, &runtime, &status).await?;
+    let target = sink::target(pipeline)?;
+    // What takes time goes on side by side.
+    source.connect();
+    let letters = sink::open(sink::dead_letters(pipeline), pipeline, &runtime, &status);
+    let (table, letters) = both(sink::open(target, pipeline, &runtime, &status), letters).await?;
     for note in table.notes() {
         tracing::warn!(table = table.name(), "{note}");
     }
@@ -87,7 +94,7 @@ pub async fn assemble(
     let decoder = source::decoder(&pipeline.source.format, schema.clone())?;
     let steps = steps::steps(pipeline, &schema)?;
     let settings = bounds::settings(pipeline, table.order_dependent());
-    let dead_letters = sink::open(sink::dead_letters(pipeline), pipeline, &runtime, &status).await?;
+    let dead_letters = letters?;
     let store = storage::open(pipeline, &*runtime, &status).await?;
     let log = Log::new(store.clone(), &lane_folder(pipeline));
     Ok(engine::Pipeline {
@@ -104,6 +111,17 @@ pub async fn assemble(
         status,
         drain,
     })
+}
+
+/// Opens two tables side by side. A target that cannot be used is the one to tell of, and waits for nothing.
+async fn both<T, E>(
+    target: impl Future<Output = Result<T, E>>,
+    letters: impl Future<Output = Result<T, E>>,
+) -> Result<(T, Result<T, E>), E> {
+    match select(pin!(target), pin!(letters)).await {
+        Either::Left((target, letters)) => Ok((target?, letters.await)),
+        Either::Right((letters, target)) => Ok((target.await?, letters)),
+    }
 }
 
 /// The source and the replay log beside it, for those who only look. Nothing is connected yet, nothing is created.

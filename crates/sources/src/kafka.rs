@@ -49,6 +49,9 @@ pub use token::TokenSource;
 const LOOKS_MAX: u32 = 10;
 const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(500);
 
+/// Partitions whose range is asked for side by side: each takes two answers of a broker, and a topic has hundreds of them.
+const RANGES_AT_ONCE: usize = 8;
+
 /// A broker that does not answer within this is away. Longer than a leader's election.
 const CALL_WAIT_MAX: Duration = Duration::from_secs(10);
 
@@ -137,7 +140,7 @@ pub struct KafkaSource {
 struct Shared {
     options: KafkaOptions,
     runtime: Arc<dyn Runtime>,
-    /// Made at the first question, kept for its connections.
+    /// Made at the first question, kept for its connections. Not made where there is one that commits.
     look: Mutex<Option<Arc<Client>>>,
     commit: Mutex<Option<Arc<Client>>>,
 }
@@ -163,9 +166,9 @@ impl KafkaSource {
         options: KafkaOptions,
         from: Vec<ReadFrom>,
     ) -> Result<reader::KafkaReader, SourceError> {
-        let from = self.ask(move |shared| shared.check(&from).map(|()| from)).await?;
         let shared = self.shared.clone();
         let start = move || {
+            shared.check(&from)?;
             let look = shared.client(Role::Look)?;
             reader::KafkaReader::start(&options, shared.runtime.clone(), look, from)
         };
@@ -195,8 +198,11 @@ impl Drop for Shared {
 
 impl Shared {
     fn client(&self, role: Role) -> Result<Arc<Client>, SourceError> {
-        let place = if role == Role::Commit { &self.commit } else { &self.look };
-        let mut place = place.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut place = self.commit.lock().unwrap_or_else(PoisonError::into_inner);
+        if role != Role::Commit && place.is_none() {
+            drop(place);
+            place = self.look.lock().unwrap_or_else(PoisonError::into_inner);
+        }
         if let Some(client) = &*place {
             return Ok(client.clone());
         }
@@ -241,9 +247,9 @@ impl Shared {
             Start::Time(time_ms) => client.offsets_at(&partitions, time_ms, CALL_WAIT_MAX)?,
             Start::Earliest | Start::Latest => vec![None; partitions.len()],
         };
+        let ranges = self.ranges(&partitions)?;
         let mut starts = Vec::with_capacity(partitions.len());
-        for (partition, by_time) in partitions.into_iter().zip(by_time) {
-            let (first, end) = client.watermarks(&partition, CALL_WAIT_MAX)?;
+        for ((partition, by_time), (first, end)) in partitions.into_iter().zip(by_time).zip(ranges) {
             let next = match (self.options.start, by_time) {
                 (Start::Time(_), Some(offset)) => offset,
                 (Start::Earliest, _) => first,
@@ -256,21 +262,36 @@ impl Shared {
     }
 
     fn ends(&self) -> Result<Vec<(Partition, u64)>, SourceError> {
-        let client = self.client(Role::Look)?;
-        let end = |partition: Partition| {
-            let (_, high) = client.watermarks(&partition, CALL_WAIT_MAX)?;
-            Ok((partition, high))
+        let partitions = Self::all(&self.topics(SourceFault::Away)?);
+        let ends = self.ranges(&partitions)?.into_iter().map(|(_, high)| high);
+        Ok(partitions.into_iter().zip(ends).collect())
+    }
+
+    /// For each partition the first position held and the one after the newest record; the first failure in their order.
+    fn ranges(&self, partitions: &[Partition]) -> Result<Vec<(u64, u64)>, SourceError> {
+        let client = &self.client(Role::Look)?;
+        let share = partitions.len().div_ceil(RANGES_AT_ONCE).max(1);
+        let ask = |share: &[Partition]| -> Result<Vec<_>, SourceError> {
+            share.iter().map(|partition| client.watermarks(partition, CALL_WAIT_MAX)).collect()
         };
-        Self::all(&self.topics(SourceFault::Away)?).into_iter().map(end).collect()
+        let parts: Vec<Result<Vec<_>, SourceError>> = std::thread::scope(|scope| {
+            let threads: Vec<_> = partitions
+                .chunks(share)
+                .map(|share| thread::start_in(scope, "kafka-ask", move || ask(share)))
+                .collect();
+            threads.into_iter().map(|thread| thread::end(thread?)?).collect()
+        });
+        Ok(parts.into_iter().collect::<Result<Vec<_>, _>>()?.concat())
     }
 
     /// Starts a reader of the kind that the options ask for and the cluster allows.
     fn reader(&self, from: Vec<ReadFrom>) -> Result<Box<dyn Reader>, SourceError> {
+        let topics = self.check(&from)?;
         let (options, runtime, look) = (&self.options, self.runtime.clone(), self.client(Role::Look)?);
-        match self.direct(&from)? {
-            Ok(plan) => {
+        match self.direct(&from, &topics)? {
+            Ok(opened) => {
                 tracing::debug!("kafka is fetched from directly");
-                Ok(Box::new(direct::DirectReader::start(options, plan, runtime, look, from)?))
+                Ok(Box::new(direct::DirectReader::start(options, opened, topics, runtime, look, from)?))
             }
             Err(why) => {
                 tracing::info!(why, "kafka is read by librdkafka");
@@ -279,8 +300,12 @@ impl Shared {
         }
     }
 
-    /// The plan of a direct fetch, or why it is left to librdkafka.
-    fn direct(&self, from: &[ReadFrom]) -> Result<Result<direct::Plan, String>, SourceError> {
+    /// What a direct fetch begins with, or why it is left to librdkafka.
+    fn direct(
+        &self,
+        from: &[ReadFrom],
+        topics: &BTreeMap<String, Topic>,
+    ) -> Result<Result<direct::Opened, String>, SourceError> {
         if self.options.fetch == FetchBy::Librdkafka {
             return Ok(Err("the pipeline says so".into()));
         }
@@ -293,13 +318,13 @@ impl Shared {
             Ok(plan) => plan,
             Err(why) => return self.unless_insisted(why),
         };
-        match direct::probe(&plan, &self.topics(SourceFault::Away)?, &self.runtime) {
-            Ok(()) => Ok(Ok(plan)),
+        match direct::probe(plan, topics, &self.runtime) {
+            Ok(opened) => Ok(Ok(opened)),
             Err(why) => self.unless_insisted(why),
         }
     }
 
-    fn unless_insisted(&self, why: String) -> Result<Result<direct::Plan, String>, SourceError> {
+    fn unless_insisted(&self, why: String) -> Result<Result<direct::Opened, String>, SourceError> {
         if self.options.fetch == FetchBy::Direct {
             let message = format!("kafka cannot be fetched from directly: {why}");
             return Err(SourceError::new(SourceFault::Away, message));
@@ -307,18 +332,19 @@ impl Shared {
         Ok(Err(why))
     }
 
-    /// Refuses what would lose or repeat records, before anything is read.
-    fn check(&self, from: &[ReadFrom]) -> Result<(), SourceError> {
+    /// Refuses what would lose or repeat records, before anything is read. Gives the topics that it was held against.
+    fn check(&self, from: &[ReadFrom]) -> Result<BTreeMap<String, Topic>, SourceError> {
         let topics = self.topics(SourceFault::Refused)?;
-        let client = self.client(Role::Look)?;
         for from in from {
             slot::check(from, topics.get(&*from.partition.stream))?;
-            let range = client.watermarks(&from.partition, CALL_WAIT_MAX)?;
+        }
+        let partitions: Vec<_> = from.iter().map(|from| from.partition.clone()).collect();
+        for (from, range) in from.iter().zip(self.ranges(&partitions)?) {
             if from.next < range.0 || from.next > range.1 {
                 return Err(slot::out_of_range(&from.partition, from.next, Some(range)));
             }
         }
-        Ok(())
+        Ok(topics)
     }
 }
 
@@ -326,6 +352,20 @@ impl Shared {
 impl Source for KafkaSource {
     fn kind(&self) -> &'static str {
         "kafka"
+    }
+
+    /// Makes the handle that commits, which finds its group's coordinator meanwhile, and has it meet the leaders.
+    fn connect(&self) {
+        let shared = self.shared.clone();
+        let meet = move || {
+            // Whoever asks next is told what failed.
+            if let Ok(client) = shared.client(Role::Commit) {
+                let _ =
+                    client.describe(&shared.options.topics, CALL_WAIT_MAX, || Arc::strong_count(&shared) > 1);
+            }
+        };
+        // Without a thread for it, the first question connects.
+        let _ = thread::start("kafka-connect", meet);
     }
 
     async fn partitions(&self) -> Result<Vec<PartitionStart>, SourceError> {
@@ -350,7 +390,6 @@ impl Source for KafkaSource {
     }
 
     async fn read(&self, from: Vec<ReadFrom>) -> Result<Box<dyn Reader>, SourceError> {
-        let from = self.ask(move |shared| shared.check(&from).map(|()| from)).await?;
         let shared = self.shared.clone();
         thread::run("kafka-start", move || shared.reader(from)).await
     }

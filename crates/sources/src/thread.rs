@@ -1,14 +1,33 @@
 //! Calls that block, away from the async threads.
 
+use std::thread::ScopedJoinHandle;
+
 use dataflow::{SourceError, SourceFault};
 use futures::channel::oneshot;
 
 /// Starts a thread that lives as long as what it works for.
 pub(crate) fn start(name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), SourceError> {
     let thread = std::thread::Builder::new().name(name.into()).spawn(run);
-    thread.map(drop).map_err(|error| {
-        SourceError::new(SourceFault::Away, format!("cannot start thread `{name}`: {error}"))
-    })
+    thread.map(drop).map_err(|error| not_started(name, &error))
+}
+
+/// Starts a thread that ends within `scope`.
+pub(crate) fn start_in<'scope, T: Send + 'scope>(
+    scope: &'scope std::thread::Scope<'scope, '_>,
+    name: &str,
+    run: impl FnOnce() -> T + Send + 'scope,
+) -> Result<ScopedJoinHandle<'scope, T>, SourceError> {
+    let thread = std::thread::Builder::new().name(name.into()).spawn_scoped(scope, run);
+    thread.map_err(|error| not_started(name, &error))
+}
+
+/// What a thread of [`start_in`] gives.
+pub(crate) fn end<T>(thread: ScopedJoinHandle<'_, T>) -> Result<T, SourceError> {
+    thread.join().map_err(|_| SourceError::new(SourceFault::Away, "a thread ended without an answer"))
+}
+
+fn not_started(name: &str, error: &std::io::Error) -> SourceError {
+    SourceError::new(SourceFault::Away, format!("cannot start thread `{name}`: {error}"))
 }
 
 /// Runs calls that may hang (a network disk, a broker) on a thread of their own.

@@ -104,6 +104,10 @@ impl Source for WithReplays {
         self.inner.kind()
     }
 
+    fn connect(&self) {
+        self.inner.connect();
+    }
+
     async fn partitions(&self) -> Result<Vec<PartitionStart>, SourceError> {
         let mut partitions = self.inner.partitions().await?;
         if partitions.iter().any(|start| *start.partition.stream == *STREAM) {

@@ -162,3 +162,24 @@ fn tables_come_from_the_file() {
     assert_eq!((letters.name().as_str(), letters.create.is_none()), ("d.t_rejected", true));
     assert!(sink::dead_letters(&with(GENERATOR, "")).create.is_some());
 }
+
+#[test]
+fn a_fault_of_the_target_is_told_before_one_of_the_dead_letters() {
+    use futures::FutureExt;
+    use futures::channel::oneshot;
+
+    // The dead letters answer first, and the target is waited for.
+    let (answer, target) = oneshot::channel();
+    let mut opened = pin!(both(async { target.await.expect("answered") }, async { Err::<(), _>("letters") }));
+    assert_eq!(opened.as_mut().now_or_never(), None);
+    answer.send(Err("target")).expect("waited for");
+    assert_eq!(opened.now_or_never(), Some(Err("target")));
+
+    // A target that is refused does not wait for dead letters that do not answer.
+    let opened = both(async { Err::<(), _>("target") }, std::future::pending());
+    assert_eq!(opened.now_or_never(), Some(Err("target")));
+
+    // That of the dead letters is kept for later: faults of the file that only the target shows come before it.
+    let opened = both(async { Ok(()) }, async { Err("letters") });
+    assert_eq!(opened.now_or_never(), Some(Ok(((), Err("letters")))));
+}

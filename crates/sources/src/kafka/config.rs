@@ -16,7 +16,7 @@ pub(super) enum Role {
     Look,
     /// Reads by explicit assignment.
     Read,
-    /// Commits and reads committed offsets.
+    /// Commits and reads committed offsets; answers what is looked for too, once it is there.
     Commit,
 }
 
@@ -35,6 +35,8 @@ const DEFAULTS: &[(&str, &str)] = &[
     ("fetch.wait.max.ms", "500"),
     ("check.crcs", "true"),
     ("socket.keepalive.enable", "true"),
+    // Doubled from try to try. A new handle also waits half of it between its first two connections: 50 ms of every start.
+    ("reconnect.backoff.ms", "20"),
     ("reconnect.backoff.max.ms", "5000"),
     // Idle connections are closed by brokers all the time.
     ("log.connection.close", "false"),

@@ -133,12 +133,18 @@ const PARTITION_BYTES_MAX: i32 = 4 << 20;
 /// Records of more than 100 MB: the largest answer that is accepted, as it is librdkafka's here.
 const ANSWER_BYTES_MAX: i32 = 512 << 20;
 
+/// A plan, and the connection that has shown that it can be had.
+pub(super) struct Opened {
+    plan: Plan,
+    connection: Connection,
+}
+
 /// Asks a leader whether it can be fetched from by topic id; `Err` says why not.
 pub(super) fn probe(
-    plan: &Plan,
+    plan: Plan,
     topics: &BTreeMap<String, Topic>,
     runtime: &Arc<dyn Runtime>,
-) -> Result<(), String> {
+) -> Result<Opened, String> {
     for (name, topic) in topics {
         if topic_id(&topic.id).is_none() {
             return Err(format!("the cluster gives topic `{name}` no id"));
@@ -149,7 +155,8 @@ pub(super) fn probe(
     };
     let bytes_max = plan.answer_bytes_max;
     let opened = Connection::open(leader, &plan.client, &plan.security, bytes_max, runtime.clone(), &|| true);
-    opened.map(drop).map_err(|lost| lost.to_string())
+    let connection = opened.map_err(|lost| lost.to_string())?;
+    Ok(Opened { plan, connection })
 }
 
 /// The bytes of a topic's id.

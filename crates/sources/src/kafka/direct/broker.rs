@@ -64,6 +64,8 @@ impl Lead {
 /// The state of the thread.
 pub(super) struct Broker {
     pub(super) address: String,
+    /// The first connection, if there is one already.
+    pub(super) opened: Option<Connection>,
     pub(super) plan: Arc<Plan>,
     pub(super) runtime: Arc<dyn Runtime>,
     pub(super) events: Sender<Result<Event, SourceError>>,
@@ -120,14 +122,12 @@ impl Broker {
         let events = self.events.clone();
         let is_wanted = || !events.is_closed();
         let runtime = self.runtime.clone();
-        let mut connection = Connection::open(
-            &self.address,
-            &self.plan.client,
-            &self.plan.security,
-            self.plan.answer_bytes_max,
-            runtime,
-            &is_wanted,
-        )?;
+        let open = || {
+            let Plan { client, security, answer_bytes_max, .. } = &*self.plan;
+            Connection::open(&self.address, client, security, *answer_bytes_max, runtime, &is_wanted)
+        };
+        let opened = self.opened.take();
+        let mut connection = opened.map_or_else(open, Ok)?;
         let wait_max = Duration::from_millis(self.plan.bounds.wait_ms.max(0) as u64) + SILENCE_MAX;
         let mut under_way = false;
         loop {

@@ -94,6 +94,11 @@ impl Connection {
         Ok(connection)
     }
 
+    /// Whom it is to, as it was given.
+    pub(super) fn address(&self) -> &str {
+        &self.address
+    }
+
     /// Logs in, if that was asked for. No answer may be under way; the one at hand stays.
     fn log_in(&mut self, is_wanted: &dyn Fn() -> bool) -> Result<(), Lost> {
         let Some(login) = self.login.clone() else { return Ok(()) };

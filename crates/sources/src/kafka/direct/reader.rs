@@ -7,10 +7,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use dataflow::{Event, Partition, ReadFrom, Reader, Runtime, SourceError, SourceFault};
 
-use super::Plan;
+use super::Opened;
 use super::supervisor::{Message, Supervisor};
 use crate::kafka::KafkaOptions;
-use crate::kafka::client::Client;
+use crate::kafka::client::{Client, Topic};
 use crate::kafka::slot::Slot;
 use crate::queue::{Receiver, channel};
 
@@ -21,10 +21,11 @@ pub(crate) struct DirectReader {
 }
 
 impl DirectReader {
-    /// Starts the threads; connecting goes on in the background.
+    /// Starts the threads; further connecting goes on in the background. `from` was checked against `topics`.
     pub(crate) fn start(
         options: &KafkaOptions,
-        plan: Plan,
+        Opened { plan, connection }: Opened,
+        topics: BTreeMap<String, Topic>,
         runtime: Arc<dyn Runtime>,
         look: Arc<Client>,
         from: Vec<ReadFrom>,
@@ -44,11 +45,12 @@ impl DirectReader {
             waiting: from.into_iter().map(Slot::new).collect(),
             paused: BTreeSet::new(),
             brokers: BTreeMap::new(),
+            opened: Some(connection),
             look_at: Duration::ZERO,
             misses: 0,
             away_told: None,
         };
-        crate::thread::start("kafka-lead", move || supervisor.run())?;
+        crate::thread::start("kafka-lead", move || supervisor.run(&topics))?;
         Ok(Self { orders, events })
     }
 }

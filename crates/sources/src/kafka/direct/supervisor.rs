@@ -11,7 +11,7 @@ use dataflow::{Event, Partition, ReadFrom, Runtime, SourceError, SourceFault};
 
 use super::Plan;
 use super::broker::{Broker, Command, Lead};
-use super::connection::Lost;
+use super::connection::{Connection, Lost};
 use super::errors::Trouble;
 use crate::kafka::client::{Client, Topic};
 use crate::kafka::found;
@@ -68,6 +68,8 @@ pub(super) struct Supervisor {
     pub(super) paused: BTreeSet<Partition>,
     /// By address. A thread that has ended is taken out when it reports so.
     pub(super) brokers: BTreeMap<String, mpsc::Sender<Command>>,
+    /// A connection that no thread has yet.
+    pub(super) opened: Option<Connection>,
     /// When topics and leaders are looked at next.
     pub(super) look_at: Duration,
     pub(super) misses: u32,
@@ -75,10 +77,14 @@ pub(super) struct Supervisor {
 }
 
 impl Supervisor {
-    /// Serves until the reader is gone or going on would be wrong.
-    pub(super) fn run(mut self) {
+    /// Serves until the reader is gone or going on would be wrong. `topics` were described a moment ago.
+    pub(super) fn run(mut self, topics: &BTreeMap<String, Topic>) {
+        self.look_again_in_time();
+        let mut result = self.seen(topics);
+        // A leader of nothing that is read is not asked again.
+        self.opened = None;
         loop {
-            match self.round() {
+            match result {
                 Ok(()) => {}
                 Err(Stop::Closed) => return,
                 Err(Stop::Failed(error)) => {
@@ -89,6 +95,7 @@ impl Supervisor {
                     return;
                 }
             }
+            result = self.round();
         }
     }
 
@@ -183,8 +190,7 @@ impl Supervisor {
 
     /// Asks for topics and leaders; checks ids, sends what waits to its leader, reports new partitions.
     fn look(&mut self) -> Result<(), Stop> {
-        let every = if self.waiting.is_empty() { self.options.look_every } else { AGAIN };
-        self.look_at = self.runtime.elapsed() + every;
+        self.look_again_in_time();
         let events = &self.events;
         let described = self.look.describe(&self.options.topics, CALL_WAIT_MAX, || !events.is_closed());
         if self.events.is_closed() {
@@ -195,6 +201,15 @@ impl Supervisor {
             // A password that was right when the read began may be on its way to all brokers: not the end.
             Err(error) => return self.away(error.message),
         };
+        self.seen(&topics)
+    }
+
+    fn look_again_in_time(&mut self) {
+        let every = if self.waiting.is_empty() { self.options.look_every } else { AGAIN };
+        self.look_at = self.runtime.elapsed() + every;
+    }
+
+    fn seen(&mut self, topics: &BTreeMap<String, Topic>) -> Result<(), Stop> {
         let wrong = |from: &ReadFrom| slot::check(from, topics.get(&*from.partition.stream)).err();
         if let Some(error) = self.read.values().find_map(wrong) {
             let is_missing = self.options.topics.iter().any(|name| !topics.contains_key(name));
@@ -206,12 +221,12 @@ impl Supervisor {
             return self.away(format!("kafka: {error}; asking again"));
         }
         self.misses = 0;
-        self.place(&topics)?;
+        self.place(topics)?;
         // What was added meanwhile is no find.
         while let Ok(message) = self.messages.try_recv() {
             self.take(message)?;
         }
-        Ok(found::report(&self.look, &topics, &mut self.known, &self.events)?)
+        Ok(found::report(&self.look, topics, &mut self.known, &self.events)?)
     }
 
     /// Sends what waits to the threads of its leaders.
@@ -245,6 +260,7 @@ impl Supervisor {
             let (orders, commands) = mpsc::channel();
             let broker = Broker {
                 address: address.to_owned(),
+                opened: self.opened.take_if(|opened| opened.address() == address),
                 plan: self.plan.clone(),
                 runtime: self.runtime.clone(),
                 events: self.events.clone(),
