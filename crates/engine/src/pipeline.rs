@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use dataflow::{Decoder, Effect, Gate, Operator, Runtime, Source, Table, TableFacts};
-use futures::future::{Either, join_all, select, try_join3};
+use futures::future::{Either, join_all, select, try_join, try_join3};
 use protocol::names;
 use store::Store;
 use tokio::sync::{Notify, mpsc, watch};
@@ -118,12 +118,14 @@ async fn run_to_the_end(pipeline: Pipeline, stop: watch::Receiver<bool>) -> Resu
     let reads = Patient::new(store.clone(), runtime.clone(), settings.retry_pause_max);
     let tables = [table, dead_letters];
     let pause = settings.retry_pause_max;
-    // Nothing of this writes, so all of it is asked side by side.
     let look = async {
         let shown = start::ask(&*runtime, &settings, &*source, &status);
         let facts = tables.iter().map(|table| facts_of(&*runtime, &settings, &**table, &status));
         let facts = async { Ok(join_all(facts).await) };
-        try_join3(shown, facts, journal::load(&reads, &folder)).await
+        let (shown, facts) = try_join(shown, facts).await?;
+        // Behind the source: an owner that still works publishes what it has settled, and a journal that was read earlier than
+        // that would look like a store that was rolled back.
+        Ok::<_, EngineError>((shown, facts, journal::load(&reads, &folder).await?))
     };
     // Nothing is owned yet, so there is nothing to drain.
     let looked = match select(std::pin::pin!(look), std::pin::pin!(is_asked(stop.clone()))).await {

@@ -1,7 +1,7 @@
 //! The simulation as CI runs it: a fixed set of seeds, and some that nobody has seen before.
 
 use sim::Plan;
-use sim::plan::{Fault, InsertFault};
+use sim::plan::{Fault, InsertFault, When};
 
 /// Fixed seeds: the same in every run, so that a change that breaks one is seen to.
 const FIXED: u64 = 300;
@@ -53,6 +53,26 @@ fn nothing_is_sent_again_by_a_decision_that_has_grown_old() {
                 let at_us = n * 5_000_000 + seed * 13_000;
                 let lost = Fault::Insert { nth: n * 3, how: InsertFault::LostAfter };
                 [Fault::StoreAway { at_us, for_ms: 12_000 }, lost]
+            })
+            .collect();
+        let report = sim::run(&plan, None, true);
+        if let Some(violation) = report.violation {
+            let trace = report.trace.join("\n");
+            panic!("seed {seed} breaks {violation}; the last events:\n{trace}");
+        }
+    }
+}
+
+/// A second process starts while the first still settles, and the source answers late.
+#[test]
+fn an_owner_that_settles_while_another_starts_is_not_taken_for_a_store_that_was_rolled_back() {
+    for seed in 0..200 {
+        let mut plan = Plan::new(seed);
+        plan.faults = (0..4)
+            .flat_map(|n| {
+                let at_us = 3_000_000 + n * 15_000_000 + seed * 13_000;
+                let second = Fault::SecondOwner { when: When::At(at_us + 1_000_000) };
+                [Fault::SourceAway { at_us, for_ms: 8_000 }, second]
             })
             .collect();
         let report = sim::run(&plan, None, true);
