@@ -17,7 +17,7 @@ use protocol::doubt::StopReason;
 use tokio::sync::watch;
 
 use crate::broker::SimSource;
-use crate::executor::{Pid, lock};
+use crate::executor::{Pid, WORLD, lock};
 use crate::objects::{Backup, SimStore};
 use crate::person;
 use crate::plan::{Change, Fault, Plan, When};
@@ -31,6 +31,9 @@ const SETTLE_US_MAX: u64 = 20 * 60 * 1_000_000;
 
 /// Polls of a whole run at the most: a run takes some ten thousand, and one that does not end is a violation too.
 const POLLS_MAX: u64 = 6_000_000;
+
+/// Simulated time of a whole run at the most: a run takes minutes, and a sleeper some hours.
+const TIME_US_MAX: u64 = 72 * 3_600 * 1_000_000;
 
 /// How often it is looked whether all is settled, microseconds.
 const LOOK_US: u64 = 500_000;
@@ -144,7 +147,7 @@ pub fn run(plan: &Plan, variant: Option<Variant>, with_trace: bool) -> Report {
     }
     let pids: Vec<Pid> = (1..=drive.starts).collect();
     pids.into_iter().for_each(|pid| world.executor.kill(pid));
-    world.executor.kill(crate::executor::WORLD);
+    world.executor.kill(WORLD);
     let state = world.state();
     Report {
         violation: state.violation.clone(),
@@ -219,10 +222,10 @@ impl Drive {
     fn run_out(&mut self) {
         let executor = self.world.executor.clone();
         while !self.is_done && self.world.state().violation.is_none() {
-            if executor.polls() > POLLS_MAX {
+            let now_us = executor.now_us();
+            if executor.polls() > POLLS_MAX || now_us > TIME_US_MAX {
                 return self.violate("liveness", "the run does not end".into());
             }
-            let now_us = executor.now_us();
             if let Some(Reverse((us, number))) = self.acts.peek().copied()
                 && us <= now_us
             {
@@ -300,6 +303,12 @@ impl Drive {
     fn see_torn(&mut self) {
         let doomed = std::mem::take(&mut self.world.state().objects.doomed);
         for (pid, down_ms) in doomed {
+            if pid == WORLD {
+                // The person's command: what it waits for never comes, so the person begins anew.
+                self.person = None;
+                self.after_ms(down_ms, Act::Ask);
+                continue;
+            }
             self.kill(pid);
             self.after_ms(down_ms, Act::Start);
         }

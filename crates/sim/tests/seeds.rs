@@ -33,6 +33,12 @@ fn the_invariants_hold_for_random_seeds() {
     (first..first + RANDOM).for_each(assert_holds);
 }
 
+/// In seed 1571 the command of the person who answers dies in the middle of its put.
+#[test]
+fn a_person_whose_command_died_comes_again() {
+    assert_holds(1571);
+}
+
 #[test]
 fn one_seed_gives_one_run_bit_for_bit() {
     for seed in 0..60 {
