@@ -366,7 +366,13 @@ impl Drive {
                 }
             }
             Fault::Election { partition, records, .. } => {
-                world.state().broker.elect(partition, records);
+                let mut state = world.state();
+                state.broker.elect(partition, records);
+                // A drain cannot read what an election took away.
+                let n = partition as usize;
+                let end = state.broker.streams.get(n).map_or(0, |stream| stream.end);
+                let drains = self.processes.values_mut().filter_map(|p| p.drains.as_mut());
+                drains.filter_map(|ends| ends.get_mut(n)).for_each(|was| *was = end.min(*was));
             }
             Fault::Table { change, down_ms, .. } => {
                 if change == Change::Exchanged {
