@@ -196,6 +196,18 @@ impl Drop for Shared {
     }
 }
 
+/// A topic that the cluster does not have.
+struct Lacks {
+    topic: String,
+}
+
+impl Lacks {
+    fn error(&self, fault: SourceFault) -> SourceError {
+        let message = format!("topic `{}` does not exist: create it, or mend the name", self.topic);
+        SourceError::new(fault, message)
+    }
+}
+
 impl Shared {
     fn client(&self, role: Role) -> Result<Arc<Client>, SourceError> {
         let mut place = self.commit.lock().unwrap_or_else(PoisonError::into_inner);
@@ -213,21 +225,17 @@ impl Shared {
 
     /// All topics; one that is missing is an error of this fault.
     fn topics(&self, missing: SourceFault) -> Result<BTreeMap<String, Topic>, SourceError> {
-        let client = self.client(Role::Look)?;
-        let topics = client.describe(&self.options.topics, CALL_WAIT_MAX, || true)?;
-        for name in &self.options.topics {
-            if !topics.contains_key(name) {
-                let message = format!("topic `{name}` does not exist: create it, or mend the name");
-                return Err(SourceError::new(missing, message));
-            }
-        }
-        Ok(topics)
+        self.look()?.map_err(|lacks| lacks.error(missing))
     }
 
-    /// True if a topic is missing, and nothing else is wrong.
-    fn lacks_a_topic(&self) -> Result<bool, SourceError> {
+    /// All topics, or one that is missing, by one answer of the cluster.
+    fn look(&self) -> Result<Result<BTreeMap<String, Topic>, Lacks>, SourceError> {
         let topics = self.client(Role::Look)?.describe(&self.options.topics, CALL_WAIT_MAX, || true)?;
-        Ok(self.options.topics.iter().any(|name| !topics.contains_key(name)))
+        let missing = self.options.topics.iter().find(|name| !topics.contains_key(*name));
+        Ok(match missing {
+            Some(name) => Err(Lacks { topic: name.clone() }),
+            None => Ok(topics),
+        })
     }
 
     fn all(topics: &BTreeMap<String, Topic>) -> Vec<Partition> {
@@ -239,8 +247,11 @@ impl Shared {
         topics.iter().flat_map(of).collect()
     }
 
-    fn partitions(&self) -> Result<Vec<PartitionStart>, SourceError> {
-        let topics = self.topics(SourceFault::Config)?;
+    fn partitions(&self) -> Result<Result<Vec<PartitionStart>, Lacks>, SourceError> {
+        let topics = match self.look()? {
+            Ok(topics) => topics,
+            Err(lacks) => return Ok(Err(lacks)),
+        };
         let client = self.client(Role::Look)?;
         let partitions = Self::all(&topics);
         let by_time = match self.options.start {
@@ -258,7 +269,7 @@ impl Shared {
             let identity = topics[&*partition.stream].id.clone();
             starts.push(PartitionStart { partition, identity, next, first, leader_epoch: NO_LEADER_EPOCH });
         }
-        Ok(starts)
+        Ok(Ok(starts))
     }
 
     fn ends(&self) -> Result<Vec<(Partition, u64)>, SourceError> {
@@ -369,19 +380,14 @@ impl Source for KafkaSource {
     }
 
     async fn partitions(&self) -> Result<Vec<PartitionStart>, SourceError> {
-        let mut looks = 0;
-        loop {
-            let result = self.ask(Shared::partitions).await;
-            looks += 1;
+        for _ in 1..LOOKS_MAX {
             // A topic that was made a moment ago is not known to every broker at once.
-            let may_come = looks < LOOKS_MAX
-                && result.as_ref().is_err_and(|error| error.fault == SourceFault::Config)
-                && self.ask(Shared::lacks_a_topic).await.unwrap_or(false);
-            if !may_come {
-                return result;
+            if let Ok(starts) = self.ask(Shared::partitions).await? {
+                return Ok(starts);
             }
             self.shared.runtime.sleep(LOOK_AGAIN_AFTER).await;
         }
+        self.ask(Shared::partitions).await?.map_err(|lacks| lacks.error(SourceFault::Config))
     }
 
     /// The ends up to which records may be read: before the oldest open transaction.
