@@ -23,6 +23,7 @@
 //! |               | no                | no                     | dead             | none        |       | no        | confirm        |
 //! |               | no                | no                     | dead             | none        | no    | yes       | new generation |
 //! |               | no                | no                     | dead             | none        | yes   | yes       | stop (**)      |
+//! | was asked(**) | no                | no                     | dead             | none        | yes   |           | stop           |
 //!
 //! To *confirm* is to send the same bytes under the same token until the server answers positively, and to look again. No list
 //! of running inserts shows one that is still in a proxy or a socket; once the token stands, such a late copy is a no-op.
@@ -31,7 +32,8 @@
 //! the token did not stand. If they cannot be told, it is resent all the same: a person may mend the table.
 //!
 //! (**) The table knows the token and lost the rows in a crash, but its views do not know it: the answer that confirms it brought them
-//! to the views' targets, also of rows that the table dropped as known. A new token would bring them there twice.
+//! to the views' targets, also of rows that the table dropped as known. A new token would bring them there twice; so would the old one once
+//! it is forgotten, so that the question stays until it is answered, whoever owns the lane.
 //!
 //! A person's word is about the table that was there when it was asked for; with another table in its place it is asked again.
 
@@ -72,6 +74,8 @@ pub struct Facts {
     pub confirmed: bool,
     /// True if the server turned the frame down for its content while an earlier attempt was in doubt.
     pub refused: bool,
+    /// True if a person was asked what the views have of it under the present token, and has not answered.
+    pub views_asked: bool,
     /// What a person said of it, and of which table (by identity).
     pub answer: Option<(Verdict, String)>,
     /// True if a person has accepted the table that is there now in place of the one the frame was sealed for.
@@ -251,7 +255,9 @@ pub fn decide(facts: &Facts) -> Decision {
         Some(Found::Part) => Decision::Stop(StopReason::PartPresent),
         Some(Found::All) if facts.views() && !facts.confirmed => Decision::Stop(StopReason::ViewsUnknown),
         Some(Found::All) => Decision::Settle,
-        Some(Found::None) if facts.views() && facts.confirmed => Decision::Stop(StopReason::ViewsUnknown),
+        Some(Found::None) if facts.views() && (facts.confirmed || facts.views_asked) => {
+            Decision::Stop(StopReason::ViewsUnknown)
+        }
         Some(Found::None) if facts.confirmed || facts.refused => Decision::NewGeneration,
         Some(Found::None) => Decision::Confirm,
     }

@@ -34,7 +34,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write as _;
 
 use crate::append::{self, Next, PutAnswer};
-use crate::doubt::{self, Decision, Facts, Found, Verdict};
+use crate::doubt::{self, Decision, Facts, Found, StopReason, Verdict};
 use crate::lane::{Lane, Piece};
 use crate::record::{
     Answer, Body, Checkpoint, Claim, Counts, Frame, Frontier, Generation, Genesis, PartitionGenesis,
@@ -446,6 +446,7 @@ impl World {
         for _ in 0..10 {
             let piece = self.piece(ordinal);
             let accepted = &self.owner.as_ref().expect("runs").lane.tables[0].accepted_uuid;
+            let asked = piece.open_question().map(|question| question.reason);
             let asked_of = piece.question.as_ref().map(|question| question.table_uuid.clone());
             let facts = Facts {
                 before: piece.server.clone(),
@@ -456,6 +457,7 @@ impl World {
                 alive,
                 refused: false,
                 confirmed,
+                views_asked: asked == Some(StopReason::ViewsUnknown.number()),
                 answer: piece.verdict.zip(asked_of),
                 accepted: *accepted == self.table.uuid.to_string(),
             };

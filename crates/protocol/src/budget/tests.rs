@@ -120,6 +120,7 @@ fn enough_means_that_the_resend_is_trusted_and_scarce_that_it_is_not() {
             found: None,
             alive: None,
             confirmed: false,
+            views_asked: false,
             refused: false,
             answer: None,
             accepted: false,

@@ -22,6 +22,7 @@ fn facts() -> Facts {
         alive: None,
         refused: false,
         confirmed: false,
+        views_asked: false,
         answer: None,
         accepted: false,
     }
@@ -109,6 +110,18 @@ fn an_absent_frame_gets_a_new_token_only_once_the_old_one_stands_for_certain() {
         confirmed(Some(Found::None), true),
         Decision::Stop(StopReason::ViewsUnknown),
         "the same answer brought the rows to the views"
+    );
+    let asked = Facts {
+        alive: Some(0),
+        found: Some(Found::None),
+        views_asked: true,
+        now: restarted.clone(),
+        ..facts()
+    };
+    assert_eq!(
+        decide(&with_views(true, asked)),
+        Decision::Stop(StopReason::ViewsUnknown),
+        "an owner that comes later does not know what was confirmed, but what was asked"
     );
     assert_eq!(confirmed(Some(Found::All), false), Decision::Settle);
     assert_eq!(
