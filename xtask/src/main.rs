@@ -18,9 +18,6 @@ use anyhow::{Context, bail};
 use clap::{Parser, Subcommand};
 use sim::{Plan, Variant};
 
-/// Lines of a trace that are printed.
-const LINES_MAX: usize = 60;
-
 #[derive(Parser)]
 #[command(about = "Tasks of development")]
 struct Args {
@@ -52,6 +49,9 @@ struct Sim {
     /// Threads; as many as there are cores unless given.
     #[arg(long)]
     jobs: Option<usize>,
+    /// How many of a trace's last lines are printed; a trace keeps 400.
+    #[arg(long, default_value_t = 60)]
+    lines: usize,
 }
 
 fn main() -> anyhow::Result<()> {
@@ -92,22 +92,22 @@ fn simulate(args: &Sim) -> anyhow::Result<()> {
     );
     let Some(seed) = sums.failed else {
         if args.seeds == 1 {
-            print_lines(&sim::run(&Plan::new(args.seed), variant, true).trace);
+            print_lines(&sim::run(&Plan::new(args.seed), variant, true).trace, args.lines);
         }
         println!("no rule was broken");
         return Ok(());
     };
     let plan = Plan::new(seed);
     let (faults, report) = sim::shrink(&plan, variant).context("a seed that fails once fails always")?;
-    print_lines(&report.trace);
+    print_lines(&report.trace, args.lines);
     println!("{} of {} faults are left:", faults.len(), plan.faults.len());
     faults.iter().for_each(|fault| println!("  {fault}"));
     let violation = report.violation.context("a smaller plan that fails")?;
     bail!("seed {seed} breaks {violation}")
 }
 
-fn print_lines(lines: &[String]) {
-    lines[lines.len().saturating_sub(LINES_MAX)..].iter().for_each(|line| println!("{line}"));
+fn print_lines(lines: &[String], last: usize) {
+    lines[lines.len().saturating_sub(last)..].iter().for_each(|line| println!("{line}"));
 }
 
 #[derive(Default)]

@@ -1,28 +1,30 @@
 //! One run from begin to end: records arrive, faults strike, processes die and are started again.
 //!
 //! Owns the order of events, the supervisor that keeps a process running, the person who answers what a stopped lane asks, and the
-//! bound within which all must be settled once faults have ceased. Does not own what a fault does to a single operation (`objects`,
-//! `table`).
+//! bound within which all must be settled once faults have ceased. Does not own what a fault does (`strikes`, and to a single operation
+//! `objects` and `table`), nor which end of a process is right (`ends`).
+
+mod ends;
+mod strikes;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::{Arc, Mutex};
 
-use dataflow::{Operator, SourceFault};
+use dataflow::Operator;
 use engine::{EngineError, Outcome, Pipeline};
 use operators::EventTime;
 use operators::dedup::closed::Sizes;
 use operators::dedup::{Dedup, DedupConfig};
-use protocol::doubt::StopReason;
 use tokio::sync::watch;
 
 use crate::broker::SimSource;
 use crate::executor::{Pid, WORLD, lock};
 use crate::objects::{Backup, SimStore};
 use crate::person;
-use crate::plan::{Change, Fault, Plan, When};
+use crate::plan::{Fault, Plan, When};
 use crate::records::{TextDecoder, schema};
-use crate::table::{SimTable, crash};
+use crate::table::SimTable;
 use crate::variant::Variant;
 use crate::world::{Violation, World};
 
@@ -287,31 +289,8 @@ impl Drive {
         }
     }
 
-    fn strike_by_polls(&mut self) {
-        let polls = self.world.executor.engine_polls();
-        while self.polls.last().is_some_and(|(at, _)| *at <= polls) {
-            let (_, fault) = self.polls.pop().expect("just looked at");
-            self.strike(fault);
-        }
-    }
-
     fn newest(&self) -> Option<Pid> {
         self.processes.iter().rfind(|(_, p)| p.life == Life::Running).map(|(pid, _)| *pid)
-    }
-
-    /// Processes that died in the middle of a put.
-    fn see_torn(&mut self) {
-        let doomed = std::mem::take(&mut self.world.state().objects.doomed);
-        for (pid, down_ms) in doomed {
-            if pid == WORLD {
-                // The person's command: what it waits for never comes, so the person begins anew.
-                self.person = None;
-                self.after_ms(down_ms, Act::Ask);
-                continue;
-            }
-            self.kill(pid);
-            self.after_ms(down_ms, Act::Start);
-        }
     }
 
     /// A person answers what the journal asks.
@@ -333,122 +312,6 @@ impl Drive {
             self.person = None;
             self.after_ms(100, Act::Start);
         }
-    }
-
-    fn strike(&mut self, fault: Fault) {
-        if self.rolled_back_since.is_some() || self.last.is_some() {
-            return;
-        }
-        let world = self.world.clone();
-        let now_us = world.executor.now_us();
-        let until = |ms: u64| now_us + ms * 1_000;
-        world.state().note("fault", 0, || fault.to_string());
-        match fault {
-            Fault::Kill { down_ms, .. } => {
-                if let Some(pid) = self.newest() {
-                    self.kill(pid);
-                    self.after_ms(down_ms, Act::Start);
-                }
-            }
-            Fault::Freeze { for_ms, successor_ms, .. } => {
-                if let Some(pid) = self.newest() {
-                    world.executor.freeze(pid);
-                    self.processes.get_mut(&pid).expect("it runs").life = Life::Frozen;
-                    self.after_ms(for_ms, Act::Thaw(pid));
-                    self.after_ms(successor_ms, Act::Start);
-                }
-            }
-            Fault::SecondOwner { .. } => self.start_another(false),
-            Fault::Drain { .. } => {
-                if let Some(pid) = self.newest() {
-                    self.kill(pid);
-                    self.start_another(true);
-                }
-            }
-            Fault::Election { partition, records, .. } => {
-                let mut state = world.state();
-                state.broker.elect(partition, records);
-                // A drain cannot read what an election took away.
-                let n = partition as usize;
-                let end = state.broker.streams.get(n).map_or(0, |stream| stream.end);
-                let drains = self.processes.values_mut().filter_map(|p| p.drains.as_mut());
-                drains.filter_map(|ends| ends.get_mut(n)).for_each(|was| *was = end.min(*was));
-            }
-            Fault::Table { change, down_ms, .. } => {
-                if change == Change::Exchanged {
-                    let all: Vec<Pid> = self.processes.keys().copied().collect();
-                    all.into_iter().for_each(|pid| self.kill(pid));
-                    self.after_ms(down_ms, Act::Start);
-                }
-                world.state().server.change(change);
-            }
-            Fault::Stop { down_ms, .. } => {
-                if let Some(process) = self.newest().and_then(|pid| self.processes.get_mut(&pid)) {
-                    process.is_asked = true;
-                    // A process that has ended meanwhile need not be asked.
-                    let _ = process.stop.send(true);
-                    self.after_ms(down_ms, Act::Wake);
-                }
-            }
-            Fault::PowerLoss { down_ms, .. } => {
-                if world.plan.is_local {
-                    let all: Vec<Pid> = self.processes.keys().copied().collect();
-                    all.into_iter().for_each(|pid| self.kill(pid));
-                    world.state().lose_power();
-                    self.after_ms(down_ms, Act::Start);
-                }
-            }
-            Fault::Rollback { .. } => self.roll_back(fault),
-            Fault::StoreAway { for_ms, .. } => world.state().objects.away(until(for_ms)),
-            Fault::DiskFull { for_ms, .. } => world.state().objects.full(until(for_ms)),
-            Fault::ServerCrash { down_ms, .. } => crash(&world, down_ms),
-            Fault::ServerAway { for_ms, .. } => world.state().server.away(until(for_ms)),
-            Fault::OtherWriters { inserts, .. } => {
-                world.state().server.others_insert(0, inserts, now_us);
-                world.state().server.others_insert(1, inserts / 2, now_us);
-            }
-            Fault::ClockJump { by_ms, .. } => {
-                if let Some(pid) = self.newest() {
-                    world.executor.jump(pid, by_ms);
-                }
-            }
-            Fault::ServerClockJump { by_ms, .. } => world.state().server.jump(by_ms),
-            Fault::SourceAway { for_ms, .. } => {
-                world.state().broker.away(until(for_ms));
-                self.after_ms(for_ms, Act::Wake);
-            }
-            Fault::PartitionLost { partition, for_ms, .. } => {
-                if let Some(stream) = world.state().broker.streams.get_mut(partition as usize) {
-                    stream.lost_until_us = until(for_ms);
-                }
-                self.after_ms(for_ms, Act::Wake);
-            }
-            Fault::Put { .. } | Fault::Read { .. } | Fault::Insert { .. } | Fault::Ask { .. } => {}
-        }
-    }
-
-    /// Only where the published positions tell: nobody can see a copy that lacks nothing of what was published.
-    fn roll_back(&mut self, fault: Fault) {
-        if self.person.is_some() {
-            return;
-        }
-        let at = self.world.plan.faults.iter().position(|f| *f == fault);
-        let Some((backup, sealed)) = at.and_then(|at| self.backups.remove(&at)) else { return };
-        {
-            let state = self.world.state();
-            let is_told = state.broker.streams.iter().enumerate().any(|(n, stream)| {
-                let then = sealed.iter().find(|(partition, _)| *partition == n).map_or(0, |(_, next)| *next);
-                stream.published.is_some_and(|published| published > then)
-            });
-            if !is_told || state.oracle.sealed().is_empty() {
-                return;
-            }
-        }
-        let all: Vec<Pid> = self.processes.keys().copied().collect();
-        all.into_iter().for_each(|pid| self.kill(pid));
-        self.world.state().objects.roll_back(backup);
-        self.rolled_back_since = Some(self.world.executor.now_us());
-        self.start_another(false);
     }
 
     fn kill(&mut self, pid: Pid) {
@@ -498,118 +361,6 @@ impl Drive {
                 lock(&ended).insert(pid, result);
             }),
         );
-    }
-
-    fn see_ends(&mut self) {
-        loop {
-            let Some((pid, result)) = lock(&self.ended).pop_first() else { return };
-            let Some(process) = self.processes.remove(&pid) else { continue };
-            // What a process leaves behind dies with it.
-            self.world.executor.kill(pid);
-            let word = match &result {
-                Ok(outcome) => format!("{outcome:?}"),
-                Err(error) => error.to_string(),
-            };
-            self.world.state().note("end", u64::from(pid), || format!("process {pid}: {word}"));
-            match result {
-                Ok(outcome) => self.ended_well(pid, &process, outcome),
-                Err(error) => self.ended_badly(pid, &process, &error),
-            }
-        }
-    }
-
-    fn ended_well(&mut self, pid: Pid, process: &Process, outcome: Outcome) {
-        let is_complete = outcome == Outcome::Complete && process.drains.is_some();
-        if !process.is_asked && !is_complete {
-            return self
-                .violate("stop", format!("process {pid} ended with {outcome:?}, and nobody asked it to"));
-        }
-        if let Some(what) = self.left_behind(pid, process, outcome) {
-            return self.violate("drain", format!("process {pid} ended with {outcome:?}, and {what}"));
-        }
-        if self.last == Some(pid) && outcome != Outcome::Interrupted {
-            self.world.state().judge_the_end();
-            self.is_done = true;
-            return;
-        }
-        if self.last == Some(pid) {
-            self.last = None;
-        }
-        self.after_ms(100, Act::Start);
-    }
-
-    /// What a process that says it is done has not done.
-    fn left_behind(&self, pid: Pid, process: &Process, outcome: Outcome) -> Option<String> {
-        let state = self.world.state();
-        if outcome == Outcome::Interrupted || state.oracle.owner() != Some(pid) {
-            return None;
-        }
-        if !state.oracle.is_settled() {
-            return Some(state.oracle.unsettled());
-        }
-        let ends = process.drains.as_ref().filter(|_| outcome == Outcome::Complete)?;
-        let sealed = state.oracle.sealed();
-        let next = |n: usize| sealed.iter().find(|(number, _)| *number == n).map_or(0, |(_, next)| *next);
-        let short = ends.iter().enumerate().find(|(n, end)| next(*n) < **end);
-        short.map(|(n, end)| format!("partition {n} is read to {}, and went to {end}", next(n)))
-    }
-
-    /// C-rules are the oracle's; here it is asked whether the model expects this stop.
-    fn ended_badly(&mut self, pid: Pid, process: &Process, error: &EngineError) {
-        if self.last == Some(pid) {
-            self.last = None;
-        }
-        let owner = self.world.state().oracle.owner();
-        let plan = &self.world.plan;
-        let unexpected = match error {
-            EngineError::Fenced { .. } => owner.is_none_or(|owner| owner == pid),
-            EngineError::Doubt { reason, .. } => {
-                let is_changed = plan.faults.iter().any(|f| matches!(f, Fault::Table { .. }));
-                let is_expected = match reason {
-                    StopReason::CannotTell => !plan.has_provenance,
-                    StopReason::ViewsUnknown => plan.has_view,
-                    StopReason::TableChanged => is_changed,
-                    StopReason::PartPresent => false,
-                };
-                if is_expected {
-                    return self.after_ms(PERSON_MS, Act::Ask);
-                }
-                true
-            }
-            EngineError::Source(error) if error.fault == SourceFault::Refused => {
-                let state = self.world.state();
-                // What was sealed is in the log no more: only a person can go on from there.
-                self.is_stopped = state.oracle.has_lost(&state.broker);
-                self.is_done |= self.is_stopped;
-                !plan.faults.iter().any(|f| matches!(f, Fault::Election { records: 1.., .. }))
-            }
-            EngineError::Mismatch(message) if self.rolled_back_since.is_some() => {
-                let is_right = message.contains("rolled back") || message.contains("the store was lost");
-                if is_right {
-                    self.world.state().objects.bring_back();
-                    self.rolled_back_since = None;
-                }
-                !is_right
-            }
-            // A start gives up on a store that fails; the supervisor tries again.
-            EngineError::Store(error) => {
-                !error.kind.is_transient() || self.world.state().store_errors == process.store_errors
-            }
-            EngineError::Mismatch(_)
-            | EngineError::Source(_)
-            | EngineError::Operator(_)
-            | EngineError::State { .. }
-            | EngineError::Damaged { .. }
-            | EngineError::Record(_)
-            | EngineError::Violation(_)
-            | EngineError::Internal(_) => true,
-        };
-        if unexpected {
-            return self.violate("stop", format!("process {pid} stopped: {error}"));
-        }
-        if !self.is_done {
-            self.after_ms(1_000, Act::Start);
-        }
     }
 
     /// Looks whether the run is over: faults have ceased, and all that the broker holds is sealed and settled.

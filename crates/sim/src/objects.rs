@@ -68,6 +68,11 @@ impl Objects {
         self.all.get(key).filter(|o| o.is_durable).map(|o| &o.bytes)
     }
 
+    /// True while the object stands there, and a loss of power may still take it.
+    pub fn is_open(&self, key: &str) -> bool {
+        self.all.get(key).is_some_and(|o| !o.is_durable)
+    }
+
     /// A copy of everything that is durable.
     pub fn backup(&self) -> Backup {
         Backup(self.all.iter().filter(|(_, o)| o.is_durable).map(|(k, o)| (k.clone(), o.clone())).collect())

@@ -345,8 +345,9 @@ impl State {
             if let Some(record) = missing {
                 return Err(("C9", format!("record {} is not in table {place}", record.id)));
             }
-            if expected.count() != ids.len() {
-                return Err(("C9", format!("table {place} holds rows that nobody wrote")));
+            let expected: BTreeSet<u64> = expected.map(|r| r.id).collect();
+            if let Some(id) = ids.keys().find(|id| !expected.contains(*id)) {
+                return Err(("C9", format!("table {place} holds record {id}, which nobody wrote there")));
             }
         }
         if !self.server.feeds_view(0) {
@@ -360,11 +361,12 @@ impl State {
         }
     }
 
-    /// Ids of rows that a person took away, and that nothing brought back.
+    /// Ids of rows that a person took away, and that nothing brought back, neither under the frame's own token nor by its pieces.
     fn wiped(&self) -> BTreeSet<u64> {
+        let there = self.ids(0);
         let gone = self.server.tables[0].wiped.iter().filter(|id| self.server.committed(0, **id) == 0);
         let pieces = gone.filter_map(|id| self.oracle.pieces.get(id));
-        pieces.flat_map(|piece| piece.ids.iter().copied()).collect()
+        pieces.flat_map(|piece| &piece.ids).copied().filter(|id| !there.contains_key(id)).collect()
     }
 }
 

@@ -40,6 +40,16 @@ fn the_invariants_hold_for_seeds_that_once_broke_the_world() {
     assert_holds(1571);
     // An election takes away what a drain was to read.
     assert_holds(9375);
+    // An owner sees that it is replaced by a record that a loss of power might still take back.
+    assert_holds(13_016);
+    // Rows that a person took away come back by the pieces that their frame was split into.
+    assert_holds(34_101);
+}
+
+/// A second owner finds the question that the first has asked, and whose answer is not there yet.
+#[test]
+fn a_question_about_views_stays_until_it_is_answered() {
+    assert_holds(22_891);
 }
 
 #[test]

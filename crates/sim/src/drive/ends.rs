@@ -1,0 +1,132 @@
+//! Processes that end, and whether they had to.
+//!
+//! Owns what the model expects of an end: a drain that is complete, a stop that asks, an owner that was replaced. The rules C1 to C10 are the
+//! oracle's. Does not own how a process is started again (`drive`).
+
+use dataflow::SourceFault;
+use engine::{EngineError, Outcome};
+use protocol::doubt::StopReason;
+use protocol::names;
+
+use super::{Act, Drive, PERSON_MS, Process};
+use crate::executor::{Pid, lock};
+use crate::plan::Fault;
+
+impl Drive {
+    pub(super) fn see_ends(&mut self) {
+        loop {
+            let Some((pid, result)) = lock(&self.ended).pop_first() else { return };
+            let Some(process) = self.processes.remove(&pid) else { continue };
+            // What a process leaves behind dies with it.
+            self.world.executor.kill(pid);
+            let word = match &result {
+                Ok(outcome) => format!("{outcome:?}"),
+                Err(error) => error.to_string(),
+            };
+            self.world.state().note("end", u64::from(pid), || format!("process {pid}: {word}"));
+            match result {
+                Ok(outcome) => self.ended_well(pid, &process, outcome),
+                Err(error) => self.ended_badly(pid, &process, &error),
+            }
+        }
+    }
+
+    fn ended_well(&mut self, pid: Pid, process: &Process, outcome: Outcome) {
+        let is_complete = outcome == Outcome::Complete && process.drains.is_some();
+        if !process.is_asked && !is_complete {
+            return self
+                .violate("stop", format!("process {pid} ended with {outcome:?}, and nobody asked it to"));
+        }
+        if let Some(what) = self.left_behind(pid, process, outcome) {
+            return self.violate("drain", format!("process {pid} ended with {outcome:?}, and {what}"));
+        }
+        if self.last == Some(pid) && outcome != Outcome::Interrupted {
+            self.world.state().judge_the_end();
+            self.is_done = true;
+            return;
+        }
+        if self.last == Some(pid) {
+            self.last = None;
+        }
+        self.after_ms(100, Act::Start);
+    }
+
+    /// What a process that says it is done has not done.
+    fn left_behind(&self, pid: Pid, process: &Process, outcome: Outcome) -> Option<String> {
+        let state = self.world.state();
+        if outcome == Outcome::Interrupted || state.oracle.owner() != Some(pid) {
+            return None;
+        }
+        if !state.oracle.is_settled() {
+            return Some(state.oracle.unsettled());
+        }
+        let ends = process.drains.as_ref().filter(|_| outcome == Outcome::Complete)?;
+        let sealed = state.oracle.sealed();
+        let next = |n: usize| sealed.iter().find(|(number, _)| *number == n).map_or(0, |(_, next)| *next);
+        let short = ends.iter().enumerate().find(|(n, end)| next(*n) < **end);
+        short.map(|(n, end)| format!("partition {n} is read to {}, and went to {end}", next(n)))
+    }
+
+    /// C-rules are the oracle's; here it is asked whether the model expects this stop.
+    fn ended_badly(&mut self, pid: Pid, process: &Process, error: &EngineError) {
+        if self.last == Some(pid) {
+            self.last = None;
+        }
+        let owner = self.world.state().oracle.owner();
+        let plan = &self.world.plan;
+        let unexpected = match error {
+            // The oracle knows an owner once its record is durable; a process may have seen it earlier.
+            EngineError::Fenced { seq } => {
+                let record = names::journal(&names::lane_folder("p", 0), *seq);
+                let is_seen_early = self.world.state().objects.is_open(&record);
+                owner.is_none_or(|owner| owner == pid) && !is_seen_early
+            }
+            EngineError::Doubt { reason, .. } => {
+                let is_changed = plan.faults.iter().any(|f| matches!(f, Fault::Table { .. }));
+                let is_expected = match reason {
+                    StopReason::CannotTell => !plan.has_provenance,
+                    StopReason::ViewsUnknown => plan.has_view,
+                    StopReason::TableChanged => is_changed,
+                    StopReason::PartPresent => false,
+                };
+                if is_expected {
+                    return self.after_ms(PERSON_MS, Act::Ask);
+                }
+                true
+            }
+            EngineError::Source(error) if error.fault == SourceFault::Refused => {
+                let state = self.world.state();
+                // What was sealed is in the log no more: only a person can go on from there.
+                self.is_stopped = state.oracle.has_lost(&state.broker);
+                self.is_done |= self.is_stopped;
+                !plan.faults.iter().any(|f| matches!(f, Fault::Election { records: 1.., .. }))
+            }
+            EngineError::Mismatch(message) if self.rolled_back_since.is_some() => {
+                let is_right = message.contains("rolled back") || message.contains("the store was lost");
+                if is_right {
+                    self.world.state().objects.bring_back();
+                    self.rolled_back_since = None;
+                }
+                !is_right
+            }
+            // A start gives up on a store that fails; the supervisor tries again.
+            EngineError::Store(error) => {
+                !error.kind.is_transient() || self.world.state().store_errors == process.store_errors
+            }
+            EngineError::Mismatch(_)
+            | EngineError::Source(_)
+            | EngineError::Operator(_)
+            | EngineError::State { .. }
+            | EngineError::Damaged { .. }
+            | EngineError::Record(_)
+            | EngineError::Violation(_)
+            | EngineError::Internal(_) => true,
+        };
+        if unexpected {
+            return self.violate("stop", format!("process {pid} stopped: {error}"));
+        }
+        if !self.is_done {
+            self.after_ms(1_000, Act::Start);
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! Faults as they strike what runs: processes, the whole store, the server, the broker.
+//!
+//! Owns what a fault does at once and what it leaves to come (`Act`). Does not own when it strikes (`drive`), nor what a fault does to a
+//! single operation (`objects`, `table`).
+
+use super::{Act, Drive, Life};
+use crate::executor::{Pid, WORLD};
+use crate::plan::{Change, Fault};
+use crate::table::crash;
+
+impl Drive {
+    pub(super) fn strike_by_polls(&mut self) {
+        let polls = self.world.executor.engine_polls();
+        while self.polls.last().is_some_and(|(at, _)| *at <= polls) {
+            let (_, fault) = self.polls.pop().expect("just looked at");
+            self.strike(fault);
+        }
+    }
+
+    /// Processes that died in the middle of a put.
+    pub(super) fn see_torn(&mut self) {
+        let doomed = std::mem::take(&mut self.world.state().objects.doomed);
+        for (pid, down_ms) in doomed {
+            if pid == WORLD {
+                // The person's command: what it waits for never comes, so the person begins anew.
+                self.person = None;
+                self.after_ms(down_ms, Act::Ask);
+                continue;
+            }
+            self.kill(pid);
+            self.after_ms(down_ms, Act::Start);
+        }
+    }
+
+    pub(super) fn strike(&mut self, fault: Fault) {
+        if self.rolled_back_since.is_some() || self.last.is_some() {
+            return;
+        }
+        let world = self.world.clone();
+        let now_us = world.executor.now_us();
+        let until = |ms: u64| now_us + ms * 1_000;
+        world.state().note("fault", 0, || fault.to_string());
+        match fault {
+            Fault::Kill { down_ms, .. } => {
+                if let Some(pid) = self.newest() {
+                    self.kill(pid);
+                    self.after_ms(down_ms, Act::Start);
+                }
+            }
+            Fault::Freeze { for_ms, successor_ms, .. } => {
+                if let Some(pid) = self.newest() {
+                    world.executor.freeze(pid);
+                    self.processes.get_mut(&pid).expect("it runs").life = Life::Frozen;
+                    self.after_ms(for_ms, Act::Thaw(pid));
+                    self.after_ms(successor_ms, Act::Start);
+                }
+            }
+            Fault::SecondOwner { .. } => self.start_another(false),
+            Fault::Drain { .. } => {
+                if let Some(pid) = self.newest() {
+                    self.kill(pid);
+                    self.start_another(true);
+                }
+            }
+            Fault::Election { partition, records, .. } => {
+                let mut state = world.state();
+                state.broker.elect(partition, records);
+                // A drain cannot read what an election took away.
+                let n = partition as usize;
+                let end = state.broker.streams.get(n).map_or(0, |stream| stream.end);
+                let drains = self.processes.values_mut().filter_map(|p| p.drains.as_mut());
+                drains.filter_map(|ends| ends.get_mut(n)).for_each(|was| *was = end.min(*was));
+            }
+            Fault::Table { change, down_ms, .. } => {
+                if change == Change::Exchanged {
+                    let all: Vec<Pid> = self.processes.keys().copied().collect();
+                    all.into_iter().for_each(|pid| self.kill(pid));
+                    self.after_ms(down_ms, Act::Start);
+                }
+                world.state().server.change(change);
+            }
+            Fault::Stop { down_ms, .. } => {
+                if let Some(process) = self.newest().and_then(|pid| self.processes.get_mut(&pid)) {
+                    process.is_asked = true;
+                    // A process that has ended meanwhile need not be asked.
+                    let _ = process.stop.send(true);
+                    self.after_ms(down_ms, Act::Wake);
+                }
+            }
+            Fault::PowerLoss { down_ms, .. } => {
+                if world.plan.is_local {
+                    let all: Vec<Pid> = self.processes.keys().copied().collect();
+                    all.into_iter().for_each(|pid| self.kill(pid));
+                    world.state().lose_power();
+                    self.after_ms(down_ms, Act::Start);
+                }
+            }
+            Fault::Rollback { .. } => self.roll_back(fault),
+            Fault::StoreAway { for_ms, .. } => world.state().objects.away(until(for_ms)),
+            Fault::DiskFull { for_ms, .. } => world.state().objects.full(until(for_ms)),
+            Fault::ServerCrash { down_ms, .. } => crash(&world, down_ms),
+            Fault::ServerAway { for_ms, .. } => world.state().server.away(until(for_ms)),
+            Fault::OtherWriters { inserts, .. } => {
+                world.state().server.others_insert(0, inserts, now_us);
+                world.state().server.others_insert(1, inserts / 2, now_us);
+            }
+            Fault::ClockJump { by_ms, .. } => {
+                if let Some(pid) = self.newest() {
+                    world.executor.jump(pid, by_ms);
+                }
+            }
+            Fault::ServerClockJump { by_ms, .. } => world.state().server.jump(by_ms),
+            Fault::SourceAway { for_ms, .. } => {
+                world.state().broker.away(until(for_ms));
+                self.after_ms(for_ms, Act::Wake);
+            }
+            Fault::PartitionLost { partition, for_ms, .. } => {
+                if let Some(stream) = world.state().broker.streams.get_mut(partition as usize) {
+                    stream.lost_until_us = until(for_ms);
+                }
+                self.after_ms(for_ms, Act::Wake);
+            }
+            Fault::Put { .. } | Fault::Read { .. } | Fault::Insert { .. } | Fault::Ask { .. } => {}
+        }
+    }
+
+    /// Only where the published positions tell: nobody can see a copy that lacks nothing of what was published.
+    fn roll_back(&mut self, fault: Fault) {
+        if self.person.is_some() {
+            return;
+        }
+        let at = self.world.plan.faults.iter().position(|f| *f == fault);
+        let Some((backup, sealed)) = at.and_then(|at| self.backups.remove(&at)) else { return };
+        {
+            let state = self.world.state();
+            let is_told = state.broker.streams.iter().enumerate().any(|(n, stream)| {
+                let then = sealed.iter().find(|(partition, _)| *partition == n).map_or(0, |(_, next)| *next);
+                stream.published.is_some_and(|published| published > then)
+            });
+            if !is_told || state.oracle.sealed().is_empty() {
+                return;
+            }
+        }
+        let all: Vec<Pid> = self.processes.keys().copied().collect();
+        all.into_iter().for_each(|pid| self.kill(pid));
+        self.world.state().objects.roll_back(backup);
+        self.rolled_back_since = Some(self.world.executor.now_us());
+        self.start_another(false);
+    }
+}
