@@ -211,10 +211,10 @@ impl Sending<'_> {
         Some((self.piece.verdict?, question.table_uuid.clone()))
     }
 
-    /// True if a person was asked this of the piece under its present token, and has not answered.
-    fn is_asked(&self, reason: StopReason) -> bool {
-        let open = self.piece.open_question().filter(|_| self.generation == self.piece.generation);
-        open.is_some_and(|question| question.reason == reason.number())
+    /// True if a person was asked this of the piece under its present token, whatever was answered of another table.
+    fn was_asked(&self, reason: StopReason) -> bool {
+        let question = self.piece.question.as_ref().filter(|_| self.generation == self.piece.generation);
+        question.is_some_and(|question| question.reason == reason.number())
     }
 
     /// True if a person has accepted this table in place of the one that the piece was sealed for.
@@ -376,7 +376,7 @@ impl Sending<'_> {
                 alive,
                 refused: self.refused,
                 confirmed,
-                views_asked: self.is_asked(StopReason::ViewsUnknown),
+                views_asked: self.was_asked(StopReason::ViewsUnknown),
                 answer: self.answer(),
                 accepted: self.is_accepted(&seen.table_uuid),
             };

@@ -23,7 +23,8 @@
 //! |               | no                | no                     | dead             | none        |       | no        | confirm        |
 //! |               | no                | no                     | dead             | none        | no    | yes       | new generation |
 //! |               | no                | no                     | dead             | none        | yes   | yes       | stop (**)      |
-//! | was asked(**) | no                | no                     | dead             | none        | yes   |           | stop           |
+//! | was asked(**) |                   | no                     | dead             | none        | yes   |           | stop           |
+//! |               | yes, accepted     | taken as: no           | dead             | none        | yes   |           | stop (***)     |
 //!
 //! To *confirm* is to send the same bytes under the same token until the server answers positively, and to look again. No list
 //! of running inserts shows one that is still in a proxy or a socket; once the token stands, such a late copy is a no-op.
@@ -34,6 +35,9 @@
 //! (**) The table knows the token and lost the rows in a crash, but its views do not know it: the answer that confirms it brought them
 //! to the views' targets, also of rows that the table dropped as known. A new token would bring them there twice; so would the old one once
 //! it is forgotten, so that the question stays until it is answered, whoever owns the lane.
+//!
+//! (***) The rows may have gone with the earlier table while the views' targets have them, or a crash left the token in a target without
+//! its rows: in both the same token says nothing of the target.
 //!
 //! A person's word is about the table that was there when it was asked for; with another table in its place it is asked again.
 
@@ -74,7 +78,7 @@ pub struct Facts {
     pub confirmed: bool,
     /// True if the server turned the frame down for its content while an earlier attempt was in doubt.
     pub refused: bool,
-    /// True if a person was asked what the views have of it under the present token, and has not answered.
+    /// True if a person was asked what the views have of it under the present token; an answer for the present table comes before it.
     pub views_asked: bool,
     /// What a person said of it, and of which table (by identity).
     pub answer: Option<(Verdict, String)>,
@@ -255,7 +259,7 @@ pub fn decide(facts: &Facts) -> Decision {
         Some(Found::Part) => Decision::Stop(StopReason::PartPresent),
         Some(Found::All) if facts.views() && !facts.confirmed => Decision::Stop(StopReason::ViewsUnknown),
         Some(Found::All) => Decision::Settle,
-        Some(Found::None) if facts.views() && (facts.confirmed || facts.views_asked) => {
+        Some(Found::None) if facts.views() && (facts.confirmed || facts.views_asked || is_other) => {
             Decision::Stop(StopReason::ViewsUnknown)
         }
         Some(Found::None) if facts.confirmed || facts.refused => Decision::NewGeneration,

@@ -446,7 +446,7 @@ impl World {
         for _ in 0..10 {
             let piece = self.piece(ordinal);
             let accepted = &self.owner.as_ref().expect("runs").lane.tables[0].accepted_uuid;
-            let asked = piece.open_question().map(|question| question.reason);
+            let asked = piece.question.as_ref().map(|question| question.reason);
             let asked_of = piece.question.as_ref().map(|question| question.table_uuid.clone());
             let facts = Facts {
                 before: piece.server.clone(),

@@ -123,6 +123,19 @@ fn an_absent_frame_gets_a_new_token_only_once_the_old_one_stands_for_certain() {
         Decision::Stop(StopReason::ViewsUnknown),
         "an owner that comes later does not know what was confirmed, but what was asked"
     );
+    let mut other = restarted.clone();
+    other.table_uuid = "other".into();
+    let exchanged = |views| {
+        let now = other.clone();
+        let found = Some(Found::None);
+        decide(&with_views(views, Facts { accepted: true, alive: Some(0), found, now, ..facts() }))
+    };
+    assert_eq!(exchanged(false), Decision::Confirm);
+    assert_eq!(
+        exchanged(true),
+        Decision::Stop(StopReason::ViewsUnknown),
+        "the views may have what went with the earlier table"
+    );
     assert_eq!(confirmed(Some(Found::All), false), Decision::Settle);
     assert_eq!(
         confirmed(Some(Found::All), true),
