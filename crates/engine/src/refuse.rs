@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow_array::RecordBatch;
 use bytes::Bytes;
-use dataflow::block::{NO_LEADER_EPOCH, TIME_UNKNOWN_MS};
-use dataflow::{Batch, Copies, Encoded, FrameId, Partition, ReadFrom, Reason, RecordBlock, Reject, Table};
+use dataflow::block::TIME_UNKNOWN_MS;
+use dataflow::{Batch, Copies, Encoded, FrameId, Partition, Reason, RecordBlock, Reject, Table};
 use protocol::lane::{PIECES_MAX, Piece};
 use protocol::names;
 use protocol::record::{Body, Refusal, Split};
@@ -235,13 +235,8 @@ async fn origins(context: &Context, piece: &Piece) -> Result<Option<FrameOrigins
 /// Finds the record of a piece's only row.
 async fn from_source(context: &Context, origins: &FrameOrigins) -> Option<RefusedFrom> {
     let origin = *origins.rows.first()?;
-    let (partition, identity) = reread::partition(context, &origin).await?;
-    let at = ReadFrom {
-        partition: partition.clone(),
-        identity,
-        next: origin.position,
-        leader_epoch: NO_LEADER_EPOCH,
-    };
+    let at = reread::place(context, &origin).await?;
+    let partition = at.partition.clone();
     let record = reread::record(context, at).await;
     if let Err(why) = &record {
         tracing::warn!(%partition, position = origin.position, why, "a refused row's record cannot be read again");

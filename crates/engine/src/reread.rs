@@ -36,11 +36,19 @@ impl Patience {
     }
 }
 
-/// The partition of an origin, by name; `None` if the lane knows none.
-pub async fn partition(context: &Context, origin: &Origin) -> Option<(Partition, String)> {
+/// Where the record of an origin stands; `None` if the lane knows no such partition.
+///
+/// Whoever reads there says in which leader's epoch the partition was read last, so that a log which was cut since and has another
+/// record at the position refuses.
+pub async fn place(context: &Context, origin: &Origin) -> Option<ReadFrom> {
     let journal = context.journal.lock().await;
     let partition = journal.lane().partitions.get(origin.partition as usize)?;
-    Some((Partition::new(partition.stream.as_str(), partition.index), partition.identity.clone()))
+    Some(ReadFrom {
+        partition: Partition::new(partition.stream.as_str(), partition.index),
+        identity: partition.identity.clone(),
+        next: origin.position,
+        leader_epoch: partition.leader_epoch,
+    })
 }
 
 /// Reads a record again, within the patience that is left.

@@ -46,6 +46,12 @@ fn the_invariants_hold_for_seeds_that_once_broke_the_world() {
     assert_holds(34_101);
 }
 
+/// A partition's log is cut below a row that the server refuses, and another record stands at its position.
+#[test]
+fn a_refused_row_never_takes_another_records_bytes() {
+    assert_holds(44_253);
+}
+
 /// A second owner finds the question that the first has asked, and whose answer is not there yet.
 #[test]
 fn a_question_about_views_stays_until_it_is_answered() {
