@@ -20,6 +20,9 @@ use crate::plan::{Change, Plan};
 use crate::records::{Row, from_body};
 use crate::world::State;
 
+/// How long the engine's decision to send a frame again holds, microseconds: nobody pushes half of a real memory of tokens out in that time.
+const DECIDED_US_MAX: u64 = 1_000_000;
+
 /// The place of the view's target.
 pub const VIEW: usize = 2;
 
@@ -350,9 +353,10 @@ impl State {
             Some(Token::Stands) => return Step::Known,
             None => {}
         }
-        if table.pushed_out.get(&insert.token).is_some_and(|us| *us >= insert.since_us) {
+        let decided_us = insert.since_us.saturating_sub(DECIDED_US_MAX);
+        if table.pushed_out.get(&insert.token).is_some_and(|us| *us >= decided_us) {
             self.note("ended", 0, || {
-                format!("`{}` ran longer than its token was remembered", insert.query_id)
+                format!("`{}` took longer than its token was remembered", insert.query_id)
             });
             return Step::Gone;
         }

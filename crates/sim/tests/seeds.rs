@@ -44,6 +44,8 @@ fn the_invariants_hold_for_seeds_that_once_broke_the_world() {
     assert_holds(13_016);
     // Rows that a person took away come back by the pieces that their frame was split into.
     assert_holds(34_101);
+    // Others push a whole memory of tokens out between the look before a resend and the resend.
+    assert_holds(47_088);
 }
 
 /// A partition's log is cut below a row that the server refuses, and another record stands at its position.
