@@ -13,7 +13,7 @@ use arrow_array::{
     ArrayRef, ArrowPrimitiveType, BooleanArray, FixedSizeBinaryArray, ListArray, MapArray, PrimitiveArray,
     StringArray, StructArray,
 };
-use arrow_buffer::{Buffer, NullBufferBuilder, OffsetBuffer, ScalarBuffer};
+use arrow_buffer::{Buffer, NullBuffer, NullBufferBuilder, OffsetBuffer, ScalarBuffer};
 use arrow_schema::{ArrowError, DataType, FieldRef};
 use dataflow::Reason;
 
@@ -61,15 +61,52 @@ pub(super) trait Builder: Send + Sync {
 /// The end of what was appended, as an offset; a batch holds less than 2 GiB of one column.
 #[inline]
 fn offset(end: usize, at: usize) -> Step<i32> {
-    i32::try_from(end).map_err(|_| {
-        Fail::value(at, Reason::TooLarge, "does not fit: a batch holds 2 GiB of a column at the most")
-    })
+    i32::try_from(end).map_err(|_| full(at))
+}
+
+#[cold]
+fn full(at: usize) -> Box<Fail> {
+    Fail::value(at, Reason::TooLarge, "does not fit: a batch holds 2 GiB of a column at the most")
 }
 
 /// Bytes of a text in the first batch, as a guess.
 const TEXT_BYTES_GUESSED: usize = 16;
 /// Memory that a column of text gets before it has any: as much as a block of records has bytes.
 const TEXT_BYTES_RESERVED_MAX: usize = 4 << 20;
+
+/// Which values are null. Nothing is kept until one is.
+#[derive(Default)]
+struct Nulls(Option<NullBufferBuilder>);
+
+impl Nulls {
+    /// A value that is not null.
+    #[inline]
+    fn value(&mut self) {
+        if let Some(nulls) = &mut self.0 {
+            nulls.append_non_null();
+        }
+    }
+
+    /// A null behind `before` values and nulls.
+    fn null(&mut self, before: usize) {
+        let nulls = self.0.get_or_insert_with(|| {
+            let mut nulls = NullBufferBuilder::new(before + 1);
+            nulls.append_n_non_nulls(before);
+            nulls
+        });
+        nulls.append_null();
+    }
+
+    fn truncate(&mut self, len: usize) {
+        if let Some(nulls) = &mut self.0 {
+            nulls.truncate(len);
+        }
+    }
+
+    fn finish(self) -> Option<NullBuffer> {
+        self.0?.finish()
+    }
+}
 
 /// The offsets of an empty column.
 fn offsets(rows: usize) -> Vec<i32> {
@@ -83,14 +120,14 @@ pub(super) struct Primitives<R: Rule> {
     rule: R,
     data_type: DataType,
     values: Vec<<R::Arrow as ArrowPrimitiveType>::Native>,
-    nulls: NullBufferBuilder,
+    nulls: Nulls,
     scratch: Vec<u8>,
 }
 
 impl<R: Rule> Primitives<R> {
     /// An empty column whose array has `data_type` (which adds zone or precision to the rule's type).
     pub fn new(rule: R, data_type: DataType) -> Self {
-        Self { rule, data_type, values: Vec::new(), nulls: NullBufferBuilder::new(0), scratch: Vec::new() }
+        Self { rule, data_type, values: Vec::new(), nulls: Nulls::default(), scratch: Vec::new() }
     }
 }
 
@@ -103,19 +140,19 @@ impl<R: Rule> Builder for Primitives<R> {
 
     fn read(&mut self, cursor: &mut Cursor<'_>) -> Step<()> {
         self.values.push(self.rule.read(cursor, &mut self.scratch)?);
-        self.nulls.append_non_null();
+        self.nulls.value();
         Ok(())
     }
 
     fn key(&mut self, text: &[u8], at: usize) -> Step<()> {
         self.values.push(self.rule.text(text, at)?);
-        self.nulls.append_non_null();
+        self.nulls.value();
         Ok(())
     }
 
     fn null(&mut self) {
+        self.nulls.null(self.values.len());
         self.values.push(Default::default());
-        self.nulls.append_null();
     }
 
     fn len(&self) -> usize {
@@ -127,7 +164,7 @@ impl<R: Rule> Builder for Primitives<R> {
         self.nulls.truncate(len);
     }
 
-    fn finish(mut self: Box<Self>) -> Result<ArrayRef, ArrowError> {
+    fn finish(self: Box<Self>) -> Result<ArrayRef, ArrowError> {
         let values = ScalarBuffer::from(self.values);
         let array = PrimitiveArray::<R::Arrow>::try_new(values, self.nulls.finish())?;
         Ok(Arc::new(array.with_data_type(self.data_type)))
@@ -137,13 +174,13 @@ impl<R: Rule> Builder for Primitives<R> {
 /// Bool.
 pub(super) struct Bools {
     values: BooleanBufferBuilder,
-    nulls: NullBufferBuilder,
+    nulls: Nulls,
 }
 
 impl Bools {
     /// An empty column.
     pub fn new(rows: usize) -> Self {
-        Self { values: BooleanBufferBuilder::new(rows), nulls: NullBufferBuilder::new(0) }
+        Self { values: BooleanBufferBuilder::new(rows), nulls: Nulls::default() }
     }
 }
 
@@ -154,19 +191,19 @@ impl Builder for Bools {
 
     fn read(&mut self, cursor: &mut Cursor<'_>) -> Step<()> {
         self.values.append(read_bool(cursor)?);
-        self.nulls.append_non_null();
+        self.nulls.value();
         Ok(())
     }
 
     fn key(&mut self, text: &[u8], at: usize) -> Step<()> {
         self.values.append(bool_text(text, at)?);
-        self.nulls.append_non_null();
+        self.nulls.value();
         Ok(())
     }
 
     fn null(&mut self) {
+        self.nulls.null(self.values.len());
         self.values.append(false);
-        self.nulls.append_null();
     }
 
     fn len(&self) -> usize {
@@ -189,7 +226,7 @@ pub(super) struct Strings {
     coerce: bool,
     bytes: Vec<u8>,
     offsets: Vec<i32>,
-    nulls: NullBufferBuilder,
+    nulls: Nulls,
     /// Bytes that 64 rows of the newest batch have; shared by the pattern and all that were made from it.
     bytes_per_64: Arc<AtomicUsize>,
 }
@@ -198,19 +235,13 @@ impl Strings {
     /// An empty column.
     pub fn new(coerce: bool, rows: usize) -> Self {
         let bytes_per_64 = Arc::new(AtomicUsize::new(64 * TEXT_BYTES_GUESSED));
-        Self {
-            coerce,
-            bytes: Vec::new(),
-            offsets: offsets(rows),
-            nulls: NullBufferBuilder::new(0),
-            bytes_per_64,
-        }
+        Self { coerce, bytes: Vec::new(), offsets: offsets(rows), nulls: Nulls::default(), bytes_per_64 }
     }
 
-    #[inline]
+    #[inline(always)]
     fn end(&mut self, at: usize) -> Step<()> {
         self.offsets.push(offset(self.bytes.len(), at)?);
-        self.nulls.append_non_null();
+        self.nulls.value();
         Ok(())
     }
 }
@@ -223,7 +254,7 @@ impl Builder for Strings {
             coerce: self.coerce,
             bytes: Vec::with_capacity(bytes.min(TEXT_BYTES_RESERVED_MAX)),
             offsets: offsets(rows),
-            nulls: NullBufferBuilder::new(0),
+            nulls: Nulls::default(),
             bytes_per_64: self.bytes_per_64.clone(),
         })
     }
@@ -248,9 +279,8 @@ impl Builder for Strings {
     }
 
     fn null(&mut self) {
-        let end = self.offsets[self.offsets.len() - 1];
-        self.offsets.push(end);
-        self.nulls.append_null();
+        self.nulls.null(self.len());
+        self.offsets.push(self.offsets[self.offsets.len() - 1]);
     }
 
     fn len(&self) -> usize {
@@ -263,7 +293,7 @@ impl Builder for Strings {
         self.nulls.truncate(len);
     }
 
-    fn finish(mut self: Box<Self>) -> Result<ArrayRef, ArrowError> {
+    fn finish(self: Box<Self>) -> Result<ArrayRef, ArrowError> {
         if let Some(bytes_per_64) = (64 * self.bytes.len()).checked_div(self.len()) {
             self.bytes_per_64.store(bytes_per_64, Ordering::Relaxed);
         }
@@ -276,21 +306,21 @@ impl Builder for Strings {
 pub(super) struct FixedBytes {
     rule: FixedText,
     bytes: Vec<u8>,
-    nulls: NullBufferBuilder,
+    nulls: Nulls,
     scratch: Vec<u8>,
 }
 
 impl FixedBytes {
     /// An empty column.
     pub fn new(rule: FixedText) -> Self {
-        Self { rule, bytes: Vec::new(), nulls: NullBufferBuilder::new(0), scratch: Vec::new() }
+        Self { rule, bytes: Vec::new(), nulls: Nulls::default(), scratch: Vec::new() }
     }
 
     /// A padded value is longer than its text, so the whole is bounded here and not by the block.
-    #[inline]
+    #[inline(always)]
     fn end(&mut self, at: usize) -> Step<()> {
         offset(self.bytes.len(), at)?;
-        self.nulls.append_non_null();
+        self.nulls.value();
         Ok(())
     }
 }
@@ -320,12 +350,12 @@ impl Builder for FixedBytes {
     }
 
     fn null(&mut self) {
+        self.nulls.null(self.len());
         self.bytes.extend(std::iter::repeat_n(0, self.rule.width()));
-        self.nulls.append_null();
     }
 
     fn len(&self) -> usize {
-        self.nulls.len()
+        self.bytes.len() / self.rule.width()
     }
 
     fn truncate(&mut self, len: usize) {
@@ -333,7 +363,7 @@ impl Builder for FixedBytes {
         self.nulls.truncate(len);
     }
 
-    fn finish(mut self: Box<Self>) -> Result<ArrayRef, ArrowError> {
+    fn finish(self: Box<Self>) -> Result<ArrayRef, ArrowError> {
         let width = self.rule.width() as i32;
         let bytes = Buffer::from_vec(self.bytes);
         Ok(Arc::new(FixedSizeBinaryArray::try_new(width, bytes, self.nulls.finish())?))
@@ -372,13 +402,13 @@ pub(super) struct Lists {
     field: FieldRef,
     items: Items,
     offsets: Vec<i32>,
-    nulls: NullBufferBuilder,
+    nulls: Nulls,
 }
 
 impl Lists {
     /// An empty column; `field` is that of the Arrow type's items.
     pub fn new(field: FieldRef, items: Items, rows: usize) -> Self {
-        Self { field, items, offsets: offsets(rows), nulls: NullBufferBuilder::new(0) }
+        Self { field, items, offsets: offsets(rows), nulls: Nulls::default() }
     }
 }
 
@@ -404,7 +434,7 @@ impl Builder for Lists {
         }
         cursor.leave();
         self.offsets.push(offset(self.items.builder.len(), at)?);
-        self.nulls.append_non_null();
+        self.nulls.value();
         Ok(())
     }
 
@@ -414,9 +444,8 @@ impl Builder for Lists {
     }
 
     fn null(&mut self) {
-        let end = self.offsets[self.offsets.len() - 1];
-        self.offsets.push(end);
-        self.nulls.append_null();
+        self.nulls.null(self.len());
+        self.offsets.push(self.offsets[self.offsets.len() - 1]);
     }
 
     fn len(&self) -> usize {
@@ -429,7 +458,7 @@ impl Builder for Lists {
         self.nulls.truncate(len);
     }
 
-    fn finish(mut self: Box<Self>) -> Result<ArrayRef, ArrowError> {
+    fn finish(self: Box<Self>) -> Result<ArrayRef, ArrowError> {
         let offsets = OffsetBuffer::new(ScalarBuffer::from(self.offsets));
         let items = self.items.builder.finish()?;
         Ok(Arc::new(ListArray::try_new(self.field, offsets, items, self.nulls.finish())?))
@@ -442,14 +471,14 @@ pub(super) struct Maps {
     keys: Box<dyn Builder>,
     values: Items,
     offsets: Vec<i32>,
-    nulls: NullBufferBuilder,
+    nulls: Nulls,
     scratch: Vec<u8>,
 }
 
 impl Maps {
     /// An empty column; `field` is that of the Arrow type's entries.
     pub fn new(field: FieldRef, keys: Box<dyn Builder>, values: Items, rows: usize) -> Self {
-        let nulls = NullBufferBuilder::new(0);
+        let nulls = Nulls::default();
         Self { field, keys, values, offsets: offsets(rows), nulls, scratch: Vec::new() }
     }
 }
@@ -483,7 +512,7 @@ impl Builder for Maps {
         }
         cursor.leave();
         self.offsets.push(offset(self.keys.len(), at)?);
-        self.nulls.append_non_null();
+        self.nulls.value();
         Ok(())
     }
 
@@ -493,9 +522,8 @@ impl Builder for Maps {
     }
 
     fn null(&mut self) {
-        let end = self.offsets[self.offsets.len() - 1];
-        self.offsets.push(end);
-        self.nulls.append_null();
+        self.nulls.null(self.len());
+        self.offsets.push(self.offsets[self.offsets.len() - 1]);
     }
 
     fn len(&self) -> usize {
@@ -510,7 +538,7 @@ impl Builder for Maps {
         self.nulls.truncate(len);
     }
 
-    fn finish(mut self: Box<Self>) -> Result<ArrayRef, ArrowError> {
+    fn finish(self: Box<Self>) -> Result<ArrayRef, ArrowError> {
         let DataType::Struct(fields) = self.field.data_type().clone() else {
             return Err(ArrowError::SchemaError("the entries of a map are a struct".into()));
         };

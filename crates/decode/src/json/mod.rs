@@ -7,12 +7,14 @@
 //! |--------------|-----------------------------------------------------------------|
 //! | `scan`       | JSON's grammar: tokens, strings, skipping                       |
 //! | `plan`       | which key fills which column                                    |
+//! | `joints`     | what is expected between two values                             |
 //! | `record`     | the walk over a record, NULLs and DEFAULTs, taking a record back |
 //! | `columns`    | the growing columns                                             |
 //! | `compile`    | from a column's type to its builder                             |
 //! | `numbers`    | integers, floats, decimals, booleans                            |
 //! | `times`      | dates, times, zones, unix numbers                               |
 //! | `text_types` | UUID, addresses, FixedString, enums                             |
+//! | `wide`       | sixteen bytes in one step                                       |
 //! | `fail`       | the fault of a record and its sentence                          |
 //!
 //! Rules that are not a matter of type:
@@ -27,12 +29,14 @@
 mod columns;
 mod compile;
 mod fail;
+mod joints;
 mod numbers;
 mod plan;
 mod record;
 mod scan;
 mod text_types;
 mod times;
+mod wide;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -185,8 +189,6 @@ impl Decoder for JsonDecoder {
     fn decode(&self, block: &RecordBlock) -> Decoded {
         let mut rows = Rows::new(&self.plan, &self.schema, &self.patterns, block.len());
         let mut rejects = Vec::new();
-        let mut positions = Vec::with_capacity(block.len());
-        let mut times_ms = Vec::with_capacity(block.len());
         let mut absent = block.absent.iter().copied().peekable();
         for row in 0..block.len() {
             if absent.next_if_eq(&(row as u32)).is_some() {
@@ -198,19 +200,34 @@ impl Decoder for JsonDecoder {
                 rejects.push(self.unread(block, row, Reason::TooLarge));
                 continue;
             }
-            match rows.push(bytes) {
-                Ok(()) => {
-                    positions.push(block.positions[row]);
-                    times_ms.push(block.times_ms[row]);
-                }
-                Err(fail) => rejects.push(self.reject(block, row, &fail)),
+            if let Err(fail) = rows.push(bytes) {
+                rejects.push(self.reject(block, row, &fail));
             }
+        }
+        let (mut positions, mut times_ms) = (block.positions.clone(), block.times_ms.clone());
+        if !rejects.is_empty() {
+            drop_rejects(&mut positions, &mut times_ms, &rejects);
         }
         let arrays = rows.finish().expect("builders keep offsets ascending, text valid and lengths equal");
         let rows = RecordBatch::try_new(Arc::clone(self.schema.arrow()), arrays)
             .expect("builders are compiled from the same schema and refuse nulls that it does not take");
         Decoded { batch: Batch { partition: block.partition.clone(), rows, positions, times_ms }, rejects }
     }
+}
+
+/// Takes the positions of records that were turned down out, and their times. Both ascend as the rejects do.
+#[cold]
+fn drop_rejects(positions: &mut Vec<u64>, times_ms: &mut Vec<i64>, rejects: &[Reject]) {
+    let mut rejected = rejects.iter().map(|reject| reject.position).peekable();
+    let is_kept: Vec<bool> =
+        positions.iter().map(|position| rejected.next_if_eq(position).is_none()).collect();
+    for_kept(positions, &is_kept);
+    for_kept(times_ms, &is_kept);
+}
+
+fn for_kept<T>(values: &mut Vec<T>, is_kept: &[bool]) {
+    let mut is_kept = is_kept.iter();
+    values.retain(|_| *is_kept.next().expect("one for each value"));
 }
 
 #[cfg(test)]

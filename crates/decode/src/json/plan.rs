@@ -20,6 +20,8 @@ pub(super) struct Plan {
     pub nodes: Vec<Node>,
     /// The number of keys in all nodes together.
     pub slots: usize,
+    /// The number of states of a walk in all nodes together.
+    pub states: usize,
 }
 
 /// One object of the record.
@@ -31,16 +33,14 @@ pub(super) struct Node {
     table: Vec<u32>,
     /// Every column that is filled from inside this object.
     pub columns: Vec<usize>,
+    /// The first of this object's states among those of all: at its start, behind each of its keys, behind unknown ones only.
+    pub states: usize,
 }
 
 /// One key of an object.
 #[derive(Debug)]
 pub(super) struct Key {
-    /// The key between its quotes, as most records write it.
-    quoted: Box<[u8]>,
-    /// The first 16 bytes of `quoted` and which of them count, to compare in one step.
-    head: u128,
-    head_mask: u128,
+    name: Box<[u8]>,
     /// The key's number among all keys of all nodes.
     pub slot: usize,
     /// The columns that its value fills.
@@ -72,7 +72,7 @@ pub(super) enum Place {
 impl Plan {
     /// The tree for `schema`.
     pub fn new(schema: &Schema) -> Result<Self, ConfigError> {
-        let mut plan = Self { nodes: vec![Node::default()], slots: 0 };
+        let mut plan = Self { nodes: vec![Node::default()], slots: 0, states: 0 };
         for (column, found) in schema.columns().iter().enumerate() {
             let path: Vec<&str> = found.field.split('.').collect();
             if path.len() >= DEPTH_MAX as usize {
@@ -88,7 +88,11 @@ impl Plan {
                 plan.nest(&path, column);
             }
         }
-        plan.nodes.iter_mut().for_each(Node::index);
+        for node in &mut plan.nodes {
+            node.index();
+            node.states = plan.states;
+            plan.states += node.unknown() + 1;
+        }
         Ok(plan)
     }
 
@@ -115,7 +119,7 @@ impl Plan {
     /// The place of `name` among the keys of `node`, added if it is new.
     fn key(&mut self, node: usize, name: &[u8]) -> usize {
         let keys = &mut self.nodes[node].keys;
-        if let Some(place) = keys.iter().position(|k| k.name() == name) {
+        if let Some(place) = keys.iter().position(|k| *k.name == *name) {
             return place;
         }
         keys.push(Key::new(name, self.slots));
@@ -125,6 +129,11 @@ impl Plan {
 }
 
 impl Node {
+    /// The state of a walk that has met unknown keys only; before it are the object's start and the keys.
+    pub fn unknown(&self) -> usize {
+        self.keys.len() + 1
+    }
+
     fn index(&mut self) {
         if self.keys.len() <= LINEAR_MAX {
             return;
@@ -132,7 +141,7 @@ impl Node {
         let size = (self.keys.len() * 2).next_power_of_two();
         let mut table = vec![0; size];
         for (place, key) in self.keys.iter().enumerate() {
-            let mut at = hash(key.name()) & (size - 1);
+            let mut at = hash(&key.name) & (size - 1);
             while table[at] != 0 {
                 at = (at + 1) & (size - 1);
             }
@@ -144,13 +153,13 @@ impl Node {
     /// The place of the key with these bytes.
     pub fn find(&self, name: &[u8]) -> Option<usize> {
         if self.table.is_empty() {
-            return self.keys.iter().position(|k| k.name() == name);
+            return self.keys.iter().position(|k| *k.name == *name);
         }
         let mask = self.table.len() - 1;
         let mut at = hash(name) & mask;
         // The table is at most half full, so an empty place ends every search.
         while let Some(place) = (self.table[at] as usize).checked_sub(1) {
-            if self.keys[place].name() == name {
+            if *self.keys[place].name == *name {
                 return Some(place);
             }
             at = (at + 1) & mask;
@@ -161,32 +170,12 @@ impl Node {
 
 impl Key {
     fn new(name: &[u8], slot: usize) -> Self {
-        let quoted: Box<[u8]> = [b"\"", name, b"\""].concat().into();
-        let mut head = [0; 16];
-        let length = quoted.len().min(16);
-        head[..length].copy_from_slice(&quoted[..length]);
-        let head_mask = u128::MAX >> (128 - 8 * length);
-        Self { head: u128::from_le_bytes(head), head_mask, quoted, slot, fills: Vec::new(), child: None }
-    }
-
-    fn name(&self) -> &[u8] {
-        &self.quoted[1..self.quoted.len() - 1]
+        Self { name: name.into(), slot, fills: Vec::new(), child: None }
     }
 
     /// The key as a message shows it.
     pub fn shown(&self) -> String {
-        format!("`{}`", super::fail::shorten(self.name()))
-    }
-
-    /// The length of the key with its quotes if `rest` starts with it.
-    #[inline]
-    pub fn matches(&self, rest: &[u8]) -> Option<usize> {
-        let same = match rest.first_chunk::<16>() {
-            Some(head) if (u128::from_le_bytes(*head) ^ self.head) & self.head_mask != 0 => false,
-            Some(_) if self.quoted.len() <= 16 => true,
-            _ => rest.starts_with(&self.quoted),
-        };
-        same.then_some(self.quoted.len())
+        format!("`{}`", super::fail::shorten(&self.name))
     }
 }
 

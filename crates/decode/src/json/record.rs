@@ -9,7 +9,8 @@ use dataflow::{Reason, Schema};
 
 use super::columns::Builder;
 use super::fail::{Fail, Step, shown_byte};
-use super::plan::{Fill, Key, Place, Plan};
+use super::joints::Joint;
+use super::plan::{Fill, Key, Node, Place, Plan};
 use super::scan::Cursor;
 
 /// The columns of a batch while it is decoded.
@@ -29,13 +30,22 @@ pub(super) struct Rows<'p> {
     flat: Vec<u32>,
     /// The number of columns that the record at work has filled.
     filled_count: usize,
-    /// For each node, the key expected after each key (shifted by one: the first entry is for the object's start).
-    /// Learnt from the records before; it steers only where to look first.
-    next: Vec<Vec<u32>>,
+    /// For each state of a walk, what is expected to follow; learnt from the records before.
+    joints: Vec<Joint>,
     /// Nested values that do not fit, in the record at work: a fault only if no flat key fills the column.
     deferred: Vec<Fail>,
     /// Keys with escapes.
     scratch: Vec<u8>,
+}
+
+/// What follows in an object.
+enum Next {
+    /// The value of the key at this place.
+    Key(usize),
+    /// The value of a key that the plan does not know.
+    Unknown,
+    /// Its closing brace.
+    End,
 }
 
 impl<'p> Rows<'p> {
@@ -47,7 +57,6 @@ impl<'p> Rows<'p> {
         rows_expected: usize,
     ) -> Self {
         let columns = patterns.iter().map(|pattern| pattern.fresh(rows_expected)).collect();
-        let next = plan.nodes.iter().map(|node| (0..=node.keys.len() as u32).collect()).collect();
         Self {
             plan,
             schema,
@@ -58,7 +67,7 @@ impl<'p> Rows<'p> {
             filled: vec![0; patterns.len()],
             flat: vec![0; patterns.len()],
             filled_count: 0,
-            next,
+            joints: vec![Joint::UNKNOWN; plan.states],
             deferred: Vec::new(),
             scratch: Vec::new(),
         }
@@ -126,50 +135,60 @@ impl<'p> Rows<'p> {
     /// Steps over the object of `node`. The recursion is as deep as the plan, which is bounded.
     fn object(&mut self, node: usize, cursor: &mut Cursor<'_>) -> Step<()> {
         cursor.enter()?;
-        cursor.space();
-        if cursor.peek() != b'}' {
-            let plan = self.plan;
-            let keys = &plan.nodes[node].keys;
-            let mut before = 0;
-            loop {
-                let expected = keys.get(self.next[node][before] as usize);
-                match expected.and_then(|key| Some((key, key.matches(cursor.rest())?))) {
-                    Some((key, length)) => {
-                        cursor.advance(length);
-                        cursor.colon()?;
-                        before = self.next[node][before] as usize + 1;
-                        self.field(key, cursor)?;
+        let plan = self.plan;
+        let node = &plan.nodes[node];
+        // The object's start, or one more than the key that was met last.
+        let mut state = 0;
+        loop {
+            let place = match self.joints[node.states + state].begins(cursor.rest()) {
+                Some((length, place)) => {
+                    cursor.advance(length);
+                    // More space than there was when this was learnt.
+                    cursor.space();
+                    place
+                }
+                None => match self.next_key(node, state, cursor)? {
+                    Next::Key(place) => place,
+                    Next::Unknown => {
+                        cursor.skip_value()?;
+                        // No longer the start: a comma must follow now.
+                        state = if state == 0 { node.unknown() } else { state };
+                        continue;
                     }
-                    None => match self.find(node, cursor)? {
-                        Some(place) => {
-                            self.next[node][before] = place as u32;
-                            before = place + 1;
-                            self.field(&keys[place], cursor)?;
-                        }
-                        None => cursor.skip_value()?,
-                    },
-                }
-                if !cursor.another(b'}')? {
-                    break;
-                }
-            }
+                    Next::End => break,
+                },
+            };
+            state = place + 1;
+            self.field(&node.keys[place], cursor)?;
         }
         cursor.leave();
         Ok(())
     }
 
-    /// Steps over a key that was not expected here; `None` if the plan does not know it.
-    fn find(&mut self, node: usize, cursor: &mut Cursor<'_>) -> Step<Option<usize>> {
+    /// Steps over all up to the next value of an object, or finds its end (which is left to the caller).
+    #[inline(never)]
+    fn next_key(&mut self, node: &Node, state: usize, cursor: &mut Cursor<'_>) -> Step<Next> {
+        let from = cursor.position();
+        if state == 0 {
+            cursor.space();
+            if cursor.peek() == b'}' {
+                return Ok(Next::End);
+            }
+        } else if !cursor.another(b'}')? {
+            return Ok(Next::End);
+        }
         if cursor.peek() != b'"' {
             return Err(cursor.unexpected("a key"));
         }
-        let place = self.plan.nodes[node].find(cursor.string(&mut self.scratch)?);
+        let place = node.find(cursor.string(&mut self.scratch)?);
         cursor.colon()?;
-        Ok(place)
+        let Some(place) = place else { return Ok(Next::Unknown) };
+        self.joints[node.states + state].learn(cursor.since(from), place);
+        Ok(Next::Key(place))
     }
 
     /// Steps over the value of a key that the plan knows.
-    #[inline]
+    #[inline(always)]
     fn field(&mut self, key: &'p Key, cursor: &mut Cursor<'_>) -> Step<()> {
         if self.seen[key.slot] == self.record {
             return Err(self.twice(key, cursor));
@@ -193,6 +212,7 @@ impl<'p> Rows<'p> {
     }
 
     /// The same for a key that fills several columns, or one of two places, or is an object with columns inside.
+    #[inline(never)]
     fn fields(&mut self, key: &'p Key, cursor: &mut Cursor<'_>) -> Step<()> {
         let start = cursor.mark();
         for fill in &key.fills {
@@ -224,18 +244,22 @@ impl<'p> Rows<'p> {
     }
 
     /// Steps over a value and appends it to a column that has none in this row.
-    #[inline]
+    #[inline(always)]
     fn fill(&mut self, column: usize, cursor: &mut Cursor<'_>) -> Step<()> {
         let filled = match cursor.peek() {
             b'n' => self.fill_null(column, cursor),
             _ => self.columns[column].read(cursor),
         };
-        filled.map_err(|fail| fail.in_column(column))?;
+        if let Err(fail) = filled {
+            return Err(fail.in_column(column));
+        }
         self.filled[column] = self.record;
-        self.filled_count += 1;
+        // At most once for each column.
+        self.filled_count = self.filled_count.wrapping_add(1);
         Ok(())
     }
 
+    #[inline(never)]
     fn fill_null(&mut self, column: usize, cursor: &mut Cursor<'_>) -> Step<()> {
         let at = cursor.position();
         cursor.word("null")?;

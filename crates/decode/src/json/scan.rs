@@ -3,10 +3,11 @@
 //! Owns JSON's grammar (RFC 8259, strictly) and the bound on nesting. Does not own meaning: what a value is to a column
 //! is decided by the column. The caller has checked that the record is UTF-8.
 //!
-//! Strings are searched 16 bytes a step, and 64 once they prove long, without `unsafe`: by arithmetic on words, and by
-//! loops over whole arrays that the compiler turns into vector code.
+//! Strings are searched 16 bytes a step ([`super::wide`]), and 64 once they prove long, by a loop over whole arrays that the
+//! compiler turns into vector code.
 
 use super::fail::{Fail, Step, shown_byte};
+use super::wide;
 
 /// Objects and arrays inside each other, the record itself included: bounds the recursion of every reader.
 pub const DEPTH_MAX: u32 = 64;
@@ -51,7 +52,8 @@ impl<'a> Cursor<'a> {
     /// Goes `count` bytes on; they were seen in [`rest`](Self::rest).
     #[inline]
     pub fn advance(&mut self, count: usize) {
-        self.pos += count;
+        // No further than the record's end, which has an address.
+        self.pos = self.pos.wrapping_add(count);
     }
 
     /// The bytes from here to the record's end.
@@ -75,6 +77,10 @@ impl<'a> Cursor<'a> {
     /// Steps over white space.
     #[inline]
     pub fn space(&mut self) {
+        // Most often there is none: one comparison tells.
+        if self.peek() > b' ' {
+            return;
+        }
         while matches!(self.peek(), b' ' | b'\n' | b'\t' | b'\r') {
             self.pos += 1;
         }
@@ -170,7 +176,7 @@ impl<'a> Cursor<'a> {
         let from = self.pos + 1;
         let stop = self.run()?;
         if self.bytes[stop] == b'"' {
-            out.extend_from_slice(&self.bytes[from..stop]);
+            append(out, &self.bytes[from..], stop - from);
             self.pos = stop + 1;
             return Ok(());
         }
@@ -379,6 +385,20 @@ impl<'a> Cursor<'a> {
     }
 }
 
+/// Appends the first `length` bytes. Short ones are copied as a whole word of which the rest is cut off again: a copy of fixed
+/// size is a few instructions, one of any size is a call.
+#[inline]
+fn append(out: &mut Vec<u8>, bytes: &[u8], length: usize) {
+    match bytes.first_chunk::<32>() {
+        Some(word) if length <= word.len() => {
+            let end = out.len() + length;
+            out.extend_from_slice(word);
+            out.truncate(end);
+        }
+        _ => out.extend_from_slice(&bytes[..length]),
+    }
+}
+
 /// Steps of 16 bytes after which a string counts as long.
 const LONG_STEPS: usize = 3;
 
@@ -390,7 +410,7 @@ const HIGHS: u64 = 0x8080_8080_8080_8080;
 fn find_special(bytes: &[u8], mut from: usize) -> usize {
     let mut steps = 0;
     while let Some(chunk) = bytes.get(from..).and_then(<[u8]>::first_chunk::<16>) {
-        let mask = special_16(chunk);
+        let mask = wide::special(chunk);
         if mask != 0 {
             return from + mask.trailing_zeros() as usize;
         }
@@ -421,15 +441,6 @@ fn skip_plain(bytes: &[u8], mut from: usize) -> usize {
         from += 64;
     }
     from
-}
-
-/// One bit a byte: set where the byte is a quote, a backslash or a control byte; bits above the lowest may be wrong.
-#[inline]
-fn special_16(chunk: &[u8; 16]) -> u32 {
-    let bits = u128::from_le_bytes(*chunk);
-    let (low, high) = (special_8(bits as u64), special_8((bits >> 64) as u64));
-    let bit = |mask: u64| if mask == 0 { 0 } else { 1u32 << (mask.trailing_zeros() / 8) };
-    bit(low) | bit(high) << 8
 }
 
 /// The high bit of a byte is set where it is a quote, a backslash or a control byte; only the lowest is certain, for a

@@ -20,6 +20,7 @@ use super::columns::Rule;
 use super::fail::{Fail, Step};
 use super::numbers::{Exact, Whole, is_number_text};
 use super::scan::Cursor;
+use super::wide;
 
 /// Text that becomes a fixed number of bytes.
 #[derive(Clone, Debug)]
@@ -92,7 +93,9 @@ fn uuid(text: &[u8]) -> Option<[u8; 16]> {
     if let Ok(text) = <&[u8; 36]>::try_from(text) {
         return dashed_uuid(text);
     }
-    hex_32(text.try_into().ok()?)
+    let (words, _) = text.as_chunks::<8>();
+    let words: &[[u8; 8]; 4] = words.try_into().ok().filter(|_| text.len() == 32)?;
+    wide::hex(words.map(u64::from_le_bytes))
 }
 
 #[inline]
@@ -101,36 +104,11 @@ fn dashed_uuid(text: &[u8; 36]) -> Option<[u8; 16]> {
     if !dashes {
         return None;
     }
-    let mut digits = [0; 32];
-    digits[..8].copy_from_slice(&text[..8]);
-    digits[8..12].copy_from_slice(&text[9..13]);
-    digits[12..16].copy_from_slice(&text[14..18]);
-    digits[16..20].copy_from_slice(&text[19..23]);
-    digits[20..].copy_from_slice(&text[24..]);
-    hex_32(&digits)
-}
-
-/// 32 hex digits as 16 bytes. Written as loops over whole arrays, which the compiler turns into vector code.
-#[inline]
-fn hex_32(digits: &[u8; 32]) -> Option<[u8; 16]> {
-    let mut nibbles = [0u8; 32];
-    let mut bad = 0u8;
-    for (nibble, c) in nibbles.iter_mut().zip(digits) {
-        let digit = c.wrapping_sub(b'0');
-        let letter = (c | 0x20).wrapping_sub(b'a');
-        let value = if digit < 10 { digit } else { letter.wrapping_add(10) };
-        // Anything that is neither kind of digit sets a bit that no digit has.
-        bad |= if digit < 10 || letter < 6 { 0 } else { 0x80 };
-        *nibble = value;
-    }
-    if bad != 0 {
-        return None;
-    }
-    let mut out = [0; 16];
-    for (byte, pair) in out.iter_mut().zip(nibbles.as_chunks::<2>().0) {
-        *byte = pair[0] << 4 | pair[1];
-    }
-    Some(out)
+    let half =
+        |at: usize| u64::from(u32::from_le_bytes([text[at], text[at + 1], text[at + 2], text[at + 3]]));
+    let first = half(0) | half(4) << 32;
+    let last = half(28) | half(32) << 32;
+    wide::hex([first, half(9) | half(14) << 32, half(19) | half(24) << 32, last])
 }
 
 fn ipv6(text: &[u8]) -> Option<Ipv6Addr> {

@@ -202,29 +202,50 @@ fn read_day(text: &[u8; 10]) -> Result<Day, Flaw> {
     Day::checked(century * 100 + year, month, day)
 }
 
-/// `hh:mm:ss` as the second of the day.
+/// Checks eight bytes and gives those that are digits as numbers, the others as zero: `pattern` has a `0` where a digit stands,
+/// and every other byte as it must be.
 #[inline]
-fn read_clock(text: &[u8; 8]) -> Result<u32, Flaw> {
-    let mut digits = Digits { text, bad: text[2] != b':' || text[5] != b':' };
-    let (hour, minute, second) = (digits.two(0), digits.two(3), digits.two(6));
-    if digits.bad {
-        return Err(Flaw::Form);
+fn numbers(bytes: [u8; 8], pattern: &[u8; 8]) -> Option<u64> {
+    let (mut to_digits, mut too_much) = ([0; 8], [0; 8]);
+    for at in 0..8 {
+        to_digits[at] = pattern[at];
+        // What, added, sets the high bit of a byte that is above nine, or above zero.
+        too_much[at] = if pattern[at] == b'0' { 0x76 } else { 0x7f };
     }
-    if hour > 23 || minute > 59 || second > 59 {
-        return Err(Flaw::Calendar);
-    }
-    Ok(hour * 3600 + minute * 60 + second)
+    let digits = u64::from_le_bytes(bytes) ^ u64::from_le_bytes(to_digits);
+    let sums = digits.wrapping_add(u64::from_le_bytes(too_much));
+    // A sum carries only out of a byte whose own high bit is set already.
+    ((digits | sums) & 0x8080_8080_8080_8080 == 0).then_some(digits)
+}
+
+/// The numbers of two digits that begin at the bytes `at` of what [`numbers`] gave.
+#[inline]
+fn twos<const N: usize>(digits: u64, at: [u32; N]) -> [u32; N] {
+    // In every byte ten times its digit and the digit behind it, at most 99.
+    let twos = digits.wrapping_mul(10).wrapping_add(digits >> 8);
+    at.map(|at| (twos >> (8 * at)) as u32 & 0xff)
 }
 
 /// `YYYY-MM-DD hh:mm:ss`, the space also as `T`.
 #[inline]
 fn read_plain(text: &[u8; 19]) -> Result<Local, Flaw> {
-    let day = read_day(text.first_chunk().expect("19 bytes have a first 10"))?;
-    if !matches!(text[10], b' ' | b'T' | b't') {
+    let eight = |from: usize| -> [u8; 8] { std::array::from_fn(|n| text[from + n]) };
+    let mut middle = eight(6);
+    if !matches!(middle[4], b' ' | b'T' | b't') {
         return Err(Flaw::Form);
     }
-    let second = read_clock(text.last_chunk().expect("19 bytes have a last 8"))?;
-    Ok(Local { date: day, second, nano: 0, offset: None })
+    middle[4] = b' ';
+    let front = numbers(eight(0), b"0000-00-").ok_or(Flaw::Form)?;
+    let middle = numbers(middle, b"0-00 00:").ok_or(Flaw::Form)?;
+    let back = numbers(eight(11), b"00:00:00").ok_or(Flaw::Form)?;
+    let [century, year, month] = twos(front, [0, 2, 5]);
+    let [day] = twos(middle, [2]);
+    let [hour, minute, second] = twos(back, [0, 3, 6]);
+    let date = Day::checked(century * 100 + year, month, day)?;
+    if hour > 23 || minute > 59 || second > 59 {
+        return Err(Flaw::Calendar);
+    }
+    Ok(Local { date, second: hour * 3600 + minute * 60 + second, nano: 0, offset: None })
 }
 
 fn read_local(text: &[u8]) -> Result<Local, Flaw> {

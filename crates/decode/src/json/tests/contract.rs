@@ -147,6 +147,29 @@ fn keys_come_in_any_order_and_with_escapes() {
 }
 
 #[test]
+fn what_led_to_a_key_in_one_place_is_not_believed_in_another() {
+    let decoder = decoder(&["a Int8", "b Nullable(Int8)", "c Nullable(Int8) <- o.a"], JsonOptions::default());
+    let records = [
+        // Learns what stands in front of `a` behind an unknown key, at the start, behind `b`, and inside of `o`.
+        r#"{"x": 0, "a": 1, "b": 2, "o": {"x": 0, "a": 3}}"#,
+        r#"{"b": 2, "a": 1, "o": {"a": 3}}"#,
+        r#"{, "a": 1, "b": 2}"#,
+        r#"{"b": 2 "a": 1}"#,
+        r#"{"b": 2, "o": {, "a": 3}, "a": 1}"#,
+        r#"{"a": 1, "b": 2, "a": 1}"#,
+        r#"{"a":  1 , "b":	2, "o": { "a": 3} }"#,
+        r#"{"b": 2, "a": 1, "o": {"x": 0, "a": 3}}"#,
+    ];
+    let decoded = decode(&decoder, &records);
+    assert_eq!(
+        decoded.rejects.iter().map(|reject| reject.position).collect::<Vec<_>>(),
+        [102, 103, 104, 105]
+    );
+    assert_eq!(decoded.batch.positions, [100, 101, 106, 107]);
+    assert!((0..4).all(|n| row(&decoded, n) == ["1", "2", "3"]));
+}
+
+#[test]
 fn a_known_key_twice_is_a_reject_as_it_is_to_clickhouse() {
     let columns = ["v Nullable(Int8)", "w Nullable(Int8) <- o.w"];
     for (record, at, key) in [
