@@ -185,6 +185,8 @@ pub fn headers(mut encoded: &[u8]) -> impl Iterator<Item = (&str, Option<&[u8]>)
 pub struct BlockBuilder {
     block: RecordBlock,
     header_scratch: Vec<u8>,
+    /// Records of the block that was full last, and bytes of their payloads; zeros before the first.
+    usual: (usize, usize),
 }
 
 impl BlockBuilder {
@@ -208,11 +210,43 @@ impl BlockBuilder {
             next,
             leader_epoch: NO_LEADER_EPOCH,
         };
-        Self { block, header_scratch: Vec::new() }
+        Self { block, header_scratch: Vec::new(), usual: (0, 0) }
+    }
+
+    /// Says that about so many bytes of records follow: a block that begins now gets memory for them, up to what a full one
+    /// needs. Told nothing, it gets as much as the last full one.
+    pub fn expect(&mut self, bytes: usize) {
+        if !self.is_empty() || bytes == 0 {
+            return;
+        }
+        let (rows, full_bytes) = match self.usual {
+            (0, _) => (Self::RECORDS_MAX, Self::BYTES_MAX),
+            usual => usual,
+        };
+        // What has more records than one to every 32 bytes grows on the way.
+        self.reserve(rows.min(bytes / 32 + 1), full_bytes.min(bytes));
+    }
+
+    fn reserve(&mut self, rows: usize, bytes: usize) {
+        let block = &mut self.block;
+        block.payloads.bytes.reserve(bytes);
+        block.payloads.ends.reserve(rows);
+        block.positions.reserve(rows);
+        block.times_ms.reserve(rows);
+    }
+
+    /// Gives a new block the memory that a full one needs, unless it was told what to expect.
+    #[inline]
+    fn begin(&mut self) {
+        if self.block.positions.capacity() == 0 {
+            let (rows, bytes) = self.usual;
+            self.reserve(rows, bytes);
+        }
     }
 
     /// Appends a record. `position` must be above all before it.
     pub fn push(&mut self, position: u64, time_ms: i64, payload: Option<&[u8]>) {
+        self.begin();
         let row = self.block.positions.len() as u32;
         debug_assert!(self.block.positions.last().is_none_or(|p| *p < position));
         if payload.is_none() {
@@ -233,6 +267,7 @@ impl BlockBuilder {
     /// Appends a record whose body `write` appends to the buffer that it is given: a generator or an inflater needs no
     /// buffer of its own. `write` must only append; `position` must be above all before it.
     pub fn push_with(&mut self, position: u64, time_ms: i64, write: impl FnOnce(&mut Vec<u8>)) {
+        self.begin();
         let before = self.block.payloads.bytes.len();
         write(&mut self.block.payloads.bytes);
         debug_assert!(self.block.payloads.bytes.len() >= before);
@@ -297,26 +332,15 @@ impl BlockBuilder {
         self.block.is_empty()
     }
 
-    /// Hands out what was collected and starts the next block with buffers for as much and a little more.
+    /// Hands out what was collected and starts the next block.
     pub fn take(&mut self) -> RecordBlock {
-        let rows = self.block.len();
-        // An eighth more, for a block that outgrows its buffer by a byte is copied whole into one twice as large.
-        let bytes = self.block.payloads.bytes.len() * 9 / 8;
-        let next = RecordBlock {
-            partition: self.block.partition.clone(),
-            payloads: Spans {
-                bytes: Vec::with_capacity(bytes.min(Self::BYTES_MAX + (64 << 10))),
-                ends: Vec::with_capacity(rows),
-            },
-            absent: Vec::new(),
-            cut: Vec::new(),
-            keys: None,
-            headers: None,
-            positions: Vec::with_capacity(rows),
-            times_ms: Vec::with_capacity(rows),
-            next: self.block.next,
-            leader_epoch: self.block.leader_epoch,
-        };
+        if self.is_full() {
+            // An eighth more, for a block that outgrows its buffer by a byte is copied whole into one twice as large.
+            let bytes = self.block.payloads.bytes.len() * 9 / 8;
+            self.usual = (self.block.len(), bytes.min(Self::BYTES_MAX + (64 << 10)));
+        }
+        let mut next = Self::new(self.block.partition.clone(), self.block.next).block;
+        next.leader_epoch = self.block.leader_epoch;
         std::mem::replace(&mut self.block, next)
     }
 }

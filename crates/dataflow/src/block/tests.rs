@@ -89,3 +89,19 @@ fn one_record_is_taken_out_of_a_block_with_all_that_is_beside_it() {
     assert_eq!((last.payloads.get(0), last.whole_bytes(0)), (&b"cut"[..], 77));
     assert!(block.one(5).is_none() && block.one(10).is_none());
 }
+
+#[test]
+fn a_new_block_gets_the_memory_that_it_is_said_to_need() {
+    let mut builder = builder();
+    builder.expect(1_000);
+    builder.push(0, 0, Some(&[b'x'; 900]));
+    assert!((1_000..2_000).contains(&builder.take().payloads.bytes.capacity()));
+    (0..BlockBuilder::RECORDS_MAX as u64).for_each(|n| builder.push(1 + n, 0, Some(b"0123456789")));
+    let full_bytes = builder.take().payloads.bytes.len();
+    // As much as the last full block, though the one before was small, but no more than what follows.
+    builder.push(20_000, 0, Some(b"x"));
+    assert!(builder.take().payloads.bytes.capacity() >= full_bytes);
+    builder.expect(100);
+    builder.push(20_001, 0, Some(b"x"));
+    assert!((100..200).contains(&builder.take().payloads.bytes.capacity()));
+}

@@ -170,7 +170,7 @@ impl Batches<'_> {
                     aborted.end(header.producer);
                 }
             } else if !is_aborted && end > self.next {
-                self.records(&header, full)?;
+                self.records(&header, rest.len(), full)?;
             }
             self.leader_epoch = header.leader_epoch;
             self.next = self.next.max(end);
@@ -182,12 +182,19 @@ impl Batches<'_> {
         Ok(has_read)
     }
 
-    fn records(&mut self, header: &Header<'_>, full: &mut dyn FnMut(RecordBlock)) -> Result<(), BatchError> {
+    /// Reads the records of a batch that `more` bytes of batches follow.
+    fn records(
+        &mut self,
+        header: &Header<'_>,
+        more: usize,
+        full: &mut dyn FnMut(RecordBlock),
+    ) -> Result<(), BatchError> {
         let body = inflate(header.attributes, header.body, self.scratch, self.bytes_max)?;
         if header.count > body.len() / RECORD_BYTES_MIN {
             return Err(BatchError::Malformed);
         }
         let mut at = Cursor(body);
+        self.block.expect(body.len() + more);
         let stamped = header.attributes & LOG_APPEND_TIME != 0;
         for _ in 0..header.count {
             let len = usize::try_from(at.signed()?).map_err(|_| BatchError::Malformed)?;
@@ -214,6 +221,7 @@ impl Batches<'_> {
             if self.block.is_full() {
                 self.block.leader_epoch(header.leader_epoch);
                 full(self.block.take());
+                self.block.expect(at.0.len() + more);
             }
         }
         Ok(())
