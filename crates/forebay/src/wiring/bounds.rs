@@ -6,10 +6,10 @@
 //! |----------------------------------------|----------------------------|----------------------------------------|
 //! | open keys of `dedup`                   | 1/8 (`dedup.memory`)       | `operators::dedup`                     |
 //! | keys on their way to files             | as much                    | `operators::dedup`                     |
-//! | records read ahead                     | 1/16                       | the source's queue                     |
+//! | records read ahead                     | 1/64                       | the source's queue                     |
 //! | batches, as columns and being encoded  | 6/16: six, 1/16 each       | `engine::lane`, `engine::seal`         |
 //! | frames between seal and answer         | 1/8                        | `engine::context`                      |
-//! | what Kafka's answers, the program, its stacks and the allocator take | 3/16 | Kafka's answers by `ahead / 4` |
+//! | what Kafka's answers, the program, its stacks and the allocator take | 15/64 | Kafka's answers by `ahead / 4` |
 
 use std::time::Duration;
 
@@ -46,7 +46,9 @@ impl Shares {
         let state = 2 * open_keys.iter().sum::<u64>();
         // Pipelines without state read no further ahead than others: more would not make them faster.
         let others = (memory - state).min(memory / 4 * 3);
-        let (ahead, batch, frames) = (others / 12, others / 2 / BATCHES, others / 6);
+        // A few of Kafka's answers, of a quarter each: memory that is read ahead is touched for the first time, and has left the
+        // processor's caches when it is decoded.
+        let (ahead, batch, frames) = (others / 48, others / 2 / BATCHES, others / 6);
         let rest = memory - state - ahead - BATCHES * batch - frames;
         Self { open_keys, ahead, batch, frames, rest }
     }

@@ -130,7 +130,7 @@ fn bounds_come_from_the_file() {
     assert_eq!(settings.body_cache_bytes_max, 256 << 20);
     assert_eq!(settings.drain_time_max.as_secs(), 9);
     assert_eq!(settings.skew_ms_max, Some(8 * 3_600_000));
-    assert_eq!(bounds::ahead_bytes(&pipeline), 128 << 20);
+    assert_eq!(bounds::ahead_bytes(&pipeline), 32 << 20);
     assert_eq!(
         bounds::settings(&pipeline, true).in_flight_max,
         1,
