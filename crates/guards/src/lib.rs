@@ -16,6 +16,11 @@
 mod journal;
 mod rows;
 
+/// Columns of `glassflow`, and their schema: `count` records from number `first` on.
+pub fn columns(first: u64, count: u64) -> (dataflow::Schema, Vec<dataflow::Batch>) {
+    (rows::schema(), rows::batches(first, count, 0))
+}
+
 /// The work of a step, to be done once. Answers with the number of units done, which must be the step's.
 pub type Work = Box<dyn FnOnce() -> u64>;
 

@@ -23,7 +23,7 @@ const HELD: u64 = 50_000;
 /// All records are of one moment, so no key leaves.
 const TIME_MS: i64 = 1_735_689_600_000;
 
-fn schema() -> Schema {
+pub(crate) fn schema() -> Schema {
     let column = |name: &str, column_type, field: &str| Column {
         field: field.into(),
         ..Column::new(name, column_type)
@@ -62,7 +62,7 @@ fn decoder() -> JsonDecoder {
 }
 
 /// The same as columns.
-fn batches(first: u64, count: u64, position: u64) -> Vec<Batch> {
+pub(crate) fn batches(first: u64, count: u64, position: u64) -> Vec<Batch> {
     let decoder = decoder();
     let decode = |block: &RecordBlock| {
         let decoded = decoder.decode(block);
