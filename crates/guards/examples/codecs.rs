@@ -4,7 +4,7 @@
 //! cargo run --release -p guards --example codecs -- [ROWS]
 //! ```
 //! Each column is packed by itself, as it stands in a frame: in chunks of 1 MiB, of which none spans two columns here. CPU is of
-//! this thread (`/proc/thread-self/schedstat`), so that a busy machine disturbs less; the least of five rounds counts.
+//! this thread (`/proc/thread-self/schedstat`, a timer's tick exact), so that a busy machine disturbs less: the mean of twenty rounds.
 
 use clickhouse::compress::CHUNK_BYTES_MAX;
 use clickhouse::native::{BlockPlan, Rows};
@@ -14,7 +14,7 @@ use lz4_flex::block as flex;
 
 /// Rows of a frame in a lane that is busy.
 const ROWS: u64 = 500_000;
-const ROUNDS: usize = 5;
+const ROUNDS: usize = 20;
 
 type Chunks = Vec<Vec<u8>>;
 
@@ -59,19 +59,22 @@ fn show(column: &str, codec: &str, [bytes, pack, unpack]: [f64; 3]) {
 
 /// Bytes in all, nanoseconds to pack and to unpack.
 fn measure(codec: &Codec, chunks: &Chunks) -> [f64; 3] {
-    let mut least = [f64::MAX; 3];
-    for _ in 0..ROUNDS {
-        let begun = cpu_ns();
-        let packed: Chunks = chunks.iter().map(|chunk| (codec.pack)(chunk)).collect();
-        let between = cpu_ns();
+    let pack = || chunks.iter().map(|chunk| (codec.pack)(chunk)).collect::<Chunks>();
+    let packed = pack();
+    let unpack = || {
         for (packed, raw) in packed.iter().zip(chunks) {
             assert!((codec.unpack)(packed, raw.len()).len() == raw.len(), "{}", codec.name);
         }
-        let bytes: usize = packed.iter().map(Vec::len).sum();
-        let found = [bytes as f64, (between - begun) as f64, (cpu_ns() - between) as f64];
-        least.iter_mut().zip(found).for_each(|(least, found)| *least = least.min(found));
-    }
-    least
+    };
+    let bytes: usize = packed.iter().map(Vec::len).sum();
+    let pack_ns = mean_ns(|| drop(std::hint::black_box(pack())));
+    [bytes as f64, pack_ns, mean_ns(unpack)]
+}
+
+fn mean_ns(work: impl Fn()) -> f64 {
+    let begun = cpu_ns();
+    (0..ROUNDS).for_each(|_| work());
+    (cpu_ns() - begun) as f64 / ROUNDS as f64
 }
 
 /// The time that this thread has run.
