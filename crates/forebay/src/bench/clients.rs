@@ -245,7 +245,7 @@ impl Bench<'_> {
         figures.put_if(SERVER_US_PER_ROW, server_us);
         let arm = format!("{}: {}", who.name(), way.name());
         let verdict = Verdict::of(of_content(expected, found));
-        Ok(Run { arm, figures, verdict, trace: Trace::default() })
+        Ok(Run { arm, figures, verdict, not_valid: None, trace: Trace::default() })
     }
 
     /// Runs a client as a child and reads what it tells.

@@ -160,6 +160,7 @@ impl Bench<'_> {
             arm: arm.to_owned(),
             figures,
             verdict: reading.verdict,
+            not_valid: None,
             trace: reading.seen.trace,
         };
         let first_figures = self.figures(&first);

@@ -2,12 +2,14 @@
 //!
 //! Owns its pipeline, its topic and its figures. The records are those of `workloads`.
 
+mod capacity;
 pub mod csv;
 mod feed;
 mod load;
 mod peer;
 mod visible;
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
@@ -22,7 +24,8 @@ use super::place::{Common, Place};
 use super::report::{Arm, Goal, Report, Run, Setting, Verdict, of_content};
 use super::server::Server;
 use super::{RUN_MAX, START_MAX, child};
-use feed::{Pace, Topic};
+use capacity::Capacity;
+use feed::{Pace, Prepared, Topic};
 
 /// Records per engine CPU-second that the release build is to reach from a backlog.
 const RECORDS_PER_CPU_S_GOAL: f64 = 1_000_000.0;
@@ -85,7 +88,7 @@ pub struct Plan {
     pub batch_age: Option<Duration>,
     /// Shares of the capacity at which latency is measured; none measures no latency but the engine's own.
     pub loads: Vec<f64>,
-    /// Records a second that are taken for the capacity; `None` measures it by draining a backlog first.
+    /// Records a second that are taken for the capacity; `None` searches for it.
     pub capacity: Option<u64>,
     /// A peer that drains the same backlog, in turns.
     pub against: Option<Peer>,
@@ -122,10 +125,10 @@ impl Bench<'_> {
     async fn measure(&self) -> anyhow::Result<Report> {
         let server = self.place.server().await?;
         let expected = self.plan.workload.expected();
-        let setting = self.setting(&server);
+        let mut setting = self.setting(&server);
         let runs = match self.plan.loads.is_empty() {
             true => self.runs(&server, expected, self.plan.common.repeat).await,
-            false => self.loads(&server, expected).await,
+            false => self.loads(&server, expected, &mut setting).await,
         };
         server.stop().await?;
         let (is_backlog, loads) = (self.rate().is_none(), &self.plan.loads);
@@ -178,34 +181,35 @@ impl Bench<'_> {
     }
 
     /// Every load in turn, after the capacity was measured.
-    async fn loads(&self, server: &Server, expected: Content) -> anyhow::Result<Vec<Run>> {
-        let (capacity, mut measured) = match self.plan.capacity {
-            Some(capacity) => (capacity as f64, Vec::new()),
+    async fn loads(
+        &self,
+        server: &Server,
+        expected: Content,
+        setting: &mut Setting,
+    ) -> anyhow::Result<Vec<Run>> {
+        let (capacity, mut drains) = match self.plan.capacity {
+            Some(capacity) => (Capacity::given(capacity as f64), Vec::new()),
             None => {
-                let runs = self.runs(server, expected, 1).await?;
-                let drain = runs.iter().find_map(|run| {
-                    // Start and end of the process are no part of what it can bear.
-                    let rows = run.figures.get(SETTLED_ROWS_PER_S);
-                    rows.or(run.figures.get(figure::RECORDS_PER_S))
-                });
-                let workload = &self.plan.workload;
-                let records_per_row = workload.records_total() as f64 / workload.uniques_total() as f64;
-                (drain.context("the capacity was not seen")? * records_per_row, runs)
+                let drains = self.runs(server, expected, 1).await?;
+                let rate = drains.iter().find_map(|run| run.figures.get(figure::RECORDS_PER_S));
+                (self.capacity(server, rate.context("a drain has no rate")?).await?, drains)
             }
         };
-        measured.iter_mut().for_each(|run| "capacity".clone_into(&mut run.arm));
-        self.place.say(&format!("capacity: {} records a second", figure::whole(capacity)));
+        drains.iter_mut().for_each(|run| "drain".clone_into(&mut run.arm));
+        setting.sentences.push(capacity.found);
+        setting.facts.insert("capacity_records_per_s".to_owned(), capacity.rate.into());
+        let prepared = Arc::new(Prepared::new(&self.plan.workload)?);
         let mut runs = Vec::new();
         for round in 1..=self.plan.common.repeat {
             for (place, load) in self.plan.loads.iter().enumerate() {
                 let (arm, table) = (load_name(*load), format!("{}_{round}_{place}", self.place.name));
                 self.place.say(&format!("round {round} of {}: {arm}", self.plan.common.repeat));
-                let rate = ((capacity * load) as u64).max(1);
-                let run = self.loaded(&arm, &table, rate, server, expected).await;
+                let rate = ((capacity.rate * load) as u64).max(1);
+                let run = self.loaded(&arm, &table, rate, prepared.clone(), server).await;
                 runs.push(run.with_context(|| format!("round {round}, {arm}"))?);
             }
         }
-        runs.extend(measured);
+        runs.extend(drains);
         Ok(runs)
     }
 
@@ -236,9 +240,10 @@ impl Bench<'_> {
                 (pipeline, end, seen, topic.filled_in)
             }
             (Feed::Kafka { brokers, rate, .. }, None) => {
+                let rate = rate.context("a topic that is not filled first needs a rate")?;
                 let topic = self.topic(&table, true).await?;
                 let pipeline = pipeline(&kafka(brokers, topic.name(), &table));
-                let (end, seen, took) = self.paced(&pipeline, topic, *rate, expected.rows).await?;
+                let (end, seen, took) = self.paced(&pipeline, topic, rate, expected.rows).await?;
                 (pipeline, end, seen, Some(took))
             }
         };
@@ -249,7 +254,7 @@ impl Bench<'_> {
         self.place.drop_tables(server, &table).await?;
         let mut figures = self.figures(&end, &seen, clickhouse);
         figures.put_if(PUBLISH_S, published.map(|published| published.as_secs_f64()));
-        Ok(Run { arm: "forebay".to_owned(), figures, verdict, trace: seen.trace })
+        Ok(Run { arm: "forebay".to_owned(), figures, verdict, not_valid: None, trace: seen.trace })
     }
 
     fn figures(&self, end: &child::End, seen: &Seen, clickhouse: Option<child::Usage>) -> Figures {
@@ -275,19 +280,18 @@ impl Bench<'_> {
         &self,
         pipeline: &Pipeline,
         topic: Topic,
-        rate: Option<u64>,
+        rate: u64,
         rows: u64,
     ) -> anyhow::Result<(child::End, Seen, Duration)> {
+        let prepared = Prepared::new(&self.plan.workload)?;
         let mut engine = pipeline.start(false)?;
         if let Err(error) = engine.ready(START_MAX).await {
             self.drop_topic(&topic).await;
             return Err(error);
         }
-        let workload = self.plan.workload.clone();
         let (topic, sent) = {
             let sending = tokio::task::spawn_blocking(move || {
-                let pace = rate.map(|rate| Pace::new(rate, Instant::now() + LOAD_AHEAD));
-                let sent = topic.fill(&workload, pace);
+                let sent = topic.send(&prepared, Pace::new(rate, Instant::now() + LOAD_AHEAD));
                 (topic, sent)
             });
             let (watched, sent) = tokio::join!(engine.watch(Some(rows), RUN_MAX), sending);
@@ -311,7 +315,7 @@ impl Bench<'_> {
         let workload = self.plan.workload.clone();
         let filling = tokio::task::spawn_blocking(move || {
             let mut topic = topic;
-            topic.filled_in = Some(topic.fill(&workload, None)?.took);
+            topic.filled_in = Some(topic.fill(&workload)?);
             Ok(topic)
         });
         filling.await.context("the sender panicked")?

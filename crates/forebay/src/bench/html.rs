@@ -61,6 +61,10 @@ fn verdicts(out: &mut String, report: &Report) -> std::fmt::Result {
             let arm = escape(&run.arm);
             write!(out, "<li class=\"wrong\">wrong in run {} ({arm}): {}</li>", number + 1, escape(fault))?;
         }
+        if let Some(why) = &run.not_valid {
+            let arm = escape(&run.arm);
+            write!(out, "<li class=\"wrong\">not valid is run {} ({arm}): {}</li>", number + 1, escape(why))?;
+        }
     }
     for goal in &report.goals {
         let (class, word) = match goal.met {
@@ -76,9 +80,9 @@ fn verdicts(out: &mut String, report: &Report) -> std::fmt::Result {
 fn section(out: &mut String, arm: &Arm, runs: &[&Run]) -> std::fmt::Result {
     writeln!(
         out,
-        "<h2>{}</h2><table><tr><th>runs: {}</th><th>median</th><th>least</th><th>most</th></tr>",
+        "<h2>{}</h2><table><tr><th>{}</th><th>median</th><th>least</th><th>most</th></tr>",
         escape(&arm.name),
-        arm.runs
+        arm.counts()
     )?;
     for (figure, Spread { median, min, max }) in arm.summary.rows() {
         let cell = |value: &f64| escape(&figure.shown.text(*value));

@@ -62,6 +62,9 @@ pub struct Run {
     pub figures: Figures,
     /// Whether the work was done right.
     pub verdict: Verdict,
+    /// Why its figures are not to be quoted, however right the table is; then they count in no median.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_valid: Option<String>,
     /// What it did over time.
     #[serde(flatten)]
     pub trace: Trace,
@@ -174,6 +177,16 @@ impl Serialize for Summary {
     }
 }
 
+impl Arm {
+    /// How often it ran, and how many of the runs are valid if not all are.
+    pub fn counts(&self) -> String {
+        match self.runs_valid == self.runs {
+            true => format!("runs: {}", self.runs),
+            false => format!("valid runs: {} of {}", self.runs_valid, self.runs),
+        }
+    }
+}
+
 /// One way to do the work.
 #[derive(Clone, Debug, Serialize)]
 pub struct Arm {
@@ -181,6 +194,8 @@ pub struct Arm {
     pub name: String,
     /// How often it ran.
     pub runs: usize,
+    /// How many of them are valid, which the summary is of.
+    pub runs_valid: usize,
     /// Its medians and ranges.
     pub summary: Summary,
 }
@@ -207,7 +222,13 @@ impl Report {
             .into_iter()
             .map(|name| {
                 let of_arm = runs.iter().filter(|run| run.arm == *name);
-                Arm { name: name.clone(), runs: of_arm.clone().count(), summary: Summary::of(of_arm) }
+                let valid = of_arm.clone().filter(|run| run.not_valid.is_none());
+                Arm {
+                    name: name.clone(),
+                    runs: of_arm.count(),
+                    runs_valid: valid.clone().count(),
+                    summary: Summary::of(valid),
+                }
             })
             .collect();
         let right = !runs.is_empty() && runs.iter().all(|run| run.verdict.right);

@@ -34,7 +34,7 @@ fn head(out: &mut String, setting: &Setting) -> std::fmt::Result {
 
 fn block(out: &mut String, arm: &Arm) -> std::fmt::Result {
     const NAME: usize = 44;
-    let title = format!("{}, runs: {}", arm.name, arm.runs);
+    let title = format!("{}, {}", arm.name, arm.counts());
     writeln!(out, "\n{title:<NAME$}{:>14}{:>14}{:>14}", "median", "least", "most")?;
     for (figure, Spread { median, min, max }) in arm.summary.rows() {
         let text = |value: &f64| figure.shown.text(*value);
@@ -47,6 +47,9 @@ fn verdicts(out: &mut String, report: &Report) -> std::fmt::Result {
     for (number, run) in report.runs.iter().enumerate() {
         for fault in &run.verdict.faults {
             writeln!(out, "WRONG in run {} ({}): {fault}", number + 1, run.arm)?;
+        }
+        if let Some(why) = &run.not_valid {
+            writeln!(out, "NOT VALID is run {} ({}): {why}", number + 1, run.arm)?;
         }
     }
     if report.right {

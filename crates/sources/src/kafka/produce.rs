@@ -142,6 +142,11 @@ impl Producer {
         Ok(())
     }
 
+    /// Records that are not acknowledged yet.
+    pub fn waiting(&self) -> u64 {
+        u64::try_from(self.inner.in_flight_count()).unwrap_or(0)
+    }
+
     /// Waits until every record was acknowledged.
     ///
     /// # Errors

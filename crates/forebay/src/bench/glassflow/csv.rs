@@ -111,6 +111,7 @@ mod tests {
             arm: "load 50 %, a".to_owned(),
             figures,
             verdict: Verdict::default(),
+            not_valid: None,
             trace: Trace::default(),
         };
         let values = line(&run, &plan, 1, "2026-01-01T00:00:00Z");

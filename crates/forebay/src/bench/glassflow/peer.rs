@@ -63,6 +63,6 @@ impl Bench<'_> {
         end.put_into(&mut figures);
         figures.put_if(figure::CLICKHOUSE_CPU_S, clickhouse.map(|usage| usage.cpu_s()));
         let arm = format!("{}: at least once, copies stay", peer.name());
-        Ok(Run { arm, figures, verdict, trace: Trace::default() })
+        Ok(Run { arm, figures, verdict, not_valid: None, trace: Trace::default() })
     }
 }

@@ -23,7 +23,7 @@ fn report() -> Report {
     trace.percentiles =
         [(0.5, 0.1), (0.9, 0.2), (1.0, 0.9)].map(|(share, latency_s)| Percentile { share, latency_s }).into();
     let wrong = Verdict::of(of_content(Content { rows: 2, ..Content::default() }, Content::default()));
-    let run = Run { arm: "a & b".to_owned(), figures, verdict: wrong, trace };
+    let run = Run { arm: "a & b".to_owned(), figures, verdict: wrong, not_valid: None, trace };
     let setting = Setting {
         workload: "test",
         sentences: vec!["two < three".to_owned()],

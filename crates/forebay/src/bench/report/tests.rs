@@ -19,7 +19,7 @@ fn run(arm: &str, rate: f64) -> Run {
     let mut figures = Figures::default();
     figures.put(RECORDS_PER_CPU_S, rate);
     let verdict = Verdict::of(of_content(RIGHT, RIGHT));
-    Run { arm: arm.to_owned(), figures, verdict, trace: Trace::default() }
+    Run { arm: arm.to_owned(), figures, verdict, not_valid: None, trace: Trace::default() }
 }
 
 fn fast(arms: &[Arm]) -> Vec<Goal> {
@@ -50,6 +50,21 @@ fn one_wrong_run_makes_the_report_wrong() {
     assert!(!Report::new(setting(RELEASE), runs, fast).right);
     assert!(Report::new(setting(RELEASE), vec![run("a", 5.0)], fast).right);
     assert!(!Report::new(setting(RELEASE), Vec::new(), fast).right, "no run shows nothing");
+}
+
+#[test]
+fn a_run_that_is_not_valid_counts_in_no_median() {
+    let late = Run { not_valid: Some("the sender was late".into()), ..run("a", 9.0) };
+    let report = Report::new(setting(RELEASE), vec![run("a", 1.0), late.clone()], fast);
+    assert_eq!(report.summary.get(RECORDS_PER_CPU_S).map(|s| s.max), Some(1.0));
+    assert_eq!(report.arms[0].counts(), "valid runs: 1 of 2");
+    let page = crate::bench::table::text(&report);
+    assert!(page.contains("NOT VALID is run 2 (a): the sender was late"), "{page}");
+    assert_eq!(
+        Report::new(setting(RELEASE), vec![late], fast).goals_met,
+        None,
+        "nothing is left to judge by"
+    );
 }
 
 #[test]

@@ -67,7 +67,8 @@ pub struct Glassflow {
     #[arg(long, value_name = "SHARES", value_delimiter = ',', value_parser = share, conflicts_with = "rate")]
     load: Vec<f64>,
 
-    /// Records a second that are taken for the capacity; without it a backlog is drained first.
+    /// Records a second that are taken for the capacity; without it a backlog is drained, and below that rate the highest is
+    /// searched that six short loads show to be borne, the sender among what has to bear it.
     #[arg(long, value_name = "N", requires = "load", value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     capacity: Option<u64>,
 
