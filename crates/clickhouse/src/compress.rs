@@ -15,6 +15,8 @@ use lz4_flex::block::{CompressTable, compress_into_with_table, get_maximum_outpu
 
 /// Bytes before compression in one chunk: the server's own bound for what it writes, and what it keeps in memory a reader.
 pub const CHUNK_BYTES_MAX: usize = 1 << 20;
+/// A chunk that is longer, as it came, is cut into chunks of the usual length, which costs a copy.
+const IN_PLACE_BYTES_MAX: usize = 8 * CHUNK_BYTES_MAX;
 /// Bytes of a chunk's header, checksum included.
 const HEADER_BYTES: usize = 25;
 const CHECKSUM_BYTES: usize = 16;
@@ -48,28 +50,31 @@ pub struct Compressor {
     /// One chunk in its short form: as long as the worst case, used again for every chunk.
     short: Vec<u8>,
     out: Vec<u8>,
+    /// Where the header of the open chunk stands in the caller's bytes, once chunks are made in place.
+    open_at: Option<usize>,
     bytes_in: usize,
 }
 
 impl Compressor {
     /// An empty one.
     pub fn new(method: Method) -> Self {
-        Self::with_room(method, 0)
+        Self::into_memory(method, Vec::new())
     }
 
-    /// An empty one that expects to give about this many bytes: chunks that outgrow their memory are copied.
-    pub fn with_room(method: Method, bytes_out: usize) -> Self {
-        Self {
-            method,
-            table: CompressTable::default(),
-            short: Vec::new(),
-            out: Vec::with_capacity(bytes_out),
-            bytes_in: 0,
-        }
+    /// An empty one that writes into `memory`, whose bytes so far are forgotten.
+    pub fn into_memory(method: Method, mut memory: Vec<u8>) -> Self {
+        memory.clear();
+        let (table, short) = (CompressTable::default(), Vec::new());
+        Self { method, table, short, out: memory, open_at: None, bytes_in: 0 }
     }
 
-    /// Takes whole chunks off the front of `raw` and leaves what is less than one.
+    /// Takes whole chunks off the front of `raw` and leaves what is less than one. Without compression nothing is moved: `raw`
+    /// becomes the result, with a header in front of each chunk, and must come back whole to [`Compressor::finish_with`].
     pub fn take_full(&mut self, raw: &mut Vec<u8>) {
+        if self.method == Method::None {
+            self.close_full(raw);
+            return;
+        }
         let full = raw.len() / CHUNK_BYTES_MAX * CHUNK_BYTES_MAX;
         if full > 0 {
             self.push(&raw[..full]);
@@ -93,6 +98,54 @@ impl Compressor {
         self.out
     }
 
+    /// The chunks, the last ones of what [`Compressor::take_full`] left.
+    pub fn finish_with(mut self, mut rest: Vec<u8>) -> Vec<u8> {
+        match self.open_at {
+            Some(at) => {
+                self.close(&mut rest, at);
+                rest
+            }
+            None => {
+                self.push(&rest);
+                self.out
+            }
+        }
+    }
+
+    /// Ends the open chunk if it is full, and begins the next one behind it.
+    fn close_full(&mut self, raw: &mut Vec<u8>) {
+        let at = *self.open_at.get_or_insert_with(|| {
+            // What was written before there was a header is less than a stretch of one column.
+            self.out.resize(HEADER_BYTES, 0);
+            self.out.append(raw);
+            std::mem::swap(raw, &mut self.out);
+            0
+        });
+        if raw.len() - at - HEADER_BYTES >= CHUNK_BYTES_MAX {
+            self.close(raw, at);
+            self.open_at = Some(raw.len());
+            raw.resize(raw.len() + HEADER_BYTES, 0);
+        }
+    }
+
+    /// Writes the header of the chunk that stands open at `at` and reaches to the end, or takes it away if nothing is in it.
+    fn close(&mut self, raw: &mut Vec<u8>, at: usize) {
+        let bytes = raw.len() - at - HEADER_BYTES;
+        if bytes > IN_PLACE_BYTES_MAX {
+            // A column that is not written in stretches: the server would hold all of the chunk at once.
+            let long = raw.split_off(at);
+            std::mem::swap(raw, &mut self.out);
+            self.push(&long[HEADER_BYTES..]);
+            std::mem::swap(raw, &mut self.out);
+            return;
+        }
+        self.bytes_in += bytes;
+        match bytes {
+            0 => raw.truncate(at),
+            _ => seal(&mut raw[at..], 0x02, bytes),
+        }
+    }
+
     fn push_chunk(&mut self, raw: &[u8]) {
         let start = self.out.len();
         let (method, short) = match self.method {
@@ -111,12 +164,18 @@ impl Compressor {
         self.out.reserve(HEADER_BYTES + compressed);
         self.out.resize(start + HEADER_BYTES, 0);
         self.out.extend_from_slice(short);
-        let (checksum, rest) = self.out[start..].split_at_mut(CHECKSUM_BYTES);
-        rest[0] = method;
-        rest[1..5].copy_from_slice(&((compressed + HEADER_BYTES - CHECKSUM_BYTES) as u32).to_le_bytes());
-        rest[5..9].copy_from_slice(&(raw.len() as u32).to_le_bytes());
-        checksum.copy_from_slice(&checksum_of(rest));
+        seal(&mut self.out[start..], method, raw.len());
     }
+}
+
+/// Fills the header at the front of a chunk, which is of `raw` bytes before compression.
+fn seal(chunk: &mut [u8], method: u8, raw: usize) {
+    let (checksum, rest) = chunk.split_at_mut(CHECKSUM_BYTES);
+    let packed = rest.len() as u32;
+    rest[0] = method;
+    rest[1..5].copy_from_slice(&packed.to_le_bytes());
+    rest[5..9].copy_from_slice(&(raw as u32).to_le_bytes());
+    checksum.copy_from_slice(&checksum_of(rest));
 }
 
 /// The bytes in a sequence of chunks: for tests and tools that look into a frame.

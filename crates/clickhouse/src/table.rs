@@ -21,6 +21,7 @@ use crate::compress::{self, Compressor};
 use crate::config::{ServerConfig, TableConfig};
 use crate::json;
 use crate::native::{BlockPlan, RowRef, Rows};
+use crate::spare::Spares;
 use crate::types::identifier;
 use probe::Question;
 
@@ -37,6 +38,8 @@ pub struct ClickHouseTable {
     insert: Insert,
     /// Bytes of the newest frame's body for 64 of its rows: how much memory the next one is given at once.
     body_bytes_per_64: AtomicUsize,
+    /// Memory of frames that are settled.
+    spares: Spares,
 }
 
 impl ClickHouseTable {
@@ -88,7 +91,16 @@ impl ClickHouseTable {
             },
         };
         let body_bytes_per_64 = AtomicUsize::new(0);
-        Self { client, name: config.name(), config, plan, block, insert, body_bytes_per_64 }
+        Self {
+            client,
+            name: config.name(),
+            config,
+            plan,
+            block,
+            insert,
+            body_bytes_per_64,
+            spares: Spares::default(),
+        }
     }
 
     /// True if the order of inserts shows in the table or in a view's target: then one frame may be in flight.
@@ -129,13 +141,12 @@ impl ClickHouseTable {
         let row_count = rows.count(batches.iter().map(RecordBatch::num_rows));
         // A sixteenth more than the frame before, for one that outgrows its memory is copied whole.
         let expected = self.body_bytes_per_64.load(Ordering::Relaxed) * row_count / 60;
-        let mut compressor = Compressor::with_room(self.config.compression, expected);
+        let mut compressor = Compressor::into_memory(self.config.compression, self.spares.take(expected));
         let rest = self
             .block
             .encode(batches, rows, id, &mut |out| compressor.take_full(out))
             .map_err(|e| e.to_string())?;
-        compressor.push(&rest);
-        let body = compressor.finish();
+        let body = compressor.finish_with(rest);
         self.body_bytes_per_64.store(body.len() * 64 / row_count.max(1), Ordering::Relaxed);
         let probe = if self.plan.provenance {
             probe::by_frame()
@@ -146,7 +157,7 @@ impl ClickHouseTable {
             id,
             table_partition: partition.to_owned(),
             rows: row_count as u64,
-            body: body.into(),
+            body: self.spares.body(body),
             probe,
             rows_from: rows_from(batches, rows),
         })

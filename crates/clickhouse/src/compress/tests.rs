@@ -29,6 +29,44 @@ fn full_chunks_are_taken_and_the_rest_stays() {
 }
 
 #[test]
+fn without_compression_chunks_are_made_in_place_and_none_is_long() {
+    let pieces = [5, CHUNK_BYTES_MAX, 0, 3, 20 * CHUNK_BYTES_MAX, 7, CHUNK_BYTES_MAX - 7];
+    let whole: Vec<u8> = (0..pieces.iter().sum::<usize>()).map(|n| (n % 251) as u8).collect();
+    let mut compressor = Compressor::into_memory(Method::None, b"left over".to_vec());
+    let (mut raw, mut at) = (Vec::new(), 0);
+    for piece in pieces {
+        raw.extend_from_slice(&whole[at..at + piece]);
+        at += piece;
+        compressor.take_full(&mut raw);
+    }
+    assert!(compressor.bytes_in() > 20 * CHUNK_BYTES_MAX);
+    let packed = compressor.finish_with(raw);
+    assert!(decompress(&packed).unwrap() == whole);
+    let mut rest = &packed[..];
+    while !rest.is_empty() {
+        let bytes = u32::from_le_bytes(rest[21..25].try_into().unwrap()) as usize;
+        assert!((1..=IN_PLACE_BYTES_MAX).contains(&bytes), "{bytes}");
+        rest = &rest[HEADER_BYTES + bytes..];
+    }
+}
+
+#[test]
+fn what_was_never_full_is_one_chunk_by_either_method() {
+    for method in [Method::Lz4, Method::None] {
+        for bytes in [0, 1, 100] {
+            let mut compressor = Compressor::new(method);
+            let mut raw = vec![9; bytes];
+            compressor.take_full(&mut raw);
+            assert_eq!(decompress(&compressor.finish_with(raw)).unwrap(), vec![9; bytes]);
+            assert_eq!(
+                decompress(&Compressor::new(method).finish_with(vec![9; bytes])).unwrap(),
+                vec![9; bytes]
+            );
+        }
+    }
+}
+
+#[test]
 fn damage_is_found_and_never_allocates_blindly() {
     let packed = pack(Method::Lz4, b"some bytes that repeat repeat repeat repeat");
     for at in 0..packed.len() {

@@ -25,6 +25,8 @@ pub enum Rows<'a> {
 
 /// Picked rows in one stretch: some 16 bytes each fill a chunk of the compression.
 const STRETCH_ROWS: usize = 1 << 16;
+/// Bytes of a batch's column in one stretch: a chunk of the compression, which the cache holds.
+const STRETCH_BYTES: usize = 1 << 20;
 
 impl Rows<'_> {
     /// How many rows, given the length of each batch.
@@ -49,14 +51,22 @@ impl Rows<'_> {
         }
     }
 
-    /// Calls `visit` with one stretch of the rows after the other: a batch, or some of the picked rows.
+    /// Calls `visit` with one stretch of the rows after the other: a batch or a part of it, or some of the picked rows.
     pub(super) fn stretches<E>(
         &self,
         arrays: &[&dyn Array],
         mut visit: impl FnMut(&[&dyn Array], Rows<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         match self {
-            Rows::All => arrays.chunks(1).try_for_each(|array| visit(array, Rows::All)),
+            Rows::All => arrays.iter().try_for_each(|array| {
+                let rows = rows_of_a_stretch(*array);
+                if array.len() <= rows {
+                    return visit(&[*array], Rows::All);
+                }
+                (0..array.len())
+                    .step_by(rows)
+                    .try_for_each(|at| visit(&[&*array.slice(at, rows.min(array.len() - at))], Rows::All))
+            }),
             Rows::Picked(rows) => {
                 rows.chunks(STRETCH_ROWS).try_for_each(|rows| visit(arrays, Rows::Picked(rows)))
             }
@@ -80,4 +90,11 @@ impl Rows<'_> {
             Rows::Picked(rows) => rows.iter().try_for_each(|r| visit(r.batch as usize, r.row as usize)),
         }
     }
+}
+
+/// How many rows of an array fill a stretch.
+fn rows_of_a_stretch(array: &dyn Array) -> usize {
+    let bytes = array.to_data().get_slice_memory_size().unwrap_or(0);
+    // Above 0, or nothing would ever be written.
+    (STRETCH_BYTES.saturating_mul(array.len()) / bytes.max(1)).max(1)
 }

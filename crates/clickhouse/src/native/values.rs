@@ -215,7 +215,17 @@ impl Texts<'_> {
     /// overwrites what is too much: a copy of fixed size is a few instructions, one of any size is a call.
     fn write_all(&self, out: &mut Vec<u8>) {
         const WORD: usize = 32;
+        /// From this mean length on the zeros below cost more than a call a text.
+        const LONG: usize = 4 * WORD;
         let (first, last) = (self.offsets[0] as usize, self.offsets[self.offsets.len() - 1] as usize);
+        if last - first >= LONG * self.offsets.len() {
+            out.reserve(last - first + (last - first) / 64 + self.offsets.len());
+            for ends in self.offsets.windows(2) {
+                write_varint((ends[1] - ends[0]) as u64, out);
+                out.extend_from_slice(&self.data[ends[0] as usize..ends[1] as usize]);
+            }
+            return;
+        }
         let start = out.len();
         // A length takes a byte below 128, and at most one more for each 64 bytes of text beyond.
         out.resize(start + (last - first) + (last - first) / 64 + self.offsets.len() + WORD, 0);
