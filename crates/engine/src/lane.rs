@@ -190,16 +190,17 @@ impl LaneTask {
                     }
                 }
                 () = self.context.quiet.notified(), if is_full => {}
+                // Before the blocks that are ready: under load there is always one, and a batch would grow past its age.
+                () = until(&mut age), if !is_full => {
+                    self.cut().await?;
+                    age = None;
+                }
                 decoded = front(&mut self.waiting), if !is_full && !self.waiting.is_empty() => {
                     self.absorb(decoded).await?;
                     if self.is_full() {
                         self.cut().await?;
                         age = None;
                     }
-                }
-                () = until(&mut age), if !is_full => {
-                    self.cut().await?;
-                    age = None;
                 }
                 event = self.reader.next(), if !is_full && self.waiting.len() < ahead_max => match event {
                     Ok(event) => {
