@@ -110,7 +110,10 @@ impl Builder {
     pub fn fate(&mut self, partition: u32, position: u64, fate: Fate) {
         match self.cut.fates.iter_mut().find(|fates| fates.partition == partition) {
             Some(fates) => fates.codes.push(fate.code()),
-            None => self.cut.fates.push(Fates { partition, from: position, codes: vec![fate.code()] }),
+            None => {
+                let first = Fates { partition, from: position, codes: vec![fate.code()], ..Fates::default() };
+                self.cut.fates.push(first);
+            }
         }
     }
 

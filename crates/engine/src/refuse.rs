@@ -14,7 +14,7 @@ use dataflow::block::TIME_UNKNOWN_MS;
 use dataflow::{Batch, Copies, Encoded, FrameId, Partition, Reason, RecordBlock, Reject, Table};
 use protocol::lane::{PIECES_MAX, Piece};
 use protocol::names;
-use protocol::record::{Body, Refusal, Split};
+use protocol::record::{Body, RecordPlace, Refusal, Split};
 
 use crate::context::Context;
 use crate::origins::{FrameOrigins, Origin};
@@ -168,7 +168,7 @@ pub async fn refuse(
     message: &str,
 ) -> Result<Outcome, EngineError> {
     let target = &context.targets[place];
-    let refusal = Refusal { table: target.index, ordinal, piece: piece.piece };
+    let mut refusal = Refusal { table: target.index, ordinal, piece: piece.piece, record: None };
     // The bytes have passed their checksum, so that they are what was sealed; the table is not what it was sealed for.
     let (table, bytes) = (target.table.clone(), body.clone());
     let decoded = context.runtime.run(move || table.decode(&bytes)).await;
@@ -187,6 +187,10 @@ pub async fn refuse(
             Some(origins) => from_source(context, &origins).await,
             None => None,
         };
+        refusal.record = source.as_ref().map(|from| {
+            let Origin { partition, position, .. } = from.origin;
+            RecordPlace { partition, position }
+        });
         let refused = Refused { refusal, row: rows, json, message: message.to_owned(), source };
         context.refusals.fetch_add(1, Ordering::AcqRel);
         context.room.notify_one();

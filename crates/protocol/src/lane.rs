@@ -4,12 +4,15 @@
 //! breaks an invariant is a [`Violation`], both before it is written and when it is read back. Does not own the decisions
 //! that lead to records.
 
+mod fates;
+
 use std::collections::VecDeque;
 
+pub use self::fates::FATES_KEPT;
 use crate::doubt::{StopReason, Verdict};
 use crate::record::{
-    Answer, Body, Checkpoint, Counts, DeltaImage, Fate, Fates, Frame, Frontier, Generation, Genesis,
-    LaneImage, PartitionGenesis, PieceImage, Question, Record, Seal, Server, SettledAbove, Split, StateFile,
+    Answer, Body, Checkpoint, Counts, DeltaImage, Fates, Frame, Frontier, Generation, Genesis, LaneImage,
+    PartitionGenesis, PieceImage, Question, Record, Seal, Server, SettledAbove, Split, StateFile,
     StateObject, TableImage,
 };
 use crate::window;
@@ -17,10 +20,6 @@ use crate::window;
 /// Pieces that one refused frame may be split into, dead ones among them: bisecting half a million rows down to a dozen
 /// scattered bad ones stays below it.
 pub const PIECES_MAX: usize = 1_024;
-
-/// Fates that are remembered for each partition that has any, a byte each: several of the largest replays, and still
-/// nothing beside the rest of a checkpoint.
-pub const FATES_KEPT: usize = 64 << 10;
 
 /// Stands for "no time seen yet".
 pub const TIME_UNKNOWN_MS: i64 = i64::MIN;
@@ -331,15 +330,16 @@ impl Lane {
         self.check_states(record, seal)?;
         for (n, refusal) in seal.refusals.iter().enumerate() {
             self.live_piece(record, refusal.table, refusal.ordinal, refusal.piece)?;
-            if seal.refusals[..n].contains(refusal) {
+            if seal.refusals[..n].iter().any(|other| other.is_same_piece(refusal)) {
                 return Err(violation(record, "C9", format!("{refusal:?} is refused twice")));
             }
+            self.check_refused_record(record, refusal)?;
         }
         let counts = seal.counts.unwrap_or_default();
         if !counts.add_up() {
             return Err(violation(record, "C9", format!("the counts do not add up: {counts:?}")));
         }
-        check_fates(record, seal)
+        fates::check(record, seal)
     }
 
     fn seal(&mut self, record: &Record, seal: &Seal) {
@@ -373,6 +373,7 @@ impl Lane {
             let rows = piece.frame.rows;
             self.counts.written -= rows;
             self.counts.dead_letters += rows;
+            self.refused(refusal);
         }
         self.move_frontiers(&seal.settled);
         self.deltas.extend(seal.states.iter().map(|delta| DeltaImage {
@@ -383,23 +384,7 @@ impl Lane {
         self.watermark_ms = seal.watermark_ms;
         self.idle.clone_from(&seal.idle);
         self.counts.add(&seal.counts.unwrap_or_default());
-        seal.fates.iter().for_each(|fates| self.remember(fates));
-    }
-
-    /// Keeps the newest fates of a partition.
-    fn remember(&mut self, new: &Fates) {
-        let Some(known) = self.fates.iter_mut().find(|known| known.partition == new.partition) else {
-            self.fates.push(new.clone());
-            return;
-        };
-        if known.next() == new.from {
-            known.codes.extend_from_slice(&new.codes);
-        } else {
-            known.clone_from(new);
-        }
-        let too_many = known.codes.len().saturating_sub(FATES_KEPT);
-        known.codes.drain(..too_many);
-        known.from += too_many as u64;
+        seal.fates.iter().for_each(|fates| self.remember(fates, &seal.frames));
     }
 
     fn check_ranges(&self, record: &Record, seal: &Seal) -> Result<(), Violation> {
@@ -507,6 +492,7 @@ impl Lane {
             table.window = f.window;
             see_first_sendable(table, sendable_before);
         }
+        self.forget_settled();
     }
 
     fn see(&mut self, servers: &[Server]) {
@@ -669,23 +655,6 @@ fn see_first_sendable(table: &mut TableState, sendable_before: u64) {
 
 fn violation(record: &Record, rule: &'static str, what: impl Into<String>) -> Violation {
     Violation { seq: record.seq, rule, what: what.into() }
-}
-
-/// Fates cover the range of their partition, record by record, with what this program knows.
-fn check_fates(record: &Record, seal: &Seal) -> Result<(), Violation> {
-    for (n, fates) in seal.fates.iter().enumerate() {
-        let range = seal.ranges.iter().find(|range| range.partition == fates.partition);
-        let is_whole = range.is_some_and(|range| (range.from, range.next) == (fates.from, fates.next()));
-        let is_known = fates.codes.iter().all(|code| Fate::of(*code).is_some());
-        let is_twice = seal.fates[..n].iter().any(|other| other.partition == fates.partition);
-        if !is_whole || !is_known || is_twice {
-            let (from, next) = (fates.from, fates.next());
-            let what =
-                format!("fates of {from}..{next} do not tell what became of partition {}", fates.partition);
-            return Err(violation(record, "C9", what));
-        }
-    }
-    Ok(())
 }
 
 fn check_frame_shape(record: &Record, frame: &Frame, segment_bytes: u64) -> Result<(), Violation> {

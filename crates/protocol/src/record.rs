@@ -180,6 +180,26 @@ pub struct Fates {
     /// One [`Fate::code`] a record.
     #[prost(bytes = "vec", tag = "3")]
     pub codes: Vec<u8>,
+    /// Stretches of these records whose inserts are not settled, by position; only in a lane and its checkpoints.
+    #[prost(message, repeated, tag = "4")]
+    pub unsettled: Vec<Unsettled>,
+}
+
+/// Records that were sealed with frames of which not all are settled.
+#[derive(Clone, Copy, PartialEq, Eq, Message)]
+pub struct Unsettled {
+    /// Position of the first record.
+    #[prost(uint64, tag = "1")]
+    pub from: u64,
+    /// The position after the last one.
+    #[prost(uint64, tag = "2")]
+    pub next: u64,
+    /// The table's index.
+    #[prost(uint32, tag = "3")]
+    pub table: u32,
+    /// Once the table's frontier is here, the records are settled in it.
+    #[prost(uint64, tag = "4")]
+    pub frontier: u64,
 }
 
 impl Fates {
@@ -189,14 +209,20 @@ impl Fates {
         Fate::of(*self.codes.get(at)?)
     }
 
+    /// The byte that stands for what became of the record at `position`.
+    pub(crate) fn code_mut(&mut self, position: u64) -> Option<&mut u8> {
+        let at = usize::try_from(position.checked_sub(self.from)?).ok()?;
+        self.codes.get_mut(at)
+    }
+
     /// The position after the last record.
     pub fn next(&self) -> u64 {
         self.from.saturating_add(self.codes.len() as u64)
     }
 }
 
-/// What became of one record when it was sealed. A row that is written may still be refused by the server later: then its
-/// dead letter says so.
+/// What became of one record. A seal tells it as of the seal; the server may refuse a row later, and from the seal of its dead
+/// letter on the lane knows it as one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fate {
     /// A row of the table.
@@ -254,6 +280,27 @@ pub struct Refusal {
     /// The piece; its token is dead for ever.
     #[prost(uint32, tag = "3")]
     pub piece: u32,
+    /// Which record the row was; none in records of earlier programs, for their frames, and for dead letters.
+    #[prost(message, optional, tag = "4")]
+    pub record: Option<RecordPlace>,
+}
+
+impl Refusal {
+    /// True if both speak of the same piece.
+    pub fn is_same_piece(&self, other: &Refusal) -> bool {
+        (self.table, self.ordinal, self.piece) == (other.table, other.ordinal, other.piece)
+    }
+}
+
+/// Which record of the lane.
+#[derive(Clone, Copy, PartialEq, Eq, Message)]
+pub struct RecordPlace {
+    /// The partition's index.
+    #[prost(uint32, tag = "1")]
+    pub partition: u32,
+    /// Its position there.
+    #[prost(uint64, tag = "2")]
+    pub position: u64,
 }
 
 /// What was read of a partition: `from` and `next` are next-fetch positions, so gaps in between do not matter.

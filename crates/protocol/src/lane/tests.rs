@@ -1,5 +1,5 @@
 use super::*;
-use crate::record::{Claim, Fates, Range, Refusal, Settle, StateDelta};
+use crate::record::{Claim, Fate, Range, RecordPlace, Refusal, Settle, StateDelta};
 
 /// Writes records as one owner would.
 struct Writer {
@@ -201,7 +201,7 @@ fn a_split_keeps_every_row_and_kills_the_old_token() {
     );
 
     // The single row that is still refused becomes a dead letter in the next seal, once.
-    let refusal = Refusal { table: 0, ordinal: 0, piece: 2 };
+    let refusal = Refusal { table: 0, ordinal: 0, piece: 2, record: None };
     let mut next = seal(20, 30, &[1]);
     next.refusals = vec![refusal, refusal];
     assert_eq!(rule(w.push(Body::Seal(next.clone()))), "C9");
@@ -242,7 +242,7 @@ fn c9_fates_tell_of_every_record_of_their_range_and_the_newest_are_kept() {
     let with = |from: u64, next: u64, fates: Vec<Fates>| {
         Body::Seal(Seal { fates, ..seal(from, next, &[(from - 10) / 10]) })
     };
-    let fates = |from, codes: &[u8]| Fates { partition: 0, from, codes: codes.to_vec() };
+    let fates = |from, codes: &[u8]| Fates { from, codes: codes.to_vec(), ..Fates::default() };
     let mut w = Writer::new();
     assert_eq!(rule(w.push(with(10, 20, vec![fates(10, &[1; 9])]))), "C9");
     assert_eq!(rule(w.push(with(10, 20, vec![fates(11, &[1; 10])]))), "C9");
@@ -260,6 +260,38 @@ fn c9_fates_tell_of_every_record_of_their_range_and_the_newest_are_kept() {
     w.push(with(30, many, vec![fates(30, &vec![2; FATES_KEPT])])).expect("a seal of any size");
     let kept = &w.lane.fates[0];
     assert_eq!((kept.codes.len(), kept.next(), kept.at(29)), (FATES_KEPT, many, None));
+}
+
+#[test]
+fn a_row_that_is_refused_after_its_seal_is_a_dead_letter_from_then_on() {
+    let mut w = Writer::new();
+    let at = |position| RecordPlace { partition: 0, position };
+    let fates = |from, codes: Vec<u8>| vec![Fates { from, codes, ..Fates::default() }];
+    let sealed = Seal { fates: fates(10, [vec![1; 9], vec![3]].concat()), ..seal(10, 20, &[0]) };
+    w.push(Body::Seal(sealed)).expect("nine rows and a duplicate");
+    let waits =
+        |w: &Writer, position| w.lane.unsettled(at(position)).map(|t| t.name.clone()).collect::<Vec<_>>();
+    assert_eq!((w.lane.fate(at(12)), waits(&w, 12).len()), (Some(Fate::Written), 1));
+    assert!(waits(&w, 9).is_empty() && waits(&w, 20).is_empty());
+    let half = |rows| Frame { table: 0, id: vec![1; 16], len: 4, rows, ..Default::default() };
+    let pieces = vec![half(9), half(1)];
+    let split = Split { table: 0, ordinal: 0, piece: 0, segment: "h".into(), pieces };
+    w.push(Body::Split(split)).expect("a row apart");
+
+    let letter = |position| {
+        let refusal = Refusal { table: 0, ordinal: 0, piece: 2, record: Some(at(position)) };
+        Body::Seal(Seal { refusals: vec![refusal], fates: fates(20, vec![1; 10]), ..seal(20, 30, &[1]) })
+    };
+    assert_eq!(rule(w.push(letter(19))), "C9", "a duplicate has no row to refuse");
+    assert_eq!(rule(w.push(letter(20))), "C9", "it was not read yet");
+    w.push(letter(12)).expect("a row that was written");
+    assert_eq!((w.lane.fate(at(12)), w.lane.fate(at(13))), (Some(Fate::DeadLetter), Some(Fate::Written)));
+    assert_eq!(Lane::from_image(&w.lane.image(0)).fates, w.lane.fates, "a checkpoint keeps it");
+
+    let settled = vec![Frontier { table: 0, frontier: 1, window: 2 }];
+    w.push(Body::Settle(Settle { settled, ..Default::default() })).expect("the first frame");
+    assert_eq!((waits(&w, 12).len(), waits(&w, 22).len()), (0, 1));
+    assert_eq!(w.lane.fate(at(12)), Some(Fate::DeadLetter));
 }
 
 #[test]

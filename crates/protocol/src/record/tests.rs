@@ -88,7 +88,12 @@ fn samples() -> Vec<(&'static str, Record)> {
         snapshot_bytes: 9,
         fates: vec![],
     };
-    let fates = vec![Fates { partition: 1, from: 7, codes: vec![1, 2, 3, 4, 5] }];
+    let fates = vec![Fates { partition: 1, from: 7, codes: vec![1, 2, 3, 4, 5], unsettled: vec![] }];
+    let unsettled = vec![Unsettled { from: 8, next: 12, table: 1, frontier: 6 }];
+    let with_unsettled = Fates { unsettled, ..fates[0].clone() };
+    let with_unsettled = LaneImage { fates: vec![with_unsettled], ..LaneImage::default() };
+    let place = RecordPlace { partition: 2, position: 41 };
+    let refused = Refusal { table: 1, ordinal: 4, piece: 3, record: Some(place) };
     let with_fates = LaneImage { fates: fates.clone(), ..LaneImage::default() };
     let with_views = Server { view_blocks: vec![78, 79], ..server() };
     let told = PieceImage { question: Some(question()), verdict: 2, ..PieceImage::default() };
@@ -118,7 +123,7 @@ fn samples() -> Vec<(&'static str, Record)> {
                 settled: vec![frontier],
                 servers: vec![server()],
                 counts: Some(counts),
-                refusals: vec![Refusal { table: 1, ordinal: 4, piece: 3 }],
+                refusals: vec![Refusal { table: 1, ordinal: 4, piece: 3, record: None }],
                 fates: vec![],
             })),
         ),
@@ -200,6 +205,14 @@ fn samples() -> Vec<(&'static str, Record)> {
                 ..Seal::default()
             })),
         ),
+        (
+            "seal-with-a-refused-record",
+            sample(Body::Seal(Seal { refusals: vec![refused], ..Seal::default() })),
+        ),
+        (
+            "checkpoint-with-unsettled-fates",
+            sample(Body::Checkpoint(Checkpoint { lane: Some(with_unsettled), ..Checkpoint::default() })),
+        ),
     ]
 }
 
@@ -260,7 +273,7 @@ fn counts_add_up_or_not() {
 
 #[test]
 fn a_fate_is_found_by_position_and_an_unknown_code_is_none() {
-    let fates = Fates { partition: 0, from: 7, codes: vec![1, 5, 99] };
+    let fates = Fates { partition: 0, from: 7, codes: vec![1, 5, 99], unsettled: vec![] };
     assert_eq!((fates.at(6), fates.at(7), fates.at(8)), (None, Some(Fate::Written), Some(Fate::DeadLetter)));
     assert_eq!((fates.at(9), fates.at(10), fates.next()), (None, None, 10));
     for fate in [Fate::Written, Fate::Filtered, Fate::Duplicate, Fate::Late, Fate::DeadLetter] {

@@ -142,10 +142,26 @@ fn rows_that_the_server_refused_are_replayed_too() {
     let pipeline = case.pipeline().dedup("id", None);
     pipeline.drain();
     assert_eq!((table.count(), table.dead_letters().count()), (17, 3));
+    // Nothing is mended: their rows are sealed, and refused afterwards.
+    let output = pipeline.dead_letters("replay", &["--json", "--reason", "refused", "--run"]);
+    assert_eq!(output.exit.status.code(), Some(1), "{}", output.stderr);
+    for (n, line) in (0..).zip(lines(&output)) {
+        let again = (&line["result"], &line["reason"], &line["letter"]);
+        assert_eq!(again, (&json!("dead_letter"), &json!("refused"), &json!(format!("@replays/0/{n}"))));
+    }
+    // That they are dead letters again is known without the letters, too.
+    pipeline.dead_letters("purge", &["--source", "@replays", "--yes"]);
+    wait_until(Duration::from_secs(20), "the deletion", || table.dead_letters().count() == 3);
+    assert_eq!(replay(&pipeline, &[], 0), all("dead_letter", true, 3));
+    assert_eq!(
+        pipeline.accounts(),
+        Accounts { read: 23, written: 17, dead_letters: 6, ..Accounts::default() }
+    );
+
     table.ask("ALTER TABLE {t} DROP CONSTRAINT positive");
-    assert_eq!(replay(&pipeline, &["--reason", "refused", "--run"], 0), all("written", false, 3));
+    assert_eq!(replay(&pipeline, &["--reason", "refused", "--again", "--run"], 0), all("written", false, 3));
     assert_eq!(table.count_and_distinct("id"), (20, 20));
-    assert_eq!(replay(&pipeline, &["--run"], 0).len(), 3);
+    assert_eq!(replay(&pipeline, &["--run"], 0), all("written", true, 3));
     assert_eq!(table.count_and_distinct("id"), (20, 20));
 }
 

@@ -12,7 +12,6 @@ use clap::Args;
 use dataflow::Runtime;
 use engine::Status;
 use protocol::Lane;
-use protocol::record::Fate;
 
 use super::choose::{self, Choice, pieces, record};
 use super::filter::Filter;
@@ -24,9 +23,9 @@ use crate::cli::{Exit, PipelineFile};
 use crate::commands::run;
 use crate::config::model::Pipeline;
 use crate::config::values::Period;
+use crate::replays::Log;
 use crate::replays::memory::Memory;
 use crate::replays::object::{self, Replay as Object};
-use crate::replays::{Log, STREAM};
 use crate::wiring::{self, Reads};
 
 /// How often the journal is looked at.
@@ -52,7 +51,8 @@ Mend the cause first: the table, the pipeline file, then replay. The letters sta
 not taken again without --again. A pipeline that runs takes the records up within seconds; otherwise they wait for its next
 start, or --run reads them here and now, without the source.
 
-Results: written, duplicate, filtered, late, dead_letter (it could not go on again), waiting (not read yet).
+Results: written, duplicate, filtered, late, dead_letter (it could not go on again, at its seal or when the server refused
+its row later; the new letter is named), sealed (its insert is not settled), waiting (not read yet).
 
 Ends with code 0 if no record failed again, 1 if one did or the wait took too long, 2 for a fault of the file, 3 when
 another process has taken the pipeline over from --run, 4 when a person must decide.")]
@@ -150,8 +150,10 @@ impl Replay {
             tracing::warn!(%error, "replays that were read are not retired this time");
         }
         let mut follower = Follower::new(store, folder, lane);
-        let is_waiting =
-            placed.iter().any(|(_, at)| at.is_some_and(|at| at >= position_in_log(follower.lane())));
+        let mut positions = placed.iter().filter_map(|(_, at)| *at);
+        let is_waiting = positions.any(|at| {
+            matches!(results::outcome(follower.lane(), &table.name, at), Outcome::Waiting | Outcome::OnItsWay)
+        });
         let waited = match is_waiting {
             // Earlier results may be told, but nothing is waited for.
             false => Waited::Done,
@@ -161,9 +163,7 @@ impl Replay {
         Ok(match waited {
             Waited::Done => exit,
             Waited::NotRead => {
-                eprintln!(
-                    "the records are in the replay log and will be read when the pipeline starts, or with --run"
-                );
+                eprintln!("the records are in the store and go on when the pipeline starts, or with --run");
                 exit
             }
             Waited::TooLong => {
@@ -246,7 +246,7 @@ impl Replay {
             if matches!(self.until(follower, end, grace, true).await?, Waited::Done) {
                 return Ok(Waited::Done);
             }
-            if position_in_log(follower.lane()) < end {
+            if position_in_log(follower.lane()) < end || running == Running::Nowhere {
                 let exit = drain(pipeline).await?;
                 if exit != Exit::Done {
                     return Ok(Waited::Failed(exit));
@@ -302,18 +302,9 @@ impl Replay {
     ) -> anyhow::Result<Exit> {
         let places: Vec<u64> = placed.iter().filter_map(|(_, at)| *at).collect();
         let failed = results::failed_again(table, &places).await?;
-        let next = position_in_log(lane);
-        let at = lane.partition(STREAM, 0);
-        let fates = lane.fates.iter().find(|fates| Some(fates.partition as usize) == at);
         let outcome = |position: u64| match failed.get(&position) {
             Some(failure) => Outcome::DeadLetter(failure.clone()),
-            None if position >= next => Outcome::Waiting,
-            None => match fates.and_then(|fates| fates.at(position)) {
-                // Its letter was purged, or its insert is not settled yet.
-                Some(Fate::DeadLetter) => Outcome::DeadLetter(Default::default()),
-                Some(fate) => Outcome::Sealed(fate),
-                None => Outcome::Forgotten,
-            },
+            None => results::outcome(lane, &table.name, position),
         };
         let fresh = choice.fresh.len();
         let results: Vec<Results> = placed

@@ -8,7 +8,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use protocol::record::Fate;
+use protocol::Lane;
+use protocol::record::{Fate, RecordPlace};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -17,6 +18,7 @@ use super::letters::Head;
 use super::{Table, output};
 use crate::cli::{Exit, print};
 use crate::replays::STREAM;
+use crate::replays::object::Letter;
 
 /// Positions asked for at once.
 const POSITIONS_PER_QUESTION: usize = 4_096;
@@ -41,8 +43,10 @@ pub struct Failure {
 /// What became of one record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Sealed with this fate.
+    /// Sealed with this fate, and settled.
     Sealed(Fate),
+    /// A row on its way: its insert is not settled, and the server may still refuse it.
+    OnItsWay,
     /// A dead letter again.
     DeadLetter(Failure),
     /// Not read yet.
@@ -56,6 +60,7 @@ impl Outcome {
     pub fn word(&self) -> &'static str {
         match self {
             Self::Sealed(fate) => fate.as_str(),
+            Self::OnItsWay => "sealed",
             Self::DeadLetter(_) => Fate::DeadLetter.as_str(),
             Self::Waiting => "waiting",
             Self::Forgotten => "unknown",
@@ -74,6 +79,31 @@ pub struct Results {
     pub is_already: bool,
     /// What became of the record.
     pub outcome: Outcome,
+}
+
+impl Results {
+    /// The dead letter that the record is now, if it is one again.
+    fn letter_again(&self) -> Option<String> {
+        let position = self.position.filter(|_| matches!(self.outcome, Outcome::DeadLetter(_)))?;
+        Some(Letter { source: STREAM.into(), partition: 0, position, print: 0 }.to_string())
+    }
+}
+
+/// What the lane knows of a record of the log; `letters` is the table of the dead letters. A letter that stands in that table
+/// tells more.
+pub fn outcome(lane: &Lane, letters: &str, position: u64) -> Outcome {
+    let Some(at) = lane.partition(STREAM, 0) else { return Outcome::Waiting };
+    if position >= lane.partitions[at].next {
+        return Outcome::Waiting;
+    }
+    let place = RecordPlace { partition: at as u32, position };
+    match lane.fate(place) {
+        Some(Fate::Written) if lane.unsettled(place).any(|table| table.name != letters) => Outcome::OnItsWay,
+        // Its letter was purged, or its insert is not settled yet.
+        Some(Fate::DeadLetter) => Outcome::DeadLetter(Failure::default()),
+        Some(fate) => Outcome::Sealed(fate),
+        None => Outcome::Forgotten,
+    }
 }
 
 /// Which of these records of the log are dead letters again.
@@ -112,6 +142,7 @@ pub fn print_all(results: &[Results], as_json: bool) -> anyhow::Result<()> {
     let mut rows = Vec::new();
     for result in results {
         let Results { head, position, is_already, outcome } = result;
+        let letter_again = result.letter_again();
         let word = outcome.word();
         let nothing = Failure::default();
         let failure = if let Outcome::DeadLetter(failure) = outcome { failure } else { &nothing };
@@ -121,12 +152,13 @@ pub fn print_all(results: &[Results], as_json: bool) -> anyhow::Result<()> {
             let line = json!({
                 "id": head.letter.to_string(), "source": head.letter.source, "partition": head.letter.partition,
                 "position": head.letter.position, "result": word, "already": is_already,
-                "replay_position": position, "reason": failure.reason, "column": failure.column,
+                "replay_position": position, "letter": letter_again, "reason": failure.reason, "column": failure.column,
                 "message": failure.message
             });
             print(&format!("{line}\n"))?;
         } else {
-            let why = [&failure.reason, &failure.message].map(String::as_str);
+            let again = letter_again.unwrap_or_default();
+            let why = [&again, &failure.reason, &failure.message].map(String::as_str);
             let why = why.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join(": ");
             rows.push(vec![head.letter.to_string(), head.reason.clone(), shown, why]);
         }
