@@ -8,6 +8,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// A server on a port of its own, killed when the test ends.
@@ -235,15 +236,23 @@ fn a_full_queue_refuses_with_503() {
     }
     let folder = Folder::new("queue");
     let server = start(&folder, &["--statements", "1", "--queue", "1"]);
+    let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let shared = &server;
-        let slow: Vec<_> =
-            (0..2).map(|_| scope.spawn(move || shared.send("/", b"SELECT sleep(2) FORMAT Null").0)).collect();
-        std::thread::sleep(Duration::from_millis(700));
-        let (status, body) = shared.send("/", b"SELECT 1");
+        // Two clients keep both places taken, and a third asks until it finds them so.
+        let (shared, is_over) = (&server, &is_over);
+        let slow = || {
+            while !is_over.load(Ordering::Acquire) {
+                let (status, body) = shared.send("/", b"SELECT sleep(1) FORMAT Null");
+                assert!(status == 200 || body.contains("queue"), "{status}: {body}");
+            }
+        };
+        let slow = [scope.spawn(slow), scope.spawn(slow)];
+        let refused = (0..1_000).find_map(|_| Some(shared.send("/", b"SELECT 1")).filter(|(s, _)| *s != 200));
+        is_over.store(true, Ordering::Release);
+        slow.into_iter().for_each(|client| client.join().unwrap());
+        let (status, body) = refused.expect("a request that finds both places taken");
         assert_eq!(status, 503, "{body}");
         assert!(body.contains("queue"), "{body}");
-        assert!(slow.into_iter().all(|thread| thread.join().unwrap() == 200));
     });
 }
 

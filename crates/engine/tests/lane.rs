@@ -173,7 +173,7 @@ fn a_drain_under_back_pressure_ends_in_time_and_loses_nothing() {
         wait_until(|| !world.lock().expect("no panic").ids().is_empty()).await;
         world.lock().expect("no panic").away = true;
         bench.push(1_000..3_000);
-        tokio::time::sleep(Duration::from_millis(200)).await;
+        wait_until(|| bench.status.snapshot().phase == engine::Phase::Paused).await;
         stop.send(true).expect("it runs");
         assert_eq!(running.await.expect("no panic").expect("ends"), Outcome::Interrupted);
         world.lock().expect("no panic").away = false;
@@ -295,7 +295,7 @@ fn a_table_that_was_changed_gets_nothing_until_it_is_as_it_was_and_no_row_is_bla
                 // Whether the server notices or would write something else in silence.
                 world.poison = if are_rows_refused { (0..200).collect() } else { Vec::new() };
             }
-            tokio::time::sleep(Duration::from_millis(50)).await;
+            bench.table_looked_at().await;
             bench.push(50..200);
             wait_until(|| {
                 let problem = bench.status.snapshot().problems.remove("d.t");
@@ -475,22 +475,27 @@ fn checkpoints_keep_the_store_small_and_lose_no_key() {
     run(async {
         let mut bench = Bench::new();
         bench.settings.checkpoint_records_max = 6;
-        for round in 0..8u64 {
-            bench.push(round * 400..round * 400 + 420);
-            bench.drain().await.expect("drains");
+        let prefix = store::Prefix::new("p/lane-0/journal").expect("a prefix");
+        let mut ids = 0;
+        // A checkpoint is written and retired beside the lane, and a drain does not wait for it.
+        for _ in 0..100 {
+            bench.push(ids..ids + 420);
+            ids += 400;
+            bench.drain_and_exit().await.expect("drains");
+            let (lane, journal) = (bench.lane().await, bench.store.list(&prefix, None, 1_000).await);
+            let is_retired = journal.expect("lists").len() < 20;
+            if ids >= 3_200 && is_retired && lane.newest_checkpoint.is_some_and(|seq| seq > 15) {
+                break;
+            }
         }
-        bench.assert_holds(0..3_220);
+        bench.assert_holds(0..ids + 20);
         let lane = bench.lane().await;
         assert!(lane.newest_checkpoint.is_some_and(|seq| seq > 15), "{:?}", lane.newest_checkpoint);
-        let journal = bench
-            .store
-            .list(&store::Prefix::new("p/lane-0/journal").expect("a prefix"), None, 1_000)
-            .await
-            .expect("lists");
+        let journal = bench.store.list(&prefix, None, 1_000).await.expect("lists");
         assert!(journal.len() < 20, "retired records are gone: {}", journal.len());
-        bench.push(0..3_220);
+        bench.push(0..ids + 20);
         bench.drain().await.expect("drains");
-        bench.assert_holds(0..3_220);
+        bench.assert_holds(0..ids + 20);
     });
 }
 
@@ -506,7 +511,7 @@ fn a_lost_answer_after_many_inserts_is_sent_again_and_not_looked_for() {
             bench.push([id]);
             wait_until(|| bench.table.world.lock().expect("no panic").ids().len() as u64 > id).await;
         }
-        tokio::time::sleep(Duration::from_millis(50)).await;
+        bench.table_looked_at().await;
         bench.table.world.lock().expect("no panic").faults.push_back(Fault::LostAfter);
         bench.push([80]);
         wait_until(|| bench.table.world.lock().expect("no panic").ids().len() == 81).await;
@@ -520,13 +525,15 @@ fn a_lost_answer_after_many_inserts_is_sent_again_and_not_looked_for() {
 #[test]
 fn a_stop_while_the_table_is_away_at_the_start_is_obeyed_at_once() {
     run(async {
-        let bench = Bench::new();
+        let mut bench = Bench::new();
+        bench.settings.drain_time_max = Duration::from_secs(3_600);
         bench.table.world.lock().expect("no panic").away = true;
         let (stop, asked) = watch::channel(false);
         let running = tokio::spawn(engine::run(bench.pipeline(false), asked));
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        bench.table_looked_at().await;
         stop.send(true).expect("it runs");
-        let ended = tokio::time::timeout(Duration::from_secs(2), running).await.expect("long before a drain");
+        let ended =
+            tokio::time::timeout(Duration::from_secs(60), running).await.expect("long before a drain");
         assert_eq!(ended.expect("no panic").expect("ends"), Outcome::Interrupted);
         assert_eq!(bench.lane().await.epoch, 0, "nothing was claimed");
     });
@@ -539,11 +546,15 @@ fn a_journal_that_is_retired_while_it_is_read_is_read_again() {
         bench.settings.checkpoint_records_max = 6;
         let store = Arc::new(Retiring::new(bench.store.clone()));
         bench.store = store.clone();
-        for round in 0..4u64 {
+        let mut lane = bench.lane().await;
+        for round in 0..100u64 {
             bench.push(round * 400..round * 400 + 400);
-            bench.drain().await.expect("drains");
+            bench.drain_and_exit().await.expect("drains");
+            lane = bench.lane().await;
+            if round >= 3 && lane.newest_checkpoint.is_some() {
+                break;
+            }
         }
-        let lane = bench.lane().await;
         assert!(lane.newest_checkpoint.is_some());
         store.hide_floor_once();
         assert_eq!(bench.lane().await, lane);

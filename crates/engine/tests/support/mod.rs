@@ -101,6 +101,8 @@ pub struct World {
     pub cannot_tell: bool,
     /// Tables of this name that came before this one.
     pub exchanged: u64,
+    /// How often it was asked what it is.
+    pub looks: u64,
 }
 
 impl World {
@@ -252,7 +254,8 @@ impl Table for TokenTable {
     }
 
     async fn facts(&self) -> Result<TableFacts, TableError> {
-        let world = self.world.lock().expect("no panic");
+        let mut world = self.world.lock().expect("no panic");
+        world.looks += 1;
         if world.away && world.facts_away {
             return Err(TableError { remedy: Remedy::Resend, kind: "connection", message: "away".into() });
         }
@@ -372,6 +375,30 @@ impl Bench {
         let (_stop, asked) = watch::channel(false);
         let run = engine::run(self.pipeline(true), asked);
         tokio::time::timeout(Duration::from_secs(30), run).await.expect("a drain of a few records ends")
+    }
+
+    /// As [`Bench::drain`], in a process of its own as it were: what it has begun and left undone ends with it, so that the
+    /// store stands still afterwards.
+    pub async fn drain_and_exit(&self) -> Result<Outcome, EngineError> {
+        let pipeline = self.pipeline(true);
+        let process = tokio::task::spawn_blocking(move || {
+            let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+            runtime.expect("a runtime").block_on(async move {
+                let (_stop, asked) = watch::channel(false);
+                let pipeline = Pipeline { runtime: TokioRuntime::new(2), ..pipeline };
+                tokio::time::timeout(Duration::from_secs(30), engine::run(pipeline, asked)).await
+            })
+        });
+        process.await.expect("no panic").expect("a drain of a few records ends")
+    }
+
+    /// Waits until the engine knows the table as it is now: whoever looks again has the answer of a look that began before.
+    pub async fn table_looked_at(&self) {
+        let looks = || self.table.world.lock().expect("no panic").looks;
+        let first = looks();
+        while looks() < first + 3 {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
     }
 
     /// The table holds exactly these ids, each once.
