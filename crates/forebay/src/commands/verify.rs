@@ -46,7 +46,9 @@ Reads the source once more with the pipeline's own decoder and compares it with 
 checksum first, then the keys of buckets that differ. What is sealed and not settled, or not read yet, is not missing. Needs the
 source to hold the records still; memory stays small, temporary files take 36 bytes a record.
 
-Rows that came from nowhere (foreign) can only be told when everything that the pipeline has read is compared.
+Without --from and --to everything that the pipeline has read is compared. A range tells which of its records are missing, which have
+too many rows (reading all of the source once more if there are such, to see whether they are another record's), and what its dead
+letters lack. A row that came from nowhere (foreign) is in no range, so it is told only when everything is compared.
 
 With a `_forebay` column the rows of each frame that the journal still knows are counted too. `--values` compares what stands in the
 other columns.

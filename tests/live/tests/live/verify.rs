@@ -60,18 +60,50 @@ fn a_missing_a_duplicate_and_a_foreign_row_are_named_while_the_pipeline_runs() {
     assert_eq!(report["dead_letters"]["missing"].as_array().map(Vec::len), Some(1), "{report:#}");
     assert!(report["buckets"]["compared_by_key"].as_u64() < report["buckets"]["all"].as_u64());
 
-    // A range tells what is missing in it, and nothing of what it does not hold.
-    let place = report["missing"]["named"][0]["source"].as_str().expect("a place");
-    let (partition, position) = place.split_once('@').expect("a position");
-    let position: u64 = position.parse().expect("a number");
-    let (from, to) = (format!("{partition}:{position}"), format!("{partition}:{}", position + 1));
-    let report = pipeline.tool(&["verify"], &["--from", &from, "--to", &to, "--json"], 4);
-    assert_eq!((&report["records"], &report["missing"]["keys"]), (&json!(1), &json!(1)), "{report:#}");
-    assert_eq!(report["foreign"], Value::Null);
+    // A range tells what is missing in it or there twice, and nothing of what it does not hold.
+    for (kind, other) in [("missing", "duplicate"), ("duplicate", "missing")] {
+        let place = report[kind]["named"][0]["source"].as_str().expect("a place");
+        let (from, to) = around(place);
+        let report = pipeline.tool(&["verify"], &["--from", &from, "--to", &to, "--json"], 4);
+        let keys = (&report["records"], &report[kind]["keys"], &report[other]["keys"]);
+        assert_eq!(keys, (&json!(1), &json!(1), &json!(0)), "{report:#}");
+        assert_eq!(report["foreign"], Value::Null);
+    }
     live::pipeline::term(running);
     let accounts =
         Accounts { read: 7_202, written: 7_000, duplicates: 200, dead_letters: 2, ..Accounts::default() };
     assert_eq!(pipeline.accounts(), accounts);
+}
+
+/// The range of one record.
+fn around(place: &str) -> (String, String) {
+    let (partition, position) = place.split_once('@').expect("a position");
+    let position: u64 = position.parse().expect("a number");
+    (format!("{partition}:{position}"), format!("{partition}:{}", position + 1))
+}
+
+#[test]
+fn a_range_counts_a_keys_records_elsewhere_before_it_calls_a_row_a_duplicate() {
+    let Some(case) = Case::begin("verify_range") else { return };
+    let table = case.table("id UInt32, name String", "id");
+    let feed = case.feed();
+    // No dedup: each record is a row, and key 7 has two of them, far apart.
+    let bodies = records(0..300).chain(records(7..8));
+    bodies.for_each(|body| feed.push(0, body.as_bytes()));
+    feed.flush();
+    let pipeline = case.pipeline();
+    pipeline.drain();
+    let topic = case.name();
+    let (from, to) = (format!("{topic}/0:0"), format!("{topic}/0:10"));
+    let range = ["--key", "id", "--from", &from, "--to", &to, "--json"];
+    let report = pipeline.tool(&["verify"], &range, 0);
+    assert_eq!((&report["records"], &report["duplicate"]["keys"]), (&json!(10), &json!(0)), "{report:#}");
+    table.ask("INSERT INTO {t} SELECT * FROM {t} WHERE id = 7 LIMIT 1");
+    table.ask("INSERT INTO {t} SELECT * FROM {t} WHERE id = 200");
+    let report = pipeline.tool(&["verify"], &range, 4);
+    assert_eq!(named(&report, "duplicate"), ["7"], "{report:#}");
+    let told = &report["duplicate"]["named"][0];
+    assert_eq!((&told["rows"], &told["rows_max"]), (&json!(3), &json!(2)));
 }
 
 #[test]

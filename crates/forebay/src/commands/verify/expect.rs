@@ -163,12 +163,27 @@ impl Differences {
         }
     }
 
-    /// The same for a part of the source only: the table may rightly hold more rows of a key.
+    /// The same for a part of the source only: keys that it does not hold are left out, and one with more rows may have records
+    /// elsewhere ([`Differences::retain_beyond`]).
     pub fn compare_range(&mut self, expected: &[Expected], found: &[(u64, u64)]) {
         let mut range = Self::default();
         range.compare(expected, found);
         self.missing.append(&mut range.missing);
+        self.duplicate.append(&mut range.duplicate);
         self.more += range.more;
+    }
+
+    /// Leaves among the duplicates of a range only keys with more rows than all records of theirs, wherever they stand, can have
+    /// become. `records` counts those.
+    pub fn retain_beyond(&mut self, rule: Rule, records: &BTreeMap<u64, u64>) {
+        if rule == Rule::OneEver {
+            return;
+        }
+        self.duplicate.retain(|hash, (expected, rows)| {
+            // Each record is one row at the most. Which of them lie within a window of each other is not looked into.
+            expected.most = expected.most.max(records.get(hash).copied().unwrap_or(0));
+            *rows > expected.most
+        });
     }
 
     /// Remembers rows whose values are those of no record of their key.

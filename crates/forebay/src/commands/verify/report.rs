@@ -151,6 +151,8 @@ pub struct Report {
     pub missing: Kind,
     /// Keys with too many.
     pub duplicate: Kind,
+    /// True if the source does not hold all that could explain rows beyond those of a range.
+    pub duplicates_untold: bool,
     /// Keys of no record; looked for only if all was compared.
     pub foreign: Kind,
     /// Columns whose values were compared beside the key; `None` if values were not compared.
@@ -215,7 +217,7 @@ impl Report {
             "buckets": { "all": self.buckets.0, "compared_by_key": self.buckets.1 },
             "in_flight": { "frames": self.in_flight.0, "rows": self.in_flight.1 },
             "missing": kind(&self.missing),
-            "duplicate": kind(&self.duplicate),
+            "duplicate": (!self.duplicates_untold).then(|| kind(&self.duplicate)),
             "foreign": self.is_all.then(|| kind(&self.foreign)),
             "values": { "compared": self.values, "left_out": self.values_left_out },
             "different": self.values.is_some().then(|| kind(&self.different)),
@@ -274,10 +276,13 @@ impl Report {
             self.records, self.buckets.1, self.buckets.0
         )?;
         self.write_kind(out, "missing", &self.missing)?;
-        self.write_kind(out, "duplicate", &self.duplicate)?;
+        match self.duplicates_untold {
+            true => writeln!(out, "duplicate    not known")?,
+            false => self.write_kind(out, "duplicate", &self.duplicate)?,
+        }
         match self.is_all {
             true => self.write_kind(out, "foreign", &self.foreign)?,
-            false => writeln!(out, "foreign      not looked for")?,
+            false => writeln!(out, "foreign      not looked for: a row of no record is in no range")?,
         }
         match &self.values {
             Some(columns) => {

@@ -128,7 +128,11 @@ impl Work<'_> {
         let letters = letters::read(&self, table.schema(), &lane, &ranges, &seen, &dry.key).await?;
         letters.take_from(&mut differences);
         report.letters = letters.report;
-        let newest = self.look_again(&*store, &mut dry, &lane, &ranges, &mut differences).await?;
+        if !report.is_all {
+            self.look_elsewhere(&*store, &mut dry, rule, &mut differences, &mut report).await?;
+        }
+        let newest =
+            self.look_again(&*store, &mut dry, &lane, &ranges, &mut differences, report.is_all).await?;
         report.in_flight = in_flight(&newest);
         report.more = differences.more;
         if !differences.duplicate.is_empty() && matches!(rule, Rule::OnePerWindow(_)) {
@@ -396,6 +400,53 @@ impl Work<'_> {
         Ok(())
     }
 
+    /// Strikes out keys of a range whose further rows are of records that stand elsewhere in the source.
+    async fn look_elsewhere(
+        &self,
+        store: &dyn Store,
+        dry: &mut DryRun,
+        rule: Rule,
+        differences: &mut Differences,
+        report: &mut Report,
+    ) -> anyhow::Result<()> {
+        if differences.duplicate.is_empty() || rule == Rule::OneEver {
+            return Ok(());
+        }
+        self.bar.set_message("reading all of the source (positions)");
+        // After the table was asked, so that no row is newer than what is read.
+        let newest = self.lane(store).await?;
+        let starts = dry.source.partitions().await.context("the source does not answer")?;
+        let all = newest.partitions.iter().enumerate().map(|(n, p)| {
+            let first =
+                starts.iter().find(|s| *s.partition.stream == *p.stream && s.partition.index == p.index);
+            (n as u32, (first.map_or(p.next, |s| s.first), p.next))
+        });
+        let all: Ranges = all.collect();
+        let times = std::mem::take(&mut dry.times);
+        let mut seen = Seen::default();
+        let mut records: BTreeMap<u64, u64> = differences.duplicate.keys().map(|hash| (*hash, 0)).collect();
+        let mut count = |entry: Entry, _: &[u8]| {
+            if let Some(records) = records.get_mut(&entry.hash) {
+                *records += 1;
+            }
+            Ok(())
+        };
+        let result = dry.read(&newest, &all, &mut seen, &mut count).await;
+        dry.times = times;
+        result?;
+        if seen.records < newest.counts.read {
+            report.duplicates_untold = true;
+            differences.duplicate.clear();
+            report.notes.push(
+                "some keys have more rows than records in the range, and the source does not hold all that could explain them any \
+                 more: duplicates are not told"
+                    .into(),
+            );
+        }
+        differences.retain_beyond(rule, &records);
+        Ok(())
+    }
+
     /// Strikes out what the pipeline has written since: rows of records beyond the range, up to what is sealed by now. Gives
     /// back the lane as it is then.
     async fn look_again(
@@ -405,6 +456,7 @@ impl Work<'_> {
         lane: &Lane,
         ranges: &Ranges,
         differences: &mut Differences,
+        is_all: bool,
     ) -> anyhow::Result<Lane> {
         let newest = self.lane(store).await?;
         if differences.foreign.is_empty()
@@ -433,7 +485,8 @@ impl Work<'_> {
             differences.foreign.remove(&entry.hash);
             // A newer record of the key may be the row's, which is not looked into once more.
             differences.different.remove(&entry.hash);
-            if let Some((expected, rows)) = differences.duplicate.get_mut(&entry.hash) {
+            // Of a range, all records of the key are counted already.
+            if let Some((expected, rows)) = differences.duplicate.get_mut(&entry.hash).filter(|_| is_all) {
                 expected.most += 1;
                 if *rows <= expected.most {
                     differences.duplicate.remove(&entry.hash);

@@ -76,3 +76,21 @@ fn a_row_is_different_if_no_record_of_its_key_has_its_values() {
     let expected = [(with_value(1, 7), 3), (with_value(3, 5), 1)];
     assert_eq!(different(&entries, &found), expected, "the key of no record is another matter");
 }
+
+#[test]
+fn a_range_names_keys_with_more_rows_than_all_records_can_have_become() {
+    let in_range = |rule| {
+        let keys = [2, 4, 6].map(|hash| Expected::of(rule, &[entry(hash, 0)]));
+        let mut differences = Differences::default();
+        differences.compare_range(&keys, &[(1, 9), (2, 2), (4, 3), (5, 1)]);
+        assert!(differences.foreign.is_empty(), "what is of no range is not told by one");
+        assert_eq!(differences.missing.keys().copied().collect::<Vec<_>>(), [6]);
+        // Key 2 has another record elsewhere, and so has key 4.
+        differences.retain_beyond(rule, &BTreeMap::from([(2, 2), (4, 2), (6, 1)]));
+        let twice = differences.duplicate.iter().map(|(hash, (key, rows))| (*hash, *rows, key.most));
+        twice.collect::<Vec<_>>()
+    };
+    assert_eq!(in_range(Rule::EveryCopy), [(4, 3, 2)]);
+    assert_eq!(in_range(Rule::OnePerWindow(10)), [(4, 3, 2)]);
+    assert_eq!(in_range(Rule::OneEver), [(2, 2, 1), (4, 3, 1)], "one row whatever else there is");
+}
