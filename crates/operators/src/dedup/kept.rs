@@ -255,15 +255,16 @@ impl Kept {
         latest
     }
 
-    /// Moves every pair in bucket `from` to bucket `to`.
-    pub fn move_bucket(&mut self, from: i64, to: i64) {
-        let Some(place) = self.places.find(from) else { return };
+    /// Moves every pair in bucket `from` to bucket `to`; gives their hashes.
+    pub fn move_bucket(&mut self, from: i64, to: i64) -> Vec<u128> {
+        let Some(place) = self.places.find(from) else { return Vec::new() };
         let hashes: Vec<u128> =
             self.iter().filter(|s| s.place == place).map(|s| mix(s.hash, block(from))).collect();
-        for hash in hashes {
-            self.remove(hash, from);
-            self.add(hash, to);
+        for hash in &hashes {
+            self.remove(*hash, from);
+            self.add(*hash, to);
         }
+        hashes
     }
 
     /// Drops every bucket below `floor`. Their slots are cleared a few segments at a time, when an eighth of all is dead.

@@ -355,7 +355,9 @@ impl Dedup {
     /// Moves the watermark and frees what that makes useless. The same when sealing and when a delta is applied.
     fn advance(&mut self, watermark: Option<i64>) {
         if let (None, Some(first)) = (self.watermark, watermark) {
-            self.kept.move_bucket(UNPLACED, first);
+            let moved = self.kept.move_bucket(UNPLACED, first);
+            // A record of the key may lie in a file under that very bucket: it is one kept record from here on, and counts once.
+            moved.into_iter().for_each(|hash| self.runs.kill_anywhere(hash, first));
         }
         self.watermark = watermark;
         self.kept.expire(watermark.map(floor));

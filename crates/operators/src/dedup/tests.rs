@@ -522,6 +522,28 @@ fn a_key_is_written_once_when_closed_and_once_for_each_fourfold_growth() {
 }
 
 #[test]
+fn a_record_without_a_time_that_comes_to_stand_beside_one_in_a_file_counts_once() {
+    let mut bench = files::Bench::new(Late::Keep, SMALL);
+    bench.run(batch(0, &(0..200).map(|id| (Some(id), 0)).collect::<Vec<_>>()));
+    bench.settle(TIME_UNKNOWN_MS);
+    assert!(bench.step.closed_keys() >= 190);
+    // Before there is a watermark it is far from all others; then it is where they are.
+    let untimed: Vec<_> = (0..200).map(|id| (Some(id), TIME_UNKNOWN_MS)).collect();
+    assert_eq!(bench.run(batch(0, &untimed)).duplicates, 0);
+    for restarted in [false, true] {
+        bench.seal(0, true);
+        if restarted {
+            bench.restart();
+        }
+        assert_eq!(bench.contents().len(), 200);
+        assert_eq!(bench.step.keys() + bench.phantoms(), 200, "{restarted}");
+        assert_eq!(bench.run(batch(0, &untimed)).duplicates, 200);
+    }
+    bench.settle(0);
+    assert_eq!(bench.step.keys(), 200, "what was dead in files is gone");
+}
+
+#[test]
 fn files_go_when_their_buckets_are_over() {
     let mut bench = closed(200);
     let end = (16 + SPAN as i64 + SLACK as i64) * WIDTH;

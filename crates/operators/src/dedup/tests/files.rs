@@ -142,7 +142,10 @@ impl Bench {
 
     /// Every kept record, wherever it lies.
     pub fn contents(&self) -> BTreeSet<(u128, i64)> {
-        self.pairs().collect()
+        let all: Vec<_> = self.pairs().collect();
+        let contents: BTreeSet<_> = all.iter().copied().collect();
+        assert_eq!(all.len(), contents.len(), "each is held and counted once");
+        contents
     }
 
     fn pairs(&self) -> impl Iterator<Item = (u128, i64)> {
@@ -155,14 +158,8 @@ impl Bench {
         open.chain(closed)
     }
 
-    /// Pairs that are counted more than once: a record without a time took the watermark's bucket, which a record of its key
-    /// has taken before, in memory or in a file.
-    pub fn twice(&self) -> u64 {
-        let all = self.pairs().count();
-        (all - self.contents().len()) as u64
-    }
-
-    /// Pairs that count as dead in a run that does not hold them: a filter's errors while deltas were applied.
+    /// Pairs that count as dead in a run that does not hold them: a filter's errors while deltas were applied, or while
+    /// records without a time got one.
     pub fn phantoms(&self) -> u64 {
         let runs = self.pairs_of_runs();
         let is_there = |id, hash, bucket| {
