@@ -95,6 +95,12 @@ impl SourceError {
         Self { fault, partition: None, message: message.into() }
     }
 
+    /// A reader was asked to add a partition that it reads already.
+    pub fn read_already(partition: &Partition) -> Self {
+        let message = "the partition is read already, and records must not come twice; report this";
+        Self::new(SourceFault::Refused, message).at(partition)
+    }
+
     /// The same, for one partition.
     pub fn at(mut self, partition: &Partition) -> Self {
         self.partition = Some(partition.clone());
@@ -179,6 +185,7 @@ pub async fn first_record(
 /// 1. [`Reader::next`] may be dropped at any await without losing a record.
 /// 2. A reader holds a bounded number of bytes ahead of the caller; not calling `next` is the back-pressure.
 /// 3. Dropping the reader ends all that it started.
+/// 4. A partition is added once: another [`Reader::add`] of it is refused, by that call or by the next events.
 #[async_trait]
 pub trait Reader: Send {
     /// The next event; waits while there is none.

@@ -4,7 +4,7 @@
 //! A partition is a publisher, a position the number of its record; each partition ends after its last record.
 //! The identity is the whole specification: with another one, the same positions stand for other records.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -156,6 +156,7 @@ impl Source for GeneratorSource {
             workload: self.workload.clone(),
             runtime: self.runtime.clone(),
             pace,
+            read: from.iter().map(|from| from.partition.clone()).collect(),
             cursors: from.into_iter().map(Cursor::new).collect(),
             making: None,
         }))
@@ -211,6 +212,8 @@ struct GeneratorReader {
     pace: Option<Pace>,
     /// The one to be served next stands first; those that have ended are gone.
     cursors: VecDeque<Cursor>,
+    /// Partitions that are read, or were to their end.
+    read: BTreeSet<Partition>,
     /// The block under way. It stays here when `next` is dropped.
     making: Option<BoxFuture<'static, Option<RecordBlock>>>,
 }
@@ -299,6 +302,9 @@ impl Reader for GeneratorReader {
 
     async fn add(&mut self, from: ReadFrom) -> Result<(), SourceError> {
         check(&*self.workload, &from)?;
+        if !self.read.insert(from.partition.clone()) {
+            return Err(SourceError::read_already(&from.partition));
+        }
         self.cursors.push_back(Cursor::new(from));
         Ok(())
     }

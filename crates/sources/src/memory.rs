@@ -240,8 +240,9 @@ impl Source for MemorySource {
             state.stream(from)?;
         }
         let known = state.streams.keys().cloned().collect();
+        let read = from.iter().map(|from| from.partition.clone()).collect();
         let cursors = from.into_iter().map(Cursor::new).collect();
-        Ok(Box::new(MemoryReader { shared: self.shared.clone(), changes, known, cursors }))
+        Ok(Box::new(MemoryReader { shared: self.shared.clone(), changes, known, read, cursors }))
     }
 
     async fn publish(&self, positions: &[(Partition, u64)]) -> Result<(), SourceError> {
@@ -317,6 +318,8 @@ struct MemoryReader {
     shared: Arc<Shared>,
     changes: watch::Receiver<u64>,
     known: BTreeSet<Partition>,
+    /// Partitions that are read, or were to their end.
+    read: BTreeSet<Partition>,
     cursors: VecDeque<Cursor>,
 }
 
@@ -362,6 +365,9 @@ impl Reader for MemoryReader {
 
     async fn add(&mut self, from: ReadFrom) -> Result<(), SourceError> {
         self.shared.lock().stream(&from)?;
+        if !self.read.insert(from.partition.clone()) {
+            return Err(SourceError::read_already(&from.partition));
+        }
         self.known.insert(from.partition.clone());
         self.cursors.push_back(Cursor::new(from));
         Ok(())

@@ -63,6 +63,7 @@ where
     a_dropped_next_loses_nothing(&*fresh().await).await;
     a_paused_partition_waits_and_loses_nothing(&*fresh().await).await;
     an_added_partition_is_read_beside_the_first(&*fresh().await).await;
+    a_partition_is_not_added_twice(&*fresh().await).await;
     another_identity_is_refused(&*fresh().await).await;
     a_position_beyond_the_end_is_refused(&*fresh().await).await;
     an_unknown_partition_is_refused(&*fresh().await).await;

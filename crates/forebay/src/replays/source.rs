@@ -323,6 +323,9 @@ impl Reader for ReaderWithReplays {
             self.open.insert(added);
             return Ok(());
         }
+        if self.cursor.is_some() {
+            return Err(SourceError::read_already(&from.partition));
+        }
         self.cursor = Some(self.log.cursor(&from).await?);
         self.look = None;
         Ok(())

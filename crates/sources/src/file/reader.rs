@@ -88,6 +88,8 @@ impl Shared {
 pub(super) struct FileReader {
     shared: Arc<Shared>,
     events: Receiver<Item>,
+    /// Files that are read, or were to their end.
+    read: BTreeSet<Partition>,
 }
 
 impl FileReader {
@@ -95,10 +97,11 @@ impl FileReader {
     pub(super) fn start(options: FileOptions, from: Vec<ReadFrom>) -> Result<Self, SourceError> {
         let (sender, events) = channel(options.ahead_bytes_max);
         let threads = options.threads;
+        let read = from.iter().map(|from| from.partition.clone()).collect();
         let jobs = from.into_iter().map(|from| Job { from, open: None }).collect();
         let work = Mutex::new(Work { jobs, ..Work::default() });
         let shared = Arc::new(Shared { work, changed: Condvar::new(), options });
-        let reader = Self { shared: shared.clone(), events };
+        let reader = Self { shared: shared.clone(), events, read };
         for _ in 0..threads {
             let (shared, sender) = (shared.clone(), sender.clone());
             let run = move || {
@@ -252,6 +255,9 @@ impl Reader for FileReader {
     }
 
     async fn add(&mut self, from: ReadFrom) -> Result<(), SourceError> {
+        if !self.read.insert(from.partition.clone()) {
+            return Err(SourceError::read_already(&from.partition));
+        }
         self.shared.change(|work| work.jobs.push_back(Job { from, open: None }));
         Ok(())
     }

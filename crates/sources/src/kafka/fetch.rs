@@ -236,6 +236,9 @@ impl Fetch {
     }
 
     fn add(&mut self, from: ReadFrom) -> Result<(), SourceError> {
+        if self.slots.iter().any(|slot| slot.from.partition == from.partition) {
+            return Err(SourceError::read_already(&from.partition));
+        }
         let slot = Slot::new(from);
         self.handle.assign([&slot])?;
         self.known.insert(slot.from.partition.clone());

@@ -182,6 +182,21 @@ pub async fn an_added_partition_is_read_beside_the_first(fixture: &dyn Fixture) 
     assert_eq!(watch.seen, whole);
 }
 
+/// Reader 4: a partition that is read already is not read a second time beside itself.
+pub async fn a_partition_is_not_added_twice(fixture: &dyn Fixture) {
+    let start = first(fixture).await;
+    let mut watch = Watch::start(fixture, vec![at(&start, start.next)]).await.expect("reading starts");
+    watch.step().await.expect("it is read");
+    let again = at(&start, start.next);
+    let error = match watch.reader().add(again).await {
+        Err(error) => error,
+        // Its records may come until it is noticed, each of them once.
+        Ok(()) => watch.until(|_| false).await.expect_err("the reader notices"),
+    };
+    assert_eq!(error.fault, SourceFault::Refused, "{error}");
+    assert_eq!(error.partition, Some(start.partition), "names the partition: {error}");
+}
+
 /// Source 3: an identity other than the recorded one is refused, and the message names both.
 pub async fn another_identity_is_refused(fixture: &dyn Fixture) {
     let start = first(fixture).await;

@@ -117,6 +117,9 @@ impl Supervisor {
     fn take(&mut self, message: Message) -> Result<(), Stop> {
         match message {
             Message::Add(from) => {
+                if self.read.contains_key(&from.partition) {
+                    return Err(Stop::Failed(SourceError::read_already(&from.partition)));
+                }
                 self.known.insert(from.partition.clone());
                 self.read.insert(from.partition.clone(), from.clone());
                 self.waiting.push(Slot::new(from));
