@@ -1,4 +1,5 @@
-//! Do the accounts add up (C9)? Asked of every seal before it is written, and of a run when it ends.
+//! Do the accounts add up (C9)? Asked of every seal before it is written, of every frame when it is settled, and of a run when it
+//! ends. A difference ends the run.
 //!
 //! Owns the comparison of counts with the rows that really stand in frames, and the metrics of the accounts. Does not own the rule
 //! between the counts themselves: the fold holds that, for writers and readers alike (`protocol::lane`).
@@ -9,6 +10,7 @@ use protocol::record::Counts;
 
 use crate::Snapshot;
 use crate::context::TARGET;
+use crate::status::TableStatus;
 
 /// Compares what a cut says became of its records with the rows of its frames: `frames` gives each frame's table (by its place
 /// among the targets) and rows, `refused` the rows of earlier seals that now become dead letters.
@@ -34,7 +36,7 @@ pub fn check(
          and {letters_expected} dead letters counted",
         counts.read, counts.written, counts.filtered, counts.duplicates, counts.late
     );
-    Err(Violation { seq, rule: "C9", what })
+    Err(mismatch(seq, what))
 }
 
 /// Shows the accounts since genesis.
@@ -52,20 +54,53 @@ pub fn tell(sealed: &Counts) {
     gauge!("forebay_accounts_add_up").set(f64::from(u8::from(sealed.add_up())));
 }
 
-/// Compares, once all frames are settled, the rows that were sealed with those that were settled.
-pub fn at_the_end(last: &Snapshot) {
+/// Compares the rows of a settled frame with what became of them: `sealed` were to be delivered, `settled` are in the table and
+/// `refused` are dead letters.
+///
+/// # Errors
+/// When a row is lost or there twice: a fault of the program.
+pub fn frame(
+    seq: u64,
+    table: &str,
+    ordinal: u64,
+    sealed: u64,
+    settled: u64,
+    refused: u64,
+) -> Result<(), Violation> {
+    if settled.checked_add(refused) == Some(sealed) {
+        return Ok(());
+    }
+    let what = format!(
+        "frame {ordinal} of `{table}` had {sealed} rows to deliver, and {settled} are settled and {refused} refused; run \
+         `forebay verify`"
+    );
+    Err(mismatch(seq, what))
+}
+
+/// Compares, once all frames are settled, the rows that were sealed with those that were settled or refused. `seq` is the number
+/// of the next record.
+///
+/// # Errors
+/// When they differ: a fault of the program.
+pub fn at_the_end(seq: u64, last: &Snapshot) -> Result<(), Violation> {
     for (table, status) in &last.tables {
-        let is_settled = status.frames_settled == status.frames_sealed;
-        if is_settled && status.rows_settled != status.rows_sealed {
-            counter!("forebay_accounts_mismatches_total").increment(1);
-            tracing::error!(
-                table,
-                rows_sealed = status.rows_sealed,
-                rows_settled = status.rows_settled,
-                "all inserts are settled, but not as many rows as were sealed; run `forebay verify`, and report this"
+        let TableStatus { frames_sealed, frames_settled, rows_sealed, rows_settled, rows_refused, .. } =
+            status;
+        if frames_settled == frames_sealed && rows_settled.checked_add(*rows_refused) != Some(*rows_sealed) {
+            let what = format!(
+                "all inserts of `{table}` are settled, {rows_sealed} rows were sealed, and {rows_settled} are settled and \
+                 {rows_refused} refused; run `forebay verify`"
             );
+            return Err(mismatch(seq, what));
         }
     }
+    Ok(())
+}
+
+fn mismatch(seq: u64, what: String) -> Violation {
+    counter!("forebay_accounts_mismatches_total").increment(1);
+    tracing::error!(what, "the accounts do not add up");
+    Violation { seq, rule: "C9", what }
 }
 
 #[cfg(test)]

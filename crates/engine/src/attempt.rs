@@ -20,7 +20,7 @@ use protocol::record::{Body, Generation, Question, Server};
 use crate::context::{Context, TARGET, Target, server};
 use crate::problem::{Noticed, State};
 use crate::retry::Backoff;
-use crate::{EngineError, refuse, segment};
+use crate::{EngineError, accounts, refuse, segment};
 
 /// Pause while a person has to change something on the server: often enough to go on within a minute.
 const PERSON_PAUSE: Duration = Duration::from_secs(15);
@@ -46,18 +46,28 @@ pub struct Task {
     pub accepted_uuid: String,
 }
 
-/// Sends a frame until all its pieces are in the table, or in the dead letters; gives the number of rows in the table.
+/// What became of the rows of a settled frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rows {
+    /// In the table.
+    pub settled: u64,
+    /// Dead letters.
+    pub refused: u64,
+}
+
+/// Sends a frame until all its pieces are in the table, or in the dead letters; tells how many rows are where.
 /// Tables in which the order of inserts shows have one insert in flight: their pieces go in the order of their rows.
 ///
 /// # Errors
-/// When a person must decide, another owner took over, or the store refuses.
-pub async fn settle(context: &Arc<Context>, task: Task) -> Result<u64, EngineError> {
+/// When a person must decide, another owner took over, the store refuses, or rows do not add up (C9).
+pub async fn settle(context: &Arc<Context>, task: Task) -> Result<Rows, EngineError> {
     // What a person has said is looked at where doubts are.
     let live = task.pieces.iter().filter(|p| p.is_live());
     let mut waiting: VecDeque<(Piece, bool)> =
         live.map(|p| (p.clone(), task.doubtful || p.verdict.is_some())).collect();
     waiting.make_contiguous().sort_by_key(|(piece, _)| piece.first_row);
-    let (mut rows, mut refused) = (0, Vec::new());
+    let sealed: u64 = waiting.iter().map(|(piece, _)| piece.frame.rows).sum();
+    let (mut rows, mut refused) = (Rows { settled: 0, refused: 0 }, Vec::new());
     // Every split adds two pieces, and a frame has a bounded number of them.
     while let Some((piece, doubtful)) = waiting.pop_front() {
         let sending = Sending {
@@ -75,7 +85,7 @@ pub async fn settle(context: &Arc<Context>, task: Task) -> Result<u64, EngineErr
             piece: &piece,
         };
         match sending.run().await? {
-            Sent::Settled => rows += piece.frame.rows,
+            Sent::Settled => rows.settled += piece.frame.rows,
             Sent::Split => {
                 let halves = pieces_after(context, &task, piece.piece).await.into_iter().map(|p| (p, false));
                 if context.settings.in_flight_max == 1 {
@@ -85,13 +95,18 @@ pub async fn settle(context: &Arc<Context>, task: Task) -> Result<u64, EngineErr
                     waiting.extend(halves);
                 }
             }
-            Sent::Refused => refused.push(piece.piece),
+            Sent::Refused => {
+                rows.refused += piece.frame.rows;
+                refused.push(piece.piece);
+            }
         }
     }
     // All together, so that the bad rows of a frame share a seal.
     for piece in refused {
         wait_until_dead(context, &task, piece).await;
     }
+    let (seq, table) = (context.ownership.next_seq(), context.targets[task.place].table.name());
+    accounts::frame(seq, table, task.ordinal, sealed, rows.settled, rows.refused)?;
     Ok(rows)
 }
 

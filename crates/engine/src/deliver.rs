@@ -19,7 +19,7 @@ use protocol::record::{Body, Frame, Settle, SettledAbove};
 use protocol::window::{self, Settled};
 
 use crate::EngineError;
-use crate::attempt::{self, Task};
+use crate::attempt::{self, Rows, Task};
 use crate::context::Context;
 use crate::lane::until;
 use crate::pipeline::on_a_task;
@@ -29,7 +29,7 @@ use crate::problem::Noticed;
 /// asked at once. More would hide the stop while the server is away.
 const ASK_OTHERS_MAX: Duration = Duration::from_secs(30);
 
-type Attempts = FuturesUnordered<BoxFuture<'static, (u64, Result<u64, EngineError>)>>;
+type Attempts = FuturesUnordered<BoxFuture<'static, (u64, Result<Rows, EngineError>)>>;
 
 /// What the journal says about a table, at one moment.
 struct View {
@@ -236,9 +236,9 @@ async fn record(context: &Context, place: usize, settled: &Settled, always: bool
     Ok(())
 }
 
-fn tell(context: &Context, place: usize, ordinal: u64, rows: u64, frontier: u64) {
+fn tell(context: &Context, place: usize, ordinal: u64, rows: Rows, frontier: u64) {
     let name = context.targets[place].table.name();
-    counter!("forebay_rows_settled_total", "table" => name.to_owned()).increment(rows);
+    counter!("forebay_rows_settled_total", "table" => name.to_owned()).increment(rows.settled);
     for time_ms in context.targets[place].take_samples(ordinal) {
         let latency_ms = context.runtime.wall_ms().saturating_sub(time_ms).max(0);
         histogram!("forebay_end_to_end_seconds").record(latency_ms as f64 / 1_000.0);
@@ -247,7 +247,8 @@ fn tell(context: &Context, place: usize, ordinal: u64, rows: u64, frontier: u64)
     context.status.update(|s| {
         let table = s.tables.entry(name.to_owned()).or_default();
         table.frames_settled = frontier;
-        table.rows_settled += rows;
+        table.rows_settled += rows.settled;
+        table.rows_refused += rows.refused;
         table.window = window;
     });
     context.status.ended(name, Noticed::Inserting);

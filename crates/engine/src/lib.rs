@@ -37,7 +37,7 @@
 //! | [`status`]     | what people and machines are told                                            |
 //! | [`problem`]    | what a running lane waits for: states, words, ways out                       |
 //! | [`budget`]     | how long the tables' memories of tokens last                                 |
-//! | [`accounts`]   | counts against rows, before every seal and at the end                        |
+//! | [`accounts`]   | counts against rows: of every seal, of every settled frame, and at the end   |
 //! | [`retry`]      | pauses between tries                                                         |
 //! | [`runtime`]    | the real clock, threads and randomness                                       |
 
@@ -78,4 +78,4 @@ pub use error::EngineError;
 pub use pipeline::{Outcome, Pipeline, run};
 pub use runtime::TokioRuntime;
 pub use settings::Settings;
-pub use status::{Phase, Snapshot, Status};
+pub use status::{Phase, Snapshot, Status, TableStatus};

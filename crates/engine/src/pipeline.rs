@@ -94,9 +94,6 @@ pub async fn run(pipeline: Pipeline, stop: watch::Receiver<bool>) -> Result<Outc
         }
     };
     status.update(|s| s.phase = Phase::Stopped);
-    if matches!(result, Ok(Outcome::Complete | Outcome::Drained)) {
-        accounts::at_the_end(&status.snapshot());
-    }
     result
 }
 
@@ -192,6 +189,7 @@ async fn run_to_the_end(pipeline: Pipeline, stop: watch::Receiver<bool>) -> Resu
                 let live = table.pending.iter().flatten().filter(|piece| piece.is_live());
                 let told = s.tables.entry(table.name.clone()).or_default();
                 told.rows_sealed = live.map(|piece| piece.frame.rows).sum();
+                (told.rows_settled, told.rows_refused) = (0, 0);
                 (told.frames_sealed, told.frames_settled) = (table.next_ordinal, table.frontier);
             }
         });
@@ -213,7 +211,11 @@ async fn run_to_the_end(pipeline: Pipeline, stop: watch::Receiver<bool>) -> Resu
     let result = tasks(context.clone(), lane, source, cut_queue, stop).await;
     match result {
         Err(error @ EngineError::Damaged { .. }) => Err(damaged_or_fenced(&context, error).await),
-        result => result,
+        Err(error) => Err(error),
+        Ok(outcome) => {
+            accounts::at_the_end(context.ownership.next_seq(), &status.snapshot())?;
+            Ok(outcome)
+        }
     }
 }
 

@@ -31,7 +31,7 @@
 //! | `forebay_state_bytes_written_total`      |                   | bytes of files written by them                    |
 //! | `forebay_accounts_records`               | `what`            | what became of all sealed records since genesis: `read` is the sum of the others |
 //! | `forebay_accounts_add_up`                |                   | 1 while it is                                     |
-//! | `forebay_accounts_mismatches_total`      | – | runs that ended with other rows settled than sealed |
+//! | `forebay_accounts_mismatches_total`      |                   | seals, settled frames and ends of runs whose rows do not add up: each ends the run |
 //! | `forebay_checkpoints_total`              |                   | checkpoints written                               |
 //! | `forebay_objects_retired_total`          |                   | objects of the store deleted                      |
 //! | `forebay_store_objects`, `forebay_store_bytes` | `kind`, `standing` | what the last sweep of the store left        |
@@ -95,10 +95,12 @@ pub struct TableStatus {
     pub frames_sealed: u64,
     /// Frames settled.
     pub frames_settled: u64,
-    /// Rows sealed since the start of this process, and those that were sealed and not settled then.
+    /// Rows sealed since this owner's start, and those that were sealed and not settled then.
     pub rows_sealed: u64,
-    /// Rows settled since the start of this process.
+    /// Rows settled since this owner's start.
     pub rows_settled: u64,
+    /// Sealed rows that the server has refused since this owner's start; they are dead letters.
+    pub rows_refused: u64,
     /// Frames that may be sent before the next frontier is recorded.
     pub window: u64,
     /// How long the table remembers tokens; `None` before it was looked at.
@@ -237,6 +239,13 @@ impl Status {
     fn lock(&self) -> MutexGuard<'_, Snapshot> {
         // A panic while the lock was held leaves numbers that are at worst one update old.
         self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+impl TableStatus {
+    /// Sealed rows of which it is not known yet what becomes of them.
+    pub fn rows_in_flight(&self) -> u64 {
+        self.rows_sealed.saturating_sub(self.rows_settled.saturating_add(self.rows_refused))
     }
 }
 

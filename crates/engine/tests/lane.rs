@@ -54,7 +54,8 @@ fn a_source_that_asks_is_told_what_became_of_each_record() {
             bench.push_text(id, text);
         }
         let (_stop, asked) = watch::channel(false);
-        let told = engine::Pipeline { source: Arc::new(Told(bench.source.clone())), ..bench.pipeline(true) };
+        let told =
+            engine::Pipeline { source: Arc::new(Told::honest(bench.source.clone())), ..bench.pipeline(true) };
         engine::run(told, asked).await.expect("drains");
         let lane = bench.lane().await;
         let partition = lane.partition("e", 0).expect("it was read") as u32;
@@ -238,6 +239,9 @@ fn one_refused_row_goes_to_the_dead_letters_alone_and_its_key_is_forgotten() {
         let counts = bench.lane().await.counts;
         assert_eq!((counts.written, counts.dead_letters), (198, 2));
         assert!(counts.add_up());
+        let told = bench.status.snapshot().tables.remove("d.t").expect("its rows");
+        assert_eq!((told.rows_sealed, told.rows_settled, told.rows_refused), (200, 198, 2));
+        assert_eq!(told.rows_in_flight(), 0);
 
         // The table was mended and the record sent again: it is welcome.
         bench.table.world.lock().expect("no panic").poison.clear();

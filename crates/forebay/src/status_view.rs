@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use engine::survey::{self, Survey, Tally};
-use engine::{Phase, Snapshot, Status, problem};
+use engine::{Phase, Snapshot, Status, TableStatus, problem};
 use protocol::budget::{Budget, Rate};
 use protocol::record::Counts;
 use protocol::retire::Standing;
@@ -61,6 +61,7 @@ fn snapshot(pipeline: &str, now: &Snapshot) -> Value {
             let value = json!({
                 "frames_sealed": table.frames_sealed, "frames_settled": table.frames_settled,
                 "rows_sealed": table.rows_sealed, "rows_settled": table.rows_settled,
+                "rows_refused": table.rows_refused,
                 "send_window": table.window, "tokens": table.tokens.as_ref().map(tokens),
                 "problem": now.problems.get(name).map(|problem| &problem.words)
             });
@@ -81,7 +82,7 @@ fn snapshot(pipeline: &str, now: &Snapshot) -> Value {
         "lag": lag(now),
         "sealed": counts(&now.sealed),
         "accounts_add_up": now.sealed.add_up(),
-        "in_flight_rows": now.tables.values().map(|t| t.rows_sealed.saturating_sub(t.rows_settled)).sum::<u64>(),
+        "in_flight_rows": now.tables.values().map(TableStatus::rows_in_flight).sum::<u64>(),
         "unsealed": counts(&now.unsealed),
         "dead_letters_by_reason": now.dead_letters,
         "spool_bytes": now.spool_bytes,

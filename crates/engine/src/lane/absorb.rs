@@ -3,6 +3,7 @@
 use dataflow::block::TIME_UNKNOWN_MS;
 use dataflow::{Batch, Copies, Operator, RecordBlock, Reject};
 use metrics::counter;
+use protocol::Violation;
 use protocol::record::{Counts, Fate};
 
 use super::LaneTask;
@@ -18,6 +19,7 @@ impl LaneTask {
         match ready {
             Ready::Block { partition, block, decoded } => {
                 let decoded = decoded.ok_or(EngineError::Internal("decode"))?;
+                self.check_new(partition, &block)?;
                 let records = (decoded.batch.len() + decoded.rejects.len()) as u64;
                 counter!("forebay_records_read_total").increment(records);
                 counter!("forebay_bytes_read_total").increment(block.payloads.bytes.len() as u64);
@@ -43,6 +45,22 @@ impl LaneTask {
             }
         }
         Ok(())
+    }
+
+    /// A record that was handed out before would be counted, and perhaps written, a second time (C1).
+    fn check_new(&self, partition: usize, block: &RecordBlock) -> Result<(), EngineError> {
+        let reading = &self.readings[partition];
+        match block.positions.first() {
+            Some(first) if *first < reading.next => {
+                let seq = self.context.ownership.next_seq();
+                let what = format!(
+                    "the source hands out position {first} of `{}` once more, which was read up to {}",
+                    reading.partition, reading.next
+                );
+                Err(Violation { seq, rule: "C1", what }.into())
+            }
+            _ => Ok(()),
+        }
     }
 
     pub(super) fn advance(&mut self, partition: usize, next: u64, leader_epoch: i32) {

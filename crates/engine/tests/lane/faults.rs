@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use engine::EngineError;
+use engine::{EngineError, Pipeline};
 use protocol::doubt::StopReason;
 use store::{Effect, Entry, ErrorKind, Key, Operation, Prefix, Put, Store, StoreError};
 
 use crate::run;
-use crate::support::Bench;
+use crate::support::{Bench, Told};
 
 /// A store whose puts happen and are not answered, every few of them; and whose journal is slow, so that a segment that was
 /// uploaded waits for its record while others are retired.
@@ -125,6 +125,22 @@ fn fault_15_an_uploaded_object_of_a_slow_writer_stays_and_garbage_goes() {
         let lane = bench.lane().await;
         let needed = protocol::retire::needed(&lane);
         assert!(needed.iter().all(|object| !deleted.contains(*object)), "what is needed stays");
+    });
+}
+
+#[test]
+fn c1_a_source_that_hands_out_a_block_twice_ends_the_run_and_no_row_is_twice() {
+    run(async {
+        let bench = Bench::new();
+        bench.push(0..200);
+        let (_stop, asked) = tokio::sync::watch::channel(false);
+        let twice = Told { inner: bench.source.clone(), twice_from: 50 };
+        let error = engine::run(Pipeline { source: Arc::new(twice), ..bench.pipeline(true) }, asked).await;
+        let error = error.expect_err("nothing is read twice").to_string();
+        assert!(error.contains("C1") && error.contains("once more"), "{error}");
+        bench.drain().await.expect("an honest source");
+        bench.assert_holds(0..200);
+        assert_eq!(bench.lane().await.counts.read, 200);
     });
 }
 

@@ -421,9 +421,23 @@ impl Bench {
 }
 
 /// Hands out one record a block, and wants told what becomes of each.
-pub struct Told(pub Arc<MemorySource>);
+pub struct Told {
+    pub inner: Arc<MemorySource>,
+    /// Records from this position on are handed out twice.
+    pub twice_from: u64,
+}
 
-struct OneByOne(Box<dyn Reader>, VecDeque<RecordBlock>);
+impl Told {
+    pub fn honest(inner: Arc<MemorySource>) -> Self {
+        Self { inner, twice_from: u64::MAX }
+    }
+}
+
+struct OneByOne {
+    inner: Box<dyn Reader>,
+    blocks: VecDeque<RecordBlock>,
+    twice_from: u64,
+}
 
 #[async_trait]
 impl Source for Told {
@@ -432,23 +446,24 @@ impl Source for Told {
     }
 
     async fn partitions(&self) -> Result<Vec<PartitionStart>, SourceError> {
-        self.0.partitions().await
+        self.inner.partitions().await
     }
 
     async fn ends(&self) -> Result<Vec<(Partition, u64)>, SourceError> {
-        self.0.ends().await
+        self.inner.ends().await
     }
 
     async fn read(&self, from: Vec<ReadFrom>) -> Result<Box<dyn Reader>, SourceError> {
-        Ok(Box::new(OneByOne(self.0.read(from).await?, VecDeque::new())))
+        let inner = self.inner.read(from).await?;
+        Ok(Box::new(OneByOne { inner, blocks: VecDeque::new(), twice_from: self.twice_from }))
     }
 
     async fn publish(&self, positions: &[(Partition, u64)]) -> Result<(), SourceError> {
-        self.0.publish(positions).await
+        self.inner.publish(positions).await
     }
 
     async fn published(&self) -> Result<Vec<(Partition, u64)>, SourceError> {
-        self.0.published().await
+        self.inner.published().await
     }
 
     fn wants_fates(&self, _: &Partition) -> bool {
@@ -459,31 +474,35 @@ impl Source for Told {
 #[async_trait]
 impl Reader for OneByOne {
     async fn next(&mut self) -> Result<Event, SourceError> {
-        if self.1.is_empty() {
-            match self.0.next().await? {
+        if self.blocks.is_empty() {
+            match self.inner.next().await? {
                 Event::Block(block) => {
                     for row in 0..block.len() {
                         let mut one = BlockBuilder::new(block.partition.clone(), block.positions[row]);
                         one.push(block.positions[row], block.times_ms[row], Some(block.payloads.get(row)));
-                        self.1.push_back(one.take());
+                        let one = one.take();
+                        if one.positions[0] >= self.twice_from {
+                            self.blocks.push_back(one.clone());
+                        }
+                        self.blocks.push_back(one);
                     }
                 }
                 other => return Ok(other),
             }
         }
-        Ok(Event::Block(self.1.pop_front().expect("a block has records")))
+        Ok(Event::Block(self.blocks.pop_front().expect("a block has records")))
     }
 
     async fn add(&mut self, from: ReadFrom) -> Result<(), SourceError> {
-        self.0.add(from).await
+        self.inner.add(from).await
     }
 
     fn pause(&mut self, partition: &Partition) {
-        self.0.pause(partition);
+        self.inner.pause(partition);
     }
 
     fn resume(&mut self, partition: &Partition) {
-        self.0.resume(partition);
+        self.inner.resume(partition);
     }
 }
 

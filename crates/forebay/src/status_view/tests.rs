@@ -45,7 +45,9 @@ fn numbers_and_problems_are_shown() {
         s.tables.insert(
             "d.t".into(),
             TableStatus {
+                rows_sealed: 10,
                 rows_settled: 7,
+                rows_refused: 2,
                 tokens: Some(budget(
                     100,
                     u64::MAX,
@@ -66,6 +68,7 @@ fn numbers_and_problems_are_shown() {
     .status();
     assert_eq!(status["lag"], 4);
     assert_eq!(status["tables"]["d.t"]["rows_settled"], 7);
+    assert_eq!(status["in_flight_rows"], 1, "a refused row is not on its way to the table");
     assert_eq!(status["tables"]["d.t"]["problem"], "no such table");
     let problem = &status["problems"][0];
     assert_eq!((&problem["place"], &problem["state"]), (&json!("d.t"), &json!("table_missing")));
