@@ -10,6 +10,7 @@
 //! | [`object`] | the bytes of one object of the log                                       |
 //! | [`taken`]  | which dead letters were taken already, for ever, in little room          |
 //! | [`memory`] | keeping that knowledge in the store, and retiring objects that were read |
+//! | [`inspect`] | reading and verifying all of it                                         |
 //! | [`source`] | the log as a further partition beside the pipeline's own source          |
 //!
 //! ```text
@@ -18,6 +19,7 @@
 //! <lane>/replayed/00000000000000000003    what was taken by the objects below 3, which may go
 //! ```
 
+pub mod inspect;
 pub mod memory;
 pub mod object;
 pub mod source;

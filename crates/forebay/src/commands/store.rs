@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 
 use crate::cli::{Exit, print};
 use crate::config::model::Pipeline;
+use crate::replays::{self, Log};
 use crate::{status_view, wiring};
 
 /// Looks into stores.
@@ -136,7 +137,13 @@ async fn look(place: Where, pipeline: Option<&str>) -> anyhow::Result<Vec<Report
             bar.set_position(read);
         };
         let report = inspect::inspect(&*store, &lane, &Frames, &progress).await;
-        reports.push(report.with_context(|| format!("`{lane}` cannot be read"))?);
+        let mut report = report.with_context(|| format!("`{lane}` cannot be read"))?;
+        let replays = replays::inspect::inspect(&Log::new(store.clone(), &lane), &report.lane).await;
+        let replays = replays.with_context(|| format!("the replay log of `{lane}` cannot be read"))?;
+        report.objects += replays.objects;
+        // As many as a log has objects at the most.
+        report.findings.extend(replays.findings);
+        reports.push(report);
     }
     bar.finish_and_clear();
     Ok(reports)
