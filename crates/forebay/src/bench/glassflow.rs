@@ -29,6 +29,8 @@ use feed::{Pace, Prepared, Topic};
 
 /// Records per engine CPU-second that the release build is to reach from a backlog.
 const RECORDS_PER_CPU_S_GOAL: f64 = 1_000_000.0;
+/// The engine's CPU with the step over that without it, at the most.
+const DEDUP_CPU_RATIO_GOAL: f64 = 1.15;
 /// Bytes of memory that the engine is to stay below: its budget of 1 GiB and a fifth.
 const RSS_BYTES_GOAL: f64 = 1.2 * (1 << 30) as f64;
 
@@ -53,6 +55,10 @@ const BACKLOG_AGE: [Figure; 4] = [
     Figure::new("latency_p99_s", "age of backlog, p99, s", Shown::Decimals(3)),
     Figure::new("latency_p999_s", "age of backlog, p99.9, s", Shown::Decimals(3)),
 ];
+
+/// The arm that is measured, and the one that keeps the duplicates.
+const FOREBAY: &str = "forebay";
+const WITHOUT_DEDUP: &str = "forebay without dedup: copies stay";
 
 /// From where the engine reads.
 #[derive(Clone, Debug)]
@@ -92,6 +98,8 @@ pub struct Plan {
     pub capacity: Option<u64>,
     /// A peer that drains the same backlog, in turns.
     pub against: Option<Peer>,
+    /// The same without the step `dedup`, in turns: what deduplication costs.
+    pub without_dedup: bool,
 }
 
 impl Plan {
@@ -170,8 +178,13 @@ impl Bench<'_> {
         let mut runs = Vec::new();
         for number in 1..=repeat {
             self.place.say(&format!("run {number} of {repeat}"));
-            let run = self.run(number, server, expected, backlog).await;
+            let run = self.run(number, server, expected, backlog, true).await;
             runs.push(run.with_context(|| format!("run {number}"))?);
+            if self.plan.without_dedup {
+                self.place.say(&format!("run {number} of {repeat}: without dedup"));
+                let run = self.run(number, server, expected, backlog, false).await;
+                runs.push(run.with_context(|| format!("run {number} without dedup"))?);
+            }
             if let (Some((peer, program)), Some(topic)) = (&built, backlog) {
                 self.place.say(&format!("run {number} of {repeat}: {}", peer.name()));
                 runs.push(self.consumer(*peer, program, number, server, expected, topic).await?);
@@ -219,12 +232,14 @@ impl Bench<'_> {
         server: &Server,
         expected: Content,
         backlog: Option<&Topic>,
+        dedup: bool,
     ) -> anyhow::Result<Run> {
-        let table = format!("{}_{number}", self.place.name);
-        let dir = self.place.folder(&format!("run-{number}"))?;
+        let (arm, suffix) = if dedup { (FOREBAY, "") } else { (WITHOUT_DEDUP, "_plain") };
+        let table = format!("{}_{number}{suffix}", self.place.name);
+        let dir = self.place.folder(&format!("run-{number}{suffix}"))?;
         let pipeline = |source: &str| Pipeline {
             dir,
-            rest: pipeline_text(source, server.url(), &table, self.plan.batch_age),
+            rest: pipeline_text(source, server.url(), &table, self.plan.batch_age, dedup),
             table: table.clone(),
         };
         let before = server.usage()?;
@@ -243,18 +258,22 @@ impl Bench<'_> {
                 let rate = rate.context("a topic that is not filled first needs a rate")?;
                 let topic = self.topic(&table, true).await?;
                 let pipeline = pipeline(&kafka(brokers, topic.name(), &table));
-                let (end, seen, took) = self.paced(&pipeline, topic, rate, expected.rows).await?;
+                let rows = if dedup { expected.rows } else { self.plan.workload.records_total() };
+                let (end, seen, took) = self.paced(&pipeline, topic, rate, rows).await?;
                 (pipeline, end, seen, Some(took))
             }
         };
         let clickhouse = server.usage()?.zip(before).map(|(after, before)| after.since(before));
-        let found = server.content(&oracle::sql(&table)).await?;
-        let checks = of_content(expected, found).into_iter();
-        let verdict = Verdict::of(checks.chain(pipeline.accounts()?.checks(self.accounts())));
+        let checks = match dedup {
+            true => of_content(expected, server.content(&oracle::sql(&table)).await?).to_vec(),
+            false => self.copies_stay(server, &table, expected).await?,
+        };
+        let verdict =
+            Verdict::of(checks.into_iter().chain(pipeline.accounts()?.checks(self.accounts(dedup))));
         self.place.drop_tables(server, &table).await?;
         let mut figures = self.figures(&end, &seen, clickhouse);
         figures.put_if(PUBLISH_S, published.map(|published| published.as_secs_f64()));
-        Ok(Run { arm: "forebay".to_owned(), figures, verdict, not_valid: None, trace: seen.trace })
+        Ok(Run { arm: arm.to_owned(), figures, verdict, not_valid: None, trace: seen.trace })
     }
 
     fn figures(&self, end: &child::End, seen: &Seen, clickhouse: Option<child::Usage>) -> Figures {
@@ -342,14 +361,11 @@ impl Bench<'_> {
         self.plan.rate()
     }
 
-    fn accounts(&self) -> Accounts {
+    fn accounts(&self, dedup: bool) -> Accounts {
         let workload = &self.plan.workload;
-        Accounts {
-            read: workload.records_total(),
-            written: workload.uniques_total(),
-            duplicates: workload.duplicates_total(),
-            dead_letters: 0,
-        }
+        let (read, duplicates) =
+            (workload.records_total(), if dedup { workload.duplicates_total() } else { 0 });
+        Accounts { read, written: read - duplicates, duplicates, dead_letters: 0 }
     }
 
     fn setting(&self, server: &Server) -> Setting {
@@ -394,13 +410,27 @@ fn goals(arms: &[Arm]) -> Vec<Goal> {
     let of = |figure| arms.first().and_then(|arm| arm.summary.get(figure));
     let rate = of(figure::RECORDS_PER_CPU_S).map(|rate| rate.median >= RECORDS_PER_CPU_S_GOAL);
     let memory = of(figure::ENGINE_RSS_BYTES_MAX).map(|bytes| bytes.max <= RSS_BYTES_GOAL);
-    vec![
+    let mut goals = vec![
         Goal {
             text: format!("{} records per engine CPU-second", figure::whole(RECORDS_PER_CPU_S_GOAL)),
             met: rate,
         },
         Goal { text: format!("engine memory up to {} MB", figure::whole(RSS_BYTES_GOAL / 1e6)), met: memory },
-    ]
+    ];
+    goals.extend(goal_of_dedup(arms));
+    goals
+}
+
+/// What the step costs, if the pipeline ran without it too: by the medians of both arms.
+fn goal_of_dedup(arms: &[Arm]) -> Option<Goal> {
+    let cpu_s = |name: &str| {
+        let arm = arms.iter().find(|arm| arm.name == name)?;
+        Some(arm.summary.get(figure::ENGINE_CPU_S)?.median)
+    };
+    let ratio = cpu_s(FOREBAY)? / cpu_s(WITHOUT_DEDUP)?;
+    let text =
+        format!("with dedup up to {DEDUP_CPU_RATIO_GOAL} times the engine CPU without ({ratio:.2} times)");
+    Some(Goal { text, met: Some(ratio <= DEDUP_CPU_RATIO_GOAL) })
 }
 
 /// The name of a load's arm.
@@ -423,11 +453,15 @@ fn goals_of_loads(arms: &[Arm], loads: &[f64]) -> Vec<Goal> {
         .collect()
 }
 
-fn pipeline_text(source: &str, url: &str, table: &str, batch_age: Option<Duration>) -> String {
+fn pipeline_text(source: &str, url: &str, table: &str, batch_age: Option<Duration>, dedup: bool) -> String {
+    let steps = match dedup {
+        true => "steps:\n  - dedup: { key: [event_id], window: 8h, time: created_at }\n",
+        false => "",
+    };
     let batch = batch_age.map_or(String::new(), |age| format!("  batch: {{ age: {}ms }}\n", age.as_millis()));
     format!(
         "source:\n  {source}\n\
-         steps:\n  - dedup: {{ key: [event_id], window: 8h, time: created_at }}\n\
+         {steps}\
          columns: {{ user_name: name, user_email: email }}\n\
          sink:\n  clickhouse:\n    url: {url}\n    table: {table}\n    provenance: true\n    create:\n      columns:\n\
          \u{20}       event_id: UUID\n        user_id: UUID\n        created_at: DateTime('UTC')\n\

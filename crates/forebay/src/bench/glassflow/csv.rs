@@ -104,6 +104,7 @@ mod tests {
             loads: Vec::new(),
             capacity: None,
             against: None,
+            without_dedup: false,
         };
         let mut figures = Figures::default();
         figures.put(figure::WALL_S, 0.22);

@@ -100,7 +100,7 @@ impl Bench<'_> {
         let wanted = samples_wanted(workload, prefix(workload));
         let sampled = Check { what: "records looked at", expected: wanted, found: latencies_s.len() as u64 };
         let checks = of_content(expected, found).into_iter();
-        let checks = checks.chain(pipeline.accounts()?.checks(self.accounts())).chain([sampled]);
+        let checks = checks.chain(pipeline.accounts()?.checks(self.accounts(true))).chain([sampled]);
         let verdict = Verdict::of(checks);
         self.place.drop_tables(server, table).await?;
 
@@ -133,8 +133,13 @@ impl Bench<'_> {
         let brokers = self.brokers()?;
         let dir = self.place.folder(table)?;
         let topic = self.topic(table, true).await?;
-        let rest =
-            pipeline_text(&kafka(brokers, topic.name(), table), server.url(), table, self.plan.batch_age);
+        let rest = pipeline_text(
+            &kafka(brokers, topic.name(), table),
+            server.url(),
+            table,
+            self.plan.batch_age,
+            true,
+        );
         let pipeline = Pipeline { dir, rest, table: table.to_owned() };
         let before = server.usage()?;
         let outcome = self.watched(&pipeline, &topic, rate, prepared, rows, server).await;

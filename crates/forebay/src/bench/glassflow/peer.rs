@@ -49,12 +49,7 @@ impl Bench<'_> {
         let clickhouse = server.usage()?.zip(before).map(|(after, before)| after.since(before));
 
         let records = self.plan.workload.records_total();
-        let rows = server.number(&format!("SELECT count() FROM `{table}`")).await?;
-        let distinct =
-            format!("(SELECT DISTINCT event_id, user_id, created_at, user_name, user_email FROM `{table}`)");
-        let found = server.content(&oracle::sql(&distinct)).await?;
-        let every = Check { what: "rows in the table, copies among them", expected: records, found: rows };
-        let verdict = Verdict::of([every].into_iter().chain(of_content(expected, found)));
+        let verdict = Verdict::of(self.copies_stay(server, &table, expected).await?);
         self.place.drop_tables(server, &table).await?;
 
         let mut figures = Figures::default();
@@ -64,5 +59,21 @@ impl Bench<'_> {
         figures.put_if(figure::CLICKHOUSE_CPU_S, clickhouse.map(|usage| usage.cpu_s()));
         let arm = format!("{}: at least once, copies stay", peer.name());
         Ok(Run { arm, figures, verdict, not_valid: None, trace: Trace::default() })
+    }
+
+    /// The checks of a table that every record went into: the copies are there, and without them it is the workload.
+    pub(super) async fn copies_stay(
+        &self,
+        server: &Server,
+        table: &str,
+        expected: Content,
+    ) -> anyhow::Result<Vec<Check>> {
+        let records = self.plan.workload.records_total();
+        let rows = server.number(&format!("SELECT count() FROM `{table}`")).await?;
+        let distinct =
+            format!("(SELECT DISTINCT event_id, user_id, created_at, user_name, user_email FROM `{table}`)");
+        let found = server.content(&oracle::sql(&distinct)).await?;
+        let every = Check { what: "rows in the table, copies among them", expected: records, found: rows };
+        Ok([every].into_iter().chain(of_content(expected, found)).collect())
     }
 }

@@ -8,7 +8,9 @@ fn the_pipeline_file_has_no_fault() {
         "generator: { workload: glassflow, uniques: 1000, publishers: 2, seed: 1 }".to_owned(),
     ] {
         for age in [None, Some(Duration::from_millis(200))] {
-            no_fault(pipeline_text(&source, "http://127.0.0.1:8123", "bench_1", age));
+            for dedup in [true, false] {
+                no_fault(pipeline_text(&source, "http://127.0.0.1:8123", "bench_1", age, dedup));
+            }
         }
     }
 }

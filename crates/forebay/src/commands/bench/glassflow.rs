@@ -33,6 +33,7 @@ Examples:
   forebay bench glassflow --brokers localhost:9092 --load 50% --capacity 400000 --batch-age-ms 1000
   forebay bench glassflow --source generator --uniques 200000 --repeat 1
   forebay bench glassflow --brokers localhost:9092 --against franz-go     # needs Go
+  forebay bench glassflow --brokers localhost:9092 --without-dedup        # what deduplication costs
   forebay bench glassflow --brokers localhost:9092 --format glassflow-csv > results.csv
   forebay bench glassflow --brokers localhost:9092 --json > report.json
 
@@ -79,6 +80,10 @@ pub struct Glassflow {
     /// Drains the same backlog with a peer's program too, in turns: it is built by the Go on this machine.
     #[arg(long, value_name = "PEER", value_parser = [Peer::FranzGo.name()], conflicts_with_all = ["rate", "load"])]
     against: Option<String>,
+
+    /// Drains the same backlog without the step `dedup` too, in turns: what deduplication costs.
+    #[arg(long, conflicts_with_all = ["rate", "load"])]
+    without_dedup: bool,
 
     /// Prints one line a run in the columns of GlassFlow's own load tests, beside honest ones.
     #[arg(long, value_name = "FORMAT", value_parser = ["glassflow-csv"], conflicts_with = "json")]
@@ -154,6 +159,7 @@ impl Glassflow {
             capacity: self.capacity,
             // The only one that the command line lets through.
             against: self.against.as_ref().map(|_| Peer::FranzGo),
+            without_dedup: self.without_dedup,
         })
     }
 
