@@ -26,7 +26,8 @@ pub struct Sizes {
     pub open_keys_max: u64,
     /// Pairs in a part at the most, on average: half a million is a file of 9 MB, and some 40 MB of memory while it is made.
     pub part_pairs: u64,
-    /// Pairs in a block at the most, on average: 256 are 4 KB.
+    /// Pairs in a block at the most, on average: 64 are 1 KB. A known key costs the block that holds it, and of that the reading, the
+    /// copy and the checksum; its count and its sum cost 1.5 bits a key on disk and half a bit in memory.
     pub block_pairs: u64,
     /// Runs beyond which neighbours are merged though they expire at different times.
     pub runs_max: usize,
@@ -38,7 +39,7 @@ impl Sizes {
         Self {
             open_keys_max: (open_bytes / super::OPEN_KEY_BYTES).max(1),
             part_pairs: 1 << 19,
-            block_pairs: 256,
+            block_pairs: 64,
             runs_max: 16,
         }
     }

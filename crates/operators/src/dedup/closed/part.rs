@@ -291,32 +291,12 @@ impl Part {
         Some(StateRead { object: self.object.clone(), offset, len })
     }
 
-    /// The buckets in which `hash` was kept, from the bytes of its block.
+    /// The block `number` from its bytes, checked: once, however many hashes are looked for in it.
     ///
     /// # Errors
     /// When the bytes are damaged.
-    pub fn find(&self, bytes: &[u8], hash: u128, mut each: impl FnMut(i64)) -> Result<(), StateError> {
-        let pairs = self.check_block(self.block(hash), bytes)?;
-        let (width, hash_bytes) = (self.pair_bytes(), self.hash_bytes());
-        let wanted = hash.to_be_bytes();
-        let wanted = &wanted[16 - hash_bytes..];
-        let (mut low, mut high) = (0, pairs.len() / width);
-        while low < high {
-            let middle = low.midpoint(high);
-            if pairs[middle * width..][..hash_bytes] < *wanted {
-                low = middle + 1;
-            } else {
-                high = middle;
-            }
-        }
-        for pair in pairs[low * width..].chunks_exact(width) {
-            let (hash, bucket) = pair.split_at(hash_bytes);
-            if hash != wanted {
-                break;
-            }
-            each(self.bucket(bucket)?);
-        }
-        Ok(())
+    pub fn checked<'a>(&'a self, number: u32, bytes: &'a [u8]) -> Result<Block<'a>, StateError> {
+        Ok(Block { part: self, pairs: self.check_block(number, bytes)? })
     }
 
     /// Hands out all pairs of blocks that were read together.
@@ -395,6 +375,43 @@ impl Part {
             + self.before.len() * size_of::<u32>()
             + self.buckets.len() * size_of::<(i64, u64)>()
             + self.object.len()
+    }
+}
+
+/// A block that was read and checked.
+#[derive(Clone, Copy, Debug)]
+pub struct Block<'a> {
+    part: &'a Part,
+    pairs: &'a [u8],
+}
+
+impl Block<'_> {
+    /// The buckets in which `hash`, which is of this block, was kept.
+    ///
+    /// # Errors
+    /// When a pair names a bucket that the footer does not have.
+    pub fn find(&self, hash: u128, mut each: impl FnMut(i64)) -> Result<(), StateError> {
+        let Self { part, pairs } = self;
+        let (width, hash_bytes) = (part.pair_bytes(), part.hash_bytes());
+        let wanted = hash.to_be_bytes();
+        let wanted = &wanted[16 - hash_bytes..];
+        let (mut low, mut high) = (0, pairs.len() / width);
+        while low < high {
+            let middle = low.midpoint(high);
+            if pairs[middle * width..][..hash_bytes] < *wanted {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        for pair in pairs[low * width..].chunks_exact(width) {
+            let (hash, bucket) = pair.split_at(hash_bytes);
+            if hash != wanted {
+                break;
+            }
+            each(part.bucket(bucket)?);
+        }
+        Ok(())
     }
 }
 

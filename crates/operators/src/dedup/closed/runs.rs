@@ -105,7 +105,7 @@ impl Run {
 #[derive(Debug, Default)]
 pub struct Candidates {
     blocks: Vec<(u64, Arc<Part>)>,
-    /// Row and block.
+    /// Row and block, by block.
     rows: Vec<(u32, u32)>,
 }
 
@@ -228,16 +228,21 @@ impl Runs {
         hashes: &[u128],
     ) -> Result<Vec<Found>, StateError> {
         let (mut found, floor) = (Vec::new(), self.floor());
-        for (row, block) in &candidates.rows {
-            let (id, part) = &candidates.blocks[*block as usize];
+        // The rows of a block stand together.
+        for rows in candidates.rows.chunk_by(|a, b| a.1 == b.1) {
+            let block = rows[0].1 as usize;
+            let (id, part) = &candidates.blocks[block];
             // A run that is gone has expired since: none is merged while a batch is between its phases.
             let Some(run) = self.runs.iter().find(|run| run.id == *id) else { continue };
-            let hash = hashes[*row as usize];
-            part.find(&answers[*block as usize], hash, |bucket| {
-                if bucket >= floor && !run.is_dead(hash, bucket) {
-                    found.push(Found { row: *row, bucket, run: *id });
-                }
-            })?;
+            let block = part.checked(part.block(hashes[rows[0].0 as usize]), &answers[block])?;
+            for (row, _) in rows {
+                let hash = hashes[*row as usize];
+                block.find(hash, |bucket| {
+                    if bucket >= floor && !run.is_dead(hash, bucket) {
+                        found.push(Found { row: *row, bucket, run: *id });
+                    }
+                })?;
+            }
         }
         found.sort_unstable();
         Ok(found)
