@@ -332,8 +332,9 @@ impl Kept {
     }
 }
 
+/// Bucket 0 lies in the middle of a block: without a window it is the only one, and every record would have a second look.
 fn block(bucket: i64) -> i64 {
-    bucket.div_euclid(BLOCK)
+    bucket.saturating_add(BLOCK / 2).div_euclid(BLOCK)
 }
 
 /// The blocks in which buckets near `bucket` lie.

@@ -35,6 +35,15 @@ fn mixing_is_its_own_reverse_and_block_0_leaves_a_hash_alone() {
 }
 
 #[test]
+fn without_a_window_a_key_has_one_spot() {
+    let (first, last) = blocks_near(0);
+    assert_eq!((first, last, block(0)), (0, 0, 0));
+    let blocks: Vec<i64> =
+        (-2 * BLOCK..2 * BLOCK).filter(|b| blocks_near(*b).0 != blocks_near(*b).1).collect();
+    assert_eq!(blocks.len(), 4 * 2 * SPAN as usize, "one bucket in 32 has two");
+}
+
+#[test]
 fn what_is_expired_is_swept_bit_by_bit_and_memory_shrinks() {
     let mut kept = Kept::new();
     // An odd multiplier spreads the numbers over all segments.
