@@ -164,4 +164,4 @@ fn broken(key: &Key, why: ReplayError) -> LogError {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -1,3 +1,4 @@
+use protocol::lane::PartitionState;
 use store::MemoryStore;
 
 use super::object::{Letter, Replayed};
@@ -14,6 +15,18 @@ pub(super) fn replay(first: u64, positions: impl IntoIterator<Item = u64>, nonce
     };
     let records = positions.into_iter().map(record).collect();
     Replay { first, nonce: vec![nonce; 16], records, ..Replay::default() }
+}
+
+/// The log as the partition of a lane that has read it up to `next`.
+pub(crate) fn partition(next: u64) -> PartitionState {
+    PartitionState {
+        stream: STREAM.into(),
+        index: 0,
+        identity: String::new(),
+        next,
+        leader_epoch: -1,
+        time_ms_max: 0,
+    }
 }
 
 pub(super) fn log() -> Log {

@@ -1,22 +1,13 @@
 use std::sync::Arc;
 
-use protocol::lane::PartitionState;
 use store::{Key, MemoryStore, Store};
 
-use super::super::tests::replay;
+use super::super::tests::{partition, replay};
 use super::*;
 
 /// A lane that stands at `next` of the log.
 fn lane(next: u64) -> Lane {
-    let partition = PartitionState {
-        stream: STREAM.into(),
-        index: 0,
-        identity: String::new(),
-        next,
-        leader_epoch: -1,
-        time_ms_max: 0,
-    };
-    Lane { partitions: vec![partition], ..Lane::new() }
+    Lane { partitions: vec![partition(next)], ..Lane::new() }
 }
 
 /// A log of three objects, and a snapshot.

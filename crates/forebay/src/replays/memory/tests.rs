@@ -1,19 +1,12 @@
-use protocol::lane::{PartitionState, TableState};
+use protocol::lane::TableState;
 
-use super::super::tests::{log, replay};
+use super::super::tests::{log, partition, replay};
 use super::*;
 
 /// A lane that has read the log up to `next`, with a table that is sealed and settled so far.
 fn lane(next: u64, next_ordinal: u64, frontier: u64) -> Lane {
     let mut lane = Lane::new();
-    lane.partitions.push(PartitionState {
-        stream: STREAM.into(),
-        index: 0,
-        identity: String::new(),
-        next,
-        leader_epoch: -1,
-        time_ms_max: 0,
-    });
+    lane.partitions.push(partition(next));
     lane.tables.push(TableState {
         name: "d.t".into(),
         frontier,

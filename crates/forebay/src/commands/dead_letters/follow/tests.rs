@@ -1,19 +1,12 @@
-use protocol::lane::{PartitionState, TableState};
+use protocol::lane::TableState;
 use store::MemoryStore;
 
 use super::*;
-use crate::replays::STREAM;
+use crate::replays::tests::partition;
 
 fn follower(next: u64, sealed: u64, settled: u64) -> Follower {
     let mut lane = Lane::new();
-    lane.partitions.push(PartitionState {
-        stream: STREAM.into(),
-        index: 0,
-        identity: String::new(),
-        next,
-        leader_epoch: -1,
-        time_ms_max: 0,
-    });
+    lane.partitions.push(partition(next));
     for name in ["d.t", "d.dead"] {
         lane.tables.push(TableState {
             name: name.into(),
