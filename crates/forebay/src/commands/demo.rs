@@ -13,7 +13,7 @@ use clap::Args;
 use engine::{Outcome, Snapshot, Status, TokioRuntime};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tokio::sync::watch;
-use workloads::glassflow::oracle::Content;
+use workloads::glassflow::oracle::{self, Content};
 use workloads::glassflow::{Spec, Workload};
 
 use crate::bench::server::Server;
@@ -80,7 +80,7 @@ impl Demo {
             return Ok(Exit::Stopped);
         };
         let seconds = begun.elapsed().as_secs_f64();
-        let found = server.content(TABLE).await?;
+        let found = server.content(&oracle::sql(TABLE)).await?;
         let url = server.url().to_owned();
         server.stop().await?;
         let right = verdict(&workload.expected(), &found, &last, seconds)?;
