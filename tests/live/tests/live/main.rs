@@ -19,11 +19,14 @@
 //! | [`replays`]    | dead letters listed, shown, replayed and deleted                                  |
 //! | [`verify`]     | the table compared with the source, and a store that is read as a whole           |
 //! | [`glassflow`]  | what GlassFlow's own scenarios assert                                             |
+//! | [`bench`]      | the benchmarks, at a tiny scale                                                    |
+//! | [`demo`]       | what a newcomer runs first                                                        |
 
 // Tests watch real processes by the real clock.
 #![allow(clippy::disallowed_methods)]
 
 mod bench;
+mod demo;
 mod doubts;
 mod faults;
 mod fencing;
