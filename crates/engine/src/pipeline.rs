@@ -182,6 +182,7 @@ async fn run_to_the_end(pipeline: Pipeline, stop: watch::Receiver<bool>) -> Resu
             }
             budget::tell(&context, target);
         }
+        accounts::tell(&journal.lane().counts);
         status.update(|s| {
             s.phase = Phase::Running;
             s.sealed = journal.lane().counts;

@@ -33,12 +33,15 @@ fn is_shown_and_mended(
     table.wait_for(10);
     let place = format!("default.{}", case.name());
     let labels = [("place", place.as_str()), ("state", state)];
+    let puts = || pipeline.metric("forebay_store_requests_total", &[("kind", "put"), ("outcome", "ok")]);
+    let puts_before = puts().expect("ten rows were sealed");
     spoil();
     // Noticed although nothing is sent.
     let idle = pipeline.wait_for_problem(&place, state);
     assert_eq!(idle["effect"], "none", "{idle}");
     feed.send(ids(10..200));
     pipeline.wait_for_live("sealing to go on", |status| status["sealed"]["read"] == 200);
+    assert!(puts() >= Some(puts_before + 2.0), "a segment and a journal record at least: {:?}", puts());
     let met = || pipeline.problem(&place).and_then(|problem| problem["times"].as_u64());
     let before = met();
     wait_until(LONG, "it to be met again", || met() > before);
@@ -60,6 +63,8 @@ fn is_shown_and_mended(
     table.wait_for(200);
     wait_until(LONG, "the problem to end", || pipeline.problem(&place).is_none());
     assert_eq!(pipeline.metric("forebay_problem", &labels), Some(0.0));
+    assert_eq!(pipeline.metric("forebay_accounts_mismatches_total", &[]), Some(0.0));
+    assert_eq!(pipeline.metric("forebay_accounts_add_up", &[]), Some(1.0));
     term(running);
     assert_eq!(table.count_and_distinct("id"), (200, 200));
     assert_eq!(table.dead_letters().count(), 0);
