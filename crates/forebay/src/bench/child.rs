@@ -19,6 +19,9 @@ use super::figure::{self, Figures};
 /// How often an end is looked for: the error of the wall time.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
+/// What this process may grow by between the look at its own memory and the fork.
+const INHERITED_SLACK: u64 = 16 << 20;
+
 /// CPU time and memory of a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Usage {
@@ -28,6 +31,12 @@ pub struct Usage {
     pub system_s: f64,
     /// The most memory that it held at a time (resident set).
     pub rss_bytes_max: u64,
+}
+
+/// The memory of this process at this moment: what a child begins with, until it becomes another program.
+fn own_rss_bytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    kilobytes(&status, "VmRSS:").unwrap_or(0)
 }
 
 impl Usage {
@@ -40,9 +49,13 @@ impl Usage {
         let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
         // SAFETY: the pointer is to a live local of the right type.
         match unsafe { libc::getrusage(libc::RUSAGE_SELF, &mut usage) } {
-            0 => Ok(Self::from(usage)),
-            _ => Err(io::Error::last_os_error()),
+            0 => {}
+            _ => return Err(io::Error::last_os_error()),
         }
+        let status = std::fs::read_to_string("/proc/self/status")?;
+        // The kernel's account for a process begins with the memory of the one that started it; this one does not.
+        let rss_bytes_max = kilobytes(&status, "VmHWM:").ok_or(io::ErrorKind::InvalidData)?;
+        Ok(Self { rss_bytes_max, ..Self::from(usage) })
     }
 
     /// What was used since `before`, of the same process.
@@ -74,7 +87,8 @@ impl From<libc::rusage> for Usage {
 pub struct End {
     /// Its exit status.
     pub status: ExitStatus,
-    /// What it used in all, by `wait4`: of this child alone, its own children not counted.
+    /// What it used in all, by `wait4`: of this child alone, its own children not counted. Its memory is as it was last seen, at
+    /// most one look before the end, where this process held more when it forked.
     pub usage: Usage,
     /// From its start to its end.
     pub wall: Duration,
@@ -106,6 +120,11 @@ pub struct Child {
     name: &'static str,
     pid: libc::pid_t,
     started: Instant,
+    /// Memory of this process when the child was forked from it. `wait4` counts that as the child's own, so that what it says
+    /// tells something only where it is more.
+    inherited_bytes: u64,
+    /// The child's own peak, when it was looked at last.
+    rss_bytes_max: u64,
     end: Option<End>,
 }
 
@@ -129,11 +148,12 @@ impl Child {
                 _ => Err(io::Error::last_os_error()),
             });
         }
+        let inherited_bytes = own_rss_bytes();
         let started = Instant::now();
         let child = command.stdin(Stdio::null()).stdout(log("out")?).stderr(log("err")?).spawn();
         let child = child.with_context(|| format!("cannot start {name}"))?;
         let pid = libc::pid_t::try_from(child.id()).expect("a process id fits its own type");
-        Ok(Self { name, pid, started, end: None })
+        Ok(Self { name, pid, started, inherited_bytes, rss_bytes_max: 0, end: None })
     }
 
     /// What it has used so far, to a clock tick (10 ms as a rule).
@@ -178,11 +198,23 @@ impl Child {
     /// When the system does not say.
     pub fn poll(&mut self) -> anyhow::Result<Option<End>> {
         if self.end.is_none() {
+            self.look_at_memory();
             let reaped = reap(self.pid).with_context(|| format!("cannot wait for {}", self.name))?;
             let wall = self.started.elapsed();
-            self.end = reaped.map(|(status, usage)| End { status, usage, wall });
+            self.end = reaped.map(|(status, mut usage)| {
+                if usage.rss_bytes_max <= self.inherited_bytes + INHERITED_SLACK {
+                    usage.rss_bytes_max = self.rss_bytes_max;
+                }
+                End { status, usage, wall }
+            });
         }
         Ok(self.end)
+    }
+
+    /// Keeps the child's peak of memory, which is gone once it has ended.
+    fn look_at_memory(&mut self) {
+        let Ok(status) = std::fs::read_to_string(format!("/proc/{}/status", self.pid)) else { return };
+        self.rss_bytes_max = self.rss_bytes_max.max(kilobytes(&status, "VmHWM:").unwrap_or(0));
     }
 
     /// Waits for its end.

@@ -107,7 +107,7 @@ impl Bench<'_> {
             runs.extend(both.with_context(|| format!("run {number}"))?);
         }
         server.stop().await?;
-        Ok(Report::new(setting, runs, goals))
+        Ok(Report::new(setting, runs, |arms| goals(arms, &self.plan.common)))
     }
 
     fn write_files(&self) -> anyhow::Result<Vec<PathBuf>> {
@@ -134,7 +134,7 @@ impl Bench<'_> {
         let table = format!("{}_{number}", self.place.name);
         let dir = self.place.folder(&format!("run-{number}"))?;
         let input = self.place.folder(&format!("run-{number}/in"))?;
-        let rest = pipeline_text(&input, server.url(), &table);
+        let rest = pipeline_text(&input, server.url(), &table) + &self.plan.common.memory_line();
         let pipeline = Pipeline { dir, rest, table: table.clone() };
         let rows = self.plan.workload.rows_total();
 
@@ -265,12 +265,13 @@ fn link_all(files: &[PathBuf], dir: &Path, prefix: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn goals(arms: &[Arm]) -> Vec<Goal> {
+fn goals(arms: &[Arm], common: &Common) -> Vec<Goal> {
     let ratio = arms.iter().find_map(|arm| arm.summary.get(WALL_RATIO));
-    vec![Goal {
+    let wall = Goal {
         text: format!("the second reading takes at most {WALL_RATIO_GOAL} of the first one's time"),
         met: ratio.map(|ratio| ratio.median <= WALL_RATIO_GOAL),
-    }]
+    };
+    vec![wall, common.memory_goal(arms)]
 }
 
 fn pipeline_text(input: &Path, url: &str, table: &str) -> String {

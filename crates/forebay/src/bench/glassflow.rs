@@ -31,8 +31,6 @@ use feed::{Pace, Prepared, Topic};
 const RECORDS_PER_CPU_S_GOAL: f64 = 1_000_000.0;
 /// The engine's CPU with the step over that without it, at the most.
 const DEDUP_CPU_RATIO_GOAL: f64 = 1.15;
-/// Bytes of memory that the engine is to stay below: its budget of 1 GiB and a fifth.
-const RSS_BYTES_GOAL: f64 = 1.2 * (1 << 30) as f64;
 
 /// From the start of the sender to the first record: a producer connects first.
 const LOAD_AHEAD: Duration = Duration::from_millis(500);
@@ -141,9 +139,9 @@ impl Bench<'_> {
         server.stop().await?;
         let (is_backlog, loads) = (self.rate().is_none(), &self.plan.loads);
         Ok(Report::new(setting, runs?, |arms| match loads.is_empty() {
-            true if is_backlog => goals(arms),
+            true if is_backlog => goals(arms, &self.plan.common),
             true => Vec::new(),
-            false => goals_of_loads(arms, loads),
+            false => goals_of_loads(arms, loads, &self.plan.common),
         }))
     }
 
@@ -237,9 +235,10 @@ impl Bench<'_> {
         let (arm, suffix) = if dedup { (FOREBAY, "") } else { (WITHOUT_DEDUP, "_plain") };
         let table = format!("{}_{number}{suffix}", self.place.name);
         let dir = self.place.folder(&format!("run-{number}{suffix}"))?;
+        let memory = self.plan.common.memory_line();
         let pipeline = |source: &str| Pipeline {
             dir,
-            rest: pipeline_text(source, server.url(), &table, self.plan.batch_age, dedup),
+            rest: pipeline_text(source, server.url(), &table, self.plan.batch_age, dedup) + &memory,
             table: table.clone(),
         };
         let before = server.usage()?;
@@ -406,16 +405,15 @@ impl Bench<'_> {
     }
 }
 
-fn goals(arms: &[Arm]) -> Vec<Goal> {
+fn goals(arms: &[Arm], common: &Common) -> Vec<Goal> {
     let of = |figure| arms.first().and_then(|arm| arm.summary.get(figure));
     let rate = of(figure::RECORDS_PER_CPU_S).map(|rate| rate.median >= RECORDS_PER_CPU_S_GOAL);
-    let memory = of(figure::ENGINE_RSS_BYTES_MAX).map(|bytes| bytes.max <= RSS_BYTES_GOAL);
     let mut goals = vec![
         Goal {
             text: format!("{} records per engine CPU-second", figure::whole(RECORDS_PER_CPU_S_GOAL)),
             met: rate,
         },
-        Goal { text: format!("engine memory up to {} MB", figure::whole(RSS_BYTES_GOAL / 1e6)), met: memory },
+        common.memory_goal(arms),
     ];
     goals.extend(goal_of_dedup(arms));
     goals
@@ -438,7 +436,7 @@ fn load_name(load: f64) -> String {
     format!("load {} %", figure::whole(load * 100.0))
 }
 
-fn goals_of_loads(arms: &[Arm], loads: &[f64]) -> Vec<Goal> {
+fn goals_of_loads(arms: &[Arm], loads: &[f64], common: &Common) -> Vec<Goal> {
     let judged = loads.iter().filter(|load| **load <= 0.5);
     judged
         .map(|load| {
@@ -450,6 +448,7 @@ fn goals_of_loads(arms: &[Arm], loads: &[f64]) -> Vec<Goal> {
                 met: p99_s.map(|p99_s| p99_s.median < P99_S_GOAL),
             }
         })
+        .chain([common.memory_goal(arms)])
         .collect()
 }
 

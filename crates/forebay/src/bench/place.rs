@@ -9,8 +9,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::Context;
 use serde_json::{Map, Value};
 
-use super::report::{self, Setting};
+use super::figure;
+use super::report::{self, Arm, Goal, Setting};
 use super::server::Server;
+use crate::config::model::default_memory;
+use crate::config::values::Size;
 
 /// What every workload is told.
 #[derive(Clone, Debug)]
@@ -23,6 +26,30 @@ pub struct Common {
     pub dir: PathBuf,
     /// Leaves the folder, the tables and the topic where they are.
     pub keep: bool,
+    /// What the pipeline file says of `memory`; `None` leaves its default.
+    pub memory: Option<Size>,
+}
+
+impl Common {
+    /// The line of the pipeline file.
+    pub fn memory_line(&self) -> String {
+        self.memory.map_or(String::new(), |memory| format!("memory: {memory}\n"))
+    }
+
+    /// That no run of any arm held more than its budget and a fifth.
+    pub fn memory_goal(&self, arms: &[Arm]) -> Goal {
+        let budget = self.memory.unwrap_or_else(default_memory);
+        let bytes_max = budget.bytes as f64 * 1.2;
+        let peaks = arms.iter().filter_map(|arm| arm.summary.get(figure::ENGINE_RSS_BYTES_MAX));
+        let peak = peaks.map(|bytes| bytes.max).reduce(f64::max);
+        Goal {
+            text: format!(
+                "engine memory up to {} MB, a fifth above `memory: {budget}`",
+                figure::whole(bytes_max / 1e6)
+            ),
+            met: peak.map(|peak| peak <= bytes_max),
+        }
+    }
 }
 
 /// The corner of one measurement.

@@ -18,6 +18,7 @@ use crate::bench::place::Common;
 use crate::bench::report::Report;
 use crate::bench::table;
 use crate::cli::{Exit, print};
+use crate::config::values::Size;
 
 /// Measures the engine on this machine, with a published workload.
 #[derive(Debug, Args)]
@@ -97,12 +98,14 @@ impl Bench {
 }
 
 impl Shared {
-    fn common(&self) -> Common {
+    /// `memory` is what the pipeline file says of it.
+    fn common(&self, memory: Option<Size>) -> Common {
         Common {
             clickhouse: self.clickhouse.clone(),
             repeat: self.repeat,
             dir: self.dir.clone(),
             keep: self.keep,
+            memory,
         }
     }
 

@@ -186,7 +186,8 @@ fn default_store() -> StoreUrl {
     "./forebay-data".parse().expect("the default is a path")
 }
 
-fn default_memory() -> Size {
+/// The memory of a pipeline whose file does not speak of it.
+pub fn default_memory() -> Size {
     Size::mib(1024)
 }
 

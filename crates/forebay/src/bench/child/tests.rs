@@ -25,5 +25,21 @@ async fn a_child_that_worked_has_used_cpu_and_memory() {
     assert_eq!(end.status.code(), Some(7));
     assert!(end.usage.cpu_s() > 0.01, "{end:?}");
     assert!(end.usage.rss_bytes_max > 100_000, "{end:?}");
+    assert!(end.usage.rss_bytes_max < 64 << 20, "a shell that counts: {end:?}");
     assert!(end.wall.as_secs_f64() > 0.01, "{end:?}");
+}
+
+#[tokio::test]
+async fn the_memory_of_the_process_that_starts_a_child_is_not_the_childs() {
+    const HELD: usize = 256 << 20;
+    let held = vec![1_u8; HELD];
+    let dir = std::env::temp_dir().join(format!("forebay-bench-inherits-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).unwrap();
+    let mut command = Command::new("sleep");
+    command.arg("0.2");
+    let mut child = Child::start("sleeper", command, &dir).unwrap();
+    let end = child.wait(Duration::from_secs(60)).await.unwrap();
+    std::fs::remove_dir_all(&dir).unwrap();
+    assert!(std::hint::black_box(&held).iter().step_by(4_096).all(|byte| *byte == 1));
+    assert!((100_000..HELD as u64 / 4).contains(&end.usage.rss_bytes_max), "{end:?}");
 }

@@ -95,7 +95,7 @@ mod tests {
     #[test]
     fn every_value_has_its_column() {
         let spec = Spec { uniques: 500, ..Spec::default() };
-        let common = Common { clickhouse: None, repeat: 1, dir: "bench".into(), keep: false };
+        let common = Common { clickhouse: None, repeat: 1, dir: "bench".into(), keep: false, memory: None };
         let plan = Plan {
             common,
             workload: Workload::new(spec).expect("valid"),

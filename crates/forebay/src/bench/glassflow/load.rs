@@ -140,6 +140,7 @@ impl Bench<'_> {
             self.plan.batch_age,
             true,
         );
+        let rest = rest + &self.plan.common.memory_line();
         let pipeline = Pipeline { dir, rest, table: table.to_owned() };
         let before = server.usage()?;
         let outcome = self.watched(&pipeline, &topic, rate, prepared, rows, server).await;

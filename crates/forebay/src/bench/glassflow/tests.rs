@@ -1,5 +1,10 @@
 use super::*;
 use crate::bench::engine::no_fault;
+use crate::config::values::Size;
+
+fn common(memory: Option<Size>) -> Common {
+    Common { clickhouse: None, repeat: 1, dir: "bench".into(), keep: false, memory }
+}
 
 #[test]
 fn the_pipeline_file_has_no_fault() {
@@ -9,8 +14,42 @@ fn the_pipeline_file_has_no_fault() {
     ] {
         for age in [None, Some(Duration::from_millis(200))] {
             for dedup in [true, false] {
-                no_fault(pipeline_text(&source, "http://127.0.0.1:8123", "bench_1", age, dedup));
+                let rest = pipeline_text(&source, "http://127.0.0.1:8123", "bench_1", age, dedup);
+                no_fault(rest.clone() + &common(None).memory_line());
+                no_fault(rest + &common(Some(Size::mib(256))).memory_line());
             }
         }
     }
+}
+
+#[test]
+fn the_goal_of_memory_is_the_budget_and_a_fifth_of_it() {
+    let peak_at = |bytes: f64| {
+        let mut figures = Figures::default();
+        figures.put(figure::ENGINE_RSS_BYTES_MAX, bytes);
+        let run = Run {
+            arm: FOREBAY.to_owned(),
+            figures,
+            verdict: Verdict::default(),
+            not_valid: None,
+            trace: crate::bench::trace::Trace::default(),
+        };
+        let setting = Setting {
+            workload: "glassflow",
+            sentences: Vec::new(),
+            facts: serde_json::Map::new(),
+            clickhouse: String::new(),
+            build: crate::bench::report::RELEASE,
+            processor: String::new(),
+            cores: 1,
+        };
+        let report =
+            Report::new(setting, vec![run], |arms| vec![common(Some(Size::mib(100))).memory_goal(arms)]);
+        let goal = report.goals.into_iter().next().unwrap();
+        assert!(goal.text.ends_with("`memory: 100MiB`"), "{}", goal.text);
+        goal.met
+    };
+    let fifth_above = 1.2 * f64::from(100 << 20);
+    assert_eq!(peak_at(fifth_above), Some(true));
+    assert_eq!(peak_at(fifth_above + 1.0), Some(false));
 }

@@ -104,7 +104,7 @@ impl Clients {
     /// When a part does not start or a client fails.
     pub fn execute(&self) -> anyhow::Result<Exit> {
         let plan = Plan {
-            common: self.shared.common(),
+            common: self.shared.common(None),
             batch_rows: self.batch_rows,
             batches: self.batches,
             seed: self.seed,

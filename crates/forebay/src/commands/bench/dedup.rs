@@ -6,6 +6,7 @@ use workloads::dedup::{MINUTES_PUBLISHED, Spec, Workload};
 use super::{Shared, say};
 use crate::bench::dedup::{self, Plan};
 use crate::cli::Exit;
+use crate::config::values::Size;
 
 /// Ingests files of sales twice: the second time every row is a duplicate.
 #[derive(Debug, Args)]
@@ -42,6 +43,10 @@ pub struct Dedup {
     #[arg(long)]
     look_again: bool,
 
+    /// The pipeline's `memory`, such as `256MiB`; its default if left out.
+    #[arg(long, value_name = "SIZE")]
+    memory: Option<Size>,
+
     #[command(flatten)]
     shared: Shared,
 }
@@ -52,9 +57,10 @@ impl Dedup {
     /// # Errors
     /// When a part does not start or the engine fails.
     pub fn execute(&self) -> anyhow::Result<Exit> {
-        let Self { minutes, files_per_country, seed, look_again, shared } = self;
+        let Self { minutes, files_per_country, seed, look_again, memory, shared } = self;
         let spec = Spec { seed: *seed, minutes: *minutes, files_per_country: *files_per_country };
-        let plan = Plan { common: shared.common(), workload: Workload::new(spec)?, look_again: *look_again };
+        let plan =
+            Plan { common: shared.common(*memory), workload: Workload::new(spec)?, look_again: *look_again };
         let report = crate::commands::runtime()?.block_on(dedup::measure(&plan, &say))?;
         shared.show(&report)
     }

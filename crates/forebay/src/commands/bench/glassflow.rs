@@ -9,6 +9,7 @@ use crate::bench::glassflow::{self, Feed, Plan};
 use crate::bench::peer::Peer;
 use crate::cli::Exit;
 use crate::commands::generate::Shape;
+use crate::config::values::Size;
 
 /// How old a batch gets at the most while latency is measured.
 const LOAD_BATCH_AGE_MS: u64 = 200;
@@ -89,6 +90,10 @@ pub struct Glassflow {
     #[arg(long, value_name = "FORMAT", value_parser = ["glassflow-csv"], conflicts_with = "json")]
     format: Option<String>,
 
+    /// The pipeline's `memory`, such as `256MiB`; its default if left out.
+    #[arg(long, value_name = "SIZE")]
+    memory: Option<Size>,
+
     #[command(flatten)]
     shared: Shared,
 }
@@ -151,7 +156,7 @@ impl Glassflow {
         }
         let batch_age_ms = self.batch_age_ms.or((!self.load.is_empty()).then_some(LOAD_BATCH_AGE_MS));
         Ok(Plan {
-            common: self.shared.common(),
+            common: self.shared.common(self.memory),
             workload: self.shape.workload()?,
             feed,
             batch_age: batch_age_ms.map(Duration::from_millis),
