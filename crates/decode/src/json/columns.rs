@@ -27,9 +27,9 @@ pub(super) trait Rule: Clone + Send + Sync + 'static {
     /// The Arrow type that holds it.
     type Arrow: ArrowPrimitiveType;
 
-    /// Steps over a value. `scratch` holds the text of strings with escapes.
+    /// Steps over a value. `scratch` holds the text of strings with escapes. What is remembered of the value changes no later one.
     fn read(
-        &self,
+        &mut self,
         cursor: &mut Cursor<'_>,
         scratch: &mut Vec<u8>,
     ) -> Step<<Self::Arrow as ArrowPrimitiveType>::Native>;
@@ -297,8 +297,16 @@ impl Builder for Strings {
         if let Some(bytes_per_64) = (64 * self.bytes.len()).checked_div(self.len()) {
             self.bytes_per_64.store(bytes_per_64, Ordering::Relaxed);
         }
+        debug_assert!(
+            std::str::from_utf8(&self.bytes)
+                .is_ok_and(|text| { self.offsets.iter().all(|end| text.is_char_boundary(*end as usize)) })
+        );
         let offsets = OffsetBuffer::new(ScalarBuffer::from(self.offsets));
-        Ok(Arc::new(StringArray::try_new(offsets, Buffer::from_vec(self.bytes), self.nulls.finish())?))
+        let (bytes, nulls) = (Buffer::from_vec(self.bytes), self.nulls.finish());
+        // SAFETY: every value is a part of a record that `Rows` has found to be UTF-8, cut before and behind a byte of ASCII (a
+        // quote, a backslash, the ends of a value), or a whole character for an escape. Offsets are lengths of `bytes` in the
+        // order in which it grew, and values that are taken back take their offset with them.
+        Ok(Arc::new(unsafe { StringArray::new_unchecked(offsets, bytes, nulls) }))
     }
 }
 
@@ -335,8 +343,12 @@ impl Builder for FixedBytes {
     fn read(&mut self, cursor: &mut Cursor<'_>) -> Step<()> {
         let at = cursor.position();
         if let Some(value) = self.rule.shortcut(cursor) {
+            // Shorter than its text, so the block's bound is enough.
             self.bytes.extend_from_slice(&value);
-        } else if cursor.peek() == b'"' {
+            self.nulls.value();
+            return Ok(());
+        }
+        if cursor.peek() == b'"' {
             self.rule.text(cursor.string(&mut self.scratch)?, at, &mut self.bytes)?;
         } else {
             return Err(cursor.other_kind(at, &self.rule.name()));

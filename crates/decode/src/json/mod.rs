@@ -52,6 +52,9 @@ use record::Rows;
 pub use scan::DEPTH_MAX;
 pub use times::EpochUnit;
 
+/// Bytes that are looked at together for such that are not ASCII: the first-level cache holds them until they are decoded.
+const LOOK_BYTES: usize = 16 << 10;
+
 /// How JSON is read where its text leaves a choice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JsonOptions {
@@ -190,17 +193,25 @@ impl Decoder for JsonDecoder {
         let mut rows = Rows::new(&self.plan, &self.schema, &self.patterns, block.len());
         let mut rejects = Vec::new();
         let mut absent = block.absent.iter().copied().peekable();
-        for row in 0..block.len() {
+        let payloads = &block.payloads.bytes[..];
+        // Records up to the byte `looked_to` were looked at together; if one has a byte beyond ASCII, each is checked for itself.
+        let (mut from, mut looked_to, mut is_ascii) = (0, 0, false);
+        for (row, end) in block.payloads.ends.iter().enumerate() {
+            let (start, end) = (from, *end as usize);
+            from = end;
             if absent.next_if_eq(&(row as u32)).is_some() {
                 rejects.push(self.unread(block, row, Reason::NoBody));
                 continue;
             }
-            let bytes = block.payloads.get(row);
-            if bytes.len() > self.options.record_bytes_max {
+            if end - start > self.options.record_bytes_max {
                 rejects.push(self.unread(block, row, Reason::TooLarge));
                 continue;
             }
-            if let Err(fail) = rows.push(bytes) {
+            if end > looked_to {
+                looked_to = end.max(payloads.len().min(start + LOOK_BYTES));
+                is_ascii = payloads[start..looked_to].is_ascii();
+            }
+            if let Err(fail) = rows.push(&payloads[start..end], is_ascii) {
                 rejects.push(self.reject(block, row, &fail));
             }
         }

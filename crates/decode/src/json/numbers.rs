@@ -228,7 +228,7 @@ where
     type Arrow = A;
 
     #[inline]
-    fn read(&self, cursor: &mut Cursor<'_>, scratch: &mut Vec<u8>) -> Step<A::Native> {
+    fn read(&mut self, cursor: &mut Cursor<'_>, scratch: &mut Vec<u8>) -> Step<A::Native> {
         let at = cursor.position();
         if let Some(value) = short_integer(cursor) {
             return A::Native::try_from(value).map_err(|_| self.too_large(at));
@@ -309,7 +309,7 @@ impl<A: Width> Float<A> {
 impl<A: Width> Rule for Float<A> {
     type Arrow = A;
 
-    fn read(&self, cursor: &mut Cursor<'_>, scratch: &mut Vec<u8>) -> Step<A::Native> {
+    fn read(&mut self, cursor: &mut Cursor<'_>, scratch: &mut Vec<u8>) -> Step<A::Native> {
         let at = cursor.position();
         match cursor.peek() {
             b'-' | b'0'..=b'9' => self.nearest(cursor.number()?, at),
@@ -372,7 +372,7 @@ impl Decimal {
 impl Rule for Decimal {
     type Arrow = Decimal128Type;
 
-    fn read(&self, cursor: &mut Cursor<'_>, scratch: &mut Vec<u8>) -> Step<i128> {
+    fn read(&mut self, cursor: &mut Cursor<'_>, scratch: &mut Vec<u8>) -> Step<i128> {
         let at = cursor.position();
         match cursor.peek() {
             b'-' | b'0'..=b'9' => self.exact(cursor.number()?, at),

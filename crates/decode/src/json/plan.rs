@@ -173,6 +173,14 @@ impl Key {
         Self { name: name.into(), slot, fills: Vec::new(), child: None }
     }
 
+    /// The column that its value fills, if it fills no other and nothing else fills that one.
+    pub fn only(&self) -> Option<usize> {
+        match (&self.fills[..], self.child) {
+            ([Fill { column, place: Place::Only }], None) => Some(*column),
+            _ => None,
+        }
+    }
+
     /// The key as a message shows it.
     pub fn shown(&self) -> String {
         format!("`{}`", super::fail::shorten(&self.name))

@@ -9,25 +9,21 @@ use dataflow::{Reason, Schema};
 
 use super::columns::Builder;
 use super::fail::{Fail, Step, shown_byte};
-use super::joints::Joint;
-use super::plan::{Fill, Key, Node, Place, Plan};
+use super::joints::{Joint, Leads, SEVERAL};
+use super::plan::{Key, Node, Place, Plan};
 use super::scan::Cursor;
 
 /// The columns of a batch while it is decoded.
 pub(super) struct Rows<'p> {
     plan: &'p Plan,
     schema: &'p Schema,
-    columns: Vec<Box<dyn Builder>>,
+    columns: Vec<Growing>,
     /// The rows that are complete.
     rows: usize,
     /// The number of the record at work, from 1: what is marked with it was seen in this record.
     record: u32,
-    /// For each key of the plan, the last record that had it.
+    /// For each key of the plan that is not alone with its column, the last record that had it.
     seen: Vec<u32>,
-    /// For each column, the last record that filled it.
-    filled: Vec<u32>,
-    /// For each column, the last record that filled it by its flat key.
-    flat: Vec<u32>,
     /// The number of columns that the record at work has filled.
     filled_count: usize,
     /// For each state of a walk, what is expected to follow; learnt from the records before.
@@ -38,10 +34,19 @@ pub(super) struct Rows<'p> {
     scratch: Vec<u8>,
 }
 
+/// A column while it grows.
+struct Growing {
+    builder: Box<dyn Builder>,
+    /// The last record that filled it.
+    filled: u32,
+    /// The last record that filled it by its flat key.
+    flat: u32,
+}
+
 /// What follows in an object.
 enum Next {
-    /// The value of the key at this place.
-    Key(usize),
+    /// The value of a key.
+    Key(Leads),
     /// The value of a key that the plan does not know.
     Unknown,
     /// Its closing brace.
@@ -56,7 +61,8 @@ impl<'p> Rows<'p> {
         patterns: &[Box<dyn Builder>],
         rows_expected: usize,
     ) -> Self {
-        let columns = patterns.iter().map(|pattern| pattern.fresh(rows_expected)).collect();
+        let growing = |builder| Growing { builder, filled: 0, flat: 0 };
+        let columns = patterns.iter().map(|pattern| growing(pattern.fresh(rows_expected))).collect();
         Self {
             plan,
             schema,
@@ -64,8 +70,6 @@ impl<'p> Rows<'p> {
             rows: 0,
             record: 0,
             seen: vec![0; plan.slots],
-            filled: vec![0; patterns.len()],
-            flat: vec![0; patterns.len()],
             filled_count: 0,
             joints: vec![Joint::UNKNOWN; plan.states],
             deferred: Vec::new(),
@@ -73,18 +77,21 @@ impl<'p> Rows<'p> {
         }
     }
 
-    /// Appends a record as one row. After an error all columns are as they were before.
-    pub fn push(&mut self, bytes: &[u8]) -> Step<()> {
+    /// Appends a record as one row. `is_ascii` says that all its bytes were seen to be ASCII. After an error all columns are as
+    /// they were before.
+    pub fn push(&mut self, bytes: &[u8], is_ascii: bool) -> Step<()> {
         self.record += 1;
         self.filled_count = 0;
-        self.deferred.clear();
-        match self.record(bytes) {
+        if !self.deferred.is_empty() {
+            self.deferred.clear();
+        }
+        match self.record(bytes, is_ascii) {
             Ok(()) => {
                 self.rows += 1;
                 Ok(())
             }
             Err(fail) => {
-                self.columns.iter_mut().for_each(|column| column.truncate(self.rows));
+                self.columns.iter_mut().for_each(|column| column.builder.truncate(self.rows));
                 Err(fail)
             }
         }
@@ -92,11 +99,14 @@ impl<'p> Rows<'p> {
 
     /// The columns as Arrow arrays, in the order of the schema.
     pub fn finish(self) -> Result<Vec<ArrayRef>, ArrowError> {
-        self.columns.into_iter().map(|column| column.finish()).collect()
+        self.columns.into_iter().map(|column| column.builder.finish()).collect()
     }
 
-    fn record(&mut self, bytes: &[u8]) -> Step<()> {
-        check_utf8(bytes)?;
+    #[inline]
+    fn record(&mut self, bytes: &[u8], is_ascii: bool) -> Step<()> {
+        if !is_ascii {
+            check_utf8(bytes)?;
+        }
         let mut cursor = Cursor::new(bytes);
         cursor.space();
         if cursor.peek() != b'{' {
@@ -108,8 +118,8 @@ impl<'p> Rows<'p> {
             let rule = format!("{} follows the record's object; a record is one object", shown_byte(*next));
             return Err(Fail::bytes(cursor.position(), rule));
         }
-        if let Some(at) = self.deferred.iter().position(|f| self.filled[f.column.unwrap_or(0)] != self.record)
-        {
+        let is_open = |f: &Fail| self.columns[f.column.unwrap_or(0)].filled != self.record;
+        if let Some(at) = self.deferred.iter().position(is_open) {
             return Err(Box::new(self.deferred.swap_remove(at)));
         }
         if self.filled_count < self.columns.len() {
@@ -121,13 +131,13 @@ impl<'p> Rows<'p> {
     /// Gives the columns that no field has filled a null, where they take one.
     fn fill_absent(&mut self) -> Step<()> {
         for (column, definition) in self.schema.columns().iter().enumerate() {
-            if self.filled[column] == self.record {
+            if self.columns[column].filled == self.record {
                 continue;
             }
             if !definition.is_optional() {
                 return Err(Fail::absent(column));
             }
-            self.columns[column].null();
+            self.columns[column].builder.null();
         }
         Ok(())
     }
@@ -140,15 +150,12 @@ impl<'p> Rows<'p> {
         // The object's start, or one more than the key that was met last.
         let mut state = 0;
         loop {
-            let place = match self.joints[node.states + state].begins(cursor.rest()) {
-                Some((length, place)) => {
-                    cursor.advance(length);
-                    // More space than there was when this was learnt.
-                    cursor.space();
-                    place
-                }
+            let leads = match self.joints[node.states.wrapping_add(state)].pass(cursor) {
+                Some(leads) => leads,
+                // As it stands behind the last field of most records.
+                None if state > 0 && cursor.peek() == b'}' => break,
                 None => match self.next_key(node, state, cursor)? {
-                    Next::Key(place) => place,
+                    Next::Key(leads) => leads,
                     Next::Unknown => {
                         cursor.skip_value()?;
                         // No longer the start: a comma must follow now.
@@ -158,8 +165,16 @@ impl<'p> Rows<'p> {
                     Next::End => break,
                 },
             };
-            state = place + 1;
-            self.field(&node.keys[place], cursor)?;
+            // There may be more space than when this was learnt.
+            cursor.space();
+            state = leads.state;
+            match leads.column {
+                SEVERAL => self.fields(&node.keys[state - 1], cursor)?,
+                column if self.columns[column].filled == self.record => {
+                    return Err(self.twice(&node.keys[state - 1], cursor));
+                }
+                column => self.fill(column, cursor)?,
+            }
         }
         cursor.leave();
         Ok(())
@@ -183,25 +198,14 @@ impl<'p> Rows<'p> {
         let place = node.find(cursor.string(&mut self.scratch)?);
         cursor.colon()?;
         let Some(place) = place else { return Ok(Next::Unknown) };
-        self.joints[node.states + state].learn(cursor.since(from), place);
-        Ok(Next::Key(place))
-    }
-
-    /// Steps over the value of a key that the plan knows.
-    #[inline(always)]
-    fn field(&mut self, key: &'p Key, cursor: &mut Cursor<'_>) -> Step<()> {
-        if self.seen[key.slot] == self.record {
-            return Err(self.twice(key, cursor));
-        }
-        self.seen[key.slot] = self.record;
-        match (&key.fills[..], key.child) {
-            ([Fill { column, place: Place::Only }], None) => self.fill(*column, cursor),
-            _ => self.fields(key, cursor),
-        }
+        let leads = Leads { state: place + 1, column: node.keys[place].only().unwrap_or(SEVERAL) };
+        self.joints[node.states + state].learn(cursor.since(from), leads);
+        Ok(Next::Key(leads))
     }
 
     /// The error for a key that the record has given before. ClickHouse turns such records down as well.
     #[cold]
+    #[inline(never)]
     fn twice(&self, key: &Key, cursor: &Cursor<'_>) -> Box<Fail> {
         let rule = format!("the key {} stands twice in one object", key.shown());
         let fail = Fail::bytes(cursor.position(), rule);
@@ -211,9 +215,13 @@ impl<'p> Rows<'p> {
         }
     }
 
-    /// The same for a key that fills several columns, or one of two places, or is an object with columns inside.
+    /// Steps over the value of a key that fills several columns, or one of two places, or is an object with columns inside.
     #[inline(never)]
     fn fields(&mut self, key: &'p Key, cursor: &mut Cursor<'_>) -> Step<()> {
+        if self.seen[key.slot] == self.record {
+            return Err(self.twice(key, cursor));
+        }
+        self.seen[key.slot] = self.record;
         let start = cursor.mark();
         for fill in &key.fills {
             cursor.resume(start);
@@ -246,14 +254,16 @@ impl<'p> Rows<'p> {
     /// Steps over a value and appends it to a column that has none in this row.
     #[inline(always)]
     fn fill(&mut self, column: usize, cursor: &mut Cursor<'_>) -> Step<()> {
+        let growing = &mut self.columns[column];
+        growing.filled = self.record;
         let filled = match cursor.peek() {
             b'n' => self.fill_null(column, cursor),
-            _ => self.columns[column].read(cursor),
+            _ => growing.builder.read(cursor),
         };
         if let Err(fail) = filled {
+            self.columns[column].filled = 0;
             return Err(fail.in_column(column));
         }
-        self.filled[column] = self.record;
         // At most once for each column.
         self.filled_count = self.filled_count.wrapping_add(1);
         Ok(())
@@ -267,29 +277,30 @@ impl<'p> Rows<'p> {
             let rule = "is refused, for its column has neither NULL nor a DEFAULT";
             return Err(Fail::value(at, Reason::Missing, rule));
         }
-        self.columns[column].null();
+        self.columns[column].builder.null();
         Ok(())
     }
 
     fn fill_flat(&mut self, column: usize, cursor: &mut Cursor<'_>) -> Step<()> {
-        if self.filled[column] == self.record {
+        let growing = &mut self.columns[column];
+        if growing.filled == self.record {
             // The nested value came first and gives way.
-            self.columns[column].truncate(self.rows);
+            growing.builder.truncate(self.rows);
             self.filled_count -= 1;
         }
-        self.flat[column] = self.record;
+        growing.flat = self.record;
         self.fill(column, cursor)
     }
 
     fn fill_nested(&mut self, column: usize, cursor: &mut Cursor<'_>) -> Step<()> {
-        if self.flat[column] == self.record {
+        if self.columns[column].flat == self.record {
             return cursor.skip_value();
         }
         let start = cursor.mark();
         match self.fill(column, cursor) {
             Err(fail) if !fail.is_bytes() => {
                 // The flat key may still come.
-                self.columns[column].truncate(self.rows);
+                self.columns[column].builder.truncate(self.rows);
                 self.deferred.push(*fail);
                 cursor.resume(start);
                 cursor.skip_value()

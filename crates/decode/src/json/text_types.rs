@@ -56,7 +56,7 @@ impl FixedText {
             return None;
         }
         // Hex digits between two quotes are neither an escape nor a control byte.
-        let quoted = cursor.rest().first_chunk::<38>()?;
+        let quoted = cursor.ahead::<38>()?;
         if quoted[0] != b'"' || quoted[37] != b'"' {
             return None;
         }
@@ -123,7 +123,7 @@ pub(super) struct Ipv4;
 impl Rule for Ipv4 {
     type Arrow = UInt32Type;
 
-    fn read(&self, cursor: &mut Cursor<'_>, scratch: &mut Vec<u8>) -> Step<u32> {
+    fn read(&mut self, cursor: &mut Cursor<'_>, scratch: &mut Vec<u8>) -> Step<u32> {
         let at = cursor.position();
         match cursor.peek() {
             b'"' => self.text(cursor.string(scratch)?, at),
@@ -192,7 +192,7 @@ where
 {
     type Arrow = A;
 
-    fn read(&self, cursor: &mut Cursor<'_>, scratch: &mut Vec<u8>) -> Step<A::Native> {
+    fn read(&mut self, cursor: &mut Cursor<'_>, scratch: &mut Vec<u8>) -> Step<A::Native> {
         let at = cursor.position();
         match cursor.peek() {
             b'"' => self.text(cursor.string(scratch)?, at),

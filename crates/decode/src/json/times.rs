@@ -226,26 +226,68 @@ fn twos<const N: usize>(digits: u64, at: [u32; N]) -> [u32; N] {
     at.map(|at| (twos >> (8 * at)) as u32 & 0xff)
 }
 
-/// `YYYY-MM-DD hh:mm:ss`, the space also as `T`.
-#[inline]
-fn read_plain(text: &[u8; 19]) -> Result<Local, Flaw> {
+/// `YYYY-MM-DD` with the space behind it, also as `T`.
+fn read_date(text: &[u8; 11]) -> Result<Day, Flaw> {
     let eight = |from: usize| -> [u8; 8] { std::array::from_fn(|n| text[from + n]) };
-    let mut middle = eight(6);
-    if !matches!(middle[4], b' ' | b'T' | b't') {
+    let mut back = eight(3);
+    if !matches!(back[7], b' ' | b'T' | b't') {
         return Err(Flaw::Form);
     }
-    middle[4] = b' ';
+    back[7] = b' ';
     let front = numbers(eight(0), b"0000-00-").ok_or(Flaw::Form)?;
-    let middle = numbers(middle, b"0-00 00:").ok_or(Flaw::Form)?;
-    let back = numbers(eight(11), b"00:00:00").ok_or(Flaw::Form)?;
+    let back = numbers(back, b"0-00-00 ").ok_or(Flaw::Form)?;
     let [century, year, month] = twos(front, [0, 2, 5]);
-    let [day] = twos(middle, [2]);
-    let [hour, minute, second] = twos(back, [0, 3, 6]);
-    let date = Day::checked(century * 100 + year, month, day)?;
+    let [day] = twos(back, [5]);
+    Day::checked(century * 100 + year, month, day)
+}
+
+/// `hh:mm:ss` as a second of the day.
+#[inline]
+fn read_clock(text: &[u8; 8]) -> Result<u32, Flaw> {
+    let digits = numbers(*text, b"00:00:00").ok_or(Flaw::Form)?;
+    let [hour, minute, second] = twos(digits, [0, 3, 6]);
     if hour > 23 || minute > 59 || second > 59 {
         return Err(Flaw::Calendar);
     }
-    Ok(Local { date, second: hour * 3600 + minute * 60 + second, nano: 0, offset: None })
+    Ok(hour * 3600 + minute * 60 + second)
+}
+
+/// The two parts of `YYYY-MM-DD hh:mm:ss`.
+#[inline]
+fn parts(text: &[u8; 19]) -> (&[u8; 11], &[u8; 8]) {
+    let (date, clock) = (text.first_chunk(), text.last_chunk());
+    (date.expect("11 bytes are fewer than 19"), clock.expect("so are 8"))
+}
+
+fn read_plain(text: &[u8; 19]) -> Result<Local, Flaw> {
+    let (date, clock) = parts(text);
+    match (read_date(date), read_clock(clock)) {
+        // A text of no form is not a time of the calendar either; the form is blamed.
+        (Err(Flaw::Form), _) | (_, Err(Flaw::Form)) => Err(Flaw::Form),
+        (date, second) => Ok(Local { date: date?, second: second?, nano: 0, offset: None }),
+    }
+}
+
+/// The day that was read last, for most times of a stream are of the same one as those before them.
+#[derive(Clone, Copy, Debug, Default)]
+struct LastDay {
+    /// As it was written, with the byte behind it; zeros, which are no day, before the first.
+    text: [u8; 11],
+    /// Its first second in UTC.
+    second: i64,
+}
+
+impl LastDay {
+    /// Unix seconds of `YYYY-MM-DD hh:mm:ss`, taken as UTC; `None` if it is not that.
+    #[inline]
+    fn read(&mut self, text: &[u8; 19]) -> Option<i64> {
+        let (date, clock) = parts(text);
+        if *date != self.text {
+            let second = read_date(date).ok()?.unix_days() as i64 * 86_400;
+            *self = Self { text: *date, second };
+        }
+        Some(self.second + read_clock(clock).ok()? as i64)
+    }
 }
 
 fn read_local(text: &[u8]) -> Result<Local, Flaw> {
@@ -380,33 +422,34 @@ impl TimeSpec {
 
     /// Steps over `"YYYY-MM-DD hh:mm:ss"` in UTC without searching for its end; `None` leaves the cursor alone.
     #[inline]
-    fn shortcut(&self, cursor: &mut Cursor<'_>) -> Option<i64> {
-        let quoted = cursor.rest().first_chunk::<21>()?;
+    fn shortcut(&self, last: &mut LastDay, cursor: &mut Cursor<'_>) -> Option<i64> {
+        let quoted = cursor.ahead::<21>()?;
         if quoted[0] != b'"' || quoted[20] != b'"' || !matches!(self.zone, Zone::Utc) {
             return None;
         }
-        let local = read_plain(quoted[1..20].first_chunk()?).ok()?;
+        let second = last.read(quoted[1..20].first_chunk()?)?;
         cursor.advance(21);
-        Some(local.as_utc())
+        Some(second)
     }
 }
 
 /// DateTime and DateTime64, held as the Arrow type `A`.
 pub(super) struct Time<A> {
     spec: Arc<TimeSpec>,
+    last: LastDay,
     of: PhantomData<fn() -> A>,
 }
 
 impl<A> Clone for Time<A> {
     fn clone(&self) -> Self {
-        Self { spec: Arc::clone(&self.spec), of: PhantomData }
+        Self { spec: Arc::clone(&self.spec), last: self.last, of: PhantomData }
     }
 }
 
 impl<A> Time<A> {
     /// A rule that follows `spec`.
     pub fn new(spec: TimeSpec) -> Self {
-        Self { spec: Arc::new(spec), of: PhantomData }
+        Self { spec: Arc::new(spec), last: LastDay::default(), of: PhantomData }
     }
 }
 
@@ -414,9 +457,9 @@ impl<A: ArrowPrimitiveType<Native = i64>> Rule for Time<A> {
     type Arrow = A;
 
     #[inline]
-    fn read(&self, cursor: &mut Cursor<'_>, scratch: &mut Vec<u8>) -> Step<i64> {
+    fn read(&mut self, cursor: &mut Cursor<'_>, scratch: &mut Vec<u8>) -> Step<i64> {
         let at = cursor.position();
-        if let Some(second) = self.spec.shortcut(cursor) {
+        if let Some(second) = self.spec.shortcut(&mut self.last, cursor) {
             return self.spec.ticks(second, 0, at);
         }
         match cursor.peek() {
@@ -449,7 +492,7 @@ pub(super) struct Date {
 impl Rule for Date {
     type Arrow = Date32Type;
 
-    fn read(&self, cursor: &mut Cursor<'_>, scratch: &mut Vec<u8>) -> Step<i32> {
+    fn read(&mut self, cursor: &mut Cursor<'_>, scratch: &mut Vec<u8>) -> Step<i32> {
         let at = cursor.position();
         match cursor.peek() {
             b'"' => self.text(cursor.string(scratch)?, at),

@@ -1,7 +1,7 @@
 //! Sixteen bytes in one step: what ends a run of plain text, and hex digits.
 //!
 //! Owns the two ways to say it: by the vector instructions that every x86-64 processor has (SSE2), and plainly for all others.
-//! The tests compare them. `unsafe` says that those instructions are there, and nothing else.
+//! The tests compare them. `unsafe` says here that those instructions are there, and nothing else.
 
 #[cfg(not(target_arch = "x86_64"))]
 pub(super) use plain::{hex, special};
