@@ -25,8 +25,9 @@ pub enum Rows<'a> {
 
 /// Picked rows in one stretch: some 16 bytes each fill a chunk of the compression.
 const STRETCH_ROWS: usize = 1 << 16;
-/// Bytes of a batch's column in one stretch: a chunk of the compression, which the cache holds.
-const STRETCH_BYTES: usize = 1 << 20;
+/// Bytes of a batch's column in one stretch: a chunk without compression, or a part of one with it. A core's own cache holds them beside
+/// the values that they are written from.
+const STRETCH_BYTES: usize = 64 << 10;
 
 impl Rows<'_> {
     /// How many rows, given the length of each batch.
