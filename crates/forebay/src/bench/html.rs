@@ -4,9 +4,11 @@
 
 use std::fmt::Write;
 
-use super::plot::{Axes, Line, bars, escape, lines};
+use super::plot::{Axes, Bar, Line, bars, escape, lines, short};
 use super::report::{Arm, Report, Run, Spread};
 
+/// Figures of which the arms stand side by side: the first ones, for a report begins with what it is about.
+const SIDE_BY_SIDE_MAX: usize = 6;
 /// Runs of one arm in one plot at the most: more lines cannot be told apart.
 const LINES_MAX: usize = 6;
 
@@ -33,7 +35,7 @@ fn write(out: &mut String, report: &Report) -> std::fmt::Result {
         setting.workload, setting.workload
     )?;
     for sentence in &setting.sentences {
-        writeln!(out, "<p>{}</p>", escape(sentence))?;
+        writeln!(out, "<p>{}</p>", prose(sentence))?;
     }
     writeln!(
         out,
@@ -44,6 +46,7 @@ fn write(out: &mut String, report: &Report) -> std::fmt::Result {
         escape(&setting.processor)
     )?;
     verdicts(out, report)?;
+    out.push_str(&side_by_side(&report.arms));
     for arm in &report.arms {
         let of_arm: Vec<&Run> = report.runs.iter().filter(|run| run.arm == arm.name).collect();
         section(out, arm, &of_arm)?;
@@ -59,11 +62,11 @@ fn verdicts(out: &mut String, report: &Report) -> std::fmt::Result {
     for (number, run) in report.runs.iter().enumerate() {
         for fault in &run.verdict.faults {
             let arm = escape(&run.arm);
-            write!(out, "<li class=\"wrong\">wrong in run {} ({arm}): {}</li>", number + 1, escape(fault))?;
+            write!(out, "<li class=\"wrong\">wrong in run {} ({arm}): {}</li>", number + 1, prose(fault))?;
         }
         if let Some(why) = &run.not_valid {
             let arm = escape(&run.arm);
-            write!(out, "<li class=\"wrong\">not valid is run {} ({arm}): {}</li>", number + 1, escape(why))?;
+            write!(out, "<li class=\"wrong\">not valid is run {} ({arm}): {}</li>", number + 1, prose(why))?;
         }
     }
     for goal in &report.goals {
@@ -72,9 +75,38 @@ fn verdicts(out: &mut String, report: &Report) -> std::fmt::Result {
             Some(false) => ("wrong", "goal missed"),
             None => ("", "goal not judged"),
         };
-        write!(out, "<li class=\"{class}\">{word}: {}</li>", escape(&goal.text))?;
+        write!(out, "<li class=\"{class}\">{word}: {}</li>", prose(&goal.text))?;
     }
     writeln!(out, "</ul>")
+}
+
+/// The medians of all arms, figure by figure; nothing for a single arm.
+fn side_by_side(arms: &[Arm]) -> String {
+    let [first, _, ..] = arms else { return String::new() };
+    let mut out = "<h2>side by side</h2><div class=\"plots\">".to_owned();
+    for (figure, _) in first.summary.rows().iter().take(SIDE_BY_SIDE_MAX) {
+        let bar = |arm: &Arm| {
+            let value = arm.summary.get(*figure)?.median;
+            Some(Bar { name: arm.name.clone(), value, shown: figure.shown.text(value) })
+        };
+        let values: Vec<Bar> = arms.iter().filter_map(bar).collect();
+        out.push_str(&bars(&format!("{}, median", figure.label.trim_start()), &values));
+    }
+    out.push_str("</div>\n");
+    out
+}
+
+/// A sentence, with what stands between backticks as code.
+fn prose(text: &str) -> String {
+    let escaped = escape(text);
+    let parts: Vec<&str> = escaped.split('`').collect();
+    if parts.len().is_multiple_of(2) {
+        return escaped;
+    }
+    let part = |(n, part): (usize, &&str)| {
+        if n % 2 == 1 { format!("<code>{part}</code>") } else { (*part).to_owned() }
+    };
+    parts.iter().enumerate().map(part).collect()
 }
 
 fn section(out: &mut String, arm: &Arm, runs: &[&Run]) -> std::fmt::Result {
@@ -111,8 +143,10 @@ fn section(out: &mut String, arm: &Arm, runs: &[&Run]) -> std::fmt::Result {
     }));
     out.push_str(&percentiles(runs));
     if let Some(last) = runs.last() {
-        let threads: Vec<(String, f64)> =
-            last.trace.threads.iter().map(|(name, cpu_s)| (name.clone(), *cpu_s)).collect();
+        let thread =
+            |(name, cpu_s): (&String, &f64)| Bar { name: name.clone(), value: *cpu_s, shown: short(*cpu_s) };
+        let mut threads: Vec<Bar> = last.trace.threads.iter().map(thread).collect();
+        threads.sort_by(|a, b| b.value.total_cmp(&a.value));
         out.push_str(&bars("CPU by thread in the last run, s", &threads));
     }
     writeln!(out, "</div>")

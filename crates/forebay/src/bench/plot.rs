@@ -10,6 +10,8 @@ const LEFT: f64 = 70.0;
 const RIGHT: f64 = 12.0;
 const TOP: f64 = 12.0;
 const BOTTOM: f64 = 36.0;
+/// A letter's width at the size of the page's style, more or less.
+const LETTER: f64 = 6.2;
 /// Told apart by people who see red and green alike too.
 const COLORS: [&str; 6] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"];
 
@@ -19,6 +21,16 @@ pub struct Line {
     pub name: String,
     /// By rising x; at least two are drawn.
     pub points: Vec<(f64, f64)>,
+}
+
+/// One bar.
+pub struct Bar {
+    /// Before it.
+    pub name: String,
+    /// Its length.
+    pub value: f64,
+    /// Behind it: the value for people.
+    pub shown: String,
 }
 
 /// What stands at the axes.
@@ -67,11 +79,14 @@ pub fn lines(axes: &Axes<'_>, lines: &[Line]) -> String {
         marks => marks.iter().map(|(at, text)| (*at, (*text).to_owned())).collect(),
     };
     for (value, text) in whole.iter().filter(|(value, _)| *value <= x_max) {
+        // Half of a text at the edge would be cut off.
+        let at_edge = x(*value) > WIDTH - RIGHT - LETTER * text.len() as f64 / 2.0;
         let _ = write!(
             out,
-            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
-            x(*value),
+            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"{}\">{}</text>",
+            if at_edge { WIDTH - RIGHT } else { x(*value) },
             HEIGHT - BOTTOM + 15.0,
+            if at_edge { "end" } else { "middle" },
             escape(text)
         );
     }
@@ -99,33 +114,36 @@ pub fn lines(axes: &Axes<'_>, lines: &[Line]) -> String {
     out
 }
 
-/// Bars with their values, the longest first.
-pub fn bars(title: &str, values: &[(String, f64)]) -> String {
+/// Bars with their values as text, in the order given. Those of 0 are left out.
+pub fn bars(title: &str, values: &[Bar]) -> String {
     const ROW: f64 = 20.0;
-    const NAMES: f64 = 150.0;
-    let mut values: Vec<&(String, f64)> = values.iter().filter(|(_, value)| *value > 0.0).collect();
-    values.sort_by(|a, b| b.1.total_cmp(&a.1));
-    let Some(longest) = values.first().map(|(_, value)| *value) else { return String::new() };
+    let values: Vec<&Bar> = values.iter().filter(|bar| bar.value > 0.0).collect();
+    let longest = values.iter().map(|bar| bar.value).fold(0.0, f64::max);
+    if values.is_empty() {
+        return String::new();
+    }
+    let letters = values.iter().map(|bar| bar.name.chars().count()).max().unwrap_or(0);
+    let names = (LETTER * letters as f64 + 12.0).clamp(120.0, WIDTH / 2.0);
     let height = ROW * values.len() as f64 + 8.0;
     let mut out = format!(
         "<figure><figcaption>{}</figcaption><svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\">",
         escape(title)
     );
-    for (row, (name, value)) in values.iter().enumerate() {
+    for (row, Bar { name, value, shown }) in values.iter().enumerate() {
         let top = ROW * row as f64 + 4.0;
-        let wide = (WIDTH - NAMES - 70.0) * value / longest;
+        let wide = (WIDTH - names - 80.0) * value / longest;
         let _ = write!(
             out,
             "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>\
-             <rect x=\"{NAMES}\" y=\"{top:.1}\" width=\"{wide:.1}\" height=\"14\" fill=\"{}\"/>\
+             <rect x=\"{names}\" y=\"{top:.1}\" width=\"{wide:.1}\" height=\"14\" fill=\"{}\"/>\
              <text x=\"{:.1}\" y=\"{:.1}\">{}</text>",
-            NAMES - 6.0,
+            names - 6.0,
             top + 12.0,
             escape(name),
             COLORS[0],
-            NAMES + wide + 5.0,
+            names + wide + 5.0,
             top + 12.0,
-            short(*value)
+            escape(shown)
         );
     }
     out.push_str("</svg></figure>");
@@ -145,7 +163,7 @@ fn step(most: f64) -> f64 {
 }
 
 /// A number for an axis.
-fn short(value: f64) -> String {
+pub fn short(value: f64) -> String {
     let (scaled, unit) = match value.abs() {
         large if large >= 1e9 => (value / 1e9, "G"),
         large if large >= 1e6 => (value / 1e6, "M"),
@@ -176,12 +194,21 @@ mod tests {
     }
 
     #[test]
+    fn no_text_reaches_over_the_edge() {
+        let axes = Axes { x: "share", y: "latency, s", marks: &[(1.0, "p90"), (3.98, "p99.99")] };
+        let plot = lines(&axes, &[Line { name: "run 1".into(), points: vec![(0.0, 1.0), (4.0, 2.0)] }]);
+        assert!(plot.contains("text-anchor=\"middle\">p90<"), "{plot}");
+        assert!(plot.contains("text-anchor=\"end\">p99.99<"), "{plot}");
+    }
+
+    #[test]
     fn a_line_of_one_point_is_no_plot_and_names_are_escaped() {
         let axes = Axes { x: "s", y: "rows", marks: &[] };
         let line = |points| Line { name: "a<b".into(), points };
         assert!(lines(&axes, &[line(vec![(1.0, 1.0)])]).is_empty());
         let plot = lines(&axes, &[line(vec![(0.0, 1.0), (1.0, 2.0)])]);
         assert!(plot.contains("a&lt;b") && plot.contains("<polyline") && !plot.contains("NaN"), "{plot}");
-        assert!(bars("cpu", &[]).is_empty() && bars("cpu", &[("x".into(), 1.0)]).contains("<rect"));
+        let bar = Bar { name: "x".into(), value: 1.0, shown: "1 s".into() };
+        assert!(bars("cpu", &[]).is_empty() && bars("cpu", &[bar]).contains("<rect"));
     }
 }

@@ -14,6 +14,8 @@ use serde::Serialize;
 const EVERY: Duration = Duration::from_millis(100);
 /// Samples at the most: more than a plot has points.
 const SAMPLES_MAX: usize = 1_000;
+/// Seconds that a rate is taken over: several batches of a pipeline under load.
+const RATE_OVER_S: f64 = 1.0;
 
 /// A process at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -77,15 +79,25 @@ impl Trace {
         self.samples.push(sample);
     }
 
-    /// The rate of a rising number between samples, at the middle of each pair.
+    /// The rate of a rising number over [`RATE_OVER_S`], or over a fifth of a shorter run, at the middle of each such stretch. A batch is
+    /// settled at once, a few times a second: from one sample to the next the rate would be nothing, or several times the true one.
     pub fn rate(&self, number: impl Fn(&Sample) -> f64) -> Vec<(f64, f64)> {
-        let pairs = self.samples.windows(2).filter(|pair| pair[1].at_s > pair[0].at_s);
-        pairs
-            .map(|pair| {
-                let time_s = pair[1].at_s - pair[0].at_s;
-                (pair[0].at_s + time_s / 2.0, (number(&pair[1]) - number(&pair[0])) / time_s)
-            })
-            .collect()
+        let (Some(first), Some(last)) = (self.samples.first(), self.samples.last()) else {
+            return Vec::new();
+        };
+        let over_s = RATE_OVER_S.min((last.at_s - first.at_s) / 5.0);
+        let mut earlier = self.samples.iter().peekable();
+        let mut begin = first;
+        let mut rates = Vec::new();
+        for end in self.samples.iter().filter(|end| end.at_s > first.at_s && end.at_s - first.at_s >= over_s)
+        {
+            while let Some(next) = earlier.next_if(|next| next.at_s <= end.at_s - over_s) {
+                begin = next;
+            }
+            let time_s = end.at_s - begin.at_s;
+            rates.push((begin.at_s + time_s / 2.0, (number(end) - number(begin)) / time_s));
+        }
+        rates
     }
 }
 
@@ -112,5 +124,18 @@ mod tests {
         let mut trace = Trace::default();
         [sample(0), sample(2)].into_iter().for_each(|sample| trace.push(sample));
         assert_eq!(trace.rate(|sample| sample.rows as f64), [(1.0, 10.0)]);
+    }
+
+    #[test]
+    fn batches_do_not_make_a_saw_of_a_steady_rate() {
+        let mut trace = Trace::default();
+        for n in 0..100_u32 {
+            // Twenty rows at once, every second sample.
+            trace.push(Sample { at_s: f64::from(n) / 10.0, rows: u64::from(n / 2) * 20, ..sample(0) });
+        }
+        let rates = trace.rate(|sample| sample.rows as f64);
+        assert_eq!(rates.len(), 90);
+        assert!(rates.iter().all(|(_, rate)| (85.0..=115.0).contains(rate)), "{rates:?}");
+        assert!(Trace::default().rate(|sample| sample.rows as f64).is_empty());
     }
 }
