@@ -14,18 +14,18 @@
 //! | the partition key depends on sent columns, by known functions | a token is known inside one partition only            |
 //! | one node, if the engine is not replicated                 | each node has a log of its own                            |
 
+mod columns;
 mod engine;
 pub mod read;
 
 use std::collections::BTreeMap;
 
-use dataflow::{Column, ColumnType, Remedy, Schema};
-use jiff::tz::TimeZone;
+use dataflow::{Remedy, Schema};
 
 use crate::config::{CreateTable, TableConfig};
-use crate::partition::{Computed, PartitionKey};
+use crate::partition::PartitionKey;
 use crate::sort::SortKey;
-use crate::types::{self, identifier};
+use crate::types::identifier;
 pub use engine::Engine;
 use read::{Server, TableRow, View};
 
@@ -177,13 +177,13 @@ pub fn judge(facts: &Facts, config: &TableConfig) -> Result<Plan, Vec<Fault>> {
     };
     let places = std::iter::once(base).chain(targets.into_keys()).collect();
     let mut notes = Vec::new();
-    let schema = columns(table, config, &mut faults, &mut notes);
-    let provenance = check_provenance(table, config, &mut faults);
-    let unique_key = check_unique_key(&schema, config, &mut faults);
+    let schema = columns::written(table, config, &mut faults, &mut notes);
+    let provenance = columns::check_provenance(table, config, &mut faults);
+    let unique_key = columns::check_unique_key(&schema, config, &mut faults);
     if !provenance {
-        note_what_cannot_be_looked_for(&engine, &unique_key, config, &mut notes);
+        columns::note_what_cannot_be_looked_for(&engine, &unique_key, config, &mut notes);
     }
-    let partition = check_partition(table, &schema, &facts.server, &mut faults);
+    let partition = columns::check_partition(table, &schema, &facts.server, &mut faults);
     let sort = if config.sort { SortKey::new(&table.sorting_key, &schema) } else { None };
     if config.sort && sort.is_none() {
         notes.push(format!(
@@ -413,173 +413,6 @@ fn unstable_function(select: &str) -> Option<&'static str> {
             .match_indices(&name)
             .any(|(at, _)| !lower[..at].chars().next_back().is_some_and(|c| c.is_alphanumeric() || c == '_'))
     })
-}
-
-fn columns(
-    table: &TableRow,
-    config: &TableConfig,
-    faults: &mut Vec<Fault>,
-    notes: &mut Vec<String>,
-) -> Schema {
-    let names: Vec<&str> = match &config.columns {
-        Some(names) => names.iter().map(String::as_str).collect(),
-        None => table.columns.iter().filter(|c| c.is_stored_as_sent()).map(|c| c.name.as_str()).collect(),
-    };
-    let mut columns = Vec::new();
-    for name in names.into_iter().filter(|n| *n != PROVENANCE) {
-        let Some(found) = table.columns.iter().find(|c| c.name == name) else {
-            let known: Vec<&str> = table.columns.iter().map(|c| c.name.as_str()).take(20).collect();
-            faults.push(Fault::stop(format!(
-                "table `{}` has no column `{name}`; it has `{}`",
-                config.name(),
-                known.join("`, `")
-            )));
-            continue;
-        };
-        if !found.is_stored_as_sent() {
-            faults.push(Fault::stop(format!(
-                "column `{name}` is {}: the server computes it",
-                found.default_kind
-            )));
-            continue;
-        }
-        match types::parse(name, &found.type_name) {
-            Ok(column_type) => {
-                let default = default_of(name, &column_type, &found.default_expression, notes);
-                columns.push(Column { default, ..Column::new(name, column_type) });
-            }
-            Err(error) => faults.push(Fault::stop(format!(
-                "{error}; or leave the column out by naming the others in `columns`"
-            ))),
-        }
-    }
-    if columns.is_empty() && faults.is_empty() {
-        faults.push(Fault::stop(format!("table `{}` has no column to write", config.name())));
-    }
-    Schema::new(columns)
-}
-
-/// The DEFAULT that a null may stand for. Arrays and maps cannot be sent as NULL: only an empty DEFAULT can be sent.
-fn default_of(
-    name: &str,
-    column_type: &ColumnType,
-    expression: &str,
-    notes: &mut Vec<String>,
-) -> Option<String> {
-    let nested = matches!(column_type, ColumnType::Array(_) | ColumnType::Map(..));
-    let bare: String = expression.chars().filter(|c| !c.is_whitespace()).collect::<String>().to_lowercase();
-    let empty = matches!(bare.as_str(), "[]" | "array()" | "map()" | "{}")
-        || (bare.starts_with("emptyarray") && bare.ends_with("()"))
-        || bare.starts_with("cast([],");
-    match (expression.is_empty(), nested && !empty) {
-        (true, _) => None,
-        (false, true) => {
-            notes.push(format!(
-                "column `{name}` has the DEFAULT `{expression}`, which cannot stand for a null in an array or a map: records must \
-                 have the field"
-            ));
-            None
-        }
-        (false, false) => Some(expression.to_owned()),
-    }
-}
-
-/// The statement that gives a table the provenance column.
-fn add_provenance(config: &TableConfig, verb: &str) -> String {
-    format!("ALTER TABLE {} {verb} COLUMN {} UUID", config.quoted(), identifier(PROVENANCE))
-}
-
-/// True if the table has the provenance column. It must have it only if the pipeline asks for it.
-fn check_provenance(table: &TableRow, config: &TableConfig, faults: &mut Vec<Fault>) -> bool {
-    match table.columns.iter().find(|c| c.name == PROVENANCE) {
-        Some(column) if column.type_name == "UUID" && column.is_stored_as_sent() => true,
-        Some(column) => {
-            faults.push(Fault::mended_by(
-                format!(
-                    "column `{PROVENANCE}` must be a plain `UUID` and is `{} {}`",
-                    column.type_name, column.default_kind
-                ),
-                add_provenance(config, "MODIFY"),
-            ));
-            false
-        }
-        None if config.provenance => {
-            faults.push(Fault::mended_by(
-                format!(
-                    "table `{}` has no column `{PROVENANCE}`, which `provenance: true` asks for",
-                    config.name()
-                ),
-                add_provenance(config, "ADD"),
-            ));
-            false
-        }
-        None => false,
-    }
-}
-
-/// What it means that no column names a row's insert.
-fn note_what_cannot_be_looked_for(
-    engine: &Engine,
-    unique_key: &[usize],
-    config: &TableConfig,
-    notes: &mut Vec<String>,
-) {
-    let why = if unique_key.is_empty() {
-        "and no `unique_key` is named".to_owned()
-    } else if engine.merges {
-        format!("and `unique_key` cannot serve, for `{}` holds earlier rows of a key", engine.name)
-    } else {
-        return;
-    };
-    notes.push(format!(
-        "table `{}` has no column `{PROVENANCE}` {why}: an insert whose answer is lost when the server restarts stops the \
-         pipeline with a question; `{}` spares you that",
-        config.name(),
-        add_provenance(config, "ADD")
-    ));
-}
-
-fn check_unique_key(schema: &Schema, config: &TableConfig, faults: &mut Vec<Fault>) -> Vec<usize> {
-    let mut key = Vec::new();
-    for name in &config.unique_key {
-        match schema.index_of(name) {
-            Some(index) if crate::table::can_probe(&schema.columns()[index].column_type) => key.push(index),
-            Some(index) => faults.push(Fault::stop(format!(
-                "column `{name}` of the unique key has the type `{}`; integers, text, UUID, dates and times can be probed for",
-                types::name(&schema.columns()[index].column_type)
-            ))),
-            None => faults.push(Fault::stop(format!("column `{name}` of the unique key is not written"))),
-        }
-    }
-    key
-}
-
-fn check_partition(
-    table: &TableRow,
-    schema: &Schema,
-    server: &Server,
-    faults: &mut Vec<Fault>,
-) -> Option<PartitionKey> {
-    let zone = match TimeZone::get(&server.zone) {
-        Ok(zone) => zone,
-        Err(_) => {
-            faults.push(Fault::stop(format!("the server's time zone `{}` is not known here", server.zone)));
-            return None;
-        }
-    };
-    let computed: Vec<Computed> = table
-        .columns
-        .iter()
-        .filter(|c| matches!(c.default_kind.as_str(), "MATERIALIZED" | "ALIAS"))
-        .map(|c| Computed { name: c.name.clone(), expression: c.default_expression.clone() })
-        .collect();
-    match PartitionKey::new(&table.partition_key, schema, &computed, &zone) {
-        Ok(key) => Some(key),
-        Err(error) => {
-            faults.push(Fault::stop(error.to_string()));
-            None
-        }
-    }
 }
 
 #[cfg(test)]

@@ -1,23 +1,25 @@
 //! One frame, until it is settled.
 //!
-//! Owns the loop around an insert: send, wait and send again while nothing happened; ask `protocol::doubt` when something may
-//! have happened. Does not own how many frames are under way, nor the meaning of an answer (the table classifies it).
+//! Owns the loop around an insert: send, wait and send again while nothing happened; a doubt, once something may have happened, is
+//! [`doubt`]'s. Does not own how many frames are under way, nor the meaning of an answer (the table classifies it).
 //!
 //! A frame that an earlier owner may have sent begins in doubt.
+
+mod doubt;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use dataflow::{Attempt, Effect, FrameId, Gate, InsertError, Presence, Remedy, TableFacts};
+use dataflow::{Attempt, Effect, Gate, InsertError, Remedy, TableFacts};
 use metrics::{counter, histogram};
-use protocol::doubt::{self, Decision, Facts, Found, StopReason, Verdict};
+use protocol::doubt::StopReason;
 use protocol::lane::Piece;
 use protocol::names;
-use protocol::record::{Body, Generation, Question, Server};
+use protocol::record::Server;
 
-use crate::context::{Context, TARGET, Target, server};
+use crate::context::{Context, TARGET, Target};
 use crate::problem::{Noticed, State};
 use crate::retry::Backoff;
 use crate::{EngineError, accounts, refuse, segment};
@@ -220,23 +222,6 @@ impl Sending<'_> {
         }
     }
 
-    /// What a person has said of the piece under its present token, and of which table.
-    fn answer(&self) -> Option<(Verdict, String)> {
-        let question = self.piece.question.as_ref().filter(|_| self.generation == self.piece.generation)?;
-        Some((self.piece.verdict?, question.table_uuid.clone()))
-    }
-
-    /// True if a person was asked this of the piece under its present token, whatever was answered of another table.
-    fn was_asked(&self, reason: StopReason) -> bool {
-        let question = self.piece.question.as_ref().filter(|_| self.generation == self.piece.generation);
-        question.is_some_and(|question| question.reason == reason.number())
-    }
-
-    /// True if a person has accepted this table in place of the one that the piece was sealed for.
-    fn is_accepted(&self, table_uuid: &str) -> bool {
-        !self.accepted_uuid.is_empty() && self.accepted_uuid == table_uuid
-    }
-
     /// A frame is for the table that it was sealed for, and for no other of that name that nobody has accepted.
     async fn check_table(&self) -> Result<(), EngineError> {
         let sealed_for = self.piece.server.as_ref().map_or("", |s| s.table_uuid.as_str());
@@ -374,174 +359,6 @@ impl Sending<'_> {
                     self.backoff.pause(&*self.context.runtime).await;
                 }
             }
-        }
-    }
-
-    /// Follows `protocol::doubt` to its end. True if the frame turned out to be settled.
-    async fn resolve(&mut self) -> Result<bool, EngineError> {
-        let (mut found, mut alive, mut confirmed) = (None, None, false);
-        loop {
-            let seen = self.look().await;
-            let facts = Facts {
-                before: self.before.clone(),
-                now: server(self.target.index, &seen),
-                token_window: seen.token_window,
-                token_age_ms_max: seen.token_age_ms_max,
-                found,
-                alive,
-                refused: self.refused,
-                confirmed,
-                views_asked: self.was_asked(StopReason::ViewsUnknown),
-                answer: self.answer(),
-                accepted: self.is_accepted(&seen.table_uuid),
-            };
-            let decision = doubt::decide(&facts);
-            self.tell(decision);
-            match decision {
-                Decision::Resend => return Ok(false),
-                Decision::Settle => return Ok(true),
-                Decision::Stop(reason) => return Err(self.stop(reason, &facts.now.table_uuid).await),
-                Decision::EndAttempts => alive = self.end_attempts(alive).await?,
-                Decision::Probe => found = self.probe().await?,
-                Decision::Confirm => {
-                    confirmed = self.confirm().await?;
-                    // What was found before says nothing any more, whatever the answer; nor does it of running attempts.
-                    (found, alive) = (None, None);
-                }
-                Decision::NewGeneration => {
-                    self.renew(facts.now).await?;
-                    return Ok(false);
-                }
-            }
-        }
-    }
-
-    fn tell(&self, decision: Decision) {
-        let word = match decision {
-            Decision::Resend => "resend",
-            Decision::EndAttempts => "end_attempts",
-            Decision::Probe => "probe",
-            Decision::Confirm => "confirm",
-            Decision::Settle => "settle",
-            Decision::NewGeneration => "new_generation",
-            Decision::Stop(_) => "stop",
-        };
-        let table = self.target.table.name();
-        counter!("forebay_doubts_total", "table" => table.to_owned(), "decision" => word).increment(1);
-        tracing::info!(
-            table,
-            frame = self.ordinal,
-            generation = self.generation,
-            decision = word,
-            "frame in doubt"
-        );
-    }
-
-    async fn end_attempts(&mut self, before: Option<u64>) -> Result<Option<u64>, EngineError> {
-        if before.is_some() {
-            // Some were still running: give them time to end.
-            self.backoff.pause(&*self.context.runtime).await;
-        }
-        // A process that was replaced must not end the attempts of its successor.
-        if !self.context.ownership.may_complete().await {
-            self.check_owner().await?;
-            self.backoff.pause(&*self.context.runtime).await;
-            return Ok(None);
-        }
-        match self.target.table.end_attempts(&names::query_prefix(self.piece.id())).await {
-            Ok(alive) => {
-                if alive > 0 {
-                    let words = format!(
-                        "{alive} inserts of a frame in doubt still run on the server; they were told to end"
-                    );
-                    self.tell_problem(State::AttemptRuns, &words, Effect::Unknown);
-                }
-                Ok(Some(alive))
-            }
-            Err(error) => {
-                tracing::warn!(%error, "running inserts cannot be ended");
-                self.context.not_seen(self.place, &error, Effect::Unknown);
-                self.backoff.pause(&*self.context.runtime).await;
-                Ok(None)
-            }
-        }
-    }
-
-    async fn probe(&mut self) -> Result<Option<Found>, EngineError> {
-        let frame = &self.piece.frame;
-        let keys = match frame.probe_len {
-            0 => Bytes::new(),
-            len => self.read_sealed(frame.offset + frame.len, len, None).await?,
-        };
-        match self.target.table.probe(FrameId(self.piece.id()), frame.rows, &keys).await {
-            Ok(Presence::None) => Ok(Some(Found::None)),
-            Ok(Presence::All) => Ok(Some(Found::All)),
-            Ok(Presence::Part { found, expected }) => {
-                tracing::error!(frame = self.ordinal, found, expected, "a frame is in the table in part");
-                Ok(Some(Found::Part))
-            }
-            Ok(Presence::Inadmissible) => Ok(Some(Found::CannotTell)),
-            Err(error) => {
-                tracing::warn!(%error, "the rows of a frame cannot be looked for");
-                self.context.not_seen(self.place, &error, Effect::Unknown);
-                self.backoff.pause(&*self.context.runtime).await;
-                Ok(None)
-            }
-        }
-    }
-
-    /// Sends the same bytes under the same token; true if the server has answered positively.
-    async fn confirm(&mut self) -> Result<bool, EngineError> {
-        let (body, has_taken_long) = self.body().await?;
-        if has_taken_long {
-            return Ok(false);
-        }
-        let Err(error) = self.send(body).await else { return Ok(true) };
-        self.tell_error(&error);
-        if error.remedy == Remedy::Divert && error.effect == Effect::None && self.place == TARGET {
-            self.refused = true;
-        }
-        self.after(error).await?;
-        Ok(false)
-    }
-
-    async fn renew(&mut self, now: Server) -> Result<(), EngineError> {
-        let generation = self.generation + 1;
-        let body = Body::Generation(Generation {
-            table: self.target.index,
-            ordinal: self.ordinal,
-            piece: self.piece.piece,
-            generation,
-            server: Some(now),
-        });
-        self.context.journal.lock().await.append(body).await?;
-        self.generation = generation;
-        (self.in_doubt, self.refused) = (false, false);
-        Ok(())
-    }
-
-    /// Seals the question that only a person can answer, and gives the error to stop with.
-    async fn stop(&self, reason: StopReason, table_uuid: &str) -> EngineError {
-        let mut journal = self.context.journal.lock().await;
-        let question = Question {
-            table: self.target.index,
-            ordinal: self.ordinal,
-            piece: self.piece.piece,
-            reason: reason.number(),
-            table_uuid: table_uuid.to_owned(),
-            epoch: journal.lane().epoch,
-            asked_at_ms: self.context.runtime.wall_ms(),
-        };
-        // A store that refuses the question, or another owner, is the nearer reason to stop.
-        if let Err(error) = journal.append(Body::Question(question)).await {
-            return error;
-        }
-        EngineError::Doubt {
-            table: self.target.table.name().to_owned(),
-            ordinal: self.ordinal,
-            frame: FrameId(self.piece.id()).to_string(),
-            reason,
-            more: 0,
         }
     }
 }

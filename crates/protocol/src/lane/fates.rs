@@ -26,14 +26,12 @@ impl Lane {
 
     /// Keeps the newest fates of a partition, and which frames their records may be in.
     pub(super) fn remember(&mut self, new: &Fates, frames: &[Frame]) {
-        let at = self.fates.iter().position(|known| known.partition == new.partition);
-        let known = match at {
-            Some(at) => &mut self.fates[at],
-            None => {
-                self.fates.push(Fates { partition: new.partition, from: new.from, ..Fates::default() });
-                self.fates.last_mut().expect("just put there")
-            }
-        };
+        let at =
+            self.fates.iter().position(|known| known.partition == new.partition).unwrap_or(self.fates.len());
+        if at == self.fates.len() {
+            self.fates.push(Fates { partition: new.partition, from: new.from, ..Fates::default() });
+        }
+        let known = &mut self.fates[at];
         if known.next() != new.from {
             (known.from, known.codes, known.unsettled) = (new.from, Vec::new(), Vec::new());
         }

@@ -1,0 +1,67 @@
+//! A record as bytes: magic, message, checksum.
+//!
+//! Owns the framing and what is refused. Does not own what is said ([`super`]).
+
+use prost::Message;
+
+use super::{MAGIC, Record};
+
+/// Why bytes are not a record.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RecordError {
+    /// Too short, or the checksum does not agree.
+    #[error("journal record {seq} is damaged ({what}); restore the store from a backup, nothing was guessed")]
+    Damaged {
+        /// The number it was read under.
+        seq: u64,
+        /// What does not agree.
+        what: String,
+    },
+    /// Another format version.
+    #[error("journal record {seq} has format `{found}`, this program reads `FBJ1`; run the newer program")]
+    Format {
+        /// The number it was read under.
+        seq: u64,
+        /// The first four bytes, printable.
+        found: String,
+    },
+}
+
+impl Record {
+    /// The record's bytes.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(8 + self.encoded_len());
+        bytes.extend_from_slice(&MAGIC);
+        self.encode(&mut bytes).expect("a vector grows as needed");
+        let crc = crc32c::crc32c(&bytes);
+        bytes.extend_from_slice(&crc.to_le_bytes());
+        bytes
+    }
+
+    /// Reads a record that stands under number `seq`.
+    ///
+    /// # Errors
+    /// When the bytes are damaged, of another format, of another number, or say nothing known.
+    pub fn from_bytes(seq: u64, bytes: &[u8]) -> Result<Self, RecordError> {
+        let damaged = |what: &str| RecordError::Damaged { seq, what: what.to_owned() };
+        let (head, crc) = bytes.split_last_chunk::<4>().ok_or_else(|| damaged("too short"))?;
+        let body = match head.split_first_chunk::<4>() {
+            Some((&MAGIC, body)) => body,
+            Some((found, _)) if found.starts_with(b"FBJ") => {
+                return Err(RecordError::Format { seq, found: found.escape_ascii().to_string() });
+            }
+            _ => return Err(damaged("no record begins like this")),
+        };
+        if crc32c::crc32c(head) != u32::from_le_bytes(*crc) {
+            return Err(damaged("checksum"));
+        }
+        let record = Self::decode(body).map_err(|e| damaged(&e.to_string()))?;
+        if record.seq != seq {
+            return Err(damaged("it carries another number"));
+        }
+        if record.body.is_none() {
+            return Err(damaged("it says nothing that this program knows"));
+        }
+        Ok(record)
+    }
+}

@@ -1,0 +1,105 @@
+//! What became of single records, as messages.
+//!
+//! Owns the codes, which are for ever. Does not own how many of them a lane keeps ([`crate::lane`]).
+
+use prost::Message;
+
+/// What became of each record of a partition without gaps, in the order of their positions.
+#[derive(Clone, PartialEq, Eq, Message)]
+pub struct Fates {
+    /// The partition's index.
+    #[prost(uint32, tag = "1")]
+    pub partition: u32,
+    /// Position of the first record.
+    #[prost(uint64, tag = "2")]
+    pub from: u64,
+    /// One [`Fate::code`] a record.
+    #[prost(bytes = "vec", tag = "3")]
+    pub codes: Vec<u8>,
+    /// Stretches of these records whose inserts are not settled, by position; only in a lane and its checkpoints.
+    #[prost(message, repeated, tag = "4")]
+    pub unsettled: Vec<Unsettled>,
+}
+
+/// Records that were sealed with frames of which not all are settled.
+#[derive(Clone, Copy, PartialEq, Eq, Message)]
+pub struct Unsettled {
+    /// Position of the first record.
+    #[prost(uint64, tag = "1")]
+    pub from: u64,
+    /// The position after the last one.
+    #[prost(uint64, tag = "2")]
+    pub next: u64,
+    /// The table's index.
+    #[prost(uint32, tag = "3")]
+    pub table: u32,
+    /// Once the table's frontier is here, the records are settled in it.
+    #[prost(uint64, tag = "4")]
+    pub frontier: u64,
+}
+
+impl Fates {
+    /// What became of the record at `position`; `None` if it is not among these.
+    pub fn at(&self, position: u64) -> Option<Fate> {
+        let at = usize::try_from(position.checked_sub(self.from)?).ok()?;
+        Fate::of(*self.codes.get(at)?)
+    }
+
+    /// The byte that stands for what became of the record at `position`.
+    pub(crate) fn code_mut(&mut self, position: u64) -> Option<&mut u8> {
+        let at = usize::try_from(position.checked_sub(self.from)?).ok()?;
+        self.codes.get_mut(at)
+    }
+
+    /// The position after the last record.
+    pub fn next(&self) -> u64 {
+        self.from.saturating_add(self.codes.len() as u64)
+    }
+}
+
+/// What became of one record. A seal tells it as of the seal; the server may refuse a row later, and from the seal of its dead
+/// letter on the lane knows it as one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Fate {
+    /// A row of the table.
+    Written,
+    /// Dropped by a rule.
+    Filtered,
+    /// Dropped as a known duplicate.
+    Duplicate,
+    /// Dropped as too late.
+    Late,
+    /// A row of the dead letters.
+    DeadLetter,
+}
+
+impl Fate {
+    const ALL: [Self; 5] = [Self::Written, Self::Filtered, Self::Duplicate, Self::Late, Self::DeadLetter];
+
+    /// The byte that stands for it, for ever.
+    pub fn code(self) -> u8 {
+        match self {
+            Self::Written => 1,
+            Self::Filtered => 2,
+            Self::Duplicate => 3,
+            Self::Late => 4,
+            Self::DeadLetter => 5,
+        }
+    }
+
+    /// What a byte stands for.
+    pub fn of(code: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|fate| fate.code() == code)
+    }
+
+    /// The word for people and machines.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Written => "written",
+            Self::Filtered => "filtered",
+            Self::Duplicate => "duplicate",
+            Self::Late => "late",
+            Self::DeadLetter => "dead_letter",
+        }
+    }
+}

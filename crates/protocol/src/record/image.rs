@@ -1,0 +1,171 @@
+//! A lane as a message: what a checkpoint holds.
+//!
+//! Owns the fields. Does not own the lane ([`crate::lane`]), which is read from it and turned into it.
+
+use prost::Message;
+
+use super::{Counts, Fates, Frame, PartitionGenesis, Question, Server, StateDelta};
+
+/// All that the records before this one fold to, so that they can be retired.
+#[derive(Clone, PartialEq, Message)]
+pub struct Checkpoint {
+    /// The lane as of the record before this one.
+    #[prost(message, optional, tag = "1")]
+    pub lane: Option<LaneImage>,
+    /// A snapshot of every step's state as of the seal `state_seq`.
+    #[prost(message, repeated, tag = "2")]
+    pub states: Vec<StateObject>,
+    /// The seal whose state the snapshots hold; deltas of later seals are applied on top.
+    #[prost(uint64, tag = "3")]
+    pub state_seq: u64,
+    /// The files that the snapshots build on; successive checkpoints share them.
+    #[prost(message, repeated, tag = "4")]
+    pub files: Vec<StateFile>,
+}
+
+/// A file that holds a part of a step's state. What must be read of it, and its checksums, stand in the snapshot.
+#[derive(Clone, PartialEq, Message)]
+pub struct StateFile {
+    /// The step's index.
+    #[prost(uint32, tag = "1")]
+    pub step: u32,
+    /// The object.
+    #[prost(string, tag = "2")]
+    pub object: String,
+    /// Its bytes.
+    #[prost(uint64, tag = "3")]
+    pub len: u64,
+}
+
+/// A state snapshot in an object of its own.
+#[derive(Clone, PartialEq, Message)]
+pub struct StateObject {
+    /// The step's index.
+    #[prost(uint32, tag = "1")]
+    pub step: u32,
+    /// The object.
+    #[prost(string, tag = "2")]
+    pub object: String,
+    /// Its bytes.
+    #[prost(uint64, tag = "3")]
+    pub len: u64,
+    /// CRC-32C of them.
+    #[prost(fixed32, tag = "4")]
+    pub crc32c: u32,
+}
+
+/// A lane as a message: the durable form of [`crate::lane::Lane`].
+#[derive(Clone, PartialEq, Message)]
+pub struct LaneImage {
+    /// Pipeline's name.
+    #[prost(string, tag = "1")]
+    pub pipeline: String,
+    /// Every partition, its `next` being where the next seal begins.
+    #[prost(message, repeated, tag = "2")]
+    pub partitions: Vec<PartitionGenesis>,
+    /// Greatest record time of every partition.
+    #[prost(sint64, repeated, tag = "3")]
+    pub times_ms_max: Vec<i64>,
+    /// Every table.
+    #[prost(message, repeated, tag = "4")]
+    pub tables: Vec<TableImage>,
+    /// Steps that keep state.
+    #[prost(string, repeated, tag = "5")]
+    pub steps: Vec<String>,
+    /// Low watermark.
+    #[prost(sint64, tag = "6")]
+    pub watermark_ms: i64,
+    /// Idle partitions.
+    #[prost(uint32, repeated, tag = "7")]
+    pub idle: Vec<u32>,
+    /// Sums since genesis.
+    #[prost(message, optional, tag = "8")]
+    pub counts: Option<Counts>,
+    /// State deltas sealed after the newest checkpointed state.
+    #[prost(message, repeated, tag = "9")]
+    pub deltas: Vec<DeltaImage>,
+    /// Bytes of the deltas above, and of the last snapshot.
+    #[prost(uint64, tag = "10")]
+    pub snapshot_bytes: u64,
+    /// The newest fates of each partition that has any; see [`crate::lane::FATES_KEPT`].
+    #[prost(message, repeated, tag = "20")]
+    pub fates: Vec<Fates>,
+}
+
+/// A table as a message.
+#[derive(Clone, PartialEq, Message)]
+pub struct TableImage {
+    /// `database.table`.
+    #[prost(string, tag = "1")]
+    pub name: String,
+    /// The first ordinal that is not settled, as recorded.
+    #[prost(uint64, tag = "2")]
+    pub frontier: u64,
+    /// W as recorded.
+    #[prost(uint64, tag = "3")]
+    pub window: u64,
+    /// The ordinal of the next frame.
+    #[prost(uint64, tag = "4")]
+    pub next_ordinal: u64,
+    /// Server as last seen.
+    #[prost(message, optional, tag = "5")]
+    pub server: Option<Server>,
+    /// Frames from `frontier` to `next_ordinal`.
+    #[prost(message, repeated, tag = "6")]
+    pub pending: Vec<PieceImage>,
+    /// The identity of a later table of this name that a person has accepted; empty if none was asked for.
+    #[prost(string, tag = "7")]
+    pub accepted_uuid: String,
+}
+
+/// A piece of an unsettled frame.
+#[derive(Clone, PartialEq, Message)]
+pub struct PieceImage {
+    /// Where and what it is.
+    #[prost(message, optional, tag = "1")]
+    pub frame: Option<Frame>,
+    /// Number of the piece within its frame.
+    #[prost(uint32, tag = "2")]
+    pub piece: u32,
+    /// Its token's generation.
+    #[prost(uint32, tag = "3")]
+    pub generation: u32,
+    /// The object that holds it.
+    #[prost(string, tag = "4")]
+    pub segment: String,
+    /// The server as seen before its first attempt.
+    #[prost(message, optional, tag = "5")]
+    pub server: Option<Server>,
+    /// True if a split replaced it.
+    #[prost(bool, tag = "6")]
+    pub dead: bool,
+    /// When it was sealed, by the writer's wall clock, Unix milliseconds.
+    #[prost(int64, tag = "7")]
+    pub sealed_at_ms: i64,
+    /// The question that was asked of it last.
+    #[prost(message, optional, tag = "8")]
+    pub question: Option<Question>,
+    /// The answer, as in [`Answer::verdict`]; 0 if the question is open or there is none.
+    #[prost(uint32, tag = "9")]
+    pub verdict: u32,
+    /// True if its frame is settled beyond a hole.
+    #[prost(bool, tag = "10")]
+    pub settled: bool,
+    /// Which row of the whole frame its first row is.
+    #[prost(uint64, tag = "11")]
+    pub first_row: u64,
+}
+
+/// A sealed state delta that no snapshot holds yet.
+#[derive(Clone, PartialEq, Message)]
+pub struct DeltaImage {
+    /// The seal's number.
+    #[prost(uint64, tag = "1")]
+    pub seq: u64,
+    /// The object that holds it.
+    #[prost(string, tag = "2")]
+    pub segment: String,
+    /// Where it stands.
+    #[prost(message, optional, tag = "3")]
+    pub delta: Option<StateDelta>,
+}

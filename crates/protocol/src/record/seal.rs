@@ -1,0 +1,237 @@
+//! A batch as a message, and what it is made of.
+//!
+//! Owns the fields. Does not own what became of each of its records ([`super::fates`]), nor the rules between seals
+//! ([`crate::lane`]).
+
+use prost::Message;
+
+use super::Fates;
+
+/// A batch: positions, state and output in one write.
+#[derive(Clone, PartialEq, Message)]
+pub struct Seal {
+    /// What was read, for every partition that moved.
+    #[prost(message, repeated, tag = "1")]
+    pub ranges: Vec<Range>,
+    /// The object that holds frames, probes and state deltas; empty if there are none.
+    #[prost(string, tag = "2")]
+    pub segment: String,
+    /// Its length in bytes.
+    #[prost(uint64, tag = "3")]
+    pub segment_bytes: u64,
+    /// The frames, in the order of their ordinals within each table.
+    #[prost(message, repeated, tag = "4")]
+    pub frames: Vec<Frame>,
+    /// The state deltas.
+    #[prost(message, repeated, tag = "5")]
+    pub states: Vec<StateDelta>,
+    /// Low watermark after the batch, Unix milliseconds; `i64::MIN` while unknown.
+    #[prost(sint64, tag = "6")]
+    pub watermark_ms: i64,
+    /// Partitions (by index) that the watermark leaves out because they are idle.
+    #[prost(uint32, repeated, tag = "7")]
+    pub idle: Vec<u32>,
+    /// Settled frontier of every table.
+    #[prost(message, repeated, tag = "8")]
+    pub settled: Vec<Frontier>,
+    /// The server behind every table, as last seen before this record.
+    #[prost(message, repeated, tag = "9")]
+    pub servers: Vec<Server>,
+    /// What the batch's records became.
+    #[prost(message, optional, tag = "10")]
+    pub counts: Option<Counts>,
+    /// Refused single rows that became dead letters in this seal, their dedup keys forgotten in its state deltas.
+    #[prost(message, repeated, tag = "11")]
+    pub refusals: Vec<Refusal>,
+    /// What became of each record of the partitions whose source asks for it; covers the partition's range wholly.
+    #[prost(message, repeated, tag = "20")]
+    pub fates: Vec<Fates>,
+}
+
+/// A piece that the server refused for its content and that could not be split any more.
+#[derive(Clone, Copy, PartialEq, Message)]
+pub struct Refusal {
+    /// The table's index.
+    #[prost(uint32, tag = "1")]
+    pub table: u32,
+    /// The frame's ordinal.
+    #[prost(uint64, tag = "2")]
+    pub ordinal: u64,
+    /// The piece; its token is dead for ever.
+    #[prost(uint32, tag = "3")]
+    pub piece: u32,
+    /// Which record the row was; none in records of earlier programs, for their frames, and for dead letters.
+    #[prost(message, optional, tag = "4")]
+    pub record: Option<RecordPlace>,
+}
+
+impl Refusal {
+    /// True if both speak of the same piece.
+    pub fn is_same_piece(&self, other: &Refusal) -> bool {
+        (self.table, self.ordinal, self.piece) == (other.table, other.ordinal, other.piece)
+    }
+}
+
+/// Which record of the lane.
+#[derive(Clone, Copy, PartialEq, Eq, Message)]
+pub struct RecordPlace {
+    /// The partition's index.
+    #[prost(uint32, tag = "1")]
+    pub partition: u32,
+    /// Its position there.
+    #[prost(uint64, tag = "2")]
+    pub position: u64,
+}
+
+/// What was read of a partition: `from` and `next` are next-fetch positions, so gaps in between do not matter.
+#[derive(Clone, Copy, PartialEq, Message)]
+pub struct Range {
+    /// The partition's index.
+    #[prost(uint32, tag = "1")]
+    pub partition: u32,
+    /// Where the batch began.
+    #[prost(uint64, tag = "2")]
+    pub from: u64,
+    /// Where the next one begins.
+    #[prost(uint64, tag = "3")]
+    pub next: u64,
+    /// Leader epoch that goes with `next`; -1 if there is none.
+    #[prost(sint32, tag = "4")]
+    pub leader_epoch: i32,
+    /// Greatest record time of the partition so far, Unix milliseconds; `i64::MIN` while unknown.
+    #[prost(sint64, tag = "5")]
+    pub time_ms_max: i64,
+}
+
+/// The body of one insert.
+#[derive(Clone, PartialEq, Message)]
+pub struct Frame {
+    /// The table's index.
+    #[prost(uint32, tag = "1")]
+    pub table: u32,
+    /// The frame's number within the table: from 0, without gaps.
+    #[prost(uint64, tag = "2")]
+    pub ordinal: u64,
+    /// The frame's name, 16 bytes; tokens derive from it.
+    #[prost(bytes = "vec", tag = "3")]
+    pub id: Vec<u8>,
+    /// The one table partition that all rows fall into.
+    #[prost(string, tag = "4")]
+    pub table_partition: String,
+    /// First byte in the segment.
+    #[prost(uint64, tag = "5")]
+    pub offset: u64,
+    /// Bytes in the segment.
+    #[prost(uint64, tag = "6")]
+    pub len: u64,
+    /// Rows; at least 1.
+    #[prost(uint64, tag = "7")]
+    pub rows: u64,
+    /// CRC-32C of the bytes.
+    #[prost(fixed32, tag = "8")]
+    pub crc32c: u32,
+    /// Bytes of the probe that stand right behind the frame in the segment.
+    #[prost(uint64, tag = "9")]
+    pub probe_len: u64,
+    /// Bytes behind the probe that say which record each row was; 0 in frames of earlier programs and of dead letters.
+    #[prost(uint64, tag = "10")]
+    pub origins_len: u64,
+}
+
+/// The change of one step's state.
+#[derive(Clone, Copy, PartialEq, Message)]
+pub struct StateDelta {
+    /// The step's index.
+    #[prost(uint32, tag = "1")]
+    pub step: u32,
+    /// First byte in the segment.
+    #[prost(uint64, tag = "2")]
+    pub offset: u64,
+    /// Bytes in the segment.
+    #[prost(uint64, tag = "3")]
+    pub len: u64,
+    /// CRC-32C of the bytes.
+    #[prost(fixed32, tag = "4")]
+    pub crc32c: u32,
+}
+
+/// How far a table is settled: every frame below `frontier` is positively answered or proven present.
+#[derive(Clone, Copy, PartialEq, Message)]
+pub struct Frontier {
+    /// The table's index.
+    #[prost(uint32, tag = "1")]
+    pub table: u32,
+    /// The first ordinal that is not settled.
+    #[prost(uint64, tag = "2")]
+    pub frontier: u64,
+    /// W: frames that may be sent at or above `frontier` until the next frontier is recorded.
+    #[prost(uint64, tag = "3")]
+    pub window: u64,
+}
+
+/// A server and a table as last seen.
+#[derive(Clone, PartialEq, Message)]
+pub struct Server {
+    /// The table's index.
+    #[prost(uint32, tag = "1")]
+    pub table: u32,
+    /// When the server started, by its clock, Unix milliseconds.
+    #[prost(sint64, tag = "2")]
+    pub start_ms: i64,
+    /// When it was seen, by its clock, Unix milliseconds.
+    #[prost(sint64, tag = "3")]
+    pub seen_ms: i64,
+    /// The server's identity.
+    #[prost(string, tag = "4")]
+    pub server_uuid: String,
+    /// The table's identity.
+    #[prost(string, tag = "5")]
+    pub table_uuid: String,
+    /// The table's newest block number then.
+    #[prost(uint64, tag = "6")]
+    pub block_number: u64,
+    /// The newest block number of each materialized view's target, by the targets' names; empty without views. A target has
+    /// a token memory of its own, and writers of its own.
+    #[prost(uint64, repeated, tag = "7")]
+    pub view_blocks: Vec<u64>,
+}
+
+/// What records became. `read = written + filtered + duplicates + dead_letters + late` (C9).
+#[derive(Clone, Copy, PartialEq, Eq, Message)]
+pub struct Counts {
+    /// Records handed out by the source.
+    #[prost(uint64, tag = "1")]
+    pub read: u64,
+    /// Rows in frames of the target table.
+    #[prost(uint64, tag = "2")]
+    pub written: u64,
+    /// Records dropped by a rule.
+    #[prost(uint64, tag = "3")]
+    pub filtered: u64,
+    /// Records dropped as known duplicates.
+    #[prost(uint64, tag = "4")]
+    pub duplicates: u64,
+    /// Records in frames of the dead-letter table.
+    #[prost(uint64, tag = "5")]
+    pub dead_letters: u64,
+    /// Records dropped because they came too late and the pipeline says `late: drop`.
+    #[prost(uint64, tag = "6")]
+    pub late: u64,
+}
+
+impl Counts {
+    /// True if every record is accounted for.
+    pub fn add_up(&self) -> bool {
+        self.read == self.written + self.filtered + self.duplicates + self.dead_letters + self.late
+    }
+
+    /// Adds the other's counts to these.
+    pub fn add(&mut self, other: &Counts) {
+        self.read += other.read;
+        self.written += other.written;
+        self.filtered += other.filtered;
+        self.duplicates += other.duplicates;
+        self.dead_letters += other.dead_letters;
+        self.late += other.late;
+    }
+}
