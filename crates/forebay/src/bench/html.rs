@@ -84,13 +84,15 @@ fn verdicts(out: &mut String, report: &Report) -> std::fmt::Result {
 fn side_by_side(arms: &[Arm]) -> String {
     let [first, _, ..] = arms else { return String::new() };
     let mut out = "<h2>side by side</h2><div class=\"plots\">".to_owned();
-    for (figure, _) in first.summary.rows().iter().take(SIDE_BY_SIDE_MAX) {
+    // A label that is set in is a part of the one above it, and says nothing alone.
+    let whole = first.summary.rows().iter().filter(|(figure, _)| !figure.label.starts_with(' '));
+    for (figure, _) in whole.take(SIDE_BY_SIDE_MAX) {
         let bar = |arm: &Arm| {
             let value = arm.summary.get(*figure)?.median;
             Some(Bar { name: arm.name.clone(), value, shown: figure.shown.text(value) })
         };
         let values: Vec<Bar> = arms.iter().filter_map(bar).collect();
-        out.push_str(&bars(&format!("{}, median", figure.label.trim_start()), &values));
+        out.push_str(&bars(&format!("{}, median", figure.label), &values));
     }
     out.push_str("</div>\n");
     out

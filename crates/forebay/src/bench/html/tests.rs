@@ -2,13 +2,18 @@ use serde_json::Map;
 use workloads::content::Content;
 
 use super::*;
-use crate::bench::figure::{Figures, WALL_S};
+use crate::bench::figure::{ENGINE_USER_S, Figures, WALL_S};
 use crate::bench::report::{Goal, Setting, Verdict, of_content};
 use crate::bench::trace::{Percentile, Sample, Trace};
 
 fn report() -> Report {
+    report_of(&["a & b"])
+}
+
+fn report_of(arms: &[&str]) -> Report {
     let mut figures = Figures::default();
     figures.put(WALL_S, 2.5);
+    figures.put(ENGINE_USER_S, 1.25);
     let mut trace = Trace::default();
     for n in 0..4_u32 {
         trace.push(Sample {
@@ -23,17 +28,25 @@ fn report() -> Report {
     trace.percentiles =
         [(0.5, 0.1), (0.9, 0.2), (1.0, 0.9)].map(|(share, latency_s)| Percentile { share, latency_s }).into();
     let wrong = Verdict::of(of_content(Content { rows: 2, ..Content::default() }, Content::default()));
-    let run = Run { arm: "a & b".to_owned(), figures, verdict: wrong, not_valid: None, trace };
+    let run = |arm: &&str| Run {
+        arm: (*arm).to_owned(),
+        figures: figures.clone(),
+        verdict: wrong.clone(),
+        not_valid: None,
+        trace: trace.clone(),
+    };
     let setting = Setting {
         workload: "test",
-        sentences: vec!["two < three".to_owned()],
+        sentences: vec!["two < three, with `dedup`".to_owned()],
         facts: Map::new(),
         clickhouse: "1".to_owned(),
         build: "development",
         processor: "one".to_owned(),
         cores: 2,
     };
-    Report::new(setting, vec![run], |_| vec![Goal { text: "fast".to_owned(), met: Some(true) }])
+    Report::new(setting, arms.iter().map(run).collect(), |_| {
+        vec![Goal { text: "fast".to_owned(), met: Some(true) }]
+    })
 }
 
 #[test]
@@ -60,4 +73,18 @@ fn what_is_wrong_stands_in_it_and_texts_are_escaped() {
     let page = page(&report());
     assert!(page.contains("class=\"wrong\">wrong in run 1 (a &amp; b): rows in the table"), "{page}");
     assert!(page.contains("two &lt; three") && !page.contains("two < three"), "{page}");
+}
+
+#[test]
+fn several_arms_stand_side_by_side_by_what_says_something_alone() {
+    let page = page(&report_of(&["one", "two"]));
+    assert!(page.contains("<h2>side by side</h2>") && page.contains("<figcaption>wall, s, median"), "{page}");
+    assert!(!page.contains("in its own code, s, median"), "{page}");
+    assert!(!super::page(&report()).contains("side by side"), "nothing stands beside a single arm");
+}
+
+#[test]
+fn what_stands_between_backticks_is_code() {
+    assert!(page(&report()).contains("two &lt; three, with <code>dedup</code>"));
+    assert_eq!(prose("one ` alone"), "one ` alone");
 }
