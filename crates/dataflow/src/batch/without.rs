@@ -85,12 +85,12 @@ fn texts(column: ArrayRef, stay: &[Range<usize>]) -> ArrayRef {
         for stretch in stay {
             let (from, to) = (offsets_of[stretch.start], offsets_of[stretch.end]);
             text.as_slice_mut().copy_within(from as usize..to as usize, end as usize);
-            // The stretch before ended at or before this one begins, so no offset is written that is still to be read.
-            for row in stretch.clone() {
-                let length = offsets_of[row + 1] - offsets_of[row];
-                offsets_of[next] = end;
-                (end, next) = (end + length, next + 1);
-            }
+            // The stretch before ended at or before this one begins, so no offset is written that is still to be read. All texts
+            // of a stretch move by as much as the first, which none begins before.
+            offsets_of.copy_within(stretch.clone(), next);
+            let kept = next + stretch.len();
+            offsets_of[next..kept].iter_mut().for_each(|offset| *offset = offset.wrapping_sub(from - end));
+            (end, next) = (end + (to - from), kept);
         }
         offsets_of[next] = end;
         text.truncate(end as usize);

@@ -61,16 +61,21 @@ impl<'a> Cursor<'a> {
     /// An unsigned number in groups of seven bits, the lowest first; at most `u64::MAX`.
     #[inline]
     pub(super) fn unsigned(&mut self) -> Result<u64, Malformed> {
-        // Most are one byte: lengths below 128, and steps from one record to the next.
-        if let Some((&first, tail)) = self.0.split_first()
-            && first < 0x80
-        {
-            self.0 = tail;
-            return Ok(u64::from(first));
+        // Most are one byte, steps from one record to the next, or two: the lengths of a record and of its body.
+        match self.0 {
+            [first, tail @ ..] if *first < 0x80 => {
+                self.0 = tail;
+                Ok(u64::from(*first))
+            }
+            [first, second, tail @ ..] if *second < 0x80 => {
+                self.0 = tail;
+                Ok(u64::from(first & 0x7f) | u64::from(*second) << 7)
+            }
+            _ => self.unsigned_long(),
         }
-        self.unsigned_long()
     }
 
+    #[inline(never)]
     fn unsigned_long(&mut self) -> Result<u64, Malformed> {
         let mut value = 0u64;
         for (index, byte) in self.0.iter().take(10).enumerate() {
