@@ -5,6 +5,7 @@
 //!
 //! | module       | what it owns                                              |
 //! |--------------|-----------------------------------------------------------|
+//! | [`allocator`] | how often memory is given back                          |
 //! | [`bench`]    | measures the whole engine                                 |
 //! | [`cli`]      | commands, options, help, exit codes                       |
 //! | [`commands`] | what each command does                                    |
@@ -22,6 +23,7 @@
     reason = "the program's edge: real clock, real threads; the data's path gets them through dataflow::Runtime"
 )]
 
+mod allocator;
 mod bench;
 mod cli;
 mod commands;
@@ -35,9 +37,7 @@ mod signals;
 mod status_view;
 mod wiring;
 
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 fn main() -> std::process::ExitCode {
+    allocator::collect_often();
     cli::main()
 }

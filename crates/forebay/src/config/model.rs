@@ -78,8 +78,8 @@ pub struct Pipeline {
     /// All memory that the pipeline takes, within a fifth: records read ahead, batches, frames on their way, and the keys of `dedup`.
     #[serde(default = "default_memory")]
     #[schemars(extend(
-        "x-least" = "64MiB", "x-most" = "1TiB",
-        "x-why" = "less does not hold one batch beside its encoded frame"
+        "x-least" = "128MiB", "x-most" = "1TiB",
+        "x-why" = "the program alone takes half of that"
     ))]
     pub memory: Size,
 

@@ -7,7 +7,7 @@ use super::faults::{Faults, Position};
 use super::model::source::Mechanism;
 use super::model::{Create, Delivery, Kafka, Pipeline};
 use super::spans::{Node, Value};
-use super::values::{Listen, Window};
+use super::values::{Listen, Size, Window};
 
 /// Properties of librdkafka that have settings of their own, with the setting; a name that ends in `.` is a prefix.
 const OWNED: [(&str, &str); 15] = [
@@ -28,11 +28,15 @@ const OWNED: [(&str, &str); 15] = [
     ("partition.assignment.strategy", "the program: a lane takes all partitions"),
 ];
 
+/// The least `memory` of a pipeline with keys that a full load was seen to stay within, and a fifth.
+const MEMORY_WITH_KEYS_MIN: Size = Size::mib(256);
+
 /// Checks all rules.
 pub fn check(pipeline: &Pipeline, tree: &Node, faults: &mut Faults) {
     let mut rules = Rules { pipeline, tree, faults };
     rules.delivery();
     rules.store();
+    rules.memory();
     rules.batches();
     rules.http();
     rules.kafka();
@@ -122,6 +126,17 @@ impl Rules<'_> {
         {
             let message = "`object_storage.endpoint` is not encrypted and on another machine; write `https://`, or `allow_http: true`";
             self.fault("object_storage.endpoint", message);
+        }
+    }
+
+    fn memory(&mut self) {
+        let Pipeline { steps, memory, .. } = self.pipeline;
+        if steps.iter().any(|step| step.dedup.is_some()) && *memory < MEMORY_WITH_KEYS_MIN {
+            let message = format!(
+                "`memory` ({memory}) must be at least {MEMORY_WITH_KEYS_MIN} with `dedup`: the program, a bucket of keys on its \
+                 way to a file and the batches do not fit into less"
+            );
+            self.fault("memory", message);
         }
     }
 

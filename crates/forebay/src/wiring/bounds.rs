@@ -9,7 +9,7 @@
 //! | records read ahead                     | 1/64                       | the source's queue                     |
 //! | batches, as columns and being encoded  | 6/16: six, 1/16 each       | `engine::lane`, `engine::seal`         |
 //! | frames between seal and answer         | 1/8                        | `engine::context`                      |
-//! | what Kafka's answers, the program, its stacks and the allocator take | 15/64 | Kafka's answers by `ahead / 4` |
+//! | what Kafka's answers, the program, its stacks and the allocator take | 15/64, at least 64 MiB | Kafka's answers by `ahead / 4` |
 
 use std::time::Duration;
 
@@ -21,6 +21,9 @@ use crate::config::values::Window;
 /// Batches that are in memory at once: one gathers, one waits for the seal, one waits in front of it, one is being encoded; and
 /// the frames of two of them, which are no larger.
 const BATCHES: u64 = 6;
+
+/// What the program takes before it reads a record (33 to 39 MB), with room for a broker's answer and for what the allocator rounds up.
+const PROGRAM: u64 = 64 << 20;
 
 /// What `memory` is shared out to, in bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,16 +42,17 @@ pub struct Shares {
 
 impl Shares {
     /// Shares `memory` bytes out between the steps, which ask for `open_keys` bytes, and everything else. The steps get half of
-    /// it at the most, with what closing takes.
+    /// what the program leaves at the most, with what closing takes.
     pub fn of(memory: u64, open_keys: &[u64]) -> Self {
-        let each_max = memory / 4 / (open_keys.len() as u64).max(1);
+        let each_max = memory.saturating_sub(PROGRAM) / 4 / (open_keys.len() as u64).max(1);
         let open_keys: Vec<u64> = open_keys.iter().map(|asked| (*asked).min(each_max)).collect();
         let state = 2 * open_keys.iter().sum::<u64>();
         // Pipelines without state read no further ahead than others: more would not make them faster.
         let others = (memory - state).min(memory / 4 * 3);
+        let queues = others - (others / 16 * 5).max(PROGRAM).min(others);
         // A few of Kafka's answers, of a quarter each: memory that is read ahead is touched for the first time, and has left the
         // processor's caches when it is decoded.
-        let (ahead, batch, frames) = (others / 48, others / 2 / BATCHES, others / 6);
+        let (ahead, batch, frames) = (queues / 33, queues / 33 * 24 / BATCHES, queues / 33 * 8);
         let rest = memory - state - ahead - BATCHES * batch - frames;
         Self { open_keys, ahead, batch, frames, rest }
     }

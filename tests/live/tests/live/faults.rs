@@ -142,7 +142,7 @@ fn fault_17_the_largest_records_in_the_largest_batches_within_the_least_memory_a
         .pipeline()
         .dedup("id", None)
         .batch("{ rows: 10000000, bytes: 16MiB, age: 10m }")
-        .more("memory: 64MiB")
+        .more("memory: 256MiB")
         .more("spool: { bytes: 16MiB }");
     // A consumer that crashes over a size would crash again over what it left behind.
     let mut running = pipeline.run();

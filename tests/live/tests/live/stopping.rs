@@ -153,13 +153,13 @@ fn glassflow_08_a_full_spool_pauses_the_source_stops_within_15_s_and_ends_with_l
         .url(&proxy.url())
         .batch("{ rows: 1000, bytes: 4MiB, age: 100ms }")
         .more("spool: { bytes: 16MiB }")
-        .more("memory: 64MiB")
+        .more("memory: 256MiB")
         // What is fetched ahead is to be small beside the topic.
         .more("shutdown: { timeout: 3s }");
     let spool_bytes_max = 16 << 20;
     let refusal = proxy.add(Rule::always(Fault::Reset).query(INSERT));
     let feed = case.feed();
-    send_wide(&feed);
+    send_wide(&feed, WIDE_RECORDS);
 
     let running = pipeline.run();
     pipeline.wait_for_live("the source to pause", |status| status["phase"] == "paused");
@@ -186,9 +186,33 @@ fn glassflow_08_a_full_spool_pauses_the_source_stops_within_15_s_and_ends_with_l
     assert_eq!(pipeline.accounts().written, WIDE_RECORDS);
 }
 
-fn send_wide(feed: &live::Feed) {
+#[test]
+fn what_piles_up_behind_a_server_that_is_away_is_on_disk_and_memory_keeps_its_bound() {
+    let Some(case) = Case::begin("memory_bound") else { return };
+    let records = 6 * WIDE_RECORDS;
+    let proxy = FaultProxy::start(&case.server().url()).expect("a proxy");
+    let table = case.table("id UInt32, wide String", "id");
+    let pipeline = case.pipeline().dedup("id", None).url(&proxy.url()).more("memory: 256MiB");
+    let memory = 256 << 20;
+    proxy.add(Rule::always(Fault::Reset).query(INSERT));
+    let feed = case.feed();
+    send_wide(&feed, records);
+
+    let running = pipeline.run();
+    pipeline.wait_for_live("all to be sealed", |status| status["sealed"]["read"] == records);
+    let spool_bytes = pipeline.live().expect("its status")["spool_bytes"].as_u64().expect("a number");
+    assert!(spool_bytes > memory, "{spool_bytes} bytes wait");
+    proxy.clear();
+    table.wait_for(records);
+    let peak = running.usage().expect("its usage").rss_bytes_max;
+    live::pipeline::term(running);
+    assert_eq!(table.count_and_distinct("id"), (records, records));
+    assert!(peak <= memory / 5 * 6, "{peak} bytes, and `memory` is {memory}");
+}
+
+fn send_wide(feed: &live::Feed, records: u64) {
     let mut random = Lcg::new(8);
-    for id in 0..WIDE_RECORDS {
+    for id in 0..records {
         let wide: String = (0..WIDE_BYTES / 16).map(|_| format!("{:016x}", random.next_u64())).collect();
         feed.push(id as u32 % 3, format!(r#"{{"id":{id},"wide":"{wide}"}}"#).as_bytes());
     }
