@@ -3,40 +3,53 @@
 //! Owns the one question, "is a kept record of this key near this bucket", and the set behind it. Does not own the policy for late
 //! records, the journal's deltas (`mod`) nor bytes (`state`).
 //!
-//! A key may have been kept several times, far apart in time. So that such a key does not pile up slots in one spot (think of a key
-//! that is the same for every record, a short window and a long backlog), a slot's position depends on key *and* time: bucket
+//! The hashes of a bucket lie in its pages in the order in which they came (`places`, `pages`), and an index of 4 bytes a key says where
+//! (`index`). So the next delta is the end of each bucket's pages, a snapshot is all pages, and neither walks through the index.
+//!
+//! A key may have been kept several times, far apart in time. So that such a key does not pile up entries in one spot (think of a key
+//! that is the same for every record, a short window and a long backlog), an entry's position depends on key *and* time: bucket
 //! numbers are cut into blocks of [`BLOCK`], and the block is mixed into the hash. All that is near a bucket lies in one or two
 //! blocks, and a block holds at most `BLOCK / (SPAN + 1) + 1` kept records of one key.
 
+use std::cell::Cell;
+
 use super::closed::part::Pair;
-use super::places::{Place, Places};
-use super::table::{BITS_MAX, BITS_MIN, Found, Scratch, Segment, Slot};
+use super::index::{BITS, Found, Scratch, Segment, segment_of};
+use super::pages::{PAGE, Pages, Spot, line_of};
+use super::places::{Bucket, Place, Places};
 use super::window::{SPAN, UNPLACED, near};
 
-/// Buckets in a block. One record in 32 needs a look at a second block; a key has at most 61 slots in one spot.
+/// Buckets in a block. One record in 32 needs a look at a second block; a key has at most 61 entries in one spot.
 const BLOCK: i64 = 1024;
 
-/// The share of segments swept by one seal at the most: a sweep of everything would be felt at tens of millions of keys.
-const SWEPT_PER_SEAL: usize = 8;
-
-/// Slots a segment for which room is taken ahead.
+/// Entries a segment for which room is taken ahead.
 const RESERVED_MIN: usize = 256;
 
-/// Hashes looked up ahead of their turn. Enough to hide one trip to memory, few enough to stay in the nearest cache.
-pub const AHEAD: usize = 12;
+/// Hashes whose place in the index is fetched ahead of their turn: enough to hide two trips to memory, few enough to stay in the nearest
+/// cache.
+pub const AHEAD: usize = 24;
+
+/// Hashes whose line is fetched ahead of their turn, if the index names one; what the index says of them has come by then.
+pub const NAMED_AHEAD: usize = 12;
+
+/// Pages whose unused room is left out of account: a page for each bucket of a window.
+const PAGES_FREE: u64 = 64;
+
+/// Unused room beyond which keys count by their pages: half of each page.
+const PAGE_WEIGHT: u64 = PAGE as u64 / 2;
 
 /// The set of (key hash, bucket).
 #[derive(Debug)]
 pub struct Kept {
-    /// 2^bits of them, by the first bits of a hash. Places have a bit less.
-    segments: Vec<Segment>,
-    bits: u8,
+    /// 2^[`BITS`] of them, by the first bits of a hash.
+    segments: Box<[Segment; 1 << BITS]>,
     scratch: Scratch,
     places: Places,
-    /// The segment that the next sweep begins with.
-    sweep_from: usize,
-    /// Hashes whose closing slots were copied: those below this one, all of them if there is none.
-    gathered: Option<u128>,
+    pages: Pages,
+    /// How far closing hashes were copied: places of those that are closing, and pages of the next one.
+    gathered: (usize, usize),
+    /// The segment that is next looked at for memory to give back.
+    shrink_from: usize,
 }
 
 /// What a removal found.
@@ -48,8 +61,6 @@ pub enum Removed {
     Yes,
     /// It was, and a copy is on its way to a file.
     Copied,
-    /// It was, with a mark and this place.
-    Marked(Place),
 }
 
 /// What became of an offer.
@@ -57,43 +68,48 @@ pub enum Removed {
 pub enum Offer {
     /// A kept record of the key is near: nothing changed.
     Near,
-    /// The pair is in the set now, and its slot names this place.
-    Added(Place),
+    /// The pair is in the set now.
+    Added,
 }
 
 impl Kept {
     /// The empty set.
     pub fn new() -> Self {
         Self {
-            segments: (0..1 << BITS_MIN).map(|number| Segment::new(number, BITS_MIN)).collect(),
-            bits: BITS_MIN,
+            segments: Box::new(std::array::from_fn(|number| Segment::new(number as u16))),
             scratch: Scratch::default(),
-            places: Places::new(),
-            sweep_from: 0,
-            gathered: None,
+            places: Places::default(),
+            pages: Pages::new(),
+            gathered: (0, 0),
+            shrink_from: 0,
         }
     }
 
-    /// Takes room for as many pairs as will come, so that the table need not grow under them.
+    /// Takes room for as many pairs as will come, so that the index need not grow under them.
     pub fn reserve(&mut self, pairs: usize) {
         let each = pairs.div_ceil(self.segments.len());
-        // Fewer than that are spread too unevenly, and grown soon.
+        // Fewer than that are spread too unevenly, and grown soon. Of more, no segment has a sixteenth above the mean, as a rule.
         if each >= RESERVED_MIN {
-            self.segments.iter_mut().for_each(|segment| segment.reserve(each, &mut self.scratch));
+            let each = u32::try_from(each + each / 16).unwrap_or(u32::MAX);
+            let lines_end = self.pages.lines_end();
+            for segment in self.segments.iter_mut() {
+                segment.reserve(each, lines_end, &mut self.scratch, hashes_of(&self.pages, &self.places));
+            }
         }
     }
 
-    /// The number of the segment of a mixed hash.
+    /// Asks the processor to fetch what [`offer`](Self::offer) will look at in the index.
     #[inline]
-    fn segment(&self, mixed: u128) -> usize {
-        (mixed >> (128 - self.bits)) as usize
+    pub fn prefetch(&self, mixed: Mixed) {
+        self.segments[segment_of(mixed.0)].prefetch(mixed.0);
     }
 
-    /// Asks the processor to fetch what [`offer`](Self::offer) will look at.
+    /// Asks the processor to fetch the hashes that the index names.
     #[inline]
-    pub fn prefetch(&self, hash: u128, bucket: i64) {
-        let mixed = mix(hash, block(bucket));
-        self.segments[self.segment(mixed)].prefetch(mixed);
+    pub fn prefetch_named(&self, mixed: Mixed) {
+        if let Some(line) = self.segments[segment_of(mixed.0)].candidate(mixed.0) {
+            self.pages.prefetch(line);
+        }
     }
 
     /// True if a kept record of the key is near `bucket`.
@@ -103,163 +119,171 @@ impl Kept {
     }
 
     fn has_near_in(&self, block: i64, hash: u128, bucket: i64) -> bool {
-        let mixed = mix(hash, block);
-        let found = self.segments[self.segment(mixed)].search(mixed, &self.places, |kept| near(kept, bucket));
-        matches!(found, Found::Match(_))
+        self.search(block, hash, |kept| near(kept, bucket)) == Found::Match
     }
 
-    /// Adds (hash, bucket), unless a kept record of the key is near. A marked pair is handed out by [`unmark`](Self::unmark).
+    /// Looks in one block for a pair with a bucket that `test` takes.
     #[inline]
-    pub fn offer(&mut self, hash: u128, bucket: i64, mark: bool) -> Offer {
-        let own = block(bucket);
-        let (first, last) = blocks_near(bucket);
-        let other = if first == own { last } else { first };
-        if other != own && self.has_near_in(other, hash, bucket) {
+    fn search(&self, block: i64, hash: u128, test: impl Fn(i64) -> bool) -> Found {
+        self.search_mixed(mix(hash, block), hash, test)
+    }
+
+    #[inline(always)]
+    fn search_mixed(&self, mixed: u64, hash: u128, test: impl Fn(i64) -> bool) -> Found {
+        self.segments[segment_of(mixed)].search(mixed, |line| self.spot(line, hash, &test).is_some())
+    }
+
+    /// Where in a line a pair with a bucket that `test` takes lies.
+    #[inline]
+    fn spot(&self, line: u32, hash: u128, test: impl Fn(i64) -> bool) -> Option<Spot> {
+        self.pages.find(line, hash, |place| self.places.bucket(place).is_some_and(&test))
+    }
+
+    /// Adds (hash, bucket), unless a kept record of the key is near. `mixed` is [`Mixed::new`] of both.
+    #[inline]
+    pub fn offer(&mut self, hash: u128, bucket: i64, mixed: Mixed) -> Offer {
+        if let Some(other) = other_block(bucket)
+            && self.has_near_in(other, hash, bucket)
+        {
             return Offer::Near;
         }
-        self.add_unless(mix(hash, own), bucket, mark, |kept| near(kept, bucket))
+        self.add_unless(hash, bucket, mixed, |kept| near(kept, bucket))
     }
 
     /// Adds (hash, bucket) whatever is near, unless just that pair is there.
-    pub fn add(&mut self, hash: u128, bucket: i64) -> Offer {
-        self.add_unless(mix(hash, block(bucket)), bucket, false, |kept| kept == bucket)
-    }
-
     #[inline]
-    fn add_unless(&mut self, mixed: u128, bucket: i64, mark: bool, test: impl Fn(i64) -> bool) -> Offer {
-        if !self.places.has_below(1 << (self.bits - 1)) && self.places.find(bucket).is_none() {
-            self.make_places();
-        }
-        let number = self.segment(mixed);
-        let segment = &mut self.segments[number];
-        let mut found = segment.search(mixed, &self.places, &test);
-        if matches!(found, Found::Gap(_)) && segment.is_full() {
-            segment.make_room(&mut self.places, &mut self.scratch);
-            found = segment.search(mixed, &self.places, &test);
-        }
-        match found {
-            Found::Match(_) => Offer::Near,
-            Found::Dead(index) => {
-                self.places.release(segment.place(index));
-                let place = self.places.take(bucket);
-                segment.replace(index, mixed, place, mark);
-                Offer::Added(place)
-            }
-            Found::Gap(index) => {
-                let place = self.places.take(bucket);
-                segment.insert(index, mixed, place, mark);
-                Offer::Added(place)
-            }
-        }
+    pub fn add(&mut self, hash: u128, bucket: i64) -> Offer {
+        self.add_unless(hash, bucket, Mixed::new(hash, bucket), |kept| kept == bucket)
     }
 
-    /// No place is left that a slot can name: frees the dead ones, and if that yields few, gives slots one bit more.
+    #[inline(always)]
+    fn add_unless(&mut self, hash: u128, bucket: i64, mixed: Mixed, test: impl Fn(i64) -> bool) -> Offer {
+        let Mixed(mixed) = mixed;
+        let Found::Gap(index) = self.search_mixed(mixed, hash, test) else { return Offer::Near };
+        // Before the hash is in a page: what is in pages is in the index.
+        let index = if self.segments[segment_of(mixed)].has_room(self.pages.lines_end()) {
+            index
+        } else {
+            self.make_room(mixed)
+        };
+        let place = self.places.of(bucket);
+        let page = self.places.page(place, || self.pages.take(place));
+        let line = self.pages.push(page, hash);
+        self.segments[segment_of(mixed)].insert(index, mixed, line);
+        Offer::Added
+    }
+
+    /// Makes room for an entry, and gives its index.
     #[cold]
-    fn make_places(&mut self) {
-        self.segments.iter_mut().for_each(|segment| segment.sweep(&mut self.places, &mut self.scratch));
-        if self.places.unused() * 8 < self.places.len() {
-            assert!(self.bits < BITS_MAX, "2^31 places have as many slots at least, which are 32 GB");
-            let whole = std::mem::take(&mut self.segments).into_iter();
-            self.segments = whole.flat_map(|segment| segment.split(&mut self.scratch)).collect();
-            self.bits += 1;
-            self.sweep_from = 0;
+    fn make_room(&mut self, mixed: u64) -> usize {
+        let lines_end = self.pages.lines_end();
+        let segment = &mut self.segments[segment_of(mixed)];
+        segment.make_room(lines_end, &mut self.scratch, hashes_of(&self.pages, &self.places));
+        match segment.search(mixed, |_| false) {
+            Found::Gap(index) => index,
+            Found::Match => unreachable!("no line was taken"),
         }
     }
 
     /// Takes (hash, bucket) out.
     pub fn remove(&mut self, hash: u128, bucket: i64) -> Removed {
         let mixed = mix(hash, block(bucket));
-        let number = self.segment(mixed);
-        let segment = &mut self.segments[number];
-        let Found::Match(index) = segment.search(mixed, &self.places, |kept| kept == bucket) else {
-            return Removed::No;
+        let found = Cell::new(None);
+        let take = |line| {
+            found.set(self.spot(line, hash, |kept| kept == bucket));
+            found.get().is_some()
         };
-        let place = segment.place(index);
-        self.places.release(place);
-        if segment.remove(index) {
-            return Removed::Marked(place);
-        }
-        let is_copied = self.gathered.is_none_or(|end| mixed < end)
-            && self.places.closing().iter().any(|(_, p)| *p == place);
-        if is_copied { Removed::Copied } else { Removed::Yes }
+        self.segments[segment_of(mixed)].search(mixed, take);
+        let Some(spot) = found.get() else { return Removed::No };
+        let place = self.pages.place(spot.page);
+        self.segments[segment_of(mixed)].remove(mixed, line_of(spot));
+        self.pages.remove(spot);
+        self.places.removed(place);
+        if self.is_gathered(place, spot) { Removed::Copied } else { Removed::Yes }
     }
 
-    /// Begins to close the earliest buckets, until at most `keep` pairs are left in the others: those pairs are fixed here and now.
+    fn is_gathered(&self, place: Place, spot: Spot) -> bool {
+        let (places, pages) = self.gathered;
+        match self.places.closing().iter().position(|(_, closing)| *closing == place) {
+            Some(at) if at == places => self.places.pages(place)[..pages].contains(&spot.page),
+            Some(at) => at < places,
+            None => false,
+        }
+    }
+
+    /// Pairs in the set; more if they lie in so many buckets that pages are less than half full.
+    pub fn weight(&self) -> u64 {
+        weight(self.places.kept(), self.places.pages_kept())
+    }
+
+    /// Begins to close the earliest buckets, until the others weigh at most `keep`: those pairs are fixed here and now.
     /// Their number; 0 if there is nothing to close, or closing is under way.
     pub fn close(&mut self, keep: u64) -> u64 {
         if !self.places.closing().is_empty() {
             return 0;
         }
-        let all = self.places.live_slots();
-        let mut left = all;
-        let earliest = self.places.live().filter(|(bucket, ..)| *bucket != UNPLACED);
-        let buckets: Vec<i64> = earliest
-            .take_while(|(_, _, slots)| {
-                let goes = left > keep;
-                left -= if goes { *slots } else { 0 };
-                goes
-            })
-            .map(|(bucket, ..)| bucket)
-            .collect();
-        self.places.close(&buckets);
-        self.gathered = Some(0);
-        all - left
-    }
-
-    /// Copies closing pairs, a few segments at a time, until at least `slots` were looked at. True once all are copied.
-    pub fn gather(&mut self, slots: usize, to: &mut Vec<Pair>) -> bool {
-        let mut looked = 0;
-        let closing = self.places.closing_flags();
-        while let Some(from) = self.gathered.filter(|_| looked < slots) {
-            let number = self.segment(from);
-            for slot in self.segments[number].iter() {
-                looked += 1;
-                if closing[slot.place as usize]
-                    && let Some(bucket) = self.places.bucket(slot.place)
-                {
-                    to.push(Pair::new(mix(slot.hash, block(bucket)), bucket));
-                }
+        let (mut pairs, mut pages, mut closing) = (self.places.kept(), self.places.pages_kept(), 0);
+        let mut buckets = Vec::new();
+        for bucket in self.places.buckets().filter(|bucket| bucket.bucket != UNPLACED) {
+            if weight(pairs, pages) <= keep {
+                break;
             }
-            let next = number + 1;
-            self.gathered = (next < self.segments.len()).then(|| (next as u128) << (128 - self.bits));
+            (pairs, pages, closing) = (pairs - bucket.kept, pages - bucket.pages, closing + bucket.kept);
+            buckets.push(bucket.bucket);
         }
-        self.gathered.is_none()
+        self.places.close(&buckets);
+        self.gathered = (0, 0);
+        closing
     }
 
-    /// What was closing is in a file: it leaves the table, and its slots are cleared as expired ones are.
+    /// Copies closing pairs, a few pages at a time, until at least `hashes` were looked at. True once all are copied.
+    pub fn gather(&mut self, hashes: usize, to: &mut Vec<Pair>) -> bool {
+        let mut looked = 0;
+        let (mut places, mut pages) = self.gathered;
+        while let Some((bucket, place)) = self.places.closing().get(places)
+            && looked < hashes
+        {
+            match self.places.pages(*place).get(pages) {
+                Some(page) => {
+                    to.extend(self.pages.hashes(*page).map(|(_, hash)| Pair::new(hash, *bucket)));
+                    looked += PAGE;
+                    pages += 1;
+                }
+                None => (places, pages) = (places + 1, 0),
+            }
+        }
+        self.gathered = (places, pages);
+        places == self.places.closing().len()
+    }
+
+    /// What was closing is in a file: it is over, as what has expired is.
     pub fn closed(&mut self) {
         self.places.closed();
-        self.gathered = None;
-    }
-
-    /// True if just this pair is in the set.
-    pub fn contains(&self, hash: u128, bucket: i64) -> bool {
-        let mixed = mix(hash, block(bucket));
-        let found = self.segments[self.segment(mixed)].search(mixed, &self.places, |kept| kept == bucket);
-        matches!(found, Found::Match(_))
+        self.gathered = (0, 0);
     }
 
     /// The latest bucket in which the key was kept. Walks through the buckets in use.
     pub fn latest(&self, hash: u128) -> Option<i64> {
-        let mut latest: Option<i64> = None;
+        let latest = Cell::new(None);
         let mut last_block = None;
-        for (used, ..) in self.places.live() {
-            if last_block.replace(block(used)) == Some(block(used)) {
-                continue;
+        for used in self.places.buckets() {
+            let block = block(used.bucket);
+            if last_block.replace(block) != Some(block) {
+                self.search(block, hash, |bucket| {
+                    latest.set(latest.get().max(Some(bucket)));
+                    false
+                });
             }
-            let mixed = mix(hash, block(used));
-            self.segments[self.segment(mixed)].for_hash(mixed, |place| {
-                latest = latest.max(self.places.bucket(place));
-            });
         }
-        latest
+        latest.get()
     }
 
     /// Moves every pair in bucket `from` to bucket `to`; gives their hashes.
     pub fn move_bucket(&mut self, from: i64, to: i64) -> Vec<u128> {
         let Some(place) = self.places.find(from) else { return Vec::new() };
+        let pages = self.places.pages(place).iter();
         let hashes: Vec<u128> =
-            self.iter().filter(|s| s.place == place).map(|s| mix(s.hash, block(from))).collect();
+            pages.flat_map(|page| self.pages.hashes(*page)).map(|(_, hash)| hash).collect();
         for hash in &hashes {
             self.remove(*hash, from);
             self.add(*hash, to);
@@ -267,72 +291,109 @@ impl Kept {
         hashes
     }
 
-    /// Drops every bucket below `floor`. Their slots are cleared a few segments at a time, when an eighth of all is dead.
+    /// Drops every bucket below `floor`. Their pages are given back bit by bit, by [`clean`](Self::clean).
     pub fn expire(&mut self, floor: Option<i64>) {
+        let closing = self.places.closing().len();
         if let Some(floor) = floor {
             self.places.expire(floor);
         }
+        // Those that close stand in the order of time, so the first of them are over.
+        let over = closing - self.places.closing().len();
+        let (places, pages) = self.gathered;
+        self.gathered = (places.saturating_sub(over), if over > places { 0 } else { pages });
         self.places.prune();
-        for _ in 0..self.segments.len() / SWEPT_PER_SEAL {
-            if self.places.dead_slots() * 8 <= self.places.live_slots() + self.places.dead_slots() {
-                return;
+    }
+
+    /// Gives back pages of buckets that are over, and takes their hashes out of the index, until at least `hashes` were looked at.
+    pub fn clean(&mut self, hashes: usize) {
+        let mut looked = 0;
+        while looked < hashes
+            && let Some((bucket, page)) = self.places.take_over()
+        {
+            let block = block(bucket);
+            for (_, hash) in self.pages.hashes(page) {
+                let mixed = mix(hash, block);
+                self.segments[segment_of(mixed)].prefetch(mixed);
             }
-            self.segments[self.sweep_from].sweep(&mut self.places, &mut self.scratch);
-            self.sweep_from = (self.sweep_from + 1) % self.segments.len();
+            for (line, hash) in self.pages.hashes(page) {
+                let mixed = mix(hash, block);
+                self.segments[segment_of(mixed)].remove(mixed, line);
+            }
+            self.pages.give_back(page);
+            looked += PAGE;
         }
     }
 
-    /// The bucket of a place; `None` if it is over.
-    pub fn bucket(&self, place: Place) -> Option<i64> {
-        self.places.bucket(place)
-    }
-
-    /// The pair in a slot; `None` if its bucket is dead.
-    pub fn pair(&self, slot: &Slot) -> Option<(u128, i64)> {
-        self.places.bucket(slot.place).map(|bucket| (mix(slot.hash, block(bucket)), bucket))
-    }
-
-    /// The buckets in use with their places and slots. A bucket may be there twice: closing, and with new slots.
-    pub fn buckets(&self) -> impl Iterator<Item = (i64, u32, u64)> {
-        self.places.live()
-    }
-
-    /// One more than the greatest place in use.
-    pub fn places(&self) -> usize {
-        self.places.len()
-    }
-
-    /// Hands out the marked pairs, and takes their marks. Walks through the whole table.
-    pub fn unmark(&mut self, mut each: impl FnMut(Place, u128)) {
-        for segment in &mut self.segments {
-            segment.unmark(|slot| {
-                if let Some(bucket) = self.places.bucket(slot.place) {
-                    each(slot.place, mix(slot.hash, block(bucket)));
-                }
-            });
+    /// Gives memory of the index back where few entries are left, in one segment of eight.
+    pub fn shrink(&mut self) {
+        let lines_end = self.pages.lines_end();
+        for _ in 0..self.segments.len() / 8 {
+            let segment = &mut self.segments[self.shrink_from];
+            segment.shrink(lines_end, &mut self.scratch, hashes_of(&self.pages, &self.places));
+            self.shrink_from = (self.shrink_from + 1) % self.segments.len();
         }
     }
 
-    /// All slots, dead ones too, nearly in the order of their mixed hash.
-    pub fn iter(&self) -> impl Iterator<Item = Slot> {
-        self.segments.iter().flat_map(Segment::iter)
+    /// The buckets in use. A bucket may be there twice: closing, and with new pairs.
+    pub fn buckets(&self) -> impl Iterator<Item = Bucket> {
+        self.places.buckets()
+    }
+
+    /// The hashes of a place in bytes, as they came.
+    pub fn bytes(&self, place: Place) -> impl Iterator<Item = &[u8]> {
+        self.places.pages(place).iter().flat_map(|page| self.pages.bytes(*page, 0))
+    }
+
+    /// True if something was added since the last [`note`](Self::note), even if it is gone again.
+    pub fn has_fresh(&self) -> bool {
+        self.places.has_fresh()
+    }
+
+    /// How many hashes of a place were added since the last [`note`](Self::note), and are there.
+    pub fn fresh(&self, place: Place) -> usize {
+        self.places.fresh(place).map(|(page, from)| self.pages.count(page, from)).sum()
+    }
+
+    /// Those hashes in bytes, as they came.
+    pub fn fresh_bytes(&self, place: Place) -> impl Iterator<Item = &[u8]> {
+        self.places.fresh(place).flat_map(|(page, from)| self.pages.bytes(page, from))
+    }
+
+    /// What was added until here is in a delta, or in a snapshot.
+    pub fn note(&mut self) {
+        self.places.note();
     }
 
     /// Pairs in the set.
     pub fn len(&self) -> u64 {
-        self.places.live_slots()
+        self.places.kept()
     }
 
     /// Memory held in bytes.
     pub fn memory_bytes(&self) -> usize {
         self.places.memory_bytes()
+            + self.pages.memory_bytes()
             + self.scratch.memory_bytes()
-            + self.segments.capacity() * size_of::<Segment>()
+            + size_of_val(&*self.segments)
             + self.segments.iter().map(Segment::memory_bytes).sum::<usize>()
     }
 }
 
+/// Tells the index all hashes of a line, as they are mixed.
+fn hashes_of<'a>(pages: &'a Pages, places: &'a Places) -> impl Fn(u32, &mut dyn FnMut(u64)) + 'a {
+    |line, each| {
+        let (place, hashes) = pages.hashes_of(line);
+        let block = block(places.bucket_ever(place));
+        hashes.for_each(|hash| each(mix(hash, block)));
+    }
+}
+
+fn weight(pairs: u64, pages: u64) -> u64 {
+    pairs.max(pages.saturating_sub(PAGES_FREE) * PAGE_WEIGHT)
+}
+
 /// Bucket 0 lies in the middle of a block: without a window it is the only one, and every record would have a second look.
+#[inline]
 fn block(bucket: i64) -> i64 {
     bucket.saturating_add(BLOCK / 2).div_euclid(BLOCK)
 }
@@ -342,10 +403,35 @@ fn blocks_near(bucket: i64) -> (i64, i64) {
     (block(bucket.saturating_sub_unsigned(SPAN)), block(bucket.saturating_add_unsigned(SPAN)))
 }
 
-/// Mixes a block into a hash; does the reverse too, and block 0 changes nothing. Hashes are even already, so any constant
-/// that sets the first bits apart will do.
-fn mix(hash: u128, block: i64) -> u128 {
-    hash ^ (u128::from((block as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)) << 64)
+/// The block beside its own in which buckets near `bucket` lie, if there is one.
+#[inline]
+fn other_block(bucket: i64) -> Option<i64> {
+    // The last bits of the bucket's number in its block: only near either end there is one.
+    let at = bucket.wrapping_add(BLOCK / 2) & (BLOCK - 1);
+    if (SPAN as i64..BLOCK - SPAN as i64).contains(&at) {
+        return None;
+    }
+    let (own, (first, last)) = (block(bucket), blocks_near(bucket));
+    Some(if first == own { last } else { first }).filter(|other| *other != own)
+}
+
+/// What of a key and its time says where it stands in the index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mixed(u64);
+
+impl Mixed {
+    /// That of a record.
+    #[inline]
+    pub fn new(hash: u128, bucket: i64) -> Self {
+        Self(mix(hash, block(bucket)))
+    }
+}
+
+/// Mixes a block into the part of a hash that the index takes; block 0 changes nothing. Hashes are even already, so any constant that sets
+/// the first bits apart will do.
+#[inline]
+fn mix(hash: u128, block: i64) -> u64 {
+    (hash >> 64) as u64 ^ (block as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Drops records whose key was kept within a window of time.
 //!
-//! Owns the rule, the policy for late records, and the deltas that make the state durable. Does not own the watermark (the engine
+//! Owns the rule and the policy for late records. Does not own the watermark (the engine
 //! moves it, and seals it), nor where a record's time comes from (the broker, or [`EventTime`](crate::EventTime) before this
 //! step).
 //!
@@ -23,14 +23,17 @@
 //! |----------|-------------------------------------------|
 //! | [`key`]  | key columns to 128-bit hashes             |
 //! | [`window`] | times to buckets, near, late            |
+//! | `durable` | seals, snapshots and what is read back   |
 //! | `kept`   | the set of (hash, bucket)                 |
-//! | `table`  | one segment of its hash table             |
-//! | `places` | small numbers for buckets                 |
+//! | `places` | buckets, and the pages of each            |
+//! | `pages`  | the hashes, as they came                  |
+//! | `index`  | from a hash to where it lies              |
+//! | `group`  | sixteen entries of the index              |
 //! | `copies` | the newest records that were dropped      |
 //! | [`closed`] | kept records that left memory for files |
 //! | [`state`] | the bytes of deltas and snapshots        |
 //!
-//! **Memory.** Open buckets are in memory, 16 bytes a key and a fifth of free slots. When they hold more keys than the step's
+//! **Memory.** Open buckets are in memory, 16 bytes a key for its hash and 5 to 7 for the index. When they hold more keys than the step's
 //! [memory](Dedup::with_memory) takes, the earliest are closed: written to files beside the lane, of which less than 2 bytes a key stay
 //! in memory. `probe` asks their filters and says what must be read, for files never change. What is in memory is looked at by
 //! `finish` alone: between the two phases of a batch, the batch before it may add keys and a seal may take some away. What closing and
@@ -39,14 +42,16 @@
 //! Where a kept record lies is never part of a decision, nor of a delta: a delta says what was kept and forgotten, and a replay that has
 //! other files, or none, decides the same. So files need no record of the journal of their own; a snapshot names those in use.
 
-mod added;
 pub mod closed;
 mod copies;
+mod durable;
+mod group;
+mod index;
 mod kept;
 pub mod key;
+mod pages;
 mod places;
 pub mod state;
-mod table;
 pub mod window;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -54,21 +59,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dataflow::block::TIME_UNKNOWN_MS;
-use dataflow::{
-    Batch, Copies, KeyedState, Operator, OperatorError, Output, Probed, Reason, Reject, Schema, StateError,
-    StateFile, StateRead, StateWork,
-};
+use dataflow::{Batch, KeyedState, Operator, OperatorError, Output, Probed, Reason, Reject, Schema};
 
 use crate::ConfigError;
-use added::Added;
 use closed::Sizes;
 use closed::part::{Pair, Part};
-use closed::runs::{ANY_BUCKET, Candidates, Dead, Found, Run, Runs};
-use closed::work::{Made, Work};
-use kept::{AHEAD, Kept, Offer, Removed};
+use closed::runs::{ANY_BUCKET, Candidates, Dead, Found, Runs};
+use closed::work::Made;
+use kept::{AHEAD, Kept, Mixed, NAMED_AHEAD, Offer, Removed};
 use key::Keyer;
-use places::Place;
-use state::{Group, Kind, Shape, Writer};
+use state::Shape;
 use window::{SLACK, UNPLACED, Window, floor};
 
 const NAME: &str = "dedup";
@@ -79,20 +79,28 @@ const SPARE_MAX: usize = 4;
 /// The longest name of a key column in bytes: it is written into every delta.
 const NAME_BYTES_MAX: usize = 1024;
 
-/// Memory for open keys unless the step is given another: more than six million keys, so that small pipelines never write a file.
+/// Memory for open keys unless the step is given another: more than five million keys, so that small pipelines never write a file.
 pub const OPEN_BYTES_DEFAULT: u64 = 128 << 20;
 
-/// Bytes that an open key is counted as: 16, a fifth of free slots, and its share of the list for the next delta.
-pub const OPEN_KEY_BYTES: u64 = 22;
+/// Bytes that an open key is counted as: its hash, 5 to 7 bytes of the index, and its share of pages that are not full.
+pub const OPEN_KEY_BYTES: u64 = 24;
+
+/// Open keys above which buckets are closed whatever memory there is: with as many again while a closing is under way, and pages that are half
+/// full, their lines can be numbered.
+pub const OPEN_KEYS_MAX: u64 = 1 << 30;
+
+/// The memory of so many.
+pub const OPEN_BYTES_MAX: u64 = OPEN_KEYS_MAX * OPEN_KEY_BYTES;
 
 /// Open keys, as a multiple of the bound, at which the lane waits for a closing under way.
 const CROWDED: u64 = 2;
 
-/// Slots looked at for closing with each row that comes in: a closing is copied before a quarter of it has come in anew.
-const GATHERED_PER_ROW: usize = 4;
+/// Hashes copied for a closing, and cleared away of what is over, with each row that comes in: either is done before a quarter of it has
+/// come in anew.
+const TENDED_PER_ROW: usize = 4;
 
-/// Slots looked at for closing with each seal, so that it ends without new rows too: some 5 ms.
-const GATHERED_PER_SEAL: usize = 1 << 18;
+/// As many with each seal, so that both end without new rows too: some 2 ms.
+const TENDED_PER_SEAL: usize = 1 << 16;
 
 /// What becomes of a record so late that a duplicate could not be told from a new record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -138,14 +146,14 @@ pub struct Dedup {
     between: Arc<()>,
     /// The bucket of the last seal's watermark.
     watermark: Option<i64>,
-    /// Added since the last seal.
-    added: Added,
     /// Forgotten since the last seal.
     forgotten: BTreeMap<i64, Vec<u128>>,
     /// Buffers to use again.
     spare: Vec<Vec<u128>>,
     /// The buckets of the rows of the batch at hand.
     buckets: Vec<i64>,
+    /// Where they stand in the index.
+    mixed: Vec<Mixed>,
     /// The newest duplicates, for those whose kept record is refused after all.
     dropped: copies::Newest,
 }
@@ -215,10 +223,10 @@ impl Dedup {
             opening: VecDeque::new(),
             between: Arc::new(()),
             watermark: None,
-            added: Added::default(),
             forgotten: BTreeMap::new(),
             spare: Vec::new(),
             buckets: Vec::new(),
+            mixed: Vec::new(),
             dropped: copies::Newest::default(),
         })
     }
@@ -249,13 +257,15 @@ impl Dedup {
         self.buckets.clear();
         self.buckets.extend(batch.times_ms.iter().map(|time| self.window.place(*time, self.watermark)));
         self.dropped.begin(&batch.partition);
-        let ahead = hashes.len().min(AHEAD);
-        for (hash, bucket) in hashes[..ahead].iter().zip(&self.buckets) {
-            self.kept.prefetch(*hash, *bucket);
-        }
+        self.mixed.clear();
+        self.mixed.extend(hashes.iter().zip(&self.buckets).map(|(hash, bucket)| Mixed::new(*hash, *bucket)));
+        self.mixed.iter().take(AHEAD).for_each(|mixed| self.kept.prefetch(*mixed));
         for (row, hash) in hashes.iter().enumerate() {
-            if let Some(next) = hashes.get(row + AHEAD) {
-                self.kept.prefetch(*next, self.buckets[row + AHEAD]);
+            if let Some(next) = self.mixed.get(row + AHEAD) {
+                self.kept.prefetch(*next);
+            }
+            if let Some(next) = self.mixed.get(row + NAMED_AHEAD) {
+                self.kept.prefetch_named(*next);
             }
             let bucket = self.buckets[row];
             let own = found.iter().take_while(|f| f.row as usize == row).count();
@@ -270,15 +280,10 @@ impl Dedup {
                 self.drop_late(batch, row, &mut dropped);
                 continue;
             }
-            let mark = self.added.is_full(self.kept.len());
-            match self.kept.offer(*hash, bucket, mark) {
-                Offer::Added(place) if mark => self.added.mark(place),
-                Offer::Added(place) => self.added.push(place, *hash),
-                Offer::Near => {
-                    dropped.duplicates += 1;
-                    self.dropped.push(*hash, bucket, batch.positions[row]);
-                    dropped.rows.push(row);
-                }
+            if self.kept.offer(*hash, bucket, self.mixed[row]) == Offer::Near {
+                dropped.duplicates += 1;
+                self.dropped.push(*hash, bucket, batch.positions[row]);
+                dropped.rows.push(row);
             }
         }
         dropped
@@ -309,50 +314,8 @@ impl Dedup {
         });
     }
 
-    /// Writes the delta of the seal under way.
-    fn delta(&mut self, watermark: Option<i64>) -> Vec<u8> {
-        let floor = watermark.map_or(i64::MIN, floor);
-        if !self.forgotten.is_empty() {
-            // What was added and then forgotten is not written. A pair that was added once more is written twice, which
-            // adds it once.
-            let kept = &self.kept;
-            let is_kept = |place, hash| kept.bucket(place).is_some_and(|bucket| kept.contains(hash, bucket));
-            self.added.retain(is_kept);
-        }
-        let mut counts = vec![0_usize; self.kept.places()];
-        self.added.count(&mut counts);
-        // What this very seal expires need not be written.
-        let groups: Vec<(i64, Place)> = self
-            .kept
-            .buckets()
-            .filter(|(bucket, place, _)| {
-                counts[*place as usize] > 0 && (*bucket >= floor || *bucket == UNPLACED)
-            })
-            .map(|(bucket, place, _)| (bucket, place))
-            .collect();
-        if groups.is_empty() && self.forgotten.is_empty() && watermark == self.watermark {
-            if self.added.has_marked() {
-                self.kept.unmark(|_, _| {});
-            }
-            return Vec::new();
-        }
-        let forgotten = self.forgotten.values().map(Vec::len).sum::<usize>();
-        let mut to = Writer::new(Kind::Delta, &self.shape, watermark, self.added.len() + forgotten);
-        to.groups(self.forgotten.len());
-        for (bucket, hashes) in &self.forgotten {
-            let mut end = to.group(*bucket, hashes.len());
-            hashes.iter().for_each(|hash| to.put(&mut end, *hash));
-        }
-        let sized = groups.into_iter().map(|(bucket, place)| (bucket, place, counts[place as usize]));
-        let mut groups = Groups::begin(&mut to, self.kept.places(), sized.collect());
-        self.added.iter().for_each(|(place, hash)| groups.put(place, hash));
-        if self.added.has_marked() {
-            self.kept.unmark(|place, hash| groups.put(place, hash));
-        }
-        to.finish()
-    }
-
-    /// Moves the watermark and frees what that makes useless. The same when sealing and when a delta is applied.
+    /// Moves the watermark and frees what that makes useless, after which nothing is left for a delta. The same when sealing and when a
+    /// delta is applied.
     fn advance(&mut self, watermark: Option<i64>) {
         if let (None, Some(first)) = (self.watermark, watermark) {
             let moved = self.kept.move_bucket(UNPLACED, first);
@@ -364,12 +327,19 @@ impl Dedup {
         if let Some(floor) = watermark.map(floor) {
             self.runs.expire(floor);
         }
+        self.kept.note();
     }
 
-    /// Goes on copying what is closing.
-    fn gather(&mut self, slots: usize) {
+    /// True if open keys are more than so many times their bound.
+    fn is_over(&self, times: u64) -> bool {
+        self.kept.weight() > self.sizes.open_keys_max.saturating_mul(times)
+    }
+
+    /// Goes on clearing away what is over, and copying what is closing.
+    fn tend(&mut self, hashes: usize) {
+        self.kept.clean(hashes);
         if let Some(closing) = self.closing.as_mut().filter(|c| !c.is_gathered) {
-            closing.is_gathered = self.kept.gather(slots, &mut closing.pairs);
+            closing.is_gathered = self.kept.gather(hashes, &mut closing.pairs);
         }
     }
 
@@ -403,10 +373,8 @@ impl Dedup {
     /// Takes one pair out, wherever it is, and remembers to say so.
     fn remove(&mut self, hash: u128, bucket: i64, found: &[Found]) {
         let open = self.kept.remove(hash, bucket);
-        match (open, &mut self.closing) {
-            (Removed::Copied, Some(closing)) => drop(closing.dead.entry(bucket).or_default().insert(hash)),
-            (Removed::Marked(place), _) => self.added.unmark(place),
-            (Removed::Copied | Removed::No | Removed::Yes, _) => {}
+        if let (Removed::Copied, Some(closing)) = (open, &mut self.closing) {
+            closing.dead.entry(bucket).or_default().insert(hash);
         }
         let mut was_kept = open != Removed::No;
         for found in found.iter().filter(|f| f.bucket == bucket) {
@@ -438,32 +406,6 @@ impl Dedup {
         Ok((batch, own.hashes, found))
     }
 
-    /// Allots the files of the runs that a snapshot names.
-    fn begin_opening(&mut self, runs: Vec<state::RunGroup<'_>>) -> Vec<StateRead> {
-        let mut reads = Vec::new();
-        for run in runs {
-            let files = VecDeque::from(run.files);
-            reads.extend(files.iter().map(|file| StateRead {
-                object: file.object.as_str().into(),
-                offset: file.footer_at,
-                len: u32::try_from(file.len - file.footer_at).expect("bounded when it was read"),
-            }));
-            let dead = run.dead.iter().map(|group| (group.bucket, group.hashes().collect())).collect();
-            let parts = vec![None; 1 << run.part_bits];
-            self.opening.push_back(Opening { part_bits: run.part_bits, dead, files, parts });
-        }
-        self.finish_opening();
-        reads
-    }
-
-    /// Puts the runs whose files are all open into use.
-    fn finish_opening(&mut self) {
-        while self.opening.front().is_some_and(|run| run.files.is_empty()) {
-            let run = self.opening.pop_front().expect("just looked at");
-            self.runs.add(run.part_bits, run.parts, run.dead);
-        }
-    }
-
     fn hashes(&mut self, batch: &Batch) -> Result<Vec<u128>, OperatorError> {
         let mut hashes = self.spare.pop().unwrap_or_default();
         self.keyer.hash(&batch.rows, &mut hashes).map_err(|e| failed(e.to_string()))?;
@@ -481,31 +423,6 @@ impl Dedup {
     fn give_back(&mut self, hashes: Vec<u128>) {
         if self.spare.len() < SPARE_MAX {
             self.spare.push(hashes);
-        }
-    }
-}
-
-/// Groups of a delta or snapshot while hashes are put into them.
-struct Groups<'a> {
-    to: &'a mut Writer,
-    /// Where the next hash of each place goes; `None` if the place has no group.
-    ends: Vec<Option<state::GroupEnd>>,
-}
-
-impl<'a> Groups<'a> {
-    /// Makes room for groups of (bucket, place, number of hashes).
-    fn begin(to: &'a mut Writer, places: usize, groups: Vec<(i64, Place, usize)>) -> Self {
-        let mut ends: Vec<Option<state::GroupEnd>> = (0..places).map(|_| None).collect();
-        to.groups(groups.len());
-        for (bucket, place, count) in groups {
-            ends[place as usize] = Some(to.group(bucket, count));
-        }
-        Self { to, ends }
-    }
-
-    fn put(&mut self, place: Place, hash: u128) {
-        if let Some(end) = &mut self.ends[place as usize] {
-            self.to.put(end, hash);
         }
     }
 }
@@ -539,7 +456,7 @@ impl Operator for Dedup {
     fn finish(&mut self, probed: Probed, answers: &[Vec<u8>]) -> Result<Output, OperatorError> {
         let (batch, hashes, found) = self.between(probed, answers)?;
         let dropped = self.decide(&batch, &hashes, &found);
-        self.gather(GATHERED_PER_ROW * batch.len());
+        self.tend(TENDED_PER_ROW * batch.len());
         self.give_back(hashes);
         let batch = if !batch.is_empty() && dropped.rows.len() == batch.len() {
             Batch { rows: batch.rows.slice(0, 0), positions: Vec::new(), times_ms: Vec::new(), ..batch }
@@ -552,203 +469,6 @@ impl Operator for Dedup {
 
     fn state(&mut self) -> Option<&mut dyn KeyedState> {
         Some(self)
-    }
-}
-
-impl KeyedState for Dedup {
-    fn seal(&mut self, watermark_ms: i64) -> Vec<u8> {
-        self.take_over();
-        // A watermark that goes back is held: what it freed is gone.
-        let watermark = self.watermark.max(self.window.watermark(watermark_ms));
-        let delta = self.delta(watermark);
-        self.added.clear();
-        self.forgotten.clear();
-        self.advance(watermark);
-        // What is closed is fixed right after a seal: nothing that the next delta will name is among it.
-        if self.closing.is_none() && self.kept.len() > self.sizes.open_keys_max {
-            let pairs = self.kept.close(self.sizes.open_keys_max / 2) as usize;
-            let closing = || Closing { pairs: Vec::with_capacity(pairs), count: pairs, ..Closing::default() };
-            self.closing = (pairs > 0).then(closing);
-        }
-        let is_crowded = self.kept.len() > CROWDED.saturating_mul(self.sizes.open_keys_max);
-        self.gather(if is_crowded { usize::MAX } else { GATHERED_PER_SEAL });
-        delta
-    }
-
-    /// As of the last seal: so it must be called right after one, before the next batch is finished.
-    ///
-    /// # Panics
-    /// When something changed since the last seal.
-    fn snapshot(&self) -> Vec<u8> {
-        assert!(
-            self.added.is_empty() && self.forgotten.is_empty(),
-            "a snapshot is taken right after a seal: it must hold no key that the journal does not"
-        );
-        let keys = usize::try_from(self.kept.len()).expect("keys in memory");
-        let mut to = if self.runs.is_empty() {
-            Writer::new(Kind::Snapshot, &self.shape, self.watermark, keys)
-        } else {
-            Writer::with_runs(&self.shape, self.watermark, keys)
-        };
-        to.groups(0);
-        let groups = self.kept.buckets().filter(|(_, _, slots)| *slots > 0);
-        let groups = groups.map(|(bucket, place, slots)| (bucket, place, slots as usize)).collect();
-        let pairs = self.kept.iter().filter_map(|slot| Some((slot.place, self.kept.pair(&slot)?.0)));
-        let mut groups = Groups::begin(&mut to, self.kept.places(), groups);
-        pairs.for_each(|(place, hash)| groups.put(place, hash));
-        if !self.runs.is_empty() {
-            to.runs(&self.runs);
-        }
-        to.finish()
-    }
-
-    fn files(&self) -> Vec<StateFile> {
-        let file = |part: &Arc<Part>| StateFile { object: part.object.clone(), len: part.len };
-        // Those that wait to be taken over are in no snapshot yet, and those that are being merged may have expired; neither must
-        // be collected.
-        let waiting = self.made.iter().flat_map(|made| made.parts.iter().flatten());
-        let mut files: Vec<StateFile> =
-            self.runs.files().chain(waiting).chain(self.merging.iter().flatten()).map(file).collect();
-        files.sort_by(|a, b| a.object.cmp(&b.object));
-        files.dedup();
-        files
-    }
-
-    fn restore(&mut self, snapshot: &[u8]) -> Result<Vec<StateRead>, StateError> {
-        let parsed = state::parse(snapshot, Kind::Snapshot, &self.shape)?;
-        self.kept = Kept::new();
-        self.runs = Runs::default();
-        (self.closing, self.merging) = (None, None);
-        self.made.clear();
-        self.opening.clear();
-        self.added.clear();
-        self.forgotten.clear();
-        self.watermark = parsed.watermark;
-        self.kept.reserve(parsed.added.iter().map(|group| group.hashes().count()).sum());
-        add_all(&mut self.kept, &parsed.added);
-        if let Some(floor) = self.watermark.map(floor) {
-            self.runs.expire(floor);
-        }
-        Ok(self.begin_opening(parsed.runs))
-    }
-
-    fn open(&mut self, bytes: &[u8]) -> Result<(), StateError> {
-        let run = self.opening.front_mut();
-        let Some((run, file)) = run.and_then(|run| run.files.pop_front().map(|file| (run, file))) else {
-            return Err(StateError::Damaged("more files were read than the snapshot names".to_owned()));
-        };
-        let part = Part::open(&file.object, file.footer_at, file.sum, bytes)?;
-        let (part_bits, number) = part.place();
-        if part_bits != run.part_bits || run.parts[number as usize].is_some() {
-            let what =
-                format!("`{}` is part `{number}` of 2^{part_bits}, which its run does not lack", file.object);
-            return Err(StateError::Damaged(what));
-        }
-        run.parts[number as usize] = Some(Arc::new(part));
-        self.finish_opening();
-        Ok(())
-    }
-
-    fn apply(&mut self, delta: &[u8]) -> Result<(), StateError> {
-        if delta.is_empty() {
-            return Ok(());
-        }
-        let parsed = state::parse(delta, Kind::Delta, &self.shape)?;
-        for group in &parsed.forgotten {
-            group.hashes().for_each(|hash| {
-                self.kept.remove(hash, group.bucket);
-                self.runs.kill_anywhere(hash, group.bucket);
-            });
-        }
-        add_all(&mut self.kept, &parsed.added);
-        self.advance(self.watermark.max(parsed.watermark));
-        Ok(())
-    }
-
-    /// Takes the time of a row as [`finish`](Operator::finish) did. Of a row without a time, the latest record of its key is
-    /// forgotten.
-    fn forget(&mut self, rows: Probed, answers: &[Vec<u8>]) -> Result<(), OperatorError> {
-        let (batch, hashes, found) = self.between(rows, answers)?;
-        for (row, (hash, time_ms)) in hashes.iter().zip(&batch.times_ms).enumerate() {
-            let own: Vec<Found> = found.iter().filter(|f| f.row as usize == row).copied().collect();
-            let mut bucket = self.window.place(*time_ms, self.watermark);
-            if *time_ms == TIME_UNKNOWN_MS {
-                // A row that the server refused comes back without the time of its record, which is rather ahead of the
-                // last seal's watermark than behind it.
-                let closed =
-                    own.iter().filter(|f| !self.runs.is_dead(f.run, *hash, f.bucket)).map(|f| f.bucket).max();
-                bucket = self.kept.latest(*hash).max(closed).unwrap_or(bucket);
-            }
-            self.remove(*hash, bucket, &own);
-        }
-        self.give_back(hashes);
-        Ok(())
-    }
-
-    fn copies_of(&mut self, rows: &Batch) -> Result<Copies, OperatorError> {
-        let hashes = self.hashes(rows)?;
-        let mut copies = Copies::default();
-        for (hash, time_ms) in hashes.iter().zip(&rows.times_ms) {
-            let bucket = self.window.place(*time_ms, self.watermark);
-            self.dropped.take(*hash, bucket, &mut copies);
-        }
-        self.give_back(hashes);
-        Ok(copies)
-    }
-
-    fn work(&mut self) -> Option<Box<dyn StateWork>> {
-        self.take_over();
-        if let Some(closing) = self.closing.as_mut().filter(|c| c.is_gathered && !c.is_out) {
-            closing.is_out = true;
-            return Some(Box::new(Work::close(std::mem::take(&mut closing.pairs), self.sizes)));
-        }
-        if self.merging.is_some() {
-            return None;
-        }
-        let chosen = self.runs.choose(&self.sizes)?;
-        let runs: Vec<Run> = self.runs.iter().filter(|run| chosen.contains(&run.id)).cloned().collect();
-        self.merging = Some(runs.iter().flat_map(|run| run.parts.iter().flatten().cloned()).collect());
-        Some(Box::new(Work::merge(runs, self.watermark.map_or(i64::MIN, floor), self.sizes)))
-    }
-
-    fn adopt(&mut self, work: Box<dyn StateWork>) -> Result<(), StateError> {
-        let made = work.into_any().downcast::<Work>().ok().and_then(|work| work.made());
-        self.made.push(made.ok_or_else(|| {
-            StateError::Damaged("work came back that is not this step's, or not done".to_owned())
-        })?);
-        self.take_over();
-        Ok(())
-    }
-
-    fn is_crowded(&self) -> bool {
-        self.closing.as_ref().is_some_and(|closing| closing.is_out)
-            && self.kept.len() > CROWDED.saturating_mul(self.sizes.open_keys_max)
-    }
-
-    fn keys(&self) -> u64 {
-        self.kept.len() + self.runs.keys()
-    }
-
-    fn closed_keys(&self) -> u64 {
-        self.runs.keys()
-    }
-
-    fn memory_bytes(&self) -> u64 {
-        let waiting = self.added.memory_bytes()
-            + self.forgotten.values().map(|hashes| hashes.capacity() * size_of::<u128>()).sum::<usize>()
-            + self.spare.iter().map(|hashes| hashes.capacity() * size_of::<u128>()).sum::<usize>()
-            + self.buckets.capacity() * size_of::<i64>()
-            + self.dropped.memory_bytes()
-            + self.closing.as_ref().map_or(0, |closing| closing.count * size_of::<Pair>());
-        (self.kept.memory_bytes() + self.runs.memory_bytes() + waiting) as u64
-    }
-}
-
-fn add_all(kept: &mut Kept, groups: &[Group<'_>]) {
-    for group in groups {
-        for hash in group.hashes() {
-            kept.add(hash, group.bucket);
-        }
     }
 }
 

@@ -1,132 +1,177 @@
-//! Small numbers for the buckets that are in use.
+//! The buckets in use, and the pages of each.
 //!
-//! Owns the map from a bucket number (64 bits) to a *place* and back, and how many slots of the table name each place. Places are
-//! given out from below, so a slot needs a few bits for its time whatever the window (see `table`), and a bucket expires by one write here instead of a walk
-//! through the table: its place becomes dead, and the slots that name it are cleared when their segment is next swept. In the
-//! same manner a bucket closes: its place takes no more slots (a new record of the bucket gets a new place), so what is to be
-//! written to a file is fixed at one instant, and leaves the table by one write here when the file is durable.
+//! Owns the map from a bucket number (64 bits) to a *place* and back, which pages a place has, and how many hashes it holds. Does not own
+//! the pages themselves (`pages`) nor how a hash is found (`index`).
+//!
+//! A bucket expires by one write here: its place is *over*, no record is near it any more, and its pages are given back one by one. In the
+//! same manner a bucket closes: its place takes no more hashes (a new record of the bucket gets a new place), so what is to be written to
+//! a file is fixed at one instant, and is over by one write here when the file is durable.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
-/// The number of a bucket in use. 0 is never given out: it marks an empty slot.
+use super::pages::{PAGE, PageNumber};
+
+/// The number of a bucket in use.
 pub type Place = u32;
 
-/// Stands for "no bucket": an expired place. Not near any bucket of a record (see `window`).
-const DEAD: i64 = i64::MAX;
+/// One bucket. One that is over keeps its number until its last page is given back: where its hashes stand in the index depends on it.
+#[derive(Debug, Default)]
+struct Entry {
+    bucket: i64,
+    is_over: bool,
+    /// All but the last are full.
+    pages: Vec<PageNumber>,
+    /// Hashes ever written, those that are gone too.
+    written: usize,
+    /// Of them, those that a delta has named, or a snapshot.
+    noted: usize,
+    /// Hashes that are not gone.
+    kept: u64,
+}
 
 /// The buckets in use.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Places {
-    /// The bucket of each place, or [`DEAD`]; entry 0 is not used.
-    buckets: Vec<i64>,
-    /// How many slots name each place.
-    slots: Vec<u64>,
-    /// The places that are not dead, by bucket.
-    live: BTreeMap<i64, Place>,
-    /// Places that take no more slots, with their buckets.
+    entries: Vec<Entry>,
+    /// The places that take hashes, by bucket.
+    open: BTreeMap<i64, Place>,
+    /// Places that take no more hashes, with their buckets.
     closing: Vec<(i64, Place)>,
-    /// Places that no slot names.
+    /// Places that are over and have pages left.
+    over: VecDeque<Place>,
     free: Vec<Place>,
-    /// Slots that name a live place.
-    live_slots: u64,
-    /// Slots that name a dead place.
-    dead_slots: u64,
+    /// Hashes of the places that are not over.
+    kept: u64,
+    /// Pages of the places that are not over.
+    pages: u64,
     /// The bucket asked for last: records come roughly in the order of time.
-    last: (i64, Place),
+    last: Option<(i64, Place)>,
+}
+
+/// A bucket in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bucket {
+    /// Its number.
+    pub bucket: i64,
+    /// Its place.
+    pub place: Place,
+    /// Its hashes.
+    pub kept: u64,
+    /// Its pages.
+    pub pages: u64,
 }
 
 impl Places {
-    /// No bucket is in use.
-    pub fn new() -> Self {
-        Self {
-            buckets: vec![DEAD],
-            slots: vec![0],
-            live: BTreeMap::new(),
-            closing: Vec::new(),
-            free: Vec::new(),
-            live_slots: 0,
-            dead_slots: 0,
-            last: (DEAD, 0),
-        }
-    }
-
-    /// The place of `bucket`, new if need be, with one slot more.
+    /// The place of `bucket`, new if need be.
     #[inline]
-    pub fn take(&mut self, bucket: i64) -> Place {
-        if self.last.0 != bucket {
-            self.last = (bucket, self.find_or_add(bucket));
+    pub fn of(&mut self, bucket: i64) -> Place {
+        match self.last {
+            Some((last, place)) if last == bucket => place,
+            _ => {
+                let place = self.find_or_add(bucket);
+                self.last = Some((bucket, place));
+                place
+            }
         }
-        let place = self.last.1;
-        self.slots[place as usize] += 1;
-        self.live_slots += 1;
-        place
     }
 
     fn find_or_add(&mut self, bucket: i64) -> Place {
-        if let Some(place) = self.live.get(&bucket) {
+        if let Some(place) = self.open.get(&bucket) {
             return *place;
         }
         let place = self.free.pop().unwrap_or_else(|| {
-            self.buckets.push(DEAD);
-            self.slots.push(0);
-            Place::try_from(self.buckets.len() - 1).expect("a place has a slot, and 2^32 slots are 64 GB")
+            self.entries.push(Entry::default());
+            Place::try_from(self.entries.len() - 1).expect("a place has a page, and 2^32 pages are 4 TB")
         });
-        self.buckets[place as usize] = bucket;
-        self.live.insert(bucket, place);
+        self.entries[place as usize] = Entry { bucket, ..Entry::default() };
+        self.open.insert(bucket, place);
         place
     }
 
-    /// True if the next new bucket gets a place below `end`.
+    /// The page that takes the next hash of an open place, which is counted with it; `take` gives a new one.
     #[inline]
-    pub fn has_below(&self, end: usize) -> bool {
-        self.buckets.len() < end || !self.free.is_empty()
-    }
-
-    /// Places that wait to be given out again.
-    pub fn unused(&self) -> usize {
-        self.free.len()
-    }
-
-    /// One slot less names `place`.
-    pub fn release(&mut self, place: Place) {
-        let index = place as usize;
-        self.slots[index] -= 1;
-        if self.buckets[index] != DEAD {
-            self.live_slots -= 1;
-            return;
+    pub fn page(&mut self, place: Place, take: impl FnOnce() -> PageNumber) -> PageNumber {
+        let entry = &mut self.entries[place as usize];
+        if entry.written.is_multiple_of(PAGE) {
+            entry.pages.push(take());
+            self.pages += 1;
         }
-        self.dead_slots -= 1;
-        if self.slots[index] == 0 {
-            self.free.push(place);
-        }
+        entry.written += 1;
+        entry.kept += 1;
+        self.kept += 1;
+        entry.pages[(entry.written - 1) / PAGE]
     }
 
-    /// The bucket of a place that is not dead.
+    /// A place has one hash less.
+    pub fn removed(&mut self, place: Place) {
+        let entry = &mut self.entries[place as usize];
+        entry.kept -= 1;
+        self.kept -= u64::from(!entry.is_over);
+    }
+
+    /// The bucket of a place, over or not.
+    pub fn bucket_ever(&self, place: Place) -> i64 {
+        self.entries[place as usize].bucket
+    }
+
+    /// The bucket of a place that is not over.
     #[inline]
     pub fn bucket(&self, place: Place) -> Option<i64> {
-        Some(self.buckets[place as usize]).filter(|b| *b != DEAD)
+        let entry = &self.entries[place as usize];
+        (!entry.is_over).then_some(entry.bucket)
     }
 
-    /// The place of a bucket in use that takes new slots.
+    /// The place of a bucket in use that takes new hashes.
     pub fn find(&self, bucket: i64) -> Option<Place> {
-        self.live.get(&bucket).copied()
+        self.open.get(&bucket).copied()
     }
 
-    /// The buckets in use with their places and slots: those that take new ones in the order of time, then those that are closing.
-    pub fn live(&self) -> impl Iterator<Item = (i64, Place, u64)> {
-        let open = self.live.iter().map(|(bucket, place)| (*bucket, *place));
-        open.chain(self.closing.iter().copied())
-            .map(|(bucket, place)| (bucket, place, self.slots[place as usize]))
+    /// The buckets in use: those that take new hashes in the order of time, then those that are closing.
+    pub fn buckets(&self) -> impl Iterator<Item = Bucket> {
+        let open = self.open.iter().map(|(bucket, place)| (*bucket, *place));
+        open.chain(self.closing.iter().copied()).map(|(bucket, place)| {
+            let entry = &self.entries[place as usize];
+            Bucket { bucket, place, kept: entry.kept, pages: entry.pages.len() as u64 }
+        })
     }
 
-    /// The places of these buckets take no more slots from here on.
+    /// The pages of a place, those first that were filled first.
+    pub fn pages(&self, place: Place) -> &[PageNumber] {
+        &self.entries[place as usize].pages
+    }
+
+    /// The pages of a place with hashes that are not noted, each with the number of the first of them.
+    pub fn fresh(&self, place: Place) -> impl Iterator<Item = (PageNumber, usize)> {
+        let Entry { pages, written, noted, .. } = &self.entries[place as usize];
+        let first = if noted < written { noted / PAGE } else { pages.len() };
+        let from = std::iter::once(noted % PAGE).chain(std::iter::repeat(0));
+        pages[first..].iter().copied().zip(from)
+    }
+
+    /// True if a place has hashes that are not noted, those that are gone among them.
+    pub fn has_fresh(&self) -> bool {
+        self.open.values().any(|place| {
+            let entry = &self.entries[*place as usize];
+            entry.noted < entry.written
+        })
+    }
+
+    /// What was kept until here is noted.
+    pub fn note(&mut self) {
+        for place in self.open.values() {
+            let entry = &mut self.entries[*place as usize];
+            entry.noted = entry.written;
+        }
+    }
+
+    /// The places of these buckets take no more hashes from here on.
     pub fn close(&mut self, buckets: &[i64]) {
         for bucket in buckets {
-            if let Some(place) = self.live.remove(bucket) {
+            if let Some(place) = self.open.remove(bucket) {
                 self.closing.push((*bucket, place));
             }
         }
-        self.last = (DEAD, 0);
+        self.last = None;
     }
 
     /// The closing buckets with their places.
@@ -134,24 +179,17 @@ impl Places {
         &self.closing
     }
 
-    /// For each place, whether it is closing.
-    pub fn closing_flags(&self) -> Vec<bool> {
-        let mut flags = vec![false; self.buckets.len()];
-        self.closing.iter().for_each(|(_, place)| flags[*place as usize] = true);
-        flags
-    }
-
-    /// What was closing lies in a file now: its places become dead.
+    /// What was closing lies in a file now: its places are over.
     pub fn closed(&mut self) {
         for (_, place) in std::mem::take(&mut self.closing) {
             self.end(place);
         }
     }
 
-    /// Makes every bucket below `floor` dead.
+    /// Every bucket below `floor` is over.
     pub fn expire(&mut self, floor: i64) {
-        let kept = self.live.split_off(&floor);
-        for place in std::mem::replace(&mut self.live, kept).into_values() {
+        let kept = self.open.split_off(&floor);
+        for place in std::mem::replace(&mut self.open, kept).into_values() {
             self.end(place);
         }
         let (closing, ended): (Vec<_>, Vec<_>) =
@@ -160,48 +198,59 @@ impl Places {
         ended.into_iter().for_each(|(_, place)| self.end(place));
     }
 
-    /// Gives back the buckets that no slot names any more. Not to be called while places of removed slots are still held.
+    /// Open buckets that hold nothing any more are over.
     pub fn prune(&mut self) {
-        let slots = &self.slots;
-        let ended: Vec<Place> =
-            self.live.extract_if(.., |_, p| slots[*p as usize] == 0).map(|(_, p)| p).collect();
-        ended.into_iter().for_each(|place| self.end(place));
+        let entries = &self.entries;
+        let empty = self.open.extract_if(.., |_, place| entries[*place as usize].kept == 0);
+        let empty: Vec<Place> = empty.map(|(_, place)| place).collect();
+        empty.into_iter().for_each(|place| self.end(place));
     }
 
     fn end(&mut self, place: Place) {
-        let index = place as usize;
-        self.buckets[index] = DEAD;
-        self.live_slots -= self.slots[index];
-        self.dead_slots += self.slots[index];
-        if self.slots[index] == 0 {
+        let entry = &mut self.entries[place as usize];
+        entry.is_over = true;
+        self.kept -= entry.kept;
+        self.pages -= entry.pages.len() as u64;
+        self.last = self.last.filter(|(_, last)| *last != place);
+        if entry.pages.is_empty() {
+            self.free.push(place);
+        } else {
+            self.over.push_back(place);
+        }
+    }
+
+    /// Takes a page from a place that is over.
+    pub fn take_over(&mut self) -> Option<(i64, PageNumber)> {
+        let place = *self.over.front()?;
+        let entry = &mut self.entries[place as usize];
+        let page = entry.pages.pop();
+        if entry.pages.is_empty() {
+            entry.pages = Vec::new();
+            self.over.pop_front();
             self.free.push(place);
         }
-        if self.last.1 == place {
-            self.last = (DEAD, 0);
-        }
+        page.map(|page| (entry.bucket, page))
     }
 
-    /// Slots that name a live place.
-    pub fn live_slots(&self) -> u64 {
-        self.live_slots
+    /// Hashes of places that are not over.
+    pub fn kept(&self) -> u64 {
+        self.kept
     }
 
-    /// Slots that name a dead place.
-    pub fn dead_slots(&self) -> u64 {
-        self.dead_slots
-    }
-
-    /// Places ever given out at one time, and the unused place 0.
-    pub fn len(&self) -> usize {
-        self.buckets.len()
+    /// Pages of places that are not over.
+    pub fn pages_kept(&self) -> u64 {
+        self.pages
     }
 
     /// Memory held in bytes; a tree entry is counted as 32.
     pub fn memory_bytes(&self) -> usize {
-        self.buckets.capacity() * 8
-            + self.slots.capacity() * 8
-            + self.free.capacity() * 4
-            + self.live.len() * 32
-            + self.closing.capacity() * 16
+        let lists =
+            self.entries.iter().map(|entry| entry.pages.capacity() * size_of::<PageNumber>()).sum::<usize>();
+        lists
+            + self.entries.capacity() * size_of::<Entry>()
+            + self.free.capacity() * size_of::<Place>()
+            + self.over.capacity() * size_of::<Place>()
+            + self.open.len() * 32
+            + self.closing.capacity() * size_of::<(i64, Place)>()
     }
 }

@@ -98,9 +98,6 @@ pub struct Writer {
     bytes: Vec<u8>,
 }
 
-/// The place in the bytes at which the next hash of a group goes.
-pub struct GroupEnd(usize);
-
 impl Writer {
     /// Writes the head. `hashes` is how many will follow, to allocate once.
     pub fn new(kind: Kind, shape: &Shape, watermark: Option<i64>, hashes: usize) -> Self {
@@ -141,20 +138,20 @@ impl Writer {
         self.bytes.extend_from_slice(&count.to_le_bytes());
     }
 
-    /// Makes room for a group, to be filled by [`put`](Self::put).
-    pub fn group(&mut self, bucket: i64, hashes: usize) -> GroupEnd {
+    /// Starts a group; its hashes follow.
+    pub fn group(&mut self, bucket: i64, hashes: usize) {
         self.bytes.extend_from_slice(&bucket.to_le_bytes());
         self.bytes.extend_from_slice(&(hashes as u64).to_le_bytes());
-        let end = GroupEnd(self.bytes.len());
-        self.bytes.resize(end.0 + hashes * HASH, 0);
-        end
     }
 
-    /// Writes the next hash of a group. As many times as the group has hashes.
-    #[inline]
-    pub fn put(&mut self, end: &mut GroupEnd, hash: u128) {
-        self.bytes[end.0..end.0 + HASH].copy_from_slice(&hash.to_le_bytes());
-        end.0 += HASH;
+    /// Writes the next hash of a group.
+    pub fn hash(&mut self, hash: u128) {
+        self.hashes(&hash.to_le_bytes());
+    }
+
+    /// Writes the next hashes of a group, little-endian, one after the other.
+    pub fn hashes(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
     }
 
     /// Writes the runs.
@@ -164,8 +161,8 @@ impl Writer {
             self.bytes.push(run.part_bits);
             self.groups(run.dead.len());
             for (bucket, hashes) in &run.dead {
-                let mut end = self.group(*bucket, hashes.len());
-                hashes.iter().for_each(|hash| self.put(&mut end, *hash));
+                self.group(*bucket, hashes.len());
+                hashes.iter().for_each(|hash| self.hash(*hash));
             }
             self.groups(run.parts.iter().flatten().count());
             for part in run.parts.iter().flatten() {

@@ -50,12 +50,12 @@ pub struct Dedup {
     #[serde(default)]
     pub late: Late,
 
-    /// Memory for keys of open buckets, about 21 bytes each. When it is full, the earliest buckets are closed: their keys go to files
+    /// Memory for keys of open buckets, about 23 bytes each. When it is full, the earliest buckets are closed: their keys go to files
     /// in the store, and less than 2 bytes a key stay in memory. Taken from the pipeline's `memory`, at most a quarter of it.
     #[serde(default = "default_memory")]
     #[schemars(extend(
-        "x-least" = "1MiB", "x-most" = "1TiB",
-        "x-why" = "each closing writes files, and those of less are too small to be worth it"
+        "x-least" = "1MiB", "x-most" = "24GiB",
+        "x-why" = "each closing writes files, and those of less are too small to be worth it; more than a billion keys have no numbers"
     ))]
     pub memory: Size,
 }

@@ -115,7 +115,7 @@ impl Fuse {
     #[inline]
     pub fn prefetch(&self, number: u64) {
         for place in self.places(mix(number, self.seed)) {
-            crate::dedup::table::prefetch_at(self.slots[place * BITS / 8..].as_ptr());
+            crate::dedup::group::prefetch(self.slots[place * BITS / 8..].as_ptr());
         }
     }
 

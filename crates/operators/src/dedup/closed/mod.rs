@@ -37,7 +37,7 @@ impl Sizes {
     /// The sizes for this much memory for open keys.
     pub fn new(open_bytes: u64) -> Self {
         Self {
-            open_keys_max: (open_bytes / super::OPEN_KEY_BYTES).max(1),
+            open_keys_max: (open_bytes / super::OPEN_KEY_BYTES).clamp(1, super::OPEN_KEYS_MAX),
             part_pairs: 1 << 19,
             block_pairs: 64,
             runs_max: 16,

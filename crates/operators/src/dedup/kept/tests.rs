@@ -4,8 +4,26 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn pairs(kept: &Kept) -> BTreeSet<(u128, i64)> {
-    kept.iter().filter_map(|slot| kept.pair(&slot)).collect()
+fn hashes<'a>(bytes: impl Iterator<Item = &'a [u8]>) -> Vec<u128> {
+    bytes.flat_map(|bytes| bytes.as_chunks::<16>().0).map(|bytes| u128::from_le_bytes(*bytes)).collect()
+}
+
+impl Kept {
+    /// All pairs, in the order of their buckets.
+    pub fn pairs(&self) -> Vec<(u128, i64)> {
+        let of =
+            |used: Bucket| hashes(self.bytes(used.place)).into_iter().map(move |hash| (hash, used.bucket));
+        self.buckets().flat_map(of).collect()
+    }
+}
+
+fn offer(kept: &mut Kept, hash: u128, bucket: i64) -> Offer {
+    kept.offer(hash, bucket, Mixed::new(hash, bucket))
+}
+
+/// A hash for a number; they spread over all segments.
+fn hash(n: u64) -> u128 {
+    u128::from(n.wrapping_mul(0x9e37_79b9_7f4a_7c15)) << 64
 }
 
 #[test]
@@ -13,25 +31,25 @@ fn a_key_at_many_times_does_not_pile_up() {
     let mut kept = Kept::new();
     let times = 200_000;
     for n in 0..times {
-        assert!(matches!(kept.offer(42, n * (SPAN as i64 + 1), false), Offer::Added(_)));
+        assert_eq!(offer(&mut kept, 42, n * (SPAN as i64 + 1)), Offer::Added);
     }
     assert_eq!(kept.len(), times as u64);
-    let most = (0..times * (SPAN as i64 + 1) / BLOCK)
-        .map(|block| {
-            let (mixed, mut slots) = (mix(42, block), 0);
-            kept.segments[kept.segment(mixed)].for_hash(mixed, |_| slots += 1);
-            slots
-        })
-        .max();
-    assert_eq!(most, Some(BLOCK / (SPAN as i64 + 1) + 1));
+    let most = (0..times * (SPAN as i64 + 1) / BLOCK).map(|block| {
+        let (mixed, lines) = (mix(42, block), Cell::new(0));
+        kept.segments[segment_of(mixed)].search(mixed, |line| {
+            lines.set(lines.get() + usize::from(kept.spot(line, 42, |_| true).is_some()));
+            false
+        });
+        lines.get()
+    });
+    assert_eq!(most.max(), Some((BLOCK / (SPAN as i64 + 1) + 1) as usize));
 }
 
 #[test]
-fn mixing_is_its_own_reverse_and_block_0_leaves_a_hash_alone() {
-    for block in [0, 1, -1, 77, i64::MIN, i64::MAX] {
-        assert_eq!(mix(mix(12345, block), block), 12345);
-    }
-    assert_eq!(mix(12345, 0), 12345);
+fn blocks_set_a_hash_apart_and_block_0_leaves_it_alone() {
+    assert_eq!(mix(12345 << 64 | 6, 0), 12345);
+    let segments: BTreeSet<usize> = (0..1000).map(|block| segment_of(mix(12345 << 64, block))).collect();
+    assert!(segments.len() > 400, "1000 blocks lie in {} segments of 512", segments.len());
 }
 
 #[test]
@@ -41,74 +59,100 @@ fn without_a_window_a_key_has_one_spot() {
     let blocks: Vec<i64> =
         (-2 * BLOCK..2 * BLOCK).filter(|b| blocks_near(*b).0 != blocks_near(*b).1).collect();
     assert_eq!(blocks.len(), 4 * 2 * SPAN as usize, "one bucket in 32 has two");
+    for bucket in (-2 * BLOCK..2 * BLOCK).chain([i64::MIN, i64::MIN + 3, i64::MAX - 3, i64::MAX - 1]) {
+        let (first, last) = blocks_near(bucket);
+        let other = [first, last].into_iter().find(|near| *near != block(bucket));
+        assert_eq!(other_block(bucket), other, "{bucket}");
+    }
 }
 
 #[test]
-fn what_is_expired_is_swept_bit_by_bit_and_memory_shrinks() {
+fn what_is_over_is_cleared_away_bit_by_bit_and_memory_shrinks() {
     let mut kept = Kept::new();
-    // An odd multiplier spreads the numbers over all segments.
-    let hash = |n: u64| u128::from(n.wrapping_mul(0x9e37_79b9_7f4a_7c15)) << 64;
     for n in 0..200_000 {
-        kept.add(hash(n), (n % 40) as i64);
+        kept.add(hash(n), (n / 5000) as i64);
     }
     let full = kept.memory_bytes();
-    assert!(full < 200_000 * 21, "{full}");
+    assert!(full < 200_000 * 25, "{full}");
     kept.expire(Some(30));
     assert_eq!(kept.len(), 50_000);
-    let dead = kept.iter().count() - 50_000;
-    assert!((120_000..140_000).contains(&dead), "an eighth of 150000 is swept, {dead} are left");
-    for _ in 0..8 {
-        kept.expire(Some(30));
-    }
-    assert!(kept.iter().count() <= 50_000 * 8 / 7 + 1, "at most an eighth is dead");
-    assert!(kept.memory_bytes() < full / 2);
+    let pages = |kept: &Kept| kept.pages.memory_bytes();
+    let before = pages(&kept);
+    kept.clean(1000);
+    assert!(pages(&kept) > before - before / 8, "16 pages of 3000");
+    kept.clean(150_000);
+    (0..8).for_each(|_| kept.shrink());
+    assert!(kept.memory_bytes() < full * 3 / 5, "{} of {full}", kept.memory_bytes());
     for n in 0..200_000 {
-        assert_eq!(kept.contains(hash(n), (n % 40) as i64), n % 40 >= 30);
+        let bucket = (n / 5000) as i64;
+        assert_eq!(kept.has_near(hash(n), bucket), bucket >= 30);
     }
 }
 
 #[test]
-fn more_buckets_than_places_make_more_segments_and_lose_nothing() {
+fn more_buckets_than_a_window_has_lose_nothing_and_weigh_by_their_pages() {
     let mut kept = Kept::new();
-    let hash = |n: u64| u128::from(n.wrapping_mul(0x9e37_79b9_7f4a_7c15)) << 64;
     let pair = |n: u64| (hash(n), (n % 3000) as i64 * 40);
     for n in 0..20_000 {
-        assert!(matches!(kept.offer(pair(n).0, pair(n).1, false), Offer::Added(_)));
+        assert_eq!(offer(&mut kept, pair(n).0, pair(n).1), Offer::Added);
     }
-    assert_eq!((kept.len(), kept.segments.len()), (20_000, 8192));
-    assert_eq!(pairs(&kept), (0..20_000).map(pair).collect());
+    let (mut found, mut wanted) = (kept.pairs(), (0..20_000).map(pair).collect::<Vec<_>>());
+    found.sort_unstable();
+    wanted.sort_unstable();
+    assert_eq!(found, wanted);
+    assert_eq!((kept.len(), kept.weight()), (20_000, (3000 - PAGES_FREE) * PAGE_WEIGHT));
     for n in 0..20_000 {
-        assert_eq!(kept.offer(pair(n).0, pair(n).1 + 3, false), Offer::Near);
+        assert_eq!(offer(&mut kept, pair(n).0, pair(n).1 + 3), Offer::Near);
     }
-    // Places of buckets that are over are used again before slots give more bits to them.
+    let bytes = kept.memory_bytes();
     for round in 1..20 {
         let floor = round * 3000 * 40;
         kept.expire(Some(floor));
         for n in 0..3000 {
-            kept.offer(hash(n), floor + n as i64 * 40, false);
+            kept.clean(4);
+            offer(&mut kept, hash(n), floor + n as i64 * 40);
         }
     }
-    assert_eq!(kept.segments.len(), 8192);
+    assert_eq!(kept.weight(), (3000 - PAGES_FREE) * PAGE_WEIGHT);
+    assert!(kept.memory_bytes() < bytes * 3, "{} of {bytes}: pages are used again", kept.memory_bytes());
 }
 
 #[test]
-fn what_is_copied_for_a_file_is_told_from_what_is_not_though_segments_split() {
+fn closing_takes_the_earliest_buckets_until_the_rest_is_light() {
     let mut kept = Kept::new();
-    let hash = |n: u64| u128::from(n.wrapping_mul(0x9e37_79b9_7f4a_7c15)) << 64;
     for n in 0..10_000 {
-        kept.add(hash(n), 0);
+        kept.add(hash(n), (n / 1000) as i64);
     }
-    assert_eq!(kept.close(5000), 10_000);
+    kept.add(hash(1 << 40), UNPLACED);
+    assert_eq!(kept.close(4001), 6000);
+    assert_eq!(kept.close(0), 0, "one is under way");
+    assert_eq!(offer(&mut kept, hash(1), 0), Offer::Near, "they are there until they are in a file");
+    kept.add(hash(20_000), 3);
     let mut copied = Vec::new();
-    assert!(!kept.gather(3000, &mut copied));
-    for n in 0..1000 {
-        kept.add(hash(n), 2000 + n as i64);
+    assert!(kept.gather(usize::MAX, &mut copied));
+    let mut wanted: Vec<Pair> = (0..6000).map(|n| Pair::new(hash(n), (n / 1000) as i64)).collect();
+    wanted.sort_unstable();
+    copied.sort_unstable();
+    assert!(copied == wanted, "what came later to a closing bucket stays");
+    kept.closed();
+    assert_eq!(kept.len(), 4002);
+    assert_eq!(kept.buckets().map(|used| used.bucket).collect::<Vec<_>>(), [UNPLACED, 3, 6, 7, 8, 9]);
+}
+
+#[test]
+fn what_is_copied_for_a_file_is_told_from_what_is_not() {
+    let mut kept = Kept::new();
+    for n in 0..10_000 {
+        kept.add(hash(n), (n % 3) as i64);
     }
-    assert!(kept.segments.len() > 512);
+    assert_eq!(kept.close(0), 10_000);
+    let mut copied = Vec::new();
+    assert!(!kept.gather(4500, &mut copied), "one bucket and a part of the next");
+    assert!((4400..4600).contains(&copied.len()), "{}", copied.len());
     let is_copied: BTreeSet<u128> = copied.iter().map(Pair::hash).collect();
     for n in (0..10_000).step_by(7) {
         let wanted = if is_copied.contains(&hash(n)) { Removed::Copied } else { Removed::Yes };
-        assert_eq!(kept.remove(hash(n), 0), wanted);
+        assert_eq!(kept.remove(hash(n), (n % 3) as i64), wanted);
     }
     let before = copied.len();
     assert!(kept.gather(usize::MAX, &mut copied));
@@ -122,11 +166,35 @@ fn what_is_copied_for_a_file_is_told_from_what_is_not_though_segments_split() {
     );
 }
 
+#[test]
+fn closing_buckets_that_expire_meanwhile_do_not_confuse_the_copying() {
+    for (looked, floor) in [(0, 1), (3500, 1), (3500, 2), (10_000, 2), (5000, 9)] {
+        let mut kept = Kept::new();
+        for n in 0..10_000 {
+            kept.add(hash(n), (n % 3) as i64);
+        }
+        assert_eq!(kept.close(0), 10_000);
+        let mut copied = Vec::new();
+        kept.gather(looked, &mut copied);
+        kept.expire(Some(floor));
+        kept.clean(usize::MAX);
+        assert!(kept.gather(usize::MAX, &mut copied));
+        let count = copied.len();
+        copied.sort_unstable();
+        copied.dedup();
+        assert_eq!(copied.len(), count, "none twice: {looked} looked at, {floor}");
+        let open = copied.iter().filter(|pair| pair.bucket >= floor).count();
+        assert_eq!(open, (0..10_000).filter(|n| n % 3 >= floor).count());
+    }
+}
+
 #[derive(Clone, Debug)]
 enum Act {
-    /// With a mark or not.
-    Offer(u128, i64, bool),
-    Unmark,
+    Offer(u128, i64),
+    /// As a seal does, after its delta.
+    Note,
+    /// So many hashes.
+    Clean(usize),
     Add(u128, i64),
     Remove(u128, i64),
     Expire(i64),
@@ -134,7 +202,7 @@ enum Act {
 }
 
 /// Few hashes, crowded at both ends of a segment and of the table, so that runs touch and overflow.
-fn hash() -> impl Strategy<Value = u128> {
+fn crowded() -> impl Strategy<Value = u128> {
     let ends = prop_oneof![Just(0), Just(u128::MAX), Just(1 << 120), Just((1 << 120) - 1)];
     (ends, 0..60_u128).prop_map(|(end, n)| end.wrapping_add(n))
 }
@@ -142,10 +210,11 @@ fn hash() -> impl Strategy<Value = u128> {
 fn act() -> impl Strategy<Value = Act> {
     let bucket = || 1000..1060_i64;
     prop_oneof![
-        8 => (hash(), bucket(), any::<bool>()).prop_map(|(h, b, mark)| Act::Offer(h, b, mark)),
-        1 => Just(Act::Unmark),
-        8 => (hash(), bucket()).prop_map(|(h, b)| Act::Add(h, b)),
-        4 => (hash(), bucket()).prop_map(|(h, b)| Act::Remove(h, b)),
+        8 => (crowded(), bucket()).prop_map(|(h, b)| Act::Offer(h, b)),
+        1 => Just(Act::Note),
+        1 => (1..200_usize).prop_map(Act::Clean),
+        8 => (crowded(), bucket()).prop_map(|(h, b)| Act::Add(h, b)),
+        4 => (crowded(), bucket()).prop_map(|(h, b)| Act::Remove(h, b)),
         1 => bucket().prop_map(Act::Expire),
         1 => (bucket(), bucket()).prop_map(|(a, b)| Act::Move(a, b)),
     ]
@@ -154,53 +223,53 @@ fn act() -> impl Strategy<Value = Act> {
 proptest! {
     #[test]
     fn it_is_a_set_of_pairs(acts in prop::collection::vec(act(), 1..600)) {
-        let (mut kept, mut model, mut marked) = (Kept::new(), BTreeSet::new(), BTreeSet::new());
+        let (mut kept, mut model, mut noted) = (Kept::new(), BTreeSet::new(), BTreeSet::new());
         for act in acts {
             match act {
-                Act::Offer(hash, bucket, mark) => {
+                Act::Offer(hash, bucket) => {
                     let is_near = model.iter().any(|(h, b)| *h == hash && near(*b, bucket));
                     prop_assert_eq!(kept.has_near(hash, bucket), is_near);
-                    prop_assert_eq!(kept.offer(hash, bucket, mark) == Offer::Near, is_near);
+                    prop_assert_eq!(offer(&mut kept, hash, bucket) == Offer::Near, is_near);
                     if !is_near {
                         model.insert((hash, bucket));
-                        if mark {
-                            marked.insert((hash, bucket));
-                        }
                     }
                 }
                 Act::Add(hash, bucket) => {
                     prop_assert_eq!(kept.add(hash, bucket) != Offer::Near, model.insert((hash, bucket)));
                 }
                 Act::Remove(hash, bucket) => {
-                    let was_marked = marked.remove(&(hash, bucket));
-                    let removed = kept.remove(hash, bucket);
-                    prop_assert_eq!(matches!(removed, Removed::Marked(_)), was_marked);
-                    prop_assert_eq!(removed != Removed::No, model.remove(&(hash, bucket)));
+                    prop_assert_eq!(kept.remove(hash, bucket) != Removed::No, model.remove(&(hash, bucket)));
+                    noted.remove(&(hash, bucket));
                 }
-                Act::Unmark => {
-                    let mut found = Vec::new();
-                    kept.unmark(|place, hash| found.push((hash, place)));
-                    found.sort_unstable();
-                    let found: Vec<_> =
-                        found.into_iter().filter_map(|(hash, place)| Some((hash, kept.bucket(place)?))).collect();
-                    prop_assert_eq!(found.len(), marked.len());
-                    prop_assert_eq!(found.into_iter().collect::<BTreeSet<_>>(), std::mem::take(&mut marked));
+                Act::Note => {
+                    kept.note();
+                    noted.clone_from(&model);
+                }
+                Act::Clean(hashes) => {
+                    kept.clean(hashes);
+                    kept.shrink();
                 }
                 Act::Expire(floor) => {
                     kept.expire(Some(floor));
                     model.retain(|(_, bucket)| *bucket >= floor);
-                    marked.retain(|(_, bucket)| *bucket >= floor);
+                    noted.retain(|(_, bucket)| *bucket >= floor);
                 }
                 Act::Move(from, to) => {
-                    // As the step does: after a delta.
-                    kept.unmark(|_, _| {});
-                    marked.clear();
                     kept.move_bucket(from, to);
                     model = model.into_iter().map(|(h, b)| (h, if b == from { to } else { b })).collect();
+                    kept.note();
+                    noted.clone_from(&model);
                 }
             }
             prop_assert_eq!(kept.len(), model.len() as u64);
+            let fresh = kept.buckets().flat_map(|used| {
+                hashes(kept.fresh_bytes(used.place)).into_iter().map(move |hash| (hash, used.bucket))
+            });
+            let fresh: Vec<_> = fresh.collect();
+            prop_assert_eq!(fresh.len(), kept.buckets().map(|used| kept.fresh(used.place)).sum::<usize>());
+            prop_assert!(fresh.is_empty() || kept.has_fresh());
+            prop_assert_eq!(fresh.into_iter().collect::<BTreeSet<_>>(), &model - &noted);
         }
-        prop_assert_eq!(pairs(&kept), model);
+        prop_assert_eq!(kept.pairs().into_iter().collect::<BTreeSet<_>>(), model);
     }
 }

@@ -18,8 +18,8 @@ fn write(kind: Kind, watermark: Option<i64>, forgotten: &Groups, added: &Groups)
     for groups in [forgotten, added] {
         to.groups(groups.len());
         for (bucket, hashes) in groups {
-            let mut end = to.group(*bucket, hashes.len());
-            hashes.iter().for_each(|hash| to.put(&mut end, *hash));
+            to.group(*bucket, hashes.len());
+            hashes.iter().for_each(|hash| to.hash(*hash));
         }
     }
     to.finish()

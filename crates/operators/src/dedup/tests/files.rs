@@ -150,12 +150,11 @@ impl Bench {
 
     fn pairs(&self) -> impl Iterator<Item = (u128, i64)> {
         let floor = self.step.watermark.map_or(i64::MIN, crate::dedup::window::floor);
-        let open = self.step.kept.iter().filter_map(|slot| self.step.kept.pair(&slot));
         let closed = self.pairs_of_runs().into_iter().flat_map(move |(id, pairs)| {
             let live = move |p: &Pair| p.bucket >= floor && !self.step.runs.is_dead(id, p.hash(), p.bucket);
             pairs.into_iter().filter(live).map(|p| (p.hash(), p.bucket))
         });
-        open.chain(closed)
+        self.step.kept.pairs().into_iter().chain(closed)
     }
 
     /// Pairs that count as dead in a run that does not hold them: a filter's errors while deltas were applied, or while

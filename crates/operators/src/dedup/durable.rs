@@ -1,0 +1,277 @@
+//! What makes the step's history durable: deltas, snapshots, and their way back.
+//!
+//! Owns the step as a [`KeyedState`]: what a seal writes, what a snapshot holds, in which order both are read, and when closed keys change
+//! hands with the work on files. Does not own the decision about a record (`mod`) nor bytes ([`state`](super::state)).
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use dataflow::block::TIME_UNKNOWN_MS;
+use dataflow::{
+    Batch, Copies, KeyedState, OperatorError, Probed, StateError, StateFile, StateRead, StateWork,
+};
+
+use super::closed::part::{Pair, Part};
+use super::closed::runs::{Found, Run, Runs};
+use super::closed::work::Work;
+use super::kept::{AHEAD, Kept, Mixed};
+use super::places::Bucket;
+use super::state::{self, Group, Kind, Writer};
+use super::window::{UNPLACED, floor};
+use super::{CROWDED, Closing, Dedup, Opening, TENDED_PER_SEAL};
+
+impl Dedup {
+    /// Writes the delta of the seal under way.
+    fn delta(&mut self, watermark: Option<i64>) -> Vec<u8> {
+        let floor = watermark.map_or(i64::MIN, floor);
+        // What this very seal expires need not be written. A pair that was forgotten and added once more is in both lists, in this order.
+        let fresh = self.kept.buckets().filter(|bucket| bucket.bucket >= floor || bucket.bucket == UNPLACED);
+        let groups: Vec<(Bucket, usize)> = fresh
+            .map(|bucket| (bucket, self.kept.fresh(bucket.place)))
+            .filter(|(_, count)| *count > 0)
+            .collect();
+        if groups.is_empty() && self.forgotten.is_empty() && watermark == self.watermark {
+            return Vec::new();
+        }
+        let forgotten = self.forgotten.values().map(Vec::len).sum::<usize>();
+        let added = groups.iter().map(|(_, count)| count).sum::<usize>();
+        let mut to = Writer::new(Kind::Delta, &self.shape, watermark, added + forgotten);
+        to.groups(self.forgotten.len());
+        for (bucket, hashes) in &self.forgotten {
+            to.group(*bucket, hashes.len());
+            hashes.iter().for_each(|hash| to.hash(*hash));
+        }
+        to.groups(groups.len());
+        for (Bucket { bucket, place, .. }, count) in groups {
+            to.group(bucket, count);
+            self.kept.fresh_bytes(place).for_each(|bytes| to.hashes(bytes));
+        }
+        to.finish()
+    }
+
+    /// Allots the files of the runs that a snapshot names.
+    fn begin_opening(&mut self, runs: Vec<state::RunGroup<'_>>) -> Vec<StateRead> {
+        let mut reads = Vec::new();
+        for run in runs {
+            let files = VecDeque::from(run.files);
+            reads.extend(files.iter().map(|file| StateRead {
+                object: file.object.as_str().into(),
+                offset: file.footer_at,
+                len: u32::try_from(file.len - file.footer_at).expect("bounded when it was read"),
+            }));
+            let dead = run.dead.iter().map(|group| (group.bucket, group.hashes().collect())).collect();
+            let parts = vec![None; 1 << run.part_bits];
+            self.opening.push_back(Opening { part_bits: run.part_bits, dead, files, parts });
+        }
+        self.finish_opening();
+        reads
+    }
+
+    /// Puts the runs whose files are all open into use.
+    fn finish_opening(&mut self) {
+        while self.opening.front().is_some_and(|run| run.files.is_empty()) {
+            let run = self.opening.pop_front().expect("just looked at");
+            self.runs.add(run.part_bits, run.parts, run.dead);
+        }
+    }
+}
+
+impl KeyedState for Dedup {
+    fn seal(&mut self, watermark_ms: i64) -> Vec<u8> {
+        self.take_over();
+        // A watermark that goes back is held: what it freed is gone.
+        let watermark = self.watermark.max(self.window.watermark(watermark_ms));
+        let delta = self.delta(watermark);
+        self.forgotten.clear();
+        self.advance(watermark);
+        // What is closed is fixed right after a seal: nothing that the next delta will name is among it.
+        if self.closing.is_none() && self.kept.weight() > self.sizes.open_keys_max {
+            let pairs = self.kept.close(self.sizes.open_keys_max / 2) as usize;
+            let closing = || Closing { pairs: Vec::with_capacity(pairs), count: pairs, ..Closing::default() };
+            self.closing = (pairs > 0).then(closing);
+        }
+        self.tend(if self.is_over(CROWDED) { usize::MAX } else { TENDED_PER_SEAL });
+        self.kept.shrink();
+        delta
+    }
+
+    /// As of the last seal: so it must be called right after one, before the next batch is finished.
+    ///
+    /// # Panics
+    /// When something changed since the last seal.
+    fn snapshot(&self) -> Vec<u8> {
+        assert!(
+            !self.kept.has_fresh() && self.forgotten.is_empty(),
+            "a snapshot is taken right after a seal: it must hold no key that the journal does not"
+        );
+        let keys = usize::try_from(self.kept.len()).expect("keys in memory");
+        let mut to = if self.runs.is_empty() {
+            Writer::new(Kind::Snapshot, &self.shape, self.watermark, keys)
+        } else {
+            Writer::with_runs(&self.shape, self.watermark, keys)
+        };
+        to.groups(0);
+        let groups: Vec<Bucket> = self.kept.buckets().filter(|bucket| bucket.kept > 0).collect();
+        to.groups(groups.len());
+        for Bucket { bucket, place, kept, .. } in groups {
+            to.group(bucket, kept as usize);
+            self.kept.bytes(place).for_each(|bytes| to.hashes(bytes));
+        }
+        if !self.runs.is_empty() {
+            to.runs(&self.runs);
+        }
+        to.finish()
+    }
+
+    fn files(&self) -> Vec<StateFile> {
+        let file = |part: &Arc<Part>| StateFile { object: part.object.clone(), len: part.len };
+        // Those that wait to be taken over are in no snapshot yet, and those that are being merged may have expired; neither must
+        // be collected.
+        let waiting = self.made.iter().flat_map(|made| made.parts.iter().flatten());
+        let mut files: Vec<StateFile> =
+            self.runs.files().chain(waiting).chain(self.merging.iter().flatten()).map(file).collect();
+        files.sort_by(|a, b| a.object.cmp(&b.object));
+        files.dedup();
+        files
+    }
+
+    fn restore(&mut self, snapshot: &[u8]) -> Result<Vec<StateRead>, StateError> {
+        let parsed = state::parse(snapshot, Kind::Snapshot, &self.shape)?;
+        self.kept = Kept::new();
+        self.runs = Runs::default();
+        (self.closing, self.merging) = (None, None);
+        self.made.clear();
+        self.opening.clear();
+        self.forgotten.clear();
+        self.watermark = parsed.watermark;
+        self.kept.reserve(parsed.added.iter().map(|group| group.hashes().count()).sum());
+        add_all(&mut self.kept, &parsed.added);
+        self.kept.note();
+        if let Some(floor) = self.watermark.map(floor) {
+            self.runs.expire(floor);
+        }
+        Ok(self.begin_opening(parsed.runs))
+    }
+
+    fn open(&mut self, bytes: &[u8]) -> Result<(), StateError> {
+        let run = self.opening.front_mut();
+        let Some((run, file)) = run.and_then(|run| run.files.pop_front().map(|file| (run, file))) else {
+            return Err(StateError::Damaged("more files were read than the snapshot names".to_owned()));
+        };
+        let part = Part::open(&file.object, file.footer_at, file.sum, bytes)?;
+        let (part_bits, number) = part.place();
+        if part_bits != run.part_bits || run.parts[number as usize].is_some() {
+            let what =
+                format!("`{}` is part `{number}` of 2^{part_bits}, which its run does not lack", file.object);
+            return Err(StateError::Damaged(what));
+        }
+        run.parts[number as usize] = Some(Arc::new(part));
+        self.finish_opening();
+        Ok(())
+    }
+
+    fn apply(&mut self, delta: &[u8]) -> Result<(), StateError> {
+        if delta.is_empty() {
+            return Ok(());
+        }
+        let parsed = state::parse(delta, Kind::Delta, &self.shape)?;
+        for group in &parsed.forgotten {
+            group.hashes().for_each(|hash| {
+                self.kept.remove(hash, group.bucket);
+                self.runs.kill_anywhere(hash, group.bucket);
+            });
+        }
+        add_all(&mut self.kept, &parsed.added);
+        self.advance(self.watermark.max(parsed.watermark));
+        Ok(())
+    }
+
+    /// Takes the time of a row as [`finish`](Operator::finish) did. Of a row without a time, the latest record of its key is
+    /// forgotten.
+    fn forget(&mut self, rows: Probed, answers: &[Vec<u8>]) -> Result<(), OperatorError> {
+        let (batch, hashes, found) = self.between(rows, answers)?;
+        for (row, (hash, time_ms)) in hashes.iter().zip(&batch.times_ms).enumerate() {
+            let own: Vec<Found> = found.iter().filter(|f| f.row as usize == row).copied().collect();
+            let mut bucket = self.window.place(*time_ms, self.watermark);
+            if *time_ms == TIME_UNKNOWN_MS {
+                // A row that the server refused comes back without the time of its record, which is rather ahead of the
+                // last seal's watermark than behind it.
+                let closed =
+                    own.iter().filter(|f| !self.runs.is_dead(f.run, *hash, f.bucket)).map(|f| f.bucket).max();
+                bucket = self.kept.latest(*hash).max(closed).unwrap_or(bucket);
+            }
+            self.remove(*hash, bucket, &own);
+        }
+        self.give_back(hashes);
+        Ok(())
+    }
+
+    fn copies_of(&mut self, rows: &Batch) -> Result<Copies, OperatorError> {
+        let hashes = self.hashes(rows)?;
+        let mut copies = Copies::default();
+        for (hash, time_ms) in hashes.iter().zip(&rows.times_ms) {
+            let bucket = self.window.place(*time_ms, self.watermark);
+            self.dropped.take(*hash, bucket, &mut copies);
+        }
+        self.give_back(hashes);
+        Ok(copies)
+    }
+
+    fn work(&mut self) -> Option<Box<dyn StateWork>> {
+        self.take_over();
+        if let Some(closing) = self.closing.as_mut().filter(|c| c.is_gathered && !c.is_out) {
+            closing.is_out = true;
+            return Some(Box::new(Work::close(std::mem::take(&mut closing.pairs), self.sizes)));
+        }
+        if self.merging.is_some() {
+            return None;
+        }
+        let chosen = self.runs.choose(&self.sizes)?;
+        let runs: Vec<Run> = self.runs.iter().filter(|run| chosen.contains(&run.id)).cloned().collect();
+        self.merging = Some(runs.iter().flat_map(|run| run.parts.iter().flatten().cloned()).collect());
+        Some(Box::new(Work::merge(runs, self.watermark.map_or(i64::MIN, floor), self.sizes)))
+    }
+
+    fn adopt(&mut self, work: Box<dyn StateWork>) -> Result<(), StateError> {
+        let made = work.into_any().downcast::<Work>().ok().and_then(|work| work.made());
+        self.made.push(made.ok_or_else(|| {
+            StateError::Damaged("work came back that is not this step's, or not done".to_owned())
+        })?);
+        self.take_over();
+        Ok(())
+    }
+
+    fn is_crowded(&self) -> bool {
+        self.closing.as_ref().is_some_and(|closing| closing.is_out) && self.is_over(CROWDED)
+    }
+
+    fn keys(&self) -> u64 {
+        self.kept.len() + self.runs.keys()
+    }
+
+    fn closed_keys(&self) -> u64 {
+        self.runs.keys()
+    }
+
+    fn memory_bytes(&self) -> u64 {
+        let waiting =
+            self.forgotten.values().map(|hashes| hashes.capacity() * size_of::<u128>()).sum::<usize>()
+                + self.spare.iter().map(|hashes| hashes.capacity() * size_of::<u128>()).sum::<usize>()
+                + self.buckets.capacity() * size_of::<i64>()
+                + self.mixed.capacity() * size_of::<Mixed>()
+                + self.dropped.memory_bytes()
+                + self.closing.as_ref().map_or(0, |closing| closing.count * size_of::<Pair>());
+        (self.kept.memory_bytes() + self.runs.memory_bytes() + waiting) as u64
+    }
+}
+
+fn add_all(kept: &mut Kept, groups: &[Group<'_>]) {
+    for group in groups {
+        let mut ahead = group.hashes().skip(AHEAD);
+        group.hashes().take(AHEAD).for_each(|hash| kept.prefetch(Mixed::new(hash, group.bucket)));
+        for hash in group.hashes() {
+            ahead.next().into_iter().for_each(|next| kept.prefetch(Mixed::new(next, group.bucket)));
+            kept.add(hash, group.bucket);
+        }
+    }
+}

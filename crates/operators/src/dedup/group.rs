@@ -1,0 +1,81 @@
+//! Sixteen entries of the index that are looked at together.
+//!
+//! Owns how they are compared. Does not own what the bits of an entry mean (`index`). A group is a cache line, and is filled from its
+//! front: the first empty entry ends it.
+
+/// Entries of a group.
+pub const ENTRIES: usize = 16;
+
+/// No entry.
+pub const EMPTY: u32 = 0;
+
+/// The entries of one cache line.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(64))]
+pub struct Group(pub [u32; ENTRIES]);
+
+impl Group {
+    /// Without entries.
+    pub const EMPTY: Self = Self([EMPTY; ENTRIES]);
+
+    /// Bit `n` is set if entry `n` is `wanted` in the bits of `mask`.
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    pub fn equal(&self, mask: u32, wanted: u32) -> u32 {
+        use std::arch::x86_64::{
+            __m128i, _mm_and_si128, _mm_cmpeq_epi32, _mm_load_si128, _mm_movemask_epi8, _mm_packs_epi16,
+            _mm_packs_epi32, _mm_set1_epi32,
+        };
+        let from: *const __m128i = self.0.as_ptr().cast();
+        // SAFETY: SSE2 belongs to every x86-64. The group is 64 bytes and aligned to as many, so all four loads lie in it and are aligned.
+        unsafe {
+            let (mask, wanted) = (_mm_set1_epi32(mask.cast_signed()), _mm_set1_epi32(wanted.cast_signed()));
+            let four = |n| _mm_cmpeq_epi32(_mm_and_si128(_mm_load_si128(from.add(n)), mask), wanted);
+            let (front, back) = (_mm_packs_epi32(four(0), four(1)), _mm_packs_epi32(four(2), four(3)));
+            _mm_movemask_epi8(_mm_packs_epi16(front, back)).cast_unsigned()
+        }
+    }
+
+    /// As above.
+    #[cfg(not(target_arch = "x86_64"))]
+    #[inline(always)]
+    pub fn equal(&self, mask: u32, wanted: u32) -> u32 {
+        self.equal_one_by_one(mask, wanted)
+    }
+
+    /// [`equal`](Self::equal) in plain words.
+    #[cfg(any(test, not(target_arch = "x86_64")))]
+    fn equal_one_by_one(&self, mask: u32, wanted: u32) -> u32 {
+        self.0.iter().enumerate().map(|(n, entry)| u32::from(entry & mask == wanted) << n).sum()
+    }
+
+    /// Bit `n` is set if entry `n` is empty: the bits from the first empty one on.
+    #[inline(always)]
+    pub fn gaps(&self) -> u32 {
+        // The compiler sees that this mask changes nothing.
+        self.equal(u32::MAX, EMPTY)
+    }
+
+    /// The entries in use.
+    #[inline]
+    pub fn entries(&self) -> &[u32] {
+        let len = (self.gaps().trailing_zeros() as usize).min(ENTRIES);
+        &self.0[..len]
+    }
+}
+
+/// Asks the processor to fetch the cache line of an address.
+#[inline(always)]
+pub fn prefetch(at: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a prefetch reads nothing that the program can see and cannot fault, whatever the address.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast::<i8>()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = at;
+}
+
+#[cfg(test)]
+mod tests;

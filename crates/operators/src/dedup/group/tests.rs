@@ -1,0 +1,29 @@
+use proptest::prelude::*;
+
+use super::*;
+
+#[test]
+fn a_group_is_a_cache_line() {
+    assert_eq!((size_of::<Group>(), align_of::<Group>()), (64, 64));
+}
+
+#[test]
+fn a_group_ends_with_its_first_empty_entry() {
+    assert_eq!((Group::EMPTY.entries().len(), Group::EMPTY.gaps()), (0, 0xffff));
+    let mut group = Group::EMPTY;
+    for len in 0..ENTRIES {
+        assert_eq!((group.entries().len(), group.gaps()), (len, 0xffff << len & 0xffff));
+        group.0[len] = 1 << len;
+    }
+    assert_eq!((group.entries().len(), group.gaps()), (ENTRIES, 0));
+}
+
+proptest! {
+    #[test]
+    fn comparing_all_at_once_is_comparing_one_by_one(entries in any::<[u32; ENTRIES]>(), mask: u32, at in 0..ENTRIES) {
+        let group = Group(entries);
+        for (mask, wanted) in [(mask, entries[at] & mask), (mask, entries[at]), (u32::MAX, EMPTY), (1 << 31, 1 << 31)] {
+            prop_assert_eq!(group.equal(mask, wanted), group.equal_one_by_one(mask, wanted));
+        }
+    }
+}

@@ -1,0 +1,272 @@
+//! The hashes of open keys, as they came.
+//!
+//! Owns the memory in which they lie: *pages* of 64 hashes, each the property of one place. Does not own which pages a place has
+//! (`places`) nor how a hash is found (`index`).
+//!
+//! ```text
+//!   slab     256 pages, allocated together; the first with room gives the next page, and one without pages in use is given back
+//!   page     [ line: 8 hashes | line | line | line | line | line | line | line ]   64 hashes, 1 KB
+//!   head     place, hashes written, which of them are gone                         16 bytes beside it
+//! ```
+//!
+//! A hash stays where it was written until its page is given back, so the index names it by its *line*, and what was kept since the last
+//! seal is the end of each place's pages: neither a list for the next delta nor a search for it is needed. A hash that is taken out
+//! leaves a hole, for that is rare: its record became a dead letter.
+
+use std::collections::BTreeSet;
+
+use super::group::prefetch;
+use super::places::Place;
+
+/// Hashes of a page. A bucket costs a page at least.
+pub const PAGE: usize = 64;
+
+/// Hashes of a line: two cache lines, which the processor fetches together.
+pub const LINE: usize = 8;
+
+/// Lines of a page.
+const LINES: usize = PAGE / LINE;
+
+/// Pages that are allocated together: 256 KB.
+const SLAB: usize = 256;
+
+/// Bits of a line's number: 2^29 lines are 64 GB.
+pub const LINE_BITS_MAX: u8 = 29;
+
+/// A page's number. 0 is never given out.
+pub type PageNumber = u32;
+
+type Page = [[u8; 16]; PAGE];
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Head {
+    place: Place,
+    /// Hashes written.
+    len: u32,
+    /// Bit `n`: hash `n` was taken out.
+    gone: u64,
+}
+
+/// Where a hash lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Spot {
+    /// Its page.
+    pub page: PageNumber,
+    /// Its number in the page.
+    pub at: usize,
+}
+
+/// Pages that are allocated together.
+#[derive(Debug)]
+struct Slab {
+    /// None while no page is in use.
+    pages: Box<[Page]>,
+    heads: Box<[Head]>,
+    /// Numbers of pages that are not in use.
+    free: Vec<u8>,
+}
+
+impl Slab {
+    fn new() -> Self {
+        Self {
+            pages: vec![[[0; 16]; PAGE]; SLAB].into_boxed_slice(),
+            heads: vec![Head::default(); SLAB].into_boxed_slice(),
+            free: (0..=u8::MAX).rev().collect(),
+        }
+    }
+
+    fn released() -> Self {
+        Self { pages: Box::default(), heads: Box::default(), free: Vec::new() }
+    }
+}
+
+/// All pages.
+#[derive(Debug)]
+pub struct Pages {
+    /// Those that were given back keep their numbers, but for the last ones.
+    slabs: Vec<Slab>,
+    /// Slabs with pages that are not in use, and those that were given back.
+    roomy: BTreeSet<usize>,
+    lines_end: u32,
+}
+
+impl Pages {
+    /// None but page 0, so that no line has the number 0.
+    pub fn new() -> Self {
+        let mut pages = Self { slabs: Vec::new(), roomy: BTreeSet::new(), lines_end: 0 };
+        pages.take(0);
+        pages
+    }
+
+    /// An empty page for a place: the first that is free, so that the last ones come to be given back.
+    pub fn take(&mut self, place: Place) -> PageNumber {
+        let number = self.roomy.first().copied().unwrap_or_else(|| {
+            assert!(
+                self.slabs.len() < (1 << LINE_BITS_MAX) / (SLAB * LINES),
+                "2^29 lines are 64 GB of hashes"
+            );
+            self.roomy.insert(self.slabs.len());
+            self.slabs.push(Slab::released());
+            self.slabs.len() - 1
+        });
+        let slab = &mut self.slabs[number];
+        if slab.pages.is_empty() {
+            *slab = Slab::new();
+        }
+        let page = slab.free.pop().map_or(0, usize::from);
+        slab.heads[page] = Head { place, len: 0, gone: 0 };
+        if slab.free.is_empty() {
+            self.roomy.remove(&number);
+        }
+        self.count_lines();
+        (number * SLAB + page) as PageNumber
+    }
+
+    /// The page is nobody's any more.
+    pub fn give_back(&mut self, page: PageNumber) {
+        let number = page as usize / SLAB;
+        let slab = &mut self.slabs[number];
+        slab.heads[page as usize % SLAB] = Head::default();
+        slab.free.push((page as usize % SLAB) as u8);
+        if slab.free.len() == SLAB {
+            *slab = Slab::released();
+        }
+        self.roomy.insert(number);
+        while self.slabs.last().is_some_and(|slab| slab.pages.is_empty()) {
+            self.slabs.pop();
+            self.roomy.remove(&self.slabs.len());
+        }
+        self.count_lines();
+    }
+
+    fn count_lines(&mut self) {
+        let slabs = self.slabs.len() + usize::from(self.roomy.is_empty());
+        self.lines_end = (slabs * SLAB * LINES) as u32;
+    }
+
+    #[inline]
+    fn page(&self, page: PageNumber) -> &Page {
+        &self.slabs[page as usize / SLAB].pages[page as usize % SLAB]
+    }
+
+    #[inline]
+    fn head(&self, page: PageNumber) -> &Head {
+        &self.slabs[page as usize / SLAB].heads[page as usize % SLAB]
+    }
+
+    /// Writes the next hash of a page that is not full; gives its line.
+    #[inline]
+    pub fn push(&mut self, page: PageNumber, hash: u128) -> u32 {
+        let slab = &mut self.slabs[page as usize / SLAB];
+        let head = &mut slab.heads[page as usize % SLAB];
+        let at = head.len as usize;
+        head.len += 1;
+        slab.pages[page as usize % SLAB][at] = hash.to_le_bytes();
+        line_of(Spot { page, at })
+    }
+
+    /// No line has this number or a greater one, even of the next page that is taken.
+    #[inline]
+    pub fn lines_end(&self) -> u32 {
+        self.lines_end
+    }
+
+    #[inline]
+    fn line(&self, line: u32) -> &[[u8; 16]; LINE] {
+        let page = self.page(line / LINES as u32);
+        &page.as_chunks::<LINE>().0[line as usize % LINES]
+    }
+
+    /// Asks the processor to fetch a line.
+    #[inline]
+    pub fn prefetch(&self, line: u32) {
+        let [first, .., last] = self.line(line);
+        prefetch(first.as_ptr());
+        prefetch(last.as_ptr());
+    }
+
+    /// The hash in a line, if it is there and in a place that `test` takes.
+    #[inline]
+    pub fn find(&self, line: u32, hash: u128, test: impl Fn(Place) -> bool) -> Option<Spot> {
+        let hashes = self.line(line).map(u128::from_le_bytes);
+        let same = (0..LINE).fold(0, |same, n| same | u32::from(hashes[n] as u64 == hash as u64) << n);
+        if same == 0 {
+            return None;
+        }
+        let page = line / LINES as u32;
+        let (head, first) = (self.head(page), line as usize % LINES * LINE);
+        let is_there = |n: &usize| {
+            let at = first + n;
+            same >> n & 1 == 1 && hashes[*n] == hash && at < head.len as usize && head.gone >> at & 1 == 0
+        };
+        let at = first + (0..LINE).find(is_there)?;
+        test(head.place).then_some(Spot { page, at })
+    }
+
+    /// Takes a hash out.
+    pub fn remove(&mut self, spot: Spot) {
+        let slab = &mut self.slabs[spot.page as usize / SLAB];
+        slab.heads[spot.page as usize % SLAB].gone |= 1 << spot.at;
+    }
+
+    /// The place that has a page.
+    pub fn place(&self, page: PageNumber) -> Place {
+        self.head(page).place
+    }
+
+    /// How many hashes of a page from number `from` on are not gone.
+    pub fn count(&self, page: PageNumber, from: usize) -> usize {
+        self.written(page, from).count_ones() as usize
+    }
+
+    /// The hashes of a page that are not gone, each with its line.
+    pub fn hashes(&self, page: PageNumber) -> impl Iterator<Item = (u32, u128)> {
+        let (hashes, written) = (self.page(page).iter().enumerate(), self.written(page, 0));
+        hashes
+            .filter(move |(at, _)| written >> at & 1 == 1)
+            .map(move |(at, hash)| (line_of(Spot { page, at }), u128::from_le_bytes(*hash)))
+    }
+
+    /// The hashes of a line that are not gone, and the place that has them.
+    pub fn hashes_of(&self, line: u32) -> (Place, impl Iterator<Item = u128>) {
+        let page = line / LINES as u32;
+        let own = self.hashes(page).filter(move |(other, _)| *other == line);
+        (self.place(page), own.map(|(_, hash)| hash))
+    }
+
+    /// The bytes of the hashes of a page from number `from` on, but for those that are gone.
+    pub fn bytes(&self, page: PageNumber, from: usize) -> impl Iterator<Item = &[u8]> {
+        let hashes = self.page(page);
+        let mut left = self.written(page, from);
+        std::iter::from_fn(move || {
+            let first = (left != 0).then(|| left.trailing_zeros())?;
+            let len = (left >> first).trailing_ones();
+            // Of a full page the whole mask is shifted out.
+            left &= u64::MAX.checked_shl(first + len).unwrap_or(0);
+            Some(hashes[first as usize..(first + len) as usize].as_flattened())
+        })
+    }
+
+    /// The hashes of a page from number `from` on that are not gone, as bits.
+    fn written(&self, page: PageNumber, from: usize) -> u64 {
+        let head = self.head(page);
+        let below = |n: usize| u64::MAX.checked_shl(n as u32).map_or(u64::MAX, |above| !above);
+        below(head.len as usize) & !below(from) & !head.gone
+    }
+
+    /// Memory held in bytes; a tree entry is counted as 32.
+    pub fn memory_bytes(&self) -> usize {
+        let held = self.slabs.iter().filter(|slab| !slab.pages.is_empty()).count();
+        held * SLAB * (size_of::<Page>() + size_of::<Head>() + 1)
+            + self.slabs.capacity() * size_of::<Slab>()
+            + self.roomy.len() * 32
+    }
+}
+
+/// The line of a hash.
+pub fn line_of(spot: Spot) -> u32 {
+    spot.page * LINES as u32 + (spot.at / LINE) as u32
+}
+
+#[cfg(test)]
+mod tests;
