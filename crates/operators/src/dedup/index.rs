@@ -103,9 +103,16 @@ struct Layout {
     base: u8,
     /// The bits of the tag; one less for each time that the capacity has doubled.
     tag_bits: u8,
+    /// Those bits in an entry.
+    tag_mask: u32,
 }
 
 impl Layout {
+    fn new(base: u8, doublings: u8) -> Self {
+        let tag_bits = TAG_BITS - doublings;
+        Self { base, tag_bits, tag_mask: ((1 << tag_bits) - 1) << AWAY_BITS }
+    }
+
     /// Home and tag together.
     #[inline(always)]
     fn spot(self, hash: u64) -> u32 {
@@ -119,17 +126,10 @@ impl Layout {
         spot.wrapping_shr(u32::from(self.tag_bits)) as usize
     }
 
-    /// The bits of the tag in an entry.
-    #[inline(always)]
-    fn tag_mask(self) -> u32 {
-        // At most 15 bits, and 3 more.
-        (1_u32.wrapping_shl(u32::from(self.tag_bits)).wrapping_sub(1)) << AWAY_BITS
-    }
-
     /// The tag of a spot, where it is in an entry.
     #[inline(always)]
     fn tag(self, spot: u32) -> u32 {
-        spot << AWAY_BITS & self.tag_mask()
+        spot << AWAY_BITS & self.tag_mask
     }
 
     #[inline(always)]
@@ -147,7 +147,7 @@ impl Layout {
     /// The spot of an entry in group `number`; `None` if it is far from home.
     #[inline(always)]
     fn spot_of(self, entry: u32, number: usize) -> Option<u32> {
-        let (away, tag) = (entry as usize & FAR, (entry & self.tag_mask()) >> AWAY_BITS);
+        let (away, tag) = (entry as usize & FAR, (entry & self.tag_mask) >> AWAY_BITS);
         (away < FAR).then(|| ((number - away) as u32).wrapping_shl(u32::from(self.tag_bits)) | tag)
     }
 }
@@ -162,8 +162,7 @@ impl Segment {
     /// The empty segment of that number.
     pub fn new(number: u16) -> Self {
         let base = (BASE + usize::from(number) % BASE) as u8;
-        let layout = Layout { base, tag_bits: TAG_BITS };
-        Self { groups: Vec::new(), used: 0, holes: 0, used_max: 0, number, layout }
+        Self { groups: Vec::new(), used: 0, holes: 0, used_max: 0, number, layout: Layout::new(base, 0) }
     }
 
     /// An empty segment like this one that has doubled so often, with its memory.
@@ -175,7 +174,7 @@ impl Segment {
         Self {
             groups: vec![Group::EMPTY; len],
             used_max: self.used_max(doublings),
-            layout: Layout { tag_bits: TAG_BITS - doublings, ..self.layout },
+            layout: Layout::new(self.layout.base, doublings),
             ..Self::new(self.number)
         }
     }
@@ -205,7 +204,7 @@ impl Segment {
         let spot = layout.spot(hash);
         let group = self.groups.get(layout.home(spot))?;
         // Nothing may look like the tag 0; then it is line 0, which is as good a line to fetch as any.
-        let same = group.equal(layout.tag_mask(), layout.tag(spot));
+        let same = group.equal(layout.tag_mask, layout.tag(spot));
         (same != 0).then(|| layout.line(group.0[same.trailing_zeros() as usize]))
     }
 
@@ -214,7 +213,7 @@ impl Segment {
     pub fn search(&self, hash: u64, mut test: impl FnMut(u32) -> bool) -> Found {
         let layout = self.layout;
         let spot = layout.spot(hash);
-        let (mask, tag) = (layout.tag_mask(), layout.tag(spot));
+        let (mask, tag) = (layout.tag_mask, layout.tag(spot));
         let mut number = layout.home(spot);
         while let Some(group) = self.groups.get(number) {
             let gaps = group.gaps();
@@ -387,7 +386,7 @@ impl Segment {
             hashes_of(line, &mut |hash| {
                 let spot = old.spot(hash);
                 let is_own = segment_of(hash) == usize::from(self.number);
-                if is_own && old.tag(spot) == *entry & old.tag_mask() {
+                if is_own && old.tag(spot) == *entry & old.tag_mask {
                     scratch.spots.push(spot);
                 }
             });
