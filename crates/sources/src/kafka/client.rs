@@ -472,7 +472,8 @@ unsafe extern "C" fn on_error(
 ) {
     // SAFETY: the opaque is this handle's context, which outlives it; the reason is a live string.
     let (context, reason) = unsafe { (&*opaque.cast::<Context>(), string(reason)) };
-    context.note(fault::code(code), reason);
+    let (code, reason) = fault::of_connection(code, reason);
+    context.note(code, reason);
 }
 
 unsafe extern "C" fn on_token(handle: *mut ffi::rd_kafka_t, _: *const c_char, opaque: *mut c_void) {

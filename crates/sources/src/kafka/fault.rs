@@ -72,8 +72,14 @@ pub(super) fn is_missing(code: Code) -> bool {
     )
 }
 
-/// The codes that a connection's callback hands over as numbers and that mean more than "away".
-pub(super) fn code(number: c_int) -> Code {
+/// What librdkafka says of a certificate that no authority of ours vouches for.
+const UNTRUSTED: &str = "certificate verify failed";
+
+/// The property that names the authorities.
+const AUTHORITY: &str = "ssl.ca.location";
+
+/// A connection's failure, as its callback tells it: the codes that mean more than "away", and the reason with a way out.
+pub(super) fn of_connection(number: c_int, mut reason: String) -> (Code, String) {
     const TOLD: [Code; 6] = [
         RD_KAFKA_RESP_ERR__AUTHENTICATION,
         RD_KAFKA_RESP_ERR__SSL,
@@ -82,5 +88,15 @@ pub(super) fn code(number: c_int) -> Code {
         RD_KAFKA_RESP_ERR_SASL_AUTHENTICATION_FAILED,
         RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED,
     ];
-    TOLD.into_iter().find(|code| *code as c_int == number).unwrap_or(RD_KAFKA_RESP_ERR__TRANSPORT)
+    match TOLD.into_iter().find(|code| *code as c_int == number) {
+        Some(code) => (code, reason),
+        // A handshake that fails at its first step is told as a broken transport, and without the advice.
+        None if reason.contains(UNTRUSTED) => {
+            if !reason.contains(AUTHORITY) {
+                reason = format!("{reason}: check `{AUTHORITY}`");
+            }
+            (RD_KAFKA_RESP_ERR__SSL, reason)
+        }
+        None => (RD_KAFKA_RESP_ERR__TRANSPORT, reason),
+    }
 }

@@ -117,6 +117,26 @@ fn errors_in_place_of_messages_are_told_apart() {
 }
 
 #[test]
+fn a_certificate_that_is_not_trusted_needs_a_person_however_it_is_told() {
+    use fault::{of_call, of_connection};
+    let at_once = "ssl://h:9/bootstrap: error:0A000086:SSL routines::certificate verify failed (after 2ms in state SSL_HANDSHAKE)";
+    for (code, reason, wanted) in [
+        (RD_KAFKA_RESP_ERR__SSL, "SSL handshake failed", SourceFault::Config),
+        (RD_KAFKA_RESP_ERR__TRANSPORT, at_once, SourceFault::Config),
+        (
+            RD_KAFKA_RESP_ERR__TRANSPORT,
+            "ssl://h:9/bootstrap: Disconnected (after 2ms in state SSL_HANDSHAKE)",
+            SourceFault::Away,
+        ),
+        (RD_KAFKA_RESP_ERR__RESOLVE, "Failed to resolve", SourceFault::Away),
+    ] {
+        let (code, told) = of_connection(code as i32, reason.to_owned());
+        assert_eq!(of_call(code), wanted, "{reason}");
+        assert_eq!(told.contains("ssl.ca.location"), reason == at_once, "{told}");
+    }
+}
+
+#[test]
 fn a_partition_is_checked_by_its_topic_id() {
     let topic = |id: &str| Topic { id: id.into(), partitions: vec![0, 1, 2], leaders: BTreeMap::new() };
     let from = |identity: &str, index| ReadFrom {
