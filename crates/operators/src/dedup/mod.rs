@@ -73,8 +73,8 @@ use window::{SLACK, UNPLACED, Window, floor};
 
 const NAME: &str = "dedup";
 
-/// Buffers of hashes kept for the next batches: as many as are between the phases at one time, in practice.
-const SPARE_MAX: usize = 4;
+/// Buffers of hashes kept for the next batches: one for the batch at hand and one for the next, a megabyte each as a rule.
+const SPARE_MAX: usize = 2;
 
 /// The longest name of a key column in bytes: it is written into every delta.
 const NAME_BYTES_MAX: usize = 1024;
