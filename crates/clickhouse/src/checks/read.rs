@@ -178,31 +178,39 @@ async fn table(
              FROM system.tables WHERE database = {database:String} AND name = {table:String}",
             &params,
         ),
-        client.rows(
-            "SELECT name, type, default_kind, default_expression FROM system.columns \
-             WHERE database = {database:String} AND table = {table:String} ORDER BY position",
-            &params,
-        ),
+        columns(client, &params),
     )
     .await;
     let rows: Vec<Row> = rows?;
     let Some(row) = rows.into_iter().next() else { return Ok(None) };
-    let columns: Vec<(String, String, String, String)> = columns?;
-    let columns = columns
-        .into_iter()
-        .map(|(name, type_name, default_kind, default_expression)| ColumnRow {
-            name,
-            type_name,
-            default_kind,
-            default_expression,
-        })
-        .collect();
+    let mut columns = columns?;
+    if columns.is_empty() {
+        // Every table has a column: another process made it after this question was answered and before the other one was.
+        columns = self::columns(client, &params).await?;
+    }
     let (engine, engine_full, partition_key, sorting_key, uuid, data_paths, create_query, databases, tables) =
         row;
     let dependencies = databases.into_iter().zip(tables).collect();
     let table =
         TableRow { engine, engine_full, partition_key, sorting_key, uuid, data_paths, create_query, columns };
     Ok(Some((table, dependencies)))
+}
+
+async fn columns(client: &Client, params: &[(&str, &str)]) -> Result<Vec<ColumnRow>, Fault> {
+    let rows: Vec<(String, String, String, String)> = client
+        .rows(
+            "SELECT name, type, default_kind, default_expression FROM system.columns \
+             WHERE database = {database:String} AND table = {table:String} ORDER BY position",
+            params,
+        )
+        .await?;
+    let row = |(name, type_name, default_kind, default_expression)| ColumnRow {
+        name,
+        type_name,
+        default_kind,
+        default_expression,
+    };
+    Ok(rows.into_iter().map(row).collect())
 }
 
 /// The views on a table, then those on their targets.
@@ -351,3 +359,6 @@ async fn nodes(client: &Client) -> Result<Vec<String>, Fault> {
         try_join_all(probes).await.map_err(|e| Fault { remedy: Remedy::Resend, ..Fault::from(e) })?;
     Ok(rows.into_iter().flatten().map(|(uuid, host)| format!("{uuid} {host}")).collect())
 }
+
+#[cfg(test)]
+mod tests;
