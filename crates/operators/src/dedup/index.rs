@@ -427,8 +427,8 @@ impl Segment {
 
     /// As [`put`](Self::put), where the home is full.
     fn put_behind(&mut self, spot: u32, line: u32, filled: &mut Vec<u8>) {
-        let behind = filled.iter().enumerate().skip(self.layout.home(spot));
-        let free = behind.into_iter().find(|(_, filled)| usize::from(**filled) < ENTRIES);
+        let mut behind = filled.iter().enumerate().skip(self.layout.home(spot));
+        let free = behind.find(|(_, filled)| usize::from(**filled) < ENTRIES);
         let number = free.map_or(self.groups.len(), |(number, _)| number);
         if number == self.groups.len() {
             self.groups.reserve_exact(TAIL_MAX);

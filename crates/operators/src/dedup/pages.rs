@@ -113,7 +113,7 @@ impl Pages {
         if slab.pages.is_empty() {
             *slab = Slab::new();
         }
-        let page = slab.free.pop().map_or(0, usize::from);
+        let page = usize::from(slab.free.pop().expect("a roomy slab has a page that is free"));
         slab.heads[page] = Head { place, len: 0, gone: 0 };
         if slab.free.is_empty() {
             self.roomy.remove(&number);
