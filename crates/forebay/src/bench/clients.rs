@@ -1,14 +1,17 @@
 //! The workload `clients`: wide rows from columns in memory into ClickHouse, by a client library.
 //!
-//! Owns the arms, their order and their figures. Every arm is a process of its own (`client`, or a peer's program) that reads
+//! Owns the arms, their order and their figures. Every client is a process of its own (`client`, or a peer's program) that reads
 //! the same rows from a file, makes its own columns of them before the clock starts, sends two batches to warm up, and then
-//! counts its CPU over the rest; `outcome` is what it prints.
+//! counts its CPU over the rest; [`Outcome`] is what it prints.
 //!
 //! | arm      | what it does                                                                                   |
 //! |----------|------------------------------------------------------------------------------------------------|
 //! | `forebay`| encodes each batch and sends it: `serial`, or `pipelined` (the next is encoded meanwhile)       |
-//! | `replay` | sends one block that was encoded before: what the server takes at the most, by this connection |
+//! | `replay` | sends one block that was encoded before: what the server takes at the most, by this connection; in the same process, a batch of the one beside a batch of the other |
 //! | a peer   | a program of others, which sends the same rows one batch after the other                       |
+//!
+//! A client's share of the ceiling is the median over these pairs; a peer's, which runs by itself, is its rate over that of the
+//! ready blocks before it, and as uncertain as what the server does meanwhile.
 
 pub mod client;
 mod rows;
@@ -76,7 +79,6 @@ pub struct Plan {
 #[derive(Clone, Copy)]
 enum Who<'a> {
     Forebay,
-    Replay,
     Peer(Peer, &'a Path),
 }
 
@@ -84,7 +86,6 @@ impl Who<'_> {
     fn name(self) -> &'static str {
         match self {
             Self::Forebay => "forebay",
-            Self::Replay => "replay",
             Self::Peer(peer, _) => peer.name(),
         }
     }
@@ -106,16 +107,55 @@ pub struct Way {
 /// What a client tells when it is done, on one line of JSON: of the batches after those that warm up.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 pub struct Outcome {
-    /// Rows sent and answered.
+    /// Rows sent and answered; of ready blocks as many.
     pub rows: u64,
-    /// From the first to the last.
-    pub wall_s: f64,
-    /// Its CPU in its own code over that time, all its threads.
-    pub user_s: f64,
-    /// Its CPU in the kernel over that time.
-    pub system_s: f64,
-    /// The most memory that it held.
+    /// What its own batches took.
+    #[serde(flatten)]
+    pub spent: Spent,
+    /// The most memory that it held, of a client with ready blocks before it made one.
     pub rss_bytes_max: u64,
+    /// What ready blocks took beside them; a peer tells none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ceiling: Option<Ceiling>,
+}
+
+/// Ready blocks, one beside each batch.
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+pub struct Ceiling {
+    /// What all of them took.
+    #[serde(flatten)]
+    pub spent: Spent,
+    /// The time of a ready block over that of the batch beside it, the median of these.
+    pub share: f64,
+}
+
+/// What batches took.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
+pub struct Spent {
+    /// From the first byte to the answer, encoding included that nothing else hides.
+    pub wall_s: f64,
+    /// CPU of the client in its own code over that time, all its threads.
+    pub user_s: f64,
+    /// CPU of the client in the kernel over that time.
+    pub system_s: f64,
+}
+
+impl Spent {
+    fn add(&mut self, other: Self) {
+        self.wall_s += other.wall_s;
+        self.user_s += other.user_s;
+        self.system_s += other.system_s;
+    }
+
+    fn figures(self, rows: u64) -> Figures {
+        let per_row_us = |seconds: f64| seconds * 1e6 / rows as f64;
+        let mut figures = Figures::default();
+        figures.put(CPU_US_PER_ROW, per_row_us(self.user_s + self.system_s));
+        figures.put(USER_US_PER_ROW, per_row_us(self.user_s));
+        figures.put(SYSTEM_US_PER_ROW, per_row_us(self.system_s));
+        figures.put(ROWS_PER_S, rows as f64 / self.wall_s);
+        figures
+    }
 }
 
 impl Way {
@@ -175,6 +215,8 @@ impl Bench<'_> {
                 format!(
                     "after {WARM_UP} batches to warm up; CPU is the client process's own, its columns made before"
                 ),
+                "beside each batch a block that was encoded before: what the server takes at that moment"
+                    .to_owned(),
             ];
             let facts = json!({ "batches": self.plan.batches, "batch_rows": self.plan.batch_rows });
             self.place.setting("clients", &server, sentences, facts.as_object().cloned().unwrap_or_default())
@@ -197,23 +239,22 @@ impl Bench<'_> {
         Ok(Report::new(setting, runs, |arms| goals(arms, &judged)))
     }
 
-    /// The client, the replay of a ready block right after it, and then the peers.
+    /// The client with its ready blocks, and then the peers.
     async fn round(&self, server: &Server, way: Way, built: &[(Peer, PathBuf)]) -> anyhow::Result<Vec<Run>> {
-        let mut runs = vec![self.run(server, way, Who::Forebay).await?];
-        let replay = self.run(server, way, Who::Replay).await?;
+        let mut runs = self.run(server, way, Who::Forebay).await?;
+        let ceiling = runs.last().and_then(|ready| ready.figures.get(ROWS_PER_S));
         for (peer, program) in built.iter().filter(|_| !way.pipelined) {
-            runs.push(self.run(server, way, Who::Peer(*peer, program)).await?);
+            for mut run in self.run(server, way, Who::Peer(*peer, program)).await? {
+                let share = run.figures.get(ROWS_PER_S).zip(ceiling);
+                run.figures.put_if(SHARE_OF_CEILING, share.map(|(rate, ceiling)| rate / ceiling));
+                runs.push(run);
+            }
         }
-        let ceiling = replay.figures.get(ROWS_PER_S);
-        for run in &mut runs {
-            let share = run.figures.get(ROWS_PER_S).zip(ceiling);
-            run.figures.put_if(SHARE_OF_CEILING, share.map(|(rate, ceiling)| rate / ceiling));
-        }
-        runs.insert(1, replay);
         Ok(runs)
     }
 
-    async fn run(&self, server: &Server, way: Way, who: Who<'_>) -> anyhow::Result<Run> {
+    /// One client; what it tells of ready blocks is a run of its own.
+    async fn run(&self, server: &Server, way: Way, who: Who<'_>) -> anyhow::Result<Vec<Run>> {
         let table = format!("{}_rows", self.place.name);
         create(server, &table, way).await?;
         let before = server.usage()?;
@@ -224,34 +265,37 @@ impl Bench<'_> {
             batches: self.plan.batches,
             pipelined: way.pipelined,
             compressed: way.compressed,
-            replay: matches!(who, Who::Replay),
         };
         let outcome = self.client(who, &order).await?;
         let clickhouse = server.usage()?.zip(before).map(|(after, before)| after.since(before));
         let found = server.content(&oracle::sql(&table)).await?;
-        let sent = WARM_UP + self.plan.batches;
+        let measured = self.plan.batches * if outcome.ceiling.is_some() { 2 } else { 1 };
+        let sent = WARM_UP + measured;
         let expected = self.workload(way.rows).expected(self.plan.batch_rows, sent);
         server.ask(&format!("DROP TABLE `{table}` SYNC")).await?;
 
-        let per_row_us = |seconds: f64| seconds * 1e6 / outcome.rows as f64;
-        let mut figures = Figures::default();
-        figures.put(CPU_US_PER_ROW, per_row_us(outcome.user_s + outcome.system_s));
-        figures.put(USER_US_PER_ROW, per_row_us(outcome.user_s));
-        figures.put(SYSTEM_US_PER_ROW, per_row_us(outcome.system_s));
-        figures.put(ROWS_PER_S, outcome.rows as f64 / outcome.wall_s);
+        let mut figures = outcome.spent.figures(outcome.rows);
         figures.put(CLIENT_RSS, outcome.rss_bytes_max as f64);
-        // Over all batches, those that warm up among them.
+        // Over all batches: those that warm up and the ready ones among them.
         let server_us = clickhouse.map(|usage| usage.cpu_s() * 1e6 / (sent * self.plan.batch_rows) as f64);
         figures.put_if(SERVER_US_PER_ROW, server_us);
-        let arm = format!("{}: {}", who.name(), way.name());
+        figures.put_if(SHARE_OF_CEILING, outcome.ceiling.map(|ceiling| ceiling.share));
         let verdict = Verdict::of(of_content(expected, found));
-        Ok(Run { arm, figures, verdict, not_valid: None, trace: Trace::default() })
+        let run = |name: &str, figures| Run {
+            arm: format!("{name}: {}", way.name()),
+            figures,
+            verdict: verdict.clone(),
+            not_valid: None,
+            trace: Trace::default(),
+        };
+        let ready = outcome.ceiling.map(|ceiling| run("replay", ceiling.spent.figures(outcome.rows)));
+        Ok([run(who.name(), figures)].into_iter().chain(ready).collect())
     }
 
     /// Runs a client as a child and reads what it tells.
     async fn client(&self, who: Who<'_>, order: &client::Order) -> anyhow::Result<Outcome> {
         let command = match who {
-            Who::Forebay | Who::Replay => {
+            Who::Forebay => {
                 let mut command = program()?;
                 command.args(["bench", "client"]).args(order.arguments());
                 command

@@ -1,7 +1,9 @@
 //! The client process: `crates/clickhouse` as a client library, and nothing else of the engine.
 //!
 //! Owns the measured loop. The clock and the counters start after the batches that warm up, so that start, file and columns are no
-//! part of them.
+//! part of them. Each batch has a *ready* one beside it, a block that was encoded before: what the server takes at the most, over
+//! this connection and at this moment. A server's rate drifts by a tenth within seconds (merges, the machine's other guests), so
+//! only what is measured side by side can be compared.
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -14,8 +16,9 @@ use clickhouse::{ClickHouseTable, Fault, ServerConfig};
 use dataflow::{Attempt, FrameId, Gate, Table};
 use engine::TokioRuntime;
 
-use super::{Outcome, WARM_UP, rows, table_config};
+use super::{Ceiling, Outcome, Spent, WARM_UP, rows, table_config};
 use crate::bench::child::Usage;
+use crate::bench::report::Spread;
 
 /// What to send, and how.
 #[derive(Clone, Debug, clap::Args)]
@@ -38,9 +41,6 @@ pub struct Order {
     /// Compresses blocks by LZ4.
     #[arg(long)]
     pub compressed: bool,
-    /// Sends one block again and again.
-    #[arg(long)]
-    pub replay: bool,
 }
 
 impl Order {
@@ -55,8 +55,7 @@ impl Order {
         .into_iter()
         .flat_map(|(name, value)| [name.to_owned(), value])
         .collect();
-        let flags =
-            [(self.pipelined, "--pipelined"), (self.compressed, "--compressed"), (self.replay, "--replay")];
+        let flags = [(self.pipelined, "--pipelined"), (self.compressed, "--compressed")];
         arguments.extend(flags.into_iter().filter(|(set, _)| *set).map(|(_, flag)| flag.to_owned()));
         arguments
     }
@@ -71,61 +70,66 @@ pub async fn send(order: &Order) -> anyhow::Result<Outcome> {
     let config = table_config(&order.table, order.compressed);
     let table = ClickHouseTable::open(ServerConfig::new(&order.url), config, TokioRuntime::new(1)).await;
     let table = std::sync::Arc::new(table.map_err(|faults| refused(&faults))?);
-    let mut sender = Sender { table, batch, ready: None, replay: order.replay, sent: 0 };
+    let mut sender = Sender { table, batch, next: None, pipelined: order.pipelined, sent: 0 };
     for _ in 0..WARM_UP {
-        sender.serial().await?;
+        sender.send(order.batches == 0).await?;
     }
-    let (began, before) = (Instant::now(), used()?);
-    for left in (0..order.batches).rev() {
-        match order.pipelined && !order.replay {
-            true => sender.pipelined(left == 0).await?,
-            false => sender.serial().await?,
+    // Before there is a ready block, which a client that is used does not hold.
+    let rss_bytes_max = used()?.rss_bytes_max;
+    let block = encode(&sender.table, &sender.batch)?;
+    let (mut own, mut ready, mut shares) = (Spent::default(), Spent::default(), Vec::new());
+    for pair in 0..order.batches {
+        let is_last = pair + 1 == order.batches;
+        let (of_own, of_ready);
+        // In turns, so that neither is always the one behind the other.
+        if pair % 2 == 0 {
+            of_own = spent(sender.send(is_last)).await?;
+            of_ready = spent(sender.insert(block.clone())).await?;
+        } else {
+            of_ready = spent(sender.insert(block.clone())).await?;
+            of_own = spent(sender.send(is_last)).await?;
         }
+        shares.push(of_ready.wall_s / of_own.wall_s);
+        own.add(of_own);
+        ready.add(of_ready);
     }
-    let (wall_s, after) = (began.elapsed().as_secs_f64(), used()?);
-    let spent = after.since(before);
-    Ok(Outcome {
-        rows: order.batches * sender.batch.num_rows() as u64,
-        wall_s,
-        user_s: spent.user_s,
-        system_s: spent.system_s,
-        rss_bytes_max: after.rss_bytes_max,
-    })
+    let rows = order.batches * sender.batch.num_rows() as u64;
+    let share = Spread::of(shares).map(|share| share.median);
+    let ceiling = share.map(|share| Ceiling { spent: ready, share });
+    Ok(Outcome { rows, spent: own, rss_bytes_max, ceiling })
+}
+
+/// What one batch takes.
+async fn spent(batch: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<Spent> {
+    let (began, before) = (Instant::now(), used()?);
+    batch.await?;
+    let (wall_s, cpu) = (began.elapsed().as_secs_f64(), used()?.since(before));
+    Ok(Spent { wall_s, user_s: cpu.user_s, system_s: cpu.system_s })
 }
 
 struct Sender {
     table: std::sync::Arc<ClickHouseTable>,
     batch: RecordBatch,
-    /// A block that was encoded and not sent; the one that is sent again and again if it is a replay.
-    ready: Option<Bytes>,
-    replay: bool,
+    /// The block that was encoded while another was sent.
+    next: Option<Bytes>,
+    pipelined: bool,
     sent: u64,
 }
 
 impl Sender {
-    /// One batch: encode, send, wait.
-    async fn serial(&mut self) -> anyhow::Result<()> {
-        let body = match self.ready.take() {
-            Some(body) => body,
-            None => encode(&self.table, &self.batch)?,
-        };
-        if self.replay {
-            self.ready = Some(body.clone());
-        }
-        self.insert(body).await
-    }
-
-    /// One batch is sent while the next is encoded on another thread, unless there is no next.
-    async fn pipelined(&mut self, last: bool) -> anyhow::Result<()> {
-        let body = match self.ready.take() {
+    /// One batch: encoded, sent, answered. A pipelined one is sent while the next is encoded on another thread, unless there is
+    /// no next.
+    async fn send(&mut self, is_last: bool) -> anyhow::Result<()> {
+        let body = match self.next.take() {
             Some(body) => body,
             None => encode(&self.table, &self.batch)?,
         };
         let (table, batch) = (self.table.clone(), self.batch.clone());
-        let next = (!last).then(|| tokio::task::spawn_blocking(move || encode(&table, &batch)));
+        let next =
+            (self.pipelined && !is_last).then(|| tokio::task::spawn_blocking(move || encode(&table, &batch)));
         self.insert(body).await?;
         if let Some(next) = next {
-            self.ready = Some(next.await.context("the encoder panicked")??);
+            self.next = Some(next.await.context("the encoder panicked")??);
         }
         Ok(())
     }
