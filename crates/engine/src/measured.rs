@@ -92,16 +92,30 @@ fn found(bytes: &Option<Bytes>) -> (&'static str, u64) {
     bytes.as_ref().map_or(("absent", 0), |bytes| ("ok", bytes.len() as u64))
 }
 
+fn bytes_of(body: &[Bytes]) -> u64 {
+    body.iter().map(|piece| piece.len() as u64).sum()
+}
+
+fn put_as(put: &Put, bytes: u64) -> (&'static str, u64) {
+    match put {
+        Put::Created => ("ok", bytes),
+        Put::Exists => ("exists", 0),
+    }
+}
+
 #[async_trait]
 impl Store for Measured {
     async fn put_if_absent(&self, key: &Key, body: Vec<Bytes>) -> Result<Put, StoreError> {
-        let begun = self.runtime.elapsed();
-        let bytes = body.iter().map(|piece| piece.len() as u64).sum();
+        let (begun, bytes) = (self.runtime.elapsed(), bytes_of(&body));
         let result = self.store.put_if_absent(key, body).await;
-        self.tell("put", begun, &result, |put| match put {
-            Put::Created => ("ok", bytes),
-            Put::Exists => ("exists", 0),
-        });
+        self.tell("put", begun, &result, |put| put_as(put, bytes));
+        result
+    }
+
+    async fn put_past_cache(&self, key: &Key, body: Vec<Bytes>) -> Result<Put, StoreError> {
+        let (begun, bytes) = (self.runtime.elapsed(), bytes_of(&body));
+        let result = self.store.put_past_cache(key, body).await;
+        self.tell("put", begun, &result, |put| put_as(put, bytes));
         result
     }
 

@@ -61,6 +61,10 @@ impl Store for Patient {
         self.store.put_if_absent(key, body).await
     }
 
+    async fn put_past_cache(&self, key: &Key, body: Vec<Bytes>) -> Result<Put, StoreError> {
+        self.store.put_past_cache(key, body).await
+    }
+
     async fn get(&self, key: &Key, bytes_max: u64) -> Result<Option<Bytes>, StoreError> {
         self.until_answered(|| self.store.get(key, bytes_max)).await
     }

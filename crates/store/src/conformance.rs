@@ -10,13 +10,16 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures::future::join_all;
 
-use crate::{Effect, Entry, ErrorKind, Key, LIST_LIMIT_MAX, Prefix, Put, Store};
+use crate::{
+    Effect, Entry, ErrorKind, Key, LIST_LIMIT_MAX, PAGE_BYTES, PAST_CACHE_BYTES_MIN, Prefix, Put, Store,
+};
 
 /// Runs every rule, each on a store of its own.
 pub async fn run(mut empty: impl FnMut() -> Arc<dyn Store>) {
     racing_creators_have_one_winner(empty()).await;
     an_existing_object_keeps_its_content(empty()).await;
     pieces_arrive_joined_in_order(empty()).await;
+    what_passes_the_cache_is_an_object_like_others(empty()).await;
     reading_stops_at_the_bound(empty()).await;
     ranges_lie_within_the_object(empty()).await;
     lists_are_in_the_order_of_bytes(empty()).await;
@@ -68,6 +71,41 @@ pub async fn pieces_arrive_joined_in_order(store: Arc<dyn Store>) {
         Some(&[][..]),
         "no pieces make an empty object"
     );
+}
+
+/// Rules 1, 2 and 4 for what passes the system's cache, with pieces at pages and beside them.
+pub async fn what_passes_the_cache_is_an_object_like_others(store: Arc<dyn Store>) {
+    let content: Vec<u8> =
+        (0..2 * PAST_CACHE_BYTES_MIN + 77).map(|n| (n / 7 + n / PAGE_BYTES) as u8).collect();
+    let large = at_page(&content);
+    let fill = Bytes::from(vec![0; PAGE_BYTES - 77]);
+    let body = vec![large.clone(), fill, large.clone(), Bytes::from_static(b"end")];
+    let whole = body.concat();
+    assert_eq!(store.put_past_cache(&key("large"), body.clone()).await.expect("puts"), Put::Created);
+    let found = store.get(&key("large"), whole.len() as u64).await.expect("reads").expect("there");
+    assert!(found == whole, "rule 2: all bytes, in order");
+    let range = whole.len() as u64 - 100_000..whole.len() as u64 - 1;
+    let found = store.get_range(&key("large"), range).await.expect("reads").expect("there");
+    assert!(found == whole[whole.len() - 100_000..whole.len() - 1], "rule 4: what was just put is read");
+    assert_eq!(store.put_past_cache(&key("large"), vec![]).await.expect("puts"), Put::Exists, "rule 1");
+    for bytes in [0, 1, 5_000] {
+        let name = key(&format!("small/{bytes}"));
+        assert_eq!(
+            store.put_past_cache(&name, vec![large.slice(..bytes)]).await.expect("puts"),
+            Put::Created
+        );
+        assert_eq!(store.put_if_absent(&name, body.clone()).await.expect("puts"), Put::Exists, "rule 1");
+        assert_eq!(self::content(&store, &name).await.as_deref(), Some(&large[..bytes]));
+    }
+}
+
+/// A copy of `bytes` in memory that begins at a page.
+pub fn at_page(bytes: &[u8]) -> Bytes {
+    let mut memory: Vec<u8> = Vec::with_capacity(bytes.len() + PAGE_BYTES);
+    let front = memory.as_ptr().align_offset(PAGE_BYTES);
+    memory.resize(front, 0);
+    memory.extend_from_slice(bytes);
+    Bytes::from(memory).slice(front..)
 }
 
 /// Rule 9: an object larger than asked for is an error, and one of exactly that size is not.

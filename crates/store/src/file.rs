@@ -1,7 +1,7 @@
 //! A store in a folder of a local disk.
 //!
 //! Owns the hand-over from async callers to threads that may block, and the bound on how many do. Does not own the
-//! system calls (`disk`), temporary files (`temp`) or listings (`walk`).
+//! system calls (`disk`), temporary files (`temp`), writing past the page cache (`direct`) or listings (`walk`).
 //!
 //! ```text
 //! root/.tmp/4711-12      being written; never listed; removed by the next open if its writer is dead
@@ -17,6 +17,7 @@
 //! the place of a folder is followed by puts and gets but not by listings: do not put any there. Folders stay when their
 //! last object is deleted.
 
+mod direct;
 mod disk;
 mod temp;
 mod walk;
@@ -31,7 +32,7 @@ use bytes::Bytes;
 use tokio::sync::{Semaphore, oneshot};
 
 use crate::{Effect, Entry, ErrorKind, Key, Operation, Prefix, Put, Store, StoreError};
-use disk::Disk;
+use disk::{Disk, Way};
 
 /// Operations of one store that run or wait in the pool at once; more wait their turn. Enough to keep a fast disk's
 /// queue busy, far below the threads of tokio's pool.
@@ -91,6 +92,12 @@ impl FileStore {
         Self { disk: Arc::new(disk), pool, operations: Arc::new(Semaphore::new(OPERATIONS_MAX)) }
     }
 
+    async fn put(&self, key: &Key, body: Vec<Bytes>, way: Way) -> Result<Put, StoreError> {
+        crate::limits::check_size(key, &body)?;
+        let owned = key.clone();
+        self.run(Operation::Put, key, move |disk| disk.put_if_absent(&owned, &body, way)).await
+    }
+
     async fn run<T: Send + 'static>(
         &self,
         operation: Operation,
@@ -122,9 +129,11 @@ impl FileStore {
 #[async_trait]
 impl Store for FileStore {
     async fn put_if_absent(&self, key: &Key, body: Vec<Bytes>) -> Result<Put, StoreError> {
-        crate::limits::check_size(key, &body)?;
-        let owned = key.clone();
-        self.run(Operation::Put, key, move |disk| disk.put_if_absent(&owned, &body)).await
+        self.put(key, body, Way::Cached).await
+    }
+
+    async fn put_past_cache(&self, key: &Key, body: Vec<Bytes>) -> Result<Put, StoreError> {
+        self.put(key, body, Way::PastCache).await
     }
 
     async fn get(&self, key: &Key, bytes_max: u64) -> Result<Option<Bytes>, StoreError> {

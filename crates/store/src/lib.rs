@@ -46,6 +46,14 @@ pub use url::{open, open_with};
 /// able to move there.
 pub const OBJECT_BYTES_MAX: u64 = 4 << 30;
 
+/// Where memory and place in the object of a piece are to begin that goes past the system's cache: at a multiple of this. The page of
+/// the system, and the largest block of the file systems in use.
+pub const PAGE_BYTES: usize = 4_096;
+
+/// Bytes of a piece from which on it goes past the system's cache, if asked for. Below, the second way to the disk that the rest of the
+/// object takes costs as much as it spares: with 256 KiB it took a quarter less of the processor here, on a disk that answers in 0.1 ms.
+pub const PAST_CACHE_BYTES_MIN: usize = 512 << 10;
+
 /// Ranges of one object that [`Store::get_ranges`] reads side by side.
 const RANGES_AT_ONCE: usize = 16;
 
@@ -103,6 +111,14 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// the way to the disk; no pieces at all make an empty object. Fails with [`ErrorKind::TooLarge`] above
     /// [`OBJECT_BYTES_MAX`].
     async fn put_if_absent(&self, key: &Key, body: Vec<Bytes>) -> Result<Put, StoreError>;
+
+    /// As [`put_if_absent`](Self::put_if_absent), for an object that hardly anybody will read soon: a store that fills the system's
+    /// cache with what it writes may pass it by, which spares copying the bytes. It does so with pieces of
+    /// [`PAST_CACHE_BYTES_MIN`] and more whose memory begins at a multiple of [`PAGE_BYTES`], as does their place in the object;
+    /// every other piece is written as ever.
+    async fn put_past_cache(&self, key: &Key, body: Vec<Bytes>) -> Result<Put, StoreError> {
+        self.put_if_absent(key, body).await
+    }
 
     /// The whole object, or `None` if there is none. Fails with [`ErrorKind::TooLarge`] before anything is read if it
     /// has more than `bytes_max` bytes.

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::FutureExt;
+use store::conformance::at_page;
 use store::{FileStore, Inline, Key, Prefix, Put, Store};
 
 const FOLDER: &str = "STORE_CRASH_FOLDER";
@@ -58,9 +59,13 @@ fn writer() {
     let mut out = std::io::stdout();
     for n in first..first + 100_000 {
         let key = key(n);
-        let pieces = body(n).chunks(10_000).map(Bytes::copy_from_slice).collect();
-        let put = store.put_if_absent(&key, pieces).now_or_never().expect("inline never waits");
-        assert_eq!(put.expect("puts"), Put::Created);
+        let put = if is_large(n) {
+            store.put_past_cache(&key, vec![at_page(&body(n))]).now_or_never()
+        } else {
+            let pieces = body(n).chunks(10_000).map(Bytes::copy_from_slice).collect();
+            store.put_if_absent(&key, pieces).now_or_never()
+        };
+        assert_eq!(put.expect("inline never waits").expect("puts"), Put::Created);
         writeln!(out, "told {n}").and_then(|()| out.flush()).expect("the reader lives");
     }
 }
@@ -116,9 +121,18 @@ fn key(n: u64) -> Key {
     Key::new(format!("lane/{}/{n:08}", n / 100)).expect("a key")
 }
 
-/// Up to 200 KB that depend on `n` at every place.
+/// One in sixteen is large, and goes past the page cache where that can be done.
+fn is_large(n: u64) -> bool {
+    n % 16 == 3
+}
+
+/// Up to 200 KB, or 600 to 800 KB, that depend on `n` at every place.
 fn body(n: u64) -> Vec<u8> {
-    (0..mix(n) % 200_000).map(|at| mix(n ^ (at << 20)) as u8).collect()
+    let bytes = mix(n) % 200_000 + if is_large(n) { 600_000 } else { 0 };
+    let mut body = Vec::new();
+    (0..bytes.div_ceil(8)).for_each(|at| body.extend_from_slice(&mix(n ^ (at << 20)).to_le_bytes()));
+    body.truncate(bytes as usize);
+    body
 }
 
 fn mix(mut x: u64) -> u64 {

@@ -47,6 +47,15 @@ pub(super) struct Disk {
     pub(super) faults: tests::Faults,
 }
 
+/// How a put's bytes reach the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// Through the page cache, where the next reader finds them.
+    Cached,
+    /// Past it, as far as that can be done.
+    PastCache,
+}
+
 /// A step that a test can watch or let fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(not(test), allow(dead_code))]
@@ -120,7 +129,7 @@ impl Disk {
         path
     }
 
-    pub(super) fn put_if_absent(&self, key: &Key, body: &[Bytes]) -> Result<Put, StoreError> {
+    pub(super) fn put_if_absent(&self, key: &Key, body: &[Bytes], way: Way) -> Result<Put, StoreError> {
         self.check_writable(Operation::Put, key)?;
         self.check_sync(Operation::Put, key)?;
         let path = self.path(key.segments());
@@ -129,7 +138,7 @@ impl Disk {
             return Ok(Put::Exists);
         }
         for _ in 0..ATTEMPTS_MAX {
-            if let Some(put) = self.try_put(key, &path, body)? {
+            if let Some(put) = self.try_put(key, &path, body, way)? {
                 return Ok(put);
             }
         }
@@ -207,7 +216,7 @@ impl Disk {
     }
 
     /// One try. `None` if something that was just made is gone again.
-    fn try_put(&self, key: &Key, path: &Path, body: &[Bytes]) -> Result<Option<Put>, StoreError> {
+    fn try_put(&self, key: &Key, path: &Path, body: &[Bytes], way: Way) -> Result<Option<Put>, StoreError> {
         let failed = |doing| move |error| self.judge(StoreError::io(Operation::Put, key, doing, error));
         let folder = path.parent().expect("an object lies below the root");
         self.make_folders(folder).map_err(failed("make its folder"))?;
@@ -222,7 +231,11 @@ impl Disk {
         };
         self.step(Step::CreateTemp).map_err(failed("make a temporary file"))?;
         let mut temp = TempFile::create(&self.root).map_err(failed("make a temporary file"))?;
-        self.step(Step::WriteTemp).and_then(|()| temp.write(body)).map_err(failed("write its bytes"))?;
+        let mut write = || match way {
+            Way::Cached => temp.write(body),
+            Way::PastCache => temp.write_past_cache(body),
+        };
+        self.step(Step::WriteTemp).and_then(|()| write()).map_err(failed("write its bytes"))?;
         self.step(Step::SyncTemp).and_then(|()| temp.sync()).map_err(failed("fsync its bytes"))?;
 
         let linked = self.step(Step::Link).and_then(|()| fs::hard_link(temp.path(), path));

@@ -1,17 +1,19 @@
 //! Temporary files: where a put's bytes lie until they are linked to their name.
 //!
-//! Owns their names, their lock and their removal. Does not own the link.
+//! Owns their names, their lock and their removal. Does not own the link, nor how their bytes are written (`direct`).
 //!
 //! A name is taken by exclusive creation, so it needs no randomness: the process id and a counter only make clashes
 //! rare. The lock is what says that a writer lives; see [`super::FileStore::open`].
 
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, IoSlice, Write};
+use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
+
+use super::direct;
 
 /// The folder below the root. It begins with a dot, which no key's segment does.
 pub(super) const FOLDER: &str = ".tmp";
@@ -19,9 +21,6 @@ pub(super) const FOLDER: &str = ".tmp";
 /// Names tried before giving up. A clash needs a leftover of the same process id in another container or after a
 /// restart, and each try moves on by one.
 const NAMES_MAX: usize = 10_000;
-
-/// Slices of one gathering write; the kernel takes 1,024 at the most.
-const SLICES_MAX: usize = 1_024;
 
 static COUNTER: AtomicU64 = AtomicU64::new(0);
 
@@ -63,23 +62,14 @@ impl TempFile {
         &self.path
     }
 
-    /// Appends the pieces in order, many with one system call.
+    /// Appends the pieces in order.
     pub(super) fn write(&mut self, body: &[Bytes]) -> io::Result<()> {
-        for pieces in body.chunks(SLICES_MAX) {
-            let mut slices: Vec<IoSlice<'_>> = pieces.iter().map(|piece| IoSlice::new(piece)).collect();
-            let mut left = &mut slices[..];
-            // Drops leading empty pieces, so that a write of nothing is never mistaken for a full disk.
-            IoSlice::advance_slices(&mut left, 0);
-            while !left.is_empty() {
-                match self.file.write_vectored(left) {
-                    Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                    Ok(written) => IoSlice::advance_slices(&mut left, written),
-                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                    Err(error) => return Err(error),
-                }
-            }
-        }
-        Ok(())
+        direct::write_cached(&mut self.file, body)
+    }
+
+    /// Writes the pieces in order into the empty file, past the page cache as far as that can be done.
+    pub(super) fn write_past_cache(&mut self, body: &[Bytes]) -> io::Result<()> {
+        direct::write(&mut self.file, body).map(drop)
     }
 
     /// Makes bytes and length durable.

@@ -258,6 +258,17 @@ fn a_full_disk_has_no_effect_and_heals() {
     assert_eq!(names(&store), ["a/kept"]);
     assert!(temps(&store).is_empty());
     assert_eq!(big("a/big", 500_000).expect("fits"), Put::Created);
+    store.delete(&key("a/big")).now_or_never().expect("inline never waits").expect("deletes");
+
+    let past_cache = |bytes: usize| {
+        let body = vec![conformance::at_page(&vec![7; bytes])];
+        store.put_past_cache(&key("a/big"), body).now_or_never().expect("inline never waits")
+    };
+    let error = past_cache(2 << 20).expect_err("does not fit");
+    assert_eq!((error.kind, error.effect), (ErrorKind::Full, Effect::None), "{error}");
+    assert!(error.to_string().contains("`a/big`"), "{error}");
+    assert!(temps(&store).is_empty());
+    assert_eq!(past_cache(600_000).expect("fits"), Put::Created);
 }
 
 /// Prints what a put costs; run it with `--ignored --nocapture` on the disk that matters (`TMPDIR`).

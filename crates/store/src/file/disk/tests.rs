@@ -59,7 +59,7 @@ fn hardening_what_is_absent_or_an_object_is_no_failure() {
 }
 
 fn put(disk: &Disk, text: &str) -> Result<Put, StoreError> {
-    disk.put_if_absent(&key(text), &[Bytes::from_static(b"body")])
+    disk.put_if_absent(&key(text), &[Bytes::from_static(b"body")], Way::Cached)
 }
 
 fn temps(disk: &Disk) -> usize {
