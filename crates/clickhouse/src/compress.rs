@@ -64,9 +64,8 @@ impl Compressor {
         Self::into_memory(method, Vec::new())
     }
 
-    /// An empty one that writes into `memory`, whose bytes so far are forgotten.
-    pub fn into_memory(method: Method, mut memory: Vec<u8>) -> Self {
-        memory.clear();
+    /// An empty one that writes into `memory`, behind the bytes that stand there.
+    pub fn into_memory(method: Method, memory: Vec<u8>) -> Self {
         let (table, short) = (CompressTable::default(), Vec::new());
         Self { method, table, short, out: memory, open_at: None, bytes_in: 0 }
     }
@@ -96,12 +95,12 @@ impl Compressor {
         self.bytes_in
     }
 
-    /// The chunks.
+    /// The chunks, behind what stood in the memory.
     pub fn finish(self) -> Vec<u8> {
         self.out
     }
 
-    /// The chunks, the last ones of what [`Compressor::take_full`] left.
+    /// As [`Compressor::finish`], the last chunks of what [`Compressor::take_full`] left.
     pub fn finish_with(mut self, mut rest: Vec<u8>) -> Vec<u8> {
         match self.open_at {
             Some(at) => {
@@ -119,10 +118,11 @@ impl Compressor {
     fn close_full(&mut self, raw: &mut Vec<u8>) {
         let at = *self.open_at.get_or_insert_with(|| {
             // What was written before there was a header is less than a stretch of one column.
-            self.out.resize(HEADER_BYTES, 0);
+            let at = self.out.len();
+            self.out.resize(at + HEADER_BYTES, 0);
             self.out.append(raw);
             std::mem::swap(raw, &mut self.out);
-            0
+            at
         });
         if raw.len() - at - HEADER_BYTES >= IN_PLACE_CHUNK_BYTES {
             self.close(raw, at);

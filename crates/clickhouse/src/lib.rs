@@ -9,7 +9,6 @@
 //! | [`native`]       | Arrow rows to one Native block and back                     | no       |
 //! | [`json`]         | one row as JSON text                                        | no       |
 //! | [`compress`]     | the framing of compressed chunks                            | no       |
-//! | `spare`          | memory of bodies that are settled, for those to come        | no       |
 //! | [`partition`]    | rows to groups of one table partition                       | no       |
 //! | [`sort`]         | rows into the order of the sorting key                      | no       |
 //! | [`response`]     | answers to effects and remedies                             | no       |
@@ -31,7 +30,6 @@ pub mod partition;
 pub mod reconcile;
 pub mod response;
 pub mod sort;
-mod spare;
 pub mod table;
 pub mod types;
 

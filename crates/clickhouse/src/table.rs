@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use arrow_array::RecordBatch;
 use async_trait::async_trait;
 use dataflow::{
-    Attempt, Encoded, FrameId, InsertError, Presence, Remedy, RowsFrom, Runtime, Schema, Table, TableError,
-    TableFacts,
+    Attempt, Encoded, FrameId, InsertError, Presence, Remedy, RowsFrom, Runtime, Schema, Spares, Table,
+    TableError, TableFacts,
 };
 
 use crate::checks::{self, Fault, PROVENANCE, Plan, read};
@@ -21,7 +21,6 @@ use crate::compress::{self, Compressor};
 use crate::config::{ServerConfig, TableConfig};
 use crate::json;
 use crate::native::{BlockPlan, RowRef, Rows};
-use crate::spare::Spares;
 use crate::types::identifier;
 use probe::Question;
 
@@ -126,6 +125,20 @@ impl ClickHouseTable {
         (self.config.frame_bytes_max / mean).clamp(1, self.config.frame_rows_max.max(1))
     }
 
+    /// Bytes of a frame's body, rather too many than too few: one that outgrows its memory is copied whole.
+    fn expected_bytes(&self, batches: &[RecordBatch], row_count: usize) -> usize {
+        match self.body_bytes_per_64.load(Ordering::Relaxed) {
+            // The first frame: hardly more than its columns. Memory that is not touched costs nothing.
+            0 => {
+                let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
+                let bytes: usize = batches.iter().map(slice_bytes).sum();
+                bytes / rows.max(1) * row_count
+            }
+            // A sixteenth more than the frame before.
+            per_64 => per_64 * row_count / 60,
+        }
+    }
+
     fn encode_frame(
         &self,
         batches: &[RecordBatch],
@@ -139,14 +152,14 @@ impl ClickHouseTable {
         };
         let rows = order.as_deref().map_or(rows, Rows::Picked);
         let row_count = rows.count(batches.iter().map(RecordBatch::num_rows));
-        // A sixteenth more than the frame before, for one that outgrows its memory is copied whole.
-        let expected = self.body_bytes_per_64.load(Ordering::Relaxed) * row_count / 60;
-        let mut compressor = Compressor::into_memory(self.config.compression, self.spares.take(expected));
+        let memory = self.spares.take(self.expected_bytes(batches, row_count));
+        let front = memory.len();
+        let mut compressor = Compressor::into_memory(self.config.compression, memory);
         let rest = self
             .block
             .encode(batches, rows, id, &mut |out| compressor.take_full(out))
             .map_err(|e| e.to_string())?;
-        let body = compressor.finish_with(rest);
+        let body = self.spares.body(compressor.finish_with(rest), front);
         self.body_bytes_per_64.store(body.len() * 64 / row_count.max(1), Ordering::Relaxed);
         let probe = if self.plan.provenance {
             probe::by_frame()
@@ -157,7 +170,7 @@ impl ClickHouseTable {
             id,
             table_partition: partition.to_owned(),
             rows: row_count as u64,
-            body: self.spares.body(body),
+            body,
             probe,
             rows_from: rows_from(batches, rows),
         })

@@ -15,6 +15,7 @@
 //! | [`reject`]   | [`Reject`]: a record that cannot go on, and why    | made by decoders and operators |
 //! | [`types`]    | [`ColumnType`], [`Column`], [`Schema`]             | -                         |
 //! | [`effect`]   | [`Effect`], [`Remedy`]: what a failure did, what now | -                       |
+//! | [`spare`]    | [`Spares`]: memory of large bodies, used again     | -                         |
 //! | [`runtime`]  | [`Runtime`]: clock, sleep, spawn, compute, random  | `engine`                  |
 
 pub mod batch;
@@ -27,6 +28,7 @@ pub mod operator;
 pub mod reject;
 pub mod runtime;
 pub mod source;
+pub mod spare;
 pub mod table;
 pub mod types;
 
@@ -40,6 +42,7 @@ pub use operator::{
 pub use reject::{Reason, Reject};
 pub use runtime::{Runtime, Task};
 pub use source::{Event, PartitionStart, ReadFrom, Reader, Source, SourceError, SourceFault};
+pub use spare::{PAGE_BYTES, Spares};
 pub use table::{
     Attempt, Encoded, FrameId, Gate, InsertError, Presence, RowsFrom, Table, TableError, TableFacts,
 };

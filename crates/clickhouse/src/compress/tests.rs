@@ -32,7 +32,7 @@ fn full_chunks_are_taken_and_the_rest_stays() {
 fn without_compression_chunks_are_made_in_place_and_none_is_long() {
     let pieces = [5, CHUNK_BYTES_MAX, 0, 3, 20 * CHUNK_BYTES_MAX, 7, CHUNK_BYTES_MAX - 7];
     let whole: Vec<u8> = (0..pieces.iter().sum::<usize>()).map(|n| (n % 251) as u8).collect();
-    let mut compressor = Compressor::into_memory(Method::None, b"left over".to_vec());
+    let mut compressor = Compressor::into_memory(Method::None, b"in front".to_vec());
     let (mut raw, mut at) = (Vec::new(), 0);
     for piece in pieces {
         raw.extend_from_slice(&whole[at..at + piece]);
@@ -40,13 +40,30 @@ fn without_compression_chunks_are_made_in_place_and_none_is_long() {
         compressor.take_full(&mut raw);
     }
     assert!(compressor.bytes_in() > 20 * CHUNK_BYTES_MAX);
-    let packed = compressor.finish_with(raw);
-    assert!(decompress(&packed).unwrap() == whole);
-    let mut rest = &packed[..];
+    let memory = compressor.finish_with(raw);
+    let (front, packed) = memory.split_at(8);
+    assert_eq!(front, b"in front");
+    assert!(decompress(packed).unwrap() == whole);
+    let mut rest = packed;
     while !rest.is_empty() {
         let bytes = u32::from_le_bytes(rest[21..25].try_into().unwrap()) as usize;
         assert!((1..=IN_PLACE_BYTES_MAX).contains(&bytes), "{bytes}");
         rest = &rest[HEADER_BYTES + bytes..];
+    }
+}
+
+#[test]
+fn chunks_stand_behind_what_the_memory_held() {
+    for method in [Method::Lz4, Method::None] {
+        for bytes in [0, 5, CHUNK_BYTES_MAX, 3 * CHUNK_BYTES_MAX + 5] {
+            let whole = vec![9; bytes];
+            let mut compressor = Compressor::into_memory(method, b"front".to_vec());
+            let mut raw = whole.clone();
+            compressor.take_full(&mut raw);
+            let memory = compressor.finish_with(raw);
+            assert_eq!(&memory[..5], b"front");
+            assert!(decompress(&memory[5..]).unwrap() == whole, "{method:?}, {bytes}");
+        }
     }
 }
 
