@@ -7,6 +7,8 @@
 use std::any::Any;
 use std::sync::Arc;
 
+use bytes::Bytes;
+
 use crate::{Batch, Partition, Reject};
 
 /// A range of a state object that must be read before a batch can be finished.
@@ -122,10 +124,10 @@ impl Copies {
 pub trait KeyedState: Send {
     /// What changed since the last call, for the seal under way; then frees what `watermark_ms` has made useless.
     /// Empty if nothing changed.
-    fn seal(&mut self, watermark_ms: i64) -> Vec<u8>;
+    fn seal(&mut self, watermark_ms: i64) -> Bytes;
 
     /// All of the state that is in memory, as of the last [`seal`](Self::seal), and the names of the files that hold the rest.
-    fn snapshot(&self) -> Vec<u8>;
+    fn snapshot(&self) -> Bytes;
 
     /// The files that a snapshot taken now would name.
     fn files(&self) -> Vec<StateFile> {

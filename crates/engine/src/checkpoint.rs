@@ -16,14 +16,14 @@ use protocol::{Lane, names};
 use crate::EngineError;
 use crate::context::Context;
 use crate::retire;
-use crate::seal::write_object;
+use crate::seal::{NextReader, write_object};
 use crate::state_files;
 
 /// What a checkpoint is made of, as of one seal.
 #[derive(Debug, Default)]
 pub struct Snapshots {
     /// What each step has in memory, by the step's index.
-    pub states: Vec<(u32, Vec<u8>)>,
+    pub states: Vec<(u32, Bytes)>,
     /// The files that hold the rest: written before, and not written again.
     pub files: Vec<(u32, File)>,
     /// This owner's files with smaller numbers are among `files`, or of no use to anyone.
@@ -74,7 +74,7 @@ async fn write(context: &Context, seq: u64, snapshots: Snapshots) -> Result<(), 
         let object = names::snapshot(&context.folder, context.epoch, context.nonce, seq, step);
         let crc32c = crc32c::crc32c(&bytes);
         states.push(StateObject { step, object: object.clone(), len: bytes.len() as u64, crc32c });
-        write_object(context, &object, vec![Bytes::from(bytes)]).await?;
+        write_object(context, &object, vec![bytes], NextReader::Start).await?;
     }
     {
         let mut journal = context.journal.lock().await;

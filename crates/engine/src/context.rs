@@ -134,6 +134,12 @@ impl Target {
         window::frames(facts.token_window, facts.parts_per_frame, settings.window_frames_max)
     }
 
+    /// True if bodies of so many bytes will be kept: room only grows but for what [`keep`](Self::keep) takes.
+    pub fn has_room(&self, bytes: u64, bytes_max: u64) -> bool {
+        let bodies = self.bodies.lock().unwrap_or_else(PoisonError::into_inner);
+        bodies.bytes + bytes <= bytes_max
+    }
+
     /// Keeps a frame's body for its first attempt, as long as there is room.
     pub fn keep(&self, ordinal: u64, body: Bytes, bytes_max: u64) {
         let mut bodies = self.bodies.lock().unwrap_or_else(PoisonError::into_inner);

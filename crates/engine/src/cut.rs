@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use arrow_array::RecordBatch;
+use bytes::Bytes;
 use dataflow::{Output, Reject};
 use protocol::record::{Counts, Fate, Fates, Range, Refusal};
 
@@ -33,7 +34,7 @@ pub struct Cut {
     /// Rows of earlier seals that the server refused, now among `rejects`; their counts move in the fold.
     pub refusals: Vec<Refusal>,
     /// Changes of the steps' states, by step.
-    pub states: Vec<(u32, Vec<u8>)>,
+    pub states: Vec<(u32, Bytes)>,
     /// Whole states as of this cut, if a checkpoint is due.
     pub snapshots: Option<Snapshots>,
     /// Low watermark after the cut.

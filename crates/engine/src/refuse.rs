@@ -19,7 +19,7 @@ use protocol::record::{Body, RecordPlace, Refusal, Split};
 use crate::context::Context;
 use crate::origins::{FrameOrigins, Origin};
 use crate::retry::Backoff;
-use crate::seal::write_object;
+use crate::seal::{NextReader, write_object};
 use crate::segment::Segment;
 use crate::{EngineError, reread, segment};
 
@@ -270,7 +270,7 @@ async fn split(
         frames.push(segment.frame(target.index, refusal.ordinal, &encoded, origins));
     }
     let object = names::split(&context.folder, context.epoch, context.nonce, number);
-    write_object(context, &object, segment.into_pieces()).await?;
+    write_object(context, &object, segment.into_pieces(), NextReader::Soon).await?;
     let body = Body::Split(Split {
         table: refusal.table,
         ordinal: refusal.ordinal,

@@ -12,12 +12,12 @@ use dataflow::{Encoded, FrameId, Table, TableError, reject};
 use futures::future::BoxFuture;
 use metrics::{counter, gauge, histogram};
 use protocol::names;
-use protocol::record::{Body, Seal, StateDelta};
+use protocol::record::{Body, Frame, Seal, StateDelta};
 use store::{Effect, Key, Put};
 use tokio::sync::mpsc;
 
 use crate::checkpoint;
-use crate::context::{Context, TARGET};
+use crate::context::{Context, TARGET, Target};
 use crate::cut::Cut;
 use crate::retry::Backoff;
 use crate::segment::Segment;
@@ -168,7 +168,7 @@ async fn seal(context: &Arc<Context>, cut: Cut, frames: Frames) -> Result<u64, E
     wait_for_room(context, frame_bytes).await;
     let object = if segment.is_empty() { String::new() } else { context.segment(cut.number) };
     if !segment.is_empty() {
-        write_object(context, &object, segment.into_pieces()).await?;
+        write_object(context, &object, segment.into_pieces(), next_reader(context, &sealed)).await?;
     }
     let refused = cut.refusals.len();
     // Held from reading the frontiers to the append, or the delivery may record a later one in between (C4).
@@ -203,6 +203,26 @@ async fn seal(context: &Arc<Context>, cut: Cut, frames: Frames) -> Result<u64, E
     tell(context, &sealed, segment_bytes, begun).await;
     context.wake_all();
     Ok(seq)
+}
+
+/// Who reads the segment next: nobody while this owner lives, if all of its bodies will be kept.
+fn next_reader(context: &Context, sealed: &[(usize, Frame, Bytes)]) -> NextReader {
+    let bytes_max = context.settings.body_cache_bytes_max;
+    let will_keep = |(place, target): (usize, &Target)| {
+        let own = sealed.iter().filter(|(of, ..)| *of == place);
+        target.has_room(own.map(|(_, frame, _)| frame.len).sum(), bytes_max)
+    };
+    let all_kept = context.targets.iter().enumerate().all(will_keep);
+    if all_kept { NextReader::Start } else { NextReader::Soon }
+}
+
+/// Who reads an object next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NextReader {
+    /// This owner, soon: it had better lie in the system's cache.
+    Soon,
+    /// The next start, if it is read at all.
+    Start,
 }
 
 /// Keeps sealing within the spool: by bytes, and by the age of what is oldest. One seal always fits, and those up to the
@@ -244,11 +264,20 @@ async fn wait_for_room(context: &Context, bytes: u64) {
 }
 
 /// Writes an object of this owner's, whose name nobody else uses. Waits while the store is away.
-pub async fn write_object(context: &Context, object: &str, pieces: Vec<Bytes>) -> Result<(), EngineError> {
+pub async fn write_object(
+    context: &Context,
+    object: &str,
+    pieces: Vec<Bytes>,
+    reader: NextReader,
+) -> Result<(), EngineError> {
     let key = Key::new(object).map_err(|e| EngineError::Mismatch(e.to_string()))?;
     let mut backoff = Backoff::new(context.settings.retry_pause_max);
     loop {
-        match context.store.put_if_absent(&key, pieces.clone()).await {
+        let put = match reader {
+            NextReader::Soon => context.store.put_if_absent(&key, pieces.clone()).await,
+            NextReader::Start => context.store.put_past_cache(&key, pieces.clone()).await,
+        };
+        match put {
             Ok(Put::Created) => return Ok(()),
             Ok(Put::Exists) => match context.store.harden(&key.folder()).await {
                 // The name holds this claim's nonce: what is there is our own earlier try, now durable.
@@ -274,12 +303,7 @@ fn warn(backoff: &Backoff, error: &store::StoreError, object: &str) {
     }
 }
 
-async fn tell(
-    context: &Context,
-    sealed: &[(usize, protocol::record::Frame, Bytes)],
-    segment_bytes: u64,
-    begun: Duration,
-) {
+async fn tell(context: &Context, sealed: &[(usize, Frame, Bytes)], segment_bytes: u64, begun: Duration) {
     counter!("forebay_bytes_sealed_total").increment(segment_bytes);
     histogram!("forebay_seal_seconds").record((context.runtime.elapsed() - begun).as_secs_f64());
     let (partitions, counts, spool_bytes, pending, watermark_ms) = {

@@ -1,14 +1,21 @@
 //! The layout of a segment: the object that a seal points into.
 //!
-//! Owns the order of its parts: every frame's body with its probe and its origins right behind, then the state deltas. No header
-//! and no index, since the seal holds offsets and checksums. Does not own what the parts mean.
+//! Owns the order of its parts: every frame's body with its probe and its origins right behind, then the state deltas. What is large
+//! begins at a page, behind zeros that nothing points to, so that it can go to the disk from its own memory. No header and no
+//! index, since the seal holds offsets and checksums. Does not own what the parts mean.
 
 use bytes::Bytes;
 use dataflow::Encoded;
 use protocol::record::{Frame, StateDelta};
-use store::{Key, Store};
+use store::{Key, PAGE_BYTES, PAST_CACHE_BYTES_MIN, Store};
 
 use crate::EngineError;
+
+/// What stands in front of a part that begins at a page.
+static ZEROS: [u8; PAGE_BYTES] = [0; PAGE_BYTES];
+
+// Memory that begins at a page of ours begins at a page of the store's.
+const _: () = assert!(dataflow::PAGE_BYTES.is_multiple_of(PAGE_BYTES));
 
 /// A segment under construction: pieces that are written one after the other without being joined.
 #[derive(Default)]
@@ -31,6 +38,7 @@ impl Segment {
     /// Adds a frame; `table` and `ordinal` say where it goes, `origins` where its rows come from (empty for dead letters, which
     /// say so themselves).
     pub fn frame(&mut self, table: u32, ordinal: u64, encoded: &Encoded, origins: Bytes) -> Frame {
+        self.begin(encoded.body.len());
         let frame = Frame {
             table,
             ordinal,
@@ -50,11 +58,20 @@ impl Segment {
     }
 
     /// Adds the change of a step's state.
-    pub fn state(&mut self, step: u32, delta: Vec<u8>) -> StateDelta {
+    pub fn state(&mut self, step: u32, delta: Bytes) -> StateDelta {
+        self.begin(delta.len());
         let state =
             StateDelta { step, offset: self.len, len: delta.len() as u64, crc32c: crc32c::crc32c(&delta) };
-        self.push(delta.into());
+        self.push(delta);
         state
+    }
+
+    /// Begins a part of so many bytes.
+    fn begin(&mut self, bytes: usize) {
+        let beyond = (self.len % PAGE_BYTES as u64) as usize;
+        if bytes >= PAST_CACHE_BYTES_MIN && beyond > 0 {
+            self.push(Bytes::from_static(&ZEROS[beyond..]));
+        }
     }
 
     fn push(&mut self, piece: Bytes) {
@@ -87,3 +104,6 @@ pub async fn read(
         _ => Ok(bytes),
     }
 }
+
+#[cfg(test)]
+mod tests;

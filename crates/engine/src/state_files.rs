@@ -22,7 +22,7 @@ use crate::EngineError;
 use crate::checkpoint::Snapshots;
 use crate::context::Context;
 use crate::retry::Backoff;
-use crate::seal::write_object;
+use crate::seal::{NextReader, write_object};
 
 /// Files that one batch reads from side by side: enough to hide an object store's answer time, few enough for its limits.
 const FILES_AT_ONCE: usize = 16;
@@ -246,7 +246,7 @@ async fn write(context: &Context, bytes: Vec<u8>) -> Result<Arc<str>, EngineErro
     let number = context.state_files.fetch_add(1, Ordering::AcqRel);
     let object = names::run(&context.folder, context.epoch, context.nonce, number);
     counter!("forebay_state_bytes_written_total").increment(bytes.len() as u64);
-    write_object(context, &object, vec![Bytes::from(bytes)]).await?;
+    write_object(context, &object, vec![Bytes::from(bytes)], NextReader::Soon).await?;
     let own = object.strip_prefix(&format!("{}/", context.folder));
     Ok(own.expect("the name begins with the lane's folder").into())
 }

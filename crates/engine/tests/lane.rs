@@ -2,6 +2,8 @@
 #![allow(clippy::disallowed_methods, reason = "tests wait by the wall clock")]
 #![allow(missing_docs)]
 
+#[path = "lane/cache.rs"]
+mod cache;
 #[path = "lane/doubt.rs"]
 mod doubt;
 #[path = "lane/faults.rs"]

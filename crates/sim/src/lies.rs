@@ -211,7 +211,7 @@ pub struct LyingStep {
     inner: Box<dyn Operator>,
     variant: Variant,
     /// The snapshot as of the last seal, and the one before.
-    snapshots: [Vec<u8>; 2],
+    snapshots: [Bytes; 2],
     seals: u64,
 }
 
@@ -246,24 +246,24 @@ impl Operator for LyingStep {
 }
 
 impl KeyedState for LyingStep {
-    fn seal(&mut self, watermark_ms: i64) -> Vec<u8> {
+    fn seal(&mut self, watermark_ms: i64) -> Bytes {
         let delta = self.honest().seal(watermark_ms);
         let snapshot = self.honest().snapshot();
         self.snapshots = [snapshot, std::mem::take(&mut self.snapshots[0])];
         self.seals += 1;
         if self.variant == Variant::LostDelta && self.seals.is_multiple_of(LOST_DELTA) {
-            Vec::new()
+            Bytes::new()
         } else {
             delta
         }
     }
 
-    fn snapshot(&self) -> Vec<u8> {
+    fn snapshot(&self) -> Bytes {
         self.snapshots[usize::from(self.variant == Variant::SnapshotOneSealEarly)].clone()
     }
 
     fn restore(&mut self, snapshot: &[u8]) -> Result<Vec<StateRead>, StateError> {
-        self.snapshots = [snapshot.to_vec(), snapshot.to_vec()];
+        self.snapshots = [Bytes::copy_from_slice(snapshot), Bytes::copy_from_slice(snapshot)];
         self.honest().restore(snapshot)
     }
 

@@ -6,9 +6,10 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use dataflow::block::TIME_UNKNOWN_MS;
 use dataflow::{
-    Batch, Copies, KeyedState, OperatorError, Probed, StateError, StateFile, StateRead, StateWork,
+    Batch, Copies, KeyedState, OperatorError, Probed, Spares, StateError, StateFile, StateRead, StateWork,
 };
 
 use super::closed::part::{Pair, Part};
@@ -22,7 +23,7 @@ use super::{CROWDED, Closing, Dedup, Opening, TENDED_PER_SEAL};
 
 impl Dedup {
     /// Writes the delta of the seal under way.
-    fn delta(&mut self, watermark: Option<i64>) -> Vec<u8> {
+    fn delta(&mut self, watermark: Option<i64>) -> Bytes {
         let floor = watermark.map_or(i64::MIN, floor);
         // What this very seal expires need not be written. A pair that was forgotten and added once more is in both lists, in this order.
         let fresh = self.kept.buckets().filter(|bucket| bucket.bucket >= floor || bucket.bucket == UNPLACED);
@@ -31,11 +32,12 @@ impl Dedup {
             .filter(|(_, count)| *count > 0)
             .collect();
         if groups.is_empty() && self.forgotten.is_empty() && watermark == self.watermark {
-            return Vec::new();
+            return Bytes::new();
         }
         let forgotten = self.forgotten.values().map(Vec::len).sum::<usize>();
         let added = groups.iter().map(|(_, count)| count).sum::<usize>();
-        let mut to = Writer::new(Kind::Delta, &self.shape, watermark, added + forgotten);
+        let entries = added + forgotten + groups.len() + self.forgotten.len();
+        let mut to = Writer::new(Kind::Delta, &self.shape, watermark, entries, &Spares::default());
         to.groups(self.forgotten.len());
         for (bucket, hashes) in &self.forgotten {
             to.group(*bucket, hashes.len());
@@ -77,7 +79,7 @@ impl Dedup {
 }
 
 impl KeyedState for Dedup {
-    fn seal(&mut self, watermark_ms: i64) -> Vec<u8> {
+    fn seal(&mut self, watermark_ms: i64) -> Bytes {
         self.take_over();
         // A watermark that goes back is held: what it freed is gone.
         let watermark = self.watermark.max(self.window.watermark(watermark_ms));
@@ -99,19 +101,20 @@ impl KeyedState for Dedup {
     ///
     /// # Panics
     /// When something changed since the last seal.
-    fn snapshot(&self) -> Vec<u8> {
+    fn snapshot(&self) -> Bytes {
         assert!(
             !self.kept.has_fresh() && self.forgotten.is_empty(),
             "a snapshot is taken right after a seal: it must hold no key that the journal does not"
         );
         let keys = usize::try_from(self.kept.len()).expect("keys in memory");
+        let groups: Vec<Bucket> = self.kept.buckets().filter(|bucket| bucket.kept > 0).collect();
+        let (entries, memory) = (keys + groups.len(), Spares::default());
         let mut to = if self.runs.is_empty() {
-            Writer::new(Kind::Snapshot, &self.shape, self.watermark, keys)
+            Writer::new(Kind::Snapshot, &self.shape, self.watermark, entries, &memory)
         } else {
-            Writer::with_runs(&self.shape, self.watermark, keys)
+            Writer::with_runs(&self.shape, self.watermark, entries, &memory)
         };
         to.groups(0);
-        let groups: Vec<Bucket> = self.kept.buckets().filter(|bucket| bucket.kept > 0).collect();
         to.groups(groups.len());
         for Bucket { bucket, place, kept, .. } in groups {
             to.group(bucket, kept as usize);

@@ -28,7 +28,8 @@
 //!
 //! Version 1 is written as long as there is no run, so that an earlier program can read it. A delta is applied in the order of its fields: forget, add, then move the watermark and expire.
 
-use dataflow::StateError;
+use bytes::Bytes;
+use dataflow::{Spares, StateError};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::closed::runs::Runs;
@@ -96,21 +97,33 @@ impl Shape {
 /// Writes one delta or snapshot.
 pub struct Writer {
     bytes: Vec<u8>,
+    /// Where they begin.
+    front: usize,
+    spares: Spares,
 }
 
 impl Writer {
-    /// Writes the head. `hashes` is how many will follow, to allocate once.
-    pub fn new(kind: Kind, shape: &Shape, watermark: Option<i64>, hashes: usize) -> Self {
-        Self::of_version(VERSION_WITHOUT_RUNS, kind, shape, watermark, hashes)
+    /// Writes the head into memory of `spares`. `entries` is how many hashes and groups will follow, so that nothing is moved.
+    pub fn new(kind: Kind, shape: &Shape, watermark: Option<i64>, entries: usize, spares: &Spares) -> Self {
+        Self::of_version(VERSION_WITHOUT_RUNS, kind, shape, watermark, entries, spares)
     }
 
     /// Writes the head of a snapshot that ends with [`runs`](Self::runs).
-    pub fn with_runs(shape: &Shape, watermark: Option<i64>, hashes: usize) -> Self {
-        Self::of_version(VERSION, Kind::Snapshot, shape, watermark, hashes)
+    pub fn with_runs(shape: &Shape, watermark: Option<i64>, entries: usize, spares: &Spares) -> Self {
+        Self::of_version(VERSION, Kind::Snapshot, shape, watermark, entries, spares)
     }
 
-    fn of_version(version: u16, kind: Kind, shape: &Shape, watermark: Option<i64>, hashes: usize) -> Self {
-        let mut bytes = Vec::with_capacity(256 + hashes * HASH);
+    fn of_version(
+        version: u16,
+        kind: Kind,
+        shape: &Shape,
+        watermark: Option<i64>,
+        entries: usize,
+        spares: &Spares,
+    ) -> Self {
+        const { assert!(GROUP_HEAD <= HASH, "an entry is a hash at the most") };
+        let mut bytes = spares.take(256 + entries * HASH);
+        let front = bytes.len();
         bytes.extend_from_slice(&MAGIC);
         bytes.extend_from_slice(&version.to_le_bytes());
         bytes.push(kind as u8);
@@ -129,7 +142,7 @@ impl Writer {
         bytes.extend_from_slice(&window_ms.to_le_bytes());
         bytes.extend_from_slice(&width_ms.to_le_bytes());
         bytes.extend_from_slice(&watermark.unwrap_or(0).to_le_bytes());
-        Self { bytes }
+        Self { bytes, front, spares: spares.clone() }
     }
 
     /// Starts the list of forgotten or of added groups.
@@ -177,10 +190,10 @@ impl Writer {
     }
 
     /// Writes the checksum.
-    pub fn finish(mut self) -> Vec<u8> {
-        let sum = xxh3_64(&self.bytes);
+    pub fn finish(mut self) -> Bytes {
+        let sum = xxh3_64(&self.bytes[self.front..]);
         self.bytes.extend_from_slice(&sum.to_le_bytes());
-        self.bytes
+        self.spares.body(self.bytes, self.front)
     }
 }
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use arrow_array::{Array, ArrayRef, Int64Array, RecordBatch};
+use bytes::Bytes;
 use dataflow::block::TIME_UNKNOWN_MS;
 use dataflow::{
     Batch, Column, ColumnType, KeyedState, Operator, OperatorError, Output, Partition, Reason, Schema,
@@ -86,7 +87,7 @@ fn notes(out: &Output) -> Vec<i64> {
 }
 
 /// A new step that took over from `snapshot` and `deltas`.
-fn recovered(late: Late, snapshot: Option<&[u8]>, deltas: &[Vec<u8>]) -> Dedup {
+fn recovered(late: Late, snapshot: Option<&[u8]>, deltas: &[Bytes]) -> Dedup {
     let mut step = windowed(late);
     if let Some(snapshot) = snapshot {
         step.restore(snapshot).unwrap();
@@ -421,7 +422,7 @@ fn damaged_state_changes_nothing() {
     run(&mut step, at(1, 0));
     let delta = step.seal(0);
     let before = step.snapshot();
-    let mut bad = delta.clone();
+    let mut bad = delta.to_vec();
     *bad.last_mut().unwrap() ^= 1;
     assert!(matches!(step.apply(&bad), Err(StateError::Damaged(_))));
     assert!(matches!(step.restore(&bad), Err(StateError::Damaged(_))));

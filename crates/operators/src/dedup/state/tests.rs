@@ -14,7 +14,7 @@ fn shape() -> Shape {
 type Groups = Vec<(i64, Vec<u128>)>;
 
 fn write(kind: Kind, watermark: Option<i64>, forgotten: &Groups, added: &Groups) -> Vec<u8> {
-    let mut to = Writer::new(kind, &shape(), watermark, 0);
+    let mut to = Writer::new(kind, &shape(), watermark, 0, &Spares::default());
     for groups in [forgotten, added] {
         to.groups(groups.len());
         for (bucket, hashes) in groups {
@@ -22,7 +22,7 @@ fn write(kind: Kind, watermark: Option<i64>, forgotten: &Groups, added: &Groups)
             hashes.iter().for_each(|hash| to.hash(*hash));
         }
     }
-    to.finish()
+    to.finish().to_vec()
 }
 
 fn read(parsed: &[Group<'_>]) -> Groups {
@@ -186,11 +186,11 @@ fn example_with_runs() -> Vec<u8> {
     let mut runs = Runs::default();
     let dead = [(3, [hash].into())].into();
     runs.add(1, vec![None, Some(Arc::new(part))], dead);
-    let mut to = Writer::with_runs(&shape(), Some(9), 0);
+    let mut to = Writer::with_runs(&shape(), Some(9), 0, &Spares::default());
     to.groups(0);
     to.groups(0);
     to.runs(&runs);
-    to.finish()
+    to.finish().to_vec()
 }
 
 /// Later versions must go on reading this.
@@ -237,4 +237,20 @@ fn a_file_whose_footer_cannot_be_is_refused() {
     bytes[at..at + 8].copy_from_slice(&u64::MAX.to_le_bytes());
     let error = parse(&summed(bytes), Kind::Snapshot, &shape()).unwrap_err().to_string();
     assert!(error.contains("`runs/7` with"), "{error}");
+}
+
+#[test]
+fn large_bytes_begin_at_a_page_of_memory_and_are_those_of_small_memory() {
+    let write = |entries| {
+        let mut to = Writer::new(Kind::Delta, &shape(), Some(9), entries, &Spares::default());
+        to.groups(0);
+        to.groups(1);
+        to.group(9, 100_000);
+        (0..100_000_u128).for_each(|hash| to.hash(hash << 64));
+        to.finish()
+    };
+    let (planned, grown) = (write(100_001), write(0));
+    assert!(planned.as_ptr().addr().is_multiple_of(dataflow::PAGE_BYTES));
+    assert!(planned == grown);
+    assert_eq!(parse(&planned, Kind::Delta, &shape()).unwrap().added[0].hashes().count(), 100_000);
 }

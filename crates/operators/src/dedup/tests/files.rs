@@ -15,8 +15,8 @@ pub struct Bench {
     late: Late,
     sizes: Sizes,
     works: Vec<(Box<dyn StateWork>, Given, Vec<String>)>,
-    checkpoint: Option<(Vec<u8>, Vec<String>)>,
-    deltas: Vec<Vec<u8>>,
+    checkpoint: Option<(Bytes, Vec<String>)>,
+    deltas: Vec<Bytes>,
     written: u64,
     /// Pairs in all files ever written.
     pub pairs_written: u64,
