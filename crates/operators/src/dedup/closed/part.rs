@@ -129,8 +129,11 @@ impl Part {
         );
         let block_bits = bits_for(pairs.len() as u64, block_pairs).min(BLOCK_BITS_MAX);
         let mut buckets: BTreeMap<i64, u64> = BTreeMap::new();
-        // Neighbours in time are rarely neighbours by hash; one look-up in a small tree is what it costs.
-        pairs.iter().for_each(|pair| *buckets.entry(pair.bucket).or_default() += 1);
+        // Neighbours in time are rarely neighbours by hash; one look-up in a small tree is what it costs. Without a window all
+        // are of one bucket.
+        for same in pairs.chunk_by(|a, b| a.bucket == b.bucket) {
+            *buckets.entry(same[0].bucket).or_default() += same.len() as u64;
+        }
         let buckets: Box<[(i64, u64)]> = buckets.into_iter().collect();
         let bucket_bytes = match buckets.len() {
             0 | 1 => 0,
@@ -179,9 +182,14 @@ impl Part {
             rest = others;
             let at = bytes.len();
             for pair in own {
-                bytes.extend_from_slice(&pair.hash().to_be_bytes()[16 - hash_bytes..]);
-                let bucket = self.buckets.partition_point(|(bucket, _)| *bucket < pair.bucket) as u32;
-                bytes.extend_from_slice(&bucket.to_le_bytes()[..bucket_bytes]);
+                // Sixteen bytes are one store, as many as are wanted a call; those too many are taken back.
+                let end = bytes.len() + hash_bytes;
+                bytes.extend_from_slice(&(pair.hash() << (128 - 8 * hash_bytes)).to_be_bytes());
+                bytes.truncate(end);
+                if bucket_bytes > 0 {
+                    let bucket = self.buckets.partition_point(|(bucket, _)| *bucket < pair.bucket) as u32;
+                    bytes.extend_from_slice(&bucket.to_le_bytes()[..bucket_bytes]);
+                }
             }
             let sum = xxh3_64_with_seed(&bytes[at..], u64::from(block));
             bytes.extend_from_slice(&sum.to_le_bytes());

@@ -14,9 +14,6 @@ use super::Sizes;
 use super::part::{Pair, Part, bits_for};
 use super::runs::{Dead, Parts, Run};
 
-/// Places that a pair is moved on average before it is clear that the pairs are not nearly sorted.
-const MOVES_MAX: usize = 16;
-
 /// What a new run is made of.
 enum From {
     /// Pairs that are in memory.
@@ -111,7 +108,7 @@ impl Work {
     fn close_part(&mut self, number: u32) -> Option<Need> {
         let From::Memory(pairs) = &mut self.from else { return None };
         if number == 0 {
-            sort_nearly_sorted(pairs);
+            pairs.sort_unstable();
             pairs.dedup();
         }
         let of = |pair: &Pair| part_of(pair.hash(), self.part_bits);
@@ -156,24 +153,6 @@ impl Work {
         let built = Part::build(self.part_bits, number, &pairs, self.sizes.block_pairs);
         self.at = At::Writing(number, built.part);
         Ok(Need::Write(built.bytes))
-    }
-}
-
-/// Sorts pairs that are a few places from where they belong, as the table hands them out while all are of one block of buckets.
-fn sort_nearly_sorted(pairs: &mut [Pair]) {
-    let mut moves_left = pairs.len() * MOVES_MAX;
-    for from in 1..pairs.len() {
-        let pair = pairs[from];
-        let mut to = from;
-        while to > 0 && pairs[to - 1] > pair && moves_left > 0 {
-            pairs[to] = pairs[to - 1];
-            to -= 1;
-            moves_left -= 1;
-        }
-        pairs[to] = pair;
-        if moves_left == 0 {
-            return pairs.sort_unstable();
-        }
     }
 }
 
@@ -242,6 +221,3 @@ impl StateWork for Work {
         self
     }
 }
-
-#[cfg(test)]
-mod tests;
