@@ -10,6 +10,9 @@
 //! | batches, as columns and being encoded  | 6/16: six, 1/16 each       | `engine::lane`, `engine::seal`         |
 //! | frames between seal and answer         | 1/8                        | `engine::context`                      |
 //! | what Kafka's answers, the program, its stacks and the allocator take | 15/64, at least 64 MiB | Kafka's answers by `ahead / 4` |
+//!
+//! A batch of half a million rows fits at the defaults. Smaller shares of batches cost the server more than they save here, and larger
+//! ones nobody fills: docs/performance.md, "Memory", has the figures.
 
 use std::time::Duration;
 
