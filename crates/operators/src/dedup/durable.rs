@@ -1,7 +1,7 @@
 //! What makes the step's history durable: deltas, snapshots, and their way back.
 //!
 //! Owns the step as a [`KeyedState`]: what a seal writes, what a snapshot holds, in which order both are read, and when closed keys change
-//! hands with the work on files. Does not own the decision about a record (`mod`) nor bytes ([`state`](super::state)).
+//! hands with the work on files. Does not own the decision about a record (`decide`) nor bytes ([`state`](super::state)).
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,9 +15,9 @@ use dataflow::{
 use super::closed::part::{Pair, Part};
 use super::closed::runs::{Found, Run, Runs};
 use super::closed::work::Work;
-use super::kept::{AHEAD, Kept, Mixed};
+use super::kept::Kept;
 use super::places::Bucket;
-use super::state::{self, Group, Kind, Writer};
+use super::state::{self, Kind, Writer};
 use super::window::{UNPLACED, floor};
 use super::{CROWDED, Closing, Dedup, Opening, TENDED_PER_SEAL};
 
@@ -37,7 +37,7 @@ impl Dedup {
         let forgotten = self.forgotten.values().map(Vec::len).sum::<usize>();
         let added = groups.iter().map(|(_, count)| count).sum::<usize>();
         let entries = added + forgotten + groups.len() + self.forgotten.len();
-        let mut to = Writer::new(Kind::Delta, &self.shape, watermark, entries, &Spares::default());
+        let mut to = Writer::new(Kind::Delta, &self.shape, watermark, entries, &self.spares);
         to.groups(self.forgotten.len());
         for (bucket, hashes) in &self.forgotten {
             to.group(*bucket, hashes.len());
@@ -148,7 +148,7 @@ impl KeyedState for Dedup {
         self.forgotten.clear();
         self.watermark = parsed.watermark;
         self.kept.reserve(parsed.added.iter().map(|group| group.hashes().count()).sum());
-        add_all(&mut self.kept, &parsed.added);
+        parsed.added.iter().for_each(|group| self.kept.add_all(group.hashes(), group.bucket));
         self.kept.note();
         if let Some(floor) = self.watermark.map(floor) {
             self.runs.expire(floor);
@@ -184,7 +184,7 @@ impl KeyedState for Dedup {
                 self.runs.kill_anywhere(hash, group.bucket);
             });
         }
-        add_all(&mut self.kept, &parsed.added);
+        parsed.added.iter().for_each(|group| self.kept.add_all(group.hashes(), group.bucket));
         self.advance(self.watermark.max(parsed.watermark));
         Ok(())
     }
@@ -261,20 +261,10 @@ impl KeyedState for Dedup {
             self.forgotten.values().map(|hashes| hashes.capacity() * size_of::<u128>()).sum::<usize>()
                 + self.spare.iter().map(|hashes| hashes.capacity() * size_of::<u128>()).sum::<usize>()
                 + self.buckets.capacity() * size_of::<i64>()
-                + self.mixed.capacity() * size_of::<Mixed>()
+                + self.chunk.memory_bytes()
+                + self.known.capacity() * size_of::<(u128, i64, u64)>()
                 + self.dropped.memory_bytes()
                 + self.closing.as_ref().map_or(0, |closing| closing.count * size_of::<Pair>());
         (self.kept.memory_bytes() + self.runs.memory_bytes() + waiting) as u64
-    }
-}
-
-fn add_all(kept: &mut Kept, groups: &[Group<'_>]) {
-    for group in groups {
-        let mut ahead = group.hashes().skip(AHEAD);
-        group.hashes().take(AHEAD).for_each(|hash| kept.prefetch(Mixed::new(hash, group.bucket)));
-        for hash in group.hashes() {
-            ahead.next().into_iter().for_each(|next| kept.prefetch(Mixed::new(next, group.bucket)));
-            kept.add(hash, group.bucket);
-        }
     }
 }

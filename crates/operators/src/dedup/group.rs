@@ -1,7 +1,7 @@
-//! Sixteen entries of the index that are looked at together.
+//! What is looked at together: sixteen entries of the index, or eight hashes.
 //!
-//! Owns how they are compared. Does not own what the bits of an entry mean (`index`). A group is a cache line, and is filled from its
-//! front: the first empty entry ends it.
+//! Owns how they are compared. Does not own what the bits of an entry mean (`index`), nor whose the hashes are (`pages`). A group of entries
+//! is a cache line, and is filled from its front: the first empty entry ends it.
 
 /// Entries of a group.
 pub const ENTRIES: usize = 16;
@@ -62,6 +62,47 @@ impl Group {
         let len = (self.gaps().trailing_zeros() as usize).min(ENTRIES);
         &self.0[..len]
     }
+}
+
+/// Hashes of a line: two cache lines, which the processor fetches together.
+pub const LINE: usize = 8;
+
+/// Eight hashes, little-endian.
+pub type Line = [[u8; 16]; LINE];
+
+/// Bit `4n` is set if hash `n` of a line is this one.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+pub fn same_hashes(line: &Line, hash: u128) -> u32 {
+    use std::arch::x86_64::{
+        __m128i, _mm_cmpeq_epi32, _mm_loadu_si128, _mm_movemask_epi8, _mm_packs_epi16, _mm_packs_epi32,
+    };
+    let (from, wanted) = (line.as_ptr().cast::<__m128i>(), hash.to_le_bytes());
+    // SAFETY: SSE2 belongs to every x86-64. The line is eight times 16 bytes and `wanted` is 16, so all loads lie in them; they need not be
+    // aligned.
+    let quarters = unsafe {
+        let wanted = _mm_loadu_si128(wanted.as_ptr().cast());
+        let one = |n| _mm_cmpeq_epi32(_mm_loadu_si128(from.add(n)), wanted);
+        let two = |n| _mm_packs_epi32(one(n), one(n + 1));
+        let four = |n| _mm_movemask_epi8(_mm_packs_epi16(two(n), two(n + 2))).cast_unsigned();
+        four(0) | four(4) << 16
+    };
+    // Four bits a hash, of which all must be set.
+    let halves = quarters & quarters >> 1;
+    halves & halves >> 2 & 0x1111_1111
+}
+
+/// As above.
+#[cfg(not(target_arch = "x86_64"))]
+#[inline(always)]
+pub fn same_hashes(line: &Line, hash: u128) -> u32 {
+    same_hashes_one_by_one(line, hash)
+}
+
+/// [`same_hashes`] in plain words.
+#[cfg(any(test, not(target_arch = "x86_64")))]
+fn same_hashes_one_by_one(line: &Line, hash: u128) -> u32 {
+    line.iter().enumerate().map(|(n, other)| u32::from(u128::from_le_bytes(*other) == hash) << (4 * n)).sum()
 }
 
 /// Asks the processor to fetch the cache line of an address.

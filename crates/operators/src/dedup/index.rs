@@ -32,6 +32,10 @@
 use super::group::{EMPTY, ENTRIES, Group, prefetch};
 use super::pages::LINE_BITS_MAX;
 
+mod grow;
+
+pub use grow::Scratch;
+
 /// The segments are 2 to this power.
 pub const BITS: u32 = 9;
 
@@ -54,22 +58,13 @@ const HOLE: u32 = 1;
 /// Groups beyond the capacity for what the last homes push on, at the most; more are added when they do not suffice.
 const TAIL_MAX: usize = 8;
 
-/// Room for the work of growing, for all segments in turn.
-#[derive(Debug, Default)]
-pub struct Scratch {
-    /// Entries in use of each group.
-    filled: Vec<u8>,
-    /// Entries that are far from home.
-    far: Vec<u32>,
-    /// Spots of the hashes of one line.
-    spots: Vec<u32>,
-}
-
-impl Scratch {
-    /// Memory held in bytes.
-    pub fn memory_bytes(&self) -> usize {
-        self.filled.capacity() + (self.far.capacity() + self.spots.capacity()) * size_of::<u32>()
-    }
+/// Room for an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gap {
+    /// The group; one behind the last if there is none with room.
+    number: usize,
+    /// The place in it.
+    at: u32,
 }
 
 /// What a search found.
@@ -77,8 +72,19 @@ impl Scratch {
 pub enum Found {
     /// An entry whose line the test took.
     Match,
-    /// None; at this index is room for one.
-    Gap(usize),
+    /// None; here is room for one.
+    Gap(Gap),
+}
+
+/// What the home of a hash says of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Look {
+    /// Nothing like it is there; here is room for it.
+    Room(u8),
+    /// It may be in this line.
+    Alike(u32),
+    /// Nothing like it is there, nor room: the groups behind may know more.
+    Full,
 }
 
 /// One part of the index: the hashes that share their first bits.
@@ -91,6 +97,8 @@ pub struct Segment {
     holes: u32,
     /// Entries and holes at which the next insert must be preceded by [`make_room`](Self::make_room).
     used_max: u32,
+    /// Lines that an entry has the bits to name.
+    lines_max: u32,
     /// The first bits of the hashes, as a number.
     number: u16,
     layout: Layout,
@@ -113,12 +121,9 @@ impl Layout {
         Self { base, tag_bits, tag_mask: ((1 << tag_bits) - 1) << AWAY_BITS }
     }
 
-    /// Home and tag together.
-    #[inline(always)]
-    fn spot(self, hash: u64) -> u32 {
-        let spread = (hash >> (u64::BITS - BITS - SPREAD)) as u32 & ((1 << SPREAD) - 1);
-        // 18 bits by 4: it cannot overflow, and this is done for every record.
-        spread.wrapping_mul(u32::from(self.base)) / BASE as u32
+    /// Lines that an entry has the bits to name: a bit less for each bit of the tag.
+    fn lines_max(self) -> u32 {
+        1 << (LINE_BITS_MAX - self.tag_bits)
     }
 
     #[inline(always)]
@@ -158,61 +163,66 @@ pub fn segment_of(hash: u64) -> usize {
     (hash >> (u64::BITS - BITS)) as usize
 }
 
+/// The capacity of that segment at its smallest.
+#[inline(always)]
+fn base_of(segment: usize) -> usize {
+    BASE + segment % BASE
+}
+
+/// Home and tag of a hash together: its place in its segment, for good.
+#[inline(always)]
+pub fn spot_of(hash: u64) -> u32 {
+    let spread = (hash >> (u64::BITS - BITS - SPREAD)) as u32 & ((1 << SPREAD) - 1);
+    // 18 bits by 4: it cannot overflow, and this is done for every record.
+    spread.wrapping_mul(base_of(segment_of(hash)) as u32) / BASE as u32
+}
+
 impl Segment {
     /// The empty segment of that number.
     pub fn new(number: u16) -> Self {
-        let base = (BASE + usize::from(number) % BASE) as u8;
-        Self { groups: Vec::new(), used: 0, holes: 0, used_max: 0, number, layout: Layout::new(base, 0) }
+        let base = base_of(usize::from(number)) as u8;
+        let layout = Layout::new(base, 0);
+        let lines_max = layout.lines_max();
+        Self { groups: Vec::new(), used: 0, holes: 0, used_max: 0, lines_max, number, layout }
     }
 
-    /// An empty segment like this one that has doubled so often, with its memory.
-    fn doubled(&self, doublings: u8, scratch: &mut Scratch) -> Self {
-        let capacity = usize::from(self.layout.base) << doublings;
-        let len = capacity + (capacity / 64).clamp(1, TAIL_MAX);
-        scratch.filled.clear();
-        scratch.filled.resize(len, 0);
-        Self {
-            groups: vec![Group::EMPTY; len],
-            used_max: self.used_max(doublings),
-            layout: Layout::new(self.layout.base, doublings),
-            ..Self::new(self.number)
-        }
-    }
-
-    /// Entries beyond which a capacity doubles: 92 in a hundred.
-    fn used_max(&self, doublings: u8) -> u32 {
-        // The last capacity takes what comes: 2^15 times 8 groups have as many bits as a spot.
-        if doublings == TAG_BITS {
-            u32::MAX
-        } else {
-            (u32::from(self.layout.base) << doublings) * ENTRIES as u32 / 25 * 23
-        }
-    }
-
-    /// Asks the processor to fetch the group in which `hash` would be.
-    #[inline]
-    pub fn prefetch(&self, hash: u64) {
-        if let Some(group) = self.groups.get(self.layout.home(self.layout.spot(hash))) {
+    /// Asks the processor to fetch the home of a spot.
+    #[inline(always)]
+    pub fn prefetch(&self, spot: u32) {
+        if let Some(group) = self.groups.get(self.layout.home(spot)) {
             prefetch(std::ptr::from_ref(group).cast());
         }
     }
 
-    /// A line in which `hash` may be, if its home names one.
+    /// Asks the processor to fetch the two groups behind the home of a spot: behind a full one, the next is often full too.
     #[inline]
-    pub fn candidate(&self, hash: u64) -> Option<u32> {
-        let layout = self.layout;
-        let spot = layout.spot(hash);
-        let group = self.groups.get(layout.home(spot))?;
-        // Nothing may look like the tag 0; then it is line 0, which is as good a line to fetch as any.
-        let same = group.equal(layout.tag_mask, layout.tag(spot));
-        (same != 0).then(|| layout.line(group.0[same.trailing_zeros() as usize]))
+    pub fn prefetch_behind(&self, spot: u32) {
+        let behind = self.layout.home(spot) + 1;
+        for group in self.groups.get(behind..(behind + 2).min(self.groups.len())).unwrap_or_default() {
+            prefetch(std::ptr::from_ref(group).cast());
+        }
     }
 
-    /// Asks `test` of every line in which `hash` may be, until it takes one.
-    #[inline]
-    pub fn search(&self, hash: u64, mut test: impl FnMut(u32) -> bool) -> Found {
+    /// What the home of a spot says of a hash that is yet to come.
+    #[inline(always)]
+    pub fn look(&self, spot: u32) -> Look {
         let layout = self.layout;
-        let spot = layout.spot(hash);
+        let Some(group) = self.groups.get(layout.home(spot)) else { return Look::Full };
+        let gaps = group.gaps();
+        let same = group.equal(layout.tag_mask, layout.tag(spot)) & !gaps;
+        if same != 0 {
+            Look::Alike(layout.line(group.0[same.trailing_zeros() as usize % ENTRIES]))
+        } else if gaps != 0 {
+            Look::Room(gaps.trailing_zeros() as u8)
+        } else {
+            Look::Full
+        }
+    }
+
+    /// Asks `test` of every line in which a hash with this spot may be, until it takes one.
+    #[inline]
+    pub fn search(&self, spot: u32, mut test: impl FnMut(u32) -> bool) -> Found {
+        let layout = self.layout;
         let (mask, tag) = (layout.tag_mask, layout.tag(spot));
         let mut number = layout.home(spot);
         while let Some(group) = self.groups.get(number) {
@@ -226,45 +236,63 @@ impl Segment {
                 same &= same - 1;
             }
             if gaps != 0 {
-                return Found::Gap(number * ENTRIES + gaps.trailing_zeros() as usize);
+                return Found::Gap(Gap { number, at: gaps.trailing_zeros() });
             }
             number += 1;
         }
-        Found::Gap(number * ENTRIES)
+        Found::Gap(Gap { number, at: 0 })
     }
 
     /// True if an entry fits that names a line below `lines_end`; otherwise [`make_room`](Self::make_room) must come before it.
-    #[inline]
+    #[inline(always)]
     pub fn has_room(&self, lines_end: u32) -> bool {
-        self.used < self.used_max
-            && u64::from(lines_end)
-                <= 1_u64.wrapping_shl(u32::from(LINE_BITS_MAX.wrapping_sub(self.layout.tag_bits)))
+        self.used < self.used_max && lines_end <= self.lines_max
     }
 
-    /// Puts an entry at the [`Found::Gap`] of its hash, or into a hole before it.
-    #[inline]
-    pub fn insert(&mut self, mut index: usize, hash: u64, line: u32) {
-        let spot = self.layout.spot(hash);
-        if self.holes > 0 {
-            index = self.hole(spot).unwrap_or(index);
+    /// Puts an entry into its home, at the place that [`look`](Self::look) found there. False, and nothing is done, if that is taken since,
+    /// or room must be made first.
+    ///
+    /// That place was the first that was empty, and groups fill from their front. So if it is empty still, no hash has come to this home, and
+    /// none that looks like this one is there or behind it. Holes are in full groups only. But a segment that was
+    /// [rebuilt](Self::make_room) must be looked at anew.
+    #[inline(always)]
+    pub fn insert_at_home(&mut self, at: u8, spot: u32, line: u32, lines_end: u32) -> bool {
+        let layout = self.layout;
+        if !self.has_room(lines_end) {
+            return false;
         }
-        let number = index / ENTRIES;
+        let Some(group) = self.groups.get_mut(layout.home(spot)) else { return false };
+        let entry = &mut group.0[usize::from(at) % ENTRIES];
+        if *entry != EMPTY {
+            return false;
+        }
+        *entry = line.wrapping_shl(u32::from(layout.tag_bits.wrapping_add(AWAY_BITS))) | layout.tag(spot);
+        // There is room, so it is not the greatest number.
+        self.used = self.used.wrapping_add(1);
+        true
+    }
+
+    /// Puts an entry at the [`Found::Gap`] of its spot, or into a hole before it.
+    pub fn insert(&mut self, gap: Gap, spot: u32, line: u32) {
+        let Gap { number, at } = self.hole(spot).unwrap_or(gap);
         if number == self.groups.len() {
             self.groups.reserve_exact(TAIL_MAX);
             self.groups.push(Group::EMPTY);
         }
         let entry = self.layout.entry(line, spot, number);
-        let old = std::mem::replace(&mut self.groups[number].0[index % ENTRIES], entry);
+        let old = std::mem::replace(&mut self.groups[number].0[at as usize], entry);
         if old == EMPTY { self.used += 1 } else { self.holes -= 1 }
     }
 
     /// The first hole that an entry with this spot may fill.
-    #[cold]
-    fn hole(&self, spot: u32) -> Option<usize> {
+    fn hole(&self, spot: u32) -> Option<Gap> {
+        if self.holes == 0 {
+            return None;
+        }
         for (number, group) in self.groups.iter().enumerate().skip(self.layout.home(spot)) {
             let (holes, gaps) = (group.equal(u32::MAX, HOLE), group.gaps());
             if holes != 0 {
-                return Some(number * ENTRIES + holes.trailing_zeros() as usize);
+                return Some(Gap { number, at: holes.trailing_zeros() });
             }
             if gaps != 0 {
                 break;
@@ -276,7 +304,7 @@ impl Segment {
     /// Takes out the entry of a hash that lies in this line; false if there is none. A full group keeps a hole in its place, for entries
     /// behind it may have passed.
     pub fn remove(&mut self, hash: u64, line: u32) -> bool {
-        let (layout, spot) = (self.layout, self.layout.spot(hash));
+        let (layout, spot) = (self.layout, spot_of(hash));
         for (number, group) in self.groups.iter_mut().enumerate().skip(layout.home(spot)) {
             // Another hash of the line may have the tag, with another home: its entry says so, or is as far as this one.
             let own = group.equal(u32::MAX, layout.entry(line, spot, number));
@@ -298,146 +326,6 @@ impl Segment {
             }
         }
         false
-    }
-
-    /// Fills holes if there are many, grows otherwise. `hashes_of` tells all hashes of a line that are in the index.
-    #[cold]
-    pub fn make_room(
-        &mut self,
-        lines_end: u32,
-        scratch: &mut Scratch,
-        hashes_of: impl Fn(u32, &mut dyn FnMut(u64)),
-    ) {
-        // So many inserts come before it must be done again.
-        let more = self.used_max / 8;
-        self.rebuild(self.fitting(self.used - self.holes + more, lines_end), scratch, hashes_of);
-    }
-
-    /// Takes room for as many entries as will come.
-    pub fn reserve(
-        &mut self,
-        entries: u32,
-        lines_end: u32,
-        scratch: &mut Scratch,
-        hashes_of: impl Fn(u32, &mut dyn FnMut(u64)),
-    ) {
-        let doublings = self.fitting((self.used - self.holes).saturating_add(entries), lines_end);
-        if self.groups.is_empty() || doublings > TAG_BITS - self.layout.tag_bits {
-            self.rebuild(doublings, scratch, hashes_of);
-        }
-    }
-
-    /// Gives memory back if fewer than three in eight entries are in use, and the numbers of lines allow it. True if it did.
-    pub fn shrink(
-        &mut self,
-        lines_end: u32,
-        scratch: &mut Scratch,
-        hashes_of: impl Fn(u32, &mut dyn FnMut(u64)),
-    ) -> bool {
-        let (live, now) = (self.used - self.holes, TAG_BITS - self.layout.tag_bits);
-        if live == 0 && !self.groups.is_empty() {
-            *self = Self::new(self.number);
-            return true;
-        }
-        let enough = self.fitting_from(0, live.saturating_mul(4) / 3, lines_end);
-        let is_wide = u64::from(live) * 8 < u64::from(self.used_max) * 3 && enough < now;
-        if is_wide {
-            self.rebuild(enough, scratch, hashes_of);
-        }
-        is_wide
-    }
-
-    /// How often the capacity must double for so many entries, and for the numbers of their lines; it does not shrink.
-    fn fitting(&self, entries: u32, lines_end: u32) -> u8 {
-        self.fitting_from(TAG_BITS - self.layout.tag_bits, entries, lines_end)
-    }
-
-    fn fitting_from(&self, least: u8, entries: u32, lines_end: u32) -> u8 {
-        let fits = |doublings: &u8| {
-            let line_bits = LINE_BITS_MAX - (TAG_BITS - doublings);
-            entries < self.used_max(*doublings) && u64::from(lines_end) <= 1 << line_bits
-        };
-        (least..TAG_BITS).find(fits).unwrap_or(TAG_BITS)
-    }
-
-    /// All entries in a segment that has doubled so often, and no holes.
-    fn rebuild(
-        &mut self,
-        doublings: u8,
-        scratch: &mut Scratch,
-        hashes_of: impl Fn(u32, &mut dyn FnMut(u64)),
-    ) {
-        scratch.far.clear();
-        let (old, mut new) = (self.layout, self.doubled(doublings, scratch));
-        for (number, group) in self.groups.iter().enumerate() {
-            for entry in group.entries().iter().filter(|entry| **entry != HOLE) {
-                match old.spot_of(*entry, number) {
-                    Some(spot) => new.put(spot, old.line(*entry), &mut scratch.filled),
-                    None => scratch.far.push(*entry),
-                }
-            }
-        }
-        // Entries of one line and one tag are equal: how many of its hashes have a spot says how many of them are far from that.
-        scratch.far.sort_unstable();
-        scratch.far.dedup();
-        for entry in &scratch.far {
-            let line = old.line(*entry);
-            scratch.spots.clear();
-            hashes_of(line, &mut |hash| {
-                let spot = old.spot(hash);
-                let is_own = segment_of(hash) == usize::from(self.number);
-                if is_own && old.tag(spot) == *entry & old.tag_mask {
-                    scratch.spots.push(spot);
-                }
-            });
-            for (n, spot) in scratch.spots.iter().enumerate() {
-                let before = scratch.spots[..n].iter().filter(|other| *other == spot).count();
-                if before >= self.near_home(line, *spot) {
-                    new.put(*spot, line, &mut scratch.filled);
-                }
-            }
-        }
-        *self = new;
-    }
-
-    /// How many entries of a line and a spot tell their home.
-    fn near_home(&self, line: u32, spot: u32) -> usize {
-        let home = self.layout.home(spot);
-        let near = self.groups.iter().enumerate().skip(home).take(FAR);
-        near.map(|(number, group)| {
-            let entry = self.layout.entry(line, spot, number);
-            group.entries().iter().filter(|other| **other == entry).count()
-        })
-        .sum()
-    }
-
-    /// Puts in an entry; `filled` says how many each group has.
-    #[inline(always)]
-    fn put(&mut self, spot: u32, line: u32, filled: &mut Vec<u8>) {
-        let home = self.layout.home(spot);
-        let in_home = &mut filled[home];
-        if usize::from(*in_home) == ENTRIES {
-            self.put_behind(spot, line, filled);
-            return;
-        }
-        self.groups[home].0[usize::from(*in_home) % ENTRIES] = self.layout.entry(line, spot, home);
-        *in_home += 1;
-        self.used += 1;
-    }
-
-    /// As [`put`](Self::put), where the home is full.
-    fn put_behind(&mut self, spot: u32, line: u32, filled: &mut Vec<u8>) {
-        let mut behind = filled.iter().enumerate().skip(self.layout.home(spot));
-        let free = behind.find(|(_, filled)| usize::from(**filled) < ENTRIES);
-        let number = free.map_or(self.groups.len(), |(number, _)| number);
-        if number == self.groups.len() {
-            self.groups.reserve_exact(TAIL_MAX);
-            self.groups.push(Group::EMPTY);
-            filled.push(0);
-        }
-        self.groups[number].0[usize::from(filled[number])] = self.layout.entry(line, spot, number);
-        filled[number] += 1;
-        self.used += 1;
     }
 
     /// Memory held in bytes.

@@ -14,23 +14,23 @@
 use std::cell::Cell;
 
 use super::closed::part::Pair;
-use super::index::{BITS, Found, Scratch, Segment, segment_of};
-use super::pages::{PAGE, Pages, Spot, line_of};
+use super::index::{BITS, Found, Scratch, Segment, segment_of, spot_of};
+use super::pages::{PAGE, Pages, Spot};
 use super::places::{Bucket, Place, Places};
 use super::window::{SPAN, UNPLACED, near};
+
+mod pass;
+
+pub use pass::Chunk;
+
+/// Parts of the index.
+const SEGMENTS: usize = 1 << BITS;
 
 /// Buckets in a block. One record in 32 needs a look at a second block; a key has at most 61 entries in one spot.
 const BLOCK: i64 = 1024;
 
 /// Entries a segment for which room is taken ahead.
 const RESERVED_MIN: usize = 256;
-
-/// Hashes whose place in the index is fetched ahead of their turn: enough to hide two trips to memory, few enough to stay in the nearest
-/// cache.
-pub const AHEAD: usize = 24;
-
-/// Hashes whose line is fetched ahead of their turn, if the index names one; what the index says of them has come by then.
-pub const NAMED_AHEAD: usize = 12;
 
 /// Pages whose unused room is left out of account: a page for each bucket of a window.
 const PAGES_FREE: u64 = 64;
@@ -41,8 +41,8 @@ const PAGE_WEIGHT: u64 = PAGE as u64 / 2;
 /// The set of (key hash, bucket).
 #[derive(Debug)]
 pub struct Kept {
-    /// 2^[`BITS`] of them, by the first bits of a hash.
-    segments: Box<[Segment; 1 << BITS]>,
+    /// By the first bits of a hash.
+    segments: Box<[Segment; SEGMENTS]>,
     scratch: Scratch,
     places: Places,
     pages: Pages,
@@ -61,15 +61,6 @@ pub enum Removed {
     Yes,
     /// It was, and a copy is on its way to a file.
     Copied,
-}
-
-/// What became of an offer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Offer {
-    /// A kept record of the key is near: nothing changed.
-    Near,
-    /// The pair is in the set now.
-    Added,
 }
 
 impl Kept {
@@ -98,20 +89,6 @@ impl Kept {
         }
     }
 
-    /// Asks the processor to fetch what [`offer`](Self::offer) will look at in the index.
-    #[inline]
-    pub fn prefetch(&self, mixed: Mixed) {
-        self.segments[segment_of(mixed.0)].prefetch(mixed.0);
-    }
-
-    /// Asks the processor to fetch the hashes that the index names.
-    #[inline]
-    pub fn prefetch_named(&self, mixed: Mixed) {
-        if let Some(line) = self.segments[segment_of(mixed.0)].candidate(mixed.0) {
-            self.pages.prefetch(line);
-        }
-    }
-
     /// True if a kept record of the key is near `bucket`.
     pub fn has_near(&self, hash: u128, bucket: i64) -> bool {
         let (first, last) = blocks_near(bucket);
@@ -123,66 +100,16 @@ impl Kept {
     }
 
     /// Looks in one block for a pair with a bucket that `test` takes.
-    #[inline]
     fn search(&self, block: i64, hash: u128, test: impl Fn(i64) -> bool) -> Found {
-        self.search_mixed(mix(hash, block), hash, test)
-    }
-
-    #[inline(always)]
-    fn search_mixed(&self, mixed: u64, hash: u128, test: impl Fn(i64) -> bool) -> Found {
-        self.segments[segment_of(mixed)].search(mixed, |line| self.spot(line, hash, &test).is_some())
+        let mixed = mix(hash, block);
+        let segment = &self.segments[segment_of(mixed)];
+        segment.search(spot_of(mixed), |line| self.spot(line, hash, &test).is_some())
     }
 
     /// Where in a line a pair with a bucket that `test` takes lies.
     #[inline]
     fn spot(&self, line: u32, hash: u128, test: impl Fn(i64) -> bool) -> Option<Spot> {
         self.pages.find(line, hash, |place| self.places.bucket(place).is_some_and(&test))
-    }
-
-    /// Adds (hash, bucket), unless a kept record of the key is near. `mixed` is [`Mixed::new`] of both.
-    #[inline]
-    pub fn offer(&mut self, hash: u128, bucket: i64, mixed: Mixed) -> Offer {
-        if let Some(other) = other_block(bucket)
-            && self.has_near_in(other, hash, bucket)
-        {
-            return Offer::Near;
-        }
-        self.add_unless(hash, bucket, mixed, |kept| near(kept, bucket))
-    }
-
-    /// Adds (hash, bucket) whatever is near, unless just that pair is there.
-    #[inline]
-    pub fn add(&mut self, hash: u128, bucket: i64) -> Offer {
-        self.add_unless(hash, bucket, Mixed::new(hash, bucket), |kept| kept == bucket)
-    }
-
-    #[inline(always)]
-    fn add_unless(&mut self, hash: u128, bucket: i64, mixed: Mixed, test: impl Fn(i64) -> bool) -> Offer {
-        let Mixed(mixed) = mixed;
-        let Found::Gap(index) = self.search_mixed(mixed, hash, test) else { return Offer::Near };
-        // Before the hash is in a page: what is in pages is in the index.
-        let index = if self.segments[segment_of(mixed)].has_room(self.pages.lines_end()) {
-            index
-        } else {
-            self.make_room(mixed)
-        };
-        let place = self.places.of(bucket);
-        let page = self.places.page(place, || self.pages.take(place));
-        let line = self.pages.push(page, hash);
-        self.segments[segment_of(mixed)].insert(index, mixed, line);
-        Offer::Added
-    }
-
-    /// Makes room for an entry, and gives its index.
-    #[cold]
-    fn make_room(&mut self, mixed: u64) -> usize {
-        let lines_end = self.pages.lines_end();
-        let segment = &mut self.segments[segment_of(mixed)];
-        segment.make_room(lines_end, &mut self.scratch, hashes_of(&self.pages, &self.places));
-        match segment.search(mixed, |_| false) {
-            Found::Gap(index) => index,
-            Found::Match => unreachable!("no line was taken"),
-        }
     }
 
     /// Takes (hash, bucket) out.
@@ -193,10 +120,11 @@ impl Kept {
             found.set(self.spot(line, hash, |kept| kept == bucket));
             found.get().is_some()
         };
-        self.segments[segment_of(mixed)].search(mixed, take);
+        let segment = &self.segments[segment_of(mixed)];
+        segment.search(spot_of(mixed), take);
         let Some(spot) = found.get() else { return Removed::No };
         let place = self.pages.place(spot.page);
-        self.segments[segment_of(mixed)].remove(mixed, line_of(spot));
+        self.segments[segment_of(mixed)].remove(mixed, spot.line());
         self.pages.remove(spot);
         self.places.removed(place);
         if self.is_gathered(place, spot) { Removed::Copied } else { Removed::Yes }
@@ -286,8 +214,8 @@ impl Kept {
             pages.flat_map(|page| self.pages.hashes(*page)).map(|(_, hash)| hash).collect();
         for hash in &hashes {
             self.remove(*hash, from);
-            self.add(*hash, to);
         }
+        self.add_all(hashes.iter().copied(), to);
         hashes
     }
 
@@ -313,7 +241,8 @@ impl Kept {
             let block = block(bucket);
             for (_, hash) in self.pages.hashes(page) {
                 let mixed = mix(hash, block);
-                self.segments[segment_of(mixed)].prefetch(mixed);
+                let segment = &self.segments[segment_of(mixed)];
+                segment.prefetch(spot_of(mixed));
             }
             for (line, hash) in self.pages.hashes(page) {
                 let mixed = mix(hash, block);
@@ -403,28 +332,22 @@ fn blocks_near(bucket: i64) -> (i64, i64) {
     (block(bucket.saturating_sub_unsigned(SPAN)), block(bucket.saturating_add_unsigned(SPAN)))
 }
 
+/// True if the bucket is so near either end of its block that buckets of another may be near it.
+#[inline(always)]
+fn is_at_an_edge(bucket: i64) -> bool {
+    // The last bits of the bucket's number in its block.
+    let at = bucket.wrapping_add(BLOCK / 2) & (BLOCK - 1);
+    !(SPAN as i64..BLOCK - SPAN as i64).contains(&at)
+}
+
 /// The block beside its own in which buckets near `bucket` lie, if there is one.
 #[inline]
 fn other_block(bucket: i64) -> Option<i64> {
-    // The last bits of the bucket's number in its block: only near either end there is one.
-    let at = bucket.wrapping_add(BLOCK / 2) & (BLOCK - 1);
-    if (SPAN as i64..BLOCK - SPAN as i64).contains(&at) {
+    if !is_at_an_edge(bucket) {
         return None;
     }
     let (own, (first, last)) = (block(bucket), blocks_near(bucket));
     Some(if first == own { last } else { first }).filter(|other| *other != own)
-}
-
-/// What of a key and its time says where it stands in the index.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mixed(u64);
-
-impl Mixed {
-    /// That of a record.
-    #[inline]
-    pub fn new(hash: u128, bucket: i64) -> Self {
-        Self(mix(hash, block(bucket)))
-    }
 }
 
 /// Mixes a block into the part of a hash that the index takes; block 0 changes nothing. Hashes are even already, so any constant that sets

@@ -23,6 +23,7 @@
 //! |----------|-------------------------------------------|
 //! | [`key`]  | key columns to 128-bit hashes             |
 //! | [`window`] | times to buckets, near, late            |
+//! | `decide` | what becomes of each row of a batch   |
 //! | `durable` | seals, snapshots and what is read back   |
 //! | `kept`   | the set of (hash, bucket)                 |
 //! | `places` | buckets, and the pages of each            |
@@ -44,6 +45,7 @@
 
 pub mod closed;
 mod copies;
+mod decide;
 mod durable;
 mod group;
 mod index;
@@ -59,17 +61,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dataflow::block::TIME_UNKNOWN_MS;
-use dataflow::{Batch, KeyedState, Operator, OperatorError, Output, Probed, Reason, Reject, Schema};
+use dataflow::{Batch, KeyedState, Operator, OperatorError, Output, Probed, Schema, Spares};
 
 use crate::ConfigError;
 use closed::Sizes;
 use closed::part::{Pair, Part};
 use closed::runs::{ANY_BUCKET, Candidates, Dead, Found, Runs};
 use closed::work::Made;
-use kept::{AHEAD, Kept, Mixed, NAMED_AHEAD, Offer, Removed};
+use decide::Dropped;
+use kept::{Chunk, Kept, Removed};
 use key::Keyer;
 use state::Shape;
-use window::{SLACK, UNPLACED, Window, floor};
+use window::{UNPLACED, Window, floor};
 
 const NAME: &str = "dedup";
 
@@ -94,10 +97,6 @@ pub const OPEN_BYTES_MAX: u64 = OPEN_KEYS_MAX * OPEN_KEY_BYTES;
 
 /// Open keys, as a multiple of the bound, at which the lane waits for a closing under way.
 const CROWDED: u64 = 2;
-
-/// One known row in so many makes the next batch fetch ahead what the index names: it costs a new row a tenth of its instructions, and saves a
-/// known one a trip to memory.
-const KNOWN_SHARE: usize = 4;
 
 /// Hashes copied for a closing, and cleared away of what is over, with each row that comes in: either is done before a quarter of it has
 /// come in anew.
@@ -154,12 +153,14 @@ pub struct Dedup {
     forgotten: BTreeMap<i64, Vec<u128>>,
     /// Buffers to use again.
     spare: Vec<Vec<u128>>,
-    /// The buckets of the rows of the batch at hand.
+    /// Memory of deltas that are written.
+    spares: Spares,
+    /// The buckets of a batch that is probed.
     buckets: Vec<i64>,
-    /// Where they stand in the index.
-    mixed: Vec<Mixed>,
-    /// True if many rows of the batch before were known, so that it pays to fetch the hashes of this one's ahead.
-    are_known: bool,
+    /// The rows at hand.
+    chunk: Chunk,
+    /// Duplicates of the batch at hand.
+    known: Vec<(u128, i64, u64)>,
     /// The newest duplicates, for those whose kept record is refused after all.
     dropped: copies::Newest,
 }
@@ -192,16 +193,6 @@ struct Hashes {
     _between: Arc<()>,
 }
 
-/// What `finish` found out, beside the rows that go on.
-#[derive(Default)]
-struct Dropped {
-    /// Row numbers, ascending: duplicates and late ones.
-    rows: Vec<usize>,
-    duplicates: u64,
-    late: u64,
-    rejects: Vec<Reject>,
-}
-
 impl Dedup {
     /// A step for batches of `schema`, with an empty history.
     ///
@@ -231,9 +222,10 @@ impl Dedup {
             watermark: None,
             forgotten: BTreeMap::new(),
             spare: Vec::new(),
+            spares: Spares::default(),
             buckets: Vec::new(),
-            mixed: Vec::new(),
-            are_known: false,
+            chunk: Chunk::default(),
+            known: Vec::new(),
             dropped: copies::Newest::default(),
         })
     }
@@ -255,71 +247,6 @@ impl Dedup {
     /// Runs of files in use: as many filters are asked for a new key.
     pub fn runs(&self) -> usize {
         self.runs.len()
-    }
-
-    /// Decides for each row, in order, and remembers those that go on. `found` are kept records in files, by row.
-    fn decide(&mut self, batch: &Batch, hashes: &[u128], mut found: &[Found]) -> Dropped {
-        let mut dropped = Dropped::default();
-        let late_below = self.watermark.map_or(i64::MIN, |w| w.saturating_sub_unsigned(SLACK));
-        self.buckets.clear();
-        self.buckets.extend(batch.times_ms.iter().map(|time| self.window.place(*time, self.watermark)));
-        self.dropped.begin(&batch.partition);
-        self.mixed.clear();
-        self.mixed.extend(hashes.iter().zip(&self.buckets).map(|(hash, bucket)| Mixed::new(*hash, *bucket)));
-        self.mixed.iter().take(AHEAD).for_each(|mixed| self.kept.prefetch(*mixed));
-        for (row, hash) in hashes.iter().enumerate() {
-            if let Some(next) = self.mixed.get(row + AHEAD) {
-                self.kept.prefetch(*next);
-            }
-            if let Some(next) = self.mixed.get(row + NAMED_AHEAD).filter(|_| self.are_known) {
-                self.kept.prefetch_named(*next);
-            }
-            let bucket = self.buckets[row];
-            let own = found.iter().take_while(|f| f.row as usize == row).count();
-            let (own, others) = found.split_at(own);
-            found = others;
-            if own.iter().any(|f| window::near(f.bucket, bucket)) {
-                dropped.duplicates += 1;
-                dropped.rows.push(row);
-                continue;
-            }
-            if bucket < late_below && self.late != Late::Keep && !self.kept.has_near(*hash, bucket) {
-                self.drop_late(batch, row, &mut dropped);
-                continue;
-            }
-            if self.kept.offer(*hash, bucket, self.mixed[row]) == Offer::Near {
-                dropped.duplicates += 1;
-                self.dropped.push(*hash, bucket, batch.positions[row]);
-                dropped.rows.push(row);
-            }
-        }
-        self.are_known = dropped.rows.len() * KNOWN_SHARE >= hashes.len();
-        dropped
-    }
-
-    #[cold]
-    fn drop_late(&self, batch: &Batch, row: usize, dropped: &mut Dropped) {
-        dropped.rows.push(row);
-        if self.late == Late::Drop {
-            dropped.late += 1;
-            return;
-        }
-        let time_ms = batch.times_ms[row];
-        dropped.rejects.push(Reject {
-            partition: batch.partition.clone(),
-            position: batch.positions[row],
-            time_ms,
-            reason: Reason::Late,
-            column: String::new(),
-            message: format!(
-                "its time `{time_ms}` (unix milliseconds) is more than {SLACK}/{} of the window behind the others, so that a \
-                 duplicate could not be told from a new record",
-                window::SPAN
-            ),
-            key: None,
-            headers: Vec::new(),
-            raw: Vec::new(),
-        });
     }
 
     /// Moves the watermark and frees what that makes useless, after which nothing is left for a delta. The same when sealing and when a

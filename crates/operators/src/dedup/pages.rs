@@ -15,14 +15,11 @@
 
 use std::collections::BTreeSet;
 
-use super::group::prefetch;
+use super::group::{LINE, Line, prefetch, same_hashes};
 use super::places::Place;
 
 /// Hashes of a page. A bucket costs a page at least.
 pub const PAGE: usize = 64;
-
-/// Hashes of a line: two cache lines, which the processor fetches together.
-pub const LINE: usize = 8;
 
 /// Lines of a page.
 const LINES: usize = PAGE / LINE;
@@ -54,6 +51,15 @@ pub struct Spot {
     pub page: PageNumber,
     /// Its number in the page.
     pub at: usize,
+}
+
+impl Spot {
+    /// Its line.
+    #[inline(always)]
+    pub fn line(self) -> u32 {
+        // Pages have numbers of 26 bits.
+        self.page.wrapping_mul(LINES as u32).wrapping_add((self.at / LINE) as u32)
+    }
 }
 
 /// Pages that are allocated together.
@@ -154,15 +160,20 @@ impl Pages {
         &self.slabs[page as usize / SLAB].heads[page as usize % SLAB]
     }
 
-    /// Writes the next hash of a page that is not full; gives its line.
-    #[inline]
-    pub fn push(&mut self, page: PageNumber, hash: u128) -> u32 {
+    /// Writes hash number `at` of a page that has so many and is not full; gives its line.
+    #[inline(always)]
+    pub fn write(&mut self, Spot { page, at }: Spot, hash: u128) -> u32 {
         let slab = &mut self.slabs[page as usize / SLAB];
-        let head = &mut slab.heads[page as usize % SLAB];
-        let at = head.len as usize;
-        head.len += 1;
-        slab.pages[page as usize % SLAB][at] = hash.to_le_bytes();
-        line_of(Spot { page, at })
+        slab.heads[page as usize % SLAB].len = at as u32 + 1;
+        slab.pages[page as usize % SLAB][at % PAGE] = hash.to_le_bytes();
+        Spot { page, at }.line()
+    }
+
+    /// All of a page to be written on, and how many hashes it has, which must be set by it.
+    pub fn tail(&mut self, page: PageNumber) -> (&mut [[u8; 16]; PAGE], &mut u32) {
+        let slab = &mut self.slabs[page as usize / SLAB];
+        let (page, head) = (&mut slab.pages[page as usize % SLAB], &mut slab.heads[page as usize % SLAB]);
+        (page, &mut head.len)
     }
 
     /// No line has this number or a greater one, even of the next page that is taken.
@@ -172,35 +183,38 @@ impl Pages {
     }
 
     #[inline]
-    fn line(&self, line: u32) -> &[[u8; 16]; LINE] {
+    fn line(&self, line: u32) -> &Line {
         let page = self.page(line / LINES as u32);
         &page.as_chunks::<LINE>().0[line as usize % LINES]
     }
 
-    /// Asks the processor to fetch a line.
+    /// Asks the processor to fetch a line, and what is beside its page.
     #[inline]
     pub fn prefetch(&self, line: u32) {
         let [first, .., last] = self.line(line);
         prefetch(first.as_ptr());
         prefetch(last.as_ptr());
+        prefetch(std::ptr::from_ref(self.head(line / LINES as u32)).cast());
     }
 
     /// The hash in a line, if it is there and in a place that `test` takes.
     #[inline]
     pub fn find(&self, line: u32, hash: u128, test: impl Fn(Place) -> bool) -> Option<Spot> {
-        let hashes = self.line(line).map(u128::from_le_bytes);
-        let same = (0..LINE).fold(0, |same, n| same | u32::from(hashes[n] as u64 == hash as u64) << n);
+        let mut same = same_hashes(self.line(line), hash);
         if same == 0 {
             return None;
         }
         let page = line / LINES as u32;
-        let (head, first) = (self.head(page), line as usize % LINES * LINE);
-        let is_there = |n: &usize| {
-            let at = first + n;
-            same >> n & 1 == 1 && hashes[*n] == hash && at < head.len as usize && head.gone >> at & 1 == 0
-        };
-        let at = first + (0..LINE).find(is_there)?;
-        test(head.place).then_some(Spot { page, at })
+        let head = self.head(page);
+        while same != 0 {
+            let at = line as usize % LINES * LINE + same.trailing_zeros() as usize / 4;
+            // What is behind the end, or was taken out, may look like it.
+            if at < head.len as usize && head.gone >> at & 1 == 0 {
+                return test(head.place).then_some(Spot { page, at });
+            }
+            same &= same - 1;
+        }
+        None
     }
 
     /// Takes a hash out.
@@ -224,7 +238,7 @@ impl Pages {
         let (hashes, written) = (self.page(page).iter().enumerate(), self.written(page, 0));
         hashes
             .filter(move |(at, _)| written >> at & 1 == 1)
-            .map(move |(at, hash)| (line_of(Spot { page, at }), u128::from_le_bytes(*hash)))
+            .map(move |(at, hash)| (Spot { page, at }.line(), u128::from_le_bytes(*hash)))
     }
 
     /// The hashes of a line that are not gone, and the place that has them.
@@ -261,11 +275,6 @@ impl Pages {
             + self.slabs.capacity() * size_of::<Slab>()
             + self.roomy.len() * 32
     }
-}
-
-/// The line of a hash.
-pub fn line_of(spot: Spot) -> u32 {
-    spot.page * LINES as u32 + (spot.at / LINE) as u32
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::pages::{PAGE, PageNumber};
+use super::pages::{PAGE, PageNumber, Spot};
 
 /// The number of a bucket in use.
 pub type Place = u32;
@@ -88,18 +88,22 @@ impl Places {
         place
     }
 
-    /// The page that takes the next hash of an open place, which is counted with it; `take` gives a new one.
-    #[inline]
-    pub fn page(&mut self, place: Place, take: impl FnOnce() -> PageNumber) -> PageNumber {
+    /// Where the next hash of an open place goes; `take` gives a new page. What is written there must be [told](Self::grew).
+    pub fn room(&mut self, place: Place, take: impl FnOnce() -> PageNumber) -> Spot {
         let entry = &mut self.entries[place as usize];
         if entry.written.is_multiple_of(PAGE) {
             entry.pages.push(take());
             self.pages += 1;
         }
-        entry.written += 1;
-        entry.kept += 1;
-        self.kept += 1;
-        entry.pages[(entry.written - 1) / PAGE]
+        Spot { page: entry.pages[entry.written / PAGE], at: entry.written % PAGE }
+    }
+
+    /// So many hashes were written where there was room.
+    pub fn grew(&mut self, place: Place, hashes: usize) {
+        let entry = &mut self.entries[place as usize];
+        entry.written += hashes;
+        entry.kept += hashes as u64;
+        self.kept += hashes as u64;
     }
 
     /// A place has one hash less.

@@ -82,6 +82,11 @@ impl Window {
         }
     }
 
+    /// As [`place`](Self::place), for one time after the other.
+    pub fn placing(self, watermark: Option<i64>) -> Placing {
+        Placing { window: self, watermark, from_ms: 0, until_ms: 0, bucket: 0 }
+    }
+
     /// The bucket of a known time.
     pub fn bucket(self, time_ms: i64) -> i64 {
         match self {
@@ -93,12 +98,55 @@ impl Window {
         }
     }
 
+    /// Times that are in a bucket: from the first on until before the second. Of the last bucket on either side, those are left out that are
+    /// beyond what a time can be.
+    fn times(self, bucket: i64) -> (i64, i64) {
+        match self {
+            Self::Unbounded => (TIME_UNKNOWN_MS + 1, i64::MAX),
+            Self::Sliding { width_ms, .. } => {
+                let width_ms = i64::try_from(width_ms).unwrap_or(i64::MAX);
+                let from_ms = bucket.saturating_mul(width_ms);
+                let within = |time_ms: i64| time_ms.clamp(-TIME_MS_END, TIME_MS_END);
+                (within(from_ms), within(from_ms.saturating_add(width_ms)))
+            }
+        }
+    }
+
     /// The bucket of a watermark; `None` if it is unknown or nothing ever expires.
     pub fn watermark(self, watermark_ms: i64) -> Option<i64> {
         match self {
             Self::Sliding { .. } if watermark_ms != TIME_UNKNOWN_MS => Some(self.bucket(watermark_ms)),
             _ => None,
         }
+    }
+}
+
+/// Places times that come roughly in order: most are in the bucket of the one before, which is seen without a division.
+#[derive(Clone, Copy, Debug)]
+pub struct Placing {
+    window: Window,
+    watermark: Option<i64>,
+    /// The times of `bucket`; none of them is the one that stands for an unknown time.
+    from_ms: i64,
+    until_ms: i64,
+    bucket: i64,
+}
+
+impl Placing {
+    /// The bucket of a record.
+    #[inline(always)]
+    pub fn place(&mut self, time_ms: i64) -> i64 {
+        if (self.from_ms..self.until_ms).contains(&time_ms) { self.bucket } else { self.turn_to(time_ms) }
+    }
+
+    #[cold]
+    fn turn_to(&mut self, time_ms: i64) -> i64 {
+        let bucket = self.window.place(time_ms, self.watermark);
+        if time_ms != TIME_UNKNOWN_MS {
+            (self.from_ms, self.until_ms) = self.window.times(bucket);
+            self.bucket = bucket;
+        }
+        bucket
     }
 }
 

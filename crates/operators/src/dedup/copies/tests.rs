@@ -1,8 +1,7 @@
 use super::*;
 
 fn push(newest: &mut Newest, partition: &Partition, hash: u128, bucket: i64, position: u64) {
-    newest.begin(partition);
-    newest.push(hash, bucket, position);
+    newest.extend(partition, &[(hash, bucket, position)]);
 }
 
 #[test]
@@ -43,5 +42,41 @@ fn the_memory_of_copies_is_bounded_and_keeps_the_newest() {
 fn the_memory_of_one_partitions_copies_is_their_bound() {
     let mut newest = Newest::default();
     (0..HELD_MAX as u64 * 2).for_each(|n| push(&mut newest, &Partition::new("t", 0), u128::from(n), 0, n));
-    assert!(newest.memory_bytes() <= HELD_MAX * 32 + 1024, "{}", newest.memory_bytes());
+    assert!(newest.memory_bytes() <= HELD_MAX * 28, "{}", newest.memory_bytes());
+}
+
+#[test]
+fn more_at_once_than_is_held_leaves_the_newest() {
+    let mut newest = Newest::default();
+    let records = |from: u64, len: u64| (0..len).map(|n| (u128::from(n), 0, n + from)).collect::<Vec<_>>();
+    newest.extend(&Partition::new("t", 0), &records(0, HELD_MAX as u64));
+    newest.extend(&Partition::new("t", 0), &records(1_000_000, HELD_MAX as u64 + 5));
+    assert_eq!(newest.held, HELD_MAX);
+    let mut copies = Copies::default();
+    newest.take(4, 0, &mut copies);
+    assert_eq!(copies.count, 0);
+    newest.take(5, 0, &mut copies);
+    assert_eq!(copies.places, [(Partition::new("t", 0), 1_000_005)]);
+}
+
+#[test]
+fn records_far_apart_are_named_right() {
+    let (partition, mut newest) = (Partition::new("t", 0), Newest::default());
+    let far =
+        [(1, i64::MIN + 1, 5), (2, i64::MAX - 1, 6), (3, -1, u64::MAX), (4, -1, 0), (5, 1 << 40, 1 << 40)];
+    newest.extend(&partition, &far);
+    for (hash, bucket, position) in far {
+        let mut copies = Copies::default();
+        newest.take(hash, bucket, &mut copies);
+        assert_eq!(copies.places, [(partition.clone(), position)]);
+    }
+}
+
+#[test]
+fn records_that_lie_far_apart_by_turns_take_no_more_memory_than_single_ones() {
+    let mut newest = Newest::default();
+    let far = |n: u64| (u128::from(n), if n.is_multiple_of(2) { i64::MIN } else { 100 }, n);
+    newest.extend(&Partition::new("t", 0), &(0..10_000).map(far).collect::<Vec<_>>());
+    assert_eq!(newest.held, 10_000);
+    assert!(newest.memory_bytes() < 10_000 * 400, "{}", newest.memory_bytes());
 }

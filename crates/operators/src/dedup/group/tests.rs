@@ -27,3 +27,14 @@ proptest! {
         }
     }
 }
+
+proptest! {
+    #[test]
+    fn hashes_are_the_same_in_all_bits_or_not_at_all(bits in prop::array::uniform8(0_u32..129), hash: u128) {
+        // Each differs in one bit, or in none.
+        let line = bits.map(|bit| (hash ^ 1_u128.checked_shl(bit).unwrap_or(0)).to_le_bytes());
+        prop_assert_eq!(same_hashes(&line, hash), same_hashes_one_by_one(&line, hash));
+        let same: u32 = bits.iter().enumerate().map(|(n, bit)| u32::from(*bit == 128) << (4 * n)).sum();
+        prop_assert_eq!(same_hashes(&line, hash), same);
+    }
+}

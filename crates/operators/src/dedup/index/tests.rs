@@ -41,8 +41,10 @@ impl Bench {
         if !self.segment.has_room(end) {
             self.segment.make_room(end, &mut self.scratch, Self::hashes_of(&self.lines, &self.gone));
         }
-        let Found::Gap(index) = self.segment.search(hash, |_| false) else { panic!("no line was taken") };
-        self.segment.insert(index, hash, (self.lines.len() / 8) as u32);
+        let Found::Gap(gap) = self.segment.search(spot_of(hash), |_| false) else {
+            panic!("no line was taken")
+        };
+        self.segment.insert(gap, spot_of(hash), (self.lines.len() / 8) as u32);
         self.lines.push(hash);
         self.gone.push(false);
     }
@@ -50,7 +52,7 @@ impl Bench {
     /// Where the hash lies.
     fn find(&self, hash: u64) -> Option<usize> {
         let mut at = None;
-        self.segment.search(hash, |line| {
+        self.segment.search(spot_of(hash), |line| {
             let line = line as usize * 8;
             at = (line..self.lines.len().min(line + 8)).find(|n| self.lines[*n] == hash && !self.gone[*n]);
             at.is_some()
@@ -90,7 +92,7 @@ fn every_hash_is_found_while_the_segment_grows_and_none_that_is_not_there() {
         assert_eq!(bench.entries(), hashes.len());
         let asked = std::cell::Cell::new(0);
         for n in 0..10_000 {
-            bench.segment.search(bench.hash(spread(n + 1_000_000), n), |_| {
+            bench.segment.search(spot_of(bench.hash(spread(n + 1_000_000), n)), |_| {
                 asked.set(asked.get() + 1);
                 false
             });
@@ -191,9 +193,9 @@ fn a_segment_with_few_entries_left_gives_memory_back() {
 fn an_empty_segment_finds_nothing_and_allocates_nothing() {
     let mut bench = Bench::new(9);
     let hash = bench.hash(77, 77);
-    assert_eq!(bench.segment.search(hash, |_| true), Found::Gap(0));
-    assert_eq!(bench.segment.candidate(hash), None);
-    bench.segment.prefetch(hash);
+    assert_eq!(bench.segment.search(spot_of(hash), |_| true), Found::Gap(Gap { number: 0, at: 0 }));
+    assert_eq!(bench.segment.look(spot_of(hash)), Look::Full);
+    bench.segment.prefetch(spot_of(hash));
     assert!(!bench.segment.has_room(1));
     assert!(!bench.segment.shrink(1, &mut bench.scratch, |_, _| {}));
     assert_eq!(bench.segment.memory_bytes(), 0);
@@ -219,10 +221,10 @@ fn numbers_of_lines_make_a_segment_grow_though_it_holds_little() {
         }
         assert!(bench.segment.has_room(end), "2^{bits}");
         let hash = bench.hash(1 << 63, u64::from(end));
-        let Found::Gap(index) = bench.segment.search(hash, |_| false) else { panic!() };
-        bench.segment.insert(index, hash, end - 1);
+        let Found::Gap(gap) = bench.segment.search(spot_of(hash), |_| false) else { panic!() };
+        bench.segment.insert(gap, spot_of(hash), end - 1);
         let mut lines = Vec::new();
-        bench.segment.search(hash, |line| {
+        bench.segment.search(spot_of(hash), |line| {
             lines.push(line);
             false
         });

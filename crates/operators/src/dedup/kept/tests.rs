@@ -17,8 +17,24 @@ impl Kept {
     }
 }
 
-fn offer(kept: &mut Kept, hash: u128, bucket: i64) -> Offer {
-    kept.offer(hash, bucket, Mixed::new(hash, bucket))
+/// True if the pair is in the set now, false if a kept record of the key was near.
+fn offer(kept: &mut Kept, hash: u128, bucket: i64) -> bool {
+    offer_all(kept, &[(hash, bucket)]).is_empty()
+}
+
+/// Offers pairs as one chunk; gives those that were known.
+fn offer_all(kept: &mut Kept, pairs: &[(u128, i64)]) -> Vec<usize> {
+    let (mut chunk, mut known) = (Chunk::default(), Vec::new());
+    let hashes: Vec<u128> = pairs.iter().map(|(hash, _)| *hash).collect();
+    chunk.fill(&hashes, pairs.iter().map(|(_, bucket)| *bucket));
+    kept.offer_all(&hashes, &mut chunk, 0..pairs.len(), |row| known.push(row));
+    known
+}
+
+impl Kept {
+    fn add(&mut self, hash: u128, bucket: i64) {
+        self.add_all(std::iter::once(hash), bucket);
+    }
 }
 
 /// A hash for a number; they spread over all segments.
@@ -31,12 +47,12 @@ fn a_key_at_many_times_does_not_pile_up() {
     let mut kept = Kept::new();
     let times = 200_000;
     for n in 0..times {
-        assert_eq!(offer(&mut kept, 42, n * (SPAN as i64 + 1)), Offer::Added);
+        assert!(offer(&mut kept, 42, n * (SPAN as i64 + 1)));
     }
     assert_eq!(kept.len(), times as u64);
     let most = (0..times * (SPAN as i64 + 1) / BLOCK).map(|block| {
         let (mixed, lines) = (mix(42, block), Cell::new(0));
-        kept.segments[segment_of(mixed)].search(mixed, |line| {
+        kept.segments[segment_of(mixed)].search(spot_of(mixed), |line| {
             lines.set(lines.get() + usize::from(kept.spot(line, 42, |_| true).is_some()));
             false
         });
@@ -94,7 +110,7 @@ fn more_buckets_than_a_window_has_lose_nothing_and_weigh_by_their_pages() {
     let mut kept = Kept::new();
     let pair = |n: u64| (hash(n), (n % 3000) as i64 * 40);
     for n in 0..20_000 {
-        assert_eq!(offer(&mut kept, pair(n).0, pair(n).1), Offer::Added);
+        assert!(offer(&mut kept, pair(n).0, pair(n).1));
     }
     let (mut found, mut wanted) = (kept.pairs(), (0..20_000).map(pair).collect::<Vec<_>>());
     found.sort_unstable();
@@ -102,7 +118,7 @@ fn more_buckets_than_a_window_has_lose_nothing_and_weigh_by_their_pages() {
     assert_eq!(found, wanted);
     assert_eq!((kept.len(), kept.weight()), (20_000, (3000 - PAGES_FREE) * PAGE_WEIGHT));
     for n in 0..20_000 {
-        assert_eq!(offer(&mut kept, pair(n).0, pair(n).1 + 3), Offer::Near);
+        assert!(!offer(&mut kept, pair(n).0, pair(n).1 + 3));
     }
     let bytes = kept.memory_bytes();
     for round in 1..20 {
@@ -126,7 +142,7 @@ fn closing_takes_the_earliest_buckets_until_the_rest_is_light() {
     kept.add(hash(1 << 40), UNPLACED);
     assert_eq!(kept.close(4001), 6000);
     assert_eq!(kept.close(0), 0, "one is under way");
-    assert_eq!(offer(&mut kept, hash(1), 0), Offer::Near, "they are there until they are in a file");
+    assert!(!offer(&mut kept, hash(1), 0), "they are there until they are in a file");
     kept.add(hash(20_000), 3);
     let mut copied = Vec::new();
     assert!(kept.gather(usize::MAX, &mut copied));
@@ -190,7 +206,8 @@ fn closing_buckets_that_expire_meanwhile_do_not_confuse_the_copying() {
 
 #[derive(Clone, Debug)]
 enum Act {
-    Offer(u128, i64),
+    /// One chunk.
+    Offer(Vec<(u128, i64)>),
     /// As a seal does, after its delta.
     Note,
     /// So many hashes.
@@ -208,9 +225,15 @@ fn crowded() -> impl Strategy<Value = u128> {
 }
 
 fn act() -> impl Strategy<Value = Act> {
-    let bucket = || 1000..1060_i64;
+    // In the middle of a block, and where two meet.
+    let bucket = || prop_oneof![1000..1060_i64, BLOCK * 3 / 2 - 40..BLOCK * 3 / 2 + 40];
+    let pairs = || prop::collection::vec((crowded(), bucket()), 1..8);
+    // A page and more of new hashes, one after the other.
+    let many = (0..1_u128 << 60, 1..200_u64, bucket())
+        .prop_map(|(first, len, bucket)| (0..len).map(|n| (first ^ hash(n + 1), bucket)).collect::<Vec<_>>());
     prop_oneof![
-        8 => (crowded(), bucket()).prop_map(|(h, b)| Act::Offer(h, b)),
+        8 => pairs().prop_map(Act::Offer),
+        1 => many.prop_map(Act::Offer),
         1 => Just(Act::Note),
         1 => (1..200_usize).prop_map(Act::Clean),
         8 => (crowded(), bucket()).prop_map(|(h, b)| Act::Add(h, b)),
@@ -226,16 +249,24 @@ proptest! {
         let (mut kept, mut model, mut noted) = (Kept::new(), BTreeSet::new(), BTreeSet::new());
         for act in acts {
             match act {
-                Act::Offer(hash, bucket) => {
-                    let is_near = model.iter().any(|(h, b)| *h == hash && near(*b, bucket));
-                    prop_assert_eq!(kept.has_near(hash, bucket), is_near);
-                    prop_assert_eq!(offer(&mut kept, hash, bucket) == Offer::Near, is_near);
-                    if !is_near {
-                        model.insert((hash, bucket));
-                    }
+                Act::Offer(pairs) => {
+                    let (hash, bucket) = pairs[0];
+                    let is_near = |model: &BTreeSet<(u128, i64)>, hash, bucket: i64| {
+                        model.iter().any(|(h, b)| *h == hash && near(*b, bucket))
+                    };
+                    prop_assert_eq!(kept.has_near(hash, bucket), is_near(&model, hash, bucket));
+                    let known: Vec<usize> = pairs.iter().enumerate().filter_map(|(row, (hash, bucket))| {
+                        let is_near = is_near(&model, *hash, *bucket);
+                        if !is_near {
+                            model.insert((*hash, *bucket));
+                        }
+                        is_near.then_some(row)
+                    }).collect();
+                    prop_assert_eq!(offer_all(&mut kept, &pairs), known);
                 }
                 Act::Add(hash, bucket) => {
-                    prop_assert_eq!(kept.add(hash, bucket) != Offer::Near, model.insert((hash, bucket)));
+                    kept.add(hash, bucket);
+                    model.insert((hash, bucket));
                 }
                 Act::Remove(hash, bucket) => {
                     prop_assert_eq!(kept.remove(hash, bucket) != Removed::No, model.remove(&(hash, bucket)));
@@ -272,4 +303,13 @@ proptest! {
         }
         prop_assert_eq!(kept.pairs().into_iter().collect::<BTreeSet<_>>(), model);
     }
+}
+
+#[test]
+fn no_record_is_written_where_none_belongs() {
+    let mut kept = Kept::new();
+    for n in 0..300 {
+        assert!(offer(&mut kept, hash(n), n as i64 / 100));
+    }
+    assert_eq!(kept.pages.count(0, 0), 0, "page 0 stands for none");
 }

@@ -4,7 +4,7 @@ use super::*;
 fn filled(pages: &mut Pages, place: Place, len: usize) -> PageNumber {
     let page = pages.take(place);
     for n in 0..len {
-        pages.push(page, u128::from(page) * 1000 + n as u128);
+        pages.write(Spot { page, at: n }, u128::from(page) * 1000 + n as u128);
     }
     page
 }
@@ -21,23 +21,23 @@ fn a_hash_is_found_in_its_line_until_it_is_gone() {
     let hash = |n: usize| u128::from(page) * 1000 + n as u128;
     for at in 0..20 {
         let spot = Spot { page, at };
-        assert_eq!(pages.find(line_of(spot), hash(at), |place| place == 7), Some(spot));
-        assert_eq!(pages.find(line_of(spot), hash(at), |place| place == 8), None);
-        assert_eq!(pages.find(line_of(spot), hash(at) + 8, |_| true), None);
+        assert_eq!(pages.find(spot.line(), hash(at), |place| place == 7), Some(spot));
+        assert_eq!(pages.find(spot.line(), hash(at), |place| place == 8), None);
+        assert_eq!(pages.find(spot.line(), hash(at) + 8, |_| true), None);
     }
     let spot = Spot { page, at: 3 };
     pages.remove(spot);
-    assert_eq!(pages.find(line_of(spot), hash(3), |_| true), None);
-    pages.push(page, hash(3));
-    assert_eq!(pages.find(line_of(spot), hash(3), |_| true), None, "it lies in another line now");
-    assert_eq!(pages.find(line_of(Spot { page, at: 20 }), hash(3), |_| true), Some(Spot { page, at: 20 }));
+    assert_eq!(pages.find(spot.line(), hash(3), |_| true), None);
+    pages.write(Spot { page, at: 20 }, hash(3));
+    assert_eq!(pages.find(spot.line(), hash(3), |_| true), None, "it lies in another line now");
+    assert_eq!(pages.find(Spot { page, at: 20 }.line(), hash(3), |_| true), Some(Spot { page, at: 20 }));
 }
 
 #[test]
 fn what_was_never_written_is_not_found_nor_what_was_there_before() {
     let mut pages = Pages::new();
     let page = filled(&mut pages, 1, PAGE);
-    let first = line_of(Spot { page, at: 0 });
+    let first = Spot { page, at: 0 }.line();
     assert_eq!(pages.find(0, 0, |_| true), None, "line 0 belongs to nobody");
     pages.give_back(page);
     let again = pages.take(2);

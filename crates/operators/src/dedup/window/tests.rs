@@ -75,3 +75,18 @@ proptest! {
         prop_assert!(near(first_in_time - 1, floor(watermark) - 1), "so the slack is not wasted");
     }
 }
+
+proptest! {
+    #[test]
+    fn one_time_after_the_other_is_placed_as_each_alone(
+        window_ms in prop_oneof![Just(None), (WINDOW_MS_MIN..=WINDOW_MS_MAX).prop_map(Some), (1_000..100_000_u64).prop_map(Some)],
+        watermark in prop::option::of(-5..5_i64),
+        times in prop::collection::vec(prop_oneof![any::<i64>(), -200_000..200_000_i64, Just(TIME_UNKNOWN_MS), Just(i64::MAX)], 1..100),
+    ) {
+        let window = Window::new(window_ms.map(Duration::from_millis)).unwrap();
+        let mut placing = window.placing(watermark);
+        for time in times {
+            prop_assert_eq!(placing.place(time), window.place(time, watermark));
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! How a segment grows, shrinks and gets rid of holes: all entries go into new memory.
+//!
+//! Owns when that is due and how much room there is afterwards. Does not own what an entry means, nor the search (`index`).
+
+use super::super::group::{ENTRIES, Group};
+use super::super::pages::LINE_BITS_MAX;
+use super::{AWAY_BITS, FAR, HOLE, Layout, Segment, TAG_BITS, TAIL_MAX, segment_of, spot_of};
+
+/// Room for the work of growing, for all segments in turn.
+#[derive(Debug, Default)]
+pub struct Scratch {
+    /// Entries in use of each group.
+    filled: Vec<u8>,
+    /// Entries that are far from home.
+    far: Vec<u32>,
+    /// Spots of the hashes of one line.
+    pub(super) spots: Vec<u32>,
+}
+
+impl Scratch {
+    /// Memory held in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        self.filled.capacity() + (self.far.capacity() + self.spots.capacity()) * size_of::<u32>()
+    }
+}
+
+impl Segment {
+    /// An empty segment like this one that has doubled so often, with its memory.
+    fn doubled(&self, doublings: u8, scratch: &mut Scratch) -> Self {
+        let capacity = usize::from(self.layout.base) << doublings;
+        let len = capacity + (capacity / 64).clamp(1, TAIL_MAX);
+        scratch.filled.clear();
+        scratch.filled.resize(len, 0);
+        let layout = Layout::new(self.layout.base, doublings);
+        Self {
+            groups: vec![Group::EMPTY; len],
+            used_max: self.used_max(doublings),
+            lines_max: layout.lines_max(),
+            layout,
+            ..Self::new(self.number)
+        }
+    }
+
+    /// Entries beyond which a capacity doubles: 92 in a hundred.
+    fn used_max(&self, doublings: u8) -> u32 {
+        // The last capacity takes what comes: 2^15 times 8 groups have as many bits as a spot.
+        if doublings == TAG_BITS {
+            u32::MAX
+        } else {
+            (u32::from(self.layout.base) << doublings) * ENTRIES as u32 / 25 * 23
+        }
+    }
+
+    /// Fills holes if there are many, grows otherwise. `hashes_of` tells all hashes of a line that are in the index.
+    #[cold]
+    pub fn make_room(
+        &mut self,
+        lines_end: u32,
+        scratch: &mut Scratch,
+        hashes_of: impl Fn(u32, &mut dyn FnMut(u64)),
+    ) {
+        // So many inserts come before it must be done again.
+        let more = self.used_max / 8;
+        self.rebuild(self.fitting(self.used - self.holes + more, lines_end), scratch, hashes_of);
+    }
+
+    /// Takes room for as many entries as will come.
+    pub fn reserve(
+        &mut self,
+        entries: u32,
+        lines_end: u32,
+        scratch: &mut Scratch,
+        hashes_of: impl Fn(u32, &mut dyn FnMut(u64)),
+    ) {
+        let doublings = self.fitting((self.used - self.holes).saturating_add(entries), lines_end);
+        if self.groups.is_empty() || doublings > TAG_BITS - self.layout.tag_bits {
+            self.rebuild(doublings, scratch, hashes_of);
+        }
+    }
+
+    /// Gives memory back if fewer than three in eight entries are in use, and the numbers of lines allow it. True if it did.
+    pub fn shrink(
+        &mut self,
+        lines_end: u32,
+        scratch: &mut Scratch,
+        hashes_of: impl Fn(u32, &mut dyn FnMut(u64)),
+    ) -> bool {
+        let (live, now) = (self.used - self.holes, TAG_BITS - self.layout.tag_bits);
+        if live == 0 && !self.groups.is_empty() {
+            *self = Self::new(self.number);
+            return true;
+        }
+        let enough = self.fitting_from(0, live.saturating_mul(4) / 3, lines_end);
+        let is_wide = u64::from(live) * 8 < u64::from(self.used_max) * 3 && enough < now;
+        if is_wide {
+            self.rebuild(enough, scratch, hashes_of);
+        }
+        is_wide
+    }
+
+    /// How often the capacity must double for so many entries, and for the numbers of their lines; it does not shrink.
+    fn fitting(&self, entries: u32, lines_end: u32) -> u8 {
+        self.fitting_from(TAG_BITS - self.layout.tag_bits, entries, lines_end)
+    }
+
+    fn fitting_from(&self, least: u8, entries: u32, lines_end: u32) -> u8 {
+        let fits = |doublings: &u8| {
+            let line_bits = LINE_BITS_MAX - (TAG_BITS - doublings);
+            entries < self.used_max(*doublings) && u64::from(lines_end) <= 1 << line_bits
+        };
+        (least..TAG_BITS).find(fits).unwrap_or(TAG_BITS)
+    }
+
+    /// All entries in a segment that has doubled so often, and no holes.
+    fn rebuild(
+        &mut self,
+        doublings: u8,
+        scratch: &mut Scratch,
+        hashes_of: impl Fn(u32, &mut dyn FnMut(u64)),
+    ) {
+        scratch.far.clear();
+        let (old, mut new) = (self.layout, self.doubled(doublings, scratch));
+        let is_twice = new.layout.tag_bits + 1 == old.tag_bits;
+        for (number, group) in self.groups.iter().enumerate() {
+            for entry in group.entries() {
+                if is_twice && entry & FAR as u32 == 0 && new.put_split(*entry, number, &mut scratch.filled) {
+                    continue;
+                }
+                if *entry == HOLE {
+                    continue;
+                }
+                match old.spot_of(*entry, number) {
+                    Some(spot) => new.put(spot, old.line(*entry), &mut scratch.filled),
+                    None => scratch.far.push(*entry),
+                }
+            }
+        }
+        // Entries of one line and one tag are equal: how many of its hashes have a spot says how many of them are far from that.
+        scratch.far.sort_unstable();
+        scratch.far.dedup();
+        for entry in &scratch.far {
+            let line = old.line(*entry);
+            scratch.spots.clear();
+            hashes_of(line, &mut |hash| {
+                let spot = spot_of(hash);
+                let is_own = segment_of(hash) == usize::from(self.number);
+                if is_own && old.tag(spot) == *entry & old.tag_mask {
+                    scratch.spots.push(spot);
+                }
+            });
+            for (n, spot) in scratch.spots.iter().enumerate() {
+                let before = scratch.spots[..n].iter().filter(|other| *other == spot).count();
+                if before >= self.near_home(line, *spot) {
+                    new.put(*spot, line, &mut scratch.filled);
+                }
+            }
+        }
+        *self = new;
+    }
+
+    /// How many entries of a line and a spot tell their home.
+    fn near_home(&self, line: u32, spot: u32) -> usize {
+        let home = self.layout.home(spot);
+        let near = self.groups.iter().enumerate().skip(home).take(FAR);
+        near.map(|(number, group)| {
+            let entry = self.layout.entry(line, spot, number);
+            group.entries().iter().filter(|other| **other == entry).count()
+        })
+        .sum()
+    }
+
+    /// Puts in an entry; `filled` says how many each group has.
+    #[inline(always)]
+    fn put(&mut self, spot: u32, line: u32, filled: &mut Vec<u8>) {
+        let home = self.layout.home(spot);
+        let in_home = &mut filled[home];
+        if usize::from(*in_home) == ENTRIES {
+            self.put_behind(spot, line, filled);
+            return;
+        }
+        self.groups[home].0[usize::from(*in_home) % ENTRIES] = self.layout.entry(line, spot, home);
+        *in_home += 1;
+        self.used += 1;
+    }
+
+    /// Puts in an entry that was at home in a segment of half the capacity: its home takes the first bit of the tag, and all else stays.
+    /// False if that is full.
+    #[inline(always)]
+    fn put_split(&mut self, entry: u32, number: usize, filled: &mut [u8]) -> bool {
+        let at = u32::from(self.layout.tag_bits.wrapping_add(AWAY_BITS));
+        // The line, and the first bit of the tag as the last.
+        let upper = entry.wrapping_shr(at);
+        let home = number << 1 | upper as usize & 1;
+        let in_home = &mut filled[home];
+        if usize::from(*in_home) == ENTRIES {
+            return false;
+        }
+        let entry = upper.wrapping_shr(1).wrapping_shl(at) | entry & self.layout.tag_mask;
+        self.groups[home].0[usize::from(*in_home) % ENTRIES] = entry;
+        *in_home += 1;
+        self.used = self.used.wrapping_add(1);
+        true
+    }
+
+    /// As [`put`](Self::put), where the home is full.
+    fn put_behind(&mut self, spot: u32, line: u32, filled: &mut Vec<u8>) {
+        let mut behind = filled.iter().enumerate().skip(self.layout.home(spot));
+        let free = behind.find(|(_, filled)| usize::from(**filled) < ENTRIES);
+        let number = free.map_or(self.groups.len(), |(number, _)| number);
+        if number == self.groups.len() {
+            self.groups.reserve_exact(TAIL_MAX);
+            self.groups.push(Group::EMPTY);
+            filled.push(0);
+        }
+        self.groups[number].0[usize::from(filled[number])] = self.layout.entry(line, spot, number);
+        filled[number] += 1;
+        self.used += 1;
+    }
+}
