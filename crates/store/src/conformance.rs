@@ -94,7 +94,10 @@ pub async fn what_passes_the_cache_is_an_object_like_others(store: Arc<dyn Store
             store.put_past_cache(&name, vec![large.slice(..bytes)]).await.expect("puts"),
             Put::Created
         );
-        assert_eq!(store.put_if_absent(&name, body.clone()).await.expect("puts"), Put::Exists, "rule 1");
+        // A few bytes: a server that refuses a large body before it has read it closes the connection, and the next request may
+        // find that out.
+        let other = vec![large.slice(1..5_001)];
+        assert_eq!(store.put_if_absent(&name, other).await.expect("puts"), Put::Exists, "rule 1");
         assert_eq!(self::content(&store, &name).await.as_deref(), Some(&large[..bytes]));
     }
 }
