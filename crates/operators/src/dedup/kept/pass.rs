@@ -1,7 +1,7 @@
 //! Many records against the set, one after the other.
 //!
 //! Owns the loop that every record goes through: where it stands in the index, what is fetched from memory ahead of its turn, and the page
-//! that takes the new hashes meanwhile. Does not own what the set is (`kept`), nor the policy for late records (`dedup`).
+//! that takes the new hashes meanwhile. Does not own what the set is (`kept`), nor the policy for late records (`decide`).
 //!
 //! Most records are new, and have room at home, in a segment that need not grow, and on the page at hand. For these there is a loop that
 //! does nothing else; whatever it does not foresee goes one by one through [`step`](Kept::step), which knows all cases.
