@@ -11,6 +11,7 @@
 //! | [`clients`]   | workload: wide rows from columns, by a client library  |
 //! | [`peer`]      | programs of others, built here                         |
 //! | [`place`]     | the folder, the names, what every workload is told     |
+//! | [`at_hand`]   | memory touched before a run                            |
 //! | [`child`]     | processes and what they used                           |
 //! | [`server`]    | ClickHouse, and questions about the table              |
 //! | [`engine`]    | one run of `forebay run`, and what is seen of it       |
@@ -25,6 +26,7 @@
 //! that gives a [`report::Report`] of its runs, and a file with its options in `commands/bench`. An arm of a workload is a name in
 //! its runs; the report sums up each by itself.
 
+mod at_hand;
 mod child;
 pub mod clients;
 pub mod dedup;

@@ -257,6 +257,7 @@ impl Bench<'_> {
     async fn run(&self, server: &Server, way: Way, who: Who<'_>) -> anyhow::Result<Vec<Run>> {
         let table = format!("{}_rows", self.place.name);
         create(server, &table, way).await?;
+        let touched = self.place.touch_memory()?;
         let before = server.usage()?;
         let order = client::Order {
             url: server.url().to_owned(),
@@ -280,6 +281,7 @@ impl Bench<'_> {
         let server_us = clickhouse.map(|usage| usage.cpu_s() * 1e6 / (sent * self.plan.batch_rows) as f64);
         figures.put_if(SERVER_US_PER_ROW, server_us);
         figures.put_if(SHARE_OF_CEILING, outcome.ceiling.map(|ceiling| ceiling.share));
+        figures.put_if(figure::FIRST_TOUCH_MS, touched);
         let verdict = Verdict::of(of_content(expected, found));
         let run = |name: &str, figures| Run {
             arm: format!("{name}: {}", way.name()),

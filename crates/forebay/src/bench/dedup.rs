@@ -92,6 +92,8 @@ struct Reading {
     verdict: Verdict,
     /// The most rows that a count saw.
     rows_max: u64,
+    /// What touching memory before it took.
+    touched: Option<f64>,
 }
 
 impl Bench<'_> {
@@ -175,6 +177,7 @@ impl Bench<'_> {
         expected: Content,
         accounts: Accounts,
     ) -> anyhow::Result<Reading> {
+        let touched = self.place.touch_memory()?;
         let before = server.usage()?;
         let rows_max = Cell::new(0);
         let (end, seen) = tokio::select! {
@@ -185,18 +188,19 @@ impl Bench<'_> {
         let found = server.content(&oracle::sql(&pipeline.table)).await?;
         let checks = of_content(expected, found).into_iter().chain(pipeline.accounts()?.checks(accounts));
         let rows_max = rows_max.get().max(found.rows);
-        Ok(Reading { end, seen, clickhouse, verdict: Verdict::of(checks), rows_max })
+        Ok(Reading { end, seen, clickhouse, verdict: Verdict::of(checks), rows_max, touched })
     }
 
     fn figures(&self, reading: &Reading) -> Figures {
         let rows = self.plan.workload.rows_total() as f64;
-        let Reading { end, seen, clickhouse, .. } = reading;
+        let Reading { end, seen, clickhouse, touched, .. } = reading;
         let mut figures = Figures::default();
         figures.put(ROWS_PER_CPU_S, rows / end.usage.cpu_s());
         figures.put(ROWS_PER_S, rows / end.wall.as_secs_f64());
         end.put_into(&mut figures);
         figures.put_if(figure::CLICKHOUSE_CPU_S, clickhouse.map(|usage: child::Usage| usage.cpu_s()));
         figures.put(figure::STATE_KEYS, seen.state_keys as f64);
+        figures.put_if(figure::FIRST_TOUCH_MS, *touched);
         figures
     }
 

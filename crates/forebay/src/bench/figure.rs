@@ -61,6 +61,13 @@ pub const STATE_KEYS: Figure = Figure::new("state_keys", "keys in memory at the 
 pub const STATE_BYTES_PER_KEY: Figure =
     Figure::new("state_bytes_per_key", "state, bytes a key", Shown::Decimals(1));
 
+/// What the first touch of 100 MB took before a run, milliseconds of CPU.
+pub const FIRST_TOUCH_MS: Figure = Figure::new(
+    "first_touch_ms_per_100mb",
+    "memory touched before the run, ms for 100 MB",
+    Shown::Decimals(1),
+);
+
 impl Shown {
     /// The number as people read it.
     pub fn text(self, value: f64) -> String {

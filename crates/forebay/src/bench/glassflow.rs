@@ -241,6 +241,7 @@ impl Bench<'_> {
             rest: pipeline_text(source, server.url(), &table, self.plan.batch_age, dedup) + &memory,
             table: table.clone(),
         };
+        let touched = self.place.touch_memory()?;
         let before = server.usage()?;
         let (pipeline, end, seen, published) = match (&self.plan.feed, backlog) {
             (Feed::Generator { source }, _) => {
@@ -272,6 +273,7 @@ impl Bench<'_> {
         self.place.drop_tables(server, &table).await?;
         let mut figures = self.figures(&end, &seen, clickhouse);
         figures.put_if(PUBLISH_S, published.map(|published| published.as_secs_f64()));
+        figures.put_if(figure::FIRST_TOUCH_MS, touched);
         Ok(Run { arm: arm.to_owned(), figures, verdict, not_valid: None, trace: seen.trace })
     }
 

@@ -9,6 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::Context;
 use serde_json::{Map, Value};
 
+use super::at_hand;
 use super::figure;
 use super::report::{self, Arm, Goal, Setting};
 use super::server::Server;
@@ -28,6 +29,8 @@ pub struct Common {
     pub keep: bool,
     /// What the pipeline file says of `memory`; `None` leaves its default.
     pub memory: Option<Size>,
+    /// Memory that is touched before each run, so that the machine has it at hand.
+    pub touch: Size,
 }
 
 impl Common {
@@ -101,6 +104,14 @@ impl<'a> Place<'a> {
         let path = self.dir.join(name);
         new_folder(&path)?;
         Ok(path)
+    }
+
+    /// Makes sure that the machine has memory at hand for the run that is to begin; what that took is [`figure::FIRST_TOUCH_MS`].
+    ///
+    /// # Errors
+    /// When there is no memory.
+    pub fn touch_memory(&self) -> anyhow::Result<Option<f64>> {
+        at_hand::touch(self.common.touch.bytes).context("cannot touch memory before the run")
     }
 
     /// Drops what a run made, unless it is to be kept.

@@ -69,6 +69,11 @@ struct Shared {
     #[arg(long, value_name = "DIR", default_value = "./forebay-bench")]
     dir: PathBuf,
 
+    /// Memory that is touched and given back before each run: a virtual machine may have handed what was free to its host, and the
+    /// run would pay for getting it back. `0B` touches none.
+    #[arg(long, value_name = "SIZE", default_value = "2GiB")]
+    touch: Size,
+
     /// Leaves topic, tables, stores and logs where they are.
     #[arg(long)]
     keep: bool,
@@ -106,6 +111,7 @@ impl Shared {
             dir: self.dir.clone(),
             keep: self.keep,
             memory,
+            touch: self.touch,
         }
     }
 

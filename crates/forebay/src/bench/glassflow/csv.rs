@@ -90,12 +90,20 @@ mod tests {
     use crate::bench::place::Common;
     use crate::bench::report::Verdict;
     use crate::bench::trace::Trace;
+    use crate::config::values::Size;
     use workloads::glassflow::{Spec, Workload};
 
     #[test]
     fn every_value_has_its_column() {
         let spec = Spec { uniques: 500, ..Spec::default() };
-        let common = Common { clickhouse: None, repeat: 1, dir: "bench".into(), keep: false, memory: None };
+        let common = Common {
+            clickhouse: None,
+            repeat: 1,
+            dir: "bench".into(),
+            keep: false,
+            memory: None,
+            touch: Size::mib(0),
+        };
         let plan = Plan {
             common,
             workload: Workload::new(spec).expect("valid"),

@@ -92,6 +92,7 @@ impl Bench<'_> {
     ) -> anyhow::Result<Run> {
         let workload = &self.plan.workload;
         let expected = workload.expected();
+        let touched = self.place.touch_memory()?;
         let Loaded { pipeline, end, seen, sent, counts, clickhouse } =
             self.load(table, rate, prepared, expected.rows, server).await?;
         let found = server.content(&oracle::sql(table)).await?;
@@ -116,6 +117,7 @@ impl Bench<'_> {
         figures.put(figure::RECORDS_PER_CPU_S, workload.records_total() as f64 / end.usage.cpu_s());
         end.put_into(&mut figures);
         figures.put_if(figure::CLICKHOUSE_CPU_S, clickhouse.map(|usage| usage.cpu_s()));
+        figures.put_if(figure::FIRST_TOUCH_MS, touched);
         let mut trace = seen.trace;
         trace.percentiles = percentiles(&latencies_s);
         Ok(Run { arm: arm.to_owned(), figures, verdict, not_valid: not_valid(sent.late_max), trace })

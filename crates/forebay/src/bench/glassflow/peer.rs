@@ -36,6 +36,7 @@ impl Bench<'_> {
         server
             .ask(&format!("CREATE TABLE `{table}` ({columns}) ENGINE = MergeTree ORDER BY event_id"))
             .await?;
+        let touched = self.place.touch_memory()?;
         let before = server.usage()?;
         let mut command = Command::new(program);
         command.args(["-brokers", self.brokers()?, "-topic", topic.name(), "-group", &table]);
@@ -57,6 +58,7 @@ impl Bench<'_> {
         figures.put(figure::RECORDS_PER_S, records as f64 / end.wall.as_secs_f64());
         end.put_into(&mut figures);
         figures.put_if(figure::CLICKHOUSE_CPU_S, clickhouse.map(|usage| usage.cpu_s()));
+        figures.put_if(figure::FIRST_TOUCH_MS, touched);
         let arm = format!("{}: at least once, copies stay", peer.name());
         Ok(Run { arm, figures, verdict, not_valid: None, trace: Trace::default() })
     }

@@ -3,7 +3,7 @@ use crate::bench::engine::no_fault;
 use crate::config::values::Size;
 
 fn common(memory: Option<Size>) -> Common {
-    Common { clickhouse: None, repeat: 1, dir: "bench".into(), keep: false, memory }
+    Common { clickhouse: None, repeat: 1, dir: "bench".into(), keep: false, memory, touch: Size::mib(0) }
 }
 
 #[test]
