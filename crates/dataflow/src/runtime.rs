@@ -53,6 +53,11 @@ pub trait Runtime: Send + Sync {
     /// Threads for [`compute`](Self::compute); at least 1.
     fn compute_threads(&self) -> usize;
 
+    /// CPU that the calling thread has used so far. Zero where nobody accounts it, as in a simulation.
+    fn thread_cpu(&self) -> Duration {
+        Duration::ZERO
+    }
+
     /// 128 random bits.
     fn random(&self) -> u128;
 }

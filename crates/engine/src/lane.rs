@@ -28,6 +28,7 @@ use crate::problem::{Noticed, SOURCE};
 use crate::refuse::Refused;
 use crate::retry::Backoff;
 use crate::seal::{self, Encoding};
+use crate::stage::{self, Stage};
 use crate::state_files::Works;
 use crate::status::Phase;
 use crate::waiting::{Waiting, front};
@@ -326,7 +327,7 @@ impl LaneTask {
         let partition = self.index(&block.partition)?;
         let (decoder, block) = (self.decoder.clone(), Arc::new(block));
         let decoding = block.clone();
-        let decoded = self.context.runtime.run(move || decoder.decode(&decoding));
+        let decoded = stage::compute(Stage::Decode, &self.context, move || decoder.decode(&decoding));
         self.waiting.push_back(Waiting::Block { partition, block, decoded });
         Ok(())
     }

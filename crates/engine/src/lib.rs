@@ -14,6 +14,7 @@
 //! | [`settings`]   | every bound, with its reason                                                 |
 //! | [`start`]      | claim, fold, genesis, restore: from a store to a lane that can read           |
 //! | [`lane`]       | the reading side: back-pressure, order, watermark, when to cut                |
+//! | [`stage`]      | what each stage costs in CPU                                                 |
 //! | [`context`]    | what the tasks share                                                         |
 //! | [`waiting`]    | blocks and events in the order in which they were read                       |
 //! | [`cut`]        | a batch under construction, and what is cut from it                          |
@@ -67,6 +68,7 @@ pub mod runtime;
 pub mod seal;
 pub mod segment;
 pub mod settings;
+pub mod stage;
 pub mod start;
 pub mod state_files;
 pub mod status;

@@ -100,6 +100,12 @@ impl Runtime for TokioRuntime {
         self.threads
     }
 
+    fn thread_cpu(&self) -> Duration {
+        let used = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+        // A clock that begins with the thread is never negative, and its nanoseconds are below a second.
+        Duration::new(used.tv_sec.unsigned_abs(), used.tv_nsec.unsigned_abs() as u32)
+    }
+
     fn random(&self) -> u128 {
         u128::from(self.draw()) << 64 | u128::from(self.draw())
     }

@@ -21,6 +21,7 @@ use crate::context::{Context, TARGET, Target};
 use crate::cut::Cut;
 use crate::retry::Backoff;
 use crate::segment::Segment;
+use crate::stage::{self, Stage};
 use crate::status::Phase;
 use crate::{EngineError, accounts, deliver};
 
@@ -52,7 +53,7 @@ pub fn encode(context: &Context, pipeline: &Arc<str>, mut cut: Cut) -> Encoding 
         context.targets.iter().map(|t| (t.index, t.table.clone())).collect();
     let (nonce, number, now_ms) = (context.nonce, cut.number, context.runtime.wall_ms());
     let pipeline = pipeline.clone();
-    let frames = context.runtime.run(move || {
+    let frames = stage::compute(Stage::Encode, context, move || {
         let mut encoded = Vec::new();
         let mut add = |place: usize, rows: &[arrow_array::RecordBatch]| -> Result<(), TableError> {
             let (index, table) = &tables[place];

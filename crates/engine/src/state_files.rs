@@ -23,6 +23,7 @@ use crate::checkpoint::Snapshots;
 use crate::context::Context;
 use crate::retry::Backoff;
 use crate::seal::{NextReader, write_object};
+use crate::stage::{self, Stage};
 
 /// Files that one batch reads from side by side: enough to hide an object store's answer time, few enough for its limits.
 const FILES_AT_ONCE: usize = 16;
@@ -226,7 +227,7 @@ fn stateful(
 async fn drive(context: &Context, mut work: Box<dyn StateWork>) -> Result<Box<dyn StateWork>, EngineError> {
     let mut given = Given::Start;
     loop {
-        let step = context.runtime.run(move || {
+        let step = stage::compute(Stage::State, context, move || {
             let need = work.step(given);
             (work, need)
         });

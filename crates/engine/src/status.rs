@@ -19,6 +19,7 @@
 //! | `forebay_insert_seconds`                 | `table`           | one insert, sent to answered                      |
 //! | `forebay_end_to_end_seconds`             |                   | record time to visible in the table (samples)     |
 //! | `forebay_insert_retries_total`           | `table`, `kind`   | inserts without a positive answer                 |
+//! | `forebay_stage_cpu_seconds`              | `stage`           | CPU spent so far (see [`crate::stage`]); it only rises |
 //! | `forebay_problem`                        | `place`, `state`  | what is waited for (see [`crate::problem`])       |
 //! | `forebay_token_memory_seconds`           | `table`           | how long the table remembers a token at the present rate |
 //! | `forebay_token_needed_seconds`           | `table`           | how long a doubt may count on it: half of the memory must be longer |
@@ -41,6 +42,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
 
 use dataflow::Effect;
 use protocol::budget::Budget;
@@ -151,6 +153,8 @@ pub struct Snapshot {
     pub store: Option<Survey>,
     /// Requests to the store by kind (`put`, `get`, `list`, `delete`, `harden`), since the start of this process.
     pub store_requests: BTreeMap<&'static str, StoreUse>,
+    /// CPU spent by the stages that compute, by their words, since the start of this process.
+    pub cpu: BTreeMap<&'static str, Duration>,
 }
 
 /// A snapshot that the lane's tasks keep up to date.
@@ -175,6 +179,7 @@ impl Default for Status {
             problems: BTreeMap::new(),
             store: None,
             store_requests: BTreeMap::new(),
+            cpu: BTreeMap::new(),
         }))
     }
 }

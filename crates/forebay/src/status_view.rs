@@ -76,6 +76,8 @@ fn snapshot(pipeline: &str, now: &Snapshot) -> Value {
             ((*kind).to_owned(), value)
         })
         .collect();
+    let cpu: serde_json::Map<String, Value> =
+        now.cpu.iter().map(|(stage, spent)| ((*stage).to_owned(), spent.as_secs_f64().into())).collect();
     json!({
         "pipeline": pipeline,
         "phase": now.phase.as_str(),
@@ -86,6 +88,7 @@ fn snapshot(pipeline: &str, now: &Snapshot) -> Value {
         "unsealed": counts(&now.unsealed),
         "dead_letters_by_reason": now.dead_letters,
         "spool_bytes": now.spool_bytes,
+        "cpu_s": cpu,
         "state": {
             "keys": now.state_keys, "keys_closed": now.state_keys_closed, "bytes": now.state_bytes,
             "file_bytes": now.state_file_bytes

@@ -10,6 +10,7 @@ use super::LaneTask;
 use crate::context::Context;
 use crate::origins::Part;
 use crate::refuse::Refused;
+use crate::stage::{Stage, accounted};
 use crate::waiting::Ready;
 use crate::{EngineError, state_files};
 
@@ -82,9 +83,10 @@ impl LaneTask {
         // A step may put the event's time in its place; latency is counted from the time that the source gave.
         let sample = batch.times_ms.last().copied().filter(|t| *t != TIME_UNKNOWN_MS);
         for step in &mut self.steps {
-            let mut probed = step.probe(batch)?;
+            let (runtime, status) = (&*self.context.runtime, &*self.context.status);
+            let mut probed = accounted(Stage::Steps, runtime, status, || step.probe(batch))?;
             let answers = state_files::read(&self.context, &std::mem::take(&mut probed.reads)).await?;
-            let mut output = step.finish(probed, &answers)?;
+            let mut output = accounted(Stage::Steps, runtime, status, || step.finish(probed, &answers))?;
             self.builder.dropped(&output);
             counter!("forebay_records_duplicate_total").increment(output.duplicates);
             counter!("forebay_records_filtered_total").increment(output.filtered);

@@ -215,6 +215,7 @@ impl Engine {
         if !end.status.success() {
             bail!("the engine failed ({}): {}", end.status, self.words());
         }
+        self.seen.trace.complete_stages(end.usage.cpu_s());
         Ok((end, self.seen))
     }
 
@@ -236,6 +237,8 @@ impl Engine {
         }
         seen.state_keys = seen.state_keys.max(status["state"]["keys"].as_u64().unwrap_or(0));
         seen.state_bytes = seen.state_bytes.max(status["state"]["bytes"].as_u64().unwrap_or(0));
+        let spent = status["cpu_s"].as_object().into_iter().flatten();
+        seen.trace.stages.extend(spent.filter_map(|(stage, spent)| Some((stage.clone(), spent.as_f64()?))));
         if seen.trace.is_due(at)
             && let Some(now) = self.child.now()
         {

@@ -2,6 +2,7 @@
 //!
 //! Owns the page. Does not own the numbers (`report`) nor the drawing (`plot`).
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::plot::{Axes, Bar, Line, bars, escape, lines, short};
@@ -145,13 +146,19 @@ fn section(out: &mut String, arm: &Arm, runs: &[&Run]) -> std::fmt::Result {
     }));
     out.push_str(&percentiles(runs));
     if let Some(last) = runs.last() {
-        let thread =
-            |(name, cpu_s): (&String, &f64)| Bar { name: name.clone(), value: *cpu_s, shown: short(*cpu_s) };
-        let mut threads: Vec<Bar> = last.trace.threads.iter().map(thread).collect();
-        threads.sort_by(|a, b| b.value.total_cmp(&a.value));
-        out.push_str(&bars("CPU by thread in the last run, s", &threads));
+        out.push_str(&seconds("CPU by stage in the last run, s", &last.trace.stages));
+        out.push_str(&seconds("CPU by thread in the last run, s", &last.trace.threads));
     }
     writeln!(out, "</div>")
+}
+
+/// CPU-seconds by name, the most first.
+fn seconds(title: &str, by_name: &BTreeMap<String, f64>) -> String {
+    let bar =
+        |(name, cpu_s): (&String, &f64)| Bar { name: name.clone(), value: *cpu_s, shown: short(*cpu_s) };
+    let mut all: Vec<Bar> = by_name.iter().map(bar).collect();
+    all.sort_by(|a, b| b.value.total_cmp(&a.value));
+    bars(title, &all)
 }
 
 /// Latencies over how rare they are: each step to the right is ten times rarer.

@@ -1,4 +1,4 @@
-//! What one run did over time: samples of a process, CPU by thread, percentiles of latency.
+//! What one run did over time: samples of a process, CPU by stage and by thread, percentiles of latency.
 //!
 //! Owns their bound and their shape in `--json`. Does not own the plots (`html`).
 //!
@@ -51,6 +51,9 @@ pub struct Trace {
     /// threads that ended between two looks, are left out.
     #[serde(rename = "cpu_s_by_thread", skip_serializing_if = "BTreeMap::is_empty")]
     pub threads: BTreeMap<String, f64>,
+    /// CPU-seconds by stage: what the engine accounts to those that compute, as last seen, the client's threads, and all else.
+    #[serde(rename = "cpu_s_by_stage", skip_serializing_if = "BTreeMap::is_empty")]
+    pub stages: BTreeMap<String, f64>,
     /// By rising share.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub percentiles: Vec<Percentile>,
@@ -64,6 +67,20 @@ impl Trace {
     pub fn is_due(&self, at: Duration) -> bool {
         let every = EVERY * 2_u32.saturating_pow(self.halved);
         self.samples.last().is_none_or(|last| at.as_secs_f64() - last.at_s >= every.as_secs_f64())
+    }
+
+    /// Completes the stages of a process that took `cpu_s` in all.
+    pub fn complete_stages(&mut self, cpu_s: f64) {
+        if self.stages.is_empty() {
+            return;
+        }
+        let fetching = self.threads.iter().filter(|(name, _)| is_fetching(name));
+        let fetch_s: f64 = fetching.map(|(_, cpu_s)| cpu_s).sum();
+        if fetch_s > 0.0 {
+            self.stages.insert("fetch".to_owned(), fetch_s);
+        }
+        let known_s: f64 = self.stages.values().sum();
+        self.stages.insert("store, inserts and the rest".to_owned(), (cpu_s - known_s).max(0.0));
     }
 
     /// Adds a sample.
@@ -101,6 +118,11 @@ impl Trace {
     }
 }
 
+/// True of threads that do nothing but fetch.
+fn is_fetching(thread: &str) -> bool {
+    matches!(thread, "kafka-fetch" | "file-read") || thread.starts_with("rdk:")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -124,6 +146,18 @@ mod tests {
         let mut trace = Trace::default();
         [sample(0), sample(2)].into_iter().for_each(|sample| trace.push(sample));
         assert_eq!(trace.rate(|sample| sample.rows as f64), [(1.0, 10.0)]);
+    }
+
+    #[test]
+    fn stages_add_up_to_the_process() {
+        let mut trace = Trace::default();
+        trace.complete_stages(2.0);
+        assert!(trace.stages.is_empty(), "nothing is known of a peer");
+        trace.stages.insert("decode".to_owned(), 0.5);
+        trace.threads = [("kafka-fetch".to_owned(), 0.25), ("compute-0".to_owned(), 0.5)].into();
+        trace.complete_stages(2.0);
+        assert_eq!(trace.stages["fetch"], 0.25);
+        assert_eq!(trace.stages["store, inserts and the rest"], 1.25);
     }
 
     #[test]

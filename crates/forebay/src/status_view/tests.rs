@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use dataflow::Effect;
 use engine::problem::{Noticed, State};
 use engine::status::{PartitionStatus, TableStatus};
@@ -64,6 +66,7 @@ fn numbers_and_problems_are_shown() {
         s.sealed.duplicates = 2;
         s.dead_letters.insert("malformed", 1);
         s.watermark_ms = 0;
+        s.cpu.insert("decode", Duration::from_millis(1_500));
     })
     .status();
     assert_eq!(status["lag"], 4);
@@ -79,4 +82,5 @@ fn numbers_and_problems_are_shown() {
     assert_eq!(status["sealed"]["duplicates"], 2);
     assert_eq!(status["dead_letters_by_reason"]["malformed"], 1);
     assert_eq!(status["watermark_ms"], 0);
+    assert_eq!(status["cpu_s"], json!({ "decode": 1.5 }));
 }

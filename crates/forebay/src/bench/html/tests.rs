@@ -25,6 +25,7 @@ fn report_of(arms: &[&str]) -> Report {
         });
     }
     trace.threads.insert("compute-0".to_owned(), 1.5);
+    trace.stages.insert("decode".to_owned(), 1.0);
     trace.percentiles =
         [(0.5, 0.1), (0.9, 0.2), (1.0, 0.9)].map(|(share, latency_s)| Percentile { share, latency_s }).into();
     let wrong = Verdict::of(of_content(Content { rows: 2, ..Content::default() }, Content::default()));
@@ -58,11 +59,12 @@ fn a_page_has_every_plot_and_fetches_nothing() {
         "memory of the engine, MB",
         "lag, records",
         "latency, s",
+        "CPU by stage",
         "CPU by thread",
     ] {
         assert!(page.contains(title), "{title}: {page}");
     }
-    assert_eq!(page.matches("<svg").count(), 6);
+    assert_eq!(page.matches("<svg").count(), 7);
     for word in ["<script", "http:", "https:", "src=", "url(", "@import", "NaN", "inf"] {
         assert!(!page.contains(word), "{word}: {page}");
     }
