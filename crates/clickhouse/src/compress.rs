@@ -117,7 +117,7 @@ impl Compressor {
     /// Ends the open chunk if it is full, and begins the next one behind it.
     fn close_full(&mut self, raw: &mut Vec<u8>) {
         let at = *self.open_at.get_or_insert_with(|| {
-            // What was written before there was a header is less than a stretch of one column.
+            // What was written before there was a header is less than a portion of one column.
             let at = self.out.len();
             self.out.resize(at + HEADER_BYTES, 0);
             self.out.append(raw);
@@ -135,7 +135,7 @@ impl Compressor {
     fn close(&mut self, raw: &mut Vec<u8>, at: usize) {
         let bytes = raw.len() - at - HEADER_BYTES;
         if bytes > IN_PLACE_BYTES_MAX {
-            // A column that is not written in stretches: the server would hold all of the chunk at once.
+            // A column that is not written in portions: the server would hold all of the chunk at once.
             let long = raw.split_off(at);
             std::mem::swap(raw, &mut self.out);
             self.push(&long[HEADER_BYTES..]);

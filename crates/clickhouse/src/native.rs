@@ -92,7 +92,7 @@ impl BlockPlan {
         self.columns.iter().map(|c| c.name.as_str()).chain(self.provenance.as_deref())
     }
 
-    /// Writes the picked rows of `batches` as one block. `flush` is called after each stretch of a column with the bytes that
+    /// Writes the picked rows of `batches` as one block. `flush` is called after each portion of a column with the bytes that
     /// wait, and may take bytes off the front, so that the long form of a frame stays in the cache and is never held whole. What
     /// it leaves is the result.
     ///
@@ -154,13 +154,13 @@ impl PlannedColumn {
             flush(out);
             return Ok(());
         }
-        let in_stretches = rows.stretches(arrays, |arrays, rows| {
+        let in_portions = rows.portions(arrays, |arrays, rows| {
             values::write(&self.column_type, arrays, rows, out)?;
             flush(out);
             Ok(())
         });
-        // A stretch counts from its own first row; written whole, the column names the row of the frame.
-        in_stretches.or_else(|_: String| values::write(&self.column_type, arrays, rows, &mut Vec::new()))
+        // A portion counts from its own first row; written whole, the column names the row of the frame.
+        in_portions.or_else(|_: String| values::write(&self.column_type, arrays, rows, &mut Vec::new()))
     }
 }
 

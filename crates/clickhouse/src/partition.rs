@@ -27,7 +27,7 @@ use arrow_array::RecordBatch;
 use dataflow::Schema;
 use jiff::tz::TimeZone;
 
-use crate::native::RowRef;
+use crate::native::{RowRef, Rows};
 use eval::{Compiler, Part};
 
 /// A column of the table that is not sent, and the expression that gives its value.
@@ -60,7 +60,7 @@ pub struct PartitionKey {
 pub struct Group {
     /// The partition in readable form: the values of the key's parts, joined by `-`. Empty if the table has no key.
     pub partition: String,
-    /// Its rows in their order; `None` means every row of every batch.
+    /// Its rows in their order; `None` means every row that was given.
     pub rows: Option<Vec<RowRef>>,
 }
 
@@ -87,14 +87,14 @@ impl PartitionKey {
         self.parts.is_empty()
     }
 
-    /// The rows of each partition, in the order of the first row of each. There are as many groups as the rows have
+    /// Those of the rows that fall into each partition, in the order of the first row of each. There are as many groups as the rows have
     /// partitions, at the most one a row: the caller's bound on rows is the bound on groups.
-    pub fn cut(&self, batches: &[RecordBatch]) -> Result<Vec<Group>, String> {
+    pub fn cut(&self, batches: &[RecordBatch], rows: Rows<'_>) -> Result<Vec<Group>, String> {
         if self.parts.is_empty() {
             return Ok(vec![Group { partition: String::new(), rows: None }]);
         }
         let values = self.parts.iter().map(|p| p.evaluate(batches)).collect::<Result<Vec<_>, String>>()?;
-        Ok(eval::group(&values, batches))
+        Ok(eval::group(&values, batches, rows))
     }
 }
 

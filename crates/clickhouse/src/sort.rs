@@ -51,10 +51,7 @@ impl SortKey {
 
     /// The picked rows in the key's order, equal ones in their own; `None` if they are in order already.
     pub fn order(&self, batches: &[RecordBatch], rows: Rows<'_>) -> Result<Option<Vec<RowRef>>, String> {
-        let picked: Vec<RowRef> = match rows {
-            Rows::Picked(rows) => rows.to_vec(),
-            Rows::All => all_rows(batches),
-        };
+        let picked = rows.to_picked(batches);
         if let [(column, is_uuid)] = self.columns[..] {
             let arrays: Vec<&dyn Array> = batches.iter().map(|b| &**b.column(column) as &dyn Array).collect();
             if arrays.iter().all(|a| a.null_count() == 0) {
@@ -103,14 +100,6 @@ impl SortKey {
         order.sort_by(|a, b| key(a).cmp(&key(b)));
         Ok(Some(order))
     }
-}
-
-fn all_rows(batches: &[RecordBatch]) -> Vec<RowRef> {
-    let mut rows = Vec::with_capacity(batches.iter().map(RecordBatch::num_rows).sum());
-    for (batch, b) in batches.iter().enumerate() {
-        rows.extend((0..b.num_rows()).map(|row| RowRef { batch: batch as u32, row: row as u32 }));
-    }
-    rows
 }
 
 fn comparable(bare: &ColumnType) -> bool {

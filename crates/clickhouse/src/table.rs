@@ -3,6 +3,7 @@
 //! Owns the plan made at the start, the way from rows to frames, and the questions about facts and frames. Does not own
 //! the decision when a frame may be sent (`protocol`), nor retries (`engine::deliver`).
 
+mod given;
 mod probe;
 
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use arrow_array::RecordBatch;
 use async_trait::async_trait;
 use dataflow::{
-    Attempt, Encoded, FrameId, InsertError, Presence, Remedy, RowsFrom, Runtime, Schema, Spares, Table,
+    Attempt, Encoded, FrameId, InsertError, Presence, Remedy, Runtime, Schema, Selected, Spares, Table,
     TableError, TableFacts,
 };
 
@@ -20,8 +21,9 @@ use crate::client::{Client, Insert, InsertSettings, QueryError};
 use crate::compress::{self, Compressor};
 use crate::config::{ServerConfig, TableConfig};
 use crate::json;
-use crate::native::{BlockPlan, RowRef, Rows};
+use crate::native::{BlockPlan, Rows};
 use crate::types::identifier;
+use given::Given;
 use probe::Question;
 
 pub use probe::check_sample;
@@ -141,11 +143,12 @@ impl ClickHouseTable {
 
     fn encode_frame(
         &self,
-        batches: &[RecordBatch],
+        given: &Given<'_>,
         rows: Rows<'_>,
         partition: &str,
         id: FrameId,
     ) -> Result<Encoded, String> {
+        let batches = given.batches();
         let order = match &self.plan.sort {
             Some(key) => key.order(batches, rows)?,
             None => None,
@@ -172,7 +175,7 @@ impl ClickHouseTable {
             rows: row_count as u64,
             body,
             probe,
-            rows_from: rows_from(batches, rows),
+            rows_from: given.rows_from(rows),
         })
     }
 
@@ -215,27 +218,28 @@ impl Table for ClickHouseTable {
 
     fn encode(
         &self,
-        rows: &[RecordBatch],
+        rows: &[Selected],
         ids: &mut dyn FnMut() -> FrameId,
     ) -> Result<Vec<Encoded>, TableError> {
-        let total: usize = rows.iter().map(RecordBatch::num_rows).sum();
-        if total == 0 {
+        let given = Given::new(rows);
+        if given.len() == 0 {
             return Ok(Vec::new());
         }
-        let frame_rows = self.frame_rows(rows);
+        let (batches, all) = (given.batches(), given.rows());
+        let frame_rows = self.frame_rows(batches);
         let mut frames = Vec::new();
-        for group in self.plan.partition.cut(rows).map_err(|e| self.encode_error(e))? {
+        for group in self.plan.partition.cut(batches, all).map_err(|e| self.encode_error(e))? {
             let picked = match group.rows {
-                None if total <= frame_rows => {
-                    let frame = self.encode_frame(rows, Rows::All, &group.partition, ids());
+                None if given.len() <= frame_rows => {
+                    let frame = self.encode_frame(&given, all, &group.partition, ids());
                     frames.push(frame.map_err(|e| self.encode_error(e))?);
                     continue;
                 }
-                None => every_row(rows),
+                None => all.to_picked(batches),
                 Some(picked) => picked,
             };
             for chunk in picked.chunks(frame_rows) {
-                let frame = self.encode_frame(rows, Rows::Picked(chunk), &group.partition, ids());
+                let frame = self.encode_frame(&given, Rows::Picked(chunk), &group.partition, ids());
                 frames.push(frame.map_err(|e| self.encode_error(e))?);
             }
         }
@@ -365,35 +369,6 @@ fn fault_error(fault: Fault) -> TableError {
 
 fn query_error(error: QueryError) -> TableError {
     TableError { remedy: error.remedy, kind: error.kind, message: error.message }
-}
-
-fn every_row(batches: &[RecordBatch]) -> Vec<RowRef> {
-    let mut rows = Vec::with_capacity(batches.iter().map(RecordBatch::num_rows).sum());
-    for (batch, b) in batches.iter().enumerate() {
-        rows.extend((0..b.num_rows()).map(|row| RowRef { batch: batch as u32, row: row as u32 }));
-    }
-    rows
-}
-
-/// The same rows by their number over all batches.
-fn rows_from(batches: &[RecordBatch], rows: Rows<'_>) -> RowsFrom {
-    let mut first = Vec::with_capacity(batches.len());
-    let mut total = 0;
-    for batch in batches {
-        first.push(total);
-        total += batch.num_rows() as u32;
-    }
-    match rows {
-        Rows::All => RowsFrom::Run(0..total),
-        Rows::Picked(picked) => {
-            let numbers: Vec<u32> = picked.iter().map(|r| first[r.batch as usize] + r.row).collect();
-            let is_run = numbers.windows(2).all(|pair| pair[0] + 1 == pair[1]);
-            match numbers.first() {
-                Some(begin) if is_run => RowsFrom::Run(*begin..*begin + numbers.len() as u32),
-                _ => RowsFrom::Picked(numbers),
-            }
-        }
-    }
 }
 
 /// Bytes of the values in a batch, without what a slice leaves out.

@@ -10,7 +10,7 @@ use arrow_array::builder::{BinaryBuilder, Int32Builder, ListBuilder, MapBuilder,
 use arrow_array::*;
 use bytes::Bytes;
 use clickhouse::{ClickHouseTable, CreateTable, Fault, ServerConfig, TableConfig};
-use dataflow::{Attempt, Effect, FrameId, InsertError, Presence, Remedy, Table};
+use dataflow::{Attempt, Effect, FrameId, InsertError, Presence, Remedy, Selected, Table};
 use testing::{Fixed, RealTime};
 use testkit::{ClickHouse, ClickHouseOptions, Fault as Trouble, FaultProxy, Rule};
 
@@ -60,7 +60,8 @@ fn frames(table: &ClickHouseTable, rows: &[RecordBatch]) -> Vec<dataflow::Encode
         id += 1;
         FrameId(id)
     };
-    table.encode(rows, &mut next).unwrap()
+    let all: Vec<Selected> = rows.iter().cloned().map(Selected::all).collect();
+    table.encode(&all, &mut next).unwrap()
 }
 
 fn batch(arrays: Vec<(&str, ArrayRef)>) -> RecordBatch {
@@ -217,7 +218,7 @@ async fn every_type_arrives_as_it_was() {
         "00000000-0000-0000-0000-000000000001\n"
     );
     let back = table.decode(&frame.body).unwrap();
-    let again = table.encode(&[back], &mut || FrameId(1)).unwrap();
+    let again = table.encode(&[Selected::all(back)], &mut || FrameId(1)).unwrap();
     assert_eq!(again[0].body, frame.body, "a frame read back and encoded again is the same bytes");
 }
 
@@ -598,8 +599,9 @@ async fn rows_that_merges_take_away_prove_nothing_unless_one_is_left() {
         let server = server_or_skip!();
         let table = open_with(&server, atomic(&server, engine)).await.unwrap();
         let at = 1_700_000_000;
-        let [first, same, unsent] = [1, 2, 3]
-            .map(|n| table.encode(&[dated(0..10, n, at)], &mut || FrameId(n as u128)).unwrap().remove(0));
+        let [first, same, unsent] = [1, 2, 3].map(|n| {
+            table.encode(&[Selected::all(dated(0..10, n, at))], &mut || FrameId(n as u128)).unwrap().remove(0)
+        });
         send(&table, "a", &first.body).await.unwrap();
         assert_eq!(table.probe(first.id, 10, &first.probe).await.unwrap(), Presence::All, "{engine}");
         send(&table, "b", &same.body).await.unwrap();

@@ -2,6 +2,7 @@
 //!
 //! Owns the pairing of Arrow columns with origins, so that a filter never separates a row from its position.
 
+pub mod selected;
 mod without;
 
 use arrow_array::{BooleanArray, RecordBatch};
@@ -42,7 +43,11 @@ impl Batch {
         if gone.is_empty() {
             return Ok(self);
         }
-        let stay = without::stretches(gone, self.len());
+        if gone.len() == self.len() {
+            let rows = self.rows.slice(0, 0);
+            return Ok(Self { rows, positions: Vec::new(), times_ms: Vec::new(), ..self });
+        }
+        let stay: Vec<_> = without::stretches(gone, self.len()).collect();
         self.rows = without::keep(self.rows, &stay)?;
         without::keep_items(&mut self.positions, &stay);
         without::keep_items(&mut self.times_ms, &stay);

@@ -9,7 +9,7 @@
 //! | [`block`]    | [`RecordBlock`]: raw records of one partition      | filled by `sources`       |
 //! | [`source`]   | [`Source`], [`Reader`]: partitions with positions  | `sources`                 |
 //! | [`decoder`]  | [`Decoder`]: block to batch and rejects            | `decode`                  |
-//! | [`batch`]    | [`Batch`]: Arrow rows with their origin            | passed along              |
+//! | [`batch`]    | [`Batch`]: Arrow rows with their origin; [`Selected`]: some of them | passed along |
 //! | [`operator`] | [`Operator`], [`KeyedState`]: batch to batch       | `operators`               |
 //! | [`table`]    | [`Table`]: rows to frames, frames to a server      | `clickhouse`              |
 //! | [`reject`]   | [`Reject`]: a record that cannot go on, and why    | made by decoders and operators |
@@ -33,6 +33,7 @@ pub mod table;
 pub mod types;
 
 pub use batch::Batch;
+pub use batch::selected::Selected;
 pub use block::{BlockBuilder, Partition, RecordBlock, Spans};
 pub use decoder::{Decoded, Decoder};
 pub use effect::{Effect, Remedy};

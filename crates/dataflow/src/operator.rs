@@ -7,6 +7,7 @@
 use std::any::Any;
 use std::sync::Arc;
 
+use arrow_schema::ArrowError;
 use bytes::Bytes;
 
 use crate::{Batch, Partition, Reject};
@@ -32,11 +33,15 @@ pub struct Probed {
     pub scratch: Option<Box<dyn Any + Send>>,
 }
 
-/// What a step made of a batch. `batch.len() + filtered + duplicates + late + rejects.len()` is the number of rows put in.
+/// What a step made of a batch. `batch.len() - gone.len() + filtered + duplicates + late + rejects.len()` is the number of rows put
+/// in.
 #[derive(Debug)]
 pub struct Output {
-    /// The rows that go on.
+    /// The rows that go on, and those in `gone` among them.
     pub batch: Batch,
+    /// Rows of `batch` that go no further: row numbers, ascending. A step need not move what stays together: after the last step
+    /// nobody has to.
+    pub gone: Vec<usize>,
     /// Rows dropped by a rule that the user wrote.
     pub filtered: u64,
     /// Rows dropped because their key was seen.
@@ -45,6 +50,22 @@ pub struct Output {
     pub late: u64,
     /// Rows that go to the dead letters.
     pub rejects: Vec<Reject>,
+}
+
+impl Output {
+    /// Every row goes on.
+    pub fn all(batch: Batch) -> Self {
+        Self { batch, gone: Vec::new(), filtered: 0, duplicates: 0, late: 0, rejects: Vec::new() }
+    }
+
+    /// The same with nothing in `gone`: `batch` holds the rows that go on, and no others.
+    ///
+    /// # Errors
+    /// When a column is of a form that cannot be filtered.
+    pub fn dense(mut self) -> Result<Self, ArrowError> {
+        self.batch = self.batch.without(&std::mem::take(&mut self.gone))?;
+        Ok(self)
+    }
 }
 
 /// Why a step cannot go on: a fault of the pipeline or of the program, never of one record.

@@ -9,7 +9,7 @@ use arrow_array::RecordBatch;
 use async_trait::async_trait;
 use bytes::Bytes;
 
-use crate::{Effect, Remedy, Schema};
+use crate::{Effect, Remedy, Schema, Selected};
 
 /// Names a frame for ever: random by its claim's nonce, so that no two lanes, incarnations or restored stores share one.
 /// Also the value of the provenance column.
@@ -39,7 +39,8 @@ pub struct Encoded {
     pub rows_from: RowsFrom,
 }
 
-/// Which of the rows given to [`Table::encode`] a frame holds, in the frame's order. Rows are numbered from 0 over all batches.
+/// Which of the rows given to [`Table::encode`] a frame holds, in the frame's order. Rows that go on are numbered from 0 over all
+/// batches; those that do not have no number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RowsFrom {
     /// These, one after the other.
@@ -177,14 +178,11 @@ pub trait Table: Send + Sync {
     /// The columns that rows must have, in order.
     fn schema(&self) -> &Schema;
 
-    /// Cuts rows into frames (by table partition), sorts them if asked to, encodes and compresses.
+    /// Cuts the rows that go on into frames (by table partition), sorts them if asked to, encodes and compresses.
     /// `ids` is called once for each frame, in the order of the result. Each row is in one frame, as
-    /// [`Encoded::rows_from`] says.
-    fn encode(
-        &self,
-        rows: &[RecordBatch],
-        ids: &mut dyn FnMut() -> FrameId,
-    ) -> Result<Vec<Encoded>, TableError>;
+    /// [`Encoded::rows_from`] says. What goes no further is not looked at: no value of it is an error.
+    fn encode(&self, rows: &[Selected], ids: &mut dyn FnMut() -> FrameId)
+    -> Result<Vec<Encoded>, TableError>;
 
     /// The rows of a frame's body, in its order and without the provenance column: what [`Table::encode`] was given. For
     /// frames that the server refused for their content, which are cut in two and encoded again.

@@ -5,9 +5,8 @@
 
 use std::time::Duration;
 
-use arrow_array::RecordBatch;
 use bytes::Bytes;
-use dataflow::{Output, Reject};
+use dataflow::{Output, Reject, Selected};
 use protocol::record::{Counts, Fate, Fates, Range, Refusal};
 
 use crate::checkpoint::Snapshots;
@@ -22,8 +21,8 @@ pub struct Cut {
     /// Number of the cut by this owner, from 0.
     pub number: u64,
     /// Rows for the target table.
-    pub rows: Vec<RecordBatch>,
-    /// Where each of `rows` comes from.
+    pub rows: Vec<Selected>,
+    /// Where each of `rows` that goes on comes from.
     pub origins: Origins,
     /// Rows for the dead letters.
     pub rejects: Vec<Reject>,
@@ -97,9 +96,9 @@ impl Builder {
     }
 
     /// Rows that came through all steps, where they come from, and a time to measure the latency by.
-    pub fn rows(&mut self, rows: RecordBatch, origins: Part, time_ms: Option<i64>) {
-        self.cut.counts.written += rows.num_rows() as u64;
-        self.bytes += rows.get_array_memory_size() as u64;
+    pub fn rows(&mut self, rows: Selected, origins: Part, time_ms: Option<i64>) {
+        self.cut.counts.written += rows.len() as u64;
+        self.bytes += rows.batch().get_array_memory_size() as u64;
         self.cut.rows.push(rows);
         self.cut.origins.parts.push(origins);
         if self.cut.samples_ms.len() < SAMPLES_MAX {

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use arrow_array::RecordBatch;
 use bytes::Bytes;
 use dataflow::block::TIME_UNKNOWN_MS;
-use dataflow::{Batch, Copies, Encoded, FrameId, Partition, Reason, RecordBlock, Reject, Table};
+use dataflow::{Batch, Copies, Encoded, FrameId, Partition, Reason, RecordBlock, Reject, Selected, Table};
 use protocol::lane::{PIECES_MAX, Piece};
 use protocol::names;
 use protocol::record::{Body, RecordPlace, Refusal, Split};
@@ -293,7 +293,7 @@ fn halves(
     let half = rows.num_rows() / 2;
     let mut halves = Vec::with_capacity(2);
     for (n, range) in (0..).zip([0..half, half..rows.num_rows()]) {
-        let part = rows.slice(range.start, range.len());
+        let part = Selected::all(rows.slice(range.start, range.len()));
         let frames = table.encode(&[part], &mut || id(n)).map_err(|e| EngineError::Mismatch(e.message))?;
         let Ok([frame]) = <[Encoded; 1]>::try_from(frames) else {
             // The rows were one frame of one table partition, so half of them is no more.

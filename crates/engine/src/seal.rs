@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
-use dataflow::{Encoded, FrameId, Table, TableError, reject};
+use dataflow::{Encoded, FrameId, Selected, Table, TableError, reject};
 use futures::future::BoxFuture;
 use metrics::{counter, gauge, histogram};
 use protocol::names;
@@ -55,7 +55,7 @@ pub fn encode(context: &Context, pipeline: &Arc<str>, mut cut: Cut) -> Encoding 
     let pipeline = pipeline.clone();
     let frames = stage::compute(Stage::Encode, context, move || {
         let mut encoded = Vec::new();
-        let mut add = |place: usize, rows: &[arrow_array::RecordBatch]| -> Result<(), TableError> {
+        let mut add = |place: usize, rows: &[Selected]| -> Result<(), TableError> {
             let (index, table) = &tables[place];
             let mut next = number << FRAME_BITS;
             let mut ids = || {
@@ -74,7 +74,7 @@ pub fn encode(context: &Context, pipeline: &Arc<str>, mut cut: Cut) -> Encoding 
             add(TARGET, &rows)?;
         }
         if !rejects.is_empty() {
-            add(1, &[reject::to_rows(&pipeline, now_ms, &rejects)])?;
+            add(1, &[Selected::all(reject::to_rows(&pipeline, now_ms, &rejects))])?;
         }
         Ok(Frames { encoded })
     });

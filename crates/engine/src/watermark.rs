@@ -36,12 +36,18 @@ impl Watermarks {
     }
 
     /// Records of a partition went by. Times beyond `wall_ms` plus the bound are left out.
-    pub fn observe(&mut self, partition: usize, times_ms: &[i64], wall_ms: i64, now: Duration) {
+    pub fn observe<'a>(
+        &mut self,
+        partition: usize,
+        times_ms: impl IntoIterator<Item = &'a i64>,
+        wall_ms: i64,
+        now: Duration,
+    ) {
         let limit = wall_ms.saturating_add(self.future_ms_max);
         let progress = &mut self.partitions[partition];
         progress.caught_up = false;
         progress.last_record = now;
-        let max = times_ms.iter().copied().filter(|t| *t <= limit).max();
+        let max = times_ms.into_iter().copied().filter(|t| *t <= limit).max();
         progress.time_ms_max = progress.time_ms_max.max(max.unwrap_or(TIME_UNKNOWN_MS));
     }
 

@@ -9,6 +9,7 @@
 //! | `decode`      | records of JSON to columns                                                  |
 //! | `dedup_new`   | keys that were never seen, and their state delta                            |
 //! | `dedup_known` | keys that were all seen                                                     |
+//! | `copies`      | records with a tenth of copies through dedup and into a Native block        |
 //! | `encode`      | columns to one Native block, in LZ4 chunks                                  |
 //! | `seal`        | a seal is checked, made to bytes and folded                                 |
 //! | `recover`     | a journal's bytes are read and folded                                       |
@@ -40,6 +41,7 @@ pub static STEPS: &[Step] = &[
     Step { name: "decode", unit: "records", units: rows::RECORDS, prepare: rows::decode },
     Step { name: "dedup_new", unit: "records", units: rows::RECORDS, prepare: rows::dedup_new },
     Step { name: "dedup_known", unit: "records", units: rows::RECORDS, prepare: rows::dedup_known },
+    Step { name: "copies", unit: "records", units: rows::RECORDS, prepare: rows::copies },
     Step { name: "encode", unit: "records", units: rows::RECORDS, prepare: rows::encode },
     Step { name: "seal", unit: "seals", units: journal::SEALS, prepare: journal::seal },
     Step { name: "recover", unit: "seals", units: journal::SEALS, prepare: journal::recover },

@@ -7,7 +7,7 @@ use clickhouse::compress::{Compressor, Method};
 use clickhouse::native::{BlockPlan, Rows};
 use dataflow::{
     Batch, BlockBuilder, Column, ColumnType, Decoder, FrameId, KeyedState, Operator, Partition, RecordBlock,
-    Schema,
+    Schema, Selected,
 };
 use decode::json::{JsonDecoder, JsonOptions};
 use operators::{Dedup, DedupConfig, Late};
@@ -39,7 +39,12 @@ pub(crate) fn schema() -> Schema {
 
 /// The uniques from number `first` on, at the positions from `position` on.
 fn blocks(first: u64, count: u64, position: u64) -> Vec<RecordBlock> {
-    let spec = Spec { publishers: 1, near_duplicates: false, ..Spec::default() };
+    blocks_of(Spec { near_duplicates: false, ..Spec::default() }, first, count, position)
+}
+
+/// The records of a workload's first publisher.
+fn blocks_of(spec: Spec, first: u64, count: u64, position: u64) -> Vec<RecordBlock> {
+    let spec = Spec { publishers: 1, ..spec };
     let workload = Workload::new(spec).expect("the default with fewer duplicates is a workload");
     let mut builder = BlockBuilder::new(Partition::new("events", 0), position);
     let (mut blocks, mut record) = (Vec::new(), Vec::with_capacity(RECORD_BYTES_MAX));
@@ -63,13 +68,17 @@ fn decoder() -> JsonDecoder {
 
 /// The same as columns.
 pub(crate) fn batches(first: u64, count: u64, position: u64) -> Vec<Batch> {
+    decoded(&blocks(first, count, position))
+}
+
+fn decoded(blocks: &[RecordBlock]) -> Vec<Batch> {
     let decoder = decoder();
     let decode = |block: &RecordBlock| {
         let decoded = decoder.decode(block);
         assert!(decoded.rejects.is_empty(), "the workload's records fit the schema");
         decoded.batch
     };
-    blocks(first, count, position).iter().map(decode).collect()
+    blocks.iter().map(decode).collect()
 }
 
 pub(crate) fn decode() -> Work {
@@ -100,12 +109,42 @@ fn dedup(first: u64) -> Work {
     })
 }
 
+/// Records of which every eleventh is a copy of the one before, through the step into a block.
+pub(crate) fn copies() -> Work {
+    let config = DedupConfig { key: vec!["event_id".to_owned()], window: None, late: Late::Keep };
+    let mut step = Dedup::new(&schema(), config).expect("a valid configuration");
+    let batches = decoded(&blocks_of(Spec::default(), 0, RECORDS, 0));
+    let plan = BlockPlan::new(&schema(), Some("_forebay"));
+    Box::new(move || {
+        let mut duplicates = 0;
+        let mut rows = Vec::with_capacity(batches.len());
+        for batch in batches {
+            let probed = step.probe(batch).expect("a batch of the schema");
+            let output = step.finish(probed, &[]).expect("as probed");
+            duplicates += output.duplicates;
+            let selected = Selected::without(output.batch.rows, &output.gone);
+            let origins = (selected.gather(&output.batch.positions), selected.gather(&output.batch.times_ms));
+            std::hint::black_box(origins);
+            rows.push(selected);
+        }
+        let batches: Vec<_> = rows.iter().map(|rows| rows.batch().clone()).collect();
+        let stretches: Vec<_> = rows.iter().map(Selected::stretches).collect();
+        let mut compressor = Compressor::new(Method::None);
+        let rest = plan
+            .encode(&batches, Rows::Stretches(&stretches), FrameId(7), &mut |out| compressor.take_full(out))
+            .expect("rows of the schema");
+        std::hint::black_box(compressor.finish_with(rest));
+        duplicates + rows.iter().map(Selected::len).sum::<usize>() as u64
+    })
+}
+
 /// The rows that are let through.
 fn pass(step: &mut Dedup, batches: Vec<Batch>) -> u64 {
     let mut rows = 0;
     for batch in batches {
         let probed = step.probe(batch).expect("a batch of the schema");
-        rows += step.finish(probed, &[]).expect("as probed").batch.len() as u64;
+        let output = step.finish(probed, &[]).expect("as probed");
+        rows += (output.batch.len() - output.gone.len()) as u64;
     }
     std::hint::black_box(step.seal(TIME_MS));
     rows

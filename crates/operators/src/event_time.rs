@@ -84,7 +84,7 @@ impl Operator for EventTime {
         }
         batch.times_ms.clear();
         read_times(values.as_ref(), &mut batch.times_ms);
-        Ok(Output { batch, filtered: 0, duplicates: 0, late: 0, rejects: Vec::new() })
+        Ok(Output::all(batch))
     }
 
     fn state(&mut self) -> Option<&mut dyn KeyedState> {

@@ -14,8 +14,8 @@ use dataflow::block::NO_LEADER_EPOCH;
 use dataflow::{
     Attempt, Batch, Copies, Decoded, Decoder, Effect, Encoded, FrameId, Gate, InsertError, KeyedState,
     Operator, OperatorError, Output, Partition, PartitionStart, Presence, Probed, ReadFrom, Reader,
-    RecordBlock, Runtime, Schema, Source, SourceError, StateError, StateRead, Table, TableError, TableFacts,
-    Task,
+    RecordBlock, Runtime, Schema, Selected, Source, SourceError, StateError, StateRead, Table, TableError,
+    TableFacts, Task,
 };
 use futures::future::BoxFuture;
 use store::{Entry, Key, Prefix, Put, Store, StoreError};
@@ -141,7 +141,7 @@ impl Table for LyingTable {
 
     fn encode(
         &self,
-        rows: &[RecordBatch],
+        rows: &[Selected],
         ids: &mut dyn FnMut() -> FrameId,
     ) -> Result<Vec<Encoded>, TableError> {
         let mut frames = self.inner.encode(rows, ids)?;

@@ -11,8 +11,8 @@ use arrow_array::RecordBatch;
 use async_trait::async_trait;
 use bytes::Bytes;
 use dataflow::{
-    Attempt, Effect, Encoded, FrameId, InsertError, Presence, Remedy, RowsFrom, Schema, Table, TableError,
-    TableFacts,
+    Attempt, Effect, Encoded, FrameId, InsertError, Presence, Remedy, RowsFrom, Schema, Selected, Table,
+    TableError, TableFacts,
 };
 use futures::future::{Either, select};
 
@@ -86,14 +86,15 @@ impl Table for SimTable {
 
     fn encode(
         &self,
-        rows: &[RecordBatch],
+        rows: &[Selected],
         ids: &mut dyn FnMut() -> FrameId,
     ) -> Result<Vec<Encoded>, TableError> {
         let mut parts: BTreeMap<u64, (Vec<Row>, Vec<u32>)> = BTreeMap::new();
         let mut place = 0;
         for batch in rows {
-            let rows = if self.place == 0 { from_columns(batch) } else { from_dead_letters(batch) };
-            for row in rows {
+            let columns = batch.batch();
+            let rows = if self.place == 0 { from_columns(columns) } else { from_dead_letters(columns) };
+            for row in batch.gather(&rows) {
                 let part = if self.place == 0 { row[1] % self.world.plan.table_partitions } else { 0 };
                 let (rows, places) = parts.entry(part).or_default();
                 rows.push(row);

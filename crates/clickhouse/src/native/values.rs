@@ -4,6 +4,10 @@
 //! silently where a value does not fit. Under a null stands zero, whatever the array holds there, so that equal rows give equal
 //! bytes.
 
+mod texts;
+
+use std::ops::Range;
+
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
     ArrowPrimitiveType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type,
@@ -11,20 +15,21 @@ use arrow_array::types::{
     TimestampSecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 use arrow_array::{Array, BooleanArray, FixedSizeBinaryArray, ListArray, MapArray, PrimitiveArray};
-use arrow_buffer::{NullBuffer, ToByteSlice};
+use arrow_buffer::ToByteSlice;
 use arrow_schema::{DataType, TimeUnit};
 use dataflow::ColumnType;
 use dataflow::types::EnumName;
 
-use super::rows::{RowRef, Rows};
+use super::rows::{RowRef, Rows, lengths};
 use super::{uuid_on_the_wire, write_varint};
+use texts::Texts;
 
 /// The last day that a `Date` holds, 2149-06-06, in days since 1970.
 const DATE_MAX: i32 = u16::MAX as i32;
 /// 1900-01-01 and 2299-12-31, the first and the last day of a `Date32`, in days since 1970.
 const DATE32_RANGE: std::ops::RangeInclusive<i32> = -25_567..=120_529;
 
-/// True if a column's bytes are those of its rows one after the other, so that it can be written stretch by stretch.
+/// True if a column's bytes are those of its rows one after the other, so that it can be written in portions.
 pub(super) fn is_flat(column_type: &ColumnType) -> bool {
     match column_type {
         ColumnType::Nullable(_) | ColumnType::Array(_) | ColumnType::Map(..) => false,
@@ -44,12 +49,11 @@ pub(super) fn write_nullable(
     out.resize(start + rows.count_of(arrays), 0);
     if arrays.iter().any(|a| a.null_count() > 0) {
         let mut slots = out[start..].iter_mut();
-        rows.try_each(arrays, |batch, row| {
+        rows.for_each(lengths(arrays), |batch, row| {
             if let Some(slot) = slots.next() {
                 *slot = u8::from(arrays[batch].is_null(row));
             }
-            Ok::<(), String>(())
-        })?;
+        });
     }
     write(inner, arrays, rows, out)
 }
@@ -118,8 +122,11 @@ fn copied<T: ArrowPrimitiveType, const N: usize>(
     bytes: impl Fn(T::Native) -> [u8; N],
 ) -> Result<(), String> {
     let typed = primitives::<T>(arrays)?;
-    if cfg!(target_endian = "little") && matches!(rows, Rows::All) && no_nulls(arrays) {
-        typed.iter().for_each(|a| out.extend_from_slice(a.values().to_byte_slice()));
+    if cfg!(target_endian = "little")
+        && let Some(stretches) = without_nulls(arrays, rows)
+    {
+        let values: Vec<&[u8]> = typed.iter().map(|a| a.values().to_byte_slice()).collect();
+        copy(&values, N, stretches, out);
         return Ok(());
     }
     fill(&typed, rows, out, |array, row| Ok(bytes(array.value(row))))
@@ -133,26 +140,60 @@ fn converted<T: ArrowPrimitiveType, const N: usize>(
     bytes: impl Fn(T::Native) -> Result<[u8; N], String>,
 ) -> Result<(), String> {
     let typed = primitives::<T>(arrays)?;
-    if matches!(rows, Rows::All) && no_nulls(arrays) {
-        let values = typed.iter().flat_map(|a| a.values().iter().copied());
-        return fill_in_order(rows.count_of(arrays), out, values, bytes);
+    if let Some(stretches) = without_nulls(arrays, rows) {
+        let values: Vec<&[T::Native]> = typed.iter().map(|a| &**a.values()).collect();
+        return fill_in_order(&values, stretches, rows.count_of(arrays), out, |values, slots| {
+            for (at, (slot, value)) in slots.iter_mut().zip(values).enumerate() {
+                *slot = bytes(*value).map_err(|reason| (at, reason))?;
+            }
+            Ok(())
+        });
     }
     fill(&typed, rows, out, |array, row| bytes(array.value(row)))
 }
 
-/// Writes `N` bytes for each of `count` values, one after another.
+/// The rows as stretches, if they stand in order and no batch holds a null.
+fn without_nulls<'a>(
+    arrays: &'a [&dyn Array],
+    rows: Rows<'a>,
+) -> Option<impl Iterator<Item = (usize, Range<usize>)> + Clone + 'a> {
+    let no_nulls = arrays.iter().all(|a| a.null_count() == 0);
+    rows.in_order(lengths(arrays)).filter(|_| no_nulls)
+}
+
+/// Copies the values of these stretches, each of `width` bytes; `values` are those of each batch.
+#[inline]
+fn copy(
+    values: &[&[u8]],
+    width: usize,
+    stretches: impl Iterator<Item = (usize, Range<usize>)>,
+    out: &mut Vec<u8>,
+) {
+    stretches.for_each(|(batch, rows)| {
+        out.extend_from_slice(&values[batch][width * rows.start..width * rows.end]);
+    });
+}
+
+/// Writes `N` bytes for each of the `count` values in these stretches; `values` are those of each batch. `write` does it for a stretch,
+/// and tells which value of it was the first that cannot be written.
+#[inline]
 fn fill_in_order<V, const N: usize>(
+    values: &[&[V]],
+    mut stretches: impl Iterator<Item = (usize, Range<usize>)>,
     count: usize,
     out: &mut Vec<u8>,
-    values: impl Iterator<Item = V>,
-    bytes: impl Fn(V) -> Result<[u8; N], String>,
+    write: impl Fn(&[V], &mut [[u8; N]]) -> Result<(), (usize, String)>,
 ) -> Result<(), String> {
     let start = out.len();
     out.resize(start + N * count, 0);
-    for (at, (slot, value)) in out[start..].as_chunks_mut::<N>().0.iter_mut().zip(values).enumerate() {
-        *slot = bytes(value).map_err(|reason| format!("row {at} of the frame: {reason}"))?;
-    }
-    Ok(())
+    let mut slots = &mut out[start..].as_chunks_mut::<N>().0[..];
+    stretches.try_for_each(|(batch, rows)| {
+        let (own, others) = std::mem::take(&mut slots).split_at_mut(rows.len());
+        slots = others;
+        let before = count - slots.len() - own.len();
+        write(&values[batch][rows], own)
+            .map_err(|(at, reason)| format!("row {} of the frame: {reason}", before + at))
+    })
 }
 
 /// Writes `N` bytes for each row; zeros for nulls.
@@ -167,7 +208,7 @@ fn fill<A: Array, const N: usize>(
     let mut slots = out[start..].as_chunks_mut::<N>().0.iter_mut();
     let any_null = arrays.iter().any(|a| a.null_count() > 0);
     let mut written = 0;
-    rows.try_each(arrays, |batch, row| {
+    rows.try_each(lengths(arrays), |batch, row| {
         let array = arrays[batch];
         let slot = slots.next().expect("one slot was made for each row");
         if !(any_null && array.is_null(row)) {
@@ -183,83 +224,13 @@ fn write_bools(arrays: &[&dyn Array], rows: Rows<'_>, out: &mut Vec<u8>) -> Resu
     fill(&typed, rows, out, |array, row| Ok([u8::from(array.value(row))]))
 }
 
-/// An array of texts or bytes, seen as ends and data.
-struct Texts<'a> {
-    offsets: &'a [i32],
-    data: &'a [u8],
-    nulls: Option<&'a NullBuffer>,
-}
-
-impl<'a> Texts<'a> {
-    fn of(array: &'a dyn Array) -> Result<Self, String> {
-        if let Some(a) = array.as_string_opt::<i32>() {
-            Ok(Self { offsets: a.value_offsets(), data: a.value_data(), nulls: a.nulls() })
-        } else if let Some(a) = array.as_binary_opt::<i32>() {
-            Ok(Self { offsets: a.value_offsets(), data: a.value_data(), nulls: a.nulls() })
-        } else {
-            Err(mismatch(array, &DataType::Utf8))
-        }
-    }
-
-    #[inline]
-    fn value(&self, row: usize) -> &'a [u8] {
-        match self.nulls {
-            Some(nulls) if nulls.is_null(row) => &[],
-            _ => &self.data[self.offsets[row] as usize..self.offsets[row + 1] as usize],
-        }
-    }
-}
-
-impl Texts<'_> {
-    /// Writes every text in order. Short ones are copied as a whole word of [`WORD`] bytes, of which the next one
-    /// overwrites what is too much: a copy of fixed size is a few instructions, one of any size is a call.
-    fn write_all(&self, out: &mut Vec<u8>) {
-        const WORD: usize = 32;
-        /// From this mean length on the zeros below cost more than a call a text.
-        const LONG: usize = 4 * WORD;
-        let (first, last) = (self.offsets[0] as usize, self.offsets[self.offsets.len() - 1] as usize);
-        if last - first >= LONG * self.offsets.len() {
-            out.reserve(last - first + (last - first) / 64 + self.offsets.len());
-            for ends in self.offsets.windows(2) {
-                write_varint((ends[1] - ends[0]) as u64, out);
-                out.extend_from_slice(&self.data[ends[0] as usize..ends[1] as usize]);
-            }
-            return;
-        }
-        let start = out.len();
-        // A length takes a byte below 128, and at most one more for each 64 bytes of text beyond.
-        out.resize(start + (last - first) + (last - first) / 64 + self.offsets.len() + WORD, 0);
-        let mut at = start;
-        for ends in self.offsets.windows(2) {
-            let (from, to) = (ends[0] as usize, ends[1] as usize);
-            let length = to - from;
-            if length < WORD && from + WORD <= self.data.len() {
-                out[at] = length as u8;
-                out[at + 1..at + 1 + WORD].copy_from_slice(&self.data[from..from + WORD]);
-                at += 1 + length;
-            } else {
-                let mut rest = length;
-                while rest >= 0x80 {
-                    out[at] = rest as u8 | 0x80;
-                    rest >>= 7;
-                    at += 1;
-                }
-                out[at] = rest as u8;
-                out[at + 1..at + 1 + length].copy_from_slice(&self.data[from..to]);
-                at += 1 + length;
-            }
-        }
-        out.truncate(at);
-    }
-}
-
 fn write_strings(arrays: &[&dyn Array], rows: Rows<'_>, out: &mut Vec<u8>) -> Result<(), String> {
     let texts = arrays.iter().map(|a| Texts::of(*a)).collect::<Result<Vec<_>, _>>()?;
-    if let (Rows::All, true) = (rows, no_nulls(arrays)) {
-        texts.iter().for_each(|t| t.write_all(out));
+    if let Some(stretches) = without_nulls(arrays, rows) {
+        texts::write(&texts, stretches, rows.count_of(arrays), out);
         return Ok(());
     }
-    rows.try_each(arrays, |batch, row| {
+    rows.try_each(lengths(arrays), |batch, row| {
         let value = texts[batch].value(row);
         write_varint(value.len() as u64, out);
         out.extend_from_slice(value);
@@ -270,11 +241,12 @@ fn write_strings(arrays: &[&dyn Array], rows: Rows<'_>, out: &mut Vec<u8>) -> Re
 fn write_fixed(arrays: &[&dyn Array], width: usize, rows: Rows<'_>, out: &mut Vec<u8>) -> Result<(), String> {
     let typed: Vec<&FixedSizeBinaryArray> = downcast(arrays, &DataType::FixedSizeBinary(width as i32))?;
     out.reserve(width * rows.count_of(arrays));
-    if matches!(rows, Rows::All) && no_nulls(arrays) {
-        typed.iter().for_each(|a| out.extend_from_slice(&a.value_data()[..width * a.len()]));
+    if let Some(stretches) = without_nulls(arrays, rows) {
+        let values: Vec<&[u8]> = typed.iter().map(|a| a.value_data()).collect();
+        copy(&values, width, stretches, out);
         return Ok(());
     }
-    rows.try_each(arrays, |batch, row| {
+    rows.try_each(lengths(arrays), |batch, row| {
         if typed[batch].is_null(row) {
             out.resize(out.len() + width, 0);
         } else {
@@ -286,15 +258,12 @@ fn write_fixed(arrays: &[&dyn Array], width: usize, rows: Rows<'_>, out: &mut Ve
 
 fn write_uuids(arrays: &[&dyn Array], rows: Rows<'_>, out: &mut Vec<u8>) -> Result<(), String> {
     let typed: Vec<&FixedSizeBinaryArray> = downcast(arrays, &DataType::FixedSizeBinary(16))?;
-    if matches!(rows, Rows::All) && no_nulls(arrays) {
-        for array in typed {
-            let uuids = &array.value_data().as_chunks::<16>().0[..array.len()];
-            let start = out.len();
-            out.resize(start + 16 * uuids.len(), 0);
-            let slots = out[start..].as_chunks_mut::<16>().0.iter_mut();
-            slots.zip(uuids).for_each(|(slot, uuid)| *slot = uuid_on_the_wire(*uuid));
-        }
-        return Ok(());
+    if let Some(stretches) = without_nulls(arrays, rows) {
+        let values: Vec<&[[u8; 16]]> = typed.iter().map(|a| a.value_data().as_chunks::<16>().0).collect();
+        return fill_in_order(&values, stretches, rows.count_of(arrays), out, |uuids, slots| {
+            slots.iter_mut().zip(uuids).for_each(|(slot, uuid)| *slot = uuid_on_the_wire(*uuid));
+            Ok(())
+        });
     }
     fill(&typed, rows, out, |array, row| {
         let uuid: [u8; 16] = array.value(row).try_into().expect("the array's width was checked to be 16");
@@ -442,17 +411,14 @@ fn write_ends<A: Array>(
     offsets: impl Fn(&A) -> &[i32],
 ) -> Vec<RowRef> {
     let mut picked = Vec::new();
-    let never = rows.try_each(arrays, |batch, row| {
+    rows.for_each(lengths(arrays), |batch, row| {
         let ends = offsets(arrays[batch]);
         if !arrays[batch].is_null(row) {
             picked.extend((ends[row]..ends[row + 1]).map(|i| RowRef { batch: batch as u32, row: i as u32 }));
         }
         out.extend_from_slice(&(picked.len() as u64).to_le_bytes());
-        Ok::<(), std::convert::Infallible>(())
     });
-    match never {
-        Ok(()) => picked,
-    }
+    picked
 }
 
 fn write_items(
@@ -471,10 +437,6 @@ fn write_items(
 
 fn list_of(item: &ColumnType) -> DataType {
     ColumnType::Array(Box::new(item.clone())).arrow()
-}
-
-fn no_nulls(arrays: &[&dyn Array]) -> bool {
-    arrays.iter().all(|a| a.null_count() == 0)
 }
 
 fn primitives<'a, T: ArrowPrimitiveType>(

@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use super::calendar::Function;
 use super::parse::{self, Expr};
 use super::{Computed, Group};
-use crate::native::RowRef;
+use crate::native::{RowRef, Rows};
 
 /// MATERIALIZED columns that are made of MATERIALIZED columns that are …
 const SUBSTITUTIONS_MAX: usize = 8;
@@ -359,30 +359,31 @@ fn push_numbers(
     Ok(())
 }
 
-/// Rows with equal values in every part, in the order of the first of each.
-pub(super) fn group(values: &[Values], batches: &[RecordBatch]) -> Vec<Group> {
+/// Those of the rows that have equal values in every part, in the order of the first of each.
+pub(super) fn group(values: &[Values], batches: &[RecordBatch], rows: Rows<'_>) -> Vec<Group> {
     let mut groups: Vec<(usize, Vec<RowRef>)> = Vec::new();
     let mut known: BTreeMap<Vec<Option<i64>>, usize> = BTreeMap::new();
     let same = |a: usize, b: usize| values.iter().all(|v| v.numbers[a] == v.numbers[b]);
-    let (mut row_number, mut current) = (0, None::<(usize, usize)>);
-    for (batch_index, batch) in batches.iter().enumerate() {
-        for row in 0..batch.num_rows() {
-            // Rows of one partition mostly come in runs.
-            let index = match current {
-                Some((last, index)) if same(last, row_number) => index,
-                _ => {
-                    let key = values.iter().map(|v| v.numbers[row_number]).collect();
-                    *known.entry(key).or_insert_with(|| {
-                        groups.push((row_number, Vec::new()));
-                        groups.len() - 1
-                    })
-                }
-            };
-            groups[index].1.push(RowRef { batch: batch_index as u32, row: row as u32 });
-            current = Some((row_number, index));
-            row_number += 1;
-        }
-    }
+    let mut current = None::<(usize, usize)>;
+    let batch_rows = batches.iter().map(RecordBatch::num_rows);
+    let numbers_before: Vec<usize> =
+        batch_rows.clone().scan(0, |next, rows| Some(std::mem::replace(next, *next + rows))).collect();
+    rows.for_each(batch_rows, |batch, row| {
+        let row_number = numbers_before[batch] + row;
+        // Rows of one partition mostly come in runs.
+        let index = match current {
+            Some((last, index)) if same(last, row_number) => index,
+            _ => {
+                let key = values.iter().map(|v| v.numbers[row_number]).collect();
+                *known.entry(key).or_insert_with(|| {
+                    groups.push((row_number, Vec::new()));
+                    groups.len() - 1
+                })
+            }
+        };
+        groups[index].1.push(RowRef { batch: batch as u32, row: row as u32 });
+        current = Some((row_number, index));
+    });
     let name = |row: usize| values.iter().map(|v| v.show(v.numbers[row])).collect::<Vec<_>>().join("-");
     if let [(first, _)] = groups[..] {
         return vec![Group { partition: name(first), rows: None }];

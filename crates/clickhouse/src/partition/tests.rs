@@ -17,7 +17,7 @@ fn key_in(zone: &str, key: &str, schema: &Schema) -> Result<PartitionKey, Partit
 fn names(key: &PartitionKey, arrays: Vec<(&str, ArrayRef)>) -> Vec<String> {
     let rows =
         RecordBatch::try_from_iter_with_nullable(arrays.into_iter().map(|(n, a)| (n, a, true))).unwrap();
-    key.cut(&[rows]).unwrap().into_iter().map(|g| g.partition).collect()
+    key.cut(&[rows], Rows::All).unwrap().into_iter().map(|g| g.partition).collect()
 }
 
 fn times(seconds: &[i64]) -> ArrayRef {
@@ -35,7 +35,7 @@ fn no_key_is_one_group_of_all_rows() {
         let key = key_in("UTC", text, &schema).unwrap();
         let rows =
             RecordBatch::try_from_iter([("a", Arc::new(UInt8Array::from(vec![1, 2])) as ArrayRef)]).unwrap();
-        assert_eq!(key.cut(&[rows]).unwrap(), [Group { partition: String::new(), rows: None }]);
+        assert_eq!(key.cut(&[rows], Rows::All).unwrap(), [Group { partition: String::new(), rows: None }]);
     }
 }
 
@@ -164,7 +164,7 @@ fn groups_keep_the_order_of_rows_over_batches() {
     let key = key_in("UTC", "n", &schema).unwrap();
     let rows =
         |v: Vec<i32>| RecordBatch::try_from_iter([("n", Arc::new(Int32Array::from(v)) as ArrayRef)]).unwrap();
-    let groups = key.cut(&[rows(vec![2, 1]), rows(vec![1, 2, 2])]).unwrap();
+    let groups = key.cut(&[rows(vec![2, 1]), rows(vec![1, 2, 2])], Rows::All).unwrap();
     let shown: Vec<(String, Vec<(u32, u32)>)> = groups
         .into_iter()
         .map(|g| (g.partition, g.rows.unwrap().iter().map(|r| (r.batch, r.row)).collect()))
@@ -291,7 +291,7 @@ fn fuzz_partition_key() {
         let _ = is_constant(&text);
         let _ = plain_columns(&text);
         let Ok(key) = key_in("UTC", &text, &schema) else { return };
-        if let Ok(groups) = key.cut(std::slice::from_ref(&rows)) {
+        if let Ok(groups) = key.cut(std::slice::from_ref(&rows), Rows::All) {
             let cut: usize = groups.iter().map(|group| group.rows.as_ref().map_or(4, Vec::len)).sum();
             assert_eq!(cut, 4, "every row is in one group: {text}");
         }

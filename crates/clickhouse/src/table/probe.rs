@@ -208,8 +208,8 @@ pub(super) fn sample(
     }
     let count = rows.count(batches.iter().map(RecordBatch::num_rows));
     let mut keys = Vec::new();
-    for i in 0..count.min(SAMPLE_MAX) {
-        let row = row_at(batches, rows, i * count / count.min(SAMPLE_MAX));
+    let wanted = count.min(SAMPLE_MAX);
+    for row in rows_at(batches, rows, (0..wanted).map(|i| i * count / wanted)) {
         let batch = &batches[row.batch as usize];
         let values = key
             .iter()
@@ -228,17 +228,23 @@ pub(super) fn sample(
     Ok(format!("{BY_KEYS}\n{}\n{}\n{}", keys.len(), columns.join(", "), keys.join(", ")).into())
 }
 
-fn row_at(batches: &[RecordBatch], rows: Rows<'_>, position: usize) -> RowRef {
-    match rows {
-        Rows::Picked(rows) => rows[position],
-        Rows::All => {
-            let (mut batch, mut row) = (0, position);
-            while row >= batches[batch].num_rows() {
-                row -= batches[batch].num_rows();
-                batch += 1;
-            }
-            RowRef { batch: batch as u32, row: row as u32 }
+/// The rows at these places among `rows`; the places ascend.
+fn rows_at(batches: &[RecordBatch], rows: Rows<'_>, places: impl Iterator<Item = usize>) -> Vec<RowRef> {
+    let mut places = places.peekable();
+    match (rows, rows.in_order(batches.iter().map(RecordBatch::num_rows))) {
+        (_, Some(stretches)) => {
+            let (mut found, mut before) = (Vec::new(), 0);
+            stretches.for_each(|(batch, stretch)| {
+                while let Some(place) = places.next_if(|place| *place < before + stretch.len()) {
+                    let row = stretch.start + place - before;
+                    found.push(RowRef { batch: batch as u32, row: row as u32 });
+                }
+                before += stretch.len();
+            });
+            found
         }
+        (Rows::Picked(rows), None) => places.map(|place| rows[place]).collect(),
+        (Rows::All | Rows::Stretches(_), None) => Vec::new(),
     }
 }
 

@@ -46,12 +46,16 @@ fn rows(numbers: std::ops::Range<i32>) -> RecordBatch {
 const COLUMNS: &[(&str, &str)] = &[("n", "Int32"), ("s", "String"), ("_forebay", "UUID")];
 
 fn encode(table: &ClickHouseTable, batches: &[RecordBatch]) -> Vec<Encoded> {
+    encode_selected(table, &batches.iter().cloned().map(Selected::all).collect::<Vec<_>>())
+}
+
+fn encode_selected(table: &ClickHouseTable, rows: &[Selected]) -> Vec<Encoded> {
     let mut id = 0;
     let mut next = || {
         id += 1;
         FrameId(id)
     };
-    table.encode(batches, &mut next).unwrap()
+    table.encode(rows, &mut next).unwrap()
 }
 
 fn numbers(table: &ClickHouseTable, frame: &Encoded) -> Vec<i32> {
@@ -102,6 +106,53 @@ fn the_same_rows_and_ids_give_the_same_bytes() {
 }
 
 #[test]
+fn rows_that_go_no_further_do_not_show_in_a_frame() {
+    let shuffled = |numbers: std::ops::Range<i32>| {
+        let rows = numbers.len();
+        let order = arrow_array::UInt32Array::from_iter_values((0..rows).map(|n| (n * 7 % rows) as u32));
+        arrow_select::take::take_record_batch(&self::rows(numbers), &order).unwrap()
+    };
+    let gone: Vec<usize> = (0..100).filter(|n| n % 11 == 3 || *n > 97).collect();
+    let selected = [
+        Selected::without(shuffled(0..100), &gone),
+        Selected::all(shuffled(100..110)),
+        Selected::without(shuffled(110..120), &(0..10).collect::<Vec<_>>()),
+        Selected::without(shuffled(120..150), &[0, 29]),
+    ];
+    let dense: Vec<RecordBatch> = selected
+        .iter()
+        .map(|rows| {
+            let kept = rows.gather(&(0..rows.batch().num_rows() as u32).collect::<Vec<_>>());
+            arrow_select::take::take_record_batch(rows.batch(), &arrow_array::UInt32Array::from(kept))
+                .unwrap()
+        })
+        .collect();
+    type Change = fn(&mut TableConfig);
+    type Case<'a> = (&'a str, &'a [(&'a str, &'a str)], &'a str, Change);
+    let cases: [Case<'_>; 6] = [
+        ("as they come", COLUMNS, "", |_| {}),
+        ("sorted", COLUMNS, "", |c| c.sort = true),
+        ("by partition", COLUMNS, "n % 3", |_| {}),
+        ("of one partition", COLUMNS, "intDiv(n, 1000)", |_| {}),
+        ("many frames, sorted, by partition", COLUMNS, "n % 3", |c| (c.sort, c.frame_rows_max) = (true, 20)),
+        ("with a sample of keys", &COLUMNS[..2], "", |c| {
+            (c.unique_key, c.frame_rows_max) = (vec!["n".into()], 40)
+        }),
+    ];
+    for (what, columns, partition_key, change) in cases {
+        let table = table_of(columns, partition_key, change);
+        let (frames, expected) = (encode_selected(&table, &selected), encode(&table, &dense));
+        assert_eq!(frames.len(), expected.len(), "{what}");
+        for (frame, expected) in frames.iter().zip(&expected) {
+            assert!(frame.body == expected.body && frame.rows == expected.rows, "{what}");
+            assert_eq!(frame.probe, expected.probe, "{what}");
+            assert_eq!(frame.table_partition, expected.table_partition, "{what}");
+            assert_eq!(frame.rows_from, expected.rows_from, "{what}");
+        }
+    }
+}
+
+#[test]
 fn rows_are_sorted_by_the_sorting_key_if_asked_to() {
     let table = table_of(COLUMNS, "", |c| c.sort = true);
     let frames = encode(&table, &[rows(5..8), rows(0..3)]);
@@ -136,8 +187,8 @@ fn rows_of_another_shape_are_errors_that_name_table_and_column() {
     let n: ArrayRef = Arc::new(Int32Array::from(vec![Some(1), None]));
     let s: ArrayRef = Arc::new(StringArray::from(vec!["a", "b"]));
     let nulls = RecordBatch::try_from_iter_with_nullable([("n", n, true), ("s", s, true)]).unwrap();
-    let error = table.encode(&[nulls], &mut || FrameId(1)).unwrap_err().to_string();
+    let error = table.encode(&[Selected::all(nulls)], &mut || FrameId(1)).unwrap_err().to_string();
     assert!(error.contains("`d.t`") && error.contains("column `n`: 1 null"), "{error}");
     let narrow = rows(0..1).project(&[0]).unwrap();
-    assert!(table.encode(&[narrow], &mut || FrameId(1)).is_err());
+    assert!(table.encode(&[Selected::all(narrow)], &mut || FrameId(1)).is_err());
 }

@@ -16,10 +16,10 @@ use arrow_buffer::{ArrowNativeType, Buffer, MutableBuffer};
 use arrow_schema::{ArrowError, DataType};
 
 /// The stretches of `0..len` between the `gone`, which ascend and are below `len`.
-pub(super) fn stretches(gone: &[usize], len: usize) -> Vec<Range<usize>> {
+pub(super) fn stretches(gone: &[usize], len: usize) -> impl Iterator<Item = Range<usize>> {
     let ends = gone.iter().copied().chain(std::iter::once(len));
     let begins = std::iter::once(0).chain(gone.iter().map(|row| row + 1));
-    begins.zip(ends).map(|(begin, end)| begin..end).filter(|stretch| !stretch.is_empty()).collect()
+    begins.zip(ends).map(|(begin, end)| begin..end).filter(|stretch| !stretch.is_empty())
 }
 
 /// The rows in `stay`, which ascend and do not touch.

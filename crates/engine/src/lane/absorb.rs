@@ -1,7 +1,7 @@
 //! What becomes of a block: its batch goes through the steps into the cut under construction.
 
 use dataflow::block::TIME_UNKNOWN_MS;
-use dataflow::{Batch, Copies, Operator, RecordBlock, Reject};
+use dataflow::{Batch, Copies, Operator, Output, RecordBlock, Reject, Selected};
 use metrics::counter;
 use protocol::Violation;
 use protocol::record::{Counts, Fate};
@@ -13,6 +13,10 @@ use crate::refuse::Refused;
 use crate::stage::{Stage, accounted};
 use crate::waiting::Ready;
 use crate::{EngineError, state_files};
+
+/// The rows of a batch are moved together after the last step too if more than one in so many goes no further. Otherwise they stay
+/// where they are until the frame is written, which costs less, but holds the memory of those that are gone as well.
+const GONE_ONE_IN: usize = 4;
 
 impl LaneTask {
     pub(super) async fn absorb(&mut self, ready: Ready) -> Result<(), EngineError> {
@@ -78,15 +82,17 @@ impl LaneTask {
         &mut self,
         partition: usize,
         block: &RecordBlock,
-        mut batch: Batch,
+        batch: Batch,
     ) -> Result<(), EngineError> {
         // A step may put the event's time in its place; latency is counted from the time that the source gave.
         let sample = batch.times_ms.last().copied().filter(|t| *t != TIME_UNKNOWN_MS);
+        let (runtime, status) = (&*self.context.runtime, &*self.context.status);
+        let mut output = Output::all(batch);
         for step in &mut self.steps {
-            let (runtime, status) = (&*self.context.runtime, &*self.context.status);
-            let mut probed = accounted(Stage::Steps, runtime, status, || step.probe(batch))?;
+            let probe = || Ok::<_, EngineError>(step.probe(dense(output)?.batch)?);
+            let mut probed = accounted(Stage::Steps, runtime, status, probe)?;
             let answers = state_files::read(&self.context, &std::mem::take(&mut probed.reads)).await?;
-            let mut output = accounted(Stage::Steps, runtime, status, || step.finish(probed, &answers))?;
+            output = accounted(Stage::Steps, runtime, status, || step.finish(probed, &answers))?;
             self.builder.dropped(&output);
             counter!("forebay_records_duplicate_total").increment(output.duplicates);
             counter!("forebay_records_filtered_total").increment(output.filtered);
@@ -94,13 +100,17 @@ impl LaneTask {
             let mut rejects = std::mem::take(&mut output.rejects);
             rejects.iter_mut().for_each(|reject| complete(reject, block));
             self.builder.rejects(rejects);
-            batch = output.batch;
         }
-        let (wall_ms, now) = (self.context.runtime.wall_ms(), self.context.runtime.elapsed());
-        self.watermarks.observe(partition, &batch.times_ms, wall_ms, now);
-        if !batch.is_empty() {
-            let origins = part(partition as u32, batch.positions, block);
-            self.builder.rows(batch.rows, origins, sample);
+        if output.gone.len() * GONE_ONE_IN > output.batch.len() {
+            output = accounted(Stage::Steps, runtime, status, || dense(output))?;
+        }
+        let Batch { rows, positions, times_ms, .. } = output.batch;
+        let rows = Selected::without(rows, &output.gone);
+        let (wall_ms, now) = (runtime.wall_ms(), runtime.elapsed());
+        self.watermarks.observe(partition, rows.of(&times_ms), wall_ms, now);
+        if !rows.is_empty() {
+            let origins = part(partition as u32, positions, &rows, block);
+            self.builder.rows(rows, origins, sample);
         }
         Ok(())
     }
@@ -130,7 +140,7 @@ impl LaneTask {
                 forget(&self.context, step, &batch).await?;
             } else {
                 let probed = step.probe(batch)?;
-                batch = step.finish(probed, &[])?.batch;
+                batch = dense(step.finish(probed, &[])?)?.batch;
             }
         }
         if batch.is_empty() {
@@ -157,10 +167,19 @@ fn fate(before: &Counts, after: &Counts, block: &RecordBlock) -> Result<Fate, En
         .ok_or(EngineError::Internal("a block of several records whose fates are wanted"))
 }
 
-/// Where the rows at `positions` of a block come from; their times are those that the source gave, whatever the steps took.
-fn part(partition: u32, positions: Vec<u64>, block: &RecordBlock) -> Part {
-    let times_ms = if positions.len() == block.len() {
-        block.times_ms.clone()
+/// What a step made of a batch, with the rows that go on moved together.
+fn dense(output: Output) -> Result<Output, EngineError> {
+    output.dense().map_err(|_| EngineError::Internal("a batch whose rows cannot be taken out"))
+}
+
+/// Where the `rows` of a batch come from, each of which stands at its entry of `positions`; their times are those that the source gave,
+/// whatever the steps took.
+fn part(partition: u32, positions: Vec<u64>, rows: &Selected, block: &RecordBlock) -> Part {
+    // As many rows as records: each row's record has the row's number.
+    let is_whole = positions.len() == block.len();
+    let positions = if rows.is_all() { positions } else { rows.gather(&positions) };
+    let times_ms = if is_whole {
+        rows.gather(&block.times_ms)
     } else {
         // Both ascend, so one pass finds every row's record.
         let mut rows = block.positions.iter().zip(&block.times_ms);
@@ -187,3 +206,6 @@ async fn forget(context: &Context, step: &mut Box<dyn Operator>, rows: &Batch) -
         None => Err(EngineError::Internal("a step that lost its state")),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -14,7 +14,7 @@ use bytes::Bytes;
 use dataflow::{
     Attempt, Batch, BlockBuilder, Column, ColumnType, Decoded, Decoder, Effect, Encoded, Event, FrameId,
     InsertError, Operator, Partition, PartitionStart, Presence, ReadFrom, Reader, Reason, RecordBlock,
-    Reject, Remedy, RowsFrom, Runtime, Schema, Source, SourceError, Table, TableError, TableFacts,
+    Reject, Remedy, RowsFrom, Runtime, Schema, Selected, Source, SourceError, Table, TableError, TableFacts,
 };
 use engine::{EngineError, Outcome, Pipeline, Settings, Status, TokioRuntime};
 use operators::dedup::closed::Sizes;
@@ -168,16 +168,16 @@ impl Table for TokenTable {
 
     fn encode(
         &self,
-        rows: &[RecordBatch],
+        rows: &[Selected],
         ids: &mut dyn FnMut() -> FrameId,
     ) -> Result<Vec<Encoded>, TableError> {
         let mut body = Vec::new();
         let mut count = 0;
         for batch in rows {
             let numbers =
-                batch.column(self.column()).as_any().downcast_ref::<UInt64Array>().expect("numbers");
-            numbers.values().iter().for_each(|n| body.extend_from_slice(&n.to_le_bytes()));
-            count += numbers.len() as u64;
+                batch.batch().column(self.column()).as_any().downcast_ref::<UInt64Array>().expect("numbers");
+            batch.of(numbers.values()).for_each(|n| body.extend_from_slice(&n.to_le_bytes()));
+            count += batch.len() as u64;
         }
         let id = ids();
         Ok(vec![Encoded {

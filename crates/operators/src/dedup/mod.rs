@@ -393,13 +393,8 @@ impl Operator for Dedup {
         let dropped = self.decide(&batch, &hashes, &found);
         self.tend(TENDED_PER_ROW * batch.len());
         self.give_back(hashes);
-        let batch = if !batch.is_empty() && dropped.rows.len() == batch.len() {
-            Batch { rows: batch.rows.slice(0, 0), positions: Vec::new(), times_ms: Vec::new(), ..batch }
-        } else {
-            batch.without(&dropped.rows).map_err(|e| failed(e.to_string()))?
-        };
-        let Dropped { duplicates, late, rejects, .. } = dropped;
-        Ok(Output { batch, filtered: 0, duplicates, late, rejects })
+        let Dropped { rows: gone, duplicates, late, rejects } = dropped;
+        Ok(Output { batch, gone, filtered: 0, duplicates, late, rejects })
     }
 
     fn state(&mut self) -> Option<&mut dyn KeyedState> {

@@ -13,7 +13,7 @@ use arrow_array::RecordBatch;
 use async_trait::async_trait;
 use bytes::Bytes;
 use clickhouse::{ClickHouseTable, Fault, ServerConfig};
-use dataflow::{Attempt, FrameId, Gate, Table};
+use dataflow::{Attempt, FrameId, Gate, Selected, Table};
 use engine::TokioRuntime;
 
 use super::{Ceiling, Outcome, Spent, WARM_UP, rows, table_config};
@@ -144,7 +144,7 @@ impl Sender {
 }
 
 fn encode(table: &ClickHouseTable, batch: &RecordBatch) -> anyhow::Result<Bytes> {
-    let mut frames = table.encode(std::slice::from_ref(batch), &mut || FrameId(0))?;
+    let mut frames = table.encode(&[Selected::all(batch.clone())], &mut || FrameId(0))?;
     match (frames.pop(), frames.is_empty()) {
         (Some(frame), true) => Ok(frame.body),
         _ => anyhow::bail!("a batch is not one frame"),

@@ -170,7 +170,7 @@ impl DryRun {
                 continue;
             }
             let probed = step.probe(batch)?;
-            let output = step.finish(probed, &[])?;
+            let output = step.finish(probed, &[])?.dense().context("a batch cannot be filtered")?;
             seen.filtered += output.filtered;
             reject(seen, partition, &output.rejects);
             batch = output.batch;

@@ -48,7 +48,7 @@ impl Bench {
 
     pub fn finish(&mut self, probed: Probed) -> Output {
         let (rows, answers) = (probed.batch.len(), self.read(&probed.reads));
-        let out = self.step.finish(probed, &answers).unwrap();
+        let out = self.step.finish(probed, &answers).unwrap().dense().unwrap();
         let sum = out.batch.len() as u64 + out.duplicates + out.late + out.rejects.len() as u64;
         assert_eq!(sum, rows as u64, "every row is counted once");
         out

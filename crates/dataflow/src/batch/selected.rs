@@ -1,0 +1,83 @@
+//! Rows of a record batch that go on while the others stay where they are.
+//!
+//! Owns which rows those are. A step that drops a tenth of the rows leaves stretches of ten; to move them together costs more than
+//! to know where they stand, for whoever writes the rows reads every column anyway and writes them together then. Does not own
+//! when that is worth it: what is gone is held in memory as long as what goes on.
+
+use std::ops::Range;
+
+use arrow_array::RecordBatch;
+
+use super::without;
+
+/// A record batch, and which of its rows go on.
+///
+/// So a row has two numbers: its own in the batch, which [`stretches`](Self::stretches) are made of, and one among the rows that go on.
+#[derive(Clone, Debug)]
+pub struct Selected {
+    batch: RecordBatch,
+    /// Rows one after the other that go on: not empty, ascending, not touching.
+    stretches: Vec<Range<u32>>,
+    /// Rows in `stretches`.
+    len: usize,
+}
+
+impl Selected {
+    /// Every row.
+    pub fn all(batch: RecordBatch) -> Self {
+        Self::without(batch, &[])
+    }
+
+    /// All rows but those in `gone`: row numbers, ascending and below the number of rows.
+    pub fn without(batch: RecordBatch, gone: &[usize]) -> Self {
+        let rows = batch.num_rows();
+        let row = |n: usize| u32::try_from(n).expect("a batch has fewer than 2^32 rows");
+        let mut stretches = Vec::with_capacity(gone.len() + 1);
+        stretches.extend(without::stretches(gone, rows).map(|stretch| row(stretch.start)..row(stretch.end)));
+        Self { batch, stretches, len: rows - gone.len() }
+    }
+
+    /// The batch with all of its rows, those that go no further among them.
+    pub fn batch(&self) -> &RecordBatch {
+        &self.batch
+    }
+
+    /// The rows that go on, by their numbers in the batch: stretches that are not empty, ascend and do not touch.
+    pub fn stretches(&self) -> &[Range<u32>] {
+        &self.stretches
+    }
+
+    /// How many rows go on.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// True if no row goes on.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// True if every row goes on.
+    pub fn is_all(&self) -> bool {
+        self.len == self.batch.num_rows()
+    }
+
+    /// Of items that belong to the rows of the batch, those of the rows that go on; panics when there are fewer items than rows.
+    pub fn of<'a, T>(&'a self, items: &'a [T]) -> impl Iterator<Item = &'a T> {
+        self.parts_of(items).flatten()
+    }
+
+    /// As [`of`](Self::of), one after the other in memory.
+    pub fn gather<T: Copy>(&self, items: &[T]) -> Vec<T> {
+        let mut gathered = Vec::with_capacity(self.len);
+        self.parts_of(items).for_each(|part| gathered.extend_from_slice(part));
+        gathered
+    }
+
+    fn parts_of<'a, T>(&'a self, items: &'a [T]) -> impl Iterator<Item = &'a [T]> {
+        self.stretches.iter().map(|stretch| &items[stretch.start as usize..stretch.end as usize])
+    }
+}
+
+#[cfg(test)]
+mod tests;
