@@ -56,6 +56,66 @@ impl Group {
         self.equal(u32::MAX, EMPTY)
     }
 
+    /// Sorts the entries that are 0 in the bits of `stays` into two empty groups, by the last bit of those from number `at` on, which is
+    /// left out; of the bits below `at` it keeps those of `mask`. How many they are.
+    pub fn split(&self, stays: u32, at: u32, mask: u32, to: &mut [Self; 2]) -> u32 {
+        #[cfg(target_arch = "x86_64")]
+        if std::arch::is_x86_feature_detected!("avx512f") {
+            // SAFETY: the processor has what the function needs, by the line before.
+            return unsafe { self.split_at_once(stays, at, mask, to) };
+        }
+        self.split_one_by_one(stays, at, mask, to)
+    }
+
+    /// [`split`](Self::split) in some twenty instructions.
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx512f")]
+    fn split_at_once(&self, stays: u32, at: u32, mask: u32, to: &mut [Self; 2]) -> u32 {
+        use std::arch::x86_64::{
+            __m512i, _mm_cvtsi32_si128, _mm512_and_si512, _mm512_load_si512, _mm512_mask_test_epi32_mask,
+            _mm512_mask_testn_epi32_mask, _mm512_maskz_compress_epi32, _mm512_or_si512, _mm512_set1_epi32,
+            _mm512_sll_epi32, _mm512_srl_epi32, _mm512_store_si512, _mm512_test_epi32_mask,
+        };
+        let (all, count) =
+            (|bits: u32| _mm512_set1_epi32(bits.cast_signed()), |n: u32| _mm_cvtsi32_si128(n.cast_signed()));
+        let [even, odd] = to.each_mut().map(|group| group.0.as_mut_ptr().cast::<__m512i>());
+        // SAFETY: a group is 64 bytes and aligned to as many, so the load and both stores lie in one each and are aligned.
+        unsafe {
+            let entries = _mm512_load_si512(self.0.as_ptr().cast());
+            let goes =
+                _mm512_mask_testn_epi32_mask(_mm512_test_epi32_mask(entries, entries), entries, all(stays));
+            let is_odd = _mm512_mask_test_epi32_mask(goes, entries, all(1_u32.wrapping_shl(at)));
+            let upper = _mm512_sll_epi32(_mm512_srl_epi32(entries, count(at + 1)), count(at));
+            let moved = _mm512_or_si512(upper, _mm512_and_si512(entries, all(mask)));
+            _mm512_store_si512(even, _mm512_maskz_compress_epi32(goes & !is_odd, moved));
+            _mm512_store_si512(odd, _mm512_maskz_compress_epi32(is_odd, moved));
+            goes.count_ones()
+        }
+    }
+
+    /// [`split`](Self::split) in plain words.
+    fn split_one_by_one(&self, stays: u32, at: u32, mask: u32, to: &mut [Self; 2]) -> u32 {
+        let goes = self.equal(stays, 0) & !self.gaps();
+        let first_bit = 1_u32.wrapping_shl(at);
+        let is_odd = self.equal(first_bit, first_bit) & goes;
+        let moved =
+            self.0.map(|entry| entry.wrapping_shr(at).wrapping_shr(1).wrapping_shl(at) | entry & mask);
+        let ([even, odd], mut evens, mut odds) = (to, 0, 0);
+        // Each entry goes behind both, and one of them counts it: which is even chances, too dear to be guessed wrong.
+        for (n, entry) in moved.into_iter().enumerate() {
+            even.0[evens % ENTRIES] = entry;
+            odd.0[odds % ENTRIES] = entry;
+            evens += ((goes & !is_odd) >> n & 1) as usize;
+            odds += (is_odd >> n & 1) as usize;
+        }
+        for (group, len) in [(even, evens), (odd, odds)] {
+            if let Some(behind) = group.0.get_mut(len) {
+                *behind = EMPTY;
+            }
+        }
+        goes.count_ones()
+    }
+
     /// The entries in use.
     #[inline]
     pub fn entries(&self) -> &[u32] {

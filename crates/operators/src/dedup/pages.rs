@@ -65,8 +65,9 @@ impl Spot {
 /// Pages that are allocated together.
 #[derive(Debug)]
 struct Slab {
-    /// None while no page is in use.
-    pages: Box<[Page]>,
+    /// Those that were ever in use, the first ones; none while none is. A page is cleared when it is first taken: written on at once, it is
+    /// in the nearest cache then.
+    pages: Vec<Page>,
     heads: Box<[Head]>,
     /// Numbers of pages that are not in use.
     free: Vec<u8>,
@@ -75,14 +76,14 @@ struct Slab {
 impl Slab {
     fn new() -> Self {
         Self {
-            pages: vec![[[0; 16]; PAGE]; SLAB].into_boxed_slice(),
+            pages: Vec::with_capacity(SLAB),
             heads: vec![Head::default(); SLAB].into_boxed_slice(),
             free: (0..=u8::MAX).rev().collect(),
         }
     }
 
     fn released() -> Self {
-        Self { pages: Box::default(), heads: Box::default(), free: Vec::new() }
+        Self { pages: Vec::new(), heads: Box::default(), free: Vec::new() }
     }
 }
 
@@ -120,6 +121,9 @@ impl Pages {
             *slab = Slab::new();
         }
         let page = usize::from(slab.free.pop().expect("a roomy slab has a page that is free"));
+        if page == slab.pages.len() {
+            slab.pages.push([[0; 16]; PAGE]);
+        }
         slab.heads[page] = Head { place, len: 0, gone: 0 };
         if slab.free.is_empty() {
             self.roomy.remove(&number);
@@ -243,9 +247,10 @@ impl Pages {
 
     /// The hashes of a line that are not gone, and the place that has them.
     pub fn hashes_of(&self, line: u32) -> (Place, impl Iterator<Item = u128>) {
-        let page = line / LINES as u32;
-        let own = self.hashes(page).filter(move |(other, _)| *other == line);
-        (self.place(page), own.map(|(_, hash)| hash))
+        let (page, first) = (line / LINES as u32, line as usize % LINES * LINE);
+        let written = self.written(page, first);
+        let own = self.line(line).iter().zip(first..).filter(move |(_, at)| written >> at & 1 == 1);
+        (self.place(page), own.map(|(hash, _)| u128::from_le_bytes(*hash)))
     }
 
     /// The bytes of the hashes of a page from number `from` on, but for those that are gone.

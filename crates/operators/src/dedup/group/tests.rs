@@ -38,3 +38,27 @@ proptest! {
         prop_assert_eq!(same_hashes(&line, hash), same);
     }
 }
+
+/// A group of so many of these entries.
+fn group(entries: [u32; ENTRIES], len: usize) -> Group {
+    Group(std::array::from_fn(|n| if n < len { entries[n].max(1) } else { EMPTY }))
+}
+
+proptest! {
+    #[test]
+    fn a_group_is_split_by_one_bit_and_what_stays_is_left_out(entries in any::<[u32; ENTRIES]>(), len in 0..=ENTRIES, stays in 0..8_u32, at in 3..18_u32) {
+        let (from, mask) = (group(entries, len), (1 << at) - 8);
+        let moved = |odd: u32| {
+            let own = from.entries().iter().filter(|entry| *entry & stays == 0 && *entry >> at & 1 == odd);
+            own.map(|entry| entry >> at >> 1 << at | entry & mask).collect::<Vec<u32>>()
+        };
+        let wanted = [moved(0), moved(1)];
+        let padded = wanted.clone().map(|own| std::array::from_fn(|n| own.get(n).copied().unwrap_or(EMPTY)));
+        let count = wanted.iter().map(Vec::len).sum::<usize>() as u32;
+        for split in [Group::split, Group::split_one_by_one] {
+            let mut to = [Group::EMPTY; 2];
+            prop_assert_eq!(split(&from, stays, at, mask, &mut to), count);
+            prop_assert_eq!(to.map(|half| half.0), padded);
+        }
+    }
+}

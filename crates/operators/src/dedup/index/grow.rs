@@ -9,8 +9,6 @@ use super::{AWAY_BITS, FAR, HOLE, Layout, Segment, TAG_BITS, TAIL_MAX, segment_o
 /// Room for the work of growing, for all segments in turn.
 #[derive(Debug, Default)]
 pub struct Scratch {
-    /// Entries in use of each group.
-    filled: Vec<u8>,
     /// Entries that are far from home.
     far: Vec<u32>,
     /// Spots of the hashes of one line.
@@ -20,17 +18,13 @@ pub struct Scratch {
 impl Scratch {
     /// Memory held in bytes.
     pub fn memory_bytes(&self) -> usize {
-        self.filled.capacity() + (self.far.capacity() + self.spots.capacity()) * size_of::<u32>()
+        (self.far.capacity() + self.spots.capacity()) * size_of::<u32>()
     }
 }
 
 impl Segment {
-    /// An empty segment like this one that has doubled so often, with its memory.
-    fn doubled(&self, doublings: u8, scratch: &mut Scratch) -> Self {
-        let capacity = usize::from(self.layout.base) << doublings;
-        let len = capacity + (capacity / 64).clamp(1, TAIL_MAX);
-        scratch.filled.clear();
-        scratch.filled.resize(len, 0);
+    /// An empty segment like this one that has doubled so often, with so many groups.
+    fn emptied(&self, doublings: u8, len: usize) -> Self {
         let layout = Layout::new(self.layout.base, doublings);
         Self {
             groups: vec![Group::EMPTY; len],
@@ -119,19 +113,31 @@ impl Segment {
         hashes_of: impl Fn(u32, &mut dyn FnMut(u64)),
     ) {
         scratch.far.clear();
-        let (old, mut new) = (self.layout, self.doubled(doublings, scratch));
+        let (old, capacity) = (self.layout, usize::from(self.layout.base) << doublings);
+        let len = capacity + (capacity / 64).clamp(1, TAIL_MAX);
+        let mut new = self.emptied(doublings, len);
         let is_twice = new.layout.tag_bits + 1 == old.tag_bits;
+        if is_twice {
+            // What is at home comes first, so that each finds room there. Its home takes the first bit of the tag, and all else stays.
+            let at = u32::from(new.layout.tag_bits + AWAY_BITS);
+            for (group, halves) in self.groups.iter().zip(new.groups[..capacity].as_chunks_mut().0) {
+                new.used += group.split(FAR as u32, at, new.layout.tag_mask, halves);
+            }
+        }
         for (number, group) in self.groups.iter().enumerate() {
-            for entry in group.entries() {
-                if is_twice && entry & FAR as u32 == 0 && new.put_split(*entry, number, &mut scratch.filled) {
+            let mut left = !group.gaps() & u32::from(u16::MAX);
+            if is_twice {
+                left &= !group.equal(FAR as u32, 0);
+            }
+            while left != 0 {
+                let entry = group.0[left.trailing_zeros() as usize % ENTRIES];
+                left &= left - 1;
+                if entry == HOLE {
                     continue;
                 }
-                if *entry == HOLE {
-                    continue;
-                }
-                match old.spot_of(*entry, number) {
-                    Some(spot) => new.put(spot, old.line(*entry), &mut scratch.filled),
-                    None => scratch.far.push(*entry),
+                match old.spot_of(entry, number) {
+                    Some(spot) => new.put(spot, old.line(entry)),
+                    None => scratch.far.push(entry),
                 }
             }
         }
@@ -151,7 +157,7 @@ impl Segment {
             for (n, spot) in scratch.spots.iter().enumerate() {
                 let before = scratch.spots[..n].iter().filter(|other| *other == spot).count();
                 if before >= self.near_home(line, *spot) {
-                    new.put(*spot, line, &mut scratch.filled);
+                    new.put(*spot, line);
                 }
             }
         }
@@ -169,51 +175,17 @@ impl Segment {
         .sum()
     }
 
-    /// Puts in an entry; `filled` says how many each group has.
-    #[inline(always)]
-    fn put(&mut self, spot: u32, line: u32, filled: &mut Vec<u8>) {
+    /// Puts in an entry.
+    fn put(&mut self, spot: u32, line: u32) {
         let home = self.layout.home(spot);
-        let in_home = &mut filled[home];
-        if usize::from(*in_home) == ENTRIES {
-            self.put_behind(spot, line, filled);
-            return;
-        }
-        self.groups[home].0[usize::from(*in_home) % ENTRIES] = self.layout.entry(line, spot, home);
-        *in_home += 1;
-        self.used += 1;
-    }
-
-    /// Puts in an entry that was at home in a segment of half the capacity: its home takes the first bit of the tag, and all else stays.
-    /// False if that is full.
-    #[inline(always)]
-    fn put_split(&mut self, entry: u32, number: usize, filled: &mut [u8]) -> bool {
-        let at = u32::from(self.layout.tag_bits.wrapping_add(AWAY_BITS));
-        // The line, and the first bit of the tag as the last.
-        let upper = entry.wrapping_shr(at);
-        let home = number << 1 | upper as usize & 1;
-        let in_home = &mut filled[home];
-        if usize::from(*in_home) == ENTRIES {
-            return false;
-        }
-        let entry = upper.wrapping_shr(1).wrapping_shl(at) | entry & self.layout.tag_mask;
-        self.groups[home].0[usize::from(*in_home) % ENTRIES] = entry;
-        *in_home += 1;
-        self.used = self.used.wrapping_add(1);
-        true
-    }
-
-    /// As [`put`](Self::put), where the home is full.
-    fn put_behind(&mut self, spot: u32, line: u32, filled: &mut Vec<u8>) {
-        let mut behind = filled.iter().enumerate().skip(self.layout.home(spot));
-        let free = behind.find(|(_, filled)| usize::from(**filled) < ENTRIES);
-        let number = free.map_or(self.groups.len(), |(number, _)| number);
+        let behind = self.groups.iter().enumerate().skip(home).map(|(number, group)| (number, group.gaps()));
+        let (number, gaps) =
+            behind.into_iter().find(|(_, gaps)| *gaps != 0).unwrap_or((self.groups.len(), 1));
         if number == self.groups.len() {
             self.groups.reserve_exact(TAIL_MAX);
             self.groups.push(Group::EMPTY);
-            filled.push(0);
         }
-        self.groups[number].0[usize::from(filled[number])] = self.layout.entry(line, spot, number);
-        filled[number] += 1;
+        self.groups[number].0[gaps.trailing_zeros() as usize] = self.layout.entry(line, spot, number);
         self.used += 1;
     }
 }
