@@ -56,7 +56,7 @@ impl Dedup {
             _ => i64::MIN,
         };
         let is_late = |bucket: &i64| *bucket < late_below;
-        let are_late = chunk.buckets().iter().any(is_late);
+        let are_late = late_below > i64::MIN && chunk.buckets().iter().any(is_late);
         let mut row = 0;
         while row < hashes.len() {
             // The next that needs another look than all others: it has kept records in files, or is late.

@@ -60,7 +60,7 @@ impl Group {
     /// left out; of the bits below `at` it keeps those of `mask`. How many they are.
     pub fn split(&self, stays: u32, at: u32, mask: u32, to: &mut [Self; 2]) -> u32 {
         #[cfg(target_arch = "x86_64")]
-        if std::arch::is_x86_feature_detected!("avx512f") {
+        if is_wide() {
             // SAFETY: the processor has what the function needs, by the line before.
             return unsafe { self.split_at_once(stays, at, mask, to) };
         }
@@ -122,6 +122,56 @@ impl Group {
         let len = (self.gaps().trailing_zeros() as usize).min(ENTRIES);
         &self.0[..len]
     }
+}
+
+/// How the entries of a group are compared in the loop that every record goes through.
+pub trait Compare {
+    /// Which entries are `wanted` in the bits of `mask`, and which are empty.
+    fn compare(group: &Group, mask: u32, wanted: u32) -> (u32, u32);
+}
+
+/// With what every processor has.
+pub struct Plain;
+
+impl Compare for Plain {
+    #[inline(always)]
+    fn compare(group: &Group, mask: u32, wanted: u32) -> (u32, u32) {
+        let gaps = group.gaps();
+        (group.equal(mask, wanted) & !gaps, gaps)
+    }
+}
+
+/// All entries at once. Only for code that runs where [`is_wide`].
+#[cfg(target_arch = "x86_64")]
+pub struct Wide;
+
+#[cfg(target_arch = "x86_64")]
+impl Compare for Wide {
+    #[inline(always)]
+    fn compare(group: &Group, mask: u32, wanted: u32) -> (u32, u32) {
+        use std::arch::x86_64::{
+            _mm512_and_si512, _mm512_load_si512, _mm512_mask_cmpeq_epi32_mask, _mm512_set1_epi32,
+            _mm512_testn_epi32_mask,
+        };
+        // SAFETY: whoever names this type has asked `is_wide`. A group is 64 bytes and aligned to as many, so the load lies in it and is
+        // aligned.
+        unsafe {
+            let entries = _mm512_load_si512(group.0.as_ptr().cast());
+            let (mask, wanted) =
+                (_mm512_set1_epi32(mask.cast_signed()), _mm512_set1_epi32(wanted.cast_signed()));
+            let gaps = _mm512_testn_epi32_mask(entries, entries);
+            let same = _mm512_mask_cmpeq_epi32_mask(!gaps, _mm512_and_si512(entries, mask), wanted);
+            (u32::from(same), u32::from(gaps))
+        }
+    }
+}
+
+/// True if the processor compares a group at once.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+pub fn is_wide() -> bool {
+    use std::arch::is_x86_feature_detected as has;
+    has!("avx512f") && has!("bmi1") && has!("bmi2")
 }
 
 /// Hashes of a line: two cache lines, which the processor fetches together.

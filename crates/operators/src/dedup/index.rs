@@ -29,7 +29,9 @@
 //! The hash function has no secret, so whoever chooses the keys can make them crowd. That costs time in one segment, and never a wrong
 //! decision: hashes are compared whole, in their pages.
 
-use super::group::{EMPTY, ENTRIES, Group, prefetch};
+use std::hint::select_unpredictable;
+
+use super::group::{Compare, EMPTY, ENTRIES, Group, prefetch};
 use super::pages::LINE_BITS_MAX;
 
 mod grow;
@@ -41,6 +43,9 @@ pub const BITS: u32 = 9;
 
 /// Bits of a hash that are spread over a segment's capacity.
 const SPREAD: u32 = 18;
+
+/// Bits of a spot: a capacity is less than twice a power of two.
+pub const SPOT_BITS: u32 = SPREAD + 1;
 
 /// Capacities are this times a power of two, to twice this.
 const BASE: usize = 8;
@@ -78,31 +83,32 @@ pub enum Found {
 
 /// What the home of a hash says of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Look {
-    /// Nothing like it is there; here is room for it.
-    Room(u8),
-    /// It may be in this line.
-    Alike(u32),
-    /// Nothing like it is there, nor room: the groups behind may know more.
-    Full,
+pub struct Look {
+    /// True if the hash is certainly not in the index, and there is room for it at home.
+    pub is_new: bool,
+    /// The first place without an entry; any number if there is none.
+    at: u32,
+    /// A line in which it may be; 0 if none is named. If it is not new either, the groups behind may know more.
+    pub line: u32,
 }
 
-/// One part of the index: the hashes that share their first bits.
+/// One part of the index: the hashes that share their first bits. Half a cache line, for the nearest cache holds all segments' beside what
+/// they are asked for.
 #[derive(Debug)]
 pub struct Segment {
     /// Homes and a tail; none until the first insert.
-    groups: Vec<Group>,
+    groups: Box<[Group]>,
     /// Entries and holes.
     used: u32,
     holes: u32,
     /// Entries and holes at which the next insert must be preceded by [`make_room`](Self::make_room).
     used_max: u32,
-    /// Lines that an entry has the bits to name.
-    lines_max: u32,
     /// The first bits of the hashes, as a number.
     number: u16,
     layout: Layout,
 }
+
+const _: () = assert!(size_of::<Segment>() == 32);
 
 /// Which bits mean what, in a segment of this capacity.
 #[derive(Clone, Copy, Debug)]
@@ -111,19 +117,23 @@ struct Layout {
     base: u8,
     /// The bits of the tag; one less for each time that the capacity has doubled.
     tag_bits: u8,
-    /// Those bits in an entry.
-    tag_mask: u32,
+}
+
+/// The bits that lines below `lines_end` leave to a tag.
+#[inline]
+pub fn tag_bits_beside(lines_end: u32) -> u8 {
+    LINE_BITS_MAX.saturating_sub(lines_end.next_power_of_two().trailing_zeros() as u8)
 }
 
 impl Layout {
     fn new(base: u8, doublings: u8) -> Self {
-        let tag_bits = TAG_BITS - doublings;
-        Self { base, tag_bits, tag_mask: ((1 << tag_bits) - 1) << AWAY_BITS }
+        Self { base, tag_bits: TAG_BITS - doublings }
     }
 
-    /// Lines that an entry has the bits to name: a bit less for each bit of the tag.
-    fn lines_max(self) -> u32 {
-        1 << (LINE_BITS_MAX - self.tag_bits)
+    /// The bits of the tag, where they are in an entry.
+    #[inline(always)]
+    fn tag_mask(self) -> u32 {
+        1_u32.wrapping_shl(u32::from(self.tag_bits)).wrapping_sub(1) << AWAY_BITS
     }
 
     #[inline(always)]
@@ -134,7 +144,7 @@ impl Layout {
     /// The tag of a spot, where it is in an entry.
     #[inline(always)]
     fn tag(self, spot: u32) -> u32 {
-        spot << AWAY_BITS & self.tag_mask
+        spot << AWAY_BITS & self.tag_mask()
     }
 
     #[inline(always)]
@@ -152,7 +162,7 @@ impl Layout {
     /// The spot of an entry in group `number`; `None` if it is far from home.
     #[inline(always)]
     fn spot_of(self, entry: u32, number: usize) -> Option<u32> {
-        let (away, tag) = (entry as usize & FAR, (entry & self.tag_mask) >> AWAY_BITS);
+        let (away, tag) = (entry as usize & FAR, (entry & self.tag_mask()) >> AWAY_BITS);
         (away < FAR).then(|| ((number - away) as u32).wrapping_shl(u32::from(self.tag_bits)) | tag)
     }
 }
@@ -182,8 +192,7 @@ impl Segment {
     pub fn new(number: u16) -> Self {
         let base = base_of(usize::from(number)) as u8;
         let layout = Layout::new(base, 0);
-        let lines_max = layout.lines_max();
-        Self { groups: Vec::new(), used: 0, holes: 0, used_max: 0, lines_max, number, layout }
+        Self { groups: Box::default(), used: 0, holes: 0, used_max: 0, number, layout }
     }
 
     /// Asks the processor to fetch the home of a spot.
@@ -203,27 +212,43 @@ impl Segment {
         }
     }
 
-    /// What the home of a spot says of a hash that is yet to come.
+    /// What the home of a spot says of a hash, if lines leave [so many bits](tag_bits_beside) to a tag.
+    ///
+    /// A home with room ends the search, and holes are in full groups only: where nothing is like the hash and a place is empty, none that
+    /// looks like it is there or behind it. All of this is without a branch that depends on the hash.
     #[inline(always)]
-    pub fn look(&self, spot: u32) -> Look {
+    pub fn look<C: Compare>(&self, spot: u32, tag_bits_max: u8) -> Look {
         let layout = self.layout;
-        let Some(group) = self.groups.get(layout.home(spot)) else { return Look::Full };
-        let gaps = group.gaps();
-        let same = group.equal(layout.tag_mask, layout.tag(spot)) & !gaps;
-        if same != 0 {
-            Look::Alike(layout.line(group.0[same.trailing_zeros() as usize % ENTRIES]))
-        } else if gaps != 0 {
-            Look::Room(gaps.trailing_zeros() as u8)
-        } else {
-            Look::Full
+        let Some(group) = self.groups.get(layout.home(spot)) else {
+            return Look { is_new: false, at: 0, line: 0 };
+        };
+        let (same, gaps) = C::compare(group, layout.tag_mask(), layout.tag(spot));
+        let alike = layout.line(group.0[same.trailing_zeros() as usize % ENTRIES]);
+        Look {
+            is_new: (same == 0) & (gaps != 0) & self.has_room_beside(tag_bits_max),
+            at: gaps.trailing_zeros(),
+            line: select_unpredictable(same == 0, 0, alike),
         }
+    }
+
+    /// Puts an entry where a [`look`](Self::look) found that it is new; otherwise nothing is done. Nothing must have been put in between.
+    #[inline(always)]
+    pub fn fill(&mut self, look: Look, spot: u32, line: u32) {
+        let layout = self.layout;
+        let Some(group) = self.groups.get_mut(layout.home(spot)) else { return };
+        let entry = &mut group.0[look.at as usize % ENTRIES];
+        let new = line.wrapping_shl(u32::from(layout.tag_bits.wrapping_add(AWAY_BITS))) | layout.tag(spot);
+        // It is empty if the hash is new.
+        *entry |= select_unpredictable(look.is_new, new, EMPTY);
+        // There was room, so it is not the greatest number.
+        self.used = self.used.wrapping_add(u32::from(look.is_new));
     }
 
     /// Asks `test` of every line in which a hash with this spot may be, until it takes one.
     #[inline]
     pub fn search(&self, spot: u32, mut test: impl FnMut(u32) -> bool) -> Found {
         let layout = self.layout;
-        let (mask, tag) = (layout.tag_mask, layout.tag(spot));
+        let (mask, tag) = (layout.tag_mask(), layout.tag(spot));
         let mut number = layout.home(spot);
         while let Some(group) = self.groups.get(number) {
             let gaps = group.gaps();
@@ -246,42 +271,32 @@ impl Segment {
     /// True if an entry fits that names a line below `lines_end`; otherwise [`make_room`](Self::make_room) must come before it.
     #[inline(always)]
     pub fn has_room(&self, lines_end: u32) -> bool {
-        self.used < self.used_max && lines_end <= self.lines_max
+        self.has_room_beside(tag_bits_beside(lines_end))
     }
 
-    /// Puts an entry into its home, at the place that [`look`](Self::look) found there. False, and nothing is done, if that is taken since,
-    /// or room must be made first.
-    ///
-    /// That place was the first that was empty, and groups fill from their front. So if it is empty still, no hash has come to this home, and
-    /// none that looks like this one is there or behind it. Holes are in full groups only. But a segment that was
-    /// [rebuilt](Self::make_room) must be looked at anew.
     #[inline(always)]
-    pub fn insert_at_home(&mut self, at: u8, spot: u32, line: u32, lines_end: u32) -> bool {
-        let layout = self.layout;
-        if !self.has_room(lines_end) {
-            return false;
-        }
-        let Some(group) = self.groups.get_mut(layout.home(spot)) else { return false };
-        let entry = &mut group.0[usize::from(at) % ENTRIES];
-        if *entry != EMPTY {
-            return false;
-        }
-        *entry = line.wrapping_shl(u32::from(layout.tag_bits.wrapping_add(AWAY_BITS))) | layout.tag(spot);
-        // There is room, so it is not the greatest number.
-        self.used = self.used.wrapping_add(1);
-        true
+    fn has_room_beside(&self, tag_bits_max: u8) -> bool {
+        (self.used < self.used_max) & (self.layout.tag_bits <= tag_bits_max)
     }
 
     /// Puts an entry at the [`Found::Gap`] of its spot, or into a hole before it.
     pub fn insert(&mut self, gap: Gap, spot: u32, line: u32) {
         let Gap { number, at } = self.hole(spot).unwrap_or(gap);
         if number == self.groups.len() {
-            self.groups.reserve_exact(TAIL_MAX);
-            self.groups.push(Group::EMPTY);
+            self.lengthen();
         }
         let entry = self.layout.entry(line, spot, number);
         let old = std::mem::replace(&mut self.groups[number].0[at as usize], entry);
         if old == EMPTY { self.used += 1 } else { self.holes -= 1 }
+    }
+
+    /// Adds groups to the tail.
+    #[cold]
+    fn lengthen(&mut self) {
+        let mut groups = std::mem::take(&mut self.groups).into_vec();
+        groups.reserve_exact(TAIL_MAX);
+        groups.resize(groups.len() + TAIL_MAX, Group::EMPTY);
+        self.groups = groups.into_boxed_slice();
     }
 
     /// The first hole that an entry with this spot may fill.
@@ -330,7 +345,7 @@ impl Segment {
 
     /// Memory held in bytes.
     pub fn memory_bytes(&self) -> usize {
-        self.groups.capacity() * size_of::<Group>()
+        size_of_val(&*self.groups)
     }
 }
 

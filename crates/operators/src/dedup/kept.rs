@@ -3,7 +3,7 @@
 //! Owns the one question, "is a kept record of this key near this bucket", and the set behind it. Does not own the policy for late
 //! records (`decide`), the journal's deltas (`durable`) nor bytes (`state`).
 //!
-//! The hashes of a bucket lie in its pages in the order in which they came (`places`, `pages`), and an index of 4 bytes a key says where
+//! The hashes of a bucket lie in its pages in the order in which they were added (`places`, `pages`), and an index of 4 bytes a key says where
 //! (`index`). So the next delta is the end of each bucket's pages, a snapshot is all pages, and neither walks through the index.
 //!
 //! A key may have been kept several times, far apart in time. So that such a key does not pile up entries in one spot (think of a key

@@ -24,6 +24,10 @@ proptest! {
         let group = Group(entries);
         for (mask, wanted) in [(mask, entries[at] & mask), (mask, entries[at]), (u32::MAX, EMPTY), (1 << 31, 1 << 31)] {
             prop_assert_eq!(group.equal(mask, wanted), group.equal_one_by_one(mask, wanted));
+            #[cfg(target_arch = "x86_64")]
+            if is_wide() {
+                prop_assert_eq!(Wide::compare(&group, mask, wanted), Plain::compare(&group, mask, wanted));
+            }
         }
     }
 }

@@ -27,9 +27,8 @@ impl Segment {
     fn emptied(&self, doublings: u8, len: usize) -> Self {
         let layout = Layout::new(self.layout.base, doublings);
         Self {
-            groups: vec![Group::EMPTY; len],
+            groups: vec![Group::EMPTY; len].into_boxed_slice(),
             used_max: self.used_max(doublings),
-            lines_max: layout.lines_max(),
             layout,
             ..Self::new(self.number)
         }
@@ -121,7 +120,7 @@ impl Segment {
             // What is at home comes first, so that each finds room there. Its home takes the first bit of the tag, and all else stays.
             let at = u32::from(new.layout.tag_bits + AWAY_BITS);
             for (group, halves) in self.groups.iter().zip(new.groups[..capacity].as_chunks_mut().0) {
-                new.used += group.split(FAR as u32, at, new.layout.tag_mask, halves);
+                new.used += group.split(FAR as u32, at, new.layout.tag_mask(), halves);
             }
         }
         for (number, group) in self.groups.iter().enumerate() {
@@ -150,7 +149,7 @@ impl Segment {
             hashes_of(line, &mut |hash| {
                 let spot = spot_of(hash);
                 let is_own = segment_of(hash) == usize::from(self.number);
-                if is_own && old.tag(spot) == *entry & old.tag_mask {
+                if is_own && old.tag(spot) == *entry & old.tag_mask() {
                     scratch.spots.push(spot);
                 }
             });
@@ -169,8 +168,7 @@ impl Segment {
         let home = self.layout.home(spot);
         let near = self.groups.iter().enumerate().skip(home).take(FAR);
         near.map(|(number, group)| {
-            let entry = self.layout.entry(line, spot, number);
-            group.entries().iter().filter(|other| **other == entry).count()
+            group.equal(u32::MAX, self.layout.entry(line, spot, number)).count_ones() as usize
         })
         .sum()
     }
@@ -182,8 +180,7 @@ impl Segment {
         let (number, gaps) =
             behind.into_iter().find(|(_, gaps)| *gaps != 0).unwrap_or((self.groups.len(), 1));
         if number == self.groups.len() {
-            self.groups.reserve_exact(TAIL_MAX);
-            self.groups.push(Group::EMPTY);
+            self.lengthen();
         }
         self.groups[number].0[gaps.trailing_zeros() as usize] = self.layout.entry(line, spot, number);
         self.used += 1;

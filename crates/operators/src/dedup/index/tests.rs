@@ -1,5 +1,6 @@
 use std::collections::BTreeSet;
 
+use super::super::group::Plain;
 use super::*;
 
 /// A segment over hashes that lie 8 to a line in the order of their inserts, as pages would have them.
@@ -194,7 +195,10 @@ fn an_empty_segment_finds_nothing_and_allocates_nothing() {
     let mut bench = Bench::new(9);
     let hash = bench.hash(77, 77);
     assert_eq!(bench.segment.search(spot_of(hash), |_| true), Found::Gap(Gap { number: 0, at: 0 }));
-    assert_eq!(bench.segment.look(spot_of(hash)), Look::Full);
+    assert_eq!(
+        bench.segment.look::<Plain>(spot_of(hash), tag_bits_beside(1)),
+        Look { is_new: false, at: 0, line: 0 }
+    );
     bench.segment.prefetch(spot_of(hash));
     assert!(!bench.segment.has_room(1));
     assert!(!bench.segment.shrink(1, &mut bench.scratch, |_, _| {}));

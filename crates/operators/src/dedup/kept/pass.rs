@@ -3,65 +3,98 @@
 //! Owns the loop that every record goes through: where it stands in the index, what is fetched from memory ahead of its turn, and the page
 //! that takes the new hashes meanwhile. Does not own what the set is (`kept`), nor the policy for late records (`decide`).
 //!
-//! Most records are new, and have room at home, in a segment that need not grow, and on the page at hand. For these there is a loop that
-//! does nothing else; whatever it does not foresee goes one by one through [`step`](Kept::step), which knows all cases.
+//! Most records are new, and have room at home, in a segment that need not grow. These are added when their home is looked at. All others
+//! are *odd*: what a look names is fetched, and some records later they go one by one through [`step`](Kept::step), which knows all cases.
+//! Which is which has no pattern, so the loop that looks has no branch for it: it writes as if the record were new, and counts it or not.
 //!
 //! ```text
 //!   records        ......................................................>
 //!   homes fetched  <-------------------------------------->|
-//!   looked at      <----------------------->|                 what a look names is fetched: a line of hashes, or the group behind
-//!   decided        <--------->|
+//!   looked at      <----------------------->|                 new ones are added, and what odd ones need is fetched
+//!   odd ones       <--------->|                               decided
 //! ```
 //!
-//! A look saves the decision from comparing the group once more: see [`Segment::insert_at_home`](super::super::index::Segment::insert_at_home).
+//! **The order stays.** A record must not be added before an odd one of its key that came earlier. Records of one key that may be near each
+//! other have one spot, and while one of them waits, no other is found new there: an alike entry stays, and so do a full home and a segment
+//! without room, until the segment is rebuilt. That is done by `step` alone, and then all that wait are decided before the next look.
 
 use std::ops::Range;
 
-use super::super::index::{BITS, Found, Gap, Look, segment_of, spot_of};
+use super::super::group::{self, Compare, Plain};
+use super::super::index::{BITS, Found, Gap, SPOT_BITS, segment_of, spot_of, tag_bits_beside};
 use super::super::pages::{PAGE, Pages, Spot};
 use super::super::places::{Place, Places};
 use super::super::window::near;
 use super::{Kept, SEGMENTS, block, hashes_of, is_at_an_edge, mix, other_block};
 
-/// Records that are decided together.
+/// Records that are looked at together. Odd ones wait until as many were looked at behind them: what they need has come by then.
 const STRIDE: usize = 16;
-
-/// Records behind them that are looked at before: what that fetches has come by then.
-const LOOK_AHEAD: usize = 16;
 
 /// Records behind the one that is looked at whose homes are fetched: enough to hide the trips to memory, few enough to stay in the nearest
 /// cache. One is fetched with each look, for the processor waits if many are at once.
 const FETCH_AHEAD: usize = 24;
 
-/// Stands for no room at home.
-const NO_ROOM: u8 = u8::MAX;
-
-/// Where a record stands in the index.
+/// Where a record stands in the index: its segment, and its spot there.
 #[derive(Clone, Copy, Debug)]
-struct Where {
-    /// Its segment.
-    segment: u16,
-    /// Where there was room at home, when it was looked at.
-    room: u8,
-    /// Its spot there.
-    spot: u32,
-    /// The line in which it may be, by that look; 0 if none was named.
-    line: u32,
-}
+struct Where(u32);
 
 impl Where {
     #[inline(always)]
     fn of(mixed: u64) -> Self {
-        Self { segment: segment_of(mixed) as u16, room: NO_ROOM, spot: spot_of(mixed), line: 0 }
+        Self((segment_of(mixed) as u32) << SPOT_BITS | spot_of(mixed))
     }
 
     #[inline(always)]
     fn segment(self) -> usize {
-        usize::from(self.segment) % SEGMENTS
+        (self.0 >> SPOT_BITS) as usize % SEGMENTS
+    }
+
+    #[inline(always)]
+    fn spot(self) -> u32 {
+        self.0 % (1 << SPOT_BITS)
     }
 }
 
-const _: () = assert!(BITS <= u16::BITS, "a segment's number has 16 bits");
+const _: () = assert!(BITS + SPOT_BITS <= u32::BITS, "both have room in 32 bits");
+
+/// A record that was not added when it was looked at.
+#[derive(Clone, Copy, Debug, Default)]
+struct Odd {
+    row: u32,
+    /// The line in which it may be, by that look; 0 if none was named.
+    line: u32,
+}
+
+/// Those that wait, in order: of the stride at hand, and of the one before.
+#[derive(Debug, Default)]
+struct Odds {
+    list: [Odd; 2 * STRIDE],
+    len: usize,
+}
+
+impl Odds {
+    /// Adds a record if it is one.
+    #[inline(always)]
+    fn push_if(&mut self, is_odd: bool, row: usize, line: u32) {
+        self.list[self.len % (2 * STRIDE)] = Odd { row: row as u32, line };
+        self.len += usize::from(is_odd);
+    }
+
+    /// Takes the first ones out.
+    fn take(&mut self, count: usize) {
+        self.list.copy_within(count..self.len, 0);
+        self.len -= count;
+    }
+}
+
+/// What [`Kept::step`] did with a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Known,
+    Added,
+    /// Its segment was rebuilt for it.
+    AddedToRebuilt,
+}
 
 /// Records that go through the set together, by number: so few that all of this stays in the nearest cache.
 #[derive(Debug, Default)]
@@ -70,8 +103,8 @@ pub struct Chunk {
     wheres: Vec<Where>,
     /// True if records of a neighbouring block are near some of them.
     is_wide: bool,
-    /// Records that were looked at.
-    looked: usize,
+    /// True once the first homes were fetched.
+    is_begun: bool,
 }
 
 impl Chunk {
@@ -91,7 +124,7 @@ impl Chunk {
             let mixed = hashes.iter().zip(&self.buckets).map(|(hash, bucket)| mix(*hash, block(*bucket)));
             self.wheres.extend(mixed.map(Where::of));
         }
-        self.looked = 0;
+        self.is_begun = false;
     }
 
     /// The buckets of the records.
@@ -151,10 +184,41 @@ impl Kept {
         rows: Range<usize>,
         known: impl FnMut(usize),
     ) {
+        #[cfg(target_arch = "x86_64")]
+        if group::is_wide() {
+            // SAFETY: the processor has what the function needs, by the line before.
+            unsafe { self.offer_all_at_once(hashes, chunk, rows, known) };
+            return;
+        }
+        self.offer_by::<Plain>(hashes, chunk, rows, known);
+    }
+
+    /// [`offer_all`](Self::offer_all), with the instructions of newer processors.
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx512f,bmi1,bmi2")]
+    fn offer_all_at_once(
+        &mut self,
+        hashes: &[u128],
+        chunk: &mut Chunk,
+        rows: Range<usize>,
+        known: impl FnMut(usize),
+    ) {
+        self.offer_by::<group::Wide>(hashes, chunk, rows, known);
+    }
+
+    /// [`offer_all`](Self::offer_all), with groups compared in this way.
+    #[inline(always)]
+    pub(super) fn offer_by<C: Compare>(
+        &mut self,
+        hashes: &[u128],
+        chunk: &mut Chunk,
+        rows: Range<usize>,
+        known: impl FnMut(usize),
+    ) {
         if chunk.is_wide {
-            self.pass::<true>(hashes, chunk, rows, near, known);
+            self.pass::<C, true>(hashes, chunk, rows, near, known);
         } else {
-            self.pass::<false>(hashes, chunk, rows, near, known);
+            self.pass::<C, false>(hashes, chunk, rows, near, known);
         }
     }
 
@@ -169,12 +233,12 @@ impl Kept {
                 break;
             }
             chunk.fill(&own, own.iter().map(|_| bucket));
-            self.pass::<false>(&own, &mut chunk, 0..own.len(), |kept, own| kept == own, |_| {});
+            self.pass::<Plain, false>(&own, &mut chunk, 0..own.len(), |kept, own| kept == own, |_| {});
         }
     }
 
     #[inline(always)]
-    fn pass<const IS_WIDE: bool>(
+    fn pass<C: Compare, const IS_WIDE: bool>(
         &mut self,
         hashes: &[u128],
         chunk: &mut Chunk,
@@ -182,130 +246,171 @@ impl Kept {
         is_same: impl Fn(i64, i64) -> bool,
         mut known: impl FnMut(usize),
     ) {
-        let (mut row, mut tail) = (rows.start, Tail::NONE);
+        let (mut row, mut tail, mut odds) = (rows.start, Tail::NONE, Odds::default());
+        if !std::mem::replace(&mut chunk.is_begun, true) {
+            chunk.wheres.iter().take(FETCH_AHEAD).for_each(|next| self.fetch(*next));
+        }
         while row < rows.end {
-            let end = rows.end.min((row / STRIDE + 1) * STRIDE);
-            self.prepare(chunk, end);
+            let (end, waiting) = (rows.end.min(row + STRIDE), odds.len);
             while row < end {
                 if !IS_WIDE {
-                    row = self.add_new(hashes, chunk, row..end, &mut tail);
+                    row = self.add_new::<C>(hashes, chunk, row..end, &mut tail, &mut odds);
                     if row == end {
                         break;
                     }
                 }
-                let bucket = chunk.buckets[row];
-                let is_known = (IS_WIDE
-                    && other_block(bucket).is_some_and(|other| self.has_near_in(other, hashes[row], bucket)))
-                    || !self.step(hashes[row], chunk, row, &mut tail, &is_same);
-                if is_known {
-                    known(row);
-                }
+                self.add_elsewhere::<C, IS_WIDE>(hashes[row], chunk, row, &mut tail, &mut odds);
                 row += 1;
             }
+            self.fetch_for(chunk, &odds.list[waiting..odds.len]);
+            self.decide::<IS_WIDE>(hashes, chunk, waiting, &mut odds, &mut tail, &is_same, &mut known);
         }
+        self.decide::<IS_WIDE>(hashes, chunk, odds.len, &mut odds, &mut tail, &is_same, &mut known);
         tail.settle(&mut self.places);
-    }
-
-    /// Fetches and looks at what comes behind record number `end`.
-    #[inline(always)]
-    fn prepare(&self, chunk: &mut Chunk, end: usize) {
-        let until = (end + LOOK_AHEAD).min(chunk.wheres.len());
-        if chunk.looked == 0 {
-            chunk.wheres.iter().take(FETCH_AHEAD).for_each(|next| self.fetch(*next));
-        }
-        while chunk.looked < until {
-            if let Some(next) = chunk.wheres.get(chunk.looked + FETCH_AHEAD) {
-                self.fetch(*next);
-            }
-            self.look(&mut chunk.wheres[chunk.looked]);
-            chunk.looked += 1;
-        }
     }
 
     #[inline(always)]
     fn fetch(&self, next: Where) {
-        self.segments[next.segment()].prefetch(next.spot);
+        self.segments[next.segment()].prefetch(next.spot());
     }
 
-    /// Sees where there is room for a record, or fetches what else must be known of it.
+    /// Fetches what must be known of odd records: the line that was named, or the groups behind their home.
     #[inline(always)]
-    fn look(&self, next: &mut Where) {
-        let segment = &self.segments[next.segment()];
-        (next.room, next.line) = (NO_ROOM, 0);
-        match segment.look(next.spot) {
-            Look::Room(at) => next.room = at,
-            Look::Alike(line) => {
-                next.line = line;
-                self.pages.prefetch(line);
+    fn fetch_for(&self, chunk: &Chunk, odds: &[Odd]) {
+        for odd in odds {
+            let own = chunk.wheres[odd.row as usize];
+            match odd.line {
+                0 => self.segments[own.segment()].prefetch_behind(own.spot()),
+                line => self.pages.prefetch(line),
             }
-            Look::Full => segment.prefetch_behind(next.spot),
         }
     }
 
-    /// A segment was rebuilt: what was seen of the records from `row` on need not hold any more.
-    #[cold]
-    fn look_again(&self, chunk: &mut Chunk, row: usize) {
-        let looked = chunk.wheres.get_mut(row..chunk.looked).unwrap_or_default();
-        looked.iter_mut().for_each(|next| self.look(next));
-    }
-
-    /// Adds records as long as they are new, and nothing is in the way. The first that was not added.
+    /// Looks at records, adds those that are new and lists the others, until a new one belongs on another page, which is the answer.
     #[inline(always)]
-    fn add_new(&mut self, hashes: &[u128], chunk: &Chunk, rows: Range<usize>, tail: &mut Tail) -> usize {
-        let Spot { page, at: from } = tail.next;
-        let len = rows.len().min(PAGE - from);
-        let lines_end = self.pages.lines_end();
+    fn add_new<C: Compare>(
+        &mut self,
+        hashes: &[u128],
+        chunk: &Chunk,
+        rows: Range<usize>,
+        tail: &mut Tail,
+        odds: &mut Odds,
+    ) -> usize {
+        let Spot { page, at: first } = tail.next;
+        let tag_bits_max = tag_bits_beside(self.pages.lines_end());
         let (to, written) = self.pages.tail(page);
-        let to = to[from..from + len].iter_mut().zip(from..);
-        let records = hashes[rows.start..][..len].iter().zip(&chunk.buckets[rows.start..][..len]);
-        let mut added = 0;
-        for (((to, at), (hash, bucket)), own) in to.zip(records).zip(&chunk.wheres[rows.start..][..len]) {
-            let line = Spot { page, at }.line();
-            if own.room == NO_ROOM
-                || *bucket != tail.bucket
-                || !self.segments[own.segment()].insert_at_home(own.room, own.spot, line, lines_end)
-            {
+        let mut ahead = chunk.wheres.get(rows.start + FETCH_AHEAD..).unwrap_or_default().iter();
+        let records = hashes[rows.clone()].iter().zip(&chunk.buckets[rows.clone()]);
+        let (mut row, mut at) = (rows.start, first);
+        for ((hash, bucket), own) in records.zip(&chunk.wheres[rows]) {
+            if let Some(next) = ahead.next() {
+                self.segments[next.segment()].prefetch(next.spot());
+            }
+            let segment = &mut self.segments[own.segment()];
+            let look = segment.look::<C>(own.spot(), tag_bits_max);
+            if look.is_new & ((at == PAGE) | (*bucket != tail.bucket)) {
                 break;
             }
-            *to = hash.to_le_bytes();
-            added += 1;
+            segment.fill(look, own.spot(), Spot { page, at }.line());
+            // Of an odd record, the next new one takes the place.
+            if let Some(to) = to.get_mut(at) {
+                *to = hash.to_le_bytes();
+            }
+            at += usize::from(look.is_new);
+            odds.push_if(!look.is_new, row, look.line);
+            row += 1;
         }
-        if added > 0 {
+        if at > first {
             // Page 0, which stands for none, stays empty.
-            *written = (from + added) as u32;
-            tail.next.at = from + added;
-            tail.untold += added;
+            *written = at as u32;
+            tail.next.at = at;
+            tail.untold += at - first;
         }
-        rows.start + added
+        row
     }
 
-    /// Adds a record unless there is a kept one of the key in a bucket that is the same. True if it was added.
+    /// As [`add_new`](Self::add_new), for one record that belongs on another page. But where records of another block may be near, all are odd.
+    fn add_elsewhere<C: Compare, const IS_WIDE: bool>(
+        &mut self,
+        hash: u128,
+        chunk: &Chunk,
+        row: usize,
+        tail: &mut Tail,
+        odds: &mut Odds,
+    ) {
+        if let Some(next) = chunk.wheres.get(row + FETCH_AHEAD) {
+            self.fetch(*next);
+        }
+        let own = chunk.wheres[row];
+        let segment = &mut self.segments[own.segment()];
+        let look = segment.look::<C>(own.spot(), tag_bits_beside(self.pages.lines_end()));
+        if look.is_new && !IS_WIDE {
+            let to = tail.room(chunk.buckets[row], &mut self.places, &mut self.pages);
+            segment.fill(look, own.spot(), self.pages.write(to, hash));
+        } else {
+            odds.push_if(true, row, look.line);
+        }
+    }
+
+    /// Decides the first odd records, in order; all, if a segment is rebuilt.
+    #[inline(always)]
+    #[expect(clippy::too_many_arguments, reason = "the parts of one pass, which the loop keeps in registers")]
+    fn decide<const IS_WIDE: bool>(
+        &mut self,
+        hashes: &[u128],
+        chunk: &Chunk,
+        mut count: usize,
+        odds: &mut Odds,
+        tail: &mut Tail,
+        is_same: &impl Fn(i64, i64) -> bool,
+        known: &mut impl FnMut(usize),
+    ) {
+        let mut next = 0;
+        while next < count {
+            let odd = odds.list[next];
+            let row = odd.row as usize;
+            let (hash, bucket) = (hashes[row], chunk.buckets[row]);
+            let is_known =
+                IS_WIDE && other_block(bucket).is_some_and(|other| self.has_near_in(other, hash, bucket));
+            let step = if is_known { Step::Known } else { self.step(hash, chunk, odd, tail, is_same) };
+            match step {
+                Step::Known => known(row),
+                Step::Added => {}
+                Step::AddedToRebuilt => count = odds.len,
+            }
+            next += 1;
+        }
+        odds.take(count);
+    }
+
+    /// Adds a record unless there is a kept one of the key in a bucket that is the same.
     #[inline(never)]
     fn step(
         &mut self,
         hash: u128,
-        chunk: &mut Chunk,
-        row: usize,
+        chunk: &Chunk,
+        odd: Odd,
         tail: &mut Tail,
         is_same: &impl Fn(i64, i64) -> bool,
-    ) -> bool {
-        let (own, bucket) = (chunk.wheres[row], chunk.buckets[row]);
-        let (segment, spot) = (own.segment(), own.spot);
+    ) -> Step {
+        let (own, bucket) = (chunk.wheres[odd.row as usize], chunk.buckets[odd.row as usize]);
+        let (segment, spot) = (own.segment(), own.spot());
         let test = |line| self.spot(line, hash, |kept| is_same(kept, bucket)).is_some();
         // What is on a page is kept, whoever named the line.
-        if own.line != 0 && test(own.line) {
-            return false;
+        if odd.line != 0 && test(odd.line) {
+            return Step::Known;
         }
-        let Found::Gap(mut gap) = self.segments[segment].search(spot, test) else { return false };
+        let Found::Gap(mut gap) = self.segments[segment].search(spot, test) else { return Step::Known };
+        let mut step = Step::Added;
         // Before the hash is in a page: what is in pages is in the index.
         if !self.segments[segment].has_room(self.pages.lines_end()) {
             gap = self.make_room(segment, spot);
-            self.look_again(chunk, row + 1);
+            step = Step::AddedToRebuilt;
         }
         let to = tail.room(bucket, &mut self.places, &mut self.pages);
         let line = self.pages.write(to, hash);
         self.segments[segment].insert(gap, spot, line);
-        true
+        step
     }
 
     /// Makes room for an entry, and says where.
