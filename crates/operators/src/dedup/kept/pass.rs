@@ -20,7 +20,9 @@
 
 use std::ops::Range;
 
-use super::super::group::{self, Compare, Plain};
+use super::super::group::{Compare, Plain};
+#[cfg(target_arch = "x86_64")]
+use super::super::group::{Wide, is_wide};
 use super::super::index::{BITS, Found, Gap, SPOT_BITS, segment_of, spot_of, tag_bits_beside};
 use super::super::pages::{PAGE, Pages, Spot};
 use super::super::places::{Place, Places};
@@ -185,7 +187,7 @@ impl Kept {
         known: impl FnMut(usize),
     ) {
         #[cfg(target_arch = "x86_64")]
-        if group::is_wide() {
+        if is_wide() {
             // SAFETY: the processor has what the function needs, by the line before.
             unsafe { self.offer_all_at_once(hashes, chunk, rows, known) };
             return;
@@ -203,7 +205,7 @@ impl Kept {
         rows: Range<usize>,
         known: impl FnMut(usize),
     ) {
-        self.offer_by::<group::Wide>(hashes, chunk, rows, known);
+        self.offer_by::<Wide>(hashes, chunk, rows, known);
     }
 
     /// [`offer_all`](Self::offer_all), with groups compared in this way.
