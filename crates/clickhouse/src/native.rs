@@ -92,7 +92,7 @@ impl BlockPlan {
         self.columns.iter().map(|c| c.name.as_str()).chain(self.provenance.as_deref())
     }
 
-    /// Writes the picked rows of `batches` as one block. `flush` is called after each portion of a column with the bytes that
+    /// Writes the rows of `batches` as one block. `flush` is called after each portion of a column with the bytes that
     /// wait, and may take bytes off the front, so that the long form of a frame stays in the cache and is never held whole. What
     /// it leaves is the result.
     ///

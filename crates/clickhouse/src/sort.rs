@@ -49,7 +49,7 @@ impl SortKey {
         (!columns.is_empty()).then_some(Self { columns })
     }
 
-    /// The picked rows in the key's order, equal ones in their own; `None` if they are in order already.
+    /// The rows in the key's order, equal ones in their own; `None` if they are in order already.
     pub fn order(&self, batches: &[RecordBatch], rows: Rows<'_>) -> Result<Option<Vec<RowRef>>, String> {
         let picked = rows.to_picked(batches);
         if let [(column, is_uuid)] = self.columns[..] {

@@ -119,7 +119,7 @@ impl ClickHouseTable {
         &self.client
     }
 
-    /// The bounds of one frame in rows.
+    /// The bounds of one frame in rows, by the mean over all rows: those that go no further are few, and weigh like the others.
     fn frame_rows(&self, batches: &[RecordBatch]) -> usize {
         let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
         let bytes: usize = batches.iter().map(slice_bytes).sum();

@@ -180,7 +180,7 @@ pub trait Table: Send + Sync {
 
     /// Cuts the rows that go on into frames (by table partition), sorts them if asked to, encodes and compresses.
     /// `ids` is called once for each frame, in the order of the result. Each row is in one frame, as
-    /// [`Encoded::rows_from`] says. What goes no further is not looked at: no value of it is an error.
+    /// [`Encoded::rows_from`] says. No value of a row that goes no further is in a frame, or an error.
     fn encode(&self, rows: &[Selected], ids: &mut dyn FnMut() -> FrameId)
     -> Result<Vec<Encoded>, TableError>;
 

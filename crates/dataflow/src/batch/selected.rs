@@ -34,7 +34,8 @@ impl Selected {
         let row = |n: usize| u32::try_from(n).expect("a batch has fewer than 2^32 rows");
         let mut stretches = Vec::with_capacity(gone.len() + 1);
         stretches.extend(without::stretches(gone, rows).map(|stretch| row(stretch.start)..row(stretch.end)));
-        Self { batch, stretches, len: rows - gone.len() }
+        let len = stretches.iter().map(Range::len).sum();
+        Self { batch, stretches, len }
     }
 
     /// The batch with all of its rows, those that go no further among them.

@@ -58,19 +58,19 @@ impl Group {
 
     /// Sorts the entries that are 0 in the bits of `stays` into two empty groups, by the last bit of those from number `at` on, which is
     /// left out; of the bits below `at` it keeps those of `mask`. How many they are.
-    pub fn split(&self, stays: u32, at: u32, mask: u32, to: &mut [Self; 2]) -> u32 {
+    pub fn halve(&self, stays: u32, at: u32, mask: u32, to: &mut [Self; 2]) -> u32 {
         #[cfg(target_arch = "x86_64")]
-        if is_wide() {
+        if Wide::new().is_some() {
             // SAFETY: the processor has what the function needs, by the line before.
-            return unsafe { self.split_at_once(stays, at, mask, to) };
+            return unsafe { self.halve_at_once(stays, at, mask, to) };
         }
-        self.split_one_by_one(stays, at, mask, to)
+        self.halve_one_by_one(stays, at, mask, to)
     }
 
-    /// [`split`](Self::split) in some twenty instructions.
+    /// [`halve`](Self::halve) in some twenty instructions.
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx512f")]
-    fn split_at_once(&self, stays: u32, at: u32, mask: u32, to: &mut [Self; 2]) -> u32 {
+    fn halve_at_once(&self, stays: u32, at: u32, mask: u32, to: &mut [Self; 2]) -> u32 {
         use std::arch::x86_64::{
             __m512i, _mm_cvtsi32_si128, _mm512_and_si512, _mm512_load_si512, _mm512_mask_test_epi32_mask,
             _mm512_mask_testn_epi32_mask, _mm512_maskz_compress_epi32, _mm512_or_si512, _mm512_set1_epi32,
@@ -93,8 +93,8 @@ impl Group {
         }
     }
 
-    /// [`split`](Self::split) in plain words.
-    fn split_one_by_one(&self, stays: u32, at: u32, mask: u32, to: &mut [Self; 2]) -> u32 {
+    /// [`halve`](Self::halve) in plain words.
+    fn halve_one_by_one(&self, stays: u32, at: u32, mask: u32, to: &mut [Self; 2]) -> u32 {
         let goes = self.equal(stays, 0) & !self.gaps();
         let first_bit = 1_u32.wrapping_shl(at);
         let is_odd = self.equal(first_bit, first_bit) & goes;
@@ -125,35 +125,47 @@ impl Group {
 }
 
 /// How the entries of a group are compared in the loop that every record goes through.
-pub trait Compare {
+pub trait Compare: Copy {
     /// Which entries are `wanted` in the bits of `mask`, and which are empty.
-    fn compare(group: &Group, mask: u32, wanted: u32) -> (u32, u32);
+    fn compare(self, group: &Group, mask: u32, wanted: u32) -> (u32, u32);
 }
 
 /// With what every processor has.
+#[derive(Clone, Copy, Debug)]
 pub struct Plain;
 
 impl Compare for Plain {
     #[inline(always)]
-    fn compare(group: &Group, mask: u32, wanted: u32) -> (u32, u32) {
+    fn compare(self, group: &Group, mask: u32, wanted: u32) -> (u32, u32) {
         let gaps = group.gaps();
         (group.equal(mask, wanted) & !gaps, gaps)
     }
 }
 
-/// All entries at once. Only for code that runs where [`is_wide`].
+/// All entries at once: there is one only where the processor can.
 #[cfg(target_arch = "x86_64")]
-pub struct Wide;
+#[derive(Clone, Copy, Debug)]
+pub struct Wide(());
+
+#[cfg(target_arch = "x86_64")]
+impl Wide {
+    /// `None` if the processor cannot.
+    #[inline]
+    pub fn new() -> Option<Self> {
+        use std::arch::is_x86_feature_detected as has;
+        (has!("avx512f") && has!("bmi1") && has!("bmi2")).then_some(Self(()))
+    }
+}
 
 #[cfg(target_arch = "x86_64")]
 impl Compare for Wide {
     #[inline(always)]
-    fn compare(group: &Group, mask: u32, wanted: u32) -> (u32, u32) {
+    fn compare(self, group: &Group, mask: u32, wanted: u32) -> (u32, u32) {
         use std::arch::x86_64::{
             _mm512_and_si512, _mm512_load_si512, _mm512_mask_cmpeq_epi32_mask, _mm512_set1_epi32,
             _mm512_testn_epi32_mask,
         };
-        // SAFETY: whoever names this type has asked `is_wide`. A group is 64 bytes and aligned to as many, so the load lies in it and is
+        // SAFETY: the processor can, or there would be no `self`. A group is 64 bytes and aligned to as many, so the load lies in it and is
         // aligned.
         unsafe {
             let entries = _mm512_load_si512(group.0.as_ptr().cast());
@@ -164,14 +176,6 @@ impl Compare for Wide {
             (u32::from(same), u32::from(gaps))
         }
     }
-}
-
-/// True if the processor compares a group at once.
-#[cfg(target_arch = "x86_64")]
-#[inline]
-pub fn is_wide() -> bool {
-    use std::arch::is_x86_feature_detected as has;
-    has!("avx512f") && has!("bmi1") && has!("bmi2")
 }
 
 /// Hashes of a line: two cache lines, which the processor fetches together.

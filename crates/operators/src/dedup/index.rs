@@ -217,12 +217,12 @@ impl Segment {
     /// A home with room ends the search, and holes are in full groups only: where nothing is like the hash and a place is empty, none that
     /// looks like it is there or behind it. All of this is without a branch that depends on the hash.
     #[inline(always)]
-    pub fn look<C: Compare>(&self, spot: u32, tag_bits_max: u8) -> Look {
+    pub fn look(&self, by: impl Compare, spot: u32, tag_bits_max: u8) -> Look {
         let layout = self.layout;
         let Some(group) = self.groups.get(layout.home(spot)) else {
             return Look { is_new: false, at: 0, line: 0 };
         };
-        let (same, gaps) = C::compare(group, layout.tag_mask(), layout.tag(spot));
+        let (same, gaps) = by.compare(group, layout.tag_mask(), layout.tag(spot));
         let alike = layout.line(group.0[same.trailing_zeros() as usize % ENTRIES]);
         Look {
             is_new: (same == 0) & (gaps != 0) & self.has_room_beside(tag_bits_max),

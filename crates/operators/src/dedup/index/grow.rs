@@ -120,7 +120,7 @@ impl Segment {
             // What is at home comes first, so that each finds room there. Its home takes the first bit of the tag, and all else stays.
             let at = u32::from(new.layout.tag_bits + AWAY_BITS);
             for (group, halves) in self.groups.iter().zip(new.groups[..capacity].as_chunks_mut().0) {
-                new.used += group.split(FAR as u32, at, new.layout.tag_mask(), halves);
+                new.used += group.halve(FAR as u32, at, new.layout.tag_mask(), halves);
             }
         }
         for (number, group) in self.groups.iter().enumerate() {

@@ -196,7 +196,7 @@ fn an_empty_segment_finds_nothing_and_allocates_nothing() {
     let hash = bench.hash(77, 77);
     assert_eq!(bench.segment.search(spot_of(hash), |_| true), Found::Gap(Gap { number: 0, at: 0 }));
     assert_eq!(
-        bench.segment.look::<Plain>(spot_of(hash), tag_bits_beside(1)),
+        bench.segment.look(Plain, spot_of(hash), tag_bits_beside(1)),
         Look { is_new: false, at: 0, line: 0 }
     );
     bench.segment.prefetch(spot_of(hash));

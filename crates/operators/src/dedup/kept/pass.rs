@@ -20,9 +20,9 @@
 
 use std::ops::Range;
 
-use super::super::group::{Compare, Plain};
 #[cfg(target_arch = "x86_64")]
-use super::super::group::{Wide, is_wide};
+use super::super::group::Wide;
+use super::super::group::{Compare, Plain};
 use super::super::index::{BITS, Found, Gap, SPOT_BITS, segment_of, spot_of, tag_bits_beside};
 use super::super::pages::{PAGE, Pages, Spot};
 use super::super::places::{Place, Places};
@@ -187,12 +187,12 @@ impl Kept {
         known: impl FnMut(usize),
     ) {
         #[cfg(target_arch = "x86_64")]
-        if is_wide() {
+        if let Some(wide) = Wide::new() {
             // SAFETY: the processor has what the function needs, by the line before.
-            unsafe { self.offer_all_at_once(hashes, chunk, rows, known) };
+            unsafe { self.offer_all_at_once(wide, hashes, chunk, rows, known) };
             return;
         }
-        self.offer_by::<Plain>(hashes, chunk, rows, known);
+        self.offer_by(Plain, hashes, chunk, rows, known);
     }
 
     /// [`offer_all`](Self::offer_all), with the instructions of newer processors.
@@ -200,27 +200,29 @@ impl Kept {
     #[target_feature(enable = "avx512f,bmi1,bmi2")]
     fn offer_all_at_once(
         &mut self,
+        wide: Wide,
         hashes: &[u128],
         chunk: &mut Chunk,
         rows: Range<usize>,
         known: impl FnMut(usize),
     ) {
-        self.offer_by::<Wide>(hashes, chunk, rows, known);
+        self.offer_by(wide, hashes, chunk, rows, known);
     }
 
     /// [`offer_all`](Self::offer_all), with groups compared in this way.
     #[inline(always)]
-    pub(super) fn offer_by<C: Compare>(
+    pub(super) fn offer_by(
         &mut self,
+        by: impl Compare,
         hashes: &[u128],
         chunk: &mut Chunk,
         rows: Range<usize>,
         known: impl FnMut(usize),
     ) {
         if chunk.is_wide {
-            self.pass::<C, true>(hashes, chunk, rows, near, known);
+            self.pass::<true>(by, hashes, chunk, rows, near, known);
         } else {
-            self.pass::<C, false>(hashes, chunk, rows, near, known);
+            self.pass::<false>(by, hashes, chunk, rows, near, known);
         }
     }
 
@@ -235,13 +237,14 @@ impl Kept {
                 break;
             }
             chunk.fill(&own, own.iter().map(|_| bucket));
-            self.pass::<Plain, false>(&own, &mut chunk, 0..own.len(), |kept, own| kept == own, |_| {});
+            self.pass::<false>(Plain, &own, &mut chunk, 0..own.len(), |kept, own| kept == own, |_| {});
         }
     }
 
     #[inline(always)]
-    fn pass<C: Compare, const IS_WIDE: bool>(
+    fn pass<const IS_WIDE: bool>(
         &mut self,
+        by: impl Compare,
         hashes: &[u128],
         chunk: &mut Chunk,
         rows: Range<usize>,
@@ -256,12 +259,12 @@ impl Kept {
             let (end, waiting) = (rows.end.min(row + STRIDE), odds.len);
             while row < end {
                 if !IS_WIDE {
-                    row = self.add_new::<C>(hashes, chunk, row..end, &mut tail, &mut odds);
+                    row = self.add_new(by, hashes, chunk, row..end, &mut tail, &mut odds);
                     if row == end {
                         break;
                     }
                 }
-                self.add_elsewhere::<C, IS_WIDE>(hashes[row], chunk, row, &mut tail, &mut odds);
+                self.add_elsewhere::<IS_WIDE>(by, hashes[row], chunk, row, &mut tail, &mut odds);
                 row += 1;
             }
             self.fetch_for(chunk, &odds.list[waiting..odds.len]);
@@ -290,8 +293,9 @@ impl Kept {
 
     /// Looks at records, adds those that are new and lists the others, until a new one belongs on another page, which is the answer.
     #[inline(always)]
-    fn add_new<C: Compare>(
+    fn add_new(
         &mut self,
+        by: impl Compare,
         hashes: &[u128],
         chunk: &Chunk,
         rows: Range<usize>,
@@ -309,7 +313,7 @@ impl Kept {
                 self.segments[next.segment()].prefetch(next.spot());
             }
             let segment = &mut self.segments[own.segment()];
-            let look = segment.look::<C>(own.spot(), tag_bits_max);
+            let look = segment.look(by, own.spot(), tag_bits_max);
             if look.is_new & ((at == PAGE) | (*bucket != tail.bucket)) {
                 break;
             }
@@ -332,8 +336,10 @@ impl Kept {
     }
 
     /// As [`add_new`](Self::add_new), for one record that belongs on another page. But where records of another block may be near, all are odd.
-    fn add_elsewhere<C: Compare, const IS_WIDE: bool>(
+    #[inline(always)]
+    fn add_elsewhere<const IS_WIDE: bool>(
         &mut self,
+        by: impl Compare,
         hash: u128,
         chunk: &Chunk,
         row: usize,
@@ -345,7 +351,7 @@ impl Kept {
         }
         let own = chunk.wheres[row];
         let segment = &mut self.segments[own.segment()];
-        let look = segment.look::<C>(own.spot(), tag_bits_beside(self.pages.lines_end()));
+        let look = segment.look(by, own.spot(), tag_bits_beside(self.pages.lines_end()));
         if look.is_new && !IS_WIDE {
             let to = tail.room(chunk.buckets[row], &mut self.places, &mut self.pages);
             segment.fill(look, own.spot(), self.pages.write(to, hash));

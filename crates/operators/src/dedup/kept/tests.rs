@@ -29,7 +29,7 @@ fn offer_all(kept: &mut Kept, pairs: &[(u128, i64)]) -> Vec<usize> {
     let hashes: Vec<u128> = pairs.iter().map(|(hash, _)| *hash).collect();
     chunk.fill(&hashes, pairs.iter().map(|(_, bucket)| *bucket));
     if pairs.len().is_multiple_of(2) {
-        kept.offer_by::<Plain>(&hashes, &mut chunk, 0..pairs.len(), |row| known.push(row));
+        kept.offer_by(Plain, &hashes, &mut chunk, 0..pairs.len(), |row| known.push(row));
     } else {
         kept.offer_all(&hashes, &mut chunk, 0..pairs.len(), |row| known.push(row));
     }
@@ -307,6 +307,41 @@ proptest! {
             prop_assert_eq!(fresh.into_iter().collect::<BTreeSet<_>>(), &model - &noted);
         }
         prop_assert_eq!(kept.pairs().into_iter().collect::<BTreeSet<_>>(), model);
+    }
+}
+
+proptest! {
+    /// Keys that come again while they wait to be decided: the waiting ones must be decided before what comes after a segment was rebuilt.
+    #[test]
+    fn a_key_that_comes_again_while_its_segment_is_rebuilt_is_known(
+        records in prop::collection::vec((0..3_u32, 1..64_usize), 100..900),
+        (segments, seed) in (1..3_u64, 0..u64::MAX / 2),
+        cuts in prop::collection::vec(1..200_usize, 0..8),
+    ) {
+        let mut hashes: Vec<u128> = Vec::new();
+        for (n, (choice, back)) in (seed..).zip(records) {
+            let again = hashes.len().checked_sub(back).filter(|_| choice == 0);
+            // Of the first bits, those of the segment alone are few.
+            let new = hash(n) >> 9 & u128::MAX >> 9 | u128::from(n % segments) << 119;
+            hashes.push(again.map_or(new, |at| hashes[at]));
+        }
+        let mut seen = BTreeSet::new();
+        let wanted: Vec<usize> = (0..hashes.len()).filter(|row| !seen.insert(hashes[*row])).collect();
+        for is_plain in [true, false] {
+            let (mut kept, mut chunk, mut known) = (Kept::new(), Chunk::default(), Vec::new());
+            chunk.fill(&hashes, hashes.iter().map(|_| 0));
+            let mut first = 0_usize;
+            for len in cuts.iter().copied().chain([usize::MAX]) {
+                let rows = first..first.saturating_add(len).min(hashes.len());
+                first = rows.end;
+                if is_plain {
+                    kept.offer_by(Plain, &hashes, &mut chunk, rows, |row| known.push(row));
+                } else {
+                    kept.offer_all(&hashes, &mut chunk, rows, |row| known.push(row));
+                }
+            }
+            prop_assert_eq!(&known, &wanted);
+        }
     }
 }
 
