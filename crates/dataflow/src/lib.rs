@@ -38,7 +38,8 @@ pub use block::{BlockBuilder, Partition, RecordBlock, Spans};
 pub use decoder::{Decoded, Decoder};
 pub use effect::{Effect, Remedy};
 pub use operator::{
-    Copies, KeyedState, Operator, OperatorError, Output, Probed, StateError, StateFile, StateRead, StateWork,
+    Copies, Divided, Job, JobDone, KeyedState, Operator, OperatorError, Output, Probed, StateError,
+    StateFile, StateRead, StateWork,
 };
 pub use reject::{Reason, Reject};
 pub use runtime::{Runtime, Task};

@@ -1,7 +1,7 @@
 //! Steps from batch to batch, and the state they keep.
 //!
 //! Owns the two-phase contract: an operator first says what it must read (`probe`), the engine reads it, and then the
-//! operator decides (`finish`). So no operator does I/O, and state larger than memory fits the same contract. Does not own
+//! operator decides (`finish`, or `divide` and `join` where there are threads for it). So no operator does I/O, and state larger than memory fits the same contract. Does not own
 //! durability: the engine puts what [`KeyedState::seal`] returns into the same seal as the positions.
 
 use std::any::Any;
@@ -68,6 +68,21 @@ impl Output {
     }
 }
 
+/// A part of a step's work on one batch: it computes for some tens of microseconds or more, and never waits.
+pub type Job = Box<dyn FnOnce() -> JobDone + Send>;
+
+/// What a job hands back to its step.
+pub type JobDone = Box<dyn Any + Send>;
+
+/// What a step made of a batch, or what must be done before it can say so.
+pub enum Divided {
+    /// It is decided.
+    Done(Output),
+    /// Two or more jobs, which may run in any order and at the same time. They hold parts of the step's state: if one is lost, the step
+    /// is.
+    Jobs(Vec<Job>),
+}
+
 /// Why a step cannot go on: a fault of the pipeline or of the program, never of one record.
 #[derive(Debug, thiserror::Error)]
 #[error("step `{step}`: {message}")]
@@ -88,6 +103,24 @@ pub trait Operator: Send {
 
     /// Decides. `answers` has one entry for each of `probed.reads`.
     fn finish(&mut self, probed: Probed, answers: &[Vec<u8>]) -> Result<Output, OperatorError>;
+
+    /// As [`Operator::finish`], for a caller with threads to spare: a batch may be divided into jobs that run at the same time, and
+    /// what they hand back is for [`Operator::join`]. Nothing else is called until then.
+    ///
+    /// # Errors
+    /// As [`Operator::finish`].
+    fn divide(&mut self, probed: Probed, answers: &[Vec<u8>]) -> Result<Divided, OperatorError> {
+        self.finish(probed, answers).map(Divided::Done)
+    }
+
+    /// Decides by what the jobs of the batch that was divided have made: one entry for each of them, in their order.
+    ///
+    /// # Errors
+    /// When they are others, or not all of them. The step must not be used any more then.
+    fn join(&mut self, done: Vec<JobDone>) -> Result<Output, OperatorError> {
+        let message = format!("`{}` jobs came back, none was handed out", done.len());
+        Err(OperatorError { step: self.name().to_owned(), message })
+    }
 
     /// The state of this step, if it keeps any.
     fn state(&mut self) -> Option<&mut dyn KeyedState>;

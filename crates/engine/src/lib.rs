@@ -15,6 +15,7 @@
 //! | [`start`]      | claim, fold, genesis, restore: from a store to a lane that can read           |
 //! | [`lane`]       | the reading side: back-pressure, order, watermark, when to cut                |
 //! | [`stage`]      | what each stage costs in CPU                                                 |
+//! | [`jobs`]       | a step's work on one batch, by several threads                               |
 //! | [`context`]    | what the tasks share                                                         |
 //! | [`waiting`]    | blocks and events in the order in which they were read                       |
 //! | [`cut`]        | a batch under construction, and what is cut from it                          |
@@ -52,6 +53,7 @@ pub mod cut;
 pub mod deliver;
 pub mod error;
 pub mod inspect;
+pub mod jobs;
 pub mod journal;
 pub mod lane;
 pub mod measured;

@@ -4,6 +4,7 @@
 //! batch. Does not own the clock (`Runtime`). What a source's client takes, the store and inserts is not among them: it runs on
 //! threads of others, which `/proc` tells apart by their names.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use dataflow::Runtime;
@@ -44,8 +45,18 @@ pub fn compute<T: Send + 'static>(
     context: &Context,
     job: impl FnOnce() -> T + Send + 'static,
 ) -> BoxFuture<'static, Option<T>> {
-    let (runtime, status) = (context.runtime.clone(), context.status.clone());
-    context.runtime.run(move || accounted(stage, &*runtime, &status, job))
+    compute_on(stage, &context.runtime, &context.status, job)
+}
+
+/// As [`compute`], without all else that the tasks share.
+pub fn compute_on<T: Send + 'static>(
+    stage: Stage,
+    runtime: &Arc<dyn Runtime>,
+    status: &Arc<Status>,
+    job: impl FnOnce() -> T + Send + 'static,
+) -> BoxFuture<'static, Option<T>> {
+    let (clock, status) = (runtime.clone(), status.clone());
+    runtime.run(move || accounted(stage, &*clock, &status, job))
 }
 
 /// Does `work` and accounts the CPU that it takes to a stage.

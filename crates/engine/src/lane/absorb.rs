@@ -12,7 +12,7 @@ use crate::origins::Part;
 use crate::refuse::Refused;
 use crate::stage::{Stage, accounted};
 use crate::waiting::Ready;
-use crate::{EngineError, state_files};
+use crate::{EngineError, jobs, state_files};
 
 /// The rows of a batch are moved together after the last step too if more than one in so many goes no further. Otherwise they stay
 /// where they are until the frame is written, which costs less, but holds the memory of those that are gone as well.
@@ -92,7 +92,7 @@ impl LaneTask {
             let probe = || Ok::<_, EngineError>(step.probe(dense(output)?.batch)?);
             let mut probed = accounted(Stage::Steps, runtime, status, probe)?;
             let answers = state_files::read(&self.context, &std::mem::take(&mut probed.reads)).await?;
-            output = accounted(Stage::Steps, runtime, status, || step.finish(probed, &answers))?;
+            output = jobs::finish(&self.context, &mut **step, probed, &answers).await?;
             self.builder.dropped(&output);
             counter!("forebay_records_duplicate_total").increment(output.duplicates);
             counter!("forebay_records_filtered_total").increment(output.filtered);
