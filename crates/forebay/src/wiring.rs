@@ -92,7 +92,7 @@ pub async fn assemble(
     }
     let schema = with_fields(table.schema(), pipeline)?;
     let decoder = source::decoder(&pipeline.source.format, schema.clone())?;
-    let steps = steps::steps(pipeline, &schema)?;
+    let steps = steps::steps(pipeline, &schema, runtime.compute_threads())?;
     let settings = bounds::settings(pipeline, table.order_dependent());
     let dead_letters = letters?;
     let store = storage::open(pipeline, &*runtime, &status).await?;

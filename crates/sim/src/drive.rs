@@ -412,6 +412,9 @@ impl Drive {
 /// Every so manyth seed keeps most keys in files. Broken variants keep theirs in memory: the step that lies knows no files.
 const KEYS_IN_FILES: u64 = 3;
 
+/// The open keys are divided into one to so many shards.
+const SHARDS: u64 = 3;
+
 /// Sizes at which a handful of keys is closed, cut into parts and blocks, and merged.
 const TINY: Sizes = Sizes { open_keys_max: 8, part_pairs: 4, block_pairs: 2, runs_max: 3 };
 
@@ -428,6 +431,9 @@ fn pipeline(world: &Arc<World>, pid: Pid, variant: Option<Variant>) -> Pipeline 
     if variant.is_none() && plan.seed.is_multiple_of(KEYS_IN_FILES) {
         dedup = dedup.with_sizes(TINY);
     }
+    // Each process by itself, so that one takes over what another, divided otherwise, has left. Any two rows are worth a job.
+    let shards = 1 + (plan.seed / KEYS_IN_FILES + u64::from(pid)) % SHARDS;
+    dedup = dedup.with_shards(shards as usize).with_job_rows_min(1);
     steps.push(Box::new(dedup));
     let table = |place| Arc::new(SimTable::new(world.clone(), pid, place));
     let pipeline = Pipeline {

@@ -1,9 +1,12 @@
-//! A lane whose dedup keys do not fit into memory: they close into files, which restarts, merges, checkpoints and damage meet.
+//! A lane whose dedup keys do not fit into memory: they close into files, which restarts, merges, checkpoints and damage meet. And one
+//! whose keys are divided into shards, which decide on compute threads.
 
 use bytes::Bytes;
+use dataflow::{Batch, Divided, JobDone, KeyedState, Operator, OperatorError, Output, Probed};
 use engine::EngineError;
 use operators::dedup::closed::Sizes;
 use store::{Key, Prefix};
+use tokio::sync::watch;
 
 use crate::support::Bench;
 
@@ -33,6 +36,74 @@ async fn drain_until_files(bench: &Bench, mut ids: u64) -> u64 {
         ids += 100;
     }
     panic!("no checkpoint names a file")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_in_shards_are_known_across_restarts_with_any_number_of_them() {
+    for in_files in [false, true] {
+        let mut bench = if in_files { crowded() } else { Bench::new() };
+        let (mut ids, mut duplicates) = (0, 0);
+        for shards in [3, 1, 16, 2] {
+            bench.shards = shards;
+            // All that came before comes again, twice, and something new.
+            duplicates += 2 * ids;
+            bench.push(0..ids);
+            bench.push(0..ids + 400);
+            ids += 400;
+            bench.drain_and_exit().await.expect("a drain");
+            bench.assert_holds(0..ids);
+            assert_eq!(bench.lane().await.counts.duplicates, duplicates);
+        }
+    }
+}
+
+/// A step that loses one of its jobs.
+struct Loses(Box<dyn Operator>);
+
+impl Operator for Loses {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn probe(&mut self, batch: Batch) -> Result<Probed, OperatorError> {
+        self.0.probe(batch)
+    }
+
+    fn finish(&mut self, probed: Probed, answers: &[Vec<u8>]) -> Result<Output, OperatorError> {
+        self.0.finish(probed, answers)
+    }
+
+    fn divide(&mut self, probed: Probed, answers: &[Vec<u8>]) -> Result<Divided, OperatorError> {
+        let mut divided = self.0.divide(probed, answers)?;
+        if let Divided::Jobs(jobs) = &mut divided {
+            jobs[1] = Box::new(|| panic!("as it should"));
+        }
+        Ok(divided)
+    }
+
+    fn join(&mut self, done: Vec<JobDone>) -> Result<Output, OperatorError> {
+        self.0.join(done)
+    }
+
+    fn state(&mut self) -> Option<&mut dyn KeyedState> {
+        self.0.state()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_panics_ends_the_run_and_nothing_of_its_batch_is_sealed() {
+    let mut bench = Bench::new();
+    bench.shards = 3;
+    bench.push(0..500);
+    let mut pipeline = bench.pipeline(true);
+    pipeline.steps =
+        pipeline.steps.into_iter().map(|step| Box::new(Loses(step)) as Box<dyn Operator>).collect();
+    let (_stop, asked) = watch::channel(false);
+    let error = engine::run(pipeline, asked).await.expect_err("a shard is lost");
+    assert!(matches!(error, EngineError::Internal("a job of a step")), "{error}");
+    assert_eq!(bench.lane().await.counts.read, 0);
+    bench.drain().await.expect("drains");
+    bench.assert_holds(0..500);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -305,6 +305,8 @@ pub struct Bench {
     pub settings: Settings,
     /// When dedup keys leave memory.
     pub sizes: Sizes,
+    /// Into how many shards they are divided in memory; any two rows are worth a job.
+    pub shards: usize,
     pub status: Arc<Status>,
     pub runtime: Arc<TokioRuntime>,
 }
@@ -331,6 +333,7 @@ impl Bench {
             dead_letters: TokenTable::dead_letters(runtime.clone()),
             settings,
             sizes: Sizes::new(1 << 20),
+            shards: 1,
             status: Arc::default(),
             runtime,
         }
@@ -352,8 +355,9 @@ impl Bench {
     pub fn pipeline(&self, drain: bool) -> Pipeline {
         let schema = self.table.schema().clone();
         let dedup = DedupConfig { key: vec!["id".into()], window: None, late: Late::Keep };
+        let step = Dedup::new(&schema, dedup).expect("a valid step").with_sizes(self.sizes);
         let steps: Vec<Box<dyn Operator>> =
-            vec![Box::new(Dedup::new(&schema, dedup).expect("a valid step").with_sizes(self.sizes))];
+            vec![Box::new(step.with_shards(self.shards).with_job_rows_min(1))];
         Pipeline {
             name: "p".into(),
             owner: "test".into(),

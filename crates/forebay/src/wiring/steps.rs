@@ -1,6 +1,7 @@
 //! `steps:` to operators.
 
 use dataflow::{Operator, Schema};
+use operators::dedup::SHARDS_MAX;
 use operators::{Dedup, DedupConfig, EventTime};
 
 use super::{WiringError, bounds};
@@ -8,11 +9,19 @@ use crate::config::model::Pipeline;
 use crate::config::model::step::{self as model, Keep};
 use crate::config::values::Window;
 
-/// The operators of the pipeline's steps, in their order, for rows of `schema`.
+/// Compute threads for each shard of a step's keys. Deciding takes a tenth of the work on a record and decoding and encoding the rest, so
+/// a quarter of the threads is more than a lane's batches keep busy.
+const THREADS_A_SHARD: usize = 4;
+
+/// The operators of the pipeline's steps, in their order, for rows of `schema` and a runtime with so many compute threads.
 ///
 /// # Errors
 /// When a step names a column that is not there or does not serve.
-pub fn steps(pipeline: &Pipeline, schema: &Schema) -> Result<Vec<Box<dyn Operator>>, WiringError> {
+pub fn steps(
+    pipeline: &Pipeline,
+    schema: &Schema,
+    compute_threads: usize,
+) -> Result<Vec<Box<dyn Operator>>, WiringError> {
     let mut operators: Vec<Box<dyn Operator>> = Vec::new();
     let mut open_keys = bounds::shares(pipeline).open_keys.into_iter();
     for (index, step) in pipeline.steps.iter().enumerate() {
@@ -25,9 +34,19 @@ pub fn steps(pipeline: &Pipeline, schema: &Schema) -> Result<Vec<Box<dyn Operato
             operators.push(Box::new(EventTime::new(schema, column.as_str()).map_err(fault)?));
         }
         let step = Dedup::new(schema, dedup_config(dedup)).map_err(fault)?;
+        let step = step.with_shards(shards(compute_threads));
         operators.push(Box::new(step.with_memory(open_keys.next().unwrap_or(dedup.memory.bytes))));
     }
     Ok(operators)
+}
+
+/// Shards of a step's keys. With fewer than four threads one, for all of them have blocks to decode and frames to encode, and one
+/// shard saves dealing out the rows. From four on at least two, so that the lane's own task is not what all others wait for.
+fn shards(compute_threads: usize) -> usize {
+    match compute_threads {
+        0..4 => 1,
+        threads => (threads / THREADS_A_SHARD).clamp(2, SHARDS_MAX),
+    }
 }
 
 fn dedup_config(dedup: &model::Dedup) -> DedupConfig {
@@ -46,3 +65,6 @@ fn dedup_config(dedup: &model::Dedup) -> DedupConfig {
         },
     }
 }
+
+#[cfg(test)]
+mod tests;

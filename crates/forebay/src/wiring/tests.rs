@@ -41,11 +41,11 @@ fn columns_are_filled_by_the_fields_that_the_file_names() {
 #[test]
 fn a_time_column_stands_before_the_dedup_that_asks_for_it() {
     let pipeline = with(GENERATOR, "steps: [{ dedup: { key: [id], window: 8h, time: at } }]");
-    let steps = steps::steps(&pipeline, &schema()).unwrap();
+    let steps = steps::steps(&pipeline, &schema(), 2).unwrap();
     let names: Vec<&str> = steps.iter().map(|step| step.name()).collect();
     assert_eq!(names, ["event_time", "dedup"]);
     let pipeline = with(GENERATOR, "steps: [{ dedup: { key: [idd], window: unbounded } }]");
-    let error = steps::steps(&pipeline, &schema()).err().unwrap().to_string();
+    let error = steps::steps(&pipeline, &schema(), 2).err().unwrap().to_string();
     assert!(error.starts_with("`steps[0].dedup`: ") && error.contains("did you mean `id`?"), "{error}");
 }
 

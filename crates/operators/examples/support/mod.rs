@@ -20,14 +20,19 @@ pub const SEAL_ROWS: u64 = 500_000;
 pub const SAMPLE: u64 = 1_000_000;
 
 pub fn batch(schema: &Schema, ids: Range<u64>, time: &dyn Fn(u64) -> i64) -> Batch {
-    let bytes: Vec<u8> = ids.clone().flat_map(uuid).collect();
-    let column: ArrayRef = Arc::new(FixedSizeBinaryArray::new(16, Buffer::from(bytes), None));
     Batch {
         partition: Partition::new("t", 0),
-        rows: RecordBatch::try_new(schema.arrow().clone(), vec![column]).expect("one column"),
+        rows: keys(schema, ids.clone()),
         positions: ids.clone().collect(),
         times_ms: ids.map(time).collect(),
     }
+}
+
+/// The one column of the rows with these numbers.
+pub fn keys(schema: &Schema, ids: impl Iterator<Item = u64>) -> RecordBatch {
+    let bytes: Vec<u8> = ids.flat_map(uuid).collect();
+    let column: ArrayRef = Arc::new(FixedSizeBinaryArray::new(16, Buffer::from(bytes), None));
+    RecordBatch::try_new(schema.arrow().clone(), vec![column]).expect("one column")
 }
 
 /// 16 bytes without a pattern (splitmix64, twice).

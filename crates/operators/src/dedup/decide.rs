@@ -1,58 +1,87 @@
 //! What becomes of each row of a batch.
 //!
-//! Owns the order in which a row is asked for: kept records in files, lateness, kept records in memory. Does not own the set of those
-//! (`kept`), nor the files (`closed`).
+//! Owns the order in which a row is asked for: kept records in files, lateness, kept records in memory; and what the step says of a batch
+//! that is decided. Does not own the set of kept records (`kept`), the files (`closed`), nor which rows are decided upon together (`shards`).
 
 use std::ops::Range;
 
-use dataflow::{Batch, Reason, Reject};
+use dataflow::{Batch, Output, Reason, Reject};
 
 use super::closed::runs::Found;
-use super::kept::Chunk;
-use super::window::{self, SLACK};
-use super::{Dedup, Late};
+use super::deal::Dealt;
+use super::kept::{Chunk, Kept};
+use super::window::{SLACK, SPAN, Window, near};
+use super::{Dedup, Late, TENDED_PER_ROW};
 
 /// Rows whose buckets are worked out together: they stay in the nearest cache until the rows' turn comes.
 const CHUNK: usize = 1024;
 
-/// What `finish` found out, beside the rows that go on.
-#[derive(Default)]
-pub(super) struct Dropped {
-    /// Row numbers, ascending: duplicates and late ones.
-    pub(super) rows: Vec<usize>,
-    pub(super) duplicates: u64,
-    pub(super) late: u64,
-    pub(super) rejects: Vec<Reject>,
+/// What a decision depends on, beside the kept records.
+#[derive(Clone, Copy)]
+pub(super) struct Rules {
+    pub(super) window: Window,
+    /// The bucket of the last seal's watermark.
+    pub(super) watermark: Option<i64>,
+    pub(super) late: Late,
 }
 
-impl Dedup {
-    /// Decides for each row, in order, and remembers those that go on. `found` are kept records in files, by row.
-    pub(super) fn decide(&mut self, batch: &Batch, hashes: &[u128], found: &[Found]) -> Dropped {
+/// Rows to decide upon, in order.
+#[derive(Clone, Copy)]
+pub(super) struct Rows<'a> {
+    pub(super) hashes: &'a [u128],
+    pub(super) times_ms: &'a [i64],
+    /// By which those who get to know of a row know it.
+    pub(super) names: &'a [u64],
+    /// Their kept records in files, by row.
+    pub(super) found: &'a [Found],
+}
+
+/// What was found out of rows that do not go on. They are numbered as in [`Rows`].
+#[derive(Default)]
+pub(super) struct Dropped {
+    /// Ascending: duplicates and late ones.
+    pub(super) rows: Vec<usize>,
+    /// How many of them are duplicates.
+    pub(super) duplicates: u64,
+    /// Those that are late, ascending.
+    pub(super) late: Vec<usize>,
+}
+
+/// Kept records, and what is needed to decide upon rows by them. One thread at a time does.
+pub(super) struct Shard {
+    pub(super) kept: Kept,
+    /// The rows at hand.
+    chunk: Chunk,
+    /// Duplicates of kept records in memory among the rows decided upon last: hash, bucket and name of each.
+    pub(super) known: Vec<(u128, i64, u64)>,
+}
+
+impl Shard {
+    pub(super) fn new() -> Self {
+        Self { kept: Kept::new(), chunk: Chunk::default(), known: Vec::new() }
+    }
+
+    /// Decides for each row, in order, and remembers those that go on.
+    pub(super) fn decide(&mut self, rules: &Rules, rows: Rows<'_>) -> Dropped {
         let mut dropped = Dropped::default();
-        for first in (0..hashes.len()).step_by(CHUNK) {
-            let end = (first + CHUNK).min(hashes.len());
-            self.decide_chunk(batch, first, &hashes[first..end], found, &mut dropped);
-        }
-        self.dropped.extend(&batch.partition, &self.known);
         self.known.clear();
+        for first in (0..rows.hashes.len()).step_by(CHUNK) {
+            self.decide_chunk(rules, rows, first, &mut dropped);
+        }
+        self.kept.clean(TENDED_PER_ROW * rows.hashes.len());
         dropped
     }
 
     /// As [`decide`](Self::decide), for the rows from number `first` on.
-    fn decide_chunk(
-        &mut self,
-        batch: &Batch,
-        first: usize,
-        hashes: &[u128],
-        found: &[Found],
-        dropped: &mut Dropped,
-    ) {
-        let mut placing = self.window.placing(self.watermark);
+    fn decide_chunk(&mut self, rules: &Rules, rows: Rows<'_>, first: usize, dropped: &mut Dropped) {
+        let hashes = &rows.hashes[first..][..CHUNK.min(rows.hashes.len() - first)];
+        let names = &rows.names[first..][..hashes.len()];
+        let mut placing = rules.window.placing(rules.watermark);
         let mut chunk = std::mem::take(&mut self.chunk);
-        chunk.fill(hashes, batch.times_ms[first..][..hashes.len()].iter().map(|time| placing.place(*time)));
-        let mut found = &found[found.partition_point(|f| (f.row as usize) < first)..];
-        let late_below = match self.watermark {
-            Some(watermark) if self.late != Late::Keep => watermark.saturating_sub_unsigned(SLACK),
+        chunk.fill(hashes, rows.times_ms[first..][..hashes.len()].iter().map(|time| placing.place(*time)));
+        let mut found = &rows.found[rows.found.partition_point(|f| (f.row as usize) < first)..];
+        let late_below = match rules.watermark {
+            Some(watermark) if rules.late != Late::Keep => watermark.saturating_sub_unsigned(SLACK),
             _ => i64::MIN,
         };
         let is_late = |bucket: &i64| *bucket < late_below;
@@ -66,19 +95,20 @@ impl Dedup {
                 let late = chunk.buckets()[row..special].iter().position(is_late);
                 special = late.map_or(special, |late| row + late);
             }
-            self.offer(batch, first, hashes, &mut chunk, row..special, dropped);
+            self.offer(first, hashes, names, &mut chunk, row..special, dropped);
             row = special + 1;
             let Some(bucket) = chunk.buckets().get(special).copied() else { break };
             let own = found.iter().take_while(|f| f.row as usize == first + special).count();
             let (own, others) = found.split_at(own);
             found = others;
-            if own.iter().any(|f| window::near(f.bucket, bucket)) {
+            if own.iter().any(|f| near(f.bucket, bucket)) {
                 dropped.duplicates += 1;
                 dropped.rows.push(first + special);
             } else if is_late(&bucket) && !self.kept.has_near(hashes[special], bucket) {
-                self.drop_late(batch, first + special, dropped);
+                dropped.rows.push(first + special);
+                dropped.late.push(first + special);
             } else {
-                self.offer(batch, first, hashes, &mut chunk, special..row, dropped);
+                self.offer(first, hashes, names, &mut chunk, special..row, dropped);
             }
         }
         self.chunk = chunk;
@@ -87,9 +117,9 @@ impl Dedup {
     /// Offers rows of a chunk, and drops those that are known.
     fn offer(
         &mut self,
-        batch: &Batch,
         first: usize,
         hashes: &[u128],
+        names: &[u64],
         chunk: &mut Chunk,
         rows: Range<usize>,
         dropped: &mut Dropped,
@@ -98,34 +128,86 @@ impl Dedup {
         self.kept.offer_all(hashes, chunk, rows, |row| dropped.rows.push(first + row));
         let known = &dropped.rows[before..];
         dropped.duplicates += known.len() as u64;
-        let records = known
-            .iter()
-            .map(|row| (hashes[row - first], chunk.buckets()[row - first], batch.positions[*row]));
+        let (names, buckets) = (&names[..hashes.len()], &chunk.buckets()[..hashes.len()]);
+        let records = known.iter().map(|row| (hashes[row - first], buckets[row - first], names[row - first]));
         self.known.extend(records);
     }
 
-    #[cold]
-    fn drop_late(&self, batch: &Batch, row: usize, dropped: &mut Dropped) {
-        dropped.rows.push(row);
-        if self.late == Late::Drop {
-            dropped.late += 1;
-            return;
+    /// Memory held in bytes.
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.kept.memory_bytes()
+            + self.chunk.memory_bytes()
+            + self.known.capacity() * size_of::<(u128, i64, u64)>()
+    }
+}
+
+impl Dedup {
+    /// What decisions depend on until the next seal.
+    pub(super) fn rules(&self) -> Rules {
+        Rules { window: self.window, watermark: self.watermark, late: self.late }
+    }
+
+    /// Decides here and now.
+    pub(super) fn decide(&mut self, batch: &Batch, hashes: &[u128], found: &[Found]) -> Dropped {
+        let rules = self.rules();
+        if let Some(only) = self.shards.only() {
+            let rows = Rows { hashes, times_ms: &batch.times_ms, names: &batch.positions, found };
+            let dropped = only.decide(&rules, rows);
+            self.dropped.extend(&batch.partition, &only.known);
+            return dropped;
         }
-        let time_ms = batch.times_ms[row];
-        dropped.rejects.push(Reject {
-            partition: batch.partition.clone(),
-            position: batch.positions[row],
-            time_ms,
-            reason: Reason::Late,
-            column: String::new(),
-            message: format!(
-                "its time `{time_ms}` (unix milliseconds) is more than {SLACK}/{} of the window behind the others, so that a \
-                 duplicate could not be told from a new record",
-                window::SPAN
-            ),
-            key: None,
-            headers: Vec::new(),
-            raw: Vec::new(),
-        });
+        let dealt = self.shards.deal(hashes, &batch.times_ms, found);
+        let all_dropped = self.shards.decide(&rules, &dealt);
+        let dropped = self.put_together(batch, hashes, &dealt, &all_dropped);
+        self.shards.give_back(dealt);
+        dropped
+    }
+
+    /// What all shards have dropped.
+    pub(super) fn put_together(
+        &mut self,
+        batch: &Batch,
+        hashes: &[u128],
+        dealt: &Dealt,
+        all_dropped: &[Dropped],
+    ) -> Dropped {
+        let dropped = dealt.put_together(all_dropped);
+        let mut placing = self.window.placing(self.watermark);
+        let mut record = |row: usize| (hashes[row], placing.place(batch.times_ms[row]), batch.positions[row]);
+        let known: Vec<_> = self.shards.known(dealt, &dropped).into_iter().map(&mut record).collect();
+        self.dropped.extend(&batch.partition, &known);
+        dropped
+    }
+
+    /// What goes on, and what became of the others.
+    pub(super) fn output(&mut self, batch: Batch, hashes: Vec<u128>, dropped: Dropped) -> Output {
+        self.gather(TENDED_PER_ROW * batch.len());
+        self.give_back(hashes);
+        let Dropped { rows: gone, duplicates, late } = dropped;
+        let (late, rejects) = match self.late {
+            Late::DeadLetter => (0, late.into_iter().map(|row| late_letter(&batch, row)).collect()),
+            Late::Keep | Late::Drop => (late.len() as u64, Vec::new()),
+        };
+        Output { batch, gone, filtered: 0, duplicates, late, rejects }
+    }
+}
+
+#[cold]
+fn late_letter(batch: &Batch, row: usize) -> Reject {
+    let time_ms = batch.times_ms[row];
+    Reject {
+        partition: batch.partition.clone(),
+        position: batch.positions[row],
+        time_ms,
+        reason: Reason::Late,
+        column: String::new(),
+        message: format!(
+            "its time `{time_ms}` (unix milliseconds) is more than {SLACK}/{} of the window behind the others, so that a \
+             duplicate could not be told from a new record",
+            SPAN
+        ),
+        key: None,
+        headers: Vec::new(),
+        raw: Vec::new(),
     }
 }

@@ -13,9 +13,9 @@ use dataflow::{
 };
 
 use super::closed::part::{Pair, Part};
-use super::closed::runs::{Found, Run, Runs};
+use super::closed::runs::{Dead, Found, Run, Runs};
 use super::closed::work::Work;
-use super::kept::Kept;
+use super::kept::{Kept, Removed};
 use super::places::Bucket;
 use super::state::{self, Kind, Writer};
 use super::window::{UNPLACED, floor};
@@ -26,16 +26,17 @@ impl Dedup {
     fn delta(&mut self, watermark: Option<i64>) -> Bytes {
         let floor = watermark.map_or(i64::MIN, floor);
         // What this very seal expires need not be written. A pair that was forgotten and added once more is in both lists, in this order.
-        let fresh = self.kept.buckets().filter(|bucket| bucket.bucket >= floor || bucket.bucket == UNPLACED);
-        let groups: Vec<(Bucket, usize)> = fresh
-            .map(|bucket| (bucket, self.kept.fresh(bucket.place)))
-            .filter(|(_, count)| *count > 0)
+        let buckets = self.shards.sets().flat_map(|kept| kept.buckets().map(move |bucket| (kept, bucket)));
+        let groups: Vec<(&Kept, Bucket, usize)> = buckets
+            .filter(|(_, bucket)| bucket.bucket >= floor || bucket.bucket == UNPLACED)
+            .map(|(kept, bucket)| (kept, bucket, kept.fresh(bucket.place)))
+            .filter(|(.., count)| *count > 0)
             .collect();
         if groups.is_empty() && self.forgotten.is_empty() && watermark == self.watermark {
             return Bytes::new();
         }
         let forgotten = self.forgotten.values().map(Vec::len).sum::<usize>();
-        let added = groups.iter().map(|(_, count)| count).sum::<usize>();
+        let added = groups.iter().map(|(.., count)| count).sum::<usize>();
         let entries = added + forgotten + groups.len() + self.forgotten.len();
         let mut to = Writer::new(Kind::Delta, &self.shape, watermark, entries, &self.spares);
         to.groups(self.forgotten.len());
@@ -44,9 +45,9 @@ impl Dedup {
             hashes.iter().for_each(|hash| to.hash(*hash));
         }
         to.groups(groups.len());
-        for (Bucket { bucket, place, .. }, count) in groups {
+        for (kept, Bucket { bucket, place, .. }, count) in groups {
             to.group(bucket, count);
-            self.kept.fresh_bytes(place).for_each(|bytes| to.hashes(bytes));
+            kept.fresh_bytes(place).for_each(|bytes| to.hashes(bytes));
         }
         to.finish()
     }
@@ -76,10 +77,53 @@ impl Dedup {
             self.runs.add(run.part_bits, run.parts, run.dead);
         }
     }
+
+    /// Takes over what was made, if no batch is between its phases: such a batch has asked the runs as they were.
+    pub(super) fn take_over(&mut self) {
+        if Arc::strong_count(&self.between) > 1 {
+            return;
+        }
+        for made in std::mem::take(&mut self.made) {
+            let mut dead = Dead::new();
+            if made.replaces.is_empty() {
+                self.shards.sets_mut().for_each(Kept::closed);
+                dead = self.closing.take().map(|closing| closing.dead).unwrap_or_default();
+            } else {
+                self.merging = None;
+            }
+            for (id, before) in made.replaces {
+                // A run that has expired meanwhile has nothing that counts any more.
+                for (bucket, hashes) in self.runs.take(id).map(|run| run.dead).unwrap_or_default() {
+                    let since = |hash: &u128| before.get(&bucket).is_none_or(|old| !old.contains(hash));
+                    let since: Vec<u128> = hashes.into_iter().filter(since).collect();
+                    if !since.is_empty() {
+                        dead.entry(bucket).or_default().extend(since);
+                    }
+                }
+            }
+            self.runs.add(made.part_bits, made.parts, dead);
+        }
+    }
+
+    /// Takes one pair out, wherever it is, and remembers to say so.
+    fn remove(&mut self, hash: u128, bucket: i64, found: &[Found]) {
+        let open = self.shards.remove(hash, bucket);
+        if let (Removed::Copied, Some(closing)) = (open, &mut self.closing) {
+            closing.dead.entry(bucket).or_default().insert(hash);
+        }
+        let mut was_kept = open != Removed::No;
+        for found in found.iter().filter(|f| f.bucket == bucket) {
+            was_kept |= self.runs.kill(found.run, hash, bucket);
+        }
+        if was_kept {
+            self.forgotten.entry(bucket).or_default().push(hash);
+        }
+    }
 }
 
 impl KeyedState for Dedup {
     fn seal(&mut self, watermark_ms: i64) -> Bytes {
+        assert!(!self.shards.are_out(), "a batch that was divided is joined before a seal");
         self.take_over();
         // A watermark that goes back is held: what it freed is gone.
         let watermark = self.watermark.max(self.window.watermark(watermark_ms));
@@ -87,13 +131,15 @@ impl KeyedState for Dedup {
         self.forgotten.clear();
         self.advance(watermark);
         // What is closed is fixed right after a seal: nothing that the next delta will name is among it.
-        if self.closing.is_none() && self.kept.weight() > self.sizes.open_keys_max {
-            let pairs = self.kept.close(self.sizes.open_keys_max / 2) as usize;
+        if self.closing.is_none() && self.is_over(1) {
+            let pairs = self.shards.close(self.sizes.open_keys_max / 2) as usize;
             let closing = || Closing { pairs: Vec::with_capacity(pairs), count: pairs, ..Closing::default() };
             self.closing = (pairs > 0).then(closing);
         }
-        self.tend(if self.is_over(CROWDED) { usize::MAX } else { TENDED_PER_SEAL });
-        self.kept.shrink();
+        let tended = if self.is_over(CROWDED) { usize::MAX } else { TENDED_PER_SEAL };
+        self.shards.clean(tended);
+        self.gather(tended);
+        self.shards.sets_mut().for_each(Kept::shrink);
         delta
     }
 
@@ -103,11 +149,12 @@ impl KeyedState for Dedup {
     /// When something changed since the last seal.
     fn snapshot(&self) -> Bytes {
         assert!(
-            !self.kept.has_fresh() && self.forgotten.is_empty(),
+            !self.shards.sets().any(Kept::has_fresh) && self.forgotten.is_empty(),
             "a snapshot is taken right after a seal: it must hold no key that the journal does not"
         );
-        let keys = usize::try_from(self.kept.len()).expect("keys in memory");
-        let groups: Vec<Bucket> = self.kept.buckets().filter(|bucket| bucket.kept > 0).collect();
+        let keys = usize::try_from(self.shards.len()).expect("keys in memory");
+        let buckets = self.shards.sets().flat_map(|kept| kept.buckets().map(move |bucket| (kept, bucket)));
+        let groups: Vec<(&Kept, Bucket)> = buckets.filter(|(_, bucket)| bucket.kept > 0).collect();
         let (entries, memory) = (keys + groups.len(), Spares::default());
         let mut to = if self.runs.is_empty() {
             Writer::new(Kind::Snapshot, &self.shape, self.watermark, entries, &memory)
@@ -116,9 +163,9 @@ impl KeyedState for Dedup {
         };
         to.groups(0);
         to.groups(groups.len());
-        for Bucket { bucket, place, kept, .. } in groups {
+        for (set, Bucket { bucket, place, kept, .. }) in groups {
             to.group(bucket, kept as usize);
-            self.kept.bytes(place).for_each(|bytes| to.hashes(bytes));
+            set.bytes(place).for_each(|bytes| to.hashes(bytes));
         }
         if !self.runs.is_empty() {
             to.runs(&self.runs);
@@ -140,16 +187,16 @@ impl KeyedState for Dedup {
 
     fn restore(&mut self, snapshot: &[u8]) -> Result<Vec<StateRead>, StateError> {
         let parsed = state::parse(snapshot, Kind::Snapshot, &self.shape)?;
-        self.kept = Kept::new();
+        self.shards.restart(parsed.added.iter().map(|group| group.hashes().count()).sum());
+        self.divided = None;
         self.runs = Runs::default();
         (self.closing, self.merging) = (None, None);
         self.made.clear();
         self.opening.clear();
         self.forgotten.clear();
         self.watermark = parsed.watermark;
-        self.kept.reserve(parsed.added.iter().map(|group| group.hashes().count()).sum());
-        parsed.added.iter().for_each(|group| self.kept.add_all(group.hashes(), group.bucket));
-        self.kept.note();
+        parsed.added.iter().for_each(|group| self.shards.add_all(group.hashes(), group.bucket));
+        self.shards.sets_mut().for_each(Kept::note);
         if let Some(floor) = self.watermark.map(floor) {
             self.runs.expire(floor);
         }
@@ -180,11 +227,11 @@ impl KeyedState for Dedup {
         let parsed = state::parse(delta, Kind::Delta, &self.shape)?;
         for group in &parsed.forgotten {
             group.hashes().for_each(|hash| {
-                self.kept.remove(hash, group.bucket);
+                self.shards.remove(hash, group.bucket);
                 self.runs.kill_anywhere(hash, group.bucket);
             });
         }
-        parsed.added.iter().for_each(|group| self.kept.add_all(group.hashes(), group.bucket));
+        parsed.added.iter().for_each(|group| self.shards.add_all(group.hashes(), group.bucket));
         self.advance(self.watermark.max(parsed.watermark));
         Ok(())
     }
@@ -201,7 +248,7 @@ impl KeyedState for Dedup {
                 // last seal's watermark than behind it.
                 let closed =
                     own.iter().filter(|f| !self.runs.is_dead(f.run, *hash, f.bucket)).map(|f| f.bucket).max();
-                bucket = self.kept.latest(*hash).max(closed).unwrap_or(bucket);
+                bucket = self.shards.latest(*hash).max(closed).unwrap_or(bucket);
             }
             self.remove(*hash, bucket, &own);
         }
@@ -249,7 +296,7 @@ impl KeyedState for Dedup {
     }
 
     fn keys(&self) -> u64 {
-        self.kept.len() + self.runs.keys()
+        self.shards.len() + self.runs.keys()
     }
 
     fn closed_keys(&self) -> u64 {
@@ -261,10 +308,8 @@ impl KeyedState for Dedup {
             self.forgotten.values().map(|hashes| hashes.capacity() * size_of::<u128>()).sum::<usize>()
                 + self.spare.iter().map(|hashes| hashes.capacity() * size_of::<u128>()).sum::<usize>()
                 + self.buckets.capacity() * size_of::<i64>()
-                + self.chunk.memory_bytes()
-                + self.known.capacity() * size_of::<(u128, i64, u64)>()
                 + self.dropped.memory_bytes()
                 + self.closing.as_ref().map_or(0, |closing| closing.count * size_of::<Pair>());
-        (self.kept.memory_bytes() + self.runs.memory_bytes() + waiting) as u64
+        (self.shards.memory_bytes() + self.runs.memory_bytes() + waiting) as u64
     }
 }

@@ -24,6 +24,8 @@
 //! | [`key`]  | key columns to 128-bit hashes             |
 //! | [`window`] | times to buckets, near, late            |
 //! | `decide` | what becomes of each row of a batch   |
+//! | `shards` | the kept records in memory, by key      |
+//! | `deal`   | a batch's rows, dealt out to shards      |
 //! | `durable` | seals, snapshots and what is read back   |
 //! | `kept`   | the set of (hash, bucket)                 |
 //! | `places` | buckets, and the pages of each            |
@@ -45,6 +47,7 @@
 
 pub mod closed;
 mod copies;
+mod deal;
 mod decide;
 mod durable;
 mod group;
@@ -53,6 +56,7 @@ mod kept;
 pub mod key;
 mod pages;
 mod places;
+mod shards;
 pub mod state;
 pub mod window;
 
@@ -61,18 +65,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dataflow::block::TIME_UNKNOWN_MS;
-use dataflow::{Batch, KeyedState, Operator, OperatorError, Output, Probed, Schema, Spares};
+use dataflow::{
+    Batch, Divided, JobDone, KeyedState, Operator, OperatorError, Output, Probed, Schema, Spares,
+};
 
 use crate::ConfigError;
 use closed::Sizes;
 use closed::part::{Pair, Part};
 use closed::runs::{ANY_BUCKET, Candidates, Dead, Found, Runs};
 use closed::work::Made;
-use decide::Dropped;
-use kept::{Chunk, Kept, Removed};
+use deal::Dealt;
+use kept::Kept;
 use key::Keyer;
+use shards::Shards;
 use state::Shape;
 use window::{UNPLACED, Window, floor};
+
+pub use deal::SHARDS_MAX;
 
 const NAME: &str = "dedup";
 
@@ -101,6 +110,9 @@ const CROWDED: u64 = 2;
 /// Hashes copied for a closing, and cleared away of what is over, with each row that comes in: either is done before a quarter of it has
 /// come in anew.
 const TENDED_PER_ROW: usize = 4;
+
+/// Rows of a batch that are worth a job: some 40 us of work, of which the way to another thread and back takes a few.
+const JOB_ROWS_MIN: usize = 1024;
 
 /// As many with each seal, so that both end without new rows too: some 2 ms.
 const TENDED_PER_SEAL: usize = 1 << 16;
@@ -134,7 +146,11 @@ pub struct Dedup {
     window: Window,
     late: Late,
     shape: Shape,
-    kept: Kept,
+    shards: Shards,
+    /// Rows for which a job is worth its way to another thread and back.
+    job_rows_min: usize,
+    /// A batch whose rows are with jobs.
+    divided: Option<Waiting>,
     runs: Runs,
     sizes: Sizes,
     /// A closing under way.
@@ -157,10 +173,6 @@ pub struct Dedup {
     spares: Spares,
     /// The buckets of a batch that is probed.
     buckets: Vec<i64>,
-    /// The rows at hand.
-    chunk: Chunk,
-    /// Duplicates of the batch at hand.
-    known: Vec<(u128, i64, u64)>,
     /// The newest duplicates, for those whose kept record is refused after all.
     dropped: copies::Newest,
 }
@@ -184,6 +196,13 @@ struct Opening {
     dead: Dead,
     files: VecDeque<state::FileEntry>,
     parts: Vec<Option<Arc<Part>>>,
+}
+
+/// A batch between `divide` and `join`.
+struct Waiting {
+    batch: Batch,
+    hashes: Vec<u128>,
+    dealt: Arc<Dealt>,
 }
 
 /// What `probe` hands to `finish`.
@@ -211,7 +230,9 @@ impl Dedup {
             keyer,
             window,
             late: config.late,
-            kept: Kept::new(),
+            shards: Shards::new(1),
+            job_rows_min: JOB_ROWS_MIN,
+            divided: None,
             runs: Runs::default(),
             sizes: Sizes::new(OPEN_BYTES_DEFAULT),
             closing: None,
@@ -224,8 +245,6 @@ impl Dedup {
             spare: Vec::new(),
             spares: Spares::default(),
             buckets: Vec::new(),
-            chunk: Chunk::default(),
-            known: Vec::new(),
             dropped: copies::Newest::default(),
         })
     }
@@ -244,6 +263,21 @@ impl Dedup {
         self
     }
 
+    /// Divides the open keys into so many shards, 1 to [`SHARDS_MAX`], that decide at the same time. Must be called before anything is
+    /// kept; a state that was written with another number of them is read as well.
+    #[must_use]
+    pub fn with_shards(mut self, shards: usize) -> Self {
+        self.shards = Shards::new(shards);
+        self
+    }
+
+    /// Hands out a job for so many rows of a batch, rather than for a thousand: for tests and measurements.
+    #[must_use]
+    pub fn with_job_rows_min(mut self, rows: usize) -> Self {
+        self.job_rows_min = rows.max(1);
+        self
+    }
+
     /// Runs of files in use: as many filters are asked for a new key.
     pub fn runs(&self) -> usize {
         self.runs.len()
@@ -253,70 +287,27 @@ impl Dedup {
     /// delta is applied.
     fn advance(&mut self, watermark: Option<i64>) {
         if let (None, Some(first)) = (self.watermark, watermark) {
-            let moved = self.kept.move_bucket(UNPLACED, first);
+            let moved = self.shards.move_bucket(UNPLACED, first);
             // A record of the key may lie in a file under that very bucket: it is one kept record from here on, and counts once.
             moved.into_iter().for_each(|hash| self.runs.kill_anywhere(hash, first));
         }
         self.watermark = watermark;
-        self.kept.expire(watermark.map(floor));
+        self.shards.sets_mut().for_each(|kept| kept.expire(watermark.map(floor)));
         if let Some(floor) = watermark.map(floor) {
             self.runs.expire(floor);
         }
-        self.kept.note();
+        self.shards.sets_mut().for_each(Kept::note);
     }
 
     /// True if open keys are more than so many times their bound.
     fn is_over(&self, times: u64) -> bool {
-        self.kept.weight() > self.sizes.open_keys_max.saturating_mul(times)
+        self.shards.weight() > self.sizes.open_keys_max.saturating_mul(times)
     }
 
-    /// Goes on clearing away what is over, and copying what is closing.
-    fn tend(&mut self, hashes: usize) {
-        self.kept.clean(hashes);
+    /// Goes on copying what is closing.
+    fn gather(&mut self, hashes: usize) {
         if let Some(closing) = self.closing.as_mut().filter(|c| !c.is_gathered) {
-            closing.is_gathered = self.kept.gather(hashes, &mut closing.pairs);
-        }
-    }
-
-    /// Takes over what was made, if no batch is between its phases: such a batch has asked the runs as they were.
-    fn take_over(&mut self) {
-        if Arc::strong_count(&self.between) > 1 {
-            return;
-        }
-        for made in std::mem::take(&mut self.made) {
-            let mut dead = Dead::new();
-            if made.replaces.is_empty() {
-                self.kept.closed();
-                dead = self.closing.take().map(|closing| closing.dead).unwrap_or_default();
-            } else {
-                self.merging = None;
-            }
-            for (id, before) in made.replaces {
-                // A run that has expired meanwhile has nothing that counts any more.
-                for (bucket, hashes) in self.runs.take(id).map(|run| run.dead).unwrap_or_default() {
-                    let since = |hash: &u128| before.get(&bucket).is_none_or(|old| !old.contains(hash));
-                    let since: Vec<u128> = hashes.into_iter().filter(since).collect();
-                    if !since.is_empty() {
-                        dead.entry(bucket).or_default().extend(since);
-                    }
-                }
-            }
-            self.runs.add(made.part_bits, made.parts, dead);
-        }
-    }
-
-    /// Takes one pair out, wherever it is, and remembers to say so.
-    fn remove(&mut self, hash: u128, bucket: i64, found: &[Found]) {
-        let open = self.kept.remove(hash, bucket);
-        if let (Removed::Copied, Some(closing)) = (open, &mut self.closing) {
-            closing.dead.entry(bucket).or_default().insert(hash);
-        }
-        let mut was_kept = open != Removed::No;
-        for found in found.iter().filter(|f| f.bucket == bucket) {
-            was_kept |= self.runs.kill(found.run, hash, bucket);
-        }
-        if was_kept {
-            self.forgotten.entry(bucket).or_default().push(hash);
+            closing.is_gathered = self.shards.gather(hashes, &mut closing.pairs);
         }
     }
 
@@ -326,6 +317,9 @@ impl Dedup {
         probed: Probed,
         answers: &[Vec<u8>],
     ) -> Result<(Batch, Vec<u128>, Vec<Found>), OperatorError> {
+        if self.shards.are_out() {
+            return Err(failed("the batch before is still with jobs, or was lost there".to_owned()));
+        }
         let Probed { batch, scratch, .. } = probed;
         let scratch = scratch.and_then(|s| s.downcast::<Hashes>().ok());
         let Some(own) = scratch.filter(|own| own.hashes.len() == batch.len()) else {
@@ -391,10 +385,31 @@ impl Operator for Dedup {
     fn finish(&mut self, probed: Probed, answers: &[Vec<u8>]) -> Result<Output, OperatorError> {
         let (batch, hashes, found) = self.between(probed, answers)?;
         let dropped = self.decide(&batch, &hashes, &found);
-        self.tend(TENDED_PER_ROW * batch.len());
-        self.give_back(hashes);
-        let Dropped { rows: gone, duplicates, late, rejects } = dropped;
-        Ok(Output { batch, gone, filtered: 0, duplicates, late, rejects })
+        Ok(self.output(batch, hashes, dropped))
+    }
+
+    fn divide(&mut self, probed: Probed, answers: &[Vec<u8>]) -> Result<Divided, OperatorError> {
+        let jobs = self.shards.count().min(probed.batch.len() / self.job_rows_min);
+        if jobs < 2 {
+            return self.finish(probed, answers).map(Divided::Done);
+        }
+        let (batch, hashes, found) = self.between(probed, answers)?;
+        let dealt = Arc::new(self.shards.deal(&hashes, &batch.times_ms, &found));
+        let jobs = self.shards.hand_out(self.rules(), &dealt, jobs);
+        self.divided = Some(Waiting { batch, hashes, dealt });
+        Ok(Divided::Jobs(jobs))
+    }
+
+    fn join(&mut self, done: Vec<JobDone>) -> Result<Output, OperatorError> {
+        let (Some(Waiting { batch, hashes, dealt }), Some(all_dropped)) =
+            (self.divided.take(), self.shards.take_back(done))
+        else {
+            return Err(failed("jobs came back that were not handed out, or not all of them".to_owned()));
+        };
+        let dropped = self.put_together(&batch, &hashes, &dealt, &all_dropped);
+        // The jobs have let go of it.
+        Arc::into_inner(dealt).into_iter().for_each(|dealt| self.shards.give_back(dealt));
+        Ok(self.output(batch, hashes, dropped))
     }
 
     fn state(&mut self) -> Option<&mut dyn KeyedState> {

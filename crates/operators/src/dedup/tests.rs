@@ -17,6 +17,7 @@ use super::{Dedup, DedupConfig, Late};
 
 mod files;
 mod model;
+mod shards;
 
 /// Milliseconds in a bucket of [`windowed`].
 const WIDTH: i64 = 10;
@@ -237,7 +238,7 @@ fn expiry_frees_memory() {
     let rows: Vec<_> = (0..100_000).map(|id| (Some(id), 0)).collect();
     run(&mut step, batch(0, &rows));
     step.seal(0);
-    let full = step.kept.memory_bytes();
+    let full = step.shards.memory_bytes();
     assert_eq!(step.keys(), 100_000);
     let end = WIDTH * (SPAN + SLACK) as i64;
     step.seal(end);
@@ -245,7 +246,7 @@ fn expiry_frees_memory() {
     // One seal clears 65,536 hashes away, and looks at an eighth of the index.
     (0..10).for_each(|_| drop(step.seal(end + WIDTH)));
     assert_eq!(step.keys(), 0);
-    let left = step.kept.memory_bytes();
+    let left = step.shards.memory_bytes();
     assert!(left < full / 4, "{left} of {full}");
 }
 

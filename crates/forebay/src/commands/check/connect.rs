@@ -66,6 +66,6 @@ async fn fit(pipeline: &Pipeline, runtime: &Arc<dyn Runtime>) -> Result<(), wiri
     };
     let schema = wiring::with_fields(dataflow::Table::schema(&table), pipeline)?;
     source::decoder(&pipeline.source.format, schema.clone())?;
-    wiring::steps::steps(pipeline, &schema)?;
+    wiring::steps::steps(pipeline, &schema, runtime.compute_threads())?;
     Ok(())
 }

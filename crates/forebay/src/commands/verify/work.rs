@@ -89,7 +89,7 @@ impl Work<'_> {
         let mut dry = DryRun {
             source: wiring::source_to_look_at(self.pipeline, &self.runtime).await?,
             decoder: wiring::source::decoder(&self.pipeline.source.format, schema.clone())?,
-            steps: wiring::steps::steps(self.pipeline, &schema)?,
+            steps: wiring::steps::steps(self.pipeline, &schema, self.runtime.compute_threads())?,
             key: plan,
             values,
             runtime: self.runtime.clone(),

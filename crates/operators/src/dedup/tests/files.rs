@@ -3,10 +3,22 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use dataflow::operator::{Given, Need};
-use dataflow::{Probed, StateRead, StateWork};
+use dataflow::{Divided, JobDone, Probed, StateRead, StateWork};
 
 use super::*;
 use crate::dedup::closed::part::{Pair, verify};
+
+/// Decides as an engine with many threads does. The jobs run in the reverse of their order.
+pub fn divided(step: &mut Dedup, probed: Probed, answers: &[Vec<u8>]) -> Output {
+    match step.divide(probed, answers).unwrap() {
+        Divided::Done(output) => output,
+        Divided::Jobs(jobs) => {
+            let mut done: Vec<JobDone> = jobs.into_iter().rev().map(|job| job()).collect();
+            done.reverse();
+            step.join(done).unwrap()
+        }
+    }
+}
 
 /// A step, its journal and its store.
 pub struct Bench {
@@ -14,6 +26,9 @@ pub struct Bench {
     pub files: BTreeMap<String, Vec<u8>>,
     late: Late,
     sizes: Sizes,
+    /// How many shards the step has after each restart, in turn.
+    shards: Vec<usize>,
+    restarts: usize,
     works: Vec<(Box<dyn StateWork>, Given, Vec<String>)>,
     checkpoint: Option<(Bytes, Vec<String>)>,
     deltas: Vec<Bytes>,
@@ -24,11 +39,18 @@ pub struct Bench {
 
 impl Bench {
     pub fn new(late: Late, sizes: Sizes) -> Self {
+        Self::with_shards(late, sizes, vec![1])
+    }
+
+    /// A step that is divided anew with each restart, and hands out jobs for two rows or more.
+    pub fn with_shards(late: Late, sizes: Sizes, shards: Vec<usize>) -> Self {
         Self {
-            step: windowed(late).with_sizes(sizes),
+            step: windowed(late).with_sizes(sizes).with_shards(shards[0]).with_job_rows_min(1),
             files: BTreeMap::new(),
             late,
             sizes,
+            shards,
+            restarts: 0,
             works: vec![],
             checkpoint: None,
             deltas: vec![],
@@ -48,7 +70,7 @@ impl Bench {
 
     pub fn finish(&mut self, probed: Probed) -> Output {
         let (rows, answers) = (probed.batch.len(), self.read(&probed.reads));
-        let out = self.step.finish(probed, &answers).unwrap().dense().unwrap();
+        let out = divided(&mut self.step, probed, &answers).dense().unwrap();
         let sum = out.batch.len() as u64 + out.duplicates + out.late + out.rejects.len() as u64;
         assert_eq!(sum, rows as u64, "every row is counted once");
         out
@@ -119,7 +141,9 @@ impl Bench {
     /// From the last checkpoint and the deltas after it. Work under way is lost.
     pub fn restart(&mut self) {
         self.works.clear();
-        self.step = windowed(self.late).with_sizes(self.sizes);
+        self.restarts += 1;
+        let shards = self.shards[self.restarts % self.shards.len()];
+        self.step = windowed(self.late).with_sizes(self.sizes).with_shards(shards).with_job_rows_min(1);
         if let Some((snapshot, _)) = &self.checkpoint {
             let reads = self.step.restore(snapshot).unwrap();
             let answers = self.read(&reads);
@@ -154,7 +178,7 @@ impl Bench {
             let live = move |p: &Pair| p.bucket >= floor && !self.step.runs.is_dead(id, p.hash(), p.bucket);
             pairs.into_iter().filter(live).map(|p| (p.hash(), p.bucket))
         });
-        self.step.kept.pairs().into_iter().chain(closed)
+        self.step.shards.sets().flat_map(|kept| kept.pairs()).chain(closed)
     }
 
     /// Pairs that count as dead in a run that does not hold them: a filter's errors while deltas were applied, or while

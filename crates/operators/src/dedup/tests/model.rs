@@ -121,8 +121,8 @@ fn check(out: &Output, fates: &[Fate]) {
     assert_eq!(out.late + out.rejects.len() as u64, of(Fate::Late).count() as u64);
 }
 
-fn play(acts: &[Act], policy: Late, sizes: Sizes) {
-    let (mut bench, mut model) = (Bench::new(policy, sizes), Model::default());
+fn play(acts: &[Act], policy: Late, sizes: Sizes, shards: Vec<usize>) {
+    let (mut bench, mut model) = (Bench::with_shards(policy, sizes, shards), Model::default());
     let mut sealed = (model.clone(), bench.contents());
     for act in acts {
         match act {
@@ -168,6 +168,11 @@ fn policy() -> impl Strategy<Value = Late> {
     prop_oneof![Just(Late::Keep), Just(Late::Drop), Just(Late::DeadLetter)]
 }
 
+/// How many shards there are in a run and after each restart.
+fn shards() -> impl Strategy<Value = Vec<usize>> {
+    prop::sample::select(vec![vec![1], vec![2], vec![5], vec![1, 5, 2], vec![16, 1]])
+}
+
 /// Sizes at which a handful of keys is closed, cut into parts and blocks, and merged.
 fn tiny() -> impl Strategy<Value = Sizes> {
     (1..12_u64, 1..6_u64, 1..4_u64, 1..8_usize).prop_map(
@@ -184,8 +189,12 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 1500, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_step_decides_as_the_rule_says(acts in prop::collection::vec(act(), 1..40), policy in policy()) {
-        play(&acts, policy, Sizes::new(crate::dedup::OPEN_BYTES_DEFAULT));
+    fn the_step_decides_as_the_rule_says(
+        acts in prop::collection::vec(act(), 1..40),
+        policy in policy(),
+        shards in shards(),
+    ) {
+        play(&acts, policy, Sizes::new(crate::dedup::OPEN_BYTES_DEFAULT), shards);
     }
 
     #[test]
@@ -193,8 +202,9 @@ proptest! {
         acts in prop::collection::vec(act(), 1..80),
         policy in policy(),
         sizes in tiny(),
+        shards in shards(),
     ) {
-        play(&acts, policy, sizes);
+        play(&acts, policy, sizes, shards);
     }
 }
 
@@ -217,5 +227,5 @@ fn what_a_merger_reads_stays_though_it_expires_meanwhile() {
         Act::Work(1),
     ];
     let sizes = Sizes { open_keys_max: 2, part_pairs: 3, block_pairs: 1, runs_max: 1 };
-    play(&acts, Late::Keep, sizes);
+    play(&acts, Late::Keep, sizes, vec![1]);
 }
