@@ -13,6 +13,9 @@ use crate::config::values::Window;
 /// a quarter of the threads is more than a lane's batches keep busy.
 const THREADS_A_SHARD: usize = 4;
 
+/// Memory for open keys that each shard must have: it takes 0.7 MB for an index and a slab of pages before it has many keys.
+const SHARD_BYTES_MIN: u64 = 4 << 20;
+
 /// The operators of the pipeline's steps, in their order, for rows of `schema` and a runtime with so many compute threads.
 ///
 /// # Errors
@@ -34,18 +37,20 @@ pub fn steps(
             operators.push(Box::new(EventTime::new(schema, column.as_str()).map_err(fault)?));
         }
         let step = Dedup::new(schema, dedup_config(dedup)).map_err(fault)?;
-        let step = step.with_shards(shards(compute_threads));
-        operators.push(Box::new(step.with_memory(open_keys.next().unwrap_or(dedup.memory.bytes))));
+        let open_bytes = open_keys.next().unwrap_or(dedup.memory.bytes);
+        let step = step.with_shards(shards(compute_threads, open_bytes)).with_memory(open_bytes);
+        operators.push(Box::new(step));
     }
     Ok(operators)
 }
 
 /// Shards of a step's keys. With fewer than four threads one, for all of them have blocks to decode and frames to encode, and one
 /// shard saves dealing out the rows. From four on at least two, so that the lane's own task is not what all others wait for.
-fn shards(compute_threads: usize) -> usize {
+fn shards(compute_threads: usize, open_bytes: u64) -> usize {
+    let with_memory = usize::try_from(open_bytes / SHARD_BYTES_MIN).unwrap_or(usize::MAX).max(1);
     match compute_threads {
         0..4 => 1,
-        threads => (threads / THREADS_A_SHARD).clamp(2, SHARDS_MAX),
+        threads => (threads / THREADS_A_SHARD).clamp(2, SHARDS_MAX).min(with_memory),
     }
 }
 

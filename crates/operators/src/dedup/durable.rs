@@ -78,9 +78,9 @@ impl Dedup {
         }
     }
 
-    /// Takes over what was made, if no batch is between its phases: such a batch has asked the runs as they were.
+    /// Takes over what was made, if no batch is between its phases or with jobs: such a batch has asked the runs as they were.
     pub(super) fn take_over(&mut self) {
-        if Arc::strong_count(&self.between) > 1 {
+        if Arc::strong_count(&self.between) > 1 || self.shards.are_out() {
             return;
         }
         for made in std::mem::take(&mut self.made) {
@@ -148,6 +148,7 @@ impl KeyedState for Dedup {
     /// # Panics
     /// When something changed since the last seal.
     fn snapshot(&self) -> Bytes {
+        assert!(!self.shards.are_out(), "a batch that was divided is joined before a snapshot");
         assert!(
             !self.shards.sets().any(Kept::has_fresh) && self.forgotten.is_empty(),
             "a snapshot is taken right after a seal: it must hold no key that the journal does not"

@@ -39,8 +39,8 @@
 //! **Memory.** Open buckets are in memory, 16 bytes a key for its hash and 5 to 7 for the index. When they hold more keys than the step's
 //! [memory](Dedup::with_memory) takes, the earliest are closed: written to files beside the lane, of which less than 2 bytes a key stay
 //! in memory. `probe` asks their filters and says what must be read, for files never change. What is in memory is looked at by
-//! `finish` alone: between the two phases of a batch, the batch before it may add keys and a seal may take some away. What closing and
-//! merging made is taken over only while no batch is between its phases.
+//! `finish` alone, or the jobs of `divide`: between the two phases of a batch, the batch before it may add keys and a seal may take some away. What
+//! closing and merging made is taken over only while no batch is between its phases or with jobs.
 //!
 //! Where a kept record lies is never part of a decision, nor of a delta: a delta says what was kept and forgotten, and a replay that has
 //! other files, or none, decides the same. So files need no record of the journal of their own; a snapshot names those in use.

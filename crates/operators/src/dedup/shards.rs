@@ -119,7 +119,11 @@ impl Shards {
     }
 
     /// Adds the pairs of one bucket that are not there.
+    ///
+    /// # Panics
+    /// While the shards are with jobs: the pairs would be lost.
     pub(super) fn add_all(&mut self, mut hashes: impl Iterator<Item = u128>, bucket: i64) {
+        assert!(!self.are_out(), "a batch that was divided is joined before a state is read");
         if let Some(only) = self.only() {
             return only.kept.add_all(hashes, bucket);
         }
