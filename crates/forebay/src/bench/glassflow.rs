@@ -29,6 +29,8 @@ use feed::{Pace, Prepared, Topic};
 
 /// Records per engine CPU-second that the release build is to reach from a backlog.
 const RECORDS_PER_CPU_S_GOAL: f64 = 1_000_000.0;
+/// From the start of `forebay run` over a backlog to the first rows in the table, at the most.
+const FIRST_ROWS_S_GOAL: f64 = 1.0;
 /// The engine's CPU with the step over that without it, at the most.
 const DEDUP_CPU_RATIO_GOAL: f64 = 1.15;
 
@@ -39,6 +41,9 @@ const P99_S_GOAL: f64 = 1.0;
 
 const PUBLISH_S: Figure =
     Figure::new("publish_s", "time in which the records were sent, s", Shown::Decimals(2));
+/// To the look that saw them, 50 ms apart.
+const FIRST_ROWS_S: Figure =
+    Figure::new("first_rows_s", "from the start to the first rows in the table, s", Shown::Decimals(2));
 const SETTLED_ROWS_PER_S: Figure =
     Figure::new("settled_rows_per_s", "rows per second, first to last", Shown::Whole);
 const LATENCY: [Figure; 4] = [
@@ -282,6 +287,9 @@ impl Bench<'_> {
         let mut figures = Figures::default();
         figures.put(figure::RECORDS_PER_CPU_S, records / end.usage.cpu_s());
         figures.put(figure::RECORDS_PER_S, records / end.wall.as_secs_f64());
+        if self.rate().is_none() {
+            figures.put_if(FIRST_ROWS_S, seen.first.map(|(_, at)| at.as_secs_f64()));
+        }
         figures.put_if(SETTLED_ROWS_PER_S, seen.settled_rows_per_s());
         end.put_into(&mut figures);
         figures.put_if(figure::CLICKHOUSE_CPU_S, clickhouse.map(|usage| usage.cpu_s()));
@@ -414,6 +422,10 @@ fn goals(arms: &[Arm], common: &Common) -> Vec<Goal> {
         Goal {
             text: format!("{} records per engine CPU-second", figure::whole(RECORDS_PER_CPU_S_GOAL)),
             met: rate,
+        },
+        Goal {
+            text: format!("the first rows in the table within {FIRST_ROWS_S_GOAL} s of the start"),
+            met: of(FIRST_ROWS_S).map(|first| first.median < FIRST_ROWS_S_GOAL),
         },
         common.memory_goal(arms),
     ];
