@@ -5,6 +5,8 @@ use std::path::Path;
 
 const PAGE: &str = include_str!("../../../docs/design/faults.md");
 const FAULTS: usize = 25;
+/// Findings of the audit: rows `A1` to `A48`, grouped by subject, so in any order.
+const FINDINGS: usize = 48;
 
 /// Names of all functions in Rust files below `dir` that are tests: by their attribute, or as a function in a file of tests, where a
 /// macro may make several tests of it.
@@ -42,12 +44,17 @@ fn every_fault_is_listed_once_and_names_tests_that_exist() {
     }
     let rows = PAGE.lines().filter_map(|line| {
         let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
-        Some((cells.first()?.parse::<usize>().ok()?, *cells.last()?))
+        let number = *cells.first()?;
+        number.strip_prefix('A').unwrap_or(number).parse::<usize>().ok()?;
+        Some((number, *cells.last()?))
     });
-    let mut numbers = Vec::new();
+    let (mut numbers, mut findings) = (Vec::new(), Vec::new());
     let mut wrong = Vec::new();
     for (number, shown_by) in rows {
-        numbers.push(number);
+        match number.strip_prefix('A') {
+            Some(finding) => findings.push(finding.parse::<usize>().expect("filtered above")),
+            None => numbers.push(number.parse::<usize>().expect("filtered above")),
+        }
         let named: Vec<&str> = shown_by.split('`').skip(1).step_by(2).collect();
         if named.is_empty() && !shown_by.contains("not yet") {
             wrong.push(format!("fault {number} names no test"));
@@ -60,5 +67,7 @@ fn every_fault_is_listed_once_and_names_tests_that_exist() {
         );
     }
     assert_eq!(numbers, (1..=FAULTS).collect::<Vec<_>>());
+    findings.sort_unstable();
+    assert_eq!(findings, (1..=FINDINGS).collect::<Vec<_>>());
     assert!(wrong.is_empty(), "docs/design/faults.md:\n{}", wrong.join("\n"));
 }
