@@ -297,6 +297,7 @@ impl Table for ClickHouseTable {
             token_window: plan.token_window,
             parts_per_frame: plan.parts_per_frame,
             token_age_ms_max: plan.token_age_ms_max,
+            tokens_per_block_max: 1,
         })
     }
 

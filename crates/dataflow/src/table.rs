@@ -93,10 +93,15 @@ pub struct TableFacts {
     pub view_blocks: Vec<u64>,
     /// How many tokens the table remembers (the smallest over the table and its views' targets).
     pub token_window: u64,
-    /// How many parts, hence tokens, one frame costs at most.
+    /// How many tokens one frame costs at most: its parts, twice where the server writes two hashes for each.
     pub parts_per_frame: u64,
     /// How long a token is remembered at least, in milliseconds; `u64::MAX` if only the number counts.
     pub token_age_ms_max: u64,
+    /// How many tokens one step of [`block_number`](Self::block_number), or of a number in [`view_blocks`](Self::view_blocks), may
+    /// stand for at most; at least 1. An upper bound for inserts by anyone: a server may write two hashes for one insert, and
+    /// one part may hold the asynchronous inserts of many clients, with a token each. So the tokens that were used between two
+    /// looks are at most the difference of the numbers times this.
+    pub tokens_per_block_max: u64,
 }
 
 /// What a probe found.

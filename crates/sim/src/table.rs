@@ -195,6 +195,7 @@ impl Table for SimTable {
                 token_window: plan.token_window,
                 parts_per_frame: if has_view { PARTS } else { 1 },
                 token_age_ms_max: plan.token_age_ms.unwrap_or(u64::MAX),
+                tokens_per_block_max: 1,
             }
         })
         .await

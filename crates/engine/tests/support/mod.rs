@@ -273,6 +273,7 @@ impl Table for TokenTable {
             token_window: 100,
             parts_per_frame: 1,
             token_age_ms_max: u64::MAX,
+            tokens_per_block_max: 1,
         })
     }
 
