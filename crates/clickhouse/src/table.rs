@@ -246,6 +246,18 @@ impl Table for ClickHouseTable {
         Ok(frames)
     }
 
+    fn encode_again(&self, rows: &RecordBatch, id: FrameId) -> Result<Encoded, TableError> {
+        let selected = [Selected::all(rows.clone())];
+        let given = Given::new(&selected);
+        let (batches, all) = (given.batches(), given.rows());
+        let groups = self.plan.partition.cut(batches, all).map_err(|e| self.encode_error(e))?;
+        let [group] = groups.as_slice() else {
+            let reason = format!("rows of one frame fall into {} table partitions", groups.len());
+            return Err(self.encode_error(reason));
+        };
+        self.encode_frame(&given, all, &group.partition, id).map_err(|e| self.encode_error(e))
+    }
+
     fn decode(&self, body: &[u8]) -> Result<RecordBatch, TableError> {
         let fail = |reason: String| TableError {
             remedy: Remedy::Stop,

@@ -189,6 +189,17 @@ pub trait Table: Send + Sync {
     fn encode(&self, rows: &[Selected], ids: &mut dyn FnMut() -> FrameId)
     -> Result<Vec<Encoded>, TableError>;
 
+    /// Encodes rows that [`Table::decode`] gave, or a part of them, as one frame, however many they are: they were one frame of one
+    /// table partition before.
+    fn encode_again(&self, rows: &RecordBatch, id: FrameId) -> Result<Encoded, TableError> {
+        let frames = self.encode(&[Selected::all(rows.clone())], &mut || id)?;
+        <[Encoded; 1]>::try_from(frames).map(|[frame]| frame).map_err(|frames| TableError {
+            remedy: Remedy::Stop,
+            kind: "request",
+            message: format!("rows of one frame of table `{}` became {} frames", self.name(), frames.len()),
+        })
+    }
+
     /// The rows of a frame's body, in its order and without the provenance column: what [`Table::encode`] was given. For
     /// frames that the server refused for their content, which are cut in two and encoded again.
     fn decode(&self, body: &[u8]) -> Result<RecordBatch, TableError>;

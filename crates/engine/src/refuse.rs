@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use arrow_array::RecordBatch;
 use bytes::Bytes;
 use dataflow::block::TIME_UNKNOWN_MS;
-use dataflow::{Batch, Copies, Encoded, FrameId, Partition, Reason, RecordBlock, Reject, Selected, Table};
+use dataflow::{Batch, Copies, Encoded, FrameId, Partition, Reason, RecordBlock, Reject, Table};
 use protocol::lane::{PIECES_MAX, Piece};
 use protocol::names;
 use protocol::record::{Body, RecordPlace, Refusal, Split};
@@ -293,12 +293,9 @@ fn halves(
     let half = rows.num_rows() / 2;
     let mut halves = Vec::with_capacity(2);
     for (n, range) in (0..).zip([0..half, half..rows.num_rows()]) {
-        let part = Selected::all(rows.slice(range.start, range.len()));
-        let frames = table.encode(&[part], &mut || id(n)).map_err(|e| EngineError::Mismatch(e.message))?;
-        let Ok([frame]) = <[Encoded; 1]>::try_from(frames) else {
-            // The rows were one frame of one table partition, so half of them is no more.
-            return Err(EngineError::Internal("half a frame that became several"));
-        };
+        // Whole, whatever its rows weigh: a half whose rows are larger than the frame's mean must not be cut by its own.
+        let part = rows.slice(range.start, range.len());
+        let frame = table.encode_again(&part, id(n)).map_err(|e| EngineError::Mismatch(e.message))?;
         let origins = origins.map_or(Bytes::new(), |o| o.slice(range).encode(&frame.rows_from).into());
         halves.push((frame, origins));
     }

@@ -254,6 +254,27 @@ fn one_refused_row_goes_to_the_dead_letters_alone_and_its_key_is_forgotten() {
 }
 
 #[test]
+fn a_half_whose_rows_weigh_more_than_the_batchs_mean_is_sent_whole() {
+    run(async {
+        let mut bench = Bench::new();
+        bench.settings.batch_rows_max = 40;
+        bench.settings.batch_age_max = Duration::from_secs(1);
+        bench.settings.first_batch_age_max = Duration::from_secs(1);
+        // All in one partition, the heavy ones last: two frames of 20 rows by the mean of all, where 10 heavy ones would be cut again.
+        let ids: Vec<u64> = (0..30).map(|n| 2 * n).chain((500..510).map(|n| 2 * n)).collect();
+        {
+            let mut world = bench.table.world.lock().expect("no panic");
+            world.frame_weight_max = 20 * ids.iter().sum::<u64>() / 40;
+            world.poison = vec![4, 1_004];
+        }
+        bench.push(ids.iter().copied());
+        bench.drain().await.expect("drains");
+        bench.assert_holds(ids.into_iter().filter(|id| ![4, 1_004].contains(id)));
+        assert_eq!(bench.lane().await.counts.dead_letters, 2);
+    });
+}
+
+#[test]
 fn a_refused_row_whose_record_is_gone_or_away_is_a_dead_letter_at_its_place_all_the_same() {
     run(async {
         for is_gone in [true, false] {

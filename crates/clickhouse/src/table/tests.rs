@@ -86,6 +86,24 @@ fn frames_are_bounded_by_rows_and_by_bytes() {
 }
 
 #[test]
+fn half_a_frame_is_one_frame_however_heavy_its_rows_are() {
+    // The later rows hold longer texts, so that their own mean would cut them.
+    let texts: ArrayRef = Arc::new(StringArray::from_iter_values((0..100).map(|n| "x".repeat(n * n / 10))));
+    let numbers: ArrayRef = Arc::new(Int32Array::from_iter_values(0..100));
+    let rows = RecordBatch::try_from_iter([("n", numbers), ("s", texts)]).unwrap();
+    let bytes = slice_bytes(&rows);
+    let table = table_of(COLUMNS, "", |c| c.frame_bytes_max = bytes + 100);
+    let whole = encode(&table, std::slice::from_ref(&rows)).remove(0);
+    assert_eq!(whole.rows, 100);
+    // Heavier than a frame may be in all: as if the bound was lowered between two starts.
+    let table = table_of(COLUMNS, "", |c| c.frame_bytes_max = bytes / 4);
+    let heavy = table.decode(&whole.body).unwrap().slice(50, 50);
+    assert!(encode(&table, std::slice::from_ref(&heavy)).len() > 1, "by their mean they would be several");
+    let half = table.encode_again(&heavy, FrameId(9)).unwrap();
+    assert_eq!((half.rows, half.id, half.rows_from), (50, FrameId(9), dataflow::RowsFrom::Run(0..50)));
+}
+
+#[test]
 fn a_frame_touches_one_partition() {
     let table = table_of(COLUMNS, "n % 3", |_| {});
     let frames = encode(&table, &[rows(0..5), rows(5..9)]);

@@ -103,6 +103,8 @@ pub struct World {
     pub exchanged: u64,
     /// How often it was asked what it is.
     pub looks: u64,
+    /// Frames are cut so that each holds at most this sum of ids, judged by the mean over the rows given; 0 cuts nothing.
+    pub frame_weight_max: u64,
 }
 
 impl World {
@@ -140,11 +142,32 @@ impl TokenTable {
         Arc::new(Self { name: "d.dead", schema: dataflow::reject::schema(), world: world(), runtime })
     }
 
+    fn ids_of(&self, rows: &[Selected]) -> Vec<u64> {
+        let mut all = Vec::new();
+        for batch in rows {
+            let column = batch.batch().column(self.column());
+            let numbers = column.as_any().downcast_ref::<UInt64Array>().expect("numbers");
+            all.extend(batch.of(numbers.values()));
+        }
+        all
+    }
+
     fn column(&self) -> usize {
         self.schema
             .index_of("id")
             .or_else(|| self.schema.index_of("position"))
             .expect("one of the two tables")
+    }
+}
+
+fn frame(id: FrameId, rows: &[u64], from: Range<u32>) -> Encoded {
+    Encoded {
+        id,
+        table_partition: String::new(),
+        rows: rows.len() as u64,
+        body: rows.iter().flat_map(|n| n.to_le_bytes()).collect(),
+        probe: Bytes::new(),
+        rows_from: RowsFrom::Run(from),
     }
 }
 
@@ -171,23 +194,21 @@ impl Table for TokenTable {
         rows: &[Selected],
         ids: &mut dyn FnMut() -> FrameId,
     ) -> Result<Vec<Encoded>, TableError> {
-        let mut body = Vec::new();
-        let mut count = 0;
-        for batch in rows {
-            let numbers =
-                batch.batch().column(self.column()).as_any().downcast_ref::<UInt64Array>().expect("numbers");
-            batch.of(numbers.values()).for_each(|n| body.extend_from_slice(&n.to_le_bytes()));
-            count += batch.len() as u64;
-        }
-        let id = ids();
-        Ok(vec![Encoded {
-            id,
-            table_partition: String::new(),
-            rows: count,
-            body: body.into(),
-            probe: Bytes::new(),
-            rows_from: RowsFrom::Run(0..count as u32),
-        }])
+        let numbers = self.ids_of(rows);
+        let weight_max = self.world.lock().expect("no panic").frame_weight_max;
+        let mean = numbers.iter().sum::<u64>() / numbers.len().max(1) as u64;
+        let cut = if weight_max == 0 { numbers.len() } else { (weight_max / mean.max(1)).max(1) as usize };
+        let mut first = 0;
+        let frames = numbers.chunks(cut.max(1)).map(|rows| {
+            let next = first + rows.len() as u32;
+            frame(ids(), rows, std::mem::replace(&mut first, next)..next)
+        });
+        Ok(frames.collect())
+    }
+
+    fn encode_again(&self, rows: &RecordBatch, id: FrameId) -> Result<Encoded, TableError> {
+        let numbers = self.ids_of(&[Selected::all(rows.clone())]);
+        Ok(frame(id, &numbers, 0..numbers.len() as u32))
     }
 
     fn decode(&self, body: &[u8]) -> Result<RecordBatch, TableError> {
