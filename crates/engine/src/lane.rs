@@ -59,6 +59,9 @@ struct Reading {
     cut: u64,
     /// Where a drain stops; `None` without `--drain`.
     stop_at: Option<u64>,
+    /// True once the reader has handed out anything of it, if only that there is nothing more. A stream that was cut ends before
+    /// `next`, and only the reader says so.
+    answered: bool,
     ended: bool,
     paused: bool,
     /// True if the seals tell what became of each record.
@@ -152,7 +155,7 @@ impl LaneTask {
     /// Reads until the end, the drain's end, or until `stop` turns true; then cuts what is left.
     ///
     /// # Errors
-    /// When the source refuses, a step cannot go on, or a partition cannot be added.
+    /// When the source refuses (once what was read before is delivered), a step cannot go on, or a partition cannot be added.
     pub async fn run(mut self, mut stop: watch::Receiver<bool>) -> Result<End, EngineError> {
         if self.drain {
             self.ask_for_stops().await?;
@@ -163,10 +166,10 @@ impl LaneTask {
         let mut age: Option<BoxFuture<'static, ()>> = None;
         let end = loop {
             if *stop.borrow() {
-                break End::Asked;
+                break Ok(End::Asked);
             }
             if self.is_complete() {
-                break End::Complete;
+                break Ok(End::Complete);
             }
             // While the spool is full nothing is read; only what may empty it, a refused row's dead letter, is cut.
             let is_full = self.context.is_spool_full();
@@ -216,7 +219,8 @@ impl LaneTask {
                         }
                         backoff.pause(&*self.context.runtime).await;
                     }
-                    Err(error) => return Err(error.into()),
+                    // What was read before is sealed and delivered like any other; the next start goes on behind it.
+                    Err(error) => break Err(error.into()),
                 },
                 () = &mut tick => {
                     self.tick().await;
@@ -224,9 +228,12 @@ impl LaneTask {
                 }
             }
         };
+        if let Err(error) = &end {
+            tracing::error!(%error, "the source cannot go on; what was read before is delivered, then the pipeline stops");
+        }
         self.context.status.update(|s| s.phase = Phase::Draining);
         self.finish().await?;
-        Ok(end)
+        end
     }
 
     /// What was read is absorbed and cut; nothing more is read. Then waits until all of it is settled, for a row that the
@@ -271,7 +278,10 @@ impl LaneTask {
 
     fn is_complete(&self) -> bool {
         self.waiting.is_empty()
-            && self.readings.iter().all(|r| r.ended || r.stop_at.is_some_and(|stop_at| r.next >= stop_at))
+            && self
+                .readings
+                .iter()
+                .all(|r| r.ended || (r.answered && r.stop_at.is_some_and(|stop_at| r.next >= stop_at)))
     }
 
     /// Asks where a drain ends. The source may be away; then the drain waits for it.
@@ -341,6 +351,7 @@ impl LaneTask {
         let mut added = reading(&*self.source, start.partition.clone(), start.next);
         // A drain that began before the partition was there owes it nothing.
         added.stop_at = self.drain.then_some(start.next);
+        added.answered = true;
         self.readings.push(added);
         let from = ReadFrom {
             partition: start.partition,
@@ -394,7 +405,16 @@ impl LaneTask {
 
 fn reading(source: &dyn Source, partition: Partition, next: u64) -> Reading {
     let wants_fates = source.wants_fates(&partition);
-    Reading { partition, next, cut: next, stop_at: None, ended: false, paused: false, wants_fates }
+    Reading {
+        partition,
+        next,
+        cut: next,
+        stop_at: None,
+        answered: false,
+        ended: false,
+        paused: false,
+        wants_fates,
+    }
 }
 
 /// A partition's entry in a genesis.

@@ -9,8 +9,10 @@
 //! | partition                | one file; its stream is the path as given or matched, its index 0                 |
 //! | position                 | byte offset of the line's start in the inflated file; `next` is after its newline |
 //! | gzip, zstd               | known by their first bytes, never by name; any number of members or frames        |
+//! | damaged, truncated       | refused; nothing of a member is handed out before its checksum is known (`verified`) |
 //! | `\r\n`, empty lines      | the `\r` is no part of the record; empty lines are none                           |
-//! | no newline at the end    | the last line counts; if the file has grown since, resuming there is refused      |
+//! | no newline at the end    | a record if it is whole (`lines`), else left for the run after it was completed    |
+//! | byte order mark          | no part of the first line                                                         |
 //! | a line above the bound   | one record of the bound plus one byte that knows its whole length; a reject        |
 //! | the record's time        | unknown                                                                           |
 //! | file shorter, replaced   | refused, by its length and its identity (inode, birth, first bytes)               |
@@ -21,7 +23,9 @@
 mod find;
 mod inflate;
 mod lines;
+mod raw;
 mod reader;
+mod verified;
 
 use async_trait::async_trait;
 use dataflow::block::NO_LEADER_EPOCH;
@@ -49,6 +53,13 @@ impl FileOptions {
     /// The defaults for these paths: lines of 128 MiB, two threads, 32 MiB ahead.
     pub fn new(paths: Vec<String>) -> Self {
         Self { paths, line_bytes_max: 128 << 20, threads: 2, ahead_bytes_max: 32 << 20 }
+    }
+}
+
+impl FileOptions {
+    /// Inflated bytes that each thread holds back until their checksum was found right; a larger member is inflated twice.
+    fn hold_bytes_max(&self) -> usize {
+        (self.ahead_bytes_max / (4 * self.threads.max(1))).clamp(64 << 10, 4 << 20)
     }
 }
 

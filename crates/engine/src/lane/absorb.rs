@@ -21,6 +21,10 @@ const GONE_ONE_IN: usize = 4;
 impl LaneTask {
     pub(super) async fn absorb(&mut self, ready: Ready) -> Result<(), EngineError> {
         self.works.adopt(&mut self.steps)?;
+        let (Ready::Block { partition, .. }
+        | Ready::CaughtUp { partition, .. }
+        | Ready::Ended { partition, .. }) = &ready;
+        self.readings[*partition].answered = true;
         match ready {
             Ready::Block { partition, block, decoded } => {
                 let decoded = decoded.ok_or(EngineError::Internal("decode"))?;

@@ -8,12 +8,14 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use dataflow::Partition;
 use engine::{EngineError, Pipeline};
 use protocol::doubt::StopReason;
+use sources::memory::MemorySource;
 use store::{Effect, Entry, ErrorKind, Key, Operation, Prefix, Put, Store, StoreError};
 
 use crate::run;
-use crate::support::{Bench, Told};
+use crate::support::{Bench, Damaged, Told};
 
 /// A store whose puts happen and are not answered, every few of them; and whose journal is slow, so that a segment that was
 /// uploaded waits for its record while others are retired.
@@ -141,6 +143,40 @@ fn c1_a_source_that_hands_out_a_block_twice_ends_the_run_and_no_row_is_twice() {
         bench.drain().await.expect("an honest source");
         bench.assert_holds(0..200);
         assert_eq!(bench.lane().await.counts.read, 200);
+    });
+}
+
+#[test]
+fn what_was_read_before_a_source_refuses_is_delivered_before_the_run_ends() {
+    run(async {
+        let bench = Bench::new();
+        // One partition, so that no other end comes first.
+        let source = MemorySource::new([("e", 1)]);
+        for id in 0..300 {
+            source.handle().push(&Partition::new("e", 0), id, id.to_string());
+        }
+        let (_stop, asked) = tokio::sync::watch::channel(false);
+        let damaged = Damaged { inner: Arc::new(source), ends_at: None };
+        let error = engine::run(Pipeline { source: Arc::new(damaged), ..bench.pipeline(false) }, asked).await;
+        let error = error.expect_err("the source refuses");
+        assert!(matches!(&error, EngineError::Source(_)), "{error}");
+        bench.assert_holds(0..300);
+        let lane = bench.lane().await;
+        assert_eq!((lane.counts.read, lane.spool_frames()), (300, 0));
+    });
+}
+
+#[test]
+fn a_drain_of_a_stream_that_ends_before_the_position_is_for_the_reader_to_refuse() {
+    run(async {
+        let bench = Bench::new();
+        bench.push(0..100);
+        bench.drain().await.expect("reads all");
+        let (_stop, asked) = tokio::sync::watch::channel(false);
+        let cut = Damaged { inner: bench.source.clone(), ends_at: Some(10) };
+        let error = engine::run(Pipeline { source: Arc::new(cut), ..bench.pipeline(true) }, asked).await;
+        let error = error.expect_err("a stream that was cut is no stream that was read to its end");
+        assert!(error.to_string().contains("damaged"), "{error}");
     });
 }
 

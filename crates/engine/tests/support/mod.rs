@@ -14,7 +14,8 @@ use bytes::Bytes;
 use dataflow::{
     Attempt, Batch, BlockBuilder, Column, ColumnType, Decoded, Decoder, Effect, Encoded, Event, FrameId,
     InsertError, Operator, Partition, PartitionStart, Presence, ReadFrom, Reader, Reason, RecordBlock,
-    Reject, Remedy, RowsFrom, Runtime, Schema, Selected, Source, SourceError, Table, TableError, TableFacts,
+    Reject, Remedy, RowsFrom, Runtime, Schema, Selected, Source, SourceError, SourceFault, Table, TableError,
+    TableFacts,
 };
 use engine::{EngineError, Outcome, Pipeline, Settings, Status, TokioRuntime};
 use operators::dedup::closed::Sizes;
@@ -529,6 +530,66 @@ impl Reader for OneByOne {
 
     fn resume(&mut self, partition: &Partition) {
         self.inner.resume(partition);
+    }
+}
+
+/// Refuses to go on behind the last record, as a file does that is damaged there. Says that it ends early where `ends_at` says so.
+pub struct Damaged {
+    pub inner: Arc<MemorySource>,
+    pub ends_at: Option<u64>,
+}
+
+struct DamagedReader(Box<dyn Reader>);
+
+#[async_trait]
+impl Source for Damaged {
+    fn kind(&self) -> &'static str {
+        "damaged"
+    }
+
+    async fn partitions(&self) -> Result<Vec<PartitionStart>, SourceError> {
+        self.inner.partitions().await
+    }
+
+    async fn ends(&self) -> Result<Vec<(Partition, u64)>, SourceError> {
+        let ends = self.inner.ends().await?;
+        Ok(ends.into_iter().map(|(partition, end)| (partition, self.ends_at.unwrap_or(end))).collect())
+    }
+
+    async fn read(&self, from: Vec<ReadFrom>) -> Result<Box<dyn Reader>, SourceError> {
+        Ok(Box::new(DamagedReader(self.inner.read(from).await?)))
+    }
+
+    async fn publish(&self, positions: &[(Partition, u64)]) -> Result<(), SourceError> {
+        self.inner.publish(positions).await
+    }
+
+    async fn published(&self) -> Result<Vec<(Partition, u64)>, SourceError> {
+        self.inner.published().await
+    }
+}
+
+#[async_trait]
+impl Reader for DamagedReader {
+    async fn next(&mut self) -> Result<Event, SourceError> {
+        match self.0.next().await? {
+            Event::Block(block) => Ok(Event::Block(block)),
+            Event::CaughtUp { .. } | Event::Ended { .. } | Event::Found(_) => {
+                Err(SourceError::new(SourceFault::Refused, "damaged from here on"))
+            }
+        }
+    }
+
+    async fn add(&mut self, from: ReadFrom) -> Result<(), SourceError> {
+        self.0.add(from).await
+    }
+
+    fn pause(&mut self, partition: &Partition) {
+        self.0.pause(partition);
+    }
+
+    fn resume(&mut self, partition: &Partition) {
+        self.0.resume(partition);
     }
 }
 

@@ -4,12 +4,16 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 
 use dataflow::SourceError;
-use flate2::bufread::MultiGzDecoder;
 
 use super::find::failed;
+use super::raw::{BoxRaw, RawFile, RawStream};
+use super::verified::{TAIL_BYTES, Verified};
 
 /// Bytes read by one call: large enough that calls cost nothing, small enough for the second-level cache.
 pub(super) const CHUNK_BYTES: usize = 128 << 10;
+
+/// First bytes that tell what a file is.
+const HEAD_BYTES: usize = 512;
 
 /// How a file's bytes are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +33,61 @@ impl Packing {
             _ => Self::Plain,
         }
     }
+
+    /// What a packed file is made of.
+    pub(super) fn unit(self) -> &'static str {
+        match self {
+            Self::Plain => "byte",
+            Self::Gzip => "gzip member",
+            Self::Zstd => "zstd frame",
+        }
+    }
+}
+
+/// Why a file that begins with `head`, and is neither gzip nor zstd, cannot be text; `None` if it can.
+///
+/// Were it read as lines, all of it would become dead letters: a flipped bit in the first bytes of a packed file must be
+/// as plain an error as one in the middle.
+pub(super) fn no_text(name: &str, head: &[u8]) -> Option<String> {
+    let foreign: [(&[u8], &str); 6] = [
+        (&[0xfd, b'7', b'z', b'X', b'Z', 0], "xz"),
+        (b"BZh", "bzip2"),
+        (&[0x04, 0x22, 0x4d, 0x18], "lz4"),
+        (&[b'P', b'K', 3, 4], "zip"),
+        (&[0x1f, 0x9d], "compress"),
+        (&[0xff, 0x06, 0, 0, b's', b'N', b'a', b'P', b'p', b'Y'], "snappy"),
+    ];
+    if let Some((magic, packing)) = foreign.iter().find(|(magic, _)| head.starts_with(magic))
+        && (*magic != b"BZh" || head.get(4..10) == Some(&[0x31, 0x41, 0x59, 0x26, 0x53, 0x59]))
+    {
+        return Some(format!("it is packed by {packing}, and only gzip and zstd are read: pack it anew"));
+    }
+    if head.starts_with(&[0xff, 0xfe]) || head.starts_with(&[0xfe, 0xff]) {
+        return Some(
+            "it is UTF-16, and only UTF-8 is read: convert it with `iconv -f UTF-16 -t UTF-8`".into(),
+        );
+    }
+    for (packing, magic) in [("gzip", &[0x1f, 0x8b, 8][..]), ("zstd", &[0x28, 0xb5, 0x2f, 0xfd])] {
+        let flipped: u32 = magic.iter().zip(head).map(|(a, b)| (a ^ b).count_ones()).sum();
+        // No text begins with control characters or bytes that no UTF-8 has, so what is this close to a packing is one.
+        let is_near = head.len() >= magic.len() && flipped <= 2;
+        let is_beginning = head.len() < magic.len() && flipped == 0 && !head.is_empty() && head != b"(";
+        if is_near || is_beginning {
+            return Some(format!("its first bytes are damaged: they are nearly those of {packing}"));
+        }
+    }
+    let is_named = [".gz", ".gzip", ".zst", ".zstd"].iter().any(|end| name.ends_with(end));
+    let is_control = |byte: &u8| *byte < b' ' && !b"\t\n\r".contains(byte);
+    let is_cut_character = |error: std::str::Utf8Error| error.error_len().is_none();
+    let is_text =
+        !head.iter().any(is_control) && std::str::from_utf8(head).map_or_else(is_cut_character, |_| true);
+    if is_named && !is_text {
+        return Some(
+            "its name says that it is packed, its first bytes are of no packing and no text: it is damaged"
+                .into(),
+        );
+    }
+    None
 }
 
 /// The bytes of a file from some position on.
@@ -39,6 +98,8 @@ pub(super) type Bytes = Box<dyn BufRead + Send>;
 pub(super) enum Place {
     /// A line's start, or the end of the file.
     Line,
+    /// Behind a record whose newline had not been written yet when it was read. What follows belongs to the next one.
+    AfterWhole,
     /// The middle of a line.
     Middle,
     /// Nothing: the file ends at this position already.
@@ -55,67 +116,106 @@ pub(super) fn plain_end(path: &str) -> Result<Option<u64>, SourceError> {
 }
 
 fn packing(file: &mut File) -> io::Result<Packing> {
-    let mut head = Vec::with_capacity(4);
-    file.by_ref().take(4).read_to_end(&mut head)?;
-    Ok(Packing::of(&head))
+    Ok(Packing::of(&head(file)?))
+}
+
+/// The first bytes of a file: enough to tell packings and text apart.
+fn head(raw: &mut impl Read) -> io::Result<Vec<u8>> {
+    let mut head = Vec::with_capacity(HEAD_BYTES);
+    raw.by_ref().take(HEAD_BYTES as u64).read_to_end(&mut head)?;
+    Ok(head)
+}
+
+fn refuse_no_text(name: &str, head: &[u8]) -> io::Result<()> {
+    match no_text(name, head) {
+        Some(why) => Err(io::Error::new(io::ErrorKind::InvalidData, why)),
+        None => Ok(()),
+    }
 }
 
 /// Goes to `position` of the inflated bytes, and says what is there. Getting there may mean to inflate a whole file: asks
 /// every chunk whether to `go_on`, and ends with [`io::ErrorKind::Interrupted`] if not.
-pub(super) fn open(mut file: File, position: u64, go_on: &dyn Fn() -> bool) -> io::Result<(Bytes, Place)> {
+pub(super) fn open(
+    mut file: File,
+    name: &str,
+    position: u64,
+    hold_bytes_max: usize,
+    go_on: &dyn Fn() -> bool,
+) -> io::Result<(Bytes, Place)> {
     file.seek(SeekFrom::Start(0))?;
-    let packing = packing(&mut file)?;
+    let head = head(&mut file)?;
+    let packing = Packing::of(&head);
     if packing == Packing::Plain {
+        refuse_no_text(name, &head)?;
         let end = file.metadata()?.len();
         if position > end {
             return Ok((Box::new(io::empty()), Place::Beyond(end)));
         }
-        file.seek(SeekFrom::Start(position.saturating_sub(1)))?;
+        let before = position.min(TAIL_BYTES);
+        file.seek(SeekFrom::Start(position - before))?;
         let bytes: Bytes = Box::new(BufReader::with_capacity(CHUNK_BYTES, file));
-        return skip(bytes, position.min(1), go_on).map(|(bytes, place, _)| (bytes, place));
+        return skip(bytes, before, go_on).map(|(bytes, place, _)| (bytes, place));
     }
-    file.seek(SeekFrom::Start(0))?;
-    let (bytes, place, skipped) =
-        skip(inflated(BufReader::with_capacity(CHUNK_BYTES, file), packing)?, position, go_on)?;
+    let mut verified = Verified::new(Box::new(RawFile::new(file)?), packing, hold_bytes_max);
+    let passed = if position > 0 { verified.pass(position, go_on)? } else { 0 };
+    let (bytes, place, skipped) = skip(Box::new(verified), position - passed, go_on)?;
+    let skipped = passed + skipped;
     let place = if skipped < position { Place::Beyond(skipped) } else { place };
     Ok((bytes, place))
 }
 
 /// The inflated bytes of a stream whose first bytes are only known by reading them.
-pub(super) fn stream(mut raw: impl BufRead + Send + 'static) -> io::Result<Bytes> {
+pub(super) fn stream(mut raw: impl BufRead + Send + 'static, hold_bytes_max: usize) -> io::Result<Bytes> {
+    // No more than are needed: a writer may pause behind its first line.
     let mut head = Vec::with_capacity(4);
     raw.by_ref().take(4).read_to_end(&mut head)?;
     let packing = Packing::of(&head);
-    inflated(io::Cursor::new(head).chain(raw), packing)
+    if packing == Packing::Plain {
+        refuse_no_text("", &head)?;
+        return Ok(Box::new(io::Cursor::new(head).chain(raw)));
+    }
+    let raw: BoxRaw = Box::new(RawStream::new(io::Cursor::new(head).chain(raw)));
+    Ok(Box::new(Verified::new(raw, packing, hold_bytes_max)))
 }
 
-fn inflated(raw: impl BufRead + Send + 'static, packing: Packing) -> io::Result<Bytes> {
-    Ok(match packing {
-        Packing::Plain => Box::new(raw),
-        Packing::Gzip => Box::new(BufReader::with_capacity(CHUNK_BYTES, MultiGzDecoder::new(raw))),
-        Packing::Zstd => {
-            Box::new(BufReader::with_capacity(CHUNK_BYTES, zstd::stream::read::Decoder::with_buffer(raw)?))
-        }
-    })
-}
-
-/// Reads over `count` bytes; says how many there were and whether a line starts after them.
+/// Reads over `count` bytes; says how many there were and what stands after them.
 fn skip(mut bytes: Bytes, count: u64, go_on: &dyn Fn() -> bool) -> io::Result<(Bytes, Place, u64)> {
     let mut left = count;
-    let mut last = b'\n';
+    // The last byte, and the last that is no blank at the end of a line.
+    let (mut last, mut solid) = (b'\n', b'\n');
     while left > 0 {
-        if !go_on() {
-            return Err(io::Error::new(io::ErrorKind::Interrupted, "nobody waits for it any more"));
-        }
-        let chunk = bytes.fill_buf()?;
+        let chunk = filled(&mut bytes, go_on)?;
         let take = chunk.len().min(usize::try_from(left).unwrap_or(usize::MAX));
         if take == 0 {
             break;
         }
         last = chunk[take - 1];
+        solid = chunk[..take].iter().rfind(|byte| !b" \t\r".contains(byte)).copied().unwrap_or(solid);
         bytes.consume(take);
         left -= take as u64;
     }
-    let is_line = last == b'\n' || bytes.fill_buf()?.is_empty();
-    Ok((bytes, if is_line { Place::Line } else { Place::Middle }, count - left))
+    let place = if last == b'\n' || filled(&mut bytes, go_on)?.is_empty() {
+        Place::Line
+    } else if solid == b'}' {
+        Place::AfterWhole
+    } else {
+        Place::Middle
+    };
+    Ok((bytes, place, count - left))
+}
+
+/// The next bytes, however many steps it takes to check them.
+fn filled<'a>(bytes: &'a mut Bytes, go_on: &dyn Fn() -> bool) -> io::Result<&'a [u8]> {
+    loop {
+        if !go_on() {
+            return Err(io::Error::new(io::ErrorKind::Interrupted, "nobody waits for it any more"));
+        }
+        match bytes.fill_buf() {
+            Ok(_) => break,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    // What is filled already is given once more.
+    bytes.fill_buf()
 }

@@ -1,7 +1,13 @@
 //! Cuts chunks of bytes into lines. Pure: knows no file.
+//!
+//! A byte order mark at position 0 is no part of the first line. A last line without a newline is a record if it is whole:
+//! if it ends with the `}` that closes its first `{`. A writer stops anywhere, so any other rest may be half of a record.
 
 use dataflow::BlockBuilder;
 use dataflow::block::TIME_UNKNOWN_MS;
+
+/// What some programs put in front of UTF-8.
+const MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// Where a file's lines stand, and the piece of a line that the last chunk ended with.
 #[derive(Debug)]
@@ -10,7 +16,7 @@ pub(super) struct Lines {
     offset: u64,
     /// Offset of the piece, or of the next line if there is none.
     line_start: u64,
-    /// At most `line_bytes_max + 1` bytes of the piece; two of them may be its `\r` and the byte that shows its excess.
+    /// The beginning of the piece: `line_bytes_max` bytes, and room for its `\r`, a byte that shows its excess and a mark.
     piece: Vec<u8>,
     /// Bytes of the piece as it stands in the file, and the last of them.
     piece_bytes: u64,
@@ -60,20 +66,32 @@ impl Lines {
         used
     }
 
-    /// The file has ended: what is left is a line too.
-    pub(super) fn finish(&mut self, block: &mut BlockBuilder) {
+    /// The file has ended. What is left is a line too if it is whole, or if nothing can follow it (`is_final`); returns how
+    /// many bytes are left for later otherwise.
+    pub(super) fn finish(&mut self, block: &mut BlockBuilder, is_final: bool) -> u64 {
         if !self.piece.is_empty() {
+            let is_all_here = self.piece_bytes == self.piece.len() as u64;
+            if !is_final && !(is_all_here && is_whole(&self.piece)) {
+                return self.piece_bytes;
+            }
             self.push_piece(block);
         }
         self.line_start = self.offset;
         block.skip_to(self.offset);
+        0
     }
 
-    /// Keeps a piece within the bound: one byte more than it, and one for a `\r`, tell that the line is too long.
+    /// True if what is left for later is nothing but blanks.
+    pub(super) fn is_blank(&self) -> bool {
+        self.piece.iter().all(u8::is_ascii_whitespace)
+    }
+
+    /// Keeps a piece within the bound: one byte more than it, and room for what is no part of it, tell that the line is too
+    /// long.
     fn keep(&mut self, bytes: &[u8]) {
         self.piece_bytes += bytes.len() as u64;
         self.last = bytes.last().copied().unwrap_or(self.last);
-        let room = (self.line_bytes_max + 2).saturating_sub(self.piece.len());
+        let room = (self.line_bytes_max + 2 + MARK.len()).saturating_sub(self.piece.len());
         self.piece.extend_from_slice(&bytes[..bytes.len().min(room)]);
     }
 
@@ -91,6 +109,10 @@ impl Lines {
     /// Pushes a line of which the file has `whole` bytes; what is above the bound is cut off, and its length told.
     fn push(&self, block: &mut BlockBuilder, line: &[u8], whole: u64) {
         let is_whole = line.len() as u64 == whole;
+        let (line, whole) = match line.strip_prefix(MARK) {
+            Some(line) if self.line_start == 0 => (line, whole - MARK.len() as u64),
+            Some(_) | None => (line, whole),
+        };
         let (line, whole) = match line.strip_suffix(b"\r") {
             Some(line) if is_whole => (line, whole - 1),
             Some(_) | None => (line, whole),
@@ -103,4 +125,20 @@ impl Lines {
             }
         }
     }
+}
+
+/// True if the line ends with the brace that closes its first one.
+fn is_whole(line: &[u8]) -> bool {
+    let (mut depth, mut in_text, mut is_escaped) = (0_i64, false, false);
+    for byte in line {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' if in_text => is_escaped = true,
+            b'"' => in_text = !in_text,
+            b'{' | b'[' if !in_text => depth += 1,
+            b'}' | b']' if !in_text => depth -= 1,
+            _ => {}
+        }
+    }
+    !in_text && depth <= 0 && line.trim_ascii_end().ends_with(b"}")
 }

@@ -166,21 +166,27 @@ fn advance(
     if job.open.is_none() {
         job.open = Some(open(&job.from, options, go_on)?);
     }
+    let is_final = path == STDIN;
     let Open { bytes, lines, block, is_live } = job.open.as_mut().expect("opened above");
     let chunk = match bytes.fill_buf() {
         Ok(chunk) => chunk,
         Err(error) if error.kind() == std::io::ErrorKind::Interrupted => return Ok(None),
         // The good lines before the damage are handed out first; the next call meets it again.
         Err(_) if !block.is_empty() => return Ok(Some(Event::Block(block.take()))),
-        Err(error) => {
-            let message = format!("file `{path}` cannot be read after position `{}`: {error}", lines.next());
-            return Err(SourceError::new(fault_of(&error), message));
-        }
+        Err(error) => return Err(unreadable(path, lines.next(), &error)),
     };
     if chunk.is_empty() {
-        lines.finish(block);
+        let left = lines.finish(block, is_final);
         if !block.is_empty() {
             return Ok(Some(Event::Block(block.take())));
+        }
+        if left > 0 && !lines.is_blank() {
+            tracing::warn!(
+                file = path,
+                position = lines.next(),
+                bytes = left,
+                "the last line has no newline and is no whole record; it is left for the run after it was completed"
+            );
         }
         return Ok(Some(Event::Ended { partition: job.from.partition.clone(), next: lines.next() }));
     }
@@ -190,14 +196,28 @@ fn advance(
     Ok(is_due.then(|| Event::Block(block.take())))
 }
 
+/// The file is damaged, or the disk is away. All records in front of `position` have been handed out.
+fn unreadable(path: &str, position: u64, error: &std::io::Error) -> SourceError {
+    let fault = fault_of(error);
+    let mut message = format!("file `{path}` cannot be read after position `{position}`: {error}");
+    if fault == SourceFault::Refused {
+        message.push_str(". The records before that position are kept, none after it was read; write a good copy over the file \
+            (`cat good > file`, so that it stays the same file) and start again");
+    }
+    SourceError::new(fault, message)
+}
+
 fn open(from: &ReadFrom, options: &FileOptions, go_on: &dyn Fn() -> bool) -> Result<Open, SourceError> {
     let path = &*from.partition.stream;
     let refuse = |message: String| SourceError::new(SourceFault::Refused, message);
     if from.partition.index != 0 {
         return Err(refuse(format!("file `{path}` has no partition `{}`, only `0`", from.partition.index)));
     }
-    let (bytes, is_live) =
-        if path == STDIN { (open_stdin(from)?, true) } else { (open_file(path, from, go_on)?, false) };
+    let (bytes, is_live) = if path == STDIN {
+        (open_stdin(from, options)?, true)
+    } else {
+        (open_file(from, options, go_on)?, false)
+    };
     Ok(Open {
         bytes,
         lines: Lines::new(from.next, options.line_bytes_max),
@@ -206,7 +226,8 @@ fn open(from: &ReadFrom, options: &FileOptions, go_on: &dyn Fn() -> bool) -> Res
     })
 }
 
-fn open_file(path: &str, from: &ReadFrom, go_on: &dyn Fn() -> bool) -> Result<Bytes, SourceError> {
+fn open_file(from: &ReadFrom, options: &FileOptions, go_on: &dyn Fn() -> bool) -> Result<Bytes, SourceError> {
+    let path = &*from.partition.stream;
     let failed = |error| find::failed(path, "opened", &error);
     let refuse = |message: String| Err(SourceError::new(SourceFault::Refused, message));
     let mut file = File::open(path).map_err(failed)?;
@@ -218,12 +239,12 @@ fn open_file(path: &str, from: &ReadFrom, go_on: &dyn Fn() -> bool) -> Result<By
         ));
     }
     let next = from.next;
-    let (bytes, place) = inflate::open(file, next, go_on).map_err(failed)?;
+    let opened = inflate::open(file, path, next, options.hold_bytes_max(), go_on);
+    let (bytes, place) = opened.map_err(|error| unreadable(path, next, &error))?;
     match place {
-        Place::Line => Ok(bytes),
+        Place::Line | Place::AfterWhole => Ok(bytes),
         Place::Middle => refuse(format!(
-            "no line of file `{path}` starts at position `{next}`: its last line had no newline when it was read and has \
-             grown since, or the file was changed in place"
+            "no line of file `{path}` starts at position `{next}`: the file was changed in place after it was read to there"
         )),
         Place::Beyond(end) => {
             refuse(format!("file `{path}` ends at position `{end}`, before position `{next}`: it was cut"))
@@ -231,7 +252,7 @@ fn open_file(path: &str, from: &ReadFrom, go_on: &dyn Fn() -> bool) -> Result<By
     }
 }
 
-fn open_stdin(from: &ReadFrom) -> Result<Bytes, SourceError> {
+fn open_stdin(from: &ReadFrom, options: &FileOptions) -> Result<Bytes, SourceError> {
     let refuse = |message: String| Err(SourceError::new(SourceFault::Refused, message));
     if from.next != 0 {
         return refuse(format!(
@@ -244,7 +265,7 @@ fn open_stdin(from: &ReadFrom) -> Result<Bytes, SourceError> {
         return refuse("standard input has been read already by this process".into());
     }
     let raw = BufReader::with_capacity(CHUNK_BYTES, std::io::stdin());
-    inflate::stream(raw).map_err(|error| find::failed(STDIN, "read", &error))
+    inflate::stream(raw, options.hold_bytes_max()).map_err(|error| find::failed(STDIN, "read", &error))
 }
 
 #[async_trait]

@@ -12,17 +12,17 @@ use super::*;
 use crate::test_runtime::TestRuntime;
 
 /// A folder that goes with the test.
-struct Dir(PathBuf);
+pub(super) struct Dir(PathBuf);
 
 impl Dir {
-    fn new(name: &str) -> Self {
+    pub(super) fn new(name: &str) -> Self {
         let path = std::env::temp_dir().join(format!("forebay-file-{}-{name}", std::process::id()));
         let _ = std::fs::remove_dir_all(&path);
         std::fs::create_dir_all(&path).unwrap();
         Self(path)
     }
 
-    fn write(&self, name: &str, bytes: &[u8]) -> String {
+    pub(super) fn write(&self, name: &str, bytes: &[u8]) -> String {
         let path = self.0.join(name);
         std::fs::write(&path, bytes).unwrap();
         path.to_str().unwrap().to_owned()
@@ -169,24 +169,73 @@ fn a_line_above_the_bound_knows_its_whole_length_however_it_is_fed() {
     }
 }
 
+/// Writes on at the end of a file.
+fn append(path: &str, bytes: &[u8]) {
+    std::fs::OpenOptions::new().append(true).open(path).unwrap().write_all(bytes).unwrap();
+}
+
+/// The records from `next` on, and where the file ended.
+async fn rest(fixture: &FileFixture, start: &PartitionStart, next: u64) -> (Vec<String>, u64) {
+    let mut watch = Watch::start(fixture, vec![source::at(start, next)]).await.unwrap();
+    watch.all().await.unwrap();
+    (bodies(&watch.seen[&start.partition]), watch.seen[&start.partition].next)
+}
+
 #[tokio::test]
-async fn a_file_that_grew_goes_on_and_one_whose_last_line_grew_is_refused() {
+async fn a_last_line_without_a_newline_is_read_once_it_is_whole_and_the_file_goes_on() {
     let dir = Dir::new("grown");
-    let path = dir.write("a", b"one\ntwo\n");
+    let path = dir.write("a", b"{\"a\":1}\n");
     let fixture = over(std::slice::from_ref(&path));
     let start = fixture.source.partitions().await.unwrap().swap_remove(0);
-    let append = |bytes: &[u8]| {
-        std::fs::OpenOptions::new().append(true).open(&path).unwrap().write_all(bytes).unwrap();
-    };
-    append(b"three");
-    let mut watch = Watch::start(&fixture, vec![source::at(&start, 8)]).await.unwrap();
-    watch.all().await.unwrap();
-    let next = watch.seen[&start.partition].next;
-    assert_eq!((bodies(&watch.seen[&start.partition]), next), (vec!["three".to_owned()], 13));
-    append(b"teen\n");
-    let error = refusal(&fixture, &start, next).await;
-    assert_eq!(error.fault, SourceFault::Refused);
-    assert!(error.message.contains("had no newline"), "{error}");
+    // Half of a record is left where it is; more than once.
+    append(&path, b"{\"b\":{\"c\":\"}");
+    assert_eq!(rest(&fixture, &start, 8).await, (vec![], 8));
+    append(&path, b"\"}");
+    assert_eq!(rest(&fixture, &start, 8).await, (vec![], 8));
+    // Whole, and still without its newline: a record.
+    append(&path, b"}");
+    let whole = ("{\"b\":{\"c\":\"}\"}}".to_owned(), 23);
+    assert_eq!(rest(&fixture, &start, 8).await, (vec![whole.0.clone()], whole.1));
+    assert_eq!(rest(&fixture, &start, 23).await, (vec![], 23));
+    // Its newline comes later, behind a carriage return, and is no record.
+    append(&path, b"\r\n{\"d\":4}");
+    assert_eq!(rest(&fixture, &start, 23).await, (vec!["{\"d\":4}".to_owned()], 32));
+    // Or another record comes without any.
+    append(&path, b"{\"e\":5}\nx");
+    assert_eq!(rest(&fixture, &start, 32).await, (vec!["{\"e\":5}".to_owned()], 40));
+    // From the beginning, each line is what the run found that read it.
+    let bodies = rest(&fixture, &start, 8).await.0;
+    assert_eq!(bodies, [&whole.0, "{\"d\":4}{\"e\":5}"]);
+    let error = refusal(&fixture, &start, 3).await;
+    assert!(error.message.contains("no line of file"), "{error}");
+}
+
+#[tokio::test]
+async fn a_byte_order_mark_costs_no_record() {
+    let dir = Dir::new("mark");
+    let text = b"\xef\xbb\xbf{\"a\":1}\r\n{\"b\":2}\n\xef\xbb\xbf{}\n";
+    for (name, bytes) in [("plain", text.to_vec()), ("gzip", gzip(text)), ("zstd", zstd(text))] {
+        let fixture = over(&[dir.write(name, &bytes)]);
+        let seen = one(&fixture).await;
+        assert_eq!(bodies(&seen), ["{\"a\":1}", "{\"b\":2}", "\u{feff}{}"], "{name}");
+        assert_eq!(seen.records.iter().map(|r| r.0).collect::<Vec<_>>(), [0, 12, 20], "{name}");
+        let start = fixture.source.partitions().await.unwrap().swap_remove(0);
+        let again = fixture.source.record(source::at(&start, 0)).await.unwrap().unwrap();
+        assert_eq!(again.payloads.get(0), b"{\"a\":1}", "{name}: read again by its position");
+    }
+    let only = one(&over(&[dir.write("only", b"\xef\xbb\xbf\n")])).await;
+    assert_eq!((only.records.len(), only.next), (0, 4));
+    // A line of exactly the bound behind the mark is whole, however its bytes come.
+    for step in [1, 2, 4, 100] {
+        let mut block = BlockBuilder::new(Partition::new("f", 0), 0);
+        let mut lines = Lines::new(0, 8);
+        for chunk in b"\xef\xbb\xbf{\"a\":12}\r\n\xef\xbb\xbf{\"a\":1}\n".chunks(step) {
+            assert_eq!(lines.feed(chunk, &mut block), chunk.len());
+        }
+        let block = block.take();
+        assert_eq!(block.payloads.get(0), b"{\"a\":12}", "fed by {step}");
+        assert_eq!(block.cut, [(1, 10)], "fed by {step}");
+    }
 }
 
 #[tokio::test]
@@ -303,7 +352,7 @@ proptest! {
                 let used = lines.feed(chunk, &mut block);
                 rest = &rest[used..];
             }
-            lines.finish(&mut block);
+            assert_eq!(lines.finish(&mut block, true), 0);
             (block.take(), lines.next())
         };
         let (whole, end) = feed(&mut std::iter::empty());
