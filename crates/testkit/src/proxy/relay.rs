@@ -1,7 +1,7 @@
 //! Serves one client connection of the proxy: reads requests, asks the rules, and does what they say.
 
 use std::io::{self, BufReader, BufWriter, Read, Write};
-use std::net::{Shutdown, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
@@ -108,6 +108,8 @@ struct Request<'c, 's> {
     /// The body's beginning, read to find the SQL and not passed on yet.
     prefix: Vec<u8>,
     body: Body<'c, Client<'s>>,
+    /// The server that gets it, if it is not the proxy's own.
+    elsewhere: Option<SocketAddr>,
     seen: Seen,
 }
 
@@ -136,7 +138,7 @@ impl<'c, 's> Request<'c, 's> {
             rule: None,
             server_status: None,
         };
-        Ok(Request { head, framing, prefix, body, seen })
+        Ok(Request { head, framing, prefix, body, elsewhere: None, seen })
     }
 
     /// The next piece of the body, at most `limit` bytes; empty at its end.
@@ -188,6 +190,10 @@ fn apply(fault: Fault, request: &mut Request, client: &TcpStream, shared: &Share
         Fault::CutAnswer { body_bytes } => pass(request, client, shared, Duration::ZERO, body_bytes),
         Fault::DelayRequest(delay) => {
             sleep(delay, shared);
+            pass(request, client, shared, Duration::ZERO, u64::MAX)
+        }
+        Fault::Elsewhere(server) => {
+            request.elsewhere = Some(server);
             pass(request, client, shared, Duration::ZERO, u64::MAX)
         }
         Fault::DelayAnswer(delay) => pass(request, client, shared, delay, u64::MAX),
@@ -337,7 +343,8 @@ fn forward<'a>(
     shared: &'a Shared,
     body_bytes_max: u64,
 ) -> io::Result<Option<Server<'a>>> {
-    let Ok(stream) = TcpStream::connect_timeout(&shared.upstream, CONNECT_MAX) else {
+    let Ok(stream) = TcpStream::connect_timeout(&request.elsewhere.unwrap_or(shared.upstream), CONNECT_MAX)
+    else {
         shared.lock().counters.unreachable += 1;
         return Ok(None);
     };

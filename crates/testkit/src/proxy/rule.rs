@@ -1,5 +1,6 @@
 //! Rules of the proxy: which requests, how often, and what happens to them.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use crate::http::wire;
@@ -23,6 +24,7 @@ pub struct RuleId(pub(super) u64);
 /// | `DelayRequest`  | all, later                    | the server's answer                      |
 /// | `DelayAnswer`   | all                           | the server's answer, later               |
 /// | `HoldTail`      | all, its end much later       | no answer: an orderly close              |
+/// | `Elsewhere`     | nothing                       | another server's answer                  |
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
     /// Nothing happens: shields requests from later rules.
@@ -57,6 +59,8 @@ pub enum Fault {
         /// Bytes that are held back.
         body_bytes: u64,
     },
+    /// Another server gets the request, as behind a balancer.
+    Elsewhere(SocketAddr),
 }
 
 /// How far a request gets before it is answered by the proxy.
