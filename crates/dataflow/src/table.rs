@@ -216,6 +216,19 @@ pub trait Table: Send + Sync {
     /// Looks for the rows of a frame.
     async fn probe(&self, frame: FrameId, rows: u64, probe: &[u8]) -> Result<Presence, TableError>;
 
+    /// Looks for the rows of a frame, and gives the facts as they were when it looked. A table that may be reached by way of several
+    /// servers overrides this, so that both come from one of them at one moment: rows that one server does not show prove nothing
+    /// together with what another one says of itself.
+    async fn look_for(
+        &self,
+        frame: FrameId,
+        rows: u64,
+        probe: &[u8],
+    ) -> Result<(Presence, TableFacts), TableError> {
+        let presence = self.probe(frame, rows, probe).await?;
+        Ok((presence, self.facts().await?))
+    }
+
     /// Ends inserts whose `query_id` begins with `prefix`, and says how many are still running.
     async fn end_attempts(&self, prefix: &str) -> Result<u64, TableError>;
 }

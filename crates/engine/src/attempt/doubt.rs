@@ -4,7 +4,7 @@
 //! ([`super`]).
 
 use bytes::Bytes;
-use dataflow::{Effect, FrameId, Gate, Presence, Remedy};
+use dataflow::{Effect, FrameId, Gate, Presence, Remedy, TableFacts};
 use metrics::counter;
 use protocol::doubt::{self, Decision, Facts, Found, StopReason, Verdict};
 use protocol::names;
@@ -19,8 +19,13 @@ impl Sending<'_> {
     /// Follows `protocol::doubt` to its end. True if the frame turned out to be settled.
     pub(super) async fn resolve(&mut self) -> Result<bool, EngineError> {
         let (mut found, mut alive, mut confirmed) = (None, None, false);
+        // What was found is judged by what the same server said at the same moment.
+        let mut seen_with_rows = None;
         loop {
-            let seen = self.look().await;
+            let seen = match seen_with_rows.take() {
+                Some(seen) => seen,
+                None => self.look().await,
+            };
             let facts = Facts {
                 before: self.before.clone(),
                 now: server(self.target.index, &seen),
@@ -41,7 +46,7 @@ impl Sending<'_> {
                 Decision::Settle => return Ok(true),
                 Decision::Stop(reason) => return Err(self.stop(reason, &facts.now.table_uuid).await),
                 Decision::EndAttempts => alive = self.end_attempts(alive).await?,
-                Decision::Probe => found = self.probe().await?,
+                Decision::Probe => (found, seen_with_rows) = self.probe().await?.unzip(),
                 Decision::Confirm => {
                     confirmed = self.confirm().await?;
                     // What was found before says nothing any more, whatever the answer; nor does it of running attempts.
@@ -106,27 +111,34 @@ impl Sending<'_> {
         }
     }
 
-    async fn probe(&mut self) -> Result<Option<Found>, EngineError> {
+    /// What was found, and the server and the table at that moment; `None` if they did not answer.
+    async fn probe(&mut self) -> Result<Option<(Found, TableFacts)>, EngineError> {
         let frame = &self.piece.frame;
         let keys = match frame.probe_len {
             0 => Bytes::new(),
             len => self.read_sealed(frame.offset + frame.len, len, None).await?,
         };
-        match self.target.table.probe(FrameId(self.piece.id()), frame.rows, &keys).await {
-            Ok(Presence::None) => Ok(Some(Found::None)),
-            Ok(Presence::All) => Ok(Some(Found::All)),
-            Ok(Presence::Part { found, expected }) => {
+        let (presence, seen) =
+            match self.target.table.look_for(FrameId(self.piece.id()), frame.rows, &keys).await {
+                Ok(found) => found,
+                Err(error) => {
+                    tracing::warn!(%error, "the rows of a frame cannot be looked for");
+                    self.context.not_seen(self.place, &error, Effect::Unknown);
+                    self.backoff.pause(&*self.context.runtime).await;
+                    return Ok(None);
+                }
+            };
+        self.context.see(self.place, seen.clone());
+        let found = match presence {
+            Presence::None => Found::None,
+            Presence::All => Found::All,
+            Presence::Part { found, expected } => {
                 tracing::error!(frame = self.ordinal, found, expected, "a frame is in the table in part");
-                Ok(Some(Found::Part))
+                Found::Part
             }
-            Ok(Presence::Inadmissible) => Ok(Some(Found::CannotTell)),
-            Err(error) => {
-                tracing::warn!(%error, "the rows of a frame cannot be looked for");
-                self.context.not_seen(self.place, &error, Effect::Unknown);
-                self.backoff.pause(&*self.context.runtime).await;
-                Ok(None)
-            }
-        }
+            Presence::Inadmissible => Found::CannotTell,
+        };
+        Ok(Some((found, seen)))
     }
 
     /// Sends the same bytes under the same token; true if the server has answered positively.

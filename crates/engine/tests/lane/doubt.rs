@@ -143,6 +143,30 @@ fn an_exchanged_table_is_asked_about_once_and_then_takes_all_that_waits() {
 }
 
 #[test]
+fn what_was_found_is_judged_by_the_facts_of_the_same_look() {
+    run(async {
+        let bench = Bench::new();
+        bench.push(0..50);
+        {
+            let mut world = bench.table.world.lock().expect("no panic");
+            world.faults.push_back(Fault::LostAfter);
+            world.dies_after_fault = true;
+            world.rows_elsewhere = true;
+        }
+        // Every other look sees the right table, and together with "no rows" that would lead to a new generation.
+        let stopped = bench.drain().await;
+        assert!(
+            matches!(stopped, Err(EngineError::Doubt { reason: StopReason::TableChanged, .. })),
+            "{stopped:?}"
+        );
+        bench.table.world.lock().expect("no panic").rows_elsewhere = false;
+        say(&bench, &request(&[], Verdict::Present)).await.expect("it is in the right table");
+        bench.drain().await.expect("drains");
+        bench.assert_holds(0..50);
+    });
+}
+
+#[test]
 fn an_order_dependent_table_never_sees_a_later_frame_before_the_one_that_is_asked_about() {
     run(async {
         let mut bench = Bench::new();

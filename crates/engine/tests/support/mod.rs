@@ -100,6 +100,8 @@ pub struct World {
     pub dies_after_fault: bool,
     /// Nothing names a row's frame.
     pub cannot_tell: bool,
+    /// A balancer sends whoever looks for rows to a server that has another table of this name.
+    pub rows_elsewhere: bool,
     /// Tables of this name that came before this one.
     pub exchanged: u64,
     /// How often it was asked what it is.
@@ -307,6 +309,20 @@ impl Table for TokenTable {
         }
         let found = world.rows.iter().any(|(id, _)| *id == frame);
         Ok(if found { Presence::All } else { Presence::None })
+    }
+
+    async fn look_for(
+        &self,
+        frame: FrameId,
+        rows: u64,
+        probe: &[u8],
+    ) -> Result<(Presence, TableFacts), TableError> {
+        let (presence, mut facts) = (self.probe(frame, rows, probe).await?, self.facts().await?);
+        if self.world.lock().expect("no panic").rows_elsewhere {
+            facts.table_uuid = "elsewhere".into();
+            return Ok((Presence::None, facts));
+        }
+        Ok((presence, facts))
     }
 
     async fn end_attempts(&self, _: &str) -> Result<u64, TableError> {
