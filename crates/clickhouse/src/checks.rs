@@ -10,13 +10,16 @@
 //! | the table remembers tokens                                | a repeated insert would double rows, without any error    |
 //! | so does every materialized view's target                  | each has a log of its own                                 |
 //! | the memory holds every insert under way, twice            | a token must outlive its insert and the others'           |
+//! | the table is not asynchronous by its own setting          | that setting wins over the request's, and shares parts    |
+//! | the user may set what requests name                       | [`crate::settings`]                                       |
 //! | `provenance: true` finds a `_forebay` column              | beyond the memory only a look at the rows tells           |
 //! | the partition key depends on sent columns, by known functions | a token is known inside one partition only            |
-//! | one node, if the engine is not replicated                 | each node has a log of its own                            |
+//! | one node, if the table or a target is not replicated      | each node has a log of its own                            |
 
 mod columns;
 mod engine;
 pub mod read;
+pub mod sight;
 
 use std::collections::BTreeMap;
 
@@ -24,6 +27,7 @@ use dataflow::{Remedy, Schema};
 
 use crate::config::{CreateTable, TableConfig};
 use crate::partition::PartitionKey;
+use crate::settings::Of;
 use crate::sort::SortKey;
 use crate::types::identifier;
 pub use engine::Engine;
@@ -38,6 +42,8 @@ pub const VERSION_MIN_VIEWS: (u32, u32) = (24, 8);
 pub const PROVENANCE: &str = "_forebay";
 /// What a created table remembers, and what is advised: ClickHouse's own default for replicated tables.
 pub const WINDOW: u64 = 10_000;
+/// The setting of a table that makes inserts asynchronous, whatever the request says.
+const ASYNC_INSERT: &str = "async_insert";
 /// Partitions that one frame may touch in a view's target: the server's own default.
 const VIEW_PARTITIONS_MAX: u32 = 100;
 
@@ -115,8 +121,18 @@ pub struct Plan {
     pub views: bool,
     /// For `max_partitions_per_insert_block`.
     pub partitions_max: u32,
+    /// The time zone in which rows fall into partitions.
+    pub zone: String,
+    /// Settings that every insert names, beside its token.
+    pub insert_settings: Vec<(&'static str, String)>,
+    /// Settings that every look names.
+    pub look_settings: Vec<(&'static str, String)>,
+    /// True if the server tells how many asynchronous inserts it took.
+    pub counts_async: bool,
     /// Tokens that one frame costs at most, in the table or target where it costs most.
     pub parts_per_frame: u64,
+    /// Tokens that one step of a block number may stand for, in the place where that is most.
+    pub tokens_per_block_max: u64,
     /// Tokens remembered, the smallest over the table and its views' targets.
     pub token_window: u64,
     /// Milliseconds that a token is remembered at least; `u64::MAX` if only the number counts.
@@ -136,6 +152,8 @@ pub struct Place {
     pub table: String,
     /// True if it is replicated.
     pub replicated: bool,
+    /// True if all nodes read the same parts.
+    pub shared: bool,
 }
 
 /// The plan, or every fault.
@@ -148,8 +166,10 @@ pub fn judge(facts: &Facts, config: &TableConfig) -> Result<Plan, Vec<Fault>> {
     };
     let Some(engine) = check_engine(table, &config.name(), &mut faults) else { return Err(faults) };
     let mut memory = check_window(&engine, &config.name(), &config.quoted(), &facts.server, &mut faults);
-    check_nodes(facts, &engine, &mut faults);
-    check_room(config, &engine, &config.name(), &config.quoted(), memory, 1, &mut faults);
+    check_async(table, &engine, config, &facts.server, &mut faults);
+    // A server that writes two hashes for an insert uses up its memory twice as fast.
+    let tokens = facts.server.hashes.per_insert();
+    check_room(config, &engine, &config.name(), &config.quoted(), memory, tokens, &mut faults);
     let mut partitions_max = 1;
     let mut order_dependent = engine.order_dependent;
     // Two views that feed one target use up its tokens twice.
@@ -162,20 +182,30 @@ pub fn judge(facts: &Facts, config: &TableConfig) -> Result<Plan, Vec<Fault>> {
         let parts = if partitioned { VIEW_PARTITIONS_MAX } else { 1 };
         partitions_max = partitions_max.max(parts);
         let (database, table) = view.target_path.clone();
-        let place = Place { database, table, replicated: target.replicated };
-        targets.entry(place).or_insert((0, target, of_target, view)).0 += u64::from(parts);
+        let place = Place { database, table, replicated: target.replicated, shared: target.is_shared() };
+        targets.entry(place).or_insert((0, target, of_target, view)).0 += u64::from(parts) * tokens;
     }
     for (parts, target, of_target, view) in targets.values() {
         let (name, quoted) = (view.target_name(), view.target_quoted());
         check_room(config, target, &name, &quoted, *of_target, *parts, &mut faults);
     }
-    let parts_per_frame = targets.values().map(|(parts, ..)| *parts).max().unwrap_or(1);
+    let parts_per_frame = targets.values().map(|(parts, ..)| *parts).max().unwrap_or(tokens);
     let base = Place {
         database: config.database.clone(),
         table: config.table.clone(),
         replicated: engine.replicated,
+        shared: engine.is_shared(),
     };
-    let places = std::iter::once(base).chain(targets.into_keys()).collect();
+    let places: Vec<Place> = std::iter::once(base).chain(targets.into_keys()).collect();
+    check_nodes(facts, &places, &mut faults);
+    let of = Of {
+        partitions_max,
+        quorum: config.insert_quorum,
+        seconds: facts.server.insert_seconds,
+        zone: facts.server.zone.clone(),
+        shared: engine.is_shared(),
+    };
+    faults.extend(facts.server.known.faults(&of, facts.server.version));
     let mut notes = Vec::new();
     let schema = columns::written(table, config, &mut faults, &mut notes);
     let provenance = columns::check_provenance(table, config, &mut faults);
@@ -203,10 +233,19 @@ pub fn judge(facts: &Facts, config: &TableConfig) -> Result<Plan, Vec<Fault>> {
         expires: engine.expires,
         replicated: engine.replicated,
         shared: engine.is_shared(),
-        places,
+        places: places.clone(),
         views: !facts.views.is_empty(),
         partitions_max,
+        zone: facts.server.zone.clone(),
+        insert_settings: facts.server.known.insert(&of),
+        look_settings: facts.server.known.look(&of),
+        counts_async: facts.server.counts_async,
         parts_per_frame,
+        tokens_per_block_max: places
+            .iter()
+            .map(|place| facts.server.tokens_per_block_max(place))
+            .max()
+            .unwrap_or(1),
         token_window: memory.window,
         token_age_ms_max: memory.age_ms,
         table_uuid: table.identity(),
@@ -343,17 +382,46 @@ fn check_room(
     }
 }
 
-fn check_nodes(facts: &Facts, engine: &Engine, faults: &mut Vec<Fault>) {
+fn check_nodes(facts: &Facts, places: &[Place], faults: &mut Vec<Fault>) {
     let mut nodes = facts.nodes.clone();
     nodes.sort();
     nodes.dedup();
-    if nodes.len() > 1 && !engine.replicated {
-        faults.push(Fault::stop(format!(
-            "repeated connections reach {} servers, and the engine `{}` is not replicated: each server has tokens and rows \
-             of its own; point `url` at one server, or use a Replicated engine",
-            nodes.len(),
-            engine.name
-        )));
+    let Some(plain) = places.iter().find(|place| !place.replicated).filter(|_| nodes.len() > 1) else {
+        return;
+    };
+    faults.push(Fault::stop(format!(
+        "repeated connections reach {} servers, and table `{}.{}` is not replicated: each server has tokens and rows \
+         of its own; point `url` at one server, or use a Replicated engine",
+        nodes.len(),
+        plain.database,
+        plain.table
+    )));
+}
+
+/// The table's own setting, or else the server's default for tables, makes an insert asynchronous although the request says no. That of a
+/// view's target does not: an insert reaches it by way of the table.
+fn check_async(
+    table: &TableRow,
+    engine: &Engine,
+    config: &TableConfig,
+    server: &Server,
+    faults: &mut Vec<Fault>,
+) {
+    let own = engine.setting(ASYNC_INSERT);
+    let is_async = own.or_else(|| server.table_default(engine.replicated, ASYNC_INSERT)).unwrap_or(0) != 0;
+    // A text that is no number counts as on: nothing else is known of it.
+    let is_unread = own.is_none() && table.engine_full.contains("async_insert = ");
+    if is_async || is_unread {
+        let whose =
+            if own.is_some() || is_unread { "its own setting" } else { "the server's setting for tables" };
+        faults.push(Fault::mended_by(
+            format!(
+                "table `{}` takes inserts asynchronously by {whose} `{ASYNC_INSERT}`, which wins over the request's: rows would share a \
+                 part with those of other clients, and an answer could come from a buffer in memory. Nothing is sent to it",
+                config.name()
+            ),
+            format!("ALTER TABLE {} MODIFY SETTING {ASYNC_INSERT} = 0", config.quoted()),
+        ));
     }
 }
 

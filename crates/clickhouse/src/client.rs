@@ -15,7 +15,7 @@ use reqwest::header::{HeaderMap, HeaderValue};
 use reqwest::{Response, Url};
 use serde::de::DeserializeOwned;
 
-pub use insert::{Insert, InsertSettings};
+pub use insert::Insert;
 
 use crate::config::{Secret, ServerConfig};
 use crate::response::{self, MESSAGE_CHARS_MAX};
@@ -25,6 +25,11 @@ use crate::types::shorten;
 const ANSWER_BYTES_MAX: usize = 16 << 20;
 /// Bytes kept of the answer to an insert, which is empty or an error.
 const INSERT_ANSWER_BYTES_MAX: usize = 64 << 10;
+
+/// Numbers of 64 bits as numbers.
+const JSON_NUMBERS: (&str, &str) = ("output_format_json_quote_64bit_integers", "0");
+/// Tuples as arrays, whatever names their fields have.
+const JSON_TUPLES: (&str, &str) = ("output_format_json_named_tuples_as_objects", "0");
 
 /// Why a question has no answer.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -154,9 +159,41 @@ impl Client {
     ) -> Result<Vec<T>, QueryError> {
         let sql = format!("{sql}\nFORMAT JSONCompactEachRow");
         let mut settings = settings.to_vec();
-        settings.push(("output_format_json_quote_64bit_integers", "0"));
+        for own in [JSON_NUMBERS, JSON_TUPLES] {
+            if !settings.iter().any(|(name, _)| *name == own.0) {
+                settings.push(own);
+            }
+        }
         let body = self.query(&sql, &settings, params).await?;
         body.lines().filter(|l| !l.is_empty()).map(|line| self.read_row(&sql, line)).collect()
+    }
+
+    /// As [`Client::rows_with`], for a question that always has exactly one row as its answer. Nothing is read from an answer of none: a
+    /// proxy, or a setting of the user, has lost it.
+    pub async fn one<T: DeserializeOwned>(
+        &self,
+        sql: &str,
+        settings: &[(&str, &str)],
+        params: &[(&str, &str)],
+    ) -> Result<T, QueryError> {
+        let mut rows = self.rows_with(sql, settings, params).await?;
+        match (rows.pop(), rows.is_empty()) {
+            (Some(row), true) => Ok(row),
+            (found, _) => {
+                let what = if found.is_none() { "is empty" } else { "has more than one row" };
+                let text = format!(
+                    "the answer {what}, to a question that always has one row: `{}`; look for a proxy, or for a setting of this user, that \
+                     changes answers",
+                    shorten(sql, 100)
+                );
+                Err(QueryError::new(Remedy::Resend, "uncertain", text))
+            }
+        }
+    }
+
+    /// Seconds after which the server gives up an insert by itself; at least 1.
+    pub fn insert_seconds(&self) -> u64 {
+        self.config.insert_timeout.as_secs().saturating_sub(insert::SERVER_MARGIN_S).max(1)
     }
 
     fn read_row<T: DeserializeOwned>(&self, sql: &str, line: &str) -> Result<T, QueryError> {

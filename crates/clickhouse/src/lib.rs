@@ -12,6 +12,7 @@
 //! | [`partition`]    | rows to groups of one table partition                       | no       |
 //! | [`sort`]         | rows into the order of the sorting key                      | no       |
 //! | [`response`]     | answers to effects and remedies                             | no       |
+//! | [`settings`]     | the settings that requests name, and who forbids them       | no       |
 //! | [`config`]       | plain values: server, table, secrets                        | no       |
 //! | [`checks`]       | a table's facts to a plan or all its faults                 | reads    |
 //! | [`client`]       | HTTP: questions and inserts                                 | yes      |
@@ -29,6 +30,7 @@ pub mod native;
 pub mod partition;
 pub mod reconcile;
 pub mod response;
+pub mod settings;
 pub mod sort;
 pub mod table;
 pub mod types;

@@ -251,8 +251,8 @@ impl TableKeys {
     /// # Errors
     /// When the server does not answer.
     pub async fn rows(&self) -> Result<u64, QueryError> {
-        let rows: Vec<(u64,)> = self.client.rows(&format!("SELECT count() FROM {}", self.table), &[]).await?;
-        Ok(rows.first().map_or(0, |(n,)| *n))
+        let sql = format!("SELECT count() FROM {}", self.table);
+        self.client.one::<(u64,)>(&sql, &[], &[]).await.map(|(rows,)| rows)
     }
 
     /// The digest of every bucket, by number; `bits` is at most [`BITS_MAX`]. Reads the key columns once.

@@ -61,10 +61,12 @@ enum Meaning {
     NoQuorum,
     Damaged,
     AlreadyRunning,
+    SessionLocked,
     BadContent,
     TableMissing,
     Table,
     Access,
+    Forbidden,
     Request,
     Uncertain,
 }
@@ -151,7 +153,16 @@ fn of_code(code: i32, text: &str, views: bool) -> InsertError {
         Meaning::ReadOnly => (E::None, R::Resend, "read_only", "the table is read-only (its keeper is away)"),
         Meaning::NoQuorum => (E::None, R::Resend, "no_quorum", "too few replicas are there for the quorum"),
         Meaning::Damaged => (E::None, R::Resend, "damaged", "the request was damaged on its way"),
-        Meaning::AlreadyRunning => (E::None, R::Resend, "already_running", "an earlier attempt still runs"),
+        // Every attempt has an id of its own, so the query that runs is a copy of this very request, which a proxy has sent twice.
+        Meaning::AlreadyRunning => (
+            E::Unknown,
+            R::Resend,
+            "already_running",
+            "a copy of this insert still runs; a proxy that repeats requests has sent it twice",
+        ),
+        Meaning::SessionLocked => {
+            (E::None, R::Resend, "already_running", "the session is locked by another request")
+        }
         Meaning::BadContent => (E::None, R::Divert, "bad_content", "the server turned the rows down"),
         Meaning::TableMissing => (E::None, R::Stop, "table_missing", "the table is not there; bring it back"),
         Meaning::Table => (E::None, R::Stop, "table", "the table is not the one that was checked; mend it"),
@@ -159,6 +170,12 @@ fn of_code(code: i32, text: &str, views: bool) -> InsertError {
             (E::None, R::Stop, "access", "the server refuses this user; mend the user or its grants")
         }
         Meaning::Request => (E::None, R::Stop, "request", "the server does not understand the request"),
+        Meaning::Forbidden => (
+            E::None,
+            R::Stop,
+            "access",
+            "a profile of this user forbids a setting that every insert must name; allow the user to change it",
+        ),
         Meaning::Uncertain => {
             (E::Unknown, R::Resend, "uncertain", "the server does not say whether rows were written")
         }
@@ -178,8 +195,8 @@ fn meaning(code: i32) -> Meaning {
         225 => Meaning::ReadOnly,   // no keeper is configured or it is gone: asked before the part
         285 => Meaning::NoQuorum,   // too few live replicas: checked before the part is written
         286 => Meaning::NoQuorum,   // the quorum of the write before is open: checked before the part
-        216 => Meaning::AlreadyRunning, // a query with this id is running: ours was not started
-        373 => Meaning::AlreadyRunning, // the session is locked by another request
+        216 => Meaning::AlreadyRunning, // a query with this id is running: a copy of this one
+        373 => Meaning::SessionLocked, // the session is locked by another request: refused at the door
 
         // The bytes are not what was sent: the block was never whole.
         33 => Meaning::Damaged,  // not all data could be read
@@ -236,12 +253,12 @@ fn meaning(code: i32) -> Meaning {
         516 => Meaning::Access, // authentication failed
 
         // The statement is not understood, always before it runs.
-        36 => Meaning::Request,  // bad arguments
-        50 => Meaning::Request,  // a type is not known
-        62 => Meaning::Request,  // syntax error
-        73 => Meaning::Request,  // the format is not known
-        115 => Meaning::Request, // a setting is not known: the server is too old or too new
-        452 => Meaning::Request, // a setting is fixed for this user
+        36 => Meaning::Request,    // bad arguments
+        50 => Meaning::Request,    // a type is not known
+        62 => Meaning::Request,    // syntax error
+        73 => Meaning::Request,    // the format is not known
+        115 => Meaning::Request,   // a setting is not known: the server is too old or too new
+        452 => Meaning::Forbidden, // a setting is fixed for this user
 
         // Everything else may stand after the part. By name, because people look for them here:
         241 => Meaning::Uncertain, // memory limit: it can be hit while the part is committed or a view is fed

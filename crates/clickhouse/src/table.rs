@@ -6,8 +6,8 @@
 mod given;
 mod probe;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use arrow_array::RecordBatch;
 use async_trait::async_trait;
@@ -16,8 +16,9 @@ use dataflow::{
     TableError, TableFacts,
 };
 
+use crate::checks::sight::{self, Sight};
 use crate::checks::{self, Fault, PROVENANCE, Plan, read};
-use crate::client::{Client, Insert, InsertSettings, QueryError};
+use crate::client::{Client, Insert, QueryError};
 use crate::compress::{self, Compressor};
 use crate::config::{ServerConfig, TableConfig};
 use crate::json;
@@ -36,7 +37,10 @@ pub struct ClickHouseTable {
     name: String,
     plan: Plan,
     block: BlockPlan,
-    insert: Insert,
+    /// As the newest look had it: settings come and go with the server's version.
+    insert: Mutex<Arc<Insert>>,
+    /// The identity of the server that answered first, if it has one.
+    home: OnceLock<String>,
     /// Bytes of the newest frame's body for 64 of its rows: how much memory the next one is given at once.
     body_bytes_per_64: AtomicUsize,
     /// Memory of frames that are settled.
@@ -85,11 +89,8 @@ impl ClickHouseTable {
         let columns: Vec<String> = block.column_names().map(identifier).collect();
         let insert = Insert {
             statement: format!("INSERT INTO {} ({}) FORMAT Native", config.quoted(), columns.join(", ")),
-            settings: InsertSettings {
-                partitions_max: plan.partitions_max,
-                quorum: config.insert_quorum,
-                views: plan.views,
-            },
+            views: plan.views,
+            settings: plan.insert_settings.clone(),
         };
         let body_bytes_per_64 = AtomicUsize::new(0);
         Self {
@@ -98,7 +99,8 @@ impl ClickHouseTable {
             config,
             plan,
             block,
-            insert,
+            insert: Mutex::new(Arc::new(insert)),
+            home: OnceLock::new(),
             body_bytes_per_64,
             spares: Spares::default(),
         }
@@ -187,22 +189,69 @@ impl ClickHouseTable {
         }
     }
 
-    /// An error while the node that answers cannot know that rows are missing.
-    async fn can_see_all(&self) -> Result<(), TableError> {
-        if !self.plan.replicated || self.plan.shared {
+    /// The shape of the table, checked again, and what one server shows of it at one moment.
+    async fn sight(&self, count: Option<&str>) -> Result<(Plan, Sight), TableError> {
+        let facts = read::facts(&self.client, &self.config).await.map_err(fault_error)?;
+        let plan = checks::judge(&facts, &self.config).map_err(|faults| self.all_faults(&faults))?;
+        self.unchanged(&plan)?;
+        self.see_settings(&plan);
+        let question = sight::Question { places: &plan.places, count, counts_async: plan.counts_async };
+        let settings = read::borrowed(&plan.look_settings);
+        let sight: Sight = self.client.one(&question.sql(), &settings, &[]).await.map_err(query_error)?;
+        self.is_at_home(&plan, sight.server_identity())?;
+        Ok((plan, sight))
+    }
+
+    /// The settings of the inserts to come are those that the server has now.
+    fn see_settings(&self, plan: &Plan) {
+        let mut insert = self.insert.lock().unwrap_or_else(PoisonError::into_inner);
+        if insert.settings != plan.insert_settings {
+            *insert = Arc::new(Insert { settings: plan.insert_settings.clone(), ..Insert::clone(&insert) });
+        }
+    }
+
+    /// An error if another server answers than before, and what it says is about rows and tokens of its own.
+    fn is_at_home(&self, plan: &Plan, server: &str) -> Result<(), TableError> {
+        let Some(plain) = plan.places.iter().find(|place| !place.replicated) else { return Ok(()) };
+        if server.is_empty() {
             return Ok(());
         }
-        let replica = read::replica(&self.client, &self.config).await.map_err(query_error)?;
-        match read::lag(replica) {
-            None => Ok(()),
-            Some(why) => Err(TableError {
-                remedy: Remedy::Resend,
-                kind: "replica_lags",
-                message: format!(
-                    "{why}; the rows of an insert in doubt are looked for once it has caught up"
-                ),
-            }),
+        let home = self.home.get_or_init(|| server.to_owned());
+        if home == server {
+            return Ok(());
         }
+        Err(TableError {
+            remedy: Remedy::Stop,
+            kind: "table",
+            message: format!(
+                "server `{server}` answers where server `{home}` did, and table `{}.{}` is not replicated: each server has rows and \
+                 insert tokens of its own. Nothing is sent. Point `url` at one server; if the server was replaced together with its \
+                 data, restart the pipeline",
+                plain.database, plain.table
+            ),
+        })
+    }
+
+    fn facts_of(&self, plan: Plan, sight: &Sight) -> Result<TableFacts, TableError> {
+        let uncertain = |message: String| TableError { remedy: Remedy::Resend, kind: "uncertain", message };
+        let mut view_blocks = sight.blocks(&plan.places).map_err(uncertain)?;
+        let block_number = view_blocks.remove(0);
+        let Some(table_uuid) = sight.table_identity() else {
+            let message = format!("table `{}` was there a moment ago and is not now", self.name);
+            return Err(TableError { remedy: Remedy::Resend, kind: "table_missing", message });
+        };
+        Ok(TableFacts {
+            server_start_ms: sight.start_ms(),
+            server_now_ms: sight.now_ms,
+            server_uuid: sight.server_identity().to_owned(),
+            table_uuid: table_uuid.to_owned(),
+            block_number,
+            view_blocks,
+            token_window: plan.token_window,
+            parts_per_frame: plan.parts_per_frame,
+            token_age_ms_max: plan.token_age_ms_max,
+            tokens_per_block_max: plan.tokens_per_block_max,
+        })
     }
 }
 
@@ -273,60 +322,50 @@ impl Table for ClickHouseTable {
     }
 
     async fn insert(&self, attempt: Attempt<'_>) -> Result<(), InsertError> {
-        self.client.insert(&self.insert, attempt).await
+        let insert = self.insert.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        self.client.insert(&insert, attempt).await
     }
 
     async fn facts(&self) -> Result<TableFacts, TableError> {
-        let facts = read::facts(&self.client, &self.config).await.map_err(fault_error)?;
-        let plan = checks::judge(&facts, &self.config).map_err(|faults| self.all_faults(&faults))?;
-        self.unchanged(&plan)?;
-        // Before the server's clock: a restart in between then shows as one.
-        let mut view_blocks = read::blocks(&self.client, &plan.places).await.map_err(query_error)?;
-        let block_number = view_blocks.remove(0);
-        let now: Vec<(i64, i64, String)> = self
-            .client
-            .rows("SELECT toUnixTimestamp64Milli(now64(3)), toInt64(uptime()), toString(serverUUID())", &[])
-            .await
-            .map_err(query_error)?;
-        let Some((server_now_ms, uptime_s, server_uuid)) = now.into_iter().next() else {
-            return Err(TableError {
-                remedy: Remedy::Resend,
-                kind: "uncertain",
-                message: "the server gave no facts about itself".into(),
-            });
-        };
-        Ok(TableFacts {
-            server_start_ms: server_now_ms - uptime_s * 1000,
-            server_now_ms,
-            server_uuid: if server_uuid.chars().all(|c| matches!(c, '0' | '-')) {
-                String::new()
-            } else {
-                server_uuid
-            },
-            table_uuid: plan.table_uuid,
-            block_number,
-            view_blocks,
-            token_window: plan.token_window,
-            parts_per_frame: plan.parts_per_frame,
-            token_age_ms_max: plan.token_age_ms_max,
-            tokens_per_block_max: 1,
-        })
+        let (plan, sight) = self.sight(None).await?;
+        self.facts_of(plan, &sight)
     }
 
     async fn probe(&self, frame: FrameId, rows: u64, probe: &[u8]) -> Result<Presence, TableError> {
-        let Some(question) = Question::read(&self.config.quoted(), frame, rows, probe)? else {
-            return Ok(Presence::Inadmissible);
-        };
-        if !question.is_admissible(self.plan.provenance, self.plan.merges) {
-            return Ok(Presence::Inadmissible);
+        self.look_for(frame, rows, probe).await.map(|(presence, _)| presence)
+    }
+
+    async fn look_for(
+        &self,
+        frame: FrameId,
+        rows: u64,
+        probe: &[u8],
+    ) -> Result<(Presence, TableFacts), TableError> {
+        let question = Question::read(&self.config.quoted(), frame, rows, probe)?
+            .filter(|question| question.is_admissible(self.plan.provenance, self.plan.merges));
+        let Some(question) = question else { return Ok((Presence::Inadmissible, self.facts().await?)) };
+        let (plan, sight) = self.sight(Some(&question.sql)).await?;
+        if let Some(why) = sight.lag(&plan.places) {
+            return Err(TableError {
+                remedy: Remedy::Resend,
+                kind: "replica_lags",
+                message: format!(
+                    "{why}; the rows of an insert in doubt are looked for once it has caught up"
+                ),
+            });
         }
-        // Asked before the count: what arrives in between only adds to it.
-        self.can_see_all().await?;
-        let settings = probe::settings(self.plan.shared);
-        let found: Vec<(u64,)> =
-            self.client.rows_with(&question.sql, &settings, &[]).await.map_err(query_error)?;
-        let found = found.first().map_or(0, |(n,)| *n);
-        Ok(question.judge(found, self.plan.merges || self.plan.expires))
+        let Some(found) = sight.count else {
+            return Err(TableError {
+                remedy: Remedy::Resend,
+                kind: "uncertain",
+                message: format!(
+                    "the answer holds no count of the rows of an insert in table `{}`",
+                    self.name
+                ),
+            });
+        };
+        let presence = question.judge(found, plan.merges || plan.expires);
+        Ok((presence, self.facts_of(plan, &sight)?))
     }
 
     async fn end_attempts(&self, prefix: &str) -> Result<u64, TableError> {
@@ -337,10 +376,12 @@ impl Table for ClickHouseTable {
         }
         let kill = format!("KILL QUERY WHERE startsWith(query_id, '{prefix}') ASYNC");
         self.client.query(&kill, &[], &[]).await.map_err(query_error)?;
-        let count = "SELECT count() FROM system.processes WHERE startsWith(query_id, {prefix:String})";
-        let running: Vec<(u64,)> =
-            self.client.rows(count, &[("prefix", prefix)]).await.map_err(query_error)?;
-        Ok(running.first().map_or(0, |(n,)| *n))
+        let count = "SELECT count(), toString(serverUUID()) FROM system.processes WHERE startsWith(query_id, {prefix:String})";
+        let settings = read::borrowed(&self.plan.look_settings);
+        let (running, server): (u64, String) =
+            self.client.one(count, &settings, &[("prefix", prefix)]).await.map_err(query_error)?;
+        self.is_at_home(&self.plan, sight::identity(&server))?;
+        Ok(running)
     }
 }
 
@@ -359,6 +400,14 @@ impl ClickHouseTable {
             format!("column `{PROVENANCE}` was added or dropped")
         } else if now.partitions_max > self.plan.partitions_max || now.views && !self.plan.views {
             "materialized views were added".into()
+        } else if now.zone != self.plan.zone {
+            // A resend would put its rows into another partition, where their token is not known.
+            let message = format!(
+                "sessions of this user have the time zone `{}` now, and had `{}` at the start, by which the rows of table `{}` were put into \
+                 partitions; set `session_timezone` of the user back, or restart the pipeline once nothing waits",
+                now.zone, self.plan.zone, self.name
+            );
+            return Err(TableError { remedy: Remedy::Stop, kind: "table", message });
         } else {
             return Ok(());
         };

@@ -48,7 +48,16 @@ impl Engine {
 
     /// A setting of the table itself, as a number.
     pub fn setting(&self, name: &str) -> Option<u64> {
-        self.settings.iter().find(|(n, _)| n == name)?.1.trim_matches('\'').parse().ok()
+        number(&self.settings.iter().find(|(n, _)| n == name)?.1)
+    }
+}
+
+/// A setting's value as a number; a switch may be written as a word.
+pub(super) fn number(value: &str) -> Option<u64> {
+    match value.trim_matches('\'') {
+        "true" => Some(1),
+        "false" => Some(0),
+        digits => digits.parse().ok(),
     }
 }
 

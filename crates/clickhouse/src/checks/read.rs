@@ -1,16 +1,19 @@
-//! The questions about a server and a table.
+//! The questions about the shape of a server and a table: versions, settings, engines, columns, views.
 //!
 //! Owns the statements on `system.*` and the reading of a view's declaration. Never writes. Does not own the judgement
-//! ([`super::judge`]).
+//! ([`super::judge`]), nor what changes from moment to moment ([`super::sight`]). Every question has exactly one row as its answer, so that
+//! an answer that was lost on its way is not taken for "nothing".
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use dataflow::Remedy;
 use futures::future::{join, join3, try_join_all};
+use serde::de::DeserializeOwned;
 
-use super::{Engine, Facts, Fault, Place, VERSION_MIN};
+use super::{ASYNC_INSERT, Engine, Facts, Fault, Place, VERSION_MIN};
 use crate::client::{Client, QueryError};
 use crate::config::TableConfig;
+use crate::settings::{Known, Of, Shown};
 use crate::types::{self, identifier};
 
 /// Views on one table, over all levels: beyond this an insert would not end in time anyway.
@@ -19,18 +22,80 @@ const VIEWS_MAX: usize = 64;
 /// in sixteen goes unseen, and the next start sees it.
 const NODE_PROBES: usize = 5;
 
+/// From this version on the server says how it remembers inserts.
+const VERSION_HASHES: (u32, u32) = (26, 2);
+/// Asynchronous inserts that the server took since its start, into any table.
+pub(super) const ASYNC_COUNT: &str =
+    "(SELECT toUInt64(sum(value)) FROM system.events WHERE event = 'AsyncInsertQuery')";
+
 /// A server.
 #[derive(Clone, Debug, Default)]
 pub struct Server {
     /// Year and month of its version.
     pub version: (u32, u32),
-    /// Its time zone's name.
+    /// The time zone of this user's sessions: the server's own, unless a profile sets one.
     pub zone: String,
     /// Default settings of tables: true for replicated ones, name, value.
     pub table_defaults: Vec<(bool, String, u64)>,
+    /// The settings that requests name, as this user has them.
+    pub known: Known,
+    /// Seconds after which the server gives up an insert by itself.
+    pub insert_seconds: u64,
+    /// How it remembers inserts.
+    pub hashes: Hashes,
+    /// True if it tells how many asynchronous inserts it took.
+    pub counts_async: bool,
+}
+
+/// How a server remembers inserts: its setting `insert_deduplication_version`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Hashes {
+    /// Synchronous and asynchronous inserts apart, a token each. All versions before 26.2.
+    #[default]
+    Separate,
+    /// Both kinds of hash for every insert.
+    Double,
+    /// One kind of hash for both kinds of inserts.
+    Unified,
+    /// It could not be read: the most of all.
+    Unknown,
+}
+
+impl Hashes {
+    /// What the setting says.
+    pub fn read(value: Option<&str>) -> Self {
+        match value {
+            Some("old_separate_hashes") => Self::Separate,
+            Some("compatible_double_hashes") => Self::Double,
+            Some("new_unified_hash" | "new_unified_hashes") => Self::Unified,
+            _ => Self::Unknown,
+        }
+    }
+
+    /// Tokens that one part uses which holds one insert.
+    pub fn per_insert(self) -> u64 {
+        match self {
+            Self::Separate | Self::Unified => 1,
+            Self::Double | Self::Unknown => 2,
+        }
+    }
+
+    /// True if asynchronous inserts on any replica push out the tokens that a replicated table has of others. Before, they have a
+    /// memory of their own.
+    fn shares_replicated(self) -> bool {
+        matches!(self, Self::Unified | Self::Unknown)
+    }
 }
 
 impl Server {
+    /// Tokens that one step of a place's block number may stand for.
+    pub fn tokens_per_block_max(&self, place: &Place) -> u64 {
+        // On one server its own count of asynchronous inserts is part of the number.
+        let is_counted = if place.replicated { !self.hashes.shares_replicated() } else { self.counts_async };
+        let inserts = if is_counted { 1 } else { self.known.async_queries_max() };
+        inserts * self.hashes.per_insert()
+    }
+
     /// The default of a table's setting.
     pub fn table_default(&self, replicated: bool, name: &str) -> Option<u64> {
         self.table_defaults.iter().find(|(r, n, _)| *r == replicated && n == name).map(|(_, _, v)| *v)
@@ -117,76 +182,161 @@ impl From<QueryError> for Fault {
     }
 }
 
-/// Reads everything about a table, in two rounds of questions side by side: a start waits for them.
+/// A client and the settings that its questions name.
+struct Asker<'a> {
+    client: &'a Client,
+    settings: Vec<(&'static str, String)>,
+}
+
+impl Asker<'_> {
+    /// The one row of an answer that always has one.
+    async fn one<T: DeserializeOwned>(&self, sql: &str, params: &[(&str, &str)]) -> Result<T, QueryError> {
+        self.client.one(sql, &borrowed(&self.settings), params).await
+    }
+
+    /// The same, or `None` if this user may not ask, or the server is too old to know.
+    async fn one_if_allowed<T: DeserializeOwned>(&self, sql: &str) -> Result<Option<T>, QueryError> {
+        match self.one(sql, &[]).await {
+            Ok(row) => Ok(Some(row)),
+            Err(error) if error.remedy == Remedy::Stop => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+pub(crate) fn borrowed<'a>(settings: &'a [(&'static str, String)]) -> Vec<(&'static str, &'a str)> {
+    settings.iter().map(|(name, value)| (*name, value.as_str())).collect()
+}
+
+/// Reads everything about a table, in rounds of questions side by side: a start waits for them.
 pub async fn facts(client: &Client, config: &TableConfig) -> Result<Facts, Fault> {
-    let table = table(client, &config.database, &config.table);
-    let (server, table) = join(server(client), table).await;
     // What the server is comes first: one that is too old answers the other questions wrongly.
-    let server = server?;
+    let (version, known) = join(version(client), known(client)).await;
+    let (version, known) = (version?, known?);
+    let of = Of { partitions_max: 1, quorum: 0, seconds: 1, zone: String::new(), shared: false };
+    let ask = Asker { client, settings: known.look(&of) };
+    let (server, table) = join(server(&ask, version), table(&ask, &config.database, &config.table)).await;
+    let server = Server { known, ..server? };
     let Some((table, dependencies)) = table? else {
         return Ok(Facts { server, table: None, views: Vec::new(), nodes: Vec::new() });
     };
-    let replicated = Engine::read(&table.engine, &table.engine_full).is_ok_and(|e| e.replicated);
-    let nodes = async { if replicated { Ok(Vec::new()) } else { nodes(client).await } };
-    let (nodes, views) = join(nodes, views(client, dependencies)).await;
-    let (nodes, views) = (nodes?, views?);
+    let views = views(&ask, dependencies).await?;
+    let is_replicated =
+        |table: &TableRow| Engine::read(&table.engine, &table.engine_full).is_ok_and(|e| e.replicated);
+    let targets = views.iter().filter_map(|view| view.target.as_ref());
+    let all_replicated = std::iter::once(&table).chain(targets).all(is_replicated);
+    let nodes = if all_replicated { Vec::new() } else { nodes(client, config).await? };
     Ok(Facts { server, table: Some(table), views, nodes })
 }
 
-async fn server(client: &Client) -> Result<Server, Fault> {
-    let defaults = client.rows(
-        "SELECT 0, name, value FROM system.merge_tree_settings WHERE name LIKE '%deduplication_window%' \
-         UNION ALL SELECT 1, name, value FROM system.replicated_merge_tree_settings WHERE name LIKE '%deduplication_window%'",
-        &[],
-    );
+async fn version(client: &Client) -> Result<(u32, u32), Fault> {
     // In the oldest form that there is: a server too old for the rest must still be told apart.
-    let (text, zone, defaults) =
-        join3(client.query("SELECT version()", &[], &[]), client.rows("SELECT timezone()", &[]), defaults)
-            .await;
-    let text = text?;
-    let mut numbers = text.trim().split('.').map(|n| n.parse().unwrap_or(0));
+    let text = client.query("SELECT version()", &[], &[]).await?;
+    let text = text.trim();
+    if text.is_empty() {
+        let message = "the answer to `SELECT version()` is empty: look for a proxy that changes answers";
+        return Err(Fault { remedy: Remedy::Resend, kind: "uncertain", ..Fault::stop(message) });
+    }
+    let mut numbers = text.split('.').map(|n| n.parse().unwrap_or(0));
     let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
     if version < VERSION_MIN {
         return Err(Fault::stop(format!(
-            "the server is ClickHouse {}; exactly-once insertion needs {}.{} or newer: upgrade the server",
-            text.trim(),
-            VERSION_MIN.0,
-            VERSION_MIN.1
+            "the server is ClickHouse {text}; exactly-once insertion needs {}.{} or newer: upgrade the server",
+            VERSION_MIN.0, VERSION_MIN.1
         )));
     }
-    let zone: Vec<(String,)> = zone?;
-    let zone = zone.into_iter().next().map(|(z,)| z).unwrap_or_default();
-    let defaults: Vec<(u8, String, String)> = defaults?;
-    let table_defaults =
-        defaults.into_iter().filter_map(|(r, n, v)| Some((r == 1, n, v.parse().ok()?))).collect();
-    Ok(Server { version, zone, table_defaults })
+    Ok(version)
+}
+
+/// The settings as this user has them. Asked without any setting of ours, which would be shown in the place of the profile's.
+async fn known(client: &Client) -> Result<Known, QueryError> {
+    type Row = (String, String, u8, Option<String>, Option<String>);
+    let names: Vec<String> = Known::names().map(types::quote).collect();
+    let sql = format!(
+        "SELECT currentUser(), groupArray((name, value, readonly, min, max)) FROM system.settings WHERE name IN ({})",
+        names.join(", ")
+    );
+    let (user, rows): (String, Vec<Row>) = client.one(&sql, &[], &[]).await?;
+    let row = |(name, value, readonly, min, max)| (name, Shown { value, fixed: readonly != 0, min, max });
+    let settings: BTreeMap<String, Shown> = rows.into_iter().map(row).collect();
+    if settings.is_empty() {
+        return Err(QueryError {
+            remedy: Remedy::Resend,
+            code: 0,
+            kind: "uncertain",
+            message: "the server shows none of its settings in `system.settings`, so that inserts cannot name those that they rest on; \
+                      look for a proxy, or for a setting of this user, that changes answers"
+                .into(),
+        });
+    }
+    Ok(Known { user, settings })
+}
+
+async fn server(ask: &Asker<'_>, version: (u32, u32)) -> Result<Server, Fault> {
+    let defaults = |replicated: u8, table: &str| {
+        format!(
+            "(SELECT groupArray((toUInt8({replicated}), name, value)) FROM system.{table} \
+             WHERE name LIKE '%deduplication_window%' OR name = '{ASYNC_INSERT}')"
+        )
+    };
+    let sql = format!(
+        "SELECT timezone(), {}, {}",
+        defaults(0, "merge_tree_settings"),
+        defaults(1, "replicated_merge_tree_settings")
+    );
+    let hashes = async {
+        if version < VERSION_HASHES {
+            return Ok(Hashes::Separate);
+        }
+        let sql = "SELECT max(value) FROM system.server_settings WHERE name = 'insert_deduplication_version'";
+        let value: Option<(String,)> = ask.one_if_allowed(sql).await?;
+        Ok::<_, QueryError>(Hashes::read(value.as_ref().map(|(v,)| v.as_str())))
+    };
+    let asyncs = format!("SELECT toUInt64({ASYNC_COUNT})");
+    let (settings, hashes, asyncs) =
+        join3(ask.one(&sql, &[]), hashes, ask.one_if_allowed::<(u64,)>(&asyncs)).await;
+    type Defaults = Vec<(u8, String, String)>;
+    let (zone, plain, replicated): (String, Defaults, Defaults) = settings?;
+    let table_defaults = plain
+        .into_iter()
+        .chain(replicated)
+        .filter_map(|(r, n, v)| Some((r == 1, n, super::engine::number(&v)?)))
+        .collect();
+    Ok(Server {
+        version,
+        zone,
+        table_defaults,
+        known: Known::default(),
+        insert_seconds: ask.client.insert_seconds(),
+        hashes: hashes?,
+        counts_async: asyncs?.is_some(),
+    })
 }
 
 type Dependencies = Vec<(String, String)>;
 
 async fn table(
-    client: &Client,
+    ask: &Asker<'_>,
     database: &str,
     name: &str,
 ) -> Result<Option<(TableRow, Dependencies)>, Fault> {
     let params = [("database", database), ("table", name)];
     type Row = (String, String, String, String, String, String, String, Vec<String>, Vec<String>);
     let (rows, columns) = join(
-        client.rows(
-            "SELECT engine, engine_full, partition_key, sorting_key, toString(uuid), toString(data_paths), create_table_query, \
-             dependencies_database, dependencies_table \
+        ask.one::<(Vec<Row>,)>(
+            "SELECT groupArray((engine, engine_full, partition_key, sorting_key, toString(uuid), toString(data_paths), \
+             create_table_query, dependencies_database, dependencies_table)) \
              FROM system.tables WHERE database = {database:String} AND name = {table:String}",
             &params,
         ),
-        columns(client, &params),
+        columns(ask, &params),
     )
     .await;
-    let rows: Vec<Row> = rows?;
-    let Some(row) = rows.into_iter().next() else { return Ok(None) };
+    let Some(row) = rows?.0.into_iter().next() else { return Ok(None) };
     let mut columns = columns?;
     if columns.is_empty() {
         // Every table has a column: another process made it after this question was answered and before the other one was.
-        columns = self::columns(client, &params).await?;
+        columns = self::columns(ask, &params).await?;
     }
     let (engine, engine_full, partition_key, sorting_key, uuid, data_paths, create_query, databases, tables) =
         row;
@@ -196,15 +346,17 @@ async fn table(
     Ok(Some((table, dependencies)))
 }
 
-async fn columns(client: &Client, params: &[(&str, &str)]) -> Result<Vec<ColumnRow>, Fault> {
-    let rows: Vec<(String, String, String, String)> = client
-        .rows(
-            "SELECT name, type, default_kind, default_expression FROM system.columns \
-             WHERE database = {database:String} AND table = {table:String} ORDER BY position",
+async fn columns(ask: &Asker<'_>, params: &[(&str, &str)]) -> Result<Vec<ColumnRow>, Fault> {
+    type Row = (u64, String, String, String, String);
+    let (mut rows,): (Vec<Row>,) = ask
+        .one(
+            "SELECT groupArray((position, name, type, default_kind, default_expression)) FROM system.columns \
+             WHERE database = {database:String} AND table = {table:String}",
             params,
         )
         .await?;
-    let row = |(name, type_name, default_kind, default_expression)| ColumnRow {
+    rows.sort_by_key(|(position, ..)| *position);
+    let row = |(_, name, type_name, default_kind, default_expression)| ColumnRow {
         name,
         type_name,
         default_kind,
@@ -214,7 +366,7 @@ async fn columns(client: &Client, params: &[(&str, &str)]) -> Result<Vec<ColumnR
 }
 
 /// The views on a table, then those on their targets.
-async fn views(client: &Client, mut open: Dependencies) -> Result<Vec<View>, Fault> {
+async fn views(ask: &Asker<'_>, mut open: Dependencies) -> Result<Vec<View>, Fault> {
     let mut views = Vec::new();
     let mut seen: BTreeSet<(String, String)> = BTreeSet::new();
     while let Some((database, name)) = open.pop() {
@@ -224,13 +376,13 @@ async fn views(client: &Client, mut open: Dependencies) -> Result<Vec<View>, Fau
         if views.len() == VIEWS_MAX {
             return Err(Fault::stop(format!("more than {VIEWS_MAX} materialized views hang on the table")));
         }
-        let Some((view, _)) = table(client, &database, &name).await? else { continue };
+        let Some((view, _)) = table(ask, &database, &name).await? else { continue };
         // Plain views and dictionaries depend on a table too, and take no part in an insert.
         if view.engine != "MaterializedView" {
             continue;
         }
         let target_path = target_of(&view, &database, &name);
-        let target = table(client, &target_path.0, &target_path.1).await?;
+        let target = table(ask, &target_path.0, &target_path.1).await?;
         let target = target.map(|(target, next)| {
             open.extend(next);
             target
@@ -280,84 +432,15 @@ fn path(text: &str) -> Vec<String> {
     parts
 }
 
-/// The newest block number of each place: it moves with every insert by anyone. Plain tables number their blocks over all
-/// partitions. Replicated ones number them inside of each partition, and their replication log has one entry or more for
-/// every insert on any replica, so that its newest number stands in.
-pub async fn blocks(client: &Client, places: &[Place]) -> Result<Vec<u64>, QueryError> {
-    let newest: BTreeMap<(String, String), u64> = {
-        let plain = ask_blocks(
-            client,
-            places.iter().filter(|p| !p.replicated),
-            "SELECT database, table, toUInt64(greatest(max(max_block_number), 0)) FROM system.parts",
-            "GROUP BY database, table",
-        );
-        let replicated = ask_blocks(
-            client,
-            places.iter().filter(|p| p.replicated),
-            "SELECT database, table, toUInt64(log_max_index) FROM system.replicas",
-            "",
-        );
-        plain.await?.into_iter().chain(replicated.await?).map(|(d, t, n)| ((d, t), n)).collect()
-    };
-    // A table without parts has no row, and its first insert moves it from 0 on.
-    Ok(places
-        .iter()
-        .map(|p| newest.get(&(p.database.clone(), p.table.clone())).copied().unwrap_or(0))
-        .collect())
-}
-
-async fn ask_blocks(
-    client: &Client,
-    places: impl Iterator<Item = &Place>,
-    select: &str,
-    end: &str,
-) -> Result<Vec<(String, String, u64)>, QueryError> {
-    let pairs: Vec<String> =
-        places.map(|p| format!("({}, {})", types::quote(&p.database), types::quote(&p.table))).collect();
-    if pairs.is_empty() {
-        return Ok(Vec::new());
-    }
-    client.rows(&format!("{select} WHERE (database, table) IN ({}) {end}", pairs.join(", ")), &[]).await
-}
-
-/// How far a replica is behind: read-only, without its keeper session, entries of the log that it has not fetched.
-pub type ReplicaState = (u8, u8, u64);
-
-/// The state of the table's replica on the node that answers.
-pub async fn replica(client: &Client, config: &TableConfig) -> Result<Option<ReplicaState>, QueryError> {
-    let params = [("database", config.database.as_str()), ("table", config.table.as_str())];
-    // Merges in the queue hide no rows; inserts that were not fetched do.
-    let rows: Vec<ReplicaState> = client
-        .rows(
-            "SELECT toUInt8(is_readonly), toUInt8(is_session_expired), \
-             toUInt64(inserts_in_queue + greatest(toInt64(log_max_index) - toInt64(log_pointer) + 1, 0)) \
-             FROM system.replicas WHERE database = {database:String} AND table = {table:String}",
-            &params,
-        )
-        .await?;
-    Ok(rows.into_iter().next())
-}
-
-/// Why a replica cannot say that rows are not there; `None` if it can. Without its session a replica does not know how far the
-/// log has gone, and shows no lag.
-pub fn lag(replica: Option<ReplicaState>) -> Option<String> {
-    match replica {
-        None => Some("the server does not show the table's replica".into()),
-        Some((readonly, expired, _)) if readonly != 0 || expired != 0 => {
-            Some("the table's replica has lost its keeper".into())
-        }
-        Some((_, _, 0)) => None,
-        Some((_, _, behind)) => Some(format!("the table's replica is {behind} log entries behind")),
-    }
-}
-
-/// Who answers on new connections.
-async fn nodes(client: &Client) -> Result<Vec<String>, Fault> {
+/// Who answers on new connections, and which table of this name it has: servers without an identity are told apart by that.
+async fn nodes(client: &Client, config: &TableConfig) -> Result<Vec<String>, Fault> {
     let fresh = client.without_kept_connections()?;
-    let probes = (0..NODE_PROBES).map(|_| fresh.rows("SELECT toString(serverUUID()), hostName()", &[]));
-    let rows: Vec<Vec<(String, String)>> =
-        try_join_all(probes).await.map_err(|e| Fault { remedy: Remedy::Resend, ..Fault::from(e) })?;
-    Ok(rows.into_iter().flatten().map(|(uuid, host)| format!("{uuid} {host}")).collect())
+    let params = [("database", config.database.as_str()), ("table", config.table.as_str())];
+    let sql = "SELECT toString(serverUUID()), hostName(), (SELECT groupArray(concat(toString(uuid), ' ', toString(data_paths))) \
+               FROM system.tables WHERE database = {database:String} AND name = {table:String})";
+    let probes = (0..NODE_PROBES).map(|_| fresh.one::<(String, String, Vec<String>)>(sql, &[], &params));
+    let rows = try_join_all(probes).await.map_err(|e| Fault { remedy: Remedy::Resend, ..Fault::from(e) })?;
+    Ok(rows.into_iter().map(|(uuid, host, tables)| format!("{uuid} {host} {}", tables.join(" "))).collect())
 }
 
 #[cfg(test)]

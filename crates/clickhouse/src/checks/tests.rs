@@ -1,4 +1,4 @@
-use super::read::{ColumnRow, target_of};
+use super::read::{ColumnRow, Hashes, target_of};
 use super::*;
 
 fn column(name: &str, type_name: &str, kind: &str, expression: &str) -> ColumnRow {
@@ -35,7 +35,13 @@ fn facts(table: TableRow) -> Facts {
     ];
     let table_defaults = defaults.iter().map(|(r, n, v)| (*r, (*n).to_owned(), *v)).collect();
     Facts {
-        server: Server { version: (26, 7), zone: "UTC".into(), table_defaults },
+        server: Server {
+            version: (26, 7),
+            zone: "UTC".into(),
+            table_defaults,
+            insert_seconds: 175,
+            ..Server::default()
+        },
         table: Some(table),
         views: Vec::new(),
         nodes: vec!["a".into(), "a".into()],
@@ -210,11 +216,114 @@ fn a_memory_too_small_for_the_inserts_under_way_is_refused_with_the_statement() 
 }
 
 #[test]
-fn a_replica_that_cannot_know_all_rows_says_so() {
-    assert_eq!(read::lag(Some((0, 0, 0))), None);
-    for replica in [None, Some((0, 0, 3)), Some((1, 0, 0)), Some((0, 1, 0))] {
-        assert!(read::lag(replica).is_some(), "{replica:?}");
+fn a_table_that_is_asynchronous_by_its_own_setting_is_refused_whatever_the_request_says() {
+    let with = |engine: &str, setting: &str| {
+        let full = format!("{engine} ORDER BY n SETTINGS non_replicated_deduplication_window = 100{setting}");
+        facts(table(engine, &full))
+    };
+    for (engine, setting) in [
+        ("MergeTree", ", async_insert = 1"),
+        ("MergeTree", ", async_insert = true, index_granularity = 8192"),
+        ("MergeTree", ", async_insert = 'auto'"),
+        ("ReplicatedMergeTree", ", async_insert = 1"),
+        ("SharedMergeTree", ", async_insert = true"),
+    ] {
+        let text = faults(&with(engine, setting));
+        assert!(text.contains("asynchronously by its own setting `async_insert`"), "{setting}: {text}");
+        assert!(
+            text.ends_with("mend it with: ALTER TABLE `d`.`t` MODIFY SETTING async_insert = 0"),
+            "{text}"
+        );
     }
+    for setting in ["", ", async_insert = 0", ", async_insert = false"] {
+        assert_eq!(faults(&with("MergeTree", setting)), "", "{setting}");
+    }
+}
+
+#[test]
+fn a_server_whose_tables_are_asynchronous_is_refused_unless_the_table_says_no() {
+    let mut server_wide = facts(plain());
+    server_wide.server.table_defaults.push((false, ASYNC_INSERT.into(), 1));
+    let text = faults(&server_wide);
+    assert!(text.contains("by the server's setting for tables `async_insert`"), "{text}");
+    assert!(text.ends_with("ALTER TABLE `d`.`t` MODIFY SETTING async_insert = 0"), "{text}");
+    // What the statement does.
+    let full = "MergeTree ORDER BY n SETTINGS non_replicated_deduplication_window = 100, async_insert = 0";
+    server_wide.table = Some(table("MergeTree", full));
+    assert_eq!(faults(&server_wide), "");
+    // Replicated tables have defaults of their own.
+    server_wide.table = Some(table("ReplicatedMergeTree", "ReplicatedMergeTree('/p', 'r') ORDER BY n"));
+    assert_eq!(faults(&server_wide), "");
+    server_wide.server.table_defaults.push((true, ASYNC_INSERT.into(), 1));
+    assert!(faults(&server_wide).contains("asynchronously"));
+    // An insert reaches a view's target by way of the table, so that the target's setting does not matter.
+    let mut through_a_view = facts(plain());
+    let target = table(
+        "MergeTree",
+        "MergeTree ORDER BY n SETTINGS non_replicated_deduplication_window = 9, async_insert = 1",
+    );
+    through_a_view.views = vec![view(Some(target), "SELECT n FROM t")];
+    assert_eq!(faults(&through_a_view), "");
+}
+
+#[test]
+fn a_profile_that_undoes_the_guarantee_is_a_fault_of_the_table() {
+    let mut forbidden = facts(plain());
+    let fixed = crate::settings::Shown { value: "disable".into(), fixed: true, ..Default::default() };
+    forbidden.server.known.user = "writer".into();
+    forbidden.server.known.settings.insert("deduplicate_insert".into(), fixed);
+    let text = faults(&forbidden);
+    assert!(text.contains("fixes at `disable` the setting `deduplicate_insert`"), "{text}");
+    assert!(
+        text.ends_with("mend it with: ALTER USER `writer` MODIFY SETTING deduplicate_insert = 'enable'"),
+        "{text}"
+    );
+    // The same value by the profile, that the request may change, is changed.
+    forbidden.server.known.settings.get_mut("deduplicate_insert").unwrap().fixed = false;
+    let plan = judge(&forbidden, &config()).unwrap();
+    assert_eq!(plan.insert_settings, [("deduplicate_insert", "enable".to_owned())]);
+}
+
+#[test]
+fn tokens_are_counted_from_above() {
+    let replicated = || table("ReplicatedMergeTree", "ReplicatedMergeTree('/p', 'r') ORDER BY n");
+    for (table, hashes, counts_async, per_frame, per_block) in [
+        (plain(), Hashes::Separate, true, 1, 1),
+        (plain(), Hashes::Double, true, 2, 2),
+        (plain(), Hashes::Unified, true, 1, 1),
+        // Who may not ask how many asynchronous inserts there were must count with the most.
+        (plain(), Hashes::Unified, false, 1, 450),
+        (plain(), Hashes::Unknown, false, 2, 900),
+        // Other replicas' asynchronous inserts are not seen here, and have a memory of their own in old versions.
+        (replicated(), Hashes::Separate, true, 1, 1),
+        (replicated(), Hashes::Double, true, 2, 2),
+        (replicated(), Hashes::Unified, true, 1, 450),
+    ] {
+        let mut facts = facts(table);
+        (facts.server.hashes, facts.server.counts_async) = (hashes, counts_async);
+        let plan = judge(&facts, &config()).unwrap();
+        let seen = (plan.parts_per_frame, plan.tokens_per_block_max);
+        assert_eq!(seen, (per_frame, per_block), "{hashes:?} {counts_async}");
+    }
+    for (value, hashes) in [
+        (Some("old_separate_hashes"), Hashes::Separate),
+        (Some("compatible_double_hashes"), Hashes::Double),
+        (Some("new_unified_hash"), Hashes::Unified),
+        (Some(""), Hashes::Unknown),
+        (None, Hashes::Unknown),
+    ] {
+        assert_eq!(Hashes::read(value), hashes);
+    }
+}
+
+#[test]
+fn a_target_that_is_not_replicated_needs_one_server_too() {
+    let mut mixed = facts(table("ReplicatedMergeTree", "ReplicatedMergeTree('/p', 'r') ORDER BY n"));
+    mixed.nodes = vec!["a".into(), "b".into()];
+    assert_eq!(faults(&mixed), "");
+    mixed.views = vec![view(Some(plain()), "SELECT n FROM t")];
+    let text = faults(&mixed);
+    assert!(text.contains("reach 2 servers, and table `d.target` is not replicated"), "{text}");
 }
 
 #[test]

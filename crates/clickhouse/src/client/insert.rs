@@ -23,26 +23,17 @@ const HELD_BYTES: usize = 1 << 10;
 /// Bytes given to the connection at a time.
 const PIECE_BYTES: usize = 256 << 10;
 /// How much earlier than we the server gives up: its refusal is an answer, our timeout is a doubt.
-const SERVER_MARGIN_S: u64 = 5;
+pub(super) const SERVER_MARGIN_S: u64 = 5;
 
-/// What the statement and the settings of a table's inserts are: the same for every attempt.
+/// A table's inserts: the same for every attempt.
 #[derive(Clone, Debug)]
 pub struct Insert {
     /// `INSERT INTO … (…) FORMAT Native`.
     pub statement: String,
-    /// The settings that differ by table.
-    pub settings: InsertSettings,
-}
-
-/// Settings of an insert that differ by table.
-#[derive(Clone, Debug)]
-pub struct InsertSettings {
-    /// Partitions that one frame may touch in the table and in each view's target: 1 unless a view's target needs more.
-    pub partitions_max: u32,
-    /// Replicas that must confirm; 0 leaves the setting out.
-    pub quorum: u32,
     /// True if materialized views hang on the table.
     pub views: bool,
+    /// The settings to name, beside the token: [`crate::settings::Known::insert`].
+    pub settings: Vec<(&'static str, String)>,
 }
 
 impl Client {
@@ -52,13 +43,17 @@ impl Client {
         let (body, held) = held_body(attempt.body.clone(), complete.clone());
         let mut url = self.url.clone();
         let seconds = self.config.insert_timeout.as_secs();
-        settings_of(insert, &attempt, seconds.saturating_sub(SERVER_MARGIN_S).max(1), |name, value| {
-            url.query_pairs_mut().append_pair(name, value);
-        });
+        url.query_pairs_mut()
+            .append_pair("query", &insert.statement)
+            .append_pair("query_id", attempt.query_id)
+            .append_pair("decompress", "1")
+            .append_pair("wait_end_of_query", "1")
+            .append_pair("insert_deduplication_token", attempt.token)
+            .extend_pairs(insert.settings.iter().map(|(name, value)| (*name, value.as_str())));
         let sending = self.http.post(url).header(CONTENT_LENGTH, attempt.body.len()).body(body).send();
         let talk = async {
             let answer = open_gate_while(held, &attempt, sending).await?;
-            self.judge(answer, insert.settings.views, &complete).await
+            self.judge(answer, insert.views, &complete).await
         };
         let result = match self.runtime.timeout(self.config.insert_timeout, talk).await {
             Some(result) => result,
@@ -161,36 +156,5 @@ async fn open_gate_while(
         Either::Right((true, sending)) => sending.await.map_err(Failure::Sending),
         // The request is dropped here, and its connection with it.
         Either::Right((false, _)) => Err(response::classify_no_answer(NoAnswer::Fenced, false, "").into()),
-    }
-}
-
-/// Every setting that decides what an insert means is named: defaults differ between versions and profiles.
-fn settings_of(insert: &Insert, attempt: &Attempt<'_>, seconds: u64, mut put: impl FnMut(&str, &str)) {
-    put("query", &insert.statement);
-    put("query_id", attempt.query_id);
-    put("decompress", "1");
-    put("wait_end_of_query", "1");
-    put("async_insert", "0");
-    put("insert_deduplicate", "1");
-    put("insert_deduplication_token", attempt.token);
-    put("deduplicate_blocks_in_dependent_materialized_views", "1");
-    put("input_format_null_as_default", "1");
-    // A null for a DEFAULT reaches servers that insert by way of SELECT as well.
-    put("insert_null_as_default", "1");
-    // A column whose type was changed, or that was dropped, must be an error: a cast would wrap numbers in silence.
-    put("input_format_native_allow_types_conversion", "0");
-    put("input_format_skip_unknown_fields", "0");
-    put("max_partitions_per_insert_block", &insert.settings.partitions_max.to_string());
-    put("throw_on_max_partitions_per_insert_block", "1");
-    put("max_execution_time", &seconds.to_string());
-    put("timeout_overflow_mode", "throw");
-    // A block that is large enough is passed on as it is, whatever its size: one block, one part.
-    put("min_insert_block_size_rows", "0");
-    put("min_insert_block_size_bytes", "0");
-    put("max_insert_block_size", "10000000");
-    // A view that fails must fail the insert, or its rows are lost in silence.
-    put("materialized_views_ignore_errors", "0");
-    if insert.settings.quorum > 1 {
-        put("insert_quorum", &insert.settings.quorum.to_string());
     }
 }

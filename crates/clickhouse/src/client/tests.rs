@@ -78,7 +78,8 @@ fn client(url: &str) -> Client {
 async fn insert(url: &str, body_bytes: usize, open: bool) -> Result<(), InsertError> {
     let insert = Insert {
         statement: "INSERT INTO `d`.`t` (`a`) FORMAT Native".into(),
-        settings: InsertSettings { partitions_max: 1, quorum: 0, views: false },
+        views: false,
+        settings: vec![("async_insert", "0".to_owned()), ("deduplicate_insert", "enable".to_owned())],
     };
     let attempt = Attempt {
         token: "tok",
@@ -104,15 +105,11 @@ async fn an_insert_announces_its_length_and_names_every_setting() {
         "x-clickhouse-key: geheim-123",
         "x-clickhouse-user: reader",
         "async_insert=0",
+        "deduplicate_insert=enable",
         "insert_deduplication_token=tok",
-        "insert_deduplicate=1",
-        "deduplicate_blocks_in_dependent_materialized_views=1",
-        "max_partitions_per_insert_block=1",
-        "input_format_null_as_default=1",
         "wait_end_of_query=1",
         "decompress=1",
         "query_id=forebay-1",
-        "max_execution_time=",
     ] {
         assert!(head.contains(part), "{part} in {head}");
     }
@@ -212,6 +209,19 @@ async fn rows_are_read_as_tuples() {
     assert_eq!(rows, [("a".to_owned(), 1), ("b".to_owned(), u64::MAX)]);
     let seen = String::from_utf8(server.await.unwrap()).unwrap();
     assert!(seen.contains("param_p=v") && seen.ends_with("FORMAT JSONCompactEachRow"), "{seen}");
+}
+
+#[tokio::test]
+async fn an_empty_answer_to_a_question_of_one_row_is_an_error_and_never_zero() {
+    let empty = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+    let (url, _server) = serve(Play::Answer(empty)).await;
+    let error = client(&url).one::<(u64,)>("SELECT count() FROM t", &[], &[]).await.unwrap_err();
+    assert_eq!((error.remedy, error.kind), (Remedy::Resend, "uncertain"));
+    assert!(error.message.starts_with("the answer is empty"), "{error}");
+    let two = "HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\n[1]\n[2]\n";
+    let (url, _server) = serve(Play::Answer(two)).await;
+    let error = client(&url).one::<(u64,)>("SELECT count() FROM t", &[], &[]).await.unwrap_err();
+    assert!(error.message.contains("more than one row"), "{error}");
 }
 
 #[tokio::test]

@@ -15,7 +15,7 @@ const CASES: &str = "
 500 243 - Code: 243. DB::Exception: Cannot reserve 1.00 MiB            -> none resend no_space
 500 242 - Code: 242. DB::Exception: Table is in readonly mode          -> none resend read_only
 500 285 - Code: 285. DB::Exception: Number of alive replicas           -> none resend no_quorum
-500 216 - Code: 216. DB::Exception: Query with id = x is already running -> none resend already_running
+500 216 - Code: 216. DB::Exception: Query with id = x is already running -> unknown resend already_running
 500 33  - Code: 33. DB::Exception: Cannot read all data                -> none resend damaged
 500 40  - Code: 40. DB::Exception: Checksum doesn't match              -> none resend damaged
 500 469 - Code: 469. DB::Exception: Constraint `c` is violated         -> none divert bad_content

@@ -125,22 +125,6 @@ impl Question {
     }
 }
 
-/// Settings of the count: whatever a profile says that could make it see less than there is, or an older answer.
-pub(super) fn settings(shared: bool) -> Vec<(&'static str, &'static str)> {
-    let mut settings = vec![
-        ("use_query_cache", "0"),
-        ("read_overflow_mode", "throw"),
-        ("timeout_overflow_mode", "throw"),
-        ("set_overflow_mode", "throw"),
-        ("final", "0"),
-        ("additional_table_filters", "{}"),
-    ];
-    if shared {
-        settings.push(("select_sequential_consistency", "1"));
-    }
-    settings
-}
-
 /// Whether bytes are what travels with a frame so that it can be found again.
 ///
 /// # Errors

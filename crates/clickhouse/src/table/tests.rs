@@ -28,7 +28,7 @@ fn table_of(
         columns,
         ..TableRow::default()
     };
-    let server = Server { version: (26, 7), zone: "UTC".into(), table_defaults: Vec::new() };
+    let server = Server { version: (26, 7), zone: "UTC".into(), ..Server::default() };
     let mut config = TableConfig::new("d", "t");
     change(&mut config);
     let facts = Facts { server, table: Some(row), views: Vec::new(), nodes: Vec::new() };
@@ -66,7 +66,10 @@ fn numbers(table: &ClickHouseTable, frame: &Encoded) -> Vec<i32> {
 #[test]
 fn the_statement_names_every_column() {
     let table = table_of(COLUMNS, "", |_| {});
-    assert_eq!(table.insert.statement, "INSERT INTO `d`.`t` (`n`, `s`, `_forebay`) FORMAT Native");
+    assert_eq!(
+        table.insert.lock().unwrap().statement,
+        "INSERT INTO `d`.`t` (`n`, `s`, `_forebay`) FORMAT Native"
+    );
 }
 
 #[test]

@@ -19,10 +19,10 @@ async fn serve(listener: TcpListener) {
             seen.push_str(&String::from_utf8_lossy(&piece[..len]));
         }
         let body = if seen.contains("FROM system.tables") {
-            "[\"MergeTree\",\"\",\"\",\"\",\"\",\"\",\"\",[],[]]\n"
+            "[[[\"MergeTree\",\"\",\"\",\"\",\"\",\"\",\"\",[],[]]]]\n"
         } else {
             columns_asked += 1;
-            if columns_asked == 1 { "" } else { "[\"id\",\"UInt64\",\"\",\"\"]\n" }
+            if columns_asked == 1 { "[[]]\n" } else { "[[[1,\"id\",\"UInt64\",\"\",\"\"]]]\n" }
         };
         let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len());
         socket.write_all(format!("{head}{body}").as_bytes()).await.unwrap();
@@ -35,7 +35,10 @@ async fn a_table_that_another_process_makes_meanwhile_has_its_columns() {
     let url = format!("http://{}", listener.local_addr().unwrap());
     let server = tokio::spawn(serve(listener));
     let client = Client::new(ServerConfig::new(url), RealTime::shared()).unwrap();
-    let (found, _) = table(&client, "default", "events").await.unwrap().expect("it is there");
+    let (found, _) = table(&Asker { client: &client, settings: Vec::new() }, "default", "events")
+        .await
+        .unwrap()
+        .expect("it is there");
     assert_eq!(found.columns.iter().map(|c| c.name.as_str()).collect::<Vec<_>>(), ["id"]);
     server.abort();
 }

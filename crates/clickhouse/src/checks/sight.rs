@@ -1,0 +1,214 @@
+//! One look at a table: everything that changes from moment to moment, in one statement.
+//!
+//! Owns the statement and the judgement of its one row. Pure. Does not own the shape of the table ([`super::read`]), nor what is done with
+//! what was seen (`protocol::doubt`).
+//!
+//! Behind a balancer each request may reach another server. What a doubt compares (which server, since when it runs, how far its replica is
+//! behind, the newest blocks, the rows of the frame) therefore comes from one statement, which one server answers.
+//!
+//! | what is seen                                            | what follows                                          |
+//! |---------------------------------------------------------|-------------------------------------------------------|
+//! | a replicated table without its row in `system.replicas` | an error: a number of 0 would read as "no inserts"    |
+//! | a replica behind its log, before or after the count     | an error: rows that it does not show may be there     |
+//! | no count                                                | an error: it would read as "no rows"                  |
+//! | another server, and a table that is not replicated      | an error: that server has rows and tokens of its own  |
+//!
+//! A server evaluates the parts of a statement one after the other, and which comes first is its own affair. So the replica's lag is read
+//! on both sides of the count: one of the two was read before it, and what arrives afterwards only adds to the count.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use super::Place;
+use super::read::ASYNC_COUNT;
+use crate::types::quote;
+
+/// What a statement asks for.
+#[derive(Clone, Copy, Debug)]
+pub struct Question<'a> {
+    /// The table, then the targets of its views.
+    pub places: &'a [Place],
+    /// A statement that counts a frame's rows.
+    pub count: Option<&'a str>,
+    /// True if the server tells how many asynchronous inserts it took.
+    pub counts_async: bool,
+}
+
+/// The row of an answer.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+pub struct Sight {
+    /// The server's clock, Unix milliseconds.
+    pub now_ms: i64,
+    /// Seconds since its start.
+    pub uptime_s: i64,
+    /// Its identity; empty or zeros if it has none.
+    pub server_uuid: String,
+    /// The table: its identity, and where its data lies. None if there is no such table.
+    pub table: Vec<(String, String)>,
+    /// The replicas of replicated places, as they were on one side of the count.
+    pub before: Vec<Replica>,
+    /// The frame's rows.
+    pub count: Option<u64>,
+    /// The replicas as they were on the other side.
+    pub after: Vec<Replica>,
+    /// Database, table, the greatest block number over all partitions, and the sum of each partition's greatest.
+    pub parts: Vec<(String, String, u64, u64)>,
+    /// Asynchronous inserts of the server since its start.
+    pub asyncs: u64,
+}
+
+/// The state of a replica on the node that answers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+pub struct Replica {
+    /// On which side it was read: two readings that are alike would be made once.
+    pub side: u8,
+    /// The database.
+    pub database: String,
+    /// The table.
+    pub table: String,
+    /// 1 if it takes no inserts.
+    pub readonly: u8,
+    /// 1 if it has lost its keeper session.
+    pub expired: u8,
+    /// Entries of the log, or queued inserts, that it has not made.
+    pub behind: u64,
+    /// The newest entry of the log.
+    pub log_max: u64,
+}
+
+impl Question<'_> {
+    /// The statement. Its answer is one row, whatever is there.
+    pub fn sql(&self) -> String {
+        let [table, ..] = self.places else { return String::new() };
+        let replicated = self.list(|place| place.replicated);
+        let replicas = |side: u8| match &replicated {
+            None => "[]".to_owned(),
+            // Merges in the queue hide no rows; inserts that were not fetched do.
+            Some(list) => format!(
+                "(SELECT groupArray((toUInt8({side}), database, table, toUInt8(is_readonly), toUInt8(is_session_expired), \
+                 toUInt64(inserts_in_queue + greatest(toInt64(log_max_index) - toInt64(log_pointer) + 1, 0)), \
+                 toUInt64(log_max_index))) FROM system.replicas WHERE (database, table) IN ({list}))"
+            ),
+        };
+        // Shared tables need not show replicas, so that their parts are read as well.
+        let parts = match self.list(|place| !place.replicated || place.shared) {
+            None => "[]".to_owned(),
+            Some(list) => format!(
+                "(SELECT groupArray((database, table, newest, total)) FROM \
+                 (SELECT database, table, max(block) AS newest, sum(block) AS total FROM \
+                 (SELECT database, table, partition_id, toUInt64(greatest(max(max_block_number), 0)) AS block FROM system.parts \
+                 WHERE (database, table) IN ({list}) GROUP BY database, table, partition_id) GROUP BY database, table))"
+            ),
+        };
+        let count = self.count.map_or("NULL".to_owned(), |count| format!("({count})"));
+        let asyncs = if self.counts_async { ASYNC_COUNT } else { "0" };
+        format!(
+            "SELECT toUnixTimestamp64Milli(now64(3)), toInt64(uptime()), toString(serverUUID()), \
+             (SELECT groupArray((toString(uuid), toString(data_paths))) FROM system.tables WHERE database = {} AND name = {}), \
+             {}, {count}, {}, {parts}, {asyncs}",
+            quote(&table.database),
+            quote(&table.table),
+            replicas(1),
+            if self.count.is_some() { replicas(2) } else { "[]".to_owned() },
+        )
+    }
+
+    /// Database and table of the places that are meant, for `IN`; `None` if there are none.
+    fn list(&self, is_meant: impl Fn(&Place) -> bool) -> Option<String> {
+        let pair = |place: &&Place| is_meant(place);
+        let pairs: Vec<String> = self
+            .places
+            .iter()
+            .filter(pair)
+            .map(|place| format!("({}, {})", quote(&place.database), quote(&place.table)))
+            .collect();
+        (!pairs.is_empty()).then(|| pairs.join(", "))
+    }
+}
+
+impl Sight {
+    /// A number for each place that moves with every insert by anyone.
+    ///
+    /// Plain tables number their blocks over all partitions. One part of theirs may hold the asynchronous inserts of many clients, a token
+    /// each, so that the server's count of those is added. Replicated tables number blocks inside of each partition, and their log has
+    /// one entry or more for every insert on any replica, so that its newest number stands in. A shared table that shows no log has
+    /// the sum over its partitions.
+    ///
+    /// # Errors
+    /// When a replicated table is not shown, in words.
+    pub fn blocks(&self, places: &[Place]) -> Result<Vec<u64>, String> {
+        let parts: BTreeMap<(&str, &str), (u64, u64)> = self
+            .parts
+            .iter()
+            .map(|(d, t, newest, sum)| ((d.as_str(), t.as_str()), (*newest, *sum)))
+            .collect();
+        let block = |place: &Place| {
+            // A table without parts has no row, and its first insert moves it from 0 on.
+            let (newest, sum) =
+                parts.get(&(place.database.as_str(), place.table.as_str())).copied().unwrap_or_default();
+            if !place.replicated {
+                return Ok(newest.saturating_add(self.asyncs));
+            }
+            match (replica(&self.before, place), place.shared) {
+                (Some(replica), _) => Ok(replica.log_max),
+                (None, true) => Ok(sum),
+                (None, false) => Err(format!(
+                    "the server shows no replica of table `{}.{}` in `system.replicas`, so that nothing can be said of its inserts",
+                    place.database, place.table
+                )),
+            }
+        };
+        places.iter().map(block).collect()
+    }
+
+    /// Why this server cannot say that rows of the first place are not there; `None` if it can.
+    pub fn lag(&self, places: &[Place]) -> Option<String> {
+        let table = places.first().filter(|place| place.replicated && !place.shared)?;
+        lag(replica(&self.before, table)).or_else(|| lag(replica(&self.after, table)))
+    }
+
+    /// What tells the table from one of the same name made later; `None` if there is none.
+    pub fn table_identity(&self) -> Option<&str> {
+        self.table.first().map(|(uuid, paths)| if is_nil(uuid) { paths.as_str() } else { uuid.as_str() })
+    }
+
+    /// The server's identity; empty if it has none.
+    pub fn server_identity(&self) -> &str {
+        identity(&self.server_uuid)
+    }
+
+    /// When the server started, Unix milliseconds by its own clock.
+    pub fn start_ms(&self) -> i64 {
+        self.now_ms - self.uptime_s * 1_000
+    }
+}
+
+/// Without its session a replica does not know how far the log has gone, and shows no lag.
+fn lag(replica: Option<&Replica>) -> Option<String> {
+    match replica {
+        None => Some("the server does not show the table's replica".into()),
+        Some(Replica { readonly, expired, .. }) if *readonly != 0 || *expired != 0 => {
+            Some("the table's replica has lost its keeper".into())
+        }
+        Some(Replica { behind: 0, .. }) => None,
+        Some(Replica { behind, .. }) => Some(format!("the table's replica is {behind} log entries behind")),
+    }
+}
+
+fn replica<'a>(replicas: &'a [Replica], place: &Place) -> Option<&'a Replica> {
+    replicas.iter().find(|r| r.database == place.database && r.table == place.table)
+}
+
+/// A server's identity; empty if `uuid` is that of one that has none.
+pub fn identity(uuid: &str) -> &str {
+    if is_nil(uuid) { "" } else { uuid }
+}
+
+/// Zeros, as a server or a database without identities writes them.
+fn is_nil(uuid: &str) -> bool {
+    uuid.chars().all(|c| matches!(c, '0' | '-'))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,112 @@
+use super::*;
+
+fn place(table: &str, replicated: bool) -> Place {
+    Place { database: "d".into(), table: table.into(), replicated, shared: false }
+}
+
+fn replica_of(table: &str, side: u8, behind: u64) -> Replica {
+    Replica { side, database: "d".into(), table: table.into(), readonly: 0, expired: 0, behind, log_max: 70 }
+}
+
+#[test]
+fn one_statement_asks_one_server_for_everything() {
+    let places = [place("t", true), place("target", false)];
+    let count = "SELECT count() FROM `d`.`t` WHERE `_forebay` = toUUID('0')";
+    let question = Question { places: &places, count: Some(count), counts_async: true };
+    let sql = question.sql();
+    for part in
+        ["serverUUID()", "uptime()", "now64(3)", "system.tables", "system.parts", "AsyncInsertQuery", count]
+    {
+        assert_eq!(sql.matches(part).count(), 1, "{part} in {sql}");
+    }
+    // The lag is read on both sides of the count, in two texts that no cache takes for one.
+    let [before, after] = sql.split(count).collect::<Vec<_>>()[..] else { panic!("{sql}") };
+    assert!(before.contains("toUInt8(1), database") && before.contains("system.replicas"), "{sql}");
+    assert!(after.contains("toUInt8(2), database") && after.contains("system.replicas"), "{sql}");
+    assert!(sql.contains("system.parts WHERE (database, table) IN (('d', 'target'))"), "{sql}");
+    assert_eq!(sql.matches(';').count(), 0);
+    // Without a doubt the keeper is asked once.
+    let look = Question { count: None, ..question }.sql();
+    assert_eq!(look.matches("system.replicas").count(), 1, "{look}");
+}
+
+#[test]
+fn a_replica_that_is_behind_on_either_side_of_the_count_lags() {
+    let places = [place("t", true)];
+    let sight = |before, after| Sight {
+        before: vec![replica_of("t", 1, before)],
+        after: vec![replica_of("t", 2, after)],
+        ..Sight::default()
+    };
+    assert_eq!(sight(0, 0).lag(&places), None);
+    for (before, after) in [(1, 0), (0, 1), (3, 3)] {
+        let why = sight(before, after).lag(&places).unwrap();
+        assert!(why.contains("log entries behind"), "{why}");
+    }
+    let mut expired = sight(0, 0);
+    expired.before[0].expired = 1;
+    assert!(expired.lag(&places).unwrap().contains("lost its keeper"));
+    let mut readonly = sight(0, 0);
+    readonly.after[0].readonly = 1;
+    assert!(readonly.lag(&places).unwrap().contains("lost its keeper"));
+    // One side only is no answer.
+    let half = Sight { after: Vec::new(), ..sight(0, 0) };
+    assert!(half.lag(&places).unwrap().contains("does not show"));
+    // Parts in a store that all nodes share cannot lag, and a plain table has no replica.
+    assert_eq!(Sight::default().lag(&[Place { shared: true, ..place("t", true) }]), None);
+    assert_eq!(Sight::default().lag(&[place("t", false)]), None);
+}
+
+#[test]
+fn a_replicated_table_without_its_replica_has_no_block_number() {
+    let sight = Sight { before: vec![replica_of("t", 1, 0)], ..Sight::default() };
+    assert_eq!(sight.blocks(&[place("t", true)]), Ok(vec![70]));
+    let error = sight.blocks(&[place("t", true), place("target", true)]).unwrap_err();
+    assert!(error.contains("no replica of table `d.target`"), "{error}");
+    let shared = Place { shared: true, ..place("s", true) };
+    let parts = vec![("d".into(), "s".into(), 4, 9)];
+    assert_eq!(Sight { parts, ..Sight::default() }.blocks(&[shared]), Ok(vec![9]));
+}
+
+#[test]
+fn asynchronous_inserts_of_others_move_the_number_of_a_plain_table() {
+    let sight = |newest, asyncs| Sight {
+        parts: vec![("d".into(), "t".into(), newest, newest)],
+        asyncs,
+        ..Sight::default()
+    };
+    let (before, after) = (sight(5, 1_000), sight(6, 1_450));
+    let number = |sight: &Sight| sight.blocks(&[place("t", false)]).unwrap()[0];
+    assert_eq!(
+        number(&after) - number(&before),
+        451,
+        "one part that holds 450 inserts of others is 450 tokens"
+    );
+    assert_eq!(Sight::default().blocks(&[place("t", false)]), Ok(vec![0]), "a table without parts");
+}
+
+#[test]
+fn identities_of_zeros_are_none() {
+    let nil = "00000000-0000-0000-0000-000000000000";
+    let sight =
+        Sight { server_uuid: nil.into(), table: vec![(nil.into(), "['/p']".into())], ..Sight::default() };
+    assert_eq!((sight.server_identity(), sight.table_identity()), ("", Some("['/p']")));
+    assert_eq!(Sight::default().table_identity(), None);
+    let sight = Sight { now_ms: 5_000, uptime_s: 3, ..Sight::default() };
+    assert_eq!(sight.start_ms(), 2_000);
+}
+
+#[test]
+fn a_row_is_read_as_the_server_writes_it() {
+    let row = r#"[1700000000123,77,"u",[["id","['/p']"]],[[1,"d","t",0,0,2,9]],3,[[2,"d","t",0,0,0,9]],[["d","x",4,5]],6]"#;
+    let sight: Sight = serde_json::from_str(row).unwrap();
+    assert_eq!(
+        (sight.now_ms, sight.uptime_s, sight.count, sight.asyncs),
+        (1_700_000_000_123, 77, Some(3), 6)
+    );
+    assert_eq!((sight.before[0].behind, sight.after[0].side), (2, 2));
+    assert_eq!(sight.parts, [("d".to_owned(), "x".to_owned(), 4, 5)]);
+    // Without a question about rows there is no count.
+    let row = r#"[1,2,"u",[],[],null,[],[],0]"#;
+    assert_eq!(serde_json::from_str::<Sight>(row).unwrap().count, None);
+}

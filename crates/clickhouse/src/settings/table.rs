@@ -1,0 +1,219 @@
+//! The one table of settings, and the words around it on the page for users.
+
+use super::{Pin, Value};
+use crate::checks::VERSION_MIN;
+
+const fn pin(name: &'static str, value: Value, since: (u32, u32), why: &'static str) -> Pin {
+    Pin { name, value, since, why }
+}
+
+/// A setting of every supported version.
+const fn old(name: &'static str, value: &'static str, why: &'static str) -> Pin {
+    pin(name, Value::Is(value), VERSION_MIN, why)
+}
+
+/// A setting of every supported version that can only lead to a refusal.
+const fn rather(name: &'static str, value: &'static str, why: &'static str) -> Pin {
+    pin(name, Value::Rather(value), VERSION_MIN, why)
+}
+
+/// What every insert names.
+pub const INSERT: &[Pin] = &[
+    // Is the second insert of a token a no-op?
+    pin("insert_deduplication_token", Value::Token, VERSION_MIN, "names the bytes of the insert for ever"),
+    old("insert_deduplicate", "1", "a repeated insert would double its rows"),
+    pin(
+        "deduplicate_insert",
+        Value::Is("enable"),
+        (26, 2),
+        "`disable` overrides `insert_deduplicate`, and a repeated insert would double its rows",
+    ),
+    old(
+        "deduplicate_blocks_in_dependent_materialized_views",
+        "1",
+        "a repeated insert would double the rows in the targets of views",
+    ),
+    // Does the answer come after the rows?
+    old("async_insert", "0", "an asynchronous insert shares a part, and its tokens, with other clients"),
+    old("wait_for_async_insert", "1", "the answer could come from a buffer in memory that a crash loses"),
+    old(
+        "async_insert_max_data_size",
+        "1",
+        "an insert that is longer is written at once, even if the table's own `async_insert` was switched on a moment ago",
+    ),
+    pin(
+        "insert_quorum",
+        Value::Quorum,
+        VERSION_MIN,
+        "without `insert_quorum` in the pipeline file the profile decides: a quorum only delays the answer",
+    ),
+    pin(
+        "insert_quorum_parallel",
+        Value::QuorumParallel,
+        VERSION_MIN,
+        "inserts under way would refuse each other",
+    ),
+    pin(
+        "insert_quorum_timeout",
+        Value::QuorumMs,
+        VERSION_MIN,
+        "the server gives up before we do: its refusal is an answer, our timeout is a doubt",
+    ),
+    old("implicit_transaction", "0", "an insert in a transaction has no token that outlives a rollback"),
+    // Is one block one part?
+    old("max_insert_block_size", "10000000", "a frame that is cut into parts has a token for each"),
+    pin("use_strict_insert_block_limits", Value::Is("0"), (26, 1), "strict limits cut a block into parts"),
+    pin("max_insert_block_size_bytes", Value::Is("0"), (26, 1), "a limit in bytes cuts a block into parts"),
+    old("min_insert_block_size_rows", "0", "a block is passed on as it is"),
+    old("min_insert_block_size_bytes", "0", "a block is passed on as it is"),
+    pin(
+        "input_format_max_block_size_bytes",
+        Value::Is("0"),
+        (24, 7),
+        "a limit in bytes cuts a block into parts",
+    ),
+    pin(
+        "input_format_max_block_wait_ms",
+        Value::Is("0"),
+        (26, 2),
+        "a slow upload would be cut where it pauses",
+    ),
+    pin(
+        "input_format_connection_handling",
+        Value::Is("0"),
+        (26, 2),
+        "the beginning of an insert that was given up would be written",
+    ),
+    pin(
+        "max_partitions_per_insert_block",
+        Value::Partitions,
+        VERSION_MIN,
+        "a token is known in one partition; a second one is an error",
+    ),
+    old("throw_on_max_partitions_per_insert_block", "1", "a second partition would only be logged"),
+    pin(
+        "session_timezone",
+        Value::TimeZone,
+        (23, 6),
+        "another zone puts the rows into another partition, where their token is not known",
+    ),
+    // Is a failure told, and is there only one copy?
+    old("materialized_views_ignore_errors", "0", "rows for a view's target would be lost without an error"),
+    pin(
+        "ignore_materialized_views_with_dropped_target_table",
+        Value::Is("0"),
+        (23, 10),
+        "rows for a view's target would be lost without an error",
+    ),
+    old("timeout_overflow_mode", "throw", "an insert out of time would end early as if it were whole"),
+    old("read_overflow_mode", "throw", "an insert beyond a limit would end early as if it were whole"),
+    pin(
+        "max_execution_time",
+        Value::Seconds,
+        VERSION_MIN,
+        "the server gives up before we do, and no attempt outlives the time that a doubt waits for it",
+    ),
+    old("replace_running_query", "0", "a copy that a proxy sends again would end the first in its middle"),
+    old("send_progress_in_http_headers", "0", "status 200 would be sent before the insert is done"),
+    // Are the values those that were sealed?
+    old("input_format_null_as_default", "1", "a null in a column without NULL would be refused"),
+    old("insert_null_as_default", "1", "the same, on servers that insert by way of SELECT"),
+    old(
+        "input_format_defaults_for_omitted_fields",
+        "1",
+        "an omitted column would be zero instead of its DEFAULT",
+    ),
+    old(
+        "input_format_native_allow_types_conversion",
+        "0",
+        "a column whose type was changed must be an error: a cast wraps numbers without one",
+    ),
+    pin(
+        "input_format_native_decode_types_in_binary_format",
+        Value::Is("0"),
+        (24, 8),
+        "types are sent as text; as bytes they would be misread",
+    ),
+    old("input_format_skip_unknown_fields", "0", "a column that was dropped must be an error"),
+];
+
+/// What every question names, as far as it can change a count or an answer.
+pub const LOOK: &[Pin] = &[
+    pin(
+        "select_sequential_consistency",
+        Value::IfShared,
+        VERSION_MIN,
+        "a node that has not heard of a part would call its rows absent; on `Replicated` tables the replica's lag tells, and `1` \
+         hides rows whose quorum is open",
+    ),
+    pin(
+        "allow_experimental_parallel_reading_from_replicas",
+        Value::Is("0"),
+        VERSION_MIN,
+        "one statement must be answered by one server",
+    ),
+    pin("enable_parallel_replicas", Value::Is("0"), (24, 10), "one statement must be answered by one server"),
+    old("use_query_cache", "0", "an older answer would be given again"),
+    old("final", "0", "rows that merges will join would be missing from a count"),
+    old("apply_deleted_mask", "1", "deleted rows would be counted"),
+    old("additional_table_filters", "{}", "rows would be missing from a count"),
+    old("additional_result_filter", "", "the answer could be empty"),
+    old("limit", "0", "the answer could be cut"),
+    old("offset", "0", "the answer could be empty"),
+    old(
+        "empty_result_for_aggregation_by_empty_set",
+        "0",
+        "a count of no rows must be `0`, not an empty answer",
+    ),
+    rather("max_rows_to_read", "0", "a doubt about a large table would never end"),
+    rather("max_bytes_to_read", "0", "a doubt about a large table would never end"),
+    old("read_overflow_mode", "throw", "a count that stops at a limit would be too small"),
+    old("timeout_overflow_mode", "throw", "a count that stops at a limit would be too small"),
+    old("result_overflow_mode", "throw", "the answer could be cut"),
+    old("set_overflow_mode", "throw", "a list of keys that is cut would find too few"),
+    rather("force_primary_key", "0", "a count by a column outside of the key would be refused"),
+    rather("force_index_by_date", "0", "a count by a column outside of the key would be refused"),
+    old("output_format_json_quote_64bit_integers", "0", "answers are read as JSON"),
+    old("output_format_json_named_tuples_as_objects", "0", "answers are read as JSON"),
+];
+
+/// Parameters of the request that are no settings: name, value, reason.
+pub const PARAMETERS: &[(&str, &str, &str)] = &[
+    (
+        "wait_end_of_query",
+        "`1`",
+        "the answer comes when the insert is done, and its status tells how it ended",
+    ),
+    ("decompress", "`1`, for inserts", "the body is compressed in chunks with checksums"),
+    ("query_id", "unique to the attempt, for inserts", "so that a running attempt can be found and ended"),
+];
+
+pub(super) const PAGE_HEAD: &str = "\
+# Settings that every request names
+
+Exactly-once insertion rests on settings of the server. A profile, a role or the defaults of a newer version may change any of them, so
+every request names the ones on this page. A request with a setting that the server does not know would be refused; Forebay therefore reads
+`system.settings` and names those that this server has (*since*: the first version; *–*: every supported one).
+
+If a profile forbids one of them (`CONST`, or a `MIN` or `MAX` that excludes the value), the table is refused with the setting, the
+reason and the statement that mends it. Time limits are the exception: a lower `MAX` is obeyed. This page is generated from the code; a
+test compares them.
+";
+
+pub(super) const PAGE_TAIL: &str = "
+## What a request cannot name
+These are read at every look (at the start, every 5 s, after each failure and before each resend). While one of them is wrong nothing is
+sent, and the message holds the statement that mends it.
+
+| read from | what | refused when |
+|---|---|---|
+| the table's `SETTINGS` in `system.tables.engine_full`, else `system.merge_tree_settings` or `system.replicated_merge_tree_settings` | `async_insert` | it is on: the table's own setting wins over the request's |
+| the same, for the table and the target of each materialized view | `non_replicated_deduplication_window`, `replicated_deduplication_window`, `replicated_deduplication_window_seconds` | it is 0, or too small for the inserts that may be under way |
+| `system.settings` | constraints on the settings above | a request could not name one of them |
+| `timezone()` | the zone of the user's sessions | it is another than at the start: rows would fall into other partitions |
+| `serverUUID()` | the server that answers | the table, or a view's target, is not replicated, and it is another server than at the start |
+| `system.server_settings` | `insert_deduplication_version` | never: `compatible_double_hashes` counts every insert as two tokens. If it cannot be read, two are assumed |
+| `system.events` | `AsyncInsertQuery` | never: each asynchronous insert of others counts as a token. If it cannot be read, a block counts as 450 of them, which is the default of `async_insert_max_query_number` |
+
+A row policy that hides rows from the pipeline's user makes a probe call them absent. Do not put one on that user.
+";

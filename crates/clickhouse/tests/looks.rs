@@ -1,0 +1,193 @@
+//! What a look at a table shows of ClickHouse's own engine, and what it makes of answers that were changed or lost on their way.
+//! Needs the server's binary in `FOREBAY_SERVER_BIN`; skips loudly without it.
+#![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "tests run in real time and may panic")]
+
+#[path = "../src/testing.rs"]
+mod testing;
+
+use std::sync::Arc;
+
+use arrow_array::{Int32Array, RecordBatch};
+use clickhouse::{ClickHouseTable, Fault, ServerConfig, TableConfig};
+use dataflow::{Attempt, Effect, Encoded, FrameId, Presence, Remedy, Selected, Table};
+use testing::{Fixed, RealTime};
+use testkit::{Answer, ClickHouse, ClickHouseOptions, Fault as Trouble, FaultProxy, Rule};
+
+fn start() -> Option<ClickHouse> {
+    match std::env::var("FOREBAY_SERVER_BIN") {
+        Ok(binary) => Some(ClickHouse::start(ClickHouseOptions::default().binary(binary)).unwrap()),
+        Err(_) => {
+            eprintln!("SKIPPED: FOREBAY_SERVER_BIN does not name the server's binary");
+            None
+        }
+    }
+}
+
+const TABLE: &str = "CREATE TABLE t (n Int32, _forebay UUID) ENGINE = MergeTree ORDER BY n \
+                     SETTINGS non_replicated_deduplication_window = 100";
+
+async fn open(url: &str) -> Result<ClickHouseTable, Vec<Fault>> {
+    let config = TableConfig::new("default", "t");
+    ClickHouseTable::open(ServerConfig::new(url), config, RealTime::shared()).await
+}
+
+fn frame(table: &ClickHouseTable) -> Encoded {
+    let numbers = Arc::new(Int32Array::from_iter_values(0..10));
+    let rows = RecordBatch::try_from_iter([("n", numbers as _)]).unwrap();
+    table.encode(&[Selected::all(rows)], &mut || FrameId(7)).unwrap().remove(0)
+}
+
+async fn send(table: &ClickHouseTable, frame: &Encoded) {
+    let attempt =
+        Attempt { token: "a", query_id: "forebay-looks-1", body: frame.body.clone(), gate: &Fixed(true) };
+    table.insert(attempt).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_table_that_becomes_asynchronous_is_seen_at_the_next_look_and_its_statement_mends_it() {
+    let Some(server) = start() else { return };
+    server.query(TABLE).unwrap();
+    let table = open(&server.url()).await.unwrap();
+    table.facts().await.unwrap();
+    for value in ["1", "true"] {
+        server.query(&format!("ALTER TABLE t MODIFY SETTING async_insert = {value}")).unwrap();
+        let error = table.facts().await.unwrap_err();
+        assert_eq!((error.remedy, error.kind), (Remedy::Stop, "table"));
+        let (_, statement) = error.message.split_once("mend it with: ").unwrap();
+        let refused = open(&server.url()).await.err().unwrap();
+        assert_eq!(refused[0].mend.as_deref(), Some(statement), "{refused:?}");
+        server.query(statement).unwrap();
+        table.facts().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_look_and_the_rows_of_a_frame_come_from_one_request() {
+    let Some(server) = start() else { return };
+    server.query(TABLE).unwrap();
+    let proxy = FaultProxy::start(&server.url()).unwrap();
+    let table = open(&proxy.url()).await.unwrap();
+    let frame = frame(&table);
+    assert_eq!(table.probe(frame.id, 10, &frame.probe).await.unwrap(), Presence::None);
+    send(&table, &frame).await;
+    let (presence, seen) = table.look_for(frame.id, 10, &frame.probe).await.unwrap();
+    assert_eq!(presence, Presence::All);
+    assert!(seen.block_number >= 1 && seen.tokens_per_block_max == 1, "{seen:?}");
+    assert!(seen.server_start_ms <= seen.server_now_ms && !seen.table_uuid.is_empty());
+    let asked = proxy.seen();
+    let counts: Vec<&str> = asked
+        .iter()
+        .map(|seen| seen.query.as_str())
+        .filter(|sql| sql.contains("count() FROM `default`.`t`"))
+        .collect();
+    assert_eq!(counts.len(), 2, "one request a look: {counts:?}");
+    for part in ["uptime()", "serverUUID()", "now64(3)", "system.parts", "toString(uuid)", "AsyncInsertQuery"]
+    {
+        assert!(counts.iter().all(|sql| sql.contains(part)), "{part}");
+    }
+    // Every request names the settings that it rests on.
+    let named = |sql: &str, name: &str| {
+        let request = asked.iter().rfind(|seen| seen.query.contains(sql)).unwrap();
+        request.parameters.iter().find(|(n, _)| n == name).map(|(_, value)| value.clone())
+    };
+    for (name, value) in [
+        ("async_insert", "0"),
+        ("wait_for_async_insert", "1"),
+        ("deduplicate_insert", "enable"),
+        ("use_strict_insert_block_limits", "0"),
+        ("input_format_connection_handling", "0"),
+        ("session_timezone", "UTC"),
+    ] {
+        assert_eq!(named("INSERT INTO", name).as_deref(), Some(value), "{name}");
+    }
+    for name in ["limit", "offset", "final", "use_query_cache", "empty_result_for_aggregation_by_empty_set"] {
+        assert_eq!(named("count() FROM `default`.`t`", name).as_deref(), Some("0"), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn an_empty_answer_to_any_question_of_a_look_is_an_error_and_never_no_rows() {
+    let Some(server) = start() else { return };
+    server.query(TABLE).unwrap();
+    let proxy = FaultProxy::start(&server.url()).unwrap();
+    let table = open(&proxy.url()).await.unwrap();
+    let frame = frame(&table);
+    send(&table, &frame).await;
+    let empty = || Answer::new(200, "").header("X-ClickHouse-Query-Id", "x");
+    for question in [
+        "SELECT version()",
+        "FROM system.settings",
+        "merge_tree_settings",
+        "FROM system.columns",
+        "create_table_query",
+        "hostName()",
+        "count() FROM `default`.`t`",
+    ] {
+        proxy.add(Rule::always(Trouble::Answer(empty())).query(question));
+        let error = table.look_for(frame.id, 10, &frame.probe).await.unwrap_err();
+        assert_eq!((error.remedy, error.kind), (Remedy::Resend, "uncertain"), "{question}: {error}");
+        assert!(
+            error.message.contains("answer") && error.message.contains("is empty"),
+            "{question}: {error}"
+        );
+        proxy.clear();
+    }
+    proxy.add(Rule::always(Trouble::Answer(empty())).query("uptime()"));
+    assert_eq!(table.facts().await.unwrap_err().kind, "uncertain", "no facts");
+    proxy.clear();
+    proxy.add(Rule::always(Trouble::Answer(empty())).query("FROM system.processes"));
+    let error = table.end_attempts("forebay-looks").await.unwrap_err();
+    assert!(error.message.contains("is empty"), "not \"none runs\": {error}");
+    proxy.clear();
+    assert_eq!(table.probe(frame.id, 10, &frame.probe).await.unwrap(), Presence::All);
+    assert_eq!(table.end_attempts("forebay-looks").await.unwrap(), 0);
+}
+
+#[tokio::test]
+async fn a_balancer_by_request_before_plain_tables_is_refused_at_the_start_and_at_each_look() {
+    let (Some(server), Some(other)) = (start(), start()) else { return };
+    for server in [&server, &other] {
+        server.query(TABLE).unwrap();
+    }
+    let elsewhere = other.url().strip_prefix("http://").unwrap().parse().unwrap();
+    let proxy = FaultProxy::start(&server.url()).unwrap();
+    let table = open(&proxy.url()).await.unwrap();
+    let facts = table.facts().await.unwrap();
+    let turns = || {
+        proxy.clear();
+        proxy.add(Rule::next(2, Trouble::Pass).query("hostName()"));
+        proxy.add(Rule::always(Trouble::Elsewhere(elsewhere)).query("hostName()"));
+    };
+    turns();
+    let refused = open(&proxy.url()).await.err().expect("two servers");
+    assert!(refused[0].message.contains("reach 2 servers"), "{refused:?}");
+    turns();
+    let error = table.facts().await.unwrap_err();
+    assert!(error.message.contains("reach 2 servers"), "{error}");
+    proxy.clear();
+    // A look that lands on the other server alone sees another table.
+    proxy.add(Rule::always(Trouble::Elsewhere(elsewhere)).query("uptime()"));
+    assert_ne!(table.facts().await.unwrap().table_uuid, facts.table_uuid);
+    proxy.clear();
+    assert_eq!(table.facts().await.unwrap().table_uuid, facts.table_uuid);
+}
+
+#[tokio::test]
+async fn a_copy_of_an_insert_that_still_runs_leaves_the_effect_unknown() {
+    let Some(server) = start() else { return };
+    server.query(TABLE).unwrap();
+    let proxy = FaultProxy::start(&server.url()).unwrap();
+    let table = open(&proxy.url()).await.unwrap();
+    let frame = frame(&table);
+    // The proxy sends it twice: the first copy does its work, the second one meets it.
+    let answer = Answer::exception(500, 216, "Query with id = forebay-looks-1 is already running.");
+    proxy.add(Rule::next(1, Trouble::Answer(answer.reach(testkit::Reach::Server))).query("INSERT INTO"));
+    let attempt =
+        Attempt { token: "a", query_id: "forebay-looks-1", body: frame.body.clone(), gate: &Fixed(true) };
+    let error = table.insert(attempt).await.unwrap_err();
+    assert_eq!(
+        (error.effect, error.remedy, error.kind),
+        (Effect::Unknown, Remedy::Resend, "already_running")
+    );
+    assert_eq!(table.probe(frame.id, 10, &frame.probe).await.unwrap(), Presence::All);
+}
