@@ -48,6 +48,8 @@ pub struct Output {
     pub duplicates: u64,
     /// Rows dropped because they came too late to be told from a duplicate, where the pipeline says to drop such.
     pub late: u64,
+    /// Of the rows that go on, those that came so late that they may be duplicates nobody knows any more. A part of them, not one more fate.
+    pub late_kept: u64,
     /// Rows that go to the dead letters.
     pub rejects: Vec<Reject>,
 }
@@ -55,7 +57,15 @@ pub struct Output {
 impl Output {
     /// Every row goes on.
     pub fn all(batch: Batch) -> Self {
-        Self { batch, gone: Vec::new(), filtered: 0, duplicates: 0, late: 0, rejects: Vec::new() }
+        Self {
+            batch,
+            gone: Vec::new(),
+            filtered: 0,
+            duplicates: 0,
+            late: 0,
+            late_kept: 0,
+            rejects: Vec::new(),
+        }
     }
 
     /// The same with nothing in `gone`: `batch` holds the rows that go on, and no others.

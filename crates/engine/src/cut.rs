@@ -93,6 +93,7 @@ impl Builder {
         self.cut.counts.filtered += output.filtered;
         self.cut.counts.duplicates += output.duplicates;
         self.cut.counts.late += output.late;
+        self.cut.counts.late_kept += output.late_kept;
     }
 
     /// Rows that came through all steps, where they come from, and a time to measure the latency by.

@@ -10,6 +10,7 @@
 //! | `forebay_records_duplicate_total`        |                   | dropped as known duplicates                       |
 //! | `forebay_records_filtered_total`         |                   | dropped by a rule                                 |
 //! | `forebay_records_late_total`             |                   | dropped as too late                               |
+//! | `forebay_records_late_kept_total`        |                   | written though too late to be told from a duplicate; a part of what is written |
 //! | `forebay_dead_letters_total`             | `reason`          | put into the dead letters                         |
 //! | `forebay_refused_copies_total`           |                   | dropped as duplicates of rows that were refused later |
 //! | `forebay_rows_sealed_total`              | `table`           | rows made durable for a table                     |

@@ -40,6 +40,7 @@ pub fn sum(last: &Snapshot) {
         duplicates_total = sealed.duplicates,
         filtered_total = sealed.filtered,
         late_total = sealed.late,
+        late_kept_total = sealed.late_kept,
         dead_letters_total = sealed.dead_letters,
         settled_by_this_process = settled(last),
         spool_bytes = last.spool_bytes,

@@ -133,7 +133,8 @@ pub fn lag(now: &Snapshot) -> Option<u64> {
 pub fn counts(counts: &Counts) -> Value {
     json!({
         "read": counts.read, "written": counts.written, "duplicates": counts.duplicates,
-        "filtered": counts.filtered, "late": counts.late, "dead_letters": counts.dead_letters
+        "filtered": counts.filtered, "late": counts.late, "late_kept": counts.late_kept,
+        "dead_letters": counts.dead_letters
     })
 }
 

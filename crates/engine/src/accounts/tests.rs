@@ -1,7 +1,7 @@
 use super::*;
 
 fn counts() -> Counts {
-    Counts { read: 10, written: 6, filtered: 1, duplicates: 1, dead_letters: 1, late: 1 }
+    Counts { read: 10, written: 6, filtered: 1, duplicates: 1, dead_letters: 1, late: 1, late_kept: 0 }
 }
 
 #[test]

@@ -249,7 +249,7 @@ fn write_people(out: &mut String, report: &Value) -> std::fmt::Result {
         text(&report["epoch"])
     )?;
     let records = &report["records"];
-    for key in ["read", "written", "duplicates", "filtered", "late", "dead_letters"] {
+    for key in ["read", "written", "duplicates", "filtered", "late", "late_kept", "dead_letters"] {
         writeln!(out, "{:<12} {}", key.replace('_', " "), text(&records[key]))?;
     }
     let verdict = if report["accounts_add_up"] == true { "add up" } else { "DO NOT ADD UP: report this" };

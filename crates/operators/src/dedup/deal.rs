@@ -110,6 +110,7 @@ impl Dealt {
             rows: self.in_order(dropped.iter().map(|own| &own.rows).enumerate().flat_map(names)),
             duplicates: dropped.iter().map(|own| own.duplicates).sum(),
             late,
+            late_kept: dropped.iter().map(|own| own.late_kept).sum(),
         }
     }
 

@@ -7,10 +7,11 @@ use std::ops::Range;
 
 use dataflow::{Batch, Output, Reason, Reject};
 
+use super::aside::Aside;
 use super::closed::runs::Found;
 use super::deal::Dealt;
 use super::kept::{Chunk, Kept};
-use super::window::{SLACK, SPAN, Window, near};
+use super::window::{SLACK, SPAN, UNPLACED, Window, near};
 use super::{Dedup, Late, TENDED_PER_ROW};
 
 /// Rows whose buckets are worked out together: they stay in the nearest cache until the rows' turn comes.
@@ -45,11 +46,63 @@ pub(super) struct Dropped {
     pub(super) duplicates: u64,
     /// Those that are late, ascending.
     pub(super) late: Vec<usize>,
+    /// How many late ones go on nevertheless.
+    pub(super) late_kept: u64,
+}
+
+/// In which order the rows come, between two seals.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Order {
+    /// The newest bucket so far.
+    newest: i64,
+    /// Whether a row came after one so much newer that the watermark may have freed the history of the older one.
+    is_broken: bool,
+}
+
+impl Default for Order {
+    fn default() -> Self {
+        Self { newest: i64::MIN, is_broken: false }
+    }
+}
+
+impl Order {
+    /// The next rows have these buckets, `least` to `most`.
+    #[inline]
+    fn see(&mut self, buckets: &[i64], (least, most): (i64, i64)) {
+        self.is_broken |= self.is_before(least) || self.is_wide(buckets, (least, most));
+        self.newest = self.newest.max(most);
+    }
+
+    fn is_before(&self, bucket: i64) -> bool {
+        bucket < self.newest.saturating_sub_unsigned(SPAN + SLACK)
+    }
+
+    /// Whether rows that span more than the history are out of order among themselves.
+    #[inline]
+    fn is_wide(&self, buckets: &[i64], (least, most): (i64, i64)) -> bool {
+        let within = Self { newest: most, ..*self }.is_before(least);
+        within && {
+            let mut order = Self::default();
+            buckets.iter().filter(|bucket| **bucket != UNPLACED).any(|bucket| {
+                order.newest = order.newest.max(*bucket);
+                order.is_before(*bucket)
+            })
+        }
+    }
+
+    /// Whether the order was broken; begins anew.
+    pub(super) fn take(&mut self) -> bool {
+        std::mem::take(self).is_broken
+    }
 }
 
 /// Kept records, and what is needed to decide upon rows by them. One thread at a time does.
 pub(super) struct Shard {
     pub(super) kept: Kept,
+    /// What is kept beyond the window.
+    pub(super) aside: Aside,
+    /// In which order rows come.
+    pub(super) order: Order,
     /// The rows at hand.
     chunk: Chunk,
     /// Duplicates of kept records in memory among the rows decided upon last: hash, bucket and name of each.
@@ -58,7 +111,13 @@ pub(super) struct Shard {
 
 impl Shard {
     pub(super) fn new() -> Self {
-        Self { kept: Kept::new(), chunk: Chunk::default(), known: Vec::new() }
+        Self {
+            kept: Kept::new(),
+            aside: Aside::default(),
+            order: Order::default(),
+            chunk: Chunk::default(),
+            known: Vec::new(),
+        }
     }
 
     /// Decides for each row, in order, and remembers those that go on.
@@ -80,13 +139,15 @@ impl Shard {
         let mut chunk = std::mem::take(&mut self.chunk);
         chunk.fill(hashes, rows.times_ms[first..][..hashes.len()].iter().map(|time| placing.place(*time)));
         let mut found = &rows.found[rows.found.partition_point(|f| (f.row as usize) < first)..];
-        let late_below = match rules.watermark {
-            Some(watermark) if rules.late != Late::Keep => watermark.saturating_sub_unsigned(SLACK),
-            _ => i64::MIN,
-        };
+        let (least, most) = chunk.ends();
+        self.order.see(chunk.buckets(), (least, most));
+        let late_below =
+            rules.watermark.map_or(i64::MIN, |watermark| watermark.saturating_sub_unsigned(SLACK));
         let is_late = |bucket: &i64| *bucket < late_below;
-        let are_late = late_below > i64::MIN && chunk.buckets().iter().any(is_late);
-        let mut row = 0;
+        let some_are_late = least < late_below;
+        // Late ones are looked at one by one where more than the window's history may know them, or does not let them pass.
+        let are_late = some_are_late && (rules.late != Late::Keep || !self.aside.is_empty());
+        let (mut row, dropped_before) = (0, dropped.rows.len());
         while row < hashes.len() {
             // The next that needs another look than all others: it has kept records in files, or is late.
             let mut special =
@@ -104,12 +165,25 @@ impl Shard {
             if own.iter().any(|f| near(f.bucket, bucket)) {
                 dropped.duplicates += 1;
                 dropped.rows.push(first + special);
-            } else if is_late(&bucket) && !self.kept.has_near(hashes[special], bucket) {
+            } else if is_late(&bucket) && self.aside.has_near(hashes[special], bucket) {
+                dropped.duplicates += 1;
+                dropped.rows.push(first + special);
+                self.known.push((hashes[special], bucket, names[special]));
+            } else if rules.late != Late::Keep
+                && is_late(&bucket)
+                && !self.kept.has_near(hashes[special], bucket)
+            {
                 dropped.rows.push(first + special);
                 dropped.late.push(first + special);
             } else {
                 self.offer(first, hashes, names, &mut chunk, special..row, dropped);
             }
+        }
+        if some_are_late && rules.late == Late::Keep {
+            let all = chunk.buckets().iter().filter(|bucket| is_late(bucket)).count();
+            let dropped_rows = dropped.rows[dropped_before..].iter();
+            let known = dropped_rows.filter(|row| is_late(&chunk.buckets()[**row - first])).count();
+            dropped.late_kept += (all - known) as u64;
         }
         self.chunk = chunk;
     }
@@ -136,6 +210,7 @@ impl Shard {
     /// Memory held in bytes.
     pub(super) fn memory_bytes(&self) -> usize {
         self.kept.memory_bytes()
+            + self.aside.memory_bytes()
             + self.chunk.memory_bytes()
             + self.known.capacity() * size_of::<(u128, i64, u64)>()
     }
@@ -183,12 +258,12 @@ impl Dedup {
     pub(super) fn output(&mut self, batch: Batch, hashes: Vec<u128>, dropped: Dropped) -> Output {
         self.gather(TENDED_PER_ROW * batch.len());
         self.give_back(hashes);
-        let Dropped { rows: gone, duplicates, late } = dropped;
+        let Dropped { rows: gone, duplicates, late, late_kept } = dropped;
         let (late, rejects) = match self.late {
             Late::DeadLetter => (0, late.into_iter().map(|row| late_letter(&batch, row)).collect()),
             Late::Keep | Late::Drop => (late.len() as u64, Vec::new()),
         };
-        Output { batch, gone, filtered: 0, duplicates, late, rejects }
+        Output { batch, gone, filtered: 0, duplicates, late, late_kept, rejects }
     }
 }
 

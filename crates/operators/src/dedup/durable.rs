@@ -12,20 +12,21 @@ use dataflow::{
     Batch, Copies, KeyedState, OperatorError, Probed, Spares, StateError, StateFile, StateRead, StateWork,
 };
 
+use super::aside::Aside;
 use super::closed::part::{Pair, Part};
 use super::closed::runs::{Dead, Found, Run, Runs};
 use super::closed::work::Work;
 use super::kept::{Kept, Removed};
 use super::places::Bucket;
-use super::state::{self, Kind, Writer};
+use super::state::{self, Disordered, Kind, Writer};
 use super::window::{UNPLACED, floor};
 use super::{CROWDED, Closing, Dedup, Opening, TENDED_PER_SEAL};
 
 impl Dedup {
     /// Writes the delta of the seal under way.
-    fn delta(&mut self, watermark: Option<i64>) -> Bytes {
-        let floor = watermark.map_or(i64::MIN, floor);
-        // What this very seal expires need not be written. A pair that was forgotten and added once more is in both lists, in this order.
+    fn delta(&mut self, watermark: Option<i64>, holds_stale: bool) -> Bytes {
+        let floor = watermark.filter(|_| !holds_stale).map_or(i64::MIN, floor);
+        // What this very seal expires need not be written, unless it is set aside. A pair that was forgotten and added once more is in both lists, in this order.
         let buckets = self.shards.sets().flat_map(|kept| kept.buckets().map(move |bucket| (kept, bucket)));
         let groups: Vec<(&Kept, Bucket, usize)> = buckets
             .filter(|(_, bucket)| bucket.bucket >= floor || bucket.bucket == UNPLACED)
@@ -127,9 +128,11 @@ impl KeyedState for Dedup {
         self.take_over();
         // A watermark that goes back is held: what it freed is gone.
         let watermark = self.watermark.max(self.window.watermark(watermark_ms));
-        let delta = self.delta(watermark);
+        let is_out_of_order = self.shards.take_disorder() || self.disorder.is_some();
+        let holds_stale = is_out_of_order || watermark.is_some_and(|to| self.shows_disorder(to, false));
+        let delta = self.delta(watermark, holds_stale);
         self.forgotten.clear();
-        self.advance(watermark);
+        self.advance(watermark, holds_stale);
         // What is closed is fixed right after a seal: nothing that the next delta will name is among it.
         if self.closing.is_none() && self.is_over(1) {
             let pairs = self.shards.close(self.sizes.open_keys_max / 2) as usize;
@@ -156,11 +159,14 @@ impl KeyedState for Dedup {
         let keys = usize::try_from(self.shards.len()).expect("keys in memory");
         let buckets = self.shards.sets().flat_map(|kept| kept.buckets().map(move |bucket| (kept, bucket)));
         let groups: Vec<(&Kept, Bucket)> = buckets.filter(|(_, bucket)| bucket.kept > 0).collect();
-        let (entries, memory) = (keys + groups.len(), Spares::default());
-        let mut to = if self.runs.is_empty() {
-            Writer::new(Kind::Snapshot, &self.shape, self.watermark, entries, &memory)
-        } else {
-            Writer::with_runs(&self.shape, self.watermark, entries, &memory)
+        let aside = usize::try_from(self.shards.aside_len()).expect("keys in memory");
+        let (entries, memory) = (keys + groups.len() + aside, Spares::default());
+        let mut to = match self.disorder {
+            None if self.runs.is_empty() => {
+                Writer::new(Kind::Snapshot, &self.shape, self.watermark, entries, &memory)
+            }
+            None => Writer::with_runs(&self.shape, self.watermark, entries, &memory),
+            Some(_) => Writer::with_disorder(&self.shape, self.watermark, entries, &memory),
         };
         to.groups(0);
         to.groups(groups.len());
@@ -168,8 +174,13 @@ impl KeyedState for Dedup {
             to.group(bucket, kept as usize);
             set.bytes(place).for_each(|bytes| to.hashes(bytes));
         }
-        if !self.runs.is_empty() {
+        if !self.runs.is_empty() || self.disorder.is_some() {
             to.runs(&self.runs);
+        }
+        if let Some(disorder) = self.disorder {
+            to.disorder(disorder);
+            write_aside(&mut to, self.shards.asides().filter_map(Aside::old));
+            write_aside(&mut to, self.shards.asides().filter_map(Aside::young));
         }
         to.finish()
     }
@@ -198,6 +209,12 @@ impl KeyedState for Dedup {
         self.watermark = parsed.watermark;
         parsed.added.iter().for_each(|group| self.shards.add_all(group.hashes(), group.bucket));
         self.shards.sets_mut().for_each(Kept::note);
+        self.disorder = parsed.disorder.as_ref().map(|disordered| disordered.disorder);
+        if let Some(Disordered { old, young, .. }) = &parsed.disorder {
+            old.iter().for_each(|group| self.shards.add_aside(group.hashes(), group.bucket));
+            self.shards.asides_mut().for_each(Aside::turn);
+            young.iter().for_each(|group| self.shards.add_aside(group.hashes(), group.bucket));
+        }
         if let Some(floor) = self.watermark.map(floor) {
             self.runs.expire(floor);
         }
@@ -233,7 +250,8 @@ impl KeyedState for Dedup {
             });
         }
         parsed.added.iter().for_each(|group| self.shards.add_all(group.hashes(), group.bucket));
-        self.advance(self.watermark.max(parsed.watermark));
+        // What the delta names below the floor was set aside when it was written.
+        self.advance(self.watermark.max(parsed.watermark), true);
         Ok(())
     }
 
@@ -297,7 +315,7 @@ impl KeyedState for Dedup {
     }
 
     fn keys(&self) -> u64 {
-        self.shards.len() + self.runs.keys()
+        self.shards.len() + self.shards.aside_len() + self.runs.keys()
     }
 
     fn closed_keys(&self) -> u64 {
@@ -312,5 +330,16 @@ impl KeyedState for Dedup {
                 + self.dropped.memory_bytes()
                 + self.closing.as_ref().map_or(0, |closing| closing.count * size_of::<Pair>());
         (self.shards.memory_bytes() + self.runs.memory_bytes() + waiting) as u64
+    }
+}
+
+/// Writes one generation of what is set aside.
+fn write_aside<'a>(to: &mut Writer, sets: impl Iterator<Item = &'a Kept>) {
+    let buckets = sets.flat_map(|kept| kept.buckets().map(move |bucket| (kept, bucket)));
+    let groups: Vec<(&Kept, Bucket)> = buckets.filter(|(_, bucket)| bucket.kept > 0).collect();
+    to.groups(groups.len());
+    for (set, Bucket { bucket, place, kept, .. }) in groups {
+        to.group(bucket, kept as usize);
+        set.bytes(place).for_each(|bytes| to.hashes(bytes));
     }
 }

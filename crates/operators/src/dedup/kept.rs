@@ -273,6 +273,16 @@ impl Kept {
         self.places.pages(place).iter().flat_map(|page| self.pages.bytes(*page, 0))
     }
 
+    /// How many hashes of a place are there.
+    pub fn count(&self, place: Place) -> u64 {
+        self.places.count(place)
+    }
+
+    /// The hashes of a place.
+    pub fn hashes(&self, place: Place) -> impl Iterator<Item = u128> {
+        self.places.pages(place).iter().flat_map(|page| self.pages.hashes(*page)).map(|(_, hash)| hash)
+    }
+
     /// True if something was added since the last [`note`](Self::note), even if it is gone again.
     pub fn has_fresh(&self) -> bool {
         self.places.has_fresh()

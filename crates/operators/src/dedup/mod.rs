@@ -15,7 +15,9 @@
 //! | no                               | yes                                 | kept              |
 //! | no                               | no: it is late                      | as [`Late`] says  |
 //!
-//! What is late depends on the watermark of the last seal alone, a fact of the journal; so a replay decides as the first run did.
+//! What is late depends on the watermark of the last seal alone, a fact of the journal; so a replay decides as the first run did. A key
+//! that is still known decides whatever the watermark says, and while the input is out of order keys stay known for longer (`aside`). Late
+//! records that are kept are counted.
 //! The wall clock plays no part. A record without a time is taken to be at that watermark (before there is one, it is near only
 //! to others without a time, and moves to the first watermark). With an unbounded window times play no part.
 //!
@@ -32,6 +34,7 @@
 //! | `pages`  | the hashes, as they came                  |
 //! | `index`  | from a hash to where it lies              |
 //! | `group`  | sixteen entries of the index              |
+//! | `aside`  | what is kept beyond the window while the input is out of order |
 //! | `copies` | the newest records that were dropped      |
 //! | [`closed`] | kept records that left memory for files |
 //! | [`state`] | the bytes of deltas and snapshots        |
@@ -45,6 +48,7 @@
 //! Where a kept record lies is never part of a decision, nor of a delta: a delta says what was kept and forgotten, and a replay that has
 //! other files, or none, decides the same. So files need no record of the journal of their own; a snapshot names those in use.
 
+mod aside;
 pub mod closed;
 mod copies;
 mod deal;
@@ -70,6 +74,7 @@ use dataflow::{
 };
 
 use crate::ConfigError;
+use aside::{Aside, Disorder, HOLD, SHARE};
 use closed::Sizes;
 use closed::part::{Pair, Part};
 use closed::runs::{ANY_BUCKET, Candidates, Dead, Found, Runs};
@@ -79,7 +84,7 @@ use kept::Kept;
 use key::Keyer;
 use shards::Shards;
 use state::Shape;
-use window::{UNPLACED, Window, floor};
+use window::{SLACK, UNPLACED, Window, floor};
 
 pub use deal::SHARDS_MAX;
 
@@ -165,6 +170,8 @@ pub struct Dedup {
     between: Arc<()>,
     /// The bucket of the last seal's watermark.
     watermark: Option<i64>,
+    /// Whether the input is out of order.
+    disorder: Option<Disorder>,
     /// Forgotten since the last seal.
     forgotten: BTreeMap<i64, Vec<u128>>,
     /// Buffers to use again.
@@ -241,6 +248,7 @@ impl Dedup {
             opening: VecDeque::new(),
             between: Arc::new(()),
             watermark: None,
+            disorder: None,
             forgotten: BTreeMap::new(),
             spare: Vec::new(),
             spares: Spares::default(),
@@ -284,12 +292,15 @@ impl Dedup {
     }
 
     /// Moves the watermark and frees what that makes useless, after which nothing is left for a delta. The same when sealing and when a
-    /// delta is applied.
-    fn advance(&mut self, watermark: Option<i64>) {
+    /// delta is applied, where `holds_stale` says that the delta names records that this very seal frees.
+    fn advance(&mut self, watermark: Option<i64>, holds_stale: bool) {
         if let (None, Some(first)) = (self.watermark, watermark) {
             let moved = self.shards.move_bucket(UNPLACED, first);
             // A record of the key may lie in a file under that very bucket: it is one kept record from here on, and counts once.
             moved.into_iter().for_each(|hash| self.runs.kill_anywhere(hash, first));
+        }
+        if let Some(to) = watermark {
+            self.set_aside(to, holds_stale);
         }
         self.watermark = watermark;
         self.shards.sets_mut().for_each(|kept| kept.expire(watermark.map(floor)));
@@ -297,6 +308,31 @@ impl Dedup {
             self.runs.expire(floor);
         }
         self.shards.sets_mut().for_each(Kept::note);
+    }
+
+    /// Whether a seal that moves the watermark shows disorder, by what was kept since the seal before.
+    fn shows_disorder(&self, to: i64, holds_stale: bool) -> bool {
+        let late_below =
+            self.watermark.map_or(UNPLACED, |watermark| watermark.saturating_sub_unsigned(SLACK));
+        let below = if holds_stale { late_below.max(floor(to)) } else { late_below };
+        let is_fresh = |kept: &Kept| {
+            let buckets = kept.buckets().take_while(|bucket| bucket.bucket < below);
+            buckets.filter(|bucket| bucket.bucket != UNPLACED).any(|bucket| kept.fresh(bucket.place) > 0)
+        };
+        below > UNPLACED && self.shards.sets().any(is_fresh)
+    }
+
+    /// Sets aside what a watermark frees, if the input is out of order.
+    fn set_aside(&mut self, to: i64, holds_stale: bool) {
+        if self.shows_disorder(to, holds_stale) {
+            self.disorder = Some(Disorder { seen: to });
+        }
+        let Some(disorder) = self.disorder else { return };
+        if to.saturating_sub(disorder.seen) > HOLD {
+            self.disorder = None;
+            return self.shards.asides_mut().for_each(Aside::clear);
+        }
+        self.shards.set_aside(floor(to), self.sizes.open_keys_max / SHARE);
     }
 
     /// True if open keys are more than so many times their bound.

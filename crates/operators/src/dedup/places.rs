@@ -144,6 +144,11 @@ impl Places {
         &self.entries[place as usize].pages
     }
 
+    /// Hashes of a place that are not gone.
+    pub fn count(&self, place: Place) -> u64 {
+        self.entries[place as usize].kept
+    }
+
     /// The pages of a place with hashes that are not noted, each with the number of the first of them.
     pub fn fresh(&self, place: Place) -> impl Iterator<Item = (PageNumber, usize)> {
         let Entry { pages, written, noted, .. } = &self.entries[place as usize];

@@ -8,15 +8,18 @@
 //!
 //! With one shard nothing is dealt out.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use dataflow::{Job, JobDone};
 
+use super::aside::Aside;
 use super::closed::part::Pair;
 use super::closed::runs::Found;
 use super::deal::{Dealt, SHARDS_MAX, shard_of};
 use super::decide::{Dropped, Rules, Shard};
 use super::kept::{Kept, Removed};
+use super::places::Place;
 
 /// Pairs that are dealt out together while a state is read.
 const READ_TOGETHER: usize = 16_384;
@@ -63,6 +66,57 @@ impl Shards {
         self.all.iter().map(|shard| &shard.kept)
     }
 
+    /// What all shards have set aside.
+    pub(super) fn asides(&self) -> impl Iterator<Item = &Aside> {
+        self.all.iter().map(|shard| &shard.aside)
+    }
+
+    /// The same to change it.
+    pub(super) fn asides_mut(&mut self) -> impl Iterator<Item = &mut Aside> {
+        self.all.iter_mut().map(|shard| &mut shard.aside)
+    }
+
+    /// Sets aside what lies in memory below `floor`, the newest buckets first, until the younger generations hold `keys_max` pairs: then they
+    /// become the older ones, once.
+    pub(super) fn set_aside(&mut self, floor: i64, keys_max: u64) {
+        let mut buckets: BTreeMap<i64, Vec<(usize, Place)>> = BTreeMap::new();
+        for (number, shard) in self.all.iter().enumerate() {
+            let over = shard.kept.buckets().filter(|bucket| bucket.bucket < floor && bucket.kept > 0);
+            over.for_each(|bucket| buckets.entry(bucket.bucket).or_default().push((number, bucket.place)));
+        }
+        let mut has_turned = false;
+        // Whole buckets, and by the pairs of all shards: how many shards there are must not decide what is set aside.
+        for (bucket, places) in buckets.into_iter().rev() {
+            let pairs: u64 = places.iter().map(|(number, place)| self.all[*number].kept.count(*place)).sum();
+            let is_full =
+                |all: &[Shard]| all.iter().map(|s| s.aside.young_len()).sum::<u64>() + pairs > keys_max;
+            if is_full(&self.all) && !std::mem::replace(&mut has_turned, true) {
+                self.asides_mut().for_each(Aside::turn);
+            }
+            if is_full(&self.all) {
+                return;
+            }
+            for (number, place) in places {
+                let Shard { kept, aside, .. } = &mut self.all[number];
+                aside.add(kept.hashes(place), bucket);
+            }
+        }
+    }
+
+    /// Adds pairs of one bucket to what is set aside, as a snapshot says.
+    pub(super) fn add_aside(&mut self, hashes: impl Iterator<Item = u128>, bucket: i64) {
+        let mut dealt: Vec<Vec<u128>> = vec![Vec::new(); self.count];
+        hashes.for_each(|hash| dealt[shard_of(hash, self.count)].push(hash));
+        for (aside, own) in self.asides_mut().zip(dealt).filter(|(_, own)| !own.is_empty()) {
+            aside.add(own.into_iter(), bucket);
+        }
+    }
+
+    /// Whether records came after ones more than the history newer, since this was asked last.
+    pub(super) fn take_disorder(&mut self) -> bool {
+        self.all.iter_mut().fold(false, |any, shard| shard.order.take() | any)
+    }
+
     /// The same to change them.
     pub(super) fn sets_mut(&mut self) -> impl Iterator<Item = &mut Kept> {
         self.all.iter_mut().map(|shard| &mut shard.kept)
@@ -70,17 +124,28 @@ impl Shards {
 
     /// Takes a pair out of the set.
     pub(super) fn remove(&mut self, hash: u128, bucket: i64) -> Removed {
-        self.all[shard_of(hash, self.count)].kept.remove(hash, bucket)
+        let shard = &mut self.all[shard_of(hash, self.count)];
+        let was_aside = shard.aside.remove(hash, bucket);
+        match shard.kept.remove(hash, bucket) {
+            Removed::No if was_aside => Removed::Yes,
+            removed => removed,
+        }
     }
 
     /// The latest bucket in which a key was kept.
     pub(super) fn latest(&self, hash: u128) -> Option<i64> {
-        self.all[shard_of(hash, self.count)].kept.latest(hash)
+        let shard = &self.all[shard_of(hash, self.count)];
+        shard.kept.latest(hash).or_else(|| shard.aside.latest(hash))
     }
 
     /// Pairs in memory.
     pub(super) fn len(&self) -> u64 {
         self.sets().map(Kept::len).sum()
+    }
+
+    /// Pairs that are set aside.
+    pub(super) fn aside_len(&self) -> u64 {
+        self.asides().flat_map(Aside::sets).map(Kept::len).sum()
     }
 
     /// See [`Kept::weight`].

@@ -17,7 +17,9 @@
 //! | watermark   | 8     | its bucket, 0 if unknown                                             |
 //! | forgotten   | 4     | groups; then for each: bucket 8, hashes 8, then the hashes, 16 each  |
 //! | added       | 4     | groups, of the same form                                             |
-//! | runs        | 4     | version 2 alone: how many; then for each what the next table says    |
+//! | runs        | 4     | from version 2 on: how many; then for each what the next table says  |
+//! | disorder    | 8     | version 3 alone: the watermark of the newest seal that showed it     |
+//! | old, young  | 4 each| version 3 alone: what is set aside, groups of the same form          |
 //! | checksum    | 8     | XXH3-64 of all before it                                             |
 //!
 //! | run         | bytes | meaning                                                              |
@@ -26,20 +28,24 @@
 //! | dead        | 4     | groups of pairs that were forgotten after the run was written        |
 //! | files       | 4     | how many; then for each: object as text, length 8, footer's place 8, footer's checksum 8 |
 //!
-//! Version 1 is written as long as there is no run, so that an earlier program can read it. A delta is applied in the order of its fields: forget, add, then move the watermark and expire.
+//! Version 1 is written as long as there is no run, and version 2 as long as nothing is set aside, so that an earlier program can read it. A delta is applied in the order of its fields: forget, add, then move the watermark and expire.
 
 use bytes::Bytes;
 use dataflow::{Spares, StateError};
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::aside::Disorder;
 use super::closed::runs::Runs;
 use super::key::KeyColumn;
 use super::window::Window;
 
 const MAGIC: [u8; 4] = *b"FBDK";
 
-/// The newest version that is read: that of snapshots with closed runs. All else is written as version 1.
-pub const VERSION: u16 = 2;
+/// The newest version that is read: that of snapshots of a step whose input is out of order.
+pub const VERSION: u16 = 3;
+
+/// Of snapshots with closed runs. All else is written as version 1.
+const VERSION_WITH_RUNS: u16 = 2;
 
 const VERSION_WITHOUT_RUNS: u16 = 1;
 
@@ -110,7 +116,17 @@ impl Writer {
 
     /// Writes the head of a snapshot that ends with [`runs`](Self::runs).
     pub fn with_runs(shape: &Shape, watermark: Option<i64>, entries: usize, spares: &Spares) -> Self {
+        Self::of_version(VERSION_WITH_RUNS, Kind::Snapshot, shape, watermark, entries, spares)
+    }
+
+    /// Writes the head of a snapshot that ends with [`runs`](Self::runs) and [`disorder`](Self::disorder).
+    pub fn with_disorder(shape: &Shape, watermark: Option<i64>, entries: usize, spares: &Spares) -> Self {
         Self::of_version(VERSION, Kind::Snapshot, shape, watermark, entries, spares)
+    }
+
+    /// Writes that the input is out of order. The two lists of what is set aside follow.
+    pub fn disorder(&mut self, disorder: Disorder) {
+        self.bytes.extend_from_slice(&disorder.seen.to_le_bytes());
     }
 
     fn of_version(
@@ -223,6 +239,19 @@ pub struct Parsed<'a> {
     pub added: Vec<Group<'a>>,
     /// The runs of a snapshot.
     pub runs: Vec<RunGroup<'a>>,
+    /// What a snapshot says of input that is out of order.
+    pub disorder: Option<Disordered<'a>>,
+}
+
+/// What is set aside.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Disordered<'a> {
+    /// Since when.
+    pub disorder: Disorder,
+    /// The older generation.
+    pub old: Vec<Group<'a>>,
+    /// The younger one.
+    pub young: Vec<Group<'a>>,
 }
 
 /// A run as a snapshot names it.
@@ -289,6 +318,7 @@ pub fn parse<'a>(bytes: &'a [u8], kind: Kind, shape: &Shape) -> Result<Parsed<'a
         forgotten: reader.groups("forgotten")?,
         added: reader.groups("added")?,
         runs: if version > VERSION_WITHOUT_RUNS { reader.runs()? } else { Vec::new() },
+        disorder: if version > VERSION_WITH_RUNS { Some(reader.disorder()?) } else { None },
     };
     match reader.bytes.len() - reader.at {
         0 => Ok(parsed),
@@ -381,6 +411,14 @@ impl<'a> Reader<'a> {
                 Ok(RunGroup { part_bits, dead, files })
             })
             .collect()
+    }
+
+    fn disorder(&mut self) -> Result<Disordered<'a>, StateError> {
+        Ok(Disordered {
+            disorder: Disorder { seen: i64::from_le_bytes(self.array("the disorder")?) },
+            old: self.groups("older set-aside")?,
+            young: self.groups("younger set-aside")?,
+        })
     }
 
     fn file(&mut self) -> Result<FileEntry, StateError> {

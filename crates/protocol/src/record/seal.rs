@@ -217,6 +217,10 @@ pub struct Counts {
     /// Records dropped because they came too late and the pipeline says `late: drop`.
     #[prost(uint64, tag = "6")]
     pub late: u64,
+    /// Of the records written, those that came so late that they may be duplicates nobody knows any more. At most `written`; no part of
+    /// the sum. Journals of earlier programs do not have it.
+    #[prost(uint64, tag = "7")]
+    pub late_kept: u64,
 }
 
 impl Counts {
@@ -233,5 +237,6 @@ impl Counts {
         self.duplicates += other.duplicates;
         self.dead_letters += other.dead_letters;
         self.late += other.late;
+        self.late_kept += other.late_kept;
     }
 }

@@ -69,6 +69,11 @@ impl Model {
         kept.filter(|k| !but.contains(&k.id) && k.is_held).any(|k| near(k.bucket, bucket))
     }
 
+    /// True if a kept record may have made this one a duplicate: the step may know it for longer than it must.
+    fn may_be_seen(&self, key: u64, bucket: i64) -> bool {
+        self.kept.get(&key).into_iter().flatten().any(|k| near(k.bucket, bucket))
+    }
+
     /// Judges a seal, and says what became of its records.
     ///
     /// # Errors
@@ -180,7 +185,9 @@ impl Model {
             let bucket = self.bucket(record.time_ms);
             let fate = if !record.is_good {
                 return Err(("C9", format!("record {id} is malformed, and no dead letter")));
-            } else if self.is_seen(record.key, bucket, &[]) {
+            } else if self.is_seen(record.key, bucket, &[])
+                || self.is_late(bucket) && self.may_be_seen(record.key, bucket)
+            {
                 Fate::Duplicate
             } else if self.late == Late::Drop && self.is_late(bucket) {
                 Fate::Late

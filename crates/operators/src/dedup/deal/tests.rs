@@ -37,7 +37,7 @@ proptest! {
                 asked += 1;
             }
             let of = |least: i64| (0..rows.names.len()).filter(move |row| rows.times_ms[*row] % 7 >= least);
-            dropped.push(Dropped { rows: of(3).collect(), duplicates: 2, late: of(5).collect() });
+            dropped.push(Dropped { rows: of(3).collect(), duplicates: 2, late: of(5).collect(), late_kept: 0 });
         }
         seen.sort_unstable();
         prop_assert_eq!(seen, (0..keys.len()).collect::<Vec<_>>());

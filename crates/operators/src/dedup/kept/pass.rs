@@ -26,7 +26,7 @@ use super::super::group::{Compare, Plain};
 use super::super::index::{BITS, Found, Gap, SPOT_BITS, segment_of, spot_of, tag_bits_beside};
 use super::super::pages::{PAGE, Pages, Spot};
 use super::super::places::{Place, Places};
-use super::super::window::near;
+use super::super::window::{UNPLACED, near};
 use super::{Kept, SEGMENTS, block, hashes_of, is_at_an_edge, mix, other_block};
 
 /// Records that are looked at together. Odd ones wait until as many were looked at behind them: what they need has come by then.
@@ -103,6 +103,8 @@ enum Step {
 pub struct Chunk {
     buckets: Vec<i64>,
     wheres: Vec<Where>,
+    /// The least and the greatest bucket, but those of records without a place.
+    ends: (i64, i64),
     /// True if records of a neighbouring block are near some of them.
     is_wide: bool,
     /// True once the first homes were fetched.
@@ -118,10 +120,13 @@ impl Chunk {
         let first = self.buckets.first().copied().unwrap_or_default();
         // No way out in the middle, so that several are compared at once.
         if self.buckets.iter().fold(0, |differ, bucket| differ | (bucket ^ first)) == 0 {
+            self.ends = if first == UNPLACED { (i64::MAX, i64::MIN) } else { (first, first) };
             self.is_wide = is_at_an_edge(first);
             let salt = mix(0, block(first));
             self.wheres.extend(hashes.iter().map(|hash| Where::of(mix(*hash, 0) ^ salt)));
         } else {
+            let placed = self.buckets.iter().filter(|bucket| **bucket != UNPLACED);
+            self.ends = placed.fold((i64::MAX, i64::MIN), |(least, most), b| (least.min(*b), most.max(*b)));
             self.is_wide = self.buckets.iter().any(|bucket| is_at_an_edge(*bucket));
             let mixed = hashes.iter().zip(&self.buckets).map(|(hash, bucket)| mix(*hash, block(*bucket)));
             self.wheres.extend(mixed.map(Where::of));
@@ -132,6 +137,11 @@ impl Chunk {
     /// The buckets of the records.
     pub fn buckets(&self) -> &[i64] {
         &self.buckets
+    }
+
+    /// The least and the greatest bucket of records that have one. The first is above the second if there is none.
+    pub fn ends(&self) -> (i64, i64) {
+        self.ends
     }
 
     /// Memory held in bytes.

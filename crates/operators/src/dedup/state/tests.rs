@@ -100,10 +100,10 @@ fn lengths_are_checked_before_anything_is_allocated() {
 #[test]
 fn a_newer_version_is_told_apart_from_damage() {
     let mut newer = example();
-    newer[4] = 3;
+    newer[4] = 4;
     assert!(matches!(
         parse(&newer, Kind::Delta, &shape()),
-        Err(StateError::TooNew { found: 3, known: VERSION })
+        Err(StateError::TooNew { found: 4, known: VERSION })
     ));
     assert!(refusal(b"GIF89a").contains("byte `0`: this is not dedup state"));
 }

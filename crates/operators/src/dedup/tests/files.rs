@@ -172,6 +172,15 @@ impl Bench {
         contents
     }
 
+    /// Every kept record that is known beyond the history.
+    pub fn aside(&self) -> BTreeSet<(u128, i64)> {
+        let all: Vec<_> =
+            self.step.shards.asides().flat_map(|aside| aside.sets()).flat_map(|kept| kept.pairs()).collect();
+        let aside: BTreeSet<_> = all.iter().copied().collect();
+        assert_eq!(all.len(), aside.len(), "each is set aside once");
+        aside
+    }
+
     fn pairs(&self) -> impl Iterator<Item = (u128, i64)> {
         let floor = self.step.watermark.map_or(i64::MIN, crate::dedup::window::floor);
         let closed = self.pairs_of_runs().into_iter().flat_map(move |(id, pairs)| {

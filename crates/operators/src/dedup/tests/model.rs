@@ -1,4 +1,7 @@
 //! The rule, as naive as can be, against the step: random times, batches, seals, restarts and forgotten rows.
+//!
+//! A kept record within the history decides for certain. One that the watermark has passed may decide, as long as the step knows it, so
+//! for a late record near such a one the model takes the step's word; whoever passes then must be counted.
 
 use proptest::prelude::*;
 
@@ -25,6 +28,8 @@ enum Fate {
     Kept,
     Duplicate,
     Late,
+    /// A duplicate or late.
+    Either,
 }
 
 impl Model {
@@ -33,15 +38,25 @@ impl Model {
         if time_ms == TIME_UNKNOWN_MS { self.watermark } else { Some(time_ms.div_euclid(WIDTH)) }
     }
 
-    fn decide(&mut self, key: Option<i64>, time_ms: i64, policy: Late) -> Fate {
+    fn is_late(&self, time_ms: i64) -> bool {
+        matches!((self.bucket(time_ms), self.watermark), (Some(b), Some(w)) if b < w - SLACK as i64)
+    }
+
+    /// What becomes of a record; `goes_on` says what the step has decided where it may decide either way.
+    fn decide(&mut self, key: Option<i64>, time_ms: i64, policy: Late, goes_on: bool) -> Fate {
         let bucket = self.bucket(time_ms);
-        let late = matches!((bucket, self.watermark), (Some(b), Some(w)) if b < w - SLACK as i64);
+        let late = self.is_late(time_ms);
         let near = |e: &Entry| match (e.bucket, bucket) {
             (Some(a), Some(b)) => (a - b).unsigned_abs() <= SPAN,
             (a, b) => a == b,
         };
-        if self.entries.iter().any(|e| e.key == key && (e.held || !late) && near(e)) {
+        let mut of_key = self.entries.iter().filter(|e| e.key == key && near(e));
+        if of_key.clone().any(|e| e.held || !late) {
             return Fate::Duplicate;
+        }
+        // The step may know a kept record that is over, or not.
+        if of_key.next().is_some() && !goes_on {
+            return Fate::Either;
         }
         if late && policy != Late::Keep {
             return Fate::Late;
@@ -54,6 +69,7 @@ impl Model {
         let mut bucket = self.bucket(time_ms);
         if time_ms == TIME_UNKNOWN_MS {
             let held = self.entries.iter().filter(|e| e.held && e.key == key);
+            // Of a key that is known beyond the history alone, what is over is forgotten; the model knows of it as of what may decide.
             bucket = held.map(|e| e.bucket).max().unwrap_or(bucket);
         }
         self.entries.retain(|e| e.key != key || e.bucket != bucket);
@@ -114,11 +130,21 @@ fn act() -> impl Strategy<Value = Act> {
     ]
 }
 
-fn check(out: &Output, fates: &[Fate]) {
+fn check(model: &mut Model, out: &Output, rows: &[(Option<i64>, i64)], policy: Late) {
+    let (notes, mut late_kept) = (notes(out), 0);
+    let mut decide = |(row, (key, time)): (usize, &(Option<i64>, i64))| {
+        let fate = model.decide(*key, *time, policy, notes.contains(&(row as i64)));
+        late_kept += u64::from(fate == Fate::Kept && model.is_late(*time));
+        fate
+    };
+    let fates: Vec<Fate> = rows.iter().enumerate().map(&mut decide).collect();
     let of = |fate| fates.iter().enumerate().filter(move |(_, f)| **f == fate).map(|(row, _)| row as i64);
-    assert_eq!(notes(out), of(Fate::Kept).collect::<Vec<_>>());
-    assert_eq!(out.duplicates, of(Fate::Duplicate).count() as u64);
-    assert_eq!(out.late + out.rejects.len() as u64, of(Fate::Late).count() as u64);
+    assert_eq!(notes, of(Fate::Kept).collect::<Vec<_>>());
+    let (certain, either) = (of(Fate::Duplicate).count() as u64, of(Fate::Either).count() as u64);
+    assert!((certain..=certain + either).contains(&out.duplicates), "{} of {fates:?}", out.duplicates);
+    let dropped = of(Fate::Late).count() as u64 + certain + either;
+    assert_eq!(out.duplicates + out.late + out.rejects.len() as u64, dropped);
+    assert_eq!(out.late_kept, late_kept, "who passes though a duplicate of it may be there is counted");
 }
 
 fn play(acts: &[Act], policy: Late, sizes: Sizes, shards: Vec<usize>) {
@@ -127,16 +153,14 @@ fn play(acts: &[Act], policy: Late, sizes: Sizes, shards: Vec<usize>) {
     for act in acts {
         match act {
             Act::Batch(rows) => {
-                let fates: Vec<Fate> = rows.iter().map(|(k, t)| model.decide(*k, *t, policy)).collect();
-                check(&bench.run(batch(0, rows)), &fates);
+                check(&mut model, &bench.run(batch(0, rows)), rows, policy);
             }
             Act::Overlapped(first, second) => {
                 let probed = [first, second].map(|rows| bench.step.probe(batch(0, rows)).unwrap());
                 // What is finished now must wait: these two have asked the files as they are.
                 bench.work(3);
                 for (probed, rows) in probed.into_iter().zip([first, second]) {
-                    let fates: Vec<Fate> = rows.iter().map(|(k, t)| model.decide(*k, *t, policy)).collect();
-                    check(&bench.finish(probed), &fates);
+                    check(&mut model, &bench.finish(probed), rows, policy);
                 }
             }
             Act::Forget(rows) => {
@@ -153,7 +177,9 @@ fn play(acts: &[Act], policy: Late, sizes: Sizes, shards: Vec<usize>) {
                 held.sort_unstable();
                 held.dedup();
                 assert_eq!(sealed.1.len(), held.len());
-                assert_eq!(bench.step.keys() + bench.phantoms(), held.len() as u64);
+                let aside = bench.aside();
+                assert!(aside.iter().all(|pair| !sealed.1.contains(pair)), "nothing is held twice");
+                assert_eq!(bench.step.keys() + bench.phantoms(), (held.len() + aside.len()) as u64);
             }
             Act::Restart => {
                 bench.restart();
@@ -228,4 +254,92 @@ fn what_a_merger_reads_stays_though_it_expires_meanwhile() {
     ];
     let sizes = Sizes { open_keys_max: 2, part_pairs: 3, block_pairs: 1, runs_max: 1 };
     play(&acts, Late::Keep, sizes, vec![1]);
+}
+
+/// Plays batches in the order given, as an engine does whose watermark is the greatest time so far: the records that are kept though a kept
+/// one of their key is near, and all that were counted as late and kept.
+fn passed(batches: &[Vec<(Option<i64>, i64)>], restart_after: Option<usize>) -> (usize, u64) {
+    let mut bench = Bench::new(Late::Keep, Sizes::new(crate::dedup::OPEN_BYTES_DEFAULT));
+    let (mut kept, mut passed, mut late_kept) = (Vec::<(Option<i64>, i64)>::new(), 0, 0);
+    let mut greatest = i64::MIN;
+    for (number, rows) in batches.iter().enumerate() {
+        let out = bench.run(batch(0, rows));
+        for note in notes(&out) {
+            let (key, time) = rows[note as usize];
+            let bucket = time.div_euclid(WIDTH);
+            let near = |(k, b): &&(Option<i64>, i64)| *k == key && (b - bucket).unsigned_abs() <= SPAN;
+            passed += usize::from(kept.iter().any(|entry| near(&entry)));
+            kept.push((key, bucket));
+        }
+        late_kept += out.late_kept;
+        greatest = rows.iter().map(|(_, time)| *time).fold(greatest, i64::max);
+        bench.seal(greatest, number % 2 == 0);
+        if restart_after == Some(number) {
+            let aside = bench.aside();
+            bench.restart();
+            assert_eq!(bench.aside(), aside, "what is set aside survives a restart");
+        }
+    }
+    (passed, late_kept)
+}
+
+fn out_of_order(keys: i64) -> impl Strategy<Value = Vec<Vec<(Option<i64>, i64)>>> {
+    let row = (0..keys, 0..20_000_i64).prop_map(|(key, time)| (Some(key), time));
+    prop::collection::vec(prop::collection::vec(row, 60..200), 2..12)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Times over 120 windows in no order at all.
+    #[test]
+    fn a_key_that_is_known_decides_whatever_the_watermark_says(
+        batches in out_of_order(40),
+        restart_after in prop::option::of(0..6_usize),
+    ) {
+        prop_assert_eq!(passed(&batches, restart_after).0, 0);
+    }
+
+    /// The order is right but for stragglers and clocks that are ahead: whoever passes is counted.
+    #[test]
+    fn duplicates_that_pass_are_counted(
+        rows in prop::collection::vec((0..20_i64, prop_oneof![8 => 0..30_i64, 1 => -2_000..0_i64, 1 => 0..3_000_i64]), 50..1500),
+        a_batch in 5..200_usize,
+    ) {
+        let rows: Vec<_> = rows.iter().enumerate().map(|(n, (key, off))| (Some(*key), n as i64 * 5 + off)).collect();
+        let (passed, late_kept) = passed(&rows.chunks(a_batch).map(<[_]>::to_vec).collect::<Vec<_>>(), None);
+        prop_assert!(passed as u64 <= late_kept, "{} passed, {} are counted", passed, late_kept);
+    }
+}
+
+#[test]
+fn one_record_a_day_ahead_does_not_disable_the_window_for_what_follows() {
+    let batches: Vec<Vec<_>> = (0..20)
+        .map(|n| {
+            (0..100).map(|row| (Some(row), n * 3 + if n == 3 && row == 50 { 86_400 } else { 0 })).collect()
+        })
+        .collect();
+    let (passed, late_kept) = passed(&batches, None);
+    // The watermark was moved by it, so the 99 keys of the batches before it were freed; those after it are known.
+    assert!(passed <= 100 && late_kept <= 100, "{passed} pass, {late_kept} are counted");
+}
+
+#[test]
+fn nothing_is_set_aside_while_the_order_is_right_and_it_ends_when_it_is_right_again() {
+    let mut bench = Bench::new(Late::Keep, Sizes::new(crate::dedup::OPEN_BYTES_DEFAULT));
+    let mut at = |times: std::ops::Range<i64>| {
+        let rows: Vec<_> = times.clone().map(|time| (Some(time), time)).collect();
+        bench.run(batch(0, &rows));
+        bench.seal(times.end, true);
+        (bench.aside().len(), bench.step.keys() as usize)
+    };
+    // A batch spans many windows, as a fast reading of old records does.
+    for n in 0..5 {
+        assert_eq!(at(n * 1_000..n * 1_000 + 1_000).0, 0, "{n}");
+    }
+    let (aside, _) = at(1_000..1_100);
+    assert!(aside >= 100, "{aside}");
+    assert!(at(5_000..5_100).0 >= 100, "late records may follow");
+    let (aside, keys) = at(6_000..6_010);
+    assert!(aside == 0 && keys <= 10, "{aside} of {keys}");
 }
