@@ -35,8 +35,8 @@ pub struct Settings {
     pub drain_time_max: Duration,
     /// A partition that is caught up and silent for this long no longer holds the watermark back.
     pub idle_after: Duration,
-    /// Record times further ahead of the wall clock than this do not move the watermark: one sender's wrong clock must
-    /// not expire everybody's state.
+    /// Record times further ahead of their partition's clock, or of the wall clock, than this do not move the watermark: one sender's wrong
+    /// clock must not expire everybody's state. At most a quarter of the smallest window of the steps, within which nothing is freed.
     pub future_ms_max: i64,
     /// A partition whose records run ahead of the watermark by more than this waits for the others; `None` for
     /// pipelines whose steps do not look at time.

@@ -1,18 +1,73 @@
 //! Low watermark, idleness and skew over the partitions of a lane. Pure: the times come from the caller.
 //!
-//! Owns the rule: the watermark is the least of the greatest record times of all partitions that are not idle; it never
-//! goes back. Does not own what a step does with it; in dedup it frees memory and never decides.
+//! Owns two rules. A partition's *clock* is the greatest time of its records, but for clocks from the future. The watermark is the least
+//! clock of all partitions that are not idle; it never goes back. Does not own what a step does with it; in dedup it frees memory.
+//!
+//! | a record's time is                                                | it moves the clock                                     |
+//! |-------------------------------------------------------------------|--------------------------------------------------------|
+//! | at most `future_max` ahead of the clock                           | yes                                                    |
+//! | not after the middle of the newest records                        | yes: most records are there, so time has passed        |
+//! | near the wall clock, and the partition was read to its end before | yes: a quiet partition has a new record                |
+//! | further ahead                                                     | no: the record is kept and deduplicated by its own time |
+//! | more than `future_max` ahead of the wall clock                    | at most to there, if most of the newest records are    |
+//!
+//! Every record shows that its partition is alive, whatever becomes of it. A partition that has yielded records without a usable time
+//! for as long as `idle_after` no longer holds the watermark.
 
 use std::time::Duration;
 
 use protocol::lane::TIME_UNKNOWN_MS;
 
+/// Times of a partition's newest records whose middle is asked for: few enough to sort with every block, enough that a burst of some
+/// records with a wrong clock is not most of them.
+const RECENT: usize = 128;
+
+/// Times taken from one block, evenly spread: two blocks and a bit are most of [`RECENT`].
+const RECENT_OF_BLOCK: usize = 32;
+
+/// The times of a partition's newest records.
+#[derive(Clone, Debug, Default)]
+struct Recent {
+    times_ms: Vec<i64>,
+    /// Where the next one goes once there are enough.
+    next: usize,
+}
+
+impl Recent {
+    fn add(&mut self, times_ms: &[i64]) {
+        let taken = times_ms.len().min(RECENT_OF_BLOCK);
+        for time_ms in (0..taken).map(|n| times_ms[n * times_ms.len() / taken]) {
+            if time_ms == TIME_UNKNOWN_MS {
+                continue;
+            }
+            if self.times_ms.len() < RECENT {
+                self.times_ms.push(time_ms);
+            } else {
+                self.times_ms[self.next] = time_ms;
+                self.next = (self.next + 1) % RECENT;
+            }
+        }
+    }
+
+    /// The time that half of them do not exceed.
+    fn middle(&self) -> Option<i64> {
+        let mut times_ms = [0; RECENT];
+        let times_ms = &mut times_ms[..self.times_ms.len()];
+        times_ms.copy_from_slice(&self.times_ms);
+        let middle = times_ms.len().checked_sub(1)? / 2;
+        Some(*times_ms.select_nth_unstable(middle).1)
+    }
+}
+
 #[derive(Clone, Debug)]
 struct Progress {
     time_ms_max: i64,
+    recent: Recent,
     caught_up: bool,
     ended: bool,
     last_record: Duration,
+    /// When a record had a usable time.
+    last_time: Duration,
 }
 
 /// The record times of all partitions.
@@ -32,23 +87,42 @@ impl Watermarks {
 
     /// Adds the next partition, whose greatest record time so far is known from the journal.
     pub fn add(&mut self, time_ms_max: i64, now: Duration) {
-        self.partitions.push(Progress { time_ms_max, caught_up: false, ended: false, last_record: now });
+        self.partitions.push(Progress {
+            time_ms_max,
+            recent: Recent::default(),
+            caught_up: false,
+            ended: false,
+            last_record: now,
+            last_time: now,
+        });
     }
 
-    /// Records of a partition went by. Times beyond `wall_ms` plus the bound are left out.
-    pub fn observe<'a>(
-        &mut self,
-        partition: usize,
-        times_ms: impl IntoIterator<Item = &'a i64>,
-        wall_ms: i64,
-        now: Duration,
-    ) {
-        let limit = wall_ms.saturating_add(self.future_ms_max);
+    /// Records of a partition went by, with these times; none for those that have no usable time.
+    pub fn observe(&mut self, partition: usize, times_ms: &[i64], wall_ms: i64, now: Duration) {
+        let future = self.future_ms_max;
         let progress = &mut self.partitions[partition];
-        progress.caught_up = false;
+        let was_caught_up = std::mem::take(&mut progress.caught_up);
         progress.last_record = now;
-        let max = times_ms.into_iter().copied().filter(|t| *t <= limit).max();
-        progress.time_ms_max = progress.time_ms_max.max(max.unwrap_or(TIME_UNKNOWN_MS));
+        let wall_limit = wall_ms.saturating_add(future);
+        progress.recent.add(times_ms);
+        let middle = progress.recent.middle().unwrap_or(TIME_UNKNOWN_MS).min(wall_limit);
+        // Where most records are ahead of the wall clock, the clock stays at its limit: without end it would keep all of the state.
+        let mut clock = progress.time_ms_max.max(middle);
+        // A quiet partition has a new record, and its time is now.
+        if was_caught_up {
+            let is_now = |time: &&i64| **time <= wall_limit && **time >= wall_ms.saturating_sub(future);
+            clock = clock.max(times_ms.iter().find(is_now).copied().unwrap_or(TIME_UNKNOWN_MS));
+        }
+        // The clock goes forward with each record, so records that stand close are followed wherever they go.
+        for time_ms in times_ms {
+            if *time_ms > clock && *time_ms <= clock.saturating_add(future).min(wall_limit) {
+                clock = *time_ms;
+            }
+        }
+        progress.time_ms_max = clock;
+        if times_ms.iter().any(|time_ms| *time_ms != TIME_UNKNOWN_MS) {
+            progress.last_time = now;
+        }
     }
 
     /// A partition has nothing more at the moment.
@@ -61,13 +135,17 @@ impl Watermarks {
         self.partitions[partition].ended = true;
     }
 
-    /// Greatest record time of a partition.
+    /// The clock of a partition.
     pub fn time_ms_max(&self, partition: usize) -> i64 {
         self.partitions[partition].time_ms_max
     }
 
     fn is_idle(&self, p: &Progress, now: Duration) -> bool {
-        p.ended || (p.caught_up && now.saturating_sub(p.last_record) >= self.idle_after)
+        let is_long_ago = |since: Duration| now.saturating_sub(since) >= self.idle_after;
+        let is_silent = p.caught_up && is_long_ago(p.last_record);
+        // Records came since, and none said what time it is.
+        let is_untimed = p.last_record > p.last_time && is_long_ago(p.last_time);
+        p.ended || is_silent || is_untimed
     }
 
     /// The partitions that the watermark leaves out, by index.

@@ -91,8 +91,19 @@ impl LaneTask {
         // A step may put the event's time in its place; latency is counted from the time that the source gave.
         let sample = batch.times_ms.last().copied().filter(|t| *t != TIME_UNKNOWN_MS);
         let (runtime, status) = (&*self.context.runtime, &*self.context.status);
+        let (wall_ms, now) = (runtime.wall_ms(), runtime.elapsed());
+        // Every record moves the watermark before a step decides about it, one that could not be decoded too. Where a step takes the time
+        // from the row, that is known of decoded rows alone, and the others show that their partition is alive.
+        let mut is_observed = self.steps.first_mut().is_none_or(|step| step.state().is_some());
+        if is_observed {
+            self.watermarks.observe(partition, &block.times_ms, wall_ms, now);
+        }
         let mut output = Output::all(batch);
         for step in &mut self.steps {
+            if !is_observed && step.state().is_some() {
+                self.watermarks.observe(partition, &output.batch.times_ms, wall_ms, now);
+                is_observed = true;
+            }
             let probe = || Ok::<_, EngineError>(step.probe(dense(output)?.batch)?);
             let mut probed = accounted(Stage::Steps, runtime, status, probe)?;
             let answers = state_files::read(&self.context, &std::mem::take(&mut probed.reads)).await?;
@@ -101,6 +112,7 @@ impl LaneTask {
             counter!("forebay_records_duplicate_total").increment(output.duplicates);
             counter!("forebay_records_filtered_total").increment(output.filtered);
             counter!("forebay_records_late_total").increment(output.late);
+            counter!("forebay_records_late_kept_total").increment(output.late_kept);
             let mut rejects = std::mem::take(&mut output.rejects);
             rejects.iter_mut().for_each(|reject| complete(reject, block));
             self.builder.rejects(rejects);
@@ -110,8 +122,9 @@ impl LaneTask {
         }
         let Batch { rows, positions, times_ms, .. } = output.batch;
         let rows = Selected::without(rows, &output.gone);
-        let (wall_ms, now) = (runtime.wall_ms(), runtime.elapsed());
-        self.watermarks.observe(partition, rows.of(&times_ms), wall_ms, now);
+        if !is_observed {
+            self.watermarks.observe(partition, &times_ms, wall_ms, now);
+        }
         if !rows.is_empty() {
             let origins = part(partition as u32, positions, &rows, block);
             self.builder.rows(rows, origins, sample);

@@ -41,6 +41,88 @@ fn a_clock_from_the_future_moves_nothing() {
     assert_eq!(w.advance(S), 100);
 }
 
+const DAY: i64 = 86_400_000;
+
+/// One partition whose records are of long ago by the wall clock.
+fn one() -> Watermarks {
+    let mut w = Watermarks::new(TIME_UNKNOWN_MS, 10 * S, 1_000);
+    w.add(TIME_UNKNOWN_MS, Duration::ZERO);
+    w
+}
+
+const WALL: i64 = 1_000 * DAY;
+
+#[test]
+fn one_record_far_ahead_of_its_partition_moves_nothing_though_it_is_before_the_wall_clock() {
+    let mut w = one();
+    w.observe(0, &[DAY + 500, 100, 200], WALL, S);
+    assert_eq!(w.advance(S), 200, "not even the first one");
+    let ahead: Vec<i64> = (300..400).chain([DAY + 500]).chain(400..500).collect();
+    w.observe(0, &ahead, WALL, S);
+    assert_eq!(w.advance(S), 499);
+    (0..40).for_each(|n| w.observe(0, &[500 + n, DAY + n], WALL, S));
+    assert_eq!(w.advance(S), 539, "nor do they if every other one is of that clock");
+}
+
+#[test]
+fn the_clock_follows_when_most_records_are_ahead() {
+    let mut w = one();
+    w.observe(0, &(0..1_000).collect::<Vec<_>>(), WALL, S);
+    for n in 0..2 {
+        w.observe(0, &(DAY..DAY + 1_000).collect::<Vec<_>>(), WALL, S);
+        w.advance(S);
+        let _ = n;
+    }
+}
+
+#[test]
+fn records_that_stand_close_are_followed_however_far() {
+    let mut w = one();
+    w.observe(0, &(0..1_000).map(|n| n * 900).collect::<Vec<_>>(), WALL, S);
+    assert_eq!(w.advance(S), 999 * 900);
+    let mut w = one();
+    w.observe(0, &[0], WALL, S);
+    (1..200).for_each(|n| w.observe(0, &[n * 5_000], WALL, S));
+    assert!(w.advance(S) >= 130 * 5_000, "those that stand far apart a little later");
+}
+
+#[test]
+fn a_quiet_partition_at_its_end_follows_the_wall_clock_at_once() {
+    let mut w = one();
+    w.observe(0, &(0..1_000).collect::<Vec<_>>(), 1_000, S);
+    w.caught_up(0);
+    w.observe(0, &[DAY], DAY + 100, 2 * S);
+    assert_eq!(w.advance(2 * S), DAY);
+    w.caught_up(0);
+    w.observe(0, &[3 * DAY], 2 * DAY, 3 * S);
+    assert_eq!(w.advance(3 * S), DAY, "one from the future it does not follow");
+}
+
+#[test]
+fn senders_whose_clocks_are_all_ahead_do_not_stop_the_watermark() {
+    let mut w = one();
+    for minute in 0..10 {
+        let wall = WALL + minute * 60_000;
+        w.observe(0, &[wall + 3_600_000; 100], wall, S);
+        assert_eq!(w.advance(S), wall + 1_000);
+    }
+}
+
+#[test]
+fn records_without_a_usable_time_do_not_hold_the_watermark_for_ever() {
+    let mut w = two();
+    for second in 1..30 {
+        w.observe(0, &[i64::from(second)], 1_000, second * S);
+        // Rejects, or rows whose time is null: never caught up, and never with a time.
+        w.observe(1, &[TIME_UNKNOWN_MS; 3], 1_000, second * S);
+        w.observe(1, &[], 1_000, second * S);
+        let expected = if second < 10 { TIME_UNKNOWN_MS } else { i64::from(second) };
+        assert_eq!(w.advance(second * S), expected, "second {second}");
+    }
+    w.observe(1, &[500], 1_000, 30 * S);
+    assert!(w.idle(30 * S).is_empty(), "one time, and it counts again");
+}
+
 #[test]
 fn a_partition_waits_only_for_those_that_are_behind() {
     let mut w = two();

@@ -177,3 +177,23 @@ async fn a_damaged_block_stops_the_lane_when_it_is_read() {
     assert!(error.contains("block `0`") && error.contains("runs/"), "{error}");
     bench.assert_holds(0..ids);
 }
+
+/// The watermark is held by the partition that lags, so each partition must show its times whatever becomes of its records.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_watermark_moves_over_rejects_and_duplicates() {
+    let bench = Bench::new();
+    for n in [0, 2, 4] {
+        bench.push_text(n, &n.to_string());
+        bench.push_text(n + 1, "no number");
+    }
+    bench.drain_and_exit().await.expect("a drain");
+    assert_eq!(bench.lane().await.watermark_ms, 1_004, "of rejects only in one partition");
+    // Duplicates in one, and rejects in the other.
+    for time_ms in [2_000, 3_000] {
+        bench.feed.push(&dataflow::Partition::new("e", 0), time_ms, "0");
+        bench.feed.push(&dataflow::Partition::new("e", 1), time_ms + 1, "no number");
+    }
+    bench.drain_and_exit().await.expect("a drain");
+    let lane = bench.lane().await;
+    assert_eq!((lane.watermark_ms, lane.counts.duplicates, lane.counts.dead_letters), (3_000, 2, 5));
+}

@@ -7,7 +7,7 @@ use super::faults::{Faults, Position};
 use super::model::source::Mechanism;
 use super::model::{Create, Delivery, Kafka, Pipeline};
 use super::spans::{Node, Value};
-use super::values::{Listen, Size, Window};
+use super::values::{Listen, Period, Size, Window};
 
 /// Properties of librdkafka that have settings of their own, with the setting; a name that ends in `.` is a prefix.
 const OWNED: [(&str, &str); 15] = [
@@ -260,6 +260,26 @@ impl Rules<'_> {
                     "records of a file have no time of their own, so a window needs `time: column`; or write \
                      `window: unbounded`",
                 );
+            }
+            if let Some(future) = dedup.future_max {
+                let quarter = match dedup.window {
+                    Window::Unbounded => None,
+                    Window::Within(window) => Some(Period { ms: window.ms / 4 }),
+                };
+                match quarter {
+                    None => self.fault(
+                        &format!("{path}.future_max"),
+                        "an `unbounded` window keeps every key whatever the time, so nothing is freed too early; remove it",
+                    ),
+                    Some(quarter) if future > quarter => self.fault(
+                        &format!("{path}.future_max"),
+                        format!(
+                            "`{future}` is more than a quarter of the window: one record from the future would free history that the \
+                             next ones need; write `{quarter}` or less"
+                        ),
+                    ),
+                    Some(_) => {}
+                }
             }
             let named =
                 dedup.key.iter().enumerate().map(|(at, column)| (format!("{path}.key[{at}]"), column));

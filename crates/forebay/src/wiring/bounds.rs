@@ -88,6 +88,7 @@ pub fn batch_bytes(pipeline: &Pipeline) -> u64 {
 pub fn settings(pipeline: &Pipeline, order_dependent: bool) -> Settings {
     let Pipeline { sink, spool, shutdown, .. } = pipeline;
     let in_flight = if order_dependent { 1 } else { sink.in_flight };
+    let defaults = Settings::default();
     Settings {
         batch_rows_max: sink.batch.rows,
         batch_bytes_max: batch_bytes(pipeline),
@@ -98,9 +99,25 @@ pub fn settings(pipeline: &Pipeline, order_dependent: bool) -> Settings {
         insert_time_max: sink.clickhouse.timeout.duration(),
         body_cache_bytes_max: shares(pipeline).frames,
         drain_time_max: shutdown.timeout.duration(),
+        future_ms_max: future(pipeline)
+            .map_or(defaults.future_ms_max, |future| future.min(defaults.future_ms_max)),
         skew_ms_max: skew(pipeline).map(|skew| i64::try_from(skew.as_millis()).unwrap_or(i64::MAX)),
-        ..Settings::default()
+        ..defaults
     }
+}
+
+/// How far ahead of the others a record may move the watermark, in milliseconds: as the file says, or a quarter of the window, within which
+/// no history is freed that the others need. `None` when no step looks at time.
+fn future(pipeline: &Pipeline) -> Option<i64> {
+    let futures = pipeline.steps.iter().filter_map(|step| {
+        let dedup = step.dedup.as_ref()?;
+        match (dedup.future_max, dedup.window) {
+            (_, Window::Unbounded) => None,
+            (Some(future), _) => Some(future.duration()),
+            (None, Window::Within(window)) => Some(window.duration() / 4),
+        }
+    });
+    futures.min().map(|future| i64::try_from(future.as_millis()).unwrap_or(i64::MAX))
 }
 
 /// How far partitions may run apart by their records' time: one window, so that the state holds two windows of keys at

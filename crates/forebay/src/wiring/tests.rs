@@ -115,6 +115,22 @@ async fn a_generator_has_a_partition_for_each_publisher() {
 }
 
 #[test]
+fn the_clamp_of_the_future_follows_the_window() {
+    let of = |steps: &str| {
+        let text = format!(
+            "pipeline: p\nsource: {{ generator: {{ workload: glassflow }} }}\nsteps: [{steps}]\n\
+             sink: {{ clickhouse: {{ url: \"http://localhost:8123\", table: t }} }}"
+        );
+        bounds::settings(&pipeline(&text), false).future_ms_max
+    };
+    assert_eq!(of("{ dedup: { key: [id], window: 1m } }"), 15_000);
+    assert_eq!(of("{ dedup: { key: [id], window: 8h } }"), 3_600_000);
+    assert_eq!(of("{ dedup: { key: [id], window: unbounded } }"), 3_600_000);
+    assert_eq!(of("{ dedup: { key: [id], window: 1h } }, { dedup: { key: [id], window: 1m } }"), 15_000);
+    assert_eq!(of("{ dedup: { key: [id], window: 1h, future_max: 10s } }"), 10_000);
+}
+
+#[test]
 fn bounds_come_from_the_file() {
     let pipeline = pipeline(
         "pipeline: p\nsource: { generator: { workload: glassflow } }\n\
@@ -130,6 +146,7 @@ fn bounds_come_from_the_file() {
     assert_eq!(settings.body_cache_bytes_max, 256 << 20);
     assert_eq!(settings.drain_time_max.as_secs(), 9);
     assert_eq!(settings.skew_ms_max, Some(8 * 3_600_000));
+    assert_eq!(settings.future_ms_max, 3_600_000, "an hour is less than a quarter of the window");
     assert_eq!(bounds::ahead_bytes(&pipeline), 32 << 20);
     assert_eq!(
         bounds::settings(&pipeline, true).in_flight_max,

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::config::values::{Identifier, Size, Window};
+use crate::config::values::{Identifier, Period, Size, Window};
 
 /// One step: a single word with its settings.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
@@ -45,10 +45,16 @@ pub struct Dedup {
     #[serde(default)]
     pub keep: Keep,
 
-    /// What happens to records that are older than the history that is kept, so that nobody knows whether they are
-    /// duplicates.
+    /// What happens to records that are older than the history that is kept and whose key is not known any more, so that nobody knows
+    /// whether they are duplicates.
     #[serde(default)]
     pub late: Late,
+
+    /// How far ahead of the others of its partition, or of this machine's clock, a record may move the watermark. One that is further
+    /// ahead is kept and deduplicated by its own time, but frees no history, unless most of the newest records are there.
+    /// `1h` or a quarter of the window, whichever is less, if left out; at most a quarter of the window.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub future_max: Option<Period>,
 
     /// Memory for keys of open buckets, about 23 bytes each. When it is full, the earliest buckets are closed: their keys go to files
     /// in the store, and less than 2 bytes a key stay in memory. Taken from the pipeline's `memory`, at most a quarter of it.
@@ -77,7 +83,7 @@ pub enum Keep {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Late {
-    /// They go on to the table, and are counted.
+    /// They go on to the table, and are counted as `late_kept`.
     #[default]
     Keep,
     /// They go to the dead letters.
