@@ -18,6 +18,7 @@
 
 mod columns;
 mod engine;
+mod literal;
 pub mod read;
 pub mod sight;
 

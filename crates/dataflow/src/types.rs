@@ -153,13 +153,15 @@ pub struct Column {
     pub field: String,
     /// The column's DEFAULT expression, as the server writes it.
     pub default: Option<String>,
+    /// The DEFAULT's value as JSON, where the column cannot be sent as NULL (an array, a map): a decoder fills it in.
+    pub default_json: Option<String>,
 }
 
 impl Column {
     /// A column without DEFAULT that is filled by the field of its own name.
     pub fn new(name: impl Into<String>, column_type: ColumnType) -> Self {
         let name = name.into();
-        Self { field: name.clone(), name, column_type, default: None }
+        Self { field: name.clone(), name, column_type, default: None, default_json: None }
     }
 
     /// True if a record may leave the column out or send null.

@@ -6,7 +6,7 @@ use dataflow::{Column, ColumnType, Schema};
 use jiff::tz::TimeZone;
 
 use super::read::{Server, TableRow};
-use super::{Engine, Fault, PROVENANCE};
+use super::{Engine, Fault, PROVENANCE, literal};
 use crate::config::TableConfig;
 use crate::partition::{Computed, PartitionKey};
 use crate::types::{self, identifier};
@@ -43,7 +43,9 @@ pub(super) fn written(
         match types::parse(name, &found.type_name) {
             Ok(column_type) => {
                 let default = default_of(name, &column_type, &found.default_expression, notes);
-                columns.push(Column { default, ..Column::new(name, column_type) });
+                let is_nested = matches!(column_type, ColumnType::Array(_) | ColumnType::Map(..));
+                let default_json = default.as_deref().filter(|_| is_nested).and_then(literal::json);
+                columns.push(Column { default, default_json, ..Column::new(name, column_type) });
             }
             Err(error) => faults.push(Fault::stop(format!(
                 "{error}; or leave the column out by naming the others in `columns`"
@@ -56,7 +58,7 @@ pub(super) fn written(
     Schema::new(columns)
 }
 
-/// The DEFAULT that a null may stand for. Arrays and maps cannot be sent as NULL: only an empty DEFAULT can be sent.
+/// The DEFAULT that a null may stand for. Arrays and maps cannot be sent as NULL: their DEFAULT must be empty, or a literal that is sent.
 fn default_of(
     name: &str,
     column_type: &ColumnType,
@@ -68,11 +70,12 @@ fn default_of(
     let empty = matches!(bare.as_str(), "[]" | "array()" | "map()" | "{}")
         || (bare.starts_with("emptyarray") && bare.ends_with("()"))
         || bare.starts_with("cast([],");
-    match (expression.is_empty(), nested && !empty) {
+    let is_known = empty || literal::json(expression).is_some();
+    match (expression.is_empty(), nested && !is_known) {
         (true, _) => None,
         (false, true) => {
             notes.push(format!(
-                "column `{name}` has the DEFAULT `{expression}`, which cannot stand for a null in an array or a map: records must \
+                "column `{name}` has the DEFAULT `{expression}`, which is no literal, and an array or a map cannot be sent as NULL: records must \
                  have the field"
             ));
             None

@@ -333,13 +333,17 @@ fn computed_columns_are_left_out_and_may_not_be_named() {
     row.columns.push(column("e", "Int8", "EPHEMERAL", ""));
     row.columns.push(column("tags", "Array(String)", "DEFAULT", "['x']"));
     row.columns.push(column("list", "Array(String)", "DEFAULT", "[]"));
+    row.columns.push(column("computed", "Array(UInt64)", "DEFAULT", "range(n)"));
     let facts = facts(row);
     let plan = judge(&facts, &config()).unwrap();
     let names: Vec<&str> = plan.schema.columns().iter().map(|c| c.name.as_str()).collect();
-    assert_eq!(names, ["n", "tags", "list"]);
-    assert_eq!(plan.schema.columns()[1].default, None, "a null cannot become that default");
+    assert_eq!(names, ["n", "tags", "list", "computed"]);
+    let tags = &plan.schema.columns()[1];
+    let literal = (tags.default.as_deref(), tags.default_json.as_deref());
+    assert_eq!(literal, (Some("['x']"), Some(r#"["x"]"#)), "a literal is sent in its place");
+    assert_eq!(plan.schema.columns()[3].default, None, "a null cannot become that default");
     assert_eq!(plan.schema.columns()[2].default.as_deref(), Some("[]"));
-    assert!(plan.notes[0].contains("`tags`"), "{:?}", plan.notes);
+    assert!(plan.notes[0].contains("`computed`") && plan.notes.len() == 1, "{:?}", plan.notes);
     let named = TableConfig { columns: Some(vec!["day".into(), "nope".into()]), ..config() };
     let faults = judge(&facts, &named).err().unwrap();
     assert!(

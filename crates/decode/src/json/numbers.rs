@@ -6,7 +6,7 @@
 //! | column          | takes                                              | turns down                                  |
 //! |-----------------|----------------------------------------------------|---------------------------------------------|
 //! | Int*, UInt*     | `7`, `-0`, `1e3`, `1.0`, `"7"`                     | `1.5`, what the type cannot hold, `true`    |
-//! | Float32/64      | any number (nearest float), `"1.5"`, `"nan"`, `"inf"`, `"-inf"` | what overflows the type        |
+//! | Float32/64      | any number (nearest float), `"1.5"`, `"nan"`, `"inf"`, `"-inf"` | what overflows the type, or is nearer to 0 than to its smallest value |
 //! | Decimal(p, s)   | `1.25`, `"1.25"`, `125e-2`                         | digits beyond the scale that are not zero, more digits than p |
 //! | Bool            | `true`, `false`, `0`, `1`                          | everything else, text too                   |
 //!
@@ -163,6 +163,13 @@ pub(super) fn is_number_text(text: &[u8]) -> bool {
     rest.is_empty()
 }
 
+/// Whether a number's text is zero: no digit before its exponent is another.
+#[cold]
+fn is_zero(text: &[u8]) -> bool {
+    let mut digits = text.iter().take_while(|b| !matches!(b, b'e' | b'E'));
+    !digits.any(|b| matches!(b, b'1'..=b'9'))
+}
+
 /// Steps over an integer of at most 18 digits without fraction or exponent; the usual one.
 #[inline]
 fn short_integer(cursor: &mut Cursor<'_>) -> Option<i64> {
@@ -301,8 +308,14 @@ impl Width for Float64Type {
 impl<A: Width> Float<A> {
     fn nearest(&self, text: &[u8], at: usize) -> Step<A::Native> {
         let nearest = std::str::from_utf8(text).ok().and_then(A::nearest);
-        nearest
-            .ok_or_else(|| Fail::value(at, Reason::OutOfRange, format!("is beyond the largest {}", A::NAME)))
+        match nearest {
+            Some(value) if value == A::Native::default() && !is_zero(text) => {
+                let rule = format!("is below the smallest {} and would become 0", A::NAME);
+                Err(Fail::value(at, Reason::OutOfRange, rule))
+            }
+            Some(value) => Ok(value),
+            None => Err(Fail::value(at, Reason::OutOfRange, format!("is beyond the largest {}", A::NAME))),
+        }
     }
 }
 

@@ -137,7 +137,7 @@ impl<'p> Rows<'p> {
             if !definition.is_optional() {
                 return Err(Fail::absent(column));
             }
-            self.columns[column].builder.null();
+            self.fill_default(column)?;
         }
         Ok(())
     }
@@ -277,7 +277,19 @@ impl<'p> Rows<'p> {
             let rule = "is refused, for its column has neither NULL nor a DEFAULT";
             return Err(Fail::value(at, Reason::Missing, rule));
         }
-        self.columns[column].builder.null();
+        self.fill_default(column)
+    }
+
+    /// Appends a null, which stands for NULL or for the DEFAULT, or the DEFAULT itself where the column cannot be sent as NULL.
+    fn fill_default(&mut self, column: usize) -> Step<()> {
+        let builder = &mut self.columns[column].builder;
+        match &self.schema.columns()[column].default_json {
+            None => builder.null(),
+            // Only a DEFAULT that the column's own type does not take fails here; then nothing can stand for the field.
+            Some(json) => {
+                builder.read(&mut Cursor::new(json.as_bytes())).map_err(|_| Fail::absent(column))?
+            }
+        }
         Ok(())
     }
 

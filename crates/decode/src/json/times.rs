@@ -8,11 +8,15 @@
 //! | `2024-05-01`                                            | midnight in the zone              | that day                            |
 //! | `2024-05-01 10:20:30[.5]`, `T` for the space            | in the zone                       | only at midnight: nothing gets lost |
 //! | `2024-05-01T10:20:30[.5]Z`, `+02:00`, `+0200`, `+02`    | exact                             | only at midnight UTC                |
+//! | `"20240501"`, `"20240501T102030Z"`, `"20240501102030"`  | as the forms above, without signs | as the forms above                  |
 //! | `1714558830`, `1714558830.5`, the same as text          | unix time, unit by the option     | turned down                         |
 //!
 //! - Digits finer than the column are cut off towards the past (`.999` in a DateTime is `.0`), as ClickHouse does.
 //! - A unix number's unit by magnitude: below 1e11 seconds, below 1e14 milliseconds, below 1e17 microseconds, else
 //!   nanoseconds. So every unit covers the years 1973 to 5138, and small numbers are seconds. Zero is 1970.
+//! - A number that reads as a day, `20240501`, is turned down while the unit goes by magnitude: whoever sends it means that day, and as
+//!   seconds it would be a time of 1970. As text of eight or fourteen digits it is the day or time, as ClickHouse's `best_effort` reads it.
+//!   With a unit set, all numbers and texts of digits are unix times.
 //! - A local time that a zone has twice is the earlier one; one that a zone skips is moved back by the width of the gap.
 //!   Both are what ClickHouse 26.7 makes of the same text.
 //! - The leap second `:60` is turned down: the target cannot hold it.
@@ -28,7 +32,7 @@ use jiff::tz::{TimeZone, TimeZoneDatabase};
 
 use super::columns::Rule;
 use super::fail::{Fail, Step};
-use super::numbers::{Exact, is_number_text};
+use super::numbers::{Exact, Whole, is_number_text};
 use super::scan::Cursor;
 
 /// What a unix number counts.
@@ -131,6 +135,20 @@ impl Local {
     fn as_utc(&self) -> i64 {
         self.date.unix_days() as i64 * 86_400 + self.second as i64
     }
+}
+
+/// Years of a day in a number, or in a text of digits: those that a DateTime64 holds. Other numbers are seconds, as small numbers are.
+const YEARS: std::ops::RangeInclusive<u32> = 1900..=2299;
+
+/// The numbers that may be days of such years.
+const DAY_NUMBERS: std::ops::RangeInclusive<i128> = 19_000_101..=22_991_231;
+
+/// Whether a number in [`DAY_NUMBERS`] reads as `YYYYMMDD`.
+#[cold]
+fn is_day_number(exact: &Exact) -> bool {
+    let Whole::Value(value) = exact.whole(0) else { return false };
+    let value = u32::try_from(value).unwrap_or_default();
+    Day::checked(value / 10_000, value / 100 % 100, value % 100).is_ok()
 }
 
 /// Why a text is no time.
@@ -290,22 +308,52 @@ impl LastDay {
     }
 }
 
+/// The day of eight digits, `YYYYMMDD`.
+fn read_short_day(text: &[u8; 8]) -> Result<Day, Flaw> {
+    let digits = numbers(*text, b"00000000").ok_or(Flaw::Form)?;
+    let [century, year, month, day] = twos(digits, [0, 2, 4, 6]);
+    Day::checked(century * 100 + year, month, day)
+}
+
+/// The forms without signs: `YYYYMMDD`, alone or before `hhmmss`, with or without a `T` or space between, a fraction and an offset.
+fn read_short(text: &[u8]) -> Result<Local, Flaw> {
+    let (day, rest) = text.split_first_chunk::<8>().ok_or(Flaw::Form)?;
+    let date = read_short_day(day)?;
+    let rest = match rest {
+        [] => return Ok(Local { date, second: 0, nano: 0, offset: None }),
+        [b'T' | b't' | b' ', rest @ ..] => rest,
+        rest => rest,
+    };
+    let (clock, rest) = rest.split_first_chunk::<6>().ok_or(Flaw::Form)?;
+    let [a, b, c, d, e, f] = *clock;
+    let second = read_clock(&[a, b, b':', c, d, b':', e, f])?;
+    let (nano, rest) = read_fraction(rest)?;
+    Ok(Local { date, second, nano, offset: read_offset(rest)? })
+}
+
+/// The nanoseconds of `.5`, and what stands behind it; 0 if there is no point. What is finer than a nanosecond is cut off.
+fn read_fraction(text: &[u8]) -> Result<(u32, &[u8]), Flaw> {
+    let [b'.', fraction @ ..] = text else { return Ok((0, text)) };
+    let count = fraction.iter().take_while(|b| b.is_ascii_digit()).count();
+    if count == 0 {
+        return Err(Flaw::Form);
+    }
+    let digits = fraction[..count].iter().copied().chain(std::iter::repeat(b'0'));
+    Ok((digits.take(9).fold(0, |sum, d| sum * 10 + (d - b'0') as u32), &fraction[count..]))
+}
+
 fn read_local(text: &[u8]) -> Result<Local, Flaw> {
-    let Some((plain, mut rest)) = text.split_first_chunk::<19>() else {
+    // Where the first sign of the long forms stands.
+    if text.get(4).is_some_and(u8::is_ascii_digit) {
+        return read_short(text);
+    }
+    let Some((plain, rest)) = text.split_first_chunk::<19>() else {
         let date = read_day(text.try_into().map_err(|_| Flaw::Form)?)?;
         return Ok(Local { date, second: 0, nano: 0, offset: None });
     };
     let mut local = read_plain(plain)?;
-    if let [b'.', fraction @ ..] = rest {
-        let count = fraction.iter().take_while(|b| b.is_ascii_digit()).count();
-        if count == 0 {
-            return Err(Flaw::Form);
-        }
-        // What is finer than a nanosecond is cut off.
-        let digits = fraction[..count].iter().copied().chain(std::iter::repeat(b'0'));
-        local.nano = digits.take(9).fold(0, |sum, d| sum * 10 + (d - b'0') as u32);
-        rest = &fraction[count..];
-    }
+    let (nano, rest) = read_fraction(rest)?;
+    local.nano = nano;
     local.offset = read_offset(rest)?;
     Ok(local)
 }
@@ -411,13 +459,30 @@ impl TimeSpec {
     }
 
     fn unix(&self, text: &[u8], at: usize) -> Step<i64> {
+        let mut is_day = false;
         let nanos = Exact::read(text).and_then(|exact| {
-            let digits = self.epoch.digits(exact.floor(0)?);
-            exact.floor((9 - digits).into())
+            let whole = exact.floor(0)?;
+            is_day =
+                self.epoch == EpochUnit::ByMagnitude && DAY_NUMBERS.contains(&whole) && is_day_number(&exact);
+            exact.floor((9 - self.epoch.digits(whole)).into())
         });
+        if is_day {
+            let rule = "reads as a day, and as seconds it is in 1970; send the day as text, or set `epoch_unit` if these are unix times";
+            return Err(Fail::value(at, Reason::OutOfRange, rule));
+        }
         let nanos = nanos.ok_or_else(|| self.out_of_range(at))?;
         let second = i64::try_from(nanos.div_euclid(1_000_000_000)).map_err(|_| self.out_of_range(at))?;
         self.ticks(second, nanos.rem_euclid(1_000_000_000) as u32, at)
+    }
+
+    /// The time that a text of eight or fourteen digits reads as; `None` if it is a unix time.
+    #[cold]
+    fn short(&self, text: &[u8]) -> Option<Local> {
+        let is_short = matches!(text.len(), 8 | 14) && text.iter().all(u8::is_ascii_digit);
+        if !is_short || self.epoch != EpochUnit::ByMagnitude {
+            return None;
+        }
+        read_short(text).ok().filter(|local| YEARS.contains(&local.date.year))
     }
 
     /// Steps over `"YYYY-MM-DD hh:mm:ss"` in UTC without searching for its end; `None` leaves the cursor alone.
@@ -471,7 +536,10 @@ impl<A: ArrowPrimitiveType<Native = i64>> Rule for Time<A> {
 
     fn text(&self, text: &[u8], at: usize) -> Step<i64> {
         if is_number_text(text) {
-            return self.spec.unix(text, at);
+            return match self.spec.short(text) {
+                Some(local) => self.spec.local(&local, at),
+                None => self.spec.unix(text, at),
+            };
         }
         match read_local(text) {
             Ok(local) => self.spec.local(&local, at),
@@ -505,7 +573,7 @@ impl Rule for Date {
             Flaw::Form => Fail::value(
                 at,
                 Reason::WrongKind,
-                format!("is not a day that {} takes (`YYYY-MM-DD`)", self.name),
+                format!("is not a day that {} takes (`YYYY-MM-DD`, `YYYYMMDD`)", self.name),
             ),
             Flaw::Calendar => Fail::value(at, Reason::OutOfRange, "is not a day of the calendar"),
         })?;

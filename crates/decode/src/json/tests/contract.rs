@@ -434,3 +434,25 @@ fn what_no_record_can_be_decoded_with_is_an_error_at_the_start() {
         ConfigError::EpochUnit { column: "a".into() }
     );
 }
+
+#[test]
+fn a_missing_array_or_map_takes_its_default() {
+    let mut columns =
+        schema(&["n Int8", "list Array(Int32) DEFAULT", "map Map(String, Int8) DEFAULT"]).columns().to_vec();
+    columns[1].default_json = Some("[1,2]".into());
+    columns[2].default_json = Some(r#"{"a":1}"#.into());
+    let with =
+        |columns: &[Column]| JsonDecoder::new(Schema::new(columns.to_vec()), JsonOptions::default()).unwrap();
+    let decoder = with(&columns);
+    let full = one(&decoder, r#"{"n":1,"list":[1,2],"map":{"a":1}}"#);
+    for record in [r#"{"n":1}"#, r#"{"n":1,"list":null,"map":null}"#, r#"{"list":[1,2],"n":1}"#] {
+        assert_eq!(one(&decoder, record), full, "{record}");
+    }
+    assert_ne!(one(&decoder, r#"{"n":1,"list":[]}"#), full, "an empty one is no missing one");
+    // A record that is taken back leaves nothing of the default behind.
+    let decoded = decode(&decoder, &[r#"{"n":1}"#, r#"{"n":"x"}"#, r#"{"n":1}"#]);
+    assert_eq!((decoded.batch.len(), decoded.rejects.len()), (2, 1));
+    assert_eq!(row(&decoded, 1), full.unwrap());
+    columns[1].default_json = Some(r#"["no number"]"#.into());
+    assert!(one(&with(&columns), r#"{"n":1}"#).unwrap_err().starts_with("missing: field `list`"));
+}

@@ -1,0 +1,137 @@
+//! The value of a DEFAULT that is a literal, as JSON.
+//!
+//! Owns arrays and maps of literals, as the server writes them. Does not own expressions that have to be computed: of these there is no
+//! value here, and records must have the field.
+//!
+//! Arrays and maps cannot be sent as NULL, so where a record has none, the decoder puts this value in the place that the server would
+//! fill with the DEFAULT.
+
+use serde_json::{Map, Number, Value};
+
+/// Arrays and maps inside each other; more than a type may have.
+const DEPTH_MAX: usize = 32;
+
+/// The value of `expression` as JSON; `None` if it is not a literal.
+pub(super) fn json(expression: &str) -> Option<String> {
+    let mut parser = Parser { rest: expression, depth: 0 };
+    let value = parser.value()?;
+    parser.rest.trim_start().is_empty().then(|| value.to_string())
+}
+
+struct Parser<'a> {
+    rest: &'a str,
+    depth: usize,
+}
+
+impl Parser<'_> {
+    fn take(&mut self, token: &str) -> bool {
+        let rest = self.rest.trim_start();
+        let found = rest.get(..token.len()).is_some_and(|start| start.eq_ignore_ascii_case(token));
+        if found {
+            self.rest = &rest[token.len()..];
+        }
+        found
+    }
+
+    fn value(&mut self) -> Option<Value> {
+        self.depth += 1;
+        if self.depth > DEPTH_MAX {
+            return None;
+        }
+        let value = if self.take("[") {
+            self.list("]").map(Value::Array)
+        } else if self.take("array(") {
+            self.list(")").map(Value::Array)
+        } else if self.take("map(") {
+            pairs(self.list(")")?).map(Value::Object)
+        } else if self.take("cast(") {
+            // The type is that of the column.
+            let value = self.value()?;
+            (self.take(",") && matches!(self.value()?, Value::String(_)) && self.take(")")).then_some(value)
+        } else if self.take("'") {
+            self.text().map(Value::String)
+        } else if self.take("null") {
+            Some(Value::Null)
+        } else if self.take("true") {
+            Some(Value::Bool(true))
+        } else if self.take("false") {
+            Some(Value::Bool(false))
+        } else {
+            self.number().map(Value::Number)
+        };
+        self.depth -= 1;
+        value
+    }
+
+    fn list(&mut self, end: &str) -> Option<Vec<Value>> {
+        let mut values = Vec::new();
+        while !self.take(end) {
+            if !values.is_empty() && !self.take(",") {
+                return None;
+            }
+            values.push(self.value()?);
+        }
+        Some(values)
+    }
+
+    /// What stands behind the opening quote, up to the closing one.
+    fn text(&mut self) -> Option<String> {
+        let (mut text, mut chars) = (String::new(), self.rest.char_indices());
+        while let Some((at, c)) = chars.next() {
+            match c {
+                '\'' => {
+                    self.rest = &self.rest[at + 1..];
+                    return Some(text);
+                }
+                '\\' => text.push(match chars.next()?.1 {
+                    'n' => '\n',
+                    't' => '\t',
+                    'r' => '\r',
+                    '0' => '\0',
+                    'b' => '\u{8}',
+                    'f' => '\u{c}',
+                    c @ ('\\' | '\'' | '"' | '`' | '/') => c,
+                    // Bytes by number, and whatever later versions write: nothing is guessed.
+                    _ => return None,
+                }),
+                c => text.push(c),
+            }
+        }
+        None
+    }
+
+    /// A number that JSON can hold exactly as it is written here.
+    fn number(&mut self) -> Option<Number> {
+        let rest = self.rest.trim_start();
+        let end =
+            rest.find(|c: char| !matches!(c, '0'..='9' | '-' | '+' | '.' | 'e' | 'E')).unwrap_or(rest.len());
+        let (text, after) = rest.split_at(end);
+        self.rest = after;
+        let whole =
+            text.parse::<i64>().ok().map(Number::from).or_else(|| text.parse::<u64>().ok().map(Number::from));
+        whole.or_else(|| {
+            Number::from_f64(text.parse().ok()?).filter(|n| n.to_string().parse::<f64>() == text.parse())
+        })
+    }
+}
+
+/// The keys and values of `map(k, v, …)`.
+fn pairs(values: Vec<Value>) -> Option<Map<String, Value>> {
+    let mut map = Map::new();
+    for pair in values.chunks(2) {
+        let [key, value] = pair else { return None };
+        let key = match key {
+            Value::String(key) => key.clone(),
+            Value::Number(key) => key.to_string(),
+            _ => return None,
+        };
+        // A key that stands twice is another map than JSON has.
+        if map.insert(key, value.clone()).is_some() {
+            return None;
+        }
+    }
+    Some(map)
+}
+
+#[cfg(test)]
+mod tests;
