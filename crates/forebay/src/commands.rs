@@ -9,6 +9,7 @@ pub mod clickhouse;
 pub mod dead_letters;
 pub mod demo;
 pub mod generate;
+pub mod place;
 pub mod run;
 pub mod status;
 pub mod store;
@@ -23,15 +24,21 @@ use crate::config;
 use crate::config::model::Pipeline;
 use crate::config::values::reference::Surroundings;
 
-/// Loads a pipeline file and writes its faults and hints to stderr; `None` if it has faults.
+/// Loads a pipeline file, enters its folder, and writes its faults and hints to stderr; `None` if it has faults.
 ///
 /// # Errors
 /// When the file cannot be read.
 pub fn load(file: &Path) -> anyhow::Result<Option<Pipeline>> {
+    place::leave()?;
     let text = config::load(file)?;
+    place::enter(file)?;
     let checked = config::check(&text, &Surroundings::of_process());
     let shown = checked.faults.render(&file.display().to_string());
     std::io::stderr().write_all(shown.as_bytes()).context("cannot write to standard error")?;
+    if let Some(why) = checked.pipeline.as_ref().map(place::store_elsewhere).transpose()?.flatten() {
+        writeln!(std::io::stderr(), "{}: {why}", file.display()).context("cannot write to standard error")?;
+        return Ok(None);
+    }
     Ok(checked.pipeline)
 }
 

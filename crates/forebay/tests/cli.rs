@@ -238,3 +238,45 @@ fn pipeline_files_shown_in_pages_pass_check() {
     }
     assert!(checked >= 1, "no page shows a pipeline file");
 }
+
+/// A folder with a pipeline file in `conf`, whose store and password have relative paths.
+fn beside(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{}-{name}", std::process::id()));
+    std::fs::create_dir_all(folder.join("conf")).expect("the test's folder can be written");
+    let text = GOOD.replace("${FOREBAY_TEST_PASSWORD}", "file:password.txt");
+    std::fs::write(folder.join("conf/p.yaml"), format!("store: ./data\n{text}")).expect("it can be written");
+    std::fs::write(folder.join("conf/password.txt"), "secret\n").expect("it can be written");
+    folder
+}
+
+#[test]
+fn relative_paths_begin_at_the_folder_of_the_pipeline_file() {
+    let folder = beside("relative");
+    for (here, file) in [
+        (folder.clone(), "conf/p.yaml"),
+        (folder.join("conf"), "p.yaml"),
+        (folder.join("conf"), "../conf/p.yaml"),
+    ] {
+        let checked = forebay(&["check", file, file]).current_dir(&here).output().expect("it starts");
+        assert_eq!(code(&checked), 0, "{file}: {}", err(&checked));
+    }
+    // A file on standard input has no folder.
+    let text = std::fs::File::open(folder.join("conf/p.yaml")).expect("just written");
+    let checked = forebay(&["check", "-"]).current_dir(&folder).stdin(text).output().expect("it starts");
+    assert!(code(&checked) == 2 && err(&checked).contains("password"), "{}", err(&checked));
+}
+
+#[test]
+fn a_store_in_the_working_directory_is_not_left_behind() {
+    let folder = beside("elsewhere");
+    std::fs::create_dir_all(folder.join("data/events/lane-0")).expect("it can be written");
+    let status = || forebay(&["status", "conf/p.yaml"]).current_dir(&folder).output().expect("it starts");
+    let refused = status();
+    assert_eq!(code(&refused), 2, "{}", err(&refused));
+    // The way out is one that works.
+    let words = err(&refused);
+    let way_out = words.split('`').find(|part| part.starts_with("mkdir -p")).expect("a command");
+    assert!(Command::new("sh").args(["-c", way_out]).status().expect("a shell").success(), "{way_out}");
+    assert!(folder.join("conf/data/events/lane-0").is_dir());
+    assert_ne!(code(&status()), 2, "{}", err(&status()));
+}

@@ -12,6 +12,7 @@ use anyhow::Context;
 use clap::Args;
 use serde_json::json;
 
+use super::place;
 use crate::cli::{Exit, print};
 use crate::config;
 use crate::config::model::Pipeline;
@@ -60,7 +61,8 @@ impl Check {
         if self.connect {
             let runtime = super::runtime()?;
             for report in &mut reports {
-                runtime.block_on(report.connect());
+                let path = PathBuf::from(&report.file);
+                place::within(&path, || runtime.block_on(report.connect()));
             }
         }
         let all_good = reports.iter().all(|report| report.can_run);
@@ -101,7 +103,7 @@ impl Report {
                 Self { text: format!("{file}: {message}\n"), json, file, pipeline: None, can_run: false }
             }
             Ok(text) => {
-                let checked = config::check(&text, &Surroundings::of_process());
+                let checked = place::within(path, || config::check(&text, &Surroundings::of_process()));
                 let can_run = checked.pipeline.is_some();
                 let name = checked.pipeline.as_ref().map(|pipeline| pipeline.pipeline.to_string());
                 let findings = checked.faults.sorted();

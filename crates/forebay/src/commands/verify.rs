@@ -148,7 +148,12 @@ impl Verify {
                 key: &self.key,
                 values: self.values,
                 wait: Duration::from_secs(self.wait),
-                scratch: self.scratch.clone().unwrap_or_else(std::env::temp_dir),
+                scratch: self
+                    .scratch
+                    .as_deref()
+                    .map(super::place::given)
+                    .transpose()?
+                    .unwrap_or_else(std::env::temp_dir),
                 limit: self.limit as usize,
                 bar: bar.clone(),
             };

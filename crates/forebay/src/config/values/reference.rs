@@ -1,4 +1,4 @@
-//! `${NAME}`, `${NAME:-default}` and `file:/path`: values that stand elsewhere.
+//! `${NAME}`, `${NAME:-default}` and `file:/path`: values that stand elsewhere. A relative path begins at the pipeline file's folder.
 //!
 //! Owns the reading of references. `${…}` works in every value; `file:` only where a secret is due, for a store may have
 //! such a URL. Does not own who may see the result: the walk shows what was written, never what came of it.
@@ -57,8 +57,10 @@ pub fn expand(text: &str, around: &Surroundings) -> Result<Option<String>, Strin
 pub fn from_file(text: &str, around: &Surroundings) -> Result<Option<String>, String> {
     let Some(path) = text.strip_prefix("file:") else { return Ok(None) };
     let path = path.strip_prefix("//").unwrap_or(path);
-    if !path.starts_with('/') {
-        return Err("names a file by a relative path; write `file:/absolute/path`".into());
+    if path.is_empty() {
+        return Err(
+            "names no file; write `file:/path`, or `file:path` for one beside the pipeline file".into()
+        );
     }
     let mut text = (around.file)(Path::new(path))?;
     // Editors and `echo` end a file with a line feed that is no part of the secret.
