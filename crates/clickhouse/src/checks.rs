@@ -9,7 +9,8 @@
 //! | the engine is of the MergeTree family                     | nothing else remembers tokens                             |
 //! | the table remembers tokens                                | a repeated insert would double rows, without any error    |
 //! | so does every materialized view's target                  | each has a log of its own                                 |
-//! | the memory holds every insert under way, twice            | a token must outlive its insert and the others'           |
+//! | the memory holds every insert under way, four times       | a token must outlive its insert and the others', within half of what is remembered |
+//! | an insert may take less than half of a token's age        | the same, where tokens are forgotten by age               |
 //! | the table is not asynchronous by its own setting          | that setting wins over the request's, and shares parts    |
 //! | the user may set what requests name                       | [`crate::settings`]                                       |
 //! | `provenance: true` finds a `_forebay` column              | beyond the memory only a look at the rows tells           |
@@ -23,8 +24,10 @@ pub mod read;
 pub mod sight;
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use dataflow::{Remedy, Schema};
+use protocol::{doubt, window};
 
 use crate::config::{CreateTable, TableConfig};
 use crate::partition::PartitionKey;
@@ -45,6 +48,10 @@ pub const PROVENANCE: &str = "_forebay";
 pub const WINDOW: u64 = 10_000;
 /// The setting of a table that makes inserts asynchronous, whatever the request says.
 const ASYNC_INSERT: &str = "async_insert";
+/// How long a replicated table remembers tokens.
+const AGE_SETTING: &str = "replicated_deduplication_window_seconds";
+/// What is advised for it, in seconds: a week, ClickHouse's own default for a long time.
+const AGE_S: u64 = 604_800;
 /// Partitions that one frame may touch in a view's target: the server's own default.
 const VIEW_PARTITIONS_MAX: u32 = 100;
 
@@ -339,15 +346,12 @@ fn check_window(
             format!("ALTER TABLE {quoted} MODIFY SETTING {setting} = {WINDOW}"),
         ));
     }
-    let age_ms = if engine.replicated {
-        read("replicated_deduplication_window_seconds").unwrap_or(0).saturating_mul(1000)
-    } else {
-        u64::MAX
-    };
+    let age_ms =
+        if engine.replicated { read(AGE_SETTING).unwrap_or(0).saturating_mul(1000) } else { u64::MAX };
     if age_ms == 0 {
         faults.push(Fault::mended_by(
-            format!("table `{name}` forgets insert tokens at once (`replicated_deduplication_window_seconds` is 0)"),
-            format!("ALTER TABLE {quoted} MODIFY SETTING replicated_deduplication_window_seconds = 604800"),
+            format!("table `{name}` forgets insert tokens at once (`{AGE_SETTING}` is 0)"),
+            format!("ALTER TABLE {quoted} MODIFY SETTING {AGE_SETTING} = {AGE_S}"),
         ));
     }
     Memory { window, age_ms }
@@ -358,7 +362,8 @@ fn window_setting(engine: &Engine) -> &'static str {
     if engine.replicated { "replicated_deduplication_window" } else { "non_replicated_deduplication_window" }
 }
 
-/// Every insert that may be under way must find its token again, even after as many others. Half of the memory is theirs.
+/// Every insert that may be under way must find its token again after all the others, within the half of the memory that a
+/// resend may count on (`protocol::window::tokens_min`), and before half of its age is over (`protocol::doubt::insert_time_ms_max`).
 fn check_room(
     config: &TableConfig,
     engine: &Engine,
@@ -369,16 +374,38 @@ fn check_room(
     faults: &mut Vec<Fault>,
 ) {
     let in_flight = config.inserts_in_flight.max(1);
-    let need = parts.saturating_mul(in_flight).saturating_mul(2);
+    let need = window::tokens_min(in_flight, parts);
     if memory.window > 0 && memory.window < need {
         let setting = window_setting(engine);
         faults.push(Fault::mended_by(
             format!(
                 "table `{name}` remembers {} insert tokens (`{setting}`); an insert uses up to {parts} and {in_flight} may be \
-                 under way, so that it must remember {need} at the least",
+                 under way. One whose answer is lost is repeated safely only while fewer than half of the tokens were used since, \
+                 of which half are for other writers, so that it must remember {need} at the least",
                 memory.window
             ),
             format!("ALTER TABLE {quoted} MODIFY SETTING {setting} = {}", need.max(WINDOW)),
+        ));
+    }
+    let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    let (time_ms, margin_ms) = (ms(config.insert_time_max), ms(config.resend_margin));
+    let time_ms_max = doubt::insert_time_ms_max(memory.age_ms, margin_ms);
+    if memory.age_ms > 0 && time_ms > time_ms_max {
+        let age_s = (time_ms + margin_ms).div_ceil(1_000).saturating_mul(2);
+        let lower = match time_ms_max / 1_000 {
+            0 => String::new(),
+            s => format!("lower `sink.clickhouse.timeout` to {s}s or less, or "),
+        };
+        faults.push(Fault::mended_by(
+            format!(
+                "table `{name}` forgets an insert token after {} s (`{AGE_SETTING}`), and an insert may take {} s \
+                 (`sink.clickhouse.timeout`): one whose answer is lost is repeated safely only within half of that age, with {} s for \
+                 looking at the server; {lower}let the table remember tokens for longer",
+                memory.age_ms / 1_000,
+                time_ms / 1_000,
+                margin_ms / 1_000
+            ),
+            format!("ALTER TABLE {quoted} MODIFY SETTING {AGE_SETTING} = {}", age_s.max(AGE_S)),
         ));
     }
 }

@@ -90,8 +90,14 @@ pub struct TableConfig {
     pub provenance: bool,
     /// Columns whose values together name a row: the probe uses them if the table has no provenance column.
     pub unique_key: Vec<String>,
-    /// Inserts that may be under way at the same time; at least 1. The table must remember the tokens of twice as many.
+    /// Inserts that may be under way at the same time; at least 1. The table must remember the tokens of four times as many
+    /// (`protocol::window::tokens_min`).
     pub inserts_in_flight: u64,
+    /// The longest that one insert may take: [`ServerConfig::insert_timeout`]. A table that forgets tokens by age must remember
+    /// them for more than twice as long.
+    pub insert_time_max: Duration,
+    /// What comes on top of it before an insert without an answer is repeated: the looks at the server before it and after it.
+    pub resend_margin: Duration,
     /// Rows of a frame at the most; at least 1.
     pub frame_rows_max: usize,
     /// Bytes of a frame before compression at the most, judged by the mean row; at least 1.
@@ -114,6 +120,8 @@ impl TableConfig {
             provenance: false,
             unique_key: Vec::new(),
             inserts_in_flight: 2,
+            insert_time_max: Duration::from_secs(180),
+            resend_margin: Duration::from_secs(10),
             // Half a million rows cost the server a third of what five thousand cost it, a row.
             frame_rows_max: 500_000,
             frame_bytes_max: 64 << 20,

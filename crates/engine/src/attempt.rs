@@ -6,6 +6,7 @@
 //! A frame that an earlier owner may have sent begins in doubt.
 
 mod doubt;
+mod gate;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -23,6 +24,7 @@ use crate::context::{Context, TARGET, Target};
 use crate::problem::{Noticed, State};
 use crate::retry::Backoff;
 use crate::{EngineError, accounts, refuse, segment};
+use gate::{Decided, ResendGate};
 
 /// Pause while a person has to change something on the server: often enough to go on within a minute.
 const PERSON_PAUSE: Duration = Duration::from_secs(15);
@@ -30,8 +32,9 @@ const PERSON_PAUSE: Duration = Duration::from_secs(15);
 /// Pause between two looks at whether a refused row was sealed as a dead letter.
 const REFUSED_PAUSE: Duration = Duration::from_millis(100);
 
-/// A decision to send again holds for this long: far below half of any memory of tokens. Reading the frame's bytes may take longer,
-/// for the store may be away; then it is decided anew with the bytes at hand.
+/// A decision to send again is not acted on after this long: reading the frame's bytes may take longer, for the store may be away, and
+/// then it is decided anew with the bytes at hand, so that no insert is begun only to be held back. What counts is the
+/// [judgement](gate) before the last bytes leave.
 const DECIDED_MAX: Duration = Duration::from_secs(1);
 
 /// A frame to settle.
@@ -82,6 +85,7 @@ pub async fn settle(context: &Arc<Context>, task: Task) -> Result<Rows, EngineEr
             before: doubtful.then(|| piece.server.clone()).flatten(),
             in_doubt: doubtful,
             refused: false,
+            decided: None,
             read: None,
             backoff: Backoff::new(context.settings.retry_pause_max),
             piece: &piece,
@@ -147,6 +151,14 @@ enum Sent {
     Refused,
 }
 
+/// Why an attempt has no positive answer.
+enum Unsent {
+    /// It was held back: the decision to send again does not hold any more. Nothing happened.
+    Lapsed,
+    /// It failed.
+    Failed(InsertError),
+}
+
 struct Sending<'a> {
     context: &'a Arc<Context>,
     place: usize,
@@ -161,6 +173,8 @@ struct Sending<'a> {
     in_doubt: bool,
     /// True if the server turned the piece down for its content while it was in doubt.
     refused: bool,
+    /// What the decision to send the piece again rests on; `None` for a first attempt under a token.
+    decided: Option<Decided>,
     /// The piece's bytes, once they were read from the store again.
     read: Option<Bytes>,
     backoff: Backoff,
@@ -179,12 +193,20 @@ impl Sending<'_> {
             if !self.in_doubt {
                 self.check_table().await?;
                 self.before = Some(self.target.server());
+                self.decided = None;
             }
             let (body, has_taken_long) = self.body().await?;
             if self.in_doubt && has_taken_long {
                 continue;
             }
-            let Err(error) = self.send(body.clone()).await else { return Ok(Sent::Settled) };
+            let error = match self.send(body.clone()).await {
+                Ok(()) => return Ok(Sent::Settled),
+                Err(Unsent::Lapsed) => {
+                    self.lapsed().await?;
+                    continue;
+                }
+                Err(Unsent::Failed(error)) => error,
+            };
             self.tell_error(&error);
             // A dead letter that is turned down has nowhere else to go: it waits until a person has mended its table.
             let is_refused =
@@ -232,18 +254,30 @@ impl Sending<'_> {
         Ok(())
     }
 
-    async fn send(&self, body: Bytes) -> Result<(), InsertError> {
+    /// One attempt. One that rests on a decision is completed only if that still holds when the last bytes are due.
+    async fn send(&self, body: Bytes) -> Result<(), Unsent> {
         let id = self.piece.id();
         let token = names::token(id, self.generation);
         // Attempts are numbered by time, so that two owners' attempts differ.
         let number = self.context.runtime.wall_ms() as u64;
         let query_id = names::query_id(id, self.generation, number);
         let begun = self.context.runtime.elapsed();
-        let attempt = Attempt { token: &token, query_id: &query_id, body, gate: &*self.context.ownership };
+        let gate = ResendGate::new(self.context, self.place, self.decided.as_ref());
+        let attempt = Attempt { token: &token, query_id: &query_id, body, gate: &gate };
         let result = self.target.table.insert(attempt).await;
         let seconds = (self.context.runtime.elapsed() - begun).as_secs_f64();
         histogram!("forebay_insert_seconds", "table" => self.target.table.name().to_owned()).record(seconds);
-        result
+        match result {
+            Err(error) if gate.has_lapsed() && error.effect == Effect::None => Err(Unsent::Lapsed),
+            result => result.map_err(Unsent::Failed),
+        }
+    }
+
+    /// A resend was held back because the facts that it was decided by have changed: a pause, and it is decided anew.
+    async fn lapsed(&mut self) -> Result<(), EngineError> {
+        self.check_owner().await?;
+        self.backoff.pause(&*self.context.runtime).await;
+        Ok(())
     }
 
     /// The bytes to send, and whether a decision made before has grown old while they were read.

@@ -173,6 +173,7 @@ pub fn server(table: u32, facts: &TableFacts) -> Server {
         table_uuid: facts.table_uuid.clone(),
         block_number: facts.block_number,
         view_blocks: facts.view_blocks.clone(),
+        tokens_per_block_max: facts.tokens_per_block_max,
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use engine::survey::{self, Survey, Tally};
 use engine::{Phase, Snapshot, Status, TableStatus, problem};
-use protocol::budget::{Budget, Rate};
+use protocol::budget::{Budget, Rate, UNBOUNDED};
 use protocol::record::Counts;
 use protocol::retire::Standing;
 use serde_json::{Value, json};
@@ -116,9 +116,11 @@ fn problems(now: &Snapshot) -> Vec<Value> {
 
 /// How long a table remembers tokens. Null for what is not measured yet, and for times without an end in sight.
 fn tokens(budget: &Budget) -> Value {
+    let is_bounded = |rate: &Rate| rate.tokens != UNBOUNDED;
     let seconds = |ms: u64| (ms != u64::MAX).then_some(ms as f64 / 1_000.0);
     json!({
-        "remembered": budget.tokens, "used_per_s": budget.rate.map(Rate::per_second),
+        "remembered": budget.tokens, "used_per_s": budget.rate.filter(is_bounded).map(Rate::per_second),
+        "is_bounded": budget.rate.as_ref().is_none_or(is_bounded),
         "used_per_s_max": budget.rate_max(), "memory_s": seconds(budget.memory_ms),
         "trusted_s": seconds(budget.trusted_ms), "needed_s": seconds(budget.needed_ms), "is_scarce": budget.is_scarce
     })

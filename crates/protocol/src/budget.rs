@@ -4,9 +4,10 @@
 //! ([`crate::doubt`]): that counts what really happened since the frame was sent. The forecast uses the same halves, so that
 //! "enough" means that a resend after one lost answer would be trusted, as long as the rate stays.
 //!
-//! A table remembers a *number* of tokens, and every part that anyone writes uses one. So the memory lasts
-//! `tokens / (parts per second)`, and less if the table also forgets by age. Parts are read from block numbers, which move with
-//! inserts by anyone: other writers of the table, and of a view's target, are counted without being asked about.
+//! A table remembers a *number* of tokens, and every part that anyone writes uses at least one. So the memory lasts
+//! `tokens / (tokens per second)`, and less if the table also forgets by age. Parts are read from block numbers, which move with
+//! inserts by anyone: other writers of the table, and of a view's target, are counted without being asked about. How many tokens
+//! those parts cost at most is [`crate::doubt::tokens_since`]'s to say; where nothing bounds them, the budget is scarce.
 //!
 //! | what             | how long                                                                    |
 //! |------------------|-----------------------------------------------------------------------------|
@@ -16,7 +17,7 @@
 
 use std::collections::VecDeque;
 
-use crate::doubt::{inserts_since, trusted_age_ms, trusted_tokens};
+use crate::doubt::{blocks_since, tokens_since, trusted_age_ms, trusted_tokens};
 use crate::record::Server;
 
 /// The rate is that of the last so many milliseconds: long enough to even out batches, short enough to see a change.
@@ -28,18 +29,24 @@ const APART_MS_MIN: i64 = 1_000;
 /// Of sightings that crowd, as in a doubt, one in so many milliseconds is kept.
 const KEPT_EVERY_MS: i64 = 4_000;
 
+/// Tokens of a [`Rate`] where others write so that nothing bounds how many they use.
+pub const UNBOUNDED: u64 = u64::MAX;
+
 /// Tokens that were used within some time, by anyone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
-    /// Tokens, in the table or view's target that used most.
+    /// Tokens at the most, in the table or view's target that used most; [`UNBOUNDED`] if nothing bounds them.
     pub tokens: u64,
     /// Milliseconds between the two sightings; at least 1.
     pub over_ms: u64,
 }
 
 impl Rate {
-    /// Tokens in a second.
+    /// Tokens in a second; infinite if nothing bounds them.
     pub fn per_second(self) -> f64 {
+        if self.tokens == UNBOUNDED {
+            return f64::INFINITY;
+        }
         self.tokens as f64 * 1_000.0 / self.over_ms.max(1) as f64
     }
 
@@ -64,7 +71,7 @@ impl Meter {
         let follows = |last: &Server| {
             last.table_uuid == server.table_uuid
                 && last.seen_ms <= server.seen_ms
-                && inserts_since(last, server).is_some()
+                && blocks_since(last, server).is_some()
         };
         if !self.seen.back().is_none_or(follows) {
             self.seen.clear();
@@ -86,7 +93,7 @@ impl Meter {
     pub fn rate(&self) -> Option<Rate> {
         let (first, last) = (self.seen.front()?, self.seen.back()?);
         let over_ms = last.seen_ms - first.seen_ms;
-        let tokens = inserts_since(first, last)?;
+        let tokens = tokens_since(first, last).unwrap_or(UNBOUNDED);
         (over_ms >= APART_MS_MIN).then_some(Rate { tokens, over_ms: over_ms as u64 })
     }
 }

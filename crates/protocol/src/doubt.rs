@@ -12,7 +12,8 @@
 //! | absent        | no                |                        | dead             |             |       |           | new generation |
 //! |               | yes               |                        |                  |             |       |           | stop           |
 //! |               | yes, accepted     | taken as: no           |                  |             |       |           | as below       |
-//! |               | no                | yes                    |                  |             |       |           | resend (*)     |
+//! |               | no                | yes                    | may be alive     |             |       |           | end attempts   |
+//! |               | no                | yes                    | dead             |             |       |           | resend (*)     |
 //! |               | no                | no                     | may be alive     |             |       |           | end attempts   |
 //! |               | no                | no                     | dead             | not looked  |       |           | probe          |
 //! |               | no                | no                     | dead             | cannot tell |       |           | stop           |
@@ -25,6 +26,21 @@
 //! |               | no                | no                     | dead             | none        | yes   | yes       | stop (**)      |
 //! | was asked(**) |                   | no                     | dead             | none        | yes   |           | stop           |
 //! |               | yes, accepted     | taken as: no           | dead             | none        | yes   |           | stop (***)     |
+//!
+//! Attempts are ended before a resend too: one that the server still works on when the token is pushed out, long after the resend,
+//! would write the rows again.
+//!
+//! A decision to send again rests on facts that age while the bytes travel. Before the last of them leave, the facts are read anew
+//! and [`lapse`] says whether the decision still holds; if not, the request is never completed, and it is decided anew. A first
+//! attempt under a token needs no such look: no copy of it exists that could be forgotten.
+//!
+//! | the decision rests on | it lapses when                                                                                        |
+//! |-----------------------|-------------------------------------------------------------------------------------------------------|
+//! | the token (resend)    | the token does not certainly stand any more: another table or run of the server, half of the tokens used, half of the age |
+//! | absence (confirm)     | the table is another, or since the look half of the tokens were used or half of the age has passed: a late copy could have come and been forgotten |
+//!
+//! How many tokens others use is bounded from above ([`tokens_since`]): a block may cost two tokens, and a block of asynchronous
+//! inserts one for each of them. Where nothing bounds it, no token is trusted by count.
 //!
 //! To *confirm* is to send the same bytes under the same token until the server answers positively, and to look again. No list
 //! of running inserts shows one that is still in a proxy or a socket; once the token stands, such a late copy is a no-op.
@@ -87,6 +103,11 @@ pub struct Facts {
 }
 
 impl Facts {
+    /// What the table remembers of its tokens.
+    fn memory(&self) -> Memory {
+        Memory { tokens: self.token_window, age_ms_max: self.token_age_ms_max }
+    }
+
     /// True if the table feeds materialized views.
     fn views(&self) -> bool {
         !self.now.view_blocks.is_empty()
@@ -241,17 +262,19 @@ pub fn decide(facts: &Facts) -> Decision {
     if is_other && !facts.accepted {
         return Decision::Stop(StopReason::TableChanged);
     }
+    // Attempts are ended before the rows are looked for: one that lived through the probe could land behind it. A restart
+    // ends attempts too, but only those made before it, and an attempt's time by the server's clock is not known. They are
+    // ended before a resend as well: one that outlived the memory of its token would write the rows again.
+    if facts.alive != Some(0) {
+        return Decision::EndAttempts;
+    }
     if let Some(before) = facts.before.as_ref().filter(|_| !is_other) {
         let is_told =
             !matches!((facts.found, facts.views()), (Some(Found::CannotTell), _) | (Some(Found::All), true));
-        if token_stands(before, facts) && !(facts.refused && is_told) {
+        let token_stands = lapse(Basis::Token, before, &facts.now, facts.memory()).is_none();
+        if token_stands && !(facts.refused && is_told) {
             return Decision::Resend;
         }
-    }
-    // Attempts are ended before the rows are looked for: one that lived through the probe could land behind it. A restart
-    // ends attempts too, but only those made before it, and an attempt's time by the server's clock is not known.
-    if facts.alive != Some(0) {
-        return Decision::EndAttempts;
     }
     match facts.found {
         None => Decision::Probe,
@@ -267,13 +290,62 @@ pub fn decide(facts: &Facts) -> Decision {
     }
 }
 
-/// True only if the token is certainly remembered by the table and by every view's target, with the rows: the same run of the
-/// server, and fewer inserts by anyone since than half of what the smallest memory holds.
-fn token_stands(before: &Server, facts: &Facts) -> bool {
-    let age_ms = facts.now.seen_ms.saturating_sub(before.seen_ms).max(0) as u64;
-    is_same_run(before, &facts.now)
-        && inserts_since(before, &facts.now).is_some_and(|n| n < trusted_tokens(facts.token_window))
-        && age_ms < trusted_age_ms(facts.token_age_ms_max)
+/// What a table remembers of its tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Memory {
+    /// Tokens, the fewest over the table and its views' targets.
+    pub tokens: u64,
+    /// For how long at least, in milliseconds; `u64::MAX` if only the number counts.
+    pub age_ms_max: u64,
+}
+
+/// What a decision to send a frame again rests on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Basis {
+    /// Its token certainly stands, with the rows if they came ([`Decision::Resend`]); since the look before its first attempt.
+    Token,
+    /// No row of it was there and no attempt ran ([`Decision::Confirm`]); since the look that this was decided by.
+    Absence,
+}
+
+/// Why a frame must not be sent again under its token as it was decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lapse {
+    /// The table is another one.
+    OtherTable,
+    /// The server has restarted, or is another one.
+    OtherRun,
+    /// Half of the tokens that the table remembers may have been used, or nothing bounds how many were.
+    TokensUsed,
+    /// Half of the time is over that the table remembers a token for.
+    TooOld,
+}
+
+impl Lapse {
+    /// The word in log lines.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::OtherTable => "table_changed",
+            Self::OtherRun => "server_restarted",
+            Self::TokensUsed => "tokens_used",
+            Self::TooOld => "token_too_old",
+        }
+    }
+}
+
+/// Why a decision that rests on the sighting `since` does not hold at the sighting `now`; `None` while it holds.
+pub fn lapse(basis: Basis, since: &Server, now: &Server, memory: Memory) -> Option<Lapse> {
+    let age_ms = now.seen_ms.saturating_sub(since.seen_ms).max(0) as u64;
+    if since.table_uuid != now.table_uuid {
+        return Some(Lapse::OtherTable);
+    }
+    if basis == Basis::Token && !is_same_run(since, now) {
+        return Some(Lapse::OtherRun);
+    }
+    if tokens_since(since, now).is_none_or(|n| n >= trusted_tokens(memory.tokens)) {
+        return Some(Lapse::TokensUsed);
+    }
+    (age_ms >= trusted_age_ms(memory.age_ms_max)).then_some(Lapse::TooOld)
 }
 
 /// A token is trusted only while fewer tokens than these were used since: half of what the table remembers, for inserts may be
@@ -287,15 +359,43 @@ pub fn trusted_age_ms(token_age_ms_max: u64) -> u64 {
     token_age_ms_max / 2
 }
 
-/// Inserts by anyone between two sightings, in the table or the view's target that had most; `None` if block numbers went
+/// The longest that an insert may take, by the client's clock, milliseconds: from the look before its first attempt to the look
+/// that judges its resend, with `margin_ms` for both, a token must be younger than [`trusted_age_ms`].
+pub fn insert_time_ms_max(token_age_ms_max: u64, margin_ms: u64) -> u64 {
+    match token_age_ms_max {
+        u64::MAX => u64::MAX,
+        age => trusted_age_ms(age).saturating_sub(margin_ms),
+    }
+}
+
+/// Blocks written by anyone between two sightings, in the table or the view's target that had most; `None` if block numbers went
 /// back or the views are others, so that it cannot be told.
-pub fn inserts_since(before: &Server, now: &Server) -> Option<u64> {
+pub fn blocks_since(before: &Server, now: &Server) -> Option<u64> {
     if before.view_blocks.len() != now.view_blocks.len() {
         return None;
     }
     let views = before.view_blocks.iter().copied().zip(now.view_blocks.iter().copied());
     let all = std::iter::once((before.block_number, now.block_number)).chain(views);
     all.map(|(before, now)| now.checked_sub(before)).try_fold(0, |most, n| Some(most.max(n?)))
+}
+
+/// Tokens used by anyone between two sightings at the most, in the table or the view's target that used most; `None` if it
+/// cannot be told, or nothing bounds them.
+///
+/// | what was written | tokens at the most                                                                                |
+/// |------------------|---------------------------------------------------------------------------------------------------|
+/// | no block         | none                                                                                              |
+/// | blocks           | the larger [`Server::tokens_per_block_max`] of the two sightings for each; no bound if it has none |
+///
+/// A block number counts parts, and a part may cost more than one token: two hashes of one insert, or a token for each of the
+/// asynchronous inserts of others that were written as one part.
+pub fn tokens_since(before: &Server, now: &Server) -> Option<u64> {
+    let per_block = before.tokens_per_block_max.max(now.tokens_per_block_max).max(1);
+    match blocks_since(before, now)? {
+        0 => Some(0),
+        _ if per_block == u64::MAX => None,
+        blocks => Some(blocks.saturating_mul(per_block)),
+    }
 }
 
 /// True only if the server certainly has not restarted in between.

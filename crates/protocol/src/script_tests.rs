@@ -17,6 +17,10 @@
 //! | `freeze` / `thaw`                     | the process sleeps / the sleeper acts again instead of the present one |
 //! | `server restart [loses F]`            | the server restarts; F's rows are gone, its token is not             |
 //! | `others insert N [into-target]`       | other writers use up N tokens of the table, or of the view's target  |
+//! | `others insert N at-once`             | N asynchronous inserts of other writers come as one block            |
+//! | `meanwhile COMMAND`                   | what happens while the bytes of the next resend travel               |
+//! | `table writes-two-hashes`             | each block of a synchronous insert costs two tokens                  |
+//! | `table bounds-nothing`                | nothing says how many tokens the inserts of others use               |
 //! | `time passes MS`                      | on the server's clock                                                |
 //! | `table rebuilt [copied]`              | the table is another of the same name, empty or with the same rows   |
 //! | `table truncated`                     | its rows and tokens are gone, its identity is not                    |
@@ -34,7 +38,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write as _;
 
 use crate::append::{self, Next, PutAnswer};
-use crate::doubt::{self, Decision, Facts, Found, StopReason, Verdict};
+use crate::doubt::{self, Basis, Decision, Facts, Found, Memory, StopReason, Verdict};
 use crate::lane::{Lane, Piece};
 use crate::record::{
     Answer, Body, Checkpoint, Claim, Counts, Frame, Frontier, Generation, Genesis, PartitionGenesis,
@@ -43,7 +47,7 @@ use crate::record::{
 use crate::window::{self, Settled};
 use crate::{names, retire};
 
-const TOKENS: usize = 8;
+const TOKENS: usize = 16;
 
 /// A table that forgets tokens by number and may lose rows, but never a token, in a crash.
 struct Table {
@@ -57,6 +61,8 @@ struct Table {
     merges: bool,
     part_of: Option<u128>,
     lags: u64,
+    /// Tokens that a block may cost.
+    tokens_per_block: u64,
 }
 
 /// Rows and tokens of the table, or of a view's target.
@@ -72,14 +78,15 @@ impl Rows {
         if self.tokens.iter().any(|t| t == token) {
             return;
         }
-        self.remember(token.to_owned());
+        self.remember([token.to_owned()]);
         *self.frames.entry(id).or_default() += 1;
     }
 
-    fn remember(&mut self, token: String) {
+    /// One block with its tokens.
+    fn remember(&mut self, tokens: impl IntoIterator<Item = String>) {
         self.block += 1;
-        self.tokens.push_back(token);
-        if self.tokens.len() > TOKENS {
+        self.tokens.extend(tokens);
+        while self.tokens.len() > TOKENS {
             self.tokens.pop_front();
         }
     }
@@ -116,6 +123,7 @@ impl Table {
             table_uuid: self.uuid.to_string(),
             block_number: self.base.block,
             view_blocks: self.target.iter().map(|target| target.block).collect(),
+            tokens_per_block_max: self.tokens_per_block,
         }
     }
 }
@@ -135,6 +143,8 @@ struct World {
     owner: Option<Owner>,
     frozen: Option<Owner>,
     ids: BTreeMap<u128, u64>,
+    /// What happens while the bytes of the next resend travel.
+    meanwhile: Option<String>,
     out: String,
 }
 
@@ -151,6 +161,7 @@ impl World {
             merges: false,
             part_of: None,
             lags: 0,
+            tokens_per_block: 1,
         };
         Self {
             journal: BTreeMap::new(),
@@ -160,6 +171,7 @@ impl World {
             owner: None,
             frozen: None,
             ids: BTreeMap::new(),
+            meanwhile: None,
             out: String::new(),
         }
     }
@@ -195,12 +207,21 @@ impl World {
             }
             "others" => {
                 let into_target = words.get(3) == Some(&"into-target");
+                let (per_block, is_async) = (self.table.tokens_per_block, words.get(3) == Some(&"at-once"));
                 let rows = match into_target {
                     true => self.table.target.as_mut().expect("a view"),
                     false => &mut self.table.base,
                 };
-                (0..number(2)).for_each(|n| rows.remember(format!("other-{n}")));
+                // Where nothing bounds what a block costs, these happen to cost one.
+                let hashes = if per_block == u64::MAX { 1 } else { per_block };
+                let of_block = |n| (0..hashes).map(move |hash| format!("other-{n}-{hash}"));
+                if is_async {
+                    rows.remember((0..number(2)).flat_map(of_block));
+                } else {
+                    (0..number(2)).for_each(|n| rows.remember(of_block(n)));
+                }
             }
+            "meanwhile" => self.meanwhile = Some(words[1..].join(" ")),
             "time" => self.table.now_ms += number(2) as i64,
             "replica" => self.table.lags = number(2),
             "target" => {
@@ -245,6 +266,8 @@ impl World {
             }
             "truncated" => self.table.base = Rows::default(),
             "cannot-tell" => self.table.cannot_tell = true,
+            "writes-two-hashes" => self.table.tokens_per_block = 2,
+            "bounds-nothing" => self.table.tokens_per_block = u64::MAX,
             "has-view" => self.table.target = Some(Rows::default()),
             "forgets-after" => {
                 self.table.age_ms_max = of.expect("a time").parse().expect("a number");
@@ -463,6 +486,23 @@ impl World {
             };
             let decision = doubt::decide(&facts);
             self.say(format!("{ordinal}: {decision:?}"));
+            let basis = match decision {
+                Decision::Resend => Some((Basis::Token, facts.before.clone())),
+                Decision::Confirm => Some((Basis::Absence, Some(facts.now.clone()))),
+                _ => None,
+            };
+            if let Some((basis, since)) = basis {
+                if let Some(command) = self.meanwhile.take() {
+                    self.run(&command);
+                }
+                let memory = Memory { tokens: TOKENS as u64, age_ms_max: self.table.age_ms_max };
+                let since = since.expect("a resend rests on a sighting");
+                if let Some(lapse) = doubt::lapse(basis, &since, &self.table.server(), memory) {
+                    self.say(format!("{ordinal}: held back, {}", lapse.word()));
+                    (alive, found, confirmed) = (None, None, false);
+                    continue;
+                }
+            }
             match decision {
                 Decision::EndAttempts => alive = Some(0),
                 Decision::Probe => found = self.table.probe(piece.id()),

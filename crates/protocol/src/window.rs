@@ -9,10 +9,23 @@ use std::collections::BTreeSet;
 use crate::doubt::trusted_tokens;
 use crate::lane::TableState;
 
-/// W from what the table remembers: half of the tokens, so that a resend finds its own among those of another W frames.
-/// At least 1, at most `frames_max` (the user's bound on frames in doubt).
-pub fn frames(token_window: u64, parts_per_frame: u64, frames_max: u64) -> u64 {
-    (trusted_tokens(token_window) / parts_per_frame.max(1)).clamp(1, frames_max.max(1))
+/// Of the tokens within which a resend is trusted, our own frames in doubt may use one in so many. The rest is for the frames that
+/// were sent between the look at the server and the first attempt, and for everybody else.
+const OWN_SHARE: u64 = 2;
+
+/// W from what the table remembers: as many frames as cost half of the tokens within which a resend is trusted, so that it finds its
+/// own token even after the other frames of the window. At least 1, at most `frames_max` (the user's bound on frames in doubt).
+pub fn frames(token_window: u64, tokens_per_frame: u64, frames_max: u64) -> u64 {
+    (trusted_tokens(token_window) / OWN_SHARE / tokens_per_frame.max(1)).clamp(1, frames_max.max(1))
+}
+
+/// The fewest tokens that a table must remember: with them W is as large as the number of inserts that may be under way, so that
+/// each of these can be the one whose answer is lost, and be sent again within half of the memory after all others.
+///
+/// `2 (half is trusted) × 2 (half of that is ours) × inserts in flight × tokens per frame`.
+pub fn tokens_min(in_flight: u64, tokens_per_frame: u64) -> u64 {
+    let trusted = in_flight.max(1).saturating_mul(tokens_per_frame.max(1)).saturating_mul(OWN_SHARE);
+    trusted.saturating_mul(2)
 }
 
 /// The W to record with `frontier`: never so small that a frame below the limit recorded last falls out of it, for that
@@ -81,11 +94,34 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_window_is_half_of_what_the_table_remembers() {
-        assert_eq!(frames(100, 1, 64), 50);
+    fn the_frames_of_a_window_cost_half_of_the_tokens_that_a_resend_may_count_on() {
+        assert_eq!(frames(100, 1, 64), 25);
+        assert_eq!(frames(100, 2, 64), 12);
         assert_eq!(frames(10_000, 1, 64), 64);
-        assert_eq!(frames(100, 10, 64), 5);
+        assert_eq!(frames(100, 10, 64), 2);
         assert_eq!(frames(1, 1, 64), 1);
+    }
+
+    /// With the fewest tokens accepted, every insert under way may be in doubt at once, and each is still resent without a look
+    /// at the rows after all the others; with one frame's tokens fewer, that does not hold for all.
+    #[test]
+    fn the_least_memory_lets_every_insert_under_way_be_sent_again_after_all_others() {
+        for in_flight in [1, 2, 4, 64] {
+            for cost in [1, 2, 6, 200] {
+                let least = tokens_min(in_flight, cost);
+                assert!(frames(least, cost, 64) >= in_flight, "{in_flight} in flight at {cost}");
+                assert!(
+                    frames(least, cost, u64::MAX) * cost < trusted_tokens(least),
+                    "{in_flight} at {cost}"
+                );
+                assert!(
+                    in_flight == 1 || frames(least - 4, cost, 64) < in_flight,
+                    "{in_flight} at {cost}: not the least"
+                );
+            }
+        }
+        assert_eq!(tokens_min(2, 1), 8);
+        assert_eq!(tokens_min(u64::MAX, 2), u64::MAX);
     }
 
     #[test]

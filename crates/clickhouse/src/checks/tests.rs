@@ -169,11 +169,11 @@ fn a_views_target_is_held_to_the_same_rules() {
     assert!(faults(&facts).contains("engine `Null`"));
     let narrow = table(
         "ReplacingMergeTree",
-        "ReplacingMergeTree ORDER BY n SETTINGS non_replicated_deduplication_window = 7",
+        "ReplacingMergeTree ORDER BY n SETTINGS non_replicated_deduplication_window = 17",
     );
     facts.views = vec![view(Some(narrow), "SELECT n FROM t")];
     let plan = judge(&facts, &config()).unwrap();
-    assert_eq!((plan.token_window, plan.order_dependent, plan.views), (7, true, true));
+    assert_eq!((plan.token_window, plan.order_dependent, plan.views), (17, true, true));
     assert!(!plan.merges && !plan.expires, "a probe looks at the table, not at the target");
 }
 
@@ -184,7 +184,7 @@ fn a_partitioned_target_needs_a_view_that_repeats() {
         let full = format!("MergeTree ORDER BY n SETTINGS non_replicated_deduplication_window = {tokens}");
         TableRow { partition_key: "toYYYYMM(at)".into(), ..table("MergeTree", &full) }
     };
-    let partitioned = || remembering(1_000);
+    let partitioned = || remembering(2_000);
     facts.views = vec![view(Some(partitioned()), "CREATE … AS SELECT n, now() AS at FROM t")];
     assert!(faults(&facts).contains("calls `now(`"), "{}", faults(&facts));
     facts.views = vec![view(Some(partitioned()), "CREATE … AS SELECT n, unknow(at) AS at FROM t")];
@@ -194,10 +194,10 @@ fn a_partitioned_target_needs_a_view_that_repeats() {
     let plan = judge(&facts, &config()).unwrap();
     assert_eq!(plan.parts_per_frame, 200, "two views into one target cost it twice the tokens");
     assert_eq!(plan.places.len(), 2, "a target is looked at once, however many views feed it");
-    facts.views = vec![view(Some(remembering(399)), "CREATE … AS SELECT n, at FROM t")];
+    facts.views = vec![view(Some(remembering(799)), "CREATE … AS SELECT n, at FROM t")];
     let text = faults(&facts);
     assert!(
-        text.contains("must remember 400") && text.contains("ALTER TABLE `d`.`target` MODIFY SETTING"),
+        text.contains("must remember 800") && text.contains("ALTER TABLE `d`.`target` MODIFY SETTING"),
         "two inserts of up to 100 tokens each, and as many of others: {text}"
     );
 }
@@ -209,10 +209,52 @@ fn a_memory_too_small_for_the_inserts_under_way_is_refused_with_the_statement() 
         facts(table("MergeTree", &full))
     };
     let many = TableConfig { inserts_in_flight: 64, ..config() };
-    assert!(judge(&with(128), &many).is_ok(), "the bound itself is enough");
-    let refused = judge(&with(127), &many).err().unwrap();
+    assert!(judge(&with(256), &many).is_ok(), "the bound itself is enough");
+    let refused = judge(&with(255), &many).err().unwrap();
     let mend = refused[0].mend.as_deref().unwrap();
     assert_eq!(mend, "ALTER TABLE `d`.`t` MODIFY SETTING non_replicated_deduplication_window = 10000");
+}
+
+/// What is accepted is what the protocol can use: every insert under way may be in doubt, and each is trusted after all others.
+#[test]
+fn the_least_memory_that_is_accepted_is_the_protocols() {
+    let with = |tokens: u64| {
+        let full = format!("MergeTree ORDER BY n SETTINGS non_replicated_deduplication_window = {tokens}");
+        facts(table("MergeTree", &full))
+    };
+    for in_flight in [1, 2, 4, 64] {
+        let config = TableConfig { inserts_in_flight: in_flight, ..config() };
+        let least =
+            protocol::window::tokens_min(in_flight, judge(&with(10_000), &config).unwrap().parts_per_frame);
+        assert!(judge(&with(least), &config).is_ok(), "{in_flight}");
+        assert!(judge(&with(least - 1), &config).is_err(), "{in_flight}");
+        assert!(judge(&with(4), &config).is_ok() == (least <= 4), "{in_flight}");
+    }
+}
+
+#[test]
+fn an_insert_that_may_take_longer_than_half_of_a_tokens_age_is_refused_with_both_ways_out() {
+    let with = |age_s: u64| {
+        let full = format!(
+            "ReplicatedMergeTree('/t', 'r') ORDER BY n SETTINGS replicated_deduplication_window = 10000, \
+             replicated_deduplication_window_seconds = {age_s}"
+        );
+        facts(table("ReplicatedMergeTree", &full))
+    };
+    let taking = |s| TableConfig { insert_time_max: Duration::from_secs(s), ..config() };
+    assert!(judge(&with(3_600), &taking(1_790)).is_ok(), "1,790 s and 10 s are half of an hour");
+    let refused = judge(&with(3_600), &taking(1_791)).err().unwrap();
+    assert!(
+        refused[0].message.contains("lower `sink.clickhouse.timeout` to 1790s or less"),
+        "{}",
+        refused[0]
+    );
+    let mend = refused[0].mend.as_deref().unwrap();
+    assert_eq!(mend, "ALTER TABLE `d`.`t` MODIFY SETTING replicated_deduplication_window_seconds = 604800");
+    let hopeless = judge(&with(15), &taking(180)).err().unwrap();
+    assert!(!hopeless[0].message.contains("lower `sink"), "no timeout is short enough: {}", hopeless[0]);
+    assert!(judge(&with(380), &taking(180)).is_ok() && judge(&with(379), &taking(180)).is_err());
+    assert!(judge(&facts(plain()), &taking(1_800)).is_ok(), "a plain table forgets by number alone");
 }
 
 #[test]

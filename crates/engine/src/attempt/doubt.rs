@@ -6,11 +6,12 @@
 use bytes::Bytes;
 use dataflow::{Effect, FrameId, Gate, Presence, Remedy, TableFacts};
 use metrics::counter;
-use protocol::doubt::{self, Decision, Facts, Found, StopReason, Verdict};
+use protocol::doubt::{self, Basis, Decision, Facts, Found, StopReason, Verdict};
 use protocol::names;
 use protocol::record::{Body, Generation, Question, Server};
 
-use super::Sending;
+use super::gate::Decided;
+use super::{Sending, Unsent};
 use crate::EngineError;
 use crate::context::{TARGET, server};
 use crate::problem::State;
@@ -42,12 +43,17 @@ impl Sending<'_> {
             let decision = doubt::decide(&facts);
             self.tell(decision);
             match decision {
-                Decision::Resend => return Ok(false),
+                Decision::Resend => {
+                    let since = facts.before.expect("a resend rests on a sighting before the first attempt");
+                    self.decided = Some(Decided { basis: Basis::Token, since });
+                    return Ok(false);
+                }
                 Decision::Settle => return Ok(true),
                 Decision::Stop(reason) => return Err(self.stop(reason, &facts.now.table_uuid).await),
                 Decision::EndAttempts => alive = self.end_attempts(alive).await?,
                 Decision::Probe => (found, seen_with_rows) = self.probe().await?.unzip(),
                 Decision::Confirm => {
+                    self.decided = Some(Decided { basis: Basis::Absence, since: facts.now });
                     confirmed = self.confirm().await?;
                     // What was found before says nothing any more, whatever the answer; nor does it of running attempts.
                     (found, alive) = (None, None);
@@ -147,7 +153,14 @@ impl Sending<'_> {
         if has_taken_long {
             return Ok(false);
         }
-        let Err(error) = self.send(body).await else { return Ok(true) };
+        let error = match self.send(body).await {
+            Ok(()) => return Ok(true),
+            Err(Unsent::Lapsed) => {
+                self.lapsed().await?;
+                return Ok(false);
+            }
+            Err(Unsent::Failed(error)) => error,
+        };
         self.tell_error(&error);
         if error.remedy == Remedy::Divert && error.effect == Effect::None && self.place == TARGET {
             self.refused = true;

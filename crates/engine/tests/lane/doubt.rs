@@ -192,3 +192,65 @@ fn an_order_dependent_table_never_sees_a_later_frame_before_the_one_that_is_aske
         bench.assert_holds(0..200);
     });
 }
+
+/// The answer is lost, the resend is decided while the token stands, and others push it out while the bytes travel.
+#[test]
+fn a_resend_whose_token_is_pushed_out_on_the_way_is_never_completed() {
+    run(async {
+        for restarts in [false, true] {
+            let mut bench = Bench::new();
+            bench.settings.in_flight_max = 1;
+            bench.push(0..50);
+            {
+                let mut world = bench.table.world.lock().expect("no panic");
+                world.faults.push_back(Fault::LostAfter);
+                if restarts {
+                    world.restarts_on_the_way.extend([false, true]);
+                } else {
+                    world.others_on_the_way.extend([0, 150]);
+                }
+            }
+            assert_eq!(bench.drain().await.expect("nothing to ask"), Outcome::Complete);
+            bench.assert_holds(0..50);
+            let world = bench.table.world.lock().expect("no panic");
+            assert_eq!(world.held_back, 1, "the resend stopped before its last bytes");
+            assert!(world.probes >= 1, "and its rows were looked for");
+        }
+    });
+}
+
+/// A frame that was found absent is confirmed; meanwhile so many others write that a late copy could have come and been forgotten.
+#[test]
+fn a_confirmation_that_grows_old_on_the_way_is_never_completed() {
+    run(async {
+        let mut bench = Bench::new();
+        bench.settings.in_flight_max = 1;
+        bench.push(0..50);
+        {
+            let mut world = bench.table.world.lock().expect("no panic");
+            world.faults.push_back(Fault::TokenWithoutRows);
+            world.others_on_the_way.extend([0, 150]);
+        }
+        assert_eq!(bench.drain().await.expect("nothing to ask"), Outcome::Complete);
+        bench.assert_holds(0..50);
+        assert_eq!(bench.table.world.lock().expect("no panic").held_back, 1);
+    });
+}
+
+/// Questions to the server cost time, so only what is sent again asks them before its last bytes.
+#[test]
+fn first_attempts_ask_for_ownership_only() {
+    run(async {
+        let looks = async |records: u64| {
+            let mut bench = Bench::new();
+            bench.settings.facts_every = Duration::from_secs(3_600);
+            bench.push(0..records);
+            assert_eq!(bench.drain().await.expect("nothing to ask"), Outcome::Complete);
+            let world = bench.table.world.lock().expect("no panic");
+            (world.looks, world.attempts)
+        };
+        let (few, many) = (looks(10).await, looks(1_000).await);
+        assert!(many.1 > few.1, "more inserts: {few:?} {many:?}");
+        assert_eq!(few.0, many.0, "and no look more");
+    });
+}

@@ -108,6 +108,12 @@ pub struct World {
     pub looks: u64,
     /// Frames are cut so that each holds at most this sum of ids, judged by the mean over the rows given; 0 cuts nothing.
     pub frame_weight_max: u64,
+    /// Tokens that others use while the body of an insert travels, by insert in order.
+    pub others_on_the_way: VecDeque<u64>,
+    /// Servers that succeed one another while the body of an insert travels, by insert in order.
+    pub restarts_on_the_way: VecDeque<bool>,
+    /// Requests that ended before their last bytes.
+    pub held_back: u64,
 }
 
 impl World {
@@ -115,6 +121,17 @@ impl World {
     pub fn restart(&mut self) {
         self.now_ms += 60_000;
         self.start_ms = self.now_ms - 10_000;
+    }
+
+    /// Others insert so many blocks.
+    pub fn others_insert(&mut self, blocks: u64) {
+        self.block += blocks;
+        for n in 0..blocks {
+            self.tokens.push_back(format!("other-{}-{n}", self.block));
+            if self.tokens.len() > 100 {
+                self.tokens.pop_front();
+            }
+        }
     }
 
     /// Every id with the number of times that it is in the table.
@@ -227,7 +244,16 @@ impl Table for TokenTable {
 
     async fn insert(&self, attempt: Attempt<'_>) -> Result<(), InsertError> {
         self.runtime.sleep(Duration::from_millis(2)).await;
+        {
+            let mut world = self.world.lock().expect("no panic");
+            let others = world.others_on_the_way.pop_front().unwrap_or_default();
+            world.others_insert(others);
+            if world.restarts_on_the_way.pop_front().unwrap_or_default() {
+                world.restart();
+            }
+        }
         if !attempt.gate.may_complete().await {
+            self.world.lock().expect("no panic").held_back += 1;
             return Err(error(Effect::None, Remedy::Stop, "not_owner"));
         }
         let mut world = self.world.lock().expect("no panic");

@@ -211,9 +211,13 @@ fn write_running(out: &mut String, report: &Value) -> std::fmt::Result {
         if tokens.is_null() {
             continue;
         }
+        let unknown = match tokens["is_bounded"].as_bool() {
+            Some(false) => "nothing bounds how many other writers use",
+            _ => "the rate is not known yet",
+        };
         let used = tokens["used_per_s"]
             .as_f64()
-            .map_or("the rate is not known yet".to_owned(), |n| format!("all writers use {n:.1} a second"));
+            .map_or(unknown.to_owned(), |n| format!("all writers use up to {n:.1} a second"));
         let lasts = tokens["memory_s"]
             .as_f64()
             .map_or("no end in sight".to_owned(), |s| format!("they last {s:.0} s"));

@@ -78,6 +78,7 @@ fn numbers_and_problems_are_shown() {
     assert_eq!((&problem["effect"], &problem["since_ms"]), (&json!("none"), &json!(5)));
     let tokens = &status["tables"]["d.t"]["tokens"];
     assert_eq!((&tokens["used_per_s"], &tokens["memory_s"]), (&json!(10.0), &json!(10.0)));
+    assert_eq!(tokens["is_bounded"], true);
     assert_eq!((&tokens["needed_s"], &tokens["is_scarce"]), (&json!(190.0), &json!(true)));
     assert_eq!(status["sealed"]["duplicates"], 2);
     assert_eq!(status["dead_letters_by_reason"]["malformed"], 1);

@@ -108,6 +108,7 @@ pub fn target(pipeline: &Pipeline) -> Result<TableConfig, WiringError> {
     config.sort = sink.sort;
     config.provenance = sink.provenance;
     config.inserts_in_flight = u64::from(pipeline.sink.in_flight);
+    remember_long_enough(&mut config, pipeline);
     config.unique_key = sink.unique_key.iter().map(ToString::to_string).collect();
     config.frame_rows_max = usize::try_from(pipeline.sink.batch.rows).unwrap_or(usize::MAX);
     config.frame_bytes_max = usize::try_from(bounds::batch_bytes(pipeline)).unwrap_or(usize::MAX);
@@ -132,10 +133,19 @@ pub fn dead_letters(pipeline: &Pipeline) -> TableConfig {
     let (database, table) = pipeline.dead_letters.place(sink);
     let mut config = letters::config(&database, &table);
     config.compression = compression(sink.compression);
+    config.inserts_in_flight = u64::from(pipeline.sink.in_flight);
+    remember_long_enough(&mut config, pipeline);
     if !pipeline.dead_letters.create {
         config.create = None;
     }
     config
+}
+
+/// For how long a token must be trusted: as the engine's bounds have it.
+fn remember_long_enough(config: &mut TableConfig, pipeline: &Pipeline) {
+    let bounds = bounds::settings(pipeline, false);
+    config.insert_time_max = bounds.insert_time_max;
+    config.resend_margin = bounds.token_needed().saturating_sub(bounds.insert_time_max);
 }
 
 /// The table that the published experiment writes to; its fields have the names of the columns.

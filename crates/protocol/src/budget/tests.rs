@@ -10,6 +10,7 @@ fn server(seen_ms: i64, block_number: u64) -> Server {
         table_uuid: "t".into(),
         block_number,
         view_blocks: Vec::new(),
+        ..Server::default()
     }
 }
 
@@ -118,7 +119,7 @@ fn enough_means_that_the_resend_is_trusted_and_scarce_that_it_is_not() {
             token_window: window,
             token_age_ms_max: age_ms_max,
             found: None,
-            alive: None,
+            alive: Some(0),
             confirmed: false,
             views_asked: false,
             refused: false,
@@ -141,4 +142,21 @@ fn enough_means_that_the_resend_is_trusted_and_scarce_that_it_is_not() {
             }
         }
     }
+}
+
+#[test]
+fn the_rate_counts_what_each_block_may_cost_and_without_a_bound_the_budget_is_scarce() {
+    let rate = |per_block, blocks| {
+        let mut meter = Meter::default();
+        let of = |s: Server| Server { tokens_per_block_max: per_block, ..s };
+        [of(server(0, 0)), of(server(10_000, blocks))].iter().for_each(|seen| meter.see(seen));
+        meter.rate()
+    };
+    assert_eq!(rate(2, 50), Some(Rate { tokens: 100, over_ms: 10_000 }));
+    assert_eq!(rate(u64::MAX, 0), Some(Rate { tokens: 0, over_ms: 10_000 }));
+    let unbounded = rate(u64::MAX, 1).expect("two sightings");
+    assert_eq!(unbounded.tokens, UNBOUNDED);
+    assert!(unbounded.per_second().is_infinite());
+    let found = budget(10_000, u64::MAX, Some(unbounded), 190_000, false);
+    assert!(found.is_scarce && found.trusted_ms == 0, "{found:?}");
 }

@@ -9,6 +9,7 @@ fn server(start_ms: i64, seen_ms: i64, block_number: u64) -> Server {
         table_uuid: "t".into(),
         block_number,
         view_blocks: Vec::new(),
+        ..Server::default()
     }
 }
 
@@ -36,11 +37,79 @@ fn with_views(views: bool, mut facts: Facts) -> Facts {
 }
 
 #[test]
-fn a_token_that_certainly_stands_is_resent() {
-    assert_eq!(decide(&facts()), Decision::Resend);
+fn a_token_that_certainly_stands_is_resent_once_no_attempt_runs_any_more() {
+    assert_eq!(decide(&facts()), Decision::EndAttempts);
+    assert_eq!(decide(&Facts { alive: Some(2), ..facts() }), Decision::EndAttempts);
+    let ended = Facts { alive: Some(0), ..facts() };
+    assert_eq!(decide(&ended), Decision::Resend);
     // A start that is told to the second may wobble.
-    let wobble = Facts { now: server(1_500, 70_000, 110), ..facts() };
+    let wobble = Facts { now: server(1_500, 70_000, 110), ..ended };
     assert_eq!(decide(&wobble), Decision::Resend);
+}
+
+const MEMORY: Memory = Memory { tokens: 100, age_ms_max: 60_000 };
+
+#[test]
+fn a_decision_to_send_again_lapses_with_the_facts_that_it_rests_on() {
+    let since = server(0, 60_000, 100);
+    let other = Server { table_uuid: "other".into(), ..server(0, 70_000, 100) };
+    let view = Server { view_blocks: vec![1], ..server(0, 70_000, 100) };
+    for (now, of_token, of_absence) in [
+        (server(0, 70_000, 149), None, None),
+        (server(0, 70_000, 150), Some(Lapse::TokensUsed), Some(Lapse::TokensUsed)),
+        (server(0, 70_000, 99), Some(Lapse::TokensUsed), Some(Lapse::TokensUsed)),
+        (view, Some(Lapse::TokensUsed), Some(Lapse::TokensUsed)),
+        (server(0, 89_999, 100), None, None),
+        (server(0, 90_000, 100), Some(Lapse::TooOld), Some(Lapse::TooOld)),
+        (other, Some(Lapse::OtherTable), Some(Lapse::OtherTable)),
+        // A restart takes no token of a frame that was looked for in vain, and brings none of its rows.
+        (server(65_000, 70_000, 100), Some(Lapse::OtherRun), None),
+    ] {
+        assert_eq!(lapse(Basis::Token, &since, &now, MEMORY), of_token, "{now:?}");
+        assert_eq!(lapse(Basis::Absence, &since, &now, MEMORY), of_absence, "{now:?}");
+    }
+}
+
+/// Whatever lapses at the gate is not decided again: the two never disagree, or a frame would be sent for ever in vain.
+#[test]
+fn what_the_gate_holds_back_is_not_resent_by_the_next_decision() {
+    for block in [100, 149, 150, 99] {
+        for seen_ms in [70_000, 89_999, 90_000] {
+            for start_ms in [0, 1_500, 65_000] {
+                let now = server(start_ms, seen_ms, block);
+                let facts = Facts { now: now.clone(), token_age_ms_max: 60_000, alive: Some(0), ..facts() };
+                let before = facts.before.clone().expect("it was seen");
+                let is_held = lapse(Basis::Token, &before, &now, MEMORY).is_some();
+                assert_eq!(decide(&facts) == Decision::Resend, !is_held, "{now:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn tokens_are_bounded_by_what_each_block_may_cost() {
+    let of =
+        |per_block, seen_ms, block| Server { tokens_per_block_max: per_block, ..server(0, seen_ms, block) };
+    let with =
+        |before, now, blocks: u64| tokens_since(&of(before, 60_000, 100), &of(now, 70_000, 100 + blocks));
+    assert_eq!(with(1, 1, 10), Some(10), "one token a block");
+    assert_eq!(with(2, 2, 10), Some(20), "two hashes of each");
+    assert_eq!(with(u64::MAX, u64::MAX, 10), None, "nothing bounds them");
+    assert_eq!(with(u64::MAX, u64::MAX, 0), Some(0), "no block, no token");
+    assert_eq!(with(1 << 40, 1, 1 << 30), Some(u64::MAX), "more than there are numbers for");
+    // A bound that changes in between counts at its larger value; one that was not recorded at the other's.
+    assert_eq!(with(2, 1, 10), Some(20));
+    assert_eq!(with(1, 2, 10), Some(20));
+    assert_eq!(with(0, 2, 10), Some(20));
+    assert_eq!(with(u64::MAX, 1, 10), None);
+    assert_eq!(with(1, u64::MAX, 10), None);
+}
+
+#[test]
+fn an_insert_must_end_within_half_of_a_tokens_age() {
+    assert_eq!(insert_time_ms_max(u64::MAX, 10_000), u64::MAX);
+    assert_eq!(insert_time_ms_max(3_600_000, 10_000), 1_790_000);
+    assert_eq!(insert_time_ms_max(10_000, 10_000), 0);
 }
 
 #[test]

@@ -194,6 +194,10 @@ pub struct Server {
     /// a token memory of its own, and writers of its own.
     #[prost(uint64, repeated, tag = "7")]
     pub view_blocks: Vec<u64>,
+    /// Tokens that one step of a block number stands for at most; `u64::MAX` where nothing bounds them, 0 in records of versions
+    /// that did not know.
+    #[prost(uint64, tag = "8")]
+    pub tokens_per_block_max: u64,
 }
 
 /// What records became. `read = written + filtered + duplicates + dead_letters + late` (C9).

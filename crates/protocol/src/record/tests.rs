@@ -28,6 +28,7 @@ fn server() -> Server {
         table_uuid: "t".into(),
         block_number: 77,
         view_blocks: Vec::new(),
+        ..Server::default()
     }
 }
 
