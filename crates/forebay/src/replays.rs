@@ -117,7 +117,8 @@ impl Log {
     }
 
     /// Appends, unless another writer has put an object there meanwhile: then `false`, and the caller looks again.
-    /// Positions in `replay` say where; a lost answer is settled by comparing.
+    /// Positions in `replay` say where; a lost answer is settled by comparing. That the place is free may also mean that what
+    /// stood there was read and retired since the caller looked: such an object would never be read, so it goes again.
     ///
     /// # Errors
     /// When the store fails; whether the object is there is then not known, and doing all of it again is safe.
@@ -128,18 +129,28 @@ impl Log {
         }
         let key = self.key("replays", replay.first);
         match self.store.put_if_absent(&key, vec![replay.to_bytes().into()]).await {
-            Ok(Put::Created) => Ok(true),
-            Ok(Put::Exists) => Ok(false),
+            Ok(Put::Created) => {}
+            Ok(Put::Exists) => return Ok(false),
             // It may be there: its nonce tells whose it is.
             Err(error) => match self.at(replay.first).await? {
-                Some(found) if found.nonce == replay.nonce => {
-                    self.store.harden(&key.folder()).await?;
-                    Ok(true)
-                }
-                Some(_) => Ok(false),
-                None => Err(error.into()),
+                Some(found) if found.nonce == replay.nonce => self.store.harden(&key.folder()).await?,
+                Some(_) => return Ok(false),
+                None => return Err(error.into()),
             },
         }
+        if self.was_retired(replay.first).await? {
+            self.store.delete(&key).await?;
+            return Ok(false);
+        }
+        Ok(true)
+    }
+
+    /// Whether the place at `position` was retired before the object there was put. Retirement leaves a snapshot that goes beyond
+    /// what it deletes, and the newest object. (Both hold as well for an object that was read and snapshotted since it was put, behind
+    /// which another one stands: then its letters are known as taken, and a caller that looks again finds them so.)
+    async fn was_retired(&self, position: u64) -> Result<bool, LogError> {
+        let is_beyond = self.numbers("replayed").await?.into_iter().any(|end| end > position);
+        Ok(is_beyond && self.begins().await?.last().is_some_and(|newest| *newest > position))
     }
 
     async fn numbers(&self, kind: &str) -> Result<Vec<u64>, LogError> {

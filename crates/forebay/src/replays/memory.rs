@@ -41,6 +41,17 @@ impl Memory {
         self.places.get(letter).copied()
     }
 
+    /// An object below the snapshot, which holds what it took. One whose letters the snapshot does not hold was put at a place that
+    /// had been retired, by a writer that died before it noticed: nobody reads it, and it has taken nothing.
+    fn place_known(&mut self, replay: &Replay) {
+        for (position, record) in (replay.first..).zip(&replay.records) {
+            if let Some(letter) = record.letter.as_ref().filter(|letter| self.taken.holds(letter)) {
+                self.places.insert(letter.clone(), position);
+            }
+        }
+        self.objects.push((replay.first, replay.end()));
+    }
+
     /// An object was put at the end.
     pub fn add(&mut self, replay: &Replay) {
         for (position, record) in (replay.first..).zip(&replay.records) {
@@ -96,7 +107,10 @@ impl Log {
                 continue;
             }
             let Some(replay) = self.at(begin).await? else { return Ok(None) };
-            memory.add(&replay);
+            match begin < known {
+                true => memory.place_known(&replay),
+                false => memory.add(&replay),
+            }
         }
         Ok(Some(memory))
     }

@@ -83,3 +83,47 @@ async fn of_older_snapshots_none_stays() {
     assert_eq!(log.begins().await.expect("names"), [3 * all - 1]);
     assert_eq!(log.memory(0).await.expect("a sound log").taken.len(), 3 * all);
 }
+
+/// A log whose objects below 8 are retired, but for the newest.
+async fn retired() -> (Log, Lane) {
+    let log = log();
+    for n in 0..OBJECTS_PER_SNAPSHOT as u64 {
+        assert!(log.append(&replay(n, [100 + n], 1)).await.expect("a put"));
+    }
+    let lane = lane(8, 50, 50);
+    for _ in 0..2 {
+        let memory = log.memory(8).await.expect("a sound log");
+        log.retire(&memory, &lane).await.expect("retires");
+    }
+    assert_eq!(log.begins().await.expect("names"), [7]);
+    (log, lane)
+}
+
+#[tokio::test]
+async fn a_replay_that_slept_through_a_retirement_is_put_where_the_lane_reads_it() {
+    let (log, lane) = retired().await;
+    // It looked when the log ended at 3, and its place is free again.
+    assert!(!log.append(&replay(3, [500, 501], 2)).await.expect("an answer"), "nobody would ever read it");
+    assert_eq!(log.begins().await.expect("names"), [7], "and nothing of it is left");
+    let memory = log.memory(3).await.expect("a sound log");
+    assert_eq!(memory.end, lane.partitions[0].next);
+    assert!(!memory.taken.holds(&letter(500)), "so it is taken now");
+    assert!(log.append(&replay(memory.end, [500, 501], 2)).await.expect("a put"));
+    assert_eq!(log.memory(8).await.expect("a sound log").place(&letter(501)), Some(9));
+}
+
+#[tokio::test]
+async fn what_a_writer_left_at_a_retired_place_has_taken_nothing() {
+    let (log, lane) = retired().await;
+    // Put, and the writer died before it looked: it reaches beyond where the lane stands.
+    let stale = replay(3, 500..510, 2);
+    log.store.put_if_absent(&log.key("replays", 3), vec![stale.to_bytes().into()]).await.expect("a put");
+    let memory = log.memory(8).await.expect("a sound log");
+    assert_eq!((memory.end, memory.taken.len()), (8, 8));
+    assert_eq!((memory.taken.holds(&letter(500)), memory.place(&letter(500))), (false, None));
+    assert_eq!(memory.place(&letter(107)), Some(7), "the newest is known by place");
+    assert!(log.append(&replay(8, [500], 3)).await.expect("a put"));
+    let memory = log.memory(8).await.expect("a sound log");
+    assert_eq!((memory.end, memory.place(&letter(500))), (9, Some(8)));
+    log.retire(&memory, &lane).await.expect("retires");
+}
