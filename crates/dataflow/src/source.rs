@@ -126,6 +126,13 @@ pub trait Source: Send + Sync {
     /// Most sources have nothing to begin with.
     fn connect(&self) {}
 
+    /// Whether the pipeline file still names `stream`, however many of its partitions exist at the moment. A lane that has read a
+    /// stream which is named no longer does not start before a person has said what that means. `true` where there is nothing
+    /// to compare with.
+    fn covers(&self, _stream: &str) -> bool {
+        true
+    }
+
     /// The partitions that exist now, each with the start that the pipeline file asks for.
     async fn partitions(&self) -> Result<Vec<PartitionStart>, SourceError>;
 

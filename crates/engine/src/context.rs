@@ -216,6 +216,8 @@ pub struct Context {
     pub sealed_cuts: AtomicU64,
     /// Set when no more frames will be sealed.
     pub closing: AtomicBool,
+    /// Set once the source is read.
+    pub is_open: AtomicBool,
     /// Single rows that the server refuses, on their way to the lane.
     pub refused: tokio::sync::mpsc::Sender<Refused>,
     /// Names of split frames' objects.

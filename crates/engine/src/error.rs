@@ -6,7 +6,7 @@
 use dataflow::{OperatorError, SourceError, StateError};
 use protocol::doubt::StopReason;
 use protocol::{RecordError, Violation};
-use store::StoreError;
+use store::{ErrorKind, StoreError};
 
 /// Why a lane stops. Whatever it is, nothing that was sealed is lost.
 #[derive(Debug, thiserror::Error)]
@@ -42,6 +42,27 @@ pub enum EngineError {
     /// The source cannot go on without loss or repetition.
     #[error("source: {0}")]
     Source(#[from] SourceError),
+    /// The source cannot be read, and all that was sealed was delivered before the process ended.
+    #[error(
+        "{error}; what was sealed before is in the table (this process has delivered {rows} rows), and nothing waits"
+    )]
+    Delivered {
+        /// Why the source cannot be read.
+        error: Box<EngineError>,
+        /// Rows that were settled by this process, those of the dead letters' table included.
+        rows: u64,
+    },
+    /// The source cannot be read, and what is sealed is left to the process that seems to run the pipeline.
+    #[error(
+        "{error}; {inserts} sealed inserts wait for the table, and they are left to the process that writes into this pipeline's \
+         journal at this moment: this one has taken nothing over"
+    )]
+    LeftAlone {
+        /// Why the source cannot be read.
+        error: Box<EngineError>,
+        /// Sealed inserts that are not settled.
+        inserts: usize,
+    },
     /// A step cannot go on.
     #[error(transparent)]
     Operator(#[from] OperatorError),
@@ -95,6 +116,37 @@ impl EngineError {
         "internal",
     ];
 
+    /// What a failed read of an object means: bytes that are not there as sealed are damage, which no other try mends; anything else
+    /// is the store's.
+    pub fn of_reading(object: &str, error: StoreError) -> Self {
+        match error.kind {
+            ErrorKind::OutOfRange => Self::Damaged {
+                object: object.to_owned(),
+                what: format!("shorter than sealed ({})", error.reason),
+            },
+            ErrorKind::TooLarge | ErrorKind::Corrupt | ErrorKind::Conflict => Self::Damaged {
+                object: object.to_owned(),
+                what: format!("not what was sealed ({})", error.reason),
+            },
+            ErrorKind::Full
+            | ErrorKind::Permission
+            | ErrorKind::NotSupported
+            | ErrorKind::Missing
+            | ErrorKind::Url
+            | ErrorKind::SyncFailed
+            | ErrorKind::Stopped
+            | ErrorKind::Io => Self::Store(error),
+        }
+    }
+
+    /// What has stopped the lane, without what became of the frames that were sealed.
+    pub fn cause(&self) -> &Self {
+        match self {
+            Self::Delivered { error, .. } | Self::LeftAlone { error, .. } => error.cause(),
+            error => error,
+        }
+    }
+
     /// The state that the lane has stopped in.
     pub fn state(&self) -> &'static str {
         match self {
@@ -102,6 +154,7 @@ impl EngineError {
             Self::Doubt { reason, .. } => reason.word(),
             Self::Mismatch(_) => "mismatch",
             Self::Source(_) => "source",
+            Self::Delivered { error, .. } | Self::LeftAlone { error, .. } => error.state(),
             Self::Operator(_) => "operator",
             Self::State { .. } => "state",
             Self::Store(_) => "store",

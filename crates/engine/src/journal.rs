@@ -12,7 +12,7 @@ use futures::StreamExt;
 use protocol::append::{self, Next, PutAnswer};
 use protocol::record::{Body, Claim, RECORD_BYTES_MAX};
 use protocol::{Lane, Record, names};
-use store::{Effect, Key, Prefix, Put, Store};
+use store::{Key, Prefix, Put, Store};
 
 use crate::EngineError;
 use crate::ownership::{Ownership, floor};
@@ -88,7 +88,9 @@ async fn fold(store: &dyn Store, folder: &str, floor: u64) -> Result<Option<Lane
         let read = |(seq, key): (u64, Key)| async move { (seq, store.get(&key, RECORD_BYTES_MAX).await) };
         let mut records = futures::stream::iter(numbered).map(read).buffered(READ_AHEAD);
         while let Some((seq, bytes)) = records.next().await {
-            let Some(bytes) = bytes? else { return Ok(None) };
+            let bytes =
+                bytes.map_err(|error| EngineError::of_reading(&names::journal(folder, seq), error))?;
+            let Some(bytes) = bytes else { return Ok(None) };
             let record = Record::from_bytes(seq, &bytes)?;
             match &mut lane {
                 None => lane = Some(first(&record)?),
@@ -115,7 +117,9 @@ async fn read_on(store: &dyn Store, folder: &str, lane: &mut Lane) -> Result<boo
             |seq| async move { (seq, store.get(&key(names::journal(folder, seq)), RECORD_BYTES_MAX).await) };
         let mut records = futures::stream::iter(from..from + ahead as u64).map(read).buffered(ahead);
         while let Some((seq, bytes)) = records.next().await {
-            let Some(bytes) = bytes? else { return Ok(lane.next_seq > begun) };
+            let bytes =
+                bytes.map_err(|error| EngineError::of_reading(&names::journal(folder, seq), error))?;
+            let Some(bytes) = bytes else { return Ok(lane.next_seq > begun) };
             lane.apply(&Record::from_bytes(seq, &bytes)?)?;
         }
     }
@@ -252,7 +256,8 @@ impl Journal {
         }
     }
 
-    /// Puts the record until it is known to be in the journal; true if the first put was answered.
+    /// Puts the record until it is known to be in the journal; true if the first put was answered. What no other try can mend ends
+    /// it, the effect known or not: after an fsync that failed nobody knows what is durable, and the next start finds out.
     async fn put_bytes(&self, seq: u64, bytes: Bytes) -> Result<bool, EngineError> {
         let key = key(names::journal(&self.folder, seq));
         let mut backoff = Backoff::new(self.retry_pause_max);
@@ -261,9 +266,7 @@ impl Journal {
             let answer = match self.store.put_if_absent(&key, vec![bytes.clone()]).await {
                 Ok(Put::Created) => PutAnswer::Created,
                 Ok(Put::Exists) => PutAnswer::Exists,
-                Err(error) if error.effect == Effect::None && !error.kind.is_transient() => {
-                    return Err(error.into());
-                }
+                Err(error) if !error.kind.is_transient() => return Err(error.into()),
                 Err(error) => {
                     if backoff.is_worth_a_line() {
                         tracing::warn!(%error, seq, "a journal record could not be written; trying again");
@@ -274,15 +277,15 @@ impl Journal {
             };
             let mut next = append::after_put(answer);
             if next == Next::Read {
-                let found = self.read_back(&key, &mut backoff).await;
+                let found = self.read_back(&key, &mut backoff).await?;
                 next = append::after_read(answer, &bytes, found.as_deref());
                 if next == Next::Floor {
                     // Our own earlier try: its durability was not answered for.
-                    self.harden(&mut backoff).await;
+                    self.harden(&mut backoff).await?;
                 }
             }
             if next == Next::Floor {
-                next = if self.counts(seq, &mut backoff).await { Next::Appended } else { Next::Fenced };
+                next = if self.counts(seq, &mut backoff).await? { Next::Appended } else { Next::Fenced };
             }
             match next {
                 Next::Appended => return Ok(at_once),
@@ -292,28 +295,34 @@ impl Journal {
         }
     }
 
-    async fn read_back(&self, key: &Key, backoff: &mut Backoff) -> Option<Bytes> {
+    async fn read_back(&self, key: &Key, backoff: &mut Backoff) -> Result<Option<Bytes>, EngineError> {
         loop {
             match self.store.get(key, RECORD_BYTES_MAX).await {
-                Ok(found) => return found,
-                Err(error) => self.wait(backoff, &error).await,
+                Ok(found) => return Ok(found),
+                Err(error) if error.kind.is_transient() => self.wait(backoff, &error).await,
+                Err(error) => return Err(EngineError::of_reading(key.as_str(), error)),
             }
         }
     }
 
-    async fn harden(&self, backoff: &mut Backoff) {
+    async fn harden(&self, backoff: &mut Backoff) -> Result<(), EngineError> {
         let prefix =
             Prefix::new(&format!("{}/journal", self.folder)).expect("a lane's folder is a valid prefix");
-        while let Err(error) = self.store.harden(&prefix).await {
-            self.wait(backoff, &error).await;
+        loop {
+            match self.store.harden(&prefix).await {
+                Ok(()) => return Ok(()),
+                Err(error) if error.kind.is_transient() => self.wait(backoff, &error).await,
+                Err(error) => return Err(error.into()),
+            }
         }
     }
 
-    async fn counts(&self, seq: u64, backoff: &mut Backoff) -> bool {
+    async fn counts(&self, seq: u64, backoff: &mut Backoff) -> Result<bool, EngineError> {
         loop {
             match self.ownership.counts(seq).await {
-                Ok(counts) => return counts,
-                Err(error) => self.wait(backoff, &error).await,
+                Ok(counts) => return Ok(counts),
+                Err(error) if error.kind.is_transient() => self.wait(backoff, &error).await,
+                Err(error) => return Err(error.into()),
             }
         }
     }

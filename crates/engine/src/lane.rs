@@ -16,10 +16,11 @@ use std::time::Duration;
 
 use dataflow::block::TIME_UNKNOWN_MS;
 use dataflow::{
-    Decoder, Event, Operator, Partition, PartitionStart, ReadFrom, Reader, RecordBlock, Source, SourceFault,
+    Decoder, Event, Operator, Partition, PartitionStart, ReadFrom, Reader, RecordBlock, Source, SourceError,
+    SourceFault,
 };
 use futures::future::BoxFuture;
-use protocol::record::{Body, Genesis, PartitionGenesis};
+use protocol::record::{Body, Genesis};
 use tokio::sync::{mpsc, watch};
 
 use crate::context::{Context, Target};
@@ -29,6 +30,7 @@ use crate::refuse::Refused;
 use crate::retry::Backoff;
 use crate::seal::{self, Encoding};
 use crate::stage::{self, Stage};
+use crate::start::open::{Opened, Refusal, genesis};
 use crate::state_files::Works;
 use crate::status::Phase;
 use crate::waiting::{Waiting, front};
@@ -42,13 +44,18 @@ const BLOCKS_AHEAD: usize = 2;
 const TICK: Duration = Duration::from_secs(1);
 
 /// Why reading ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum End {
     /// Every partition has ended or stands at the place where the drain was to stop.
     Complete,
     /// The process was asked to stop.
     Asked,
+    /// The source refuses. What was read before it did is in the table.
+    Refused(EngineError),
 }
+
+/// The source on its way to being read.
+pub type Opening = BoxFuture<'static, Result<Opened, Refusal>>;
 
 /// A partition as the lane reads it.
 struct Reading {
@@ -66,6 +73,8 @@ struct Reading {
     paused: bool,
     /// True if the seals tell what became of each record.
     wants_fates: bool,
+    /// True if it has left the pipeline; it keeps its place, for the journal goes by places.
+    forgotten: bool,
 }
 
 /// The reading side.
@@ -73,7 +82,10 @@ pub struct LaneTask {
     context: Arc<Context>,
     pipeline: Arc<str>,
     source: Arc<dyn Source>,
-    reader: Box<dyn Reader>,
+    /// The source on its way; `None` once it is read.
+    opening: Option<Opening>,
+    /// The running read; `None` before.
+    reader: Option<Box<dyn Reader>>,
     decoder: Arc<dyn Decoder>,
     steps: Vec<Box<dyn Operator>>,
     cuts: mpsc::Sender<Encoding>,
@@ -99,8 +111,8 @@ pub struct Parts {
     pub pipeline: Arc<str>,
     /// The source, for lag and for where a drain ends.
     pub source: Arc<dyn Source>,
-    /// The running read.
-    pub reader: Box<dyn Reader>,
+    /// The running read, or the way to it: what is sealed is delivered meanwhile.
+    pub opening: Opening,
     /// The format.
     pub decoder: Arc<dyn Decoder>,
     /// The steps, their state restored.
@@ -116,7 +128,7 @@ pub struct Parts {
 impl LaneTask {
     /// A lane that stands where the journal says.
     pub async fn new(parts: Parts) -> Self {
-        let Parts { context, pipeline, source, reader, decoder, steps, cuts, drain, refused } = parts;
+        let Parts { context, pipeline, source, opening, decoder, steps, cuts, drain, refused } = parts;
         let now = context.runtime.elapsed();
         let settings = &context.settings;
         let (readings, watermarks, judged_by_ms) = {
@@ -124,9 +136,14 @@ impl LaneTask {
             let lane = journal.lane();
             let mut marks = Watermarks::new(lane.watermark_ms, settings.idle_after, settings.future_ms_max);
             let mut readings = Vec::new();
-            for p in &lane.partitions {
+            for (at, p) in lane.partitions.iter().enumerate() {
                 marks.add(p.time_ms_max, now);
-                readings.push(reading(&*source, Partition::new(p.stream.as_str(), p.index), p.next));
+                let mut reading = reading(&*source, Partition::new(p.stream.as_str(), p.index), p.next);
+                if lane.is_forgotten(at as u32) {
+                    (reading.forgotten, reading.ended) = (true, true);
+                    marks.ended(at);
+                }
+                readings.push(reading);
             }
             (readings, marks, lane.watermark_ms)
         };
@@ -134,7 +151,8 @@ impl LaneTask {
             context,
             pipeline,
             source,
-            reader,
+            opening: Some(opening),
+            reader: None,
             decoder,
             steps,
             cuts,
@@ -152,24 +170,22 @@ impl LaneTask {
         }
     }
 
-    /// Reads until the end, the drain's end, or until `stop` turns true; then cuts what is left.
+    /// Reads until the end, the drain's end, until the source refuses or `stop` turns true; then cuts what is left and waits until all
+    /// of it is in the table.
     ///
     /// # Errors
-    /// When the source refuses (once what was read before is delivered), a step cannot go on, or a partition cannot be added.
+    /// When a step cannot go on, or a record cannot be written.
     pub async fn run(mut self, mut stop: watch::Receiver<bool>) -> Result<End, EngineError> {
-        if self.drain {
-            self.ask_for_stops().await?;
-        }
         let ahead_max = BLOCKS_AHEAD * self.context.runtime.compute_threads();
         let mut backoff = Backoff::new(self.context.settings.retry_pause_max);
         let mut tick = self.context.runtime.sleep(TICK);
         let mut age: Option<BoxFuture<'static, ()>> = None;
         let end = loop {
             if *stop.borrow() {
-                break Ok(End::Asked);
+                break End::Asked;
             }
             if self.is_complete() {
-                break Ok(End::Complete);
+                break End::Complete;
             }
             // While the spool is full nothing is read; only what may empty it, a refused row's dead letter, is cut.
             let is_full = self.context.is_spool_full();
@@ -206,10 +222,18 @@ impl LaneTask {
                         age = None;
                     }
                 }
-                event = self.reader.next(), if !is_full && self.waiting.len() < ahead_max => match event {
+                opened = opened(&mut self.opening), if self.opening.is_some() => match opened {
+                    Ok(opened) => self.open(opened).await?,
+                    Err(Refusal { error, may_deliver: true }) => break self.refused_by_source(error),
+                    Err(Refusal { error, may_deliver: false }) => return Err(error),
+                },
+                event = next(&mut self.reader), if !is_full && self.waiting.len() < ahead_max => match event {
                     Ok(event) => {
                         backoff = Backoff::new(self.context.settings.retry_pause_max);
-                        self.take(event).await?;
+                        match self.take(event).await {
+                            Err(EngineError::Source(error)) => break self.refused_by_source(error.into()),
+                            taken => taken?,
+                        }
                     }
                     Err(error) if error.fault == SourceFault::Away => {
                         self.problem = true;
@@ -220,7 +244,7 @@ impl LaneTask {
                         backoff.pause(&*self.context.runtime).await;
                     }
                     // What was read before is sealed and delivered like any other; the next start goes on behind it.
-                    Err(error) => break Err(error.into()),
+                    Err(error) => break self.refused_by_source(error.into()),
                 },
                 () = &mut tick => {
                     self.tick().await;
@@ -228,12 +252,9 @@ impl LaneTask {
                 }
             }
         };
-        if let Err(error) = &end {
-            tracing::error!(%error, "the source cannot go on; what was read before is delivered, then the pipeline stops");
-        }
         self.context.status.update(|s| s.phase = Phase::Draining);
         self.finish().await?;
-        end
+        Ok(end)
     }
 
     /// What was read is absorbed and cut; nothing more is read. Then waits until all of it is settled, for a row that the
@@ -277,40 +298,46 @@ impl LaneTask {
     }
 
     fn is_complete(&self) -> bool {
-        self.waiting.is_empty()
+        self.opening.is_none()
+            && self.waiting.is_empty()
             && self
                 .readings
                 .iter()
                 .all(|r| r.ended || (r.answered && r.stop_at.is_some_and(|stop_at| r.next >= stop_at)))
     }
 
-    /// Asks where a drain ends. The source may be away; then the drain waits for it.
-    async fn ask_for_stops(&mut self) -> Result<(), EngineError> {
-        let mut backoff = Backoff::new(self.context.settings.retry_pause_max);
-        let ends = loop {
-            match self.source.ends().await {
-                Ok(ends) => break ends,
-                Err(error) if error.fault != SourceFault::Away => return Err(error.into()),
-                Err(error) => {
-                    self.problem = true;
-                    self.context.status.source_away(&error.message, self.context.runtime.wall_ms());
-                    if backoff.is_worth_a_line() {
-                        tracing::warn!(%error, "the source does not say where it ends; trying again");
-                    }
-                    backoff.pause(&*self.context.runtime).await;
-                }
-            }
-        };
-        for (partition, end) in ends {
-            if let Some(reading) = self.readings.iter_mut().find(|r| r.partition == partition) {
+    /// The source is read from now on. What is new becomes durable before its first record is sealed.
+    async fn open(&mut self, opened: Opened) -> Result<(), EngineError> {
+        let Opened { reader, new, stops, .. } = opened;
+        if !new.is_empty() {
+            let genesis = Genesis { partitions: new.clone(), ..Default::default() };
+            self.context.journal.lock().await.append(Body::Genesis(genesis)).await?;
+        }
+        for p in new {
+            self.watermarks.add(TIME_UNKNOWN_MS, self.context.runtime.elapsed());
+            let partition = Partition::new(p.stream, p.index);
+            self.readings.push(reading(&*self.source, partition, p.next));
+        }
+        for (partition, end) in stops {
+            if let Some(reading) = self.readings.iter_mut().find(|r| !r.forgotten && r.partition == partition)
+            {
                 reading.stop_at = Some(end);
             }
         }
+        self.reader = Some(reader);
+        self.context.is_open.store(true, Ordering::Release);
         Ok(())
     }
 
+    /// Nothing more is read. What was read and sealed goes to the table before the process ends.
+    fn refused_by_source(&self, error: EngineError) -> End {
+        tracing::error!(%error, "the source refuses; what is sealed goes to the table, then the pipeline ends");
+        self.context.status.source_refuses(&error.to_string(), self.context.runtime.wall_ms());
+        End::Refused(error)
+    }
+
     fn index(&self, partition: &Partition) -> Result<usize, EngineError> {
-        let found = self.readings.iter().position(|r| r.partition == *partition);
+        let found = self.readings.iter().position(|r| !r.forgotten && r.partition == *partition);
         found.ok_or(EngineError::Internal("a source that hands out a partition it was not asked for"))
     }
 
@@ -342,24 +369,31 @@ impl LaneTask {
         Ok(())
     }
 
-    /// A partition appeared while reading: its genesis is durable before its first record is read.
+    /// A partition appeared while reading. Its genesis is durable before its first record is sealed, and only once the reader has
+    /// taken it.
     async fn add(&mut self, start: PartitionStart) -> Result<(), EngineError> {
-        tracing::info!(partition = %start.partition, next = start.next, "a partition was added");
-        let genesis = Genesis { partitions: vec![genesis(&start)], ..Default::default() };
-        self.context.journal.lock().await.append(Body::Genesis(genesis)).await?;
+        let genesis = genesis(self.context.journal.lock().await.lane(), &start);
+        tracing::info!(partition = %start.partition, next = genesis.next, "a partition was added");
+        let from = ReadFrom {
+            partition: start.partition.clone(),
+            identity: start.identity,
+            next: genesis.next,
+            leader_epoch: genesis.leader_epoch,
+        };
+        let Some(reader) = &mut self.reader else {
+            return Err(EngineError::Internal("a read that is not begun"));
+        };
+        reader.add(from).await?;
+        let next = genesis.next;
+        let body = Genesis { partitions: vec![genesis], ..Default::default() };
+        self.context.journal.lock().await.append(Body::Genesis(body)).await?;
         self.watermarks.add(TIME_UNKNOWN_MS, self.context.runtime.elapsed());
-        let mut added = reading(&*self.source, start.partition.clone(), start.next);
+        let mut added = reading(&*self.source, start.partition, next);
         // A drain that began before the partition was there owes it nothing.
-        added.stop_at = self.drain.then_some(start.next);
+        added.stop_at = self.drain.then_some(next);
         added.answered = true;
         self.readings.push(added);
-        let from = ReadFrom {
-            partition: start.partition,
-            identity: start.identity,
-            next: start.next,
-            leader_epoch: start.leader_epoch,
-        };
-        Ok(self.reader.add(from).await?)
+        Ok(())
     }
 
     /// Cuts what was gathered and hands it to the seal; waits while the seal is behind.
@@ -414,18 +448,24 @@ fn reading(source: &dyn Source, partition: Partition, next: u64) -> Reading {
         ended: false,
         paused: false,
         wants_fates,
+        forgotten: false,
     }
 }
 
-/// A partition's entry in a genesis.
-pub fn genesis(start: &PartitionStart) -> PartitionGenesis {
-    PartitionGenesis {
-        stream: start.partition.stream.to_string(),
-        index: start.partition.index,
-        identity: start.identity.clone(),
-        next: start.next,
-        leader_epoch: start.leader_epoch,
+/// The next event of a reader; never one before there is a reader.
+async fn next(reader: &mut Option<Box<dyn Reader>>) -> Result<Event, SourceError> {
+    match reader {
+        Some(reader) => reader.next().await,
+        None => std::future::pending().await,
     }
+}
+
+/// The source once it is open; never, if it is open already.
+async fn opened(opening: &mut Option<Opening>) -> Result<Opened, Refusal> {
+    let Some(running) = opening else { return std::future::pending().await };
+    let opened = running.await;
+    *opening = None;
+    opened
 }
 
 /// True if that many cuts are sealed and every sealed frame is settled.

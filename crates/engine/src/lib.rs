@@ -26,6 +26,7 @@
 //! | [`deliver`]    | the send window, attempts in flight, settling                                |
 //! | [`attempt`]    | one frame until it is settled: retries and doubt                             |
 //! | [`answer`]     | a person's answer to a question that stopped a lane                          |
+//! | [`forget`]     | a stream that a person takes out of the pipeline                             |
 //! | [`refuse`]     | a frame refused for its content: bisected down to the rows                   |
 //! | [`reread`]     | the record of a refused row, read again from the source                      |
 //! | [`checkpoint`] | snapshots and the checkpoint record                                         |
@@ -52,6 +53,7 @@ pub mod context;
 pub mod cut;
 pub mod deliver;
 pub mod error;
+pub mod forget;
 pub mod inspect;
 pub mod jobs;
 pub mod journal;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use dataflow::{Decoder, Effect, Gate, Operator, Runtime, Source, Table, TableFacts};
+use futures::FutureExt;
 use futures::future::{Either, join_all, select, try_join, try_join3};
 use protocol::names;
 use store::Store;
@@ -14,7 +15,7 @@ use tokio::sync::{Notify, mpsc, watch};
 
 use crate::context::{Context, Target};
 use crate::journal::{self, Journal};
-use crate::lane::{End, LaneTask, Parts};
+use crate::lane::{End, LaneTask, Opening, Parts};
 use crate::measured::Measured;
 use crate::patient::Patient;
 use crate::problem::{Noticed, State};
@@ -22,6 +23,7 @@ use crate::refuse::{REFUSED_AHEAD, Splits};
 use crate::reread::Patience;
 use crate::retire::Retirement;
 use crate::retry::Backoff;
+use crate::start::open::{Asking, Opened, Refusal, Standing, check_store};
 use crate::status::Phase;
 use crate::{EngineError, Settings, Status, accounts, budget, deliver, seal, start};
 
@@ -115,32 +117,54 @@ async fn run_to_the_end(pipeline: Pipeline, stop: watch::Receiver<bool>) -> Resu
     let reads = Patient::new(store.clone(), runtime.clone(), settings.retry_pause_max);
     let tables = [table, dead_letters];
     let pause = settings.retry_pause_max;
-    let look = async {
-        let shown = start::ask(&*runtime, &settings, &*source, &status);
-        let facts = tables.iter().map(|table| facts_of(&*runtime, &settings, &**table, &status));
-        let facts = async { Ok(join_all(facts).await) };
-        let (shown, facts) = try_join(shown, facts).await?;
-        // Behind the source: an owner that still works publishes what it has settled, and a journal that was read earlier than
-        // that would look like a store that was rolled back.
-        Ok::<_, EngineError>((shown, facts, journal::load(&reads, &folder).await?))
+    let with_state = start::stateful(&mut steps);
+    let asking = Asking {
+        runtime: runtime.clone(),
+        settings: settings.clone(),
+        source: source.clone(),
+        status: status.clone(),
+        drain,
+    };
+    let beginning = Beginning {
+        asking: &asking,
+        reads: &reads,
+        folder: &folder,
+        name: &name,
+        tables: &tables,
+        steps: &with_state,
     };
     // Nothing is owned yet, so there is nothing to drain.
-    let looked = match select(std::pin::pin!(look), std::pin::pin!(is_asked(stop.clone()))).await {
-        Either::Left((looked, _)) => Some(looked?),
-        Either::Right(((), _)) => None,
+    let begun = match select(std::pin::pin!(beginning.begin()), std::pin::pin!(is_asked(stop.clone()))).await
+    {
+        Either::Left((begun, _)) => begun?,
+        Either::Right(((), _)) => return Ok(Outcome::Interrupted),
     };
-    let Some((shown, facts, lane)) = looked else { return Ok(Outcome::Interrupted) };
-    start::check(&lane, &name, &shown, &tables, &mut steps)?;
+    let Begun { facts, opened } = begun;
     // From here on this process owns the lane, and an earlier owner is fenced.
     let mut journal = Journal::claim(store.clone(), runtime.clone(), folder.clone(), owner, pause).await?;
-    start::genesis_of_what_is_new(&mut journal, &name, &shown, &tables, &mut steps).await?;
+    let standing = Standing::of(journal.lane());
+    if let Ok((_, opened)) = &opened {
+        // The store may have been exchanged for an older copy since it was looked at.
+        check_store(journal.lane(), &opened.shown)?;
+    }
+    let (opening, new): (Opening, _) = match opened {
+        // Opened where the lane stands: one record with all that is new.
+        Ok((at, mut opened)) if at == standing => {
+            let new = std::mem::take(&mut opened.new);
+            (Box::pin(async { Ok(opened) }), new)
+        }
+        // The owner before has gone on meanwhile.
+        Ok(_) => (Box::pin(asking.shown_and_opened(standing)), Vec::new()),
+        Err(None) => (Box::pin(asking.shown_and_opened(standing)), Vec::new()),
+        Err(Some(refusal)) => (Box::pin(async { Err(refusal) }), Vec::new()),
+    };
+    start::genesis_of_what_is_new(&mut journal, &name, new, &tables, &with_state).await?;
     if let Err(error) = start::restore(&reads, journal.lane(), &mut steps).await {
         // What a newer owner has retired is missing to one that slept after its claim, and no damage.
         let ownership = journal.ownership();
         let is_owner = ownership.may_complete().await || !ownership.is_fenced();
         return Err(if is_owner { error } else { EngineError::Fenced { seq: journal.lane().next_seq } });
     }
-    let reader = start::read(&*runtime, &settings, &*source, journal.lane(), &status).await?;
     let (nonce, epoch) = (journal.nonce(), journal.lane().epoch);
     tracing::info!(pipeline = name, epoch, store = store.describe(), "lane claimed and restored");
 
@@ -166,6 +190,7 @@ async fn run_to_the_end(pipeline: Pipeline, stop: watch::Receiver<bool>) -> Resu
         refusals: AtomicUsize::new(0),
         sealed_cuts: AtomicU64::new(0),
         closing: AtomicBool::new(false),
+        is_open: AtomicBool::new(false),
         state_files: AtomicU64::new(0),
         state_horizon: AtomicU64::new(0),
         checkpointing: AtomicBool::new(false),
@@ -201,7 +226,7 @@ async fn run_to_the_end(pipeline: Pipeline, stop: watch::Receiver<bool>) -> Resu
         context: context.clone(),
         pipeline: name.as_str().into(),
         source: source.clone(),
-        reader,
+        opening,
         decoder,
         steps,
         cuts,
@@ -213,10 +238,96 @@ async fn run_to_the_end(pipeline: Pipeline, stop: watch::Receiver<bool>) -> Resu
     match result {
         Err(error @ EngineError::Damaged { .. }) => Err(damaged_or_fenced(&context, error).await),
         Err(error) => Err(error),
-        Ok(outcome) => {
+        Ok(end) => {
             accounts::at_the_end(context.ownership.next_seq(), &status.snapshot())?;
-            Ok(outcome)
+            match end {
+                End::Complete => Ok(Outcome::Complete),
+                End::Asked => Ok(Outcome::Drained),
+                End::Refused(error) => {
+                    let rows = status.snapshot().tables.values().map(|table| table.rows_settled).sum();
+                    Err(EngineError::Delivered { error: Box::new(error), rows })
+                }
+            }
         }
+    }
+}
+
+/// What a start has before it claims the lane.
+struct Begun {
+    /// The tables as they are.
+    facts: Vec<TableFacts>,
+    /// The source, opened where the lane stood; otherwise its refusal, or nothing while it is away.
+    opened: Result<(Standing, Opened), Option<Refusal>>,
+}
+
+/// A start before its claim: it looks, and writes nothing.
+struct Beginning<'a> {
+    asking: &'a Asking,
+    reads: &'a Patient,
+    folder: &'a str,
+    name: &'a str,
+    tables: &'a [Arc<dyn Table>; 2],
+    steps: &'a [String],
+}
+
+impl Beginning<'_> {
+    /// Waits until the lane may be claimed: the tables answer and the source is open; or frames are pending and nobody else
+    /// seems to deliver them, whatever the source says.
+    async fn begin(&self) -> Result<Begun, EngineError> {
+        let Asking { runtime, settings, status, .. } = self.asking;
+        let pending = self.load().await?.spool_frames();
+        let facts = self.tables.iter().map(|table| facts_of(&**runtime, settings, &**table, status));
+        let facts = join_all(facts).shared();
+        if pending == 0 {
+            let opened = async { self.open().await.map_err(|refusal| refusal.error) };
+            let (opened, facts) = try_join(opened, async { Ok(facts.await) }).await?;
+            return Ok(Begun { facts, opened: Ok(opened) });
+        }
+        let left_alone = async {
+            facts.clone().await;
+            while !self.is_quiet().await? {}
+            Ok::<_, EngineError>(())
+        };
+        match select(std::pin::pin!(self.open()), std::pin::pin!(left_alone)).await {
+            Either::Left((Ok(opened), _)) => Ok(Begun { facts: facts.clone().await, opened: Ok(opened) }),
+            Either::Left((Err(refusal), _)) if refusal.may_deliver => {
+                let facts = facts.clone().await;
+                tracing::warn!(error = %refusal.error, pending,
+                    "the source refuses; what is sealed is delivered all the same if nobody else does");
+                if self.is_quiet().await? {
+                    return Ok(Begun { facts, opened: Err(Some(refusal)) });
+                }
+                let inserts = self.load().await?.spool_frames();
+                Err(EngineError::LeftAlone { error: Box::new(refusal.error), inserts })
+            }
+            Either::Left((Err(refusal), _)) => Err(refusal.error),
+            Either::Right((quiet, _)) => {
+                quiet?;
+                tracing::warn!(pending, "the source is away; what is sealed is delivered meanwhile");
+                Ok(Begun { facts: facts.clone().await, opened: Err(None) })
+            }
+        }
+    }
+
+    /// The lane, if the pipeline fits it.
+    async fn load(&self) -> Result<protocol::Lane, EngineError> {
+        let lane = journal::load(self.reads, self.folder).await?;
+        start::check(&lane, self.name, self.tables, self.steps)?;
+        Ok(lane)
+    }
+
+    async fn open(&self) -> Result<(Standing, Opened), Refusal> {
+        let shown = self.asking.shown().await?;
+        // Behind the source: an owner that still works publishes what it has settled, and a journal that was read earlier than
+        // that would look like a store that was rolled back.
+        let standing = Standing::of(&self.load().await.map_err(Refusal::of_the_store)?);
+        let opened = self.asking.open(&standing, shown).await?;
+        Ok((standing, opened))
+    }
+
+    async fn is_quiet(&self) -> Result<bool, EngineError> {
+        let Asking { runtime, settings, .. } = self.asking;
+        start::quiet::is_quiet(&**runtime, settings, self.reads, self.folder).await
     }
 }
 
@@ -236,7 +347,7 @@ async fn tasks(
     source: Arc<dyn Source>,
     cuts: mpsc::Receiver<seal::Encoding>,
     stop: watch::Receiver<bool>,
-) -> Result<Outcome, EngineError> {
+) -> Result<End, EngineError> {
     let reading = on_a_task(&context, "lane", lane.run(stop));
     let sealing = on_a_task(&context, "seal", {
         let context = context.clone();
@@ -253,14 +364,10 @@ async fn tasks(
     let watching = std::pin::pin!(on_a_task(&context, "watch", watch_ownership(context.clone())));
     // The lane sees a closed channel when the seal has failed: the seal's error is the one to report, so it stands first.
     let working = std::pin::pin!(try_join3(sealing, async { deliveries.await.map(|_| ()) }, reading));
-    let end = match select(working, watching).await {
-        Either::Left((done, _)) => done?.2,
-        Either::Right((replaced, _)) => return Err(replaced.err().unwrap_or(EngineError::Internal("watch"))),
-    };
-    Ok(match end {
-        End::Complete => Outcome::Complete,
-        End::Asked => Outcome::Drained,
-    })
+    match select(working, watching).await {
+        Either::Left((done, _)) => Ok(done?.2),
+        Either::Right((replaced, _)) => Err(replaced.err().unwrap_or(EngineError::Internal("watch"))),
+    }
 }
 
 /// Ends, with an error, when another owner has taken the lane over. Appends and inserts find that out by themselves; this is

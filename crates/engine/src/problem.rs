@@ -61,13 +61,15 @@ pub enum State {
     Unclear,
     /// The source does not answer.
     SourceAway,
+    /// The source refuses, and the process ends once all that is sealed is in the table.
+    SourceRefuses,
     /// The store does not answer.
     StoreAway,
 }
 
 impl State {
     /// Every state.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::Access,
         Self::TableMissing,
         Self::TableDiffers,
@@ -84,6 +86,7 @@ impl State {
         Self::RowsRefused,
         Self::Unclear,
         Self::SourceAway,
+        Self::SourceRefuses,
         Self::StoreAway,
     ];
 
@@ -127,6 +130,7 @@ impl State {
             Self::RowsRefused => "rows_refused",
             Self::Unclear => "unclear",
             Self::SourceAway => "source_away",
+            Self::SourceRefuses => "source_refuses",
             Self::StoreAway => "store_away",
         }
     }
@@ -165,6 +169,9 @@ impl State {
             }
             Self::Unclear => "nothing, if it passes; otherwise look at the server's log for the words",
             Self::SourceAway => "bring the source back, or look at the network between",
+            Self::SourceRefuses => {
+                "nothing more is read: the process ends once what is sealed is in the table; do what the words say, then start it again"
+            }
             Self::StoreAway => "bring the store back: nothing is sealed or sent without it",
         }
     }

@@ -13,7 +13,7 @@ use futures::future::BoxFuture;
 use metrics::{counter, gauge, histogram};
 use protocol::names;
 use protocol::record::{Body, Frame, Seal, StateDelta};
-use store::{Effect, Key, Put};
+use store::{Key, Put};
 use tokio::sync::mpsc;
 
 use crate::checkpoint;
@@ -127,12 +127,16 @@ pub async fn run(
     Ok(())
 }
 
-/// Tells the source how far is sealed. Best effort: people's tools read it, nothing else does.
+/// Tells the source how far is sealed. Best effort: people's tools read it, nothing else does. A source that was never opened is
+/// left alone: it is away or refuses, and asking it would only hold up the end.
 async fn publish(context: &Context, source: &dyn dataflow::Source) {
+    if !context.is_open.load(Ordering::Acquire) {
+        return;
+    }
     let positions: Vec<_> = {
         let journal = context.journal.lock().await;
-        let partitions = journal.lane().partitions.iter();
-        partitions.map(|p| (dataflow::Partition::new(p.stream.as_str(), p.index), p.next)).collect()
+        let partitions = journal.lane().reading();
+        partitions.map(|(_, p)| (dataflow::Partition::new(p.stream.as_str(), p.index), p.next)).collect()
     };
     match context.runtime.timeout(PUBLISH_EVERY, source.publish(&positions)).await {
         Some(Ok(())) => {}
@@ -287,11 +291,11 @@ pub async fn write_object(
                     let what = "written by someone else under this owner's name".to_owned();
                     return Err(EngineError::Damaged { object: object.to_owned(), what });
                 }
+                Err(error) if !error.kind.is_transient() => return Err(error.into()),
                 Err(error) => warn(&backoff, &error, object),
             },
-            Err(error) if error.effect == Effect::None && !error.kind.is_transient() => {
-                return Err(error.into());
-            }
+            // Also where the effect is not known: no record points to the object yet.
+            Err(error) if !error.kind.is_transient() => return Err(error.into()),
             Err(error) => warn(&backoff, &error, object),
         }
         backoff.pause(&*context.runtime).await;
@@ -311,7 +315,7 @@ async fn tell(context: &Context, sealed: &[(usize, Frame, Bytes)], segment_bytes
         let journal = context.journal.lock().await;
         let lane = journal.lane();
         let partitions: Vec<_> =
-            lane.partitions.iter().map(|p| (format!("{}/{}", p.stream, p.index), p.next)).collect();
+            lane.reading().map(|(_, p)| (format!("{}/{}", p.stream, p.index), p.next)).collect();
         let pending: usize = lane.tables.iter().map(|t| t.pending.len()).sum();
         (partitions, lane.counts, lane.spool_bytes(), pending, lane.watermark_ms)
     };

@@ -98,7 +98,10 @@ pub async fn read(
 ) -> Result<Bytes, EngineError> {
     let damaged = |what: &str| EngineError::Damaged { object: object.to_owned(), what: what.to_owned() };
     let key = Key::new(object).map_err(|_| damaged("badly named"))?;
-    let bytes = store.get_range(&key, offset..offset + len).await?.ok_or_else(|| damaged("missing"))?;
+    let end = offset.checked_add(len).ok_or_else(|| damaged("asked for beyond all bytes"))?;
+    let found = store.get_range(&key, offset..end).await;
+    let bytes =
+        found.map_err(|error| EngineError::of_reading(object, error))?.ok_or_else(|| damaged("missing"))?;
     match crc {
         Some(crc) if crc32c::crc32c(&bytes) != crc => Err(damaged("damaged (checksum)")),
         _ => Ok(bytes),

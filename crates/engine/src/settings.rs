@@ -53,6 +53,10 @@ pub struct Settings {
     /// How often an owner that appends nothing looks whether it still owns the lane: a replaced process that is idle should end
     /// too. Each look costs two requests to the store.
     pub owner_check_every: Duration,
+    /// A start whose source is away or refuses takes the lane, to deliver what is sealed, only if nobody has written into the journal
+    /// for this long although the tables answer: an owner that works tries what failed every 15 seconds at the latest, and
+    /// records what it has settled within a second.
+    pub owner_quiet_min: Duration,
     /// The longest pause between two tries of anything.
     pub retry_pause_max: Duration,
     /// How long a refused row waits for its record to be read again, the tries of one absence of the source together;
@@ -85,6 +89,7 @@ impl Default for Settings {
             facts_every: Duration::from_secs(5),
             insert_time_max: Duration::from_secs(180),
             owner_check_every: Duration::from_secs(10),
+            owner_quiet_min: Duration::from_secs(20),
             retry_pause_max: Duration::from_secs(5),
             reread_time_max: Duration::from_secs(10),
             lag_every: Duration::from_secs(5),

@@ -15,7 +15,7 @@ use dataflow::operator::{Given, Need};
 use dataflow::{Operator, StateError, StateFile, StateRead, StateWork, Task};
 use metrics::counter;
 use protocol::names;
-use store::{ErrorKind, Key, Store};
+use store::{Key, Store};
 use tokio::sync::mpsc;
 
 use crate::EngineError;
@@ -94,8 +94,7 @@ pub async fn get_ranges(
     let key = Key::new(name).map_err(|_| damaged("badly named"))?;
     match store.get_ranges(&key, ranges).await {
         Ok(found) => found.ok_or_else(|| damaged("missing")),
-        Err(error) if error.kind == ErrorKind::OutOfRange => Err(damaged("cut off")),
-        Err(error) => Err(error.into()),
+        Err(error) => Err(EngineError::of_reading(name, error)),
     }
 }
 

@@ -223,6 +223,11 @@ impl Status {
         self.met(SOURCE, State::SourceAway, words, Effect::None, Noticed::Asking, now_ms);
     }
 
+    /// The source refuses; the process ends once all that is sealed is in the table.
+    pub fn source_refuses(&self, words: &str, now_ms: i64) {
+        self.met(SOURCE, State::SourceRefuses, words, Effect::None, Noticed::Asking, now_ms);
+    }
+
     /// All is well at `place`, as far as those can tell who ask; one who inserts can tell all.
     pub fn ended(&self, place: &str, by: Noticed) {
         let ended = {

@@ -4,10 +4,16 @@
 
 #[path = "lane/cache.rs"]
 mod cache;
+#[path = "lane/damage.rs"]
+mod damage;
 #[path = "lane/doubt.rs"]
 mod doubt;
 #[path = "lane/faults.rs"]
 mod faults;
+#[path = "lane/forget.rs"]
+mod forget;
+#[path = "lane/start.rs"]
+mod start;
 #[path = "lane/state.rs"]
 mod state;
 mod support;

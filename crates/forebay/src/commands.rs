@@ -8,6 +8,7 @@ pub mod check;
 pub mod clickhouse;
 pub mod dead_letters;
 pub mod demo;
+pub mod forget;
 pub mod generate;
 pub mod place;
 pub mod run;

@@ -5,8 +5,9 @@
 //! that lead to records.
 
 mod fates;
+mod forget;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 pub use self::fates::FATES_KEPT;
 use crate::doubt::{StopReason, Verdict};
@@ -166,6 +167,8 @@ pub struct Lane {
     pub newest_checkpoint: Option<u64>,
     /// What became of the newest [`FATES_KEPT`] records of each partition whose source asks for it.
     pub fates: Vec<Fates>,
+    /// Partitions that have left the pipeline, by index; true for those whose position does not count either.
+    pub forgotten: BTreeMap<u32, bool>,
 }
 
 impl Lane {
@@ -192,11 +195,6 @@ impl Lane {
         lane.state_seq = *state_seq;
         lane.newest_checkpoint = Some(record.seq);
         Ok(lane)
-    }
-
-    /// Where the partition stands, by name.
-    pub fn partition(&self, stream: &str, index: u32) -> Option<usize> {
-        self.partitions.iter().position(|p| p.index == index && p.stream == stream)
     }
 
     /// Where the table stands, by name.
@@ -243,6 +241,7 @@ impl Lane {
             Body::Checkpoint(checkpoint) => self.checkpoint(record.seq, checkpoint),
             Body::Question(question) => self.question(question),
             Body::Answer(answer) => self.answer(answer),
+            Body::Forget(forget) => self.forget(forget),
         }
         self.next_seq += 1;
         Ok(())
@@ -280,6 +279,7 @@ impl Lane {
             Body::Split(split) => self.check_split(record, split),
             Body::Question(question) => self.check_question(record, question),
             Body::Answer(answer) => self.check_answer(record, answer),
+            Body::Forget(forget) => self.check_forget(record, forget),
         }
     }
 
@@ -292,6 +292,7 @@ impl Lane {
                 let what = format!("partition {}/{} has a first position already", p.stream, p.index);
                 return Err(violation(record, "C1", what));
             }
+            self.check_known_again(record, p)?;
         }
         let mut tables = genesis.tables.iter().enumerate();
         if let Some((_, table)) =
@@ -393,6 +394,10 @@ impl Lane {
             let Some(partition) = self.partitions.get(range.partition as usize) else {
                 return Err(violation(record, "C1", format!("partition {} has no genesis", range.partition)));
             };
+            if self.is_forgotten(range.partition) {
+                let what = format!("{}/{} was forgotten", partition.stream, partition.index);
+                return Err(violation(record, "C1", what));
+            }
             if std::mem::replace(&mut seen[range.partition as usize], true) {
                 return Err(violation(record, "C1", format!("two ranges of partition {}", range.partition)));
             }
@@ -621,6 +626,7 @@ impl Lane {
             deltas: self.deltas.iter().filter(|d| d.seq > state_seq).cloned().collect(),
             snapshot_bytes: self.snapshots.iter().map(|s| s.len).sum(),
             fates: self.fates.clone(),
+            forgotten: self.forgotten_image(),
         }
     }
 
@@ -636,6 +642,7 @@ impl Lane {
             counts: image.counts.unwrap_or_default(),
             deltas: image.deltas.clone(),
             fates: image.fates.clone(),
+            forgotten: image.forgotten.iter().map(|f| (f.partition, f.from_start)).collect(),
             ..Self::new()
         }
     }

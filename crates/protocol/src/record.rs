@@ -15,6 +15,7 @@
 //! | `Checkpoint` | enough was sealed since the last one             | all that the records before it fold to       |
 //! | `Question`   | only a person can end a frame's doubt            | what is asked, and of which table            |
 //! | `Answer`     | a person has answered                            | whether the frame's rows are in the table    |
+//! | `Forget`     | a person takes a stream out of the pipeline      | which partitions are not read any more       |
 //!
 //! Bytes: `FBJ` `1`, body, then CRC-32C (little-endian) of everything before it. A field is never reused; a reader
 //! refuses a later format version and an unknown body.
@@ -53,7 +54,7 @@ pub struct Record {
     #[prost(int64, tag = "4")]
     pub written_at_ms: i64,
     /// What is said.
-    #[prost(oneof = "Body", tags = "10, 11, 12, 13, 14, 15, 16, 17, 18")]
+    #[prost(oneof = "Body", tags = "10, 11, 12, 13, 14, 15, 16, 17, 18, 19")]
     pub body: Option<Body>,
 }
 
@@ -87,6 +88,9 @@ pub enum Body {
     /// What a person has told.
     #[prost(message, tag = "18")]
     Answer(Answer),
+    /// Partitions that leave the pipeline.
+    #[prost(message, tag = "19")]
+    Forget(Forget),
 }
 
 /// Who owns the lane from here on.
@@ -246,6 +250,29 @@ pub struct Answer {
     /// Who answered, for people.
     #[prost(string, tag = "5")]
     pub by: String,
+}
+
+/// Partitions that a person has taken out of the pipeline. What is sealed of them is delivered all the same.
+#[derive(Clone, PartialEq, Message)]
+pub struct Forget {
+    /// Which; each was read so far.
+    #[prost(message, repeated, tag = "1")]
+    pub partitions: Vec<Forgotten>,
+    /// Who has said so, for people.
+    #[prost(string, tag = "2")]
+    pub by: String,
+}
+
+/// A partition that is not read any more. Its index stays its own: sealed frames name it as their rows' origin.
+#[derive(Clone, Copy, PartialEq, Eq, Message)]
+pub struct Forgotten {
+    /// The partition's index.
+    #[prost(uint32, tag = "1")]
+    pub partition: u32,
+    /// True if its position does not count either: added again, the stream begins where the pipeline file says. Otherwise the
+    /// same stream, by its identity, goes on where it was left.
+    #[prost(bool, tag = "2")]
+    pub from_start: bool,
 }
 
 #[cfg(test)]

@@ -397,6 +397,7 @@ fn shown(record: &Record) -> String {
         }
         Some(Body::Question(q)) => format!("question about frame {}", q.ordinal),
         Some(Body::Answer(a)) => format!("answer about frame {}", a.ordinal),
+        Some(Body::Forget(f)) => format!("{} partitions are forgotten", f.partitions.len()),
         Some(Body::Checkpoint(c)) => format!("checkpoint of the state at {}", c.state_seq),
         None => "nothing".to_owned(),
     };

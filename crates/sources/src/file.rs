@@ -98,6 +98,10 @@ impl Source for FileSource {
         "file"
     }
 
+    fn covers(&self, stream: &str) -> bool {
+        find::covers(&self.options.paths, stream)
+    }
+
     async fn partitions(&self) -> Result<Vec<PartitionStart>, SourceError> {
         let start = |path: &str, identity: String| PartitionStart {
             partition: Partition::new(path, 0),

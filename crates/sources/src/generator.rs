@@ -127,6 +127,10 @@ impl Source for GeneratorSource {
         "generator"
     }
 
+    fn covers(&self, stream: &str) -> bool {
+        stream == self.workload.name()
+    }
+
     async fn partitions(&self) -> Result<Vec<PartitionStart>, SourceError> {
         let start = |publisher| PartitionStart {
             partition: self.partition(publisher),

@@ -379,6 +379,10 @@ impl Source for KafkaSource {
         let _ = thread::start("kafka-connect", meet);
     }
 
+    fn covers(&self, stream: &str) -> bool {
+        self.shared.options.topics.iter().any(|topic| topic == stream)
+    }
+
     async fn partitions(&self) -> Result<Vec<PartitionStart>, SourceError> {
         for _ in 1..LOOKS_MAX {
             // A topic that was made a moment ago is not known to every broker at once.

@@ -122,7 +122,12 @@ impl Sending<'_> {
         let frame = &self.piece.frame;
         let keys = match frame.probe_len {
             0 => Bytes::new(),
-            len => self.read_sealed(frame.offset + frame.len, len, None).await?,
+            // The keys have no checksum of their own. Those of another frame would be found, and this one taken for present: so the
+            // body, which stands before them, has to be this frame's.
+            len => {
+                self.read_sealed(frame.offset, frame.len, Some(frame.crc32c)).await?;
+                self.read_sealed(frame.offset + frame.len, len, None).await?
+            }
         };
         let (presence, seen) =
             match self.target.table.look_for(FrameId(self.piece.id()), frame.rows, &keys).await {

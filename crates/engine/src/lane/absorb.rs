@@ -138,7 +138,7 @@ impl LaneTask {
         let reading = &mut self.readings[partition];
         if !reading.paused && self.watermarks.is_ahead(partition, skew_ms) {
             reading.paused = true;
-            self.reader.pause(&reading.partition);
+            self.reader.iter_mut().for_each(|reader| reader.pause(&reading.partition));
         }
     }
 

@@ -11,7 +11,7 @@ impl LaneTask {
                 // Half the distance before it may run again, so that it does not stop and go with every block.
                 if reading.paused && !self.watermarks.is_ahead(n, skew_ms / 2) {
                     reading.paused = false;
-                    self.reader.resume(&reading.partition);
+                    self.reader.iter_mut().for_each(|reader| reader.resume(&reading.partition));
                 }
             }
         }
@@ -56,8 +56,12 @@ impl LaneTask {
             }
         }
         let unsealed = self.builder.counts();
-        let readings: Vec<(String, u64)> =
-            self.readings.iter().map(|r| (r.partition.to_string(), r.next)).collect();
+        let readings: Vec<(String, u64)> = self
+            .readings
+            .iter()
+            .filter(|r| !r.forgotten)
+            .map(|r| (r.partition.to_string(), r.next))
+            .collect();
         self.context.status.update(|s| {
             s.state_keys = keys;
             s.state_keys_closed = closed;

@@ -387,6 +387,7 @@ impl Bench {
             retry_pause_max: Duration::from_millis(20),
             drain_time_max: Duration::from_secs(5),
             window_frames_max: 4,
+            owner_quiet_min: Duration::from_millis(200),
             ..Settings::default()
         };
         let source = Arc::new(MemorySource::new([("e", 2)]));

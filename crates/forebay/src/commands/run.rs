@@ -155,6 +155,7 @@ fn exit_of(error: &EngineError) -> Exit {
             SourceFault::Away => Exit::Failed,
             SourceFault::Refused | SourceFault::Config => Exit::Person,
         },
+        EngineError::Delivered { error, .. } | EngineError::LeftAlone { error, .. } => exit_of(error),
         EngineError::Doubt { .. }
         | EngineError::Mismatch(_)
         | EngineError::Operator(_)

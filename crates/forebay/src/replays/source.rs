@@ -108,6 +108,10 @@ impl Source for WithReplays {
         self.inner.connect();
     }
 
+    fn covers(&self, stream: &str) -> bool {
+        stream == STREAM || self.inner.covers(stream)
+    }
+
     async fn partitions(&self) -> Result<Vec<PartitionStart>, SourceError> {
         let mut partitions = self.inner.partitions().await?;
         if partitions.iter().any(|start| *start.partition.stream == *STREAM) {

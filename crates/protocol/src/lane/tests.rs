@@ -1,5 +1,5 @@
 use super::*;
-use crate::record::{Claim, Fate, Range, RecordPlace, Refusal, Settle, StateDelta};
+use crate::record::{Claim, Fate, Forget, Forgotten, Range, RecordPlace, Refusal, Settle, StateDelta};
 
 /// Writes records as one owner would.
 struct Writer {
@@ -102,6 +102,75 @@ fn c1_a_partition_has_one_genesis() {
     assert_eq!(rule(w.push(Body::Genesis(twice))), "C1");
     let tables = Genesis { tables: vec!["d.new".into(), "d.new".into()], ..Default::default() };
     assert_eq!(rule(w.push(Body::Genesis(tables))), "order");
+}
+
+fn genesis_of(stream: &str, identity: &str, next: u64) -> Body {
+    let p = PartitionGenesis {
+        stream: stream.into(),
+        identity: identity.into(),
+        next,
+        leader_epoch: -1,
+        ..Default::default()
+    };
+    Body::Genesis(Genesis { partitions: vec![p], ..Default::default() })
+}
+
+fn forget(partition: u32, from_start: bool) -> Body {
+    Body::Forget(Forget { partitions: vec![Forgotten { partition, from_start }], by: "test".into() })
+}
+
+#[test]
+fn c1_what_is_forgotten_is_read_no_more_and_what_is_sealed_of_it_stays() {
+    let mut w = Writer::new();
+    w.push(Body::Seal(seal(10, 20, &[0]))).expect("read so far");
+    assert_eq!(rule(w.push(forget(1, false))), "C1", "no such partition");
+    w.push(forget(0, false)).expect("it was read");
+    assert_eq!(rule(w.push(forget(0, false))), "C1", "it has left already");
+    assert_eq!(rule(w.push(Body::Seal(seal(20, 30, &[1])))), "C1", "no more of it is sealed");
+    assert_eq!((w.lane.partition("e", 0), w.lane.spool_frames()), (None, 1));
+    assert_eq!((w.lane.partitions.len(), w.lane.reading().count()), (1, 0));
+}
+
+#[test]
+fn c1_a_forgotten_stream_comes_back_where_it_was_left() {
+    let mut w = Writer::new();
+    w.push(genesis_of("f", "id", 5)).expect("a new stream");
+    let range = Range { partition: 1, from: 5, next: 9, leader_epoch: -1, time_ms_max: 0 };
+    w.push(Body::Seal(Seal { ranges: vec![range], ..Seal::default() })).expect("read");
+    w.push(forget(1, false)).expect("it was read");
+    for other in [0, 5, 8, 10] {
+        assert_eq!(rule(w.push(genesis_of("f", "id", other))), "C1", "twice, or a gap");
+    }
+    assert_eq!(w.lane.left_at("f", 0, "id").map(|p| p.next), Some(9));
+    w.push(genesis_of("f", "id", 9)).expect("goes on");
+    assert_eq!(w.lane.partition("f", 0), Some(2), "under an index of its own");
+    assert_eq!(w.lane.left_at("f", 0, "id"), None, "it is read");
+    w.push(forget(2, true)).expect("it was read again");
+    assert_eq!(w.lane.left_at("f", 0, "id"), None, "nor does its position count");
+    w.push(genesis_of("f", "id", 0)).expect("a person has said so");
+}
+
+#[test]
+fn c1_another_stream_of_a_forgotten_name_begins_where_it_likes() {
+    let mut w = Writer::new();
+    w.push(forget(0, false)).expect("it was read");
+    w.push(genesis_of("e", "", 3)).expect("nobody knows whether it is the same");
+    w.push(forget(1, false)).expect("it was read");
+    w.push(genesis_of("e", "other", 0)).expect("another one");
+    assert_eq!(w.lane.partition("e", 0), Some(2));
+}
+
+#[test]
+fn a_checkpoint_remembers_what_was_forgotten() {
+    let mut w = Writer::new();
+    w.push(genesis_of("f", "id", 5)).expect("a new stream");
+    w.push(forget(0, true)).expect("it was read");
+    w.push(forget(1, false)).expect("it was read");
+    let image = w.lane.image(0);
+    let body = Body::Checkpoint(Checkpoint { lane: Some(image), ..Default::default() });
+    let lane = Lane::from_checkpoint(&w.record(body)).expect("a checkpoint");
+    assert_eq!(lane.forgotten, w.lane.forgotten);
+    assert_eq!(lane.left_at("f", 0, "id").map(|p| p.next), Some(5));
 }
 
 #[test]

@@ -4,7 +4,7 @@
 
 use prost::Message;
 
-use super::{Counts, Fates, Frame, PartitionGenesis, Question, Server, StateDelta};
+use super::{Counts, Fates, Forgotten, Frame, PartitionGenesis, Question, Server, StateDelta};
 
 /// All that the records before this one fold to, so that they can be retired.
 #[derive(Clone, PartialEq, Message)]
@@ -90,6 +90,9 @@ pub struct LaneImage {
     /// The newest fates of each partition that has any; see [`crate::lane::FATES_KEPT`].
     #[prost(message, repeated, tag = "20")]
     pub fates: Vec<Fates>,
+    /// Partitions that have left the pipeline.
+    #[prost(message, repeated, tag = "30")]
+    pub forgotten: Vec<Forgotten>,
 }
 
 /// A table as a message.

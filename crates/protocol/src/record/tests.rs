@@ -89,6 +89,7 @@ fn samples() -> Vec<(&'static str, Record)> {
         deltas: vec![DeltaImage { seq: 2, segment: "s".into(), delta: Some(delta) }],
         snapshot_bytes: 9,
         fates: vec![],
+        forgotten: vec![],
     };
     let fates = vec![Fates { partition: 1, from: 7, codes: vec![1, 2, 3, 4, 5], unsettled: vec![] }];
     let unsettled = vec![Unsettled { from: 8, next: 12, table: 1, frontier: 6 }];
@@ -96,6 +97,8 @@ fn samples() -> Vec<(&'static str, Record)> {
     let with_unsettled = LaneImage { fates: vec![with_unsettled], ..LaneImage::default() };
     let place = RecordPlace { partition: 2, position: 41 };
     let refused = Refusal { table: 1, ordinal: 4, piece: 3, record: Some(place) };
+    let forgotten =
+        vec![Forgotten { partition: 2, from_start: false }, Forgotten { partition: 5, from_start: true }];
     let with_fates = LaneImage { fates: fates.clone(), ..LaneImage::default() };
     let with_views = Server { view_blocks: vec![78, 79], ..server() };
     let told = PieceImage { question: Some(question()), verdict: 2, ..PieceImage::default() };
@@ -214,6 +217,14 @@ fn samples() -> Vec<(&'static str, Record)> {
         (
             "checkpoint-with-unsettled-fates",
             sample(Body::Checkpoint(Checkpoint { lane: Some(with_unsettled), ..Checkpoint::default() })),
+        ),
+        ("forget", sample(Body::Forget(Forget { partitions: forgotten.clone(), by: "someone@host".into() }))),
+        (
+            "checkpoint-with-forgotten-partitions",
+            sample(Body::Checkpoint(Checkpoint {
+                lane: Some(LaneImage { forgotten, ..LaneImage::default() }),
+                ..Checkpoint::default()
+            })),
         ),
     ]
 }

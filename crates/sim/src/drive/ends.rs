@@ -74,7 +74,7 @@ impl Drive {
         }
         let owner = self.world.state().oracle.owner();
         let plan = &self.world.plan;
-        let unexpected = match error {
+        let unexpected = match error.cause() {
             // The oracle knows an owner once its record is durable; a process may have seen it earlier.
             EngineError::Fenced { seq } => {
                 let record = names::journal(&names::lane_folder("p", 0), *seq);
@@ -114,6 +114,8 @@ impl Drive {
                 !error.kind.is_transient() || self.world.state().store_errors == process.store_errors
             }
             EngineError::Mismatch(_)
+            | EngineError::Delivered { .. }
+            | EngineError::LeftAlone { .. }
             | EngineError::Source(_)
             | EngineError::Operator(_)
             | EngineError::State { .. }

@@ -34,6 +34,13 @@ pub(super) fn files(paths: &[String]) -> Result<Vec<String>, SourceError> {
     Ok(files)
 }
 
+/// Whether one of the paths is `file`, or a pattern that means it. The file itself need not exist (any more).
+pub(super) fn covers(paths: &[String], file: &str) -> bool {
+    paths
+        .iter()
+        .any(|path| path == file || glob::Pattern::new(path).is_ok_and(|pattern| pattern.matches(file)))
+}
+
 fn matches(path: &str) -> Result<Vec<String>, SourceError> {
     if Path::new(path).exists() {
         regular(path)?;

@@ -24,6 +24,11 @@ fn the_exit_code_says_whether_starting_again_helps() {
     ] {
         assert_eq!(exit_of(&error), exit, "{error}");
     }
+    // What became of the sealed frames changes nothing about the reason.
+    let refused = || Box::new(source(SourceFault::Refused));
+    let delivered = EngineError::Delivered { error: refused(), rows: 7 };
+    let left_alone = EngineError::LeftAlone { error: refused(), inserts: 7 };
+    assert_eq!((exit_of(&delivered), exit_of(&left_alone)), (Exit::Person, Exit::Person));
     let table = WiringError::Table { table: "t".into(), faults: vec!["a".into(), "b".into()] };
     assert_eq!(exit_of_wiring(&table), Exit::Person);
     assert_eq!(table.to_string(), "table `t` cannot be used:\n  - a\n  - b");

@@ -1,0 +1,168 @@
+//! Streams that a person takes out of a pipeline.
+//!
+//! Owns the conditions under which that is done, and its record. Does not own what follows (`protocol::lane` does: the partitions are
+//! read no more, and one that comes back goes on where it was left or begins anew).
+//!
+//! | what is there                                | what happens                                                        |
+//! |----------------------------------------------|---------------------------------------------------------------------|
+//! | no such stream or partition is read          | refused, with the list of those that are                            |
+//! | a process writes into the journal            | refused: it reads them at this moment; `take_over` overrides         |
+//! | sealed inserts with rows of the stream       | they stay sealed, and the next run delivers them                     |
+//! | otherwise                                    | claim, then one record                                              |
+//!
+//! The record is written by an owner like every other, so that a process that runs all the same is fenced: it could seal more of
+//! what is forgotten.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use dataflow::{Partition, Runtime};
+use protocol::Lane;
+use protocol::record::{Body, Forget, Forgotten};
+use store::Store;
+
+use crate::journal::{self, Journal};
+use crate::start::quiet;
+use crate::{EngineError, Settings};
+
+/// A stream, or one partition of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Named {
+    /// The stream: a topic, a file.
+    pub stream: String,
+    /// One partition of it; `None` for all.
+    pub index: Option<u32>,
+}
+
+impl Named {
+    fn means(&self, stream: &str, index: u32) -> bool {
+        self.stream == stream && self.index.is_none_or(|own| own == index)
+    }
+}
+
+impl std::fmt::Display for Named {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.index {
+            Some(index) => write!(f, "{}/{index}", self.stream),
+            None => f.write_str(&self.stream),
+        }
+    }
+}
+
+/// What is forgotten, and by whom.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// What leaves the pipeline; at least one.
+    pub named: Vec<Named>,
+    /// Whether their positions do not count either: added again, they begin where the pipeline file says.
+    pub from_start: bool,
+    /// Who says so, for people who read the journal.
+    pub by: String,
+    /// Do it although a process writes into the journal; that process ends.
+    pub take_over: bool,
+    /// How long the journal must have stood still otherwise.
+    pub quiet_min: Duration,
+}
+
+/// A partition that leaves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Left {
+    /// The partition.
+    pub partition: Partition,
+    /// The position after the last record that was read of it.
+    pub next: u64,
+}
+
+/// What leaves, and what of the pipeline is still on its way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Leaving {
+    /// The partitions.
+    pub partitions: Vec<Left>,
+    /// Sealed inserts of the pipeline that are not settled; rows of the partitions may be among them, and are delivered.
+    pub inserts: usize,
+}
+
+/// Why nothing is forgotten.
+#[derive(Debug, thiserror::Error)]
+pub enum ForgetError {
+    /// It is not read.
+    #[error("this pipeline does not read `{name}`, so nothing was forgotten; {}", listed(read))]
+    NotRead {
+        /// What was named.
+        name: String,
+        /// The streams that are read.
+        read: Vec<String>,
+    },
+    /// A process runs the pipeline.
+    #[error(
+        "a process runs this pipeline at this moment, so nothing was forgotten: stop it first, or run this with `--take-over`, which ends it"
+    )]
+    Running,
+    /// The journal cannot be read or written.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+}
+
+fn listed(read: &[String]) -> String {
+    if read.is_empty() {
+        return "it reads no stream at all".into();
+    }
+    format!("it reads `{}`", read.join("`, `"))
+}
+
+/// What would leave; changes nothing.
+///
+/// # Errors
+/// [`ForgetError::NotRead`] when something that was named is not read.
+pub fn leaving(lane: &Lane, named: &[Named]) -> Result<Leaving, ForgetError> {
+    let chosen = chosen(lane, named)?;
+    let left = |at: u32| {
+        let p = &lane.partitions[at as usize];
+        Left { partition: Partition::new(p.stream.as_str(), p.index), next: p.next }
+    };
+    Ok(Leaving { partitions: chosen.into_iter().map(left).collect(), inserts: lane.spool_frames() })
+}
+
+/// Places of the partitions that are meant.
+fn chosen(lane: &Lane, named: &[Named]) -> Result<Vec<u32>, ForgetError> {
+    let unknown = |named: &&Named| !lane.reading().any(|(_, p)| named.means(&p.stream, p.index));
+    if let Some(unknown) = named.iter().find(unknown) {
+        let mut read: Vec<String> = lane.reading().map(|(_, p)| p.stream.clone()).collect();
+        read.sort();
+        read.dedup();
+        return Err(ForgetError::NotRead { name: unknown.to_string(), read });
+    }
+    let is_chosen = |stream: &str, index| named.iter().any(|named| named.means(stream, index));
+    let chosen = lane.reading().filter(|(_, p)| is_chosen(&p.stream, p.index));
+    Ok(chosen.map(|(at, _)| at as u32).collect())
+}
+
+/// Takes streams out of the pipeline.
+///
+/// # Errors
+/// When a condition does not hold (nothing was written then), or the journal cannot be read or written.
+pub async fn forget(
+    store: Arc<dyn Store>,
+    runtime: Arc<dyn Runtime>,
+    folder: &str,
+    request: &Request,
+) -> Result<Leaving, ForgetError> {
+    // Looked at before the claim, so that a mistake ends nobody.
+    leaving(&journal::load(&*store, folder).await?, &request.named)?;
+    let settings = Settings { owner_quiet_min: request.quiet_min, ..Settings::default() };
+    if !request.take_over && !quiet::is_quiet(&*runtime, &settings, &*store, folder).await? {
+        return Err(ForgetError::Running);
+    }
+    let owner = format!("forget by {}", request.by);
+    let pause = settings.retry_pause_max;
+    let mut journal = Journal::claim(store, runtime, folder.to_owned(), owner, pause).await?;
+    // Nobody else writes from here on; more may have been read by then.
+    let leaving = leaving(journal.lane(), &request.named)?;
+    let from_start = request.from_start;
+    let partitions = chosen(journal.lane(), &request.named)?
+        .into_iter()
+        .map(|partition| Forgotten { partition, from_start })
+        .collect();
+    journal.append(Body::Forget(Forget { partitions, by: request.by.clone() })).await?;
+    Ok(leaving)
+}

@@ -1,0 +1,419 @@
+//! Asking the source, checking it against the lane, and opening it for reading.
+//!
+//! Owns when a source counts as opened: its partitions fit what the lane has read, it lets itself be read from there, and either
+//! each new partition has said something or a second has passed. Nothing is written here: a source that refuses leaves the
+//! journal as it was. Does not own what a refusal means for the process ([`crate::pipeline`]).
+//!
+//! | what the source shows                                   | what follows                                                   |
+//! |---------------------------------------------------------|----------------------------------------------------------------|
+//! | nothing, it is away                                     | asked again, for ever                                          |
+//! | positions published beyond the journal                  | the store is an older copy: refused, and nothing is delivered  |
+//! | a stream with another identity, or one no longer named  | refused; what is sealed can be delivered                       |
+//! | a partition that it does not let us read                | refused; what is sealed can be delivered                       |
+
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use dataflow::block::NO_LEADER_EPOCH;
+use dataflow::{
+    Event, Partition, PartitionStart, ReadFrom, Reader, Runtime, Source, SourceError, SourceFault,
+};
+use futures::future::{BoxFuture, join};
+use protocol::Lane;
+use protocol::lane::PartitionState;
+use protocol::record::PartitionGenesis;
+
+use crate::problem::{Noticed, SOURCE};
+use crate::retry::Backoff;
+use crate::{EngineError, Settings, Status};
+
+/// How long a source that was opened may say nothing before it counts as opened all the same: a broker holds the answer for a
+/// partition without new records back for half a second.
+const FIRST_WORD_MAX: Duration = Duration::from_secs(1);
+
+/// Bytes of records that are taken before every new partition has said something: they wait in memory until the lane begins.
+const FIRST_BYTES_MAX: usize = 16 << 20;
+
+/// What the source shows at the start.
+pub struct Shown {
+    /// Its partitions, with the start that the pipeline file asks for.
+    pub partitions: Vec<PartitionStart>,
+    /// The positions published last.
+    pub published: Vec<(Partition, u64)>,
+}
+
+/// Where a lane stands, as far as its source is concerned.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Standing {
+    lane: Lane,
+}
+
+impl Standing {
+    /// Of this lane.
+    pub fn of(lane: &Lane) -> Self {
+        Self {
+            lane: Lane {
+                pipeline: lane.pipeline.clone(),
+                partitions: lane.partitions.clone(),
+                forgotten: lane.forgotten.clone(),
+                ..Lane::new()
+            },
+        }
+    }
+}
+
+/// A source that is being read.
+pub struct Opened {
+    /// What it has shown.
+    pub shown: Shown,
+    /// The running read; it has begun with the partitions of the lane and with those in `new`.
+    pub reader: Box<dyn Reader>,
+    /// Partitions that the lane does not know yet. Their genesis is due before their first record is sealed.
+    pub new: Vec<PartitionGenesis>,
+    /// Where a drain ends, for each partition whose end is known; empty without one.
+    pub stops: Vec<(Partition, u64)>,
+}
+
+/// A source that cannot be read before a person has done something.
+#[derive(Debug)]
+pub struct Refusal {
+    /// Why, with the way out.
+    pub error: EngineError,
+    /// Whether what is sealed may be delivered all the same. Not if the store itself may be an older copy: its frames may have
+    /// been delivered long ago.
+    pub may_deliver: bool,
+}
+
+impl From<SourceError> for Refusal {
+    fn from(error: SourceError) -> Self {
+        Self { error: error.into(), may_deliver: true }
+    }
+}
+
+impl Refusal {
+    fn mismatch(what: String) -> Self {
+        Self { error: EngineError::Mismatch(what), may_deliver: true }
+    }
+
+    /// The store is not the newest copy, or cannot be read.
+    pub fn of_the_store(error: EngineError) -> Self {
+        Self { error, may_deliver: false }
+    }
+}
+
+/// What it takes to ask a source.
+#[derive(Clone)]
+pub struct Asking {
+    /// Clock and pauses.
+    pub runtime: Arc<dyn Runtime>,
+    /// The bounds.
+    pub settings: Settings,
+    /// The source.
+    pub source: Arc<dyn Source>,
+    /// Where a source that is away is reported.
+    pub status: Arc<Status>,
+    /// Whether to ask where a drain ends.
+    pub drain: bool,
+}
+
+impl Asking {
+    /// What the source shows; waits while it is away.
+    ///
+    /// # Errors
+    /// When it refuses or is misconfigured.
+    pub async fn shown(&self) -> Result<Shown, Refusal> {
+        let shown = || -> BoxFuture<'_, _> {
+            Box::pin(async {
+                let (partitions, published) = join(self.source.partitions(), self.source.published()).await;
+                Ok(Shown { partitions: partitions?, published: published? })
+            })
+        };
+        Ok(self.until_there(shown).await?)
+    }
+
+    /// Checks what is shown against the lane and begins to read where it stands; waits while the source is away.
+    ///
+    /// # Errors
+    /// When source and lane do not fit, or the source does not let itself be read.
+    pub async fn open(&self, standing: &Standing, shown: Shown) -> Result<Opened, Refusal> {
+        let Standing { lane } = standing;
+        check_store(lane, &shown).map_err(Refusal::of_the_store)?;
+        check_named(lane, &*self.source).map_err(Refusal::mismatch)?;
+        check_identities(lane, &shown).map_err(Refusal::mismatch)?;
+        let new = new_partitions(lane, &shown);
+        let from = || lane.reading().map(|(_, p)| from_lane(p)).chain(new.iter().map(from_genesis)).collect();
+        let reader = self.until_there(|| self.source.read(from())).await?;
+        let reader = self.first_words(reader, &new).await?;
+        let stops = match self.drain {
+            true => self.until_there(|| self.source.ends()).await?,
+            false => Vec::new(),
+        };
+        Ok(Opened { shown, reader, new, stops })
+    }
+
+    /// Both in turn.
+    ///
+    /// # Errors
+    /// As each.
+    pub async fn shown_and_opened(self, standing: Standing) -> Result<Opened, Refusal> {
+        let shown = self.shown().await?;
+        self.open(&standing, shown).await
+    }
+
+    async fn until_there<'a, T>(
+        &self,
+        ask: impl Fn() -> BoxFuture<'a, Result<T, SourceError>>,
+    ) -> Result<T, SourceError> {
+        let mut backoff = Backoff::new(self.settings.retry_pause_max);
+        loop {
+            match ask().await {
+                Ok(answer) => {
+                    self.status.ended(SOURCE, Noticed::Asking);
+                    return Ok(answer);
+                }
+                Err(error) if error.fault == SourceFault::Away => {
+                    self.status.source_away(&error.message, self.runtime.wall_ms());
+                    if backoff.is_worth_a_line() {
+                        tracing::warn!(%error, "the source is away; trying again");
+                    }
+                    backoff.pause(&*self.runtime).await;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Waits for the first events: a partition that may be looked at but not read says so only now.
+    async fn first_words(
+        &self,
+        mut reader: Box<dyn Reader>,
+        new: &[PartitionGenesis],
+    ) -> Result<Box<dyn Reader>, SourceError> {
+        let mut silent: BTreeSet<Partition> = new.iter().map(|p| named(&p.stream, p.index)).collect();
+        let (mut events, mut bytes) = (VecDeque::new(), 0);
+        let mut too_long = self.runtime.sleep(FIRST_WORD_MAX);
+        while events.is_empty() || !silent.is_empty() && bytes < FIRST_BYTES_MAX {
+            tokio::select! {
+                biased;
+                event = reader.next() => match event {
+                    Ok(event) => {
+                        silent.remove(spoken(&event));
+                        if let Event::Block(block) = &event {
+                            bytes += block.payloads.bytes.len();
+                        }
+                        events.push_back(event);
+                    }
+                    // It was there a moment ago; the lane waits for it.
+                    Err(error) if error.fault == SourceFault::Away => break,
+                    Err(error) => return Err(error),
+                },
+                () = &mut too_long => break,
+            }
+        }
+        Ok(Box::new(Begun { reader, events }))
+    }
+}
+
+/// The partition that an event is about.
+fn spoken(event: &Event) -> &Partition {
+    match event {
+        Event::Block(block) => &block.partition,
+        Event::CaughtUp { partition, .. } | Event::Ended { partition, .. } => partition,
+        Event::Found(start) => &start.partition,
+    }
+}
+
+/// A read whose first events were taken already.
+struct Begun {
+    reader: Box<dyn Reader>,
+    events: VecDeque<Event>,
+}
+
+#[async_trait]
+impl Reader for Begun {
+    async fn next(&mut self) -> Result<Event, SourceError> {
+        match self.events.pop_front() {
+            Some(event) => Ok(event),
+            None => self.reader.next().await,
+        }
+    }
+
+    async fn add(&mut self, from: ReadFrom) -> Result<(), SourceError> {
+        self.reader.add(from).await
+    }
+
+    fn pause(&mut self, partition: &Partition) {
+        self.reader.pause(partition);
+    }
+
+    fn resume(&mut self, partition: &Partition) {
+        self.reader.resume(partition);
+    }
+}
+
+fn named(stream: &str, index: u32) -> Partition {
+    Partition::new(stream, index)
+}
+
+/// A partition's entry in a genesis, for a lane that has not read it, or has left it.
+pub fn genesis(lane: &Lane, start: &PartitionStart) -> PartitionGenesis {
+    let PartitionStart { partition, identity, next, leader_epoch, .. } = start;
+    let left = lane.left_at(&partition.stream, partition.index, identity);
+    PartitionGenesis {
+        stream: partition.stream.to_string(),
+        index: partition.index,
+        identity: identity.clone(),
+        next: left.map_or(*next, |left| left.next),
+        leader_epoch: left.map_or(*leader_epoch, |left| left.leader_epoch),
+    }
+}
+
+/// Whether the lane has ever read a partition of the stream.
+fn knew(lane: &Lane, stream: &str) -> bool {
+    lane.partitions.iter().any(|p| p.stream == stream)
+}
+
+/// The genesis of every partition that the lane does not read yet.
+fn new_partitions(lane: &Lane, shown: &Shown) -> Vec<PartitionGenesis> {
+    let is_first = lane.pipeline.is_empty();
+    let is_read = |p: &&PartitionStart| lane.partition(&p.partition.stream, p.partition.index).is_some();
+    let new = shown.partitions.iter().filter(|p| !is_read(p));
+    // What the pipeline file says of the start holds for the first start of a stream only. A partition that came later is read
+    // from its beginning, or the records before "latest" would be lost. A stream that was forgotten starts anew as a whole.
+    let begins_as_told = |p: &PartitionStart| {
+        let stream: &str = &p.partition.stream;
+        is_first || knew(lane, stream) && !lane.reading().any(|(_, known)| known.stream == stream)
+    };
+    new.map(|p| match begins_as_told(p) {
+        true => genesis(lane, p),
+        false => genesis(lane, &PartitionStart { next: p.first, ..p.clone() }),
+    })
+    .collect()
+}
+
+fn from_lane(p: &PartitionState) -> ReadFrom {
+    ReadFrom {
+        partition: named(&p.stream, p.index),
+        identity: p.identity.clone(),
+        next: p.next,
+        leader_epoch: if p.leader_epoch < 0 { NO_LEADER_EPOCH } else { p.leader_epoch },
+    }
+}
+
+fn from_genesis(p: &PartitionGenesis) -> ReadFrom {
+    ReadFrom {
+        partition: named(&p.stream, p.index),
+        identity: p.identity.clone(),
+        next: p.next,
+        leader_epoch: if p.leader_epoch < 0 { NO_LEADER_EPOCH } else { p.leader_epoch },
+    }
+}
+
+/// A stream that the lane reads and the pipeline file names no more: a person has to say what that means.
+fn check_named(lane: &Lane, source: &dyn Source) -> Result<(), String> {
+    let streams: BTreeSet<&str> = lane.reading().map(|(_, p)| p.stream.as_str()).collect();
+    let gone: Vec<&str> = streams.into_iter().filter(|stream| !source.covers(stream)).collect();
+    if gone.is_empty() {
+        return Ok(());
+    }
+    let flag = match source.kind() {
+        "kafka" => "--topic",
+        "file" => "--file",
+        _ => "--stream",
+    };
+    let named: Vec<String> = gone.iter().map(|stream| format!("`{stream}`")).collect();
+    let flags: Vec<String> = gone.iter().map(|stream| format!("{flag} {}", quoted(stream))).collect();
+    let (verb, it) = if gone.len() == 1 { ("is", "it") } else { ("are", "them") };
+    Err(format!(
+        "{} {verb} no longer in the pipeline file, though this pipeline has read {it}; nothing was read or sealed. To take {it} out of \
+         the pipeline run `forebay forget FILE {}`; otherwise put {it} back into the file",
+        named.join(", "),
+        flags.join(" ")
+    ))
+}
+
+/// A name as a shell takes it.
+fn quoted(name: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "@%+=:,./-_".contains(c);
+    if !name.is_empty() && name.chars().all(is_plain) {
+        return name.to_owned();
+    }
+    format!("'{}'", name.replace('\'', r"'\''"))
+}
+
+fn check_identities(lane: &Lane, shown: &Shown) -> Result<(), String> {
+    for p in &shown.partitions {
+        let Some(at) = lane.partition(&p.partition.stream, p.partition.index) else { continue };
+        let known = &lane.partitions[at];
+        if !known.identity.is_empty() && !p.identity.is_empty() && known.identity != p.identity {
+            return Err(format!(
+                "`{}` is not the stream that this pipeline has read: its identity was `{}` and is `{}`; it was deleted and \
+                 made again. Records of the new one would be taken for old ones. To read the new one, run `forebay forget FILE \
+                 --stream {}` and start again: it is then read from where `start` says",
+                p.partition,
+                known.identity,
+                p.identity,
+                quoted(&p.partition.stream)
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Whether the store is the newest copy, as far as what was published tells.
+///
+/// # Errors
+/// When it is older, or knows nothing of what was read.
+pub fn check_store(lane: &Lane, shown: &Shown) -> Result<(), EngineError> {
+    check_published(lane, shown).map_err(EngineError::Mismatch)
+}
+
+fn check_published(lane: &Lane, shown: &Shown) -> Result<(), String> {
+    for (partition, published) in &shown.published {
+        let Some(at) = lane.partition(&partition.stream, partition.index) else {
+            if !knew(lane, &partition.stream) {
+                check_unknown(shown, partition, *published)?;
+            }
+            continue;
+        };
+        let sealed = lane.partitions[at].next;
+        // A stream that was forgotten and came back was read further before.
+        let named = |p: &&PartitionState| p.stream == *partition.stream && p.index == partition.index;
+        let before = lane.partitions.iter().filter(named).map(|p| p.next).max();
+        if *published > before.unwrap_or(sealed) && is_same(lane, at, shown) {
+            return Err(format!(
+                "the source says that `{partition}` was read up to {published}, but the store stands at {sealed}: the store was \
+                 rolled back to an older copy, and reading on would write rows twice. Bring the newer store back, or give \
+                 the pipeline a new name and an empty table"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Whether the partition that is shown is the one that the lane has read: of another one, what was published says nothing.
+fn is_same(lane: &Lane, at: usize, shown: &Shown) -> bool {
+    let known = &lane.partitions[at];
+    let now = shown
+        .partitions
+        .iter()
+        .find(|p| *p.partition.stream == *known.stream && p.partition.index == known.index);
+    now.is_none_or(|now| {
+        now.identity == known.identity || now.identity.is_empty() || known.identity.is_empty()
+    })
+}
+
+/// A partition that the store does not know, though its positions were published: the store is lost, or another one.
+fn check_unknown(shown: &Shown, partition: &Partition, published: u64) -> Result<(), String> {
+    let next = shown.partitions.iter().find(|p| p.partition == *partition).map(|p| p.next);
+    if next.is_some_and(|next| published > next) {
+        return Err(format!(
+            "the source says that `{partition}` was read up to {published}, but the store knows nothing of it: the store was lost, \
+             or is another one, and reading anew would write rows twice. Bring the store back; or, to read everything into \
+             an empty table, give the pipeline a new name or its source another `group`"
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,164 @@
+//! Streams that leave a pipeline, and come back.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use dataflow::{Partition, Source};
+use engine::forget::{ForgetError, Leaving, Named, Request};
+use engine::{EngineError, Pipeline};
+use sources::memory::MemorySource;
+use tokio::sync::watch;
+
+use crate::start::{At, Refusing, set_away, until_it_ends, with};
+use crate::support::Bench;
+use crate::{run, wait_until};
+
+fn request(stream: &str, index: Option<u32>, from_start: bool) -> Request {
+    Request {
+        named: vec![Named { stream: stream.into(), index }],
+        from_start,
+        by: "test".into(),
+        take_over: false,
+        quiet_min: Duration::from_millis(100),
+    }
+}
+
+async fn forget(bench: &Bench, request: &Request) -> Result<Leaving, ForgetError> {
+    engine::forget::forget(bench.store.clone(), bench.runtime.clone(), "p/lane-0", request).await
+}
+
+/// The pipeline with a file that names these streams, the others being there all the same.
+fn naming(bench: &Bench, names: Vec<&'static str>, source: &Arc<MemorySource>) -> Pipeline {
+    let source = Refusing { names, ..Refusing::at(source, At::Nowhere) };
+    with(bench, source, true)
+}
+
+/// A source that has the other topic only, as a broker shows it for a file that names it alone.
+fn other() -> Arc<MemorySource> {
+    let other = Arc::new(MemorySource::new([("f", 1)]));
+    other.handle().push(&Partition::new("f", 0), 1, "1000");
+    other
+}
+
+#[test]
+fn a_topic_leaves_and_the_pipeline_goes_on_with_another_and_delivers_what_was_sealed() {
+    run(async {
+        let bench = Bench::new();
+        bench.push(0..100);
+        set_away(&bench, true);
+        let (_stop, asked) = watch::channel(false);
+        let dies = tokio::spawn(engine::run(bench.pipeline(false), asked));
+        while bench.lane().await.counts.written < 100 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        dies.abort();
+        let _ = dies.await;
+        let leaving = forget(&bench, &request("e", None, false)).await.expect("nobody runs it");
+        assert_eq!(leaving.partitions.len(), 2);
+        assert!(leaving.inserts > 0, "they are delivered all the same");
+        set_away(&bench, false);
+        until_it_ends(naming(&bench, vec!["f"], &other())).await.expect("drains");
+        bench.assert_holds((0..100).chain([1000]));
+        assert_eq!(bench.lane().await.spool_frames(), 0);
+    });
+}
+
+#[test]
+fn a_topic_that_comes_back_goes_on_where_it_was_left() {
+    run(async {
+        let bench = Bench::new();
+        bench.push(0..100);
+        bench.drain().await.expect("drains");
+        forget(&bench, &request("e", None, false)).await.expect("nobody runs it");
+        until_it_ends(naming(&bench, vec!["f"], &other())).await.expect("drains");
+        forget(&bench, &request("f", None, false)).await.expect("nobody runs it");
+        bench.push(100..200);
+        bench.drain().await.expect("drains");
+        bench.assert_holds((0..200).chain([1000]));
+        let lane = bench.lane().await;
+        assert_eq!((lane.counts.read, lane.counts.duplicates), (201, 0), "no record was read twice");
+        // And it can leave again, checkpoints or not.
+        forget(&bench, &request("e", None, false)).await.expect("nobody runs it");
+    });
+}
+
+#[test]
+fn a_topic_that_is_forgotten_with_its_positions_is_read_from_its_start() {
+    run(async {
+        let bench = Bench::new();
+        bench.push(0..100);
+        bench.drain().await.expect("drains");
+        forget(&bench, &request("e", None, true)).await.expect("nobody runs it");
+        bench.drain().await.expect("drains");
+        bench.drain().await.expect("what was published before says nothing of the new reading");
+        let counts = bench.lane().await.counts;
+        assert_eq!((counts.read, counts.duplicates), (200, 100), "read again, and known by its keys");
+    });
+}
+
+#[test]
+fn a_topic_that_was_made_anew_is_read_once_the_old_one_is_forgotten() {
+    run(async {
+        let bench = Bench::new();
+        bench.push(0..100);
+        bench.drain().await.expect("drains");
+        bench.feed.open(Partition::new("e", 0));
+        bench.feed.push(&Partition::new("e", 0), 1, "500");
+        let error = bench.drain().await.expect_err("another stream");
+        assert!(error.to_string().contains("`forebay forget FILE --stream e`"), "{error}");
+        forget(&bench, &request("e", None, false)).await.expect("nobody runs it");
+        bench.drain().await.expect("drains");
+        bench.assert_holds((0..100).chain([500]));
+    });
+}
+
+#[test]
+fn positions_that_expired_are_given_up_for_one_partition() {
+    run(async {
+        let bench = Bench::new();
+        bench.push(0..100);
+        bench.drain().await.expect("drains");
+        bench.push(100..200);
+        bench.feed.forget(&Partition::new("e", 1), 75);
+        assert!(bench.drain().await.is_err(), "25 records are lost, and a person has to know");
+        forget(&bench, &request("e", Some(1), true)).await.expect("nobody runs it");
+        bench.drain().await.expect("drains");
+        bench.assert_holds((0..200).filter(|id| id % 2 == 0 || *id < 100 || *id >= 150));
+    });
+}
+
+#[test]
+fn what_is_not_read_cannot_be_forgotten_and_a_process_that_works_is_left_alone() {
+    run(async {
+        let bench = Bench::new();
+        bench.push(0..10);
+        bench.drain().await.expect("drains");
+        let error = forget(&bench, &request("x", None, false)).await.expect_err("no such topic");
+        assert!(error.to_string().contains("it reads `e`"), "{error}");
+        assert!(forget(&bench, &request("e", Some(7), false)).await.is_err());
+        assert_eq!(bench.lane().await.epoch, 1, "nothing was claimed");
+
+        let (_stop, asked) = watch::channel(false);
+        let owner = tokio::spawn(engine::run(bench.pipeline(false), asked));
+        let feeding = tokio::spawn({
+            let (feed, mut id) = (bench.feed.clone(), 10u64);
+            async move {
+                loop {
+                    feed.push(&Partition::new("e", 0), id as i64, id.to_string());
+                    id += 1;
+                    tokio::time::sleep(Duration::from_millis(2)).await;
+                }
+            }
+        });
+        wait_until(|| bench.table.world.lock().expect("no panic").ids().len() > 20).await;
+        let error = forget(&bench, &request("e", None, false)).await.expect_err("it runs");
+        assert!(matches!(error, ForgetError::Running), "{error}");
+        assert_eq!(bench.lane().await.epoch, 2, "nothing was claimed");
+        let anyway = Request { take_over: true, ..request("e", None, false) };
+        forget(&bench, &anyway).await.expect("a person says so");
+        let ended = owner.await.expect("no panic");
+        assert!(matches!(ended, Err(EngineError::Fenced { .. })), "{ended:?}");
+        feeding.abort();
+        assert!(bench.source.partitions().await.is_ok());
+    });
+}

@@ -1,0 +1,377 @@
+//! Starts whose source is away or refuses: what is sealed is delivered, and what cannot work writes nothing.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use dataflow::{Event, Partition, PartitionStart, ReadFrom, Reader, Source, SourceError, SourceFault};
+use engine::{EngineError, Outcome, Pipeline};
+use sources::memory::MemorySource;
+use store::Prefix;
+use tokio::sync::watch;
+
+use crate::support::Bench;
+use crate::{run, wait_until};
+
+/// Where a source refuses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum At {
+    #[default]
+    Nowhere,
+    /// When it is asked what it has.
+    Partitions,
+    /// When a read begins.
+    Read,
+    /// With the first event, though it let the read begin.
+    FirstEvent,
+}
+
+/// A source that refuses at a place of its own.
+pub struct Refusing {
+    pub inner: Arc<MemorySource>,
+    pub at: At,
+    pub fault: SourceFault,
+    /// Set to refuse in the middle of a read.
+    pub now: Arc<AtomicBool>,
+    /// Streams that the pipeline file names.
+    pub names: Vec<&'static str>,
+}
+
+impl Refusing {
+    pub fn at(inner: &Arc<MemorySource>, at: At) -> Self {
+        let (now, fault) = (Arc::default(), SourceFault::Refused);
+        Self { inner: inner.clone(), at, fault, now, names: vec!["e"] }
+    }
+
+    fn refusal(&self) -> SourceError {
+        SourceError::new(self.fault, "made to refuse")
+    }
+}
+
+struct RefusingReader {
+    inner: Box<dyn Reader>,
+    first: Option<SourceError>,
+    now: Arc<AtomicBool>,
+}
+
+#[async_trait]
+impl Source for Refusing {
+    fn kind(&self) -> &'static str {
+        "kafka"
+    }
+
+    fn covers(&self, stream: &str) -> bool {
+        self.names.contains(&stream)
+    }
+
+    async fn partitions(&self) -> Result<Vec<PartitionStart>, SourceError> {
+        match self.at {
+            At::Partitions => Err(self.refusal()),
+            _ => self.inner.partitions().await,
+        }
+    }
+
+    async fn ends(&self) -> Result<Vec<(Partition, u64)>, SourceError> {
+        self.inner.ends().await
+    }
+
+    async fn read(&self, from: Vec<ReadFrom>) -> Result<Box<dyn Reader>, SourceError> {
+        if self.at == At::Read {
+            return Err(self.refusal());
+        }
+        let first = (self.at == At::FirstEvent).then(|| self.refusal());
+        Ok(Box::new(RefusingReader { inner: self.inner.read(from).await?, first, now: self.now.clone() }))
+    }
+
+    async fn publish(&self, positions: &[(Partition, u64)]) -> Result<(), SourceError> {
+        self.inner.publish(positions).await
+    }
+
+    async fn published(&self) -> Result<Vec<(Partition, u64)>, SourceError> {
+        self.inner.published().await
+    }
+}
+
+#[async_trait]
+impl Reader for RefusingReader {
+    async fn next(&mut self) -> Result<Event, SourceError> {
+        if let Some(error) = self.first.take() {
+            return Err(error);
+        }
+        loop {
+            if self.now.load(Ordering::SeqCst) {
+                return Err(SourceError::new(SourceFault::Refused, "the topic was deleted"));
+            }
+            let next = tokio::time::timeout(Duration::from_millis(5), self.inner.next());
+            if let Ok(event) = next.await {
+                return event;
+            }
+        }
+    }
+
+    async fn add(&mut self, from: ReadFrom) -> Result<(), SourceError> {
+        self.inner.add(from).await
+    }
+
+    fn pause(&mut self, partition: &Partition) {
+        self.inner.pause(partition);
+    }
+
+    fn resume(&mut self, partition: &Partition) {
+        self.inner.resume(partition);
+    }
+}
+
+pub fn with(bench: &Bench, source: Refusing, drain: bool) -> Pipeline {
+    Pipeline { source: Arc::new(source), ..bench.pipeline(drain) }
+}
+
+/// Runs without an end of its own, for at most 20 seconds.
+pub async fn until_it_ends(pipeline: Pipeline) -> Result<Outcome, EngineError> {
+    let (_stop, asked) = watch::channel(false);
+    let run = engine::run(pipeline, asked);
+    tokio::time::timeout(Duration::from_secs(20), run).await.expect("it ends by itself")
+}
+
+/// Everything in the store, by name.
+pub async fn contents(bench: &Bench) -> BTreeMap<String, Bytes> {
+    let prefix = Prefix::new("p").expect("a name");
+    let mut contents = BTreeMap::new();
+    for entry in bench.store.list(&prefix, None, 1_000).await.expect("a store in memory") {
+        let bytes = bench.store.get(&entry.key, 1 << 30).await.expect("a store in memory");
+        contents.insert(entry.key.as_str().to_owned(), bytes.expect("it was listed"));
+    }
+    contents
+}
+
+/// 100 records are sealed while the table takes none; then the process dies, and the table comes back.
+async fn sealed_and_not_delivered(bench: &Bench) {
+    bench.push(0..100);
+    set_away(bench, true);
+    let (_stop, asked) = watch::channel(false);
+    let dies = tokio::spawn(engine::run(bench.pipeline(false), asked));
+    while bench.lane().await.counts.written < 100 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    dies.abort();
+    let _ = dies.await;
+    set_away(bench, false);
+    assert!(bench.lane().await.spool_frames() > 0);
+    bench.assert_holds([]);
+}
+
+/// Inserts find nobody; questions are answered.
+pub fn set_away(bench: &Bench, away: bool) {
+    let mut world = bench.table.world.lock().expect("no panic");
+    (world.away, world.facts_away) = (away, false);
+}
+
+fn delivered(error: &EngineError) -> u64 {
+    match error {
+        EngineError::Delivered { rows, .. } => *rows,
+        other => panic!("not after a delivery: {other}"),
+    }
+}
+
+#[test]
+fn what_is_sealed_is_delivered_though_the_source_refuses() {
+    run(async {
+        let partitions = [Partition::new("e", 0), Partition::new("e", 1)];
+        for spoil in ["expired", "made anew", "no partitions", "no read", "no first event", "misconfigured"] {
+            let bench = Bench::new();
+            sealed_and_not_delivered(&bench).await;
+            let mut source = Refusing::at(&bench.source, At::Nowhere);
+            match spoil {
+                "expired" => {
+                    bench.push(100..300);
+                    partitions.iter().for_each(|p| bench.feed.forget(p, 120));
+                }
+                "made anew" => bench.feed.open(partitions[0].clone()),
+                "no partitions" => source.at = At::Partitions,
+                "no read" => source.at = At::Read,
+                "no first event" => source.at = At::FirstEvent,
+                _ => (source.at, source.fault) = (At::Partitions, SourceFault::Config),
+            }
+            let error = until_it_ends(with(&bench, source, false)).await.expect_err(spoil);
+            assert_eq!(delivered(&error), 100, "{spoil}: {error}");
+            assert!(error.to_string().contains("has delivered 100 rows"), "{spoil}: {error}");
+            bench.assert_holds(0..100);
+            let lane = bench.lane().await;
+            assert_eq!(
+                (lane.spool_frames(), lane.counts.read),
+                (0, 100),
+                "{spoil}: settled, and nothing read"
+            );
+        }
+    });
+}
+
+#[test]
+fn what_is_sealed_is_delivered_while_the_source_is_away_and_reading_follows() {
+    run(async {
+        let bench = Bench::new();
+        sealed_and_not_delivered(&bench).await;
+        bench.feed.fail(u32::MAX);
+        let (stop, asked) = watch::channel(false);
+        let running = tokio::spawn(engine::run(bench.pipeline(false), asked));
+        wait_until(|| bench.table.world.lock().expect("no panic").ids().len() == 100).await;
+        bench.feed.fail(0);
+        bench.push(100..200);
+        wait_until(|| bench.table.world.lock().expect("no panic").ids().len() == 200).await;
+        stop.send(true).expect("it runs");
+        assert_eq!(running.await.expect("no panic").expect("drains"), Outcome::Drained);
+        bench.assert_holds(0..200);
+    });
+}
+
+#[test]
+fn a_process_whose_source_is_away_stops_when_it_is_asked_to() {
+    run(async {
+        for pending in [true, false] {
+            let bench = Bench::new();
+            if pending {
+                sealed_and_not_delivered(&bench).await;
+            }
+            bench.feed.fail(u32::MAX);
+            let (stop, asked) = watch::channel(false);
+            let running = tokio::spawn(engine::run(bench.pipeline(false), asked));
+            if pending {
+                wait_until(|| bench.table.world.lock().expect("no panic").ids().len() == 100).await;
+            } else {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+            stop.send(true).expect("it runs");
+            let ended = tokio::time::timeout(Duration::from_secs(2), running).await.expect("at once");
+            let outcome = ended.expect("no panic").expect("no failure");
+            assert_eq!(outcome, if pending { Outcome::Drained } else { Outcome::Interrupted });
+        }
+    });
+}
+
+#[test]
+fn a_refused_row_becomes_a_dead_letter_though_the_source_refuses() {
+    run(async {
+        let bench = Bench::new();
+        sealed_and_not_delivered(&bench).await;
+        bench.table.world.lock().expect("no panic").poison = vec![42];
+        let source = Refusing::at(&bench.source, At::Partitions);
+        let error = until_it_ends(with(&bench, source, false)).await.expect_err("it refuses");
+        assert_eq!(delivered(&error), 100, "{error}");
+        bench.assert_holds((0..100).filter(|id| *id != 42));
+        let counts = bench.lane().await.counts;
+        assert_eq!((counts.written, counts.dead_letters), (99, 1));
+    });
+}
+
+#[test]
+fn a_start_whose_source_refuses_writes_nothing() {
+    run(async {
+        for at in [At::Partitions, At::Read, At::FirstEvent] {
+            let bench = Bench::new();
+            bench.push(0..100);
+            let first = until_it_ends(with(&bench, Refusing::at(&bench.source, at), true)).await;
+            assert!(matches!(first, Err(EngineError::Source(_))), "{at:?}: {first:?}");
+            assert_eq!(contents(&bench).await, BTreeMap::new(), "{at:?}: a first start");
+            bench.drain().await.expect("the right source");
+            let before = contents(&bench).await;
+            bench.feed.open(Partition::new("f", 0));
+            let later = until_it_ends(with(&bench, Refusing::at(&bench.source, at), true)).await;
+            assert!(matches!(later, Err(EngineError::Source(_))), "{at:?}: {later:?}");
+            assert_eq!(contents(&bench).await, before, "{at:?}: a later start");
+            bench.drain().await.expect("the right source");
+            bench.assert_holds(0..100);
+        }
+    });
+}
+
+#[test]
+fn a_start_that_refuses_leaves_an_owner_that_runs_alone() {
+    run(async {
+        let bench = Bench::new();
+        bench.push(0..50);
+        let (stop, asked) = watch::channel(false);
+        let owner = tokio::spawn(engine::run(bench.pipeline(false), asked));
+        wait_until(|| bench.table.world.lock().expect("no panic").ids().len() == 50).await;
+        // Frames wait, and the owner goes on sealing.
+        set_away(&bench, true);
+        let feeding = tokio::spawn({
+            let (feed, mut id) = (bench.feed.clone(), 50u64);
+            async move {
+                loop {
+                    feed.push(&Partition::new("e", (id % 2) as u32), id as i64, id.to_string());
+                    id += 1;
+                    tokio::time::sleep(Duration::from_millis(2)).await;
+                }
+            }
+        });
+        while bench.lane().await.spool_frames() == 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let mistaken = with(&bench, Refusing::at(&bench.source, At::Read), false);
+        let error = until_it_ends(mistaken).await.expect_err("it refuses");
+        assert!(matches!(error, EngineError::LeftAlone { inserts: 1.., .. }), "{error}");
+        assert_eq!(bench.lane().await.epoch, 1, "nobody was fenced");
+        feeding.abort();
+        set_away(&bench, false);
+        stop.send(true).expect("it runs");
+        assert_eq!(owner.await.expect("no panic").expect("drains"), Outcome::Drained);
+    });
+}
+
+#[test]
+fn a_store_that_was_rolled_back_delivers_nothing() {
+    run(async {
+        let bench = Bench::new();
+        sealed_and_not_delivered(&bench).await;
+        // Somebody with the newer store has read, and published, more than this one knows.
+        bench.push(100..300);
+        let published = [(Partition::new("e", 0), 140)];
+        bench.source.publish(&published).await.expect("a source in memory");
+        let before = contents(&bench).await;
+        let error = until_it_ends(bench.pipeline(false)).await.expect_err("rolled back");
+        assert!(error.to_string().contains("rolled back"), "{error}");
+        assert_eq!(contents(&bench).await, before);
+        bench.assert_holds([]);
+    });
+}
+
+#[test]
+fn a_source_that_refuses_while_it_is_read_ends_the_pipeline_once_all_is_delivered() {
+    run(async {
+        let bench = Bench::new();
+        let source = Refusing::at(&bench.source, At::Nowhere);
+        let now = source.now.clone();
+        let running = tokio::spawn(until_it_ends(with(&bench, source, false)));
+        set_away(&bench, true);
+        bench.push(0..100);
+        while bench.lane().await.counts.written < 100 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        now.store(true, Ordering::SeqCst);
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        assert!(!running.is_finished(), "100 rows are sealed and not delivered");
+        set_away(&bench, false);
+        let error = running.await.expect("no panic").expect_err("it refuses");
+        assert_eq!((delivered(&error), error.state()), (100, "source"));
+        bench.assert_holds(0..100);
+        assert_eq!(bench.lane().await.spool_frames(), 0);
+    });
+}
+
+#[test]
+fn a_stream_that_the_file_names_no_more_is_asked_about() {
+    run(async {
+        let bench = Bench::new();
+        bench.push(0..10);
+        bench.drain().await.expect("drains");
+        let before = contents(&bench).await;
+        let renamed = Refusing { names: vec!["f"], ..Refusing::at(&bench.source, At::Nowhere) };
+        let error = until_it_ends(with(&bench, renamed, true)).await.expect_err("it asks");
+        assert_eq!(error.state(), "mismatch");
+        assert!(error.to_string().contains("`forebay forget FILE --topic e`"), "{error}");
+        assert_eq!(contents(&bench).await, before, "nothing is written before the answer");
+    });
+}

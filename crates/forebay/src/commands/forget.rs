@@ -1,0 +1,209 @@
+//! `forebay forget`: a topic, partition or file leaves a pipeline.
+//!
+//! Owns the command line, the question on the terminal and what is printed. Does not own when a stream is forgotten (`engine::forget`).
+
+use std::fmt::Write as _;
+use std::io::{IsTerminal as _, Write as _};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use clap::Args;
+use dataflow::Runtime;
+use engine::forget::{ForgetError, Leaving, Named, Request};
+use engine::{Status, TokioRuntime};
+
+use crate::cli::{Exit, PipelineFile, print};
+use crate::config::model::Pipeline;
+use crate::replays;
+use crate::{running, wiring};
+
+/// How long the journal must stand still before it counts as nobody's: an owner that works settles within a second.
+const QUIET: Duration = Duration::from_secs(3);
+
+/// Takes topics, partitions or files out of a pipeline.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  forebay forget user-events.yaml --topic orders
+  forebay forget user-events.yaml --topic orders --topic returns --yes
+  forebay forget user-events.yaml --partition orders/3 --from-start
+  forebay forget user-events.yaml --file /var/log/events-2026-10.jsonl
+
+Stop the pipeline first, and take the topic or file out of the pipeline file. Rows that are sealed already are delivered by the next
+run. The position is remembered: if the same topic or file is added again, reading goes on where it ended. With --from-start it is
+not: reading begins where `start` says, and rows that are in the table already are written a second time unless `dedup` knows them.
+
+Ends with code 0, 2 if the pipeline does not read what is named or nobody can be asked, 3 if a process runs the pipeline, 1 if the
+journal cannot be written or the question was answered with no.")]
+#[command(group(clap::ArgGroup::new("what").required(true).multiple(true).args(["topic", "partition", "files", "stream"])))]
+pub struct Forget {
+    #[command(flatten)]
+    pipeline: PipelineFile,
+
+    /// A Kafka topic, with all its partitions; may be given more than once.
+    #[arg(long, value_name = "NAME")]
+    topic: Vec<String>,
+
+    /// One partition of a topic.
+    #[arg(long, value_name = "TOPIC/NUMBER", value_parser = partition)]
+    partition: Vec<Named>,
+
+    /// A file of a file source, by the path that `forebay status` shows.
+    #[arg(long = "file", value_name = "PATH")]
+    files: Vec<String>,
+
+    /// A stream of any source, by the name that `forebay status` shows.
+    #[arg(long, value_name = "NAME")]
+    stream: Vec<String>,
+
+    /// Forgets the positions too: added again, the topic or file is read from where `start` says.
+    #[arg(long)]
+    from_start: bool,
+
+    /// Does it although a process runs the pipeline; that process ends with code 3.
+    #[arg(long)]
+    take_over: bool,
+
+    /// Does not ask.
+    #[arg(long)]
+    yes: bool,
+}
+
+impl Forget {
+    /// Runs the command.
+    ///
+    /// # Errors
+    /// When the store or the journal cannot be used.
+    pub fn execute(&self) -> anyhow::Result<Exit> {
+        let Some(pipeline) = super::load(&self.pipeline.file)? else { return Ok(Exit::Fault) };
+        super::runtime()?.block_on(self.forget(&pipeline))
+    }
+
+    async fn forget(&self, pipeline: &Pipeline) -> anyhow::Result<Exit> {
+        let named = self.named();
+        let folder = wiring::lane_folder(pipeline);
+        if named.iter().any(|named| named.stream == replays::STREAM) {
+            tracing::error!("`{}` holds replayed dead letters and cannot be forgotten", replays::STREAM);
+            return Ok(Exit::Fault);
+        }
+        let Some(store) = wiring::storage::open_to_read(pipeline).await? else {
+            tracing::error!(pipeline = %pipeline.pipeline, "this pipeline has never run with this store, so there is nothing to forget");
+            return Ok(Exit::Fault);
+        };
+        let lane = engine::journal::load(&*store, &folder).await?;
+        let leaving = match engine::forget::leaving(&lane, &named) {
+            Ok(leaving) => leaving,
+            Err(error) => return refuse(error),
+        };
+        if !self.take_over && running::ask(pipeline).await.is_ok() {
+            return refuse(ForgetError::Running);
+        }
+        eprint!("{}", self.announced(pipeline, &leaving)?);
+        if !self.yes && !std::io::stdin().is_terminal() {
+            eprintln!("forebay: nobody can be asked here; `--yes` forgets them");
+            return Ok(Exit::Fault);
+        }
+        if !self.yes && !is_confirmed()? {
+            eprintln!("nothing was forgotten");
+            return Ok(Exit::Failed);
+        }
+        let runtime: Arc<dyn Runtime> = TokioRuntime::new(1);
+        let store = wiring::storage::open(pipeline, &*runtime, &Status::default()).await?;
+        let request = Request {
+            named,
+            from_start: self.from_start,
+            by: wiring::owner(),
+            take_over: self.take_over,
+            quiet_min: QUIET,
+        };
+        match engine::forget::forget(store, runtime, &folder, &request).await {
+            Ok(leaving) => print(&self.told(pipeline, &leaving)?),
+            Err(error) => refuse(error),
+        }
+    }
+
+    fn named(&self) -> Vec<Named> {
+        let whole = self.topic.iter().chain(&self.files).chain(&self.stream);
+        let whole = whole.map(|stream| Named { stream: stream.clone(), index: None });
+        whole.chain(self.partition.iter().cloned()).collect()
+    }
+
+    /// What the person is asked about.
+    fn announced(&self, pipeline: &Pipeline, leaving: &Leaving) -> anyhow::Result<String> {
+        let mut text = String::new();
+        writeln!(text, "pipeline `{}` will read no more of:", pipeline.pipeline)?;
+        for left in &leaving.partitions {
+            writeln!(text, "  {} (read up to position {})", left.partition, left.next)?;
+        }
+        if leaving.inserts > 0 {
+            writeln!(
+                text,
+                "{} sealed inserts wait for the table; rows of these are delivered by the next run",
+                leaving.inserts
+            )?;
+        }
+        if self.from_start {
+            writeln!(
+                text,
+                "their positions are forgotten too: added again, they are read from where `start` says, and rows that are in the table \
+                 already are written a second time unless `dedup` knows them"
+            )?;
+        }
+        Ok(text)
+    }
+
+    fn told(&self, pipeline: &Pipeline, leaving: &Leaving) -> anyhow::Result<String> {
+        let mut text = String::new();
+        for left in &leaving.partitions {
+            writeln!(text, "{}: forgotten at position {}", left.partition, left.next)?;
+        }
+        let runtime: Arc<dyn Runtime> = TokioRuntime::new(1);
+        let source = wiring::source::source(pipeline, &runtime)?;
+        let mut named: Vec<&str> = leaving.partitions.iter().map(|left| &*left.partition.stream).collect();
+        named.dedup();
+        for stream in named.into_iter().filter(|stream| source.covers(stream)) {
+            let how = match self.from_start {
+                true => "the next run reads it from where `start` says",
+                false => "the next run goes on reading it where it ended",
+            };
+            writeln!(
+                text,
+                "`{stream}` is still in the pipeline file: {how}, unless it is taken out of the file"
+            )?;
+        }
+        Ok(text)
+    }
+}
+
+fn partition(text: &str) -> Result<Named, String> {
+    let (stream, index) =
+        text.rsplit_once('/').filter(|(stream, _)| !stream.is_empty()).ok_or("write it as `topic/number`")?;
+    let index = index.parse().map_err(|_| format!("`{index}` is no partition's number"))?;
+    Ok(Named { stream: stream.to_owned(), index: Some(index) })
+}
+
+/// Asks on the terminal.
+fn is_confirmed() -> anyhow::Result<bool> {
+    let mut err = std::io::stderr().lock();
+    err.write_all(b"forget them? [y/N] ")
+        .and_then(|()| err.flush())
+        .context("cannot write to standard error")?;
+    let mut answer = String::new();
+    std::io::stdin().read_line(&mut answer).context("cannot read the answer")?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+}
+
+/// Says why nothing was forgotten.
+fn refuse(error: ForgetError) -> anyhow::Result<Exit> {
+    let exit = match &error {
+        ForgetError::NotRead { .. } => Exit::Fault,
+        ForgetError::Running => Exit::Fenced,
+        ForgetError::Engine(_) => return Err(error.into()),
+    };
+    tracing::error!("{error}");
+    Ok(exit)
+}
+
+#[cfg(test)]
+mod tests;

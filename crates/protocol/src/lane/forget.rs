@@ -1,0 +1,77 @@
+//! Streams that leave a pipeline.
+//!
+//! Owns which partitions are read, which have left, and where one that comes back begins (C1 holds across its absence). Does not
+//! own who may say so (`engine::forget`) or what a source still holds.
+//!
+//! | the stream that is added again          | begins                                                     |
+//! |-----------------------------------------|------------------------------------------------------------|
+//! | has the identity that was forgotten     | where it was left: no record is read twice, none is skipped |
+//! | has another identity, or none is known  | where the pipeline file says                                |
+//! | was forgotten with its position         | where the pipeline file says                                |
+
+use super::{Lane, PartitionState, Violation, violation};
+use crate::record::{Forget, Forgotten, PartitionGenesis, Record};
+
+impl Lane {
+    /// Where the partition stands, by name; `None` for one that was never read or has left the pipeline.
+    pub fn partition(&self, stream: &str, index: u32) -> Option<usize> {
+        self.reading().find(|(_, p)| p.index == index && p.stream == stream).map(|(at, _)| at)
+    }
+
+    /// The partitions that belong to the pipeline, each with its place in [`Lane::partitions`].
+    pub fn reading(&self) -> impl Iterator<Item = (usize, &PartitionState)> {
+        self.partitions.iter().enumerate().filter(|(at, _)| !self.is_forgotten(*at as u32))
+    }
+
+    /// Whether the partition has left the pipeline.
+    pub fn is_forgotten(&self, partition: u32) -> bool {
+        self.forgotten.contains_key(&partition)
+    }
+
+    /// Where a partition was left that had this name and identity, if it goes on there when it is added again. The newest
+    /// partition of the name decides.
+    pub fn left_at(&self, stream: &str, index: u32, identity: &str) -> Option<&PartitionState> {
+        let named = |(_, p): &(usize, &PartitionState)| p.index == index && p.stream == stream;
+        let (at, last) = self.partitions.iter().enumerate().rfind(named)?;
+        let from_start = *self.forgotten.get(&(at as u32))?;
+        (!from_start && !identity.is_empty() && last.identity == identity).then_some(last)
+    }
+
+    /// A stream that comes back under its identity goes on where it was left.
+    pub(super) fn check_known_again(&self, record: &Record, p: &PartitionGenesis) -> Result<(), Violation> {
+        match self.left_at(&p.stream, p.index, &p.identity) {
+            Some(left) if left.next != p.next => {
+                let what = format!(
+                    "partition {}/{} was left at {} and comes back at {}",
+                    p.stream, p.index, left.next, p.next
+                );
+                Err(violation(record, "C1", what))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn check_forget(&self, record: &Record, forget: &Forget) -> Result<(), Violation> {
+        for (n, gone) in forget.partitions.iter().enumerate() {
+            let is_read =
+                (gone.partition as usize) < self.partitions.len() && !self.is_forgotten(gone.partition);
+            if !is_read || forget.partitions[..n].iter().any(|other| other.partition == gone.partition) {
+                let what = format!("partition {} is forgotten, which is not read", gone.partition);
+                return Err(violation(record, "C1", what));
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn forget(&mut self, forget: &Forget) {
+        self.forgotten.extend(forget.partitions.iter().map(|gone| (gone.partition, gone.from_start)));
+    }
+
+    pub(super) fn forgotten_image(&self) -> Vec<Forgotten> {
+        let image = |(partition, from_start): (&u32, &bool)| Forgotten {
+            partition: *partition,
+            from_start: *from_start,
+        };
+        self.forgotten.iter().map(image).collect()
+    }
+}
