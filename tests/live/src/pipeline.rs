@@ -61,6 +61,12 @@ impl Pipeline {
         }
     }
 
+    /// Another topic.
+    pub fn topic(mut self, topic: &str) -> Pipeline {
+        topic.clone_into(&mut self.topic);
+        self
+    }
+
     /// Another broker.
     pub fn brokers(mut self, brokers: &str) -> Pipeline {
         brokers.clone_into(&mut self.brokers);

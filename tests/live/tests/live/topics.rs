@@ -5,7 +5,7 @@ use std::time::Duration;
 use live::{Accounts, Case, Feed, Table};
 use serde_json::json;
 use sources::kafka::produce::Outgoing;
-use testkit::{Kafka, KafkaOptions, wait_until};
+use testkit::{Fault, FaultProxy, Kafka, KafkaOptions, Rule, wait_until};
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -40,13 +40,82 @@ fn fault_12_a_topic_deleted_and_made_again_is_refused_while_running_and_at_start
         assert!(log.contains(case.name()), "{log}");
     }
     assert!(at_start.1.contains("made a"), "{}", at_start.1);
-    assert!(at_start.1.contains("new name"), "the way out is not in {}", at_start.1);
+    let way_out = format!("forebay forget FILE --stream {}", case.name());
+    assert!(at_start.1.contains(&way_out), "the way out is not in {}", at_start.1);
     assert_eq!(table.count_and_distinct("id"), (100, 100));
     assert_eq!(
         table.value("SELECT max(id) FROM {t}"),
         "99",
         "nothing of the new topic is taken for old records"
     );
+    // The way out works.
+    let forgotten = pipeline.run_tool(&["forget"], &["--stream", case.name(), "--yes"]);
+    assert_eq!(forgotten.exit.status.code(), Some(0), "{}", forgotten.stderr);
+    pipeline.drain();
+    assert_eq!(table.count_and_distinct("id"), (300, 300));
+}
+
+#[test]
+fn a_wrong_topic_leaves_no_trace_and_one_that_was_read_by_mistake_is_forgotten() {
+    let Some(case) = Case::begin("wrong_topic") else { return };
+    let (feed, other) = (case.feed(), format!("{}_other", case.name()));
+    feed.send(ids(0..100));
+    let table = case.table("id UInt32", "id");
+    let right = case.pipeline();
+    // A name that nobody has.
+    let (exit, log) = live::pipeline::ended(right.clone().topic("no_such_topic").run());
+    assert_eq!(exit.status.code(), Some(PERSON), "{log}");
+    let lane = right.store().join(case.name().replace('_', "-")).join("lane-0");
+    assert!(!lane.join("journal").exists(), "a start that cannot work has written a journal");
+    // A name that somebody else has.
+    let mistaken = Feed::new(case.kafka(), &other);
+    mistaken.send(ids(1_000..1_050));
+    let wrong = right.clone().topic(&other);
+    wrong.drain();
+    assert_eq!(table.count(), 50);
+    let (exit, log) = live::pipeline::ended(right.run());
+    assert_eq!(exit.status.code(), Some(PERSON), "{log}");
+    assert!(log.contains(&format!("forebay forget FILE --topic {other}")), "{log}");
+
+    let nobody = right.run_tool(&["forget"], &["--topic", "no_such_topic", "--yes"]);
+    assert_eq!(nobody.exit.status.code(), Some(2), "{}", nobody.stderr);
+    assert!(nobody.stderr.contains(&other), "{}", nobody.stderr);
+    let unasked = right.run_tool(&["forget"], &["--topic", &other]);
+    assert_eq!(unasked.exit.status.code(), Some(2), "{}", unasked.stderr);
+    let forgotten = right.run_tool(&["forget"], &["--topic", &other, "--yes"]);
+    assert_eq!(forgotten.exit.status.code(), Some(0), "{}", forgotten.stderr);
+    right.drain();
+    assert_eq!(table.count_and_distinct("id"), (150, 150));
+    // And back again: it goes on where it was left.
+    mistaken.send(ids(1_050..1_060));
+    let forgotten = right.run_tool(&["forget"], &["--topic", case.name(), "--yes"]);
+    assert_eq!(forgotten.exit.status.code(), Some(0), "{}", forgotten.stderr);
+    wrong.drain();
+    assert_eq!(table.count_and_distinct("id"), (160, 160));
+}
+
+#[test]
+fn sealed_rows_arrive_though_their_topic_is_gone() {
+    let Some(case) = Case::begin("gone_topic") else { return };
+    let proxy = FaultProxy::start(&case.server().url()).expect("a proxy");
+    let feed = case.feed();
+    feed.send(ids(0..100));
+    let table = case.table("id UInt32", "id");
+    let pipeline = case.pipeline().url(&proxy.url());
+    proxy.add(Rule::always(Fault::CutRequest { body_bytes: 10 }).query("INSERT INTO"));
+    let mut running = pipeline.run();
+    wait_until(LONG, "all to be sealed", || {
+        pipeline.live().is_some_and(|live| live["sealed"]["written"] == 100)
+    });
+    running.kill9().expect("the program to be killed");
+    case.kafka().delete_topic(case.name()).expect("the topic to go");
+    drop(feed);
+    proxy.clear();
+    let (exit, log) = live::pipeline::ended(pipeline.run());
+    assert_eq!(exit.status.code(), Some(PERSON), "{log}");
+    assert!(log.contains("has delivered 100 rows"), "{log}");
+    assert_eq!(table.count_and_distinct("id"), (100, 100));
+    assert_eq!(pipeline.pending_frames(), 0);
 }
 
 #[test]
