@@ -13,6 +13,7 @@
 //! | an insert may take less than half of a token's age        | the same, where tokens are forgotten by age               |
 //! | the table is not asynchronous by its own setting          | that setting wins over the request's, and shares parts    |
 //! | the user may set what requests name                       | [`crate::settings`]                                       |
+//! | no row policy hides rows from the user, if it may be seen | a probe would call them absent                            |
 //! | `provenance: true` finds a `_forebay` column              | beyond the memory only a look at the rows tells           |
 //! | the partition key depends on sent columns, by known functions | a token is known inside one partition only            |
 //! | one node, if the table or a target is not replicated      | each node has a log of its own                            |
@@ -218,6 +219,8 @@ pub fn judge(facts: &Facts, config: &TableConfig) -> Result<Plan, Vec<Fault>> {
     let schema = columns::written(table, config, &mut faults, &mut notes);
     let provenance = columns::check_provenance(table, config, &mut faults);
     let unique_key = columns::check_unique_key(&schema, config, &mut faults);
+    check_policies(config, &facts.server, provenance || !unique_key.is_empty(), &mut faults);
+    note_what_is_not_counted(&facts.server, &places, &mut notes);
     if !provenance {
         columns::note_what_cannot_be_looked_for(&engine, &unique_key, config, &mut notes);
     }
@@ -451,6 +454,52 @@ fn check_async(
             format!("ALTER TABLE {} MODIFY SETTING {ASYNC_INSERT} = 0", config.quoted()),
         ));
     }
+}
+
+/// A probe that does not see all rows calls those of an insert absent, and they would be written twice.
+fn check_policies(config: &TableConfig, server: &Server, can_probe: bool, faults: &mut Vec<Fault>) {
+    for policy in server.policies.iter().filter(|policy| can_probe && policy.may_hide()) {
+        let user = identifier(&server.known.user);
+        let message = format!(
+            "row policy `{}` (`{}`) may hide rows of table `{}` from user `{}`: rows of an insert in doubt that are hidden would be called \
+             absent, and written twice",
+            policy.name,
+            policy.filter,
+            config.name(),
+            server.known.user
+        );
+        // Users and roles that it names are the administrator's to list.
+        faults.push(match policy.to_all && policy.listed.is_empty() {
+            true => Fault::mended_by(
+                message,
+                format!(
+                    "ALTER ROW POLICY {} ON {} TO ALL EXCEPT {user}",
+                    identifier(&policy.name),
+                    config.quoted()
+                ),
+            ),
+            false => Fault::stop(format!("{message}; take the user out of the policy")),
+        });
+    }
+}
+
+/// Without these two tables the tokens that others use are counted as the most that there can be.
+fn note_what_is_not_counted(server: &Server, places: &[Place], notes: &mut Vec<String>) {
+    let mut unread = Vec::new();
+    if server.hashes == read::Hashes::Unknown {
+        unread.push("system.server_settings");
+    }
+    if !server.counts_async && places.iter().any(|place| !place.replicated) {
+        unread.push("system.events");
+    }
+    let user = identifier(&server.known.user);
+    notes.extend(unread.into_iter().map(|table| {
+        format!(
+            "user `{}` may not read `{table}`: every insert of others is counted as if it used many tokens, so that one whose answer is \
+             lost is looked for sooner than need be; `GRANT SELECT ON {table} TO {user}` spares you that",
+            server.known.user
+        )
+    }));
 }
 
 fn check_view(view: &View, server: &Server, faults: &mut Vec<Fault>) -> Option<(Engine, Memory)> {

@@ -7,7 +7,8 @@
 
 mod insert;
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use dataflow::{Remedy, Runtime};
@@ -26,6 +27,8 @@ const ANSWER_BYTES_MAX: usize = 16 << 20;
 /// Bytes kept of the answer to an insert, which is empty or an error.
 const INSERT_ANSWER_BYTES_MAX: usize = 64 << 10;
 
+/// A question that the user may not ask is asked again after so long: a grant shows within ten minutes.
+const ASK_AGAIN: Duration = Duration::from_secs(600);
 /// Numbers of 64 bits as numbers.
 const JSON_NUMBERS: (&str, &str) = ("output_format_json_quote_64bit_integers", "0");
 /// Tuples as arrays, whatever names their fields have.
@@ -59,6 +62,8 @@ pub struct Client {
     password: Secret,
     runtime: Arc<dyn Runtime>,
     config: ServerConfig,
+    /// Questions that this user may not ask, and when that was found out; there are three such questions.
+    denied: Arc<Mutex<BTreeMap<String, Duration>>>,
 }
 
 impl Client {
@@ -104,7 +109,8 @@ impl Client {
         }
         let http =
             builder.build().map_err(|e| stop(format!("the http client cannot be made: {}", chain(&e))))?;
-        Ok(Self { http, url, password: config.password.clone(), runtime, config })
+        let denied = Arc::default();
+        Ok(Self { http, url, password: config.password.clone(), runtime, config, denied })
     }
 
     /// The server's address, for people.
@@ -188,6 +194,29 @@ impl Client {
                 );
                 Err(QueryError::new(Remedy::Resend, "uncertain", text))
             }
+        }
+    }
+
+    /// As [`Client::one`], or `None` if this user may not ask, or the server does not know what is asked. Then the same is not asked again
+    /// for a while: the server writes every refusal into its log.
+    pub async fn one_if_allowed<T: DeserializeOwned>(
+        &self,
+        sql: &str,
+        settings: &[(&str, &str)],
+        params: &[(&str, &str)],
+    ) -> Result<Option<T>, QueryError> {
+        let now = self.runtime.elapsed();
+        let is_recent = |at: &Duration| now.saturating_sub(*at) < ASK_AGAIN;
+        if self.denied.lock().unwrap_or_else(PoisonError::into_inner).get(sql).is_some_and(is_recent) {
+            return Ok(None);
+        }
+        match self.one(sql, settings, params).await {
+            Ok(row) => Ok(Some(row)),
+            Err(error) if error.remedy == Remedy::Stop => {
+                self.denied.lock().unwrap_or_else(PoisonError::into_inner).insert(sql.to_owned(), now);
+                Ok(None)
+            }
+            Err(error) => Err(error),
         }
     }
 

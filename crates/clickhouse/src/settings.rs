@@ -30,6 +30,8 @@ pub use table::{INSERT, LOOK, PARAMETERS};
 /// From this version on `ALTER USER … MODIFY SETTING` changes one setting and keeps the user's others.
 const VERSION_MODIFY_SETTING: (u32, u32) = (24, 12);
 
+/// With 1 a user may set nothing, and insert nothing.
+const READONLY: &str = "readonly";
 /// Asynchronous inserts that are written as one part at the most.
 const ASYNC_QUERIES: &str = "async_insert_max_query_number";
 /// Its default.
@@ -137,7 +139,7 @@ pub struct Known {
 impl Known {
     /// The names to ask `system.settings` for.
     pub fn names() -> impl Iterator<Item = &'static str> {
-        INSERT.iter().chain(LOOK).map(|pin| pin.name).chain([ASYNC_QUERIES])
+        INSERT.iter().chain(LOOK).map(|pin| pin.name).chain([ASYNC_QUERIES, READONLY])
     }
 
     /// How many asynchronous inserts one part may hold, by the setting of this user or its default, whichever is more.
@@ -173,6 +175,12 @@ impl Known {
 
     /// Why requests cannot name what they must, for each setting that the user may not change as needed.
     pub fn faults(&self, of: &Of, version: (u32, u32)) -> Vec<Fault> {
+        if let Some(readonly) = self.settings.get(READONLY).filter(|shown| shown.value == "1") {
+            let why = "a user that only reads can neither insert nor set what inserts rest on";
+            let pin = Pin { name: READONLY, value: Value::Is("0"), since: VERSION_MIN, why };
+            let obstacle = if readonly.fixed { "fixes at `1`" } else { "sets to `1`" };
+            return vec![self.fault(&pin, "0", obstacle, version)];
+        }
         let pins = INSERT.iter().chain(LOOK).filter(|pin| !matches!(pin.value, Value::Rather(_)));
         let each = pins.filter_map(|pin| {
             let (shown, wanted) = (self.settings.get(pin.name)?, wanted(pin.value, of)?);

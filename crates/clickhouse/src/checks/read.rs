@@ -45,6 +45,32 @@ pub struct Server {
     pub hashes: Hashes,
     /// True if it tells how many asynchronous inserts it took.
     pub counts_async: bool,
+    /// Row policies on the table; none if this user may not see them.
+    pub policies: Vec<Policy>,
+}
+
+/// A row policy on the table.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Policy {
+    /// Its name.
+    pub name: String,
+    /// The condition; empty for none.
+    pub filter: String,
+    /// True if it is for all but some.
+    pub to_all: bool,
+    /// Users and roles it is for, or, if it is for all, those it is not for.
+    pub listed: Vec<String>,
+    /// The names of this user and its roles.
+    pub own: Vec<String>,
+}
+
+impl Policy {
+    /// True if it may hide rows from this user.
+    pub fn may_hide(&self) -> bool {
+        let is_listed = self.listed.iter().any(|name| self.own.contains(name));
+        let shows_all = matches!(self.filter.trim(), "" | "1" | "true");
+        is_listed != self.to_all && !shows_all
+    }
 }
 
 /// How a server remembers inserts: its setting `insert_deduplication_version`.
@@ -194,13 +220,13 @@ impl Asker<'_> {
         self.client.one(sql, &borrowed(&self.settings), params).await
     }
 
-    /// The same, or `None` if this user may not ask, or the server is too old to know.
-    async fn one_if_allowed<T: DeserializeOwned>(&self, sql: &str) -> Result<Option<T>, QueryError> {
-        match self.one(sql, &[]).await {
-            Ok(row) => Ok(Some(row)),
-            Err(error) if error.remedy == Remedy::Stop => Ok(None),
-            Err(error) => Err(error),
-        }
+    /// The same, or `None` if this user may not ask.
+    async fn one_if_allowed<T: DeserializeOwned>(
+        &self,
+        sql: &str,
+        params: &[(&str, &str)],
+    ) -> Result<Option<T>, QueryError> {
+        self.client.one_if_allowed(sql, &borrowed(&self.settings), params).await
     }
 }
 
@@ -215,8 +241,10 @@ pub async fn facts(client: &Client, config: &TableConfig) -> Result<Facts, Fault
     let (version, known) = (version?, known?);
     let of = Of { partitions_max: 1, quorum: 0, seconds: 1, zone: String::new(), shared: false };
     let ask = Asker { client, settings: known.look(&of) };
-    let (server, table) = join(server(&ask, version), table(&ask, &config.database, &config.table)).await;
-    let server = Server { known, ..server? };
+    let (server, table, policies) =
+        join3(server(&ask, version), table(&ask, &config.database, &config.table), policies(&ask, config))
+            .await;
+    let server = Server { known, policies: policies?, ..server? };
     let Some((table, dependencies)) = table? else {
         return Ok(Facts { server, table: None, views: Vec::new(), nodes: Vec::new() });
     };
@@ -289,12 +317,12 @@ async fn server(ask: &Asker<'_>, version: (u32, u32)) -> Result<Server, Fault> {
             return Ok(Hashes::Separate);
         }
         let sql = "SELECT max(value) FROM system.server_settings WHERE name = 'insert_deduplication_version'";
-        let value: Option<(String,)> = ask.one_if_allowed(sql).await?;
+        let value: Option<(String,)> = ask.one_if_allowed(sql, &[]).await?;
         Ok::<_, QueryError>(Hashes::read(value.as_ref().map(|(v,)| v.as_str())))
     };
     let asyncs = format!("SELECT toUInt64({ASYNC_COUNT})");
     let (settings, hashes, asyncs) =
-        join3(ask.one(&sql, &[]), hashes, ask.one_if_allowed::<(u64,)>(&asyncs)).await;
+        join3(ask.one(&sql, &[]), hashes, ask.one_if_allowed::<(u64,)>(&asyncs, &[])).await;
     type Defaults = Vec<(u8, String, String)>;
     let (zone, plain, replicated): (String, Defaults, Defaults) = settings?;
     let table_defaults = plain
@@ -310,7 +338,28 @@ async fn server(ask: &Asker<'_>, version: (u32, u32)) -> Result<Server, Fault> {
         insert_seconds: ask.client.insert_seconds(),
         hashes: hashes?,
         counts_async: asyncs?.is_some(),
+        policies: Vec::new(),
     })
+}
+
+/// The row policies on the table, as far as this user may see them.
+async fn policies(ask: &Asker<'_>, config: &TableConfig) -> Result<Vec<Policy>, QueryError> {
+    type Row = (String, String, u8, Vec<String>, Vec<String>);
+    let params = [("database", config.database.as_str()), ("table", config.table.as_str())];
+    // A policy may be for all tables of a database, which has no table's name.
+    let sql = "SELECT arrayConcat([currentUser()], currentRoles()), groupArray((short_name, ifNull(select_filter, ''), \
+               toUInt8(apply_to_all), apply_to_list, apply_to_except)) FROM system.row_policies \
+               WHERE database = {database:String} AND table IN ({table:String}, '', '*')";
+    let seen: Option<(Vec<String>, Vec<Row>)> = ask.one_if_allowed(sql, &params).await?;
+    let (own, rows) = seen.unwrap_or_default();
+    let policy = |(name, filter, all, list, except): Row| Policy {
+        name,
+        filter,
+        to_all: all != 0,
+        listed: if all != 0 { except } else { list },
+        own: own.clone(),
+    };
+    Ok(rows.into_iter().map(policy).collect())
 }
 
 type Dependencies = Vec<(String, String)>;

@@ -40,6 +40,7 @@ fn facts(table: TableRow) -> Facts {
             zone: "UTC".into(),
             table_defaults,
             insert_seconds: 175,
+            counts_async: true,
             ..Server::default()
         },
         table: Some(table),
@@ -324,6 +325,53 @@ fn a_profile_that_undoes_the_guarantee_is_a_fault_of_the_table() {
     forbidden.server.known.settings.get_mut("deduplicate_insert").unwrap().fixed = false;
     let plan = judge(&forbidden, &config()).unwrap();
     assert_eq!(plan.insert_settings, [("deduplicate_insert", "enable".to_owned())]);
+}
+
+#[test]
+fn a_row_policy_that_may_hide_rows_from_the_user_is_refused_with_the_statement() {
+    let policy = |to_all, listed: &[&str], filter: &str| read::Policy {
+        name: "p".into(),
+        filter: filter.into(),
+        to_all,
+        listed: listed.iter().map(|name| (*name).to_owned()).collect(),
+        own: vec!["writer".into(), "role".into()],
+    };
+    let with = |policy| {
+        let mut facts = facts(plain());
+        (facts.server.policies, facts.server.known.user) = (vec![policy], "writer".into());
+        facts
+    };
+    let text = faults(&with(policy(true, &[], "n > 5")));
+    assert!(
+        text.starts_with("row policy `p` (`n > 5`) may hide rows of table `d.t` from user `writer`"),
+        "{text}"
+    );
+    assert!(text.ends_with("mend it with: ALTER ROW POLICY `p` ON `d`.`t` TO ALL EXCEPT `writer`"), "{text}");
+    for (to_all, listed, filter, is_refused) in [
+        (true, &["writer"][..], "n > 5", false),
+        (true, &["another"], "n > 5", true),
+        (false, &["role"], "n > 5", true),
+        (false, &["another"], "n > 5", false),
+        (true, &[], "1", false),
+    ] {
+        let text = faults(&with(policy(to_all, listed, filter)));
+        assert_eq!(!text.is_empty(), is_refused, "{to_all} {listed:?} {filter}: {text}");
+    }
+    // Where rows are never looked for, none can be missed.
+    let mut blind = with(policy(true, &[], "n > 5"));
+    blind.table.as_mut().unwrap().columns.pop();
+    assert_eq!(faults(&blind), "");
+}
+
+#[test]
+fn what_cannot_be_counted_is_told_with_the_grant() {
+    let mut denied = facts(plain());
+    (denied.server.counts_async, denied.server.hashes) = (false, Hashes::Unknown);
+    let notes = judge(&denied, &config()).unwrap().notes.join("\n");
+    for table in ["system.events", "system.server_settings"] {
+        assert!(notes.contains(&format!("`GRANT SELECT ON {table} TO")), "{notes}");
+    }
+    assert!(judge(&facts(plain()), &config()).unwrap().notes.is_empty());
 }
 
 #[test]

@@ -214,6 +214,5 @@ sent, and the message holds the statement that mends it.
 | `serverUUID()` | the server that answers | the table, or a view's target, is not replicated, and it is another server than at the start |
 | `system.server_settings` | `insert_deduplication_version` | never: `compatible_double_hashes` counts every insert as two tokens. If it cannot be read, two are assumed |
 | `system.events` | `AsyncInsertQuery` | never: each asynchronous insert of others counts as a token. If it cannot be read, a block counts as 450 of them, which is the default of `async_insert_max_query_number` |
-
-A row policy that hides rows from the pipeline's user makes a probe call them absent. Do not put one on that user.
+| `system.row_policies`, if the user has `SHOW ROW POLICIES` | policies on the table | one may hide rows from the user: a probe would call them absent. Without the grant it cannot be seen: do not put one on that user |
 ";

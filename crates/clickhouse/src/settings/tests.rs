@@ -83,6 +83,20 @@ fn a_profile_that_forbids_a_setting_is_refused_with_the_statement() {
 }
 
 #[test]
+fn a_user_that_only_reads_is_one_fault_and_not_one_for_each_setting() {
+    let mut known = every();
+    known.settings.values_mut().for_each(|shown| shown.fixed = true);
+    known.settings.insert("readonly".into(), Shown { fixed: true, ..shown("1") });
+    let faults: Vec<String> = known.faults(&of(), (26, 2)).iter().map(Fault::to_string).collect();
+    assert_eq!(faults.len(), 1, "{faults:?}");
+    assert!(
+        faults[0].ends_with("mend it with: ALTER USER `writer` MODIFY SETTING readonly = 0"),
+        "{}",
+        faults[0]
+    );
+}
+
+#[test]
 fn a_lower_limit_of_time_is_obeyed() {
     let mut known = every();
     let limits = Shown { max: Some("60".into()), ..shown("30") };
