@@ -136,6 +136,20 @@ pub trait Source: Send + Sync {
     /// The partitions that exist now, each with the start that the pipeline file asks for.
     async fn partitions(&self) -> Result<Vec<PartitionStart>, SourceError>;
 
+    /// What of `shown` a pipeline that stands at `known` has read, and what is new to it: a stream that it has read keeps the
+    /// partition and the identity that were recorded, whatever its name is now, and a partition that is not in `known` is new. A
+    /// source whose names and identities do not change gives back what it was given.
+    ///
+    /// # Errors
+    /// When what the pipeline file names is not there and never was.
+    async fn recognize(
+        &self,
+        shown: Vec<PartitionStart>,
+        _known: Vec<ReadFrom>,
+    ) -> Result<Vec<PartitionStart>, SourceError> {
+        Ok(shown)
+    }
+
     /// For each partition the position after its newest record; for lag and for `--drain`. A
     /// partition whose end is only known by reading all of it (a compressed file) is left out.
     async fn ends(&self) -> Result<Vec<(Partition, u64)>, SourceError>;

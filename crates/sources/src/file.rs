@@ -6,7 +6,8 @@
 //!
 //! | question                 | answer                                                                            |
 //! |--------------------------|-----------------------------------------------------------------------------------|
-//! | partition                | one file; its stream is the path as given or matched, its index 0                 |
+//! | partition                | one file; its stream is the path as given or matched; its index is 0, and one more  |
+//! |                          | for each file that was given the name of an earlier one (`recognize`)             |
 //! | position                 | byte offset of the line's start in the inflated file; `next` is after its newline |
 //! | gzip, zstd               | known by their first bytes, never by name; any number of members or frames        |
 //! | damaged, truncated       | refused; nothing of a member is handed out before its checksum is known (`verified`) |
@@ -15,23 +16,30 @@
 //! | byte order mark          | no part of the first line                                                         |
 //! | a line above the bound   | one record of the bound plus one byte that knows its whole length; a reject        |
 //! | the record's time        | unknown                                                                           |
-//! | file shorter, replaced   | refused, by its length and its identity (inode, birth, first bytes)               |
-//! | file appended to         | goes on: the identity covers only bytes that were there                           |
-//! | rotated away             | refused: names are not followed                                                   |
+//! | file appended to         | goes on: the `identity` covers only bytes that were there                         |
+//! | rotated away             | followed in its folder; may go once it was read to its end (`place`)              |
+//! | cut; gone before its end | refused                                                                           |
+//! | an empty file            | no partition yet: nothing is known to know it by                                  |
 //! | `-`                      | standard input: from position 0 only, since what was read is gone                 |
 
 mod find;
+mod identity;
 mod inflate;
 mod lines;
+mod place;
 mod raw;
 mod reader;
 mod verified;
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
 
 use async_trait::async_trait;
 use dataflow::block::NO_LEADER_EPOCH;
 use dataflow::{Partition, PartitionStart, ReadFrom, Reader, Source, SourceError, SourceFault};
 
 use crate::thread;
+use place::Place;
 
 /// The name of standard input.
 pub const STDIN: &str = "-";
@@ -67,6 +75,8 @@ impl FileOptions {
 #[derive(Debug)]
 pub struct FileSource {
     options: FileOptions,
+    /// The index of the file that stands under a name, where it is not 0.
+    namesakes: Mutex<BTreeMap<String, u32>>,
 }
 
 impl FileSource {
@@ -84,7 +94,7 @@ impl FileSource {
             return config("`-` (standard input) must be the only path of a file source");
         }
         let options = FileOptions { threads: options.threads.max(1), ..options };
-        Ok(Self { options })
+        Ok(Self { options, namesakes: Mutex::default() })
     }
 
     fn is_stdin(&self) -> bool {
@@ -117,12 +127,31 @@ impl Source for FileSource {
         thread::run("file-look", move || {
             let mut starts = Vec::new();
             for path in find::files(&paths)? {
-                let identity = find::identity(&path)?;
-                starts.push(start(&path, identity));
+                if let Some(identity) = find::identity(&path)? {
+                    starts.push(start(&path, identity.to_string()));
+                }
             }
             Ok(starts)
         })
         .await
+    }
+
+    /// Files that were renamed or copied since are those that were read; another file under the name of one of them is a partition
+    /// of its own.
+    async fn recognize(
+        &self,
+        shown: Vec<PartitionStart>,
+        known: Vec<ReadFrom>,
+    ) -> Result<Vec<PartitionStart>, SourceError> {
+        if self.is_stdin() {
+            return Ok(shown);
+        }
+        let paths = self.options.paths.clone();
+        let recognized = thread::run("file-look", move || recognize(&paths, shown, &known)).await?;
+        let index = |start: &PartitionStart| (start.partition.stream.to_string(), start.partition.index);
+        *self.namesakes.lock().unwrap_or_else(PoisonError::into_inner) =
+            recognized.iter().map(index).collect();
+        Ok(recognized)
     }
 
     /// The ends of plain files. Those of compressed ones and of standard input are only known by reading all of them.
@@ -131,11 +160,13 @@ impl Source for FileSource {
             return Ok(Vec::new());
         }
         let paths = self.options.paths.clone();
+        let namesakes = self.namesakes.lock().unwrap_or_else(PoisonError::into_inner).clone();
         thread::run("file-look", move || {
             let mut ends = Vec::new();
             for path in find::files(&paths)? {
+                let index = namesakes.get(&path).copied().unwrap_or(0);
                 if let Some(end) = inflate::plain_end(&path)? {
-                    ends.push((Partition::new(path, 0), end));
+                    ends.push((Partition::new(path, index), end));
                 }
             }
             Ok(ends)
@@ -157,6 +188,46 @@ impl Source for FileSource {
     }
 }
 
+/// What `shown` is to a pipeline that has read `known`.
+fn recognize(
+    paths: &[String],
+    shown: Vec<PartitionStart>,
+    known: &[ReadFrom],
+) -> Result<Vec<PartitionStart>, SourceError> {
+    let streams: Vec<&str> = known.iter().map(|from| &*from.partition.stream).collect();
+    find::check(paths, &streams)?;
+    let others = || shown.iter().map(|start| start.partition.stream.to_string()).collect();
+    let mut by_path: BTreeMap<String, &ReadFrom> = BTreeMap::new();
+    for from in known {
+        // A file that is missed ends the start here, before anything new is recorded.
+        match place::find(from, &others)? {
+            Place::At(_, path) => drop(by_path.insert(path, from)),
+            Place::Finished => {}
+        }
+    }
+    let mut recognized = Vec::new();
+    for start in &shown {
+        let path = &start.partition.stream;
+        match by_path.get(&**path) {
+            // Its identity as it was recorded: the text may cover less than today's.
+            Some(from) if from.partition.stream == *path => recognized.push(PartitionStart {
+                partition: from.partition.clone(),
+                identity: from.identity.clone(),
+                ..start.clone()
+            }),
+            // It is read under the name that it had.
+            Some(_) => {}
+            None => {
+                let namesakes = known.iter().filter(|from| from.partition.stream == *path);
+                let index = namesakes.map(|from| from.partition.index + 1).max().unwrap_or(0);
+                recognized
+                    .push(PartitionStart { partition: Partition::new(path.clone(), index), ..start.clone() });
+            }
+        }
+    }
+    Ok(recognized)
+}
+
 /// What a failed call on a file means for the read.
 fn fault_of(error: &std::io::Error) -> SourceFault {
     use std::io::ErrorKind;
@@ -170,5 +241,7 @@ fn fault_of(error: &std::io::Error) -> SourceFault {
     }
 }
 
+#[cfg(test)]
+mod rotation_tests;
 #[cfg(test)]
 mod tests;

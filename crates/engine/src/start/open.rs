@@ -141,6 +141,11 @@ impl Asking {
         let Standing { lane } = standing;
         check_store(lane, &shown).map_err(Refusal::of_the_store)?;
         check_named(lane, &*self.source).map_err(Refusal::mismatch)?;
+        // Its names may have been given to others since.
+        let known = || lane.reading().map(|(_, p)| from_lane(p)).collect();
+        let recognize = || self.source.recognize(shown.partitions.clone(), known());
+        let partitions = self.until_there(recognize).await?;
+        let shown = Shown { partitions, ..shown };
         check_identities(lane, &shown).map_err(Refusal::mismatch)?;
         let new = new_partitions(lane, &shown);
         let from = || lane.reading().map(|(_, p)| from_lane(p)).chain(new.iter().map(from_genesis)).collect();

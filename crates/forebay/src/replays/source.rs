@@ -125,6 +125,19 @@ impl Source for WithReplays {
         Ok(partitions)
     }
 
+    async fn recognize(
+        &self,
+        shown: Vec<PartitionStart>,
+        known: Vec<ReadFrom>,
+    ) -> Result<Vec<PartitionStart>, SourceError> {
+        let (ours, theirs): (Vec<_>, Vec<_>) =
+            shown.into_iter().partition(|start| start.partition == partition());
+        let known = known.into_iter().filter(|from| from.partition != partition()).collect();
+        let mut recognized = self.inner.recognize(theirs, known).await?;
+        recognized.extend(ours);
+        Ok(recognized)
+    }
+
     async fn ends(&self) -> Result<Vec<(Partition, u64)>, SourceError> {
         let mut ends = self.inner.ends().await?;
         ends.extend(self.end().await?.map(|end| (partition(), end)));

@@ -1,23 +1,18 @@
-//! Which files a list of paths and patterns means, and what makes a file itself.
+//! Which files a list of paths and patterns means.
 
 use std::collections::BTreeSet;
-use std::fs::{File, Metadata};
-use std::io::Read;
-use std::os::unix::fs::MetadataExt;
+use std::fs::File;
 use std::path::Path;
-use std::time::UNIX_EPOCH;
 
 use dataflow::{SourceError, SourceFault};
 
 use super::fault_of;
-
-/// Bytes at the head of a file that its identity covers: enough to tell two logs apart, few enough to be there early.
-const HEAD_BYTES: usize = 256;
+use super::identity::Identity;
 
 /// More matches than this are a mistake in the pattern.
 const FILES_MAX: usize = 100_000;
 
-/// The files, each once, in the order of the paths and sorted within a pattern.
+/// The files that exist, each once, in the order of the paths and sorted within a pattern.
 pub(super) fn files(paths: &[String]) -> Result<Vec<String>, SourceError> {
     let mut seen = BTreeSet::new();
     let mut files = Vec::new();
@@ -46,8 +41,8 @@ fn matches(path: &str) -> Result<Vec<String>, SourceError> {
         regular(path)?;
         return Ok(vec![path.to_owned()]);
     }
-    if !path.contains(['*', '?', '[']) {
-        return Err(config(format!("file `{path}` does not exist")));
+    if !is_pattern(path) {
+        return Ok(Vec::new());
     }
     let found = glob::glob(path).map_err(|error| {
         config(format!("pattern `{path}` is wrong at character `{}`: {}", error.pos, error.msg))
@@ -68,10 +63,25 @@ fn matches(path: &str) -> Result<Vec<String>, SourceError> {
             break;
         }
     }
-    if files.is_empty() {
-        return Err(config(format!("pattern `{path}` matches no file")));
-    }
     Ok(files)
+}
+
+fn is_pattern(path: &str) -> bool {
+    path.contains(['*', '?', '['])
+}
+
+/// Refuses a path that means no file and never meant one of those that were read (`streams`): it is a mistake.
+pub(super) fn check(paths: &[String], streams: &[&str]) -> Result<(), SourceError> {
+    for path in paths {
+        let is_meant = |stream: &&str| covers(std::slice::from_ref(path), stream);
+        if matches(path)?.is_empty() && !streams.iter().any(is_meant) {
+            return Err(config(match is_pattern(path) {
+                true => format!("pattern `{path}` matches no file"),
+                false => format!("file `{path}` does not exist"),
+            }));
+        }
+    }
+    Ok(())
 }
 
 fn regular(path: &str) -> Result<(), SourceError> {
@@ -86,31 +96,19 @@ fn regular(path: &str) -> Result<(), SourceError> {
     Ok(())
 }
 
-/// The identity of the file at `path` as it is now.
-pub(super) fn identity(path: &str) -> Result<String, SourceError> {
-    let failed = |error| failed(path, "opened", &error);
-    let mut file = File::open(path).map_err(failed)?;
-    let metadata = file.metadata().map_err(failed)?;
-    identity_over(&mut file, &metadata, HEAD_BYTES).map_err(failed)
-}
-
-/// True if `recorded` is an identity of this file, which may have grown since. Reads from the file's start.
-pub(super) fn is_same(file: &mut File, recorded: &str) -> std::io::Result<(bool, String)> {
-    let metadata = file.metadata()?;
-    let covered = recorded.split(':').nth(2).and_then(|n| n.parse::<usize>().ok());
-    let now = identity_over(file, &metadata, covered.unwrap_or(HEAD_BYTES).min(HEAD_BYTES))?;
-    Ok((now == recorded, now))
-}
-
-/// Inode, birth, bytes covered, their hash. The device is left out: its number changes when a disk is mounted again.
-fn identity_over(file: &mut File, metadata: &Metadata, bytes_max: usize) -> std::io::Result<String> {
-    let mut head = Vec::with_capacity(bytes_max);
-    file.by_ref().take(bytes_max as u64).read_to_end(&mut head)?;
-    // Not every file system keeps the birth; the inode and the bytes have to do there.
-    let birth = metadata.created().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
-    let birth_ns = birth.map_or(0, |time| time.as_nanos());
-    let hash = xxhash_rust::xxh3::xxh3_64(&head);
-    Ok(format!("{}:{birth_ns}:{}:{hash:016x}", metadata.ino(), head.len()))
+/// The identity of the file at `path` as it is now; `None` for an empty one, which has no record and nothing to know it by, and for
+/// one that has gone meanwhile.
+pub(super) fn identity(path: &str) -> Result<Option<Identity>, SourceError> {
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(failed(path, "opened", &error)),
+    };
+    let failed = |error| failed(path, "read", &error);
+    if file.metadata().map_err(failed)?.len() == 0 {
+        return Ok(None);
+    }
+    Identity::of(&file).map(Some).map_err(failed)
 }
 
 /// An error of a call on `path`.

@@ -95,7 +95,7 @@ pub(super) type Bytes = Box<dyn BufRead + Send>;
 
 /// What stands at a position.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum Stands {
     /// A line's start, or the end of the file.
     Line,
     /// Behind a record whose newline had not been written yet when it was read. What follows belongs to the next one.
@@ -115,7 +115,9 @@ pub(super) fn plain_end(path: &str) -> Result<Option<u64>, SourceError> {
     Ok((packing == Packing::Plain).then_some(end))
 }
 
-fn packing(file: &mut File) -> io::Result<Packing> {
+/// How a file is packed, by its first bytes.
+pub(super) fn packing(file: &mut File) -> io::Result<Packing> {
+    file.seek(SeekFrom::Start(0))?;
     Ok(Packing::of(&head(file)?))
 }
 
@@ -141,7 +143,7 @@ pub(super) fn open(
     position: u64,
     hold_bytes_max: usize,
     go_on: &dyn Fn() -> bool,
-) -> io::Result<(Bytes, Place)> {
+) -> io::Result<(Bytes, Stands)> {
     file.seek(SeekFrom::Start(0))?;
     let head = head(&mut file)?;
     let packing = Packing::of(&head);
@@ -149,7 +151,7 @@ pub(super) fn open(
         refuse_no_text(name, &head)?;
         let end = file.metadata()?.len();
         if position > end {
-            return Ok((Box::new(io::empty()), Place::Beyond(end)));
+            return Ok((Box::new(io::empty()), Stands::Beyond(end)));
         }
         let before = position.min(TAIL_BYTES);
         file.seek(SeekFrom::Start(position - before))?;
@@ -160,7 +162,7 @@ pub(super) fn open(
     let passed = if position > 0 { verified.pass(position, go_on)? } else { 0 };
     let (bytes, place, skipped) = skip(Box::new(verified), position - passed, go_on)?;
     let skipped = passed + skipped;
-    let place = if skipped < position { Place::Beyond(skipped) } else { place };
+    let place = if skipped < position { Stands::Beyond(skipped) } else { place };
     Ok((bytes, place))
 }
 
@@ -179,7 +181,7 @@ pub(super) fn stream(mut raw: impl BufRead + Send + 'static, hold_bytes_max: usi
 }
 
 /// Reads over `count` bytes; says how many there were and what stands after them.
-fn skip(mut bytes: Bytes, count: u64, go_on: &dyn Fn() -> bool) -> io::Result<(Bytes, Place, u64)> {
+fn skip(mut bytes: Bytes, count: u64, go_on: &dyn Fn() -> bool) -> io::Result<(Bytes, Stands, u64)> {
     let mut left = count;
     // The last byte, and the last that is no blank at the end of a line.
     let (mut last, mut solid) = (b'\n', b'\n');
@@ -195,11 +197,11 @@ fn skip(mut bytes: Bytes, count: u64, go_on: &dyn Fn() -> bool) -> io::Result<(B
         left -= take as u64;
     }
     let place = if last == b'\n' || filled(&mut bytes, go_on)?.is_empty() {
-        Place::Line
+        Stands::Line
     } else if solid == b'}' {
-        Place::AfterWhole
+        Stands::AfterWhole
     } else {
-        Place::Middle
+        Stands::Middle
     };
     Ok((bytes, place, count - left))
 }

@@ -42,6 +42,11 @@ impl Lines {
         self.line_start
     }
 
+    /// Bytes seen so far.
+    pub(super) fn offset(&self) -> u64 {
+        self.offset
+    }
+
     /// Pushes lines of `chunk` into `block` until one of them ends; returns the bytes used.
     pub(super) fn feed(&mut self, chunk: &[u8], block: &mut BlockBuilder) -> usize {
         let mut used = 0;

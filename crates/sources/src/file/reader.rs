@@ -13,8 +13,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use dataflow::{BlockBuilder, Event, Partition, ReadFrom, Reader, SourceError, SourceFault};
 
-use super::inflate::{self, Bytes, CHUNK_BYTES, Place};
+use super::identity::{Identity, Likeness};
+use super::inflate::{self, Bytes, CHUNK_BYTES, Stands};
 use super::lines::Lines;
+use super::place::{self, NOT_AT_ITS_END, Place, READ_TO_ITS_END};
 use super::{FileOptions, STDIN, fault_of, find};
 use crate::queue::{Closed, Receiver, Sender, channel};
 
@@ -38,6 +40,17 @@ struct Open {
     block: BlockBuilder,
     /// Its writer may pause for long: hand out what there is before waiting for more.
     is_live: bool,
+    file: Option<Opened>,
+}
+
+/// The file behind the bytes, to see at its end whether it is still what it was.
+struct Opened {
+    file: File,
+    path: String,
+    identity: Option<(Identity, Likeness)>,
+    bytes_at_open: u64,
+    /// Whether the file's bytes are those that are read.
+    is_plain: bool,
 }
 
 #[derive(Default)]
@@ -167,7 +180,7 @@ fn advance(
         job.open = Some(open(&job.from, options, go_on)?);
     }
     let is_final = path == STDIN;
-    let Open { bytes, lines, block, is_live } = job.open.as_mut().expect("opened above");
+    let Open { bytes, lines, block, is_live, file } = job.open.as_mut().expect("opened above");
     let chunk = match bytes.fill_buf() {
         Ok(chunk) => chunk,
         Err(error) if error.kind() == std::io::ErrorKind::Interrupted => return Ok(None),
@@ -176,9 +189,20 @@ fn advance(
         Err(error) => return Err(unreadable(path, lines.next(), &error)),
     };
     if chunk.is_empty() {
+        if let Some(file) = file {
+            check_end(file, lines.offset())?;
+        }
         let left = lines.finish(block, is_final);
+        let epoch = if left == 0 || lines.is_blank() { READ_TO_ITS_END } else { NOT_AT_ITS_END };
         if !block.is_empty() {
+            block.leader_epoch(epoch);
             return Ok(Some(Event::Block(block.take())));
+        }
+        let (partition, next) = (job.from.partition.clone(), lines.next());
+        if next > job.from.next {
+            // Empty lines, which no block stands for.
+            job.from.next = next;
+            return Ok(Some(Event::CaughtUp { partition, next, leader_epoch: epoch }));
         }
         if left > 0 && !lines.is_blank() {
             tracing::warn!(
@@ -188,12 +212,38 @@ fn advance(
                 "the last line has no newline and is no whole record; it is left for the run after it was completed"
             );
         }
-        return Ok(Some(Event::Ended { partition: job.from.partition.clone(), next: lines.next() }));
+        return Ok(Some(Event::Ended { partition, next }));
+    }
+    block.leader_epoch(NOT_AT_ITS_END);
+    // Not before it is known that more follows: the last block says that the file was read to its end.
+    if block.is_full() {
+        return Ok(Some(Event::Block(block.take())));
     }
     let used = lines.feed(chunk, block);
     bytes.consume(used);
-    let is_due = block.is_full() || (*is_live && !block.is_empty());
+    let is_due = *is_live && !block.is_empty();
     Ok(is_due.then(|| Event::Block(block.take())))
+}
+
+/// Refuses a file that lost bytes while it was read: records that nobody has seen may have been among them.
+fn check_end(opened: &Opened, offset: u64) -> Result<(), SourceError> {
+    let path = &opened.path;
+    let failed = |error| find::failed(path, "looked at", &error);
+    let end = opened.file.metadata().map_err(failed)?.len();
+    let least = opened.bytes_at_open.max(if opened.is_plain { offset } else { 0 });
+    let is_same = match &opened.identity {
+        Some((identity, likeness)) => identity.compare(&opened.file).map_err(failed)? == *likeness,
+        None => true,
+    };
+    if end >= least && is_same {
+        return Ok(());
+    }
+    let message = format!(
+        "file `{path}` was cut or written over while it was read: it has `{end}` bytes and had `{least}`. What was read before is \
+         kept; whether other records are lost nobody can tell. Bring the whole file back in place (`cat whole > file`), or take it out \
+         of the pipeline with `forebay forget FILE --file {path}`"
+    );
+    Err(SourceError::new(SourceFault::Refused, message))
 }
 
 /// The file is damaged, or the disk is away. All records in front of `position` have been handed out.
@@ -208,47 +258,50 @@ fn unreadable(path: &str, position: u64, error: &std::io::Error) -> SourceError 
 }
 
 fn open(from: &ReadFrom, options: &FileOptions, go_on: &dyn Fn() -> bool) -> Result<Open, SourceError> {
-    let path = &*from.partition.stream;
-    let refuse = |message: String| SourceError::new(SourceFault::Refused, message);
-    if from.partition.index != 0 {
-        return Err(refuse(format!("file `{path}` has no partition `{}`, only `0`", from.partition.index)));
-    }
-    let (bytes, is_live) = if path == STDIN {
-        (open_stdin(from, options)?, true)
-    } else {
-        (open_file(from, options, go_on)?, false)
-    };
-    Ok(Open {
-        bytes,
-        lines: Lines::new(from.next, options.line_bytes_max),
-        block: BlockBuilder::new(from.partition.clone(), from.next),
-        is_live,
-    })
+    let is_live = &*from.partition.stream == STDIN;
+    let (bytes, file) =
+        if is_live { (open_stdin(from, options)?, None) } else { open_file(from, options, go_on)? };
+    let lines = Lines::new(from.next, options.line_bytes_max);
+    let block = BlockBuilder::new(from.partition.clone(), from.next);
+    Ok(Open { bytes, lines, block, is_live, file })
 }
 
-fn open_file(from: &ReadFrom, options: &FileOptions, go_on: &dyn Fn() -> bool) -> Result<Bytes, SourceError> {
-    let path = &*from.partition.stream;
-    let failed = |error| find::failed(path, "opened", &error);
+fn open_file(
+    from: &ReadFrom,
+    options: &FileOptions,
+    go_on: &dyn Fn() -> bool,
+) -> Result<(Bytes, Option<Opened>), SourceError> {
     let refuse = |message: String| Err(SourceError::new(SourceFault::Refused, message));
-    let mut file = File::open(path).map_err(failed)?;
-    let (is_same, now) = find::is_same(&mut file, &from.identity).map_err(failed)?;
-    if !is_same {
-        let recorded = &from.identity;
-        return refuse(format!(
-            "file `{path}` is another one than was read: recorded `{recorded}`, now `{now}`"
-        ));
-    }
     let next = from.next;
-    let opened = inflate::open(file, path, next, options.hold_bytes_max(), go_on);
-    let (bytes, place) = opened.map_err(|error| unreadable(path, next, &error))?;
-    match place {
-        Place::Line | Place::AfterWhole => Ok(bytes),
-        Place::Middle => refuse(format!(
+    let others = || find::files(&options.paths).unwrap_or_default();
+    let (mut file, path) = match place::find(from, &others)? {
+        Place::At(file, path) => (file, path),
+        Place::Finished => return Ok((Box::new(std::io::empty()), None)),
+    };
+    let failed = |error| find::failed(&path, "opened", &error);
+    let identity = match Identity::parse(&from.identity) {
+        Some(identity) => {
+            let likeness = identity.compare(&file).map_err(failed)?;
+            Some((identity, likeness))
+        }
+        None => None,
+    };
+    let bytes_at_open = file.metadata().map_err(failed)?.len();
+    let is_plain = inflate::packing(&mut file).map_err(failed)? == inflate::Packing::Plain;
+    let seen = file.try_clone().map_err(failed)?;
+    let opened = inflate::open(file, &path, next, options.hold_bytes_max(), go_on);
+    let (bytes, stands) = opened.map_err(|error| unreadable(&path, next, &error))?;
+    match stands {
+        Stands::Line | Stands::AfterWhole => {
+            Ok((bytes, Some(Opened { file: seen, path, identity, bytes_at_open, is_plain })))
+        }
+        Stands::Middle => refuse(format!(
             "no line of file `{path}` starts at position `{next}`: the file was changed in place after it was read to there"
         )),
-        Place::Beyond(end) => {
-            refuse(format!("file `{path}` ends at position `{end}`, before position `{next}`: it was cut"))
-        }
+        Stands::Beyond(end) => refuse(format!(
+            "file `{path}` ends at position `{end}`, before position `{next}`: it was cut after it was read to there. Bring the whole file \
+             back in place (`cat whole > file`), or take it out of the pipeline with `forebay forget FILE --file {path}`"
+        )),
     }
 }
 

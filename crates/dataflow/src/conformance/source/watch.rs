@@ -38,6 +38,8 @@ pub struct Watch<'a> {
     reader: Box<dyn Reader>,
     /// What was seen, by partition.
     pub seen: BTreeMap<Partition, Seen>,
+    /// The leader epoch that goes with each partition's `next`.
+    pub epochs: BTreeMap<Partition, i32>,
     /// Partitions that appeared on the way.
     pub found: Vec<PartitionStart>,
     /// Partitions that were added without having been found.
@@ -59,8 +61,9 @@ impl<'a> Watch<'a> {
     pub async fn start(fixture: &'a dyn Fixture, from: Vec<ReadFrom>) -> Result<Watch<'a>, SourceError> {
         let seen =
             from.iter().map(|f| (f.partition.clone(), Seen { next: f.next, ..Seen::default() })).collect();
+        let epochs = from.iter().map(|f| (f.partition.clone(), f.leader_epoch)).collect();
         let reader = fixture.source().read(from).await?;
-        Ok(Self { fixture, reader, seen, found: Vec::new(), added: BTreeSet::new() })
+        Ok(Self { fixture, reader, seen, epochs, found: Vec::new(), added: BTreeSet::new() })
     }
 
     /// The reader itself.
@@ -125,8 +128,12 @@ impl<'a> Watch<'a> {
 
     fn note(&mut self, event: Event) {
         match event {
-            Event::Block(block) => note_block(self.of(&block.partition), &block),
-            Event::CaughtUp { partition, next, .. } => {
+            Event::Block(block) => {
+                self.epochs.insert(block.partition.clone(), block.leader_epoch);
+                note_block(self.of(&block.partition), &block);
+            }
+            Event::CaughtUp { partition, next, leader_epoch } => {
+                self.epochs.insert(partition.clone(), leader_epoch);
                 let seen = self.of(&partition);
                 assert!(next >= seen.next, "{partition}: caught up at `{next}`, before `{}`", seen.next);
                 seen.next = next;

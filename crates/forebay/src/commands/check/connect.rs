@@ -25,7 +25,8 @@ async fn ask_source(pipeline: &Pipeline, runtime: &Arc<dyn Runtime>) -> Vec<Stri
         Ok(source) => source,
         Err(error) => return vec![error.to_string()],
     };
-    match tokio::time::timeout(SOURCE_WAIT_MAX, source.partitions()).await {
+    let partitions = async { source.recognize(source.partitions().await?, Vec::new()).await };
+    match tokio::time::timeout(SOURCE_WAIT_MAX, partitions).await {
         Ok(Ok(partitions)) if partitions.is_empty() => vec!["source: there is no partition to read".into()],
         Ok(Ok(_)) => Vec::new(),
         Ok(Err(error)) => vec![format!("source: {error}")],

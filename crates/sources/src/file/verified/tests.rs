@@ -3,7 +3,7 @@ use std::io::{BufReader, Cursor, Write};
 
 use proptest::prelude::*;
 
-use super::super::inflate::{self, Bytes, Place};
+use super::super::inflate::{self, Bytes, Stands};
 use super::super::tests::Dir;
 use super::*;
 
@@ -28,7 +28,7 @@ fn all(mut bytes: Bytes) -> (Vec<u8>, Option<String>) {
     }
 }
 
-fn open(path: &str, position: u64, hold: usize) -> io::Result<(Bytes, Place)> {
+fn open(path: &str, position: u64, hold: usize) -> io::Result<(Bytes, Stands)> {
     inflate::open(File::open(path).unwrap(), path, position, hold, &|| true)
 }
 
@@ -90,26 +90,25 @@ fn a_flipped_bit_anywhere_is_refused_or_changes_nothing() {
             let mut bad = good.clone();
             bad[bit / 8] ^= 1 << (bit % 8);
             let path = dir.write(name, &bad);
-            for hold in [0, 1 << 20] {
-                let (out, error) = read(&path, hold);
-                if error.is_none() {
-                    assert_eq!(out, whole, "{name}: bit {bit}: no error and other bytes");
-                    harmless += 1;
-                    continue;
-                }
-                refused += 1;
-                // All of what stands before the damage, and nothing of it.
-                let hit = bit / 8;
-                let ends = [packed[0].len(), packed[0].len() + packed[1].len()];
-                let before = ends.iter().filter(|end| **end <= hit).count();
-                // A flipped flag may say that a frame has no checksum: then its bytes, which are right, come before the error.
-                let is_flag = name == "zstd" && out == parts[..=before].concat();
-                assert!(
-                    is_flag || out == parts[..before].concat(),
-                    "{name}: bit {bit} of {}: {error:?}",
-                    good.len()
-                );
+            let hold = [0, 1 << 20][bit % 2];
+            let (out, error) = read(&path, hold);
+            if error.is_none() {
+                assert_eq!(out, whole, "{name}: bit {bit}: no error and other bytes");
+                harmless += 1;
+                continue;
             }
+            refused += 1;
+            // All of what stands before the damage, and nothing of it.
+            let hit = bit / 8;
+            let ends = [packed[0].len(), packed[0].len() + packed[1].len()];
+            let before = ends.iter().filter(|end| **end <= hit).count();
+            // A flipped flag may say that a frame has no checksum: then its bytes, which are right, come before the error.
+            let is_flag = name == "zstd" && out == parts[..=before].concat();
+            assert!(
+                is_flag || out == parts[..before].concat(),
+                "{name}: bit {bit} of {}: {error:?}",
+                good.len()
+            );
         }
         assert!(refused > 5 * harmless, "{name}: {refused} refused, {harmless} harmless");
     }
@@ -230,14 +229,14 @@ fn any_position_is_found_across_members() {
         let path = dir.write(name, &packed);
         let starts = (0..whole.len()).filter(|at| *at == 0 || whole[at - 1] == b'\n').chain([whole.len()]);
         for hold in [0, 300, 1 << 20] {
-            for start in starts.clone() {
+            for start in starts.clone().step_by(11) {
                 let (bytes, place) = open(&path, start as u64, hold).unwrap();
-                assert_eq!(place, Place::Line, "{name}: {start}");
+                assert_eq!(place, Stands::Line, "{name}: {start}");
                 assert_eq!(all(bytes), (whole[start..].to_vec(), None), "{name}: {start} holding {hold}");
             }
             let end = whole.len() as u64;
-            assert_eq!(open(&path, end + 5, hold).unwrap().1, Place::Beyond(end));
-            assert_eq!(open(&path, 4, hold).unwrap().1, Place::Middle);
+            assert_eq!(open(&path, end + 5, hold).unwrap().1, Stands::Beyond(end));
+            assert_eq!(open(&path, 4, hold).unwrap().1, Stands::Middle);
         }
     }
 }

@@ -1,0 +1,75 @@
+use std::io::Write;
+use std::path::Path;
+
+use super::super::tests::Dir;
+use super::*;
+
+fn open(path: &str) -> File {
+    File::open(path).unwrap()
+}
+
+fn of(path: &str) -> Identity {
+    Identity::of(&open(path)).unwrap()
+}
+
+fn append(path: &str, bytes: &[u8]) {
+    std::fs::OpenOptions::new().append(true).open(path).unwrap().write_all(bytes).unwrap();
+}
+
+#[test]
+fn a_file_of_any_length_stays_itself_while_it_grows() {
+    let dir = Dir::new("identity");
+    for length in [0, 1, 15, 16, 17, 63, 64, 100, 255, 256, 1023, 1024, 1025, 5000] {
+        let path = dir.write("a", &vec![b'x'; length]);
+        let first = of(&path);
+        assert_eq!(Identity::parse(&first.to_string()), Some(first.clone()), "its text says all of it");
+        for more in [1, 14, 50, 2000] {
+            append(&path, &vec![b'y'; more]);
+            assert_eq!(first.compare(&open(&path)).unwrap(), Likeness::Same, "{length} and {more}");
+        }
+    }
+}
+
+#[test]
+fn what_became_of_a_file_is_told_by_its_node_and_its_bytes() {
+    let dir = Dir::new("likeness");
+    let text: Vec<u8> = (0..200).flat_map(|n: u32| format!("line {n}\n").into_bytes()).collect();
+    for length in [20, 64, 300, 1024, text.len()] {
+        let path = dir.write("a", &text[..length]);
+        let first = of(&path);
+        let became = |bytes: &[u8]| {
+            std::fs::write(&path, bytes).unwrap();
+            first.compare(&open(&path)).unwrap()
+        };
+        assert_eq!(became(&text[..length - 1]), if length > 1024 { Likeness::Same } else { Likeness::Cut });
+        assert_eq!(became(&text[..5]), Likeness::Cut, "{length}: nothing says that it is another");
+        assert_eq!(became(b""), Likeness::Emptied);
+        assert_eq!(became(&text[5..]), Likeness::Overwritten);
+        assert_eq!(became(b"another line 17\n"), Likeness::Overwritten, "{length}: by its first 16 bytes");
+        assert_eq!(became(&text[..length]), Likeness::Same);
+        let copy = dir.write("b", &text);
+        let expected = if length >= 64 { Likeness::Copy } else { Likeness::Other };
+        assert_eq!(first.compare(&open(&copy)).unwrap(), expected, "{length}");
+        let other = dir.write("c", &text[5..]);
+        assert_eq!(first.compare(&open(&other)).unwrap(), Likeness::Other);
+        let renamed = dir.path("d");
+        std::fs::rename(&path, &renamed).unwrap();
+        assert_eq!(first.compare(&open(&renamed)).unwrap(), Likeness::Same, "a name is no part of it");
+        assert!(!Path::new(&path).exists());
+    }
+}
+
+#[test]
+fn identities_of_earlier_programs_are_understood() {
+    let dir = Dir::new("earlier");
+    let path = dir.write("a", b"one\ntwo\n");
+    let metadata = std::fs::metadata(&path).unwrap();
+    let hash = xxhash_rust::xxh3::xxh3_64(b"one\ntwo\n");
+    let text = format!("{}:{}:8:{hash:016x}", metadata.ino(), birth_ns(&metadata));
+    let identity = Identity::parse(&text).expect("it was written by version 0.1");
+    append(&path, b"three\n");
+    assert_eq!(identity.compare(&open(&path)).unwrap(), Likeness::Same);
+    for text in ["", "of-another-stream", "1:2:3", "2:1:2:3:x", "a:b:c:d", "2:1:2:3:16=zz"] {
+        assert_eq!(Identity::parse(text), None, "{text}");
+    }
+}

@@ -1,0 +1,222 @@
+//! Files that grow, are rotated, cut and deleted between runs and while they are read.
+
+use super::tests::{Dir, FileFixture, append, bodies, fixture, over};
+use super::*;
+use dataflow::conformance::source::Watch;
+
+/// A pipeline over files: what it has read, and where it stands.
+struct Run {
+    fixture: FileFixture,
+    known: Vec<ReadFrom>,
+    read: Vec<String>,
+}
+
+impl Run {
+    fn new(paths: &[String]) -> Self {
+        Self { fixture: over(paths), known: Vec::new(), read: Vec::new() }
+    }
+
+    /// One run to the end, as the engine does it. Returns what was read.
+    async fn run(&mut self) -> Result<Vec<String>, SourceError> {
+        let source = &self.fixture.source;
+        let shown = source.partitions().await?;
+        let shown = source.recognize(shown, self.known.clone()).await?;
+        for start in &shown {
+            match self.known.iter().find(|from| from.partition == start.partition) {
+                Some(from) => assert_eq!(from.identity, start.identity, "what is known keeps its identity"),
+                None => self.known.push(ReadFrom {
+                    partition: start.partition.clone(),
+                    identity: start.identity.clone(),
+                    next: start.next,
+                    leader_epoch: start.leader_epoch,
+                }),
+            }
+        }
+        let mut watch = Watch::start(&self.fixture, self.known.clone()).await?;
+        let result = watch.all().await;
+        let mut read = Vec::new();
+        for from in &mut self.known {
+            let seen = &watch.seen[&from.partition];
+            read.extend(bodies(seen));
+            if seen.next > from.next {
+                from.next = seen.next;
+                from.leader_epoch = watch.epochs[&from.partition];
+            }
+        }
+        result?;
+        self.read.extend(read.clone());
+        Ok(read)
+    }
+
+    async fn refusal(&mut self) -> String {
+        let error = self.run().await.expect_err("refused");
+        assert_eq!(error.fault, SourceFault::Refused, "{error}");
+        error.message
+    }
+}
+
+fn rows(range: std::ops::Range<usize>) -> Vec<u8> {
+    range.flat_map(|n| format!("{{\"row\":{n},\"text\":\"some text\"}}\n").into_bytes()).collect()
+}
+
+fn ids(range: std::ops::Range<usize>) -> Vec<String> {
+    range.map(|n| format!("{{\"row\":{n},\"text\":\"some text\"}}")).collect()
+}
+
+#[tokio::test]
+async fn an_empty_or_short_file_that_grows_goes_on() {
+    let dir = Dir::new("short");
+    let path = dir.write("a.log", b"");
+    let mut run = Run::new(std::slice::from_ref(&path));
+    assert_eq!(run.run().await.unwrap(), ids(0..0));
+    append(&path, &rows(0..1)[..7]);
+    assert_eq!(run.run().await.unwrap(), ids(0..0), "half of a line");
+    append(&path, &rows(0..1)[7..]);
+    assert_eq!(run.run().await.unwrap(), ids(0..1));
+    for n in 1..60 {
+        append(&path, &rows(n..n + 1));
+        assert_eq!(run.run().await.unwrap(), ids(n..n + 1));
+    }
+    assert_eq!(run.known.len(), 1);
+}
+
+#[tokio::test]
+async fn a_file_renamed_and_made_anew_is_read_to_its_end_and_so_is_the_new_one() {
+    for pattern in ["a.log", "a.log*"] {
+        let dir = Dir::new(&format!("rename-{}", pattern.len()));
+        let path = dir.write("a.log", &rows(0..50));
+        let mut run = Run::new(&[dir.path(pattern)]);
+        assert_eq!(run.run().await.unwrap(), ids(0..50));
+        let mut next = 50;
+        for generation in 1..4 {
+            // More lines come before the rotation and behind it.
+            append(&path, &rows(next..next + 5));
+            let old = dir.path(&format!("a.log.{generation}"));
+            std::fs::rename(&path, &old).unwrap();
+            std::fs::write(&path, rows(next + 8..next + 10)).unwrap();
+            append(&old, &rows(next + 5..next + 8));
+            assert_eq!(run.run().await.unwrap(), ids(next..next + 10), "{pattern}: generation {generation}");
+            next += 10;
+        }
+        assert_eq!(run.run().await.unwrap(), ids(0..0), "and nothing twice");
+        // All of them go, one after the other.
+        for generation in 1..4 {
+            std::fs::remove_file(dir.path(&format!("a.log.{generation}"))).unwrap();
+            assert_eq!(run.run().await.unwrap(), ids(0..0));
+        }
+        append(&path, &rows(next..next + 1));
+        assert_eq!(run.run().await.unwrap(), ids(next..next + 1));
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(run.run().await.unwrap(), ids(0..0), "{pattern}: a file that was read to its end may go");
+        std::fs::write(&path, rows(90..95)).unwrap();
+        assert_eq!(run.run().await.unwrap(), ids(90..95), "and another may have its name");
+    }
+}
+
+#[tokio::test]
+async fn a_file_copied_and_truncated_is_read_to_its_end_and_so_is_what_follows() {
+    for pattern in ["a.log", "a.log*"] {
+        let dir = Dir::new(&format!("copy-{}", pattern.len()));
+        let path = dir.write("a.log", &rows(0..50));
+        let mut run = Run::new(&[dir.path(pattern)]);
+        assert_eq!(run.run().await.unwrap(), ids(0..50));
+        append(&path, &rows(50..60));
+        std::fs::copy(&path, dir.path("a.log.1")).unwrap();
+        std::fs::write(&path, b"").unwrap();
+        assert_eq!(run.run().await.unwrap(), ids(50..60), "{pattern}: the rest, from the copy");
+        append(&path, &rows(60..70));
+        assert_eq!(run.run().await.unwrap(), ids(60..70));
+        // Once more, and longer than before, so that no length tells.
+        std::fs::rename(dir.path("a.log.1"), dir.path("a.log.2")).unwrap();
+        std::fs::copy(&path, dir.path("a.log.1")).unwrap();
+        std::fs::write(&path, rows(70..170)).unwrap();
+        assert_eq!(run.run().await.unwrap(), ids(70..170));
+        std::fs::remove_file(dir.path("a.log.1")).unwrap();
+        std::fs::remove_file(dir.path("a.log.2")).unwrap();
+        assert_eq!(run.run().await.unwrap(), ids(0..0), "{pattern}");
+        assert_eq!(run.read, ids(0..170), "{pattern}: each once");
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_goes_before_it_was_read_to_its_end_is_refused() {
+    let dir = Dir::new("unread");
+    let path = dir.write("a.log", &[rows(0..50), b"{\"half".to_vec()].concat());
+    let mut run = Run::new(std::slice::from_ref(&path));
+    assert_eq!(run.run().await.unwrap(), ids(0..50));
+    let kept = std::fs::read(&path).unwrap();
+    for (what, says) in
+        [("gone", "is gone"), ("other", "another one"), ("emptied", "was emptied"), ("over", "written over")]
+    {
+        match what {
+            "gone" => std::fs::rename(&path, "/tmp/forebay-unread-away").unwrap(),
+            "other" => {
+                std::fs::rename(&path, "/tmp/forebay-unread-away").unwrap();
+                std::fs::write(&path, rows(90..95)).unwrap();
+            }
+            "emptied" => std::fs::write(&path, b"").unwrap(),
+            _ => std::fs::write(&path, rows(90..95)).unwrap(),
+        }
+        let message = run.refusal().await;
+        assert!(message.contains(says) && message.contains("--file"), "{what}: {message}");
+        if std::path::Path::new("/tmp/forebay-unread-away").exists() {
+            std::fs::rename("/tmp/forebay-unread-away", &path).unwrap();
+        } else {
+            std::fs::write(&path, &kept).unwrap();
+        }
+    }
+    append(&path, b"\":1}\n");
+    assert_eq!(run.run().await.unwrap(), ["{\"half\":1}"], "brought back, it goes on");
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!(run.run().await.unwrap(), ids(0..0));
+}
+
+#[tokio::test]
+async fn a_file_that_was_cut_is_refused_however_far_it_was_read() {
+    let dir = Dir::new("rot-cut");
+    for length in [rows(0..10).len(), rows(0..49).len(), rows(0..1).len(), 20, 5] {
+        let path = dir.write("a.log", &rows(0..50));
+        let mut run = Run::new(std::slice::from_ref(&path));
+        assert_eq!(run.run().await.unwrap(), ids(0..50));
+        std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(length as u64).unwrap();
+        let message = run.refusal().await;
+        assert!(message.contains("cut"), "{length}: {message}");
+        std::fs::write(&path, rows(0..60)).unwrap();
+        assert_eq!(run.run().await.unwrap(), ids(50..60), "{length}: the whole file in place goes on");
+        std::fs::remove_file(&path).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_is_cut_while_it_is_read_is_refused() {
+    let dir = Dir::new("while");
+    for (length, more) in [(0, 0), (1_000, 0), (400_000, 0), (0, 9_000_000)] {
+        let path = dir.write("a.log", &rows(0..100_000));
+        // One block ahead, so that the reader waits in the middle.
+        let options = FileOptions { ahead_bytes_max: 1, ..FileOptions::new(vec![path.clone()]) };
+        let fixture = fixture(options);
+        let start = fixture.source.partitions().await.unwrap().swap_remove(0);
+        let from = dataflow::conformance::source::at(&start, 0);
+        let mut watch = Watch::start(&fixture, vec![from]).await.unwrap();
+        watch.step().await.unwrap();
+        std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(length).unwrap();
+        append(&path, &vec![b'\n'; more]);
+        let error = watch.all().await.expect_err("it was cut");
+        assert_eq!(error.fault, SourceFault::Refused, "{error}");
+        assert!(error.message.contains("was cut or written over while it was read"), "{error}");
+        assert!(!watch.seen[&start.partition].records.is_empty(), "what was read before is kept");
+    }
+}
+
+#[tokio::test]
+async fn what_the_pipeline_names_and_never_was_is_a_mistake() {
+    let dir = Dir::new("mistake");
+    let path = dir.write("a.log", &rows(0..3));
+    for (other, says) in [("b.log", "does not exist"), ("*.csv", "matches no file")] {
+        let mut run = Run::new(&[path.clone(), dir.path(other)]);
+        let error = run.run().await.expect_err("a mistake");
+        assert_eq!(error.fault, SourceFault::Config);
+        assert!(error.message.contains(says), "{error}");
+        assert!(run.known.is_empty());
+    }
+}
