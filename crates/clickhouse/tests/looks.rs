@@ -6,6 +6,7 @@
 mod testing;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use arrow_array::{Int32Array, RecordBatch};
 use clickhouse::{ClickHouseTable, Fault, ServerConfig, TableConfig};
@@ -74,12 +75,13 @@ async fn a_look_and_the_rows_of_a_frame_come_from_one_request() {
     assert_eq!(presence, Presence::All);
     assert!(seen.block_number >= 1 && seen.tokens_per_block_max == 1, "{seen:?}");
     assert!(seen.server_start_ms <= seen.server_now_ms && !seen.table_uuid.is_empty());
+    // The client may have its answer a moment before the request is over for the proxy.
+    let is_count = |seen: &&testkit::Seen| seen.query.contains("count() FROM `default`.`t`");
+    testkit::wait_until(Duration::from_secs(20), "the record of both looks", || {
+        proxy.seen().iter().filter(is_count).count() >= 2
+    });
     let asked = proxy.seen();
-    let counts: Vec<&str> = asked
-        .iter()
-        .map(|seen| seen.query.as_str())
-        .filter(|sql| sql.contains("count() FROM `default`.`t`"))
-        .collect();
+    let counts: Vec<&str> = asked.iter().filter(is_count).map(|seen| seen.query.as_str()).collect();
     assert_eq!(counts.len(), 2, "one request a look: {counts:?}");
     for part in ["uptime()", "serverUUID()", "now64(3)", "system.parts", "toString(uuid)", "AsyncInsertQuery"]
     {
