@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::ffi::{Answer, Api, Connection, FfiError};
+use crate::gate;
+use crate::insert::Script;
 use crate::locate;
 use crate::request::Asked;
 use crate::response::{Failure, STD_EXCEPTION};
@@ -15,6 +17,10 @@ use crate::settings::{self, Known};
 
 /// The file whose lock says that the folder is in use. A killed process loses its lock with its life.
 const LOCK_FILE: &str = "chdb-server.lock";
+/// The engine's configuration. It is always named, since the engine takes a `config.xml` of the working directory otherwise.
+const CONFIG_FILE: &str = "chdb-server.config.xml";
+/// What the engine's one user may do.
+const USERS_FILE: &str = "chdb-server.users.xml";
 
 /// Why the engine did not start.
 #[derive(Debug, thiserror::Error)]
@@ -22,6 +28,9 @@ pub enum StartError {
     /// The library is not there or not the right one.
     #[error("{0}; {help}", help = locate::HELP)]
     Library(FfiError),
+    /// No library that may be loaded.
+    #[error("{0}; {help}", help = locate::HELP)]
+    Locate(#[from] locate::LocateError),
     /// The data folder cannot be made or locked.
     #[error("cannot use the data folder `{}`: {reason}", path.display())]
     Folder {
@@ -50,6 +59,8 @@ pub enum StartError {
 pub struct Engine {
     api: Arc<Api>,
     path: PathBuf,
+    /// Whether statements may reach files and the network.
+    open: bool,
     known: Known,
     timezone: String,
     version: String,
@@ -60,7 +71,8 @@ pub struct Engine {
 
 impl Engine {
     /// Starts the engine on `path`, which is made if it does not exist. Blocks for as long as the tables take to load.
-    pub fn start(path: &Path) -> Result<Engine, StartError> {
+    /// `open` lets statements reach files and the network.
+    pub fn start(path: &Path, open: bool) -> Result<Engine, StartError> {
         let folder = |reason| StartError::Folder { path: path.to_owned(), reason };
         std::fs::create_dir_all(path).map_err(folder)?;
         let path = path.canonicalize().map_err(folder)?;
@@ -70,10 +82,13 @@ impl Engine {
             Err(TryLockError::WouldBlock) => return Err(StartError::InUse { path }),
             Err(TryLockError::Error(reason)) => return Err(folder(reason)),
         }
-        let api = Api::load(&locate::library()).map_err(StartError::Library)?;
+        std::fs::write(path.join(CONFIG_FILE), "<clickhouse></clickhouse>\n").map_err(folder)?;
+        std::fs::write(path.join(USERS_FILE), gate::users_config()).map_err(folder)?;
+        let api = Api::load(&locate::library()?).map_err(StartError::Library)?;
         let failed = |reason: String| StartError::Engine { path: path.clone(), reason };
-        let mut anchor =
-            api.connect(&connection_arguments(&path, &[])).map_err(|error| failed(error.to_string()))?;
+        let mut anchor = api
+            .connect(&connection_arguments(&path, open, &[]))
+            .map_err(|error| failed(error.to_string()))?;
         let mut lines = |sql: &str| {
             let answer = anchor.run(sql.as_bytes(), "TabSeparatedRaw", &[]).map_err(failed)?;
             Ok::<_, StartError>(String::from_utf8_lossy(&answer.body).trim_end().to_owned())
@@ -82,7 +97,21 @@ impl Engine {
         let timezone = lines("SELECT timezone()")?;
         let version = lines("SELECT version()")?;
         tracing::info!(version, settings = known.len(), path = %path.display(), "the engine is up");
-        Ok(Engine { api, path, known, timezone, version, anchor: Mutex::new(Some(anchor)), _lock: lock })
+        Ok(Engine {
+            api,
+            path,
+            open,
+            known,
+            timezone,
+            version,
+            anchor: Mutex::new(Some(anchor)),
+            _lock: lock,
+        })
+    }
+
+    /// Whether statements may reach files and the network.
+    pub fn is_open(&self) -> bool {
+        self.open
     }
 
     /// The settings that exist.
@@ -102,7 +131,7 @@ impl Engine {
 
     /// A new connection with `settings`.
     pub fn connect(&self, settings: &[(String, String)]) -> Result<Connection, Failure> {
-        match self.api.connect(&connection_arguments(&self.path, settings)) {
+        match self.api.connect(&connection_arguments(&self.path, self.open, settings)) {
             Ok(connection) => Ok(connection),
             Err(error) => Err(self.why_refused(settings, &error)),
         }
@@ -111,7 +140,7 @@ impl Engine {
     /// The engine refuses a connection without a word; the same settings as statements tell which one is wrong.
     fn why_refused(&self, settings: &[(String, String)], error: &FfiError) -> Failure {
         let unclear = || Failure::new(STD_EXCEPTION, &error.to_string());
-        let Ok(mut plain) = self.api.connect(&connection_arguments(&self.path, &[])) else {
+        let Ok(mut plain) = self.api.connect(&connection_arguments(&self.path, self.open, &[])) else {
             return unclear();
         };
         settings
@@ -126,9 +155,14 @@ impl Engine {
 
     /// Runs `sql` on a connection of its own.
     pub fn run(&self, asked: &Asked, sql: &[u8], format: &str) -> Result<Answer, Failure> {
+        self.run_script(asked, &Script { main: sql.to_vec(), ..Script::default() }, format)
+    }
+
+    /// Runs the statements of `script` on a connection of their own.
+    pub fn run_script(&self, asked: &Asked, script: &Script, format: &str) -> Result<Answer, Failure> {
         let mut connection = self.connect(&asked.settings)?;
         choose_database(&mut connection, asked)?;
-        connection.run(sql, format, &asked.parameters).map_err(Failure::from_engine)
+        run_all(&mut connection, asked, script, format)
     }
 
     /// Closes the database and ends the engine's threads. Every other connection must be closed before; says
@@ -140,6 +174,28 @@ impl Engine {
     }
 }
 
+/// Runs the statements of `script`; the last ones even if one before them fails.
+pub fn run_all(
+    connection: &mut Connection,
+    asked: &Asked,
+    script: &Script,
+    format: &str,
+) -> Result<Answer, Failure> {
+    let before = script.before.iter().try_for_each(|sql| {
+        connection.run(sql, "Null", &asked.parameters).map(drop).map_err(Failure::from_engine)
+    });
+    let result = before
+        .and_then(|()| connection.run(&script.main, format, &asked.parameters).map_err(Failure::from_engine));
+    for sql in &script.after {
+        let undone = connection.run(sql, "Null", &[]).map(drop).map_err(Failure::from_engine);
+        // The first error is the one that says why.
+        if result.is_ok() {
+            undone?;
+        }
+    }
+    result
+}
+
 /// Makes the asked database the current one.
 pub fn choose_database(connection: &mut Connection, asked: &Asked) -> Result<(), Failure> {
     let Some(database) = &asked.database else { return Ok(()) };
@@ -149,13 +205,17 @@ pub fn choose_database(connection: &mut Connection, asked: &Asked) -> Result<(),
 
 /// The arguments of every connection. `implicit_select` is the command line's habit of reading `1 + 1` as a query,
 /// which a server does not have.
-fn connection_arguments(path: &Path, settings: &[(String, String)]) -> Vec<String> {
+fn connection_arguments(path: &Path, open: bool, settings: &[(String, String)]) -> Vec<String> {
     let mut arguments = vec![
         "clickhouse".to_owned(),
         format!("--path={}", path.display()),
+        format!("--config-file={}", path.join(CONFIG_FILE).display()),
         "--implicit_select=0".to_owned(),
         "--session_timezone=UTC".to_owned(),
     ];
+    if !open {
+        arguments.push(format!("--users_config={}", path.join(USERS_FILE).display()));
+    }
     arguments.extend(settings::arguments(settings));
     arguments
 }

@@ -1,5 +1,7 @@
 //! The HTTP front: takes a request, its body and its turn, and hands the work to a blocking thread.
 //!
+//! Refuses what a web page sends (`listener::Names`) and what has no token (`auth`), before a body is read.
+//!
 //! Bounds, in the order a request meets them: the number of requests at a time, the size of its body, the memory
 //! of all bodies, the number of statements that run. Whoever finds no place is told so with status 503 or 413.
 
@@ -9,12 +11,14 @@ use std::time::Duration;
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use futures::StreamExt;
+use listener::Names;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use crate::auth::Guard;
 use crate::compression::Room;
 use crate::engine::Engine;
 use crate::request::{self, Asked};
-use crate::response::{self, Failure, STD_EXCEPTION, TOO_MANY_QUERIES};
+use crate::response::{self, AUTHENTICATION_FAILED, Failure, STD_EXCEPTION, TOO_MANY_QUERIES};
 use crate::room::{Budget, Share};
 use crate::running::{Running, Ticket};
 use crate::session::{Held, Sessions};
@@ -33,6 +37,10 @@ pub struct Server {
     pub running: Arc<Running>,
     /// Memory for bodies.
     pub budget: Budget,
+    /// The token that clients must know.
+    pub guard: Guard,
+    /// The names that the server may be asked under.
+    pub names: Names,
     /// One permit for every request that may be here, running or waiting.
     pub places: Arc<Semaphore>,
     /// One permit for every statement that may run.
@@ -60,12 +68,20 @@ pub async fn answer(server: Arc<Server>, request: Request<Body>) -> Response<Bod
 }
 
 async fn route(server: Arc<Server>, request: Request<Body>) -> Response<Body> {
+    if let Err(refusal) = server.names.check(request.uri(), request.headers()) {
+        return Failure::new(AUTHENTICATION_FAILED, refusal.message()).response(None);
+    }
     let (method, path) = (request.method(), request.uri().path());
     let reads = method == Method::GET || method == Method::HEAD;
     match path {
         "/ping" | "/replicas_status" if reads => response::plain("Ok.\n"),
         "/" if reads && request.uri().query().is_none_or(str::is_empty) => response::plain("Ok.\n"),
-        "/" | "/query" if reads || method == Method::POST => query(server, request).await,
+        "/" | "/query" if reads || method == Method::POST => {
+            match server.guard.check(request.uri().query().unwrap_or(""), request.headers()) {
+                Ok(()) => query(server, request).await,
+                Err(failure) => failure.response(None),
+            }
+        }
         "/" | "/query" => {
             Failure::bad_request("use GET or POST").with_status(StatusCode::METHOD_NOT_ALLOWED).response(None)
         }

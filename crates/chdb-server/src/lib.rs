@@ -4,17 +4,19 @@
 //!
 //! ```text
 //! cargo run -p chdb-server -- --http 127.0.0.1:8123 --path ./clickhouse-data
-//! curl 'http://127.0.0.1:8123/?query=SELECT+version()'
+//! curl 'http://127.0.0.1:8123/?password=TOKEN&query=SELECT+version()'
 //! ```
 //!
 //! With port 0 the system chooses one; either way the line `listening on 127.0.0.1:PORT` on standard output says
-//! that the server is ready.
+//! that the server is ready. The line before it holds the token that clients must know.
 //!
 //! Owns the HTTP interface, the bounds on requests, and the process's one engine. Does not own table semantics: those
 //! are ClickHouse's. [`ABOUT`] lists what differs from a real server.
 //!
 //! | module        | what it does                                              |
 //! |---------------|-----------------------------------------------------------|
+//! | `auth`        | the token that clients must know                          |
+//! | `gate`        | refuses what reaches files or the network                 |
 //! | `request`     | query string and headers to one value                     |
 //! | `sql`         | where data begin, which format, what is refused           |
 //! | `compression` | ClickHouse's blocks and HTTP's encodings                  |
@@ -32,9 +34,11 @@
 // A server at the edge of the system and not on the data's path: it lives in wall time.
 #![allow(clippy::disallowed_methods)]
 
+mod auth;
 mod compression;
 mod engine;
 mod ffi;
+mod gate;
 mod http;
 mod insert;
 mod locate;
@@ -49,6 +53,7 @@ mod settings;
 mod sql;
 mod work;
 
+pub use auth::Token;
 pub use engine::StartError;
 pub use locate::VARIABLE as LIBRARY_VARIABLE;
 pub use serve::{Config, ServeError, Server, serve, termination};
@@ -59,13 +64,15 @@ ClickHouse's own engine (libchdb) behind ClickHouse's HTTP interface, for develo
 Tables, types, functions, merges, materialized views and insert deduplication are ClickHouse's; the data stay in --path.
 
 What differs from a real server:
-  - There is no authentication: user names and passwords are accepted and not looked at. It listens on loopback
-    addresses only, unless --listen-anywhere is given.
+  - One token is the password of every user; each start draws another, unless --token gives one. User names are not
+    looked at. It listens on loopback addresses only, unless --listen-anywhere is given.
+  - Requests that a web page sends are refused: those under a foreign host name, and those of another origin.
   - HTTP only: no native protocol, no TLS, no cluster, no Keeper, so no Replicated tables.
   - Request bodies and answers are held in memory as a whole (see --max-body).
   - Asynchronous inserts are done synchronously: `async_insert` has no effect.
   - serverUUID() is all zeros.
   - Query ids are this server's: they are shown in system.processes and obeyed by KILL QUERY, but the function
     queryID() returns the engine's own.
-  - FROM INFILE and INTO OUTFILE are refused, but the table function file() reaches every file that this process may
-    read or write: do not open the port to people whom you would not give a shell.";
+  - What reaches files or the network is refused (file(), url(), s3(), remote(), engines and dictionaries of other
+    servers, BACKUP), unless --allow-files-and-network is given: then whoever has the token reaches every file that
+    this process may read or write. FROM INFILE and INTO OUTFILE are always refused.";

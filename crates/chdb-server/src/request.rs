@@ -64,7 +64,7 @@ pub fn read(method: &Method, query_string: &str, headers: &HeaderMap) -> Result<
             "session_check" => session_check = Some(value),
             "decompress" => asked.decompress = flag(&name, &value)?,
             "compress" => asked.compress = flag(&name, &value)?,
-            // Nothing to do: no users here, and every answer is complete before its first byte is sent.
+            // Nothing to do: the password is `auth`'s, users are not looked at, and every answer is complete before its first byte is sent.
             "user"
             | "password"
             | "quota_key"
@@ -91,13 +91,18 @@ pub fn read(method: &Method, query_string: &str, headers: &HeaderMap) -> Result<
     }
     short_enough("query_id", asked.query_id.as_deref())?;
     short_enough("session_id", asked.session.as_ref().map(|session| session.id.as_str()))?;
-    if (*method == Method::GET || *method == Method::HEAD)
-        && !asked.settings.iter().any(|(name, _)| name == "readonly")
-    {
-        // As a real server does: a link that somebody clicks changes nothing.
-        asked.settings.push(("readonly".to_owned(), "2".to_owned()));
+    if *method == Method::GET || *method == Method::HEAD {
+        only_reads(&mut asked.settings);
     }
     Ok(asked)
+}
+
+/// A link that somebody clicks changes nothing, whatever it says: only 1, which allows still less than 2, is left to it. The
+/// setting goes last, since nothing can be set any more behind it.
+fn only_reads(settings: &mut Vec<(String, String)>) {
+    let strict = settings.iter().any(|(name, value)| name == "readonly" && value == "1");
+    settings.retain(|(name, _)| name != "readonly");
+    settings.push(("readonly".to_owned(), if strict { "1" } else { "2" }.to_owned()));
 }
 
 fn from_headers(asked: &mut Asked, headers: &HeaderMap) {
@@ -135,7 +140,7 @@ fn timeout(value: Option<&str>) -> Result<u64, Failure> {
 }
 
 /// Undoes `%41` and `+`. Bytes that are no UTF-8 are refused, since every name and SQL text must be.
-fn percent_decoded(text: &str) -> Result<String, Failure> {
+pub fn percent_decoded(text: &str) -> Result<String, Failure> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let [first, tail @ ..] = rest {

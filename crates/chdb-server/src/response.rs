@@ -29,6 +29,10 @@ pub const INVALID_SESSION_TIMEOUT: u32 = 374;
 pub const TIMEOUT_EXCEEDED: u32 = 159;
 /// Killed before it began.
 pub const QUERY_CANCELLED: u32 = 394;
+/// The token is missing or wrong.
+pub const AUTHENTICATION_FAILED: u32 = 516;
+/// The user has no grant.
+pub const ACCESS_DENIED: u32 = 497;
 /// No room for the body.
 pub const MEMORY_LIMIT: u32 = 241;
 /// A body beyond the bound.
@@ -78,6 +82,11 @@ impl Failure {
             .and_then(|rest| rest.split('.').next())
             .and_then(|digits| digits.parse().ok())
             .unwrap_or(STD_EXCEPTION);
+        let beyond = ["READ ON", "WRITE ON", "TABLE ENGINE ON", "BACKUP ON", "NAMED COLLECTION"];
+        let text = match code == ACCESS_DENIED && beyond.iter().any(|grant| text.contains(grant)) {
+            true => format!("{text}; --allow-files-and-network at the server's start gives it"),
+            false => text,
+        };
         Failure { code, status: status_of(code), text }
     }
 
@@ -100,7 +109,7 @@ impl Failure {
 fn status_of(code: u32) -> StatusCode {
     match code {
         194 => StatusCode::UNAUTHORIZED,
-        192 | 193 | 516 => StatusCode::FORBIDDEN,
+        192 | 193 | AUTHENTICATION_FAILED => StatusCode::FORBIDDEN,
         // Text, numbers, dates and data that do not parse; the syntax tree; wrong types.
         6 | 25 | 26 | 27 | 38 | 41 | 72 | 675 | 676 | 62 | 53 | 117 | 123 | 167 | 168 | 321 => {
             StatusCode::BAD_REQUEST

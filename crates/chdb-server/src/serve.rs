@@ -7,10 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::Request;
-use axum::serve::ListenerExt;
+use listener::{Bounds, Names};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 
+use crate::auth::{Guard, Token};
 use crate::engine::{Engine, StartError};
 use crate::http;
 use crate::processes;
@@ -37,6 +38,16 @@ pub struct Config {
     pub bodies_bytes_max: u64,
     /// How long a stop waits for running requests.
     pub stop_wait_max: Duration,
+    /// The token that clients must know.
+    pub token: Token,
+    /// Host names that the server may be asked under, beside loopback's and the address that it listens at.
+    pub host_names: Vec<String>,
+    /// Lets statements reach files and the network: `file()`, `url()`, `s3()`, engines of other servers.
+    pub allow_files_and_network: bool,
+    /// Connections open at a time.
+    pub connections_max: usize,
+    /// The longest wait for the head of a request, and for the next request of a kept connection.
+    pub head_wait_max: Duration,
 }
 
 impl Config {
@@ -51,6 +62,13 @@ impl Config {
             body_bytes_max: 1 << 30,
             bodies_bytes_max: 2 << 30,
             stop_wait_max: Duration::from_secs(10),
+            token: Token::Drawn,
+            host_names: Vec::new(),
+            allow_files_and_network: false,
+            // Beyond the requests that may be here at a time, so that a full queue is told apart from a full listener.
+            connections_max: 1024,
+            // ClickHouse's own `keep_alive_timeout`.
+            head_wait_max: Duration::from_secs(30),
         }
     }
 }
@@ -63,7 +81,7 @@ pub enum ServeError {
     Start(#[from] StartError),
     /// The address is not a loopback address.
     #[error(
-        "`{0}` can be reached from other machines, and this server asks nobody for a password; pass --listen-anywhere if that is meant"
+        "`{0}` can be reached from other machines, and this server speaks no TLS; pass --listen-anywhere if that is meant"
     )]
     NotLoopback(SocketAddr),
     /// The address cannot be listened on.
@@ -77,6 +95,9 @@ pub enum ServeError {
     /// Accepting connections failed.
     #[error("the listener failed: {0}")]
     Accept(std::io::Error),
+    /// No random bytes for a token.
+    #[error("cannot draw a token: {0}; give one by --token, or pass --no-token")]
+    Token(std::io::Error),
     /// The thread that starts the engine panicked.
     #[error("the engine's start failed: {0}")]
     Panicked(String),
@@ -88,7 +109,13 @@ pub struct Server {
     listener: TcpListener,
     shared: Arc<http::Server>,
     stop_wait_max: Duration,
+    bounds: Bounds,
 }
+
+/// The largest head. A statement may stand in the query string; ClickHouse takes as much (`http_max_uri_size`).
+const HEAD_BYTES_MAX: usize = 1 << 20;
+/// The longest wait for a client to take bytes of its answer: as long as one that sends a body may pause.
+const WRITE_WAIT_MAX: Duration = Duration::from_secs(120);
 
 impl Server {
     /// Starts the engine and listens.
@@ -99,8 +126,10 @@ impl Server {
         let listen = |reason| ServeError::Listen { address: config.address, reason };
         let listener = TcpListener::bind(config.address).await.map_err(listen)?;
         let address = listener.local_addr().map_err(listen)?;
-        let path = config.path.clone();
-        let engine = tokio::task::spawn_blocking(move || Engine::start(&path))
+        let guard = Guard::new(&config.token).map_err(ServeError::Token)?;
+        let names = config.host_names.iter().fold(Names::of(address.ip()), |names, name| names.allow(name));
+        let (path, open) = (config.path.clone(), config.allow_files_and_network);
+        let engine = tokio::task::spawn_blocking(move || Engine::start(&path, open))
             .await
             .map_err(|error| ServeError::Panicked(error.to_string()))??;
         let statements_max = config.statements_max.max(1);
@@ -109,10 +138,23 @@ impl Server {
             sessions: Sessions::default(),
             running: Arc::new(Running::default()),
             budget: Budget::new(config.bodies_bytes_max, config.body_bytes_max),
+            guard,
+            names,
             places: Arc::new(Semaphore::new(statements_max + config.queue_max)),
             turns: Arc::new(Semaphore::new(statements_max)),
         });
-        Ok(Server { address, listener, shared, stop_wait_max: config.stop_wait_max })
+        let bounds = Bounds {
+            connections_max: config.connections_max,
+            head_wait_max: config.head_wait_max,
+            head_bytes_max: HEAD_BYTES_MAX,
+            write_wait_max: WRITE_WAIT_MAX,
+        };
+        Ok(Server { address, listener, shared, stop_wait_max: config.stop_wait_max, bounds })
+    }
+
+    /// The token that clients must know; `None` if they need none.
+    pub fn token(&self) -> Option<&str> {
+        self.shared.guard.token()
     }
 
     /// Where it listens.
@@ -136,13 +178,7 @@ impl Server {
             // Nobody listening any more means that the server ended on its own.
             let _ = told.send(true);
         };
-        let listener = self.listener.tap_io(|stream| {
-            // Without it the end of a small answer waits for the client's acknowledgement of its beginning.
-            if let Err(error) = stream.set_nodelay(true) {
-                tracing::debug!(%error, "a connection keeps its delay");
-            }
-        });
-        let serving = axum::serve(listener, app).with_graceful_shutdown(graceful).into_future();
+        let serving = listener::serve(self.listener, app, self.bounds, graceful);
         let sweeper = sweep_sessions(Arc::clone(&self.shared));
         let late = async {
             // An error means that `told` is gone, and then so is `serving`.
@@ -192,14 +228,14 @@ async fn close(shared: Arc<http::Server>) {
     }
 }
 
-/// Starts and runs a server; `ready` is told the address.
+/// Starts and runs a server; `ready` is told the address and the token.
 pub async fn serve(
     config: Config,
     stop: impl Future<Output = ()> + Send + 'static,
-    ready: impl FnOnce(SocketAddr),
+    ready: impl FnOnce(SocketAddr, Option<&str>),
 ) -> Result<(), ServeError> {
     let server = Server::start(config).await?;
-    ready(server.address());
+    ready(server.address(), server.token());
     server.run(stop).await
 }
 

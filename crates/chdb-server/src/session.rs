@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::OwnedMutexGuard;
 
-use crate::engine::{Engine, choose_database};
+use crate::engine::{Engine, choose_database, run_all};
 use crate::ffi::{Answer, Connection};
+use crate::insert::Script;
 use crate::request::{Asked, SessionAsked};
 use crate::response::{Failure, SESSION_IS_LOCKED, SESSION_NOT_FOUND, TOO_MANY_QUERIES};
 use crate::settings;
@@ -85,12 +86,12 @@ fn expire(open: &mut HashMap<String, Entry>) {
     open.retain(|_, entry| entry.state.try_lock().is_err() || entry.last_used.elapsed() < entry.timeout);
 }
 
-/// Runs `sql` in a session.
+/// Runs `script` in a session.
 pub fn run(
     engine: &Engine,
     held: &mut Held,
     asked: &Asked,
-    sql: &[u8],
+    script: &Script,
     format: &str,
 ) -> Result<Answer, Failure> {
     let connection = match &mut held.connection {
@@ -99,8 +100,7 @@ pub fn run(
     };
     choose_database(connection, asked)?;
     let before = values_of(connection, &asked.settings)?;
-    let result = apply(connection, &asked.settings)
-        .and_then(|()| connection.run(sql, format, &asked.parameters).map_err(Failure::from_engine));
+    let result = apply(connection, &asked.settings).and_then(|()| run_all(connection, asked, script, format));
     if result.is_err() {
         // The engine lists a failed statement as running until its connection gets another one.
         connection.run(b"SELECT 1", "Null", &[]).map_err(Failure::from_engine)?;

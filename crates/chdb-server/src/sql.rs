@@ -63,11 +63,12 @@ impl Iterator for Lexer<'_> {
         let (kind, length) = match *rest.first()? {
             b'\'' => (Kind::Text, quoted_length(rest)),
             b'`' | b'"' => (Kind::Quoted, quoted_length(rest)),
-            byte if is_word_byte(byte) => {
-                (Kind::Word, rest.iter().position(|byte| !is_word_byte(*byte)).unwrap_or(rest.len()))
-            }
+            byte if is_word_byte(byte) => (Kind::Word, word_length(rest)),
             b'$' => match here_document_length(rest) {
                 Some(length) => (Kind::Text, length),
+                None if rest.get(1).is_some_and(|byte| is_word_byte(*byte)) => {
+                    (Kind::Word, word_length(rest))
+                }
                 None => (Kind::Mark(b'$'), 1),
             },
             byte => (Kind::Mark(byte), 1),
@@ -80,6 +81,11 @@ impl Iterator for Lexer<'_> {
 
 fn is_word_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80
+}
+
+/// A word goes on over `$`, as in ClickHouse: `a$b$` begins no here-document.
+fn word_length(rest: &[u8]) -> usize {
+    rest.iter().position(|byte| !is_word_byte(*byte) && *byte != b'$').unwrap_or(rest.len())
 }
 
 /// Bytes up to and with `end`, or all that is left.
@@ -194,7 +200,7 @@ pub fn analyse(sql: &[u8]) -> Result<Statement, Refused> {
 }
 
 /// Whether `token` is the word `keyword`, in any case.
-fn is(sql: &[u8], token: Token, keyword: &str) -> bool {
+pub fn is(sql: &[u8], token: Token, keyword: &str) -> bool {
     token.kind == Kind::Word && sql[token.start..token.end].eq_ignore_ascii_case(keyword.as_bytes())
 }
 
@@ -203,7 +209,7 @@ fn text_of(sql: &[u8], token: Token) -> String {
 }
 
 /// The text of an identifier without its quotes; escapes inside do not occur in the names looked for here.
-fn name(sql: &[u8], token: Token) -> &[u8] {
+pub fn name(sql: &[u8], token: Token) -> &[u8] {
     match token.kind {
         Kind::Quoted if token.end - token.start >= 2 => &sql[token.start + 1..token.end - 1],
         _ => &sql[token.start..token.end],

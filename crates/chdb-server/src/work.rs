@@ -1,15 +1,16 @@
 //! One request's work on a blocking thread: unpack the body, understand the statement, run it, pack the answer.
 
 use axum::body::Body;
-use axum::http::{HeaderMap, Response};
+use axum::http::{HeaderMap, Response, StatusCode};
 
 use crate::compression::{self, Encoding, Method};
 use crate::ffi::Answer;
+use crate::gate;
 use crate::http::{Admitted, Server};
-use crate::insert;
+use crate::insert::{self, Script};
 use crate::processes;
 use crate::request::Asked;
-use crate::response::{self, About, Failure, NOT_IMPLEMENTED, STD_EXCEPTION, SYNTAX_ERROR};
+use crate::response::{self, ACCESS_DENIED, About, Failure, NOT_IMPLEMENTED, STD_EXCEPTION, SYNTAX_ERROR};
 use crate::room::Share;
 use crate::session;
 use crate::sql::{self, Refused, Statement};
@@ -63,30 +64,34 @@ pub fn run(server: &Server, mut work: Work) -> Result<Response<Body>, Failure> {
     unpack(server, &mut work)?;
     let statement = find_statement(&work.asked.query, std::mem::take(&mut work.body))?;
     work.admitted.ticket.show(&statement.text);
+    if !server.engine.is_open() {
+        statement.check_gate(&work.asked.settings).map_err(gated)?;
+    }
     let format =
         statement.format().or(work.asked.default_format.as_deref()).unwrap_or(FORMAT_DEFAULT).to_owned();
     let query_id = work.admitted.ticket.query_id().to_owned();
     name_query(&mut work.asked, &query_id);
-    let (sql, _file) = match &statement.parsed {
+    let (script, _file) = match &statement.parsed {
         Statement::Kill(kill) => {
             let mut answer = processes::kill(server, &work.asked, &query_id, &statement.text, kill)?;
             return pack(&work, &format, &mut answer);
         }
         Statement::Other(other) => {
-            (processes::rewrite(&statement.text, &other.processes, &server.running), None)
+            let main = processes::rewrite(&statement.text, &other.processes, &server.running);
+            (Script { main, ..Script::default() }, None)
         }
         Statement::Insert(insert) => {
             let prepared = insert::prepare(&statement.text, insert, &statement.data).map_err(|error| {
                 Failure::new(STD_EXCEPTION, &format!("no file in memory for the data: {error}"))
             })?;
-            (prepared.sql, Some(prepared.file))
+            (prepared.script, Some(prepared.file))
         }
     };
     drop(statement);
     work.admitted.ticket.check()?;
     let mut answer = match &mut work.admitted.session {
-        Some(held) => session::run(&server.engine, held, &work.asked, &sql, &format)?,
-        None => server.engine.run(&work.asked, &sql, &format)?,
+        Some(held) => session::run(&server.engine, held, &work.asked, &script, &format)?,
+        None => server.engine.run_script(&work.asked, &script, &format)?,
     };
     pack(&work, &format, &mut answer)
 }
@@ -117,6 +122,21 @@ struct Found {
 }
 
 impl Found {
+    /// Refuses what reaches files or the network.
+    fn check_gate(&self, settings: &[(String, String)]) -> Result<(), gate::Gated> {
+        gate::settings(settings)?;
+        let Statement::Insert(insert) = &self.parsed else { return gate::statement(&self.text) };
+        let (head, first) = self.text.split_at(insert.data_start.min(self.text.len()));
+        gate::statement(head)?;
+        // Only this format evaluates expressions.
+        let values = insert.format.eq_ignore_ascii_case("Values");
+        if values && (gate::may_call(first) || gate::may_call(&self.data)) {
+            // Strings may begin in one part and end in the other.
+            gate::values(&[first, &self.data].concat())?;
+        }
+        Ok(())
+    }
+
     /// The format that the statement names for its answer.
     fn format(&self) -> Option<&str> {
         match &self.parsed {
@@ -143,6 +163,11 @@ fn find_statement(query: &str, body: Vec<u8>) -> Result<Found, Failure> {
             Ok(Found { text, parsed, data: Vec::new() })
         }
     }
+}
+
+fn gated(gated: gate::Gated) -> Failure {
+    let text = format!("default: Not enough privileges. {gated}. (ACCESS_DENIED)");
+    Failure::new(ACCESS_DENIED, &text).with_status(StatusCode::FORBIDDEN)
 }
 
 fn refused(refused: Refused) -> Failure {

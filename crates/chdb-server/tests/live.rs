@@ -15,22 +15,43 @@ use std::time::Duration;
 struct Server {
     child: Child,
     address: String,
+    token: Option<String>,
 }
 
 impl Server {
     fn start(path: &Path, extra: &[&str]) -> Server {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_chdb-server"))
+        let mut command = Command::new(env!("CARGO_BIN_EXE_chdb-server"));
+        if let Some(library) = library() {
+            command.env("FOREBAY_LIBCHDB", library);
+        }
+        let mut child = command
             .args(["--http", "127.0.0.1:0", "--path"])
             .arg(path)
             .args(extra)
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let address =
-            line.trim().strip_prefix("listening on ").expect("the server says where it listens").to_owned();
-        Server { child, address }
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+        let mut token = None;
+        let address = loop {
+            let line = lines.next().expect("the server says where it listens");
+            match (line.strip_prefix("token "), line.strip_prefix("listening on ")) {
+                (Some(text), _) => token = Some(text.to_owned()),
+                (None, Some(address)) => break address.to_owned(),
+                (None, None) => panic!("{line}"),
+            }
+        };
+        Server { child, address, token }
+    }
+
+    /// Sends raw bytes and returns everything until the server closes.
+    fn raw(&self, bytes: &[u8]) -> String {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        stream.write_all(bytes).unwrap();
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        String::from_utf8_lossy(&answer).into_owned()
     }
 
     /// Sends one request and returns the status and the body.
@@ -38,7 +59,7 @@ impl Server {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         let head = format!(
-            "POST {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
+            "POST {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
             body.len()
         );
         stream.write_all(head.as_bytes()).unwrap();
@@ -107,11 +128,7 @@ fn library() -> Option<PathBuf> {
 }
 
 fn start(folder: &Folder, extra: &[&str]) -> Server {
-    // Tests run in the crate's folder, and the cache is beside the workspace's.
-    if let Some(root) = library().and_then(|file| file.ancestors().nth(3).map(Path::to_owned)) {
-        std::env::set_current_dir(root).unwrap();
-    }
-    Server::start(&folder.0, extra)
+    Server::start(&folder.0, &[&["--no-token"], extra].concat())
 }
 
 const TABLE: &str = "CREATE TABLE t (a Int32, b String DEFAULT 'none') ENGINE = MergeTree ORDER BY a \
@@ -175,7 +192,8 @@ fn a_termination_ends_a_request_that_takes_too_long() {
         scope.spawn(move || {
             let mut stream = TcpStream::connect(&shared.address).unwrap();
             let sql = "SELECT sleepEachRow(1) FROM numbers(100) SETTINGS max_block_size = 1 FORMAT Null";
-            let head = format!("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n{sql}", sql.len());
+            let head =
+                format!("POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n{sql}", sql.len());
             stream.write_all(head.as_bytes()).unwrap();
             // Whether it is answered with an error or cut off is the server's choice.
             let _ = stream.read_to_end(&mut Vec::new());
@@ -277,4 +295,183 @@ fn real_clients() {
     let told = String::from_utf8_lossy(&done.stderr);
     assert!(done.status.success(), "{told}");
     assert!(told.contains("Ran ") && told.trim_end().ends_with("OK"), "{told}");
+}
+
+/// A GET with headers of its own.
+fn get(server: &Server, target: &str, headers: &str) -> String {
+    server.raw(format!("GET {target} HTTP/1.1\r\nConnection: close\r\n{headers}\r\n").as_bytes())
+}
+
+#[test]
+fn a_web_page_gets_nothing() {
+    if skipped("a_web_page_gets_nothing") {
+        return;
+    }
+    let folder = Folder::new("page");
+    let server = start(&folder, &[]);
+    let target = "/?query=SELECT+1";
+    assert!(get(&server, target, "Host: localhost:8123\r\n").starts_with("HTTP/1.1 200 "));
+    for headers in [
+        "Host: evil.example\r\n",
+        "Host: localhost:8123\r\nOrigin: https://evil.example\r\n",
+        "Host: localhost:8123\r\nOrigin: null\r\n",
+        "Host: localhost:8123\r\nSec-Fetch-Site: cross-site\r\n",
+    ] {
+        let answer = get(&server, target, headers);
+        assert!(answer.starts_with("HTTP/1.1 403 "), "{headers}: {answer}");
+    }
+}
+
+#[test]
+fn each_start_has_a_token_that_clients_give_as_their_password() {
+    if skipped("each_start_has_a_token_that_clients_give_as_their_password") {
+        return;
+    }
+    let folder = Folder::new("token");
+    let server = Server::start(&folder.0, &[]);
+    let token = server.token.clone().expect("a token is printed before the address");
+    let host = "Host: localhost\r\n";
+    assert!(get(&server, "/ping", host).ends_with("Ok.\n"));
+    let refused = get(&server, "/?query=SELECT+1", host);
+    assert!(refused.starts_with("HTTP/1.1 403 ") && refused.contains("Code: 516."), "{refused}");
+    assert!(get(&server, &format!("/?password={token}&query=SELECT+1"), host).ends_with("\r\n\r\n1\n"));
+    let key = format!("{host}X-ClickHouse-User: anyone\r\nX-ClickHouse-Key: {token}\r\n");
+    assert!(get(&server, "/?query=SELECT+1", &key).ends_with("\r\n\r\n1\n"));
+    assert_eq!(server.send("/?password=wrong", b"SELECT 1").0, 403);
+    assert_eq!(server.send(&format!("/?password={token}"), b"SELECT 1").0, 200);
+}
+
+#[test]
+fn a_get_reads_only_whatever_it_says() {
+    if skipped("a_get_reads_only_whatever_it_says") {
+        return;
+    }
+    let folder = Folder::new("get");
+    let server = start(&folder, &[]);
+    server.sql(TABLE);
+    let host = "Host: localhost\r\n";
+    for target in [
+        "/?readonly=0&query=DROP+TABLE+t",
+        "/?query=DROP+TABLE+t&readonly=0",
+        "/?query=DROP+TABLE+t+SETTINGS+readonly=0",
+        "/?query=SET+readonly=0",
+        "/?session_id=s&readonly=0&query=DROP+TABLE+t",
+        "/?query=INSERT+INTO+t+(a)+SELECT+1&%72eadonly=0",
+    ] {
+        let answer = get(&server, target, host);
+        assert!(!answer.starts_with("HTTP/1.1 200 "), "{target}: {answer}");
+    }
+    assert_eq!(server.sql("SELECT count() FROM t"), "0");
+}
+
+#[test]
+fn files_and_the_network_are_out_of_reach_unless_allowed() {
+    if skipped("files_and_the_network_are_out_of_reach_unless_allowed") {
+        return;
+    }
+    let folder = Folder::new("gate");
+    let secret = std::env::temp_dir().join(format!("chdb-server-secret-{}", std::process::id()));
+    std::fs::write(&secret, "secret\n").unwrap();
+    let path = secret.display();
+    let server = start(&folder, &[]);
+    server.sql("CREATE TABLE t (a String) ENGINE = MergeTree ORDER BY a");
+    for sql in [
+        format!("SELECT * FROM file('{path}', LineAsString)"),
+        format!("SELECT * FROM '{path}'"),
+        format!("SELECT * FROM `{path}`"),
+        format!("SELECT file('{path}')"),
+        format!("SELECT `fi\\x6ce`('{path}')"),
+        format!("SELECT arrayMap(file, ['{path}'])"),
+        format!("SELECT * APPLY file FROM (SELECT '{path}')"),
+        format!("SELECT * FROM url('file://{path}', LineAsString)"),
+        format!("INSERT INTO t VALUES (file('{path}'))"),
+        format!("INSERT INTO t FORMAT Values (file('{path}'))"),
+        format!("INSERT INTO FUNCTION file('{path}', TSV, 'a String') SELECT 'x'"),
+        format!("CREATE TABLE f (a String) ENGINE = File(TSV, '{path}')"),
+        format!("CREATE TABLE r (a String) ENGINE = EmbeddedRocksDB(0, '{path}.rocks') PRIMARY KEY a"),
+        format!("CREATE DATABASE d ENGINE = Filesystem('{}')", secret.parent().unwrap().display()),
+        format!("SELECT 1 FORMAT Template SETTINGS format_template_row = '{path}'"),
+        format!("ATTACH TABLE x FROM '{path}' (a String) ENGINE = MergeTree ORDER BY a"),
+        "SELECT * FROM url('http://127.0.0.1:1/', LineAsString)".to_owned(),
+        "SELECT * FROM remote('127.0.0.1', 'system.one')".to_owned(),
+        "SELECT * FROM s3('http://127.0.0.1:1/bucket/x.tsv')".to_owned(),
+        "CREATE TABLE u (a String) ENGINE = URL('http://127.0.0.1:1/', TSV)".to_owned(),
+        "CREATE DICTIONARY h (a UInt64) PRIMARY KEY a SOURCE(HTTP(url 'http://127.0.0.1:1/' format TSV)) LAYOUT(FLAT()) LIFETIME(0)"
+            .to_owned(),
+        "BACKUP TABLE t TO File('/tmp/x')".to_owned(),
+    ] {
+        let (status, body) = server.send("/", sql.as_bytes());
+        assert!(status != 200 && !body.contains("secret\n"), "{sql}: {status} {body}");
+        assert!(body.contains("--allow-files-and-network"), "{sql}: {body}");
+    }
+    assert_eq!(server.sql("SELECT count() FROM t"), "0");
+    assert_eq!(std::fs::read_to_string(&secret).unwrap(), "secret\n");
+    // Ordinary work goes on as before.
+    server.sql("INSERT INTO t VALUES (upper('file(1)'))");
+    let input = "/?query=INSERT+INTO+t+SELECT+b+FROM+input('b+String')+FORMAT+TSV";
+    assert_eq!(server.send(input, b"one\n\ntwo\n").0, 200);
+    assert_eq!(server.sql("SELECT arraySort(groupArray(a)) FROM t"), "['','FILE(1)','one','two']");
+    server.sql("CREATE MATERIALIZED VIEW v ENGINE = MergeTree ORDER BY a AS SELECT a FROM t");
+    drop(server);
+
+    let server = start(&folder, &["--allow-files-and-network"]);
+    assert_eq!(server.sql(&format!("SELECT * FROM file('{path}', LineAsString)")), "secret");
+    assert_eq!(server.send(input, b"three\n").0, 200);
+    std::fs::remove_file(&secret).unwrap();
+}
+
+#[test]
+fn a_configuration_in_the_working_directory_is_not_read() {
+    if skipped("a_configuration_in_the_working_directory_is_not_read") {
+        return;
+    }
+    let folder = Folder::new("config");
+    std::fs::create_dir_all(&folder.0).unwrap();
+    // An engine that read it would know no user.
+    std::fs::write(
+        folder.0.join("config.xml"),
+        "<clickhouse><users_config>/nowhere.xml</users_config></clickhouse>",
+    )
+    .unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_chdb-server"));
+    command.current_dir(&folder.0).env("FOREBAY_LIBCHDB", library().unwrap_or_default());
+    let mut child = command
+        .args(["--no-token", "--http", "127.0.0.1:0", "--path", "data"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let _ = child.kill();
+    let _ = child.wait();
+    assert!(line.starts_with("listening on "), "{line}");
+}
+
+#[test]
+fn connections_beyond_the_bound_and_silent_ones_end() {
+    if skipped("connections_beyond_the_bound_and_silent_ones_end") {
+        return;
+    }
+    let folder = Folder::new("bounds");
+    let server = start(&folder, &["--connections", "2", "--head-wait", "1"]);
+    let hold = || {
+        let mut stream = TcpStream::connect(&server.address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        stream.write_all(b"GET /ping HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+        let mut bytes = [0; 1024];
+        let read = stream.read(&mut bytes).unwrap();
+        assert!(bytes[..read].starts_with(b"HTTP/1.1 200 "));
+        stream
+    };
+    let mut held = [hold(), hold()];
+    // While both rest. On a slow machine they may have ended meanwhile, and then there is a place.
+    let third = server.raw(b"");
+    assert!(third.is_empty() || third.starts_with("HTTP/1.1 503 "), "{third}");
+    for stream in &mut held {
+        let mut rest = Vec::new();
+        let _ = stream.read_to_end(&mut rest);
+        assert!(rest.is_empty(), "a kept connection that rests is closed");
+    }
+    let trickled = server.raw(b"GET /ping HTTP/1.1\r\nHost: loc");
+    assert!(!trickled.starts_with("HTTP/1.1 200 "), "{trickled}");
 }

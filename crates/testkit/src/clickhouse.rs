@@ -19,6 +19,8 @@ const START_MAX: Duration = Duration::from_secs(60);
 const STOP_MAX: Duration = Duration::from_secs(60);
 /// What the server says when it serves: its address. The words before it differ between the program and the server of its own.
 const READY: &str = "127.0.0.1:";
+/// Names the engine's library, wherever the binary is.
+const LIBRARY_VARIABLE: &str = "FOREBAY_LIBCHDB";
 /// Names the binary that serves ClickHouse; the one beside the test's own otherwise.
 const BINARY_VARIABLE: &str = "FOREBAY_BIN";
 
@@ -195,10 +197,16 @@ fn launch(options: &ClickHouseOptions, port: u16, dir: &TestDir) -> Result<Proce
         .arg("--path")
         .arg(dir.path().join("data"))
         .args(&options.args);
+    // Tests and the clients that they drive ask without a password, unless a test is about the token.
+    if !options.args.iter().any(|arg| arg == "--token") {
+        server = server.arg("--no-token");
+    }
+    if std::env::var_os(LIBRARY_VARIABLE).is_none() {
+        server = server.env(LIBRARY_VARIABLE, cached("libchdb/libchdb.so"));
+    }
     for (key, value) in &options.env {
         server = server.env(key, value);
     }
-    // The library is found below the working directory.
     let mut process = server.cwd(workspace_dir()).start(dir.path())?;
     process.wait_for_stdout(READY, START_MAX)?;
     Ok(process)

@@ -1,11 +1,15 @@
 use super::*;
 use crate::sql::{Statement, analyse};
 
-fn rewritten(sql: &str) -> String {
+fn script(sql: &str) -> Script {
     match analyse(sql.as_bytes()) {
-        Ok(Statement::Insert(insert)) => String::from_utf8(rewrite(sql.as_bytes(), &insert, "/f")).unwrap(),
+        Ok(Statement::Insert(insert)) => rewrite(sql.as_bytes(), &insert, "/f"),
         other => panic!("{other:?}"),
     }
+}
+
+fn rewritten(sql: &str) -> String {
+    String::from_utf8(script(sql).main).unwrap()
 }
 
 #[test]
@@ -21,11 +25,19 @@ fn the_file_takes_the_place_of_the_data() {
 }
 
 #[test]
-fn input_becomes_a_file_with_the_same_structure() {
+fn input_becomes_a_temporary_table_of_the_same_structure() {
+    let script =
+        script("INSERT INTO t SELECT a FROM input ('a Enum8(\\')\\' = 1)') WHERE a > 1 FORMAT CSV\n1");
+    let text = |sql: &[u8]| String::from_utf8(sql.to_vec()).unwrap();
     assert_eq!(
-        rewritten("INSERT INTO t SELECT a FROM input ('a Int8') WHERE a > 1 FORMAT CSV\n1"),
-        "INSERT INTO t SELECT a FROM file('/f', 'CSV', 'a Int8') WHERE a > 1 "
+        script.before.iter().map(|sql| text(sql)).collect::<Vec<_>>(),
+        [
+            "CREATE TEMPORARY TABLE `_chdb_server_input` ENGINE = Memory AS SELECT * FROM null ('a Enum8(\\')\\' = 1)')",
+            "INSERT INTO `_chdb_server_input` FROM INFILE '/f' COMPRESSION 'none'  FORMAT CSV",
+        ]
     );
+    assert_eq!(text(&script.main), "INSERT INTO t SELECT a FROM `_chdb_server_input` WHERE a > 1 ");
+    assert_eq!(text(&script.after[0]), "DROP TEMPORARY TABLE IF EXISTS `_chdb_server_input`");
 }
 
 #[test]

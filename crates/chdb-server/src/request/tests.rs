@@ -26,6 +26,19 @@ fn parameters_of_the_interface_settings_and_substitutions_are_kept_apart() {
 fn a_get_changes_nothing() {
     assert_eq!(read_text(Method::GET, "query=x").unwrap().settings, [pair("readonly", "2")]);
     assert_eq!(read_text(Method::POST, "query=x").unwrap().settings, []);
+    for (asked, held) in [
+        ("readonly=0", "2"),
+        ("readonly=1", "1"),
+        ("readonly=2", "2"),
+        ("readonly=", "2"),
+        ("readonly=1&readonly=0", "1"),
+        ("readonly=false&%72eadonly=0", "2"),
+    ] {
+        for method in [Method::GET, Method::HEAD] {
+            let settings = read_text(method, &format!("query=x&{asked}&max_threads=1")).unwrap().settings;
+            assert_eq!(settings, [pair("max_threads", "1"), pair("readonly", held)], "{asked}");
+        }
+    }
 }
 
 #[test]

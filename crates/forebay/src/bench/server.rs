@@ -23,33 +23,51 @@ const STOP_MAX: Duration = Duration::from_secs(60);
 const QUERY_MAX: Duration = Duration::from_secs(300);
 /// What the child says once it serves, before its address.
 const READY: &str = "listens at ";
+/// What the child says before its token, on a line of its own before that one.
+const TOKEN: &str = "token ";
 
 /// A server.
 pub struct Server {
     url: String,
+    token: Option<String>,
     version: String,
     child: Option<Child>,
     client: Client,
 }
 
 impl Server {
-    /// Starts one with its data below `dir`.
+    /// Starts one with its data below `dir`, which asks for no token: peers of a benchmark have none, and it lives for
+    /// minutes on a port that nobody knows before.
     ///
     /// # Errors
     /// When it does not start; its own words are part of the error.
     pub async fn start(dir: &Path) -> anyhow::Result<Self> {
+        Self::child(dir, &["--no-token"]).await
+    }
+
+    /// Starts one with its data below `dir`, which asks for a token.
+    ///
+    /// # Errors
+    /// When it does not start; its own words are part of the error.
+    pub async fn start_with_token(dir: &Path) -> anyhow::Result<Self> {
+        Self::child(dir, &[]).await
+    }
+
+    async fn child(dir: &Path, more: &[&str]) -> anyhow::Result<Self> {
         let mut command =
             Command::new(std::env::current_exe().context("cannot find this program's own file")?);
         command.args(["clickhouse", "--http", "127.0.0.1:0", "--path"]).arg(dir.join("clickhouse"));
+        // A token in the environment would be taken and not told.
+        command.args(more).env_remove("FOREBAY_CLICKHOUSE_TOKEN");
         let mut child = Child::start("clickhouse", command, dir)?;
         let begun = Instant::now();
         loop {
             let said = std::fs::read_to_string(dir.join("clickhouse.out")).unwrap_or_default();
             // The whole line must be there, or a part of the port would pass for all of it.
-            if let Some((line, _)) = said.split_once('\n') {
-                let (_, url) = line.split_once(READY).with_context(|| format!("no address in `{line}`"))?;
-                let url = url.trim().to_owned();
-                return Self::with(url, Some(child)).await;
+            let whole = said.rsplit_once('\n').map_or("", |(whole, _)| whole);
+            if let Some((_, url)) = whole.lines().find_map(|line| line.split_once(READY)) {
+                let token = whole.lines().find_map(|line| line.strip_prefix(TOKEN)).map(str::to_owned);
+                return Self::with(url.trim().to_owned(), token, Some(child)).await;
             }
             if child.poll()?.is_some() || begun.elapsed() > START_MAX {
                 let words = std::fs::read_to_string(dir.join("clickhouse.err")).unwrap_or_default();
@@ -64,14 +82,17 @@ impl Server {
     /// # Errors
     /// When it does not answer.
     pub async fn at(url: &str) -> anyhow::Result<Self> {
-        Self::with(url.trim_end_matches('/').to_owned(), None).await
+        Self::with(url.trim_end_matches('/').to_owned(), None, None).await
     }
 
-    async fn with(url: String, child: Option<Child>) -> anyhow::Result<Self> {
+    async fn with(url: String, token: Option<String>, child: Option<Child>) -> anyhow::Result<Self> {
         let mut config = ServerConfig::new(url.as_str());
+        if let Some(token) = &token {
+            config.password = clickhouse::Secret::new(token.clone());
+        }
         config.query_timeout = QUERY_MAX;
         let client = Client::new(config, TokioRuntime::new(1))?;
-        let mut server = Self { url, version: String::new(), child, client };
+        let mut server = Self { url, token, version: String::new(), child, client };
         server.version = server.ask("SELECT version()").await?.trim().to_owned();
         Ok(server)
     }
@@ -79,6 +100,11 @@ impl Server {
     /// Where it listens.
     pub fn url(&self) -> &str {
         &self.url
+    }
+
+    /// The token that it asks for.
+    pub fn token(&self) -> Option<&str> {
+        self.token.as_deref()
     }
 
     /// Its version.

@@ -16,15 +16,19 @@ use crate::cli::{Exit, print};
 Runs ClickHouse's engine (libchdb) behind ClickHouse's HTTP interface: a development server in this process, for demos \
 and tests. Real clients insert, query and get their error codes; the data stays in the folder and survives kill -9.
 
-It differs from a real server: there is no login and no native TCP port, bodies are held in memory whole, \
+Each start draws a token, prints it, and takes it as the password of every user. Requests that a web page sends are \
+refused, and so are statements that reach files or the network (`file()`, `url()`, `s3()`, …).
+
+It differs from a real server: there are no users and no native TCP port, bodies are held in memory whole, \
 `async_insert` has no effect, and there are no replicated tables. Do not run production on it.",
     after_help = "\
 Examples:
   forebay clickhouse
-  forebay clickhouse --http 127.0.0.1:18123 --path /tmp/ch
-  curl http://127.0.0.1:8123/ --data-binary 'SELECT version()'
+  forebay clickhouse --http 127.0.0.1:18123 --path /tmp/ch --token secret
+  curl 'http://127.0.0.1:18123/?password=secret' --data-binary 'SELECT version()'
 
-The library is looked for where FOREBAY_LIBCHDB says, and then where `scripts/setup` puts it.
+The library is the file that FOREBAY_LIBCHDB names, else `libchdb.so` beside this program, else the one that `scripts/setup` \
+puts into the project that this program was built in.
 SIGTERM or SIGINT closes the database and ends with code 0."
 )]
 pub struct Clickhouse {
@@ -36,9 +40,31 @@ pub struct Clickhouse {
     #[arg(long, value_name = "DIR", default_value = "./forebay-clickhouse")]
     path: PathBuf,
 
-    /// Allows an address that other machines can reach. There is no login.
+    /// Allows an address that other machines can reach. The token is then sent in clear.
     #[arg(long)]
     listen_anywhere: bool,
+
+    /// A host name that the server may be asked under, beside `localhost` and the address that it listens at.
+    #[arg(long, value_name = "NAME")]
+    host_name: Vec<String>,
+
+    /// The token that clients must give as their password; without it each start draws a new one.
+    #[arg(
+        long,
+        value_name = "TEXT",
+        env = "FOREBAY_CLICKHOUSE_TOKEN",
+        hide_env_values = true,
+        value_parser = clap::builder::NonEmptyStringValueParser::new()
+    )]
+    token: Option<String>,
+
+    /// Asks for no token: every process on this machine may then read and write the data.
+    #[arg(long)]
+    no_token: bool,
+
+    /// Allows statements that reach files or the network: `file()`, `url()`, `s3()`, engines of other servers.
+    #[arg(long)]
+    allow_files_and_network: bool,
 }
 
 impl Clickhouse {
@@ -50,8 +76,20 @@ impl Clickhouse {
         super::runtime()?.block_on(async {
             let mut config = chdb_server::Config::new(self.http, &self.path);
             config.listen_anywhere = self.listen_anywhere;
+            config.host_names = self.host_name.clone();
+            config.allow_files_and_network = self.allow_files_and_network;
+            config.token = match (&self.token, self.no_token) {
+                // The word on the command line counts more than a variable that was set for another start.
+                (_, true) => chdb_server::Token::Off,
+                (Some(token), false) => chdb_server::Token::Given(token.clone()),
+                (None, false) => chdb_server::Token::Drawn,
+            };
             let stop = chdb_server::termination()?;
             let server = chdb_server::Server::start(config).await?;
+            // A token that was given is known to its giver, and need not be in a log.
+            if let (Some(token), None) = (server.token(), &self.token) {
+                print(&format!("token {token}\n"))?;
+            }
             // Scripts wait for this line, and with port 0 learn the port from it.
             print(&format!("ClickHouse {} listens at http://{}\n", server.version(), server.address()))?;
             server.run(stop).await?;

@@ -65,11 +65,13 @@ impl Demo {
         let dir = fresh(&self.dir)?;
         let workload = Workload::new(self.spec()).context("cannot make up such events")?;
         say("starting ClickHouse's engine")?;
-        let server = Server::start(&dir).await?;
+        let server = Server::start_with_token(&dir).await?;
+        let token = server.token().unwrap_or_default().to_owned();
         let file = dir.join("user-events.yaml");
-        std::fs::write(&file, self.pipeline(server.url(), &dir)).context("cannot write the pipeline file")?;
+        write_private(&file, &self.pipeline(server.url(), &token, &dir))
+            .context("cannot write the pipeline file")?;
         say(&format!(
-            "ClickHouse {} listens at {}; the pipeline is {}",
+            "ClickHouse {} listens at {}/?password={token}; the pipeline is {}",
             server.version(),
             server.url(),
             file.display()
@@ -84,7 +86,7 @@ impl Demo {
         let url = server.url().to_owned();
         server.stop().await?;
         let right = verdict(&workload.expected(), &found, &last, seconds)?;
-        print(&next_commands(&dir, &file, &url))?;
+        print(&next_commands(&dir, &file, &url, &token))?;
         Ok(if right { Exit::Done } else { Exit::Failed })
     }
 
@@ -100,7 +102,7 @@ impl Demo {
         }
     }
 
-    fn pipeline(&self, url: &str, dir: &Path) -> String {
+    fn pipeline(&self, url: &str, token: &str, dir: &Path) -> String {
         let Spec { uniques, far_duplicates, cross_duplicates, seed, .. } = self.spec();
         let all = |each: u64| each * u64::from(PUBLISHERS);
         format!(
@@ -122,6 +124,7 @@ columns: {{ user_name: name, user_email: email }}
 sink:
   clickhouse:
     url: {url}
+    password: \"{token}\"
     table: {TABLE}
     provenance: true
     create:
@@ -260,14 +263,21 @@ fn verdict(expected: &Content, found: &Content, last: &Snapshot, seconds: f64) -
     Ok(right)
 }
 
-fn next_commands(dir: &Path, file: &Path, url: &str) -> String {
+/// Writes a file that only its owner may read, for it holds a password.
+fn write_private(file: &Path, text: &str) -> std::io::Result<()> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let mut file = std::fs::File::options().write(true).create_new(true).mode(0o600).open(file)?;
+    file.write_all(text.as_bytes())
+}
+
+fn next_commands(dir: &Path, file: &Path, url: &str, token: &str) -> String {
     let program = std::env::args().next().unwrap_or_else(|| "forebay".to_owned());
     let (address, dir, file) = (url.trim_start_matches("http://"), dir.display(), file.display());
     format!(
         "
 The data is in {dir}. Next:
-  {program} clickhouse --http {address} --path {dir}/clickhouse &
-  curl {url} --data-binary 'SELECT user_name, count() FROM {TABLE} GROUP BY user_name ORDER BY 2 DESC LIMIT 5'
+  {program} clickhouse --http {address} --path {dir}/clickhouse --token {token} &
+  curl '{url}/?password={token}' --data-binary 'SELECT user_name, count() FROM {TABLE} GROUP BY user_name ORDER BY 2 DESC LIMIT 5'
   {program} status {file}
 "
     )

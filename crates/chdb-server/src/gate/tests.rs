@@ -1,0 +1,114 @@
+use super::*;
+
+fn refused(sql: &str) -> bool {
+    statement(sql.as_bytes()).is_err()
+}
+
+#[test]
+fn functions_that_read_files_are_refused_however_they_are_written() {
+    for sql in [
+        "SELECT file('/etc/passwd')",
+        "SELECT FILE ('/etc/passwd')",
+        "SELECT file/* x */('/etc/passwd')",
+        "SELECT `file`('/etc/passwd')",
+        "SELECT \"file\"('/etc/passwd')",
+        r"SELECT `fi\x6ce`('/etc/passwd')",
+        "SELECT * APPLY(file) FROM (SELECT '/etc/passwd')",
+        "SELECT * APPLY file FROM (SELECT '/etc/passwd')",
+        "SELECT arrayMap(file, ['/etc/passwd'])",
+        "SELECT arrayMap((file), ['/etc/passwd'])",
+        "SELECT arrayMap(x -> file(x), ['/etc/passwd'])",
+        "CREATE FUNCTION f AS x -> file(x)",
+        "ALTER TABLE t ADD COLUMN a String DEFAULT file('/etc/passwd')",
+        "CREATE TABLE t (a String DEFAULT file('/etc/passwd')) ENGINE = Memory",
+        "INSERT INTO FUNCTION file('/tmp/x') SELECT 1",
+        "INSERT INTO TABLE FUNCTION file('/tmp/x') SELECT 1",
+        "DESCRIBE TABLE file('/etc/passwd')",
+        "SELECT * FROM executable('x', TSV, 'a String')",
+        "CREATE TABLE t (a Int8) ENGINE = MergeTree ORDER BY a SETTINGS disk = disk(type = local, path = '/tmp/')",
+        // What another lexer could read otherwise.
+        "SELECT $ $ ' $ $ , file('/etc/passwd') -- '",
+        "SELECT a$b$ file('/etc/passwd'), c$b$",
+        "SELECT \u{2018}'\u{2019}, file('/etc/passwd') -- '",
+    ] {
+        assert!(refused(sql), "{sql}");
+    }
+}
+
+#[test]
+fn columns_and_tables_of_such_names_are_none_of_it() {
+    for sql in [
+        "SELECT file FROM logs WHERE file IN ('a')",
+        "SELECT lower(file), logs.file, t.`file` FROM logs",
+        "SELECT 'file(1)', \"file\" FROM t",
+        "INSERT INTO file (a, b) SELECT 1, 2",
+        "INSERT INTO TABLE default.file (a) SELECT 1",
+        "CREATE TABLE file (a Int8) ENGINE = MergeTree ORDER BY a",
+        "CREATE TABLE IF NOT EXISTS d.file (a Int8) ENGINE = Memory",
+        "SELECT profile(1), filesystemAvailable(), file_1(2)",
+        "SELECT engine FROM system.tables WHERE engine = 'File'",
+        "CREATE VIEW v AS SELECT engine, source FROM system.tables",
+        "SELECT arrayMap(x -> x + 1, files) FROM t",
+    ] {
+        assert!(!refused(sql), "{sql}: {:?}", statement(sql.as_bytes()));
+    }
+}
+
+#[test]
+fn engines_and_sources_beyond_the_folder_are_refused() {
+    for sql in [
+        "CREATE TABLE t (a Int8) ENGINE = URL('http://h/', TSV)",
+        "create table t (a Int8) engine File(TSV)",
+        "CREATE TABLE t (a Int8) ENGINE=EmbeddedRocksDB(0, '/tmp/x') PRIMARY KEY a",
+        "CREATE TABLE t (a Int8) ENGINE = `EmbeddedRocksDB`(0, '/tmp/x') PRIMARY KEY a",
+        r"CREATE TABLE t (a Int8) ENGINE = `U\x52L`('http://h/', TSV)",
+        "CREATE MATERIALIZED VIEW v ENGINE = S3('http://h/') AS SELECT 1",
+        "CREATE DATABASE d ENGINE = Filesystem('/etc')",
+        "ATTACH DATABASE d ENGINE = SQLite('/tmp/x')",
+        "CREATE DICTIONARY d (a UInt64) PRIMARY KEY a SOURCE(FILE(path '/x' format TSV)) LAYOUT(FLAT()) LIFETIME(0)",
+        "CREATE OR REPLACE DICTIONARY d (a UInt64) PRIMARY KEY a SOURCE(HTTP(url 'http://h/')) LAYOUT(FLAT())",
+        "CREATE DICTIONARY d (a UInt64) PRIMARY KEY a SOURCE(CLICKHOUSE(HOST 'h' TABLE 't')) LAYOUT(FLAT())",
+        "ATTACH TABLE t FROM '/tmp/' (a Int8) ENGINE = MergeTree ORDER BY a",
+        "BACKUP TABLE t TO File('/tmp/x')",
+        "RESTORE TABLE t FROM S3('http://h/')",
+    ] {
+        assert!(refused(sql), "{sql}");
+    }
+    for sql in [
+        "CREATE DICTIONARY d (a UInt64) PRIMARY KEY a SOURCE(CLICKHOUSE(TABLE 't')) LAYOUT(FLAT()) LIFETIME(0)",
+        "CREATE TABLE t (a Int8) ENGINE = ReplacingMergeTree(a) ORDER BY a",
+        "ATTACH TABLE t",
+        "CREATE DATABASE d ENGINE = Atomic",
+    ] {
+        assert!(!refused(sql), "{sql}");
+    }
+}
+
+#[test]
+fn settings_that_name_a_file_are_refused_in_text_and_beside_it() {
+    assert!(refused("SELECT 1 FORMAT Template SETTINGS format_template_row = '/etc/passwd'"));
+    assert!(refused("SET input_format_record_errors_file_path = '/tmp/x'"));
+    assert!(!refused("SELECT 1 SETTINGS max_threads = 1"));
+    let pair = |name: &str| [(name.to_owned(), "x".to_owned())];
+    assert!(settings(&pair("format_schema")).is_err());
+    assert!(settings(&pair("max_threads")).is_ok());
+}
+
+#[test]
+fn values_may_call_functions_and_are_looked_through() {
+    assert!(values(b"(1, file('/etc/passwd'))").is_err());
+    assert!(values(b"(1, 'file(1)'), (2, now())").is_ok());
+    assert!(may_call(b"(1, File('/x'))") && may_call(br"(`fi\x6ce`('/x'))"));
+    assert!(!may_call(b"(1, 'abc'), (2, now())"));
+}
+
+#[test]
+fn fuzz_gate() {
+    let words =
+        ["file(", "`", "$", "/*", "*/", "--", "'", "\\", "ENGINE", "SOURCE(", "APPLY", "\u{2018}", "INTO"];
+    let example =
+        "CREATE TABLE t (a String DEFAULT file('x')) ENGINE = URL('u') SETTINGS disk = disk(type = local)";
+    testkit::Fuzz::new("gate").example(example).words(words).run(5_000, |bytes| {
+        let _ = (statement(bytes), values(bytes), may_call(bytes));
+    });
+}

@@ -1,0 +1,19 @@
+//! What every HTTP listener of this project does before it looks at a request: it bounds connections, and it refuses
+//! requests that a web page sends to this machine behind its user's back.
+//!
+//! Does not own paths, answers or passwords: those belong to the service behind it.
+//!
+//! | module  | what it does                                                         |
+//! |---------|----------------------------------------------------------------------|
+//! | `serve` | accepts connections; bounds their number and every wait for a client |
+//! | `stall` | ends a connection whose client no longer takes its answer            |
+//! | `admit` | refuses foreign host names and cross-site requests                   |
+// Listeners stand at the edge of the system and not on the data's path: they live in wall time.
+#![allow(clippy::disallowed_methods)]
+
+mod admit;
+mod serve;
+mod stall;
+
+pub use admit::{Names, Refusal};
+pub use serve::{Bounds, serve};

@@ -1,0 +1,176 @@
+use std::net::SocketAddr;
+use std::time::Instant;
+
+use axum::routing::get;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::sync::oneshot;
+
+use super::*;
+
+/// Longer than any bound below, and than any pause of a busy machine: what takes as long never ends.
+const NEVER: Duration = Duration::from_secs(60);
+const ASK: &[u8] = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
+
+fn bounds() -> Bounds {
+    Bounds { connections_max: 100, head_wait_max: NEVER, head_bytes_max: 16 << 10, write_wait_max: NEVER }
+}
+
+struct Running {
+    address: SocketAddr,
+    stop: oneshot::Sender<()>,
+    served: tokio::task::JoinHandle<io::Result<()>>,
+}
+
+async fn start(router: Router, bounds: Bounds) -> Running {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (stop, asked) = oneshot::channel();
+    let stopped = async {
+        // A dropped sender stops it too.
+        let _ = asked.await;
+    };
+    Running { address, stop, served: tokio::spawn(serve(listener, router, bounds, stopped)) }
+}
+
+fn hello() -> Router {
+    Router::new().route("/", get(async || "hello"))
+}
+
+/// Everything until the server closes; fails when it does not.
+async fn rest(stream: &mut TcpStream) -> String {
+    let mut bytes = Vec::new();
+    // A reset is an end as well.
+    let _ = tokio::time::timeout(NEVER, stream.read_to_end(&mut bytes)).await.expect("the server closes");
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+async fn answer(stream: &mut TcpStream) -> String {
+    let mut bytes = vec![0; 4096];
+    let read = tokio::time::timeout(NEVER, stream.read(&mut bytes)).await.expect("an answer").unwrap();
+    String::from_utf8_lossy(&bytes[..read]).into_owned()
+}
+
+#[tokio::test]
+async fn a_head_that_trickles_in_ends_its_connection() {
+    let running = start(hello(), Bounds { head_wait_max: Duration::from_millis(300), ..bounds() }).await;
+    let mut stream = TcpStream::connect(running.address).await.unwrap();
+    let begun = Instant::now();
+    // One byte every 20 ms: never silent, never done.
+    let head = b"GET / HTTP/1.1\r\nHost: localhost\r\nX-Long: ".iter().chain(std::iter::repeat(&b'x'));
+    for byte in head {
+        if stream.write_all(&[*byte]).await.is_err() || begun.elapsed() > NEVER {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert!(begun.elapsed() < NEVER, "the connection stays open while its head trickles in");
+}
+
+#[tokio::test]
+async fn a_connection_that_says_nothing_is_closed() {
+    let running = start(hello(), Bounds { head_wait_max: Duration::from_millis(200), ..bounds() }).await;
+    let mut stream = TcpStream::connect(running.address).await.unwrap();
+    assert!(!rest(&mut stream).await.contains("200 OK"));
+}
+
+#[tokio::test]
+async fn a_kept_connection_is_closed_when_it_rests_too_long() {
+    let running = start(hello(), Bounds { head_wait_max: Duration::from_millis(500), ..bounds() }).await;
+    let mut stream = TcpStream::connect(running.address).await.unwrap();
+    for _ in 0..2 {
+        stream.write_all(ASK).await.unwrap();
+        assert!(answer(&mut stream).await.ends_with("hello"), "it is kept between requests");
+    }
+    rest(&mut stream).await;
+}
+
+#[tokio::test]
+async fn one_connection_more_than_the_bound_is_told_so_and_closed() {
+    let running = start(hello(), Bounds { connections_max: 2, ..bounds() }).await;
+    let mut held = Vec::new();
+    for _ in 0..2 {
+        let mut stream = TcpStream::connect(running.address).await.unwrap();
+        stream.write_all(ASK).await.unwrap();
+        assert!(answer(&mut stream).await.ends_with("hello"));
+        held.push(stream);
+    }
+    let mut third = TcpStream::connect(running.address).await.unwrap();
+    let told = rest(&mut third).await;
+    assert!(told.starts_with("HTTP/1.1 503 ") && told.ends_with("try again later\n"), "{told}");
+    let (head, body) = told.split_once("\r\n\r\n").unwrap();
+    assert!(head.contains(&format!("content-length: {}", body.len())), "{head}");
+
+    held.pop();
+    // The place comes back once the server has seen the end of the connection.
+    let begun = Instant::now();
+    loop {
+        let mut again = TcpStream::connect(running.address).await.unwrap();
+        // It may be turned away, and closed, before it has written.
+        let _ = again.write_all(ASK).await;
+        if answer_or_nothing(&mut again).await.ends_with("hello") {
+            break;
+        }
+        assert!(begun.elapsed() < NEVER, "a place comes back when a connection ends");
+    }
+}
+
+async fn answer_or_nothing(stream: &mut TcpStream) -> String {
+    let mut bytes = vec![0; 4096];
+    let read = tokio::time::timeout(NEVER, stream.read(&mut bytes)).await.expect("an answer").unwrap_or(0);
+    String::from_utf8_lossy(&bytes[..read]).into_owned()
+}
+
+#[tokio::test]
+async fn a_head_without_end_is_refused() {
+    let running = start(hello(), bounds()).await;
+    let mut stream = TcpStream::connect(running.address).await.unwrap();
+    stream.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\nX-Long: ").await.unwrap();
+    // The server may answer and close before it has taken everything.
+    let _ = stream.write_all(&vec![b'x'; 64 << 10]).await;
+    let told = answer_or_nothing(&mut stream).await;
+    assert!(told.is_empty() || told.starts_with("HTTP/1.1 431 "), "{told}");
+}
+
+#[tokio::test]
+async fn a_client_that_never_reads_its_answer_loses_its_place() {
+    // More than the sockets' buffers hold.
+    let large = Router::new().route("/", get(async || vec![b'x'; 64 << 20]));
+    let bounds = Bounds { connections_max: 1, write_wait_max: Duration::from_millis(300), ..bounds() };
+    let running = start(large, bounds).await;
+    let mut stream = TcpStream::connect(running.address).await.unwrap();
+    stream.write_all(ASK).await.unwrap();
+    let begun = Instant::now();
+    loop {
+        let mut other = TcpStream::connect(running.address).await.unwrap();
+        let _ = other.write_all(ASK).await;
+        if answer_or_nothing(&mut other).await.starts_with("HTTP/1.1 200") {
+            break;
+        }
+        assert!(begun.elapsed() < NEVER, "the place comes back");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_stop_lets_a_running_request_finish_and_closes_kept_connections() {
+    let (begun, mut begins) = tokio::sync::mpsc::channel::<()>(1);
+    let slow = move || {
+        let begun = begun.clone();
+        async move {
+            begun.send(()).await.unwrap();
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            "done"
+        }
+    };
+    let running = start(hello().route("/slow", get(slow)), bounds()).await;
+    let mut kept = TcpStream::connect(running.address).await.unwrap();
+    kept.write_all(ASK).await.unwrap();
+    assert!(answer(&mut kept).await.ends_with("hello"));
+    let mut busy = TcpStream::connect(running.address).await.unwrap();
+    busy.write_all(b"GET /slow HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
+    begins.recv().await.unwrap();
+    running.stop.send(()).unwrap();
+    assert!(rest(&mut busy).await.ends_with("done"));
+    assert_eq!(rest(&mut kept).await, "");
+    tokio::time::timeout(NEVER, running.served).await.expect("it ends").unwrap().unwrap();
+}
