@@ -25,6 +25,7 @@ pub mod conformance;
 pub mod decoder;
 pub mod effect;
 pub mod operator;
+pub mod printing;
 pub mod reject;
 pub mod runtime;
 pub mod source;

@@ -157,6 +157,16 @@ pub struct InsertError {
     pub message: String,
 }
 
+impl InsertError {
+    /// The words for logs and status: without values of rows, which the server may quote where it turned rows down. The dead
+    /// letter has the whole message.
+    pub fn told(&self) -> String {
+        let quotes_rows = self.remedy == Remedy::Divert
+            || matches!(self.kind, "view" | "uncertain" | "exception_in_body" | "not_clickhouse");
+        if quotes_rows { crate::printing::without_values(&self.message) } else { self.message.clone() }
+    }
+}
+
 /// Why a table cannot be used or asked.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{message}")]

@@ -235,7 +235,7 @@ impl Sending<'_> {
                     refuse::Outcome::Split => return Ok(Sent::Split),
                     refuse::Outcome::Refused => return Ok(Sent::Refused),
                     refuse::Outcome::TooMany => {
-                        let words = refuse::too_many(&error.message);
+                        let words = refuse::too_many(&error.told());
                         self.tell_problem(State::RowsRefused, &words, Effect::None);
                     }
                 }
@@ -344,13 +344,15 @@ impl Sending<'_> {
         let table = self.target.table.name();
         counter!("forebay_insert_retries_total", "table" => table.to_owned(), "kind" => error.kind)
             .increment(1);
-        if self.backoff.is_worth_a_line() {
-            tracing::warn!(table, frame = self.ordinal, kind = error.kind, effect = ?error.effect, %error,
+        let told = error.told();
+        // Of refused rows each piece of their frame has an error of its own: the problem below is logged once for all of them.
+        if error.remedy != Remedy::Divert && self.backoff.is_worth_a_line() {
+            tracing::warn!(table, frame = self.ordinal, kind = error.kind, effect = ?error.effect, error = %told,
                 "an insert has no positive answer");
         }
         // An insert that was held back ran into nothing at the table: the next append tells whether there is another owner.
         if error.kind != "fenced" {
-            self.tell_problem(State::of_table(error.kind), &error.message, error.effect);
+            self.tell_problem(State::of_table(error.kind), &told, error.effect);
         }
     }
 

@@ -158,13 +158,19 @@ pub struct Snapshot {
     pub cpu: BTreeMap<&'static str, Duration>,
 }
 
+/// A problem that comes and goes is logged again after so long: each of a frame's refused rows is one that ends with the next row.
+const LOGGED_AGAIN_MS: i64 = 60_000;
+
 /// A snapshot that the lane's tasks keep up to date.
 #[derive(Debug)]
-pub struct Status(Mutex<Snapshot>);
+pub struct Status(Mutex<Snapshot>, Mutex<LoggedByPlace>);
+
+/// When which problem was logged last, and whether its end is still to be logged, by place and state: a few of each.
+type LoggedByPlace = BTreeMap<(String, &'static str), (i64, bool)>;
 
 impl Default for Status {
     fn default() -> Self {
-        Self(Mutex::new(Snapshot {
+        let snapshot = Snapshot {
             phase: Phase::Starting,
             partitions: BTreeMap::new(),
             tables: BTreeMap::new(),
@@ -181,7 +187,8 @@ impl Default for Status {
             store: None,
             store_requests: BTreeMap::new(),
             cpu: BTreeMap::new(),
-        }))
+        };
+        Self(Mutex::new(snapshot), Mutex::default())
     }
 }
 
@@ -196,7 +203,7 @@ impl Status {
         change(&mut self.lock());
     }
 
-    /// Something at `place` is waited for: `words` say why, `now_ms` is the wall clock. Logged when it begins. (A store that loses
+    /// Something at `place` is waited for: `words` say why, `now_ms` is the wall clock. Logged when it begins, once a minute. (A store that loses
     /// one answer in a hundred would fill the log; those who ask it say what they wait for.)
     pub fn met(&self, place: &str, state: State, words: &str, effect: Effect, noticed: Noticed, now_ms: i64) {
         let (was, now, begun) = {
@@ -212,10 +219,34 @@ impl Status {
         }
         was.inspect(|was| problem::tell(place, *was, false));
         problem::tell(place, state, true);
-        if place != STORE {
+        if place != STORE && self.should_log(place, state, now_ms) {
             let (effect, remedy) = (problem::effect_word(now.effect), state.remedy());
             tracing::warn!(place, state = state.word(), effect, remedy, "waiting: {}", now.words);
         }
+    }
+
+    fn should_log(&self, place: &str, state: State, now_ms: i64) -> bool {
+        let mut logged = self.logged();
+        let last = logged.get(&(place.to_owned(), state.word())).copied();
+        // A clock that went back logs again.
+        let is_due =
+            last.is_none_or(|(last, _)| !(0..LOGGED_AGAIN_MS).contains(&now_ms.saturating_sub(last)));
+        if is_due {
+            logged.insert((place.to_owned(), state.word()), (now_ms, true));
+        }
+        is_due
+    }
+
+    /// The end of a problem is logged once for each logged beginning.
+    fn should_log_end(&self, place: &str, state: State) -> bool {
+        self.logged()
+            .get_mut(&(place.to_owned(), state.word()))
+            .is_some_and(|(_, is_open)| std::mem::take(is_open))
+    }
+
+    fn logged(&self) -> MutexGuard<'_, LoggedByPlace> {
+        // A panic while the lock was held costs at most a line.
+        self.1.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
     /// The source does not answer.
@@ -241,7 +272,7 @@ impl Status {
         };
         if let Some(ended) = ended {
             problem::tell(place, ended.state, false);
-            if place != STORE {
+            if place != STORE && self.should_log_end(place, ended.state) {
                 tracing::info!(place, state = ended.state.word(), times = ended.times, "no longer waiting");
             }
         }
@@ -266,3 +297,6 @@ impl Snapshot {
         self.partitions.values().map(|p| Some(p.end?.saturating_sub(p.next))).sum()
     }
 }
+
+#[cfg(test)]
+mod tests;

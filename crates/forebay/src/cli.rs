@@ -11,11 +11,13 @@
 //! | 4    | a person must decide; starting again does not help                                               |
 //! | 130  | stopped at once by a second signal; nothing that was sealed is lost                              |
 
-use std::io::Write;
+use std::borrow::Cow;
+use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
+use dataflow::printing;
 
 use crate::commands;
 use crate::config::model::{LogFormat, LogLevel};
@@ -151,7 +153,7 @@ pub fn main() -> ExitCode {
     };
     let exit = result.unwrap_or_else(|error| {
         // The log may go elsewhere or nowhere; the reason of a failure always goes to stderr.
-        let _ = writeln!(std::io::stderr(), "forebay: {error:#}");
+        let _ = writeln!(std::io::stderr(), "forebay: {}", printing::escaped_lines(&format!("{error:#}")));
         Exit::Failed
     });
     ExitCode::from(exit as u8)
@@ -168,6 +170,8 @@ fn with_logs(log: &LogOptions, command: impl FnOnce() -> anyhow::Result<Exit>) -
 /// When standard output cannot be written for another reason.
 pub fn print(text: &str) -> anyhow::Result<Exit> {
     let mut out = std::io::stdout().lock();
+    // Texts of records and servers may be anywhere in it. A pipe gets them as they are.
+    let text = if out.is_terminal() { printing::escaped_lines(text) } else { Cow::Borrowed(text) };
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
             Err(anyhow::Error::new(error).context("cannot write to standard output"))

@@ -1,7 +1,7 @@
 //! Metrics, health and status over HTTP.
 //!
-//! Owns the paths and who may ask. Does not own what is told ([`View`] and the metrics' recorder). There is no
-//! authentication, nothing can be changed here, and nothing secret is shown.
+//! Owns the paths and who may ask. Does not own what is told ([`View`] and the metrics' recorder), nor how connections are
+//! bounded (`listener`). There is no authentication, nothing can be changed here, and nothing secret is shown.
 //!
 //! | path       | answer                                                                          |
 //! |------------|---------------------------------------------------------------------------------|
@@ -10,22 +10,35 @@
 //! | `/readyz`  | 200 while the lane runs, 503 with the reason otherwise                          |
 //! | `/status`  | the lane at this moment, JSON                                                   |
 
-use std::net::{IpAddr, SocketAddr};
+use std::borrow::Cow;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use dataflow::printing;
+use listener::{Bounds, Names};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 
 /// Requests answered at the same time; rendering metrics costs memory, and nobody needs more.
 const REQUESTS_MAX: usize = 16;
+
+/// Connections open at a time. A few scrapers and probes keep theirs; more would be idle or hostile.
+const CONNECTIONS_MAX: usize = 64;
+/// The longest wait for the head of a request, and for the next request of a kept connection. A scraper that comes less often
+/// connects anew.
+const HEAD_WAIT_MAX: Duration = Duration::from_secs(30);
+/// The largest head: nobody has much to say here.
+const HEAD_BYTES_MAX: usize = 16 << 10;
+/// The longest wait for a client to take bytes of its answer.
+const WRITE_WAIT_MAX: Duration = Duration::from_secs(30);
 
 /// How often old samples of histograms are folded, so that their memory stays bounded between scrapes.
 const UPKEEP_EVERY: Duration = Duration::from_secs(5);
@@ -98,11 +111,28 @@ impl Server {
     /// # Errors
     /// When the listener fails.
     pub async fn serve(self, metrics: PrometheusHandle, view: Arc<dyn View>) -> std::io::Result<()> {
+        let bounds = Bounds {
+            connections_max: CONNECTIONS_MAX,
+            head_wait_max: HEAD_WAIT_MAX,
+            head_bytes_max: HEAD_BYTES_MAX,
+            write_wait_max: WRITE_WAIT_MAX,
+        };
+        self.serve_within(bounds, metrics, view).await
+    }
+
+    async fn serve_within(
+        self,
+        bounds: Bounds,
+        metrics: PrometheusHandle,
+        view: Arc<dyn View>,
+    ) -> std::io::Result<()> {
         let upkeep = upkeep::<()>(metrics.clone());
-        let is_local = self.address.ip().is_loopback();
-        let router = router(Api { metrics, view, places: Arc::new(Semaphore::new(REQUESTS_MAX)), is_local });
+        // Behind an address of other machines it is asked by names that only their network knows.
+        let ip = self.address.ip();
+        let names = ip.is_loopback().then(|| Names::of(ip).any_address());
+        let router = router(Api { metrics, view, places: Arc::new(Semaphore::new(REQUESTS_MAX)), names });
         tokio::select! {
-            result = async { axum::serve(self.listener, router).await } => result,
+            result = listener::serve(self.listener, router, bounds, std::future::pending()) => result,
             () = upkeep => Ok(()),
         }
     }
@@ -113,7 +143,8 @@ struct Api {
     metrics: PrometheusHandle,
     view: Arc<dyn View>,
     places: Arc<Semaphore>,
-    is_local: bool,
+    /// The names that it may be asked under; `None` where any will do.
+    names: Option<Names>,
 }
 
 fn router(api: Api) -> Router {
@@ -128,25 +159,14 @@ fn router(api: Api) -> Router {
 
 /// Turns away requests beyond the bound, and those that a web page smuggles to this machine under a foreign name.
 async fn admit(State(api): State<Api>, request: Request, next: Next) -> Response {
-    if api.is_local && !names_this_machine(request.headers()) {
-        return (StatusCode::FORBIDDEN, "ask for this server by its address or as localhost\n")
-            .into_response();
+    let refused = api.names.as_ref().and_then(|names| names.check(request.uri(), request.headers()).err());
+    if let Some(refusal) = refused {
+        return (StatusCode::FORBIDDEN, format!("{}\n", refusal.message())).into_response();
     }
     let Ok(_place) = api.places.try_acquire() else {
         return (StatusCode::SERVICE_UNAVAILABLE, "too many requests at once\n").into_response();
     };
     next.run(request).await
-}
-
-fn names_this_machine(headers: &HeaderMap) -> bool {
-    // HTTP/1.0 knows no such header, and browsers do not speak it.
-    let Some(host) = headers.get(header::HOST) else { return true };
-    let Ok(host) = host.to_str() else { return false };
-    let without_port = match host.strip_prefix('[') {
-        Some(rest) => rest.split(']').next().unwrap_or_default(),
-        None => host.split(':').next().unwrap_or_default(),
-    };
-    without_port == "localhost" || without_port.parse::<IpAddr>().is_ok()
 }
 
 async fn metrics_text(State(api): State<Api>) -> impl IntoResponse {
@@ -156,12 +176,31 @@ async fn metrics_text(State(api): State<Api>) -> impl IntoResponse {
 async fn ready(State(api): State<Api>) -> Response {
     match api.view.ready() {
         Ok(()) => "ready\n".into_response(),
-        Err(why) => (StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")).into_response(),
+        Err(why) => {
+            let why = printing::escaped(&why, printing::TEXT_CHARS_MAX);
+            (StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")).into_response()
+        }
     }
 }
 
 async fn status(State(api): State<Api>) -> impl IntoResponse {
-    ([(header::CONTENT_TYPE, "application/json")], format!("{:#}\n", api.view.status()))
+    let mut value = api.view.status();
+    escape_texts(&mut value);
+    ([(header::CONTENT_TYPE, "application/json")], format!("{value:#}\n"))
+}
+
+/// Escapes every text: a server's words may hold a record's, and `/status` is read on terminals.
+fn escape_texts(value: &mut serde_json::Value) {
+    match value {
+        serde_json::Value::String(text) => {
+            if let Cow::Owned(escaped) = printing::escaped(text, printing::TEXT_CHARS_MAX) {
+                *text = escaped;
+            }
+        }
+        serde_json::Value::Array(values) => values.iter_mut().for_each(escape_texts),
+        serde_json::Value::Object(fields) => fields.values_mut().for_each(escape_texts),
+        serde_json::Value::Null | serde_json::Value::Bool(_) | serde_json::Value::Number(_) => {}
+    }
 }
 
 #[cfg(test)]

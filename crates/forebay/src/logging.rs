@@ -2,17 +2,31 @@
 //!
 //! Owns the set-up of `tracing`. Does not own what is logged.
 
-use std::io::IsTerminal;
+use std::io::{self, IsTerminal, Write};
 
 use anyhow::anyhow;
+use dataflow::printing;
 use tracing_subscriber::EnvFilter;
 
 use crate::cli::LogOptions;
 use crate::config::model::{LogFormat, LogLevel};
 
 /// The crates whose lines a plain level is for. Others (Kafka's client, HTTP) speak up from `warn` on.
-const OURS: [&str; 9] =
-    ["forebay", "engine", "sources", "decode", "operators", "clickhouse", "protocol", "store", "chdb_server"];
+const OURS: [&str; 10] = [
+    "forebay",
+    "engine",
+    "sources",
+    "decode",
+    "operators",
+    "clickhouse",
+    "protocol",
+    "store",
+    "chdb_server",
+    "listener",
+];
+
+/// Characters of the longest stretch of a line: beyond any sentence of ours with the fields beside it.
+const LINE_CHARS_MAX: usize = 16 << 10;
 
 /// Starts logging; `level` and `format` hold where the command line says nothing.
 ///
@@ -26,12 +40,74 @@ pub fn start(options: &LogOptions, level: LogLevel, format: LogFormat) -> anyhow
     let filter = EnvFilter::try_new(directives(&filter)).map_err(|error| {
         anyhow!("`{filter}` is no log level or filter ({error}); try `info` or `info,engine=debug`")
     })?;
-    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let lines = tracing_subscriber::fmt().with_env_filter(filter);
     let started = match options.format.unwrap_or(format) {
-        LogFormat::Json => lines.json().flatten_event(true).with_current_span(false).try_init(),
-        LogFormat::Text => lines.with_ansi(is_coloured()).try_init(),
+        LogFormat::Json => lines
+            .json()
+            .flatten_event(true)
+            .with_current_span(false)
+            .with_writer(|| Lines { to: std::io::stderr(), escape: json_line })
+            .try_init(),
+        LogFormat::Text => lines
+            .with_ansi(is_coloured())
+            .with_writer(|| Lines { to: std::io::stderr(), escape: text_line })
+            .try_init(),
     };
     started.map_err(|error| anyhow!("logging cannot be started: {error}"))
+}
+
+/// Writes each log line with [`dataflow::printing`]'s escapes: whatever a record or a server puts into a field, it stays on
+/// its line and moves no cursor.
+struct Lines<W> {
+    to: W,
+    escape: fn(&str) -> String,
+}
+
+impl<W: Write> Write for Lines<W> {
+    /// `tracing` hands over one whole event, which ends with a line feed.
+    fn write(&mut self, event: &[u8]) -> io::Result<usize> {
+        let line = event.strip_suffix(b"\n").unwrap_or(event);
+        let mut escaped = (self.escape)(&String::from_utf8_lossy(line));
+        escaped.push('\n');
+        self.to.write_all(escaped.as_bytes())?;
+        Ok(event.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.to.flush()
+    }
+}
+
+/// The colours of `tracing` itself stay; it escapes those in fields before they come here.
+fn text_line(line: &str) -> String {
+    let mut out = String::with_capacity(line.len());
+    let mut rest = line;
+    while let Some(at) = rest.find("\x1b[") {
+        let (before, colour) = rest.split_at(at);
+        out.push_str(&printing::escaped(before, LINE_CHARS_MAX));
+        let digits = colour[2..].bytes().take_while(|byte| byte.is_ascii_digit() || *byte == b';').count();
+        let end = 2 + digits + usize::from(colour[2 + digits..].starts_with('m'));
+        let (colour, after) = colour.split_at(end);
+        let is_colour = colour.ends_with('m');
+        out.push_str(if is_colour { colour } else { "\\u{1b}" });
+        rest = if is_colour { after } else { &rest[at + 1..] };
+    }
+    out.push_str(&printing::escaped(rest, LINE_CHARS_MAX));
+    out
+}
+
+/// In JSON control characters are escaped already; the others get JSON's own escapes, for they can only stand in strings.
+fn json_line(line: &str) -> String {
+    let mut out = String::with_capacity(line.len());
+    let mut units = [0; 2];
+    for c in line.chars() {
+        if printing::is_printable(c) {
+            out.push(c);
+        } else {
+            out.extend(c.encode_utf16(&mut units).iter().map(|unit| format!("\\u{unit:04x}")));
+        }
+    }
+    out
 }
 
 /// A plain level is for our own crates; anything else is taken as it stands.
@@ -71,5 +147,22 @@ mod tests {
         assert_eq!(directives("error").split(',').next(), Some("error"));
         assert_eq!(directives("info,rdkafka=debug"), "info,rdkafka=debug");
         EnvFilter::try_new(directives("trace")).expect("our own filter is one");
+    }
+
+    fn written(escape: fn(&str) -> String, event: &str) -> String {
+        let mut lines = Lines { to: Vec::new(), escape };
+        lines.write_all(event.as_bytes()).expect("a Vec takes all");
+        String::from_utf8(lines.to).expect("escaped text is text")
+    }
+
+    #[test]
+    fn a_record_value_in_a_log_line_moves_no_cursor_and_forges_no_line() {
+        let event = "\x1b[33m WARN\x1b[0m words=a\nWARN forged\x1b[2J\u{9b}1m\u{202e}z\n";
+        let line = written(text_line, event);
+        assert_eq!(line, "\x1b[33m WARN\x1b[0m words=a\\nWARN forged\\u{1b}[2J\\u{9b}1m\\u{202e}z\n");
+        let json = written(json_line, "{\"words\":\"a\\nb\u{9b}\u{202e}\u{e0041}\"}\n");
+        assert_eq!(json, "{\"words\":\"a\\nb\\u009b\\u202e\\udb40\\udc41\"}\n");
+        let read: serde_json::Value = serde_json::from_str(&json).expect("still JSON");
+        assert_eq!(read["words"], "a\nb\u{9b}\u{202e}\u{e0041}");
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Owns the alignment. Text from records is never let loose on a terminal: what is no printable character is escaped.
 
+use dataflow::printing;
 use serde_json::{Value, json};
 
 use super::letters::{Whole, hex};
@@ -45,14 +46,7 @@ pub fn columns(head: &[&str], rows: &[Vec<String>]) -> String {
 
 /// The text with control characters escaped, so that it stays on its line and moves no cursor.
 pub fn printable(text: &str) -> String {
-    text.chars().fold(String::with_capacity(text.len()), |mut out, c| {
-        if c.is_control() {
-            out.extend(c.escape_default())
-        } else {
-            out.push(c)
-        }
-        out
-    })
+    printing::escaped(text, usize::MAX).into_owned()
 }
 
 /// A moment for people and machines.

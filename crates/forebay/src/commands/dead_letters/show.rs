@@ -1,7 +1,7 @@
 //! `forebay dead-letters show`.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
+use std::io::{IsTerminal as _, Write as _};
 
 use clap::Args;
 
@@ -120,6 +120,10 @@ fn for_people(whole: &Whole, is_replayed: bool) -> String {
 
 fn write_bytes(bytes: &[u8]) -> anyhow::Result<Exit> {
     let mut out = std::io::stdout().lock();
+    if out.is_terminal() {
+        // The bytes themselves are for files and pipes.
+        return crate::cli::print(&String::from_utf8_lossy(bytes));
+    }
     match out.write_all(bytes).and_then(|()| out.flush()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
             Err(anyhow::Error::new(error).context("cannot write to standard output"))

@@ -1,0 +1,18 @@
+use super::*;
+
+#[test]
+fn a_problem_that_comes_and_goes_is_logged_once_a_minute() {
+    let status = Status::default();
+    let (table, state) = ("default.events", State::RowsRefused);
+    assert!(status.should_log(table, state, 1_000));
+    assert!(status.should_log_end(table, state));
+    for now_ms in [1_001, 30_000, 60_999] {
+        assert!(!status.should_log(table, state, now_ms), "each refused row begins and ends it anew");
+        assert!(!status.should_log_end(table, state));
+    }
+    assert!(status.should_log("default.others", state, 1_001), "another table has problems of its own");
+    assert!(status.should_log(table, State::SourceAway, 1_001));
+    assert!(status.should_log(table, state, 61_000));
+    assert!(status.should_log_end(table, state));
+    assert!(status.should_log(table, state, 5), "a clock that went back hides nothing");
+}
