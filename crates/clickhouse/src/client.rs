@@ -107,6 +107,10 @@ impl Client {
             }
             builder = builder.tls_certs_only(certificates);
         }
+        if is_this_machine(&url) {
+            // A proxy of the environment would see the password, and could not reach this machine's loopback.
+            builder = builder.no_proxy();
+        }
         let http =
             builder.build().map_err(|e| stop(format!("the http client cannot be made: {}", chain(&e))))?;
         let denied = Arc::default();
@@ -131,7 +135,7 @@ impl Client {
             .extend_pairs(settings)
             .extend_pairs(params.iter().map(|(name, value)| (format!("param_{name}"), value)));
         let asked = async {
-            let answer = self.http.post(url).body(sql.to_owned()).send().await.map_err(|e| {
+            let answer = self.send_query(url, sql).await.map_err(|e| {
                 let text = format!("no answer from the server: {}", self.clean(e));
                 QueryError::new(Remedy::Resend, "connection", text)
             })?;
@@ -144,6 +148,17 @@ impl Client {
                 let text = format!("no answer from the server within {seconds} s to `{}`", shorten(sql, 100));
                 Err(QueryError::new(Remedy::Resend, "timeout", text))
             }
+        }
+    }
+
+    /// Sends a question; one that only reads is sent again when its connection broke: the server may have closed a kept
+    /// connection just when it was taken.
+    async fn send_query(&self, url: Url, sql: &str) -> reqwest::Result<Response> {
+        let send = || self.http.post(url.clone()).body(sql.to_owned()).send();
+        let result = send().await;
+        match result {
+            Err(error) if !error.is_connect() && !error.is_timeout() && only_reads(sql) => send().await,
+            result => result,
         }
     }
 
@@ -274,6 +289,22 @@ impl Client {
     fn clean(&self, error: reqwest::Error) -> String {
         shorten(&self.password.scrub(&chain(&error.without_url())), MESSAGE_CHARS_MAX)
     }
+}
+
+/// Whether a statement can be asked twice without harm.
+fn only_reads(sql: &str) -> bool {
+    let word = sql.trim_start().split(|c: char| !c.is_ascii_alphabetic()).next().unwrap_or_default();
+    ["SELECT", "SHOW", "DESCRIBE", "DESC", "EXISTS", "EXPLAIN"]
+        .iter()
+        .any(|reads| word.eq_ignore_ascii_case(reads))
+}
+
+/// Whether the server is this machine. A name that only resolves to it may resolve elsewhere tomorrow.
+fn is_this_machine(url: &Url) -> bool {
+    let host = url.host_str().unwrap_or_default();
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    host.eq_ignore_ascii_case("localhost")
+        || bare.parse::<std::net::IpAddr>().is_ok_and(|address| address.to_canonical().is_loopback())
 }
 
 fn headers(config: &ServerConfig) -> Result<HeaderMap, String> {

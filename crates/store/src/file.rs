@@ -12,10 +12,10 @@
 //! the folder and removes the temporary name. So a name never shows a part of an object, and two processes cannot both
 //! create one. Folders are made for the owner only (0700) and files likewise (0600), for the data may be personal.
 //!
-//! It needs a file system with hard links, fsync of folders and case-sensitive names: ext4, XFS, Btrfs, ZFS, tmpfs. A
-//! symbolic link in the root's own path is followed once, at open; one in the place of an object is refused, and one in
-//! the place of a folder is followed by puts and gets but not by listings: do not put any there. Folders stay when their
-//! last object is deleted.
+//! It needs a file system with hard links, fsync of folders and case-sensitive names: ext4, XFS, Btrfs, ZFS, tmpfs. Symbolic
+//! links above the root are followed once, at open; the root itself, its folder of temporary files, and what lies in the place
+//! of a folder or an object must be none. The root must belong to the user of the process or to root, and not be open to
+//! everybody. Folders stay when their last object is deleted.
 
 mod direct;
 mod disk;

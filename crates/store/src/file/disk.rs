@@ -17,12 +17,13 @@ use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
-use std::os::unix::fs::{DirBuilderExt, FileExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
+use rustix::fs::OFlags;
 
 use super::temp::{self, TempFile};
 use crate::limits::{check_bytes_max, check_range};
@@ -39,6 +40,8 @@ pub(super) struct Disk {
     root: PathBuf,
     /// Folders that this process has made durable, with all folders above them.
     folders: Mutex<BTreeSet<PathBuf>>,
+    /// Folders that were seen to be folders and no links, with all above them.
+    plain: Mutex<BTreeSet<PathBuf>>,
     /// An fsync of a folder has failed: what is durable is not known any more.
     sync_failed: AtomicBool,
     /// Puts and deletes are refused.
@@ -75,17 +78,25 @@ impl Disk {
             let place = place.clone();
             move |error| StoreError::io(Operation::Open, &place, doing, error)
         };
+        // Without a slash or a dot at its end, behind which a link would be followed.
+        let root = root.components().as_path();
+        if let Some(target) = link_target(root) {
+            return Err(StoreError::new(ErrorKind::NotSupported, Operation::Open, &place, target));
+        }
         make_root(root).map_err(failed("make its folder"))?;
         let root = fs::canonicalize(root).map_err(failed("resolve its path"))?;
         let disk = Self {
             root,
             folders: Mutex::default(),
+            plain: Mutex::default(),
             sync_failed: AtomicBool::new(false),
             read_only: false,
             #[cfg(test)]
             faults: tests::Faults::default(),
         };
         temp::sweep(&disk.root).map_err(failed("prepare its folder of temporary files"))?;
+        disk.check_owner()
+            .map_err(|why| StoreError::new(ErrorKind::NotSupported, Operation::Open, &place, why))?;
         disk.check_links().map_err(|error| {
             let error = failed("make a hard link")(error);
             if error.kind == ErrorKind::Permission { error.with_kind(ErrorKind::NotSupported) } else { error }
@@ -100,6 +111,7 @@ impl Disk {
         Ok(Self {
             root: fs::canonicalize(root).map_err(failed)?,
             folders: Mutex::default(),
+            plain: Mutex::default(),
             sync_failed: AtomicBool::new(false),
             read_only: true,
             #[cfg(test)]
@@ -133,6 +145,7 @@ impl Disk {
         self.check_writable(Operation::Put, key)?;
         self.check_sync(Operation::Put, key)?;
         let path = self.path(key.segments());
+        self.check_folders(Operation::Put, key, &path)?;
         // Only spares the writing; the link decides.
         if path.symlink_metadata().is_ok_and(|found| found.is_file()) {
             return Ok(Put::Exists);
@@ -182,6 +195,7 @@ impl Disk {
     pub(super) fn delete(&self, key: &Key) -> Result<(), StoreError> {
         self.check_writable(Operation::Delete, key)?;
         let path = self.path(key.segments());
+        self.check_folders(Operation::Delete, key, &path)?;
         match fs::remove_file(&path) {
             Ok(()) => Ok(()),
             Err(error) if is_absent(&error) || path.is_dir() => Ok(()),
@@ -285,9 +299,11 @@ impl Disk {
         self.step(Step::MakeFolder)?;
         match fs::DirBuilder::new().mode(0o700).create(folder) {
             Ok(()) => {}
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && folder.is_dir() => {}
+            // A link to a folder is none: it could lead out of the root.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && is_plain_folder(folder)? => {}
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                return Err(io::Error::new(io::ErrorKind::NotADirectory, "one of its folders is an object"));
+                let words = "one of its folders is an object or a link";
+                return Err(io::Error::new(io::ErrorKind::NotADirectory, words));
             }
             Err(error) => return Err(error),
         }
@@ -303,6 +319,7 @@ impl Disk {
     fn open_object(&self, key: &Key) -> Result<Option<(File, u64)>, StoreError> {
         let path = self.path(key.segments());
         let failed = |error| StoreError::io(Operation::Get, key, "open its file", error);
+        self.check_folders(Operation::Get, key, &path)?;
         // Looks before it opens: opening a pipe would block, and a link could lead anywhere.
         match path.symlink_metadata() {
             Ok(found) if found.is_file() => {}
@@ -311,13 +328,69 @@ impl Disk {
             Err(error) if is_absent(&error) => return Ok(None),
             Err(error) => return Err(failed(error)),
         }
-        let file = match File::open(&path) {
+        // Again by the kernel, for the place may have changed hands since.
+        let no_link = OFlags::NOFOLLOW.bits() as i32;
+        let file = match File::options().read(true).custom_flags(no_link).open(&path) {
             Ok(file) => file,
             Err(error) if is_absent(&error) => return Ok(None),
             Err(error) => return Err(failed(error)),
         };
         let size_bytes = file.metadata().map_err(failed)?.len();
         Ok(Some((file, size_bytes)))
+    }
+
+    /// Refuses a place that is reached over a link: behind it lies what is none of this store.
+    fn check_folders(&self, operation: Operation, key: &Key, path: &Path) -> Result<(), StoreError> {
+        let folder = path.parent().expect("an object lies below the root");
+        if folder == self.root || self.plain().contains(folder) {
+            return Ok(());
+        }
+        let above: Vec<&Path> = folder.ancestors().take_while(|above| *above != self.root).collect();
+        for above in above.into_iter().rev() {
+            match above.symlink_metadata() {
+                Ok(found) if found.is_symlink() => {
+                    let why = format!("its folder `{}` is a link", above.display());
+                    return Err(StoreError::new(ErrorKind::Corrupt, operation, key, why));
+                }
+                Ok(_) => {}
+                // What is not there yet is looked at when it is.
+                Err(error) if is_absent(&error) => return Ok(()),
+                Err(error) => return Err(StoreError::io(operation, key, "look at its folder", error)),
+            }
+        }
+        let mut plain = self.plain();
+        if plain.len() >= FOLDERS_MAX {
+            plain.clear();
+        }
+        plain.insert(folder.to_owned());
+        Ok(())
+    }
+
+    fn plain(&self) -> MutexGuard<'_, BTreeSet<PathBuf>> {
+        // A set of facts that are each true.
+        self.plain.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The root and its folder of temporary files must belong to this user or to root, and nobody else may put anything into
+    /// them: another user could take the place of a folder or a file by a link. Who this user is, a file of ours tells, also
+    /// where a network file system gives it another number.
+    fn check_owner(&self) -> Result<(), String> {
+        let words = |error: io::Error| format!("cannot see who owns it: {error}");
+        let own = TempFile::create(&self.root).and_then(|own| own.owner()).map_err(words)?;
+        for folder in [self.root.clone(), self.root.join(temp::FOLDER)] {
+            let found = folder.symlink_metadata().map_err(words)?;
+            let shown = folder.display();
+            if ![0, own].contains(&found.uid()) {
+                return Err(format!(
+                    "`{shown}` belongs to another user (uid {}); `chown` it to the one that runs this program (uid {own})",
+                    found.uid()
+                ));
+            }
+            if found.mode() & 0o002 != 0 {
+                return Err(format!("everybody may write to `{shown}`; take that back: `chmod o-w {shown}`"));
+            }
+        }
+        Ok(())
     }
 
     /// Makes a folder's names durable.
@@ -401,6 +474,20 @@ fn read(key: &Key, file: File, bytes: u64) -> Result<Bytes, StoreError> {
 
 fn not_a_file(operation: Operation, key: &Key) -> StoreError {
     StoreError::new(ErrorKind::Corrupt, operation, key, "its place is taken by a link or a special file")
+}
+
+/// Why a root that is a link is refused; `None` if it is none.
+fn link_target(root: &Path) -> Option<String> {
+    let is_link = root.symlink_metadata().is_ok_and(|found| found.is_symlink());
+    is_link.then(|| {
+        let target = fs::canonicalize(root).map_or_else(|_| "nowhere".to_owned(), |to| format!("`{}`", to.display()));
+        format!("it is a symbolic link, which others may point elsewhere; name the folder that it leads to: {target}")
+    })
+}
+
+/// Whether `folder` is a folder and no link to one.
+fn is_plain_folder(folder: &Path) -> io::Result<bool> {
+    folder.symlink_metadata().map(|found| found.is_dir())
 }
 
 /// Makes the root and the folders above it that are absent, and makes their names durable.

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
+use rustix::fs::OFlags;
 
 use super::direct;
 
@@ -77,6 +78,11 @@ impl TempFile {
         self.file.sync_all()
     }
 
+    /// The user that the file system takes this process for.
+    pub(super) fn owner(&self) -> io::Result<u32> {
+        Ok(self.file.metadata()?.uid())
+    }
+
     /// Whether the file has a second name: the link was made, whatever the call said.
     pub(super) fn is_linked(&self) -> io::Result<bool> {
         Ok(self.file.metadata()?.nlink() > 1)
@@ -101,7 +107,9 @@ pub(super) fn sweep(root: &Path) -> io::Result<usize> {
             continue;
         }
         // Another user's leftover, or one that another sweep has just removed: not ours to mend.
-        let Ok(file) = OpenOptions::new().write(true).open(entry.path()) else { continue };
+        let no_link = OFlags::NOFOLLOW.bits() as i32;
+        let opened = OpenOptions::new().write(true).custom_flags(no_link).open(entry.path());
+        let Ok(file) = opened else { continue };
         if file.try_lock().is_ok() && fs::remove_file(entry.path()).is_ok() {
             removed += 1;
         }
@@ -112,6 +120,11 @@ pub(super) fn sweep(root: &Path) -> io::Result<usize> {
 fn make_folder(folder: &Path) -> io::Result<()> {
     match fs::DirBuilder::new().mode(0o700).create(folder) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        // Behind a link files of another folder would be taken for leftovers.
+        Err(_) if !folder.symlink_metadata()?.is_dir() => {
+            let words = format!("`{}` is no folder but a link or a file; remove it", folder.display());
+            Err(io::Error::new(io::ErrorKind::NotADirectory, words))
+        }
         Ok(()) | Err(_) => Ok(()),
     }
 }

@@ -306,3 +306,65 @@ async fn measure_puts() {
     let listed = store.list(&Prefix::root(), None, 1_000).await.expect("lists").len();
     println!("list {listed} of 5,420: {:?}", started.elapsed());
 }
+
+#[test]
+fn a_root_that_is_a_link_is_refused_and_the_way_out_named() {
+    let folder = Folder::new();
+    let (real, link) = (folder.path().join("real"), folder.path().join("link"));
+    fs::create_dir(&real).expect("made");
+    symlink(&real, &link).expect("links");
+    for root in [link.clone(), link.join(""), link.join(".")] {
+        let error = FileStore::open(&root, Arc::new(Inline)).expect_err("a link");
+        assert!(
+            error.to_string().contains(&*real.canonicalize().expect("there").to_string_lossy()),
+            "{error}"
+        );
+    }
+    assert!(FileStore::open(&real, Arc::new(Inline)).is_ok());
+    // Above the root links are the administrator's.
+    assert!(FileStore::open(&link.join("below"), Arc::new(Inline)).is_ok());
+}
+
+#[test]
+fn a_linked_folder_of_temporary_files_is_refused_and_nothing_behind_it_removed() {
+    let folder = Folder::new();
+    let (root, victim) = (folder.path().join("root"), folder.path().join("victim"));
+    fs::create_dir(&root).expect("made");
+    fs::create_dir(&victim).expect("made");
+    fs::write(victim.join("precious"), b"x").expect("written");
+    symlink(&victim, root.join(".tmp")).expect("links");
+    let error = FileStore::open(&root, Arc::new(Inline)).expect_err("a link");
+    assert!(error.to_string().contains("link"), "{error}");
+    assert!(victim.join("precious").exists(), "the sweep did not follow it");
+}
+
+#[test]
+fn a_linked_folder_leads_no_object_out_of_the_root() {
+    let folder = Folder::new();
+    let outside = folder.path().join("outside");
+    fs::create_dir(&outside).expect("made");
+    fs::write(outside.join("object"), b"x").expect("written");
+    let store = FileStore::open(&folder.path().join("root"), Arc::new(Inline)).expect("opens");
+    put(&store, "lane/one", b"x").expect("puts");
+    symlink(&outside, store.root().join("lane/linked")).expect("links");
+    symlink(&outside, store.root().join("other")).expect("links");
+    for key in ["lane/linked/object", "lane/linked/new", "other/object"] {
+        get(&store, key).expect_err("behind a link");
+        put(&store, key, b"y").expect_err("behind a link");
+        store.delete(&self::key(key)).now_or_never().expect("inline never waits").expect_err("behind a link");
+    }
+    assert_eq!(fs::read(outside.join("object")).expect("still there"), b"x");
+    assert!(!outside.join("new").exists());
+}
+
+#[test]
+fn a_root_that_is_open_to_everybody_is_refused() {
+    let folder = Folder::new();
+    let root = folder.path().join("root");
+    fs::create_dir(&root).expect("made");
+    fs::set_permissions(&root, fs::Permissions::from_mode(0o777)).expect("opened");
+    let error = FileStore::open(&root, Arc::new(Inline)).expect_err("open to everybody").to_string();
+    assert!(error.contains("chmod o-w"), "{error}");
+    fs::set_permissions(&root, fs::Permissions::from_mode(0o775)).expect("closed");
+    FileStore::open(&root, Arc::new(Inline)).expect("the way out works");
+}

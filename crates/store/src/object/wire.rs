@@ -33,6 +33,9 @@ const IDLE_MAX: usize = super::REQUESTS_MAX;
 /// Providers close idle connections after 5 s and more; one that closes while we write costs an attempt.
 const IDLE_TIME_MAX: Duration = Duration::from_secs(4);
 
+/// Times that a read is sent when connections break under it: as often as two kept ones in a row were closed meanwhile.
+const READ_TRIES_MAX: usize = 3;
+
 /// An answer that is no success.
 #[derive(Debug, thiserror::Error)]
 #[error("status {status}: {body}")]
@@ -76,32 +79,74 @@ impl HttpConnector for Connector {
             let _ = rustls::crypto::ring::default_provider().install_default();
         }
         let allow_http = options.get_config_value(&ClientConfigKey::AllowHttp).is_some_and(|v| v == "true");
-        let mut builder = reqwest::Client::builder()
-            .connect_timeout(CONNECT_MAX)
-            .redirect(reqwest::redirect::Policy::none())
-            .pool_max_idle_per_host(IDLE_MAX)
-            .pool_idle_timeout(IDLE_TIME_MAX)
-            .https_only(!allow_http)
-            .http1_only();
-        if self.ca_pem.is_some() || allow_http {
-            // A machine without certificates of its own may still speak http.
-            let pem = self.ca_pem.as_deref().unwrap_or_default();
-            let certificates = reqwest::Certificate::from_pem_bundle(pem).unwrap_or_default();
-            if self.ca_pem.is_some() && certificates.is_empty() {
-                return Err(failed("`ca` holds no certificates in PEM form".into()));
-            }
-            if self.ca_pem.is_some() {
-                builder = builder.tls_certs_only(certificates);
-            }
-        }
-        let client = builder.build().map_err(|e| failed(format!("the http client cannot be made: {e}")))?;
-        Ok(HttpClient::new(Wire { client }))
+        // What goes to this machine never passes a proxy of the environment, which would see its keys.
+        let made = |builder: reqwest::ClientBuilder| {
+            builder.build().map_err(|e| failed(format!("the http client cannot be made: {e}")))
+        };
+        let local = made(builder_of(self, allow_http).map_err(failed)?.no_proxy())?;
+        let client = made(builder_of(self, allow_http).map_err(failed)?)?;
+        Ok(HttpClient::new(Wire { client, local }))
     }
+}
+
+/// A client as both are made: one passes the environment's proxies, the other none.
+fn builder_of(connector: &Connector, allow_http: bool) -> Result<reqwest::ClientBuilder, String> {
+    let mut builder = reqwest::Client::builder()
+        .connect_timeout(CONNECT_MAX)
+        .redirect(reqwest::redirect::Policy::none())
+        .pool_max_idle_per_host(IDLE_MAX)
+        .pool_idle_timeout(IDLE_TIME_MAX)
+        .https_only(!allow_http)
+        .http1_only();
+    if connector.ca_pem.is_some() || allow_http {
+        // A machine without certificates of its own may still speak http.
+        let pem = connector.ca_pem.as_deref().unwrap_or_default();
+        let certificates = reqwest::Certificate::from_pem_bundle(pem).unwrap_or_default();
+        if connector.ca_pem.is_some() && certificates.is_empty() {
+            return Err("`ca` holds no certificates in PEM form".into());
+        }
+        if connector.ca_pem.is_some() {
+            builder = builder.tls_certs_only(certificates);
+        }
+    }
+    Ok(builder)
+}
+
+/// Whether `host` is this machine. A name that only resolves to it may resolve elsewhere tomorrow.
+fn is_this_machine(host: &str) -> bool {
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    host.eq_ignore_ascii_case("localhost")
+        || bare.parse::<std::net::IpAddr>().is_ok_and(|address| address.to_canonical().is_loopback())
 }
 
 #[derive(Debug)]
 struct Wire {
     client: reqwest::Client,
+    /// For this machine: without a proxy.
+    local: reqwest::Client,
+}
+
+impl Wire {
+    /// Sends a request; one that only reads is sent again when its connection broke. A kept connection may have been closed
+    /// by the server just when it was taken, and a read can be repeated without harm. Writes are the caller's to repeat.
+    async fn send(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
+        let is_local = request.uri().host().is_some_and(is_this_machine);
+        let client = if is_local { &self.local } else { &self.client };
+        let reads = matches!(request.method().as_str(), "GET" | "HEAD");
+        let mut tries_left = if reads { READ_TRIES_MAX } else { 1 };
+        loop {
+            tries_left -= 1;
+            match HttpService::call(client, request.clone()).await {
+                Err(error) if tries_left > 0 && is_broken(&error) => {}
+                result => return result,
+            }
+        }
+    }
+}
+
+/// Whether the connection ended under a request, as opposed to one that was never opened or took too long.
+fn is_broken(error: &HttpError) -> bool {
+    matches!(error.kind(), HttpErrorKind::Interrupted | HttpErrorKind::Request)
 }
 
 #[async_trait]
@@ -112,7 +157,7 @@ impl HttpService for Wire {
         let body_bytes = request.body().content_length() as u64;
         let deadline = ANSWER_MAX + Duration::from_millis(body_bytes * 1_000 / RATE_BYTES_MIN);
         let late = || HttpError::new(HttpErrorKind::Timeout, Late(deadline));
-        let answered = tokio::time::timeout(deadline, HttpService::call(&self.client, request)).await;
+        let answered = tokio::time::timeout(deadline, self.send(request)).await;
         let answer = answered.map_err(|_| late())??;
         let status = answer.status();
         if !is_told || status.is_success() {
@@ -125,3 +170,6 @@ impl HttpService for Wire {
         Err(HttpError::new(HttpErrorKind::Unknown, Refusal { status: status.as_u16(), body }))
     }
 }
+
+#[cfg(test)]
+mod tests;

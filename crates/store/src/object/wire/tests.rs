@@ -1,0 +1,91 @@
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::*;
+
+/// Answers the first request of each connection, then resets the connection when the next request arrives on it, as a server
+/// does that closes a resting connection just when it is taken.
+fn closing_server() -> (SocketAddr, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("listens");
+    let address = listener.local_addr().expect("bound");
+    let requests = Arc::new(AtomicUsize::new(0));
+    let seen = Arc::clone(&requests);
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.expect("accepts");
+            let seen = Arc::clone(&seen);
+            std::thread::spawn(move || {
+                if read_head(&mut stream) {
+                    seen.fetch_add(1, Ordering::SeqCst);
+                    stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").expect("answers");
+                }
+                if read_head(&mut stream) {
+                    seen.fetch_add(1, Ordering::SeqCst);
+                }
+            });
+        }
+    });
+    (address, requests)
+}
+
+fn read_head(stream: &mut TcpStream) -> bool {
+    let mut head = Vec::new();
+    let mut byte = [0];
+    while !head.ends_with(b"\r\n\r\n") {
+        match stream.read(&mut byte) {
+            Ok(1) => head.push(byte[0]),
+            _ => return false,
+        }
+    }
+    true
+}
+
+fn client() -> HttpClient {
+    let options = ClientOptions::new().with_allow_http(true);
+    Connector { ca_pem: None }.connect(&options).expect("a client")
+}
+
+async fn send(client: &HttpClient, method: &str, address: SocketAddr) -> Result<String, HttpError> {
+    let request = request_of(method, &format!("http://{address}/object"));
+    let answer = client.execute(request).await?;
+    Ok(String::from_utf8_lossy(&answer.into_body().bytes().await.expect("a body")).into_owned())
+}
+
+fn request_of(method: &str, uri: &str) -> HttpRequest {
+    let mut request = HttpRequest::new(Bytes::new().into());
+    *request.method_mut() = method.parse().expect("a method");
+    *request.uri_mut() = uri.parse().expect("an address");
+    request
+}
+
+#[tokio::test]
+async fn a_read_on_a_kept_connection_that_was_closed_is_sent_again() {
+    for method in ["GET", "HEAD"] {
+        let (address, requests) = closing_server();
+        let client = client();
+        send(&client, "GET", address).await.expect("the first one");
+        send(&client, method, address).await.expect("sent again on another connection");
+        assert!(requests.load(Ordering::SeqCst) >= 2);
+    }
+}
+
+#[tokio::test]
+async fn a_write_is_never_sent_again_below_its_caller() {
+    let (address, requests) = closing_server();
+    let client = client();
+    send(&client, "GET", address).await.expect("the first one");
+    send(&client, "PUT", address).await.expect_err("its effect is for the caller to judge");
+    assert_eq!(requests.load(Ordering::SeqCst), 2);
+}
+
+#[test]
+fn this_machine_is_known_by_its_loopback_names() {
+    for host in ["localhost", "LOCALHOST", "127.0.0.1", "127.9.9.9", "[::1]", "::1", "[::ffff:127.0.0.1]"] {
+        assert!(is_this_machine(host), "{host}");
+    }
+    for host in ["localhost.example", "10.0.0.1", "[2001:db8::1]", "example", ""] {
+        assert!(!is_this_machine(host), "{host}");
+    }
+}
