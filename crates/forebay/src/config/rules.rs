@@ -28,6 +28,65 @@ const OWNED: [(&str, &str); 15] = [
     ("partition.assignment.strategy", "the program: a lane takes all partitions"),
 ];
 
+/// Properties of librdkafka that undo what TLS is for, or make the process load and run other code; a name that ends in `.` is a
+/// prefix. They are refused with the reason: no cluster needs them.
+const DANGEROUS: [(&str, Danger, &str); 8] = [
+    (
+        "enable.ssl.certificate.verification",
+        Danger::Unless("true"),
+        "without it anybody can pose as the broker",
+    ),
+    (
+        "ssl.endpoint.identification.algorithm",
+        Danger::Unless("https"),
+        "without it any certificate serves for any broker; write \
+      `security: { tls: { verify_host: false } }` if that is meant",
+    ),
+    (
+        "enable.sasl.oauthbearer.unsecure.jwt",
+        Danger::Unless("false"),
+        "it logs in with tokens that nobody has signed",
+    ),
+    ("ssl.engine.", Danger::Always, "it loads a library into this process"),
+    ("ssl.providers", Danger::Always, "it loads libraries into this process"),
+    ("plugin.library.paths", Danger::Always, "it loads libraries into this process"),
+    ("offset.store.", Danger::Always, "it writes files; positions live in the journal"),
+    (
+        "ssl.cipher.suites",
+        Danger::Ciphers,
+        "it allows ciphers that do not encrypt or do not verify the broker",
+    ),
+];
+
+/// When a property is dangerous.
+#[derive(Clone, Copy)]
+enum Danger {
+    Always,
+    /// With every other value.
+    Unless(&'static str),
+    /// With OpenSSL's words for no encryption, no authentication, or no least strength.
+    Ciphers,
+}
+
+impl Danger {
+    fn is_met(self, value: &str) -> bool {
+        let value = value.trim();
+        match self {
+            Self::Always => true,
+            Self::Unless(safe) => !value.eq_ignore_ascii_case(safe),
+            Self::Ciphers => value.split([':', ',', ' ', '+']).any(|word| {
+                let word = word.to_ascii_uppercase();
+                // `!aNULL` and `-aNULL` take them away.
+                !word.starts_with(['!', '-'])
+                    && (["NULL", "ADH", "AECDH", "EXP", "COMPLEMENTOFALL", "SECLEVEL=0"]
+                        .iter()
+                        .any(|weak| word.contains(weak))
+                        || word == "ALL")
+            }),
+        }
+    }
+}
+
 /// The least `memory` of a pipeline with keys that a full load was seen to stay within, and a fifth.
 const MEMORY_WITH_KEYS_MIN: Size = Size::mib(256);
 
@@ -180,7 +239,16 @@ impl Rules<'_> {
 
     fn kafka(&mut self) {
         let Some(kafka) = &self.pipeline.source.kafka else { return };
-        for name in kafka.properties.keys() {
+        for (name, value) in &kafka.properties {
+            let dangerous = DANGEROUS.iter().find(|(own, danger, _)| {
+                let is_meant =
+                    name.as_str() == *own || (own.ends_with('.') && name.as_str().starts_with(own));
+                is_meant && danger.is_met(value.reveal())
+            });
+            if let Some((_, _, why)) = dangerous {
+                let path = format!("source.kafka.properties.{name}");
+                self.fault(&path, format!("`{name}` is refused: {why}"));
+            }
             let owned = OWNED.iter().find(|(own, _)| {
                 name.as_str() == *own || (own.ends_with('.') && name.as_str().starts_with(own))
             });
@@ -219,8 +287,25 @@ impl Rules<'_> {
                 }
             }
         }
-        if kafka.security.tls.is_none() && sasl.mechanism == Mechanism::Plain {
-            self.hint(PATH, "`PLAIN` without `tls` sends the password in clear; add `tls: {}`");
+        let in_clear = match sasl.mechanism {
+            Mechanism::Plain => Some("password"),
+            Mechanism::OAuthBearer => Some("token"),
+            // The password itself never travels.
+            Mechanism::ScramSha256 | Mechanism::ScramSha512 => None,
+        };
+        let is_local = kafka.brokers.as_slice().iter().all(Broker::is_loopback);
+        if let Some(what) = in_clear
+            && kafka.security.tls.is_none()
+            && !is_local
+            && !sasl.allow_plaintext_password
+        {
+            self.fault(
+                PATH,
+                format!(
+                    "`{mechanism}` without `tls` sends the {what} in clear to another machine; add `tls: {{}}`, or write \
+                     `allow_plaintext_password: true`"
+                ),
+            );
         }
     }
 
@@ -305,10 +390,14 @@ impl Rules<'_> {
                  `create: { columns: { name: type }, order_by: name }`",
             );
         }
-        if sink.password.is_some() && !sink.url.is_tls() && !sink.url.is_loopback() {
-            self.hint(
+        if sink.password.is_some()
+            && !sink.url.is_tls()
+            && !sink.url.is_loopback()
+            && !sink.allow_plaintext_password
+        {
+            self.fault(
                 "sink.clickhouse.url",
-                "the password is sent in clear to another machine; use `https://`",
+                "the password is sent in clear to another machine; use `https://`, or write `allow_plaintext_password: true`",
             );
         }
         if sink.ca.is_some() && !sink.url.is_tls() {

@@ -6,6 +6,9 @@
 //!
 //! A scalar has no type of its own here: `topic: 2024` is a text and `rows: 2024` a number, because the schema says so.
 
+use std::borrow::Cow;
+
+use dataflow::printing;
 use serde_json::{Map, Number, Value as Json};
 
 use super::faults::{Faults, Position};
@@ -427,17 +430,33 @@ fn quoted(value: &Value) -> String {
 
 /// A value as it stands in the file, never what a reference stands for.
 fn quoted_scalar(scalar: &Scalar) -> String {
-    // What stands before an `@` in a URL is a user and often a password.
-    let text = match scalar.written.rsplit_once('@') {
-        Some((_, after)) => format!("`***@{}`", shown(after)),
-        None => format!("`{}`", shown(&scalar.written)),
-    };
+    let text = format!("`{}`", shown(&without_credentials(&scalar.written)));
     let looks_typed = matches!(scalar.text.as_str(), "true" | "false") || scalar.text.parse::<i128>().is_ok();
     if looks_typed && !takes_types(scalar) { format!("{text} in quotes") } else { text }
 }
 
+/// An address without what may be a user, a password or a query with one in it: which of its characters belong to a password
+/// cannot be told where somebody forgot to encode them, so from a URL only the scheme is left.
+fn without_credentials(text: &str) -> Cow<'_, str> {
+    if !text.contains(['@', '?', '#']) {
+        return Cow::Borrowed(text);
+    }
+    match (text.split_once("://"), text.rsplit_once('@')) {
+        (Some((scheme, _)), _) => format!("{scheme}://***").into(),
+        (None, Some((_, after))) if !after.contains(['?', '#', '=']) => format!("***@{after}").into(),
+        (None, Some(_)) => "***".into(),
+        (None, None) => match text.split_once('?') {
+            Some((before, query)) if query.contains('=') => format!("{before}?***").into(),
+            _ => Cow::Borrowed(text),
+        },
+    }
+}
+
 fn shown(text: &str) -> String {
-    let mut shown: String = text.chars().take(SHOWN_MAX).flat_map(char::escape_debug).collect();
+    let escape = |c: char| -> Box<dyn Iterator<Item = char>> {
+        if printing::is_printable(c) { Box::new(c.escape_debug()) } else { Box::new(c.escape_default()) }
+    };
+    let mut shown: String = text.chars().take(SHOWN_MAX).flat_map(escape).collect();
     if text.chars().nth(SHOWN_MAX).is_some() {
         shown.push('…');
     }

@@ -335,3 +335,40 @@ fn fuzz_pipeline_file() {
         assert!(written_in_clear || !told.contains(SECRET), "a secret is shown: {told}");
     });
 }
+
+#[test]
+fn no_password_of_an_address_is_shown() {
+    let name = "passwords_in_urls_are_never_shown.yaml";
+    let told = check_here(&case(name)).faults.render(name);
+    assert!(!told.contains("s3cr3t"), "{told}");
+    for line in ["2:8", "5:15", "7:29", "9:22"] {
+        assert!(told.contains(&format!("{name}:{line}: ")), "{line} is not among the faults: {told}");
+    }
+}
+
+#[test]
+fn properties_that_undo_tls_or_load_code_are_refused_with_reason_and_line() {
+    let name = "dangerous_kafka_properties.yaml";
+    let checked = check_here(&case(name));
+    assert!(checked.faults.is_fatal());
+    let told = checked.faults.render(name);
+    for line in 7..=15 {
+        let refused =
+            |told: &str| told.starts_with(&format!("{name}:{line}:")) && told.contains("is refused: ");
+        assert!(told.lines().any(refused), "line {line}: {told}");
+    }
+    assert!(!told.contains(":16:"), "{told}");
+}
+
+#[test]
+fn a_password_in_clear_to_another_machine_is_a_fault_unless_it_is_meant() {
+    let text = case("passwords_in_clear.yaml");
+    assert!(check_here(&text).faults.is_fatal());
+    let meant = text
+        .replace("PLAIN,", "PLAIN, allow_plaintext_password: true,")
+        .replace("table: events,", "table: events, allow_plaintext_password: true,");
+    good(&meant);
+    // On this machine nobody has to say so.
+    good(&text.replace(", broker:9092", ", \"[::1]:9092\"").replace("10.0.0.7", "127.0.0.1"));
+    good(&text.replace("PLAIN,", "SCRAM-SHA-256,").replace("http://10", "https://10"));
+}

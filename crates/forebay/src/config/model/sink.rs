@@ -47,6 +47,10 @@ pub struct ClickHouse {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub password: Option<Secret>,
 
+    /// Lets the password travel in clear (`http://`) to another machine, where whoever sees the network can take it.
+    #[serde(default)]
+    pub allow_plaintext_password: bool,
+
     /// PEM file of the authorities to trust; the system's if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ca: Option<String>,

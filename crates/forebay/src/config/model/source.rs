@@ -145,6 +145,10 @@ pub struct Sasl {
     /// Where tokens come from, for OAUTHBEARER.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oauth: Option<OAuth>,
+
+    /// Lets a password or token travel in clear to another machine, where whoever sees the network can take it.
+    #[serde(default)]
+    pub allow_plaintext_password: bool,
 }
 
 /// A SASL mechanism, named as the broker names it.

@@ -91,10 +91,7 @@ impl HttpUrl {
         let rest = self.as_str().split_once("://").map_or("", |(_, rest)| rest);
         let authority = rest.split('/').next().unwrap_or_default();
         match host_and_port(authority) {
-            Ok((host, _)) => {
-                host == "localhost"
-                    || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
-            }
+            Ok((host, _)) => is_loopback(host),
             Err(_) => false,
         }
     }
@@ -121,6 +118,19 @@ name_kind!(
         Ok(())
     }
 );
+
+impl Broker {
+    /// True when all that are named are this machine, so that a password in clear does not leave it.
+    pub fn is_loopback(&self) -> bool {
+        self.as_str().split(',').all(|one| host_and_port(one.trim()).is_ok_and(|(host, _)| is_loopback(host)))
+    }
+}
+
+/// Whether a host is this machine, by name or by address.
+fn is_loopback(host: &str) -> bool {
+    host.eq_ignore_ascii_case("localhost")
+        || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.to_canonical().is_loopback())
+}
 
 /// Where metrics and health are served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
