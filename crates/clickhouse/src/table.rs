@@ -196,7 +196,11 @@ impl ClickHouseTable {
         self.unchanged(&plan)?;
         self.see_settings(&plan);
         let question = sight::Question { places: &plan.places, count, counts_async: plan.counts_async };
-        let settings = read::borrowed(&plan.look_settings);
+        let mut settings = read::borrowed(&plan.look_settings);
+        if count.is_some() {
+            // A part of the statement was made from what lies in the store.
+            settings.extend(probe::READ_ONLY);
+        }
         let sight: Sight = self.client.one(&question.sql(), &settings, &[]).await.map_err(query_error)?;
         self.is_at_home(&plan, sight.server_identity())?;
         Ok((plan, sight))

@@ -47,8 +47,9 @@ pub async fn read(context: &Context, reads: &[StateRead]) -> Result<Vec<Vec<u8>>
     for objects in by_object.chunks(FILES_AT_ONCE) {
         let mut jobs = Vec::with_capacity(objects.len());
         for indices in objects {
-            let range =
-                |index: &usize| reads[*index].offset..reads[*index].offset + u64::from(reads[*index].len);
+            let range = |index: &usize| {
+                reads[*index].offset..reads[*index].offset.saturating_add(u64::from(reads[*index].len))
+            };
             jobs.push(read_ranges(context, &reads[indices[0]].object, indices.iter().map(range).collect()));
         }
         let done = futures::future::try_join_all(jobs).await?;

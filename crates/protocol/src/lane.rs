@@ -6,6 +6,7 @@
 
 mod fates;
 mod forget;
+mod hostile;
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -128,7 +129,12 @@ impl TableState {
 
     /// Bytes of all live pieces: what the spool holds for this table.
     pub fn pending_bytes(&self) -> u64 {
-        self.pending.iter().flatten().filter(|p| p.is_live()).map(|p| p.frame.len).sum()
+        self.pending
+            .iter()
+            .flatten()
+            .filter(|p| p.is_live())
+            .map(|p| p.frame.len)
+            .fold(0, u64::saturating_add)
     }
 }
 
@@ -189,11 +195,12 @@ impl Lane {
         let mut lane = Self::from_image(image);
         lane.epoch = record.epoch;
         lane.nonce = record.nonce.clone();
-        lane.next_seq = record.seq + 1;
+        lane.next_seq = record.seq.saturating_add(1);
         lane.snapshots = states.clone();
         lane.files = files.clone();
         lane.state_seq = *state_seq;
         lane.newest_checkpoint = Some(record.seq);
+        hostile::check_image(record, &lane)?;
         Ok(lane)
     }
 
@@ -204,7 +211,7 @@ impl Lane {
 
     /// Sealed bytes that are not settled yet.
     pub fn spool_bytes(&self) -> u64 {
-        self.tables.iter().map(TableState::pending_bytes).sum()
+        self.tables.iter().map(TableState::pending_bytes).fold(0, u64::saturating_add)
     }
 
     /// Every frame that waits for a person, with its table.
@@ -255,6 +262,7 @@ impl Lane {
         if record.seq != self.next_seq {
             return Err(violation(record, "order", format!("expected record {}", self.next_seq)));
         }
+        hostile::check_place(record)?;
         let body = record.body.as_ref().ok_or_else(|| violation(record, "order", "empty record"))?;
         if let Body::Claim(_) = body {
             if record.epoch != self.epoch + 1 || record.nonce.len() != 16 || record.nonce == self.nonce {
@@ -336,6 +344,7 @@ impl Lane {
             }
             self.check_refused_record(record, refusal)?;
         }
+        hostile::check_seal(self, record, seal)?;
         let counts = seal.counts.unwrap_or_default();
         if !counts.add_up() {
             return Err(violation(record, "C9", format!("the counts do not add up: {counts:?}")));
@@ -523,7 +532,7 @@ impl Lane {
 
     fn check_generation(&self, record: &Record, new: &Generation) -> Result<(), Violation> {
         let piece = self.live_piece(record, new.table, new.ordinal, new.piece)?;
-        if new.generation != piece.generation + 1 {
+        if piece.generation.checked_add(1) != Some(new.generation) {
             let what = format!("generation {} after {}", new.generation, piece.generation);
             return Err(violation(record, "C3", what));
         }
@@ -571,9 +580,9 @@ impl Lane {
 
     fn check_split(&self, record: &Record, split: &Split) -> Result<(), Violation> {
         let old = self.live_piece(record, split.table, split.ordinal, split.piece)?;
-        let rows: u64 = split.pieces.iter().map(|f| f.rows).sum();
-        if rows != old.frame.rows {
-            return Err(violation(record, "C9", format!("{} rows became {rows}", old.frame.rows)));
+        let rows = split.pieces.iter().try_fold(0_u64, |rows, frame| rows.checked_add(frame.rows));
+        if rows != Some(old.frame.rows) {
+            return Err(violation(record, "C9", format!("{} rows became {rows:?}", old.frame.rows)));
         }
         let pieces = self.tables[split.table as usize].pieces(split.ordinal).map_or(0, <[Piece]>::len);
         if pieces + split.pieces.len() > PIECES_MAX {
@@ -624,7 +633,7 @@ impl Lane {
             idle: self.idle.clone(),
             counts: Some(self.counts),
             deltas: self.deltas.iter().filter(|d| d.seq > state_seq).cloned().collect(),
-            snapshot_bytes: self.snapshots.iter().map(|s| s.len).sum(),
+            snapshot_bytes: self.snapshots.iter().map(|s| s.len).fold(0, u64::saturating_add),
             fates: self.fates.clone(),
             forgotten: self.forgotten_image(),
         }
@@ -665,10 +674,17 @@ fn violation(record: &Record, rule: &'static str, what: impl Into<String>) -> Vi
 }
 
 fn check_frame_shape(record: &Record, frame: &Frame, segment_bytes: u64) -> Result<(), Violation> {
+    if frame.rows == 0 || frame.len == 0 {
+        let what = format!("frame {} of table {} is empty", frame.ordinal, frame.table);
+        return Err(violation(record, "C3", what));
+    }
+    check_frame_numbers(record, frame, segment_bytes)
+}
+
+fn check_frame_numbers(record: &Record, frame: &Frame, segment_bytes: u64) -> Result<(), Violation> {
     let parts = [frame.len, frame.probe_len, frame.origins_len];
     let end = parts.iter().try_fold(frame.offset, |end, part| end.checked_add(*part));
-    if frame.id.len() != 16 || frame.rows == 0 || frame.len == 0 || end.is_none_or(|end| end > segment_bytes)
-    {
+    if frame.id.len() != 16 || frame.rows > hostile::NUMBER_MAX || end.is_none_or(|end| end > segment_bytes) {
         let what = format!("frame {} of table {} is malformed", frame.ordinal, frame.table);
         return Err(violation(record, "C3", what));
     }

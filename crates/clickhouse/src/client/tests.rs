@@ -65,10 +65,18 @@ fn config(url: &str) -> ServerConfig {
     ServerConfig {
         user: "reader".into(),
         password: Secret::new("geheim-123"),
-        query_timeout: Duration::from_millis(500),
-        insert_timeout: Duration::from_millis(500),
+        // Far beyond what a busy machine takes; tests about the bound have one of their own.
+        query_timeout: Duration::from_secs(120),
+        insert_timeout: Duration::from_secs(120),
         ..ServerConfig::new(url)
     }
+}
+
+/// For servers that never answer.
+fn hasty(url: &str) -> Client {
+    let bound = Duration::from_millis(500);
+    let config = ServerConfig { query_timeout: bound, insert_timeout: bound, ..config(url) };
+    Client::new(config, RealTime::shared()).unwrap()
 }
 
 fn client(url: &str) -> Client {
@@ -76,6 +84,10 @@ fn client(url: &str) -> Client {
 }
 
 async fn insert(url: &str, body_bytes: usize, open: bool) -> Result<(), InsertError> {
+    insert_by(&client(url), body_bytes, open).await
+}
+
+async fn insert_by(client: &Client, body_bytes: usize, open: bool) -> Result<(), InsertError> {
     let insert = Insert {
         statement: "INSERT INTO `d`.`t` (`a`) FORMAT Native".into(),
         views: false,
@@ -87,7 +99,7 @@ async fn insert(url: &str, body_bytes: usize, open: bool) -> Result<(), InsertEr
         body: Bytes::from(vec![7; body_bytes]),
         gate: &Fixed(open),
     };
-    client(url).insert(&insert, attempt).await
+    client.insert(&insert, attempt).await
 }
 
 const OK: &str = "HTTP/1.1 200 OK\r\nX-ClickHouse-Query-Id: forebay-1\r\nContent-Length: 0\r\n\r\n";
@@ -137,7 +149,7 @@ async fn a_lost_answer_leaves_the_effect_unknown() {
     let error = insert(&url, 5000, true).await.unwrap_err();
     assert_eq!((error.effect, error.kind), (Effect::Unknown, "broken"));
     let (url, _server) = serve(Play::Hang).await;
-    let error = insert(&url, 5000, true).await.unwrap_err();
+    let error = insert_by(&hasty(&url), 5000, true).await.unwrap_err();
     assert_eq!((error.effect, error.remedy, error.kind), (Effect::Unknown, Remedy::Resend, "timeout"));
 }
 
@@ -192,7 +204,7 @@ async fn secrets_never_show() {
 #[tokio::test]
 async fn questions_are_bounded_in_time_and_size() {
     let (url, _server) = serve(Play::Hang).await;
-    let error = client(&url).query("SELECT 1", &[], &[]).await.unwrap_err();
+    let error = hasty(&url).query("SELECT 1", &[], &[]).await.unwrap_err();
     assert!(error.message.contains("within 0.5 s"), "{error}");
     let long = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{}", 17 << 20, "x".repeat(17 << 20));
     let (url, _server) = serve(Play::Answer(Box::leak(long.into_boxed_str()))).await;
@@ -233,5 +245,71 @@ async fn https_needs_no_provider_of_the_process_and_a_real_ca() {
     assert!(error.message.contains("`ca` holds no certificates"), "{error}");
     for url in ["ftp://h", "http://h?x=1", "h:1", ""] {
         assert!(Client::new(config(url), RealTime::shared()).is_err(), "{url}");
+    }
+}
+
+/// Answers the first request of each connection, and closes the connection under the second.
+async fn closing_server() -> (String, std::sync::Arc<std::sync::atomic::AtomicUsize>) {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let requests = std::sync::Arc::new(AtomicUsize::new(0));
+    let seen = requests.clone();
+    tokio::spawn(async move {
+        loop {
+            let (mut socket, _) = listener.accept().await.unwrap();
+            let seen = seen.clone();
+            tokio::spawn(async move {
+                for may_answer in [true, false] {
+                    let mut request = Vec::new();
+                    let mut piece = [0; 4096];
+                    while !whole(&request) {
+                        match socket.read(&mut piece).await {
+                            Ok(0) | Err(_) => return,
+                            Ok(n) => request.extend_from_slice(&piece[..n]),
+                        }
+                    }
+                    seen.fetch_add(1, Ordering::SeqCst);
+                    if may_answer {
+                        socket.write_all(OK.as_bytes()).await.unwrap();
+                    }
+                }
+            });
+        }
+    });
+    (url, requests)
+}
+
+#[tokio::test]
+async fn a_question_on_a_kept_connection_that_was_closed_is_asked_again() {
+    let (url, requests) = closing_server().await;
+    let client = client(&url);
+    client.query("SELECT 1", &[], &[]).await.unwrap();
+    client.query("SELECT 2", &[], &[]).await.unwrap();
+    assert_eq!(requests.load(std::sync::atomic::Ordering::SeqCst), 3, "the second one twice");
+
+    let (url, requests) = closing_server().await;
+    let client = super::tests::client(&url);
+    client.query("SELECT 1", &[], &[]).await.unwrap();
+    client.query("CREATE TABLE t (a Int8) ENGINE = Memory", &[], &[]).await.unwrap_err();
+    assert_eq!(
+        requests.load(std::sync::atomic::Ordering::SeqCst),
+        2,
+        "what changes something is the caller's to repeat"
+    );
+}
+
+#[test]
+fn this_machine_is_known_by_its_loopback_names() {
+    for (url, ours) in [
+        ("http://localhost:8123", true),
+        ("http://127.0.0.1:8123", true),
+        ("http://[::1]:8123", true),
+        ("http://[::ffff:127.0.0.1]/", true),
+        ("http://localhost.example", false),
+        ("http://10.0.0.1:8123", false),
+        ("http://[2001:db8::1]:8123", false),
+    ] {
+        assert_eq!(is_this_machine(&Url::parse(url).unwrap()), ours, "{url}");
     }
 }

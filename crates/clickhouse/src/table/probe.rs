@@ -49,6 +49,22 @@ const BY_FRAME: &str = "frame";
 /// The first line of what travels with a frame that is found by keys.
 const BY_KEYS: &str = "keys";
 
+/// A statement with stored text in it reads and does nothing else, whatever the text says: no change, no file, no other server.
+pub(super) const READ_ONLY: [(&str, &str); 1] = [("readonly", "2")];
+
+/// Functions that make the values of keys; see [`literal`].
+const VALUE_FUNCTIONS: [&str; 9] = [
+    "tuple",
+    "unhex",
+    "toUUID",
+    "toDate32",
+    "toInt64",
+    "fromUnixTimestamp",
+    "fromUnixTimestamp64Milli",
+    "fromUnixTimestamp64Micro",
+    "fromUnixTimestamp64Nano",
+];
+
 /// What travels with a frame whose rows name it.
 pub(super) fn by_frame() -> Bytes {
     Bytes::from_static(BY_FRAME.as_bytes())
@@ -98,6 +114,10 @@ impl Question {
         else {
             return Err(damaged());
         };
+        // It becomes part of a statement, and the store may have been written to by others.
+        if !is_columns(columns) || !is_values(keys) {
+            return Err(damaged());
+        }
         let expected = count.parse().map_err(|_| damaged())?;
         let sql = format!("SELECT uniqExact({columns}) FROM {table} WHERE tuple({columns}) IN ({keys})");
         Ok(Some(Self { sql, expected, kind: Kind::Keys }))
@@ -145,6 +165,60 @@ pub fn check_sample(sample: &[u8]) -> Result<(), String> {
         found if count.parse() == Ok(found) => Ok(()),
         found => Err(format!("{found} keys where `{count}` are announced")),
     }
+}
+
+/// Whether a text is what [`sample`] writes for columns: names in backticks, and commas.
+fn is_columns(text: &str) -> bool {
+    let mut rest = text;
+    loop {
+        let Some(inside) = rest.strip_prefix('`') else { return false };
+        let mut is_escaped = false;
+        let end = inside.char_indices().find(|(_, c)| {
+            let ends = *c == '`' && !is_escaped;
+            is_escaped = *c == '\\' && !is_escaped;
+            ends
+        });
+        let Some((end, _)) = end.filter(|(end, _)| *end > 0) else { return false };
+        rest = &inside[end + 1..];
+        match rest.strip_prefix(", ") {
+            Some(more) => rest = more,
+            None => return rest.is_empty(),
+        }
+    }
+}
+
+/// Whether a text is what [`literal`] writes for values: numbers, digits in quotes, and the few functions around them.
+fn is_values(text: &str) -> bool {
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        let length = match first {
+            '\'' => {
+                let inside =
+                    rest[1..].find(|c: char| !c.is_ascii_hexdigit() && c != '-').unwrap_or(rest.len() - 1);
+                // A second quote behind it would be a quote within.
+                let behind = &rest[1 + inside..];
+                if !behind.starts_with('\'') || behind.starts_with("''") {
+                    return false;
+                }
+                inside + 2
+            }
+            'a'..='z' => {
+                let word = rest.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(rest.len());
+                if !VALUE_FUNCTIONS.contains(&&rest[..word]) || !rest[word..].starts_with('(') {
+                    return false;
+                }
+                word
+            }
+            '0'..='9' | '-' | '+' | ' ' | ',' | '(' | ')' => 1,
+            _ => return false,
+        };
+        // Two of them would begin a comment.
+        if rest.starts_with("--") {
+            return false;
+        }
+        rest = &rest[length..];
+    }
+    !text.is_empty()
 }
 
 /// Whether values of a type can stand in a sample.

@@ -521,3 +521,72 @@ fn fault_17_the_largest_spool_and_the_most_partitions_fit_into_a_record() {
     assert!((bytes.len() as u64) < crate::record::RECORD_BYTES_MAX, "{} bytes", bytes.len());
     assert!(Record::from_bytes(0, &bytes).is_ok());
 }
+
+/// The largest numbers there are, in every place that a lane counts with.
+#[test]
+fn numbers_that_no_lane_counts_to_are_a_violation_and_no_overflow() {
+    const MOST: u64 = u64::MAX;
+    let mut w = Writer::new();
+    w.push(Body::Seal(seal(10, 20, &[0]))).expect("a good seal");
+    let counts = |read, written, late| Some(Counts { read, written, late, ..Default::default() });
+    let sealed = |change: fn(&mut Seal)| {
+        let mut seal = seal(20, 30, &[1]);
+        change(&mut seal);
+        Body::Seal(seal)
+    };
+    for body in [
+        Body::Seal(Seal { counts: counts(MOST, MOST, 0), ..seal(20, 30, &[1]) }),
+        Body::Seal(Seal { counts: counts(0, MOST, 1), ..seal(20, 30, &[1]) }),
+        sealed(|seal| seal.ranges[0].next = MOST),
+        sealed(|seal| seal.segment_bytes = MOST),
+        sealed(|seal| seal.frames[0].rows = MOST),
+        sealed(|seal| (seal.frames[0].offset, seal.frames[0].len) = (MOST, MOST)),
+        sealed(|seal| seal.states = vec![StateDelta { offset: MOST, len: MOST, ..Default::default() }]),
+        Body::Split(Split {
+            pieces: vec![
+                Frame { rows: MOST, ..Default::default() },
+                Frame { rows: MOST, ..Default::default() },
+            ],
+            ..Default::default()
+        }),
+    ] {
+        let shown = format!("{body:?}");
+        w.push(body).expect_err(&shown);
+    }
+}
+
+#[test]
+fn a_checkpoint_that_no_lane_could_have_written_is_a_violation() {
+    let mut w = Writer::new();
+    w.push(Body::Seal(seal(10, 20, &[0, 1]))).expect("a good seal");
+    let restored = |change: &dyn Fn(&mut LaneImage, &mut Record)| {
+        let mut image = w.lane.image(0);
+        let empty = Body::Checkpoint(Checkpoint::default());
+        let mut record = w.record(empty);
+        change(&mut image, &mut record);
+        record.body = Some(Body::Checkpoint(Checkpoint {
+            lane: Some(image),
+            states: vec![],
+            state_seq: 0,
+            files: vec![],
+        }));
+        Lane::from_checkpoint(&record)
+    };
+    restored(&|_, _| ()).expect("as it was written");
+    let changes: [&dyn Fn(&mut LaneImage, &mut Record); 11] = [
+        &|_, record| record.seq = u64::MAX,
+        &|_, record| record.epoch = u64::MAX,
+        &|image, _| image.counts = Some(Counts { read: u64::MAX, written: u64::MAX, ..Default::default() }),
+        &|image, _| image.partitions[0].next = u64::MAX,
+        &|image, _| image.tables[0].next_ordinal = u64::MAX,
+        &|image, _| image.tables[0].frontier = 7,
+        &|image, _| image.tables[0].pending.truncate(1),
+        &|image, _| image.tables[0].pending[0].frame = None,
+        &|image, _| image.tables[0].pending[1].piece = 9,
+        &|image, _| image.tables[0].pending[0].first_row = u64::MAX,
+        &|image, _| image.tables[0].pending[0].frame.as_mut().expect("a frame").rows = u64::MAX,
+    ];
+    for (n, change) in changes.into_iter().enumerate() {
+        assert!(restored(change).is_err(), "change {n}");
+    }
+}

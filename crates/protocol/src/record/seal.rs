@@ -230,7 +230,8 @@ pub struct Counts {
 impl Counts {
     /// True if every record is accounted for.
     pub fn add_up(&self) -> bool {
-        self.read == self.written + self.filtered + self.duplicates + self.dead_letters + self.late
+        let parts = [self.written, self.filtered, self.duplicates, self.dead_letters, self.late];
+        parts.iter().try_fold(0_u64, |sum, part| sum.checked_add(*part)) == Some(self.read)
     }
 
     /// Adds the other's counts to these.

@@ -75,3 +75,39 @@ fn what_travels_with_a_frame_is_told_from_damage() {
         assert!(check_sample(bad).is_err(), "{bad:?}");
     }
 }
+
+#[test]
+fn stored_text_that_is_no_sample_of_ours_never_becomes_sql() {
+    let read = |columns: &str, keys: &str| {
+        Question::read("`d`.`t`", FrameId(1), 1, format!("keys\n1\n{columns}\n{keys}").as_bytes())
+    };
+    for (columns, keys) in [
+        ("`a`", "tuple(1)"),
+        ("`a`, `b\\`c`", "tuple(-5, unhex('00ff')), tuple(toDate32('1970-01-01') + -3, toUUID('00-11'))"),
+        ("`a`", "tuple(fromUnixTimestamp64Nano(toInt64(-1)))"),
+    ] {
+        assert!(read(columns, keys).is_ok(), "{columns} {keys}");
+    }
+    for (columns, keys) in [
+        ("a", "tuple(1)"),
+        ("`a`), (SELECT file('/etc/passwd')", "tuple(1)"),
+        ("`a\\`, sleep(3)", "tuple(1)"),
+        ("``", "tuple(1)"),
+        ("`a`, ", "tuple(1)"),
+        ("", "tuple(1)"),
+        ("`a`", ""),
+        ("`a`", "tuple((SELECT 1))"),
+        ("`a`", "tuple(file('00'))"),
+        ("`a`", "tuple('a''b')"),
+        ("`a`", "tuple('x')"),
+        ("`a`", "tuple(1)) SETTINGS readonly = 0"),
+        ("`a`", "tuple(1)); DROP TABLE t"),
+        ("`a`", "tuple(1)) -- "),
+        ("`a`", "tuple(--1)"),
+        ("`a`", "tuple(1) /* */"),
+        ("`a`", "tuple(unhex)"),
+    ] {
+        let error = read(columns, keys).expect_err(&format!("{columns} {keys}"));
+        assert_eq!(error.remedy, Remedy::Stop);
+    }
+}

@@ -1,0 +1,107 @@
+//! Numbers and images that no program of ours writes.
+//!
+//! A journal is read from a store that others may have written to. What its records say is therefore checked before anything is
+//! computed from it: a record that breaks a rule is a [`Violation`], never an overflow or an index out of bounds.
+
+use super::{Lane, TableState, Violation, check_frame_numbers, violation};
+use crate::record::{Counts, Record, Seal};
+
+/// The largest number that a lane counts with. A lane that writes a billion records a second gets there in 36 years, and sums of a few
+/// such numbers still fit into their type.
+pub(super) const NUMBER_MAX: u64 = 1 << 60;
+
+/// The record's own numbers.
+pub(super) fn check_place(record: &Record) -> Result<(), Violation> {
+    match [record.seq, record.epoch].into_iter().find(|number| *number > NUMBER_MAX) {
+        Some(number) => Err(violation(record, "order", format!("{number} is no number of a lane"))),
+        None => Ok(()),
+    }
+}
+
+/// What a seal's numbers make of the lane's.
+pub(super) fn check_seal(lane: &Lane, record: &Record, seal: &Seal) -> Result<(), Violation> {
+    let counts = seal.counts.unwrap_or_default();
+    check_counts(record, &counts)?;
+    if each(&lane.counts).into_iter().zip(each(&counts)).any(|(now, more)| now + more > NUMBER_MAX) {
+        return Err(violation(record, "C9", format!("the counts leave all bounds: {counts:?}")));
+    }
+    let positions = seal.ranges.iter().map(|range| range.next);
+    check_numbers(record, "C1", positions.chain([seal.segment_bytes, seal.frames.len() as u64]))?;
+    let refused = seal.refusals.iter().try_fold(0_u64, |rows, refusal| {
+        let pieces = lane.tables.get(refusal.table as usize)?.pieces(refusal.ordinal)?;
+        rows.checked_add(pieces.get(refusal.piece as usize)?.frame.rows)
+    });
+    let fits = refused
+        .is_some_and(|rows| rows <= lane.counts.written && lane.counts.dead_letters + rows <= NUMBER_MAX);
+    if !fits {
+        return Err(violation(record, "C9", "more rows are refused than were written"));
+    }
+    Ok(())
+}
+
+/// The lane that a checkpoint holds: one that the fold could have made.
+pub(super) fn check_image(record: &Record, lane: &Lane) -> Result<(), Violation> {
+    check_place(record)?;
+    check_counts(record, &lane.counts)?;
+    let positions = lane.partitions.iter().map(|partition| partition.next);
+    let fates = lane.fates.iter().map(|fates| fates.from);
+    check_numbers(record, "C1", positions.chain(fates))?;
+    check_numbers(record, "order", lane.snapshots.iter().map(|snapshot| snapshot.len))?;
+    for table in &lane.tables {
+        check_table(record, table)?;
+    }
+    let lost = lane.deltas.iter().any(|delta| {
+        delta.delta.is_some_and(|delta| {
+            delta.step as usize >= lane.steps.len() || delta.offset.checked_add(delta.len).is_none()
+        })
+    });
+    let steps =
+        lane.snapshots.iter().map(|object| object.step).chain(lane.files.iter().map(|file| file.step));
+    if lost || steps.into_iter().any(|step| step as usize >= lane.steps.len()) {
+        return Err(violation(record, "order", "a state delta points nowhere"));
+    }
+    Ok(())
+}
+
+/// The pending frames are those from the frontier on, without a gap, each with its pieces in their order.
+fn check_table(record: &Record, table: &TableState) -> Result<(), Violation> {
+    let wrong =
+        |what: &str| Err(violation(record, "C4", format!("table `{}` of the checkpoint {what}", table.name)));
+    if table.next_ordinal > NUMBER_MAX
+        || table.next_ordinal.checked_sub(table.frontier) != Some(table.pending.len() as u64)
+    {
+        return wrong("has other frames pending than those from its frontier on");
+    }
+    for (ordinal, pieces) in (table.frontier..).zip(&table.pending) {
+        for (number, piece) in pieces.iter().enumerate() {
+            if piece.frame.ordinal != ordinal
+                || piece.piece as usize != number
+                || piece.first_row > NUMBER_MAX
+            {
+                return wrong("has pieces out of their order");
+            }
+            check_frame_numbers(record, &piece.frame, u64::MAX)?;
+        }
+    }
+    Ok(())
+}
+
+fn check_counts(record: &Record, counts: &Counts) -> Result<(), Violation> {
+    check_numbers(record, "C9", each(counts).into_iter())
+}
+
+fn each(counts: &Counts) -> [u64; 6] {
+    let Counts { read, written, filtered, duplicates, dead_letters, late, .. } = *counts;
+    [read, written, filtered, duplicates, dead_letters, late]
+}
+
+fn check_numbers(
+    record: &Record,
+    rule: &'static str,
+    mut numbers: impl Iterator<Item = u64>,
+) -> Result<(), Violation> {
+    match numbers.find(|number| *number > NUMBER_MAX) {
+        Some(number) => Err(violation(record, rule, format!("{number} is no number of a lane"))),
+        None => Ok(()),
+    }
+}
