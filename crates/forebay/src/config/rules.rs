@@ -7,7 +7,7 @@ use super::faults::{Faults, Position};
 use super::model::source::Mechanism;
 use super::model::{Create, Delivery, Kafka, Pipeline};
 use super::spans::{Node, Value};
-use super::values::{Listen, Period, Size, Window};
+use super::values::{Broker, Listen, Period, Size, Window};
 
 /// Properties of librdkafka that have settings of their own, with the setting; a name that ends in `.` is a prefix.
 const OWNED: [(&str, &str); 15] = [
