@@ -5,8 +5,10 @@
 //! | `cargo xtask sim --seeds N [--seed S] [--variant NAME] [--jobs J]`   | runs the simulation over many seeds and prints the first that breaks a rule, with as few faults as can be found; one seed is printed with its trace |
 //! | `cargo xtask guards [--bless]`                                       | counts the instructions of the hot path's steps     |
 //! | `cargo xtask profile [--out FILE] [--pid PID] [-- COMMAND]`          | draws a flame graph of a run                        |
+//! | `cargo xtask advisories`                                              | compares Cargo.lock with scripts/advisories.txt     |
 #![allow(clippy::disallowed_methods, reason = "this tells people how long something took")]
 
+mod advisories;
 mod guards;
 mod profile;
 
@@ -31,6 +33,8 @@ enum Task {
     Sim(Sim),
     /// Instruction counts of the hot path's steps against the committed baseline; needs valgrind.
     Guards(guards::Args),
+    /// Cargo.lock against the committed list of advisories.
+    Advisories,
     /// A flame graph of a run; needs perf.
     Profile(profile::Args),
 }
@@ -57,6 +61,7 @@ struct Sim {
 fn main() -> anyhow::Result<()> {
     match Args::parse().task {
         Task::Sim(args) => simulate(&args),
+        Task::Advisories => advisories::run(),
         Task::Guards(args) => guards::run(&args),
         Task::Profile(args) => profile::run(&args),
     }
