@@ -453,7 +453,7 @@ fn connections_beyond_the_bound_and_silent_ones_end() {
         return;
     }
     let folder = Folder::new("bounds");
-    let server = start(&folder, &["--connections", "2", "--head-wait", "1"]);
+    let server = start(&folder, &["--connections", "2", "--head-wait", "3"]);
     let hold = || {
         let mut stream = TcpStream::connect(&server.address).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
