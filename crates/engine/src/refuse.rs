@@ -175,9 +175,10 @@ pub async fn refuse(
     let rows = decoded.ok_or(EngineError::Internal("decode of a frame"))?.map_err(|error| {
         EngineError::Mismatch(format!(
             "table `{}` refuses frame {ordinal}, which was sealed when the table had other columns ({}; the server's words: \
-             {message}); give the table its columns back and start again, nothing was lost",
+             {}); give the table its columns back and start again, nothing was lost",
             target.table.name(),
-            error.message
+            error.message,
+            dataflow::printing::without_values(message)
         ))
     })?;
     let origins = origins(context, piece).await?;

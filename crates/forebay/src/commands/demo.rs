@@ -277,7 +277,7 @@ fn next_commands(dir: &Path, file: &Path, url: &str, token: &str) -> String {
         "
 The data is in {dir}. Next:
   {program} clickhouse --http {address} --path {dir}/clickhouse --token {token} &
-  curl '{url}/?password={token}' --data-binary 'SELECT user_name, count() FROM {TABLE} GROUP BY user_name ORDER BY 2 DESC LIMIT 5'
+  curl http://default:{token}@{address} --data-binary 'SELECT user_name, count() FROM {TABLE} GROUP BY user_name ORDER BY 2 DESC LIMIT 5'
   {program} status {file}
 "
     )

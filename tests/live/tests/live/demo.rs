@@ -17,8 +17,7 @@ fn the_demo_says_that_its_table_is_right_and_leaves_no_server_behind() {
     let output = Spawn::new("demo", binary().expect("the program"))
         .args(["demo", "--uniques", "20000", "--dir"])
         .arg(dir.path().join("demo"))
-        // Where `make demo` runs it, for there the engine's library is found.
-        .cwd(workspace_dir())
+        .env("FOREBAY_LIBCHDB", workspace_dir().join(".cache/libchdb/libchdb.so"))
         .run(dir.path(), END_MAX)
         .and_then(testkit::Output::success);
     let said = output.expect("it ends with code 0").stdout;
@@ -35,6 +34,10 @@ fn the_demo_says_that_its_table_is_right_and_leaves_no_server_behind() {
 
     let curl = said.lines().find_map(|line| line.trim().strip_prefix("curl ")).expect("how to ask the table");
     let url = curl.split(' ').next().expect("an address");
-    let asked = HttpClient::new(url).get("/");
-    assert!(matches!(asked, Err(HttpError::Connect(_))), "nobody listens at {url} any more: {asked:?}");
+    let (login, address) = url.split_once('@').expect("the token is in it");
+    let asked = HttpClient::new(&format!("http://{address}")).get("/");
+    assert!(matches!(asked, Err(HttpError::Connect(_))), "nobody listens at {address} any more: {asked:?}");
+    let token = login.strip_prefix("http://default:").expect("a user and a token");
+    assert!(token.len() == 32 && token.bytes().all(|byte| byte.is_ascii_hexdigit()), "{url}");
+    assert!(said.contains(&format!("--token {token} &")), "the server can be started with it again: {said}");
 }
