@@ -40,7 +40,7 @@ use crate::{EngineError, checkpoint};
 /// Blocks decoded or decoding ahead of the steps, for each compute thread: one to work on, one to follow.
 const BLOCKS_AHEAD: usize = 2;
 
-/// How often the lane looks at things that no event brings: idleness, skew, lag.
+/// How often the lane looks at things that no event brings: idleness, skew, state.
 const TICK: Duration = Duration::from_secs(1);
 
 /// Why reading ended.
@@ -77,6 +77,13 @@ struct Reading {
     forgotten: bool,
 }
 
+/// Records that were absorbed, by where they came from.
+#[derive(Clone, Copy, Debug, Default)]
+struct Absorbed {
+    read: u64,
+    replayed: u64,
+}
+
 /// The reading side.
 pub struct LaneTask {
     context: Arc<Context>,
@@ -94,11 +101,12 @@ pub struct LaneTask {
     watermarks: Watermarks,
     builder: Builder,
     cut_number: u64,
+    /// Records absorbed by this process: those of the source, and those that are replayed.
+    absorbed: Absorbed,
     /// The watermark that the steps go by: of the newest cut.
     judged_by_ms: i64,
     drain: bool,
     problem: bool,
-    ends_asked: Option<Duration>,
     refused: mpsc::Receiver<Refused>,
     works: Works,
 }
@@ -161,10 +169,10 @@ impl LaneTask {
             watermarks,
             builder: Builder::default(),
             cut_number: 0,
+            absorbed: Absorbed::default(),
             judged_by_ms,
             drain,
             problem: false,
-            ends_asked: None,
             refused,
             works: Works::default(),
         }
@@ -176,6 +184,8 @@ impl LaneTask {
     /// # Errors
     /// When a step cannot go on, or a record cannot be written.
     pub async fn run(mut self, mut stop: watch::Receiver<bool>) -> Result<End, EngineError> {
+        let lag = tell::watch_lag(self.context.clone(), self.source.clone());
+        let _lag = self.context.runtime.spawn("lag", Box::pin(lag));
         let ahead_max = BLOCKS_AHEAD * self.context.runtime.compute_threads();
         let mut backoff = Backoff::new(self.context.settings.retry_pause_max);
         let mut tick = self.context.runtime.sleep(TICK);
@@ -247,7 +257,7 @@ impl LaneTask {
                     Err(error) => break self.refused_by_source(error.into()),
                 },
                 () = &mut tick => {
-                    self.tick().await;
+                    self.tick();
                     tick = self.context.runtime.sleep(TICK);
                 }
             }

@@ -14,13 +14,14 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use dataflow::Runtime;
 use metrics::{counter, histogram};
-use store::{Effect, Entry, Key, Prefix, Put, Store, StoreError};
+use store::{Effect, Entry, ErrorKind, Key, Operation, Prefix, Put, Store, StoreError};
 
 use crate::Status;
 use crate::problem::{Noticed, STORE, State};
@@ -30,12 +31,15 @@ pub struct Measured {
     store: Arc<dyn Store>,
     runtime: Arc<dyn Runtime>,
     status: Arc<Status>,
+    /// Bytes of the smallest object that was not taken since the store last took one so large: a full disk still takes small ones,
+    /// and they must not pass for its recovery.
+    not_taken: AtomicU64,
 }
 
 impl Measured {
     /// `store`, with its requests told to `status` and the metrics.
     pub fn new(store: Arc<dyn Store>, runtime: Arc<dyn Runtime>, status: Arc<Status>) -> Self {
-        Self { store, runtime, status }
+        Self { store, runtime, status, not_taken: AtomicU64::new(u64::MAX) }
     }
 
     fn tell<T>(
@@ -66,13 +70,14 @@ impl Measured {
         match result {
             Ok(_) => self.status.ended(STORE, Noticed::Asking),
             Err(error) => {
+                let noticed = if takes_nothing(error) { Noticed::Inserting } else { Noticed::Asking };
                 let now_ms = self.runtime.wall_ms();
                 let effect = match error.effect {
                     Effect::None => dataflow::Effect::None,
                     Effect::Unknown => dataflow::Effect::Unknown,
                 };
                 let words = error.to_string();
-                self.status.met(STORE, State::StoreAway, &words, effect, Noticed::Asking, now_ms);
+                self.status.met(STORE, State::of_store(error.kind), &words, effect, noticed, now_ms);
             }
         }
         let seconds = self.runtime.elapsed().saturating_sub(begun).as_secs_f64();
@@ -86,6 +91,34 @@ impl Measured {
             told.errors += u64::from(result.is_err());
         });
     }
+}
+
+impl Measured {
+    fn tell_put(&self, begun: Duration, bytes: u64, result: &Result<Put, StoreError>) {
+        match result {
+            Err(error) if takes_nothing(error) => {
+                self.not_taken.fetch_min(bytes, Ordering::AcqRel);
+            }
+            Err(_) => {}
+            // Without a failure before there is nothing to end.
+            Ok(_) if self.not_taken.load(Ordering::Acquire) == u64::MAX => {}
+            Ok(Put::Created) if bytes < self.not_taken.load(Ordering::Acquire) => {}
+            // An object that is there already was taken by an earlier try.
+            Ok(Put::Created | Put::Exists) => {
+                self.not_taken.store(u64::MAX, Ordering::Release);
+                self.status.ended(STORE, Noticed::Inserting);
+            }
+        }
+        self.tell("put", begun, result, |put| put_as(put, bytes));
+    }
+}
+
+/// True for a store that can be read and takes no object: only an object that it takes shows that this is over. Those who put
+/// try again until it does.
+fn takes_nothing(error: &StoreError) -> bool {
+    error.operation == Operation::Put
+        && error.effect == Effect::None
+        && matches!(error.kind, ErrorKind::Full | ErrorKind::Permission)
 }
 
 fn found(bytes: &Option<Bytes>) -> (&'static str, u64) {
@@ -108,14 +141,14 @@ impl Store for Measured {
     async fn put_if_absent(&self, key: &Key, body: Vec<Bytes>) -> Result<Put, StoreError> {
         let (begun, bytes) = (self.runtime.elapsed(), bytes_of(&body));
         let result = self.store.put_if_absent(key, body).await;
-        self.tell("put", begun, &result, |put| put_as(put, bytes));
+        self.tell_put(begun, bytes, &result);
         result
     }
 
     async fn put_past_cache(&self, key: &Key, body: Vec<Bytes>) -> Result<Put, StoreError> {
         let (begun, bytes) = (self.runtime.elapsed(), bytes_of(&body));
         let result = self.store.put_past_cache(key, body).await;
-        self.tell("put", begun, &result, |put| put_as(put, bytes));
+        self.tell_put(begun, bytes, &result);
         result
     }
 

@@ -211,6 +211,13 @@ async fn run_to_the_end(pipeline: Pipeline, stop: watch::Receiver<bool>) -> Resu
         status.update(|s| {
             s.phase = Phase::Running;
             s.sealed = journal.lane().counts;
+            s.sealed_at_start = s.sealed;
+            s.spool_bytes = journal.lane().spool_bytes();
+            s.watermark_ms = journal.lane().watermark_ms;
+            for p in &journal.lane().partitions {
+                let told = s.partitions.entry(format!("{}/{}", p.stream, p.index)).or_default();
+                (told.next, told.sealed) = (p.next, p.next);
+            }
             for table in &journal.lane().tables {
                 let live = table.pending.iter().flatten().filter(|piece| piece.is_live());
                 let told = s.tables.entry(table.name.clone()).or_default();

@@ -9,7 +9,8 @@
 //! | an insert without a positive answer             | the next frame that is settled in that table |
 //! | a look at the table that fails                  | the next look that does not                 |
 //! | a source that does not answer                   | the next record or position from it         |
-//! | a store that does not answer                    | the next good answer                        |
+//! | a store that does not answer a read             | the next good answer                        |
+//! | a store that does not take an object            | the next object of that size that it takes  |
 //!
 //! | metric            | labels           | meaning                                                        |
 //! |-------------------|------------------|----------------------------------------------------------------|
@@ -17,6 +18,7 @@
 
 use dataflow::Effect;
 use metrics::gauge;
+use store::ErrorKind;
 
 /// The place of the source among the problems; tables are named by themselves.
 pub const SOURCE: &str = "source";
@@ -65,11 +67,15 @@ pub enum State {
     SourceRefuses,
     /// The store does not answer.
     StoreAway,
+    /// The store has no room.
+    StoreFull,
+    /// The store does not let this user write or read.
+    StoreAccess,
 }
 
 impl State {
     /// Every state.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 20] = [
         Self::Access,
         Self::TableMissing,
         Self::TableDiffers,
@@ -88,6 +94,8 @@ impl State {
         Self::SourceAway,
         Self::SourceRefuses,
         Self::StoreAway,
+        Self::StoreFull,
+        Self::StoreAccess,
     ];
 
     /// The state behind the kind of a table's error ([`dataflow::InsertError::kind`], [`dataflow::TableError::kind`]). Kinds
@@ -108,6 +116,24 @@ impl State {
             "request" | "too_large" | "too_many_partitions" => Self::Request,
             "bad_content" => Self::RowsRefused,
             _ => Self::Unclear,
+        }
+    }
+
+    /// The state behind the kind of a store's error.
+    pub fn of_store(kind: ErrorKind) -> Self {
+        match kind {
+            ErrorKind::Full => Self::StoreFull,
+            ErrorKind::Permission => Self::StoreAccess,
+            ErrorKind::TooLarge
+            | ErrorKind::OutOfRange
+            | ErrorKind::Corrupt
+            | ErrorKind::Conflict
+            | ErrorKind::NotSupported
+            | ErrorKind::Missing
+            | ErrorKind::Url
+            | ErrorKind::SyncFailed
+            | ErrorKind::Stopped
+            | ErrorKind::Io => Self::StoreAway,
         }
     }
 
@@ -132,6 +158,8 @@ impl State {
             Self::SourceAway => "source_away",
             Self::SourceRefuses => "source_refuses",
             Self::StoreAway => "store_away",
+            Self::StoreFull => "store_full",
+            Self::StoreAccess => "store_access",
         }
     }
 
@@ -173,16 +201,23 @@ impl State {
                 "nothing more is read: the process ends once what is sealed is in the table; do what the words say, then start it again"
             }
             Self::StoreAway => "bring the store back: nothing is sealed or sent without it",
+            Self::StoreFull => {
+                "free some space in the store or raise its quota: nothing is sealed without it"
+            }
+            Self::StoreAccess => {
+                "give the process read, write, list and delete access to the store: nothing is sealed or sent without it"
+            }
         }
     }
 }
 
-/// Who noticed: a problem ends when the same asks again and has a better answer, or when a frame is settled.
+/// Who noticed: a problem ends when the same asks again and has a better answer, or when a frame is settled. A store that can be
+/// read may still take no object, as a table that answers may take no row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Noticed {
     /// A question: about the table, to the source, to the store.
     Asking,
-    /// An insert.
+    /// An insert, or a put into the store.
     Inserting,
 }
 
@@ -200,12 +235,12 @@ pub struct Problem {
     pub since_ms: i64,
     /// Times that it was met since.
     pub times: u64,
-    /// Who noticed it first.
+    /// Who noticed it: an insert, if one ever did.
     pub noticed: Noticed,
 }
 
 /// A problem is met: `now` at the wall clock. Gives what stands from now on, and whether it has begun just now. An effect that
-/// is unknown stays so until the problem ends.
+/// is unknown stays so until the problem ends. What an insert has met is ended by an insert alone, whoever met it first.
 pub fn met(
     before: Option<Problem>,
     state: State,
@@ -215,14 +250,18 @@ pub fn met(
     now_ms: i64,
 ) -> (Problem, bool) {
     let words: String = words.chars().take(WORDS_CHARS_MAX).collect();
+    let by_inserting =
+        |before: &Problem| before.noticed == Noticed::Inserting || noticed == Noticed::Inserting;
     match before {
         Some(before) if before.state == state => {
             let effect = if before.effect == Effect::Unknown { Effect::Unknown } else { effect };
-            (Problem { words, effect, times: before.times + 1, ..before }, false)
+            let noticed = if by_inserting(&before) { Noticed::Inserting } else { Noticed::Asking };
+            (Problem { words, effect, noticed, times: before.times + 1, ..before }, false)
         }
         // Another problem of the same place: what was unknown is so still.
         Some(before) => {
             let effect = if before.effect == Effect::Unknown { Effect::Unknown } else { effect };
+            let noticed = if by_inserting(&before) { Noticed::Inserting } else { Noticed::Asking };
             (Problem { state, words, effect, since_ms: now_ms, times: 1, noticed }, true)
         }
         None => (Problem { state, words, effect, since_ms: now_ms, times: 1, noticed }, true),

@@ -6,6 +6,7 @@
 //! | metric                                   | labels            | meaning                                           |
 //! |------------------------------------------|-------------------|---------------------------------------------------|
 //! | `forebay_records_read_total`             |                   | records handed out by the source                  |
+//! | `forebay_records_replayed_total`         |                   | records of dead letters that were read again      |
 //! | `forebay_bytes_read_total`               |                   | bytes of their bodies                             |
 //! | `forebay_records_duplicate_total`        |                   | dropped as known duplicates                       |
 //! | `forebay_records_filtered_total`         |                   | dropped by a rule                                 |
@@ -132,8 +133,14 @@ pub struct Snapshot {
     pub tables: BTreeMap<String, TableStatus>,
     /// What all sealed records became, since genesis.
     pub sealed: Counts,
+    /// What all sealed records had become when this process took the lane over: the difference from `sealed` is this run.
+    pub sealed_at_start: Counts,
     /// What was read and not sealed yet.
     pub unsealed: Counts,
+    /// Records that this process has read from its source. Replayed records are not among them.
+    pub read: u64,
+    /// Records of dead letters that this process has read again.
+    pub replayed: u64,
     /// Dead letters by reason, since the start of this process.
     pub dead_letters: BTreeMap<&'static str, u64>,
     /// Sealed and not settled bytes.
@@ -175,7 +182,10 @@ impl Default for Status {
             partitions: BTreeMap::new(),
             tables: BTreeMap::new(),
             sealed: Counts::default(),
+            sealed_at_start: Counts::default(),
             unsealed: Counts::default(),
+            read: 0,
+            replayed: 0,
             dead_letters: BTreeMap::new(),
             spool_bytes: 0,
             state_keys: 0,

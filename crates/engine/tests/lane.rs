@@ -17,6 +17,8 @@ mod start;
 #[path = "lane/state.rs"]
 mod state;
 mod support;
+#[path = "lane/told.rs"]
+mod told;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -30,7 +30,13 @@ impl LaneTask {
                 let decoded = decoded.ok_or(EngineError::Internal("decode"))?;
                 self.check_new(partition, &block)?;
                 let records = (decoded.batch.len() + decoded.rejects.len()) as u64;
-                counter!("forebay_records_read_total").increment(records);
+                if self.readings[partition].wants_fates {
+                    self.absorbed.replayed += records;
+                    counter!("forebay_records_replayed_total").increment(records);
+                } else {
+                    self.absorbed.read += records;
+                    counter!("forebay_records_read_total").increment(records);
+                }
                 counter!("forebay_bytes_read_total").increment(block.payloads.bytes.len() as u64);
                 let before = self.builder.counts();
                 self.builder.read(records, self.context.runtime.elapsed());

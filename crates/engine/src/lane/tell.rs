@@ -1,11 +1,56 @@
-//! What the lane looks at and tells once a second: idleness, skew, lag, state.
+//! What the lane looks at and tells once a second: idleness, skew, state; and beside it the lag, which is told even while the lane
+//! waits for its store or its table.
 
+use std::sync::Arc;
+
+use dataflow::{Source, SourceFault};
 use metrics::gauge;
 
 use super::LaneTask;
+use crate::context::Context;
+use crate::problem::{Noticed, SOURCE};
+use crate::status::PartitionStatus;
+
+/// Asks for the ends of the partitions again and again, until it is dropped. On a task of its own: a source that does not answer
+/// must not hold records up, and a lane that waits must not hold the lag up.
+pub(super) async fn watch_lag(context: Arc<Context>, source: Arc<dyn Source>) {
+    let every = context.settings.lag_every;
+    let mut is_away = false;
+    loop {
+        match context.runtime.timeout(every, source.ends()).await {
+            Some(Ok(ends)) => {
+                context.status.update(|s| {
+                    for (partition, end) in ends {
+                        let name = partition.to_string();
+                        let partition = s.partitions.entry(name.clone()).or_default();
+                        partition.end = Some(end);
+                        tell_lag(&name, partition);
+                    }
+                });
+                if std::mem::take(&mut is_away) {
+                    context.status.ended(SOURCE, Noticed::Asking);
+                }
+            }
+            Some(Err(error)) if error.fault == SourceFault::Away => {
+                is_away = true;
+                context.status.source_away(&error.message, context.runtime.wall_ms());
+            }
+            // What the source refuses, its reader finds out too and stops with; a slow answer comes the next time.
+            Some(Err(_)) | None => {}
+        }
+        context.runtime.sleep(every).await;
+    }
+}
+
+fn tell_lag(name: &str, partition: &PartitionStatus) {
+    if let Some(end) = partition.end {
+        gauge!("forebay_partition_lag_records", "partition" => name.to_owned())
+            .set(end.saturating_sub(partition.next) as f64);
+    }
+}
 
 impl LaneTask {
-    pub(super) async fn tick(&mut self) {
+    pub(super) fn tick(&mut self) {
         if let Some(skew_ms) = self.context.settings.skew_ms_max {
             for (n, reading) in self.readings.iter_mut().enumerate() {
                 // Half the distance before it may run again, so that it does not stop and go with every block.
@@ -15,28 +60,7 @@ impl LaneTask {
                 }
             }
         }
-        let now = self.context.runtime.elapsed();
-        if self.ends_asked.is_none_or(|at| now.saturating_sub(at) >= self.context.settings.lag_every) {
-            self.ends_asked = Some(now);
-            self.ask_for_lag();
-        }
         self.tell();
-    }
-
-    /// Lag is asked for beside the lane: a source that does not answer must not hold records up.
-    pub(super) fn ask_for_lag(&self) {
-        let (context, source) = (self.context.clone(), self.source.clone());
-        let task = async move {
-            let bound = context.settings.lag_every;
-            if let Some(Ok(ends)) = context.runtime.timeout(bound, source.ends()).await {
-                context.status.update(|s| {
-                    for (partition, end) in ends {
-                        s.partitions.entry(partition.to_string()).or_default().end = Some(end);
-                    }
-                });
-            }
-        };
-        self.context.runtime.spawn("lag", Box::pin(task)).detach();
     }
 
     pub(super) fn tell(&mut self) {
@@ -55,7 +79,7 @@ impl LaneTask {
                 gauge!("forebay_state_bytes", "step" => name).set(state.memory_bytes() as f64);
             }
         }
-        let unsealed = self.builder.counts();
+        let (unsealed, absorbed) = (self.builder.counts(), self.absorbed);
         let readings: Vec<(String, u64)> = self
             .readings
             .iter()
@@ -68,13 +92,11 @@ impl LaneTask {
             s.state_bytes = bytes;
             s.state_file_bytes = file_bytes;
             s.unsealed = unsealed;
+            (s.read, s.replayed) = (absorbed.read, absorbed.replayed);
             for (name, next) in readings {
                 let partition = s.partitions.entry(name.clone()).or_default();
                 partition.next = next;
-                if let Some(end) = partition.end {
-                    gauge!("forebay_partition_lag_records", "partition" => name)
-                        .set(end.saturating_sub(next) as f64);
-                }
+                tell_lag(&name, partition);
             }
         });
     }

@@ -36,3 +36,23 @@ async fn many_ranges_of_a_file_are_one_request_and_of_an_object_as_many_as_there
     }
     std::fs::remove_dir_all(&folder).unwrap();
 }
+
+#[tokio::test]
+async fn a_full_store_is_full_until_it_takes_an_object_as_large_again() {
+    let (store, status) = lanes(Arc::new(MemoryStore::new(100)));
+    let state = || status.snapshot().problems.get(STORE).map(|problem| problem.state);
+    let key = |n: u32| Key::new(format!("lane/segments/{n}")).unwrap();
+    let body = |bytes: usize| vec![Bytes::from(vec![0; bytes])];
+    store.put_if_absent(&key(1), body(60)).await.unwrap();
+    store.put_if_absent(&key(2), body(60)).await.unwrap_err();
+    assert_eq!(state(), Some(State::StoreFull), "told at once");
+    // It can be read, and small objects still fit: neither makes room for a segment.
+    store.get(&key(1), 1_000).await.unwrap();
+    assert_eq!(state(), Some(State::StoreFull));
+    store.put_if_absent(&key(3), body(5)).await.unwrap();
+    assert_eq!(state(), Some(State::StoreFull));
+    store.delete(&key(1)).await.unwrap();
+    assert_eq!(state(), Some(State::StoreFull), "that there is room is known once it is used");
+    store.put_if_absent(&key(2), body(60)).await.unwrap();
+    assert_eq!(state(), None);
+}

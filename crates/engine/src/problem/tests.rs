@@ -47,3 +47,17 @@ fn a_good_answer_to_a_question_does_not_end_what_an_insert_ran_into() {
     status.ended("d.t", Noticed::Inserting);
     assert_eq!(state("d.t"), None);
 }
+
+#[test]
+fn what_a_question_met_first_and_an_insert_then_is_ended_by_an_insert() {
+    let status = Status::default();
+    status.met("d.t", State::ServerAway, "refused", Effect::None, Noticed::Asking, 1);
+    status.met("d.t", State::ServerAway, "refused", Effect::None, Noticed::Inserting, 2);
+    status.ended("d.t", Noticed::Asking);
+    assert!(status.snapshot().problems.contains_key("d.t"));
+    status.met("d.t", State::Overloaded, "busy", Effect::None, Noticed::Asking, 3);
+    status.ended("d.t", Noticed::Asking);
+    assert!(status.snapshot().problems.contains_key("d.t"), "an insert has still not succeeded");
+    status.ended("d.t", Noticed::Inserting);
+    assert!(status.snapshot().problems.is_empty());
+}

@@ -1,0 +1,83 @@
+//! What people are told of a lane: problems, lag, and which records this process has read.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::problem::{SOURCE, STORE, State};
+use protocol::record::Counts;
+use store::MemoryStore;
+use tokio::sync::watch;
+
+use crate::support::Bench;
+use crate::{run, wait_until};
+
+#[test]
+fn a_full_store_is_told_at_once_and_the_lag_behind_it_is_right() {
+    run(async {
+        let mut bench = Bench::new();
+        bench.settings.lag_every = Duration::from_millis(5);
+        bench.store = Arc::new(MemoryStore::new(6_000));
+        bench.push(0..100);
+        let (_stop, asked) = watch::channel(false);
+        let running = tokio::spawn(engine::run(bench.pipeline(false), asked));
+        let state = || bench.status.snapshot().problems.get(STORE).map(|problem| problem.state);
+        for n in 1.. {
+            bench.push(n * 100..(n + 1) * 100);
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            if state().is_some() {
+                break;
+            }
+        }
+        assert_eq!(state(), Some(State::StoreFull));
+        let is_behind = || bench.status.snapshot().lag().is_some_and(|lag| lag >= 10_000);
+        // A few cuts are gathered before the lane stands still.
+        for n in 1_000..1_200 {
+            bench.push(n * 1_000..(n + 1) * 1_000);
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        wait_until(is_behind).await;
+        // Reads go on all the while, and do not make it look well.
+        for _ in 0..50 {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+            assert_eq!(state(), Some(State::StoreFull));
+            assert!(is_behind());
+        }
+        running.abort();
+    });
+}
+
+#[test]
+fn a_source_that_does_not_say_where_it_ends_is_a_problem_until_it_does() {
+    run(async {
+        let mut bench = Bench::new();
+        bench.settings.lag_every = Duration::from_millis(5);
+        bench.push(0..10);
+        let (stop, asked) = watch::channel(false);
+        let running = tokio::spawn(engine::run(bench.pipeline(false), asked));
+        wait_until(|| bench.table.world.lock().expect("no panic").ids().len() == 10).await;
+        bench.feed.fail(u32::MAX);
+        wait_until(|| bench.status.snapshot().problems.contains_key(SOURCE)).await;
+        bench.feed.fail(0);
+        wait_until(|| bench.status.snapshot().problems.is_empty()).await;
+        stop.send(true).expect("it runs");
+        running.await.expect("no panic").expect("drains");
+    });
+}
+
+#[test]
+fn a_restart_counts_its_own_records_apart_from_those_before() {
+    run(async {
+        let bench = Bench::new();
+        bench.push(0..30);
+        bench.push_text(31, "no number");
+        bench.drain().await.expect("drains");
+        let first = bench.status.snapshot();
+        assert_eq!((first.read, first.sealed_at_start, first.sealed.read), (31, Counts::default(), 31));
+        let second = Bench { status: Arc::default(), ..bench };
+        second.push(40..45);
+        second.drain().await.expect("drains");
+        let last = second.status.snapshot();
+        assert_eq!((last.read, last.sealed.read), (5, 36));
+        assert_eq!(last.sealed_at_start, first.sealed);
+    });
+}
