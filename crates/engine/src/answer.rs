@@ -6,7 +6,8 @@
 //! | what is there                                   | what happens                                       |
 //! |-------------------------------------------------|----------------------------------------------------|
 //! | no open question for the frame                  | refused, with the list of those that are open      |
-//! | a newer owner than the one that asked           | refused: it may be running; `take_over` overrides  |
+//! | a newer owner than all that asked               | refused: it may be running; `take_over` overrides  |
+//! | a newer owner that only answered                | nothing runs: as if it had not been there          |
 //! | "absent", and an insert may still be on its way | refused, with the time to wait                     |
 //! | otherwise                                       | claim, then one record for each answer             |
 //!
@@ -122,6 +123,8 @@ fn chosen(
         |(_, piece): (&TableState, &Piece)| Some((piece.open_question()?.clone(), frame_name(piece)));
     let open: Vec<(Question, String)> = lane.open_questions().filter_map(question).collect();
     let names = || open.iter().map(|(_, name)| name.clone()).collect();
+    // An owner that has asked stops; questions of earlier owners that are still open wait for the same person.
+    let newest_has_asked = open.iter().any(|(question, _)| question.epoch == lane.epoch);
     for frame in &request.frames {
         if !open.iter().any(|(_, name)| name == frame) {
             return Err(AnswerError::NotOpen { frame: frame.clone(), open: names() });
@@ -134,7 +137,7 @@ fn chosen(
         .into_iter()
         .filter(|(_, name)| request.frames.is_empty() || request.frames.contains(name))
         .collect();
-    if !request.take_over && chosen.iter().any(|(question, _)| question.epoch != lane.epoch) {
+    if !request.take_over && !newest_has_asked {
         return Err(AnswerError::Claimed);
     }
     if request.verdict == Verdict::Absent {

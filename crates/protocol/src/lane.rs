@@ -576,6 +576,11 @@ impl Lane {
             let accepted = question.table_uuid.clone();
             self.tables[answer.table as usize].accepted_uuid = accepted;
         }
+        // Who answers has claimed the lane and runs nothing, so what else was asked stays as it was: nobody is at work on it.
+        let epoch = self.epoch;
+        let pieces = self.tables.iter_mut().flat_map(|table| table.pending.iter_mut().flatten());
+        let open = pieces.filter(|piece| piece.open_question().is_some()).filter_map(|p| p.question.as_mut());
+        open.for_each(|question| question.epoch = epoch);
     }
 
     fn check_split(&self, record: &Record, split: &Split) -> Result<(), Violation> {

@@ -254,3 +254,39 @@ fn first_attempts_ask_for_ownership_only() {
         assert_eq!(few.0, many.0, "and no look more");
     });
 }
+
+#[test]
+fn several_questions_are_answered_one_after_the_other_or_all_at_once() {
+    run(async {
+        for at_once in [false, true] {
+            let mut bench = Bench::new();
+            bench.settings.in_flight_max = 4;
+            bench.push(0..300);
+            {
+                let mut world = bench.table.world.lock().expect("no panic");
+                world.cannot_tell = true;
+                world.faults.extend([Fault::LostBefore; 3]);
+                world.dies_after_fault = true;
+                world.faults.push_back(Fault::TokenWithoutRows);
+            }
+            let stopped = bench.drain().await;
+            assert!(matches!(stopped, Err(EngineError::Doubt { .. })), "{stopped:?}");
+            let asked = open(&bench).await;
+            assert!(asked.len() > 1, "{asked:?}");
+            if at_once {
+                assert!(asked.iter().all(|(_, is_there)| !is_there));
+                let answered = say(&bench, &request(&[], Verdict::Absent)).await.expect("all of them");
+                assert_eq!(answered.len(), asked.len());
+            } else {
+                for (name, is_there) in &asked {
+                    let verdict = if *is_there { Verdict::Present } else { Verdict::Absent };
+                    // Nobody but the answers before has claimed the lane since.
+                    say(&bench, &request(&[name], verdict)).await.expect("one by one");
+                }
+            }
+            assert_eq!(open(&bench).await, []);
+            bench.drain().await.expect("drains");
+            bench.assert_holds(0..300);
+        }
+    });
+}
