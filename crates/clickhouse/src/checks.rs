@@ -317,7 +317,7 @@ fn no_table(config: &TableConfig) -> Fault {
     let message = format!("table `{}` does not exist", config.name());
     let fault = match &config.create {
         Some(create) => Fault::mended_by(message, create_statement(config, create)),
-        None => Fault::stop(format!("{message}; create it, or let the pipeline do so with `create: true`")),
+        None => Fault::stop(format!("{message}; {}", config.if_missing)),
     };
     Fault { kind: "table_missing", ..fault }
 }

@@ -106,6 +106,8 @@ pub struct TableConfig {
     pub insert_quorum: u32,
     /// What to create if the table is not there.
     pub create: Option<CreateTable>,
+    /// The way out if it is not there and nothing is to be created, in the words of whoever wrote this.
+    pub if_missing: &'static str,
 }
 
 impl TableConfig {
@@ -127,6 +129,7 @@ impl TableConfig {
             frame_bytes_max: 64 << 20,
             insert_quorum: 0,
             create: None,
+            if_missing: "create it",
         }
     }
 

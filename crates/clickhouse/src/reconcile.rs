@@ -16,8 +16,10 @@
 //! A key of several columns is each text with its length in bytes and a colon in front. The hash is XXH3 with 64 bits; a bucket
 //! is its top bits, so that neighbouring buckets are one range of hashes.
 
+use std::collections::BTreeMap;
+
 use arrow_array::RecordBatch;
-use dataflow::{ColumnType, Schema, types::time_unit};
+use dataflow::{ColumnType, Remedy, Schema, types::time_unit};
 
 use crate::client::{Client, QueryError};
 use crate::config::{ServerConfig, TableConfig};
@@ -35,7 +37,25 @@ pub const HASHES_MAX: usize = 1_000;
 #[derive(Clone, Debug)]
 pub struct KeyPlan {
     columns: Vec<(usize, String, ColumnType)>,
+    /// Of columns that the server fills where a record leaves them out: the expression, and its text if that is always the same.
+    defaults: BTreeMap<String, (String, Option<Vec<u8>>)>,
 }
+
+/// Parts of function names whose value changes from row to row or from day to day, though it may be constant within one query.
+const VARYING: [&str; 12] = [
+    "now",
+    "today",
+    "yesterday",
+    "current",
+    "rand",
+    "generate",
+    "uuid",
+    "host",
+    "user",
+    "serial",
+    "uptime",
+    "dict",
+];
 
 impl KeyPlan {
     /// The key of these columns.
@@ -52,7 +72,41 @@ impl KeyPlan {
             expression(name, &column_type)?;
             Ok((index, name.clone(), column_type))
         });
-        Ok(Self { columns: columns.collect::<Result<_, String>>()? })
+        let columns: Vec<_> = columns.collect::<Result<_, String>>()?;
+        let filled = columns.iter().filter(|(_, _, column_type)| !text::is_nullable(column_type));
+        let defaults = filled.filter_map(|(index, name, _)| {
+            let default = schema.columns()[*index].default.clone()?;
+            Some((name.clone(), (default, None)))
+        });
+        Ok(Self { defaults: defaults.collect(), columns })
+    }
+
+    /// The same key, knowing what the server puts where a record leaves a column of it out. Only for a DEFAULT that is a constant:
+    /// what others became is not known.
+    ///
+    /// # Errors
+    /// When the server does not answer.
+    pub async fn with_defaults(mut self, client: &Client) -> Result<Self, QueryError> {
+        for (name, (default, known)) in &mut self.defaults {
+            let lower = default.to_lowercase();
+            if VARYING.iter().any(|part| lower.contains(part)) {
+                continue;
+            }
+            let Some((_, _, column_type)) = self.columns.iter().find(|(_, column, _)| column == name) else {
+                continue;
+            };
+            let text = expression(name, column_type).expect("checked when it was made");
+            let (type_name, column) = (quote(&crate::types::name(column_type)), identifier(name));
+            // `toString` of a name that stands for a column of a subquery, as in the table.
+            let sql = format!("SELECT {text} FROM (SELECT CAST(({default}), {type_name}) AS {column})");
+            match client.rows::<(String,)>(&sql, &[]).await {
+                Ok(rows) => *known = rows.into_iter().next().map(|(text,)| text.into_bytes()),
+                // It needs other columns, so it is no constant.
+                Err(error) if error.remedy != Remedy::Resend => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(self)
     }
 
     /// The columns beside those of `key` whose values can be compared, if there are any, and the names of the others: those without
@@ -69,7 +123,7 @@ impl KeyPlan {
                 left_out.push(column.name.clone());
             }
         }
-        ((!columns.is_empty()).then_some(Self { columns }), left_out)
+        ((!columns.is_empty()).then_some(Self { columns, defaults: BTreeMap::new() }), left_out)
     }
 
     /// The names of the columns.
@@ -84,7 +138,16 @@ impl KeyPlan {
     pub fn texts(&self, rows: &RecordBatch, mut each: impl FnMut(usize, &[u8])) -> Result<(), String> {
         let columns = self.columns.iter().map(|(index, name, column_type)| {
             let array = rows.columns().get(*index).ok_or_else(|| format!("no column `{name}` in a batch"))?;
-            text::Texts::new(column_type, &**array)
+            let default = self.defaults.get(name).and_then(|(_, text)| text.as_deref());
+            if let Some((expression, None)) = self.defaults.get(name)
+                && array.null_count() > 0
+            {
+                return Err(format!(
+                    "records leave out column `{name}` of the key, and what its DEFAULT (`{expression}`) became in their rows is not \
+                     known: they cannot be compared by it"
+                ));
+            }
+            text::Texts::new(column_type, &**array, default)
         });
         let columns = columns.collect::<Result<Vec<_>, String>>()?;
         let (mut whole, mut one) = (Vec::new(), Vec::new());

@@ -400,10 +400,11 @@ fn unsupported(family: &str) -> String {
             "aggregate states are not written by a pipeline: write to a plain table and let a materialized view aggregate"
         }
         "Int128" | "UInt128" | "Int256" | "UInt256" | "Decimal256" => {
-            "integers above 64 bits and decimals above 38 digits are not supported: use Decimal(38, 0) or String"
+            "integers above 64 bits and decimals above 38 digits are not supported: use Decimal(38, 0), or String if the records have them as text"
         }
         "Tuple" | "Nested" | "JSON" | "Object" | "Variant" | "Dynamic" => {
-            "it is not supported: give each field a column of its own, or take the whole text as String"
+            "it is not supported: give each field that you need a column of its own, which `columns: { city: address.city }` in the \
+             pipeline file fills"
         }
         _ => "it is not supported",
     };

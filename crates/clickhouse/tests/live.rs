@@ -373,6 +373,59 @@ async fn a_shut_gate_leaves_no_rows() {
     assert_eq!(server.query("SELECT count() FROM t").unwrap(), "100000\n");
 }
 
+/// Every way out that the checks of a table print, run: the table is made, the fault is found, and after the statement there is none.
+#[tokio::test]
+async fn every_statement_that_the_checks_print_is_a_way_out() {
+    let server = server_or_skip!();
+    let plain = "ENGINE = MergeTree ORDER BY n SETTINGS non_replicated_deduplication_window = 10000";
+    let keyed = |columns: &str| format!("({columns}) {plain}");
+    let cases = [
+        ("does not remember insert tokens", "(n Int32) ENGINE = MergeTree ORDER BY n".to_owned()),
+        ("remembers 3 insert tokens", keyed("n Int32").replace("10000", "3")),
+        ("has no column `_forebay`", keyed("n Int32")),
+        ("`_forebay` must be a plain `UUID`", keyed("n Int32, _forebay Nullable(UUID)")),
+        ("`_forebay` must be a plain `UUID`", keyed("n Int32, _forebay UUID MATERIALIZED generateUUIDv4()")),
+        ("`_forebay` must be a plain `UUID`", keyed("n Int32, _forebay UUID ALIAS generateUUIDv4()")),
+        ("`_forebay` must be a plain `UUID`", keyed("n Int32, _forebay Nullable(String)")),
+        ("`Tuple(a Int8)`", keyed("n Int32, c Tuple(a Int8)")),
+        ("`Tuple(a String, b UInt8)`", keyed("n Int32, c Tuple(a String, b UInt8)")),
+        ("`Int128`", keyed("n Int32, c Int128")),
+        ("`UInt256`", keyed("n Int32, c UInt256")),
+        ("`Decimal(76, 2)`", keyed("n Int32, c Decimal(76, 2)")),
+        ("AggregateFunction", keyed("n Int32, c AggregateFunction(sum, UInt64)")),
+        ("SimpleAggregateFunction", keyed("n Int32, c SimpleAggregateFunction(sum, UInt64)")),
+        ("Array(Tuple", keyed("n Int32, c Array(Tuple(a Int8))")),
+        ("`Map(String, Tuple", keyed("n Int32, `odd 'name` Map(String, Tuple(a Int8))")),
+    ];
+    for (n, (part, table)) in cases.iter().enumerate() {
+        let name = format!("way_out_{n}");
+        server.query(&format!("CREATE TABLE {name} {table}")).unwrap_or_else(|e| panic!("{table}: {e}"));
+        server
+            .query(&format!("INSERT INTO {name} (n) VALUES (-1)"))
+            .unwrap_or_else(|e| panic!("{table}: {e}"));
+        let config = || TableConfig {
+            provenance: part.contains("_forebay"),
+            ..TableConfig::new("default", name.as_str())
+        };
+        let faults = open_with(&server, config()).await.err().unwrap_or_else(|| panic!("{table}: no fault"));
+        let text: Vec<String> = faults.iter().map(Fault::to_string).collect();
+        assert!(text.join("\n").contains(part), "{part} in {text:?}");
+        for fault in &faults {
+            let mend = fault.mend.as_ref().unwrap_or_else(|| panic!("no way out: {fault}"));
+            server.query(mend).unwrap_or_else(|e| panic!("{mend}: {e}"));
+        }
+        let table = open_with(&server, config()).await.unwrap_or_else(|faults| panic!("{part}: {faults:?}"));
+        let written: Vec<&str> = table.schema().columns().iter().map(|column| column.name.as_str()).collect();
+        if written == ["n"] {
+            let rows = batch(vec![("n", ints(0..10))]);
+            send(&table, "a", &frames(&table, &[rows])[0].body).await.unwrap();
+            assert_eq!(server.query(&format!("SELECT count() FROM {name}")).unwrap(), "11\n", "{part}");
+        } else {
+            assert_eq!(written, ["n", "_forebay_before"]);
+        }
+    }
+}
+
 #[tokio::test]
 async fn every_fault_comes_at_once_and_its_statement_mends_it() {
     let server = server_or_skip!();

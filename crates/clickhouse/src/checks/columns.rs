@@ -47,9 +47,16 @@ pub(super) fn written(
                 let default_json = default.as_deref().filter(|_| is_nested).and_then(literal::json);
                 columns.push(Column { default, default_json, ..Column::new(name, column_type) });
             }
-            Err(error) => faults.push(Fault::stop(format!(
-                "{error}; or leave the column out by naming the others in `columns`"
-            ))),
+            // A column that the server computes is not sent.
+            Err(error) => faults.push(Fault::mended_by(
+                format!("{error}; or let the server fill the column, and the pipeline leaves it out"),
+                format!(
+                    "ALTER TABLE {} MODIFY COLUMN {} MATERIALIZED defaultValueOfTypeName({})",
+                    config.quoted(),
+                    identifier(name),
+                    types::quote(&found.type_name)
+                ),
+            )),
         }
     }
     if columns.is_empty() && faults.is_empty() {
@@ -85,8 +92,23 @@ fn default_of(
 }
 
 /// The statement that gives a table the provenance column.
-fn add_provenance(config: &TableConfig, verb: &str) -> String {
-    format!("ALTER TABLE {} {verb} COLUMN {} UUID", config.quoted(), identifier(PROVENANCE))
+fn add_provenance(config: &TableConfig) -> String {
+    format!("ALTER TABLE {} ADD COLUMN {} UUID", config.quoted(), identifier(PROVENANCE))
+}
+
+/// The statement that makes the provenance column of one that is not as it must be. What stands in it is kept.
+fn free_provenance(config: &TableConfig, type_name: &str, default_kind: &str) -> String {
+    let (table, column) = (config.quoted(), identifier(PROVENANCE));
+    match type_name {
+        "UUID" => format!("ALTER TABLE {table} MODIFY COLUMN {column} REMOVE {default_kind}"),
+        "Nullable(UUID)" if default_kind.is_empty() => format!(
+            "ALTER TABLE {table} MODIFY COLUMN {column} UUID DEFAULT toUUID('00000000-0000-0000-0000-000000000000')"
+        ),
+        _ => format!(
+            "ALTER TABLE {table} RENAME COLUMN {column} TO {}, ADD COLUMN {column} UUID",
+            identifier(&format!("{PROVENANCE}_before"))
+        ),
+    }
 }
 
 /// True if the table has the provenance column. It must have it only if the pipeline asks for it.
@@ -99,7 +121,7 @@ pub(super) fn check_provenance(table: &TableRow, config: &TableConfig, faults: &
                     "column `{PROVENANCE}` must be a plain `UUID` and is `{} {}`",
                     column.type_name, column.default_kind
                 ),
-                add_provenance(config, "MODIFY"),
+                free_provenance(config, &column.type_name, &column.default_kind),
             ));
             false
         }
@@ -109,7 +131,7 @@ pub(super) fn check_provenance(table: &TableRow, config: &TableConfig, faults: &
                     "table `{}` has no column `{PROVENANCE}`, which `provenance: true` asks for",
                     config.name()
                 ),
-                add_provenance(config, "ADD"),
+                add_provenance(config),
             ));
             false
         }
@@ -135,7 +157,7 @@ pub(super) fn note_what_cannot_be_looked_for(
         "table `{}` has no column `{PROVENANCE}` {why}: an insert whose answer is lost when the server restarts stops the \
          pipeline with a question; `{}` spares you that",
         config.name(),
-        add_provenance(config, "ADD")
+        add_provenance(config)
     ));
 }
 

@@ -20,18 +20,24 @@ type Write<'a> = Box<dyn Fn(usize, &mut Vec<u8>) + 'a>;
 pub(super) struct Texts<'a> {
     array: &'a dyn Array,
     nullable: bool,
+    /// What stands for a null in a column that is not nullable: the text of its DEFAULT.
+    default: Option<&'a [u8]>,
     write: Write<'a>,
 }
 
 impl<'a> Texts<'a> {
-    pub(super) fn new(column_type: &ColumnType, array: &'a dyn Array) -> Result<Self, String> {
+    pub(super) fn new(
+        column_type: &ColumnType,
+        array: &'a dyn Array,
+        default: Option<&'a [u8]>,
+    ) -> Result<Self, String> {
         let bare = column_type.bare();
-        Ok(Self { array, nullable: is_nullable(column_type), write: writer(bare, array)? })
+        Ok(Self { array, nullable: is_nullable(column_type), default, write: writer(bare, array)? })
     }
 
     pub(super) fn write(&self, row: usize, out: &mut Vec<u8>) {
         match (self.nullable, self.array.is_null(row)) {
-            (_, true) => out.push(b'N'),
+            (_, true) => out.extend_from_slice(self.default.unwrap_or(b"N")),
             (true, false) => {
                 out.push(b'=');
                 (self.write)(row, out);
@@ -41,7 +47,7 @@ impl<'a> Texts<'a> {
     }
 }
 
-fn is_nullable(column_type: &ColumnType) -> bool {
+pub(super) fn is_nullable(column_type: &ColumnType) -> bool {
     match column_type {
         ColumnType::LowCardinality(inner) => is_nullable(inner),
         other => other.is_nullable(),
