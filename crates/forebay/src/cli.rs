@@ -9,6 +9,7 @@
 //! | 2    | the command line or the pipeline file has a fault; nothing was started                           |
 //! | 3    | another process has taken the pipeline over                                                      |
 //! | 4    | a person must decide; starting again does not help                                               |
+//! | 5    | all was done, but more records became dead letters than `dead_letters.fail_above` allows         |
 //! | 130  | stopped at once by a second signal; nothing that was sealed is lost                              |
 
 use std::borrow::Cow;
@@ -37,6 +38,8 @@ pub enum Exit {
     Fenced = 3,
     /// A person must decide.
     Person = 4,
+    /// More records became dead letters than the pipeline file allows.
+    DeadLetters = 5,
     /// Stopped at once by a second signal.
     Stopped = 130,
 }
@@ -48,6 +51,7 @@ Exit codes:
   2    the command line or the pipeline file has a fault; nothing was started
   3    another process has taken the pipeline over
   4    a person must decide; starting again does not help
+  5    all was done, but more records became dead letters than `dead_letters.fail_above` allows
   130  stopped at once by a second signal; nothing that was sealed is lost";
 
 /// Moves event streams into ClickHouse, every record exactly once.

@@ -38,13 +38,22 @@ pub struct Checked {
     pub pipeline: Option<Pipeline>,
     /// Faults and hints.
     pub faults: Faults,
+    tree: Option<spans::Node>,
+}
+
+impl Checked {
+    /// Where the value of a key stands, as in `sink.clickhouse.table` or `steps[0].dedup`; if it is left out, what it would stand in.
+    pub fn place(&self, path: &str) -> Position {
+        self.tree.as_ref().map_or(Position::START, |tree| rules::place(tree, path))
+    }
 }
 
 /// Reads and checks the text of a pipeline file.
 pub fn check(text: &str, around: &Surroundings) -> Checked {
     let mut faults = Faults::default();
-    let pipeline = read(text, around, &mut faults);
-    Checked { pipeline: pipeline.filter(|_| !faults.is_fatal()), faults }
+    let tree = spans::parse(text, around, &mut faults);
+    let pipeline = tree.as_ref().and_then(|tree| read(tree, around, &mut faults));
+    Checked { pipeline: pipeline.filter(|_| !faults.is_fatal()), faults, tree }
 }
 
 /// Reads the file at `path`; `-` is standard input.
@@ -67,13 +76,12 @@ pub fn load(path: &Path) -> anyhow::Result<String> {
     String::from_utf8(bytes).with_context(|| format!("`{}` is not UTF-8", path.display()))
 }
 
-fn read(text: &str, around: &Surroundings, faults: &mut Faults) -> Option<Pipeline> {
-    let tree = spans::parse(text, around, faults)?;
+fn read(tree: &spans::Node, around: &Surroundings, faults: &mut Faults) -> Option<Pipeline> {
     let schema = schema::pipeline_schema();
-    let json = schema_walk::walk(&tree, View::root(&schema), around, faults)?;
+    let json = schema_walk::walk(tree, View::root(&schema), around, faults)?;
     match serde_json::from_value::<Pipeline>(json) {
         Ok(pipeline) => {
-            rules::check(&pipeline, &tree, faults);
+            rules::check(&pipeline, tree, faults);
             Some(pipeline)
         }
         // The walk knows all that serde demands, so with faults found this is their echo, and without any it is a gap

@@ -7,7 +7,7 @@
 //! |------------|---------------------------------------------------------------------------------|
 //! | `/metrics` | Prometheus text                                                                 |
 //! | `/healthz` | 200 while the process answers at all                                            |
-//! | `/readyz`  | 200 while the lane runs, 503 with the reason otherwise                          |
+//! | `/readyz`  | 200 while rows can flow, 503 with every reason otherwise, one a line            |
 //! | `/status`  | the lane at this moment, JSON                                                   |
 
 use std::borrow::Cow;
@@ -51,7 +51,7 @@ const SECONDS: [f64; 23] = [
 
 /// What a running pipeline tells.
 pub trait View: Send + Sync {
-    /// `Ok` while the lane runs; otherwise the reason, in a few words.
+    /// `Ok` while rows can flow from the source to the tables; otherwise every reason why they cannot, one a line.
     fn ready(&self) -> Result<(), String>;
 
     /// The lane at this moment, without anything secret.

@@ -1,11 +1,15 @@
-//! Lines that tell how far a pipeline is.
+//! Lines that tell how far a pipeline is, and at its end what became of the records.
 //!
-//! Owns the arithmetic of rates and the fields of the lines. Reads the lane's snapshot, and nothing else.
+//! Owns the arithmetic of rates, the words of the last line, and when a run has too many dead letters. Reads the lane's snapshot,
+//! and nothing else.
 
+use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
-use engine::{Snapshot, Status};
+use engine::{Outcome, Snapshot, Status, TableStatus};
+use protocol::record::Counts;
 
+use crate::config::values::Share;
 use crate::status_view;
 
 /// Tells every `every`, for ever.
@@ -33,8 +37,16 @@ pub async fn tell(status: &Status, every: Duration) {
 
 /// What became of all records, once at the end. `total` counts since the pipeline's genesis.
 pub fn sum(last: &Snapshot) {
-    let sealed = &last.sealed;
+    let (sealed, run) = (&last.sealed, of_this_run(last));
     tracing::info!(
+        read = run.read,
+        written = run.written,
+        filtered = run.filtered,
+        duplicates = run.duplicates,
+        late = run.late,
+        late_kept = run.late_kept,
+        dead_letters = run.dead_letters,
+        replayed = last.replayed,
         read_total = sealed.read,
         written_total = sealed.written,
         duplicates_total = sealed.duplicates,
@@ -43,17 +55,115 @@ pub fn sum(last: &Snapshot) {
         late_kept_total = sealed.late_kept,
         dead_letters_total = sealed.dead_letters,
         settled_by_this_process = settled(last),
+        rows_in_flight = in_flight(last),
         spool_bytes = last.spool_bytes,
         "sum"
     );
 }
 
-/// Records read since genesis.
+/// How a run ended, in one sentence: what it read and what became of that. It says that all is in the table only of a run whose
+/// every record is. `letters` names the table of the dead letters.
+pub fn verdict(outcome: Outcome, last: &Snapshot, letters: &str) -> String {
+    let run = of_this_run(last);
+    let mut text = match outcome {
+        Outcome::Complete => "all was read".to_owned(),
+        Outcome::Drained => "drained".to_owned(),
+        Outcome::Interrupted => "stopped before all was delivered".to_owned(),
+    };
+    let is_delivered = outcome != Outcome::Interrupted;
+    let all = if outcome == Outcome::Complete { "all of it" } else { "all that was read" };
+    match run.read {
+        0 if is_delivered && settled(last) > 0 => {
+            text += ": nothing new was read, and what waited in the store is delivered"
+        }
+        0 => text += ": nothing new was read",
+        read if is_delivered && run.written == read => {
+            text += &format!(", and {all} is in the table: {}", counted(read, "record"));
+        }
+        read => text += &format!(": {} read, {}", counted(read, "record"), kinds(&run)),
+    }
+    if last.replayed > 0 {
+        text += &format!(" ({} of them replayed)", last.replayed);
+    }
+    if !is_delivered {
+        let waiting = in_flight(last);
+        let rows = if waiting == 1 { "1 row waits".into() } else { format!("{waiting} rows wait") };
+        text += &format!("; {rows} in the store, and the next start goes on from the journal");
+    }
+    if run.dead_letters > 0 {
+        text += &format!(
+            "; the dead letters are in `{letters}`, and `forebay dead-letters list FILE --summary` says why"
+        );
+    }
+    text
+}
+
+/// Why this run has too many dead letters, if it has: more than the share `fail_above` of its records; without such a share, all of
+/// them.
+pub fn too_many_dead_letters(last: &Snapshot, fail_above: Option<Share>) -> Option<String> {
+    let Counts { read, dead_letters, .. } = of_this_run(last);
+    let what = format!("{dead_letters} of the {} read became dead letters", counted(read, "record"));
+    match fail_above {
+        Some(share) if share.is_exceeded(dead_letters, read) => {
+            Some(format!("{what}, more than the {share} that `dead_letters.fail_above` allows"))
+        }
+        None if read > 0 && dead_letters >= read => Some(format!("{what}, and none a row")),
+        _ => None,
+    }
+}
+
+/// What the records that were sealed in this run became. A row of an earlier run that the server has refused in this one counts as
+/// a dead letter here, though its record was read before.
+fn of_this_run(last: &Snapshot) -> Counts {
+    let (now, before) = (&last.sealed, &last.sealed_at_start);
+    Counts {
+        read: now.read.saturating_sub(before.read),
+        written: now.written.saturating_sub(before.written),
+        filtered: now.filtered.saturating_sub(before.filtered),
+        duplicates: now.duplicates.saturating_sub(before.duplicates),
+        late: now.late.saturating_sub(before.late),
+        late_kept: now.late_kept.saturating_sub(before.late_kept),
+        dead_letters: now.dead_letters.saturating_sub(before.dead_letters),
+    }
+}
+
+/// `4 rows written, 1 filtered, 3 dead letters`: rows always, the others where there are any.
+fn kinds(run: &Counts) -> String {
+    let mut text = format!("{} written", counted(run.written, "row"));
+    let others = [
+        (run.filtered, "filtered".to_owned()),
+        (run.duplicates, plural(run.duplicates, "duplicate")),
+        (run.late, "late".to_owned()),
+        (run.dead_letters, plural(run.dead_letters, "dead letter")),
+    ];
+    for (records, word) in others.into_iter().filter(|(records, _)| *records > 0) {
+        write!(text, ", {records} {word}").expect("a String takes all that is written");
+    }
+    text
+}
+
+fn counted(n: u64, word: &str) -> String {
+    format!("{n} {}", plural(n, word))
+}
+
+fn plural(n: u64, word: &str) -> String {
+    if n == 1 { word.to_owned() } else { format!("{word}s") }
+}
+
+/// Records that this process has read, replayed ones among them. What an earlier process has read does not count.
 pub fn read(snapshot: &Snapshot) -> u64 {
-    snapshot.sealed.read + snapshot.unsealed.read
+    snapshot.read + snapshot.replayed
 }
 
 /// Rows settled in all tables by this process.
 pub fn settled(snapshot: &Snapshot) -> u64 {
     snapshot.tables.values().map(|table| table.rows_settled).sum()
 }
+
+/// Rows that are sealed and in no table yet.
+fn in_flight(snapshot: &Snapshot) -> u64 {
+    snapshot.tables.values().map(TableStatus::rows_in_flight).sum()
+}
+
+#[cfg(test)]
+mod tests;

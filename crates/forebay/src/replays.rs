@@ -10,6 +10,7 @@
 //! | [`object`] | the bytes of one object of the log                                       |
 //! | [`taken`]  | which dead letters were taken already, for ever, in little room          |
 //! | [`memory`] | keeping that knowledge in the store, and retiring objects that were read |
+//! | [`purged`]  | which dead letters `purge` has deleted, for `verify`                     |
 //! | [`inspect`] | reading and verifying all of it                                         |
 //! | [`source`] | the log as a further partition beside the pipeline's own source          |
 //!
@@ -17,11 +18,13 @@
 //! <lane>/replays/00000000000000000000     records 0 to 2 of the log
 //! <lane>/replays/00000000000000000003     records 3 to 9: the name says where it begins, so of two writers one wins
 //! <lane>/replayed/00000000000000000003    what was taken by the objects below 3, which may go
+//! <lane>/purged/00000000000000000001      what `purge` has deleted up to its first time; the newest holds all
 //! ```
 
 pub mod inspect;
 pub mod memory;
 pub mod object;
+pub mod purged;
 pub mod source;
 pub mod taken;
 

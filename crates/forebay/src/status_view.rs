@@ -5,8 +5,10 @@
 
 use std::sync::Arc;
 
+use engine::status::PartitionStatus;
 use engine::survey::{self, Survey, Tally};
 use engine::{Phase, Snapshot, Status, TableStatus, problem};
+use protocol::Lane;
 use protocol::budget::{Budget, Rate, UNBOUNDED};
 use protocol::record::Counts;
 use protocol::retire::Standing;
@@ -14,6 +16,7 @@ use serde_json::{Value, json};
 
 use crate::config::model::Pipeline;
 use crate::http::View;
+use crate::replays;
 
 /// The view of one lane.
 pub struct LaneView {
@@ -30,11 +33,18 @@ impl LaneView {
 
 impl View for LaneView {
     fn ready(&self) -> Result<(), String> {
-        match self.status.snapshot().phase {
-            // A paused lane does what it should: it waits for the table, and restarting it would not help.
-            Phase::Running | Phase::Paused => Ok(()),
-            other => Err(other.as_str().to_owned()),
+        let now = self.status.snapshot();
+        let mut reasons = Vec::new();
+        match now.phase {
+            // A lane that is paused behind a slow table still delivers; behind one that takes nothing there is a problem.
+            Phase::Running | Phase::Paused => {}
+            Phase::Starting | Phase::Draining | Phase::Stopped => reasons.push(now.phase.as_str().to_owned()),
         }
+        reasons.extend(now.problems.iter().map(|(place, found)| {
+            let (state, remedy) = (found.state.word(), found.state.remedy());
+            format!("{place}: {state}: {}; way out: {remedy}", found.words)
+        }));
+        if reasons.is_empty() { Ok(()) } else { Err(reasons.join("\n")) }
     }
 
     fn status(&self) -> Value {
@@ -82,10 +92,10 @@ fn snapshot(pipeline: &str, now: &Snapshot) -> Value {
         "pipeline": pipeline,
         "phase": now.phase.as_str(),
         "lag": lag(now),
-        "sealed": counts(&now.sealed),
+        "sealed": counts(&now.sealed, replays(now).sealed),
         "accounts_add_up": now.sealed.add_up(),
         "in_flight_rows": now.tables.values().map(TableStatus::rows_in_flight).sum::<u64>(),
-        "unsealed": counts(&now.unsealed),
+        "unsealed": counts(&now.unsealed, replays(now).next.saturating_sub(replays(now).sealed)),
         "dead_letters_by_reason": now.dead_letters,
         "spool_bytes": now.spool_bytes,
         "cpu_s": cpu,
@@ -131,13 +141,25 @@ pub fn lag(now: &Snapshot) -> Option<u64> {
     if now.partitions.is_empty() { None } else { now.lag() }
 }
 
-/// What records became.
-pub fn counts(counts: &Counts) -> Value {
+/// What records became, `replayed` of which came from the replay log and not from the source: `read` and `replayed` together are
+/// the sum of the others.
+pub fn counts(counts: &Counts, replayed: u64) -> Value {
+    let replayed = replayed.min(counts.read);
     json!({
-        "read": counts.read, "written": counts.written, "duplicates": counts.duplicates,
-        "filtered": counts.filtered, "late": counts.late, "late_kept": counts.late_kept,
-        "dead_letters": counts.dead_letters
+        "read": counts.read - replayed, "replayed": replayed, "written": counts.written,
+        "duplicates": counts.duplicates, "filtered": counts.filtered, "late": counts.late,
+        "late_kept": counts.late_kept, "dead_letters": counts.dead_letters
     })
+}
+
+/// Records of the replay log that the lane has sealed: its positions count them from 0.
+pub fn replayed(lane: &Lane) -> u64 {
+    lane.partition(replays::STREAM, 0).map_or(0, |at| lane.partitions[at].next)
+}
+
+/// The partition of the replay log, which a running lane shows like any other.
+fn replays(now: &Snapshot) -> PartitionStatus {
+    now.partitions.get(&format!("{}/0", replays::STREAM)).cloned().unwrap_or_default()
 }
 
 /// What lies in the store: objects and bytes by standing, and of each kind.

@@ -280,3 +280,57 @@ fn a_store_in_the_working_directory_is_not_left_behind() {
     assert!(folder.join("conf/data/events/lane-0").is_dir());
     assert_ne!(code(&status()), 2, "{}", err(&status()));
 }
+
+/// A pipeline from a file into a server that nobody runs.
+fn without_server(name: &str, more: &str) -> (PathBuf, PathBuf) {
+    let records = file(&format!("{name}.jsonl"), "{\"id\": 1}\n");
+    let store = records.with_extension("store");
+    let text = format!(
+        "pipeline: {name}\nstore: {}\nsource: {{ file: {{ paths: {} }} }}\nsink:\n  clickhouse: {{ url: \"http://127.0.0.1:1\", \
+         table: events }}\nhttp: {{ listen: none }}\n{more}",
+        store.display(),
+        records.display()
+    );
+    (file(&format!("{name}.yaml"), &text), store)
+}
+
+#[test]
+fn a_check_that_connects_says_every_fault_with_its_line_and_writes_nothing() {
+    let (path, store) = without_server("away", "");
+    let output = run(&["check", path.to_str().unwrap(), "--connect", "--sample", "5"]);
+    // `run` waits for a server that does not answer, and so ends with nothing that a person must change.
+    assert_eq!(code(&output), 1, "{}", err(&output));
+    let text = err(&output);
+    assert!(text.contains(&format!("{}:5:17: ", path.display())), "the line of `url`: {text}");
+    assert!(out(&output).contains("the store holds nothing of this pipeline"), "{}", out(&output));
+    assert!(!out(&output).contains(": ok"));
+    assert!(!store.exists(), "nothing was made");
+
+    let (path, _) = without_server("gone", "");
+    std::fs::remove_file(path.with_extension("jsonl")).unwrap();
+    let output = run(&["check", path.to_str().unwrap(), "--connect", "--json"]);
+    assert_eq!(code(&output), 4, "the source comes back by a person only: {}", err(&output));
+    let report: serde_json::Value = serde_json::from_str(&out(&output)).expect("JSON");
+    let file = &report["files"][0];
+    let lines: Vec<u64> =
+        file["findings"].as_array().unwrap().iter().filter_map(|found| found["line"].as_u64()).collect();
+    assert_eq!(lines, [3, 5], "the source's line and the server's: {file:#}");
+    assert_eq!((&report["exit"], &file["ok"]), (&4.into(), &false.into()));
+    assert_eq!(file["problems"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn a_sample_needs_a_connection() {
+    let (path, _) = without_server("sample", "");
+    assert_eq!(code(&run(&["check", path.to_str().unwrap(), "--sample", "5"])), 2);
+}
+
+#[test]
+fn the_share_of_dead_letters_and_its_exit_code_are_in_the_help() {
+    assert!(out(&run(&["--help"])).contains("  5    all was done"));
+    assert!(out(&run(&["run", "--help"])).contains("dead_letters.fail_above"));
+    let (path, _) = without_server("share", "dead_letters: { fail_above: 5 }\n");
+    let output = run(&["check", path.to_str().unwrap()]);
+    assert_eq!(code(&output), 2);
+    assert!(err(&output).contains("has no `%`, and a fraction is less than 1"), "{}", err(&output));
+}

@@ -319,6 +319,12 @@ impl Pipeline {
         serde_json::from_str(&answer.text()).ok()
     }
 
+    /// The status code and body of `/readyz`; `None` while the program does not answer.
+    pub fn ready(&self) -> Option<(u16, String)> {
+        let answer = HttpClient::new(&format!("http://127.0.0.1:{}", self.port)).get("/readyz").ok()?;
+        Some((answer.status, answer.text()))
+    }
+
     /// A number that the running program tells at `/metrics`, the one with these labels; `None` while it tells none.
     pub fn metric(&self, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
         let answer = HttpClient::new(&format!("http://127.0.0.1:{}", self.port)).get("/metrics").ok()?.text();
@@ -350,14 +356,14 @@ impl Pipeline {
         wait_until(END_MAX, what, || self.live().is_some_and(|status| fits(&status)));
     }
 
-    /// The accounts of all sealed records, which must add up.
+    /// The accounts of all sealed records, replayed ones among those that were read; they must add up.
     #[track_caller]
     pub fn accounts(&self) -> Accounts {
         let status = self.status();
         let records = &status["records"];
         let number = |key: &str| records[key].as_u64().unwrap_or_else(|| panic!("no `{key}` in {records}"));
         let accounts = Accounts {
-            read: number("read"),
+            read: number("read") + number("replayed"),
             written: number("written"),
             filtered: number("filtered"),
             duplicates: number("duplicates"),

@@ -1,6 +1,6 @@
 //! `forebay check`: everything that is wrong with pipeline files, at once.
 //!
-//! Owns the report. Reads the files and the environment; with `--connect` it also asks the source and the table. Never
+//! Owns the report. Reads the files and the environment; with `--connect` it also asks the store, the source and the tables. Never
 //! writes, creates or locks anything.
 
 mod connect;
@@ -14,9 +14,8 @@ use serde_json::json;
 
 use super::place;
 use crate::cli::{Exit, print};
-use crate::config;
-use crate::config::model::Pipeline;
 use crate::config::values::reference::Surroundings;
+use crate::config::{self, Checked};
 
 /// Checks pipeline files: every fault at once, with line and column. Never writes or locks.
 #[derive(Debug, Args)]
@@ -25,6 +24,7 @@ Examples:
   forebay check user-events.yaml
   forebay check pipelines/*.yaml --json
   CLICKHOUSE_PASSWORD=… forebay check user-events.yaml --connect
+  forebay check user-events.yaml --connect --sample 10
 
 A small pipeline file:
   pipeline: user-events
@@ -35,7 +35,13 @@ A small pipeline file:
   sink:
     clickhouse: { url: \"http://localhost:8123\", table: user_events }
 
-Ends with code 0 if all files can run, 2 if one has a fault.")]
+With --connect the program asks everything that a start would ask: the store (its journal, sealed inserts that wait, open questions, the
+state of the steps), the source (partitions, positions that are still held, lag) and the tables (settings, columns). It says what a start
+would do, and every fault at once with its line in the file. --sample decodes that many records as the pipeline would: which become rows,
+which become dead letters, and why.
+
+Ends with code 0 if all files can run, and 2 if one has a fault. With --connect it ends with the code that `forebay run` would end with: 2 for
+a fault of the file, 4 when a person must decide, and 1 where `run` fails or waits (a server, broker or store that does not answer).")]
 pub struct Check {
     /// Pipeline files; `-` for standard input.
     #[arg(value_name = "FILE", required = true)]
@@ -45,10 +51,14 @@ pub struct Check {
     #[arg(long)]
     json: bool,
 
-    /// Also asks the source and the tables whether the pipeline could start. Reads only: no table is created, no lane
-    /// claimed, no consumer group touched.
+    /// Also asks the store, the source and the tables whether the pipeline could start. Reads only: nothing is created, claimed or
+    /// written, and no consumer group is touched.
     #[arg(long)]
     connect: bool,
+
+    /// Decodes so many records of the source as the pipeline would, and shows what becomes of each.
+    #[arg(long, value_name = "N", default_value_t = 0, requires = "connect", value_parser = clap::value_parser!(u32).range(..=10_000))]
+    sample: u32,
 }
 
 impl Check {
@@ -62,69 +72,94 @@ impl Check {
             let runtime = super::runtime()?;
             for report in &mut reports {
                 let path = PathBuf::from(&report.file);
-                place::within(&path, || runtime.block_on(report.connect()));
+                place::within(&path, || runtime.block_on(report.connect(self.sample as usize)));
             }
         }
-        let all_good = reports.iter().all(|report| report.can_run);
+        let exit = reports.iter().map(|report| report.exit).find(|exit| *exit != Exit::Done);
+        let exit = exit.unwrap_or(Exit::Done);
         if self.json {
             let files: Vec<_> = reports.iter().map(|report| &report.json).collect();
-            let text = serde_json::to_string_pretty(&json!({ "ok": all_good, "files": files }))?;
+            let text = serde_json::to_string_pretty(
+                &json!({ "ok": exit == Exit::Done, "exit": exit as u8, "files": files }),
+            )?;
             print(&format!("{text}\n"))?;
         } else {
             for report in &reports {
                 std::io::stderr()
                     .write_all(report.text.as_bytes())
                     .context("cannot write to standard error")?;
-                if report.can_run {
-                    print(&format!("{}: ok\n", report.file))?;
-                }
+                let ok =
+                    if report.exit == Exit::Done { format!("{}: ok\n", report.file) } else { String::new() };
+                print(&(report.notes.clone() + &ok))?;
             }
         }
-        Ok(if all_good { Exit::Done } else { Exit::Fault })
+        Ok(exit)
     }
 }
 
 struct Report {
     file: String,
-    /// The settings, if the file has no fault.
-    pipeline: Option<Pipeline>,
-    can_run: bool,
+    /// The settings, if the file has no fault, and the places in the file.
+    checked: Option<Checked>,
+    /// What `run` would end with before it has done anything; [`Exit::Done`] if it could start.
+    exit: Exit,
+    /// What is wrong, for people.
     text: String,
+    /// What a start would do, for people.
+    notes: String,
     json: serde_json::Value,
 }
 
 impl Report {
     fn of(path: &Path) -> Self {
         let file = path.display().to_string();
+        let (exit, notes) = (Exit::Fault, String::new());
         match config::load(path) {
             Err(error) => {
                 let message = format!("{error:#}");
                 let json = json!({ "file": file, "ok": false, "error": message, "findings": [] });
-                Self { text: format!("{file}: {message}\n"), json, file, pipeline: None, can_run: false }
+                Self { text: format!("{file}: {message}\n"), json, file, checked: None, exit, notes }
             }
             Ok(text) => {
                 let checked = place::within(path, || config::check(&text, &Surroundings::of_process()));
                 let can_run = checked.pipeline.is_some();
-                let name = checked.pipeline.as_ref().map(|pipeline| pipeline.pipeline.to_string());
-                let findings = checked.faults.sorted();
-                let faults = checked.faults.count();
-                let json = json!({
-                    "file": file, "ok": can_run, "pipeline": name, "faults": faults, "findings": findings
-                });
-                Self { text: checked.faults.render(&file), json, file, pipeline: checked.pipeline, can_run }
+                let exit = if can_run { Exit::Done } else { Exit::Fault };
+                let text = checked.faults.render(&file);
+                let mut report = Self { text, json: json!({}), file, checked: Some(checked), exit, notes };
+                report.describe();
+                report
             }
         }
     }
 
-    /// Adds what the source and the tables say.
-    async fn connect(&mut self) {
-        let Some(pipeline) = &self.pipeline else { return };
-        let problems = connect::problems(pipeline).await;
-        self.can_run = problems.is_empty();
-        for problem in &problems {
-            self.text.push_str(&format!("{}: {problem}\n", self.file));
+    /// The JSON of the file's own findings.
+    fn describe(&mut self) {
+        let Some(checked) = &self.checked else { return };
+        let name = checked.pipeline.as_ref().map(|pipeline| pipeline.pipeline.to_string());
+        self.json["file"] = self.file.as_str().into();
+        self.json["ok"] = (self.exit == Exit::Done).into();
+        self.json["pipeline"] = name.into();
+        self.json["faults"] = checked.faults.count().into();
+        self.json["findings"] = json!(checked.faults.sorted());
+    }
+
+    /// Adds what the store, the source and the tables say.
+    async fn connect(&mut self, sample: usize) {
+        let Some(checked) = &mut self.checked else { return };
+        let Some(pipeline) = &checked.pipeline else { return };
+        let found = connect::look(pipeline, sample).await;
+        for problem in &found.problems {
+            let at = checked.place(&problem.path);
+            checked.faults.fault(at, problem.path.as_str(), problem.message.as_str());
         }
-        self.json["ok"] = self.can_run.into();
-        self.json["problems"] = problems.into();
+        self.exit = found.exit();
+        self.text = checked.faults.render(&self.file);
+        for note in &found.notes {
+            self.notes.push_str(&format!("{}: {note}\n", self.file));
+        }
+        self.describe();
+        self.json["problems"] = found.problems.iter().map(|problem| problem.message.as_str()).collect();
+        self.json["notes"] = json!(found.notes);
+        self.json["start"] = found.json;
     }
 }

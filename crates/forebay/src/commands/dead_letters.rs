@@ -21,7 +21,7 @@ mod filter;
 mod follow;
 mod letters;
 mod list;
-mod output;
+pub(crate) mod output;
 mod purge;
 mod replay;
 mod results;

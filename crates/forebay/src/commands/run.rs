@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::Args;
 use dataflow::{Runtime, SourceFault};
-use engine::{EngineError, Outcome, Status, TokioRuntime};
+use engine::{EngineError, Outcome, Snapshot, Status, TokioRuntime};
 use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::sync::watch;
 
@@ -36,7 +36,8 @@ The first SIGTERM or SIGINT drains: nothing more is read, what was read goes to 
 The second one stops at once. Nothing is lost or doubled either way; the next start goes on where this one ended.
 
 Ends with code 0 when all is done or drained, 2 for a fault of the file, 3 when another process has taken the pipeline
-over, 4 when a person must decide, 1 for other failures.")]
+over, 4 when a person must decide, 5 when all was done but a larger share of the records became dead letters than
+`dead_letters.fail_above` allows (without that setting: when all of them did), 1 for other failures.")]
 pub struct Run {
     #[command(flatten)]
     file: PipelineFile,
@@ -134,21 +135,35 @@ pub(super) async fn lane(
     let result = engine::run(parts, stopping).await;
     progress::sum(&status.snapshot());
     match result {
-        Ok(Outcome::Complete) => tracing::info!("all was read, and all of it is in the table"),
-        Ok(Outcome::Drained) => tracing::info!("drained: all that was read is in the table"),
-        Ok(Outcome::Interrupted) => {
-            tracing::warn!("stopped before all was delivered; the next start goes on from the journal");
-        }
+        Ok(outcome) => exit_of_outcome(pipeline, outcome, &status.snapshot(), reads),
         Err(error) => {
             tracing::error!(pipeline = %pipeline.pipeline, "{error}");
-            return exit_of(&error);
+            exit_of(&error)
         }
     }
-    Exit::Done
+}
+
+/// Says what became of the records of a run that ended well, and whether too many of them are dead letters.
+fn exit_of_outcome(pipeline: &Pipeline, outcome: Outcome, last: &Snapshot, reads: Reads) -> Exit {
+    let (database, table) = pipeline.dead_letters.place(&pipeline.sink.clickhouse);
+    let verdict = progress::verdict(outcome, last, &format!("{database}.{table}"));
+    match outcome {
+        Outcome::Complete | Outcome::Drained => tracing::info!("{verdict}"),
+        Outcome::Interrupted => tracing::warn!("{verdict}"),
+    }
+    // A replay says of each record what became of it, and has an exit code for that.
+    let failure = match reads {
+        Reads::All => progress::too_many_dead_letters(last, pipeline.dead_letters.fail_above),
+        Reads::Replays => None,
+    };
+    let Some(failure) = failure else { return Exit::Done };
+    tracing::error!(pipeline = %pipeline.pipeline, "{failure}; they are in `{database}.{table}` with the reasons, and starting again \
+        does not read them again: fix the cause, then `forebay dead-letters replay FILE`");
+    Exit::DeadLetters
 }
 
 /// What the end of a lane means for whoever started the process.
-fn exit_of(error: &EngineError) -> Exit {
+pub(super) fn exit_of(error: &EngineError) -> Exit {
     match error {
         EngineError::Fenced { .. } => Exit::Fenced,
         EngineError::Source(error) => match error.fault {
@@ -167,7 +182,7 @@ fn exit_of(error: &EngineError) -> Exit {
     }
 }
 
-fn exit_of_wiring(error: &WiringError) -> Exit {
+pub(super) fn exit_of_wiring(error: &WiringError) -> Exit {
     match error {
         WiringError::Settings(_) => Exit::Fault,
         WiringError::Table { .. } => Exit::Person,

@@ -98,7 +98,7 @@ async fn report(pipeline: &Pipeline) -> anyhow::Result<Value> {
     Ok(json!({
         "pipeline": pipeline.pipeline.as_str(),
         "has_run": lane.next_seq > 0,
-        "records": status_view::counts(&lane.counts),
+        "records": status_view::counts(&lane.counts, status_view::replayed(&lane)),
         "accounts_add_up": lane.counts.add_up(),
         "in_flight": in_flight(&lane),
         "spool_bytes": lane.spool_bytes(),
@@ -253,7 +253,12 @@ fn write_people(out: &mut String, report: &Value) -> std::fmt::Result {
         text(&report["epoch"])
     )?;
     let records = &report["records"];
-    for key in ["read", "written", "duplicates", "filtered", "late", "late_kept", "dead_letters"] {
+    for key in ["read", "replayed", "written", "duplicates", "filtered", "late", "late_kept", "dead_letters"]
+    {
+        // Most pipelines never replay anything.
+        if key == "replayed" && records[key] == 0 {
+            continue;
+        }
         writeln!(out, "{:<12} {}", key.replace('_', " "), text(&records[key]))?;
     }
     let verdict = if report["accounts_add_up"] == true { "add up" } else { "DO NOT ADD UP: report this" };

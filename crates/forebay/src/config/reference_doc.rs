@@ -136,10 +136,11 @@ fn bounds(schema: View) -> Option<String> {
 }
 
 /// The kinds of text, each with its name in this page and an example.
-const KINDS: [(&str, &str, &str); 14] = [
+const KINDS: [(&str, &str, &str); 15] = [
     kind::<values::Period>(),
     kind::<values::Window>(),
     kind::<values::Size>(),
+    kind::<values::Share>(),
     kind::<values::Secret>(),
     kind::<values::PipelineName>(),
     kind::<values::Identifier>(),

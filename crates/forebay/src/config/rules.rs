@@ -427,7 +427,7 @@ impl Rules<'_> {
 }
 
 /// Where the value at `path` stands; the nearest thing above it if it is not written.
-fn place(tree: &Node, path: &str) -> Position {
+pub(super) fn place(tree: &Node, path: &str) -> Position {
     let mut at = tree.at;
     let mut node = tree;
     let mut rest = path;

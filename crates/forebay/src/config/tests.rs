@@ -372,3 +372,68 @@ fn a_password_in_clear_to_another_machine_is_a_fault_unless_it_is_meant() {
     good(&text.replace(", broker:9092", ", \"[::1]:9092\"").replace("10.0.0.7", "127.0.0.1"));
     good(&text.replace("PLAIN,", "SCRAM-SHA-256,").replace("http://10", "https://10"));
 }
+
+/// Ways out that the rules of a pipeline file print, taken: a file with the fault, words of its message, and the file after the advice.
+#[test]
+fn every_way_out_of_a_fault_of_the_file_makes_it_good() {
+    const BASE: &str = "\
+pipeline: p
+SOURCE
+sink: { clickhouse: { url: \"http://localhost:8123\", table: t } }
+";
+    const KAFKA: &str = "source: { kafka: { brokers: \"b:9092\", topic: t } }";
+    const FILE: &str = "source: { file: { paths: /tmp/x.jsonl } }";
+    let with = |source: &str, more: &str| format!("{}{more}\n", BASE.replace("SOURCE", source));
+    let dedup = |what: &str| format!("steps: [ {{ dedup: {{ key: [id], {what} }} }}]");
+    let created = |create: &str| with(KAFKA, "").replace("table: t", &format!("table: t, create: {create}"));
+    let cases: Vec<(&str, String, Vec<String>)> = vec![
+        (
+            "write `delivery: at_least_once`",
+            with(KAFKA, "store: memory://"),
+            vec![with(KAFKA, "store: memory://\ndelivery: at_least_once"), with(KAFKA, "store: /tmp/s")],
+        ),
+        (
+            "write `delivery: at_least_once`",
+            with("source: { file: { paths: \"-\" } }", ""),
+            vec![with("source: { file: { paths: \"-\" } }", "delivery: at_least_once"), with(FILE, "")],
+        ),
+        (
+            "needs `time: column`; or write `window: unbounded`",
+            with(FILE, &dedup("window: 1h")),
+            vec![with(FILE, &dedup("window: 1h, time: at")), with(FILE, &dedup("window: unbounded"))],
+        ),
+        (
+            "describe the table: `create: { columns: { name: type }, order_by: name }`",
+            created("true"),
+            vec![created("{ columns: { name: String }, order_by: name }")],
+        ),
+        (
+            "write `allow_remote: true`",
+            with(KAFKA, "http: { listen: \"0.0.0.0:9464\" }"),
+            vec![
+                with(KAFKA, "http: { listen: \"0.0.0.0:9464\", allow_remote: true }"),
+                with(KAFKA, "http: { listen: \"127.0.0.1:9464\" }"),
+            ],
+        ),
+        (
+            "must be at least",
+            with(KAFKA, &format!("{}\nmemory: 128MiB", dedup("window: 1h"))),
+            vec![with(KAFKA, &format!("{}\nmemory: 256MiB", dedup("window: 1h, memory: 16MiB")))],
+        ),
+        (
+            "write a percentage like `1%` or `0.5%`, or a fraction of 1 like `0.01`",
+            with(KAFKA, "dead_letters: { fail_above: 1 }"),
+            ["1%", "0.5%", "0.01"]
+                .map(|share| with(KAFKA, &format!("dead_letters: {{ fail_above: {share} }}")))
+                .to_vec(),
+        ),
+    ];
+    for (words, bad, good) in cases {
+        let found = check_here(&bad).faults.render("p");
+        assert!(found.contains(words), "`{words}` in {found}");
+        for good in good {
+            let checked = check_here(&good);
+            assert!(checked.pipeline.is_some(), "{words}: {good}{}", checked.faults.render("p"));
+        }
+    }
+}

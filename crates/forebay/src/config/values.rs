@@ -11,6 +11,7 @@
 //! | [`name`]      | pipeline names, identifiers, topics, tables, dotted fields    |
 //! | [`address`]   | stores, ClickHouse's URL, brokers, the address to listen at  |
 //! | [`pairs`]     | [`Pairs`]: names and texts in the order of the file          |
+//! | [`share`]     | [`Share`] `1%`, `0.01`                                       |
 //! | [`start`]     | [`Start`]: where a topic is read from at first               |
 //! | [`reference`] | `${NAME}` and `file:/path`, put in place before all of these |
 
@@ -20,6 +21,7 @@ pub mod pairs;
 pub mod period;
 pub mod reference;
 pub mod secret;
+pub mod share;
 pub mod size;
 pub mod start;
 
@@ -28,6 +30,7 @@ pub use name::{Field, Identifier, PipelineName, TableName, Topic};
 pub use pairs::Pairs;
 pub use period::{Period, Window};
 pub use secret::Secret;
+pub use share::Share;
 pub use size::Size;
 pub use start::Start;
 
@@ -62,6 +65,7 @@ pub fn read(kind: &str, text: &str) -> Result<Option<u128>, String> {
         Period::KIND => one::<Period>(text),
         Window::KIND => one::<Window>(text),
         Size::KIND => one::<Size>(text),
+        Share::KIND => one::<Share>(text),
         Secret::KIND => one::<Secret>(text),
         PipelineName::KIND => one::<PipelineName>(text),
         Identifier::KIND => one::<Identifier>(text),

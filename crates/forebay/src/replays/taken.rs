@@ -97,6 +97,36 @@ impl Taken {
         true
     }
 
+    /// Streams and partitions with the runs of positions of their letters; those without a place are left out.
+    pub fn places(&self) -> impl Iterator<Item = (&str, u32, &BTreeMap<u64, u64>)> {
+        let placed = self.runs.iter().filter(|((source, _, print), _)| !source.is_empty() && *print == 0);
+        placed.map(|((source, partition, _), runs)| (source.as_str(), *partition, runs))
+    }
+
+    /// The letters of one print.
+    pub fn of_print(&self, print: u64) -> Self {
+        let runs = self.runs.iter().filter(|((.., of), _)| *of == print);
+        Self { runs: runs.map(|(place, runs)| (place.clone(), runs.clone())).collect() }
+    }
+
+    /// The same letters under another print.
+    #[must_use]
+    pub fn with_print(&self, print: u64) -> Self {
+        let runs = self.runs.iter();
+        Self {
+            runs: runs.map(|((source, n, _), runs)| ((source.clone(), *n, print), runs.clone())).collect(),
+        }
+    }
+
+    /// Adds all letters of another set.
+    pub fn extend(&mut self, other: &Self) {
+        for ((source, partition, print), runs) in &other.runs {
+            for position in runs.iter().flat_map(|(from, end)| *from..*end) {
+                self.add(&Letter { source: source.clone(), partition: *partition, position, print: *print });
+            }
+        }
+    }
+
     /// Letters.
     pub fn len(&self) -> u64 {
         self.runs.values().flatten().map(|(from, end)| end - from).sum()

@@ -14,7 +14,7 @@ fn view(change: impl FnOnce(&mut Snapshot)) -> LaneView {
 }
 
 #[test]
-fn a_lane_is_ready_while_it_runs_or_waits_for_the_table() {
+fn a_lane_is_ready_while_it_runs() {
     for (phase, is_ready) in [
         (Phase::Starting, false),
         (Phase::Running, true),
@@ -28,6 +28,48 @@ fn a_lane_is_ready_while_it_runs_or_waits_for_the_table() {
             assert_eq!(why, phase.as_str());
         }
     }
+}
+
+#[test]
+fn a_lane_is_not_ready_while_rows_cannot_flow_and_says_every_reason() {
+    for state in State::ALL {
+        for place in ["d.t", problem::SOURCE, problem::STORE] {
+            let lane = view(|s| s.phase = Phase::Running);
+            assert_eq!(lane.ready(), Ok(()));
+            lane.status.met(place, state, "the words", Effect::None, Noticed::Inserting, 1);
+            let why = lane.ready().expect_err("it waits");
+            let expected = format!("{place}: {}: the words; way out: {}", state.word(), state.remedy());
+            assert_eq!(why, expected);
+            lane.status.ended(place, Noticed::Inserting);
+            assert_eq!(lane.ready(), Ok(()));
+        }
+    }
+    let lane = view(|_| {});
+    for (place, state) in [("d.t", State::ServerAway), (problem::STORE, State::StoreFull)] {
+        lane.status.met(place, state, "x", Effect::None, Noticed::Asking, 1);
+    }
+    let why = lane.ready().expect_err("it waits");
+    let lines: Vec<&str> = why.lines().collect();
+    assert_eq!(lines.len(), 3, "{why}");
+    assert_eq!(lines[0], "starting");
+    assert!(
+        lines[1].starts_with("d.t: server_away: ") && lines[2].starts_with("store: store_full: "),
+        "{why}"
+    );
+}
+
+#[test]
+fn read_does_not_count_replayed_records() {
+    let status = view(|s| {
+        s.sealed = Counts { read: 12, written: 10, dead_letters: 2, ..Counts::default() };
+        s.unsealed = Counts { read: 4, written: 4, ..Counts::default() };
+        s.partitions.insert("t/0".into(), PartitionStatus { next: 13, sealed: 10, end: None });
+        s.partitions.insert("@replays/0".into(), PartitionStatus { next: 3, sealed: 2, end: None });
+    })
+    .status();
+    assert_eq!((&status["sealed"]["read"], &status["sealed"]["replayed"]), (&json!(10), &json!(2)));
+    assert_eq!((&status["unsealed"]["read"], &status["unsealed"]["replayed"]), (&json!(3), &json!(1)));
+    assert_eq!(status["accounts_add_up"], true, "both together are the sum of the others");
 }
 
 #[test]

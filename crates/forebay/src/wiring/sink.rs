@@ -107,6 +107,8 @@ pub fn target(pipeline: &Pipeline) -> Result<TableConfig, WiringError> {
     config.compression = compression(sink.compression);
     config.sort = sink.sort;
     config.provenance = sink.provenance;
+    config.if_missing = "create it, or describe it in the pipeline file and the next start creates it: \
+                         `sink.clickhouse.create: { columns: { name: type }, order_by: name }`";
     config.inserts_in_flight = u64::from(pipeline.sink.in_flight);
     remember_long_enough(&mut config, pipeline);
     config.unique_key = sink.unique_key.iter().map(ToString::to_string).collect();
@@ -137,6 +139,7 @@ pub fn dead_letters(pipeline: &Pipeline) -> TableConfig {
     remember_long_enough(&mut config, pipeline);
     if !pipeline.dead_letters.create {
         config.create = None;
+        config.if_missing = "create it, or let the next start do so with `dead_letters: { create: true }`";
     }
     config
 }

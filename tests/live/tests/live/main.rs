@@ -41,6 +41,7 @@ mod replays;
 mod s3;
 mod stopping;
 mod tls;
+mod told;
 mod topics;
 mod verify;
 mod web_access;

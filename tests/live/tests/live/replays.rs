@@ -118,13 +118,13 @@ fn replays_wait_for_the_next_start_or_are_read_on_the_spot() {
     let pipeline = case.pipeline();
     pipeline.drain();
     widen(&table);
-    assert_eq!(replay(&pipeline, &["--limit", "1"], 0), all("waiting", false, 1));
+    assert_eq!(replay(&pipeline, &["--limit", "1", "--no-wait"], 0), all("waiting", false, 1));
     assert_eq!(table.count(), 36);
     pipeline.drain();
     assert_eq!(table.count_and_distinct("id"), (37, 37));
     // Read here, with a broker that nobody reaches: the source is not asked.
     let apart = pipeline.clone().brokers("127.0.0.1:1");
-    let results = replay(&apart, &["--run"], 0);
+    let results = replay(&apart, &[], 0);
     assert_eq!(results, [all("written", false, bad - 1), all("written", true, 1)].concat());
     assert_eq!(table.count_and_distinct("id"), (40, 40));
     // And the pipeline goes on where it stood.

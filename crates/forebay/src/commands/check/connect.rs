@@ -1,72 +1,220 @@
-//! What the source and the tables say to a pipeline that would start now. Reads only.
+//! Could a pipeline start now, and what would happen? Asked of the store, the source and the tables. Reads only.
+//!
+//! Owns the order of the questions, which is that of a start, and what each answer means for it. Does not own the checks themselves:
+//! they are those that `run` makes ([`crate::wiring`], [`engine::start`]).
+//!
+//! | module      | asks                                                                            |
+//! |-------------|---------------------------------------------------------------------------------|
+//! | [`stored`]  | the store: the journal, frames that wait, open questions, the steps' state      |
+//! | [`reads`]   | the source: partitions, positions, lag, and some records, decoded               |
+
+mod reads;
+mod stored;
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use dataflow::{Remedy, Runtime};
+use dataflow::{Column, Remedy, Runtime, Schema, Table};
 use engine::TokioRuntime;
+use serde_json::{Value, json};
 
+use crate::cli::Exit;
+use crate::commands::run;
 use crate::config::model::Pipeline;
-use crate::wiring::{self, sink, source};
+use crate::config::model::sink::Create;
+use crate::running;
+use crate::wiring::{self, WiringError, sink, source};
 
-/// A source that takes longer than this to name its partitions would not start well either.
-const SOURCE_WAIT_MAX: Duration = Duration::from_secs(15);
-
-/// Everything that stands against a start; each is a whole sentence.
-pub async fn problems(pipeline: &Pipeline) -> Vec<String> {
-    let runtime: Arc<dyn Runtime> = TokioRuntime::new(1);
-    let mut problems = ask_source(pipeline, &runtime).await;
-    problems.extend(ask_tables(pipeline, &runtime).await);
-    problems
+/// Something that stands against a start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// The key of the pipeline file that it is about.
+    pub path: String,
+    /// What `run` would end with. [`Exit::Failed`] where it would wait.
+    pub exit: Exit,
+    /// A whole sentence, with the way out.
+    pub message: String,
 }
 
-async fn ask_source(pipeline: &Pipeline, runtime: &Arc<dyn Runtime>) -> Vec<String> {
-    let source = match source::source(pipeline, runtime) {
-        Ok(source) => source,
-        Err(error) => return vec![error.to_string()],
-    };
-    let partitions = async { source.recognize(source.partitions().await?, Vec::new()).await };
-    match tokio::time::timeout(SOURCE_WAIT_MAX, partitions).await {
-        Ok(Ok(partitions)) if partitions.is_empty() => vec!["source: there is no partition to read".into()],
-        Ok(Ok(_)) => Vec::new(),
-        Ok(Err(error)) => vec![format!("source: {error}")],
-        Err(_) => vec![format!("source: no answer within {} seconds", SOURCE_WAIT_MAX.as_secs())],
-    }
+/// All that was found.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// What stands against a start, in the order in which a start would meet it.
+    pub problems: Vec<Problem>,
+    /// What would happen, each a whole sentence.
+    pub notes: Vec<String>,
+    /// The same for programs.
+    pub json: Value,
 }
 
-async fn ask_tables(pipeline: &Pipeline, runtime: &Arc<dyn Runtime>) -> Vec<String> {
-    let tables = match sink::faults(pipeline, runtime).await {
-        Ok(tables) => tables,
-        Err(error) => return vec![error.to_string()],
-    };
-    let mut problems: Vec<String> = Vec::new();
-    let mut is_away = false;
-    for (table, faults) in &tables {
-        for fault in faults {
-            // A server that is away is away for both tables; once is enough.
-            let repeats = fault.remedy == Remedy::Resend && std::mem::replace(&mut is_away, true);
-            if !repeats {
-                let fault = fault.to_string();
-                let is_named = fault.contains(&format!("`{table}`"));
-                problems.push(if is_named { fault } else { format!("table `{table}`: {fault}") });
-            }
+impl Found {
+    fn problem(&mut self, path: &str, exit: Exit, message: impl Into<String>) {
+        let problem = Problem { path: path.to_owned(), exit, message: message.into() };
+        if !self.problems.iter().any(|known| known.message == problem.message) {
+            self.problems.push(problem);
         }
     }
-    if problems.is_empty()
-        && let Err(error) = fit(pipeline, runtime).await
-    {
-        problems.push(error.to_string());
+
+    fn wiring(&mut self, path: &str, error: &WiringError) {
+        self.problem(path, run::exit_of_wiring(error), error.to_string());
     }
-    problems
+
+    fn engine(&mut self, path: &str, error: &engine::EngineError) {
+        self.problem(path, run::exit_of(error), error.to_string());
+    }
+
+    /// What `run` would end with: with the first of these that a person must change, for it waits for the others.
+    pub fn exit(&self) -> Exit {
+        let ends = self.problems.iter().find(|problem| problem.exit != Exit::Failed);
+        ends.or(self.problems.first()).map_or(Exit::Done, |problem| problem.exit)
+    }
 }
 
-/// Whether decoder and steps fit the table's columns. A table that does not exist yet has none to fit.
-async fn fit(pipeline: &Pipeline, runtime: &Arc<dyn Runtime>) -> Result<(), wiring::WiringError> {
-    let Some(table) = sink::open_once(sink::target(pipeline)?, pipeline, runtime).await? else {
-        return Ok(());
+/// The tables as they are now.
+#[derive(Default)]
+struct Tables {
+    /// Those that are there and can be used, the target first.
+    open: Vec<Arc<dyn Table>>,
+    /// The target, if it is one of them.
+    target: Option<Arc<dyn Table>>,
+    /// The target's columns with the fields that fill them, also of a table that would be created.
+    schema: Option<Schema>,
+}
+
+/// Asks everything; `sample` records of the source are decoded and shown.
+pub async fn look(pipeline: &Pipeline, sample: usize) -> Found {
+    let runtime: Arc<dyn Runtime> = TokioRuntime::new(1);
+    let mut found = Found { json: json!({}), ..Found::default() };
+    if let Err(error) = source::source(pipeline, &runtime) {
+        found.wiring("source", &error);
+    }
+    let tables = tables(pipeline, &runtime, &mut found).await;
+    let stored = stored::look(pipeline, &tables.open, &mut found).await;
+    reads::look(pipeline, &runtime, &tables, stored.as_ref(), sample, &mut found).await;
+    if let Some(stored) = &stored {
+        stored::state(pipeline, tables.schema.as_ref(), stored, &mut found).await;
+    }
+    match running::ask(pipeline).await {
+        Ok(now) => {
+            let phase = now["phase"].as_str().unwrap_or("unknown").to_owned();
+            found.notes.push(format!(
+                "the pipeline runs on this machine now (phase {phase}): a start takes it over, and that process ends with code 3"
+            ));
+            found.json["running"] = json!({ "phase": phase });
+        }
+        Err(_) => found.json["running"] = Value::Null,
+    }
+    found.json["exit"] = (found.exit() as u8).into();
+    found
+}
+
+/// Every fault of both tables, and of decoder and steps against the target's columns.
+async fn tables(pipeline: &Pipeline, runtime: &Arc<dyn Runtime>, found: &mut Found) -> Tables {
+    let mut tables = Tables::default();
+    let (target, all) = match (sink::target(pipeline), sink::faults(pipeline, runtime).await) {
+        (Ok(target), Ok(all)) => (target, all),
+        (Err(error), _) | (_, Err(error)) => {
+            found.wiring("sink.clickhouse", &error);
+            return tables;
+        }
     };
-    let schema = wiring::with_fields(dataflow::Table::schema(&table), pipeline)?;
-    source::decoder(&pipeline.source.format, schema.clone())?;
-    wiring::steps::steps(pipeline, &schema, runtime.compute_threads())?;
-    Ok(())
+    let mut is_away = false;
+    for ((table, faults), own) in all.iter().zip(["sink.clickhouse.table", "dead_letters.table"]) {
+        for fault in faults {
+            // A server that is away is away for both tables; once is enough. So is a user that it refuses.
+            let is_of_server = fault.remedy == Remedy::Resend || fault.kind == "access";
+            if is_of_server && std::mem::replace(&mut is_away, true) {
+                continue;
+            }
+            let path = match fault.kind {
+                "access" => "sink.clickhouse.user",
+                _ if fault.remedy == Remedy::Resend => "sink.clickhouse.url",
+                _ => own,
+            };
+            let exit = if fault.remedy == Remedy::Resend { Exit::Failed } else { Exit::Person };
+            let fault = fault.to_string();
+            let is_named = fault.contains(&format!("`{table}`"));
+            found.problem(path, exit, if is_named { fault } else { format!("table `{table}`: {fault}") });
+        }
+    }
+    let mut created = Vec::new();
+    for (config, (table, faults)) in [target, sink::dead_letters(pipeline)].into_iter().zip(&all) {
+        if !faults.is_empty() {
+            continue;
+        }
+        match sink::open_once(config, pipeline, runtime).await {
+            Ok(Some(open)) => {
+                for note in open.notes() {
+                    let is_named = note.contains(&format!("`{table}`"));
+                    found.notes.push(if is_named {
+                        note.clone()
+                    } else {
+                        format!("table `{table}`: {note}")
+                    });
+                }
+                tables.open.push(Arc::new(open));
+            }
+            // It has no fault and is not there.
+            Ok(None) => {
+                found.notes.push(format!("a start creates table `{table}`"));
+                created.push(table.clone());
+            }
+            Err(error) => found.wiring("sink.clickhouse", &error),
+        }
+    }
+    found.json["creates"] = json!(created);
+    let name = &all[0].0;
+    tables.target = tables.open.iter().find(|table| table.name() == name).cloned();
+    let columns = tables.target.as_ref().map(|table| table.schema().clone());
+    let columns = match columns {
+        None if created.contains(name) => described(pipeline),
+        columns => columns,
+    };
+    if let Some(columns) = columns {
+        tables.schema = fit(pipeline, &columns, runtime, found);
+    }
+    tables
+}
+
+/// The columns of a table that the file describes and that is not there yet.
+fn described(pipeline: &Pipeline) -> Option<Schema> {
+    let Some(Create::Table(table)) = &pipeline.sink.clickhouse.create else { return None };
+    let column = |(name, kind): &(_, String)| {
+        let name = format!("{name}");
+        Some(Column::new(name.as_str(), clickhouse::types::parse(&name, kind).ok()?))
+    };
+    Some(Schema::new(table.columns.0.iter().map(column).collect::<Option<Vec<_>>>()?))
+}
+
+/// Whether `columns:`, decoder and steps fit the table's columns: every fault of each.
+fn fit(
+    pipeline: &Pipeline,
+    columns: &Schema,
+    runtime: &Arc<dyn Runtime>,
+    found: &mut Found,
+) -> Option<Schema> {
+    let unknown = pipeline.columns.keys().filter(|name| columns.index_of(name.as_str()).is_none());
+    for name in unknown {
+        // One at a time, so that each gets its own line.
+        let mut only = pipeline.clone();
+        only.columns.retain(|column, _| column == name);
+        if let Err(error) = wiring::with_fields(columns, &only) {
+            found.wiring(&format!("columns.{name}"), &error);
+        }
+    }
+    let mut known = pipeline.clone();
+    known.columns.retain(|name, _| columns.index_of(name.as_str()).is_some());
+    let schema =
+        wiring::with_fields(columns, &known).inspect_err(|error| found.wiring("columns", error)).ok()?;
+    let decodes = source::decoder(&pipeline.source.format, schema.clone());
+    let decodes = decodes.inspect_err(|error| found.wiring("source.format", error)).is_ok();
+    for n in 0..pipeline.steps.len() {
+        let mut only = pipeline.clone();
+        only.steps = vec![pipeline.steps[n].clone()];
+        if let Err(error) = wiring::steps::steps(&only, &schema, runtime.compute_threads()) {
+            let exit = run::exit_of_wiring(&error);
+            let message = error.to_string().replacen("`steps[0]", &format!("`steps[{n}]"), 1);
+            found.problem(&format!("steps[{n}]"), exit, message);
+        }
+    }
+    decodes.then_some(schema)
 }

@@ -7,22 +7,11 @@ use serde_json::{Value, json};
 
 use super::letters::{Whole, hex};
 
-/// Characters of the longest cell that is not the last of its line.
-const CELL_CHARS_MAX: usize = 48;
-
 /// Lines with a head, in columns as wide as what stands in them.
 pub fn columns(head: &[&str], rows: &[Vec<String>]) -> String {
-    let cell = |text: &str| {
-        let text = printable(text);
-        match text.char_indices().nth(CELL_CHARS_MAX) {
-            Some((end, _)) => format!("{}…", &text[..end]),
-            None => text,
-        }
-    };
     let last = head.len().saturating_sub(1);
-    let shown = |row: &[String]| -> Vec<String> {
-        row.iter().enumerate().map(|(n, text)| if n == last { printable(text) } else { cell(text) }).collect()
-    };
+    // Whole, however long: a name that is cut cannot be given to another command.
+    let shown = |row: &[String]| -> Vec<String> { row.iter().map(|text| printable(text)).collect() };
     let head: Vec<String> = head.iter().map(|text| (*text).to_owned()).collect();
     let lines: Vec<Vec<String>> = std::iter::once(head).chain(rows.iter().map(|row| shown(row))).collect();
     let widths: Vec<usize> = (0..=last)

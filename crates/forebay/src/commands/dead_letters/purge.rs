@@ -1,19 +1,25 @@
 //! `forebay dead-letters purge`.
 //!
 //! Owns the deletion of letters, and that nothing else is deleted: the statement names the dead-letter table and letters of
-//! this pipeline. The pipeline's own table, its journal and what was replayed stay as they are.
+//! this pipeline. The pipeline's own table, its journal and what was replayed stay as they are; what was deleted is remembered in the
+//! store first.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use clap::Args;
+use dataflow::Runtime;
+use engine::Status;
 
 use super::filter::{Filter, time};
 use super::{Table, clock, open_to_read, output};
 use crate::cli::{Exit, PipelineFile};
 use crate::config::model::Pipeline;
 use crate::config::values::Period;
+use crate::replays::Log;
+use crate::replays::purged::Purged;
+use crate::wiring;
 
 /// How often the server is asked whether it is done.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -101,6 +107,7 @@ impl Purge {
                 return Ok(Exit::Failed);
             }
         }
+        self.remember(pipeline, &table, &condition, &*runtime).await?;
         let tag = format!("forebay-purge-{:032x}", runtime.random());
         let sql = format!("ALTER TABLE {} DELETE WHERE {condition} AND '{tag}' != ''", table.quoted);
         let asked = table.client.query(&sql, &[("mutations_sync", "0")], &[]).await;
@@ -110,6 +117,36 @@ impl Purge {
             return Ok(Exit::Done);
         }
         self.wait(&table, &tag, count).await
+    }
+
+    /// The store remembers which letters go, so that `verify` does not miss them or their rows.
+    async fn remember(
+        &self,
+        pipeline: &Pipeline,
+        table: &Table,
+        condition: &str,
+        runtime: &dyn Runtime,
+    ) -> anyhow::Result<()> {
+        // A pipeline that has not run here yet has nothing to verify either.
+        if open_to_read(pipeline).await?.is_none() {
+            return Ok(());
+        }
+        let store = wiring::storage::open(pipeline, runtime, &Status::default()).await?;
+        let mut purged = Purged::default();
+        let mut pages = table.pages(condition).await?;
+        loop {
+            let heads = pages.next().await?;
+            if heads.is_empty() {
+                break;
+            }
+            for head in heads {
+                purged.add(&head.letter.source, head.letter.partition, head.letter.position, &head.reason);
+            }
+        }
+        let log = Log::new(store, &wiring::lane_folder(pipeline));
+        log.remember_purged(&purged)
+            .await
+            .context("the store does not remember what is purged, so nothing was deleted")
     }
 
     /// Letters up to then may be deleted: those of inserts that are not settled are left, for their rows may have to be

@@ -43,19 +43,19 @@ const RACES_MAX: u32 = 100;
 Examples:
   forebay dead-letters replay user-events.yaml --dry-run
   forebay dead-letters replay user-events.yaml --reason out_of_range --since 2h
-  forebay dead-letters replay user-events.yaml --column amount --run      # the pipeline does not run: read them here
+  forebay dead-letters replay user-events.yaml --column amount --no-wait  # leave them to the pipeline's next start
   forebay dead-letters replay user-events.yaml --topic user_events --partition 2 --position 1234 --again
   forebay dead-letters replay user-events.yaml --json | jq -r 'select(.result == \"dead_letter\") | .message'
 
 Mend the cause first: the table, the pipeline file, then replay. The letters stay where they are; one that was replayed is
-not taken again without --again. A pipeline that runs takes the records up within seconds; otherwise they wait for its next
-start, or --run reads them here and now, without the source.
+not taken again without --again. A pipeline that runs takes the records up within seconds. If it does not run they are read here and
+now, without the source, and the command ends when they are in the table; with --no-wait they wait for the pipeline's next start.
 
 Results: written, duplicate, filtered, late, dead_letter (it could not go on again, at its seal or when the server refused
 its row later; the new letter is named), sealed (its insert is not settled), waiting (not read yet).
 
 Ends with code 0 if no record failed again, 1 if one did or the wait took too long, 2 for a fault of the file, 3 when
-another process has taken the pipeline over from --run, 4 when a person must decide.")]
+another process has taken the pipeline over meanwhile, 4 when a person must decide.")]
 pub struct Replay {
     #[command(flatten)]
     file: PipelineFile,
@@ -75,8 +75,8 @@ pub struct Replay {
     #[arg(long)]
     dry_run: bool,
 
-    /// Reads the records here and now if the pipeline does not run. A run elsewhere that has not taken them up within
-    /// seconds is taken over, and ends with code 3.
+    /// Takes over a run elsewhere that is at work but has not taken the records up within seconds; it ends with code 3. Without this
+    /// only a pipeline that nobody runs is read here.
     #[arg(long, conflicts_with = "no_wait")]
     run: bool,
 
@@ -163,7 +163,9 @@ impl Replay {
         Ok(match waited {
             Waited::Done => exit,
             Waited::NotRead => {
-                eprintln!("the records are in the store and go on when the pipeline starts, or with --run");
+                eprintln!(
+                    "the records are in the store, and a pipeline that runs, or its next start, reads them"
+                );
                 exit
             }
             Waited::TooLong => {
@@ -241,19 +243,20 @@ impl Replay {
             return Ok(Waited::NotRead);
         }
         let running = running(pipeline).await;
-        if self.run && running != Running::Here {
+        if running != Running::Here {
             let grace = if running == Running::Nowhere { Duration::ZERO } else { GRACE };
+            let before = follower.lane().next_seq;
             if matches!(self.until(follower, end, grace, true).await?, Waited::Done) {
                 return Ok(Waited::Done);
             }
-            if position_in_log(follower.lane()) < end || running == Running::Nowhere {
+            // A journal that grows is somebody's at work, who is not taken over unasked.
+            let nobody = running == Running::Nowhere || self.run || follower.lane().next_seq == before;
+            if nobody && (position_in_log(follower.lane()) < end || running == Running::Nowhere) {
                 let exit = drain(pipeline).await?;
                 if exit != Exit::Done {
                     return Ok(Waited::Failed(exit));
                 }
             }
-        } else if running == Running::Nowhere {
-            return Ok(Waited::NotRead);
         }
         self.until(follower, end, self.timeout.duration(), false).await
     }

@@ -11,10 +11,12 @@ use dataflow::block::{BlockBuilder, TIME_UNKNOWN_MS};
 use dataflow::{Decoder, Partition, Schema};
 use protocol::Lane;
 
-use super::expect::Differences;
+use super::expect::{Differences, Rule};
 use super::reading::{Ranges, Seen};
 use super::report;
 use super::work::Work;
+use crate::replays::purged::{Purged, is_of_a_row};
+use crate::replays::taken::Taken;
 use crate::wiring::{self, sink};
 
 /// Letters in one answer.
@@ -33,13 +35,55 @@ const REFUSED_PAGE: usize = 500;
 pub struct Letters {
     /// For the report.
     pub report: report::Letters,
-    /// Places of records that became letters after they were decoded: refused by the server, or too late.
+    /// Places of records that became letters after they were decoded: refused by the server, or too late. Copies of a refused row may
+    /// have been dropped as its duplicates, so such a letter explains that its key has no row at all.
     places: BTreeSet<(u32, u64)>,
+    /// Places of records that became letters and have no row of their own, whatever the pipeline would make of them now: it may have
+    /// been fixed since. Those that were replayed have a row under their place in the replay log.
+    pub not_rows: BTreeSet<(u32, u64)>,
     /// Hashes of refused rows that do not know their place, as often as they are there.
     hashes: Vec<u64>,
 }
 
+/// What the store knows of letters that may not be in the table any more.
+#[derive(Debug, Default)]
+pub struct Kept {
+    /// Letters that a replay took.
+    pub replayed: Taken,
+    /// Letters that were purged.
+    pub purged: Purged,
+}
+
 impl Letters {
+    /// Letters that `purge` has deleted count as if they were there. A letter that was replayed has its row from the replay log.
+    fn purged(&mut self, expected: &mut BTreeSet<(u32, u64)>, lane: &Lane, ranges: &Ranges, kept: &Kept) {
+        let number = |source: &str, index: u32| lane.partition(source, index).map(|n| n as u32);
+        let is_in =
+            |n: u32, position: u64| ranges.get(&n).is_some_and(|(from, to)| (*from..*to).contains(&position));
+        for (source, index, runs) in kept.purged.turned_down.places() {
+            let Some(n) = number(source, index) else { continue };
+            let places = runs.iter().flat_map(|(from, end)| *from..*end).filter(|at| is_in(n, *at));
+            for position in places {
+                expected.remove(&(n, position));
+                self.not_rows.insert((n, position));
+            }
+        }
+        for (source, index, runs) in kept.purged.refused.places() {
+            let Some(n) = number(source, index) else { continue };
+            self.places.extend(
+                runs.iter().flat_map(|(from, end)| *from..*end).filter(|at| is_in(n, *at)).map(|at| (n, at)),
+            );
+        }
+        for (source, index, runs) in kept.replayed.places() {
+            let Some(n) = number(source, index) else { continue };
+            let places = runs.iter().flat_map(|(from, end)| *from..*end).filter(|at| is_in(n, *at));
+            for position in places {
+                self.places.remove(&(n, position));
+                self.not_rows.insert((n, position));
+            }
+        }
+    }
+
     /// Strikes out what is missing because it is among the letters.
     pub fn take_from(&self, differences: &mut Differences) {
         differences
@@ -67,6 +111,8 @@ pub async fn read(
     ranges: &Ranges,
     seen: &Seen,
     key: &KeyPlan,
+    kept: &Kept,
+    rule: Rule,
 ) -> anyhow::Result<Letters> {
     work.bar.set_message("reading dead letters");
     let server = sink::server_for(&work.pipeline.sink.clickhouse, super::work::QUERY_MAX)?;
@@ -80,6 +126,7 @@ pub async fn read(
             ..report::Letters::default()
         },
         places: BTreeSet::new(),
+        not_rows: BTreeSet::new(),
         hashes: Vec::new(),
     };
     let mut expected = seen.places.clone();
@@ -102,6 +149,11 @@ pub async fn read(
             letters.report.is_compared = false;
             break;
         }
+    }
+    letters.purged(&mut expected, lane, ranges, kept);
+    if rule == Rule::EveryCopy {
+        // Every record stands for itself: no copy of a refused row was dropped.
+        letters.not_rows.append(&mut letters.places);
     }
     if letters.report.is_compared {
         for (n, position) in &expected {
@@ -149,10 +201,11 @@ fn judge(
     if !ranges.get(&n).is_some_and(|(from, to)| (*from..*to).contains(&letter.position)) {
         return;
     }
-    if matches!(letter.reason.as_str(), "refused" | "late") {
+    if is_of_a_row(&letter.reason) {
         letters.places.insert((n, letter.position));
     } else {
         expected.remove(&(n, letter.position));
+        letters.not_rows.insert((n, letter.position));
     }
     if letter.copies > 1 {
         letters.report.duplicate.push(place(lane, n, letter.position));

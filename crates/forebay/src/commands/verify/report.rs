@@ -135,6 +135,8 @@ pub struct Report {
     pub key: Vec<String>,
     /// The accounts as of the record up to which was compared.
     pub accounts: Counts,
+    /// How many of the records in the accounts were replayed.
+    pub replayed: u64,
     /// What was compared.
     pub ranges: Vec<Range>,
     /// Records read once more.
@@ -202,7 +204,7 @@ impl Report {
             .iter()
             .map(|r| json!({ "partition": r.partition, "from": r.from, "to": r.to }))
             .collect();
-        let mut accounts = status_view::counts(&self.accounts);
+        let mut accounts = status_view::counts(&self.accounts, self.replayed);
         accounts["add_up"] = json!(self.accounts.add_up());
         let report = json!({
             "pipeline": self.pipeline,
@@ -256,8 +258,9 @@ impl Report {
         )?;
         writeln!(
             out,
-            "accounts     {} read = {} written + {} filtered + {} duplicates + {} late + {} dead letters{}",
-            c.read,
+            "accounts     {} read{} = {} written + {} filtered + {} duplicates + {} late + {} dead letters{}",
+            c.read.saturating_sub(self.replayed),
+            if self.replayed > 0 { format!(" + {} replayed", self.replayed) } else { String::new() },
             c.written,
             c.filtered,
             c.duplicates,

@@ -3,6 +3,7 @@
 //! Owns the temporary files: [`FILES`] of them, by the top bits of the hash, so that one at a time can be read and sorted.
 //! They lie in a folder of their own, which goes when the spill is dropped.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, Read, Seek, Write};
 use std::os::unix::fs::DirBuilderExt;
@@ -40,6 +41,8 @@ pub struct Spill {
     folder: PathBuf,
     files: Vec<BufWriter<File>>,
     entries: u64,
+    /// Records that never became rows, though they would now: partition and position.
+    left_out: BTreeSet<(u32, u64)>,
 }
 
 impl Spill {
@@ -51,7 +54,8 @@ impl Spill {
         let number = COUNTER.fetch_add(1, Ordering::Relaxed);
         let folder = parent.join(format!("forebay-verify-{}-{number}", std::process::id()));
         fs::DirBuilder::new().mode(0o700).create(&folder)?;
-        let mut spill = Self { folder, files: Vec::with_capacity(FILES), entries: 0 };
+        let mut spill =
+            Self { folder, files: Vec::with_capacity(FILES), entries: 0, left_out: BTreeSet::new() };
         for n in 0..FILES {
             let mut options = File::options();
             let file =
@@ -81,6 +85,11 @@ impl Spill {
         self.entries
     }
 
+    /// Records that never became rows: [`Spill::sorted`] leaves them out from now on.
+    pub fn leave_out(&mut self, places: BTreeSet<(u32, u64)>) {
+        self.left_out = places;
+    }
+
     /// The entries of file `n`, by hash, then time.
     ///
     /// # Errors
@@ -96,7 +105,10 @@ impl Spill {
         let mut bytes = [0; ENTRY_BYTES];
         for _ in 0..count {
             reader.read_exact(&mut bytes)?;
-            entries.push(entry(&bytes));
+            let entry = entry(&bytes);
+            if self.left_out.is_empty() || !self.left_out.contains(&(entry.partition, entry.position)) {
+                entries.push(entry);
+            }
         }
         drop(reader);
         file.seek(io::SeekFrom::End(0))?;

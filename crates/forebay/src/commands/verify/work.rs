@@ -33,6 +33,8 @@ use super::spill::Spill;
 use super::{frames, letters};
 use crate::config::model::Pipeline;
 use crate::config::values::Window;
+use crate::replays::{self, Log};
+use crate::status_view;
 use crate::wiring::{self, sink};
 
 /// A question that reads the key columns of a large table takes its time.
@@ -78,6 +80,8 @@ impl Work<'_> {
         let table = table.context("the table cannot be used now; `forebay check --connect` says why")?;
         let schema = wiring::with_fields(table.schema(), self.pipeline)?;
         let plan = KeyPlan::new(&schema, &key).map_err(anyhow::Error::msg)?;
+        let plan =
+            plan.with_defaults(table.client()).await.context("the table cannot be asked for its defaults")?;
         let server = sink::server_for(&self.pipeline.sink.clickhouse, QUERY_MAX)?;
         let (values, left_out) = match self.values {
             true => KeyPlan::of_the_rest(table.schema(), &key),
@@ -111,6 +115,15 @@ impl Work<'_> {
         self.settled(&*store, &lane).await?;
         self.describe(&lane, &ranges, &seen, &mut report)?;
 
+        let log = Log::new(store.clone(), &wiring::lane_folder(self.pipeline));
+        let at = lane.partition(replays::STREAM, 0).map_or(0, |at| lane.partitions[at].next);
+        let kept = letters::Kept {
+            replayed: log.memory(at).await.context("the replay log cannot be read")?.taken,
+            purged: log.purged().await.context("what was purged cannot be read")?,
+        };
+        let letters =
+            letters::read(&self, table.schema(), &lane, &ranges, &seen, &dry.key, &kept, rule).await?;
+        spill.leave_out(letters.not_rows.clone());
         let mut differences = self.differences(&keys, rule, &mut spill, &mut report).await?;
         if dry.values.is_some() {
             self.values(&keys, rule, &mut spill, &report, &mut differences).await?;
@@ -120,7 +133,6 @@ impl Work<'_> {
             let folder = names::lane_folder(self.pipeline.pipeline.as_str(), 0);
             report.frames = Some(frames::compare(&*store, &folder, table.name(), &keys, self.limit).await?);
         }
-        let letters = letters::read(&self, table.schema(), &lane, &ranges, &seen, &dry.key).await?;
         letters.take_from(&mut differences);
         report.letters = letters.report;
         if !report.is_all {
@@ -210,6 +222,7 @@ impl Work<'_> {
 
     fn describe(&self, lane: &Lane, ranges: &Ranges, seen: &Seen, report: &mut Report) -> anyhow::Result<()> {
         report.accounts = lane.counts;
+        report.replayed = status_view::replayed(lane).min(lane.counts.read);
         report.records = seen.records;
         report.ranges = ranges
             .iter()

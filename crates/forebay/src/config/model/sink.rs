@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::config::values::{HttpUrl, Identifier, OneOrMany, Pairs, Period, Secret, Size, TableName};
+use crate::config::values::{HttpUrl, Identifier, OneOrMany, Pairs, Period, Secret, Share, Size, TableName};
 
 /// The table that rows go to, and how they are cut into inserts.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
@@ -204,11 +204,17 @@ pub struct DeadLetters {
     /// Creates the table if it is not there.
     #[serde(default = "default_true")]
     pub create: bool,
+
+    /// The largest share of dead letters among the records read in one run that still counts as a success: a percentage or a
+    /// fraction of 1. A run that ends with more ends with exit code 5; nothing is lost or undone by that, and it is not stopped
+    /// earlier. Left out, only a run in which every record became a dead letter ends so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fail_above: Option<Share>,
 }
 
 impl Default for DeadLetters {
     fn default() -> Self {
-        Self { table: None, create: true }
+        Self { table: None, create: true, fail_above: None }
     }
 }
 

@@ -19,3 +19,10 @@ fn bytes_that_are_no_text_are_shown_in_hexadecimal() {
     assert_eq!(text_or_hex(b"a\xff"), ("61ff".to_owned(), false));
     assert_eq!(text_or_hex("é".as_bytes()), ("é".to_owned(), true));
 }
+
+#[test]
+fn names_are_shown_whole_however_long() {
+    let name = format!("/data/{}/events.jsonl.gz/0/123456789", "a long folder/".repeat(20));
+    let shown = columns(&["LETTER", "COLUMN", "WHY"], &[vec![name.clone(), "c".repeat(200), "x".into()]]);
+    assert!(shown.contains(&format!("{name}  {}  x", "c".repeat(200))), "{shown}");
+}

@@ -1,0 +1,339 @@
+//! What the source says to a start, and what becomes of some of its records.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use dataflow::block::NO_LEADER_EPOCH;
+use dataflow::{
+    Decoder, Event, Operator, Partition, ReadFrom, Reader, RecordBlock, Runtime, Schema, SourceError,
+    SourceFault, Table,
+};
+use engine::problem::SOURCE;
+use engine::start;
+use engine::start::open::{Asking, Opened, Refusal, Shown, Standing};
+use engine::{EngineError, Settings, Status};
+use protocol::record::PartitionGenesis;
+use serde_json::{Value, json};
+
+use super::stored::Stored;
+use super::{Found, Tables};
+use crate::cli::Exit;
+use crate::commands::dead_letters::output::printable;
+use crate::config::model::Pipeline;
+use crate::wiring::{self, source};
+
+/// A source that takes longer than this to name its partitions would not start well either.
+const SOURCE_WAIT_MAX: Duration = Duration::from_secs(15);
+
+/// How long the first records may take to come. What is refused is refused at once.
+const RECORDS_WAIT_MAX: Duration = Duration::from_secs(10);
+
+/// Partitions that are described to people one by one.
+const SHOWN_MAX: usize = 10;
+
+/// Asks the source where it stands, whether it can be read from where the lane stands, and for `sample` records.
+pub async fn look(
+    pipeline: &Pipeline,
+    runtime: &Arc<dyn Runtime>,
+    tables: &Tables,
+    stored: Option<&Stored>,
+    sample: usize,
+    found: &mut Found,
+) {
+    if let Some(stored) = stored {
+        fits(pipeline, tables, stored, found);
+    }
+    // A source without settings was reported before; so was a store that cannot be opened.
+    let Ok(source) = wiring::source_to_look_at(pipeline, runtime).await else { return };
+    let status = Arc::new(Status::default());
+    let asking = Asking {
+        runtime: runtime.clone(),
+        settings: Settings::default(),
+        source: source.clone(),
+        status: status.clone(),
+        drain: false,
+    };
+    let Some(shown) = in_time(asking.shown(), &status, found).await else { return };
+    if shown.partitions.is_empty() {
+        found.problem("source", Exit::Failed, "source: there is no partition to read");
+    }
+    let Some(stored) = stored else { return };
+    let opened = in_time(asking.open(&Standing::of(&stored.lane), shown), &status, found).await;
+    let Some(Opened { shown, reader, new, .. }) = opened else { return };
+    let ends = match tokio::time::timeout(SOURCE_WAIT_MAX, source.ends()).await {
+        Ok(Ok(ends)) => ends.into_iter().collect(),
+        Ok(Err(error)) => {
+            found.problem("source", exit_of(&error), format!("source: {error}"));
+            BTreeMap::new()
+        }
+        Err(_) => BTreeMap::new(),
+    };
+    let from = read_from(stored, &new);
+    describe(&from, &ends, found);
+    let sampler = tables
+        .schema
+        .as_ref()
+        .and_then(|schema| Sampler::new(pipeline, schema, tables.target.as_ref(), sample).ok());
+    let mut sampler = sampler.filter(|_| sample > 0);
+    read(reader, &from, sampler.as_mut(), found).await;
+    let mut is_new = true;
+    if let Some(sampler) = sampler.as_mut().filter(|sampler| sampler.is_empty()) {
+        let again = from_the_first(&shown, &from);
+        let reader = tokio::time::timeout(RECORDS_WAIT_MAX, source.read(again.clone()));
+        if !again.is_empty()
+            && let Ok(Ok(reader)) = reader.await
+        {
+            is_new = false;
+            // What cannot be read any more is no fault: nobody would read it.
+            let mut nobody = Found { json: json!({}), ..Found::default() };
+            read(reader, &again, Some(sampler), &mut nobody).await;
+        }
+    }
+    match sampler {
+        Some(sampler) => sampler.tell(is_new, found),
+        None if sample > 0 => {
+            found.notes.push("no sample: without the table's columns records cannot be decoded".to_owned());
+        }
+        None => {}
+    }
+}
+
+/// What the source answers; a refusal, or that it is away, is reported.
+async fn in_time<T>(
+    asked: impl Future<Output = Result<T, Refusal>>,
+    status: &Status,
+    found: &mut Found,
+) -> Option<T> {
+    match tokio::time::timeout(SOURCE_WAIT_MAX, asked).await {
+        Ok(Ok(answer)) => Some(answer),
+        Ok(Err(refusal)) => {
+            found.engine(if refusal.may_deliver { "source" } else { "store" }, &refusal.error);
+            None
+        }
+        Err(_) => {
+            let away = status.snapshot().problems.remove(SOURCE);
+            let why = away.map_or_else(
+                || format!("no answer within {} seconds", SOURCE_WAIT_MAX.as_secs()),
+                |problem| problem.words,
+            );
+            found.problem("source", Exit::Failed, format!("source: {why}"));
+            None
+        }
+    }
+}
+
+fn exit_of(error: &SourceError) -> Exit {
+    match error.fault {
+        SourceFault::Away => Exit::Failed,
+        SourceFault::Refused | SourceFault::Config => Exit::Person,
+    }
+}
+
+/// Whether the pipeline fits what the store holds, whatever its source says.
+fn fits(pipeline: &Pipeline, tables: &Tables, stored: &Stored, found: &mut Found) {
+    let steps = tables.schema.as_ref().and_then(|schema| wiring::steps::steps(pipeline, schema, 1).ok());
+    match steps.filter(|_| tables.open.len() == 2) {
+        Some(mut steps) => {
+            let names = start::stateful(&mut steps);
+            let name = pipeline.pipeline.as_str();
+            if let Err(error) = start::check(&stored.lane, name, &tables.open, &names) {
+                found.engine("pipeline", &error);
+            }
+        }
+        None if stored.lane.next_seq == 0 => {}
+        None => found.notes.push("not checked: whether tables and steps are those of the journal".to_owned()),
+    }
+}
+
+/// Where a start would read on, for every partition: where the lane stands, or where the file says.
+fn read_from(stored: &Stored, new: &[PartitionGenesis]) -> Vec<ReadFrom> {
+    let known = stored.lane.reading().map(|(_, p)| (&p.stream, p.index, &p.identity, p.next, p.leader_epoch));
+    let new = new.iter().map(|p| (&p.stream, p.index, &p.identity, p.next, p.leader_epoch));
+    let from = known.chain(new).map(|(stream, index, identity, next, leader_epoch)| ReadFrom {
+        partition: Partition::new(stream.as_str(), index),
+        identity: identity.clone(),
+        next,
+        leader_epoch: if leader_epoch < 0 { NO_LEADER_EPOCH } else { leader_epoch },
+    });
+    from.collect()
+}
+
+/// The partitions of which something was read already, from their first record on.
+fn from_the_first(shown: &Shown, from: &[ReadFrom]) -> Vec<ReadFrom> {
+    let first = |from: &ReadFrom| {
+        let start = shown.partitions.iter().find(|start| start.partition == from.partition)?;
+        let is_read = from.next > start.first;
+        is_read.then(|| ReadFrom { next: start.first, leader_epoch: NO_LEADER_EPOCH, ..from.clone() })
+    };
+    from.iter().filter_map(first).collect()
+}
+
+fn describe(from: &[ReadFrom], ends: &BTreeMap<Partition, u64>, found: &mut Found) {
+    let lag = |at: &ReadFrom| ends.get(&at.partition).map(|end| end.saturating_sub(at.next));
+    let partitions: Vec<Value> = from
+        .iter()
+        .map(|at| {
+            json!({
+                "stream": &*at.partition.stream, "index": at.partition.index, "next": at.next,
+                "end": ends.get(&at.partition), "lag": lag(at)
+            })
+        })
+        .collect();
+    for at in from.iter().take(SHOWN_MAX) {
+        let left = match (ends.get(&at.partition), lag(at)) {
+            (Some(end), Some(lag)) => format!("to {end}: {lag} positions are not read yet"),
+            _ => "to its end, which is not known".to_owned(),
+        };
+        found.notes.push(format!("`{}` is read from {} {left}", at.partition, at.next));
+    }
+    if from.len() > SHOWN_MAX {
+        found.notes.push(format!("and {} more partitions", from.len() - SHOWN_MAX));
+    }
+    let all: Option<u64> = from.iter().map(lag).sum();
+    found.json["source"] = json!({ "partitions": partitions, "lag": all.filter(|_| !from.is_empty()) });
+}
+
+/// Reads until every partition has shown that it can be read, and the sample is full.
+async fn read(
+    mut reader: Box<dyn Reader>,
+    from: &[ReadFrom],
+    mut sampler: Option<&mut Sampler>,
+    found: &mut Found,
+) {
+    let mut silent: BTreeSet<Partition> = from.iter().map(|at| at.partition.clone()).collect();
+    let mut open = silent.clone();
+    let mut refuse = |error: SourceError| {
+        found.problem("source", exit_of(&error), EngineError::Source(error).to_string());
+    };
+    let deadline = tokio::time::Instant::now() + RECORDS_WAIT_MAX;
+    loop {
+        let wants_more = sampler.as_ref().is_some_and(|sampler| !sampler.is_full()) && !open.is_empty();
+        if silent.is_empty() && !wants_more {
+            return;
+        }
+        match tokio::time::timeout_at(deadline, reader.next()).await {
+            // A source that is slow to answer is not refused: the lag tells what waits.
+            Err(_) => return,
+            Ok(Err(error)) if error.fault == SourceFault::Away => {
+                // Some brokers of a cluster may be away for a moment.
+                tokio::time::sleep(Duration::from_millis(200)).await;
+                if tokio::time::Instant::now() >= deadline {
+                    return refuse(error);
+                }
+            }
+            Ok(Err(error)) => return refuse(error),
+            Ok(Ok(Event::Block(block))) => {
+                silent.remove(&block.partition);
+                if let Some(sampler) = &mut sampler {
+                    sampler.take(&block);
+                }
+            }
+            Ok(Ok(Event::CaughtUp { partition, .. } | Event::Ended { partition, .. })) => {
+                silent.remove(&partition);
+                open.remove(&partition);
+            }
+            Ok(Ok(Event::Found(_))) => {}
+        }
+    }
+}
+
+/// Decodes the first records that come.
+struct Sampler {
+    decoder: Arc<dyn Decoder>,
+    /// Steps without state: whether a record is a duplicate depends on all before it.
+    steps: Vec<Box<dyn Operator>>,
+    target: Option<Arc<dyn Table>>,
+    wanted: usize,
+    seen: Vec<Value>,
+}
+
+impl Sampler {
+    fn new(
+        pipeline: &Pipeline,
+        schema: &Schema,
+        target: Option<&Arc<dyn Table>>,
+        wanted: usize,
+    ) -> Result<Self, wiring::WiringError> {
+        let mut steps = wiring::steps::steps(pipeline, schema, 1)?;
+        steps.retain_mut(|step| step.state().is_none());
+        let decoder = source::decoder(&pipeline.source.format, schema.clone())?;
+        Ok(Self { decoder, steps, target: target.cloned(), wanted, seen: Vec::new() })
+    }
+
+    fn is_full(&self) -> bool {
+        self.seen.len() >= self.wanted
+    }
+
+    fn is_empty(&self) -> bool {
+        self.seen.is_empty()
+    }
+
+    /// What becomes of each record of a block, as long as more are wanted.
+    fn take(&mut self, block: &RecordBlock) {
+        if self.is_full() {
+            return;
+        }
+        let decoded = self.decoder.decode(block);
+        let mut rejects = decoded.rejects;
+        let mut batch = decoded.batch;
+        for step in &mut self.steps {
+            let output = step.probe(batch.clone()).and_then(|probed| step.finish(probed, &[]));
+            let Some(output) = output.ok().and_then(|output| output.dense().ok()) else { return };
+            rejects.extend(output.rejects);
+            batch = output.batch;
+        }
+        for position in block.positions.iter().take(self.wanted - self.seen.len()) {
+            let record = json!({
+                "stream": &*block.partition.stream, "index": block.partition.index, "position": position
+            });
+            let became = if let Some(reject) = rejects.iter().find(|reject| reject.position == *position) {
+                json!({
+                    "becomes": "dead_letter", "reason": reject.reason.as_str(), "column": reject.column,
+                    "message": reject.message
+                })
+            } else if let Ok(row) = batch.positions.binary_search(position) {
+                let text = self.target.as_ref().map(|table| table.to_json(&batch.rows, row));
+                let row = text.and_then(|text| serde_json::from_str::<Value>(&text).ok());
+                json!({ "becomes": "row", "row": row })
+            } else {
+                json!({ "becomes": "filtered" })
+            };
+            let (mut all, became) = (record, became);
+            if let (Some(all), Value::Object(became)) = (all.as_object_mut(), became) {
+                all.extend(became);
+            }
+            self.seen.push(all);
+        }
+    }
+
+    fn tell(self, is_new: bool, found: &mut Found) {
+        let of = |word: &str| self.seen.iter().filter(|record| record["becomes"] == word).count();
+        let whence = if is_new {
+            "that a start would read next"
+        } else {
+            "that were read before: nothing new is there"
+        };
+        found.notes.push(match self.seen.len() {
+            0 => "no sample: the source holds no record".to_owned(),
+            all => format!(
+                "of {all} records {whence}, {} become rows, {} dead letters, and {} are filtered (duplicates are not looked for)",
+                of("row"),
+                of("dead_letter"),
+                of("filtered")
+            ),
+        });
+        for record in &self.seen {
+            let text = |key: &str| printable(record[key].as_str().unwrap_or_default());
+            let at = format!("  {}/{}/{}", text("stream"), record["index"], record["position"]);
+            found.notes.push(match record["becomes"].as_str() {
+                Some("dead_letter") => format!("{at}: dead letter: {}: {}", text("reason"), text("message")),
+                Some("row") if record["row"].is_null() => format!("{at}: row"),
+                // JSON escapes what a terminal would obey.
+                Some("row") => format!("{at}: row {}", record["row"]),
+                _ => format!("{at}: filtered"),
+            });
+        }
+        found.json["sample"] = json!({ "is_new": is_new, "records": self.seen });
+    }
+}

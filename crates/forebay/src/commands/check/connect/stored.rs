@@ -1,0 +1,135 @@
+//! What the store says to a start: the journal, the frames that wait, the questions that are open, the state of the steps.
+
+use std::sync::Arc;
+
+use dataflow::{Schema, Table};
+use engine::{EngineError, segment, start};
+use protocol::Lane;
+use protocol::doubt::StopReason;
+use serde_json::json;
+use store::Store;
+
+use super::Found;
+use crate::commands::run;
+use crate::config::model::Pipeline;
+use crate::wiring;
+
+/// The lane as the store holds it.
+pub struct Stored {
+    /// The store; `None` if there is none yet.
+    pub store: Option<Arc<dyn Store>>,
+    /// All that its journal says.
+    pub lane: Lane,
+}
+
+/// Reads the journal and all that it points to and a start would read. `None` if the journal cannot be read.
+pub async fn look(pipeline: &Pipeline, tables: &[Arc<dyn Table>], found: &mut Found) -> Option<Stored> {
+    let store = match wiring::storage::open_to_read(pipeline).await {
+        Ok(store) => store,
+        Err(error) => {
+            found.wiring("store", &error);
+            return None;
+        }
+    };
+    let lane = match &store {
+        None => Lane::new(),
+        Some(store) => match engine::journal::load(&**store, &wiring::lane_folder(pipeline)).await {
+            Ok(lane) => lane,
+            Err(error) => {
+                found.engine("store", &error);
+                return None;
+            }
+        },
+    };
+    let (mut frames, mut rows) = (0_u64, 0);
+    for piece in lane.tables.iter().flat_map(|table| table.pending.iter().flatten()).filter(|p| p.is_live()) {
+        (frames, rows) = (frames + 1, rows + piece.frame.rows);
+        let frame = &piece.frame;
+        if let Some(store) = &store {
+            let read = segment::read(&**store, &piece.segment, frame.offset, frame.len, Some(frame.crc32c));
+            if let Err(error) = read.await {
+                found.engine("store", &error);
+            }
+        }
+    }
+    questions(&lane, tables, found).await;
+    found.notes.push(match lane.next_seq {
+        0 => "the store holds nothing of this pipeline: a start begins anew".to_owned(),
+        records => {
+            format!("the journal holds {records} records; a start takes it over as epoch {}", lane.epoch + 1)
+        }
+    });
+    if frames > 0 {
+        found
+            .notes
+            .push(format!("{rows} rows in {frames} sealed inserts wait in the store: a start delivers them"));
+    }
+    found.json["journal"] =
+        json!({ "records": lane.next_seq, "epoch": lane.epoch, "has_run": lane.next_seq > 0 });
+    found.json["pending"] = json!({ "frames": frames, "rows": rows, "bytes": lane.spool_bytes() });
+    Some(Stored { store, lane })
+}
+
+/// Frames that a start would stop for: a question that nobody has answered, or a table that is not the one they were sealed for.
+async fn questions(lane: &Lane, tables: &[Arc<dyn Table>], found: &mut Found) {
+    for table in &lane.tables {
+        let Some(now) = tables.iter().find(|now| now.name() == table.name) else { continue };
+        let Ok(facts) = now.facts().await else { continue };
+        let live = table.pending.iter().flatten().filter(|piece| piece.is_live());
+        let of_another =
+            |uuid: &str| !uuid.is_empty() && uuid != facts.table_uuid && uuid != table.accepted_uuid;
+        let moved = live.filter(|p| {
+            p.open_question().is_none()
+                && table.accepted_uuid != facts.table_uuid
+                && p.server.as_ref().is_some_and(|server| of_another(&server.table_uuid))
+        });
+        if let Some(first) = moved.into_iter().next() {
+            let reason = StopReason::TableChanged;
+            found.engine("sink.clickhouse.table", &doubt(&table.name, first, reason, 0));
+        }
+    }
+    for (table, piece) in lane.open_questions() {
+        let reason = piece.open_question().and_then(|question| StopReason::from_number(question.reason));
+        if let Some(reason) = reason {
+            found.engine("sink.clickhouse.table", &doubt(&table.name, piece, reason, 0));
+        }
+    }
+}
+
+fn doubt(table: &str, piece: &protocol::lane::Piece, reason: StopReason, more: usize) -> EngineError {
+    EngineError::Doubt {
+        table: table.to_owned(),
+        ordinal: piece.frame.ordinal,
+        frame: engine::answer::frame_name(piece),
+        reason,
+        more,
+    }
+}
+
+/// Whether the steps can go on with the state that was kept for them.
+pub async fn state(pipeline: &Pipeline, schema: Option<&Schema>, stored: &Stored, found: &mut Found) {
+    let Some(store) = &stored.store else { return };
+    let steps = schema.and_then(|schema| wiring::steps::steps(pipeline, schema, 1).ok());
+    let Some(mut steps) = steps else {
+        if stored.lane.next_seq > 0 {
+            found
+                .notes
+                .push("not checked: the state of the steps, which needs the table's columns".to_owned());
+        }
+        return;
+    };
+    let names = steps.iter_mut().filter_map(|step| step.state().is_some().then(|| step.name().to_owned()));
+    // Other steps than those of the journal were reported before, and their state fits nobody.
+    if names.collect::<Vec<_>>() != stored.lane.steps {
+        return;
+    }
+    if let Err(error) = start::restore(&**store, &stored.lane, &mut steps).await {
+        let (exit, path) = (run::exit_of(&error), if is_of_store(&error) { "store" } else { "steps" });
+        found.problem(path, exit, error.to_string());
+    }
+    found.json["state"] = json!({ "steps": stored.lane.steps });
+}
+
+fn is_of_store(error: &EngineError) -> bool {
+    matches!(error, EngineError::Store(_) | EngineError::Damaged { .. })
+}

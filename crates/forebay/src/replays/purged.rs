@@ -1,0 +1,143 @@
+//! Which dead letters `purge` has deleted: without that knowledge `verify` would miss their rows and them.
+//!
+//! Owns the newest object below `purged`, which holds all of it. It is put before the letters are deleted: a crash in between leaves
+//! letters that are known as purged and still there, which means the same. Objects are those of [`super::taken`], with the number
+//! of the purge as their position.
+
+use store::Put;
+
+use super::object::Letter;
+use super::taken::{BYTES_MAX, Snapshot, Taken};
+use super::{Log, LogError, broken};
+
+/// Purges that may come first while one is being put.
+const RACES_MAX: u32 = 100;
+
+/// The print under which letters of rows are kept beside the others, whose print is 0.
+const OF_A_ROW: u64 = 1;
+
+/// Letters that were purged.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Purged {
+    /// Of records that never were rows.
+    pub turned_down: Taken,
+    /// Of rows that were turned down later: refused by the server, or too late.
+    pub refused: Taken,
+}
+
+/// True for the reasons of letters whose records were rows first.
+pub fn is_of_a_row(reason: &str) -> bool {
+    matches!(reason, "refused" | "late")
+}
+
+impl Purged {
+    /// Adds the letter at a place. One without a place is not kept: its row's content goes with it.
+    pub fn add(&mut self, source: &str, partition: u32, position: u64, reason: &str) {
+        if source.is_empty() {
+            return;
+        }
+        let set = if is_of_a_row(reason) { &mut self.refused } else { &mut self.turned_down };
+        set.add(&Letter { source: source.to_owned(), partition, position, print: 0 });
+    }
+
+    fn of(all: &Taken) -> Self {
+        let (turned_down, refused) = (all.of_print(0), all.of_print(OF_A_ROW));
+        Self { turned_down, refused: refused.with_print(0) }
+    }
+
+    fn extend(&mut self, other: &Self) {
+        self.turned_down.extend(&other.turned_down);
+        self.refused.extend(&other.refused);
+    }
+
+    fn all(&self) -> Taken {
+        let mut all = self.turned_down.clone();
+        all.extend(&self.refused.with_print(OF_A_ROW));
+        all
+    }
+}
+
+impl Log {
+    /// All that was purged.
+    ///
+    /// # Errors
+    /// When the store fails or the object is damaged.
+    pub async fn purged(&self) -> Result<Purged, LogError> {
+        Ok(self.newest_purged().await?.1)
+    }
+
+    /// Remembers letters that are about to be purged. Of two purges at once each keeps the other's.
+    ///
+    /// # Errors
+    /// When the store fails, or there are more letters than one object may tell of.
+    pub async fn remember_purged(&self, purged: &Purged) -> Result<(), LogError> {
+        for _ in 0..RACES_MAX {
+            let (newest, mut all) = self.newest_purged().await?;
+            all.extend(purged);
+            let number = newest.map_or(1, |newest| newest + 1);
+            let snapshot = Snapshot { taken: all.all(), end: number, marks: Vec::new() };
+            let bytes = snapshot.to_bytes();
+            if bytes.len() as u64 > BYTES_MAX {
+                let kind = store::ErrorKind::TooLarge;
+                let reason =
+                    format!("{} purged letters are more than one object holds", snapshot.taken.len());
+                return Err(store::StoreError::new(kind, store::Operation::Put, &self.folder, reason).into());
+            }
+            if self.store.put_if_absent(&self.key("purged", number), vec![bytes.into()]).await? == Put::Exists
+            {
+                continue;
+            }
+            for older in self.numbers("purged").await?.into_iter().filter(|older| *older < number) {
+                self.store.delete(&self.key("purged", older)).await?;
+            }
+            return Ok(());
+        }
+        let reason = format!("{RACES_MAX} other purges came first");
+        Err(store::StoreError::new(store::ErrorKind::Io, store::Operation::Put, &self.folder, reason).into())
+    }
+
+    async fn newest_purged(&self) -> Result<(Option<u64>, Purged), LogError> {
+        // An older object may go while it is asked for; a newer one is there then.
+        for _ in 0..RACES_MAX {
+            let Some(newest) = self.numbers("purged").await?.last().copied() else {
+                return Ok((None, Purged::default()));
+            };
+            let key = self.key("purged", newest);
+            let Some(bytes) = self.store.get(&key, BYTES_MAX).await? else { continue };
+            let snapshot = Snapshot::from_bytes(newest, &bytes).map_err(|why| broken(&key, why))?;
+            return Ok((Some(newest), Purged::of(&snapshot.taken)));
+        }
+        let reason = format!("purges went on faster than they can be read ({RACES_MAX} times)");
+        Err(store::StoreError::new(store::ErrorKind::Io, store::Operation::Get, &self.folder, reason).into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use store::MemoryStore;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn purges_add_up_and_one_object_holds_them_all() {
+        let store = Arc::new(MemoryStore::new(1 << 20));
+        let log = Log::new(store.clone(), "p/lane-0");
+        assert_eq!(log.purged().await.expect("reads"), Purged::default());
+        let mut all = Purged::default();
+        for (n, reason) in ["malformed", "refused", "late", "missing"].into_iter().enumerate() {
+            let mut purged = Purged::default();
+            purged.add("e", 0, n as u64 * 10, reason);
+            purged.add("e", 1, n as u64 * 10, reason);
+            purged.add("", 0, 7, reason);
+            all.extend(&purged);
+            log.remember_purged(&purged).await.expect("puts");
+            assert_eq!(log.purged().await.expect("reads"), all);
+        }
+        assert_eq!((all.turned_down.len(), all.refused.len()), (4, 4));
+        let places: Vec<_> = all.refused.places().map(|(source, n, runs)| (source, n, runs.len())).collect();
+        assert_eq!(places, [("e", 0, 2), ("e", 1, 2)]);
+        assert_eq!(log.numbers("purged").await.expect("lists"), [4], "older ones went");
+    }
+}
