@@ -70,9 +70,8 @@ async fn report(pipeline: &Pipeline) -> anyhow::Result<Value> {
     };
     let ends = ends(pipeline).await;
     let partitions: Vec<Value> = lane
-        .partitions
-        .iter()
-        .map(|partition| {
+        .reading()
+        .map(|(_, partition)| {
             let end = ends.as_ref().ok().and_then(|ends| {
                 let of = |(p, _): &&(dataflow::Partition, u64)| {
                     *p.stream == *partition.stream && p.index == partition.index

@@ -224,6 +224,16 @@ impl Work<'_> {
         report.accounts = lane.counts;
         report.replayed = status_view::replayed(lane).min(lane.counts.read);
         report.records = seen.records;
+        let gone = lane.forgotten.keys().map(|n| partition(lane, *n));
+        let gone: BTreeSet<String> =
+            gone.filter(|name| !ranges.keys().any(|n| partition(lane, *n) == *name)).collect();
+        if !gone.is_empty() {
+            let gone: Vec<&str> = gone.iter().map(String::as_str).collect();
+            report.notes.push(format!(
+                "`{}` was taken out of the pipeline by `forebay forget`; its rows are not compared",
+                gone.join("`, `")
+            ));
+        }
         report.ranges = ranges
             .iter()
             .map(|(n, (from, to))| Range { partition: partition(lane, *n), from: *from, to: *to })

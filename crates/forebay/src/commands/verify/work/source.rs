@@ -82,7 +82,8 @@ impl Work<'_> {
             (position, by_position)
         };
         let mut ranges = Ranges::new();
-        for (n, p) in lane.partitions.iter().enumerate() {
+        // What has left the pipeline cannot be read by its file.
+        for (n, p) in lane.reading() {
             let partition = Partition::new(p.stream.as_str(), p.index);
             let ((from, some_from), (to, some_to)) =
                 (bounds(self.from, &partition), bounds(self.to, &partition));
