@@ -141,6 +141,7 @@ impl Asking {
         let Standing { lane } = standing;
         check_store(lane, &shown).map_err(Refusal::of_the_store)?;
         check_named(lane, &*self.source).map_err(Refusal::mismatch)?;
+        let shown = self.with_those_that_left(lane, shown).await;
         // Its names may have been given to others since.
         let known = || lane.reading().map(|(_, p)| from_lane(p)).collect();
         let recognize = || self.source.recognize(shown.partitions.clone(), known());
@@ -156,6 +157,26 @@ impl Asking {
             false => Vec::new(),
         };
         Ok(Opened { shown, reader, new, stops })
+    }
+
+    /// Gives a stream that left the pipeline the identity that was recorded, if the source says that it is the one on show: a file's
+    /// identity covers more once it has grown.
+    async fn with_those_that_left(&self, lane: &Lane, mut shown: Shown) -> Shown {
+        for start in &mut shown.partitions {
+            let (stream, index) = (&*start.partition.stream, start.partition.index);
+            let Some(left) = lane.left(stream, index).filter(|left| left.identity != start.identity) else {
+                continue;
+            };
+            // Whatever else became of the one that left, the one on show is new then.
+            let recognized = self.source.recognize(vec![start.clone()], vec![from_lane(left)]).await;
+            let is_same = |found: &PartitionStart| {
+                found.partition == start.partition && found.identity == left.identity
+            };
+            if recognized.is_ok_and(|found| found.iter().any(is_same)) {
+                start.identity.clone_from(&left.identity);
+            }
+        }
+        shown
     }
 
     /// Both in turn.

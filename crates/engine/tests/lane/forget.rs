@@ -113,6 +113,31 @@ fn a_topic_that_was_made_anew_is_read_once_the_old_one_is_forgotten() {
 }
 
 #[test]
+fn a_file_that_has_grown_since_it_was_forgotten_goes_on_where_it_was_left() {
+    run(async {
+        let bench = Bench::new();
+        let path = std::env::temp_dir().join(format!("forebay-forget-{}.txt", std::process::id()));
+        let name = path.to_str().expect("a name of ASCII").to_owned();
+        let write = |text: &str| std::fs::write(&path, text).expect("a temporary file");
+        let drain = async || {
+            let options = sources::file::FileOptions::new(vec![name.clone()]);
+            let source = Arc::new(sources::file::FileSource::new(options).expect("a path"));
+            until_it_ends(Pipeline { source, ..bench.pipeline(false) }).await
+        };
+        write("1\n2\n3\n");
+        drain().await.expect("reads it");
+        forget(&bench, &request(&name, None, false)).await.expect("nobody runs it");
+        let mut file = std::fs::OpenOptions::new().append(true).open(&path).expect("a temporary file");
+        std::io::Write::write_all(&mut file, b"4\n5\n").expect("a temporary file");
+        drain().await.expect("goes on");
+        let counts = bench.lane().await.counts;
+        assert_eq!((counts.read, counts.duplicates), (5, 0), "no line was read twice");
+        bench.assert_holds(1..6);
+        std::fs::remove_file(&path).expect("a temporary file");
+    });
+}
+
+#[test]
 fn positions_that_expired_are_given_up_for_one_partition() {
     run(async {
         let bench = Bench::new();

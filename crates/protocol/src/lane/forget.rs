@@ -28,13 +28,18 @@ impl Lane {
         self.forgotten.contains_key(&partition)
     }
 
-    /// Where a partition was left that had this name and identity, if it goes on there when it is added again. The newest
-    /// partition of the name decides.
+    /// Where a partition was left that had this name and identity, if it goes on there when it is added again.
     pub fn left_at(&self, stream: &str, index: u32, identity: &str) -> Option<&PartitionState> {
+        self.left(stream, index).filter(|left| !identity.is_empty() && left.identity == identity)
+    }
+
+    /// Where the partition of this name was left, whatever its identity, unless its position was forgotten too. The newest partition
+    /// of the name decides.
+    pub fn left(&self, stream: &str, index: u32) -> Option<&PartitionState> {
         let named = |(_, p): &(usize, &PartitionState)| p.index == index && p.stream == stream;
         let (at, last) = self.partitions.iter().enumerate().rfind(named)?;
         let from_start = *self.forgotten.get(&(at as u32))?;
-        (!from_start && !identity.is_empty() && last.identity == identity).then_some(last)
+        (!from_start).then_some(last)
     }
 
     /// A stream that comes back under its identity goes on where it was left.
