@@ -82,6 +82,11 @@ pub struct TableConfig {
     pub table: String,
     /// The columns to write, in order; `None` takes every column that can be written.
     pub columns: Option<Vec<String>>,
+    /// Columns that were added to the table after it was written: if they have neither NULL nor a DEFAULT, a record without them
+    /// gets the type's own zero value, as the rows before have.
+    pub added: Vec<String>,
+    /// Whether a column of a type that cannot be written is left out, with a note, rather than a fault.
+    pub leaves_out: bool,
     /// How frames are compressed.
     pub compression: Method,
     /// Whether rows are sorted by the table's sorting key before they are sent.
@@ -117,6 +122,8 @@ impl TableConfig {
             database: database.into(),
             table: table.into(),
             columns: None,
+            added: Vec::new(),
+            leaves_out: false,
             compression: Method::Lz4,
             sort: false,
             provenance: false,

@@ -7,6 +7,7 @@
 //! |------------------|-------------------------------------------------------------|----------|
 //! | [`types`]        | type names to `ColumnType` and back                         | no       |
 //! | [`native`]       | Arrow rows to one Native block and back                     | no       |
+//! | `convert`        | values of a column in another type, without losing any      | no       |
 //! | [`json`]         | one row as JSON text                                        | no       |
 //! | [`compress`]     | the framing of compressed chunks                            | no       |
 //! | [`partition`]    | rows to groups of one table partition                       | no       |
@@ -24,6 +25,7 @@ pub mod checks;
 pub mod client;
 pub mod compress;
 pub mod config;
+mod convert;
 pub mod dead_letters;
 pub mod json;
 pub mod native;

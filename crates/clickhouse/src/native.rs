@@ -23,6 +23,7 @@ mod values;
 use arrow_array::{Array, RecordBatch};
 use dataflow::{ColumnType, FrameId, Schema};
 
+pub use read::{rows as read_rows, type_of};
 pub use rows::{RowRef, Rows};
 
 /// Why rows cannot be written. It is a fault of the step before: decoders hand over values that fit.

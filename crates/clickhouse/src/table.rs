@@ -3,6 +3,7 @@
 //! Owns the plan made at the start, the way from rows to frames, and the questions about facts and frames. Does not own
 //! the decision when a frame may be sent (`protocol`), nor retries (`engine::deliver`).
 
+mod columns;
 mod given;
 mod probe;
 
@@ -12,8 +13,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use arrow_array::RecordBatch;
 use async_trait::async_trait;
 use dataflow::{
-    Attempt, Encoded, FrameId, InsertError, Presence, Remedy, Runtime, Schema, Selected, Spares, Table,
-    TableError, TableFacts,
+    Attempt, Column, Encoded, Fit, FrameId, InsertError, Layout, Presence, Remedy, Runtime, Schema, Selected,
+    Spares, Table, TableError, TableFacts,
 };
 
 use crate::checks::sight::{self, Sight};
@@ -22,25 +23,40 @@ use crate::client::{Client, Insert, QueryError};
 use crate::compress::{self, Compressor};
 use crate::config::{ServerConfig, TableConfig};
 use crate::json;
-use crate::native::{BlockPlan, Rows};
+use crate::native::{BlockPlan, Rows, read_rows, shape, type_of};
+use crate::sort::SortKey;
 use crate::types::identifier;
+use columns::Now;
 use given::Given;
 use probe::Question;
 
 pub use probe::check_sample;
 pub(crate) use probe::{can_probe, uuid_text};
 
+/// What a frame is made by.
+struct Making<'a> {
+    block: &'a BlockPlan,
+    schema: &'a Schema,
+    unique_key: &'a [usize],
+    provenance: bool,
+    sort: Option<&'a SortKey>,
+}
+
 /// A table, open for frames.
 pub struct ClickHouseTable {
     client: Client,
     config: TableConfig,
     name: String,
-    plan: Plan,
+    /// The table as it was opened: frames are made for it.
+    plan: Arc<Plan>,
+    layout: Layout,
     block: BlockPlan,
     /// As the newest look had it: settings come and go with the server's version.
     insert: Mutex<Arc<Insert>>,
     /// The identity of the server that answered first, if it has one.
     home: OnceLock<String>,
+    /// The table as it was seen last.
+    now: Mutex<Arc<Now>>,
     /// Bytes of the newest frame's body for 64 of its rows: how much memory the next one is given at once.
     body_bytes_per_64: AtomicUsize,
     /// Memory of frames that are settled.
@@ -86,21 +102,24 @@ impl ClickHouseTable {
 
     fn with_plan(client: Client, config: TableConfig, plan: Plan) -> Self {
         let block = BlockPlan::new(&plan.schema, plan.provenance.then_some(PROVENANCE));
-        let columns: Vec<String> = block.column_names().map(identifier).collect();
         let insert = Insert {
-            statement: format!("INSERT INTO {} ({}) FORMAT Native", config.quoted(), columns.join(", ")),
+            statement: statement(&config, block.column_names()),
             views: plan.views,
             settings: plan.insert_settings.clone(),
         };
         let body_bytes_per_64 = AtomicUsize::new(0);
+        let plan = Arc::new(plan);
+        let now = Now::new(plan.clone());
         Self {
             client,
             name: config.name(),
             config,
             plan,
+            layout: now.layout.clone(),
             block,
             insert: Mutex::new(Arc::new(insert)),
             home: OnceLock::new(),
+            now: Mutex::new(Arc::new(now)),
             body_bytes_per_64,
             spares: Spares::default(),
         }
@@ -143,15 +162,30 @@ impl ClickHouseTable {
         }
     }
 
+    fn making(&self) -> Making<'_> {
+        Making {
+            block: &self.block,
+            schema: &self.plan.schema,
+            unique_key: &self.plan.unique_key,
+            provenance: self.plan.provenance,
+            sort: self.plan.sort.as_ref(),
+        }
+    }
+
+    fn now(&self) -> Arc<Now> {
+        self.now.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     fn encode_frame(
         &self,
+        making: &Making<'_>,
         given: &Given<'_>,
         rows: Rows<'_>,
         partition: &str,
         id: FrameId,
     ) -> Result<Encoded, String> {
         let batches = given.batches();
-        let order = match &self.plan.sort {
+        let order = match making.sort {
             Some(key) => key.order(batches, rows)?,
             None => None,
         };
@@ -160,16 +194,16 @@ impl ClickHouseTable {
         let memory = self.spares.take(self.expected_bytes(batches, row_count));
         let front = memory.len();
         let mut compressor = Compressor::into_memory(self.config.compression, memory);
-        let rest = self
+        let rest = making
             .block
             .encode(batches, rows, id, &mut |out| compressor.take_full(out))
             .map_err(|e| e.to_string())?;
         let body = self.spares.body(compressor.finish_with(rest), front);
         self.body_bytes_per_64.store(body.len() * 64 / row_count.max(1), Ordering::Relaxed);
-        let probe = if self.plan.provenance {
+        let probe = if making.provenance {
             probe::by_frame()
         } else {
-            probe::sample(&self.plan.schema, &self.plan.unique_key, batches, rows)?
+            probe::sample(making.schema, making.unique_key, batches, rows)?
         };
         Ok(Encoded {
             id,
@@ -181,6 +215,14 @@ impl ClickHouseTable {
         })
     }
 
+    fn decode_error(&self, reason: String) -> TableError {
+        TableError {
+            remedy: Remedy::Stop,
+            kind: "request",
+            message: format!("a frame for table `{}` cannot be read back: {reason}", self.name),
+        }
+    }
+
     fn encode_error(&self, reason: String) -> TableError {
         TableError {
             remedy: Remedy::Stop,
@@ -190,10 +232,13 @@ impl ClickHouseTable {
     }
 
     /// The shape of the table, checked again, and what one server shows of it at one moment.
-    async fn sight(&self, count: Option<&str>) -> Result<(Plan, Sight), TableError> {
+    async fn sight(&self, count: Option<&str>) -> Result<(Arc<Plan>, Sight), TableError> {
         let facts = read::facts(&self.client, &self.config).await.map_err(fault_error)?;
-        let plan = checks::judge(&facts, &self.config).map_err(|faults| self.all_faults(&faults))?;
+        // Frames of other columns need not wait for a column of a type that cannot be written.
+        let config = TableConfig { leaves_out: true, ..self.config.clone() };
+        let plan = checks::judge(&facts, &config).map_err(|faults| self.all_faults(&faults))?;
         self.unchanged(&plan)?;
+        let plan = Arc::new(plan);
         self.see_settings(&plan);
         let question = sight::Question { places: &plan.places, count, counts_async: plan.counts_async };
         let mut settings = read::borrowed(&plan.look_settings);
@@ -203,6 +248,7 @@ impl ClickHouseTable {
         }
         let sight: Sight = self.client.one(&question.sql(), &settings, &[]).await.map_err(query_error)?;
         self.is_at_home(&plan, sight.server_identity())?;
+        *self.now.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(Now::new(plan.clone()));
         Ok((plan, sight))
     }
 
@@ -236,7 +282,7 @@ impl ClickHouseTable {
         })
     }
 
-    fn facts_of(&self, plan: Plan, sight: &Sight) -> Result<TableFacts, TableError> {
+    fn facts_of(&self, plan: &Plan, sight: &Sight) -> Result<TableFacts, TableError> {
         let uncertain = |message: String| TableError { remedy: Remedy::Resend, kind: "uncertain", message };
         let mut view_blocks = sight.blocks(&plan.places).map_err(uncertain)?;
         let block_number = view_blocks.remove(0);
@@ -279,12 +325,12 @@ impl Table for ClickHouseTable {
             return Ok(Vec::new());
         }
         let (batches, all) = (given.batches(), given.rows());
-        let frame_rows = self.frame_rows(batches);
+        let (frame_rows, making) = (self.frame_rows(batches), self.making());
         let mut frames = Vec::new();
         for group in self.plan.partition.cut(batches, all).map_err(|e| self.encode_error(e))? {
             let picked = match group.rows {
                 None if given.len() <= frame_rows => {
-                    let frame = self.encode_frame(&given, all, &group.partition, ids());
+                    let frame = self.encode_frame(&making, &given, all, &group.partition, ids());
                     frames.push(frame.map_err(|e| self.encode_error(e))?);
                     continue;
                 }
@@ -292,47 +338,75 @@ impl Table for ClickHouseTable {
                 Some(picked) => picked,
             };
             for chunk in picked.chunks(frame_rows) {
-                let frame = self.encode_frame(&given, Rows::Picked(chunk), &group.partition, ids());
+                let frame = self.encode_frame(&making, &given, Rows::Picked(chunk), &group.partition, ids());
                 frames.push(frame.map_err(|e| self.encode_error(e))?);
             }
         }
         Ok(frames)
     }
 
-    fn encode_again(&self, rows: &RecordBatch, id: FrameId) -> Result<Encoded, TableError> {
-        let selected = [Selected::all(rows.clone())];
-        let given = Given::new(&selected);
-        let (batches, all) = (given.batches(), given.rows());
-        let groups = self.plan.partition.cut(batches, all).map_err(|e| self.encode_error(e))?;
-        let [group] = groups.as_slice() else {
-            let reason = format!("rows of one frame fall into {} table partitions", groups.len());
-            return Err(self.encode_error(reason));
-        };
-        self.encode_frame(&given, all, &group.partition, id).map_err(|e| self.encode_error(e))
+    fn layout(&self) -> Layout {
+        self.layout.clone()
+    }
+
+    fn changed(&self) -> Option<Layout> {
+        let now = self.now();
+        (now.layout != self.layout).then(|| now.layout.clone())
+    }
+
+    fn fit(&self, layout: &Layout) -> Fit {
+        self.fit_of(layout, &self.now())
+    }
+
+    fn layout_of(&self, body: &[u8]) -> Result<Layout, TableError> {
+        let shape = shape::of_frame(body).map_err(|reason| self.decode_error(reason))?;
+        let column = |(name, type_name)| dataflow::LayoutColumn { name, type_name, ..Default::default() };
+        Ok(Layout { columns: shape.columns.into_iter().map(column).collect() })
+    }
+
+    fn encode_again(
+        &self,
+        rows: &RecordBatch,
+        made_for: Option<&Layout>,
+        id: FrameId,
+    ) -> Result<(Encoded, Layout), TableError> {
+        self.make_again(rows, made_for, id)
+    }
+
+    fn as_schema(&self, rows: &RecordBatch) -> Option<RecordBatch> {
+        self.in_schema(rows)
     }
 
     fn decode(&self, body: &[u8]) -> Result<RecordBatch, TableError> {
-        let fail = |reason: String| TableError {
-            remedy: Remedy::Stop,
-            kind: "request",
-            message: format!("a frame for table `{}` cannot be read back: {reason}", self.name),
-        };
+        let fail = |reason| self.decode_error(reason);
         let block = compress::decompress(body).map_err(|e| fail(e.to_string()))?;
-        self.block.decode(&block).map_err(fail)
+        read_rows(&block, PROVENANCE).map_err(fail)
     }
 
     fn to_json(&self, rows: &RecordBatch, row: usize) -> String {
-        json::row(&self.plan.schema, rows, row)
+        let own = rows.schema_ref().fields().iter().map(|f| Some(Column::new(f.name(), type_of(f)?)));
+        match own.collect::<Option<Vec<_>>>() {
+            Some(own) => json::row(&Schema::new(own), rows, row),
+            None => json::row(&self.plan.schema, rows, row),
+        }
     }
 
     async fn insert(&self, attempt: Attempt<'_>) -> Result<(), InsertError> {
         let insert = self.insert.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        self.client.insert(&insert, attempt).await
+        match attempt.layout.filter(|layout| **layout != self.layout) {
+            None => self.client.insert(&insert, attempt).await,
+            // A frame that was made for other columns names those, and no other.
+            Some(layout) => {
+                let names = layout.columns.iter().map(|column| column.name.as_str());
+                let statement = statement(&self.config, names);
+                self.client.insert(&Insert { statement, ..Insert::clone(&insert) }, attempt).await
+            }
+        }
     }
 
     async fn facts(&self) -> Result<TableFacts, TableError> {
         let (plan, sight) = self.sight(None).await?;
-        self.facts_of(plan, &sight)
+        self.facts_of(&plan, &sight)
     }
 
     async fn probe(&self, frame: FrameId, rows: u64, probe: &[u8]) -> Result<Presence, TableError> {
@@ -346,7 +420,7 @@ impl Table for ClickHouseTable {
         probe: &[u8],
     ) -> Result<(Presence, TableFacts), TableError> {
         let question = Question::read(&self.config.quoted(), frame, rows, probe)?
-            .filter(|question| question.is_admissible(self.plan.provenance, self.plan.merges));
+            .filter(|question| question.is_admissible(self.now().plan.provenance, self.plan.merges));
         let Some(question) = question else { return Ok((Presence::Inadmissible, self.facts().await?)) };
         let (plan, sight) = self.sight(Some(&question.sql)).await?;
         if let Some(why) = sight.lag(&plan.places) {
@@ -369,7 +443,7 @@ impl Table for ClickHouseTable {
             });
         };
         let presence = question.judge(found, plan.merges || plan.expires);
-        Ok((presence, self.facts_of(plan, &sight)?))
+        Ok((presence, self.facts_of(&plan, &sight)?))
     }
 
     async fn end_attempts(&self, prefix: &str) -> Result<u64, TableError> {
@@ -390,20 +464,11 @@ impl Table for ClickHouseTable {
 }
 
 impl ClickHouseTable {
-    /// An error if the table is not the one that frames are encoded for any more. A new identity alone is not: that is
-    /// the caller's to compare.
+    /// An error if inserts cannot be made as they were any more. A new identity is not: that is the caller's to compare; nor are other
+    /// columns ([`columns`]).
     fn unchanged(&self, now: &Plan) -> Result<(), TableError> {
-        let ours = self.plan.schema.columns();
-        let changed =
-            now.schema.columns().iter().zip(ours).find(|(a, b)| a != b).map(|(a, _)| a.name.clone());
-        let what = if let Some(column) = changed {
-            format!("column `{column}` has changed")
-        } else if now.schema.columns().len() != ours.len() {
-            "columns were added or dropped".into()
-        } else if now.provenance != self.plan.provenance {
-            format!("column `{PROVENANCE}` was added or dropped")
-        } else if now.partitions_max > self.plan.partitions_max || now.views && !self.plan.views {
-            "materialized views were added".into()
+        let what = if now.partitions_max > self.plan.partitions_max || now.views && !self.plan.views {
+            "materialized views were added"
         } else if now.zone != self.plan.zone {
             // A resend would put its rows into another partition, where their token is not known.
             let message = format!(
@@ -427,6 +492,12 @@ impl ClickHouseTable {
         let kind = faults.first().map_or("table", |fault| fault.kind);
         TableError { remedy, kind, message: texts.join("; ") }
     }
+}
+
+/// The statement of an insert into these columns.
+fn statement<'a>(config: &TableConfig, columns: impl Iterator<Item = &'a str>) -> String {
+    let columns: Vec<String> = columns.map(identifier).collect();
+    format!("INSERT INTO {} ({}) FORMAT Native", config.quoted(), columns.join(", "))
 }
 
 fn fault_error(fault: Fault) -> TableError {

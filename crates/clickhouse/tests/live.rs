@@ -50,7 +50,9 @@ async fn send(table: &ClickHouseTable, token: &str, body: &Bytes) -> Result<(), 
     static ATTEMPTS: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
     let attempt = ATTEMPTS.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
     let query_id = format!("forebay-live-{attempt}");
-    table.insert(Attempt { token, query_id: &query_id, body: body.clone(), gate: &Fixed(true) }).await
+    table
+        .insert(Attempt { token, query_id: &query_id, body: body.clone(), layout: None, gate: &Fixed(true) })
+        .await
 }
 
 /// Encodes rows with the ids 1, 2, …
@@ -364,8 +366,13 @@ async fn a_shut_gate_leaves_no_rows() {
         .unwrap();
     let table = open(&server, "t").await;
     let frame = &frames(&table, &[batch(vec![("n", ints(0..100_000))])])[0];
-    let attempt =
-        Attempt { token: "a", query_id: "forebay-shut", body: frame.body.clone(), gate: &Fixed(false) };
+    let attempt = Attempt {
+        token: "a",
+        query_id: "forebay-shut",
+        body: frame.body.clone(),
+        layout: None,
+        gate: &Fixed(false),
+    };
     let error = table.insert(attempt).await.unwrap_err();
     assert_eq!((error.effect, error.kind), (Effect::None, "fenced"));
     assert_eq!(server.query("SELECT count() FROM t").unwrap(), "0\n");

@@ -39,8 +39,13 @@ fn frame(table: &ClickHouseTable) -> Encoded {
 }
 
 async fn send(table: &ClickHouseTable, frame: &Encoded) {
-    let attempt =
-        Attempt { token: "a", query_id: "forebay-looks-1", body: frame.body.clone(), gate: &Fixed(true) };
+    let attempt = Attempt {
+        token: "a",
+        query_id: "forebay-looks-1",
+        body: frame.body.clone(),
+        layout: None,
+        gate: &Fixed(true),
+    };
     table.insert(attempt).await.unwrap();
 }
 
@@ -184,8 +189,13 @@ async fn a_copy_of_an_insert_that_still_runs_leaves_the_effect_unknown() {
     // The proxy sends it twice: the first copy does its work, the second one meets it.
     let answer = Answer::exception(500, 216, "Query with id = forebay-looks-1 is already running.");
     proxy.add(Rule::next(1, Trouble::Answer(answer.reach(testkit::Reach::Server))).query("INSERT INTO"));
-    let attempt =
-        Attempt { token: "a", query_id: "forebay-looks-1", body: frame.body.clone(), gate: &Fixed(true) };
+    let attempt = Attempt {
+        token: "a",
+        query_id: "forebay-looks-1",
+        body: frame.body.clone(),
+        layout: None,
+        gate: &Fixed(true),
+    };
     let error = table.insert(attempt).await.unwrap_err();
     assert_eq!(
         (error.effect, error.remedy, error.kind),

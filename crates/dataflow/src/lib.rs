@@ -12,6 +12,7 @@
 //! | [`batch`]    | [`Batch`]: Arrow rows with their origin; [`Selected`]: some of them | passed along |
 //! | [`operator`] | [`Operator`], [`KeyedState`]: batch to batch       | `operators`               |
 //! | [`table`]    | [`Table`]: rows to frames, frames to a server      | `clickhouse`              |
+//! | [`layout`]   | [`Layout`], [`Fit`]: the columns that frames were made for | -                  |
 //! | [`reject`]   | [`Reject`]: a record that cannot go on, and why    | made by decoders and operators |
 //! | [`types`]    | [`ColumnType`], [`Column`], [`Schema`]             | -                         |
 //! | [`effect`]   | [`Effect`], [`Remedy`]: what a failure did, what now | -                       |
@@ -24,6 +25,7 @@ pub mod block;
 pub mod conformance;
 pub mod decoder;
 pub mod effect;
+pub mod layout;
 pub mod operator;
 pub mod printing;
 pub mod reject;
@@ -38,6 +40,7 @@ pub use batch::selected::Selected;
 pub use block::{BlockBuilder, Partition, RecordBlock, Spans};
 pub use decoder::{Decoded, Decoder};
 pub use effect::{Effect, Remedy};
+pub use layout::{Fit, Layout, LayoutColumn, TYPE_DEFAULT};
 pub use operator::{
     Copies, Divided, Job, JobDone, KeyedState, Operator, OperatorError, Output, Probed, StateError,
     StateFile, StateRead, StateWork,

@@ -9,7 +9,7 @@ use arrow_array::RecordBatch;
 use async_trait::async_trait;
 use bytes::Bytes;
 
-use crate::{Effect, Remedy, Schema, Selected};
+use crate::{Effect, Fit, Layout, Remedy, Schema, Selected};
 
 /// Names a frame for ever: random by its claim's nonce, so that no two lanes, incarnations or restored stores share one.
 /// Also the value of the provenance column.
@@ -137,6 +137,8 @@ pub struct Attempt<'a> {
     pub query_id: &'a str,
     /// The frame's bytes.
     pub body: Bytes,
+    /// The columns that the bytes hold, if they are known; otherwise those that [`Table::encode`] makes frames for.
+    pub layout: Option<&'a Layout>,
     /// The ownership check.
     pub gate: &'a dyn Gate,
 }
@@ -193,6 +195,29 @@ pub trait Table: Send + Sync {
     /// The columns that rows must have, in order.
     fn schema(&self) -> &Schema;
 
+    /// The columns that [`Table::encode`] makes frames for; they never change. Empty if the table does not tell: then frames are
+    /// taken to be for the columns that it has.
+    fn layout(&self) -> Layout {
+        Layout::default()
+    }
+
+    /// The columns of the table as [`Table::facts`] saw it last, if a table opened now would make frames for other ones.
+    fn changed(&self) -> Option<Layout> {
+        None
+    }
+
+    /// Whether a frame made for `layout` can be inserted into the table as [`Table::facts`] saw it last.
+    fn fit(&self, layout: &Layout) -> Fit {
+        let _ = layout;
+        Fit::AsIs
+    }
+
+    /// The columns that a frame's body holds: for frames of programs that did not record them.
+    fn layout_of(&self, body: &[u8]) -> Result<Layout, TableError> {
+        let _ = body;
+        Ok(Layout::default())
+    }
+
     /// Cuts the rows that go on into frames (by table partition), sorts them if asked to, encodes and compresses.
     /// `ids` is called once for each frame, in the order of the result. Each row is in one frame, as
     /// [`Encoded::rows_from`] says. No value of a row that goes no further is in a frame, or an error.
@@ -200,19 +225,33 @@ pub trait Table: Send + Sync {
     -> Result<Vec<Encoded>, TableError>;
 
     /// Encodes rows that [`Table::decode`] gave, or a part of them, as one frame, however many they are: they were one frame of one
-    /// table partition before.
-    fn encode_again(&self, rows: &RecordBatch, id: FrameId) -> Result<Encoded, TableError> {
+    /// table partition before. It is made for the columns that these rows have, with the types that the table has now (as
+    /// [`Table::facts`] saw it last). `made_for` are the columns that the frame was made for, if they are known. An error of the
+    /// kind `table` if a value would be lost.
+    fn encode_again(
+        &self,
+        rows: &RecordBatch,
+        made_for: Option<&Layout>,
+        id: FrameId,
+    ) -> Result<(Encoded, Layout), TableError> {
+        let _ = made_for;
         let frames = self.encode(&[Selected::all(rows.clone())], &mut || id)?;
-        <[Encoded; 1]>::try_from(frames).map(|[frame]| frame).map_err(|frames| TableError {
+        <[Encoded; 1]>::try_from(frames).map(|[frame]| (frame, self.layout())).map_err(|frames| TableError {
             remedy: Remedy::Stop,
             kind: "request",
             message: format!("rows of one frame of table `{}` became {} frames", self.name(), frames.len()),
         })
     }
 
-    /// The rows of a frame's body, in its order and without the provenance column: what [`Table::encode`] was given. For
-    /// frames that the server refused for their content, which are cut in two and encoded again.
+    /// The rows of a frame's body, in its order and without the provenance column: what [`Table::encode`] was given, whatever columns
+    /// the table has now. For frames that are [encoded again](Table::encode_again).
     fn decode(&self, body: &[u8]) -> Result<RecordBatch, TableError>;
+
+    /// Rows that [`Table::decode`] gave, with the columns of [`Table::schema`]: the steps know no others. A column that the rows
+    /// do not have is null. `None` if values of a column have no form there.
+    fn as_schema(&self, rows: &RecordBatch) -> Option<RecordBatch> {
+        Some(rows.clone())
+    }
 
     /// One row as a JSON object, with 64-bit integers and decimals exact: the raw text of a refused row's dead letter.
     fn to_json(&self, rows: &RecordBatch, row: usize) -> String;

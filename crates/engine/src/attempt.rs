@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use dataflow::{Attempt, Effect, Gate, InsertError, Remedy, TableFacts};
+use dataflow::{Attempt, Effect, Fit, Gate, InsertError, Layout, Remedy, TableFacts};
 use metrics::{counter, histogram};
 use protocol::doubt::StopReason;
 use protocol::lane::Piece;
@@ -23,7 +23,7 @@ use protocol::record::Server;
 use crate::context::{Context, TARGET, Target};
 use crate::problem::{Noticed, State};
 use crate::retry::Backoff;
-use crate::{EngineError, accounts, refuse, segment};
+use crate::{EngineError, accounts, layouts, refuse, segment};
 use gate::{Decided, ResendGate};
 
 /// Pause while a person has to change something on the server: often enough to go on within a minute.
@@ -87,13 +87,15 @@ pub async fn settle(context: &Arc<Context>, task: Task) -> Result<Rows, EngineEr
             refused: false,
             decided: None,
             read: None,
+            layout: piece.layout.as_deref().map(layouts::from_record),
             backoff: Backoff::new(context.settings.retry_pause_max),
             piece: &piece,
         };
         match sending.run().await? {
             Sent::Settled => rows.settled += piece.frame.rows,
             Sent::Split => {
-                let halves = pieces_after(context, &task, piece.piece).await.into_iter().map(|p| (p, false));
+                let parts = pieces_after(context, &task, &piece).await;
+                let halves = parts.into_iter().map(|p| (p, false));
                 if context.settings.in_flight_max == 1 {
                     halves.rev().for_each(|half| waiting.push_front(half));
                 } else {
@@ -116,13 +118,21 @@ pub async fn settle(context: &Arc<Context>, task: Task) -> Result<Rows, EngineEr
     Ok(rows)
 }
 
-/// The two pieces that the split of `piece` has added last.
-async fn pieces_after(context: &Context, task: &Task, piece: u32) -> Vec<Piece> {
+/// The pieces that the split of `piece` has added last: together they have its rows.
+async fn pieces_after(context: &Context, task: &Task, piece: &Piece) -> Vec<Piece> {
     let journal = context.journal.lock().await;
     let table = &journal.lane().tables[context.targets[task.place].index as usize];
     let pieces = table.pieces(task.ordinal).unwrap_or_default();
-    debug_assert!(pieces.get(piece as usize).is_none_or(|p| p.dead), "a split piece is dead");
-    pieces.iter().rev().take(2).rev().cloned().collect()
+    debug_assert!(pieces.get(piece.piece as usize).is_none_or(|p| p.dead), "a split piece is dead");
+    let mut rows = 0;
+    let parts = pieces.iter().rev().take_while(|part| {
+        let is_open = rows < piece.frame.rows;
+        rows += part.frame.rows;
+        is_open
+    });
+    let mut parts: Vec<Piece> = parts.cloned().collect();
+    parts.reverse();
+    parts
 }
 
 /// Waits until the lane has sealed a refused row as a dead letter.
@@ -177,6 +187,8 @@ struct Sending<'a> {
     decided: Option<Decided>,
     /// The piece's bytes, once they were read from the store again.
     read: Option<Bytes>,
+    /// The columns that the piece was made for; `None` until they are known, if no record says them.
+    layout: Option<Layout>,
     backoff: Backoff,
 }
 
@@ -199,6 +211,14 @@ impl Sending<'_> {
             if self.in_doubt && has_taken_long {
                 continue;
             }
+            self.know_layout(&body).await?;
+            // A piece in doubt goes as it is, under its own token, until it is known what became of it.
+            if !self.in_doubt && self.fit() != Fit::AsIs {
+                if self.make_fit(&body).await? {
+                    return Ok(Sent::Split);
+                }
+                continue;
+            }
             let error = match self.send(body.clone()).await {
                 Ok(()) => return Ok(Sent::Settled),
                 Err(Unsent::Lapsed) => {
@@ -211,7 +231,8 @@ impl Sending<'_> {
             // A dead letter that is turned down has nowhere else to go: it waits until a person has mended its table.
             let is_refused =
                 error.remedy == Remedy::Divert && error.effect == Effect::None && self.place == TARGET;
-            if is_refused && self.in_doubt && !self.refused {
+            let is_misfit = error.kind == "table" && error.effect == Effect::None;
+            if (is_refused || is_misfit) && self.in_doubt && !self.refused {
                 // An earlier attempt's rows may be in the table, so nothing is split before that is known.
                 self.refused = true;
                 self.look().await;
@@ -222,26 +243,83 @@ impl Sending<'_> {
                 if !self.is_unchanged().await {
                     continue;
                 }
-                match refuse::refuse(
-                    self.context,
+                let (context, layout) = (self.context, self.layout.as_ref());
+                let refused = refuse::refuse(
+                    context,
                     self.place,
                     self.ordinal,
                     self.piece,
                     &body,
+                    layout,
                     &error.message,
-                )
-                .await?
-                {
+                );
+                match refused.await? {
                     refuse::Outcome::Split => return Ok(Sent::Split),
                     refuse::Outcome::Refused => return Ok(Sent::Refused),
                     refuse::Outcome::TooMany => {
                         let words = refuse::too_many(&error.told());
                         self.tell_problem(State::RowsRefused, &words, Effect::None);
                     }
+                    refuse::Outcome::Differs(words) => {
+                        self.wait_for_columns(&words).await?;
+                        continue;
+                    }
                 }
+            }
+            if is_misfit && !self.in_doubt && !self.is_unchanged().await {
+                continue;
             }
             self.after(error).await?;
         }
+    }
+
+    /// Reads off the bytes which columns they hold, if no record says so.
+    async fn know_layout(&mut self, body: &Bytes) -> Result<(), EngineError> {
+        if self.layout.is_some() || self.target.table.layout().columns.is_empty() {
+            return Ok(());
+        }
+        let (table, body) = (self.target.table.clone(), body.clone());
+        let read = self.context.runtime.run(move || table.layout_of(&body)).await;
+        let read = read.ok_or(EngineError::Internal("columns of a frame"))?;
+        self.layout = Some(read.map_err(|error| EngineError::Mismatch(error.message))?);
+        Ok(())
+    }
+
+    /// Whether the piece can go to the table as that was seen last.
+    fn fit(&self) -> Fit {
+        self.layout.as_ref().map_or(Fit::AsIs, |layout| self.target.table.fit(layout))
+    }
+
+    /// Replaces the piece by one for the columns of now, or waits for other ones. True if it was replaced.
+    async fn make_fit(&mut self, body: &Bytes) -> Result<bool, EngineError> {
+        let words = match self.fit() {
+            Fit::AsIs => return Ok(false),
+            Fit::No { words } => words,
+            Fit::Again { .. } => {
+                let (context, layout) = (self.context, self.layout.as_ref());
+                match refuse::again(context, self.place, self.ordinal, self.piece, body, layout).await? {
+                    refuse::Outcome::Split | refuse::Outcome::Refused => return Ok(true),
+                    refuse::Outcome::Differs(words) => words,
+                    refuse::Outcome::TooMany => refuse::too_many("its columns have changed too often"),
+                }
+            }
+        };
+        self.wait_for_columns(&words).await?;
+        Ok(false)
+    }
+
+    /// Waits for a person to give the table columns that the piece fits.
+    async fn wait_for_columns(&mut self, words: &str) -> Result<(), EngineError> {
+        self.tell_problem(State::TableDiffers, words, Effect::None);
+        if self.backoff.is_worth_a_line() {
+            let table = self.target.table.name();
+            tracing::warn!(table, frame = self.ordinal, words, "a frame waits for the table's columns");
+        }
+        // Counts the tries for the log, and lets other frames go first.
+        self.backoff.pause(&*self.context.runtime).await;
+        self.check_owner().await?;
+        self.look().await;
+        Ok(())
     }
 
     /// A frame is for the table that it was sealed for, and for no other of that name that nobody has accepted.
@@ -263,7 +341,8 @@ impl Sending<'_> {
         let query_id = names::query_id(id, self.generation, number);
         let begun = self.context.runtime.elapsed();
         let gate = ResendGate::new(self.context, self.place, self.decided.as_ref());
-        let attempt = Attempt { token: &token, query_id: &query_id, body, gate: &gate };
+        let layout = self.layout.as_ref();
+        let attempt = Attempt { token: &token, query_id: &query_id, body, layout, gate: &gate };
         let result = self.target.table.insert(attempt).await;
         let seconds = (self.context.runtime.elapsed() - begun).as_secs_f64();
         histogram!("forebay_insert_seconds", "table" => self.target.table.name().to_owned()).record(seconds);
@@ -315,13 +394,13 @@ impl Sending<'_> {
         }
     }
 
-    /// True if the table answers at once and is as it was at the start. Otherwise waits until it is: the rows are then sent
-    /// again as they are.
+    /// True if the table answers at once and takes the piece's columns as they are. Otherwise waits until it answers: the rows
+    /// are then sent again, or made to fit.
     async fn is_unchanged(&mut self) -> bool {
         match self.target.table.facts().await {
             Ok(facts) => {
                 self.context.see(self.place, facts);
-                true
+                self.fit() == Fit::AsIs
             }
             Err(_) => {
                 self.look().await;

@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use dataflow::{Effect, Runtime, Source, Table, TableError, TableFacts};
+use dataflow::{Effect, Fit, Runtime, Source, Table, TableError, TableFacts};
 use protocol::budget::Meter;
 use protocol::record::{Frontier, Server};
 use protocol::{Lane, names, window};
 use store::Store;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 use crate::budget;
 use crate::journal::Journal;
@@ -230,6 +230,8 @@ pub struct Context {
     pub checkpointing: AtomicBool,
     /// What was retired so far.
     pub retirement: Retirement,
+    /// Turns true when the lane is to end in order and be opened again.
+    pub reopening: watch::Sender<bool>,
 }
 
 impl Context {
@@ -239,7 +241,34 @@ impl Context {
         let target = &self.targets[place];
         target.see(facts);
         budget::tell(self, target);
-        self.status.ended(target.table.name(), Noticed::Asking);
+        let name = target.table.name();
+        match target.table.changed().map(|_| target.table.fit(&target.table.layout())) {
+            // Frames are made for a column that is gone: that is seen before one of them is refused.
+            Some(Fit::No { words }) => {
+                let now_ms = self.runtime.wall_ms();
+                self.status.met(name, State::TableDiffers, &words, Effect::None, Noticed::Asking, now_ms);
+            }
+            _ => self.status.ended(name, Noticed::Asking),
+        }
+    }
+
+    /// Ends the lane in order, so that it is opened again for the table's columns of now.
+    pub fn reopen(&self) {
+        if !self.reopening.send_replace(true) {
+            let table = &self.targets[TARGET].table;
+            let changes = table.changed().map(|now| table.layout().difference(&now)).unwrap_or_default();
+            tracing::info!(
+                table = table.name(),
+                changes,
+                "the table's columns have changed; the lane is opened again for them"
+            );
+        }
+        self.wake_all();
+    }
+
+    /// True if the lane is to end in order and be opened again.
+    pub fn is_reopening(&self) -> bool {
+        *self.reopening.borrow()
     }
 
     /// The server or a table could not be seen; `effect` is that of the frame for which it was looked at.

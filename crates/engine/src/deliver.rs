@@ -18,12 +18,12 @@ use protocol::lane::Piece;
 use protocol::record::{Body, Frame, Settle, SettledAbove};
 use protocol::window::{self, Settled};
 
-use crate::EngineError;
 use crate::attempt::{self, Rows, Task};
-use crate::context::Context;
+use crate::context::{Context, TARGET};
 use crate::lane::until;
 use crate::pipeline::on_a_task;
 use crate::problem::Noticed;
+use crate::{EngineError, layouts};
 
 /// Once a frame needs a person, the other frames in doubt get this long to be settled or to need one too, so that all is
 /// asked at once. More would hide the stop while the server is away.
@@ -94,11 +94,19 @@ pub async fn run(context: Arc<Context>, place: usize) -> Result<(), EngineError>
             in_flight.len(),
         )
         .await;
+        if place == TARGET && !context.is_reopening() && layouts::should_reopen(&context).await {
+            context.reopen();
+        }
+        // The lane is at its end, to be opened again: what is under way comes to its own, and nothing is begun.
+        let is_ending = context.is_closing() && context.is_reopening();
+        if is_ending && attempts.is_empty() {
+            return record(&context, place, &settled, true).await;
+        }
         if window_is_due(&context, &view, &settled) {
             record(&context, place, &settled, false).await?;
             continue;
         }
-        for (ordinal, pieces) in view.fresh {
+        for (ordinal, pieces) in view.fresh.into_iter().filter(|_| !is_ending) {
             in_flight.insert(ordinal);
             let doubtful = ordinal < doubtful_below;
             let task = Task { place, ordinal, pieces, doubtful, accepted_uuid: view.accepted_uuid.clone() };

@@ -52,6 +52,8 @@ pub enum End {
     Asked,
     /// The source refuses. What was read before it did is in the table.
     Refused(EngineError),
+    /// The table's columns have changed: what was read and not cut is read again for those of now.
+    Reopen,
 }
 
 /// The source on its way to being read.
@@ -190,7 +192,11 @@ impl LaneTask {
         let mut backoff = Backoff::new(self.context.settings.retry_pause_max);
         let mut tick = self.context.runtime.sleep(TICK);
         let mut age: Option<BoxFuture<'static, ()>> = None;
+        let mut reopening = self.context.reopening.subscribe();
         let end = loop {
+            if self.context.is_reopening() {
+                return Ok(End::Reopen);
+            }
             if *stop.borrow() {
                 break End::Asked;
             }
@@ -212,6 +218,7 @@ impl LaneTask {
                 biased;
                 // A sender that is gone will never ask; its error must not keep the others from their turn.
                 Ok(()) = stop.changed() => {}
+                Ok(()) = reopening.changed() => {}
                 Some(refused) = self.refused.recv() => {
                     self.refuse(refused).await?;
                     if is_full || self.is_full() {

@@ -58,6 +58,7 @@ pub mod inspect;
 pub mod jobs;
 pub mod journal;
 pub mod lane;
+pub mod layouts;
 pub mod measured;
 pub mod origins;
 pub mod ownership;

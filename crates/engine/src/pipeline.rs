@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use dataflow::{Decoder, Effect, Gate, Operator, Runtime, Source, Table, TableFacts};
 use futures::FutureExt;
@@ -25,7 +26,7 @@ use crate::retire::Retirement;
 use crate::retry::Backoff;
 use crate::start::open::{Asking, Opened, Refusal, Standing, check_store};
 use crate::status::Phase;
-use crate::{EngineError, Settings, Status, accounts, budget, deliver, seal, start};
+use crate::{EngineError, Settings, Status, accounts, budget, deliver, layouts, seal, start};
 
 /// The lane of a pipeline on one machine. More lanes are for more machines.
 const LANE: u32 = 0;
@@ -61,8 +62,11 @@ pub struct Pipeline {
     pub drain: bool,
 }
 
+/// How long inserts that are under way may take to end when the lane is opened again. What is left is in doubt, as after a crash.
+const REOPEN_TIME_MAX: Duration = Duration::from_secs(10);
+
 /// How a run ended well.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// All was read, and all of it is in the table.
     Complete,
@@ -71,6 +75,12 @@ pub enum Outcome {
     /// The process was asked to stop, and the time for answers ran out. What is left is sealed or still in the source; the
     /// next start goes on with it.
     Interrupted,
+    /// The table's columns are others than it was opened with: open it again, and run again at once.
+    Reopen {
+        /// Columns that were added after the table was first written, and that every record would have to give: a record
+        /// without them is to get the type's own zero value instead.
+        added: Vec<String>,
+    },
 }
 
 /// Runs a pipeline until its source ends, it is drained, `stop` turns true, or it cannot go on.
@@ -95,7 +105,9 @@ pub async fn run(pipeline: Pipeline, stop: watch::Receiver<bool>) -> Result<Outc
             Ok(Outcome::Interrupted)
         }
     };
-    status.update(|s| s.phase = Phase::Stopped);
+    if !matches!(result, Ok(Outcome::Reopen { .. })) {
+        status.update(|s| s.phase = Phase::Stopped);
+    }
     result
 }
 
@@ -140,6 +152,14 @@ async fn run_to_the_end(pipeline: Pipeline, stop: watch::Receiver<bool>) -> Resu
         Either::Right(((), _)) => return Ok(Outcome::Interrupted),
     };
     let Begun { facts, opened } = begun;
+    // A start that is refused for the table's columns has claimed, read and sealed nothing.
+    let lane = beginning.load().await?;
+    layouts::check(&lane, &tables)?;
+    let added = layouts::added(&lane, &*tables[0]);
+    if !added.is_empty() {
+        return Ok(Outcome::Reopen { added });
+    }
+    layouts::tell(&lane, &tables);
     // From here on this process owns the lane, and an earlier owner is fenced.
     let mut journal = Journal::claim(store.clone(), runtime.clone(), folder.clone(), owner, pause).await?;
     let standing = Standing::of(journal.lane());
@@ -197,6 +217,7 @@ async fn run_to_the_end(pipeline: Pipeline, stop: watch::Receiver<bool>) -> Resu
         refused,
         splits: Splits::default(),
         retirement: Retirement::default(),
+        reopening: watch::Sender::new(false),
     });
     {
         let journal = context.journal.lock().await;
@@ -245,11 +266,13 @@ async fn run_to_the_end(pipeline: Pipeline, stop: watch::Receiver<bool>) -> Resu
     match result {
         Err(error @ EngineError::Damaged { .. }) => Err(damaged_or_fenced(&context, error).await),
         Err(error) => Err(error),
+        Ok(End::Reopen) => Ok(Outcome::Reopen { added: Vec::new() }),
         Ok(end) => {
             accounts::at_the_end(context.ownership.next_seq(), &status.snapshot())?;
             match end {
                 End::Complete => Ok(Outcome::Complete),
                 End::Asked => Ok(Outcome::Drained),
+                End::Reopen => Ok(Outcome::Reopen { added: Vec::new() }),
                 End::Refused(error) => {
                     let rows = status.snapshot().tables.values().map(|table| table.rows_settled).sum();
                     Err(EngineError::Delivered { error: Box::new(error), rows })
@@ -355,7 +378,14 @@ async fn tasks(
     cuts: mpsc::Receiver<seal::Encoding>,
     stop: watch::Receiver<bool>,
 ) -> Result<End, EngineError> {
-    let reading = on_a_task(&context, "lane", lane.run(stop));
+    let left = Notify::new();
+    let reading = async {
+        let end = on_a_task(&context, "lane", lane.run(stop)).await?;
+        if matches!(end, End::Reopen) {
+            left.notify_one();
+        }
+        Ok(end)
+    };
     let sealing = on_a_task(&context, "seal", {
         let context = context.clone();
         async move {
@@ -371,9 +401,16 @@ async fn tasks(
     let watching = std::pin::pin!(on_a_task(&context, "watch", watch_ownership(context.clone())));
     // The lane sees a closed channel when the seal has failed: the seal's error is the one to report, so it stands first.
     let working = std::pin::pin!(try_join3(sealing, async { deliveries.await.map(|_| ()) }, reading));
-    match select(working, watching).await {
-        Either::Left((done, _)) => Ok(done?.2),
-        Either::Right((replaced, _)) => Err(replaced.err().unwrap_or(EngineError::Internal("watch"))),
+    let out_of_time = std::pin::pin!(async {
+        left.notified().await;
+        context.runtime.sleep(REOPEN_TIME_MAX).await;
+    });
+    match select(select(working, watching), out_of_time).await {
+        Either::Left((Either::Left((done, _)), _)) => Ok(done?.2),
+        Either::Left((Either::Right((replaced, _)), _)) => {
+            Err(replaced.err().unwrap_or(EngineError::Internal("watch")))
+        }
+        Either::Right(((), _)) => Ok(End::Reopen),
     }
 }
 

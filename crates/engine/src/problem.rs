@@ -173,7 +173,9 @@ impl State {
             Self::TableMissing => {
                 "bring the table back; if it is made anew, the pipeline stops and asks what that means for inserts in doubt"
             }
-            Self::TableDiffers => "change the table back, or restart the pipeline with the table as it is",
+            Self::TableDiffers => {
+                "do what the words name: the statement that gives the rows that wait their columns back, or a restart"
+            }
             Self::NoSpace => "make room on the server's disk",
             Self::ReadOnly => "bring the table's keeper back, or make the table writable",
             Self::TooManyParts => "let merges catch up; larger batches make fewer parts",

@@ -6,12 +6,15 @@
 //! origin ([`crate::origins`]) and read again ([`crate::reread`]). Does not own the choice of what is refused: only answers that say so,
 //! with effect *none*, lead here.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow_array::RecordBatch;
 use bytes::Bytes;
 use dataflow::block::TIME_UNKNOWN_MS;
-use dataflow::{Batch, Copies, Encoded, FrameId, Partition, Reason, RecordBlock, Reject, Table};
+use dataflow::{
+    Batch, Copies, Encoded, FrameId, Layout, Partition, Reason, RecordBlock, Reject, Table, TableError,
+};
 use protocol::lane::{PIECES_MAX, Piece};
 use protocol::names;
 use protocol::record::{Body, RecordPlace, Refusal, Split};
@@ -21,7 +24,7 @@ use crate::origins::{FrameOrigins, Origin};
 use crate::retry::Backoff;
 use crate::seal::{NextReader, write_object};
 use crate::segment::Segment;
-use crate::{EngineError, reread, segment};
+use crate::{EngineError, layouts, reread, segment};
 
 /// Refused rows on their way to the lane. Deliveries wait for each, so there are never more than frames in flight.
 pub const REFUSED_AHEAD: usize = 16;
@@ -144,6 +147,8 @@ pub enum Outcome {
     Refused,
     /// It would take more pieces than a frame may have: a person has to look at the table.
     TooMany,
+    /// It holds values that the table's columns of now cannot take, with the words for a person.
+    Differs(String),
 }
 
 /// What a person reads when a frame has too many bad rows.
@@ -155,7 +160,7 @@ pub fn too_many(words: &str) -> String {
     )
 }
 
-/// Splits a refused piece, or hands its only row to the lane.
+/// Splits a refused piece, or hands its only row to the lane. `layout` are the columns that it was made for.
 ///
 /// # Errors
 /// When the sealed bytes are damaged, another owner took over, or the store refuses.
@@ -165,22 +170,12 @@ pub async fn refuse(
     ordinal: u64,
     piece: &Piece,
     body: &Bytes,
+    layout: Option<&Layout>,
     message: &str,
 ) -> Result<Outcome, EngineError> {
     let target = &context.targets[place];
     let mut refusal = Refusal { table: target.index, ordinal, piece: piece.piece, record: None };
-    // The bytes have passed their checksum, so that they are what was sealed; the table is not what it was sealed for.
-    let (table, bytes) = (target.table.clone(), body.clone());
-    let decoded = context.runtime.run(move || table.decode(&bytes)).await;
-    let rows = decoded.ok_or(EngineError::Internal("decode of a frame"))?.map_err(|error| {
-        EngineError::Mismatch(format!(
-            "table `{}` refuses frame {ordinal}, which was sealed when the table had other columns ({}; the server's words: \
-             {}); give the table its columns back and start again, nothing was lost",
-            target.table.name(),
-            error.message,
-            dataflow::printing::without_values(message)
-        ))
-    })?;
+    let rows = decode(context, place, body).await?;
     let origins = origins(context, piece).await?;
     if rows.num_rows() == 1 {
         let json = target.table.to_json(&rows, 0);
@@ -192,7 +187,9 @@ pub async fn refuse(
             let Origin { partition, position, .. } = from.origin;
             RecordPlace { partition, position }
         });
-        let refused = Refused { refusal, row: rows, json, message: message.to_owned(), source };
+        // The steps know the columns of the table as it was opened, and no others.
+        let row = target.table.as_schema(&rows).unwrap_or(rows);
+        let refused = Refused { refusal, row, json, message: message.to_owned(), source };
         context.refusals.fetch_add(1, Ordering::AcqRel);
         context.room.notify_one();
         if context.refused.send(refused).await.is_err() {
@@ -201,16 +198,36 @@ pub async fn refuse(
         }
         return Ok(Outcome::Refused);
     }
-    let pieces = {
-        let journal = context.journal.lock().await;
-        let table = &journal.lane().tables[target.index as usize];
-        table.pieces(ordinal).map_or(0, <[Piece]>::len)
-    };
-    if pieces + 2 > PIECES_MAX {
-        return Ok(Outcome::TooMany);
-    }
-    split(context, place, refusal, pieces as u32, rows, origins).await?;
-    Ok(Outcome::Split)
+    let half = rows.num_rows() / 2;
+    let parts = vec![0..half, half..rows.num_rows()];
+    replace(context, place, refusal, Parts { rows, layout: layout.cloned(), origins, parts }).await
+}
+
+/// Replaces a piece by one with the same rows for the columns that the table has now. It must never have been sent, or be certain to
+/// be nowhere: its token is dead from here on.
+///
+/// # Errors
+/// As [`refuse`].
+pub async fn again(
+    context: &Context,
+    place: usize,
+    ordinal: u64,
+    piece: &Piece,
+    body: &Bytes,
+    layout: Option<&Layout>,
+) -> Result<Outcome, EngineError> {
+    let refusal = Refusal { table: context.targets[place].index, ordinal, piece: piece.piece, record: None };
+    let rows = decode(context, place, body).await?;
+    let origins = origins(context, piece).await?;
+    let parts = vec![0..rows.num_rows()];
+    replace(context, place, refusal, Parts { rows, layout: layout.cloned(), origins, parts }).await
+}
+
+async fn decode(context: &Context, place: usize, body: &Bytes) -> Result<RecordBatch, EngineError> {
+    let (table, bytes) = (context.targets[place].table.clone(), body.clone());
+    let decoded = context.runtime.run(move || table.decode(&bytes)).await;
+    // The bytes have passed their checksum, so that they are what was sealed.
+    decoded.ok_or(EngineError::Internal("decode of a frame"))?.map_err(|e| EngineError::Mismatch(e.message))
 }
 
 /// The origins of a piece's rows; waits while the store is away. `None` if the frame has none.
@@ -249,56 +266,83 @@ async fn from_source(context: &Context, origins: &FrameOrigins) -> Option<Refuse
     Some(RefusedFrom { partition, origin, watermark_ms: origins.watermark_ms, record })
 }
 
-async fn split(
+/// The rows of a piece, and how they go on.
+struct Parts {
+    rows: RecordBatch,
+    layout: Option<Layout>,
+    origins: Option<FrameOrigins>,
+    /// Ranges of rows that touch, from the first row to the last.
+    parts: Vec<Range<usize>>,
+}
+
+async fn replace(
     context: &Context,
     place: usize,
     refusal: Refusal,
-    pieces: u32,
-    rows: RecordBatch,
-    origins: Option<FrameOrigins>,
-) -> Result<(), EngineError> {
+    parts: Parts,
+) -> Result<Outcome, EngineError> {
     let target = &context.targets[place];
     // Number, object and record together, one at a time: retirement takes what is older than the newest split and not
     // needed, so a smaller number must never be recorded after a greater one.
     let _turn = context.splits.turn.lock().await;
+    let pieces = {
+        let journal = context.journal.lock().await;
+        let table = &journal.lane().tables[target.index as usize];
+        table.pieces(refusal.ordinal).map_or(0, <[Piece]>::len)
+    };
+    if pieces + parts.parts.len() > PIECES_MAX {
+        return Ok(Outcome::TooMany);
+    }
     let number = context.splits.next.fetch_add(1, Ordering::Relaxed);
     let (table, nonce, index) = (target.table.clone(), context.nonce, target.index);
-    let id = move |n: u32| FrameId(names::frame_id(nonce, index, number, pieces + n + 1));
-    let halves = context.runtime.run(move || halves(&*table, &rows, origins.as_ref(), id)).await;
-    let halves = halves.ok_or(EngineError::Internal("encode of a split"))??;
+    let id = move |n: u32| FrameId(names::frame_id(nonce, index, number, pieces as u32 + n + 1));
+    let encoded = context.runtime.run(move || encode(&*table, &parts, id)).await;
+    let encoded = match encoded.ok_or(EngineError::Internal("encode of a split"))? {
+        Ok(encoded) => encoded,
+        Err(error) if error.kind == "table" => return Ok(Outcome::Differs(error.message)),
+        Err(error) => return Err(EngineError::Mismatch(error.message)),
+    };
     let (mut segment, mut frames) = (Segment::default(), Vec::new());
-    for (encoded, origins) in halves {
-        frames.push(segment.frame(target.index, refusal.ordinal, &encoded, origins));
+    for (encoded, layout, origins) in encoded {
+        frames.push((segment.frame(target.index, refusal.ordinal, &encoded, origins), layout));
     }
     let object = names::split(&context.folder, context.epoch, context.nonce, number);
     write_object(context, &object, segment.into_pieces(), NextReader::Soon).await?;
-    let body = Body::Split(Split {
-        table: refusal.table,
-        ordinal: refusal.ordinal,
-        piece: refusal.piece,
-        segment: object,
-        pieces: frames,
-    });
-    context.journal.lock().await.append(body).await?;
+    let mut journal = context.journal.lock().await;
+    let (mut pieces, mut said) = (Vec::new(), Vec::new());
+    for (mut frame, layout) in frames {
+        let table = &journal.lane().tables[target.index as usize];
+        let (layout, new) = table.number_layout(target.index, &layouts::to_record(&layout));
+        // Pieces of one frame have the same columns.
+        if said.is_empty() {
+            said.extend(new);
+        }
+        frame.layout = layout;
+        pieces.push(frame);
+    }
+    let Refusal { table, ordinal, piece, .. } = refusal;
+    journal
+        .append(Body::Split(Split { table, ordinal, piece, segment: object, pieces, layouts: said }))
+        .await?;
     context.splits.recorded.store(number + 1, Ordering::Release);
-    Ok(())
+    Ok(Outcome::Split)
 }
 
-/// The two halves of a frame's rows as frames of their own, each with its origins. Pure.
-fn halves(
+/// Parts of a frame's rows as frames of their own, each with its origins. Pure.
+fn encode(
     table: &dyn Table,
-    rows: &RecordBatch,
-    origins: Option<&FrameOrigins>,
+    parts: &Parts,
     id: impl Fn(u32) -> FrameId,
-) -> Result<Vec<(Encoded, Bytes)>, EngineError> {
-    let half = rows.num_rows() / 2;
-    let mut halves = Vec::with_capacity(2);
-    for (n, range) in (0..).zip([0..half, half..rows.num_rows()]) {
+) -> Result<Vec<(Encoded, Layout, Bytes)>, TableError> {
+    let Parts { rows, layout, origins, parts } = parts;
+    let mut frames = Vec::with_capacity(parts.len());
+    for (n, range) in (0..).zip(parts) {
         // Whole, whatever its rows weigh: a half whose rows are larger than the frame's mean must not be cut by its own.
         let part = rows.slice(range.start, range.len());
-        let frame = table.encode_again(&part, id(n)).map_err(|e| EngineError::Mismatch(e.message))?;
-        let origins = origins.map_or(Bytes::new(), |o| o.slice(range).encode(&frame.rows_from).into());
-        halves.push((frame, origins));
+        let (frame, made_for) = table.encode_again(&part, layout.as_ref(), id(n))?;
+        let origins =
+            origins.as_ref().map_or(Bytes::new(), |o| o.slice(range.clone()).encode(&frame.rows_from).into());
+        frames.push((frame, made_for, origins));
     }
-    Ok(halves)
+    Ok(frames)
 }

@@ -23,7 +23,7 @@ use crate::retry::Backoff;
 use crate::segment::Segment;
 use crate::stage::{self, Stage};
 use crate::status::Phase;
-use crate::{EngineError, accounts, deliver};
+use crate::{EngineError, accounts, deliver, layouts};
 
 /// Frames of one cut, the bits that number them within it: a cut of half a million rows spread over a million table
 /// partitions would still fit.
@@ -178,6 +178,17 @@ async fn seal(context: &Arc<Context>, cut: Cut, frames: Frames) -> Result<u64, E
     let refused = cut.refusals.len();
     // Held from reading the frontiers to the append, or the delivery may record a later one in between (C4).
     let mut journal = context.journal.lock().await;
+    let mut said = Vec::new();
+    for (place, target) in context.targets.iter().enumerate() {
+        let columns = layouts::to_record(&target.table.layout());
+        let table = &journal.lane().tables[target.index as usize];
+        let (number, new) = table.number_layout(target.index, &columns);
+        let mut own = sealed.iter_mut().filter(|(of, ..)| *of == place).map(|(_, frame, _)| frame).peekable();
+        if own.peek().is_some() {
+            said.extend(new);
+        }
+        own.for_each(|frame| frame.layout = number);
+    }
     let body = Body::Seal(Seal {
         ranges: cut.ranges,
         segment: object,
@@ -195,6 +206,7 @@ async fn seal(context: &Arc<Context>, cut: Cut, frames: Frames) -> Result<u64, E
         counts: Some(cut.counts),
         refusals: cut.refusals,
         fates: cut.fates,
+        layouts: said,
     });
     let seq = journal.append(body).await?;
     context.refusals.fetch_sub(refused, Ordering::AcqRel);

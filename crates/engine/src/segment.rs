@@ -50,6 +50,7 @@ impl Segment {
             crc32c: crc32c::crc32c(&encoded.body),
             probe_len: encoded.probe.len() as u64,
             origins_len: origins.len() as u64,
+            layout: 0,
         };
         self.push(encoded.body.clone());
         self.push(encoded.probe.clone());

@@ -63,15 +63,15 @@ pub fn sum(last: &Snapshot) {
 
 /// How a run ended, in one sentence: what it read and what became of that. It says that all is in the table only of a run whose
 /// every record is. `letters` names the table of the dead letters.
-pub fn verdict(outcome: Outcome, last: &Snapshot, letters: &str) -> String {
+pub fn verdict(outcome: &Outcome, last: &Snapshot, letters: &str) -> String {
     let run = of_this_run(last);
     let mut text = match outcome {
         Outcome::Complete => "all was read".to_owned(),
         Outcome::Drained => "drained".to_owned(),
-        Outcome::Interrupted => "stopped before all was delivered".to_owned(),
+        Outcome::Interrupted | Outcome::Reopen { .. } => "stopped before all was delivered".to_owned(),
     };
-    let is_delivered = outcome != Outcome::Interrupted;
-    let all = if outcome == Outcome::Complete { "all of it" } else { "all that was read" };
+    let is_delivered = matches!(outcome, Outcome::Complete | Outcome::Drained);
+    let all = if *outcome == Outcome::Complete { "all of it" } else { "all that was read" };
     match run.read {
         0 if is_delivered && settled(last) > 0 => {
             text += ": nothing new was read, and what waited in the store is delivered"

@@ -65,6 +65,15 @@ pub enum Reads {
     Replays,
 }
 
+/// What an earlier run of this process has learned of the table's columns.
+#[derive(Clone, Debug, Default)]
+pub struct Known {
+    /// Columns that were added after the table was first written: a record need not give them.
+    pub added: Vec<String>,
+    /// Whether the table was opened before: then a new column that cannot be written is left out, and is no reason to end.
+    pub is_open_again: bool,
+}
+
 /// Opens the tables and makes all parts. Waits while ClickHouse is away.
 ///
 /// # Errors
@@ -75,6 +84,7 @@ pub async fn assemble(
     status: Arc<Status>,
     drain: bool,
     reads: Reads,
+    known: &Known,
 ) -> Result<engine::Pipeline, WiringError> {
     // What needs no server first, so that a fault there shows at once.
     let source = source::source(pipeline, &runtime)?;
@@ -82,7 +92,8 @@ pub async fn assemble(
         Reads::All => source,
         Reads::Replays => Arc::new(Aside::new(source)),
     };
-    let target = sink::target(pipeline)?;
+    let mut target = sink::target(pipeline)?;
+    (target.added, target.leaves_out) = (known.added.clone(), known.is_open_again);
     // What takes time goes on side by side.
     source.connect();
     let letters = sink::open(sink::dead_letters(pipeline), pipeline, &runtime, &status);

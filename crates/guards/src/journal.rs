@@ -97,6 +97,7 @@ fn one_seal(n: u64) -> Seal {
         crc32c: 0x1234_5678,
         probe_len: 1,
         origins_len: 0,
+        layout: 0,
     };
     Seal {
         ranges: (0..PARTITIONS).map(range).collect(),

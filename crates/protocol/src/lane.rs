@@ -7,14 +7,16 @@
 mod fates;
 mod forget;
 mod hostile;
+mod layouts;
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 pub use self::fates::FATES_KEPT;
 use crate::doubt::{StopReason, Verdict};
 use crate::record::{
     Answer, Body, Checkpoint, Counts, DeltaImage, Fates, Frame, Frontier, Generation, Genesis, LaneImage,
-    PartitionGenesis, PieceImage, Question, Record, Seal, Server, SettledAbove, Split, StateFile,
+    Layout, PartitionGenesis, PieceImage, Question, Record, Seal, Server, SettledAbove, Split, StateFile,
     StateObject, TableImage,
 };
 use crate::window;
@@ -82,6 +84,8 @@ pub struct Piece {
     pub settled: bool,
     /// Which row of the whole frame its first row is: pieces go out in the order of their rows.
     pub first_row: u64,
+    /// The columns that it holds; `None` if no record says them.
+    pub layout: Option<Arc<Layout>>,
 }
 
 impl Piece {
@@ -118,6 +122,10 @@ pub struct TableState {
     pub pending: VecDeque<Vec<Piece>>,
     /// Identity of a later table of this name that a person has accepted; empty if there is none.
     pub accepted_uuid: String,
+    /// The columns of the pending pieces, and of the frame that was sealed last.
+    pub layouts: Vec<Arc<Layout>>,
+    /// The number of the layout of the frame that was sealed last; 0 if it is not known.
+    pub newest_layout: u32,
 }
 
 impl TableState {
@@ -329,12 +337,15 @@ impl Lane {
             server: None,
             pending: VecDeque::new(),
             accepted_uuid: String::new(),
+            layouts: Vec::new(),
+            newest_layout: 0,
         }));
     }
 
     fn check_seal(&self, record: &Record, seal: &Seal) -> Result<(), Violation> {
         self.check_ranges(record, seal)?;
         self.check_frames(record, seal)?;
+        self.check_layouts(record, &seal.layouts, &seal.frames)?;
         self.check_frontiers(record, &seal.settled)?;
         self.check_states(record, seal)?;
         for (n, refusal) in seal.refusals.iter().enumerate() {
@@ -360,8 +371,10 @@ impl Lane {
             partition.time_ms_max = partition.time_ms_max.max(range.time_ms_max);
         }
         self.see(&seal.servers);
+        self.say_layouts(&seal.layouts);
         for frame in &seal.frames {
             let table = &mut self.tables[frame.table as usize];
+            table.newest_layout = frame.layout;
             table.next_ordinal += 1;
             table.pending.push_back(vec![Piece {
                 frame: frame.clone(),
@@ -375,6 +388,7 @@ impl Lane {
                 verdict: None,
                 settled: false,
                 first_row: 0,
+                layout: table.layout(frame.layout),
             }]);
         }
         for refusal in &seal.refusals {
@@ -507,6 +521,7 @@ impl Lane {
             see_first_sendable(table, sendable_before);
         }
         self.forget_settled();
+        self.forget_layouts();
     }
 
     fn see(&mut self, servers: &[Server]) {
@@ -593,14 +608,17 @@ impl Lane {
         if pieces + split.pieces.len() > PIECES_MAX {
             return Err(violation(record, "C8", format!("more than {PIECES_MAX} pieces of one frame")));
         }
-        Ok(())
+        self.check_layouts(record, &split.layouts, &split.pieces)
     }
 
     fn split(&mut self, split: &Split) {
+        self.say_layouts(&split.layouts);
+        let table = &self.tables[split.table as usize];
+        let layouts: Vec<_> = split.pieces.iter().map(|frame| table.layout(frame.layout)).collect();
         let pieces = self.pieces_mut(split.table, split.ordinal);
         let Piece { server, sealed_at_ms, mut first_row, .. } = pieces[split.piece as usize].clone();
         pieces[split.piece as usize].dead = true;
-        for frame in &split.pieces {
+        for (frame, layout) in split.pieces.iter().zip(layouts) {
             pieces.push(Piece {
                 frame: frame.clone(),
                 piece: pieces.len() as u32,
@@ -613,6 +631,7 @@ impl Lane {
                 verdict: None,
                 settled: false,
                 first_row,
+                layout,
             });
             first_row += frame.rows;
         }
@@ -739,10 +758,13 @@ fn table_image(table: &TableState) -> TableImage {
         server: table.server.clone(),
         pending: table.pending.iter().flatten().map(piece_image).collect(),
         accepted_uuid: table.accepted_uuid.clone(),
+        layouts: table.layouts.iter().map(|layout| Layout::clone(layout)).collect(),
+        newest_layout: table.newest_layout,
     }
 }
 
 fn table_from_image(image: &TableImage) -> TableState {
+    let layouts: Vec<Arc<Layout>> = image.layouts.iter().cloned().map(Arc::new).collect();
     let mut pending: VecDeque<Vec<Piece>> = VecDeque::new();
     for p in &image.pending {
         let piece = Piece {
@@ -757,6 +779,7 @@ fn table_from_image(image: &TableImage) -> TableState {
             verdict: Verdict::from_number(p.verdict),
             settled: p.settled,
             first_row: p.first_row,
+            layout: p.frame.as_ref().and_then(|frame| layouts::find(&layouts, frame.layout)),
         };
         match pending.back_mut() {
             Some(pieces) if pieces[0].frame.ordinal == piece.frame.ordinal => pieces.push(piece),
@@ -771,6 +794,8 @@ fn table_from_image(image: &TableImage) -> TableState {
         server: image.server.clone(),
         pending,
         accepted_uuid: image.accepted_uuid.clone(),
+        layouts,
+        newest_layout: image.newest_layout,
     }
 }
 

@@ -23,6 +23,7 @@
 mod bytes;
 mod fates;
 mod image;
+mod layout;
 mod seal;
 
 use prost::Message;
@@ -30,6 +31,7 @@ use prost::Message;
 pub use bytes::RecordError;
 pub use fates::{Fate, Fates, Unsettled};
 pub use image::{Checkpoint, DeltaImage, LaneImage, PieceImage, StateFile, StateObject, TableImage};
+pub use layout::{Layout, LayoutColumn};
 pub use seal::{Counts, Frame, Frontier, Range, RecordPlace, Refusal, Seal, Server, StateDelta};
 
 /// First bytes of every record: three letters and the format version.
@@ -204,6 +206,9 @@ pub struct Split {
     /// The new pieces, numbered on from the frame's last piece; together they hold the same rows.
     #[prost(message, repeated, tag = "5")]
     pub pieces: Vec<Frame>,
+    /// The pieces' columns, if no earlier record has said them.
+    #[prost(message, repeated, tag = "30")]
+    pub layouts: Vec<Layout>,
 }
 
 /// What only a person can tell of a frame in doubt. Written by the owner before it stops.

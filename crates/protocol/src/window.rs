@@ -134,6 +134,8 @@ mod tests {
             server: None,
             pending: std::collections::VecDeque::new(),
             accepted_uuid: String::new(),
+            layouts: Vec::new(),
+            newest_layout: 0,
         };
         // 10 to 73 may have been sent; 12 of W 4 would end at 16.
         assert_eq!(recorded(&table(10, 64, 200), 12, 4), 62);

@@ -2,7 +2,7 @@
 //!
 //! Owns the judgement of a table's columns and of its partition key. Does not own what the table remembers ([`super`]).
 
-use dataflow::{Column, ColumnType, Schema};
+use dataflow::{Column, ColumnType, Schema, TYPE_DEFAULT};
 use jiff::tz::TimeZone;
 
 use super::read::{Server, TableRow};
@@ -42,11 +42,16 @@ pub(super) fn written(
         }
         match types::parse(name, &found.type_name) {
             Ok(column_type) => {
-                let default = default_of(name, &column_type, &found.default_expression, notes);
+                let mut default = default_of(name, &column_type, &found.default_expression, notes);
+                let is_added = config.added.iter().any(|added| added == name);
+                if is_added && default.is_none() && !column_type.is_nullable() {
+                    default = Some(TYPE_DEFAULT.to_owned());
+                }
                 let is_nested = matches!(column_type, ColumnType::Array(_) | ColumnType::Map(..));
                 let default_json = default.as_deref().filter(|_| is_nested).and_then(literal::json);
                 columns.push(Column { default, default_json, ..Column::new(name, column_type) });
             }
+            Err(error) if config.leaves_out => notes.push(format!("{error}; the column is left out")),
             // A column that the server computes is not sent.
             Err(error) => faults.push(Fault::mended_by(
                 format!("{error}; or let the server fill the column, and the pipeline leaves it out"),

@@ -97,6 +97,7 @@ async fn insert_by(client: &Client, body_bytes: usize, open: bool) -> Result<(),
         token: "tok",
         query_id: "forebay-1",
         body: Bytes::from(vec![7; body_bytes]),
+        layout: None,
         gate: &Fixed(open),
     };
     client.insert(&insert, attempt).await

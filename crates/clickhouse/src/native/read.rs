@@ -1,8 +1,8 @@
 //! Blocks back into Arrow rows.
 //!
-//! Owns the reading of what [`super::BlockPlan::encode`] wrote: a frame that the server refused is cut in two and encoded
-//! again. Does not read other blocks: names and types must be the plan's. Every size is checked against the bytes that are there
-//! before anything is allocated.
+//! Owns the reading of what [`super::BlockPlan::encode`] wrote: a frame that the server refused, or that was made for other columns
+//! than the table has now, is encoded again. It goes by the names and types in the block, not by the table's. Every size is checked
+//! against the bytes that are there before anything is allocated.
 
 use std::sync::Arc;
 
@@ -13,56 +13,53 @@ use arrow_array::types::{
 };
 use arrow_array::{
     Array, ArrayRef, BinaryArray, BooleanArray, FixedSizeBinaryArray, ListArray, MapArray, PrimitiveArray,
-    RecordBatch, StringArray, StructArray, make_array,
+    RecordBatch, RecordBatchOptions, StringArray, StructArray, make_array,
 };
 use arrow_buffer::{BooleanBuffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::{Field, Schema, TimeUnit};
 use dataflow::ColumnType;
 use dataflow::types::time_unit;
 
-use super::BlockPlan;
+use crate::types;
 
-impl BlockPlan {
-    /// The rows of a block of this plan, without the provenance column. Nulls that were sent as empty arrays or maps come
-    /// back as those; text that is not UTF-8 comes back as Binary.
-    pub fn decode(&self, block: &[u8]) -> Result<RecordBatch, String> {
-        let mut cursor = Cursor::new(block);
-        let columns = cursor.length()?;
-        let rows = cursor.length()?;
-        if columns != self.column_names().count() {
-            return Err(format!(
-                "the block has {columns} columns instead of {}",
-                self.column_names().count()
-            ));
-        }
-        let (mut fields, mut arrays) = (Vec::new(), Vec::new());
-        for column in &self.columns {
-            let fail = |reason: String| format!("column `{}`: {reason}", column.name);
-            let (name, type_name) = (cursor.text()?, cursor.text()?);
-            if name != column.name {
-                return Err(format!("column `{name}` stands where `{}` is expected", column.name));
-            }
-            let array = if type_name == column.type_name {
-                cursor.values(&column.column_type, rows)
-            } else if type_name == format!("Nullable({})", column.type_name) {
-                cursor.nullable(&column.column_type, rows)
-            } else {
-                Err(format!("the type is `{type_name}` instead of `{}`", column.type_name))
-            };
-            let array = array.map_err(fail)?;
-            fields.push(Field::new(&column.name, array.data_type().clone(), true));
-            arrays.push(array);
-        }
-        if self.provenance.is_some() {
-            cursor.text()?;
-            cursor.text()?;
-            cursor.bytes(16usize.checked_mul(rows).ok_or("the block is too long")?)?;
-        }
-        if !cursor.rest.is_empty() {
-            return Err(format!("{} bytes follow the block", cursor.rest.len()));
-        }
-        RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays).map_err(|e| e.to_string())
+/// The key in a field's metadata that holds the column's type, as ClickHouse writes it.
+const TYPE: &str = "clickhouse";
+
+/// Columns of one block at the most; ClickHouse's own tables of that many columns are rare and slow.
+pub(super) const COLUMNS_MAX: usize = 100_000;
+
+/// The rows of a block by the names and types that it carries itself, without the column `without`; [`type_of`] gives a field's type.
+/// Nulls that were sent as empty arrays or maps come back as those; text that is not UTF-8 comes back as Binary.
+pub fn rows(block: &[u8], without: &str) -> Result<RecordBatch, String> {
+    let mut cursor = Cursor::new(block);
+    let (count, rows) = (cursor.length()?, cursor.length()?);
+    if count == 0 || count > COLUMNS_MAX {
+        return Err(format!("a block of {count} columns"));
     }
+    let (mut fields, mut arrays) = (Vec::new(), Vec::new());
+    for _ in 0..count {
+        let (name, type_name) = (cursor.text()?, cursor.text()?);
+        let column_type = types::parse(name, type_name).map_err(|e| e.to_string())?;
+        let array =
+            cursor.values(&column_type, rows).map_err(|reason| format!("column `{name}`: {reason}"))?;
+        if name == without {
+            continue;
+        }
+        let metadata = [(TYPE.to_owned(), type_name.to_owned())].into();
+        fields.push(Field::new(name, array.data_type().clone(), true).with_metadata(metadata));
+        arrays.push(array);
+    }
+    if !cursor.rest.is_empty() {
+        return Err(format!("{} bytes follow the block", cursor.rest.len()));
+    }
+    let options = RecordBatchOptions::new().with_row_count(Some(rows));
+    RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), arrays, &options)
+        .map_err(|e| e.to_string())
+}
+
+/// The type of a column of [`rows`]; `None` for a field that does not come from there.
+pub fn type_of(field: &Field) -> Option<ColumnType> {
+    types::parse(field.name(), field.metadata().get(TYPE)?).ok()
 }
 
 pub(super) struct Cursor<'a> {

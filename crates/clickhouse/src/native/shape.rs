@@ -3,11 +3,8 @@
 //! Owns the reading of a block by the names and types that it carries itself, for those who look at a store while no server is
 //! there. Does not keep the values. A block that a later table would refuse is fine here.
 
-use super::read::Cursor;
+use super::read::{COLUMNS_MAX, Cursor};
 use crate::{compress, types};
-
-/// Columns of one block at the most; ClickHouse's own tables of that many columns are rare and slow.
-const COLUMNS_MAX: usize = 100_000;
 
 /// What a frame holds.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -37,6 +37,32 @@ fn table_of(
     ClickHouseTable::with_plan(client, config, plan)
 }
 
+/// A table with these columns: name, type, DEFAULT.
+pub(crate) fn facts_of_columns(columns: &[(&str, &str, &str)]) -> Facts {
+    let column = |(name, type_name, default): &(&str, &str, &str)| ColumnRow {
+        name: (*name).into(),
+        type_name: (*type_name).into(),
+        default_kind: if default.is_empty() { String::new() } else { "DEFAULT".into() },
+        default_expression: (*default).into(),
+    };
+    let row = TableRow {
+        engine: "MergeTree".into(),
+        engine_full: "MergeTree ORDER BY n SETTINGS non_replicated_deduplication_window = 100".into(),
+        sorting_key: "n".into(),
+        columns: columns.iter().map(column).collect(),
+        ..TableRow::default()
+    };
+    let server = Server { version: (26, 7), zone: "UTC".into(), ..Server::default() };
+    Facts { server, table: Some(row), views: Vec::new(), nodes: Vec::new() }
+}
+
+pub(crate) fn open_with(columns: &[(&str, &str, &str)]) -> ClickHouseTable {
+    let config = TableConfig::new("d", "t");
+    let plan = checks::judge(&facts_of_columns(columns), &config).unwrap();
+    let client = Client::new(ServerConfig::new("http://127.0.0.1:1"), RealTime::shared()).unwrap();
+    ClickHouseTable::with_plan(client, config, plan)
+}
+
 fn rows(numbers: std::ops::Range<i32>) -> RecordBatch {
     let s: ArrayRef = Arc::new(StringArray::from_iter_values(numbers.clone().map(|n| n.to_string())));
     let n: ArrayRef = Arc::new(Int32Array::from_iter_values(numbers));
@@ -102,7 +128,7 @@ fn half_a_frame_is_one_frame_however_heavy_its_rows_are() {
     let table = table_of(COLUMNS, "", |c| c.frame_bytes_max = bytes / 4);
     let heavy = table.decode(&whole.body).unwrap().slice(50, 50);
     assert!(encode(&table, std::slice::from_ref(&heavy)).len() > 1, "by their mean they would be several");
-    let half = table.encode_again(&heavy, FrameId(9)).unwrap();
+    let (half, _) = table.encode_again(&heavy, None, FrameId(9)).unwrap();
     assert_eq!((half.rows, half.id, half.rows_from), (50, FrameId(9), dataflow::RowsFrom::Run(0..50)));
 }
 

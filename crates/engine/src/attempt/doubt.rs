@@ -158,6 +158,7 @@ impl Sending<'_> {
         if has_taken_long {
             return Ok(false);
         }
+        self.know_layout(&body).await?;
         let error = match self.send(body).await {
             Ok(()) => return Ok(true),
             Err(Unsent::Lapsed) => {
@@ -167,7 +168,8 @@ impl Sending<'_> {
             Err(Unsent::Failed(error)) => error,
         };
         self.tell_error(&error);
-        if error.remedy == Remedy::Divert && error.effect == Effect::None && self.place == TARGET {
+        let is_refused = error.remedy == Remedy::Divert && self.place == TARGET;
+        if error.effect == Effect::None && (is_refused || error.kind == "table") {
             self.refused = true;
         }
         self.after(error).await?;

@@ -12,10 +12,10 @@ use arrow_array::{Array, RecordBatch, UInt64Array};
 use async_trait::async_trait;
 use bytes::Bytes;
 use dataflow::{
-    Attempt, Batch, BlockBuilder, Column, ColumnType, Decoded, Decoder, Effect, Encoded, Event, FrameId,
-    InsertError, Operator, Partition, PartitionStart, Presence, ReadFrom, Reader, Reason, RecordBlock,
-    Reject, Remedy, RowsFrom, Runtime, Schema, Selected, Source, SourceError, SourceFault, Table, TableError,
-    TableFacts,
+    Attempt, Batch, BlockBuilder, Column, ColumnType, Decoded, Decoder, Effect, Encoded, Event, Fit, FrameId,
+    InsertError, Layout, LayoutColumn, Operator, Partition, PartitionStart, Presence, ReadFrom, Reader,
+    Reason, RecordBlock, Reject, Remedy, RowsFrom, Runtime, Schema, Selected, Source, SourceError,
+    SourceFault, TYPE_DEFAULT, Table, TableError, TableFacts,
 };
 use engine::{EngineError, Outcome, Pipeline, Settings, Status, TokioRuntime};
 use operators::dedup::closed::Sizes;
@@ -106,6 +106,8 @@ pub struct World {
     pub exchanged: u64,
     /// How often it was asked what it is.
     pub looks: u64,
+    /// Names and types of its columns now; empty if it does not tell.
+    pub columns: Vec<(&'static str, &'static str)>,
     /// Frames are cut so that each holds at most this sum of ids, judged by the mean over the rows given; 0 cuts nothing.
     pub frame_weight_max: u64,
     /// Tokens that others use while the body of an insert travels, by insert in order.
@@ -117,6 +119,17 @@ pub struct World {
 }
 
 impl World {
+    /// Its columns as frames are made for them.
+    fn layout(&self) -> Layout {
+        let column = |(name, type_name): &(&str, &str)| LayoutColumn {
+            name: (*name).into(),
+            type_name: (*type_name).into(),
+            is_required: !type_name.starts_with("Nullable"),
+            ..LayoutColumn::default()
+        };
+        Layout { columns: self.columns.iter().map(column).collect() }
+    }
+
     /// The server dies and comes back, with tokens and rows.
     pub fn restart(&mut self) {
         self.now_ms += 60_000;
@@ -148,18 +161,31 @@ pub struct TokenTable {
     schema: Schema,
     pub world: Arc<Mutex<World>>,
     runtime: Arc<dyn Runtime>,
+    /// Its columns when it was opened.
+    opened: Layout,
 }
 
 impl TokenTable {
     /// A table of numbers.
     pub fn numbers(name: &'static str, runtime: Arc<dyn Runtime>) -> Arc<Self> {
         let schema = Schema::new(vec![Column::new("id", ColumnType::UInt64)]);
-        Arc::new(Self { name, schema, world: world(), runtime })
+        Arc::new(Self { name, schema, world: world(), runtime, opened: Layout::default() })
     }
 
     /// A table of dead letters; its world keeps their positions.
     pub fn dead_letters(runtime: Arc<dyn Runtime>) -> Arc<Self> {
-        Arc::new(Self { name: "d.dead", schema: dataflow::reject::schema(), world: world(), runtime })
+        let (schema, opened) = (dataflow::reject::schema(), Layout::default());
+        Arc::new(Self { name: "d.dead", schema, world: world(), runtime, opened })
+    }
+
+    /// The same table, opened anew; `added` are columns that a record need not give.
+    pub fn open_again(&self, added: &[String]) -> Arc<Self> {
+        let mut opened = self.world.lock().expect("no panic").layout();
+        for column in opened.columns.iter_mut().filter(|column| added.contains(&column.name)) {
+            (column.default, column.is_required) = (TYPE_DEFAULT.into(), false);
+        }
+        let (schema, world) = (self.schema.clone(), self.world.clone());
+        Arc::new(Self { name: self.name, schema, world, runtime: self.runtime.clone(), opened })
     }
 
     fn ids_of(&self, rows: &[Selected]) -> Vec<u64> {
@@ -209,6 +235,34 @@ impl Table for TokenTable {
         &self.schema
     }
 
+    fn layout(&self) -> Layout {
+        self.opened.clone()
+    }
+
+    fn changed(&self) -> Option<Layout> {
+        let now = self.world.lock().expect("no panic").layout();
+        let names = |layout: &Layout| -> Vec<(String, String)> {
+            layout.columns.iter().map(|c| (c.name.clone(), c.type_name.clone())).collect()
+        };
+        (names(&self.opened) != names(&now)).then_some(now)
+    }
+
+    fn fit(&self, layout: &Layout) -> Fit {
+        let now = self.world.lock().expect("no panic").layout();
+        let mut fit = Fit::AsIs;
+        for column in &layout.columns {
+            let Some(now) = now.column(&column.name) else {
+                return Fit::No { words: format!("column `{}` is gone; ADD COLUMN it", column.name) };
+            };
+            match (column.type_name.as_str(), now.type_name.as_str()) {
+                (from, to) if from == to => {}
+                ("UInt32", "UInt64") => fit = Fit::Again { always: true },
+                (from, to) => return Fit::No { words: format!("values of {from} in {to}") },
+            }
+        }
+        fit
+    }
+
     fn encode(
         &self,
         rows: &[Selected],
@@ -226,9 +280,16 @@ impl Table for TokenTable {
         Ok(frames.collect())
     }
 
-    fn encode_again(&self, rows: &RecordBatch, id: FrameId) -> Result<Encoded, TableError> {
+    fn encode_again(
+        &self,
+        rows: &RecordBatch,
+        made_for: Option<&Layout>,
+        id: FrameId,
+    ) -> Result<(Encoded, Layout), TableError> {
         let numbers = self.ids_of(&[Selected::all(rows.clone())]);
-        Ok(frame(id, &numbers, 0..numbers.len() as u32))
+        let mut now = self.world.lock().expect("no panic").layout();
+        now.columns.retain(|column| made_for.is_none_or(|made| made.column(&column.name).is_some()));
+        Ok((frame(id, &numbers, 0..numbers.len() as u32), now))
     }
 
     fn decode(&self, body: &[u8]) -> Result<RecordBatch, TableError> {
@@ -264,6 +325,13 @@ impl Table for TokenTable {
         let known =
             world.bodies.entry(attempt.token.to_owned()).or_insert_with(|| attempt.body.clone()).clone();
         assert_eq!(known, attempt.body, "C3: one token, one byte string");
+        for column in &attempt.layout.unwrap_or(&self.opened).columns {
+            match world.columns.iter().find(|(name, _)| *name == column.name) {
+                Some((_, type_name)) if *type_name == column.type_name => {}
+                Some(_) => return Err(error(Effect::None, Remedy::Divert, "bad_content")),
+                None => return Err(error(Effect::None, Remedy::Stop, "table")),
+            }
+        }
         let rows = numbers(&attempt.body);
         if world.poison_after.as_ref().is_some_and(|(after, _)| world.attempts > *after) {
             world.poison = world.poison_after.take().expect("just looked at").1;

@@ -169,7 +169,9 @@ async fn run_pipeline(file: &Path, records: u64) -> anyhow::Result<Option<Snapsh
     let status = Arc::new(Status::default());
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let reads = wiring::Reads::All;
-    let parts = wiring::assemble(&pipeline, TokioRuntime::new(threads), status.clone(), false, reads).await?;
+    let runtime = TokioRuntime::new(threads);
+    let known = wiring::Known::default();
+    let parts = wiring::assemble(&pipeline, runtime, status.clone(), false, reads, &known).await?;
     let (stop, asked) = watch::channel(false);
     let run = engine::run(parts, asked);
     tokio::pin!(run);
@@ -179,7 +181,8 @@ async fn run_pipeline(file: &Path, records: u64) -> anyhow::Result<Option<Snapsh
             outcome = &mut run => {
                 return match outcome? {
                     Outcome::Complete => Ok(Some(status.snapshot())),
-                    Outcome::Drained | Outcome::Interrupted => Ok(None),
+                    // Nobody changes the demo's own table; whoever does ends it.
+                    Outcome::Drained | Outcome::Interrupted | Outcome::Reopen { .. } => Ok(None),
                 };
             }
             _ = signals.next() => {

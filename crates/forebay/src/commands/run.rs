@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
-use dataflow::{Runtime, SourceFault};
+use dataflow::{Effect, Runtime, SourceFault};
+use engine::problem::{Noticed, State};
 use engine::{EngineError, Outcome, Snapshot, Status, TokioRuntime};
 use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::sync::watch;
@@ -18,11 +19,14 @@ use crate::config::values::Listen;
 use crate::http::{self, Server};
 use crate::signals::Signals;
 use crate::status_view::LaneView;
-use crate::wiring::{self, Reads, WiringError};
+use crate::wiring::{self, Known, Reads, WiringError};
 use crate::{logging, progress};
 
 /// How often a line tells how far the pipeline is.
 const PROGRESS_EVERY: Duration = Duration::from_secs(10);
+
+/// Pause between two looks at a table that somebody is changing.
+const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
 /// Runs a pipeline until its source ends or it is asked to stop.
 #[derive(Debug, Args)]
@@ -119,20 +123,45 @@ pub(super) async fn lane(
     reads: Reads,
     stopping: watch::Receiver<bool>,
 ) -> Exit {
-    let mut asked = stopping.clone();
-    let assembled = tokio::select! {
-        assembled = wiring::assemble(pipeline, runtime, status.clone(), drain, reads) => assembled,
-        // Nothing was claimed or read so far, so there is nothing to drain.
-        _ = asked.wait_for(|stop| *stop) => return Exit::Done,
-    };
-    let parts = match assembled {
-        Ok(parts) => parts,
-        Err(error) => {
-            tracing::error!(pipeline = %pipeline.pipeline, "{error}");
-            return exit_of_wiring(&error);
+    let mut known = Known::default();
+    // Each turn follows a change of the table's columns: it is opened anew for those of now.
+    let result = loop {
+        let mut asked = stopping.clone();
+        let made = wiring::assemble(pipeline, runtime.clone(), status.clone(), drain, reads, &known);
+        let assembled = tokio::select! {
+            assembled = made => assembled,
+            // Nothing was claimed or read so far, so there is nothing to drain.
+            _ = asked.wait_for(|stop| *stop) => return Exit::Done,
+        };
+        let parts = match assembled {
+            Ok(parts) => parts,
+            // It was fine a moment ago: somebody is changing it.
+            Err(error @ WiringError::Table { .. }) if known.is_open_again => {
+                tracing::warn!(pipeline = %pipeline.pipeline, "{error}");
+                let name =
+                    format!("{}.{}", pipeline.sink.clickhouse.database, pipeline.sink.clickhouse.table);
+                let (state, now_ms) = (State::TableDiffers, runtime.wall_ms());
+                status.met(&name, state, &error.to_string(), Effect::None, Noticed::Asking, now_ms);
+                tokio::select! {
+                    () = runtime.sleep(LOOK_AGAIN) => continue,
+                    _ = asked.wait_for(|stop| *stop) => return Exit::Done,
+                }
+            }
+            Err(error) => {
+                tracing::error!(pipeline = %pipeline.pipeline, "{error}");
+                return exit_of_wiring(&error);
+            }
+        };
+        match engine::run(parts, stopping.clone()).await {
+            Ok(Outcome::Reopen { added }) => {
+                known.is_open_again = true;
+                known.added.extend(added);
+                known.added.sort();
+                known.added.dedup();
+            }
+            result => break result,
         }
     };
-    let result = engine::run(parts, stopping).await;
     progress::sum(&status.snapshot());
     match result {
         Ok(outcome) => exit_of_outcome(pipeline, outcome, &status.snapshot(), reads),
@@ -146,10 +175,11 @@ pub(super) async fn lane(
 /// Says what became of the records of a run that ended well, and whether too many of them are dead letters.
 fn exit_of_outcome(pipeline: &Pipeline, outcome: Outcome, last: &Snapshot, reads: Reads) -> Exit {
     let (database, table) = pipeline.dead_letters.place(&pipeline.sink.clickhouse);
-    let verdict = progress::verdict(outcome, last, &format!("{database}.{table}"));
+    let verdict = progress::verdict(&outcome, last, &format!("{database}.{table}"));
     match outcome {
         Outcome::Complete | Outcome::Drained => tracing::info!("{verdict}"),
-        Outcome::Interrupted => tracing::warn!("{verdict}"),
+        // Before its last turn a run goes on; a table that changes once more is for the next start.
+        Outcome::Interrupted | Outcome::Reopen { .. } => tracing::warn!("{verdict}"),
     }
     // A replay says of each record what became of it, and has an exit code for that.
     let failure = match reads {

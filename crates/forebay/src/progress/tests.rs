@@ -12,7 +12,7 @@ fn counts(read: u64, written: u64, duplicates: u64, dead_letters: u64) -> Counts
 
 #[test]
 fn all_of_it_is_in_the_table_only_if_every_record_is() {
-    let say = |run: Counts| verdict(Outcome::Complete, &ended(|s| s.sealed = run), "d.t_rejected");
+    let say = |run: Counts| verdict(&Outcome::Complete, &ended(|s| s.sealed = run), "d.t_rejected");
     assert_eq!(say(counts(10, 10, 0, 0)), "all was read, and all of it is in the table: 10 records",);
     assert_eq!(
         say(counts(9_999, 0, 0, 9_999)),
@@ -38,13 +38,13 @@ fn the_last_line_counts_this_run_and_not_those_before() {
         s.sealed = counts(1_010, 905, 0, 105);
         s.sealed_at_start = counts(1_000, 900, 0, 100);
     });
-    let said = verdict(Outcome::Drained, &last, "t_rejected");
+    let said = verdict(&Outcome::Drained, &last, "t_rejected");
     assert!(said.starts_with("drained: 10 records read, 5 rows written, 5 dead letters;"), "{said}");
     let clean = ended(|s| {
         s.sealed = counts(1_010, 910, 0, 100);
         s.sealed_at_start = counts(1_000, 900, 0, 100);
     });
-    let said = verdict(Outcome::Drained, &clean, "t_rejected");
+    let said = verdict(&Outcome::Drained, &clean, "t_rejected");
     assert_eq!(said, "drained, and all that was read is in the table: 10 records");
 }
 
@@ -52,7 +52,7 @@ fn the_last_line_counts_this_run_and_not_those_before() {
 fn what_an_earlier_run_left_and_what_waits_is_said() {
     let delivered = ended(|s| s.tables.entry("t".into()).or_default().rows_settled = 7);
     assert_eq!(
-        verdict(Outcome::Complete, &delivered, "l"),
+        verdict(&Outcome::Complete, &delivered, "l"),
         "all was read: nothing new was read, and what waited in the store is delivered"
     );
     let interrupted = ended(|s| {
@@ -60,7 +60,7 @@ fn what_an_earlier_run_left_and_what_waits_is_said() {
         s.tables.entry("t".into()).or_default().rows_sealed = 10;
     });
     assert_eq!(
-        verdict(Outcome::Interrupted, &interrupted, "l"),
+        verdict(&Outcome::Interrupted, &interrupted, "l"),
         "stopped before all was delivered: 10 records read, 10 rows written; 10 rows wait in the store, and the next start \
          goes on from the journal"
     );

@@ -4,7 +4,7 @@
 
 use prost::Message;
 
-use super::{Counts, Fates, Forgotten, Frame, PartitionGenesis, Question, Server, StateDelta};
+use super::{Counts, Fates, Forgotten, Frame, Layout, PartitionGenesis, Question, Server, StateDelta};
 
 /// All that the records before this one fold to, so that they can be retired.
 #[derive(Clone, PartialEq, Message)]
@@ -119,6 +119,12 @@ pub struct TableImage {
     /// The identity of a later table of this name that a person has accepted; empty if none was asked for.
     #[prost(string, tag = "7")]
     pub accepted_uuid: String,
+    /// The columns of the frames above, and of the frame that was sealed last.
+    #[prost(message, repeated, tag = "30")]
+    pub layouts: Vec<Layout>,
+    /// The number of the layout of the frame that was sealed last; 0 if it is not known.
+    #[prost(uint32, tag = "31")]
+    pub newest_layout: u32,
 }
 
 /// A piece of an unsettled frame.

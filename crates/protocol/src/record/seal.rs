@@ -5,7 +5,7 @@
 
 use prost::Message;
 
-use super::Fates;
+use super::{Fates, Layout};
 
 /// A batch: positions, state and output in one write.
 #[derive(Clone, PartialEq, Message)]
@@ -46,6 +46,9 @@ pub struct Seal {
     /// What became of each record of the partitions whose source asks for it; covers the partition's range wholly.
     #[prost(message, repeated, tag = "20")]
     pub fates: Vec<Fates>,
+    /// The frames' columns, if no earlier record has said them.
+    #[prost(message, repeated, tag = "30")]
+    pub layouts: Vec<Layout>,
 }
 
 /// A piece that the server refused for its content and that could not be split any more.
@@ -136,6 +139,9 @@ pub struct Frame {
     /// Bytes behind the probe that say which record each row was; 0 in frames of earlier programs and of dead letters.
     #[prost(uint64, tag = "10")]
     pub origins_len: u64,
+    /// The number of the [`Layout`] that says its columns; 0 in frames of earlier programs, and where the table does not tell.
+    #[prost(uint32, tag = "30")]
+    pub layout: u32,
 }
 
 /// The change of one step's state.

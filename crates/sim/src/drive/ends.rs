@@ -37,7 +37,7 @@ impl Drive {
             return self
                 .violate("stop", format!("process {pid} ended with {outcome:?}, and nobody asked it to"));
         }
-        if let Some(what) = self.left_behind(pid, process, outcome) {
+        if let Some(what) = self.left_behind(pid, process, &outcome) {
             return self.violate("drain", format!("process {pid} ended with {outcome:?}, and {what}"));
         }
         if self.last == Some(pid) && outcome != Outcome::Interrupted {
@@ -52,15 +52,15 @@ impl Drive {
     }
 
     /// What a process that says it is done has not done.
-    fn left_behind(&self, pid: Pid, process: &Process, outcome: Outcome) -> Option<String> {
+    fn left_behind(&self, pid: Pid, process: &Process, outcome: &Outcome) -> Option<String> {
         let state = self.world.state();
-        if outcome == Outcome::Interrupted || state.oracle.owner() != Some(pid) {
+        if *outcome == Outcome::Interrupted || state.oracle.owner() != Some(pid) {
             return None;
         }
         if !state.oracle.is_settled() {
             return Some(state.oracle.unsettled());
         }
-        let ends = process.drains.as_ref().filter(|_| outcome == Outcome::Complete)?;
+        let ends = process.drains.as_ref().filter(|_| *outcome == Outcome::Complete)?;
         let sealed = state.oracle.sealed();
         let next = |n: usize| sealed.iter().find(|(number, _)| *number == n).map_or(0, |(_, next)| *next);
         let short = ends.iter().enumerate().find(|(n, end)| next(*n) < **end);

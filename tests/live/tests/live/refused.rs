@@ -250,16 +250,102 @@ fn a_column_dropped_for_good_stops_the_next_start_with_the_question_and_loses_no
     feed.send((10..100).map(row));
     wait_until(Duration::from_secs(60), "the rows to be sealed", || pipeline.accounts().read == 100);
     running.kill9().expect("a kill");
+    // Read without the column they would get its DEFAULT.
+    feed.send((100..200).map(row));
     // The sealed rows have a value for a column that is gone: that is not for the program to throw away.
     let (exit, log) = live::pipeline::ended(pipeline.run());
     assert!(!exit.status.success(), "{log}");
     assert!(log.contains("other columns"), "{log}");
-    assert_eq!(table.count(), 10);
-    table.ask("ALTER TABLE {t} ADD COLUMN extra String AFTER v");
+    assert_eq!((table.count(), pipeline.accounts().read), (10, 100), "nothing more was sealed");
+    // The way out that the log names.
+    table.ask(&statement(&log));
     pipeline.drain();
-    assert_eq!(table.count_and_distinct("id"), (100, 100));
-    assert_eq!(table.value("SELECT countIf(extra = 'e') FROM {t}"), "90");
+    assert_eq!(table.count_and_distinct("id"), (200, 200));
+    assert_eq!(table.value("SELECT countIf(extra = 'e') FROM {t}"), "190");
     assert_eq!(table.dead_letters().count(), 0);
+}
+
+/// The statement that the words of a problem or a refusal name.
+fn statement(words: &str) -> String {
+    let begin = words.find("ALTER TABLE").expect("a statement");
+    words[begin..].split(['\n', ';']).next().expect("a statement").trim().to_owned()
+}
+
+#[test]
+fn every_alter_under_load_ends_with_every_row_right() {
+    let Some(case) = Case::begin("refused_alters") else { return };
+    let table = case.table("id UInt32, v UInt16, s String, g Int8 DEFAULT 7", "id");
+    let feed = case.feed();
+    let row = |id: u32| {
+        json!({ "id": id, "v": id % 60_000, "s": format!("s{id}"), "g": 1, "d": id % 100, "e": "x" })
+            .to_string()
+    };
+    let pipeline = case.pipeline().dedup("id", None).batch("{ rows: 100, age: 100ms }");
+    let running = pipeline.run();
+    let mut sent = 0;
+    let mut send = |rows: u32| {
+        feed.send((sent..sent + rows).map(row));
+        sent += rows;
+        sent
+    };
+    let all = send(500);
+    table.wait_for(all.into());
+    // Nobody has to do anything about these.
+    for alter in [
+        "ADD COLUMN d UInt8 AFTER id",
+        "ADD COLUMN e String DEFAULT 'none'",
+        "MODIFY COLUMN v UInt32",
+        "MODIFY COLUMN v Nullable(UInt64)",
+        "ADD COLUMN f Nullable(Int64), MODIFY COLUMN s Nullable(String)",
+        "MODIFY COLUMN e DEFAULT 'nothing'",
+        "ADD COLUMN h Int256",
+        // Narrower, and every value fits.
+        "MODIFY COLUMN v Nullable(UInt32)",
+    ] {
+        send(300);
+        table.ask(&format!("ALTER TABLE {{t}} {alter}"));
+        let all = send(300);
+        table.wait_for(all.into());
+    }
+    assert_eq!(
+        table.value("SELECT countIf(v != id % 60000), countIf(s != concat('s', toString(id))) FROM {t}"),
+        "0\t0"
+    );
+    // They are read with the new columns from some seal on, which is at the latest the next look away.
+    wait_until(Duration::from_secs(60), "the new columns to be read", || {
+        let all = send(10);
+        table.wait_for(all.into());
+        table.value("SELECT max(e = 'x' AND d = id % 100) FROM {t}") == "1"
+    });
+    // These wait, and say what lets them go on.
+    let place = format!("default.{}", case.name());
+    for alter in ["DROP COLUMN g", "RENAME COLUMN g TO renamed", "MODIFY COLUMN v Nullable(UInt8)"] {
+        table.ask(&format!("ALTER TABLE {{t}} {alter}"));
+        let first = send(300) - 300;
+        let problem = pipeline.wait_for_problem(&place, "table_differs");
+        let way_out = statement(problem["words"].as_str().expect("words"));
+        table.ask(&way_out);
+        let all = send(300);
+        table.wait_for(all.into());
+        assert_eq!(
+            table.value(&format!("SELECT countIf(g != 1) FROM {{t}} WHERE id >= {first}")),
+            "0",
+            "{alter}"
+        );
+        assert_eq!(
+            table.value(&format!("SELECT countIf(v != id % 60000) FROM {{t}} WHERE id >= {first}")),
+            "0",
+            "{alter}"
+        );
+        if alter.starts_with("RENAME") {
+            table.ask("ALTER TABLE {t} DROP COLUMN renamed");
+        }
+    }
+    live::pipeline::term(running);
+    let all = u64::from(send(0));
+    assert_eq!(table.count_and_distinct("id"), (all, all));
+    assert_eq!(table.dead_letters().count(), 0, "no row is at fault");
+    assert_eq!(pipeline.accounts(), Accounts { read: all, written: all, ..Accounts::default() });
 }
 
 /// How many splits a store holds.

@@ -138,7 +138,7 @@ impl Sender {
         self.sent += 1;
         // Tokens of this process alone: no block may pass for one that was there.
         let token = format!("forebay-bench-{}-{}", std::process::id(), self.sent);
-        let attempt = Attempt { token: &token, query_id: &token, body, gate: &Open };
+        let attempt = Attempt { token: &token, query_id: &token, body, layout: None, gate: &Open };
         self.table.insert(attempt).await.with_context(|| format!("batch `{}`", self.sent))
     }
 }

@@ -19,6 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use clickhouse::TableConfig;
 use clickhouse::reconcile::{KeyPlan, TableKeys};
 use dataflow::{Runtime, Table};
 use indicatif::ProgressBar;
@@ -77,7 +78,14 @@ impl Work<'_> {
         let (key, rule) = self.key_and_rule()?;
         let config = sink::target(self.pipeline)?;
         let table = sink::open_once(config.clone(), self.pipeline, &self.runtime).await?;
-        let table = table.context("the table cannot be used now; `forebay check --connect` says why")?;
+        let mut table = table.context("the table cannot be used now; `forebay check --connect` says why")?;
+        let added = engine::layouts::added(&self.lane(&*store).await?, &table);
+        if !added.is_empty() {
+            // Records need not give columns that were added later: read as the pipeline reads them.
+            let config = TableConfig { added, ..config.clone() };
+            let again = sink::open_once(config, self.pipeline, &self.runtime).await?;
+            table = again.context("the table cannot be used now; `forebay check --connect` says why")?;
+        }
         let schema = wiring::with_fields(table.schema(), self.pipeline)?;
         let plan = KeyPlan::new(&schema, &key).map_err(anyhow::Error::msg)?;
         let plan =

@@ -15,6 +15,8 @@ fn lane(next: u64, next_ordinal: u64, frontier: u64) -> Lane {
         server: None,
         pending: Default::default(),
         accepted_uuid: String::new(),
+        layouts: Vec::new(),
+        newest_layout: 0,
     });
     lane
 }

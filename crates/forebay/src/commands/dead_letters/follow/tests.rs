@@ -16,6 +16,8 @@ fn follower(next: u64, sealed: u64, settled: u64) -> Follower {
             server: None,
             pending: Default::default(),
             accepted_uuid: String::new(),
+            layouts: Vec::new(),
+            newest_layout: 0,
         });
     }
     Follower::new(Arc::new(MemoryStore::default()), "p/lane-0".into(), lane)

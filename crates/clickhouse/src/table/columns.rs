@@ -1,0 +1,238 @@
+//! A table whose columns change under frames that were made before.
+//!
+//! Owns what such a change means for a frame ([`Fit`]), and the way from a frame's rows to the columns of now. Does not own when a frame
+//! may be encoded again (`engine::refuse`), nor the conversion of values ([`crate::convert`]).
+//!
+//! | a column of the frame                        | a frame of it                                          |
+//! |----------------------------------------------|--------------------------------------------------------|
+//! | is as it was                                 | goes as it is, with its own list of columns            |
+//! | has a wider type, or takes NULL now          | is encoded again                                       |
+//! | has a narrower type, or takes no NULL any more | is encoded again if its values fit, and waits otherwise |
+//! | is gone, or has a type that holds none of its values | waits                                          |
+//!
+//! Columns that the table has and the frame has not get their DEFAULT from the server, as rows written before they were added.
+
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
+use dataflow::{Column, Encoded, Fit, FrameId, Layout, LayoutColumn, Remedy, Schema, Selected, TableError};
+
+use super::given::Given;
+use super::{ClickHouseTable, Making};
+use crate::checks::{PROVENANCE, Plan};
+use crate::convert::{self, Way};
+use crate::native::{BlockPlan, type_of};
+use crate::types::{self, identifier};
+
+/// The table as it was seen last.
+pub(super) struct Now {
+    pub(super) plan: Arc<Plan>,
+    pub(super) layout: Layout,
+}
+
+impl Now {
+    pub(super) fn new(plan: Arc<Plan>) -> Self {
+        Self { layout: layout_of(&plan), plan }
+    }
+}
+
+/// The columns of the frames that a plan makes.
+pub(super) fn layout_of(plan: &Plan) -> Layout {
+    let column = |column: &Column| LayoutColumn {
+        name: column.name.clone(),
+        type_name: types::name(&column.column_type),
+        default: column.default.clone().unwrap_or_default(),
+        is_required: !column.is_optional(),
+    };
+    let mut columns: Vec<LayoutColumn> = plan.schema.columns().iter().map(column).collect();
+    if plan.provenance {
+        let (name, type_name) = (PROVENANCE.to_owned(), "UUID".to_owned());
+        columns.push(LayoutColumn { name, type_name, ..LayoutColumn::default() });
+    }
+    Layout { columns }
+}
+
+impl ClickHouseTable {
+    pub(super) fn fit_of(&self, layout: &Layout, now: &Now) -> Fit {
+        let mut fit = Fit::AsIs;
+        if *layout == now.layout {
+            return fit;
+        }
+        for column in &layout.columns {
+            let again = match self.fit_of_column(column, now) {
+                Fit::AsIs => continue,
+                Fit::Again { always } => always,
+                no @ Fit::No { .. } => return no,
+            };
+            fit = Fit::Again { always: again && fit != Fit::Again { always: false } };
+        }
+        fit
+    }
+
+    fn fit_of_column(&self, column: &LayoutColumn, now: &Now) -> Fit {
+        let name = &column.name;
+        if name == PROVENANCE && now.plan.provenance {
+            return Fit::AsIs;
+        }
+        let found = now.plan.schema.index_of(name).map(|at| &now.plan.schema.columns()[at]);
+        let Some(found) = found else {
+            let mut statement = self.alter("ADD COLUMN", column);
+            if !column.default.is_empty() && column.default != dataflow::TYPE_DEFAULT {
+                statement += &format!(" DEFAULT {}", column.default);
+            }
+            let words = format!(
+                "column `{name}` is gone from table `{}`, or is computed by the server now; rename it back, or give it back \
+                 with: {statement}",
+                self.name
+            );
+            return Fit::No { words };
+        };
+        let Ok(from) = types::parse(name, &column.type_name) else { return Fit::AsIs };
+        let loses_default = !column.default.is_empty() && !from.is_nullable() && !found.is_optional();
+        match convert::way(&from, &found.column_type) {
+            // A null that stood for the DEFAULT would become a zero.
+            Way::Same if loses_default => Fit::Again { always: false },
+            Way::Same => Fit::AsIs,
+            Way::Always if !loses_default => Fit::Again { always: true },
+            Way::Always | Way::Checked => Fit::Again { always: false },
+            Way::Never => Fit::No { words: self.has_changed(column, found, "which holds none of them") },
+        }
+    }
+
+    /// The rows of a frame as one frame for the columns of now.
+    pub(super) fn make_again(
+        &self,
+        rows: &RecordBatch,
+        made_for: Option<&Layout>,
+        id: FrameId,
+    ) -> Result<(Encoded, Layout), TableError> {
+        let now = self.now();
+        let (mut columns, mut arrays) = (Vec::new(), Vec::new());
+        for (array, field) in rows.columns().iter().zip(rows.schema_ref().fields()) {
+            let name = field.name();
+            let made_for = made_for.and_then(|layout| layout.column(name));
+            let written = type_of(field).map(|t| types::name(&t));
+            let was = LayoutColumn {
+                name: name.clone(),
+                type_name: written.unwrap_or_default(),
+                ..Default::default()
+            };
+            let was = made_for.unwrap_or(&was);
+            let Some(at) = now.plan.schema.index_of(name) else {
+                let Fit::No { words } = self.fit_of_column(was, &now) else {
+                    return Err(self.encode_error(format!("column `{name}` has no place")));
+                };
+                return Err(differs(words));
+            };
+            let column = now.plan.schema.columns()[at].clone();
+            let array = self.in_column(array, field, made_for, &column);
+            arrays.push(array.map_err(|why| differs(self.has_changed(was, &column, &why)))?);
+            columns.push(column);
+        }
+        let schema = Schema::new(columns);
+        let batch = RecordBatch::try_new(schema.arrow().clone(), arrays);
+        let batch = batch.map_err(|e| self.encode_error(e.to_string()))?;
+        let selected = [Selected::all(batch.clone())];
+        let given = Given::new(&selected);
+        // The partition key's columns stand elsewhere than in the plan, if the frame has fewer of them.
+        let whole = spread(&batch, &now.plan.schema).map_err(|e| self.encode_error(e))?;
+        let whole = [Selected::all(whole)];
+        let cut = Given::new(&whole);
+        let groups = now.plan.partition.cut(cut.batches(), cut.rows()).map_err(|e| self.encode_error(e))?;
+        let [group] = groups.as_slice() else {
+            let reason = format!("rows of one frame fall into {} table partitions", groups.len());
+            return Err(self.encode_error(reason));
+        };
+        let unique_key = &now.plan.unique_key;
+        let unique_key: Option<Vec<usize>> =
+            unique_key.iter().map(|at| schema.index_of(&now.plan.schema.columns()[*at].name)).collect();
+        let making = Making {
+            block: &BlockPlan::new(&schema, now.plan.provenance.then_some(PROVENANCE)),
+            schema: &schema,
+            unique_key: &unique_key.unwrap_or_default(),
+            provenance: now.plan.provenance,
+            // They were sorted when they were sealed, if they are to be.
+            sort: None,
+        };
+        let frame = self.encode_frame(&making, &given, given.rows(), &group.partition, id);
+        let frame = frame.map_err(|e| self.encode_error(e))?;
+        let names = schema.columns().iter().map(|column| column.name.as_str());
+        let names: Vec<&str> = names.chain(now.plan.provenance.then_some(PROVENANCE)).collect();
+        let columns = names.iter().filter_map(|name| now.layout.column(name).cloned()).collect();
+        Ok((frame, Layout { columns }))
+    }
+
+    /// Values of a frame's column in the column of now.
+    fn in_column(
+        &self,
+        array: &ArrayRef,
+        field: &arrow_schema::Field,
+        made_for: Option<&LayoutColumn>,
+        column: &Column,
+    ) -> Result<ArrayRef, String> {
+        let Some(from) = type_of(field) else { return Ok(array.clone()) };
+        let to = &column.column_type;
+        let made_for = made_for.and_then(|made| types::parse(&made.name, &made.type_name).ok());
+        // Nulls of a column that takes none stand for its DEFAULT, and may do so still.
+        let stand_for_default =
+            made_for.as_ref().is_none_or(|made| !made.is_nullable()) && column.is_optional();
+        match &from {
+            dataflow::ColumnType::Nullable(inner) if stand_for_default => {
+                // The block says `Nullable(T)` for the sake of the nulls; the column's type may say more of the values.
+                convert::convert(array, made_for.as_ref().unwrap_or(inner), to)
+            }
+            from => convert::convert(array, from, to),
+        }
+    }
+
+    /// The rows of a frame with the columns that the steps know.
+    pub(super) fn in_schema(&self, rows: &RecordBatch) -> Option<RecordBatch> {
+        let schema = self.plan.schema.columns();
+        let arrays = schema.iter().map(|column| {
+            let Some((at, field)) = rows.schema_ref().column_with_name(&column.name) else {
+                return Some(new_null_array(&column.column_type.arrow(), rows.num_rows()));
+            };
+            self.in_column(rows.column(at), field, None, column).ok()
+        });
+        let arrays: Vec<(&str, ArrayRef)> =
+            schema.iter().map(|c| c.name.as_str()).zip(arrays.collect::<Option<Vec<_>>>()?).collect();
+        RecordBatch::try_from_iter_with_nullable(arrays.into_iter().map(|(n, a)| (n, a, true))).ok()
+    }
+
+    fn has_changed(&self, was: &LayoutColumn, now: &Column, why: &str) -> String {
+        format!(
+            "column `{}` has changed from `{}` to `{}`, and rows that wait hold {why}; give them a type that holds them with: {}",
+            was.name,
+            was.type_name,
+            types::name(&now.column_type),
+            self.alter("MODIFY COLUMN", was)
+        )
+    }
+
+    fn alter(&self, verb: &str, column: &LayoutColumn) -> String {
+        let (table, name) = (self.config.quoted(), identifier(&column.name));
+        format!("ALTER TABLE {table} {verb} {name} {}", column.type_name)
+    }
+}
+
+/// The rows in the columns of `schema`, with nulls where they have none.
+fn spread(rows: &RecordBatch, schema: &Schema) -> Result<RecordBatch, String> {
+    let columns = schema.columns().iter();
+    let arrays = columns.map(|column| match rows.column_by_name(&column.name) {
+        Some(array) => (column.name.as_str(), array.clone(), true),
+        None => (column.name.as_str(), new_null_array(&column.column_type.arrow(), rows.num_rows()), true),
+    });
+    let (fields, arrays): (Vec<_>, Vec<_>) = arrays
+        .map(|(name, array, _)| (arrow_schema::Field::new(name, array.data_type().clone(), true), array))
+        .unzip();
+    let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
+    let schema = Arc::new(arrow_schema::Schema::new(fields));
+    RecordBatch::try_new_with_options(schema, arrays, &options).map_err(|e| e.to_string())
+}
+
+fn differs(message: String) -> TableError {
+    TableError { remedy: Remedy::Stop, kind: "table", message }
+}
+
+#[cfg(test)]
+mod tests;

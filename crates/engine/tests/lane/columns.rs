@@ -1,0 +1,224 @@
+//! A table whose columns change: while the lane runs, while frames wait, between two starts.
+
+use std::time::Duration;
+
+use engine::problem::State;
+use engine::{EngineError, Outcome};
+use tokio::sync::watch;
+
+use crate::support::{Bench, Fault};
+use crate::{run, wait_until};
+
+type Columns = Vec<(&'static str, &'static str)>;
+
+/// A bench whose table has these columns.
+fn bench(columns: Columns) -> Bench {
+    let mut bench = Bench::new();
+    bench.settings.facts_every = Duration::from_millis(5);
+    bench.table.world.lock().expect("no panic").columns = columns;
+    bench.table = bench.table.open_again(&[]);
+    bench
+}
+
+fn alter(bench: &Bench, columns: Columns) {
+    bench.table.world.lock().expect("no panic").columns = columns;
+}
+
+fn away(bench: &Bench, is_away: bool) {
+    let mut world = bench.table.world.lock().expect("no panic");
+    (world.away, world.facts_away) = (is_away, false);
+}
+
+/// Drains, and opens the table again as often as that is asked for.
+async fn drain(bench: &mut Bench) -> Result<Outcome, EngineError> {
+    let mut all = Vec::new();
+    for _ in 0..4 {
+        match bench.drain().await? {
+            Outcome::Reopen { added } => {
+                all.extend(added);
+                bench.table = bench.table.open_again(&all);
+            }
+            outcome => return Ok(outcome),
+        }
+    }
+    panic!("it is opened again and again");
+}
+
+/// Seals records while the table is away, and is gone.
+async fn seal(bench: &Bench, ids: std::ops::Range<u64>) {
+    away(bench, true);
+    bench.push(ids.clone());
+    let (_stop, asked) = watch::channel(false);
+    let running = tokio::spawn(engine::run(bench.pipeline(false), asked));
+    wait_until(|| bench.status.snapshot().sealed.read == ids.end).await;
+    running.abort();
+    let _ = running.await;
+    away(bench, false);
+}
+
+const AB: [(&str, &str); 2] = [("id", "UInt32"), ("c", "String")];
+
+#[test]
+fn a_start_without_a_column_that_waiting_frames_hold_is_refused_and_has_sealed_nothing() {
+    run(async {
+        let mut bench = bench(AB.to_vec());
+        seal(&bench, 0..50).await;
+        alter(&bench, vec![("id", "UInt32")]);
+        bench.table = bench.table.open_again(&[]);
+        bench.push(50..500);
+        let before = bench.lane().await;
+        let error = bench.drain().await.expect_err("frames hold `c`");
+        assert!(matches!(error, EngineError::Mismatch(_)), "{error}");
+        let words = error.to_string();
+        assert!(words.contains("other columns") && words.contains("`c` is gone; ADD COLUMN it"), "{words}");
+        let after = bench.lane().await;
+        assert_eq!(
+            (after.next_seq, after.counts),
+            (before.next_seq, before.counts),
+            "nothing was claimed or sealed"
+        );
+        // The way out that was printed.
+        alter(&bench, AB.to_vec());
+        bench.table = bench.table.open_again(&[]);
+        drain(&mut bench).await.expect("drains");
+        bench.assert_holds(0..500);
+        // Dropped on purpose, with nothing that waits: the next start goes on without it, and takes it up again later.
+        alter(&bench, vec![("id", "UInt32")]);
+        bench.table = bench.table.open_again(&[]);
+        bench.push(500..600);
+        drain(&mut bench).await.expect("drains");
+        alter(&bench, AB.to_vec());
+        bench.table = bench.table.open_again(&[]);
+        bench.push(600..700);
+        drain(&mut bench).await.expect("drains");
+        bench.assert_holds(0..700);
+    });
+}
+
+#[test]
+fn a_column_that_is_added_is_taken_up_while_running_and_stops_nothing() {
+    run(async {
+        let mut bench = bench(AB.to_vec());
+        bench.push(0..100);
+        let (_stop, asked) = watch::channel(false);
+        let running = tokio::spawn(engine::run(bench.pipeline(false), asked));
+        wait_until(|| bench.table.world.lock().expect("no panic").ids().len() == 100).await;
+        alter(&bench, vec![("d", "UInt8"), ("id", "UInt32"), ("c", "String")]);
+        bench.push(100..200);
+        let outcome = running.await.expect("no panic").expect("it ends in order");
+        assert_eq!(outcome, Outcome::Reopen { added: Vec::new() });
+        let lane = bench.lane().await;
+        let waiting = lane.tables[0].pending.iter().flatten().filter(|piece| piece.is_live()).count();
+        assert_eq!(waiting, 0, "what was under way has come to its end: {:?}", lane.tables[0]);
+        bench.table = bench.table.open_again(&[]);
+        // A record need not give a column that was added: the start says so before it claims.
+        let outcome = bench.drain().await.expect("it is opened again");
+        assert_eq!(outcome, Outcome::Reopen { added: vec!["d".to_owned()] });
+        drain(&mut bench).await.expect("drains");
+        bench.assert_holds(0..200);
+        // So does every later start.
+        bench.push(200..210);
+        bench.table = bench.table.open_again(&[]);
+        drain(&mut bench).await.expect("drains");
+        bench.assert_holds(0..210);
+        let newest = bench.lane().await.tables[0].newest_layout().expect("it is said");
+        let added = newest.columns.iter().find(|column| column.name == "d");
+        assert!(added.is_some_and(|d| !d.is_required), "{newest:?}");
+    });
+}
+
+#[test]
+fn frames_that_wait_go_out_under_new_tokens_for_a_wider_column() {
+    run(async {
+        // Never sent; sent, and perhaps there; there.
+        for fault in [None, Some(Fault::LostBefore), Some(Fault::LostAfter)] {
+            let mut bench = bench(AB.to_vec());
+            if let Some(fault) = fault {
+                bench.table.world.lock().expect("no panic").faults.push_back(fault);
+                bench.push(0..50);
+                let (_stop, asked) = watch::channel(false);
+                let running = tokio::spawn(engine::run(bench.pipeline(false), asked));
+                wait_until(|| bench.table.world.lock().expect("no panic").attempts > 0).await;
+                running.abort();
+                let _ = running.await;
+            } else {
+                seal(&bench, 0..50).await;
+            }
+            alter(&bench, vec![("id", "UInt64"), ("c", "String"), ("d", "Nullable(UInt8)")]);
+            bench.table = bench.table.open_again(&[]);
+            bench.push(50..100);
+            drain(&mut bench).await.expect("drains");
+            bench.assert_holds(0..100);
+            let lane = bench.lane().await;
+            assert_eq!((lane.counts.written, lane.counts.dead_letters), (100, 0), "{fault:?}");
+        }
+    });
+}
+
+#[test]
+fn a_column_that_is_dropped_while_running_holds_the_rows_until_it_is_back() {
+    run(async {
+        let mut bench = bench(AB.to_vec());
+        bench.settings.drain_time_max = Duration::from_secs(10);
+        bench.push(0..50);
+        let (stop, asked) = watch::channel(false);
+        let running = tokio::spawn(engine::run(bench.pipeline(false), asked));
+        wait_until(|| bench.table.world.lock().expect("no panic").ids().len() == 50).await;
+        alter(&bench, vec![("id", "UInt32")]);
+        let problem = || bench.status.snapshot().problems.remove("d.t");
+        // Seen before a frame runs into it.
+        wait_until(|| problem().is_some_and(|problem| problem.state == State::TableDiffers)).await;
+        bench.push(50..200);
+        wait_until(|| bench.status.snapshot().sealed.read == 200).await;
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        assert_eq!(bench.table.world.lock().expect("no panic").ids().len(), 50);
+        assert!(problem().expect("it stands").words.contains("`c` is gone"));
+        alter(&bench, AB.to_vec());
+        wait_until(|| bench.table.world.lock().expect("no panic").ids().len() == 200).await;
+        stop.send(true).expect("it runs");
+        running.await.expect("no panic").expect("drains");
+        bench.assert_holds(0..200);
+        assert_eq!(bench.lane().await.counts.dead_letters, 0);
+    });
+}
+
+#[test]
+fn columns_that_change_at_any_moment_lose_and_double_nothing() {
+    run(async {
+        let shapes: [Columns; 4] = [
+            vec![("id", "UInt32"), ("c", "String")],
+            vec![("id", "UInt64"), ("c", "String")],
+            vec![("d", "Nullable(UInt8)"), ("id", "UInt64"), ("c", "String")],
+            vec![("d", "Nullable(UInt8)"), ("e", "UInt8"), ("id", "UInt64"), ("c", "String")],
+        ];
+        for seed in 0..8u64 {
+            let mut bench = bench(shapes[0].clone());
+            let mut added = Vec::new();
+            for (round, shape) in (0u64..).zip(&shapes) {
+                bench.push(round * 100..round * 100 + 100);
+                let faults = [Fault::LostAfter, Fault::LostBefore, Fault::Refused];
+                bench
+                    .table
+                    .world
+                    .lock()
+                    .expect("no panic")
+                    .faults
+                    .push_back(faults[((seed + round) % 3) as usize]);
+                let (_stop, asked) = watch::channel(false);
+                let running = tokio::spawn(engine::run(bench.pipeline(false), asked));
+                tokio::time::sleep(Duration::from_millis((seed * 7 + round * 5) % 23)).await;
+                alter(&bench, shape.clone());
+                tokio::time::sleep(Duration::from_millis((seed * 11 + round * 3) % 29)).await;
+                running.abort();
+                if let Ok(Ok(Outcome::Reopen { added: more })) = running.await {
+                    added.extend(more);
+                }
+                bench.table = bench.table.open_again(&added);
+            }
+            drain(&mut bench).await.expect("drains");
+            bench.assert_holds(0..400);
+            let counts = bench.lane().await.counts;
+            assert!(counts.add_up() && counts.written == 400, "seed {seed}: {counts:?}");
+        }
+    });
+}
