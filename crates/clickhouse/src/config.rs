@@ -113,6 +113,8 @@ pub struct TableConfig {
     pub create: Option<CreateTable>,
     /// The way out if it is not there and nothing is to be created, in the words of whoever wrote this.
     pub if_missing: &'static str,
+    /// Whether a person must decide about rows that are there when a pipeline without a journal starts.
+    pub asks_if_filled: bool,
 }
 
 impl TableConfig {
@@ -137,6 +139,7 @@ impl TableConfig {
             insert_quorum: 0,
             create: None,
             if_missing: "create it",
+            asks_if_filled: false,
         }
     }
 

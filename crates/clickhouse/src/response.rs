@@ -150,7 +150,12 @@ fn of_code(code: i32, text: &str, views: bool) -> InsertError {
         }
         Meaning::Overloaded => (E::None, R::Resend, "overloaded", "the server takes no more work now"),
         Meaning::NoSpace => (E::None, R::Resend, "no_space", "the server's disk is full"),
-        Meaning::ReadOnly => (E::None, R::Resend, "read_only", "the table is read-only (its keeper is away)"),
+        Meaning::ReadOnly => (
+            E::None,
+            R::Resend,
+            "read_only",
+            "the table is read-only (its keeper is away, or its setting `table_readonly` is on)",
+        ),
         Meaning::NoQuorum => (E::None, R::Resend, "no_quorum", "too few replicas are there for the quorum"),
         Meaning::Damaged => (E::None, R::Resend, "damaged", "the request was damaged on its way"),
         // Every attempt has an id of its own, so the query that runs is a copy of this very request, which a proxy has sent twice.
@@ -192,6 +197,7 @@ fn meaning(code: i32) -> Meaning {
         201 => Meaning::Overloaded, // the user's quota is used up: checked at the door
         243 => Meaning::NoSpace,    // the reservation of disk space comes before the part
         242 => Meaning::ReadOnly,   // a replicated table without its keeper session
+        774 => Meaning::ReadOnly,   // the table's setting `table_readonly`: asked before the part
         225 => Meaning::ReadOnly,   // no keeper is configured or it is gone: asked before the part
         285 => Meaning::NoQuorum,   // too few live replicas: checked before the part is written
         286 => Meaning::NoQuorum,   // the quorum of the write before is open: checked before the part

@@ -377,6 +377,30 @@ impl Table for ClickHouseTable {
         self.in_schema(rows)
     }
 
+    async fn objects_to_first_start(&self) -> Result<Option<String>, TableError> {
+        if !self.config.asks_if_filled {
+            return Ok(None);
+        }
+        let one =
+            self.client.query(&format!("SELECT 1 FROM {} LIMIT 1", self.config.quoted()), &[], &[]).await;
+        let one = one.map_err(|error| TableError {
+            remedy: error.remedy,
+            kind: error.kind,
+            message: format!("whether table `{}` has rows is not known: {error}", self.name),
+        })?;
+        Ok((!one.trim().is_empty()).then(|| {
+            format!(
+                "table `{}` has rows, and the store has no journal of this pipeline, so it would read its source from the start: rows \
+                 that came from there before, with another store or another pipeline name, would be in the table twice. Nothing was \
+                 claimed or written. If they are such rows, bring that store back, or empty the table first: `TRUNCATE TABLE {}`. If \
+                 they are others, start once with `forebay run FILE --into-filled-table`, or write `existing_rows: keep` under \
+                 `sink.clickhouse`",
+                self.name,
+                self.config.quoted()
+            )
+        }))
+    }
+
     fn decode(&self, body: &[u8]) -> Result<RecordBatch, TableError> {
         let fail = |reason| self.decode_error(reason);
         let block = compress::decompress(body).map_err(|e| fail(e.to_string()))?;

@@ -262,6 +262,12 @@ pub trait Table: Send + Sync {
     /// Asks the server for [`TableFacts`], and checks again that the table can be written exactly once.
     async fn facts(&self) -> Result<TableFacts, TableError>;
 
+    /// Why a person must decide before a pipeline without a journal reads its source into this table from the start: the table has rows
+    /// already, which may be of the same source. The whole sentence with the way out; `None` if nothing speaks against it.
+    async fn objects_to_first_start(&self) -> Result<Option<String>, TableError> {
+        Ok(None)
+    }
+
     /// Looks for the rows of a frame.
     async fn probe(&self, frame: FrameId, rows: u64, probe: &[u8]) -> Result<Presence, TableError>;
 

@@ -101,7 +101,18 @@ impl Target {
 
     /// The server and the table were seen again: what [`Context::see`] does with a target.
     fn see(&self, facts: TableFacts) {
-        *self.facts.lock().unwrap_or_else(PoisonError::into_inner) = facts;
+        let before = {
+            let mut known = self.facts.lock().unwrap_or_else(PoisonError::into_inner);
+            std::mem::replace(&mut *known, facts.clone()).table_uuid
+        };
+        if !before.is_empty() && !facts.table_uuid.is_empty() && before != facts.table_uuid {
+            tracing::warn!(
+                table = self.table.name(),
+                before,
+                now = facts.table_uuid,
+                "another table has this name now (EXCHANGE, RENAME, or dropped and made again): what follows goes to the new one"
+            );
+        }
         self.suspect.store(false, Ordering::Release);
     }
 

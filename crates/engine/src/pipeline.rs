@@ -305,12 +305,20 @@ impl Beginning<'_> {
     /// seems to deliver them, whatever the source says.
     async fn begin(&self) -> Result<Begun, EngineError> {
         let Asking { runtime, settings, status, .. } = self.asking;
-        let pending = self.load().await?.spool_frames();
+        let lane = self.load().await?;
+        let (pending, is_first) = (lane.spool_frames(), lane.pipeline.is_empty());
         let facts = self.tables.iter().map(|table| facts_of(&**runtime, settings, &**table, status));
         let facts = join_all(facts).shared();
         if pending == 0 {
             let opened = async { self.open().await.map_err(|refusal| refusal.error) };
             let (opened, facts) = try_join(opened, async { Ok(facts.await) }).await?;
+            if is_first
+                && let Err(objection) = start::check_rows(&**runtime, settings, &*self.tables[0], status).await
+                // The rows may be those of another start of this pipeline, which was faster.
+                && self.load().await?.pipeline.is_empty()
+            {
+                return Err(objection);
+            }
             return Ok(Begun { facts, opened: Ok(opened) });
         }
         let left_alone = async {

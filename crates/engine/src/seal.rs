@@ -100,7 +100,8 @@ pub async fn run(
     source: Arc<dyn dataflow::Source>,
     mut cuts: mpsc::Receiver<Encoding>,
 ) -> Result<(), EngineError> {
-    let mut published = context.runtime.elapsed();
+    // The first seal is published at once: a start with another store must not take the source for one that nobody has read.
+    let mut published: Option<Duration> = None;
     let mut publishing = None;
     while let Some(Encoding { mut cut, frames }) = cuts.recv().await {
         let frames = frames.await.ok_or(EngineError::Internal("encode"))?;
@@ -114,12 +115,13 @@ pub async fn run(
         if let Some(snapshots) = snapshots {
             checkpoint::start(&context, seq, snapshots);
         }
-        if context.runtime.elapsed().saturating_sub(published) >= PUBLISH_EVERY {
+        let now = context.runtime.elapsed();
+        if published.is_none_or(|published| now.saturating_sub(published) >= PUBLISH_EVERY) {
             // Beside the seal: a broker that is slow to commit must not hold records up. The task before has run out of time.
             let (context_of_task, source) = (context.clone(), source.clone());
             let task = async move { publish(&context_of_task, &*source).await };
             drop(publishing.replace(context.runtime.spawn("publish", Box::pin(task))));
-            published = context.runtime.elapsed();
+            published = Some(now);
         }
     }
     drop(publishing);

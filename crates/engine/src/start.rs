@@ -15,16 +15,51 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use dataflow::{Operator, StateRead, Table};
+use dataflow::{Effect, Operator, Remedy, Runtime, StateRead, Table};
 use protocol::Lane;
 use protocol::record::{Body, Genesis, PartitionGenesis};
 use store::Store;
 
 use crate::journal::Journal;
-use crate::{EngineError, segment, state_files};
+use crate::problem::{Noticed, State};
+use crate::retry::Backoff;
+use crate::{EngineError, Settings, Status, segment, state_files};
+
+/// What a new pipeline name means for the table.
+const NEW_NAME: &str = "Or give the pipeline a new name: it then reads its source from the start again, so empty the table first or name \
+                        another, or every row is there twice";
 
 /// Footers of state's files that are read side by side: each is about 2 MB.
 const FILES_AT_ONCE: usize = 8;
+
+/// Whether the table may be filled from the source's start, asked before the first claim. Waits while the table does not answer.
+///
+/// # Errors
+/// When a person must decide about rows that are there.
+pub async fn check_rows(
+    runtime: &dyn Runtime,
+    settings: &Settings,
+    table: &dyn Table,
+    status: &Status,
+) -> Result<(), EngineError> {
+    let mut backoff = Backoff::new(settings.retry_pause_max);
+    loop {
+        match table.objects_to_first_start().await {
+            Ok(None) => return Ok(()),
+            Ok(Some(why)) => return Err(EngineError::Mismatch(why)),
+            Err(error) if error.remedy == Remedy::Resend => {
+                let (state, now_ms) = (State::of_table(error.kind), runtime.wall_ms());
+                status.met(table.name(), state, &error.message, Effect::None, Noticed::Asking, now_ms);
+                if backoff.is_worth_a_line() {
+                    tracing::warn!(table = table.name(), "{}; trying again", error.message);
+                }
+                backoff.pause(runtime).await;
+                status.ended(table.name(), Noticed::Asking);
+            }
+            Err(error) => return Err(EngineError::Mismatch(error.message)),
+        }
+    }
+}
 
 /// Whether the pipeline fits what the lane holds, whatever its source says. Asked before the claim, so that a mistaken start does
 /// not end the owner that runs well, and again after it. `steps` are those that keep state.
@@ -89,7 +124,7 @@ fn fits(lane: &Lane, pipeline: &str, tables: &[Arc<dyn Table>], steps: &[String]
     }
     if lane.steps != steps {
         return refuse(format!(
-            "the store holds state of the steps {:?}, the pipeline has {steps:?}; give the pipeline a new name, or a new store",
+            "the store holds state of the steps {:?}, the pipeline has {steps:?}; put the old steps back. {NEW_NAME}",
             lane.steps
         ));
     }

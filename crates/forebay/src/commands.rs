@@ -10,6 +10,7 @@ pub mod dead_letters;
 pub mod demo;
 pub mod forget;
 pub mod generate;
+pub mod pipelines;
 pub mod place;
 pub mod run;
 pub mod status;

@@ -94,11 +94,29 @@ impl Server {
             );
         }
         let hint = "; choose another by `http: { listen: … }`";
-        let listener = TcpListener::bind(address)
-            .await
-            .map_err(|error| anyhow::anyhow!("cannot listen at `{address}`: {error}{hint}"))?;
+        let listener = TcpListener::bind(address).await.map_err(|error| {
+            anyhow::Error::new(error).context(format!("cannot listen at `{address}`{hint}"))
+        })?;
         let address = listener.local_addr()?;
         Ok(Self { listener, address })
+    }
+
+    /// Listens at the first of these addresses that no other process has; there is at least one.
+    ///
+    /// # Errors
+    /// As [`bind`](Self::bind), of the last one.
+    pub async fn bind_free(addresses: &[SocketAddr], allow_remote: bool) -> anyhow::Result<Self> {
+        let (last, others) =
+            addresses.split_last().ok_or_else(|| anyhow::anyhow!("no address to listen at"))?;
+        for address in others {
+            match Self::bind(*address, allow_remote).await {
+                Err(error) if is_taken(&error) => {
+                    tracing::info!(%address, "another process listens here; taking the next port");
+                }
+                bound => return bound,
+            }
+        }
+        Self::bind(*last, allow_remote).await
     }
 
     /// Where it listens.
@@ -201,6 +219,12 @@ fn escape_texts(value: &mut serde_json::Value) {
         serde_json::Value::Object(fields) => fields.values_mut().for_each(escape_texts),
         serde_json::Value::Null | serde_json::Value::Bool(_) | serde_json::Value::Number(_) => {}
     }
+}
+
+/// Whether an address could not be had because somebody else has it.
+fn is_taken(error: &anyhow::Error) -> bool {
+    let error = error.downcast_ref::<std::io::Error>();
+    error.is_some_and(|error| error.kind() == std::io::ErrorKind::AddrInUse)
 }
 
 #[cfg(test)]

@@ -24,13 +24,26 @@ const ANSWER_BYTES_MAX: u64 = 4 << 20;
 /// # Errors
 /// When nothing answers, or something else does.
 pub async fn ask(pipeline: &Pipeline) -> Result<Value, String> {
-    let address = match pipeline.http.listen {
+    let addresses = match pipeline.http.listen {
         Listen::None => return Err("the pipeline file lets it listen nowhere (`http.listen`)".into()),
         Listen::At(address) if address.port() == 0 => {
             return Err("it listens at any free port (`http.listen`)".into());
         }
-        Listen::At(address) => here(address),
+        Listen::At(_) => pipeline.http.addresses().into_iter().map(here),
     };
+    // Where other pipelines have the default port, this one has a later one. The first answer is that of the default port.
+    let mut first = None;
+    for address in addresses {
+        match ask_at(address, pipeline).await {
+            Ok(status) => return Ok(status),
+            Err(why) => drop(first.get_or_insert(why)),
+        }
+    }
+    Err(first.unwrap_or_else(|| "the pipeline file names no address".into()))
+}
+
+/// The lane as the process at one address tells of it.
+async fn ask_at(address: SocketAddr, pipeline: &Pipeline) -> Result<Value, String> {
     let asked = tokio::time::timeout(ANSWER_WAIT_MAX, get(address)).await;
     let text = match asked {
         Ok(Ok(text)) => text,

@@ -15,6 +15,7 @@ use tokio::sync::watch;
 
 use crate::cli::{Exit, LogOptions, PipelineFile};
 use crate::config::model::Pipeline;
+use crate::config::model::sink::ExistingRows;
 use crate::config::values::Listen;
 use crate::http::{self, Server};
 use crate::signals::Signals;
@@ -49,6 +50,10 @@ pub struct Run {
     /// Ends when everything that is there at the start has been read and is in the table.
     #[arg(long)]
     drain: bool,
+
+    /// A first start goes on though the table has rows already, as with `existing_rows: keep`.
+    #[arg(long)]
+    into_filled_table: bool,
 }
 
 impl Run {
@@ -57,7 +62,10 @@ impl Run {
     /// # Errors
     /// When the process itself cannot be set up. What the pipeline ends with is logged, and is the exit code.
     pub fn execute(&self, log: &LogOptions) -> anyhow::Result<Exit> {
-        let Some(pipeline) = super::load(&self.file.file)? else { return Ok(Exit::Fault) };
+        let Some(mut pipeline) = super::load(&self.file.file)? else { return Ok(Exit::Fault) };
+        if self.into_filled_table {
+            pipeline.sink.clickhouse.existing_rows = ExistingRows::Keep;
+        }
         logging::start(log, pipeline.log.level, pipeline.log.format)?;
         super::runtime()?.block_on(self.run(pipeline))
     }
@@ -84,8 +92,8 @@ impl Run {
 async fn listen(pipeline: &Pipeline) -> anyhow::Result<Option<Server>> {
     match pipeline.http.listen {
         Listen::None => Ok(None),
-        Listen::At(address) => {
-            let server = Server::bind(address, pipeline.http.allow_remote).await?;
+        Listen::At(_) => {
+            let server = Server::bind_free(&pipeline.http.addresses(), pipeline.http.allow_remote).await?;
             tracing::info!(address = %server.address(), "metrics, health and status over HTTP");
             Ok(Some(server))
         }

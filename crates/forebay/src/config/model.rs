@@ -111,13 +111,30 @@ pub enum Delivery {
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Http {
-    /// The address to listen at; `none` for nowhere, port 0 for any free port (the log says which).
+    /// The address to listen at; `none` for nowhere, port 0 for any free port (the log says which). Where another pipeline has the default
+    /// port, the next free one of the 16 from it on is taken.
     #[serde(default = "default_listen")]
     pub listen: Listen,
 
     /// Lets `listen` be an address that other machines can reach. There is no authentication.
     #[serde(default)]
     pub allow_remote: bool,
+}
+
+/// Pipelines on one machine that need no thought about ports: as many follow one another from the default port on.
+const DEFAULT_PORTS: u16 = 16;
+
+impl Http {
+    /// The addresses to listen at, the first that is free: one, unless it is the default.
+    pub fn addresses(&self) -> Vec<std::net::SocketAddr> {
+        match self.listen {
+            Listen::None => Vec::new(),
+            Listen::At(address) if self.listen == default_listen() => {
+                (0..DEFAULT_PORTS).map(|next| (address.ip(), address.port() + next).into()).collect()
+            }
+            Listen::At(address) => vec![address],
+        }
+    }
 }
 
 impl Default for Http {

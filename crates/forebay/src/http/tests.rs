@@ -113,3 +113,15 @@ async fn idle_and_slow_clients_do_not_keep_their_places() {
     }
     assert!(ask(address, "/healthz", "localhost").await.starts_with("HTTP/1.1 200"));
 }
+
+#[tokio::test]
+async fn a_taken_port_leads_to_the_next_one_and_a_taken_last_one_is_a_fault() {
+    let first = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let taken = first.local_addr().unwrap();
+    let free: SocketAddr = "127.0.0.1:0".parse().unwrap();
+    let server = Server::bind_free(&[taken, free], false).await.unwrap();
+    assert_ne!(server.address(), taken);
+    let error = Server::bind_free(&[taken], false).await.err().unwrap();
+    assert!(format!("{error:#}").contains("choose another"), "{error:#}");
+    drop(first);
+}

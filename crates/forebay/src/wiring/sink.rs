@@ -15,7 +15,8 @@ use engine::problem::{Noticed, State};
 
 use super::{WiringError, bounds};
 use crate::config::model::Pipeline;
-use crate::config::model::sink::{ClickHouse, Compression, Create};
+use crate::config::model::sink::{ClickHouse, Compression, Create, ExistingRows};
+use crate::config::values::Start;
 
 /// The longest pause between two looks at a server that is away.
 const PAUSE_MAX: Duration = Duration::from_secs(5);
@@ -114,6 +115,7 @@ pub fn target(pipeline: &Pipeline) -> Result<TableConfig, WiringError> {
     config.unique_key = sink.unique_key.iter().map(ToString::to_string).collect();
     config.frame_rows_max = usize::try_from(pipeline.sink.batch.rows).unwrap_or(usize::MAX);
     config.frame_bytes_max = usize::try_from(bounds::batch_bytes(pipeline)).unwrap_or(usize::MAX);
+    config.asks_if_filled = sink.existing_rows == ExistingRows::Ask && reads_what_was_there(pipeline);
     config.create = match &sink.create {
         None | Some(Create::Workload(false)) => None,
         Some(Create::Workload(true)) if pipeline.source.generator.is_some() => Some(workload_table()),
@@ -127,6 +129,12 @@ pub fn target(pipeline: &Pipeline) -> Result<TableConfig, WiringError> {
         }),
     };
     Ok(config)
+}
+
+/// Whether a first start reads records that were in the source before. A generator makes new ones.
+fn reads_what_was_there(pipeline: &Pipeline) -> bool {
+    let kafka = pipeline.source.kafka.as_ref();
+    pipeline.source.file.is_some() || kafka.is_some_and(|kafka| kafka.start != Start::Latest)
 }
 
 /// The table of dead letters.

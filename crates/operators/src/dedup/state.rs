@@ -308,7 +308,8 @@ pub fn parse<'a>(bytes: &'a [u8], kind: Kind, shape: &Shape) -> Result<Parsed<'a
             was: written.words(),
             now: shape.words(),
             way_out:
-                "put the old setting back, or give the pipeline a new name to start it with an empty history"
+                "put the old setting back. Or give the pipeline a new name: it then has an empty history and reads its source from the \
+                 start again, so empty the table first or name another, or every row is there twice"
                     .to_owned(),
         });
     }

@@ -439,7 +439,8 @@ fn state_of_another_key_or_window_is_refused_with_a_way_out() {
     assert_eq!(
         error,
         "state was written with key `id int`, window `160ms in buckets of 10ms`, the pipeline now says key `id int`, window \
-         `unbounded`; put the old setting back, or give the pipeline a new name to start it with an empty history"
+         `unbounded`; put the old setting back. Or give the pipeline a new name: it then has an empty history and reads its source from \
+         the start again, so empty the table first or name another, or every row is there twice"
     );
     let key = vec!["note".to_owned()];
     let mut other = Dedup::new(&schema(), DedupConfig { key, window: None, late: Late::Keep }).unwrap();

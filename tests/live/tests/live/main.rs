@@ -20,6 +20,7 @@
 //! | [`verify`]     | the table compared with the source, and a store that is read as a whole           |
 //! | [`glassflow`]  | what GlassFlow's own scenarios assert                                             |
 //! | [`bench`]      | the benchmarks, at a tiny scale                                                    |
+//! | [`guide`]      | the commands of docs/changing-a-pipeline.md, and a store that is lost              |
 //! | [`demo`]       | what a newcomer runs first                                                        |
 
 // Tests watch real processes by the real clock.
@@ -31,6 +32,7 @@ mod doubts;
 mod faults;
 mod fencing;
 mod glassflow;
+mod guide;
 mod keys;
 mod kill;
 mod outages;

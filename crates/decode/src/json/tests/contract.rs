@@ -456,3 +456,27 @@ fn a_missing_array_or_map_takes_its_default() {
     columns[1].default_json = Some(r#"["no number"]"#.into());
     assert!(one(&with(&columns), r#"{"n":1}"#).unwrap_err().starts_with("missing: field `list`"));
 }
+
+/// The tables in `cases` have more of these.
+#[test]
+fn small_numbers_are_no_silent_zero_and_a_number_that_reads_as_a_day_is_no_time_of_1970() {
+    let columns = [
+        "small Nullable(Float32)",
+        "wide Nullable(Float64)",
+        "time Nullable(DateTime('UTC'))",
+        "day Nullable(Date)",
+    ];
+    let decoder = decoder(&columns, JsonOptions::default());
+    for record in
+        [r#"{"small":1e-46}"#, r#"{"wide":1e-400}"#, r#"{"wide":"-1e-400"}"#, r#"{"time":20240115}"#]
+    {
+        assert!(one(&decoder, record).unwrap_err().starts_with("out_of_range"), "{record}");
+    }
+    for (record, same) in [
+        (r#"{"small":1e-45,"wide":0e-999}"#, r#"{"small":1.401298464324817e-45,"wide":0}"#),
+        (r#"{"time":"20240115","day":"20240115"}"#, r#"{"time":"2024-01-15 00:00:00","day":"2024-01-15"}"#),
+        (r#"{"time":"20240115T103000Z"}"#, r#"{"time":"2024-01-15T10:30:00Z"}"#),
+    ] {
+        assert_eq!(one(&decoder, record).unwrap(), one(&decoder, same).unwrap(), "{record}");
+    }
+}

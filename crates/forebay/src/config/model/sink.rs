@@ -87,6 +87,11 @@ pub struct ClickHouse {
     )]
     pub unique_key: Vec<Identifier>,
 
+    /// What a first start makes of rows that are in the table already. A pipeline without a journal reads its source from the start, so
+    /// rows that came from there before, with a store that is lost or under another name, would be there twice.
+    #[serde(default)]
+    pub existing_rows: ExistingRows,
+
     /// Creates the table if it is not there: `true` for the table that the generator's workload comes with, or the
     /// table's description. Without it a missing table is an error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -118,6 +123,17 @@ pub struct CreateTable {
     /// The partition key, an expression of columns. An insert touches one partition, so few partitions are best.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partition_by: Option<String>,
+}
+
+/// What a first start makes of rows that are in the table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ExistingRows {
+    /// It ends with code 4 and asks, if the source is read from a place before its end.
+    #[default]
+    Ask,
+    /// They stay, and the source's rows come to them.
+    Keep,
 }
 
 /// How the bodies of inserts are compressed.

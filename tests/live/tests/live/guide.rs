@@ -1,0 +1,136 @@
+//! The commands of docs/changing-a-pipeline.md, in the order of the page, against the real program and engine.
+
+use std::path::Path;
+use std::process::Command;
+
+use live::case::binary;
+use live::{Case, Table};
+use testkit::workspace_dir;
+
+const RECORDS: u64 = 2_000;
+const BACKFILL: u64 = 300;
+
+fn write(dir: &Path, name: &str, text: &str) {
+    std::fs::write(dir.join(name), text).expect("the case's folder can be written");
+}
+
+fn records(ids: std::ops::Range<u64>) -> String {
+    ids.map(|id| format!("{{\"id\":{id},\"at\":\"2024-05-01 10:00:{:02}\"}}\n", id % 60)).collect()
+}
+
+/// A pipeline from a file of the folder to a table.
+fn pipeline(case: &Case, name: &str, store: &str, window: &str, file: &str, table: &str) -> String {
+    format!(
+        "pipeline: {name}\nstore: {store}\nsource: {{ file: {{ paths: [\"{file}\"] }} }}\n\
+         steps: [{{ dedup: {{ key: [id], window: {window}, time: at }} }}]\n\
+         sink: {{ clickhouse: {{ url: \"{}\", table: {table} }} }}\nhttp: {{ listen: none }}\n",
+        case.server().url()
+    )
+}
+
+/// The commands of the page's blocks.
+fn blocks(page: &str) -> Vec<Vec<String>> {
+    let blocks = page.split("```sh\n").skip(1).map(|rest| rest.split("```").next().unwrap_or_default());
+    blocks.map(|block| block.lines().map(str::to_owned).collect()).collect()
+}
+
+/// Runs one line of the page as a person would, in the case's folder.
+fn run(case: &Case, table: &Table, line: &str) -> String {
+    if let Some(sql) = line.strip_prefix("clickhouse-client -q ") {
+        return table.ask(sql.trim_matches('\''));
+    }
+    let program = binary().expect("the program is built");
+    let line = match line.strip_prefix("forebay ") {
+        Some(rest) => format!("'{}' {rest}", program.display()),
+        None => line.to_owned(),
+    };
+    let output =
+        Command::new("sh").args(["-c", &line]).current_dir(case.dir()).output().expect("a shell starts");
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "`{line}` ended with {}:\n{out}\n{err}", output.status);
+    out.into_owned()
+}
+
+#[test]
+fn every_command_of_the_guide_does_what_it_says() {
+    let Some(case) = Case::begin("guide") else { return };
+    let columns = "id UInt64, at DateTime('UTC')";
+    let [table, second] = ["events", "events_2"].map(|name| case.table_called(name, columns, "id"));
+    write(case.dir(), "events.jsonl", &records(0..RECORDS));
+    write(case.dir(), "old.jsonl", &records(1_000_000..1_000_000 + BACKFILL));
+    let data = "./forebay-data";
+    for (file, text) in [
+        ("events.yaml", pipeline(&case, "events", data, "1h", "events.jsonl", "events")),
+        ("events-2.yaml", pipeline(&case, "events-2", data, "2h", "events.jsonl", "events_2")),
+        ("backfill.yaml", pipeline(&case, "backfill", data, "1h", "old.jsonl", "events")),
+        ("moved.yaml", pipeline(&case, "events", "./moved-data", "1h", "events.jsonl", "events")),
+    ] {
+        write(case.dir(), file, &text);
+    }
+    let page =
+        std::fs::read_to_string(workspace_dir().join("docs/changing-a-pipeline.md")).expect("the page");
+    // Rows of the table after each block, all of them distinct.
+    let rows = [
+        RECORDS,
+        RECORDS,
+        RECORDS,
+        RECORDS + BACKFILL,
+        RECORDS + BACKFILL,
+        RECORDS + BACKFILL,
+        RECORDS + BACKFILL,
+        RECORDS,
+    ];
+    let blocks = blocks(&page);
+    assert_eq!(blocks.len(), rows.len(), "each block of the page has its expectation here");
+    for (block, rows) in blocks.iter().zip(rows) {
+        for line in block {
+            let out = run(&case, &table, line);
+            if line.starts_with("forebay list") {
+                assert!(["events:", "events-2:", "backfill:"].iter().all(|name| out.contains(name)), "{out}");
+            }
+        }
+        assert_eq!(table.count_and_distinct("id"), (rows, rows), "after {block:?}");
+    }
+    assert_eq!(second.count_and_distinct("id"), (RECORDS, RECORDS));
+}
+
+#[test]
+fn a_file_source_whose_store_is_lost_asks_before_it_writes_every_row_twice() {
+    let Some(case) = Case::begin("lost_store") else { return };
+    let table = case.table_called("lost_store", "id UInt64, at DateTime('UTC')", "id");
+    write(case.dir(), "events.jsonl", &records(0..RECORDS));
+    let text = pipeline(&case, "lost", "./data", "1h", "events.jsonl", "lost_store");
+    write(case.dir(), "events.yaml", &text);
+    let program = binary().expect("the program is built");
+    let start = |more: &[&str]| {
+        let output = Command::new(&program)
+            .args(["run", "events.yaml", "--drain"])
+            .args(more)
+            .current_dir(case.dir())
+            .output();
+        let output = output.expect("the program starts");
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    assert_eq!(start(&[]).0, Some(0));
+    assert_eq!(start(&[]).0, Some(0), "with its journal it goes on");
+    std::fs::remove_dir_all(case.dir().join("data")).expect("the store");
+    // At once, and again: what refuses has written nothing that would let the next start through.
+    for _ in 0..2 {
+        let (code, words) = start(&[]);
+        assert!(
+            code == Some(4) && words.contains("--into-filled-table") && words.contains("TRUNCATE"),
+            "{code:?} {words}"
+        );
+    }
+    assert_eq!(table.count_and_distinct("id"), (RECORDS, RECORDS));
+    // The first way out: the table is emptied. The second: other rows are there, and the flag says so once.
+    table.ask("TRUNCATE TABLE {t}");
+    assert_eq!(start(&[]).0, Some(0));
+    std::fs::remove_dir_all(case.dir().join("data")).expect("the store");
+    table.ask("TRUNCATE TABLE {t}");
+    table.ask("INSERT INTO {t} (id, at) VALUES (999999999, 0)");
+    assert_eq!(start(&[]).0, Some(4));
+    assert_eq!(start(&["--into-filled-table"]).0, Some(0));
+    assert_eq!(start(&[]).0, Some(0), "it asks once");
+    assert_eq!(table.count_and_distinct("id"), (RECORDS + 1, RECORDS + 1));
+}
