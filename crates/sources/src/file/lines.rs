@@ -76,7 +76,7 @@ impl Lines {
     pub(super) fn finish(&mut self, block: &mut BlockBuilder, is_final: bool) -> u64 {
         if !self.piece.is_empty() {
             let is_all_here = self.piece_bytes == self.piece.len() as u64;
-            if !is_final && !(is_all_here && is_whole(&self.piece)) {
+            if !(is_final || is_all_here && is_whole(&self.piece)) {
                 return self.piece_bytes;
             }
             self.push_piece(block);
