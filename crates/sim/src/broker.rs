@@ -35,6 +35,8 @@ pub struct Stream {
     epochs: Vec<(i32, u64)>,
     /// The log as it was at the end of an epoch whose leader was replaced by one that lacked records.
     cut: Vec<(i32, Vec<Record>, u64)>,
+    /// Records before this position are gone, which a reader that stands before it is told.
+    gone_before: u64,
     /// How many positions the log was cut by so far: records that arrive later come as many positions earlier.
     shift: u64,
 }
@@ -52,6 +54,20 @@ impl Stream {
     /// The position after the last that `epoch` has in this log.
     fn end_of(&self, epoch: i32) -> u64 {
         self.epochs.iter().find(|(newer, _)| *newer > epoch).map_or(self.end, |(_, begin)| *begin)
+    }
+
+    /// The oldest records are gone, and among them some from `next` on; false if there are none.
+    pub fn expire(&mut self, next: u64) -> bool {
+        let is_there = self.records.last().is_some_and(|last| last.position >= next);
+        if is_there {
+            self.gone_before = self.gone_before.max(next + 1);
+        }
+        is_there
+    }
+
+    /// True if records from `next` on are gone before they were read.
+    pub fn has_expired(&self, next: u64) -> bool {
+        next < self.gone_before
     }
 
     /// True if a reader that came to `next` in `epoch` has read records that are in this log no more.
@@ -145,6 +161,10 @@ impl Broker {
     /// A reader that came to `next` in `epoch` may not go on if the log was cut before that.
     fn check_epoch(&self, at: &ReadFrom) -> Result<(), SourceError> {
         let Some(stream) = self.streams.get(at.partition.index as usize) else { return Ok(()) };
+        if stream.has_expired(at.next) {
+            let message = format!("`{}` has no records before {} any more", at.partition, stream.gone_before);
+            return Err(SourceError::new(SourceFault::Refused, message).at(&at.partition));
+        }
         if !stream.has_lost(at.leader_epoch, at.next) {
             return Ok(());
         }

@@ -37,6 +37,9 @@ const POLLS_MAX: u64 = 6_000_000;
 /// Simulated time of a whole run at the most: a run takes minutes, and a sleeper some hours.
 const TIME_US_MAX: u64 = 72 * 3_600 * 1_000_000;
 
+/// Within so long a process must have stopped whose store cannot sync any more, microseconds.
+const STOP_US_MAX: u64 = 3 * 60 * 1_000_000;
+
 /// How often it is looked whether all is settled, microseconds.
 const LOOK_US: u64 = 500_000;
 
@@ -203,6 +206,9 @@ impl Drive {
                 | Fault::DiskFull { at_us, .. }
                 | Fault::ServerAway { at_us, .. }
                 | Fault::OtherWriters { at_us, .. }
+                | Fault::ReplicaLags { at_us, .. }
+                | Fault::Expiry { at_us, .. }
+                | Fault::SyncFails { at_us }
                 | Fault::ClockJump { at_us, .. }
                 | Fault::ServerClockJump { at_us, .. }
                 | Fault::SourceAway { at_us, .. }
@@ -371,6 +377,14 @@ impl Drive {
         {
             return self.violate("stop", "a store that was rolled back is not refused".into());
         }
+        let sync_failed = self.world.state().objects.sync_failed;
+        if let Some((pid, since_us)) = sync_failed
+            && now_us - since_us > STOP_US_MAX
+            && self.processes.get(&pid).is_some_and(|p| p.life == Life::Running)
+        {
+            return self
+                .violate("stop", format!("process {pid} goes on though its store cannot sync any more"));
+        }
         if self.open_acts > 0 || self.rolled_back_since.is_some() || self.person.is_some() {
             return;
         }
@@ -382,7 +396,10 @@ impl Drive {
             let sealed = state.oracle.sealed();
             let at_end = |(n, next): (usize, u64)| state.broker.streams.get(n).is_some_and(|s| s.end == next);
             let is_sealed = sealed.len() == state.broker.streams.len() && sealed.into_iter().all(at_end);
-            let is_settled = is_sealed && state.oracle.is_settled() && !state.oracle.has_lost(&state.broker);
+            let is_settled = is_sealed
+                && !state.oracle.has_expired(&state.broker)
+                && state.oracle.is_settled()
+                && !state.oracle.has_lost(&state.broker);
             (is_settled, state.oracle.unsettled())
         };
         if now_us - since_us > SETTLE_US_MAX {

@@ -4,6 +4,7 @@
 
 use std::fmt;
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -22,6 +23,7 @@ use store::{Entry, Key, Prefix, Put, Store, StoreError};
 
 use crate::executor::lock;
 use crate::records::{from_body, to_body};
+use crate::table::ALREADY_RUNNING;
 use crate::variant::Variant;
 use crate::world::World;
 
@@ -62,6 +64,9 @@ impl Store for LyingStore {
         }
         let put = self.inner.put_if_absent(key, body).await;
         match (self.variant, put) {
+            (Variant::SyncFailedIsCreated, Err(error)) if error.kind == store::ErrorKind::SyncFailed => {
+                Ok(Put::Created)
+            }
             (Variant::NoReadBack, Err(error)) if error.effect == store::Effect::Unknown => Ok(Put::Created),
             (Variant::ExistsIsCreated, Ok(Put::Exists)) if is_record => Ok(Put::Created),
             (Variant::CollectOneRecordEarly, Ok(put)) if key.as_str().contains("/floor/") => {
@@ -111,12 +116,40 @@ pub struct LyingTable {
     inner: Arc<dyn Table>,
     variant: Variant,
     first: Mutex<Option<TableFacts>>,
+    /// What was seen last, and how many gates are being asked.
+    last: Mutex<Option<TableFacts>>,
+    gates: AtomicU64,
+    /// Inserts find nobody until this is set.
+    pub waits_for: Option<Arc<AtomicBool>>,
 }
 
 impl LyingTable {
     /// Around an honest one.
     pub fn new(inner: Arc<dyn Table>, variant: Variant) -> Self {
-        Self { inner, variant, first: Mutex::new(None) }
+        Self {
+            inner,
+            variant,
+            first: Mutex::new(None),
+            last: Mutex::new(None),
+            gates: AtomicU64::new(0),
+            waits_for: None,
+        }
+    }
+}
+
+/// A gate whose questions about the table are answered with what was known before.
+struct StaleGate<'a> {
+    gate: &'a dyn Gate,
+    gates: &'a AtomicU64,
+}
+
+#[async_trait]
+impl Gate for StaleGate<'_> {
+    async fn may_complete(&self) -> bool {
+        self.gates.fetch_add(1, Ordering::Relaxed);
+        let is_open = self.gate.may_complete().await;
+        self.gates.fetch_sub(1, Ordering::Relaxed);
+        is_open
     }
 }
 
@@ -164,12 +197,30 @@ impl Table for LyingTable {
     }
 
     async fn insert(&self, attempt: Attempt<'_>) -> Result<(), InsertError> {
+        if self.waits_for.as_ref().is_some_and(|is_read| !is_read.load(Ordering::Relaxed)) {
+            let message = "nobody is there".into();
+            return Err(InsertError {
+                effect: Effect::None,
+                remedy: dataflow::Remedy::Resend,
+                code: 0,
+                kind: "connection",
+                message,
+            });
+        }
+        let stale;
         let attempt = match self.variant {
             Variant::TokenFromTheAttempt => Attempt { token: attempt.query_id, ..attempt },
             Variant::NoGate => Attempt { gate: &OpenGate, ..attempt },
+            Variant::NoJudgementAtTheGate => {
+                stale = StaleGate { gate: attempt.gate, gates: &self.gates };
+                Attempt { gate: &stale, ..attempt }
+            }
             _ => attempt,
         };
         match self.inner.insert(attempt).await {
+            Err(error) if self.variant == Variant::AlreadyRunningIsNone && error.kind == ALREADY_RUNNING => {
+                Err(InsertError { effect: Effect::None, ..error })
+            }
             Err(error) if self.variant == Variant::SettleOverAHole && error.effect == Effect::Unknown => {
                 Ok(())
             }
@@ -178,24 +229,28 @@ impl Table for LyingTable {
     }
 
     async fn facts(&self) -> Result<TableFacts, TableError> {
+        if self.gates.load(Ordering::Relaxed) > 0
+            && let Some(last) = lock(&self.last).clone()
+        {
+            return Ok(last);
+        }
         let facts = self.inner.facts().await?;
-        let first = lock(&self.first).get_or_insert_with(|| facts.clone()).clone();
-        Ok(match self.variant {
-            Variant::ResendBeyondMemory => first,
-            Variant::TokenAgeIgnored => TableFacts { token_age_ms_max: u64::MAX, ..facts },
-            Variant::ViewsIgnored => TableFacts { view_blocks: Vec::new(), ..facts },
-            Variant::AnotherTableIgnored => TableFacts { table_uuid: "the only one".into(), ..facts },
-            _ => facts,
-        })
+        *lock(&self.last) = Some(facts.clone());
+        Ok(self.lie_of(facts))
     }
 
     async fn probe(&self, frame: FrameId, rows: u64, probe: &[u8]) -> Result<Presence, TableError> {
-        let presence = self.inner.probe(frame, rows, probe).await?;
-        Ok(match self.variant {
-            Variant::ProbeSaysNone => Presence::None,
-            Variant::ProbeSaysAll => Presence::All,
-            _ => presence,
-        })
+        Ok(self.lie_about(self.inner.probe(frame, rows, probe).await?))
+    }
+
+    async fn look_for(
+        &self,
+        frame: FrameId,
+        rows: u64,
+        probe: &[u8],
+    ) -> Result<(Presence, TableFacts), TableError> {
+        let (presence, facts) = self.inner.look_for(frame, rows, probe).await?;
+        Ok((self.lie_about(presence), self.lie_of(facts)))
     }
 
     async fn end_attempts(&self, prefix: &str) -> Result<u64, TableError> {
@@ -203,6 +258,28 @@ impl Table for LyingTable {
             return Ok(0);
         }
         self.inner.end_attempts(prefix).await
+    }
+}
+
+impl LyingTable {
+    fn lie_of(&self, facts: TableFacts) -> TableFacts {
+        let first = lock(&self.first).get_or_insert_with(|| facts.clone()).clone();
+        match self.variant {
+            Variant::ResendBeyondMemory => first,
+            Variant::TokenAgeIgnored => TableFacts { token_age_ms_max: u64::MAX, ..facts },
+            Variant::TokensCountedAsBlocks => TableFacts { tokens_per_block_max: 1, ..facts },
+            Variant::ViewsIgnored => TableFacts { view_blocks: Vec::new(), ..facts },
+            Variant::AnotherTableIgnored => TableFacts { table_uuid: "the only one".into(), ..facts },
+            _ => facts,
+        }
+    }
+
+    fn lie_about(&self, presence: Presence) -> Presence {
+        match self.variant {
+            Variant::ProbeSaysNone => Presence::None,
+            Variant::ProbeSaysAll => Presence::All,
+            _ => presence,
+        }
     }
 }
 
@@ -294,6 +371,8 @@ pub struct LyingSource {
     pub inner: Arc<dyn Source>,
     /// The lie.
     pub variant: Variant,
+    /// Set once the source was read.
+    pub is_read: Arc<AtomicBool>,
 }
 
 #[async_trait]
@@ -321,7 +400,9 @@ impl Source for LyingSource {
         if self.variant == Variant::LeaderEpochForgotten {
             from.iter_mut().for_each(|from| from.leader_epoch = NO_LEADER_EPOCH);
         }
-        self.inner.read(from).await
+        let reader = self.inner.read(from).await?;
+        self.is_read.store(true, Ordering::Relaxed);
+        Ok(reader)
     }
 
     async fn publish(&self, positions: &[(Partition, u64)]) -> Result<(), SourceError> {

@@ -43,6 +43,10 @@ pub struct Objects {
     set_aside: Option<BTreeMap<String, Object>>,
     /// Objects are written under their own names, and not under others until they are whole: a broken store.
     pub is_in_place: bool,
+    /// While set, nothing becomes durable, and whoever asks for it is told so.
+    is_sync_broken: bool,
+    /// The process that was told so first, and when.
+    pub sync_failed: Option<(Pid, u64)>,
     /// Processes that die in the middle of a put, with the time until they are started again.
     pub doomed: Vec<(Pid, u64)>,
 }
@@ -61,6 +65,21 @@ impl Objects {
     /// Nothing is taken until then.
     pub fn full(&mut self, until_us: u64) {
         self.full_until_us = until_us;
+    }
+
+    /// From now on fsync fails.
+    pub fn break_sync(&mut self) {
+        self.is_sync_broken = true;
+    }
+
+    /// True while fsync fails.
+    pub fn is_sync_broken(&self) -> bool {
+        self.is_sync_broken
+    }
+
+    /// The disk is another one.
+    pub fn mend_sync(&mut self) {
+        (self.is_sync_broken, self.sync_failed) = (false, None);
     }
 
     /// The object's bytes, if it is durable.
@@ -252,6 +271,15 @@ impl State {
         landing
     }
 
+    fn sync_failed(&mut self, pid: Pid, operation: Operation, key: &str) -> StoreError {
+        let now_us = self.now_us();
+        self.note("store", 8, || format!("{operation} `{key}` by process {pid}: fsync fails"));
+        if self.objects.sync_failed.is_none_or(|(first, _)| first != pid) {
+            self.objects.sync_failed = Some((pid, now_us));
+        }
+        self.fail(ErrorKind::SyncFailed, operation, key, Effect::Unknown)
+    }
+
     fn fail(&mut self, kind: ErrorKind, operation: Operation, key: &str, effect: Effect) -> StoreError {
         self.store_errors += 1;
         StoreError::new(kind, operation, key, "made to fail").with_effect(effect)
@@ -290,6 +318,9 @@ async fn put(world: Arc<World>, put: Writing) -> Result<Put, StoreError> {
     if world.plan.is_local && put.fault != Some(PutFault::Unhardened) {
         world.pause(20, 600).await;
         let mut state = world.state();
+        if state.objects.is_sync_broken {
+            return Err(state.sync_failed(put.pid, Operation::Put, &put.key));
+        }
         if state.objects.run == put.run {
             state.make_durable(&put.key);
         }
@@ -387,7 +418,11 @@ impl Store for SimStore {
 
     async fn harden(&self, prefix: &Prefix) -> Result<(), StoreError> {
         let folder = format!("{}/", prefix.as_str());
+        let pid = self.pid;
         self.read(Operation::Harden, prefix.as_str(), |state| {
+            if state.objects.is_sync_broken {
+                return Err(state.sync_failed(pid, Operation::Harden, &folder));
+            }
             let below = |key: &&String| key.starts_with(&folder);
             let open: Vec<String> = state.objects.all.keys().filter(below).cloned().collect();
             open.iter().for_each(|key| state.make_durable(key));

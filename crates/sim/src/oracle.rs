@@ -119,6 +119,8 @@ pub struct Oracle {
     model: Model,
     fates: BTreeMap<u64, Fate>,
     table_partitions: u64,
+    /// How far ahead of the true time a watermark may be, milliseconds.
+    watermark_ahead_ms_max: Option<i64>,
 }
 
 impl Oracle {
@@ -144,6 +146,7 @@ impl Oracle {
             model: Model::new(plan),
             fates: BTreeMap::new(),
             table_partitions: plan.table_partitions,
+            watermark_ahead_ms_max: plan.watermark_ahead_ms_max(),
         }
     }
 
@@ -168,6 +171,13 @@ impl Oracle {
             let epoch = self.epochs.get(number).copied().unwrap_or(NO_LEADER_EPOCH);
             broker.streams.get(*number).is_some_and(|stream| stream.has_lost(epoch, *next))
         })
+    }
+
+    /// True if records are gone at the broker that were not sealed.
+    pub fn has_expired(&self, broker: &Broker) -> bool {
+        let next =
+            |n: usize| self.partitions.iter().find(|(number, _)| *number == n).map_or(0, |(_, next)| *next);
+        broker.streams.iter().enumerate().any(|(n, stream)| stream.has_expired(next(n)))
     }
 
     /// True if all that the journal seals is settled, as recorded.

@@ -66,6 +66,17 @@ pub enum InsertFault {
     CrashBeforeView(u64),
     /// The same, between the token's line of the view's target and its rows.
     CrashAtViewToken(u64),
+    /// Its bytes travel for so many milliseconds, and before the last of them others insert, one by one or as one block.
+    OnTheWay {
+        /// Milliseconds.
+        ms: u64,
+        /// Inserts.
+        others: u64,
+        /// As one block.
+        at_once: bool,
+    },
+    /// A proxy sends the request twice: the second is turned down while the first runs, and its answer is the one that arrives.
+    Twice,
 }
 
 /// What a person does to the table.
@@ -103,8 +114,12 @@ pub enum Fault {
     ServerCrash { when: When, down_ms: u64 },
     /// The server cannot be reached.
     ServerAway { at_us: u64, for_ms: u64 },
-    /// Others insert into the same table.
-    OtherWriters { at_us: u64, inserts: u64 },
+    /// Others insert into the same table, one by one or as one block: asynchronous inserts that the server writes together.
+    OtherWriters { at_us: u64, inserts: u64, at_once: bool },
+    /// A replica falls behind what is in the table.
+    ReplicaLags { at_us: u64, node: u64, for_ms: u64 },
+    /// From then on fsync fails, until the process has stopped and the disk is another.
+    SyncFails { at_us: u64 },
     /// The wall clock of the newest process jumps.
     ClockJump { at_us: u64, by_ms: i64 },
     /// The server's wall clock jumps.
@@ -117,6 +132,8 @@ pub enum Fault {
     Election { at_us: u64, partition: u32, records: u64 },
     /// A person changes the table.
     Table { at_us: u64, change: Change, down_ms: u64 },
+    /// The oldest records of a partition that are still to be read are gone at the broker.
+    Expiry { at_us: u64, partition: u32 },
     /// The newest process dies, and one is started that is to end when it has read what is there.
     Drain { when: When },
     /// One put to the store.
@@ -173,6 +190,14 @@ pub struct Plan {
     pub token_window: u64,
     /// How long it remembers them, milliseconds; `None` if only the number counts.
     pub token_age_ms: Option<u64>,
+    /// Tokens that one block costs: two where the server writes two hashes.
+    pub tokens_per_block: u64,
+    /// True if others insert asynchronously, so that one block may hold any number of tokens.
+    pub others_at_once: bool,
+    /// True if some records have times far in the future.
+    pub has_future: bool,
+    /// Replicas behind a balancer; 1 is a plain table.
+    pub replicas: u64,
     /// Table partitions that rows spread over.
     pub table_partitions: u64,
     /// The lane's bounds.
@@ -180,6 +205,15 @@ pub struct Plan {
     /// What goes wrong.
     pub faults: Vec<Fault>,
 }
+
+/// Tokens and parts that one insert costs in the view's target, which is partitioned otherwise than the table.
+pub const VIEW_TOKENS: u64 = 2;
+
+/// How long a client waits for the answer to an insert at the most, milliseconds.
+const ANSWER_MS_MAX: u64 = 30_000;
+
+/// How long an insert may take at the least, milliseconds: tokens are remembered for twice as long.
+const INSERT_MS_MIN: u64 = 2_000;
 
 /// Kinds of faults, each of which a seed has or has not.
 const KINDS: u64 = 17;
@@ -212,18 +246,122 @@ impl Plan {
             has_view: r.percent(10),
             token_window,
             token_age_ms: None,
+            tokens_per_block: 1,
+            others_at_once: false,
+            has_future: false,
+            replicas: 1,
             table_partitions: r.one_of(&[1, 1, 1, 2, 3]),
             settings: settings(r, window_ms),
             faults: Vec::new(),
         };
         plan.faults = faults(r, length_us, &plan);
         plan.draw_more(length_us);
+        plan.draw_servers(length_us);
         if plan.faults.iter().any(|f| matches!(f, Fault::Rollback { .. })) {
             // That a store was rolled back is told by the source; while it is away, nobody knows. An assumption of the protocol
-            // (docs/design/protocol.md), and no seed breaks it.
+            // (docs/design/protocol.md), and no seed breaks it. What is sealed then waits for the source, so that one which
+            // refuses for good would leave it there.
             plan.settings.owner_quiet_min = Duration::from_secs(1 << 30);
+            plan.faults.retain(|f| !matches!(f, Fault::Election { records: 1.., .. } | Fault::Expiry { .. }));
         }
+        plan.remember_enough();
         plan
+    }
+
+    /// Tokens that one frame costs at most.
+    pub fn tokens_per_frame(&self) -> u64 {
+        self.tokens_per_block * if self.has_view { VIEW_TOKENS } else { 1 }
+    }
+
+    /// Tokens that frames of ours may use between the gate of an insert and its rows at the most: those of the window before it and of
+    /// the one behind it.
+    pub fn own_tokens_max(&self) -> u64 {
+        let cost = self.tokens_per_frame();
+        2 * cost * protocol::window::frames(self.token_window, cost, self.settings.window_frames_max)
+    }
+
+    /// How long a client waits for the answer to an insert, and the server works on it where tokens are forgotten by age: shorter than
+    /// half of the age, with room for the looks before and after.
+    pub fn insert_time_us(&self) -> u64 {
+        let age_ms = self.token_age_ms.unwrap_or(u64::MAX);
+        let ms_max = protocol::doubt::insert_time_ms_max(age_ms, self.looks_ms());
+        ms_max.clamp(500, ANSWER_MS_MAX) * 1_000
+    }
+
+    fn looks_ms(&self) -> u64 {
+        (self.settings.facts_every + self.settings.retry_pause_max).as_millis() as u64
+    }
+
+    /// As the checks of a table have it, whatever was drawn.
+    fn remember_enough(&mut self) {
+        let least = protocol::window::tokens_min(self.settings.in_flight_max as u64, self.tokens_per_frame());
+        self.token_window = self.token_window.max(least);
+        let looks_ms = self.looks_ms();
+        self.token_age_ms = self.token_age_ms.map(|ms| ms.max(2 * (looks_ms + INSERT_MS_MIN)));
+        self.settings.insert_time_max = Duration::from_micros(self.insert_time_us());
+    }
+
+    /// Draws from numbers of its own again: what a server and those around it do beside what is drawn above.
+    fn draw_servers(&mut self, length_us: u64) {
+        let mut random = Random::new(self.seed, 6);
+        let r = &mut random;
+        let ops = self.arrivals.len() as u64;
+        self.tokens_per_block = if r.percent(20) { 2 } else { 1 };
+        self.replicas = if r.percent(20) { r.between(2, 3) } else { 1 };
+        // Nothing may be trusted then: seen by itself, it must not hide what others break.
+        self.others_at_once = r.percent(10);
+        if self.replicas > 1 {
+            for fault in &mut self.faults {
+                // A keeper takes token and part together.
+                if let Fault::Insert { how, .. } = fault {
+                    *how = match *how {
+                        InsertFault::CrashAtToken(ms) => InsertFault::CrashBefore(ms),
+                        InsertFault::CrashAtViewToken(ms) => InsertFault::CrashBeforeView(ms),
+                        how => how,
+                    };
+                }
+            }
+            for _ in 0..r.between(0, 4) {
+                let (at_us, node) = (r.below(length_us), r.below(self.replicas));
+                self.faults.push(Fault::ReplicaLags { at_us, node, for_ms: r.one_of(&[500, 5_000, 40_000]) });
+            }
+        }
+        if r.percent(15) {
+            for _ in 0..r.between(1, 3) {
+                self.faults.push(Fault::Insert { nth: r.below(ops / 2), how: InsertFault::Twice });
+            }
+        }
+        if r.percent(15) {
+            // The answer is lost, and others write while the resend travels.
+            for _ in 0..r.between(1, 4) {
+                let nth = r.below(ops / 2);
+                let lost =
+                    r.one_of(&[InsertFault::LostAfter, InsertFault::LostAfter, InsertFault::LostBefore]);
+                let (ms, others) = (r.one_of(&[1, 300, 5_000]), r.between(1, self.token_window * 2));
+                let at_once = self.others_at_once && r.percent(70);
+                self.faults.push(Fault::Insert { nth, how: lost });
+                let how = InsertFault::OnTheWay { ms, others, at_once };
+                (1..=r.between(1, 3)).for_each(|n| self.faults.push(Fault::Insert { nth: nth + n, how }));
+            }
+        }
+        if self.others_at_once {
+            for _ in 0..r.between(1, 3) {
+                let inserts = r.between(1, self.token_window * 2);
+                self.faults.push(Fault::OtherWriters { at_us: r.below(length_us), inserts, at_once: true });
+            }
+        }
+        if r.percent(6) {
+            // What is sealed waits for the server when the process dies, and the source refuses the next one.
+            let (at_us, partition) = (r.below(length_us), r.below(u64::from(self.partitions)) as u32);
+            let down_ms = r.one_of(&[1, 1_000]);
+            self.faults.push(Fault::ServerAway { at_us, for_ms: r.one_of(&[500, 20_000]) });
+            self.faults.push(Fault::Expiry { at_us: at_us + r.below(2_000_000), partition });
+            self.faults.push(Fault::Kill { when: When::At(at_us + r.below(2_000_000)), down_ms });
+        }
+        self.draw_times(r);
+        if self.is_local && r.percent(10) {
+            self.faults.push(Fault::SyncFails { at_us: r.below(length_us) });
+        }
     }
 
     /// Draws from numbers of its own, so that a kind of fault can be added and the seeds are the same in everything else.
@@ -276,6 +414,32 @@ impl Plan {
                 self.faults.push(Fault::Insert { nth: r.below(ops / 2), how });
             }
         }
+    }
+
+    /// Record times that are far ahead, and a partition that yields nothing but rejects.
+    fn draw_times(&mut self, r: &mut Random) {
+        let Some(window_ms) = self.window.map(|window| window.as_millis() as i64) else { return };
+        // As the pipeline file has it: within a quarter of a window nothing is freed.
+        self.settings.future_ms_max = self.settings.future_ms_max.min(window_ms / 4);
+        if r.percent(25) {
+            self.has_future = true;
+            for arrival in &mut self.arrivals {
+                if !r.percent(4) {
+                    continue;
+                }
+                arrival.record.time_ms += r.one_of(&[window_ms / 2, window_ms * 3, 3_600_000, 86_400_000]);
+            }
+        }
+        if self.partitions > 1 && r.percent(10) {
+            let rejects = self.arrivals.iter_mut().filter(|arrival| arrival.partition == 0);
+            rejects.for_each(|arrival| arrival.record.is_good = false);
+        }
+    }
+
+    /// How far ahead of the true time a watermark may be at the most, milliseconds; `None` where wall clocks jump ahead too.
+    pub fn watermark_ahead_ms_max(&self) -> Option<i64> {
+        let jumps = self.faults.iter().any(|f| matches!(f, Fault::ClockJump { by_ms: 1.., .. }));
+        (self.window.is_some() && !jumps).then_some(self.settings.future_ms_max + 1_000)
     }
 
     /// The same plan with only some of its faults.
@@ -385,7 +549,11 @@ fn faults(r: &mut Random, length_us: u64, plan: &Plan) -> Vec<Fault> {
                 8 => Fault::DiskFull { at_us, for_ms },
                 9 => Fault::ServerCrash { when, down_ms },
                 10 => Fault::ServerAway { at_us, for_ms },
-                11 => Fault::OtherWriters { at_us, inserts: r.between(1, plan.token_window * 2) },
+                11 => Fault::OtherWriters {
+                    at_us,
+                    inserts: r.between(1, plan.token_window * 2),
+                    at_once: false,
+                },
                 12 if r.percent(50) => {
                     Fault::ClockJump { at_us, by_ms: r.one_of(&[-3_600_000, -5_000, -3, 5_000, 86_400_000]) }
                 }

@@ -5,9 +5,11 @@
 //! bounded time, and others write into it; an insert is all or nothing in each table, and the view is fed after the table, also with
 //! rows whose token the table knows; an answer may be lost at any point. Does not own what is right (`oracle`).
 //!
-//! What is assumed of the world around it, beside the facts: a request whose head is there and whose tail does not come is dropped
-//! after [`TAIL_US_MAX`], and an insert that is under way for so long that its token was written and pushed out meanwhile is ended by
-//! `max_execution_time`.
+//! With several replicas each request goes to one of them, as a balancer chooses: they share tokens and rows, a query is known to one of
+//! them only, and one may lag behind what is there.
+//!
+//! What is assumed of the world around it, beside the facts, stands in docs/design/simulation.md; here it is [`TAIL_US_MAX`],
+//! [`State::is_beyond_reach`] and [`Server::room_for_others`].
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::mem::take;
@@ -16,18 +18,13 @@ use bytes::Bytes;
 
 use crate::executor::{Pid, WALL_BEGIN_MS};
 use crate::oracle::Sent;
-use crate::plan::{Change, Plan};
+use crate::plan::{Change, Plan, VIEW_TOKENS};
+use crate::random::Random;
 use crate::records::{Row, from_body};
 use crate::world::State;
 
-/// How long the engine's decision to send a frame again holds, microseconds: nobody pushes half of a real memory of tokens out in that time.
-const DECIDED_US_MAX: u64 = 1_000_000;
-
 /// The place of the view's target.
 pub const VIEW: usize = 2;
-
-/// Tokens that one insert costs in the view's target, which is partitioned otherwise than the table.
-const VIEW_TOKENS: u64 = 2;
 
 /// How long a server waits for the rest of a request, microseconds.
 pub const TAIL_US_MAX: u64 = 30_000_000;
@@ -67,6 +64,10 @@ struct Running {
     is_killed: bool,
     /// Its token is written, its rows are about to be: it cannot be killed any more.
     is_writing: bool,
+    /// The replica that works on it.
+    node: u64,
+    place: usize,
+    token: String,
 }
 
 /// The server.
@@ -83,7 +84,19 @@ pub struct Server {
     poison: Vec<(u64, u64)>,
     token_window: u64,
     token_age_us: u64,
+    tokens_per_block: u64,
+    /// Tokens of our own that may come between the gate of an insert and its rows at the most.
+    own_tokens_max: u64,
     has_view: bool,
+    replicas: u64,
+    /// The replica that the balancer chose last.
+    node: u64,
+    /// Replicas that lag: until when, and how many parts of each table they show.
+    lags: BTreeMap<u64, (u64, [usize; 3])>,
+    /// A broken reading: the lag is that of another replica than the rows.
+    pub is_lag_anothers: bool,
+    /// A broken table: inserts are answered from memory and written later.
+    pub is_asynchronous: bool,
 }
 
 /// An insert on its way.
@@ -105,6 +118,12 @@ pub struct Insert {
     pub run: u64,
     /// The table that it was meant for, counted by those whose rows were carried over.
     pub carried: u32,
+    /// The replica that it went to.
+    pub node: u64,
+    /// True for a copy that stayed in the network.
+    pub is_late: bool,
+    /// When the server gives it up, microseconds.
+    pub ends_us: u64,
 }
 
 /// How far an insert came.
@@ -136,7 +155,14 @@ impl Server {
             poison: plan.poison.clone(),
             token_window: plan.token_window,
             token_age_us: plan.token_age_ms.map_or(u64::MAX, |ms| ms * 1_000),
+            tokens_per_block: plan.tokens_per_block,
+            own_tokens_max: plan.own_tokens_max(),
             has_view: plan.has_view,
+            replicas: plan.replicas,
+            node: 0,
+            lags: BTreeMap::new(),
+            is_lag_anothers: false,
+            is_asynchronous: false,
         }
     }
 
@@ -179,8 +205,16 @@ impl Server {
         self.is_up = false;
         self.run += 1;
         self.running.clear();
-        for token in self.tables.iter_mut().flat_map(|t| t.tokens.values_mut()) {
-            *token = Token::Stands;
+        for table in &mut self.tables {
+            if self.replicas > 1 {
+                // A keeper takes token and part together.
+                table.tokens.retain(|_, token| *token == Token::Stands);
+                table.order.retain(|(name, _)| {
+                    let name = name.split_once('/').map_or(name.as_str(), |(name, _)| name);
+                    table.tokens.contains_key(name) || name.starts_with("other-")
+                });
+            }
+            table.tokens.values_mut().for_each(|token| *token = Token::Stands);
         }
     }
 
@@ -190,23 +224,72 @@ impl Server {
         self.started_us = now_us;
     }
 
-    /// Others insert into a table.
-    pub fn others_insert(&mut self, place: usize, inserts: u64, now_us: u64) {
+    /// Others insert into a table, each by itself or all of them as one block; says how many have found room.
+    pub fn others_insert(&mut self, place: usize, inserts: u64, is_one_block: bool, now_us: u64) -> u64 {
+        let per_insert = self.tokens_per_block;
+        let room = self.room_for_others(place) / per_insert;
+        if is_one_block && room < inserts {
+            return 0;
+        }
+        let inserts = inserts.min(room);
         for n in 0..inserts {
             self.remember(place, format!("other-{now_us}-{n}"), now_us);
         }
+        if is_one_block && inserts > 0 {
+            self.tables[place].block -= inserts - 1;
+        }
+        inserts
+    }
+
+    /// Tokens that others may use now without pushing one out whose insert has passed its gate and is still worked on: it was judged
+    /// with half of a memory to spare, and a real half is thousands.
+    fn room_for_others(&self, place: usize) -> u64 {
+        let table = &self.tables[place];
+        let open = self.running.values().filter(|r| r.is_whole && !r.is_killed && r.place == place);
+        let slack = |r: &Running| {
+            let at = table.order.iter().position(|(token, _)| *token == r.token)?;
+            let newer = (table.order.len() - at) as u64;
+            Some(self.token_window.saturating_sub(newer).saturating_sub(self.own_tokens_max))
+        };
+        open.filter_map(slack).min().unwrap_or(u64::MAX)
     }
 
     fn remember(&mut self, place: usize, token: String, now_us: u64) {
+        let parts = if place == VIEW { VIEW_TOKENS } else { 1 };
         let table = &mut self.tables[place];
-        table.block += 1;
-        for n in 1..if place == VIEW { VIEW_TOKENS } else { 1 } {
+        table.block += parts;
+        for n in 1..parts * self.tokens_per_block {
             table.order.push_back((format!("{token}/{n}"), now_us));
         }
         table.pushed_out.remove(&token);
         table.tokens.insert(token.clone(), Token::Stands);
         table.order.push_back((token, now_us));
         self.forget_tokens(place, now_us);
+    }
+
+    /// The replica that the balancer chooses for a request: mostly the one before.
+    pub fn choose_node(&mut self, random: &mut Random) -> u64 {
+        if self.replicas > 1 && random.percent(20) {
+            self.node = random.below(self.replicas);
+        }
+        self.node
+    }
+
+    /// The identity of a replica.
+    pub fn server_uuid(&self, node: u64) -> String {
+        if self.replicas > 1 { format!("server-{node}") } else { "server".into() }
+    }
+
+    /// A replica shows no more parts than it has now until then.
+    pub fn lag(&mut self, node: u64, until_us: u64) {
+        let shown = [0, 1, 2].map(|place: usize| self.tables[place].parts.len());
+        self.lags.insert(node, (until_us, shown));
+    }
+
+    /// How many of a table's parts a replica shows; `None` if all.
+    pub fn shown(&self, node: u64, place: usize, now_us: u64) -> Option<usize> {
+        let (until_us, shown) = self.lags.get(&node)?;
+        (now_us < *until_us && shown[place] < self.tables[place].parts.len()).then_some(shown[place])
     }
 
     /// Drops the tokens that are too many or too old.
@@ -272,13 +355,14 @@ impl Server {
     }
 
     /// The head of a request is there; false if its query id runs already.
-    pub fn begin(&mut self, query_id: &str, since_us: u64, is_whole: bool, now_us: u64) -> bool {
+    pub fn begin(&mut self, insert: &Insert, since_us: u64, is_whole: bool, now_us: u64) -> bool {
         self.running.retain(|_, r| r.is_whole || now_us - r.since_us < TAIL_US_MAX);
-        if self.running.contains_key(query_id) {
+        if self.running.contains_key(&insert.query_id) {
             return false;
         }
-        self.running
-            .insert(query_id.to_owned(), Running { since_us, is_whole, is_killed: false, is_writing: false });
+        let (node, place, token) = (insert.node, insert.place, insert.token.clone());
+        let running = Running { since_us, is_whole, is_killed: false, is_writing: false, node, place, token };
+        self.running.insert(insert.query_id.clone(), running);
         true
     }
 
@@ -296,18 +380,24 @@ impl Server {
 
     /// Kills queries by the beginning of their id, and says how many still run: one notices after a while that it was killed, and
     /// one that is being written ends by itself.
-    pub fn kill(&mut self, prefix: &str, now_us: u64) -> u64 {
+    pub fn kill(&mut self, node: u64, prefix: &str, now_us: u64) -> u64 {
         self.running.retain(|id, r| {
             let is_given_up = !r.is_whole && now_us - r.since_us >= TAIL_US_MAX;
-            let has_noticed = id.starts_with(prefix) && !r.is_writing && (r.is_killed || !r.is_whole);
+            let is_meant = r.node == node && id.starts_with(prefix);
+            let has_noticed = is_meant && !r.is_writing && (r.is_killed || !r.is_whole);
             !is_given_up && !has_noticed
         });
-        let meant = self.running.iter_mut().filter(|(id, _)| id.starts_with(prefix));
+        let mut running = self.running.iter_mut();
+        let meant = running.by_ref().filter(|(id, r)| r.node == node && id.starts_with(prefix));
         meant.map(|(_, running)| running.is_killed = true).count() as u64
     }
 
     /// The oldest attempt of a frame that still runs and that the server knew before `us`.
+    /// One on a replica that was not asked is covered by the confirmation before a new token.
     pub fn runs_since_before(&self, prefix: &str, us: u64) -> Option<&str> {
+        if self.replicas > 1 {
+            return None;
+        }
         let mut of_frame = self.running.iter().filter(|(id, r)| id.starts_with(prefix) && r.since_us < us);
         of_frame.next().map(|(id, _)| id.as_str())
     }
@@ -346,6 +436,11 @@ impl State {
         if is_for_another {
             return Step::Gone;
         }
+        if now_us > insert.ends_us {
+            self.note("ended", 0, || format!("`{}` took too long", insert.query_id));
+            self.server.end(&insert.query_id);
+            return Step::Gone;
+        }
         self.server.forget_tokens(insert.place, now_us);
         let table = &self.server.tables[insert.place];
         match table.tokens.get(&insert.token) {
@@ -353,13 +448,15 @@ impl State {
             Some(Token::Stands) => return Step::Known,
             None => {}
         }
-        let decided_us = insert.since_us.saturating_sub(DECIDED_US_MAX);
-        if table.pushed_out.get(&insert.token).is_some_and(|us| *us >= decided_us) {
+        if self.is_beyond_reach(insert) {
             self.note("ended", 0, || {
                 format!("`{}` took longer than its token was remembered", insert.query_id)
             });
+            self.server.end(&insert.query_id);
             return Step::Gone;
         }
+        let table = &self.server.tables[insert.place];
+        debug_assert!(!table.tokens.contains_key(&insert.token), "just looked at");
         let rows = from_body(&insert.body).map(|(_, rows)| rows).unwrap_or_default();
         let is_poison =
             |id: u64| self.server.poison.iter().any(|(poison, from_us)| *poison == id && *from_us <= now_us);
@@ -372,6 +469,14 @@ impl State {
             running.is_writing = true;
         }
         Step::Written
+    }
+
+    /// True for an insert whose token was written and pushed out meanwhile, and which nobody can end: a copy in the network, and one on
+    /// a replica that the process cannot ask any more.
+    fn is_beyond_reach(&self, insert: &Insert) -> bool {
+        let table = &self.server.tables[insert.place];
+        let is_pushed_out = table.pushed_out.get(&insert.token).is_some_and(|us| *us >= insert.since_us);
+        is_pushed_out && (insert.is_late || self.server.replicas > 1)
     }
 
     /// The rows follow the token; false if the server died in between.

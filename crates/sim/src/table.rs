@@ -21,13 +21,13 @@ use crate::oracle::Sent;
 use crate::plan::InsertFault;
 use crate::records::{Row, from_body, from_columns, from_dead_letters, to_body, to_columns};
 use crate::server::{Insert, Step, VIEW};
-use crate::world::World;
+use crate::world::{State, World};
 
-/// How long a client waits for the answer to an insert.
-const ANSWER_US_MAX: u64 = 30_000_000;
+/// What a server says to a request whose query id it works on already.
+pub const ALREADY_RUNNING: &str = "already_running";
 
-/// Tokens that an insert costs in the view's target at the most.
-const PARTS: u64 = 2;
+/// How long a table that inserts asynchronously keeps rows in memory, microseconds.
+const FLUSH_US: u64 = 3_000_000;
 
 /// The names of the two tables.
 pub const NAMES: [&str; 2] = ["d.events", "d.dead"];
@@ -58,7 +58,7 @@ impl SimTable {
     }
 
     /// One question, which the server answers or not.
-    async fn ask<T>(&self, answer: impl FnOnce(&mut crate::world::State) -> T) -> Result<T, TableError> {
+    async fn ask<T>(&self, answer: impl FnOnce(&mut State, u64) -> T) -> Result<T, TableError> {
         let fails = self.world.state().operations.ask();
         self.world.pause(300, 4_000).await;
         let answer = {
@@ -67,7 +67,9 @@ impl SimTable {
             if fails || !state.server.is_reachable(now_us) {
                 return Err(table_error());
             }
-            answer(&mut state)
+            let State { server, random, .. } = &mut *state;
+            let node = server.choose_node(random);
+            answer(&mut state, node)
         };
         self.world.pause(100, 2_000).await;
         Ok(answer)
@@ -132,10 +134,12 @@ impl Table for SimTable {
         let fault = world.state().operations.insert();
         world.pause(200, 3_000).await;
         let mut insert = {
-            let state = world.state();
+            let mut state = world.state();
             if !state.server.is_reachable(state.now_us()) {
                 return failed(Effect::None, Remedy::Resend, "connection");
             }
+            let State { server, random, .. } = &mut *state;
+            let node = server.choose_node(random);
             Insert {
                 place: self.place,
                 pid: self.pid,
@@ -145,6 +149,9 @@ impl Table for SimTable {
                 since_us: state.now_us(),
                 run: state.server.run,
                 carried: state.server.carried(self.place),
+                node,
+                is_late: false,
+                ends_us: u64::MAX,
             }
         };
         let late = match fault {
@@ -153,9 +160,18 @@ impl Table for SimTable {
         };
         if late.is_none() {
             let since_us = insert.since_us;
-            if !world.state().server.begin(attempt.query_id, since_us, false, since_us) {
-                return failed(Effect::None, Remedy::Resend, "query_id_runs_already");
+            if !world.state().server.begin(&insert, since_us, false, since_us) {
+                return failed(Effect::Unknown, Remedy::Resend, ALREADY_RUNNING);
             }
+        }
+        if let Some(InsertFault::OnTheWay { ms, others, at_once }) = fault {
+            world.executor.sleep_us(ms * 1_000).await;
+            let mut state = world.state();
+            let now_us = state.now_us();
+            let found_room = state.server.others_insert(self.place, others, at_once, now_us);
+            state.note("others", found_room, || {
+                format!("{found_room} inserts while `{}` travels", attempt.query_id)
+            });
         }
         // The head is there; the tail is held back until this process has looked whether it is still the owner.
         let asked_us = world.executor.now_us();
@@ -172,8 +188,29 @@ impl Table for SimTable {
             return failed(Effect::Unknown, Remedy::Resend, "reset");
         }
         insert.since_us = asked_us;
+        if self.world.plan.token_age_ms.is_some() || self.world.plan.replicas > 1 {
+            insert.ends_us = asked_us + world.plan.insert_time_us();
+        }
+        if world.state().server.is_asynchronous {
+            let later = world.clone();
+            world.spawn(async move {
+                later.executor.sleep_us(FLUSH_US).await;
+                // Nobody listens: the answer was given.
+                let _ = serve(later.clone(), insert, fault).await;
+            });
+            return Ok(());
+        }
+        if fault == Some(InsertFault::Twice) {
+            // The proxy's second copy is turned down while the first one is worked on, and its answer comes first.
+            let first = world.clone();
+            world.spawn(async move {
+                let _ = serve(first.clone(), insert, None).await;
+            });
+            world.pause(50, 500).await;
+            return failed(Effect::Unknown, Remedy::Resend, ALREADY_RUNNING);
+        }
         let serve = world.run_as(WORLD, serve(world.clone(), insert, fault));
-        let patience = world.executor.sleep_us(ANSWER_US_MAX);
+        let patience = world.executor.sleep_us(world.plan.insert_time_us());
         match select(std::pin::pin!(serve), std::pin::pin!(patience)).await {
             Either::Left((answer, _)) => answer,
             Either::Right(((), _)) => failed(Effect::Unknown, Remedy::Resend, "timeout"),
@@ -181,47 +218,29 @@ impl Table for SimTable {
     }
 
     async fn facts(&self) -> Result<TableFacts, TableError> {
-        let (place, plan) = (self.place, &self.world.plan);
-        self.ask(|state| {
-            let (server_start_ms, server_now_ms) = state.server.times_ms(state.now_us());
-            let has_view = state.server.feeds_view(place);
-            TableFacts {
-                server_start_ms,
-                server_now_ms,
-                server_uuid: "server".into(),
-                table_uuid: state.server.uuid(place),
-                block_number: state.server.block(place),
-                view_blocks: has_view.then(|| state.server.block(VIEW)).into_iter().collect(),
-                token_window: plan.token_window,
-                parts_per_frame: if has_view { PARTS } else { 1 },
-                token_age_ms_max: plan.token_age_ms.unwrap_or(u64::MAX),
-                tokens_per_block_max: 1,
-            }
-        })
-        .await
+        self.ask(|state, node| self.facts_of(state, node)).await
     }
 
     async fn probe(&self, frame: FrameId, rows: u64, _probe: &[u8]) -> Result<Presence, TableError> {
-        let has_provenance = self.world.plan.has_provenance;
-        self.ask(|state| {
-            let parts = state.server.tables[self.place].parts.iter().filter(|(id, _)| *id == frame.0);
-            let found: u64 = parts.map(|(_, rows)| rows.len() as u64).sum();
-            state.note("probe", found, || format!("frame {frame}: {found} of {rows} rows"));
-            match found {
-                _ if !has_provenance => Presence::Inadmissible,
-                0 => Presence::None,
-                n if n == rows => Presence::All,
-                found => Presence::Part { found, expected: rows },
-            }
-        })
-        .await
+        self.ask(|state, node| self.presence(state, node, frame, rows)).await?
+    }
+
+    /// One statement: rows and facts are those of one replica at one moment.
+    async fn look_for(
+        &self,
+        frame: FrameId,
+        rows: u64,
+        _probe: &[u8],
+    ) -> Result<(Presence, TableFacts), TableError> {
+        self.ask(|state, node| Ok((self.presence(state, node, frame, rows)?, self.facts_of(state, node))))
+            .await?
     }
 
     async fn end_attempts(&self, prefix: &str) -> Result<u64, TableError> {
         let pid = self.pid;
-        self.ask(|state| {
+        self.ask(|state, node| {
             let now_us = state.now_us();
-            let alive = state.server.kill(prefix, now_us);
+            let alive = state.server.kill(node, prefix, now_us);
             state.note("kill", alive, || format!("`{prefix}` by process {pid}: {alive} still run"));
             state.attempts_ended(pid, prefix);
             alive
@@ -230,14 +249,62 @@ impl Table for SimTable {
     }
 }
 
+impl SimTable {
+    /// What a replica says of itself and the table.
+    fn facts_of(&self, state: &State, node: u64) -> TableFacts {
+        let (place, plan) = (self.place, &self.world.plan);
+        let (server_start_ms, server_now_ms) = state.server.times_ms(state.now_us());
+        let has_view = state.server.feeds_view(place);
+        TableFacts {
+            server_start_ms,
+            server_now_ms,
+            server_uuid: state.server.server_uuid(node),
+            table_uuid: state.server.uuid(place),
+            block_number: state.server.block(place),
+            view_blocks: has_view.then(|| state.server.block(VIEW)).into_iter().collect(),
+            token_window: plan.token_window,
+            parts_per_frame: plan.tokens_per_frame(),
+            token_age_ms_max: plan.token_age_ms.unwrap_or(u64::MAX),
+            tokens_per_block_max: if plan.others_at_once { u64::MAX } else { plan.tokens_per_block },
+        }
+    }
+
+    /// Which rows of a frame a replica shows; an error if it lags, and says so.
+    fn presence(
+        &self,
+        state: &mut State,
+        node: u64,
+        frame: FrameId,
+        rows: u64,
+    ) -> Result<Presence, TableError> {
+        let now_us = state.now_us();
+        let shown = state.server.shown(node, self.place, now_us);
+        if shown.is_some() && !state.server.is_lag_anothers {
+            let message = "the replica is behind".into();
+            return Err(TableError { remedy: Remedy::Resend, kind: "replica_lags", message });
+        }
+        let parts = state.server.tables[self.place].parts.iter().take(shown.unwrap_or(usize::MAX));
+        let parts = parts.filter(|(id, _)| *id == frame.0);
+        let found: u64 = parts.map(|(_, rows)| rows.len() as u64).sum();
+        state.note("probe", found, || format!("frame {frame}: {found} of {rows} rows"));
+        Ok(match found {
+            _ if !self.world.plan.has_provenance => Presence::Inadmissible,
+            0 => Presence::None,
+            n if n == rows => Presence::All,
+            found => Presence::Part { found, expected: rows },
+        })
+    }
+}
+
 /// A copy that stayed in the network arrives as a request of its own.
 async fn arrive_late(world: &Arc<World>, mut insert: Insert, ms: u64) {
     world.executor.sleep_us(ms * 1_000).await;
     insert.query_id += "-late";
+    insert.is_late = true;
     {
         let mut state = world.state();
         let now_us = state.now_us();
-        if !state.server.is_reachable(now_us) || !state.server.begin(&insert.query_id, now_us, true, now_us) {
+        if !state.server.is_reachable(now_us) || !state.server.begin(&insert, now_us, true, now_us) {
             return;
         }
         insert.run = state.server.run;

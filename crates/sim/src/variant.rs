@@ -4,6 +4,7 @@
 //! catch them (`oracle`).
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use dataflow::{Operator, Table};
 use engine::Pipeline;
@@ -13,6 +14,9 @@ use crate::executor::Pid;
 use crate::lies::{LyingDecoder, LyingRuntime, LyingSource, LyingStep, LyingStore, LyingTable};
 use crate::plan::Plan;
 use crate::world::World;
+
+/// A clamp of the future that does not look at the window: a year.
+const FUTURE_MS_MAX: i64 = 365 * 86_400_000;
 
 /// A way to break the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,11 +49,19 @@ pub enum Variant {
     ViewsIgnored,
     LeaderEpochForgotten,
     EndOneEarly,
+    NoJudgementAtTheGate,
+    TokensCountedAsBlocks,
+    LagOfAnotherReplica,
+    AlreadyRunningIsNone,
+    AnsweredFromMemory,
+    SyncFailedIsCreated,
+    FutureMovesTime,
+    SealedWaitsForTheSource,
 }
 
 impl Variant {
     /// All of them.
-    pub const ALL: [Self; 27] = [
+    pub const ALL: [Self; 35] = [
         Self::SendBeforeSeal,
         Self::SettleOverAHole,
         Self::TokenFromTheAttempt,
@@ -77,6 +89,14 @@ impl Variant {
         Self::ViewsIgnored,
         Self::LeaderEpochForgotten,
         Self::EndOneEarly,
+        Self::NoJudgementAtTheGate,
+        Self::TokensCountedAsBlocks,
+        Self::LagOfAnotherReplica,
+        Self::AlreadyRunningIsNone,
+        Self::AnsweredFromMemory,
+        Self::SyncFailedIsCreated,
+        Self::FutureMovesTime,
+        Self::SealedWaitsForTheSource,
     ];
 
     /// The variant of this name.
@@ -156,6 +176,41 @@ impl Variant {
                 ("leader-epoch-forgotten", "a start does not say in which leader epoch it was", 300)
             }
             Self::EndOneEarly => ("end-one-early", "a drain stops one record before the end", 150),
+            Self::NoJudgementAtTheGate => (
+                "no-judgement-at-the-gate",
+                "the last bytes of a resend leave by the facts that it was decided by",
+                60,
+            ),
+            Self::TokensCountedAsBlocks => {
+                ("tokens-counted-as-blocks", "every block counts as one token, whatever it costs", 400)
+            }
+            Self::LagOfAnotherReplica => (
+                "lag-of-another-replica",
+                "the lag that is asked for is that of another replica than the rows",
+                200,
+            ),
+            Self::AlreadyRunningIsNone => (
+                "already-running-is-none",
+                "a query id that runs already counts as an insert that did not happen",
+                60,
+            ),
+            Self::AnsweredFromMemory => {
+                ("answered-from-memory", "the table answers inserts from memory and writes them later", 5)
+            }
+            Self::SyncFailedIsCreated => {
+                // The record that vanishes must be one that somebody has acted on.
+                ("sync-failed-is-created", "a put whose fsync failed counts as durable", 400)
+            }
+            Self::FutureMovesTime => (
+                "future-moves-time",
+                "a record from the future moves the watermark whatever the window is",
+                100,
+            ),
+            Self::SealedWaitsForTheSource => (
+                "sealed-waits-for-the-source",
+                "nothing that is sealed is delivered before the source is read",
+                200,
+            ),
         }
     }
 
@@ -174,6 +229,7 @@ impl Variant {
             | Self::ExistsIsCreated
             | Self::CollectOneRecordEarly
             | Self::IgnoreTheFloor
+            | Self::SyncFailedIsCreated
             | Self::NoHarden => {
                 let inner = pipeline.store.clone();
                 pipeline.store = Arc::new(LyingStore { inner, world: world.clone(), variant: self });
@@ -188,6 +244,9 @@ impl Variant {
             | Self::TokenAgeIgnored
             | Self::AnotherTableIgnored
             | Self::ViewsIgnored
+            | Self::NoJudgementAtTheGate
+            | Self::TokensCountedAsBlocks
+            | Self::AlreadyRunningIsNone
             | Self::FrameOfManyPartitions => {
                 pipeline.table = lying_table(pipeline.table.clone());
                 pipeline.dead_letters = lying_table(pipeline.dead_letters.clone());
@@ -196,12 +255,27 @@ impl Variant {
                 let lying = |inner| -> Box<dyn Operator> { Box::new(LyingStep::new(inner, self)) };
                 pipeline.steps = pipeline.steps.into_iter().map(lying).collect();
             }
+            Self::FutureMovesTime => pipeline.settings.future_ms_max = FUTURE_MS_MAX,
+            Self::SealedWaitsForTheSource => {
+                let is_read = Arc::new(AtomicBool::new(false));
+                let mut table = LyingTable::new(pipeline.table.clone(), self);
+                table.waits_for = Some(is_read.clone());
+                pipeline.table = Arc::new(table);
+                pipeline.source =
+                    Arc::new(LyingSource { inner: pipeline.source.clone(), variant: self, is_read });
+            }
+            Self::LagOfAnotherReplica => world.state().server.is_lag_anothers = true,
+            Self::AnsweredFromMemory => world.state().server.is_asynchronous = true,
             Self::WrittenInPlace => world.state().objects.is_in_place = true,
             Self::SealNotContiguous
             | Self::PublishedIgnored
             | Self::LeaderEpochForgotten
             | Self::EndOneEarly => {
-                pipeline.source = Arc::new(LyingSource { inner: pipeline.source.clone(), variant: self });
+                pipeline.source = Arc::new(LyingSource {
+                    inner: pipeline.source.clone(),
+                    variant: self,
+                    is_read: Arc::default(),
+                });
             }
             Self::LostRejects => pipeline.decoder = Arc::new(LyingDecoder(pipeline.decoder.clone())),
             Self::OneNonce => pipeline.runtime = Arc::new(LyingRuntime(pipeline.runtime.clone())),

@@ -7,6 +7,7 @@ use dataflow::SourceFault;
 use engine::{EngineError, Outcome};
 use protocol::doubt::StopReason;
 use protocol::names;
+use store::ErrorKind;
 
 use super::{Act, Drive, PERSON_MS, Process};
 use crate::executor::{Pid, lock};
@@ -67,6 +68,15 @@ impl Drive {
         short.map(|(n, end)| format!("partition {n} is read to {}, and went to {end}", next(n)))
     }
 
+    /// The disk is another: what its caches held is gone, as after a loss of power.
+    fn replace_disk(&mut self) {
+        let all: Vec<Pid> = self.processes.keys().copied().collect();
+        all.into_iter().for_each(|pid| self.kill(pid));
+        let mut state = self.world.state();
+        state.objects.mend_sync();
+        state.lose_power();
+    }
+
     /// C-rules are the oracle's; here it is asked whether the model expects this stop.
     fn ended_badly(&mut self, pid: Pid, process: &Process, error: &EngineError) {
         if self.last == Some(pid) {
@@ -96,10 +106,13 @@ impl Drive {
             }
             EngineError::Source(error) if error.fault == SourceFault::Refused => {
                 let state = self.world.state();
-                // What was sealed is in the log no more: only a person can go on from there.
-                self.is_stopped = state.oracle.has_lost(&state.broker);
+                // What was sealed is in the log no more, or what is to be read next is gone: only a person can go on from there. What
+                // is sealed must be in the table by then.
+                let has_expired = state.oracle.has_expired(&state.broker);
+                let is_delivered = has_expired && state.oracle.is_settled();
+                self.is_stopped = state.oracle.has_lost(&state.broker) || is_delivered;
                 self.is_done |= self.is_stopped;
-                !plan.faults.iter().any(|f| matches!(f, Fault::Election { records: 1.., .. }))
+                !has_expired && !plan.faults.iter().any(|f| matches!(f, Fault::Election { records: 1.., .. }))
             }
             EngineError::Mismatch(message) if self.rolled_back_since.is_some() => {
                 let is_right = message.contains("rolled back") || message.contains("the store was lost");
@@ -108,6 +121,13 @@ impl Drive {
                     self.rolled_back_since = None;
                 }
                 !is_right
+            }
+            EngineError::Store(error) if error.kind == ErrorKind::SyncFailed => {
+                let is_broken = self.world.state().objects.is_sync_broken();
+                if is_broken {
+                    self.replace_disk();
+                }
+                !is_broken
             }
             // A start gives up on a store that fails; the supervisor tries again.
             EngineError::Store(error) => {

@@ -8,6 +8,9 @@ use crate::executor::{Pid, WORLD};
 use crate::plan::{Change, Fault};
 use crate::table::crash;
 
+/// How long others wait before they try again, milliseconds.
+const OTHERS_WAIT_MS: u64 = 50;
+
 impl Drive {
     pub(super) fn strike_by_polls(&mut self) {
         let polls = self.world.executor.engine_polls();
@@ -71,6 +74,17 @@ impl Drive {
                 let drains = self.processes.values_mut().filter_map(|p| p.drains.as_mut());
                 drains.filter_map(|ends| ends.get_mut(n)).for_each(|was| *was = end.min(*was));
             }
+            Fault::Expiry { partition, .. } => {
+                let mut state = world.state();
+                let sealed = state.oracle.sealed();
+                let n = partition as usize;
+                let next = sealed.iter().find(|(number, _)| *number == n).map(|(_, next)| *next);
+                // A partition that was never begun begins where it is: nothing is missed.
+                if let (Some(next), Some(stream)) = (next, state.broker.streams.get_mut(n)) {
+                    stream.expire(next);
+                }
+                state.broker.wake();
+            }
             Fault::Table { change, down_ms, .. } => {
                 if change == Change::Exchanged {
                     let all: Vec<Pid> = self.processes.keys().copied().collect();
@@ -100,10 +114,18 @@ impl Drive {
             Fault::DiskFull { for_ms, .. } => world.state().objects.full(until(for_ms)),
             Fault::ServerCrash { down_ms, .. } => crash(&world, down_ms),
             Fault::ServerAway { for_ms, .. } => world.state().server.away(until(for_ms)),
-            Fault::OtherWriters { inserts, .. } => {
-                world.state().server.others_insert(0, inserts, now_us);
-                world.state().server.others_insert(1, inserts / 2, now_us);
+            Fault::OtherWriters { inserts, at_once, .. } => {
+                let of_target = world.state().server.others_insert(0, inserts, at_once, now_us);
+                world.state().server.others_insert(1, inserts / 2, at_once, now_us);
+                let rest = inserts - of_target;
+                if rest > 0 {
+                    // They wait while an insert that has passed its gate is worked on.
+                    let again = Fault::OtherWriters { at_us: now_us, inserts: rest, at_once };
+                    self.after_ms(OTHERS_WAIT_MS, Act::Strike(again));
+                }
             }
+            Fault::ReplicaLags { node, for_ms, .. } => world.state().server.lag(node, until(for_ms)),
+            Fault::SyncFails { .. } => world.state().objects.break_sync(),
             Fault::ClockJump { by_ms, .. } => {
                 if let Some(pid) = self.newest() {
                     world.executor.jump(pid, by_ms);

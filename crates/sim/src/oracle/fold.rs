@@ -9,6 +9,7 @@ use protocol::record::{Body, Checkpoint, Claim, Counts, Frame, Frontier, Generat
 use super::dedup::Sealed;
 use super::{Broken, Fate, Oracle, Piece};
 use crate::broker::Broker;
+use crate::executor::WALL_BEGIN_MS;
 use crate::objects::Objects;
 use crate::records::{Row, from_body, reason_code};
 use crate::server::{Server, VIEW};
@@ -41,7 +42,10 @@ impl Oracle {
         match body {
             Body::Claim(claim) => self.claim(record, claim, now_us),
             Body::Genesis(genesis) => self.genesis(genesis, server),
-            Body::Seal(seal) => self.seal(record.seq, seal, broker, objects, server),
+            Body::Seal(seal) => {
+                self.watermark(seal.watermark_ms, now_us)?;
+                self.seal(record.seq, seal, broker, objects, server)
+            }
             Body::Settle(settle) => {
                 self.settle(&settle.settled, server)?;
                 for above in &settle.above {
@@ -72,6 +76,18 @@ impl Oracle {
         let pid = claim.owner.strip_prefix("process-").and_then(|pid| pid.parse().ok()).unwrap_or_default();
         self.owner = Some((pid, now_us));
         Ok(())
+    }
+
+    /// C6: no clock of a record frees state that the window still needs.
+    fn watermark(&self, watermark_ms: i64, now_us: u64) -> Result<(), Broken> {
+        let true_ms = WALL_BEGIN_MS + (now_us / 1_000) as i64;
+        match self.watermark_ahead_ms_max {
+            Some(ahead_ms_max) if watermark_ms.saturating_sub(true_ms) > ahead_ms_max => Err((
+                "C6",
+                format!("the watermark is {} ms ahead of the time", watermark_ms.saturating_sub(true_ms)),
+            )),
+            _ => Ok(()),
+        }
     }
 
     fn genesis(&mut self, genesis: &Genesis, _server: &Server) -> Result<(), Broken> {
