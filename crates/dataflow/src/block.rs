@@ -6,6 +6,17 @@
 use std::fmt;
 use std::sync::Arc;
 
+/// Bytes of a record's key that are kept, and one more, by which a longer one is known. Keys and headers go nowhere but to the dead
+/// letters, whose cells nobody reads beyond this.
+pub const KEY_BYTES_MAX: usize = 1 << 20;
+
+/// Bytes of a record's headers that are kept, as [`push_header`] writes them; the first that does not fit and all after it are
+/// replaced by one named [`HEADERS_CUT`].
+pub const HEADERS_BYTES_MAX: usize = 1 << 20;
+
+/// The name of the header that stands for those that were too long; its value is empty.
+pub const HEADERS_CUT: &str = "forebay.headers_cut";
+
 /// Stands for "the source gave this record no time".
 pub const TIME_UNKNOWN_MS: i64 = i64::MIN;
 
@@ -187,6 +198,9 @@ pub struct BlockBuilder {
     header_scratch: Vec<u8>,
     /// Records of the block that was full last, and bytes of their payloads; zeros before the first.
     usual: (usize, usize),
+    payload_bytes_max: usize,
+    /// The position of the record whose headers were cut last.
+    headers_cut: Option<u64>,
 }
 
 impl BlockBuilder {
@@ -210,7 +224,18 @@ impl BlockBuilder {
             next,
             leader_epoch: NO_LEADER_EPOCH,
         };
-        Self { block, header_scratch: Vec::new(), usual: (0, 0) }
+        Self {
+            block,
+            header_scratch: Vec::new(),
+            usual: (0, 0),
+            payload_bytes_max: usize::MAX,
+            headers_cut: None,
+        }
+    }
+
+    /// Keeps only the beginning of bodies that are longer than `bytes`, each with the length of the whole.
+    pub fn bounded(self, bytes: usize) -> Self {
+        Self { payload_bytes_max: bytes, ..self }
     }
 
     /// Says that about so many bytes of records follow: a block that begins now gets memory for them, up to what a full one
@@ -252,7 +277,11 @@ impl BlockBuilder {
         if payload.is_none() {
             self.block.absent.push(row);
         }
-        self.block.payloads.push(payload.unwrap_or_default());
+        let payload = payload.unwrap_or_default();
+        if payload.len() > self.payload_bytes_max {
+            self.block.cut.push((row, payload.len() as u64));
+        }
+        self.block.payloads.push(&payload[..payload.len().min(self.payload_bytes_max)]);
         self.block.positions.push(position);
         self.block.times_ms.push(time_ms);
         self.block.next = position + 1;
@@ -286,21 +315,32 @@ impl BlockBuilder {
         self.block.cut.push((row as u32, whole_bytes));
     }
 
-    /// Gives the record pushed last a key.
+    /// Gives the record pushed last a key, of which [`KEY_BYTES_MAX`] and one byte are kept.
     pub fn key(&mut self, key: &[u8]) {
         let rows = self.block.positions.len();
         let keys = self.block.keys.get_or_insert_with(|| Spans { bytes: Vec::new(), ends: vec![0; rows] });
-        keys.bytes.extend_from_slice(key);
+        keys.bytes.extend_from_slice(&key[..key.len().min(KEY_BYTES_MAX + 1)]);
         *keys.ends.last_mut().expect("a record was pushed before its key") = keys.bytes.len() as u32;
     }
 
-    /// Gives the record pushed last one more header.
+    /// Gives the record pushed last one more header, unless it has [`HEADERS_BYTES_MAX`] of them.
     pub fn header(&mut self, name: &str, value: Option<&[u8]>) {
         let rows = self.block.positions.len();
         let headers =
             self.block.headers.get_or_insert_with(|| Spans { bytes: Vec::new(), ends: vec![0; rows] });
+        let begin = if rows < 2 { 0 } else { headers.ends[rows - 2] as usize };
+        let held = headers.bytes.len() - begin;
+        let position = self.block.positions.last().copied();
+        if self.headers_cut == position {
+            return;
+        }
         self.header_scratch.clear();
-        push_header(&mut self.header_scratch, name, value);
+        if held + name.len() + value.map_or(0, <[u8]>::len) + 8 <= HEADERS_BYTES_MAX {
+            push_header(&mut self.header_scratch, name, value);
+        } else {
+            push_header(&mut self.header_scratch, HEADERS_CUT, Some(&[]));
+            self.headers_cut = position;
+        }
         headers.bytes.extend_from_slice(&self.header_scratch);
         *headers.ends.last_mut().expect("a record was pushed before its headers") =
             headers.bytes.len() as u32;

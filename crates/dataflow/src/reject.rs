@@ -8,7 +8,7 @@ use std::sync::Arc;
 use arrow_array::builder::{BinaryBuilder, MapBuilder, StringBuilder};
 use arrow_array::{ArrayRef, RecordBatch, StringArray, TimestampMillisecondArray, UInt32Array, UInt64Array};
 
-use crate::block::{TIME_UNKNOWN_MS, headers};
+use crate::block::{KEY_BYTES_MAX, TIME_UNKNOWN_MS, headers};
 use crate::{Column, ColumnType, Partition, RecordBlock, Schema};
 
 /// Bytes of a record that a reject keeps. What is longer is kept in part, and the message says how long it is: a longer value
@@ -85,6 +85,13 @@ impl Reject {
             format!("{message}; `raw` holds the first `{}` of its `{whole}` bytes", raw.len())
         } else {
             message
+        };
+        let (key, message) = match key {
+            Some(key) if key.len() > KEY_BYTES_MAX => (
+                Some(&key[..KEY_BYTES_MAX]),
+                format!("{message}; `key` holds its first `{KEY_BYTES_MAX}` bytes"),
+            ),
+            key => (key, message),
         };
         Self {
             partition: block.partition.clone(),

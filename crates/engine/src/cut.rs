@@ -152,5 +152,6 @@ impl Builder {
 
 /// What a reject counts towards the bound of a batch.
 fn reject_bytes(reject: &Reject) -> u64 {
-    (reject.raw.len() + reject.message.len() + 64) as u64
+    let key = reject.key.as_ref().map_or(0, Vec::len);
+    (reject.raw.len() + key + reject.headers.len() + reject.message.len() + 64) as u64
 }

@@ -40,6 +40,9 @@ use crate::{EngineError, checkpoint};
 /// Blocks decoded or decoding ahead of the steps, for each compute thread: one to work on, one to follow.
 const BLOCKS_AHEAD: usize = 2;
 
+/// A cut is made at this many bytes whatever the settings say: Arrow's texts and bytes end at 2 GiB, and a block more may follow.
+const CUT_BYTES_MAX: u64 = 1 << 30;
+
 /// How often the lane looks at things that no event brings: idleness, skew, state.
 const TICK: Duration = Duration::from_secs(1);
 
@@ -189,6 +192,8 @@ impl LaneTask {
         let lag = tell::watch_lag(self.context.clone(), self.source.clone());
         let _lag = self.context.runtime.spawn("lag", Box::pin(lag));
         let ahead_max = BLOCKS_AHEAD * self.context.runtime.compute_threads();
+        // Blocks are of 4 MiB or of one larger record: what waits is bounded by its bytes too.
+        let ahead_bytes_max = self.context.settings.batch_bytes_max.max(1);
         let mut backoff = Backoff::new(self.context.settings.retry_pause_max);
         let mut tick = self.context.runtime.sleep(TICK);
         let mut age: Option<BoxFuture<'static, ()>> = None;
@@ -244,7 +249,7 @@ impl LaneTask {
                     Err(Refusal { error, may_deliver: true }) => break self.refused_by_source(error),
                     Err(Refusal { error, may_deliver: false }) => return Err(error),
                 },
-                event = next(&mut self.reader), if !is_full && self.waiting.len() < ahead_max => match event {
+                event = next(&mut self.reader), if !is_full && self.waiting.len() < ahead_max && self.waiting_bytes() < ahead_bytes_max => match event {
                     Ok(event) => {
                         backoff = Backoff::new(self.context.settings.retry_pause_max);
                         match self.take(event).await {
@@ -311,7 +316,12 @@ impl LaneTask {
     fn is_full(&self) -> bool {
         let settings = &self.context.settings;
         self.builder.counts().written >= settings.batch_rows_max
-            || self.builder.bytes() >= settings.batch_bytes_max
+            || self.builder.bytes() >= settings.batch_bytes_max.min(CUT_BYTES_MAX)
+    }
+
+    /// Bytes of blocks between the source and the steps.
+    fn waiting_bytes(&self) -> u64 {
+        self.waiting.iter().map(Waiting::bytes).sum()
     }
 
     fn is_complete(&self) -> bool {

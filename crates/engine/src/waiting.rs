@@ -20,6 +20,16 @@ pub enum Waiting {
     Ended { partition: usize, next: u64 },
 }
 
+impl Waiting {
+    /// Bytes that are held until its turn.
+    pub fn bytes(&self) -> u64 {
+        match self {
+            Self::Block { block, .. } => block.memory_bytes() as u64,
+            Self::CaughtUp { .. } | Self::Ended { .. } => 0,
+        }
+    }
+}
+
 /// What has had its turn.
 pub enum Ready {
     /// A block and what it became; `None` if the decoder panicked.

@@ -13,6 +13,7 @@
 //! | transactions              | records of committed ones only; the end moves over their markers                |
 //! | partition added           | `Found`, from its beginning                                                     |
 //! | broker away               | `Away` every few seconds while librdkafka reconnects, for ever                  |
+//! | large records, batches    | bodies above `record_bytes_max` are handed out in part; batches unpack within a bound |
 //! | null body, key, headers   | absent body; keys and headers are copied only where there are some              |
 
 mod client;
@@ -97,6 +98,8 @@ pub struct KafkaOptions {
     pub fetch: FetchBy,
     /// Bytes of blocks ahead of the caller. Beside them librdkafka holds `queued.max.messages.kbytes`, 64 MiB.
     pub ahead_bytes_max: usize,
+    /// Bytes of the longest record handed out whole; of a longer one the beginning. Keep the decoder's own bound below it.
+    pub record_bytes_max: usize,
     /// How often new partitions are looked for.
     pub look_every: Duration,
 }
@@ -113,6 +116,7 @@ impl KafkaOptions {
             token: None,
             fetch: FetchBy::Auto,
             ahead_bytes_max: 64 << 20,
+            record_bytes_max: 128 << 20,
             look_every: Duration::from_secs(10),
         }
     }

@@ -60,12 +60,21 @@ fn a_body_written_in_place_is_a_record_like_any_other() {
 #[test]
 fn keys_and_headers_count_towards_a_full_block() {
     let mut b = builder();
-    let half = vec![0; BlockBuilder::BYTES_MAX / 2];
-    b.push(1, 0, None);
-    b.key(&half);
-    assert!(!b.is_full());
-    b.header("h", Some(&half));
-    assert!(b.is_full());
+    let half = vec![0; KEY_BYTES_MAX / 2];
+    for position in 0..8 {
+        assert!(!b.is_full(), "{position}");
+        b.push(position, 0, None);
+        b.key(&half);
+        assert!(!b.is_full() || position == 7, "{position}");
+    }
+    assert!(b.is_full(), "of keys alone");
+    b.take();
+    for position in 8..16 {
+        assert!(!b.is_full(), "{position}");
+        b.push(position, 0, None);
+        b.header("h", Some(&half));
+    }
+    assert!(b.is_full(), "of headers alone");
 }
 
 #[test]
@@ -104,4 +113,32 @@ fn a_new_block_gets_the_memory_that_it_is_said_to_need() {
     builder.expect(100);
     builder.push(20_001, 0, Some(b"x"));
     assert!((100..200).contains(&builder.take().payloads.bytes.capacity()));
+}
+
+#[test]
+fn bodies_keys_and_headers_are_bounded_and_say_so() {
+    let mut builder = BlockBuilder::new(Partition::new("t", 0), 0).bounded(5);
+    let long = vec![b'k'; KEY_BYTES_MAX + 7];
+    builder.push(0, 1, Some(b"123456789"));
+    builder.key(&long);
+    for name in ["a", "b", "c", "d"] {
+        builder.header(name, Some(&long[..400_000]));
+    }
+    builder.push(1, 1, Some(b"12345"));
+    builder.key(b"k");
+    builder.header("e", None);
+    let block = builder.take();
+    assert_eq!((block.payloads.get(0), block.payloads.get(1)), (&b"12345"[..], &b"12345"[..]));
+    assert_eq!((block.cut.as_slice(), block.whole_bytes(0), block.whole_bytes(1)), (&[(0, 9)][..], 9, 5));
+    let keys = block.keys.as_ref().expect("there are keys");
+    assert_eq!((keys.get(0).len(), keys.get(1)), (KEY_BYTES_MAX + 1, &b"k"[..]));
+    let names = |row| {
+        let encoded = block.headers.as_ref().expect("there are headers").get(row);
+        headers(encoded).map(|(name, _)| name.to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(names(0), ["a", "b", HEADERS_CUT]);
+    assert_eq!(names(1), ["e"]);
+    let reject = crate::Reject::of(&block, 0, crate::reject::Reason::TooLarge, "", "too long".into());
+    assert_eq!(reject.key.as_ref().map(Vec::len), Some(KEY_BYTES_MAX));
+    assert!(reject.message.ends_with("; `key` holds its first `1048576` bytes"), "{}", reject.message);
 }

@@ -118,6 +118,7 @@ fn kafka_options(kafka: &Kafka, pipeline: &Pipeline) -> KafkaOptions {
         Fetch::Librdkafka => FetchBy::Librdkafka,
     };
     options.ahead_bytes_max = bounds::ahead_bytes(pipeline);
+    options.record_bytes_max = record_bytes(&pipeline.source.format).max(dataflow::reject::RAW_BYTES_MAX) + 1;
     options.properties =
         kafka.properties.iter().map(|(name, value)| (name.to_string(), value.reveal().to_owned())).collect();
     options.properties.extend(security(&kafka.security));

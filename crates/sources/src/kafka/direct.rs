@@ -62,8 +62,12 @@ pub(super) struct Plan {
     client: String,
     security: security::Security,
     bounds: Bounds,
-    /// The largest answer that is accepted, and the largest batch once it is unpacked.
+    /// The largest answer that is accepted.
     answer_bytes_max: usize,
+    /// The largest batch that is unpacked as a whole; a larger one is unpacked record by record.
+    unpacked_bytes_max: usize,
+    /// Bytes of the longest body that is handed out whole.
+    record_bytes_max: usize,
 }
 
 /// Properties that concern librdkafka's own connections and queues and that a direct fetch need not know.
@@ -125,11 +129,15 @@ pub(super) fn plan(options: &KafkaOptions) -> Result<Plan, String> {
             partition_bytes_max,
         },
         answer_bytes_max: number("receive.message.max.bytes", ANSWER_BYTES_MAX).max(1 << 20) as usize,
+        unpacked_bytes_max: options.ahead_bytes_max.clamp(UNPACKED_BYTES_MIN, ANSWER_BYTES_MAX as usize),
+        record_bytes_max: options.record_bytes_max,
     })
 }
 
 /// For one partition, beside a single larger batch.
 const PARTITION_BYTES_MAX: i32 = 4 << 20;
+/// Producers make batches of a megabyte; a few of them unpack to more than this.
+const UNPACKED_BYTES_MIN: usize = 4 << 20;
 /// Records of more than 100 MB: the largest answer that is accepted, as it is librdkafka's here.
 const ANSWER_BYTES_MAX: i32 = 512 << 20;
 

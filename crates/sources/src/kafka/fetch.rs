@@ -160,7 +160,8 @@ impl Fetch {
         from: Vec<ReadFrom>,
     ) -> Result<Self, SourceError> {
         let known = from.iter().map(|from| from.partition.clone()).collect();
-        let slots: Vec<Slot> = from.into_iter().map(Slot::new).collect();
+        let slots: Vec<Slot> =
+            from.into_iter().map(|from| Slot::new(from, options.record_bytes_max)).collect();
         handle.assign(&slots)?;
         Ok(Self {
             options: options.clone(),
@@ -239,7 +240,7 @@ impl Fetch {
         if self.slots.iter().any(|slot| slot.from.partition == from.partition) {
             return Err(SourceError::read_already(&from.partition));
         }
-        let slot = Slot::new(from);
+        let slot = Slot::new(from, self.options.record_bytes_max);
         self.handle.assign([&slot])?;
         self.known.insert(slot.from.partition.clone());
         self.slots.push(slot);
@@ -494,7 +495,8 @@ unsafe fn push(slot: &mut Slot, position: u64, message: &ffi::rd_kafka_message_t
     unsafe {
         let mut kind = ffi::rd_kafka_timestamp_type_t::RD_KAFKA_TIMESTAMP_NOT_AVAILABLE;
         let time_ms = match ffi::rd_kafka_message_timestamp(message, &mut kind) {
-            -1 => TIME_UNKNOWN_MS,
+            // As the direct fetch has it: a time before 1970 is none that a producer means.
+            ..0 => TIME_UNKNOWN_MS,
             time_ms => time_ms,
         };
         block.push(position, time_ms, bytes(message.payload.cast(), message.len));

@@ -16,8 +16,8 @@ pub(super) struct Slot {
 }
 
 impl Slot {
-    pub(super) fn new(from: ReadFrom) -> Self {
-        let block = BlockBuilder::new(from.partition.clone(), from.next);
+    pub(super) fn new(from: ReadFrom, record_bytes_max: usize) -> Self {
+        let block = BlockBuilder::new(from.partition.clone(), from.next).bounded(record_bytes_max);
         Self { next: from.next, leader_epoch: from.leader_epoch, block, is_paused: false, from }
     }
 

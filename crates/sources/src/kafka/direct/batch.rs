@@ -14,11 +14,11 @@
 
 use std::collections::BTreeSet;
 
-use dataflow::block::TIME_UNKNOWN_MS;
+use dataflow::block::{HEADERS_BYTES_MAX, KEY_BYTES_MAX, TIME_UNKNOWN_MS};
 use dataflow::{BlockBuilder, RecordBlock};
 
 use super::cursor::{Cursor, Malformed};
-use super::inflate::{InflateError, inflate};
+use super::inflate::{InflateError, Pieces, inflate, is_one_block, pieces};
 
 /// Offset and length, in front of what the length counts.
 const PREFIX_BYTES: usize = 12;
@@ -142,8 +142,10 @@ pub(super) struct Batches<'a> {
     pub(super) block: &'a mut BlockBuilder,
     /// Kept for its memory.
     pub(super) scratch: &'a mut Vec<u8>,
-    /// What a batch may unpack to.
+    /// What a batch may unpack to in memory; a larger one is unpacked piece by piece.
     pub(super) bytes_max: usize,
+    /// Bytes of a body that are handed out.
+    pub(super) record_bytes_max: usize,
 }
 
 impl Batches<'_> {
@@ -189,7 +191,15 @@ impl Batches<'_> {
         more: usize,
         full: &mut dyn FnMut(RecordBlock),
     ) -> Result<(), BatchError> {
-        let body = inflate(header.attributes, header.body, self.scratch, self.bytes_max)?;
+        // What is packed as one block has to be there as a whole, so a large record needs that much.
+        let one_block_max = self.bytes_max.max(self.record_bytes_max.saturating_mul(2));
+        let is_one_block = is_one_block(header.attributes, header.body);
+        let bytes_max = if is_one_block { one_block_max } else { self.bytes_max };
+        let body = match inflate(header.attributes, header.body, self.scratch, bytes_max) {
+            Ok(body) => body,
+            Err(error @ InflateError::TooLarge { .. }) => return self.large(header, error, full),
+            Err(error) => return Err(error.into()),
+        };
         if header.count > body.len() / RECORD_BYTES_MIN {
             return Err(BatchError::Malformed);
         }
@@ -226,6 +236,75 @@ impl Batches<'_> {
         }
         Ok(())
     }
+}
+
+impl Batches<'_> {
+    /// Reads the records of a batch that is too large to be unpacked as a whole. Nothing is held of it but the beginning of one
+    /// record: of its body, its key and its headers.
+    fn large(
+        &mut self,
+        header: &Header<'_>,
+        why: InflateError,
+        full: &mut dyn FnMut(RecordBlock),
+    ) -> Result<(), BatchError> {
+        let Some(mut at) = pieces(header.attributes, header.body)? else { return Err(why.into()) };
+        // What a first try has left there.
+        *self.scratch = Vec::new();
+        let stamped = header.attributes & LOG_APPEND_TIME != 0;
+        let (mut name, mut text) = (Vec::new(), Vec::new());
+        for _ in 0..header.count {
+            let length = u64::try_from(at.signed()?).map_err(|_| BatchError::Malformed)?;
+            let end = at.read.checked_add(length).ok_or(BatchError::Malformed)?;
+            at.skip(1)?;
+            let (time_delta, offset_delta) = (at.signed()?, at.signed()?);
+            let position = place(header, offset_delta)?;
+            if position >= self.next {
+                let time_ms =
+                    if stamped { header.max_time_ms } else { header.base_time_ms.wrapping_add(time_delta) };
+                let time_ms = if time_ms < 0 { TIME_UNKNOWN_MS } else { time_ms };
+                let key = field(&mut at, end, KEY_BYTES_MAX + 1, &mut text)?;
+                let value = field(&mut at, end, self.record_bytes_max, self.scratch)?;
+                self.next = position + 1;
+                self.block.push(position, time_ms, value.map(|_| self.scratch.as_slice()));
+                if let Some(whole) = value.filter(|whole| *whole > self.scratch.len() as u64) {
+                    self.block.cut(whole);
+                }
+                if key.is_some() {
+                    self.block.key(&text);
+                }
+                for _ in 0..at.signed()? {
+                    field(&mut at, end, HEADERS_BYTES_MAX, &mut name)?.ok_or(BatchError::Malformed)?;
+                    let value = field(&mut at, end, HEADERS_BYTES_MAX, &mut text)?;
+                    self.block.header(&String::from_utf8_lossy(&name), value.map(|_| text.as_slice()));
+                }
+            }
+            at.skip(end.checked_sub(at.read).ok_or(BatchError::Malformed)?)?;
+            if self.block.is_full() {
+                self.block.leader_epoch(header.leader_epoch);
+                full(self.block.take());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Reads a field of a record that ends at `end` and keeps the beginning of it; gives its whole length, or `None` for none.
+fn field(
+    at: &mut Pieces<'_>,
+    end: u64,
+    keep_max: usize,
+    out: &mut Vec<u8>,
+) -> Result<Option<u64>, BatchError> {
+    out.clear();
+    let length = match at.signed()? {
+        -1 => return Ok(None),
+        length => u64::try_from(length).map_err(|_| BatchError::Malformed)?,
+    };
+    if length > end.saturating_sub(at.read) {
+        return Err(BatchError::Malformed);
+    }
+    at.keep(length, keep_max, out)?;
+    Ok(Some(length))
 }
 
 /// The offset of a record; within its batch.

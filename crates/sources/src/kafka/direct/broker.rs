@@ -287,7 +287,8 @@ fn read(
         leader_epoch: slot.leader_epoch,
         block: &mut slot.block,
         scratch,
-        bytes_max: plan.answer_bytes_max,
+        bytes_max: plan.unpacked_bytes_max,
+        record_bytes_max: plan.record_bytes_max,
     };
     let result = batches.read(records, aborted, &mut send);
     (slot.next, slot.leader_epoch) = (batches.next, batches.leader_epoch);

@@ -2,7 +2,7 @@
 //!
 //! Owns the five codecs of Kafka and the bound on what they may grow to. Does not own the records inside.
 
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read};
 
 use super::cursor::{Cursor, Malformed};
 
@@ -51,6 +51,136 @@ pub(super) fn inflate<'a>(
     }
     Ok(out)
 }
+
+/// True for bare Snappy, which has no pieces.
+pub(super) fn is_one_block(attributes: i16, body: &[u8]) -> bool {
+    attributes & CODEC_BITS == 2 && !body.starts_with(XERIAL)
+}
+
+/// The records of a batch piece by piece, for one that unpacks to more than is held; `None` if its codec packs it as one block.
+///
+/// # Errors
+/// When the codec is unknown.
+pub(super) fn pieces(attributes: i16, body: &[u8]) -> Result<Option<Pieces<'_>>, InflateError> {
+    let codec = attributes & CODEC_BITS;
+    let name = *CODECS.get(codec as usize).ok_or(InflateError::Unknown(codec))?;
+    let reader: Box<dyn Read + '_> = match codec {
+        1 => Box::new(flate2::read::MultiGzDecoder::new(body)),
+        2 => match body.strip_prefix(XERIAL) {
+            // Two version numbers.
+            Some(blocks) => Box::new(SnappyBlocks {
+                at: Cursor(blocks.get(8..).unwrap_or_default()),
+                out: Vec::new(),
+                used: 0,
+            }),
+            None => return Ok(None),
+        },
+        3 => Box::new(lz4_flex::frame::FrameDecoder::new(body)),
+        4 => Box::new(zstd::stream::read::Decoder::with_buffer(body).map_err(|e| damaged(name, &e))?),
+        _ => Box::new(body),
+    };
+    Ok(Some(Pieces { codec: name, reader: BufReader::with_capacity(PIECE_BYTES, reader), read: 0 }))
+}
+
+/// Bytes of a batch that are unpacked by one call.
+const PIECE_BYTES: usize = 64 << 10;
+/// A batch that unpacks to more than this is a bomb: brokers hold batches of at most 2 GiB, and packing saves no more than half where
+/// records are not made to.
+const PIECES_BYTES_MAX: u64 = 8 << 30;
+
+/// Kafka's primitive types from a batch that is being unpacked; as [`Cursor`] reads them from bytes that are there.
+pub(super) struct Pieces<'a> {
+    codec: &'static str,
+    reader: BufReader<Box<dyn Read + 'a>>,
+    /// Bytes read so far.
+    pub(super) read: u64,
+}
+
+impl Pieces<'_> {
+    fn filled(&mut self) -> Result<&[u8], InflateError> {
+        if self.read > PIECES_BYTES_MAX {
+            return Err(InflateError::TooLarge { codec: self.codec, bytes_max: PIECES_BYTES_MAX as usize });
+        }
+        let codec = self.codec;
+        let bytes = self.reader.fill_buf().map_err(|e| damaged(codec, &e))?;
+        if bytes.is_empty() {
+            return Err(damaged(codec, &"it ends before its records do"));
+        }
+        Ok(bytes)
+    }
+
+    fn used(&mut self, bytes: usize) {
+        self.reader.consume(bytes);
+        self.read += bytes as u64;
+    }
+
+    /// A signed number in groups of seven bits.
+    pub(super) fn signed(&mut self) -> Result<i64, InflateError> {
+        let (mut bytes, mut length) = ([0; 10], 0);
+        loop {
+            let byte = self.filled()?[0];
+            self.used(1);
+            *bytes.get_mut(length).ok_or_else(|| damaged(self.codec, &Malformed))? = byte;
+            length += 1;
+            if byte < 0x80 {
+                return Cursor(&bytes[..length]).signed().map_err(|e| damaged(self.codec, &e));
+            }
+        }
+    }
+
+    /// Steps over bytes.
+    pub(super) fn skip(&mut self, bytes: u64) -> Result<(), InflateError> {
+        self.keep(bytes, 0, &mut Vec::new())
+    }
+
+    /// Reads `bytes`, of which the first `keep_max` are appended to `out`.
+    pub(super) fn keep(
+        &mut self,
+        bytes: u64,
+        keep_max: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<(), InflateError> {
+        let (mut left, mut room) = (bytes, keep_max);
+        while left > 0 {
+            let chunk = self.filled()?;
+            let take = chunk.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+            let kept = take.min(room);
+            out.extend_from_slice(&chunk[..kept]);
+            self.used(take);
+            room -= kept;
+            left -= take as u64;
+        }
+        Ok(())
+    }
+}
+
+/// Snappy as Java programs write it, one block after the other.
+struct SnappyBlocks<'a> {
+    at: Cursor<'a>,
+    out: Vec<u8>,
+    used: usize,
+}
+
+impl Read for SnappyBlocks<'_> {
+    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+        while self.used == self.out.len() {
+            if self.at.0.is_empty() {
+                return Ok(0);
+            }
+            self.out.clear();
+            self.used = 0;
+            let length = self.at.u32().map_err(std::io::Error::other)?;
+            let packed = self.at.take(length as usize).map_err(std::io::Error::other)?;
+            block(packed, &mut self.out, BLOCK_BYTES_MAX).map_err(std::io::Error::other)?;
+        }
+        let read = (&self.out[self.used..]).read(into)?;
+        self.used += read;
+        Ok(read)
+    }
+}
+
+/// One of those blocks unpacked; Java programs make them of 32 KiB.
+const BLOCK_BYTES_MAX: usize = 4 << 20;
 
 fn damaged(codec: &'static str, why: &dyn std::fmt::Display) -> InflateError {
     InflateError::Damaged { codec, why: why.to_string() }

@@ -42,7 +42,7 @@ impl DirectReader {
             reports: orders.clone(),
             read: from.iter().map(|from| (from.partition.clone(), from.clone())).collect(),
             known: from.iter().map(|from| from.partition.clone()).collect(),
-            waiting: from.into_iter().map(Slot::new).collect(),
+            waiting: from.into_iter().map(|from| Slot::new(from, options.record_bytes_max)).collect(),
             paused: BTreeSet::new(),
             brokers: BTreeMap::new(),
             opened: Some(connection),

@@ -122,7 +122,7 @@ impl Supervisor {
                 }
                 self.known.insert(from.partition.clone());
                 self.read.insert(from.partition.clone(), from.clone());
-                self.waiting.push(Slot::new(from));
+                self.waiting.push(Slot::new(from, self.options.record_bytes_max));
                 self.look_within(Duration::ZERO);
             }
             Message::Pause(partition, is_paused) => {

@@ -39,3 +39,22 @@ fn noise_is_named_by_its_codec() {
     }
     assert!(matches!(unpacked(5, b"x"), Err(InflateError::Unknown(5))));
 }
+
+#[test]
+fn blocks_of_snappy_are_unpacked_one_after_the_other() {
+    let mut packed = [XERIAL, &[0, 0, 0, 1, 0, 0, 0, 1]].concat();
+    for part in [&b"\x04one"[..], b"", b" two and more"] {
+        let block = snappy_block(part);
+        packed.extend_from_slice(&(block.len() as u32).to_be_bytes());
+        packed.extend(block);
+    }
+    let mut at = pieces(2, &packed).expect("known").expect("has blocks");
+    let mut out = Vec::new();
+    assert_eq!(at.signed().expect("a number"), 2);
+    at.keep(7, 5, &mut out).expect("across blocks");
+    at.skip(1).expect("a byte");
+    at.keep(8, 8, &mut out).expect("the rest");
+    assert_eq!((out.as_slice(), at.read), (&b"one tand more"[..], 17));
+    assert!(matches!(at.skip(1), Err(InflateError::Damaged { .. })), "the end is no place to read on");
+    assert!(pieces(2, &snappy_block(b"bare")).expect("known").is_none());
+}
