@@ -399,6 +399,16 @@ impl Source for KafkaSource {
     }
 
     /// The ends up to which records may be read: before the oldest open transaction.
+    /// Topics keep their names and ids. A partition that came since is read from its first record, which may not be its first ever.
+    async fn recognize(
+        &self,
+        shown: Vec<PartitionStart>,
+        known: Vec<ReadFrom>,
+    ) -> Result<Vec<PartitionStart>, SourceError> {
+        found::late(&shown, &known).into_iter().for_each(found::warn_late);
+        Ok(shown)
+    }
+
     async fn ends(&self) -> Result<Vec<(Partition, u64)>, SourceError> {
         self.ask(Shared::ends).await
     }

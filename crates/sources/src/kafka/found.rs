@@ -5,11 +5,31 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use dataflow::block::NO_LEADER_EPOCH;
-use dataflow::{Event, Partition, PartitionStart, SourceError};
+use dataflow::{Event, Partition, PartitionStart, ReadFrom, SourceError};
 
 use super::CALL_WAIT_MAX;
 use super::client::{Client, Topic};
 use crate::queue::{Closed, Sender};
+
+/// The partitions of topics that are read already that were not there before and have lost records to retention: what of `shown` is
+/// not `known` and does not begin at 0.
+pub(super) fn late<'a>(shown: &'a [PartitionStart], known: &[ReadFrom]) -> Vec<&'a PartitionStart> {
+    let is_read = |start: &PartitionStart| known.iter().any(|from| from.partition == start.partition);
+    let is_later =
+        |start: &PartitionStart| known.iter().any(|from| from.partition.stream == start.partition.stream);
+    shown.iter().filter(|start| start.first > 0 && is_later(start) && !is_read(start)).collect()
+}
+
+/// Says what may be missing of a partition that was found after retention had been there.
+pub(super) fn warn_late(start: &PartitionStart) {
+    tracing::warn!(
+        partition = %start.partition,
+        first = start.first,
+        missed_max = start.first,
+        "a partition was found late: retention has already taken the records below its first offset, and they are not read; \
+         if they are missed, bring them into the topic again"
+    );
+}
 
 /// Reports every partition of `topics` that is not `known`, which it then is.
 pub(super) fn report(
@@ -37,6 +57,9 @@ pub(super) fn report(
                 first: low,
                 leader_epoch: NO_LEADER_EPOCH,
             };
+            if start.first > 0 {
+                warn_late(&start);
+            }
             events.send(Ok(Event::Found(start)), 0)?;
         }
     }

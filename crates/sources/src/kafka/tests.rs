@@ -154,3 +154,26 @@ fn a_partition_is_checked_by_its_topic_id() {
     assert!(refused(&from("one", 3), Some(&topic("one"))).contains("no partition `3`"));
     assert!(refused(&from("one", 0), None).contains("was deleted"));
 }
+
+#[test]
+fn a_partition_found_after_retention_was_there_is_named() {
+    let partition = |topic: &str, index| Partition::new(topic, index);
+    let start = |topic: &str, index, first| PartitionStart {
+        partition: partition(topic, index),
+        identity: "id".into(),
+        next: first,
+        first,
+        leader_epoch: NO_LEADER_EPOCH,
+    };
+    let known = vec![ReadFrom {
+        partition: partition("a", 0),
+        identity: "id".into(),
+        next: 70,
+        leader_epoch: NO_LEADER_EPOCH,
+    }];
+    // Known; new and whole; new and cut; of a topic that is new as a whole.
+    let shown = [start("a", 0, 50), start("a", 1, 0), start("a", 2, 9), start("b", 0, 9)];
+    let late: Vec<_> = found::late(&shown, &known).iter().map(|start| start.partition.clone()).collect();
+    assert_eq!(late, [partition("a", 2)]);
+    assert!(found::late(&shown, &[]).is_empty(), "a first start begins where the pipeline file says");
+}
