@@ -184,7 +184,7 @@ pub fn convert(array: &ArrayRef, from: &ColumnType, to: &ColumnType) -> Result<A
         }
         (from, T::String) => {
             let numbers = match from {
-                T::Bool => return Ok(booleans_as_text(array).ok_or_else(unfit)?),
+                T::Bool => return booleans_as_text(array).ok_or_else(unfit),
                 _ => numbers(array).ok_or_else(unfit)?,
             };
             let texts = numbers.into_iter().map(|n| n.map(|n| n.to_string()));

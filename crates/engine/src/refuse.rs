@@ -219,7 +219,7 @@ pub async fn again(
     let refusal = Refusal { table: context.targets[place].index, ordinal, piece: piece.piece, record: None };
     let rows = decode(context, place, body).await?;
     let origins = origins(context, piece).await?;
-    let parts = Vec::from([0..rows.num_rows()]);
+    let parts = std::iter::once(0..rows.num_rows()).collect();
     replace(context, place, refusal, Parts { rows, layout: layout.cloned(), origins, parts }).await
 }
 

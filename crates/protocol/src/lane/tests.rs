@@ -578,7 +578,8 @@ fn a_checkpoint_that_no_lane_could_have_written_is_a_violation() {
         Lane::from_checkpoint(&record)
     };
     restored(&|_, _| ()).expect("as it was written");
-    let changes: [&dyn Fn(&mut LaneImage, &mut Record); 11] = [
+    type Change<'a> = &'a dyn Fn(&mut LaneImage, &mut Record);
+    let changes: [Change<'_>; 11] = [
         &|_, record| record.seq = u64::MAX,
         &|_, record| record.epoch = u64::MAX,
         &|image, _| image.counts = Some(Counts { read: u64::MAX, written: u64::MAX, ..Default::default() }),
