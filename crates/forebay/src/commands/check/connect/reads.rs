@@ -55,9 +55,6 @@ pub async fn look(
         drain: false,
     };
     let Some(shown) = in_time(asking.shown(), &status, found).await else { return };
-    if shown.partitions.is_empty() {
-        found.problem("source", Exit::Failed, "source: there is no partition to read");
-    }
     let Some(stored) = stored else { return };
     let opened = in_time(asking.open(&Standing::of(&stored.lane), shown), &status, found).await;
     let Some(Opened { shown, reader, new, .. }) = opened else { return };
@@ -70,6 +67,9 @@ pub async fn look(
         Err(_) => BTreeMap::new(),
     };
     let from = read_from(stored, &new);
+    if from.is_empty() {
+        found.problem("source", Exit::Failed, "source: there is no partition to read");
+    }
     describe(&from, &ends, found);
     let sampler = tables
         .schema
