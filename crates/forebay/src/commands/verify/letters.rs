@@ -100,20 +100,28 @@ impl Letters {
     }
 }
 
+/// What the dead letters are compared with.
+pub struct Against<'a> {
+    /// Where the pipeline stands.
+    pub lane: &'a Lane,
+    /// The positions that are compared.
+    pub ranges: &'a Ranges,
+    /// What the source showed there.
+    pub seen: &'a Seen,
+    /// The key of a row.
+    pub key: &'a KeyPlan,
+    /// What is known of letters that are gone.
+    pub kept: &'a Kept,
+    /// How often a row is expected.
+    pub rule: Rule,
+}
+
 /// Reads the dead letters of the pipeline.
 ///
 /// # Errors
 /// When the table does not answer.
-pub async fn read(
-    work: &Work<'_>,
-    schema: &Schema,
-    lane: &Lane,
-    ranges: &Ranges,
-    seen: &Seen,
-    key: &KeyPlan,
-    kept: &Kept,
-    rule: Rule,
-) -> anyhow::Result<Letters> {
+pub async fn read(work: &Work<'_>, schema: &Schema, against: Against<'_>) -> anyhow::Result<Letters> {
+    let Against { lane, ranges, seen, key, kept, rule } = against;
     work.bar.set_message("reading dead letters");
     let server = sink::server_for(&work.pipeline.sink.clickhouse, super::work::QUERY_MAX)?;
     let config = sink::dead_letters(work.pipeline);

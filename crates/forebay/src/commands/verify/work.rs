@@ -129,8 +129,9 @@ impl Work<'_> {
             replayed: log.memory(at).await.context("the replay log cannot be read")?.taken,
             purged: log.purged().await.context("what was purged cannot be read")?,
         };
-        let letters =
-            letters::read(&self, table.schema(), &lane, &ranges, &seen, &dry.key, &kept, rule).await?;
+        let against =
+            letters::Against { lane: &lane, ranges: &ranges, seen: &seen, key: &dry.key, kept: &kept, rule };
+        let letters = letters::read(&self, table.schema(), against).await?;
         spill.leave_out(letters.not_rows.clone());
         let mut differences = self.differences(&keys, rule, &mut spill, &mut report).await?;
         if dry.values.is_some() {
