@@ -209,7 +209,7 @@ impl Variant {
             Self::SealedWaitsForTheSource => (
                 "sealed-waits-for-the-source",
                 "nothing that is sealed is delivered before the source is read",
-                200,
+                600,
             ),
         }
     }
