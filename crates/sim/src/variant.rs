@@ -167,7 +167,7 @@ impl Variant {
             Self::WrittenInPlace => {
                 ("written-in-place", "the store writes an object under its own name, piece by piece", 20)
             }
-            Self::TokenAgeIgnored => ("token-age-ignored", "tokens are taken to stand for ever", 30),
+            Self::TokenAgeIgnored => ("token-age-ignored", "tokens are taken to stand for ever", 3000),
             Self::AnotherTableIgnored => {
                 ("another-table-ignored", "every table of that name is taken for the first", 400)
             }
@@ -175,7 +175,7 @@ impl Variant {
             Self::LeaderEpochForgotten => {
                 ("leader-epoch-forgotten", "a start does not say in which leader epoch it was", 300)
             }
-            Self::EndOneEarly => ("end-one-early", "a drain stops one record before the end", 150),
+            Self::EndOneEarly => ("end-one-early", "a drain stops one record before the end", 3000),
             Self::NoJudgementAtTheGate => (
                 "no-judgement-at-the-gate",
                 "the last bytes of a resend leave by the facts that it was decided by",
@@ -192,7 +192,7 @@ impl Variant {
             Self::AlreadyRunningIsNone => (
                 "already-running-is-none",
                 "a query id that runs already counts as an insert that did not happen",
-                60,
+                3000,
             ),
             Self::AnsweredFromMemory => {
                 ("answered-from-memory", "the table answers inserts from memory and writes them later", 5)

@@ -137,7 +137,9 @@ fn c1_a_source_that_hands_out_a_block_twice_ends_the_run_and_no_row_is_twice() {
         bench.push(0..200);
         let (_stop, asked) = tokio::sync::watch::channel(false);
         let twice = Told { inner: bench.source.clone(), twice_from: 50 };
-        let error = engine::run(Pipeline { source: Arc::new(twice), ..bench.pipeline(true) }, asked).await;
+        // A status of its own, as a process has: a task that ends a moment after the run may still report to it.
+        let (source, status) = (Arc::new(twice), Arc::default());
+        let error = engine::run(Pipeline { source, status, ..bench.pipeline(true) }, asked).await;
         let error = error.expect_err("nothing is read twice").to_string();
         assert!(error.contains("C1") && error.contains("once more"), "{error}");
         bench.drain().await.expect("an honest source");
