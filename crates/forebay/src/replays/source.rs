@@ -409,7 +409,10 @@ impl Aside {
     }
 }
 
-struct Silence;
+/// Has nothing to hand out, and says so once of each partition: a drain waits for that.
+struct Silence {
+    untold: Vec<ReadFrom>,
+}
 
 #[async_trait]
 impl Source for Aside {
@@ -427,9 +430,9 @@ impl Source for Aside {
     }
 
     async fn read(&self, from: Vec<ReadFrom>) -> Result<Box<dyn Reader>, SourceError> {
-        let asked = from.into_iter().map(|from| from.partition).collect();
+        let asked = from.iter().map(|from| from.partition.clone()).collect();
         *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = asked;
-        Ok(Box::new(Silence))
+        Ok(Box::new(Silence { untold: from }))
     }
 
     async fn publish(&self, _: &[(Partition, u64)]) -> Result<(), SourceError> {
@@ -448,10 +451,14 @@ impl Source for Aside {
 #[async_trait]
 impl Reader for Silence {
     async fn next(&mut self) -> Result<Event, SourceError> {
-        std::future::pending().await
+        let Some(ReadFrom { partition, next, leader_epoch, .. }) = self.untold.pop() else {
+            return std::future::pending().await;
+        };
+        Ok(Event::CaughtUp { partition, next, leader_epoch })
     }
 
-    async fn add(&mut self, _: ReadFrom) -> Result<(), SourceError> {
+    async fn add(&mut self, from: ReadFrom) -> Result<(), SourceError> {
+        self.untold.push(from);
         Ok(())
     }
 
