@@ -165,7 +165,7 @@ fn a_check_ends_with_the_code_of_a_run_and_names_what_stands_against_it() {
     files.more += "columns: { nope: a, neither: b }\n";
     let said = files.check_and_run("unknown columns");
     names(&said, "no column `nope`", 10);
-    names(&said, "no column `neither`", 9);
+    names(&said, "no column `neither`", 10);
     files.more = more;
     fs::rename(files.input(), files.dir.join("away.jsonl")).expect("renamed");
     names(&files.check_and_run("no file"), "does not exist", 3);
