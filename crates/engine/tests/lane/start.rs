@@ -312,7 +312,7 @@ fn a_start_that_refuses_leaves_an_owner_that_runs_alone() {
         }
         let mistaken = with(&bench, Refusing::at(&bench.source, At::Read), false);
         let error = until_it_ends(mistaken).await.expect_err("it refuses");
-        assert!(matches!(error, EngineError::LeftAlone { inserts: 1.., .. }), "{error}");
+        assert!(matches!(error, EngineError::LeftAlone { .. }), "{error}");
         assert_eq!(bench.lane().await.epoch, 1, "nobody was fenced");
         feeding.abort();
         set_away(&bench, false);
