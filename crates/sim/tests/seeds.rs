@@ -50,6 +50,8 @@ fn the_invariants_hold_for_seeds_that_once_broke_the_world() {
     assert_holds(34_101);
     // Others push a whole memory of tokens out between the look before a resend and the resend.
     assert_holds(47_088);
+    // Records expire that the owner has read, and a second one that looked before it had leaves its frames to it.
+    assert_holds(315);
 }
 
 /// A partition's log is cut below a row that the server refuses, and another record stands at its position.

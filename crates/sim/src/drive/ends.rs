@@ -84,7 +84,12 @@ impl Drive {
         }
         let owner = self.world.state().oracle.owner();
         let plan = &self.world.plan;
+        // A start whose source refuses where the journal stood when it looked, and that leaves what is sealed to the owner at work, which
+        // has read on since.
+        let is_left_to_another = matches!(error, EngineError::LeftAlone { .. })
+            && owner.is_some_and(|owner| owner != pid && self.processes.contains_key(&owner));
         let unexpected = match error.cause() {
+            EngineError::Source(error) if error.fault == SourceFault::Refused && is_left_to_another => false,
             // The oracle knows an owner once its record is durable; a process may have seen it earlier.
             EngineError::Fenced { seq } => {
                 let record = names::journal(&names::lane_folder("p", 0), *seq);

@@ -182,5 +182,13 @@ async fn what_stands_aside_counts_as_read_wherever_it_stands() {
     assert_eq!(one.payloads.get(0), b"x");
     let mut reader = aside.read(vec![from(&start, 99)]).await.expect("a reader");
     assert_eq!(aside.ends().await.expect("ends"), [(Partition::new("events", 3), 0)]);
-    assert!(tokio::time::timeout(Duration::from_millis(50), reader.next()).await.is_err(), "it says nothing");
+    let told = reader.next().await.expect("an event");
+    assert!(
+        matches!(&told, Event::CaughtUp { partition, next: 99, .. } if *partition == start.partition),
+        "{told:?}"
+    );
+    assert!(
+        tokio::time::timeout(Duration::from_millis(50), reader.next()).await.is_err(),
+        "it says nothing more"
+    );
 }
