@@ -264,6 +264,16 @@ impl Status {
         self.met(SOURCE, State::SourceAway, words, Effect::None, Noticed::Asking, now_ms);
     }
 
+    /// How often the source was met away since it last answered; `None` while it is not.
+    pub fn source_away_times(&self) -> Option<u64> {
+        let snapshot = self.lock();
+        snapshot
+            .problems
+            .get(SOURCE)
+            .filter(|problem| problem.state == State::SourceAway)
+            .map(|problem| problem.times)
+    }
+
     /// The source refuses; the process ends once all that is sealed is in the table.
     pub fn source_refuses(&self, words: &str, now_ms: i64) {
         self.met(SOURCE, State::SourceRefuses, words, Effect::None, Noticed::Asking, now_ms);

@@ -16,6 +16,8 @@ use crate::status::PartitionStatus;
 pub(super) async fn watch_lag(context: Arc<Context>, source: Arc<dyn Source>) {
     let every = context.settings.lag_every;
     let mut is_away = false;
+    // How often the source was met away, as of the last answer.
+    let mut times_before = None;
     loop {
         match context.runtime.timeout(every, source.ends()).await {
             Some(Ok(ends)) => {
@@ -27,9 +29,12 @@ pub(super) async fn watch_lag(context: Arc<Context>, source: Arc<dyn Source>) {
                         tell_lag(&name, partition);
                     }
                 });
-                if std::mem::take(&mut is_away) {
+                // A reader with nothing to read says nothing either, so what it met is over if it was not met again between two answers.
+                let times = context.status.source_away_times();
+                if std::mem::take(&mut is_away) || (times.is_some() && times == times_before) {
                     context.status.ended(SOURCE, Noticed::Asking);
                 }
+                times_before = times;
             }
             Some(Err(error)) if error.fault == SourceFault::Away => {
                 is_away = true;

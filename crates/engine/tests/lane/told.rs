@@ -64,6 +64,24 @@ fn a_source_that_does_not_say_where_it_ends_is_a_problem_until_it_does() {
     });
 }
 
+/// The lane alone asks at that moment, and has nothing to read afterwards that would show that the source is back.
+#[test]
+fn what_a_reader_has_met_is_over_once_the_source_answers_though_nothing_is_read() {
+    run(async {
+        let mut bench = Bench::new();
+        bench.settings.lag_every = Duration::from_millis(200);
+        bench.push(0..10);
+        let (stop, asked) = watch::channel(false);
+        let running = tokio::spawn(engine::run(bench.pipeline(false), asked));
+        wait_until(|| bench.table.world.lock().expect("no panic").ids().len() == 10).await;
+        bench.feed.fail(1);
+        wait_until(|| bench.status.snapshot().problems.contains_key(SOURCE)).await;
+        wait_until(|| bench.status.snapshot().problems.is_empty()).await;
+        stop.send(true).expect("it runs");
+        running.await.expect("no panic").expect("drains");
+    });
+}
+
 #[test]
 fn a_restart_counts_its_own_records_apart_from_those_before() {
     run(async {
