@@ -19,9 +19,9 @@ use std::process::ExitCode;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use dataflow::printing;
+use pipeline::config::model::{LogFormat, LogLevel};
 
 use crate::commands;
-use crate::config::model::{LogFormat, LogLevel};
 use crate::logging;
 
 /// How a command ended, when it did not fail.
@@ -159,7 +159,7 @@ pub fn main() -> ExitCode {
         Command::Bench(bench) => with_logs(&log, || bench.execute()),
         Command::Completions(completions) => print(&completions.text()),
         Command::Schema(_) => print(&commands::schema_text()),
-        Command::Reference(_) => print(&crate::config::reference_doc::page()),
+        Command::Reference(_) => print(&pipeline::config::reference_doc::page()),
     };
     let exit = result.unwrap_or_else(|error| {
         // The log may go elsewhere or nowhere; the reason of a failure always goes to stderr.

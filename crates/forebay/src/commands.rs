@@ -21,10 +21,9 @@ use std::io::Write;
 use std::path::Path;
 
 use anyhow::Context;
-
-use crate::config;
-use crate::config::model::Pipeline;
-use crate::config::values::reference::Surroundings;
+use pipeline::config;
+use pipeline::config::model::Pipeline;
+use pipeline::config::values::reference::Surroundings;
 
 /// Loads a pipeline file, enters its folder, and writes its faults and hints to stderr; `None` if it has faults.
 ///

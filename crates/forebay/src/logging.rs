@@ -6,14 +6,15 @@ use std::io::{self, IsTerminal, Write};
 
 use anyhow::anyhow;
 use dataflow::printing;
+use pipeline::config::model::{LogFormat, LogLevel};
 use tracing_subscriber::EnvFilter;
 
 use crate::cli::LogOptions;
-use crate::config::model::{LogFormat, LogLevel};
 
 /// The crates whose lines a plain level is for. Others (Kafka's client, HTTP) speak up from `warn` on.
-const OURS: [&str; 10] = [
+const OURS: [&str; 11] = [
     "forebay",
+    "pipeline",
     "engine",
     "sources",
     "decode",
@@ -143,7 +144,7 @@ mod tests {
     #[test]
     fn a_plain_level_leaves_other_crates_quiet() {
         let filter = directives("debug");
-        assert!(filter.starts_with("warn,forebay=debug,engine=debug"), "{filter}");
+        assert!(filter.starts_with("warn,forebay=debug,pipeline=debug,engine=debug"), "{filter}");
         assert_eq!(directives("error").split(',').next(), Some("error"));
         assert_eq!(directives("info,rdkafka=debug"), "info,rdkafka=debug");
         EnvFilter::try_new(directives("trace")).expect("our own filter is one");

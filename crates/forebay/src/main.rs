@@ -1,7 +1,7 @@
-//! The `forebay` program: command line, pipeline file, wiring, HTTP, logs.
+//! The `forebay` program: command line, HTTP, logs.
 //!
-//! Owns everything that a person or a machine outside meets, and the one `match` from a name in a pipeline file to its
-//! constructor. Does not own what the parts do: every other crate of the workspace does its own.
+//! Owns everything that a person or a machine outside meets. Does not own the pipeline file and what is made from it (`pipeline`), nor
+//! what the parts do: every other crate of the workspace does its own.
 //!
 //! | module       | what it owns                                              |
 //! |--------------|-----------------------------------------------------------|
@@ -9,9 +9,6 @@
 //! | [`bench`]    | measures the whole engine                                 |
 //! | [`cli`]      | commands, options, help, exit codes                       |
 //! | [`commands`] | what each command does                                    |
-//! | [`config`]   | the pipeline file                                         |
-//! | [`wiring`]   | from settings to sources, steps, tables, store and engine |
-//! | [`replays`]  | dead letters on their way through the pipeline once more  |
 //! | [`http`]     | metrics, health, status                                   |
 //! | [`status_view`] | a running lane as JSON                                 |
 //! | [`running`]  | what a running process says of its lane                   |
@@ -27,15 +24,12 @@ mod allocator;
 mod bench;
 mod cli;
 mod commands;
-mod config;
 mod http;
 mod logging;
 mod progress;
-mod replays;
 mod running;
 mod signals;
 mod status_view;
-mod wiring;
 
 fn main() -> std::process::ExitCode {
     allocator::collect_often();

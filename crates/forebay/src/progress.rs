@@ -7,9 +7,9 @@ use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
 use engine::{Outcome, Snapshot, Status, TableStatus};
+use pipeline::config::values::Share;
 use protocol::record::Counts;
 
-use crate::config::values::Share;
 use crate::status_view;
 
 /// Tells every `every`, for ever.

@@ -6,12 +6,11 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
+use pipeline::config::model::Pipeline;
+use pipeline::config::values::Listen;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-
-use crate::config::model::Pipeline;
-use crate::config::values::Listen;
 
 /// A process that runs answers at once, however busy its lane is.
 const ANSWER_WAIT_MAX: Duration = Duration::from_secs(2);

@@ -8,15 +8,15 @@ use std::sync::Arc;
 use engine::status::PartitionStatus;
 use engine::survey::{self, Survey, Tally};
 use engine::{Phase, Snapshot, Status, TableStatus, problem};
+use pipeline::config::model::Pipeline;
+use pipeline::replays;
 use protocol::Lane;
 use protocol::budget::{Budget, Rate, UNBOUNDED};
 use protocol::record::Counts;
 use protocol::retire::Standing;
 use serde_json::{Value, json};
 
-use crate::config::model::Pipeline;
 use crate::http::View;
-use crate::replays;
 
 /// The view of one lane.
 pub struct LaneView {

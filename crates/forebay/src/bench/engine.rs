@@ -314,7 +314,7 @@ pub fn program() -> anyhow::Result<Command> {
 /// When it has a fault.
 #[cfg(test)]
 pub fn no_fault(rest: String) {
-    use crate::config::{self, values::reference::Surroundings};
+    use pipeline::config::{self, values::reference::Surroundings};
     let pipeline = Pipeline { dir: "/var/tmp/bench".into(), rest, table: "bench_1".into() };
     let checked = config::check(&pipeline.text(), &Surroundings::of_process());
     assert!(checked.pipeline.is_some(), "{}", checked.faults.render("pipeline.yaml"));

@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
+use pipeline::config::model::default_memory;
+use pipeline::config::values::Size;
 use serde_json::{Map, Value};
 
 use super::at_hand;
 use super::figure;
 use super::report::{self, Arm, Goal, Setting};
 use super::server::Server;
-use crate::config::model::default_memory;
-use crate::config::values::Size;
 
 /// What every workload is told.
 #[derive(Clone, Debug)]

@@ -9,12 +9,12 @@ use clap::Args;
 use dataflow::Runtime;
 use engine::answer::{AnswerError, Request};
 use engine::{Status, TokioRuntime};
+use pipeline::config::model::Pipeline;
+use pipeline::wiring;
 use protocol::doubt::Verdict;
 use protocol::names;
 
 use crate::cli::{Exit, PipelineFile, print};
-use crate::config::model::Pipeline;
-use crate::wiring;
 
 /// Answers what a pipeline asked when it stopped with code 4: are the rows of an insert in the table?
 #[derive(Debug, Args)]

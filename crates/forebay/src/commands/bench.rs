@@ -12,13 +12,13 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use clap::{Args, Subcommand};
+use pipeline::config::values::Size;
 
 use crate::bench::html;
 use crate::bench::place::Common;
 use crate::bench::report::Report;
 use crate::bench::table;
 use crate::cli::{Exit, print};
-use crate::config::values::Size;
 
 /// Measures the engine on this machine, with a published workload.
 #[derive(Debug, Args)]

@@ -10,12 +10,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::Args;
+use pipeline::config::values::reference::Surroundings;
+use pipeline::config::{self, Checked};
 use serde_json::json;
 
 use super::place;
 use crate::cli::{Exit, print};
-use crate::config::values::reference::Surroundings;
-use crate::config::{self, Checked};
 
 /// Checks pipeline files: every fault at once, with line and column. Never writes or locks.
 #[derive(Debug, Args)]

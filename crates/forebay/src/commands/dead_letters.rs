@@ -34,13 +34,13 @@ use clap::{Args, Subcommand};
 use clickhouse::client::Client;
 use dataflow::Runtime;
 use engine::TokioRuntime;
+use pipeline::config::model::Pipeline;
+use pipeline::replays::{Log, STREAM};
+use pipeline::wiring;
 use protocol::Lane;
 use store::Store;
 
 use crate::cli::Exit;
-use crate::config::model::Pipeline;
-use crate::replays::{Log, STREAM};
-use crate::wiring;
 
 /// Lists, shows, replays and deletes records that could not go on.
 #[derive(Debug, Args)]
@@ -124,7 +124,7 @@ fn position_in_log(lane: &Lane) -> u64 {
 }
 
 /// Which letters were replayed already; nothing where there is no store yet.
-async fn memory(pipeline: &Pipeline) -> anyhow::Result<crate::replays::memory::Memory> {
+async fn memory(pipeline: &Pipeline) -> anyhow::Result<pipeline::replays::memory::Memory> {
     let Some((store, lane)) = open_to_read(pipeline).await? else { return Ok(Default::default()) };
     let log = Log::new(store, &wiring::lane_folder(pipeline));
     log.memory(position_in_log(&lane)).await.context("the replay log cannot be read")

@@ -12,14 +12,15 @@ use anyhow::{Context, bail};
 use clap::Args;
 use engine::{Outcome, Snapshot, Status, TokioRuntime};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use pipeline::wiring;
 use tokio::sync::watch;
 use workloads::glassflow::oracle::{self, Content};
 use workloads::glassflow::{Spec, Workload};
 
 use crate::bench::server::Server;
 use crate::cli::{Exit, print};
+use crate::progress;
 use crate::signals::Signals;
-use crate::{progress, wiring};
 
 /// Publishers of the made-up events; each is a partition.
 const PUBLISHERS: u32 = 2;

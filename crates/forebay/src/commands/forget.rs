@@ -12,11 +12,12 @@ use clap::Args;
 use dataflow::Runtime;
 use engine::forget::{ForgetError, Leaving, Named, Request};
 use engine::{Status, TokioRuntime};
+use pipeline::config::model::Pipeline;
+use pipeline::replays;
+use pipeline::wiring;
 
 use crate::cli::{Exit, PipelineFile, print};
-use crate::config::model::Pipeline;
-use crate::replays;
-use crate::{running, wiring};
+use crate::running;
 
 /// How long the journal must stand still before it counts as nobody's: an owner that works settles within a second.
 const QUIET: Duration = Duration::from_secs(3);

@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::Args;
+use pipeline::config::model::source::Workload;
 use sources::kafka::produce::{Outgoing, Producer};
 use workloads::glassflow::{self, RECORD_BYTES_MAX, Spec};
 
 use crate::cli::Exit;
-use crate::config::model::source::Workload;
 
 /// Writes made-up records, the same at every run.
 #[derive(Debug, Args)]

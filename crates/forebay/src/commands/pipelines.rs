@@ -19,13 +19,14 @@ use clap::Args;
 use dataflow::Runtime;
 use engine::journal::{self, Journal};
 use engine::{Status, TokioRuntime, inspect};
+use pipeline::config::model::Pipeline;
+use pipeline::wiring;
 use protocol::Lane;
 use serde_json::{Value, json};
 use store::{Prefix, Store};
 
 use crate::cli::{Exit, PipelineFile, print};
-use crate::config::model::Pipeline;
-use crate::{running, status_view, wiring};
+use crate::{running, status_view};
 
 /// Objects asked for in one listing.
 const LISTED_MAX: usize = 1_000;

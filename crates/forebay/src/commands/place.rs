@@ -8,8 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use anyhow::Context;
-
-use crate::config::model::Pipeline;
+use pipeline::config::model::Pipeline;
 
 /// The folder in which the program was started.
 fn start() -> anyhow::Result<&'static Path> {

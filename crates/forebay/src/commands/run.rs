@@ -11,16 +11,16 @@ use dataflow::{Effect, Runtime, SourceFault};
 use engine::problem::{Noticed, State};
 use engine::{EngineError, Outcome, Snapshot, Status, TokioRuntime};
 use metrics_exporter_prometheus::PrometheusHandle;
+use pipeline::config::model::Pipeline;
+use pipeline::config::model::sink::ExistingRows;
+use pipeline::config::values::Listen;
+use pipeline::wiring::{self, Known, Reads, WiringError};
 use tokio::sync::watch;
 
 use crate::cli::{Exit, LogOptions, PipelineFile};
-use crate::config::model::Pipeline;
-use crate::config::model::sink::ExistingRows;
-use crate::config::values::Listen;
 use crate::http::{self, Server};
 use crate::signals::Signals;
 use crate::status_view::LaneView;
-use crate::wiring::{self, Known, Reads, WiringError};
 use crate::{logging, progress};
 
 /// How often a line tells how far the pipeline is.

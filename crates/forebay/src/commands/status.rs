@@ -11,13 +11,13 @@ use clap::Args;
 use dataflow::{Runtime, Source};
 use engine::TokioRuntime;
 use engine::survey::{self, Survey};
+use pipeline::config::model::Pipeline;
+use pipeline::wiring;
 use protocol::doubt::{StopReason, Verdict};
 use protocol::{Lane, names};
 use serde_json::{Value, json};
 
 use crate::cli::{Exit, PipelineFile, print};
-use crate::config::model::Pipeline;
-use crate::wiring;
 use crate::{running, status_view};
 
 /// How long the source may take to say its ends; without an answer the lag is unknown, and all else is shown.

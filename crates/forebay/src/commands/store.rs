@@ -12,13 +12,14 @@ use clap::{Args, Subcommand};
 use engine::inspect::{self, Report};
 use engine::survey;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use pipeline::config::model::Pipeline;
+use pipeline::replays::{self, Log};
+use pipeline::wiring;
 use protocol::retire::Standing;
 use serde_json::{Value, json};
 
 use crate::cli::{Exit, print};
-use crate::config::model::Pipeline;
-use crate::replays::{self, Log};
-use crate::{status_view, wiring};
+use crate::status_view;
 
 /// Looks into stores.
 #[derive(Debug, Args)]

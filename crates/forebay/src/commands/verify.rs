@@ -28,9 +28,9 @@ use anyhow::Context;
 use clap::Args;
 use dataflow::Runtime;
 use engine::TokioRuntime;
+use pipeline::config::values::Start;
 
 use crate::cli::{Exit, PipelineFile, print};
-use crate::config::values::Start;
 
 /// Compares the table with the source and reports missing, duplicate and foreign rows. Reads only; the pipeline may run.
 #[derive(Debug, Args)]

@@ -90,7 +90,7 @@ mod tests {
     use crate::bench::place::Common;
     use crate::bench::report::Verdict;
     use crate::bench::trace::Trace;
-    use crate::config::values::Size;
+    use pipeline::config::values::Size;
     use workloads::glassflow::{Spec, Workload};
 
     #[test]

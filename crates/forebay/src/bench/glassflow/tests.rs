@@ -1,6 +1,7 @@
+use pipeline::config::values::Size;
+
 use super::*;
 use crate::bench::engine::no_fault;
-use crate::config::values::Size;
 
 fn common(memory: Option<Size>) -> Common {
     Common { clickhouse: None, repeat: 1, dir: "bench".into(), keep: false, memory, touch: Size::mib(0) }

@@ -1,12 +1,12 @@
 //! The options of `forebay bench dedup`.
 
 use clap::Args;
+use pipeline::config::values::Size;
 use workloads::dedup::{MINUTES_PUBLISHED, Spec, Workload};
 
 use super::{Shared, say};
 use crate::bench::dedup::{self, Plan};
 use crate::cli::Exit;
-use crate::config::values::Size;
 
 /// Ingests files of sales twice: the second time every row is a duplicate.
 #[derive(Debug, Args)]

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use pipeline::config::values::Size;
 
 use super::{Shared, say};
 use crate::bench::glassflow::{self, Feed, Plan};
 use crate::bench::peer::Peer;
 use crate::cli::Exit;
 use crate::commands::generate::Shape;
-use crate::config::values::Size;
 
 /// How old a batch gets at the most while latency is measured.
 const LOAD_BATCH_AGE_MS: u64 = 200;

@@ -1,7 +1,7 @@
 //! Could a pipeline start now, and what would happen? Asked of the store, the source and the tables. Reads only.
 //!
 //! Owns the order of the questions, which is that of a start, and what each answer means for it. Does not own the checks themselves:
-//! they are those that `run` makes ([`crate::wiring`], [`engine::start`]).
+//! they are those that `run` makes ([`pipeline::wiring`], [`engine::start`]).
 //!
 //! | module      | asks                                                                            |
 //! |-------------|---------------------------------------------------------------------------------|
@@ -15,14 +15,14 @@ use std::sync::Arc;
 
 use dataflow::{Column, Remedy, Runtime, Schema, Table};
 use engine::TokioRuntime;
+use pipeline::config::model::Pipeline;
+use pipeline::config::model::sink::Create;
+use pipeline::wiring::{self, WiringError, sink, source};
 use serde_json::{Value, json};
 
 use crate::cli::Exit;
 use crate::commands::run;
-use crate::config::model::Pipeline;
-use crate::config::model::sink::Create;
 use crate::running;
-use crate::wiring::{self, WiringError, sink, source};
 
 /// Something that stands against a start.
 #[derive(Clone, Debug, PartialEq, Eq)]

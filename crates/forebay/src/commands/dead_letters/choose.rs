@@ -3,13 +3,13 @@
 //! Owns the choice: oldest first, up to the limit, leaving out what an earlier replay has taken. Does not own the log.
 
 use dataflow::block::{TIME_UNKNOWN_MS, push_header};
+use pipeline::replays::STREAM;
+use pipeline::replays::memory::Memory;
+use pipeline::replays::object::{BYTES_MAX, RECORDS_MAX, Replayed};
+use pipeline::replays::source::ORIGIN_HEADER;
 
 use super::Table;
 use super::letters::{Head, Whole};
-use crate::replays::STREAM;
-use crate::replays::memory::Memory;
-use crate::replays::object::{BYTES_MAX, RECORDS_MAX, Replayed};
-use crate::replays::source::ORIGIN_HEADER;
 
 /// Letters that are named as replayed already; further ones are counted.
 const NAMED_MAX: usize = 10_000;
@@ -40,7 +40,7 @@ pub async fn choose(
 ) -> anyhow::Result<Choice> {
     let mut choice = Choice::default();
     // Two letters of one record (a table that two stores have filled) are one replay.
-    let mut chosen = crate::replays::taken::Taken::default();
+    let mut chosen = pipeline::replays::taken::Taken::default();
     let mut pages = table.pages(condition).await?;
     loop {
         let heads = pages.next().await?;

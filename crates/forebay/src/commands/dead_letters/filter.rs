@@ -6,9 +6,8 @@ use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
 use clickhouse::types::{identifier, quote};
-
-use crate::config::values::Period;
-use crate::replays::object::Letter;
+use pipeline::config::values::Period;
+use pipeline::replays::object::Letter;
 
 /// Which dead letters.
 #[derive(Clone, Debug, Default, Args)]

@@ -5,12 +5,12 @@
 
 use anyhow::{Context, bail};
 use clickhouse::client::QueryError;
+use pipeline::replays::object::Letter;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use super::Table;
 use super::filter::time;
-use crate::replays::object::Letter;
 
 /// Letters in one answer: some hundred bytes each.
 const PAGE_LETTERS: usize = 5_000;

@@ -1,13 +1,13 @@
 //! `forebay dead-letters list`.
 
 use clap::Args;
+use pipeline::config::model::Pipeline;
 use serde_json::json;
 
 use super::filter::Filter;
 use super::letters::batches;
 use super::{Table, clock, memory, output};
 use crate::cli::{Exit, PipelineFile, print};
-use crate::config::model::Pipeline;
 
 /// Lists dead letters, oldest first, or counts them.
 #[derive(Debug, Args)]

@@ -11,15 +11,15 @@ use anyhow::{Context, bail};
 use clap::Args;
 use dataflow::Runtime;
 use engine::Status;
+use pipeline::config::model::Pipeline;
+use pipeline::config::values::Period;
+use pipeline::replays::Log;
+use pipeline::replays::purged::Purged;
+use pipeline::wiring;
 
 use super::filter::{Filter, time};
 use super::{Table, clock, open_to_read, output};
 use crate::cli::{Exit, PipelineFile};
-use crate::config::model::Pipeline;
-use crate::config::values::Period;
-use crate::replays::Log;
-use crate::replays::purged::Purged;
-use crate::wiring;
 
 /// How often the server is asked whether it is done.
 const LOOK_EVERY: Duration = Duration::from_millis(500);

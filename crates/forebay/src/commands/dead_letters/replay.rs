@@ -11,6 +11,12 @@ use anyhow::{Context, bail};
 use clap::Args;
 use dataflow::Runtime;
 use engine::Status;
+use pipeline::config::model::Pipeline;
+use pipeline::config::values::Period;
+use pipeline::replays::Log;
+use pipeline::replays::memory::Memory;
+use pipeline::replays::object::{self, Replay as Object};
+use pipeline::wiring::{self, Reads};
 use protocol::Lane;
 
 use super::choose::{self, Choice, pieces, record};
@@ -21,12 +27,6 @@ use super::results::{self, Outcome, Results};
 use super::{Table, clock, open_to_read, position_in_log};
 use crate::cli::{Exit, PipelineFile};
 use crate::commands::run;
-use crate::config::model::Pipeline;
-use crate::config::values::Period;
-use crate::replays::Log;
-use crate::replays::memory::Memory;
-use crate::replays::object::{self, Replay as Object};
-use crate::wiring::{self, Reads};
 
 /// How often the journal is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(300);
@@ -342,7 +342,7 @@ fn tell_choice(choice: &Choice, table: &Table) {
 
 /// Whether the pipeline runs on this machine, by its own word.
 async fn running(pipeline: &Pipeline) -> Running {
-    let crate::config::values::Listen::At(address) = pipeline.http.listen else { return Running::Unknown };
+    let pipeline::config::values::Listen::At(address) = pipeline.http.listen else { return Running::Unknown };
     match results::status_name(address).await {
         Ok(Some(name)) if name == pipeline.pipeline.as_str() => Running::Here,
         Ok(_) => Running::Unknown,

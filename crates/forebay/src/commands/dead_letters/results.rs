@@ -8,6 +8,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use pipeline::replays::STREAM;
+use pipeline::replays::object::Letter;
 use protocol::Lane;
 use protocol::record::{Fate, RecordPlace};
 use serde_json::json;
@@ -17,8 +19,6 @@ use super::choose::Choice;
 use super::letters::Head;
 use super::{Table, output};
 use crate::cli::{Exit, print};
-use crate::replays::STREAM;
-use crate::replays::object::Letter;
 
 /// Positions asked for at once.
 const POSITIONS_PER_QUESTION: usize = 4_096;

@@ -4,13 +4,13 @@ use std::fmt::Write as _;
 use std::io::{IsTerminal as _, Write as _};
 
 use clap::Args;
+use pipeline::config::model::Pipeline;
+use pipeline::replays::object::Letter;
 
 use super::filter::{Filter, place};
 use super::letters::Whole;
 use super::{Table, clock, memory, output};
 use crate::cli::{Exit, PipelineFile, print};
-use crate::config::model::Pipeline;
-use crate::replays::object::Letter;
 
 /// Shows one dead letter whole: where it comes from, why it could not go on, and every byte of it.
 #[derive(Debug, Args)]

@@ -14,8 +14,8 @@ fn numbers_are_grouped() {
 #[test]
 fn the_demos_pipeline_file_has_no_fault() {
     let text = demo().pipeline("http://127.0.0.1:1", "0123456789e0", Path::new("/tmp/forebay-demo"));
-    let surroundings = crate::config::values::reference::Surroundings::of_process();
-    let checked = crate::config::check(&text, &surroundings);
+    let surroundings = pipeline::config::values::reference::Surroundings::of_process();
+    let checked = pipeline::config::check(&text, &surroundings);
     assert!(checked.pipeline.is_some(), "{}", checked.faults.render("demo.yaml"));
 }
 

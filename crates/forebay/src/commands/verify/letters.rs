@@ -9,15 +9,15 @@ use anyhow::Context;
 use clickhouse::reconcile::{self, KeyPlan, Letter};
 use dataflow::block::{BlockBuilder, TIME_UNKNOWN_MS};
 use dataflow::{Decoder, Partition, Schema};
+use pipeline::replays::purged::{Purged, is_of_a_row};
+use pipeline::replays::taken::Taken;
+use pipeline::wiring::{self, sink};
 use protocol::Lane;
 
 use super::expect::{Differences, Rule};
 use super::reading::{Ranges, Seen};
 use super::report;
 use super::work::Work;
-use crate::replays::purged::{Purged, is_of_a_row};
-use crate::replays::taken::Taken;
-use crate::wiring::{self, sink};
 
 /// Letters in one answer.
 const PAGE: usize = 10_000;

@@ -23,6 +23,10 @@ use clickhouse::TableConfig;
 use clickhouse::reconcile::{KeyPlan, TableKeys};
 use dataflow::{Runtime, Table};
 use indicatif::ProgressBar;
+use pipeline::config::model::Pipeline;
+use pipeline::config::values::Window;
+use pipeline::replays::{self, Log};
+use pipeline::wiring::{self, sink};
 use protocol::{Lane, names};
 use store::Store;
 
@@ -32,11 +36,7 @@ use super::reading::{DryRun, Ranges, Seen, Times};
 use super::report::{Range, Report};
 use super::spill::Spill;
 use super::{frames, letters};
-use crate::config::model::Pipeline;
-use crate::config::values::Window;
-use crate::replays::{self, Log};
 use crate::status_view;
-use crate::wiring::{self, sink};
 
 /// A question that reads the key columns of a large table takes its time.
 pub const QUERY_MAX: Duration = Duration::from_secs(1_800);
@@ -161,7 +161,7 @@ impl Work<'_> {
     }
 
     async fn store(&self) -> anyhow::Result<Arc<dyn Store>> {
-        let store = crate::wiring::storage::open_to_read(self.pipeline).await?;
+        let store = pipeline::wiring::storage::open_to_read(self.pipeline).await?;
         store.context("the pipeline has not run yet: there is nothing to compare")
     }
 

@@ -13,6 +13,8 @@ use engine::problem::SOURCE;
 use engine::start;
 use engine::start::open::{Asking, Opened, Refusal, Shown, Standing};
 use engine::{EngineError, Settings, Status};
+use pipeline::config::model::Pipeline;
+use pipeline::wiring::{self, source};
 use protocol::record::PartitionGenesis;
 use serde_json::{Value, json};
 
@@ -20,8 +22,6 @@ use super::stored::Stored;
 use super::{Found, Tables};
 use crate::cli::Exit;
 use crate::commands::dead_letters::output::printable;
-use crate::config::model::Pipeline;
-use crate::wiring::{self, source};
 
 /// A source that takes longer than this to name its partitions would not start well either.
 const SOURCE_WAIT_MAX: Duration = Duration::from_secs(15);

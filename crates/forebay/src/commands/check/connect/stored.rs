@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use dataflow::{Schema, Table};
 use engine::{EngineError, segment, start};
+use pipeline::config::model::Pipeline;
+use pipeline::wiring;
 use protocol::Lane;
 use protocol::doubt::StopReason;
 use serde_json::json;
@@ -11,8 +13,6 @@ use store::Store;
 
 use super::Found;
 use crate::commands::run;
-use crate::config::model::Pipeline;
-use crate::wiring;
 
 /// The lane as the store holds it.
 pub struct Stored {

@@ -1,7 +1,7 @@
 use dataflow::block::headers;
+use pipeline::replays::object::Letter;
 
 use super::*;
-use crate::replays::object::Letter;
 
 fn whole(source: &str, reason: &str, raw: &[u8], headers: &[(&[u8], &[u8])]) -> Whole {
     let letter = Letter { source: source.into(), partition: 1, position: 5, print: 0 };

@@ -1,8 +1,20 @@
-use protocol::lane::TableState;
+use pipeline::replays::STREAM;
+use protocol::lane::{PartitionState, TableState};
 use store::MemoryStore;
 
 use super::*;
-use crate::replays::tests::partition;
+
+/// The log as the partition of a lane that has read it up to `next`.
+fn partition(next: u64) -> PartitionState {
+    PartitionState {
+        stream: STREAM.into(),
+        index: 0,
+        identity: String::new(),
+        next,
+        leader_epoch: -1,
+        time_ms_max: 0,
+    }
+}
 
 fn follower(next: u64, sealed: u64, settled: u64) -> Follower {
     let mut lane = Lane::new();

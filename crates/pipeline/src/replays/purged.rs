@@ -80,7 +80,7 @@ impl Log {
             if bytes.len() as u64 > BYTES_MAX {
                 let kind = store::ErrorKind::TooLarge;
                 let reason =
-                    format!("{} purged letters are more than one object holds", snapshot.taken.len());
+                    format!("{} purged letters are more than one object holds", snapshot.taken.count());
                 return Err(store::StoreError::new(kind, store::Operation::Put, &self.folder, reason).into());
             }
             if self.store.put_if_absent(&self.key("purged", number), vec![bytes.into()]).await? == Put::Exists
@@ -135,7 +135,7 @@ mod tests {
             log.remember_purged(&purged).await.expect("puts");
             assert_eq!(log.purged().await.expect("reads"), all);
         }
-        assert_eq!((all.turned_down.len(), all.refused.len()), (4, 4));
+        assert_eq!((all.turned_down.count(), all.refused.count()), (4, 4));
         let places: Vec<_> = all.refused.places().map(|(source, n, runs)| (source, n, runs.len())).collect();
         assert_eq!(places, [("e", 0, 2), ("e", 1, 2)]);
         assert_eq!(log.numbers("purged").await.expect("lists"), [4], "older ones went");

@@ -128,7 +128,7 @@ impl Taken {
     }
 
     /// Letters.
-    pub fn len(&self) -> u64 {
+    pub fn count(&self) -> u64 {
         self.runs.values().flatten().map(|(from, end)| end - from).sum()
     }
 }

@@ -138,7 +138,7 @@ impl Log {
         if bytes.len() as u64 > BYTES_MAX {
             // The objects stay and go on telling what they took; nothing is forgotten.
             tracing::warn!(
-                letters = memory.taken.len(),
+                letters = memory.taken.count(),
                 "too many replayed letters for one snapshot; replays are kept"
             );
             return Ok(());

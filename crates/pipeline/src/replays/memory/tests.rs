@@ -32,7 +32,7 @@ async fn what_was_taken_is_known_by_place() {
     log.append(&replay(0, [7, 9], 1)).await.expect("a put");
     log.append(&replay(2, [8, 9], 2)).await.expect("a put");
     let memory = log.memory(0).await.expect("a sound log");
-    assert_eq!((memory.end, memory.taken.len()), (4, 3));
+    assert_eq!((memory.end, memory.taken.count()), (4, 3));
     assert_eq!((memory.place(&letter(9)), memory.place(&letter(8))), (Some(3), Some(2)));
     assert!(!memory.taken.holds(&letter(10)));
     assert_eq!(
@@ -53,7 +53,7 @@ async fn objects_go_once_they_are_read_and_settled_and_what_they_took_stays_know
         let memory = log.memory(8).await.expect("a sound log");
         log.retire(&memory, lane).await.expect("retires");
         let known = log.memory(8).await.expect("a sound log");
-        assert_eq!((known.taken.len(), known.end), (8, 8), "nothing is forgotten");
+        assert_eq!((known.taken.count(), known.end), (8, 8), "nothing is forgotten");
     };
     retire(&lane(7, 50, 40)).await;
     assert_eq!(log.numbers("replayed").await.expect("names").len(), 0, "one record is not read yet");
@@ -83,7 +83,7 @@ async fn of_older_snapshots_none_stays() {
     }
     assert_eq!(log.numbers("replayed").await.expect("names"), [3 * all]);
     assert_eq!(log.begins().await.expect("names"), [3 * all - 1]);
-    assert_eq!(log.memory(0).await.expect("a sound log").taken.len(), 3 * all);
+    assert_eq!(log.memory(0).await.expect("a sound log").taken.count(), 3 * all);
 }
 
 /// A log whose objects below 8 are retired, but for the newest.
@@ -121,7 +121,7 @@ async fn what_a_writer_left_at_a_retired_place_has_taken_nothing() {
     let stale = replay(3, 500..510, 2);
     log.store.put_if_absent(&log.key("replays", 3), vec![stale.to_bytes().into()]).await.expect("a put");
     let memory = log.memory(8).await.expect("a sound log");
-    assert_eq!((memory.end, memory.taken.len()), (8, 8));
+    assert_eq!((memory.end, memory.taken.count()), (8, 8));
     assert_eq!((memory.taken.holds(&letter(500)), memory.place(&letter(500))), (false, None));
     assert_eq!(memory.place(&letter(107)), Some(7), "the newest is known by place");
     assert!(log.append(&replay(8, [500], 3)).await.expect("a put"));

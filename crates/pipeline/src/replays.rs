@@ -178,4 +178,4 @@ fn broken(key: &Key, why: ReplayError) -> LogError {
 }
 
 #[cfg(test)]
-pub(crate) mod tests;
+mod tests;

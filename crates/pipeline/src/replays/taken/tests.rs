@@ -44,7 +44,7 @@ fn letters_of_other_places_are_others() {
     assert!(!taken.holds(&letter("other", 6)));
     assert!(!taken.holds(&Letter { partition: 2, ..letter("events", 6) }));
     assert!(!taken.holds(&Letter { source: String::new(), partition: 0, position: 0, print: 1 }));
-    assert_eq!(taken.len(), 6);
+    assert_eq!(taken.count(), 6);
 }
 
 #[test]
@@ -66,7 +66,7 @@ proptest! {
         for position in 0..62 {
             prop_assert_eq!(taken.holds(&letter("events", position)), model.contains(&position));
         }
-        prop_assert_eq!(taken.len(), model.len() as u64);
+        prop_assert_eq!(taken.count(), model.len() as u64);
         let snapshot = Snapshot { taken, end: 1, marks: vec![] };
         prop_assert_eq!(Snapshot::from_bytes(1, &snapshot.to_bytes()), Ok(snapshot));
     }

@@ -1,0 +1,14 @@
+//! A pipeline as its users write it, and the parts that it is made of.
+//!
+//! Owns the pipeline file and the one `match` from a name in it to a constructor. Does not own what the parts do (every other crate
+//! does its own), nor what people do to a pipeline from outside: commands, HTTP, logs (`forebay`).
+//!
+//! | module      | what it owns                                              |
+//! |-------------|-----------------------------------------------------------|
+//! | [`config`]  | the pipeline file                                         |
+//! | [`wiring`]  | from settings to sources, steps, tables, store and engine |
+//! | [`replays`] | dead letters on their way through the pipeline once more  |
+
+pub mod config;
+pub mod replays;
+pub mod wiring;
