@@ -136,7 +136,8 @@ impl Client {
             .extend_pairs(params.iter().map(|(name, value)| (format!("param_{name}"), value)));
         let asked = async {
             let answer = self.send_query(url, sql).await.map_err(|e| {
-                let text = format!("no answer from the server: {}", self.clean(e));
+                let what = if e.is_connect() { "no connection" } else { "no answer" };
+                let text = self.of_server(&format!("{what}: {}", self.clean(e)));
                 QueryError::new(Remedy::Resend, "connection", text)
             })?;
             self.read_answer(answer).await
@@ -145,7 +146,8 @@ impl Client {
             Some(result) => result,
             None => {
                 let seconds = self.config.query_timeout.as_secs_f64();
-                let text = format!("no answer from the server within {seconds} s to `{}`", shorten(sql, 100));
+                let what = format!("no answer within {seconds} s to `{}`", shorten(sql, 100));
+                let text = self.of_server(&what);
                 Err(QueryError::new(Remedy::Resend, "timeout", text))
             }
         }
@@ -242,11 +244,11 @@ impl Client {
 
     fn read_row<T: DeserializeOwned>(&self, sql: &str, line: &str) -> Result<T, QueryError> {
         serde_json::from_str(line).map_err(|e| {
-            let text = format!(
+            let text = self.of_server(&format!(
                 "the answer to `{}` cannot be read: {e}: `{}`",
                 shorten(sql, 100),
                 self.password.scrub(&shorten(line, 200))
-            );
+            ));
             QueryError::new(Remedy::Stop, "request", text)
         })
     }
@@ -257,7 +259,8 @@ impl Client {
         let body = self
             .read_body(answer, ANSWER_BYTES_MAX)
             .await
-            .map_err(|e| QueryError::new(Remedy::Resend, "broken", format!("the answer broke off: {e}")))?;
+            .map_err(|e| self.of_server(&format!("the answer broke off: {e}")))
+            .map_err(|text| QueryError::new(Remedy::Resend, "broken", text))?;
         let failed = status != 200 || code.is_some_and(|c| c != 0);
         if !failed {
             return Ok(body);
@@ -267,7 +270,7 @@ impl Client {
         match response::classify_answer(seen, false) {
             Ok(()) => Ok(body),
             Err(e) => {
-                let message = self.password.scrub(&e.message);
+                let message = self.password.scrub(&self.located(e.code, &e.message));
                 Err(QueryError { code: e.code, ..QueryError::new(e.remedy, e.kind, message) })
             }
         }
@@ -285,11 +288,30 @@ impl Client {
         Ok(String::from_utf8_lossy(&body).into_owned())
     }
 
+    /// `what` with the address of the server that it concerns. The address holds no user, no password and no query: [`Client::build`]
+    /// refuses them.
+    fn of_server(&self, what: &str) -> String {
+        format!("server `{}`: {what}", self.url.as_str().trim_end_matches('/'))
+    }
+
+    /// As [`Client::of_server`], for an answer without ClickHouse's code: something else may have given it, at an address that is wrong.
+    fn located(&self, code: i32, what: &str) -> String {
+        if code == 0 { self.of_server(what) } else { what.to_owned() }
+    }
+
     /// The error and its causes, without the address and the password.
     fn clean(&self, error: reqwest::Error) -> String {
-        shorten(&self.password.scrub(&chain(&error.without_url())), MESSAGE_CHARS_MAX)
+        let text = chain(&error.without_url());
+        // Said of every connection that fails; the reason follows.
+        let reason = OF_ANY_CONNECTION.iter().fold(text.as_str(), |text, words| {
+            text.strip_prefix(words).filter(|reason| !reason.is_empty()).unwrap_or(text)
+        });
+        shorten(&self.password.scrub(reason), MESSAGE_CHARS_MAX)
     }
 }
+
+/// What the HTTP client puts before the reason of a connection that could not be opened, from the outside.
+const OF_ANY_CONNECTION: &[&str] = &["error sending request: ", "client error (Connect): "];
 
 /// Whether a statement can be asked twice without harm.
 fn only_reads(sql: &str) -> bool {

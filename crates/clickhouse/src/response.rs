@@ -99,13 +99,9 @@ pub fn classify_no_answer(fault: NoAnswer, complete: bool, detail: &str) -> Inse
     let effect = if complete { Effect::Unknown } else { Effect::None };
     let after = if complete { "after" } else { "before" };
     match fault {
-        NoAnswer::Connect => error(
-            Effect::None,
-            Remedy::Resend,
-            0,
-            "connection",
-            format!("no connection to the server: {detail}"),
-        ),
+        NoAnswer::Connect => {
+            error(Effect::None, Remedy::Resend, 0, "connection", format!("no connection: {detail}"))
+        }
         NoAnswer::Timeout => {
             let message = format!("no answer in time, {after} the last bytes were sent: {detail}");
             error(effect, Remedy::Resend, 0, "timeout", message)

@@ -64,12 +64,18 @@ impl Client {
         };
         result.map_err(|failure| match failure {
             Failure::Judged(mut error) => {
+                if error.kind != "fenced" {
+                    error.message = self.located(error.code, &error.message);
+                }
                 error.message = self.password.scrub(&error.message);
                 error
             }
             Failure::Sending(error) => {
                 let fault = if error.is_connect() { NoAnswer::Connect } else { NoAnswer::Broken };
-                response::classify_no_answer(fault, complete.load(Ordering::SeqCst), &self.clean(error))
+                let sent_all = complete.load(Ordering::SeqCst);
+                let mut error = response::classify_no_answer(fault, sent_all, &self.clean(error));
+                error.message = self.of_server(&error.message);
+                error
             }
         })
     }

@@ -161,6 +161,47 @@ async fn no_connection_means_no_effect() {
 }
 
 #[tokio::test]
+async fn a_server_that_does_not_answer_is_named_with_the_reason() {
+    // Nobody listens where a listener has just gone.
+    let gone = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let url = format!("http://{gone}");
+    let refused =
+        format!("server `{url}`: no connection: tcp connect error: Connection refused (os error 111)");
+    assert_eq!(insert(&url, 5000, true).await.unwrap_err().message, refused);
+    assert_eq!(client(&url).query("SELECT 1", &[], &[]).await.unwrap_err().message, refused);
+    let url = "http://no-such-host.invalid:8123";
+    for error in [
+        insert(url, 5000, true).await.unwrap_err().message,
+        client(url).query("SELECT 1", &[], &[]).await.unwrap_err().message,
+    ] {
+        assert!(error.starts_with(&format!("server `{url}`: no connection: dns error")), "{error}");
+    }
+    // Answers that did not come, broke off, or are of something else.
+    for (play, says) in [
+        (Play::Close, "the connection broke after the last bytes were sent"),
+        (Play::Answer("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"), "nothing serves this address"),
+        (
+            Play::Answer("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi"),
+            "the answer is not one of ClickHouse",
+        ),
+    ] {
+        let (url, _server) = serve(play).await;
+        let error = insert(&url, 5000, true).await.unwrap_err().message;
+        assert!(error.starts_with(&format!("server `{url}`: {says}")), "{error}");
+    }
+    let (url, _server) = serve(Play::Hang).await;
+    let error = insert_by(&hasty(&url), 5000, true).await.unwrap_err().message;
+    assert!(error.starts_with(&format!("server `{url}`: no answer in time")), "{error}");
+    let (url, _server) = serve(Play::Hang).await;
+    let error = hasty(&url).query("SELECT 1", &[], &[]).await.unwrap_err().message;
+    assert!(error.starts_with(&format!("server `{url}`: no answer within 0.5 s to `SELECT 1`")), "{error}");
+    // What ClickHouse itself says needs no address.
+    let said = "HTTP/1.1 500 x\r\nX-ClickHouse-Exception-Code: 252\r\nContent-Length: 0\r\n\r\n";
+    let (url, _server) = serve(Play::Answer(said)).await;
+    assert!(!insert(&url, 5000, true).await.unwrap_err().message.contains(&url));
+}
+
+#[tokio::test]
 async fn status_200_with_an_exception_in_the_header_is_a_failure() {
     let (url, _server) = serve(Play::Answer(
         "HTTP/1.1 200 OK\r\nX-ClickHouse-Exception-Code: 241\r\nContent-Length: 0\r\n\r\n",
