@@ -25,6 +25,7 @@ mod found;
 mod list;
 pub mod produce;
 mod reader;
+mod reason;
 mod slot;
 mod token;
 pub mod topics;

@@ -15,27 +15,65 @@ use rdkafka_sys as ffi;
 use super::config::{self, Role, is_secret};
 use super::list::List;
 use super::token::TokenSource;
-use super::{KafkaOptions, fault};
+use super::{KafkaOptions, fault, reason};
 
 /// Bytes for an error's text; librdkafka's own examples use 512.
 const ERROR_BYTES: usize = 512;
 
+/// Brokers whose failures are told at a time: the first few tell as much as all.
+const FAILURES_MAX: usize = 3;
+
+/// Why connections failed.
+#[derive(Clone, Default)]
+struct Failures {
+    /// The newest failure's code; one that needs a person stays before one that passes.
+    code: Option<ffi::rd_kafka_resp_err_t>,
+    /// The newest reason of each broker; what concerns none of them under an empty address.
+    why: BTreeMap<String, String>,
+}
+
+impl Failures {
+    fn note(&mut self, code: ffi::rd_kafka_resp_err_t, sentence: &str) {
+        // "All brokers are down" follows the failures that tell why.
+        let is_summary = code == ffi::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN;
+        if is_summary && self.code.is_some() {
+            return;
+        }
+        let is_worse = self.code.is_some_and(|held| fault::of_call(held) == SourceFault::Config);
+        if !is_worse || fault::of_call(code) == SourceFault::Config {
+            self.code = Some(code);
+        }
+        let (address, why) = reason::of(sentence);
+        let address = address.unwrap_or_default();
+        if self.why.len() < FAILURES_MAX || self.why.contains_key(address) {
+            self.why.insert(address.to_owned(), why);
+        }
+        if !is_summary {
+            self.why.retain(|address, why| !address.is_empty() || !why.ends_with("brokers are down"));
+        }
+    }
+
+    fn told(&self) -> Option<(ffi::rd_kafka_resp_err_t, String)> {
+        let each = |(address, why): (&String, &String)| {
+            if address.is_empty() { why.clone() } else { format!("broker `{address}`: {why}") }
+        };
+        Some((self.code?, self.why.iter().map(each).collect::<Vec<_>>().join("; ")))
+    }
+}
+
 /// What the callbacks of a handle see; lives in a box that outlives the handle.
 struct Context {
-    /// The newest failure of the connection: what a mere "timed out" does not say.
-    newest: Mutex<Option<(ffi::rd_kafka_resp_err_t, String)>>,
+    /// The newest failures of connections: what a mere "timed out" does not say.
+    failures: Mutex<Failures>,
+    /// The brokers that the pipeline names.
+    brokers: Vec<String>,
     token: Option<TokenSource>,
     runtime: Arc<dyn Runtime>,
 }
 
 impl Context {
-    fn note(&self, code: ffi::rd_kafka_resp_err_t, why: String) {
-        let mut held = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
-        // "All brokers are down" follows the failure that tells why.
-        let is_summary = code == ffi::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN;
-        if !(is_summary && held.is_some()) {
-            *held = Some((code, why));
-        }
+    fn note(&self, code: ffi::rd_kafka_resp_err_t, why: &str) {
+        self.failures.lock().unwrap_or_else(PoisonError::into_inner).note(code, why);
     }
 }
 
@@ -67,7 +105,12 @@ impl Client {
         role: Role,
         runtime: Arc<dyn Runtime>,
     ) -> Result<Self, SourceError> {
-        let context = Box::new(Context { newest: Mutex::default(), token: options.token.clone(), runtime });
+        let context = Box::new(Context {
+            failures: Mutex::default(),
+            brokers: options.brokers.clone(),
+            token: options.token.clone(),
+            runtime,
+        });
         let conf = Conf::new(options, role)?;
         let opaque: *const Context = &*context;
         // SAFETY: the configuration is live; the box keeps the context in place until the handle is gone.
@@ -100,9 +143,9 @@ impl Client {
         self.handle.as_ptr()
     }
 
-    /// The newest failure of the connection since the last call.
+    /// The newest failures of connections since the last call.
     pub(super) fn take_failure(&self) -> Option<(ffi::rd_kafka_resp_err_t, String)> {
-        self.context.newest.lock().unwrap_or_else(PoisonError::into_inner).take()
+        std::mem::take(&mut *self.context.failures.lock().unwrap_or_else(PoisonError::into_inner)).told()
     }
 
     /// Serves the callbacks of a handle that has no fetch thread.
@@ -114,16 +157,23 @@ impl Client {
     /// The whole sentence for a call that failed, with the connection's own failure if there was one.
     pub(super) fn failed(&self, what: &str, code: ffi::rd_kafka_resp_err_t, text: &str) -> SourceError {
         self.serve();
-        let newest = self.context.newest.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let newest = self.context.failures.lock().unwrap_or_else(PoisonError::into_inner).told();
         match newest {
-            // The connection's failure says more than "timed out", and a wrong password shows only there.
-            Some((inner, why)) if fault::of_call(code) == SourceFault::Away => match fault::of_call(inner) {
-                SourceFault::Away => {
-                    SourceError::new(SourceFault::Away, format!("kafka: {what}: {text}: {why}"))
-                }
-                // That the call timed out as well would only hide what a person has to mend.
-                fault => SourceError::new(fault, format!("kafka: {what}: {why}")),
-            },
+            // The connection's failure says more than "timed out", and a wrong password shows only there. That the call timed out as
+            // well would only hide it.
+            Some((inner, why)) if fault::is_no_answer(code) => {
+                SourceError::new(fault::of_call(inner), format!("kafka: {what}: {why}"))
+            }
+            Some((inner, why)) if fault::of_call(code) == SourceFault::Away => {
+                SourceError::new(fault::of_call(inner), format!("kafka: {what}: {text}: {why}"))
+            }
+            None if fault::is_no_answer(code) => {
+                let brokers = self.context.brokers.join("`, `");
+                SourceError::new(
+                    SourceFault::Away,
+                    format!("kafka: {what}: no answer from `{brokers}`: {text}"),
+                )
+            }
             _ => SourceError::new(fault::of_call(code), format!("kafka: {what}: {text}")),
         }
     }
@@ -395,7 +445,7 @@ unsafe fn description(topic: *const ffi::rd_kafka_TopicDescription_t) -> Topic {
 }
 
 /// A broker's host and port as one address; a bare IPv6 address gets its brackets.
-fn address(host: &str, port: u16) -> String {
+pub(super) fn address(host: &str, port: u16) -> String {
     if host.contains(':') && !host.starts_with('[') {
         format!("[{host}]:{port}")
     } else {
@@ -449,13 +499,29 @@ fn buffer(error: &[c_char; ERROR_BYTES]) -> String {
 
 /// librdkafka's log. Its own secrets are masked by itself.
 unsafe extern "C" fn on_log(
-    _: *const ffi::rd_kafka_t,
+    handle: *const ffi::rd_kafka_t,
     level: c_int,
     facility: *const c_char,
     line: *const c_char,
 ) {
     // SAFETY: librdkafka hands over two live strings.
     let (facility, line) = unsafe { (string(facility), string(line)) };
+    if reason::is_told_elsewhere(&facility) {
+        // Connections that time out or are closed while they are set up are told in the log only.
+        let is_new = reason::is_failure(&facility, level, &line) && !handle.is_null();
+        // SAFETY: the opaque is this handle's context, which outlives it, or null before it is set.
+        let context =
+            if is_new { unsafe { ffi::rd_kafka_opaque(handle).cast::<Context>().as_ref() } } else { None };
+        if let Some(context) = context {
+            let (code, sentence) = fault::of_connection(
+                ffi::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR__TRANSPORT as c_int,
+                line.clone(),
+            );
+            context.note(code, &sentence);
+        }
+        tracing::debug!(target: "librdkafka", facility, "{line}");
+        return;
+    }
     match level {
         0..=3 => tracing::error!(target: "librdkafka", facility, "{line}"),
         4 => tracing::warn!(target: "librdkafka", facility, "{line}"),
@@ -473,7 +539,7 @@ unsafe extern "C" fn on_error(
     // SAFETY: the opaque is this handle's context, which outlives it; the reason is a live string.
     let (context, reason) = unsafe { (&*opaque.cast::<Context>(), string(reason)) };
     let (code, reason) = fault::of_connection(code, reason);
-    context.note(code, reason);
+    context.note(code, &reason);
 }
 
 unsafe extern "C" fn on_token(handle: *mut ffi::rd_kafka_t, _: *const c_char, opaque: *mut c_void) {
@@ -488,7 +554,7 @@ unsafe extern "C" fn on_token(handle: *mut ffi::rd_kafka_t, _: *const c_char, op
         // SAFETY: the handle is live inside its callback; the text is copied.
         unsafe { ffi::rd_kafka_oauthbearer_set_token_failure(handle, text.as_ptr()) };
         // librdkafka reports the same failure once only, however long it lasts.
-        context.note(ffi::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR__AUTHENTICATION, why);
+        context.note(ffi::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR__AUTHENTICATION, &why);
     }
 }
 

@@ -38,8 +38,12 @@ const DEFAULTS: &[(&str, &str)] = &[
     // Doubled from try to try. A new handle also waits half of it between its first two connections: 50 ms of every start.
     ("reconnect.backoff.ms", "20"),
     ("reconnect.backoff.max.ms", "5000"),
-    // Idle connections are closed by brokers all the time.
-    ("log.connection.close", "false"),
+    // Shorter than a call waits, so that a call that is given up can say that nothing answers at an address.
+    ("socket.connection.setup.timeout.ms", "8000"),
+    // A leader that goes on to answer after another was elected is left at the next refresh; five minutes, as librdkafka has it, are long.
+    ("topic.metadata.refresh.interval.ms", "30000"),
+    // One that is closed while it is set up says why there is no answer. Idle ones are closed all the time, and not told (`reason`).
+    ("log.connection.close", "true"),
 ];
 
 /// Properties that the guarantee rests on, the only value that they may have, and why.

@@ -61,6 +61,20 @@ pub(super) fn of_call(code: Code) -> SourceFault {
     }
 }
 
+/// Whether a call ended because no broker answered: it says nothing that the connections' own failures do not say better.
+pub(super) fn is_no_answer(code: Code) -> bool {
+    matches!(
+        code,
+        RD_KAFKA_RESP_ERR__TIMED_OUT
+            | RD_KAFKA_RESP_ERR__TIMED_OUT_QUEUE
+            | RD_KAFKA_RESP_ERR__TRANSPORT
+            | RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN
+            | RD_KAFKA_RESP_ERR__RESOLVE
+            | RD_KAFKA_RESP_ERR__WAIT_COORD
+            | RD_KAFKA_RESP_ERR_REQUEST_TIMED_OUT
+    )
+}
+
 /// True if the topic is not there.
 pub(super) fn is_missing(code: Code) -> bool {
     matches!(

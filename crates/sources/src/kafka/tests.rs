@@ -95,7 +95,42 @@ async fn a_broker_that_is_not_there_is_away() {
     let source = KafkaSource::new(options(), Arc::new(TestRuntime::new())).expect("fine");
     let error = source.partitions().await.expect_err("nobody listens");
     assert_eq!(error.fault, SourceFault::Away);
-    assert!(error.message.contains("127.0.0.1:9"), "names the broker: {error}");
+    assert_eq!(error.message, "kafka: cannot describe the topics: broker `127.0.0.1:9`: connection refused");
+}
+
+#[tokio::test]
+async fn the_cause_of_a_broker_that_cannot_be_used_is_told() {
+    // One that accepts and never answers, one that closes at once, and a name that nobody knows.
+    let mute = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let closes = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let (mute_at, closes_at) = (mute.local_addr().expect("bound"), closes.local_addr().expect("bound"));
+    std::thread::spawn(move || closes.incoming().for_each(drop));
+    let said = async |broker: String, setup_ms: &str| {
+        let mut options = with("socket.connection.setup.timeout.ms", setup_ms);
+        options.brokers = vec![broker];
+        let source = KafkaSource::new(options, Arc::new(TestRuntime::new())).expect("fine");
+        let error = source.partitions().await.expect_err("no broker");
+        assert_eq!(error.fault, SourceFault::Away);
+        error.message
+    };
+    let (no_name, no_answer, closed) = tokio::join!(
+        said("no-such-broker.invalid:9092".into(), "1000"),
+        said(mute_at.to_string(), "1000"),
+        said(closes_at.to_string(), "1000"),
+    );
+    drop(mute);
+    let what = "kafka: cannot describe the topics: broker";
+    assert!(
+        no_name.starts_with(&format!("{what} `no-such-broker.invalid:9092`: the name cannot be resolved: ")),
+        "{no_name}"
+    );
+    assert!(no_answer.starts_with(&format!("{what} `{mute_at}`: connected, but no answer")), "{no_answer}");
+    assert!(
+        closed.starts_with(&format!(
+            "{what} `{closes_at}`: the broker closed the connection before it answered"
+        )),
+        "{closed}"
+    );
 }
 
 #[test]
