@@ -9,6 +9,8 @@
 //! | module       | what it holds                                                              |
 //! |--------------|----------------------------------------------------------------------------|
 //! | `supervisor` | who leads what; ids, new partitions, failures                               |
+//! | `leaders`    | one thread that asks brokers in turn who leads what                         |
+//! | `metadata`   | that question and its answer as bytes                                       |
 //! | `broker`     | one thread a broker: fetch, read, hand out                                 |
 //! | `connection` | a socket with bounds                                                       |
 //! | `security`   | which encryption and login the properties ask for                          |
@@ -30,7 +32,9 @@ mod connection;
 mod cursor;
 mod errors;
 mod inflate;
+mod leaders;
 mod login;
+mod metadata;
 mod reader;
 mod scram;
 mod security;
@@ -74,6 +78,7 @@ pub(super) struct Plan {
 const ITS_OWN: &[&str] = &[
     "log.connection.close",
     "socket.keepalive.enable",
+    "socket.connection.setup.timeout.ms",
     "reconnect.backoff.ms",
     "reconnect.backoff.max.ms",
     "queued.max.messages.kbytes",

@@ -31,6 +31,8 @@ pub(super) enum Command {
     Take(Box<Lead>),
     /// No more of this one for now (true), or on with it.
     Pause(Partition, bool),
+    /// Another broker leads this one: hand it back.
+    Release(Partition, String),
 }
 
 /// A partition that this broker leads.
@@ -223,7 +225,7 @@ impl Broker {
     fn obey(&mut self) -> Result<(), Stop> {
         loop {
             match self.commands.try_recv() {
-                Ok(command) => self.follow(command),
+                Ok(command) => self.follow(command)?,
                 Err(mpsc::TryRecvError::Empty) => return Ok(()),
                 Err(mpsc::TryRecvError::Disconnected) => return Err(Stop::Closed),
             }
@@ -233,17 +235,14 @@ impl Broker {
     /// Waits for an order while there is nothing to fetch.
     fn wait(&mut self) -> Result<(), Stop> {
         match self.commands.recv_timeout(IDLE) {
-            Ok(command) => {
-                self.follow(command);
-                Ok(())
-            }
+            Ok(command) => self.follow(command),
             Err(mpsc::RecvTimeoutError::Timeout) if self.events.is_closed() => Err(Stop::Closed),
             Err(mpsc::RecvTimeoutError::Timeout) => Ok(()),
             Err(mpsc::RecvTimeoutError::Disconnected) => Err(Stop::Closed),
         }
     }
 
-    fn follow(&mut self, command: Command) {
+    fn follow(&mut self, command: Command) -> Result<(), Stop> {
         match command {
             Command::Take(lead) => {
                 self.leads.insert((lead.topic, lead.slot.from.partition.index as i32), *lead);
@@ -254,7 +253,14 @@ impl Broker {
                     lead.slot.is_paused = is_paused;
                 }
             }
+            Command::Release(partition, why) => {
+                let of = |(_, lead): &(&_, &Lead)| lead.slot.from.partition == partition;
+                if let Some(key) = self.leads.iter().find(of).map(|(key, _)| *key) {
+                    self.hand_back(key, Trouble::Moved(why))?;
+                }
+            }
         }
+        Ok(())
     }
 }
 

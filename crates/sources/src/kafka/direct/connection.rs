@@ -12,6 +12,7 @@ use std::time::Duration;
 use dataflow::Runtime;
 
 use super::login::{Dialogue, Next};
+use super::metadata::{self, Cluster};
 use super::security::{Login, Security};
 use super::tls::{Stream, is_pause};
 use super::wire;
@@ -133,6 +134,19 @@ impl Connection {
         self.correlation = self.correlation.wrapping_add(1);
         wire::fetch(&mut self.request, self.version, self.correlation, &self.client, bounds, wanted);
         self.send()
+    }
+
+    /// Asks who leads the partitions of `topics`. No answer may be under way.
+    pub(super) fn metadata(
+        &mut self,
+        topics: &[String],
+        is_wanted: &dyn Fn() -> bool,
+    ) -> Result<Cluster, Lost> {
+        self.correlation = self.correlation.wrapping_add(1);
+        metadata::request(&mut self.request, self.correlation, &self.client, topics);
+        self.send()?;
+        self.receive(SILENCE_MAX, is_wanted)?;
+        metadata::answer(self.answer()).map_err(|why| self.failed(&why))
     }
 
     fn send(&mut self) -> Result<(), Lost> {

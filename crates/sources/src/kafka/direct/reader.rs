@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use dataflow::{Event, Partition, ReadFrom, Reader, Runtime, SourceError, SourceFault};
 
 use super::Opened;
+use super::leaders::Known;
 use super::supervisor::{Message, Supervisor};
 use crate::kafka::KafkaOptions;
 use crate::kafka::client::{Client, Topic};
@@ -45,6 +46,8 @@ impl DirectReader {
             waiting: from.into_iter().map(|from| Slot::new(from, options.record_bytes_max)).collect(),
             paused: BTreeSet::new(),
             brokers: BTreeMap::new(),
+            placed: BTreeMap::new(),
+            leaders: Known::default(),
             opened: Some(connection),
             look_at: Duration::ZERO,
             misses: 0,

@@ -13,6 +13,8 @@ use super::Plan;
 use super::broker::{Broker, Command, Lead};
 use super::connection::{Connection, Lost};
 use super::errors::Trouble;
+use super::leaders::{self, Asker, Known};
+use super::metadata::Leader;
 use crate::kafka::client::{Client, Topic};
 use crate::kafka::found;
 use crate::kafka::slot::{self, Slot};
@@ -37,6 +39,8 @@ pub(super) enum Message {
     Back { slot: Box<Slot>, trouble: Trouble },
     /// A broker's thread has ended.
     Lost { address: String, slots: Vec<Slot>, lost: Lost },
+    /// What one broker knows of leaders.
+    Leaders(Vec<Leader>),
 }
 
 enum Stop {
@@ -68,6 +72,9 @@ pub(super) struct Supervisor {
     pub(super) paused: BTreeSet<Partition>,
     /// By address. A thread that has ended is taken out when it reports so.
     pub(super) brokers: BTreeMap<String, mpsc::Sender<Command>>,
+    /// Where each partition is fetched from, unless it waits.
+    pub(super) placed: BTreeMap<Partition, ([u8; 16], String)>,
+    pub(super) leaders: Known,
     /// A connection that no thread has yet.
     pub(super) opened: Option<Connection>,
     /// When topics and leaders are looked at next.
@@ -80,7 +87,9 @@ impl Supervisor {
     /// Serves until the reader is gone or going on would be wrong. `topics` were described a moment ago.
     pub(super) fn run(mut self, topics: &BTreeMap<String, Topic>) {
         self.look_again_in_time();
-        let mut result = self.seen(topics);
+        // The thread that asks ends with this one.
+        let (_end, ended) = mpsc::channel();
+        let mut result = self.start_asking(topics, ended).and_then(|()| self.seen(topics));
         // A leader of nothing that is read is not asked again.
         self.opened = None;
         loop {
@@ -97,6 +106,27 @@ impl Supervisor {
             }
             result = self.round();
         }
+    }
+
+    fn start_asking(
+        &self,
+        topics: &BTreeMap<String, Topic>,
+        end: mpsc::Receiver<std::convert::Infallible>,
+    ) -> Result<(), Stop> {
+        let led = topics.values().flat_map(|topic| topic.leaders.values().cloned());
+        let named: Vec<String> = self.options.brokers.iter().map(|broker| leaders::address(broker)).collect();
+        let brokers: BTreeSet<String> = led.chain(named.iter().cloned()).collect();
+        let asker = Asker {
+            plan: self.plan.clone(),
+            runtime: self.runtime.clone(),
+            end,
+            reports: self.reports.clone(),
+            topics: self.options.topics.clone(),
+            every: self.options.look_every,
+            named,
+            brokers: brokers.into_iter().collect(),
+        };
+        crate::thread::start("kafka-leaders", move || asker.run()).map_err(Stop::Failed)
     }
 
     fn round(&mut self) -> Result<(), Stop> {
@@ -136,8 +166,13 @@ impl Supervisor {
                     let _ = broker.send(Command::Pause(partition.clone(), is_paused));
                 }
             }
-            Message::Back { slot, trouble } => self.back(*slot, trouble)?,
+            Message::Back { slot, trouble } => {
+                self.displaced(&slot);
+                self.back(*slot, trouble)?;
+            }
+            Message::Leaders(all) => self.follow(all),
             Message::Lost { address, slots, lost } => {
+                slots.iter().for_each(|slot| self.displaced(slot));
                 if let Lost::TooOld(_) = lost {
                     let message = format!("kafka: {lost}; give the source `fetch: librdkafka`");
                     return Err(Stop::Failed(SourceError::new(SourceFault::Config, message)));
@@ -149,6 +184,29 @@ impl Supervisor {
             }
         }
         Ok(())
+    }
+
+    /// A partition is fetched from nowhere now, and the broker that it was fetched from is no leader for it.
+    fn displaced(&mut self, slot: &Slot) {
+        let partition = &slot.from.partition;
+        if let Some((topic, address)) = self.placed.remove(partition) {
+            self.leaders.refute(topic, partition.index as i32, &address);
+        }
+    }
+
+    /// Takes partitions from brokers that still answer for them although another one leads them by now.
+    fn follow(&mut self, all: Vec<Leader>) {
+        all.into_iter().for_each(|leader| self.leaders.learn(leader));
+        for (partition, (topic, address)) in &self.placed {
+            let newest = self.leaders.leader(*topic, partition.index as i32);
+            let Some((epoch, leader)) = newest.filter(|(_, leader)| leader != address) else { continue };
+            tracing::info!(%partition, epoch, "kafka: `{leader}` leads the partition now, and `{address}` goes on to answer for it");
+            if let Some(broker) = self.brokers.get(address) {
+                let why = format!("`{leader}` leads it since epoch `{epoch}`");
+                // A thread that has ended hands its partitions back by itself.
+                let _ = broker.send(Command::Release(partition.clone(), why));
+            }
+        }
     }
 
     /// A partition that its broker does not hand out.
@@ -237,8 +295,12 @@ impl Supervisor {
         for mut slot in std::mem::take(&mut self.waiting) {
             let partition = &slot.from.partition;
             let topic = &topics[&*partition.stream];
-            let leader = topic.leaders.get(&partition.index);
-            let (Some(leader), Some(id)) = (leader, super::topic_id(&topic.id)) else {
+            let id = super::topic_id(&topic.id);
+            // librdkafka tells no epochs, and whom it asked may be the broker that knows nothing of the newest election.
+            let newest = id.and_then(|id| self.leaders.leader(id, partition.index as i32));
+            let newest = newest.map(|(_, leader)| leader.to_owned());
+            let leader = newest.or_else(|| topic.leaders.get(&partition.index).cloned());
+            let (Some(leader), Some(id)) = (leader, id) else {
                 let message = format!("kafka: `{partition}` has no leader at the moment");
                 self.waiting.push(slot);
                 self.look_within(AGAIN);
@@ -246,9 +308,11 @@ impl Supervisor {
                 continue;
             };
             slot.is_paused = self.paused.contains(partition);
+            self.placed.insert(partition.clone(), (id, leader.clone()));
             let lead = Box::new(Lead::new(slot, id));
-            if let Err(mpsc::SendError(Command::Take(lead))) = self.broker(leader)?.send(Command::Take(lead))
+            if let Err(mpsc::SendError(Command::Take(lead))) = self.broker(&leader)?.send(Command::Take(lead))
             {
+                self.displaced(&lead.slot);
                 // The thread has just ended; its report is on the way, and then another is started.
                 self.waiting.push(lead.slot);
                 self.look_within(AGAIN);
