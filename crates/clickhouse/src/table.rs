@@ -377,6 +377,10 @@ impl Table for ClickHouseTable {
         self.in_schema(rows)
     }
 
+    fn may_object_to_first_start(&self) -> bool {
+        self.config.asks_if_filled
+    }
+
     async fn objects_to_first_start(&self) -> Result<Option<String>, TableError> {
         if !self.config.asks_if_filled {
             return Ok(None);
@@ -391,8 +395,8 @@ impl Table for ClickHouseTable {
         Ok((!one.trim().is_empty()).then(|| {
             format!(
                 "table `{}` has rows, and the store has no journal of this pipeline, so it would read its source from the start: rows \
-                 that came from there before, with another store or another pipeline name, would be in the table twice. Nothing was \
-                 claimed or written. If they are such rows, bring that store back, or empty the table first: `TRUNCATE TABLE {}`. If \
+                 that came from there before, with another store or another pipeline name, would be in the table twice. No row \
+                 was written. If they are such rows, bring that store back, or empty the table first: `TRUNCATE TABLE {}`. If \
                  they are others, start once with `forebay run FILE --into-filled-table`, or write `existing_rows: keep` under \
                  `sink.clickhouse`",
                 self.name,

@@ -268,6 +268,11 @@ pub trait Table: Send + Sync {
         Ok(None)
     }
 
+    /// Whether [`Table::objects_to_first_start`] may object. It is then asked once more right before the first frame is sent.
+    fn may_object_to_first_start(&self) -> bool {
+        false
+    }
+
     /// Looks for the rows of a frame.
     async fn probe(&self, frame: FrameId, rows: u64, probe: &[u8]) -> Result<Presence, TableError>;
 

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use dataflow::{Effect, Fit, Runtime, Source, Table, TableError, TableFacts};
 use protocol::budget::Meter;
+use protocol::lane::TableState;
 use protocol::record::{Frontier, Server};
 use protocol::{Lane, names, window};
 use store::Store;
@@ -29,6 +30,16 @@ pub struct Target {
     pub table: Arc<dyn Table>,
     /// The settled frontier as far as answers have come in; ahead of the recorded one.
     pub frontier: AtomicU64,
+    /// The first ordinal that was never let out to be sent, by this owner or, as far as the journal tells, one before it. Moved while
+    /// the journal is held.
+    let_out: AtomicU64,
+    /// Inserts that may be begun beside those under way, as of the newest look at the journal.
+    free: AtomicU64,
+    /// True while nothing of this lane was ever sent to a table that may hold rows of another journal of the same source: it is asked
+    /// first.
+    is_held: AtomicBool,
+    /// False while inserts are under way and none has been answered for a while.
+    is_answered: AtomicBool,
     /// Woken when frames were sealed, the frontier was recorded, or the lane closes.
     pub wake: Notify,
     facts: Mutex<TableFacts>,
@@ -61,19 +72,34 @@ struct Bodies {
 }
 
 impl Target {
-    /// A table whose frames below `frontier` are settled.
-    pub fn new(index: u32, table: Arc<dyn Table>, frontier: u64, facts: TableFacts) -> Self {
+    /// A table as the lane has it now; an owner before this one may have sent all that the lane lets out.
+    pub fn new(index: u32, table: Arc<dyn Table>, state: &TableState, facts: TableFacts) -> Self {
         Self {
             index,
-            table,
-            frontier: AtomicU64::new(frontier),
+            frontier: AtomicU64::new(state.frontier),
+            let_out: AtomicU64::new(window::send_limit(state)),
+            free: AtomicU64::new(0),
+            is_held: AtomicBool::new(table.may_object_to_first_start() && window::is_untouched(state)),
+            // What was said to be unsent may be sent once an insert is answered again.
+            is_answered: AtomicBool::new(state.sent_below.is_none()),
             wake: Notify::new(),
             facts: Mutex::new(facts),
             bodies: Mutex::default(),
             samples: Mutex::default(),
             suspect: AtomicBool::new(false),
             tokens: Mutex::default(),
+            table,
         }
+    }
+
+    /// Whether the table must be asked before anything is sent to it.
+    pub fn is_held(&self) -> bool {
+        self.is_held.load(Ordering::Acquire)
+    }
+
+    /// Frames may be sent from the next record on.
+    pub fn release(&self) {
+        self.is_held.store(false, Ordering::Release);
     }
 
     /// How fast the table's tokens are used.
@@ -136,7 +162,30 @@ impl Target {
     pub fn frontier_record(&self, lane: &Lane, settings: &Settings) -> Frontier {
         let frontier = self.frontier.load(Ordering::Acquire);
         let window = window::recorded(&lane.tables[self.index as usize], frontier, self.window(settings));
-        Frontier { table: self.index, frontier, window }
+        let (let_out, free) = (self.let_out.load(Ordering::Acquire), self.free.load(Ordering::Acquire));
+        let is_answered = self.is_answered.load(Ordering::Acquire);
+        let sent_below = match self.is_held() {
+            true => Some(frontier),
+            false => (!is_answered).then(|| window::sent_below(frontier, let_out, free)),
+        };
+        Frontier { table: self.index, frontier, window, sent_below }
+    }
+
+    /// Frames below `end` may be sent from now on, and `free` more before the next look. The journal must be held since it was looked at.
+    pub fn let_out(&self, end: Option<u64>, free: u64) {
+        self.let_out.fetch_max(end.unwrap_or(0), Ordering::AcqRel);
+        self.free.store(free, Ordering::Release);
+    }
+
+    /// Whether the next record would let out frames from `limit` on that are said to be unsent.
+    pub fn lets_out_more(&self, limit: u64, frontier: u64) -> bool {
+        let (let_out, free) = (self.let_out.load(Ordering::Acquire), self.free.load(Ordering::Acquire));
+        !self.is_answered.load(Ordering::Acquire) && window::sent_below(frontier, let_out, free) > limit
+    }
+
+    /// Whether inserts are answered at present; true if that has changed. What it means for frames holds with the next record.
+    pub fn set_answered(&self, is_answered: bool) -> bool {
+        self.is_answered.swap(is_answered, Ordering::AcqRel) != is_answered
     }
 
     /// W as the table and the settings have it now.

@@ -23,11 +23,14 @@ use crate::context::{Context, TARGET};
 use crate::lane::until;
 use crate::pipeline::on_a_task;
 use crate::problem::Noticed;
-use crate::{EngineError, layouts};
+use crate::{EngineError, layouts, start};
 
 /// Once a frame needs a person, the other frames in doubt get this long to be settled or to need one too, so that all is
 /// asked at once. More would hide the stop while the server is away.
 const ASK_OTHERS_MAX: Duration = Duration::from_secs(30);
+
+/// Inserts that take longer than this are rare enough for two more records each.
+const SILENT_AFTER: Duration = Duration::from_secs(2);
 
 type Attempts = FuturesUnordered<BoxFuture<'static, (u64, Result<Rows, EngineError>)>>;
 
@@ -76,7 +79,7 @@ pub async fn run(context: Arc<Context>, place: usize) -> Result<(), EngineError>
     let (start, doubtful_below) = {
         let journal = context.journal.lock().await;
         let table = &journal.lane().tables[target.index as usize];
-        (table.frontier, table.frontier.saturating_add(table.window).min(table.next_ordinal))
+        (table.frontier, window::send_limit(table))
     };
     let mut settled = Settled::at(start);
     let mut in_flight: BTreeSet<u64> = BTreeSet::new();
@@ -84,6 +87,7 @@ pub async fn run(context: Arc<Context>, place: usize) -> Result<(), EngineError>
     let mut facts = facts_later(&context, place);
     let mut asked = Asked::default();
     let mut settle_at: Option<BoxFuture<'static, ()>> = None;
+    let mut silent_at: Option<BoxFuture<'static, ()>> = None;
     loop {
         // With a question open only the doubts go on, so that all questions are asked at once.
         let may_send = |n: u64| asked.first.is_none() || n < doubtful_below && !asked.ordinals.contains(&n);
@@ -105,6 +109,20 @@ pub async fn run(context: Arc<Context>, place: usize) -> Result<(), EngineError>
         if window_is_due(&context, &view, &settled) {
             record(&context, place, &settled, false).await?;
             continue;
+        }
+        if target.is_held() && view.next_ordinal > 0 && !is_ending {
+            // Another journal of the same source, in another store, may have begun at the same time as this one.
+            start::check_rows(&*context.runtime, &context.settings, &*target.table, &context.status).await?;
+            target.release();
+            record_limit(&context, place, &settled).await?;
+            continue;
+        }
+        // Nothing may be sent but what was let out before, and there is room for more: the others are let out one by one.
+        let is_short = view.fresh.is_empty() && target.lets_out_more(view.limit, settled.frontier());
+        if is_short && view.limit < view.next_ordinal && !is_ending && asked.first.is_none() {
+            if record_limit(&context, place, &settled).await? {
+                continue;
+            }
         }
         for (ordinal, pieces) in view.fresh.into_iter().filter(|_| !is_ending) {
             in_flight.insert(ordinal);
@@ -144,6 +162,13 @@ pub async fn run(context: Arc<Context>, place: usize) -> Result<(), EngineError>
         } else if settle_at.is_none() {
             settle_at = Some(context.runtime.sleep(context.settings.settle_age_max));
         }
+        // A window full of frames that nobody has sent must not be asked about after a crash: once no insert has been answered for a
+        // while, it is recorded which were let out.
+        if attempts.is_empty() {
+            silent_at = None;
+        } else if silent_at.is_none() {
+            silent_at = Some(context.runtime.sleep(SILENT_AFTER));
+        }
         tokio::select! {
             biased;
             Some((ordinal, result)) = attempts.next(), if !attempts.is_empty() => {
@@ -157,14 +182,24 @@ pub async fn run(context: Arc<Context>, place: usize) -> Result<(), EngineError>
                     }
                     Err(error) => return Err(error),
                 };
+                silent_at = None;
                 settled.settle(ordinal);
                 target.forget(ordinal);
                 target.frontier.store(settled.frontier(), Ordering::Release);
                 context.quiet.notify_one();
                 tell(&context, place, ordinal, rows, settled.frontier());
+                if target.set_answered(true) {
+                    record_limit(&context, place, &settled).await?;
+                }
             }
             () = target.wake.notified() => {}
             () = ask_at => return Err(asked.take().expect("something was asked")),
+            () = until(&mut silent_at) => {
+                silent_at = Some(context.runtime.sleep(SILENT_AFTER));
+                if target.set_answered(false) {
+                    record_limit(&context, place, &settled).await?;
+                }
+            }
             () = until(&mut settle_at) => {
                 settle_at = None;
                 record(&context, place, &settled, false).await?;
@@ -205,11 +240,14 @@ async fn look(context: &Context, place: usize, is_next: impl Fn(u64) -> bool, in
     let limit = window::send_limit(table);
     let free = context.settings.in_flight_max.saturating_sub(in_flight);
     let accepted_uuid = table.accepted_uuid.clone();
-    let fresh = (table.frontier..limit)
+    let fresh: Vec<(u64, Vec<Piece>)> = (table.frontier..limit)
         .filter(|n| is_next(*n))
         .take(free)
         .filter_map(|n| Some((n, table.pieces(n)?.to_vec())))
         .collect();
+    // The journal is still held: no record says of these that they are unsent.
+    let end = fresh.last().map(|(ordinal, _)| ordinal + 1);
+    context.targets[place].let_out(end, free.saturating_sub(fresh.len()) as u64);
     View { recorded: table.frontier, next_ordinal: table.next_ordinal, limit, fresh, accepted_uuid }
 }
 
@@ -223,25 +261,44 @@ fn window_is_due(context: &Context, view: &View, settled: &Settled) -> bool {
 
 /// Records the frontier if it has moved, with what is settled beyond a hole; `always` if the lane is about to stop with one.
 async fn record(context: &Context, place: usize, settled: &Settled, always: bool) -> Result<(), EngineError> {
+    let must = always && !settled.above().is_empty();
+    record_if(context, place, settled, |_, _| must).await.map(drop)
+}
+
+/// Records which frames were let out, or that this says nothing any more, if that changes what may be sent. True if it did.
+async fn record_limit(context: &Context, place: usize, settled: &Settled) -> Result<bool, EngineError> {
+    record_if(context, place, settled, |before, after| before != after).await
+}
+
+/// As [`record`], also if `must` says so of the first ordinals that may not be sent, as recorded and as they would be.
+async fn record_if(
+    context: &Context,
+    place: usize,
+    settled: &Settled,
+    must: impl FnOnce(u64, u64) -> bool,
+) -> Result<bool, EngineError> {
     let target = &context.targets[place];
-    let (spool_bytes, pending) = {
+    let (spool_bytes, pending, recorded) = {
         let mut journal = context.journal.lock().await;
         // A seal may have taken the frontier along in the meantime.
-        let is_behind = journal.lane().tables[target.index as usize].frontier < settled.frontier();
-        if is_behind || always && !settled.above().is_empty() {
-            let frontier = target.frontier_record(journal.lane(), &context.settings);
+        let frontier = target.frontier_record(journal.lane(), &context.settings);
+        let table = &journal.lane().tables[target.index as usize];
+        let is_due = table.frontier < settled.frontier()
+            || must(window::send_limit(table), window::limit_with(table, &frontier));
+        if is_due {
             let above = vec![SettledAbove { table: target.index, ordinals: settled.above() }];
             let servers = vec![target.server()];
             journal.append(Body::Settle(Settle { settled: vec![frontier], servers, above })).await?;
         }
         let lane = journal.lane();
-        (lane.spool_bytes(), lane.tables.iter().map(|t| t.pending.len()).sum::<usize>())
+        let pending = lane.tables.iter().map(|t| t.pending.len()).sum::<usize>();
+        (lane.spool_bytes(), pending, is_due)
     };
     gauge!("forebay_spool_bytes").set(spool_bytes as f64);
     gauge!("forebay_spool_frames").set(pending as f64);
     context.status.update(|s| s.spool_bytes = spool_bytes);
     context.see_spool(spool_bytes);
-    Ok(())
+    Ok(recorded)
 }
 
 fn tell(context: &Context, place: usize, ordinal: u64, rows: Rows, frontier: u64) {

@@ -463,7 +463,7 @@ pub async fn on_a_task<T: Send + 'static>(
 
 fn target(lane: &protocol::Lane, table: &Arc<dyn Table>, facts: TableFacts) -> Target {
     let index = lane.table(table.name()).expect("genesis has named every table");
-    Target::new(index as u32, table.clone(), lane.tables[index].frontier, facts)
+    Target::new(index as u32, table.clone(), &lane.tables[index], facts)
 }
 
 async fn facts_of(

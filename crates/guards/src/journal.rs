@@ -106,7 +106,12 @@ fn one_seal(n: u64) -> Seal {
         frames: (0..FRAMES).map(frame).collect(),
         states: vec![StateDelta { step: 0, offset: FRAMES * FRAME_BYTES, len: 4_096, crc32c: 0x9abc_def0 }],
         watermark_ms: 1_735_689_600_000 + n as i64,
-        settled: vec![Frontier { table: 0, frontier: n.saturating_sub(2) * FRAMES, window: WINDOW }],
+        settled: vec![Frontier {
+            table: 0,
+            frontier: n.saturating_sub(2) * FRAMES,
+            window: WINDOW,
+            sent_below: None,
+        }],
         counts: Some(Counts { read, written: read, ..Counts::default() }),
         ..Seal::default()
     }

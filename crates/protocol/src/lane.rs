@@ -114,6 +114,8 @@ pub struct TableState {
     pub frontier: u64,
     /// W, as recorded with the frontier: frames below `frontier + window` may have been sent.
     pub window: u64,
+    /// If given, frames from this ordinal on were not sent, whatever the window.
+    pub sent_below: Option<u64>,
     /// Ordinal of the next frame.
     pub next_ordinal: u64,
     /// Server as last seen.
@@ -333,6 +335,7 @@ impl Lane {
             name: name.clone(),
             frontier: 0,
             window: 0,
+            sent_below: None,
             next_ordinal: 0,
             server: None,
             pending: VecDeque::new(),
@@ -467,7 +470,7 @@ impl Lane {
             let Some(table) = self.tables.get(f.table as usize) else {
                 return Err(violation(record, "order", format!("table {} has no genesis", f.table)));
             };
-            let sendable = table.frontier.saturating_add(table.window).min(table.next_ordinal);
+            let sendable = window::send_limit(table);
             if f.frontier < table.frontier || f.frontier > sendable {
                 let what = format!(
                     "frontier of `{}` moves from {} to {}, though only frames below {sendable} may have been sent",
@@ -475,7 +478,15 @@ impl Lane {
                 );
                 return Err(violation(record, "C4", what));
             }
+            if f.sent_below.is_some_and(|sent_below| sent_below < f.frontier) {
+                let what = format!(
+                    "frames of `{}` below {} are settled, and {f:?} says unsent",
+                    table.name, f.frontier
+                );
+                return Err(violation(record, "C8", what));
+            }
             let kept = f.frontier.saturating_add(f.window);
+            // Only the owner knows which frames it has not sent; it says so by `sent_below` and never by a smaller window.
             if kept < sendable {
                 let what = format!(
                     "frames of `{}` below {sendable} may have been sent, and those from {kept} on would pass for unsent",
@@ -517,7 +528,7 @@ impl Lane {
                 table.pending.pop_front();
             }
             table.frontier = f.frontier;
-            table.window = f.window;
+            (table.window, table.sent_below) = (f.window, f.sent_below);
             see_first_sendable(table, sendable_before);
         }
         self.forget_settled();
@@ -754,6 +765,7 @@ fn table_image(table: &TableState) -> TableImage {
         name: table.name.clone(),
         frontier: table.frontier,
         window: table.window,
+        sent_below: table.sent_below,
         next_ordinal: table.next_ordinal,
         server: table.server.clone(),
         pending: table.pending.iter().flatten().map(piece_image).collect(),
@@ -790,6 +802,7 @@ fn table_from_image(image: &TableImage) -> TableState {
         name: image.name.clone(),
         frontier: image.frontier,
         window: image.window,
+        sent_below: image.sent_below,
         next_ordinal: image.next_ordinal,
         server: image.server.clone(),
         pending,

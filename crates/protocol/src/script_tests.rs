@@ -9,7 +9,7 @@
 //! | `seal N [frames=K]`                   | N records are sealed in K frames (default 1)                         |
 //! | `seal N answer=lost\|lost-before`      | the same, the put's answer is lost after or before it took effect    |
 //! | `deliver F [answer=lost\|lost-before]` | frame F is sent once                                                 |
-//! | `settle`                              | the frontier is recorded                                             |
+//! | `settle [sent-below=F]`               | the frontier is recorded, and that F and what follows was not sent   |
 //! | `doubt F`                             | what is decided for frame F, step by step, until it is done; a stop seals its question |
 //! | `answer F present\|absent`            | a person claims the stopped lane and answers for frame F             |
 //! | `late copy F`                         | a copy of F's first attempt, held up in a proxy, arrives             |
@@ -191,7 +191,7 @@ impl World {
                 self.seal(number(1), frames, option("answer"));
             }
             "deliver" => self.deliver(number(1), option("answer")),
-            "settle" => self.settle(),
+            "settle" => self.settle(option("sent-below")),
             "doubt" => self.doubt(number(1)),
             "checkpoint" => self.checkpoint(),
             "crash" => self.owner = None,
@@ -386,6 +386,7 @@ impl World {
             table: 0,
             frontier: owner.settled.frontier(),
             window: window::frames(TOKENS as u64, 1, 64),
+            sent_below: None,
         }
     }
 
@@ -452,9 +453,10 @@ impl World {
         self.say(format!("sent {ordinal} g{}{}", piece.generation, answer.map_or("", |_| " no answer")));
     }
 
-    fn settle(&mut self) {
+    fn settle(&mut self, sent_below: Option<&str>) {
+        let sent_below = sent_below.map(|end| end.parse().expect("a number"));
         let settle = Settle {
-            settled: vec![self.frontier()],
+            settled: vec![Frontier { sent_below, ..self.frontier() }],
             servers: vec![self.table.server()],
             ..Default::default()
         };

@@ -2,12 +2,13 @@
 //!
 //! Owns the send window: frame `n` may be sent only while `n < recorded frontier + W`, so that after a crash at most W
 //! frames are in doubt and all later ones are provably unsent (C8), and only once its seal is durable (C2), which is given
-//! since frames come from the folded lane. Does not own sockets or the order of attempts within the window.
+//! since frames come from the folded lane. While no insert is answered the owner records which of the W it has let out at all. Does not own sockets or the order of attempts within the window.
 
 use std::collections::BTreeSet;
 
 use crate::doubt::trusted_tokens;
 use crate::lane::TableState;
+use crate::record::Frontier;
 
 /// Of the tokens within which a resend is trusted, our own frames in doubt may use one in so many. The rest is for the frames that
 /// were sent between the look at the server and the first attempt, and for everybody else.
@@ -75,7 +76,21 @@ impl Settled {
 
 /// The first ordinal that may not be sent yet.
 pub fn send_limit(table: &TableState) -> u64 {
-    table.frontier.saturating_add(table.window).min(table.next_ordinal)
+    first_unsent(table.frontier, table.window, table.sent_below).min(table.next_ordinal)
+}
+
+/// True if no frame of the table was ever let out: rows that are there came from somewhere else.
+pub fn is_untouched(table: &TableState) -> bool {
+    table.frontier == 0 && first_unsent(table.frontier, table.window, table.sent_below) == 0
+}
+
+/// The same, once `frontier` is recorded.
+pub fn limit_with(table: &TableState, frontier: &Frontier) -> u64 {
+    first_unsent(frontier.frontier, frontier.window, frontier.sent_below).min(table.next_ordinal)
+}
+
+fn first_unsent(frontier: u64, window: u64, sent_below: Option<u64>) -> u64 {
+    frontier.saturating_add(window).min(sent_below.unwrap_or(u64::MAX))
 }
 
 /// True if a frontier must be recorded now for frames to be sent at all: there are frames beyond the limit, and recording
@@ -86,7 +101,14 @@ pub fn is_blocked(table: &TableState, settled: &Settled) -> bool {
 
 /// True if a frame may have been sent by an owner that is gone.
 pub fn is_doubtful(table: &TableState, ordinal: u64) -> bool {
-    ordinal < table.frontier.saturating_add(table.window)
+    ordinal < first_unsent(table.frontier, table.window, table.sent_below)
+}
+
+/// What to say of unsent frames with `frontier` while no insert is answered: `let_out` is the first ordinal that this owner has let
+/// nobody send, and that none before it may have sent; `free` more may be sent beside those that are under way, for a frame that is
+/// stuck must not hold up the others.
+pub fn sent_below(frontier: u64, let_out: u64, free: u64) -> u64 {
+    let_out.max(frontier).saturating_add(free)
 }
 
 #[cfg(test)]
@@ -130,6 +152,7 @@ mod tests {
             name: "d.t".into(),
             frontier,
             window,
+            sent_below: None,
             next_ordinal,
             server: None,
             pending: std::collections::VecDeque::new(),
@@ -143,6 +166,27 @@ mod tests {
         // Frames that did not exist were not sent.
         assert_eq!(recorded(&table(10, 64, 20), 12, 4), 8);
         assert_eq!(recorded(&table(10, 4, 200), 12, 64), 64);
+    }
+
+    #[test]
+    fn while_no_insert_is_answered_only_frames_that_were_let_out_are_doubtful() {
+        let mut table = TableState {
+            name: "d.t".into(),
+            frontier: 10,
+            window: 64,
+            sent_below: None,
+            next_ordinal: 200,
+            server: None,
+            pending: std::collections::VecDeque::new(),
+            accepted_uuid: String::new(),
+            layouts: Vec::new(),
+            newest_layout: 0,
+        };
+        assert_eq!((send_limit(&table), is_doubtful(&table, 73), is_doubtful(&table, 74)), (74, true, false));
+        table.sent_below = Some(sent_below(10, 12, 0));
+        assert_eq!((send_limit(&table), is_doubtful(&table, 11), is_doubtful(&table, 12)), (12, true, false));
+        // Settled frames were sent, and a stuck one leaves room for others.
+        assert_eq!((sent_below(13, 12, 0), sent_below(10, 11, 1)), (13, 12));
     }
 
     #[test]

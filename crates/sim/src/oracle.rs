@@ -389,14 +389,16 @@ fn shown(record: &Record) -> String {
         Some(Body::Seal(seal)) => {
             let ranges: Vec<_> = seal.ranges.iter().map(|r| (r.partition, r.from, r.next)).collect();
             let frames: Vec<_> = seal.frames.iter().map(|f| (f.table, f.ordinal, f.rows)).collect();
-            let settled: Vec<_> = seal.settled.iter().map(|f| (f.table, f.frontier, f.window)).collect();
+            let settled: Vec<_> =
+                seal.settled.iter().map(|f| (f.table, f.frontier, f.window, f.sent_below)).collect();
             format!(
                 "seal of {ranges:?} as frames {frames:?}, settled {settled:?}, refused {}",
                 seal.refusals.len()
             )
         }
         Some(Body::Settle(settle)) => {
-            let settled: Vec<_> = settle.settled.iter().map(|f| (f.table, f.frontier, f.window)).collect();
+            let settled: Vec<_> =
+                settle.settled.iter().map(|f| (f.table, f.frontier, f.window, f.sent_below)).collect();
             format!("settled {settled:?}")
         }
         Some(Body::Generation(g)) => {

@@ -290,3 +290,55 @@ fn several_questions_are_answered_one_after_the_other_or_all_at_once() {
         }
     });
 }
+
+#[test]
+fn a_crash_during_an_outage_asks_only_about_frames_that_were_let_out() {
+    run(async {
+        let mut bench = Bench::new();
+        bench.settings.in_flight_max = 2;
+        bench.settings.window_frames_max = 64;
+        bench.settings.batch_rows_max = 10;
+        bench.push(0..10);
+        bench.drain().await.expect("drains");
+        {
+            let mut world = bench.table.world.lock().expect("no panic");
+            (world.away, world.facts_away, world.cannot_tell) = (true, false, true);
+        }
+        let (stop, asked) = tokio::sync::watch::channel(false);
+        let running = tokio::spawn(engine::run(bench.pipeline(false), asked));
+        for n in 1..=30u64 {
+            bench.push(n * 10..n * 10 + 10);
+            while (bench.lane().await.spool_frames() as u64) < n {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        }
+        // No insert is answered, and that is on record.
+        let told = || async { bench.lane().await.tables[0].sent_below.is_some() };
+        for _ in 0..1_000 {
+            if told().await {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        let lane = bench.lane().await;
+        let limit = protocol::window::send_limit(&lane.tables[0]);
+        assert!(limit <= lane.tables[0].frontier + 2, "{} to {limit}", lane.tables[0].frontier);
+        running.abort();
+        drop((stop, running.await));
+        {
+            let mut world = bench.table.world.lock().expect("no panic");
+            (world.away, world.facts_away) = (false, true);
+            // Another server by now: a token says nothing, and rows cannot be looked for.
+            world.restart();
+        }
+        let stopped = bench.drain().await;
+        assert!(matches!(stopped, Err(EngineError::Doubt { .. })), "{stopped:?}");
+        let asked = open(&bench).await;
+        assert!((1..=2).contains(&asked.len()), "{} questions", asked.len());
+        say(&bench, &request(&[], Verdict::Absent)).await.expect("all that is asked");
+        // All others go out by themselves, the window as wide as ever.
+        bench.drain().await.expect("drains");
+        bench.assert_holds(0..310);
+        assert_eq!(bench.lane().await.tables[0].sent_below, None);
+    });
+}

@@ -379,3 +379,36 @@ fn a_stream_that_the_file_names_no_more_is_asked_about() {
         assert_eq!(contents(&bench).await, before, "nothing is written before the answer");
     });
 }
+
+/// Two stores, one table, and both starts found it empty: the one that sends first is alone.
+#[test]
+fn of_two_first_starts_at_once_only_one_writes() {
+    run(async {
+        let one = Bench::new();
+        one.table.world.lock().expect("no panic").asks_if_filled = true;
+        let other = Bench { table: one.table.clone(), ..Bench::new() };
+        let (_stop, asked) = tokio::sync::watch::channel(false);
+        let running = tokio::spawn(engine::run(other.pipeline(false), asked));
+        while other.lane().await.partitions.is_empty() {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        one.push(0..100);
+        one.drain().await.expect("the first one goes on");
+        one.drain().await.expect("and again, for the rows are its own");
+        other.push(0..100);
+        let refused = running.await.expect("no panic").expect_err("the table is another's by now");
+        assert!(matches!(&refused, EngineError::Mismatch(why) if why.contains("has rows")), "{refused:?}");
+        // What it has sealed by then changes nothing: the next start asks too.
+        let again = other.drain().await.expect_err("still");
+        assert!(matches!(again, EngineError::Mismatch(_)), "{again:?}");
+        one.assert_holds(0..100);
+        // A person has decided: these are other rows.
+        one.table.world.lock().expect("no panic").asks_if_filled = false;
+        other.push(100..150);
+        other.drain().await.expect("is told to");
+        one.table.world.lock().expect("no panic").asks_if_filled = true;
+        other.push(150..200);
+        other.drain().await.expect("asked once");
+        assert_eq!(one.table.world.lock().expect("no panic").ids().values().sum::<u64>(), 300);
+    });
+}

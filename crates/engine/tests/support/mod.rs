@@ -72,6 +72,8 @@ pub enum Fault {
 /// A table with a token memory, in which several "servers" may succeed one another.
 #[derive(Default)]
 pub struct World {
+    /// A first start asks about rows that are there.
+    pub asks_if_filled: bool,
     tokens: VecDeque<String>,
     /// Frame to rows, as often as they were written.
     pub rows: Vec<(FrameId, Vec<u64>)>,
@@ -417,6 +419,15 @@ impl Table for TokenTable {
             return Ok((Presence::None, facts));
         }
         Ok((presence, facts))
+    }
+
+    fn may_object_to_first_start(&self) -> bool {
+        self.world.lock().expect("no panic").asks_if_filled
+    }
+
+    async fn objects_to_first_start(&self) -> Result<Option<String>, TableError> {
+        let world = self.world.lock().expect("no panic");
+        Ok((world.asks_if_filled && !world.ids().is_empty()).then(|| "the table has rows".into()))
     }
 
     async fn end_attempts(&self, _: &str) -> Result<u64, TableError> {

@@ -69,7 +69,7 @@ fn seal(from: u64, next: u64, frames: &[u64]) -> Seal {
         segment_bytes: 20,
         frames: frames.iter().map(frame).collect(),
         states: vec![StateDelta { step: 0, offset: 10, len: 5, crc32c: 0 }],
-        settled: vec![Frontier { table: 0, frontier: 0, window: 2 }],
+        settled: vec![Frontier { table: 0, frontier: 0, window: 2, sent_below: None }],
         counts: Some(Counts { read: next - from, written: next - from, ..Counts::default() }),
         ..Default::default()
     }
@@ -179,7 +179,7 @@ fn c8_a_smaller_window_leaves_no_sent_frame_out() {
     w.push(Body::Seal(seal(10, 20, &[0, 1, 2, 3]))).expect("four frames, window 2");
     let settle = |frontier, window| {
         Body::Settle(Settle {
-            settled: vec![Frontier { table: 0, frontier, window }],
+            settled: vec![Frontier { table: 0, frontier, window, sent_below: None }],
             servers: vec![],
             ..Default::default()
         })
@@ -194,7 +194,7 @@ fn c4_the_frontier_moves_only_over_frames_that_may_have_been_sent() {
     w.push(Body::Seal(seal(10, 20, &[0, 1, 2]))).expect("three frames, window 2");
     let settle = |frontier| {
         Body::Settle(Settle {
-            settled: vec![Frontier { table: 0, frontier, window: 2 }],
+            settled: vec![Frontier { table: 0, frontier, window: 2, sent_below: None }],
             servers: vec![],
             ..Default::default()
         })
@@ -357,7 +357,7 @@ fn a_row_that_is_refused_after_its_seal_is_a_dead_letter_from_then_on() {
     assert_eq!((w.lane.fate(at(12)), w.lane.fate(at(13))), (Some(Fate::DeadLetter), Some(Fate::Written)));
     assert_eq!(Lane::from_image(&w.lane.image(0)).fates, w.lane.fates, "a checkpoint keeps it");
 
-    let settled = vec![Frontier { table: 0, frontier: 1, window: 2 }];
+    let settled = vec![Frontier { table: 0, frontier: 1, window: 2, sent_below: None }];
     w.push(Body::Settle(Settle { settled, ..Default::default() })).expect("the first frame");
     assert_eq!((waits(&w, 12).len(), waits(&w, 22).len()), (0, 1));
     assert_eq!(w.lane.fate(at(12)), Some(Fate::DeadLetter));
@@ -377,7 +377,7 @@ fn fuzz_fold_of_records_that_no_program_of_ours_wrote() {
             ..Default::default()
         }),
         Body::Settle(Settle {
-            settled: vec![Frontier { table: 0, frontier: 1, window: 2 }],
+            settled: vec![Frontier { table: 0, frontier: 1, window: 2, sent_below: None }],
             servers: vec![],
             ..Default::default()
         }),
@@ -519,6 +519,7 @@ fn fault_17_the_largest_spool_and_the_most_partitions_fit_into_a_record() {
         accepted_uuid: String::new(),
         layouts: Vec::new(),
         newest_layout: 0,
+        sent_below: None,
     });
     let checkpoint = Checkpoint { lane: Some(lane.image(0)), ..Default::default() };
     let record = Record { body: Some(Body::Checkpoint(checkpoint)), ..Default::default() };
@@ -639,8 +640,10 @@ fn columns_are_kept_for_frames_that_wait_and_for_the_newest_and_go_through_a_che
     let back = Lane::from_image(&w.lane.image(0));
     assert_eq!(back.tables, w.lane.tables);
     assert_eq!(back.tables[0].pending[0][1].layout.as_ref().map(|l| l.columns.len()), Some(2));
-    let settled =
-        Settle { settled: vec![Frontier { table: 0, frontier: 2, window: 2 }], ..Default::default() };
+    let settled = Settle {
+        settled: vec![Frontier { table: 0, frontier: 2, window: 2, sent_below: None }],
+        ..Default::default()
+    };
     w.push(Body::Settle(settled)).expect("settled");
     assert_eq!((numbers(&w.lane), live(&w.lane)), (vec![2], vec![]));
     assert_eq!(w.lane.tables[0].newest_layout().map(|l| l.columns.len()), Some(2));

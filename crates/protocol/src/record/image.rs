@@ -125,6 +125,9 @@ pub struct TableImage {
     /// The number of the layout of the frame that was sealed last; 0 if it is not known.
     #[prost(uint32, tag = "31")]
     pub newest_layout: u32,
+    /// As [`super::Frontier::sent_below`].
+    #[prost(uint64, optional, tag = "32")]
+    pub sent_below: Option<u64>,
 }
 
 /// A piece of an unsettled frame.

@@ -173,6 +173,10 @@ pub struct Frontier {
     /// W: frames that may be sent at or above `frontier` until the next frontier is recorded.
     #[prost(uint64, tag = "3")]
     pub window: u64,
+    /// If given, the owner has sent no frame from this ordinal on, whatever the windows before let out, and sends none before it has
+    /// recorded another frontier. Recorded while no insert is answered, so that a crash asks about few frames.
+    #[prost(uint64, optional, tag = "4")]
+    pub sent_below: Option<u64>,
 }
 
 /// A server and a table as last seen.

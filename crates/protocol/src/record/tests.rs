@@ -47,7 +47,7 @@ fn question() -> Question {
 
 /// One of every body, with every field set.
 fn samples() -> Vec<(&'static str, Record)> {
-    let frontier = Frontier { table: 1, frontier: 4, window: 64 };
+    let frontier = Frontier { table: 1, frontier: 4, window: 64, sent_below: None };
     let delta = StateDelta { step: 0, offset: 110, len: 20, crc32c: 1 };
     let counts =
         Counts { read: 15, written: 5, filtered: 4, duplicates: 3, dead_letters: 2, late: 1, late_kept: 0 };
@@ -84,6 +84,7 @@ fn samples() -> Vec<(&'static str, Record)> {
             accepted_uuid: String::new(),
             layouts: Vec::new(),
             newest_layout: 0,
+            sent_below: None,
         }],
         steps: vec!["dedup".into()],
         watermark_ms: 8,

@@ -248,7 +248,9 @@ impl Oracle {
             }
             (table.frontier..f.frontier).try_for_each(|ordinal| self.is_there(place, ordinal, server))?;
             let table = &mut self.tables[place];
-            (table.frontier, table.window) = (f.frontier, f.window);
+            // What is said to be unsent must not be sent, as what lies beyond the window.
+            let unsent_from = f.sent_below.map_or(u64::MAX, |end| end.saturating_sub(f.frontier));
+            (table.frontier, table.window) = (f.frontier, f.window.min(unsent_from));
         }
         Ok(())
     }
