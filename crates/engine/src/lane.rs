@@ -30,12 +30,13 @@ use crate::refuse::Refused;
 use crate::retry::Backoff;
 use crate::seal::{self, Encoding};
 use crate::stage::{self, Stage};
-use crate::start::open::{Opened, Refusal, genesis};
+use crate::start::open::{Opened, Refusal, expired, genesis};
 use crate::state_files::Works;
 use crate::status::Phase;
 use crate::waiting::{Waiting, front};
 use crate::watermark::Watermarks;
 use crate::{EngineError, checkpoint};
+use tell::tell_late;
 
 /// Blocks decoded or decoding ahead of the steps, for each compute thread: one to work on, one to follow.
 const BLOCKS_AHEAD: usize = 2;
@@ -335,7 +336,8 @@ impl LaneTask {
 
     /// The source is read from now on. What is new becomes durable before its first record is sealed.
     async fn open(&mut self, opened: Opened) -> Result<(), EngineError> {
-        let Opened { reader, new, stops, .. } = opened;
+        let Opened { reader, new, stops, late, .. } = opened;
+        late.iter().for_each(|(partition, records)| tell_late(&self.context, partition, *records));
         if !new.is_empty() {
             let genesis = Genesis { partitions: new.clone(), ..Default::default() };
             self.context.journal.lock().await.append(Body::Genesis(genesis)).await?;
@@ -399,7 +401,11 @@ impl LaneTask {
     /// A partition appeared while reading. Its genesis is durable before its first record is sealed, and only once the reader has
     /// taken it.
     async fn add(&mut self, start: PartitionStart) -> Result<(), EngineError> {
-        let genesis = genesis(self.context.journal.lock().await.lane(), &start);
+        let (genesis, expired) = {
+            let journal = self.context.journal.lock().await;
+            (genesis(journal.lane(), &start), expired(journal.lane(), &start))
+        };
+        tell_late(&self.context, &start.partition, expired);
         tracing::info!(partition = %start.partition, next = genesis.next, "a partition was added");
         let from = ReadFrom {
             partition: start.partition.clone(),

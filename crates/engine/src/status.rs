@@ -27,6 +27,7 @@
 //! | `forebay_token_needed_seconds`           | `table`           | how long a doubt may count on it: half of the memory must be longer |
 //! | `forebay_doubts_total`                   | `table`, `decision` | decisions on frames in doubt                    |
 //! | `forebay_partition_lag_records`          | `partition`       | end minus next position to read                   |
+//! | `forebay_records_expired_total`          | `partition`       | at most so many records of a partition found late were gone by then |
 //! | `forebay_spool_bytes`, `forebay_spool_frames` |              | sealed and not settled                            |
 //! | `forebay_state_keys`, `forebay_state_bytes` | `step`         | keyed state: all keys, bytes of memory            |
 //! | `forebay_state_keys_closed`, `forebay_state_file_bytes` | `step` | keys that lie in files, and the files' bytes  |
@@ -90,6 +91,8 @@ pub struct PartitionStatus {
     pub sealed: u64,
     /// Position after the newest record in the source, as last asked.
     pub end: Option<u64>,
+    /// Records at most that retention took before the partition was found; they are not read.
+    pub expired: u64,
 }
 
 /// One table.

@@ -58,9 +58,12 @@ fn snapshot(pipeline: &str, now: &Snapshot) -> Value {
         .iter()
         .map(|(name, partition)| {
             let lag = partition.end.map(|end| end.saturating_sub(partition.next));
-            let value = json!({
+            let mut value = json!({
                 "next": partition.next, "sealed": partition.sealed, "end": partition.end, "lag": lag
             });
+            if partition.expired > 0 {
+                value["expired_max"] = partition.expired.into();
+            }
             (name.clone(), value)
         })
         .collect();

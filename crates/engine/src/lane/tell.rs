@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use dataflow::{Source, SourceFault};
-use metrics::gauge;
+use dataflow::{Partition, Source, SourceFault};
+use metrics::{counter, gauge};
 
 use super::LaneTask;
 use crate::context::Context;
@@ -44,6 +44,15 @@ pub(super) async fn watch_lag(context: Arc<Context>, source: Arc<dyn Source>) {
             Some(Err(_)) | None => {}
         }
         context.runtime.sleep(every).await;
+    }
+}
+
+/// A partition was found late, and at most so many of its records were gone by then. The source has said so in its log.
+pub(super) fn tell_late(context: &Context, partition: &Partition, expired: u64) {
+    if expired > 0 {
+        let name = partition.to_string();
+        counter!("forebay_records_expired_total", "partition" => name.clone()).increment(expired);
+        context.status.update(|s| s.partitions.entry(name).or_default().expired = expired);
     }
 }
 

@@ -72,6 +72,8 @@ pub struct Opened {
     pub reader: Box<dyn Reader>,
     /// Partitions that the lane does not know yet. Their genesis is due before their first record is sealed.
     pub new: Vec<PartitionGenesis>,
+    /// Partitions of streams that were read before, with the records at most that were gone when they were found.
+    pub late: Vec<(Partition, u64)>,
     /// Where a drain ends, for each partition whose end is known; empty without one.
     pub stops: Vec<(Partition, u64)>,
 }
@@ -149,6 +151,8 @@ impl Asking {
         let shown = Shown { partitions, ..shown };
         check_identities(lane, &shown).map_err(Refusal::mismatch)?;
         let new = new_partitions(lane, &shown);
+        let unread = shown.partitions.iter().map(|start| (start.partition.clone(), expired(lane, start)));
+        let late = unread.filter(|(_, records)| *records > 0).collect();
         let from = || lane.reading().map(|(_, p)| from_lane(p)).chain(new.iter().map(from_genesis)).collect();
         let reader = self.until_there(|| self.source.read(from())).await?;
         let reader = self.first_words(reader, &new).await?;
@@ -156,7 +160,7 @@ impl Asking {
             true => self.until_there(|| self.source.ends()).await?,
             false => Vec::new(),
         };
-        Ok(Opened { shown, reader, new, stops })
+        Ok(Opened { shown, reader, new, late, stops })
     }
 
     /// Gives a stream that left the pipeline the identity that was recorded, if the source says that it is the one on show: a file's
@@ -299,6 +303,15 @@ pub fn genesis(lane: &Lane, start: &PartitionStart) -> PartitionGenesis {
 /// Whether the lane has ever read a partition of the stream.
 fn knew(lane: &Lane, stream: &str) -> bool {
     lane.partitions.iter().any(|p| p.stream == stream)
+}
+
+/// Records at most that are missing of a partition which comes to a stream that was read before: those below its first position, which
+/// retention took before anybody saw the partition. 0 for one that was seen before.
+pub fn expired(lane: &Lane, start: &PartitionStart) -> u64 {
+    let stream: &str = &start.partition.stream;
+    let named = |p: &PartitionState| p.stream == stream && p.index == start.partition.index;
+    let is_late = lane.reading().any(|(_, p)| p.stream == stream) && !lane.partitions.iter().any(named);
+    if is_late { start.first } else { 0 }
 }
 
 /// The genesis of every partition that the lane does not read yet.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use dataflow::Partition;
 use engine::problem::{SOURCE, STORE, State};
 use protocol::record::Counts;
 use store::MemoryStore;
@@ -97,5 +98,46 @@ fn a_restart_counts_its_own_records_apart_from_those_before() {
         let last = second.status.snapshot();
         assert_eq!((last.read, last.sealed.read), (5, 36));
         assert_eq!(last.sealed_at_start, first.sealed);
+    });
+}
+
+/// Retention has taken records of a partition before anybody saw it, once between two runs and once beside a running one.
+#[test]
+fn a_partition_found_late_counts_the_records_that_were_gone_by_then() {
+    run(async {
+        let bench = Bench::new();
+        bench.push(0..100);
+        bench.drain().await.expect("drains");
+        let (held, cut) = (Partition::new("e", 2), Partition::new("e", 3));
+        bench.feed.open(held.clone());
+        bench.feed.push(&held, 1_000, "500");
+        let open_cut = |partition: &Partition, first: u64| {
+            bench.feed.open(partition.clone());
+            for id in 0..40 {
+                bench.feed.push(partition, 1_000, (1_000 * u64::from(partition.index) + id).to_string());
+            }
+            bench.feed.forget(partition, first);
+        };
+        open_cut(&cut, 25);
+        bench.drain().await.expect("drains");
+        let expired = |index: u32| bench.status.snapshot().partitions[&format!("e/{index}")].expired;
+        assert_eq!((expired(0), expired(2), expired(3)), (0, 0, 25));
+        // What was counted once is known by then.
+        bench.status.update(|s| s.partitions.clear());
+        let (stop, asked) = tokio::sync::watch::channel(false);
+        let running = tokio::spawn(engine::run(bench.pipeline(false), asked));
+        bench.push(100..110);
+        while bench.lane().await.counts.read < 126 {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        assert_eq!(expired(3), 0);
+        open_cut(&Partition::new("e", 4), 30);
+        while bench.lane().await.counts.read < 136 {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        assert_eq!(expired(4), 30);
+        stop.send(true).expect("it runs");
+        running.await.expect("no panic").expect("drains");
+        bench.assert_holds((0..110).chain([500]).chain(3_025..3_040).chain(4_030..4_040));
     });
 }
