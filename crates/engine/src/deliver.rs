@@ -119,10 +119,9 @@ pub async fn run(context: Arc<Context>, place: usize) -> Result<(), EngineError>
         }
         // Nothing may be sent but what was let out before, and there is room for more: the others are let out one by one.
         let is_short = view.fresh.is_empty() && target.lets_out_more(view.limit, settled.frontier());
-        if is_short && view.limit < view.next_ordinal && !is_ending && asked.first.is_none() {
-            if record_limit(&context, place, &settled).await? {
-                continue;
-            }
+        let is_short = is_short && view.limit < view.next_ordinal && !is_ending && asked.first.is_none();
+        if is_short && record_limit(&context, place, &settled).await? {
+            continue;
         }
         for (ordinal, pieces) in view.fresh.into_iter().filter(|_| !is_ending) {
             in_flight.insert(ordinal);

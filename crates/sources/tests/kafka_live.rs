@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use dataflow::block::TIME_UNKNOWN_MS;
 use dataflow::conformance::source::{self, Fixture, Record, Seen, Watch, at};
 use dataflow::{Event, Partition, Runtime, Source, SourceError, SourceFault};
 use runtime::TestRuntime;
@@ -165,6 +166,7 @@ macro_rules! both {
 both!(
     kafka_keeps_the_rules_of_a_source,
     keys_headers_times_and_null_bodies_arrive_as_sent,
+    times_before_1970_are_no_times,
     only_committed_records_come_and_the_end_passes_the_markers,
     gaps_of_compaction_are_no_fault,
     records_deleted_before_they_were_read_stop_a_running_reader,
@@ -255,6 +257,25 @@ async fn keys_headers_times_and_null_bodies_arrive_as_sent(fetch: FetchBy) {
         let got: Vec<_> = dataflow::block::headers(&record.4).collect();
         assert_eq!(got, sent.headers);
     }
+}
+
+async fn times_before_1970_are_no_times(fetch: FetchBy) {
+    let Some(kafka) = shared() else { return };
+    let topic = topic(&kafka, "before", 1, &[]);
+    let producer = producer(&kafka);
+    let times = [7, -5, 8, -1, -86_400_000, 9];
+    for time_ms in times {
+        let plain =
+            Outgoing { topic: &topic, partition: Some(0), payload: Some(b"x"), ..Outgoing::default() };
+        producer.send(&Outgoing { time_ms: Some(time_ms), ..plain }).expect("sends");
+    }
+    producer.flush(FLUSH_MAX).expect("acknowledged");
+    let fixture = KafkaFixture::over(KafkaOptions { fetch, ..options(&kafka, &topic) });
+    let mut watch = fixture.watch().await;
+    watch.all().await.expect("read");
+    let seen = watch.seen.into_values().next().expect("one partition");
+    let got: Vec<i64> = seen.records.iter().map(|record| record.1).collect();
+    assert_eq!(got, times.map(|time_ms| if time_ms < 0 { TIME_UNKNOWN_MS } else { time_ms }));
 }
 
 async fn only_committed_records_come_and_the_end_passes_the_markers(fetch: FetchBy) {

@@ -1,6 +1,7 @@
 //! What people are told of a lane: problems, lag, and which records this process has read.
 
-use std::sync::Arc;
+use std::fmt::Write as _;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use dataflow::Partition;
@@ -9,7 +10,7 @@ use protocol::record::Counts;
 use store::MemoryStore;
 use tokio::sync::watch;
 
-use crate::support::Bench;
+use crate::support::{Bench, TokenTable};
 use crate::{run, wait_until};
 
 #[test]
@@ -139,5 +140,75 @@ fn a_partition_found_late_counts_the_records_that_were_gone_by_then() {
         stop.send(true).expect("it runs");
         running.await.expect("no panic").expect("drains");
         bench.assert_holds((0..110).chain([500]).chain(3_025..3_040).chain(4_030..4_040));
+    });
+}
+
+/// What every test of this binary logs.
+static LOGGED: Mutex<String> = Mutex::new(String::new());
+
+struct Log;
+
+impl tracing::Subscriber for Log {
+    fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
+        *metadata.level() <= tracing::Level::WARN
+    }
+
+    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+        tracing::span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+
+    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+
+    fn event(&self, event: &tracing::Event<'_>) {
+        struct Fields<'a>(&'a mut String);
+        impl tracing::field::Visit for Fields<'_> {
+            fn record_debug(&mut self, field: &tracing::field::Field, value: &dyn std::fmt::Debug) {
+                write!(self.0, "{field}={value:?} ").expect("a string takes all");
+            }
+        }
+        let mut logged = LOGGED.lock().expect("no panic");
+        event.record(&mut Fields(&mut logged));
+        logged.push('\n');
+    }
+
+    fn enter(&self, _: &tracing::span::Id) {}
+
+    fn exit(&self, _: &tracing::span::Id) {}
+}
+
+/// `EXCHANGE TABLES` changes nothing that an insert would notice: only the look at the table tells, and it must say so.
+#[test]
+fn an_exchange_under_load_leaves_one_log_line() {
+    tracing::subscriber::set_global_default(Log).expect("no other test sets one");
+    run(async {
+        let mut bench = Bench::new();
+        bench.table = TokenTable::numbers("d.exchanged", bench.runtime.clone());
+        bench.settings.facts_every = Duration::from_millis(5);
+        let (stop, asked) = watch::channel(false);
+        let running = tokio::spawn(engine::run(bench.pipeline(false), asked));
+        let lines = || {
+            let logged = LOGGED.lock().expect("no panic");
+            logged
+                .lines()
+                .filter(|l| l.contains("d.exchanged") && l.contains("another table has this name"))
+                .count()
+        };
+        for n in 0..40 {
+            bench.push(n * 10..(n + 1) * 10);
+            tokio::time::sleep(Duration::from_millis(5)).await;
+            if n == 20 {
+                bench.table_looked_at().await;
+                assert_eq!(lines(), 0);
+                bench.table.world.lock().expect("no panic").exchanged += 1;
+            }
+        }
+        wait_until(|| lines() > 0).await;
+        bench.table_looked_at().await;
+        stop.send(true).expect("it runs");
+        running.await.expect("no panic").expect("drains");
+        assert_eq!(lines(), 1, "once, with both identities");
+        bench.assert_holds(0..400);
     });
 }

@@ -362,3 +362,16 @@ fn blocks_are_cut_at_their_bounds() {
     let rest = builder.take();
     assert_eq!((rest.positions[0], rest.next, rest.len()), (16_384, 20_000, 3_616));
 }
+
+/// Some producers write times before 1970, which no reader means: a clock of such a record would hold a watermark back for ever.
+#[test]
+fn times_before_1970_are_no_times() {
+    let times = [7, -5, 8, -1, -86_400_000, i64::MIN / 2, 9];
+    let of = |(offset, time): (usize, &i64)| Record { timestamp: *time, ..record(offset as i64, Some(b"x")) };
+    let records: Vec<Record> = times.iter().enumerate().map(of).collect();
+    let wanted = times.map(|time| if time < 0 { block::TIME_UNKNOWN_MS } else { time });
+    for codec in CODECS {
+        let got = read_from(0, &encode(&records, codec), &[]).expect("reads");
+        assert_eq!(got.records.iter().map(|row| row.1).collect::<Vec<_>>(), wanted, "{codec:?}");
+    }
+}
