@@ -85,8 +85,8 @@ fn what_is_not_known_is_null_and_not_zero() {
 #[test]
 fn numbers_and_problems_are_shown() {
     let status = view(|s| {
-        s.partitions.insert("t/0".into(), PartitionStatus { next: 5, sealed: 3, end: Some(9) });
-        s.partitions.insert("t/1".into(), PartitionStatus { next: 9, sealed: 9, end: Some(9) });
+        s.partitions.insert("t/0".into(), PartitionStatus { next: 5, sealed: 3, end: Some(9), expired: 0 });
+        s.partitions.insert("t/1".into(), PartitionStatus { next: 9, sealed: 9, end: Some(9), expired: 0 });
         s.tables.insert(
             "d.t".into(),
             TableStatus {
