@@ -17,6 +17,7 @@ fn lane(next: u64, next_ordinal: u64, frontier: u64) -> Lane {
         accepted_uuid: String::new(),
         layouts: Vec::new(),
         newest_layout: 0,
+        sent_below: None,
     });
     lane
 }

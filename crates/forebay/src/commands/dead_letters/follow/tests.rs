@@ -30,6 +30,7 @@ fn follower(next: u64, sealed: u64, settled: u64) -> Follower {
             accepted_uuid: String::new(),
             layouts: Vec::new(),
             newest_layout: 0,
+            sent_below: None,
         });
     }
     Follower::new(Arc::new(MemoryStore::default()), "p/lane-0".into(), lane)

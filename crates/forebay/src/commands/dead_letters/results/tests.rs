@@ -62,6 +62,7 @@ fn a_row_is_written_once_its_insert_is_settled_and_a_dead_letter_once_it_is_refu
         accepted_uuid: String::new(),
         layouts: Vec::new(),
         newest_layout: 0,
+        sent_below: None,
     };
     let unsettled = |from, next, table| Unsettled { from, next, table, frontier: 4 };
     let mut lane = Lane::new();
