@@ -13,6 +13,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
+use crate::memory::peak_bytes;
 use crate::random::{Lcg, seed};
 
 /// Makes every fuzz test run for so long instead of its short form.
@@ -36,12 +37,19 @@ pub struct Fuzz {
     examples: Vec<Vec<u8>>,
     words: Vec<Vec<u8>>,
     bytes_max: usize,
+    memory: Option<(usize, usize)>,
 }
 
 impl Fuzz {
     /// A loop for the parser called `name`, for inputs of up to 4 KiB.
     pub fn new(name: &str) -> Fuzz {
-        Fuzz { name: name.to_owned(), examples: Vec::new(), words: Vec::new(), bytes_max: 4 << 10 }
+        Fuzz {
+            name: name.to_owned(),
+            examples: Vec::new(),
+            words: Vec::new(),
+            bytes_max: 4 << 10,
+            memory: None,
+        }
     }
 
     /// One more good input to begin with; a longer one raises the bound.
@@ -59,6 +67,17 @@ impl Fuzz {
     /// Pieces of the format that chance would hardly find.
     pub fn words<B: AsRef<[u8]>>(mut self, words: impl IntoIterator<Item = B>) -> Fuzz {
         self.words.extend(words.into_iter().map(|word| word.as_ref().to_owned()));
+        self
+    }
+
+    /// An input may take at most `base` bytes of memory and `each` for each of its own bytes, at any one time.
+    ///
+    /// # Panics
+    /// When the crate's tests do not run with [`CountingAllocator`](crate::CountingAllocator).
+    pub fn memory_max(mut self, base: usize, each: usize) -> Fuzz {
+        let ((), counted) = peak_bytes(|| drop(std::hint::black_box(Vec::<u8>::with_capacity(1 << 16))));
+        assert!(counted >= 1 << 16, "install `testkit::CountingAllocator` in the tests of this crate");
+        self.memory = Some((base, each));
         self
     }
 
@@ -103,7 +122,15 @@ impl Fuzz {
 
     fn one(&self, input: &[u8], check: &impl Fn(&[u8])) {
         let begun = Instant::now();
-        let fails = |input: &[u8]| catch_unwind(AssertUnwindSafe(|| check(input))).is_err();
+        let fails = |input: &[u8]| {
+            let (caught, bytes) = peak_bytes(|| catch_unwind(AssertUnwindSafe(|| check(input))));
+            let limit = self.memory.map(|(base, each)| base + each * input.len());
+            let takes_too_much = limit.is_some_and(|limit| bytes > limit);
+            if takes_too_much {
+                eprintln!("{bytes} bytes of memory for an input of {}", input.len());
+            }
+            caught.is_err() || takes_too_much
+        };
         if fails(input) {
             let small = shrunk(input, &fails);
             panic!("{} fails for {} bytes: {}", self.name, small.len(), small.escape_ascii());

@@ -12,6 +12,7 @@
 //! | [`FaultProxy`] | stands before an HTTP server and refuses, delays, swallows or garbles on order        |
 //! | [`TestDir`]    | a directory under `target/testkit` that goes when the test passes and stays when not |
 //! | [`Fuzz`]       | changes inputs of a parser until something it promises breaks                         |
+//! | [`CountingAllocator`] | how much memory a call takes at most                                           |
 //!
 //! No child outlives the test process: each dies with its handle, and the kernel kills it if the test process is killed.
 //! A test that needs a service begins with [`available`], which skips loudly on a machine without the files and fails on CI.
@@ -24,6 +25,7 @@ mod dir;
 mod fuzz;
 mod http;
 mod kafka;
+mod memory;
 mod process;
 mod proxy;
 mod random;
@@ -36,6 +38,7 @@ pub use dir::{TestDir, workspace_dir};
 pub use fuzz::Fuzz;
 pub use http::{HttpClient, HttpError, HttpResponse};
 pub use kafka::{Credentials, Kafka, KafkaOptions, SCRAM_SHA_512_SESSION, Security, TopicDescription};
+pub use memory::{CountingAllocator, peak_bytes};
 pub use process::{Exit, Output, Process, Spawn, Usage};
 pub use proxy::{Answer, Counters, Fault, FaultProxy, Reach, Rule, RuleId, Seen};
 pub use random::{Lcg, seed};

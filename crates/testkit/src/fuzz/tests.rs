@@ -36,3 +36,19 @@ fn a_parser_that_trusts_a_length_is_caught_and_its_input_made_small() {
     let bytes: usize = told.split(' ').nth(3).and_then(|n| n.parse().ok()).expect("a count of bytes");
     assert!(told.starts_with("trusting fails for") && bytes <= 8, "{told}");
 }
+
+#[global_allocator]
+static MEMORY: crate::CountingAllocator = crate::CountingAllocator;
+
+#[test]
+fn a_parser_that_allocates_what_its_input_claims_is_caught() {
+    let trusting = |input: &[u8]| {
+        if let [b'N', count, ..] = input {
+            drop(std::hint::black_box(Vec::<u64>::with_capacity(usize::from(*count) << 10)));
+        }
+    };
+    let fuzz = Fuzz::new("trusting").example(b"N\x01 and more").memory_max(64 << 10, 16);
+    let caught = catch_unwind(AssertUnwindSafe(|| fuzz.run(10_000, trusting))).expect_err("must be caught");
+    let told = caught.downcast_ref::<String>().expect("a sentence");
+    assert!(told.starts_with("trusting fails for 2 bytes"), "{told}");
+}
