@@ -49,6 +49,9 @@ use answer::Answer;
 /// below what makes a provider slow a client down.
 pub const REQUESTS_MAX: usize = 32;
 
+/// Memory that is taken for an object at once; more only as its bytes come.
+const RESERVED_BYTES: usize = 8 << 20;
+
 /// Where the probing object of [`Store::probe`] lies. No [`Key`] begins with a dot.
 const PROBES: &str = ".probe";
 
@@ -173,8 +176,10 @@ async fn read(result: GetResult, place: &str) -> Result<Bytes, StoreError> {
         if whole.is_empty() && piece.len() as u64 == len {
             return Ok(piece);
         }
-        // The length was checked against what the caller takes.
-        whole.reserve(len as usize - whole.len());
+        // The length is within what the caller takes, but so far only announced: memory grows with what comes.
+        if whole.capacity() - whole.len() < piece.len() {
+            whole.reserve((len as usize - whole.len()).min(piece.len().max(whole.len()).max(RESERVED_BYTES)));
+        }
         whole.extend_from_slice(&piece);
     }
     Ok(whole.freeze())

@@ -9,9 +9,11 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use bytes::Bytes;
+use futures::StreamExt;
+use http_body_util::{BodyExt, Limited};
 use object_store::client::{
-    HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpService,
+    HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpResponseBody,
+    HttpService,
 };
 use object_store::{ClientConfigKey, ClientOptions, Extensions};
 
@@ -26,6 +28,9 @@ pub const RATE_BYTES_MIN: u64 = 256 << 10;
 
 /// Bytes of an error's text that are read; the texts have a few hundred.
 const REFUSAL_BYTES_MAX: usize = 16 << 10;
+
+/// Bytes of an answer that is no object: a page of a listing has 2 MB with the longest names, credentials have some hundred.
+const PAGE_BYTES_MAX: usize = 16 << 20;
 
 /// Idle connections that are kept, as many as requests may be under way.
 const IDLE_MAX: usize = super::REQUESTS_MAX;
@@ -48,6 +53,11 @@ pub(super) struct Refusal {
 #[derive(Debug, thiserror::Error)]
 #[error("no answer within {} s", .0.as_secs())]
 struct Late(Duration);
+
+/// An answer that is longer than any of its kind.
+#[derive(Debug, thiserror::Error)]
+#[error("the answer has more than {0} bytes: {1}")]
+struct TooLong(usize, String);
 
 /// Marks the requests for objects. Those for credentials are left to `object_store`, which knows their answers.
 #[derive(Clone, Copy, Debug)]
@@ -149,6 +159,26 @@ fn is_broken(error: &HttpError) -> bool {
     matches!(error.kind(), HttpErrorKind::Interrupted | HttpErrorKind::Request)
 }
 
+/// The same body, which fails beyond so many bytes, whatever length it announces.
+fn bounded(body: HttpResponseBody, bytes_max: usize) -> HttpResponseBody {
+    let bounded = Limited::new(body, bytes_max);
+    // A body that broke keeps its own error.
+    HttpResponseBody::new(bounded.map_err(move |error| match error.downcast::<HttpError>() {
+        Ok(own) => *own,
+        Err(beyond) => HttpError::new(HttpErrorKind::Decode, TooLong(bytes_max, beyond.to_string())),
+    }))
+}
+
+/// The first bytes of a body. What cannot be read is left out: the status is what counts.
+async fn beginning(body: HttpResponseBody, bytes_max: usize) -> Vec<u8> {
+    let (mut pieces, mut read) = (body.bytes_stream(), Vec::new());
+    while read.len() < bytes_max {
+        let Some(Ok(piece)) = pieces.next().await else { break };
+        read.extend_from_slice(&piece[..piece.len().min(bytes_max - read.len())]);
+    }
+    read
+}
+
 #[async_trait]
 impl HttpService for Wire {
     async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
@@ -157,16 +187,19 @@ impl HttpService for Wire {
         let body_bytes = request.body().content_length() as u64;
         let deadline = ANSWER_MAX + Duration::from_millis(body_bytes * 1_000 / RATE_BYTES_MIN);
         let late = || HttpError::new(HttpErrorKind::Timeout, Late(deadline));
+        // Objects are asked for by their path alone, and whoever reads one knows its length.
+        let is_object = is_told && request.uri().query().is_none();
         let answered = tokio::time::timeout(deadline, self.send(request)).await;
         let answer = answered.map_err(|_| late())??;
         let status = answer.status();
-        if !is_told || status.is_success() {
+        if status.is_success() && is_object {
             return Ok(answer);
         }
-        let body = in_time(answer.into_body().bytes()).await.ok_or_else(late)?;
-        // A text that cannot be read leaves the status, which is what counts.
-        let body = body.unwrap_or_else(|_| Bytes::new());
-        let body = String::from_utf8_lossy(&body[..body.len().min(REFUSAL_BYTES_MAX)]).into_owned();
+        if !is_told || status.is_success() {
+            return Ok(answer.map(|body| bounded(body, PAGE_BYTES_MAX)));
+        }
+        let body = in_time(beginning(answer.into_body(), REFUSAL_BYTES_MAX)).await.ok_or_else(late)?;
+        let body = String::from_utf8_lossy(&body).into_owned();
         Err(HttpError::new(HttpErrorKind::Unknown, Refusal { status: status.as_u16(), body }))
     }
 }

@@ -3,6 +3,8 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use bytes::Bytes;
+
 use super::*;
 
 /// Answers the first request of each connection, then resets the connection when the next request arrives on it, as a server
@@ -87,5 +89,53 @@ fn this_machine_is_known_by_its_loopback_names() {
     }
     for host in ["localhost.example", "10.0.0.1", "[2001:db8::1]", "example", ""] {
         assert!(!is_this_machine(host), "{host}");
+    }
+}
+
+/// Answers every request with this head and a body that does not end.
+fn endless_server(head: &'static str) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("listens");
+    let address = listener.local_addr().expect("bound");
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.expect("accepts");
+            std::thread::spawn(move || {
+                if read_head(&mut stream) && stream.write_all(head.as_bytes()).is_ok() {
+                    while stream.write_all(&[b'x'; 64 << 10]).is_ok() {}
+                }
+            });
+        }
+    });
+    address
+}
+
+fn told_request(uri: &str) -> HttpRequest {
+    let mut request = request_of("GET", uri);
+    request.extensions_mut().insert(Told);
+    request
+}
+
+#[tokio::test]
+async fn a_refusal_without_an_end_is_read_as_far_as_it_is_shown() {
+    let head = "HTTP/1.1 403 Forbidden\r\ncontent-length: 1000000000000\r\n\r\n";
+    let address = endless_server(head);
+    let answer = client().execute(told_request(&format!("http://{address}/object"))).await;
+    let error = answer.expect_err("it is refused");
+    let text = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
+    assert!(text.contains("status 403") && text.len() < REFUSAL_BYTES_MAX + 100, "{} bytes", text.len());
+}
+
+#[tokio::test]
+async fn a_listing_or_credentials_without_an_end_are_refused() {
+    let address = endless_server("HTTP/1.1 200 OK\r\ncontent-length: 1000000000000\r\n\r\n");
+    let client = client();
+    for request in [
+        told_request(&format!("http://{address}/bucket?list-type=2")),
+        request_of("GET", &format!("http://{address}/credentials")),
+    ] {
+        let answer = client.execute(request).await.expect("a head");
+        let error = answer.into_body().bytes().await.expect_err("it has no end");
+        let told = format!("{error:?}");
+        assert!(told.contains("TooLong"), "{told}");
     }
 }
