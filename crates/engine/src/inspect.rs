@@ -419,7 +419,7 @@ async fn look(
             let (body, rest) = whole.split_at(frame.len as usize);
             let (probe, origins) = rest.split_at(frame.probe_len as usize);
             if frame.origins_len > 0
-                && let Err(what) = FrameOrigins::decode(origins, frame.rows)
+                && let Err(what) = FrameOrigins::verify(origins, frame.rows)
             {
                 return Ok(Err(format!("damaged (where the rows of a frame come from: {what})")));
             }

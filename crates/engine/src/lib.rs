@@ -86,3 +86,7 @@ pub use pipeline::{Outcome, Pipeline, run};
 pub use runtime::TokioRuntime;
 pub use settings::Settings;
 pub use status::{Phase, Snapshot, Status, TableStatus};
+
+#[cfg(test)]
+#[global_allocator]
+static MEMORY: testkit::CountingAllocator = testkit::CountingAllocator;

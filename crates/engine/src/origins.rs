@@ -123,29 +123,103 @@ impl FrameOrigins {
         encode(self.watermark_ms, sorted.into_iter().map(|(origin, _)| origin), order)
     }
 
-    /// Reads what an `encode` wrote for a frame of `rows` rows.
+    /// Reads what an `encode` wrote for a frame of `rows` rows. Takes 24 bytes of memory a row, and a few bytes may stand for any
+    /// number of rows: `rows` is to be what the frame's own body holds, and not what a journal record claims.
     ///
     /// # Errors
     /// When the bytes are damaged, of a later version, or for another number of rows.
-    pub fn decode(bytes: &[u8], rows: u64) -> Result<Self, String> {
-        let (head, crc) = bytes.split_last_chunk::<4>().ok_or("too short")?;
-        if crc32c::crc32c(head) != u32::from_le_bytes(*crc) {
-            return Err("damaged (checksum)".into());
+    pub fn decode(bytes: &[u8], rows: usize) -> Result<Self, String> {
+        let Parsed { watermark_ms, stretches, mut positions, mut times, order } = parse(bytes, rows as u64)?;
+        let mut origins = Vec::with_capacity(rows);
+        for Stretch { first, rows } in stretches {
+            let mut origin = first;
+            origins.push(origin);
+            for _ in 1..rows {
+                let position = origin.position.checked_add(positions.next()?).and_then(|p| p.checked_add(1));
+                origin.position = position.ok_or("a position beyond any")?;
+                origin.time_ms = origin.time_ms.wrapping_add(unzigzag(times.next()?));
+                origins.push(origin);
+            }
         }
-        let mut from = Bytes(head);
-        match from.byte()? {
-            VERSION => {}
-            later => return Err(format!("of version `{later}`, this program reads `{VERSION}`")),
-        }
-        let flags = from.byte()?;
-        let watermark_ms = unzigzag(from.number()?);
-        if from.number()? != rows {
-            return Err(format!("not for `{rows}` rows"));
-        }
-        let origins = decode_in_order(&mut from, rows)?;
-        let rows = if flags & PERMUTED == 0 { origins } else { permute(from.0, &origins)? };
+        let rows = match order {
+            None => origins,
+            Some(order) => order.map(|at| Ok(origins[at? as usize])).collect::<Result<_, String>>()?,
+        };
         Ok(Self { watermark_ms, rows })
     }
+
+    /// Checks what an `encode` wrote for a frame of `rows` rows, without taking memory for the rows.
+    ///
+    /// # Errors
+    /// As [`decode`](Self::decode).
+    pub fn verify(bytes: &[u8], rows: u64) -> Result<(), String> {
+        let Parsed { stretches, mut positions, mut times, order, .. } = parse(bytes, rows)?;
+        for Stretch { first, rows } in stretches {
+            let gaps = positions.sum(rows - 1)?;
+            let last = gaps.checked_add(rows - 1).and_then(|further| first.position.checked_add(further));
+            last.ok_or("a position beyond any")?;
+            times.skip(rows - 1)?;
+        }
+        order.into_iter().flatten().try_for_each(|at| at.map(drop))
+    }
+}
+
+/// Ascending positions of one partition.
+struct Stretch {
+    first: Origin,
+    /// At least 1.
+    rows: u64,
+}
+
+/// The parts of the bytes, before any row.
+struct Parsed<'a> {
+    watermark_ms: i64,
+    /// Together as many rows as the frame has.
+    stretches: Vec<Stretch>,
+    positions: Ungaps<'a>,
+    times: Ungaps<'a>,
+    order: Option<Order<'a>>,
+}
+
+fn parse(bytes: &[u8], rows: u64) -> Result<Parsed<'_>, String> {
+    let (head, crc) = bytes.split_last_chunk::<4>().ok_or("too short")?;
+    if crc32c::crc32c(head) != u32::from_le_bytes(*crc) {
+        return Err("damaged (checksum)".into());
+    }
+    let mut from = Bytes(head);
+    match from.byte()? {
+        VERSION => {}
+        later => return Err(format!("of version `{later}`, this program reads `{VERSION}`")),
+    }
+    let flags = from.byte()?;
+    let watermark_ms = unzigzag(from.number()?);
+    if from.number()? != rows {
+        return Err(format!("not for `{rows}` rows"));
+    }
+    let stretches = stretches(&mut from, rows)?;
+    let positions = Ungaps { from: Bytes(from.part()?), zeros: 0, value: None };
+    let times = Ungaps { from: Bytes(from.part()?), zeros: 0, value: None };
+    let order = if flags & PERMUTED == 0 { None } else { Some(Order::new(from.0, rows)?) };
+    Ok(Parsed { watermark_ms, stretches, positions, times, order })
+}
+
+fn stretches(from: &mut Bytes<'_>, rows: u64) -> Result<Vec<Stretch>, String> {
+    let mut stretches = Vec::new();
+    let mut left = rows;
+    for _ in 0..from.number()? {
+        let partition = u32::try_from(from.number()?).map_err(|_| "a partition beyond any")?;
+        let rows = from.number()?;
+        if rows == 0 || rows > left {
+            return Err("more rows than the frame has".into());
+        }
+        left -= rows;
+        let first = Origin { partition, position: from.number()?, time_ms: unzigzag(from.number()?) };
+        stretches.push(Stretch { first, rows });
+    }
+    if left > 0 {
+        return Err("fewer rows than the frame has".into());
+    }
+    Ok(stretches)
 }
 
 /// Writes origins in the order of the records; `order` says for each row of the frame which of them is its own.
@@ -195,38 +269,6 @@ fn encode(watermark_ms: i64, origins: impl Iterator<Item = Origin>, order: Optio
     let crc = crc32c::crc32c(&out);
     out.extend_from_slice(&crc.to_le_bytes());
     out
-}
-
-fn decode_in_order(from: &mut Bytes<'_>, rows: u64) -> Result<Vec<Origin>, String> {
-    let mut stretches = Vec::new();
-    let mut left = rows;
-    for _ in 0..from.number()? {
-        let partition = u32::try_from(from.number()?).map_err(|_| "a partition beyond any")?;
-        let count = from.number()?;
-        if count == 0 || count > left {
-            return Err("more rows than the frame has".into());
-        }
-        left -= count;
-        let first = Origin { partition, position: from.number()?, time_ms: unzigzag(from.number()?) };
-        stretches.push((first, count));
-    }
-    if left > 0 {
-        return Err("fewer rows than the frame has".into());
-    }
-    let mut positions = Ungaps { from: Bytes(from.part()?), zeros: 0, value: None };
-    let mut times = Ungaps { from: Bytes(from.part()?), zeros: 0, value: None };
-    let mut origins = Vec::new();
-    for (first, count) in stretches {
-        let mut origin = first;
-        origins.push(origin);
-        for _ in 1..count {
-            let position = origin.position.checked_add(positions.next()?).and_then(|p| p.checked_add(1));
-            origin.position = position.ok_or("a position beyond any")?;
-            origin.time_ms = origin.time_ms.wrapping_add(unzigzag(times.next()?));
-            origins.push(origin);
-        }
-    }
-    Ok(origins)
 }
 
 /// Numbers that are mostly 0, as runs: a byte holds the length of a run of zeros (low half) and the number after it (high half);
@@ -279,31 +321,75 @@ impl Ungaps<'_> {
                 self.zeros -= 1;
                 return Ok(0);
             }
-            if let Some(value) = self.value.take().filter(|value| *value > 0) {
+            if let Some(value) = self.value.take() {
                 return Ok(value);
             }
-            let byte = u64::from(self.from.byte()?);
-            let (mut zeros, mut value) = (byte & 15, byte >> 4);
-            for number in [&mut zeros, &mut value] {
-                if *number == 15 {
-                    *number = self.from.number()?.checked_add(15).ok_or("a number beyond any")?;
-                }
-            }
-            if zeros == 0 && value == 0 {
-                return Err("a run of nothing".into());
-            }
-            (self.zeros, self.value) = (zeros, Some(value));
+            self.run()?;
         }
+    }
+
+    /// The sum of the next `count` numbers, in one step for each run.
+    fn sum(&mut self, count: u64) -> Result<u64, String> {
+        let mut sum = 0_u64;
+        self.each_run(count, |value| {
+            sum = sum.checked_add(value).ok_or("numbers beyond any")?;
+            Ok(())
+        })?;
+        Ok(sum)
+    }
+
+    /// Steps over the next `count` numbers, in one step for each run.
+    fn skip(&mut self, count: u64) -> Result<(), String> {
+        self.each_run(count, |_| Ok(()))
+    }
+
+    fn each_run(
+        &mut self,
+        count: u64,
+        mut each: impl FnMut(u64) -> Result<(), &'static str>,
+    ) -> Result<(), String> {
+        let mut left = count;
+        while left > 0 {
+            let zeros = self.zeros.min(left);
+            (self.zeros, left) = (self.zeros - zeros, left - zeros);
+            if left == 0 {
+                break;
+            }
+            match self.value.take() {
+                Some(value) => {
+                    each(value)?;
+                    left -= 1;
+                }
+                None => self.run()?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the next run.
+    fn run(&mut self) -> Result<(), String> {
+        let byte = u64::from(self.from.byte()?);
+        let (mut zeros, mut value) = (byte & 15, byte >> 4);
+        for number in [&mut zeros, &mut value] {
+            if *number == 15 {
+                *number = self.from.number()?.checked_add(15).ok_or("a number beyond any")?;
+            }
+        }
+        if zeros == 0 && value == 0 {
+            return Err("a run of nothing".into());
+        }
+        (self.zeros, self.value) = (zeros, Some(value).filter(|value| *value > 0));
+        Ok(())
     }
 }
 
 /// Bits that number `rows` rows.
-fn width(rows: usize) -> u32 {
-    usize::BITS - rows.saturating_sub(1).leading_zeros()
+fn width(rows: u64) -> u32 {
+    u64::BITS - rows.saturating_sub(1).leading_zeros()
 }
 
 fn pack(order: &[u32], out: &mut Vec<u8>) {
-    let width = width(order.len());
+    let width = width(order.len() as u64);
     let (mut held, mut bits) = (0u64, 0);
     for number in order {
         held |= u64::from(*number) << bits;
@@ -319,24 +405,47 @@ fn pack(order: &[u32], out: &mut Vec<u8>) {
     }
 }
 
-fn permute(packed: &[u8], origins: &[Origin]) -> Result<Vec<Origin>, String> {
-    let width = width(origins.len());
-    if packed.len() != (origins.len() * width as usize).div_ceil(8) {
-        return Err("an order of another length".into());
-    }
-    let (mut held, mut bits, mut bytes) = (0u64, 0, packed.iter());
-    let mut rows = Vec::with_capacity(origins.len());
-    for _ in 0..origins.len() {
-        while bits < width {
-            held |= u64::from(*bytes.next().ok_or("an order that ends early")?) << bits;
-            bits += 8;
+/// Which of the records, in their order, each row of the frame is.
+struct Order<'a> {
+    packed: std::slice::Iter<'a, u8>,
+    width: u32,
+    rows: u64,
+    /// Rows that were not read.
+    left: u64,
+    held: u64,
+    bits: u32,
+}
+
+impl<'a> Order<'a> {
+    fn new(packed: &'a [u8], rows: u64) -> Result<Self, String> {
+        let width = width(rows);
+        // Rows are numbered in 32 bits, as everywhere.
+        let bits = rows.checked_mul(u64::from(width)).filter(|_| width <= u32::BITS);
+        if bits.is_none_or(|bits| packed.len() as u64 != bits.div_ceil(8)) {
+            return Err("an order of another length".into());
         }
-        let at = held & ((1 << width) - 1);
-        held >>= width;
-        bits -= width;
-        rows.push(*origins.get(at as usize).ok_or("an order beyond the rows")?);
+        Ok(Self { packed: packed.iter(), width, rows, left: rows, held: 0, bits: 0 })
     }
-    Ok(rows)
+
+    fn read(&mut self) -> Result<u64, String> {
+        while self.bits < self.width {
+            self.held |= u64::from(*self.packed.next().ok_or("an order that ends early")?) << self.bits;
+            self.bits += 8;
+        }
+        let at = self.held & ((1 << self.width) - 1);
+        self.held >>= self.width;
+        self.bits -= self.width;
+        if at < self.rows { Ok(at) } else { Err("an order beyond the rows".into()) }
+    }
+}
+
+impl Iterator for Order<'_> {
+    type Item = Result<u64, String>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.left = self.left.checked_sub(1)?;
+        Some(self.read())
+    }
 }
 
 fn put(out: &mut Vec<u8>, mut number: u64) {

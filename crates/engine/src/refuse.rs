@@ -175,8 +175,8 @@ pub async fn refuse(
 ) -> Result<Outcome, EngineError> {
     let target = &context.targets[place];
     let mut refusal = Refusal { table: target.index, ordinal, piece: piece.piece, record: None };
-    let rows = decode(context, place, body).await?;
-    let origins = origins(context, piece).await?;
+    let rows = decode(context, place, piece, body).await?;
+    let origins = origins(context, piece, rows.num_rows()).await?;
     if rows.num_rows() == 1 {
         let json = target.table.to_json(&rows, 0);
         let source = match origins {
@@ -217,21 +217,37 @@ pub async fn again(
     layout: Option<&Layout>,
 ) -> Result<Outcome, EngineError> {
     let refusal = Refusal { table: context.targets[place].index, ordinal, piece: piece.piece, record: None };
-    let rows = decode(context, place, body).await?;
-    let origins = origins(context, piece).await?;
+    let rows = decode(context, place, piece, body).await?;
+    let origins = origins(context, piece, rows.num_rows()).await?;
     let parts = std::iter::once(0..rows.num_rows()).collect();
     replace(context, place, refusal, Parts { rows, layout: layout.cloned(), origins, parts }).await
 }
 
-async fn decode(context: &Context, place: usize, body: &Bytes) -> Result<RecordBatch, EngineError> {
+/// The rows of a piece. Its bytes have passed their checksum, but whoever can write into the store can make that too: what no frame of
+/// ours holds is damage.
+async fn decode(
+    context: &Context,
+    place: usize,
+    piece: &Piece,
+    body: &Bytes,
+) -> Result<RecordBatch, EngineError> {
     let (table, bytes) = (context.targets[place].table.clone(), body.clone());
     let decoded = context.runtime.run(move || table.decode(&bytes)).await;
-    // The bytes have passed their checksum, so that they are what was sealed.
-    decoded.ok_or(EngineError::Internal("decode of a frame"))?.map_err(|e| EngineError::Mismatch(e.message))
+    let frame = &piece.frame;
+    let damaged = |what: String| EngineError::Damaged {
+        object: piece.segment.clone(),
+        what: format!("damaged in frame {} ({what})", frame.ordinal),
+    };
+    let rows = decoded.ok_or(EngineError::Internal("decode of a frame"))?.map_err(|e| damaged(e.message))?;
+    if rows.num_rows() as u64 != frame.rows || rows.num_rows() == 0 {
+        return Err(damaged(format!("it holds {} rows, and {} were sealed", rows.num_rows(), frame.rows)));
+    }
+    Ok(rows)
 }
 
-/// The origins of a piece's rows; waits while the store is away. `None` if the frame has none.
-async fn origins(context: &Context, piece: &Piece) -> Result<Option<FrameOrigins>, EngineError> {
+/// The origins of a piece's rows, of which there are as many as its body holds; waits while the store is away. `None` if the frame has
+/// none.
+async fn origins(context: &Context, piece: &Piece, rows: usize) -> Result<Option<FrameOrigins>, EngineError> {
     let frame = &piece.frame;
     if frame.origins_len == 0 {
         return Ok(None);
@@ -247,7 +263,7 @@ async fn origins(context: &Context, piece: &Piece) -> Result<Option<FrameOrigins
             result => break result?,
         }
     };
-    let origins = FrameOrigins::decode(&bytes, frame.rows).map_err(|what| EngineError::Damaged {
+    let origins = FrameOrigins::decode(&bytes, rows).map_err(|what| EngineError::Damaged {
         object: piece.segment.clone(),
         what: format!("damaged in what says where the rows of frame {} come from ({what})", frame.ordinal),
     })?;

@@ -35,7 +35,7 @@ fn runs_picked_and_permuted_rows_read_back() {
         RowsFrom::Picked(reversed),
         RowsFrom::Picked(vec![3, 1, 159]),
     ] {
-        let read = FrameOrigins::decode(&origins.encode(&rows), rows.len() as u64).expect("reads back");
+        let read = FrameOrigins::decode(&origins.encode(&rows), rows.len()).expect("reads back");
         assert_eq!(read.rows, expected(&origins, &rows), "{rows:?}");
         assert_eq!(read.watermark_ms, i64::MIN);
     }
@@ -135,20 +135,77 @@ proptest! {
         order.sort_by_key(|n| (u64::from(*n) + 1).wrapping_mul(seed | 1));
         order.truncate(1 + total as usize * 2 / 3);
         for rows in [RowsFrom::Run(0..total), RowsFrom::Picked(order)] {
-            let read = FrameOrigins::decode(&origins.encode(&rows), rows.len() as u64).expect("reads back");
+            let read = FrameOrigins::decode(&origins.encode(&rows), rows.len()).expect("reads back");
             prop_assert_eq!(&read.rows, &expected(&origins, &rows));
-            let again = FrameOrigins::decode(&read.encode(&RowsFrom::Run(0..rows.len() as u32)), rows.len() as u64);
+            let again = FrameOrigins::decode(&read.encode(&RowsFrom::Run(0..rows.len() as u32)), rows.len());
             prop_assert_eq!(again.as_ref(), Ok(&read));
         }
     }
+}
 
-    #[test]
-    fn no_bytes_make_it_panic(mut bytes in prop::collection::vec(any::<u8>(), 0..200), rows in 0u64..50) {
-        bytes.insert(0, 1);
-        let crc = crc32c::crc32c(&bytes);
-        bytes.extend_from_slice(&crc.to_le_bytes());
-        let _ = FrameOrigins::decode(&bytes, rows);
+/// Puts the right checksum under changed bytes.
+fn summed(bytes: &[u8]) -> Vec<u8> {
+    let head = bytes.split_last_chunk::<4>().map_or(bytes, |(head, _)| head);
+    [head, &crc32c::crc32c(head).to_le_bytes()].concat()
+}
+
+/// The rows that the bytes claim to be for.
+fn claimed(bytes: &[u8]) -> Option<u64> {
+    let mut from = Bytes(bytes.get(2..)?);
+    from.number().ok()?;
+    from.number().ok()
+}
+
+#[test]
+fn fuzz_origins() {
+    const ROWS: usize = 1_000;
+    let origins = sample();
+    let examples = [
+        RowsFrom::Run(0..160),
+        RowsFrom::Run(159..160),
+        RowsFrom::Picked(vec![7, 3, 150, 20]),
+        RowsFrom::Picked((0..160).rev().collect()),
+    ];
+    let examples = examples.iter().map(|rows| origins.encode(rows));
+    testkit::Fuzz::new("origins").examples(examples).memory_max(64 << 10, 64).run(20_000, |bytes| {
+        assert!(
+            claimed(bytes).is_none_or(|rows| FrameOrigins::verify(bytes, rows).is_err())
+                || bytes == summed(bytes)
+        );
+        let bytes = summed(bytes);
+        let Some(rows) = claimed(&bytes) else { return };
+        let verified = FrameOrigins::verify(&bytes, rows);
+        let Some(rows) = usize::try_from(rows).ok().filter(|rows| *rows <= ROWS) else { return };
+        let decoded = FrameOrigins::decode(&bytes, rows);
+        assert_eq!(decoded.as_ref().map(|_| ()), verified.as_ref().copied(), "one is as strict as the other");
+        let Ok(decoded) = decoded else { return };
+        let again = FrameOrigins::decode(&decoded.encode(&RowsFrom::Run(0..rows as u32)), rows);
+        assert_eq!(again.as_ref(), Ok(&decoded), "what was read can be written and read");
+    });
+}
+
+#[test]
+fn a_count_of_rows_that_no_body_holds_takes_no_memory() {
+    // One stretch of 2^50 rows whose positions follow each other and whose times are equal: thirty bytes.
+    let rows = 1_u64 << 50;
+    let mut bytes = vec![VERSION, 0, 0];
+    put(&mut bytes, rows);
+    put(&mut bytes, 1);
+    [0, rows, 0, 0].into_iter().for_each(|number| put(&mut bytes, number));
+    for _ in 0..2 {
+        let mut run = vec![15];
+        put(&mut run, rows - 1 - 15);
+        put(&mut bytes, run.len() as u64);
+        bytes.extend_from_slice(&run);
     }
+    bytes.extend_from_slice(&[0; 4]);
+    let bytes = summed(&bytes);
+    let (found, took) = testkit::peak_bytes(|| FrameOrigins::verify(&bytes, rows));
+    assert_eq!(found, Ok(()), "they are as they would be written");
+    assert!(took < 1 << 10, "{took} bytes");
+    let (found, took) = testkit::peak_bytes(|| FrameOrigins::decode(&bytes, 500_000));
+    assert!(found.expect_err("for another frame").contains("not for `500000` rows"));
+    assert!(took < 1 << 10, "{took} bytes");
 }
 
 /// `cargo test -p engine --lib -- --ignored --nocapture what_origins_cost`

@@ -11,6 +11,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use engine::{EngineError, Outcome};
 use operators::dedup::closed::Sizes;
+use protocol::Record;
+use protocol::record::{Body, Seal};
 use store::{Effect, Entry, ErrorKind, Key, MemoryStore, Operation, Prefix, Put, Store, StoreError};
 use tokio::sync::watch;
 
@@ -118,6 +120,96 @@ fn whatever_is_done_to_an_object_the_process_stops_for_a_person_or_did_not_need_
         for kind in ["journal", "segments", "state"] {
             assert!(stopped.get(kind).is_some_and(|stops| *stops >= 4), "{kind}: {stopped:?}");
         }
+    });
+}
+
+/// A store with one sealed frame of 60 rows that is not delivered yet.
+async fn one_frame() -> BTreeMap<String, Bytes> {
+    let bench = Bench::new();
+    set_away(&bench, true);
+    let (_stop, asked) = watch::channel(false);
+    let dies = tokio::spawn(engine::run(bench.pipeline(false), asked));
+    bench.push(0..60);
+    while bench.lane().await.counts.written < 60 {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    dies.abort();
+    let _ = dies.await;
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    contents(&bench).await
+}
+
+/// The store with its seals changed by `forge`, checksums and all. Sealed bytes stay as they are.
+async fn forged(
+    all: &BTreeMap<String, Bytes>,
+    forge: impl Fn(&mut Seal, &BTreeMap<String, Bytes>),
+) -> Arc<dyn Store> {
+    let mut all = all.clone();
+    let whole = all.clone();
+    for (name, bytes) in &mut all {
+        let Some(seq) = protocol::names::number(name).filter(|_| name.contains("/journal/")) else {
+            continue;
+        };
+        let mut record = Record::from_bytes(seq, bytes).expect("a record of ours");
+        if let Some(Body::Seal(seal)) = &mut record.body {
+            forge(seal, &whole);
+        }
+        *bytes = record.to_bytes().into();
+    }
+    store_of(&all, "", None).await
+}
+
+/// What a start ends with that finds a row which the server refuses, so that the frame is taken apart.
+async fn taken_apart(store: Arc<dyn Store>) -> Result<Outcome, EngineError> {
+    let mut bench = Bench::new();
+    bench.store = store;
+    bench.push(0..60);
+    bench.table.world.lock().expect("no panic").poison = vec![7];
+    tokio::time::timeout(Duration::from_secs(20), bench.drain()).await.expect("it ends")
+}
+
+#[test]
+fn a_frame_whose_seal_claims_other_rows_than_it_holds_is_damaged_and_takes_no_memory() {
+    run(async {
+        let all = one_frame().await;
+        taken_apart(forged(&all, |_, _| {}).await).await.expect("as it was sealed, it is delivered");
+        for rows in [1, 59, 61, 1 << 20, 1 << 50] {
+            let claimed = |seal: &mut Seal, whole: &BTreeMap<String, Bytes>| {
+                let Some(frame) = seal.frames.first_mut() else { return };
+                frame.rows = rows;
+                // The bytes that tell where rows come from say the same number, in the few bytes that any number of rows may take.
+                assert!(!whole[&seal.segment].is_empty());
+                if let Some(counts) = &mut seal.counts {
+                    (counts.read, counts.written) = (rows, rows);
+                }
+                if let Some(range) = seal.ranges.first_mut() {
+                    range.next = range.next.max(range.from + rows);
+                }
+            };
+            let error = taken_apart(forged(&all, claimed).await).await.expect_err("it is forged");
+            let EngineError::Damaged { object, what } = &error else { panic!("{rows}: {error}") };
+            assert!(object.contains("/segments/") && what.contains("60 rows"), "{error}");
+        }
+    });
+}
+
+#[test]
+fn sealed_bytes_with_a_right_checksum_that_are_no_frame_are_damaged() {
+    run(async {
+        let all = one_frame().await;
+        // The body ends early, and the checksum is that of what is left.
+        let shortened = |seal: &mut Seal, whole: &BTreeMap<String, Bytes>| {
+            let Some(frame) = seal.frames.first_mut() else { return };
+            frame.len -= 3;
+            frame.probe_len += 3;
+            let body = whole[&seal.segment].slice(frame.offset as usize..(frame.offset + frame.len) as usize);
+            frame.crc32c = crc32c::crc32c(&body);
+        };
+        let error = taken_apart(forged(&all, shortened).await).await.expect_err("it is forged");
+        assert!(
+            matches!(&error, EngineError::Damaged { object, .. } if object.contains("/segments/")),
+            "{error}"
+        );
     });
 }
 
