@@ -15,3 +15,7 @@ pub mod event_time;
 pub use config::ConfigError;
 pub use dedup::{Dedup, DedupConfig, Late};
 pub use event_time::EventTime;
+
+#[cfg(test)]
+#[global_allocator]
+static MEMORY: testkit::CountingAllocator = testkit::CountingAllocator;

@@ -58,8 +58,9 @@ const RUN_HEAD: usize = 9;
 /// The longest footer of a file: that of a part with 600 million keys.
 const FOOTER_BYTES_MAX: u64 = 1 << 30;
 
-/// 2^24 files of a million keys each are more than any store holds.
-const PART_BITS_MAX: u8 = 24;
+/// Parts of all runs together: at half a million keys each more than any store holds. The memory for them, 8 bytes each, is taken by what
+/// the head of a run says, before a file is read.
+const PARTS_MAX: u64 = 1 << 20;
 
 const HASH: usize = size_of::<u128>();
 const GROUP_HEAD: usize = 16;
@@ -400,14 +401,26 @@ impl<'a> Reader<'a> {
 
     fn runs(&mut self) -> Result<Vec<RunGroup<'a>>, StateError> {
         let count = self.count(RUN_HEAD, "runs")?;
+        let mut parts_left = PARTS_MAX;
         (0..count)
             .map(|_| {
                 let [part_bits] = self.array("a run's part bits")?;
-                if part_bits > PART_BITS_MAX {
-                    return Err(damaged(self.at, &format!("a run of 2^{part_bits} parts")));
-                }
+                let parts =
+                    1_u64.checked_shl(u32::from(part_bits)).and_then(|parts| parts_left.checked_sub(parts));
+                parts_left = parts.ok_or_else(|| {
+                    damaged(
+                        self.at,
+                        &format!("a run of 2^{part_bits} parts, beyond `{PARTS_MAX}` in all runs"),
+                    )
+                })?;
                 let dead = self.groups("dead")?;
                 let files = self.count(FILE_HEAD, "files of a run")?;
+                if files as u64 > 1 << part_bits {
+                    return Err(damaged(
+                        self.at,
+                        &format!("`{files}` files of a run with 2^{part_bits} parts"),
+                    ));
+                }
                 let files = (0..files).map(|_| self.file()).collect::<Result<_, _>>()?;
                 Ok(RunGroup { part_bits, dead, files })
             })

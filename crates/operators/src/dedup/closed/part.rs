@@ -436,7 +436,8 @@ impl Footer<'_> {
     }
 
     fn open(mut self, sum: u64) -> Result<Part, StateError> {
-        let len = self.at + self.bytes.len() as u64;
+        let len = self.at.checked_add(self.bytes.len() as u64).filter(|_| self.at <= u64::from(u32::MAX));
+        let Some(len) = len else { return Err(self.damaged("no part is as long as that")) };
         let Some((rest, tail)) = self.bytes.split_last_chunk::<TAIL>() else {
             return Err(self.damaged("it is cut off"));
         };

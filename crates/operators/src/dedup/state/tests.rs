@@ -3,7 +3,10 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
+use dataflow::{Column, ColumnType, Operator, Schema};
+
 use super::super::closed::part::{Pair, Part};
+use super::super::{Dedup, DedupConfig, Late};
 use super::*;
 
 fn shape() -> Shape {
@@ -152,10 +155,31 @@ proptest! {
     }
 }
 
+/// A snapshot of input that is out of order, with a run and what is set aside.
+fn example_with_disorder() -> Vec<u8> {
+    let built = Part::build(0, 0, &[Pair::new(77, 3)], 4);
+    let mut runs = Runs::default();
+    let mut part = built.part;
+    part.object = "runs/8".into();
+    runs.add(0, vec![Some(Arc::new(part))], std::collections::BTreeMap::default());
+    let mut to = Writer::with_disorder(&shape(), Some(9), 0, &Spares::default());
+    to.groups(0);
+    to.groups(0);
+    to.runs(&runs);
+    to.disorder(Disorder { seen: 5 });
+    for hash in [1, 2] {
+        to.groups(1);
+        to.group(3, 1);
+        to.hash(hash);
+    }
+    to.finish().to_vec()
+}
+
 #[test]
 fn fuzz_dedup_state() {
     let snapshot = write(Kind::Snapshot, None, &vec![], &vec![(7, vec![9; 3])]);
-    let fuzz = testkit::Fuzz::new("dedup state").examples([example(), snapshot]);
+    let examples = [example(), snapshot, example_with_runs(), example_with_disorder()];
+    let fuzz = testkit::Fuzz::new("dedup state").examples(examples).memory_max(64 << 10, 64);
     fuzz.run(30_000, |bytes| {
         let _ = parse(bytes, Kind::Delta, &shape());
         if bytes.len() < CHECKSUM {
@@ -175,6 +199,70 @@ fn fuzz_dedup_state() {
             }
         }
     });
+}
+
+/// A step of that shape.
+fn step() -> Dedup {
+    let columns = vec![Column::new("id", ColumnType::Uuid), Column::new("né", ColumnType::Int64)];
+    let key = vec!["id".to_owned(), "né".to_owned()];
+    let step = Dedup::new(
+        &Schema::new(columns),
+        DedupConfig { key, window: Some(Duration::from_millis(160)), late: Late::Keep },
+    )
+    .unwrap();
+    assert_eq!(step.shape, shape());
+    step
+}
+
+#[test]
+fn fuzz_restore_of_dedup_state() {
+    let examples = [example(), example_with_runs(), example_with_disorder()];
+    // The memory for parts is bounded for all runs together, whatever their heads say.
+    let base = (PARTS_MAX as usize) * size_of::<usize>() + (8 << 20);
+    let built = Part::build(0, 0, &[Pair::new(77, 3)], 4);
+    let file = &built.bytes[built.part.footer_at as usize..];
+    testkit::Fuzz::new("restored dedup state").examples(examples).memory_max(base, 1 << 10).run(
+        3_000,
+        |bytes| {
+            if bytes.len() < CHECKSUM {
+                return;
+            }
+            let bytes = summed(bytes.to_vec());
+            let mut dedup = step();
+            let state = dedup.state().expect("it keeps state");
+            if let Ok(reads) = state.restore(&bytes) {
+                // Whatever stands under the name of a file.
+                let opened = reads.iter().try_for_each(|_| state.open(file));
+                if opened.is_ok() {
+                    let _ = state.apply(&summed(example()));
+                    assert!(
+                        state.keys() <= 1 << 32
+                            && state.memory_bytes() > 0
+                            && state.files().len() <= reads.len()
+                    );
+                }
+            }
+            let _ = state.apply(&bytes);
+        },
+    );
+}
+
+#[test]
+fn heads_of_runs_take_no_more_memory_than_all_parts_may_have() {
+    let mut to = Writer::with_runs(&shape(), Some(9), 0, &Spares::default());
+    to.groups(0);
+    to.groups(0);
+    let mut bytes = to.finish().to_vec();
+    bytes.truncate(bytes.len() - CHECKSUM);
+    let runs = 1_000_u32;
+    bytes.extend_from_slice(&runs.to_le_bytes());
+    for _ in 0..runs {
+        // 2^20 parts, nothing dead, no file.
+        bytes.extend_from_slice(&[20, 0, 0, 0, 0, 0, 0, 0, 0]);
+    }
+    bytes.extend_from_slice(&[0; CHECKSUM]);
+    let error = parse(&summed(bytes), Kind::Snapshot, &shape()).unwrap_err().to_string();
+    assert!(error.contains("parts, beyond"), "{error}");
 }
 
 /// A snapshot with one closed run of two parts, one of which holds a pair, and one dead pair.

@@ -169,3 +169,61 @@ proptest! {
         let _ = Part::open("x", 8, 0, &bytes);
     }
 }
+
+/// Puts the right checksums under the changed bytes of a file whose footer begins at `at`: of the footer, and of the blocks that it tells.
+fn summed(bytes: &[u8], at: usize) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    let end = bytes.len() - TAIL - SUM;
+    let sum = xxh3_64(&bytes[at..end]);
+    bytes[end..end + SUM].copy_from_slice(&sum.to_le_bytes());
+    let footer = (bytes.len() - TAIL - at) as u32;
+    bytes[end + SUM..end + SUM + 4].copy_from_slice(&footer.to_le_bytes());
+    bytes[end + SUM + 4..].copy_from_slice(&MAGIC);
+    let Ok(part) = Part::open("x", at as u64, sum, &bytes[at..]) else { return bytes };
+    for block in 0..part.blocks() {
+        let (from, to) = (part.block_at(block) as usize, part.block_at(block + 1) as usize - SUM);
+        let sum = xxh3_64_with_seed(&bytes[from..to], u64::from(block));
+        bytes[to..to + SUM].copy_from_slice(&sum.to_le_bytes());
+    }
+    bytes
+}
+
+#[test]
+fn fuzz_file_of_closed_keys() {
+    let files = [1, 7, 60].map(built);
+    // In front of each file stands where its footer begins, so that both parts change.
+    let example = |built: &Built| [&(built.part.footer_at as u16).to_le_bytes()[..], &built.bytes].concat();
+    let examples: Vec<Vec<u8>> = files.iter().map(example).collect();
+    testkit::Fuzz::new("file of closed keys").examples(examples).memory_max(64 << 10, 64).run(
+        20_000,
+        |input| {
+            let _ = verify("x", input);
+            let Some((at, bytes)) = input.split_first_chunk::<2>() else { return };
+            let at = usize::from(u16::from_le_bytes(*at));
+            if at < HEAD || at + SUM + TAIL > bytes.len() {
+                return;
+            }
+            let bytes = summed(bytes, at);
+            let sum = u64::from_le_bytes(bytes[bytes.len() - TAIL - SUM..][..SUM].try_into().unwrap());
+            let _ = verify("x", &bytes);
+            let Ok(part) = Part::open("x", at as u64, sum, &bytes[at..]) else { return };
+            for hash in [0, 1 << 127, u128::MAX, pairs(1)[0].hash()] {
+                part.may_hold(hash);
+                let block = part.block(hash);
+                let Some(read) = part.read(block..block + 1) else { continue };
+                let own = &bytes[read.offset as usize..][..read.len as usize];
+                let _ = part.checked(block, own).map(|block| block.find(hash, |_| {}));
+            }
+        },
+    );
+}
+
+#[test]
+fn a_footer_at_a_place_that_no_part_has_is_damage() {
+    let built = built(7);
+    let Part { footer_at, sum, .. } = built.part;
+    for at in [u64::MAX, u64::MAX - 5, 1 << 40] {
+        let error = Part::open("runs/x", at, sum, &built.bytes[footer_at as usize..]).unwrap_err();
+        assert!(error.to_string().contains("no part is as long as that"), "{error}");
+    }
+}
