@@ -30,7 +30,7 @@ pub mod taken;
 
 use std::sync::Arc;
 
-use store::{Key, Prefix, Put, Store, StoreError};
+use store::{ErrorKind, Key, Prefix, Put, Store, StoreError};
 
 use object::{HEAD_BYTES, OBJECT_BYTES_MAX, Replay, ReplayError};
 
@@ -87,7 +87,8 @@ impl Log {
     /// When the store fails or the object is damaged.
     pub async fn at(&self, position: u64) -> Result<Option<Replay>, LogError> {
         let key = self.key("replays", position);
-        let Some(bytes) = self.store.get(&key, OBJECT_BYTES_MAX).await? else { return Ok(None) };
+        let found = self.store.get(&key, OBJECT_BYTES_MAX).await.map_err(|error| of_reading(&key, error))?;
+        let Some(bytes) = found else { return Ok(None) };
         Ok(Some(Replay::from_bytes(position, &bytes).map_err(|why| broken(&key, why))?))
     }
 
@@ -97,7 +98,8 @@ impl Log {
     /// As [`Log::at`].
     pub async fn end_of(&self, position: u64) -> Result<Option<u64>, LogError> {
         let key = self.key("replays", position);
-        let Some(head) = self.store.get_range(&key, 0..HEAD_BYTES as u64).await? else { return Ok(None) };
+        let found = self.store.get_range(&key, 0..HEAD_BYTES as u64).await;
+        let Some(head) = found.map_err(|error| of_reading(&key, error))? else { return Ok(None) };
         Ok(Some(object::end(position, &head).map_err(|why| broken(&key, why))?))
     }
 
@@ -175,6 +177,16 @@ impl Log {
 
 fn broken(key: &Key, why: ReplayError) -> LogError {
     LogError::Object { object: key.as_str().to_owned(), why }
+}
+
+/// What a failed read of an object means: one that is too short or too long is not what was put, and no other try mends that.
+fn of_reading(key: &Key, error: StoreError) -> LogError {
+    match error.kind {
+        ErrorKind::OutOfRange | ErrorKind::TooLarge | ErrorKind::Corrupt => {
+            broken(key, object::damaged(&error.reason))
+        }
+        _ => LogError::Store(error),
+    }
 }
 
 #[cfg(test)]

@@ -23,6 +23,9 @@ pub const BYTES_MAX: usize = 16 << 20;
 /// An object is refused above this: one record of the largest kind, and all that stands around it.
 pub const OBJECT_BYTES_MAX: u64 = 256 << 20;
 
+/// Positions end here: no log has ever held so many records, and counting on from there fits into 64 bits.
+pub const POSITION_MAX: u64 = 1 << 60;
+
 /// Records that are read once more.
 #[derive(Clone, PartialEq, Message)]
 pub struct Replay {
@@ -130,7 +133,7 @@ impl Replay {
         let message = open(MAGIC, bytes)?;
         let end = end(position, bytes)?;
         let replay = Self::decode(&message[HEAD_BYTES - 4..]).map_err(|error| damaged(&error.to_string()))?;
-        if replay.first != position || replay.end() != end {
+        if replay.first != position || replay.records.len() as u64 != end - position {
             return Err(damaged("head and content do not agree"));
         }
         Ok(replay)
@@ -159,7 +162,10 @@ pub fn end(position: u64, head: &[u8]) -> Result<u64, ReplayError> {
     if first != position || count == 0 || count as usize > RECORDS_MAX {
         return Err(damaged("it carries another position, or no possible number of records"));
     }
-    first.checked_add(u64::from(count)).ok_or_else(|| damaged("it ends beyond all positions"))
+    if first > POSITION_MAX {
+        return Err(damaged("it begins beyond all positions"));
+    }
+    Ok(first + u64::from(count))
 }
 
 /// Adds the checksum.

@@ -74,7 +74,7 @@ impl Log {
         for _ in 0..RACES_MAX {
             let (newest, mut all) = self.newest_purged().await?;
             all.extend(purged);
-            let number = newest.map_or(1, |newest| newest + 1);
+            let number = newest.map_or(1, |newest| newest.saturating_add(1));
             let snapshot = Snapshot { taken: all.all(), end: number, marks: Vec::new() };
             let bytes = snapshot.to_bytes();
             if bytes.len() as u64 > BYTES_MAX {

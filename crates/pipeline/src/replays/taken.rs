@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use prost::Message;
 
-use super::object::{HEAD_BYTES, Letter, ReplayError, damaged, open, seal};
+use super::object::{HEAD_BYTES, Letter, POSITION_MAX, ReplayError, damaged, open, seal};
 
 /// First bytes: three letters and the format version.
 pub const MAGIC: [u8; 4] = *b"FBT1";
@@ -82,18 +82,12 @@ impl Taken {
 
     /// Adds a letter; `false` if it was there.
     pub fn add(&mut self, letter: &Letter) -> bool {
-        if self.holds(letter) {
+        // No source counts up to the last number, and a run has to end behind it.
+        if self.holds(letter) || letter.position == u64::MAX {
             return false;
         }
         let runs = self.runs.entry(place(letter)).or_default();
-        let at = letter.position;
-        let end = runs.remove(&(at + 1)).unwrap_or(at + 1);
-        match runs.range_mut(..at).next_back() {
-            Some((_, before)) if *before == at => *before = end,
-            _ => {
-                runs.insert(at, end);
-            }
-        }
+        add_run(runs, letter.position, letter.position + 1);
         true
     }
 
@@ -120,17 +114,31 @@ impl Taken {
 
     /// Adds all letters of another set.
     pub fn extend(&mut self, other: &Self) {
-        for ((source, partition, print), runs) in &other.runs {
-            for position in runs.iter().flat_map(|(from, end)| *from..*end) {
-                self.add(&Letter { source: source.clone(), partition: *partition, position, print: *print });
-            }
+        for (place, more) in &other.runs {
+            let runs = self.runs.entry(place.clone()).or_default();
+            more.iter().for_each(|(from, end)| add_run(runs, *from, *end));
         }
     }
 
     /// Letters.
     pub fn count(&self) -> u64 {
-        self.runs.values().flatten().map(|(from, end)| end - from).sum()
+        self.runs.values().flatten().map(|(from, end)| end - from).fold(0, u64::saturating_add)
     }
+}
+
+/// Adds positions to runs, which join where they then touch or overlap.
+fn add_run(runs: &mut BTreeMap<u64, u64>, mut from: u64, mut end: u64) {
+    if let Some((before, before_end)) = runs.range(..=from).next_back()
+        && *before_end >= from
+    {
+        (from, end) = (*before, end.max(*before_end));
+    }
+    while let Some((next, next_end)) = runs.range(from..=end).next() {
+        let (next, next_end) = (*next, *next_end);
+        runs.remove(&next);
+        end = end.max(next_end);
+    }
+    runs.insert(from, end);
 }
 
 fn place(letter: &Letter) -> Place {
@@ -166,6 +174,9 @@ impl Snapshot {
         let content = open(MAGIC, bytes)?;
         if content[..8] != end.to_le_bytes() {
             return Err(damaged("it carries another position"));
+        }
+        if end > POSITION_MAX {
+            return Err(damaged("it ends beyond all positions"));
         }
         let image = Image::decode(&content[HEAD_BYTES - 4..]).map_err(|error| damaged(&error.to_string()))?;
         let mut taken = Taken::default();

@@ -72,3 +72,35 @@ fn a_letter_without_a_stream_is_named_by_its_print() {
         sample().records.iter().filter_map(|r| r.letter.as_ref()).map(ToString::to_string).collect();
     assert_eq!(names, ["events/2/1234", "#000000000000feed/1"]);
 }
+
+/// Puts the right checksum under changed bytes.
+fn summed(bytes: &[u8]) -> Vec<u8> {
+    seal(bytes.split_last_chunk::<4>().map_or(bytes, |(content, _)| content).to_vec())
+}
+
+#[test]
+fn fuzz_replay_object() {
+    let other = Replay { first: u64::MAX - 2, ..sample() };
+    let examples = [sample().to_bytes(), other.to_bytes()];
+    testkit::Fuzz::new("replay object").examples(examples).run(20_000, |bytes| {
+        let _ = Replay::from_bytes(7, bytes);
+        let bytes = summed(bytes);
+        for position in [7, u64::MAX - 2, POSITION_MAX] {
+            let end = end(position, &bytes);
+            let Ok(replay) = Replay::from_bytes(position, &bytes) else { continue };
+            assert_eq!(end, Ok(replay.end()));
+            assert!(replay.record(position).is_some() && replay.record(replay.end()).is_none());
+            let again = Replay::from_bytes(position, &replay.to_bytes());
+            assert_eq!(again, Ok(replay), "what was read can be written and read");
+        }
+    });
+}
+
+#[test]
+fn an_object_at_a_position_that_no_log_reaches_is_damaged() {
+    for first in [POSITION_MAX + 1, u64::MAX - 1, u64::MAX] {
+        let object = Replay { first, ..sample() }.to_bytes();
+        assert!(matches!(Replay::from_bytes(first, &object), Err(ReplayError::Damaged(_))), "{first}");
+        assert!(end(first, &object[..HEAD_BYTES]).is_err(), "{first}");
+    }
+}

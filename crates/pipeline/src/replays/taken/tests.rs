@@ -71,3 +71,53 @@ proptest! {
         prop_assert_eq!(Snapshot::from_bytes(1, &snapshot.to_bytes()), Ok(snapshot));
     }
 }
+
+#[test]
+fn fuzz_taken_letters() {
+    // Puts the right checksum under changed bytes.
+    let summed = |bytes: &[u8]| seal(bytes[..bytes.len().saturating_sub(4)].to_vec());
+    let mut ends = sample();
+    ends.taken.add(&letter("events", u64::MAX - 1));
+    testkit::Fuzz::new("taken letters").examples([sample().to_bytes(), ends.to_bytes()]).run(
+        10_000,
+        |bytes| {
+            let _ = Snapshot::from_bytes(42, bytes);
+            let bytes = summed(bytes);
+            let Ok(snapshot) = Snapshot::from_bytes(42, &bytes) else { return };
+            let again = Snapshot::from_bytes(42, &snapshot.to_bytes());
+            assert_eq!(again.as_ref(), Ok(&snapshot), "what was read can be written and read");
+            // A run of all positions there are must take no longer than one of a single position.
+            let mut both = sample().taken;
+            both.extend(&snapshot.taken);
+            assert!(both.count() >= snapshot.taken.count());
+            for position in [0, 5, u64::MAX - 1, u64::MAX] {
+                let added = letter("events", position);
+                both.add(&added);
+                assert!(position == u64::MAX || both.holds(&added), "{position}");
+            }
+        },
+    );
+}
+
+proptest! {
+    #[test]
+    fn sets_join_as_their_letters_would(
+        some in prop::collection::vec((0..60u64, 1..9u64), 0..8),
+        others in prop::collection::vec((0..60u64, 1..9u64), 0..8),
+    ) {
+        let set = |runs: &[(u64, u64)]| {
+            let mut taken = Taken::default();
+            for position in runs.iter().flat_map(|(from, count)| *from..from + count) {
+                taken.add(&letter("e", position));
+            }
+            taken
+        };
+        let mut joined = set(&some);
+        joined.extend(&set(&others));
+        let all: BTreeSet<u64> = some.iter().chain(&others).flat_map(|(from, count)| *from..from + count).collect();
+        prop_assert_eq!(joined.count(), all.len() as u64);
+        prop_assert!((0..80).all(|position| joined.holds(&letter("e", position)) == all.contains(&position)));
+        // However they came together, the runs are the same.
+        prop_assert_eq!(&joined, &set(&all.iter().map(|position| (*position, 1)).collect::<Vec<_>>()));
+    }
+}
