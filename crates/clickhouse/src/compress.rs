@@ -25,6 +25,8 @@ const HEADER_BYTES: usize = 25;
 const CHECKSUM_BYTES: usize = 16;
 /// The largest chunk that [`decompress`] takes: the same bound that the server sets for strangers' data.
 const DECOMPRESS_BYTES_MAX: usize = 1 << 30;
+/// No byte of LZ4 stands for more bytes than this, so that a chunk's claim is bounded by what is there.
+const LZ4_RATIO_MAX: usize = 255;
 
 /// How chunks are compressed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -209,6 +211,9 @@ fn decompress_chunk<'a>(chunks: &'a [u8], out: &mut Vec<u8>) -> Result<&'a [u8],
     let body = &chunks[HEADER_BYTES..end];
     match header[16] {
         0x02 if body.len() == raw => out.extend_from_slice(body),
+        0x82 if raw > body.len() * LZ4_RATIO_MAX => {
+            return Err(format!("{} bytes of LZ4 cannot unpack to {raw}", body.len()));
+        }
         0x82 => {
             let start = out.len();
             out.resize(start + raw, 0);

@@ -43,3 +43,7 @@ pub use table::ClickHouseTable;
 
 #[cfg(test)]
 mod testing;
+
+#[cfg(test)]
+#[global_allocator]
+static MEMORY: testkit::CountingAllocator = testkit::CountingAllocator;

@@ -108,3 +108,43 @@ proptest! {
         let _ = decompress(&bytes);
     }
 }
+
+/// Puts the right checksums under changed chunks.
+fn summed(bytes: &[u8]) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    let mut at = 0;
+    while let Some(size) = bytes.get(at + 17..at + 21) {
+        let size = u32::from_le_bytes(size.try_into().unwrap()) as usize;
+        let Some(body) = bytes.get(at + CHECKSUM_BYTES..at + CHECKSUM_BYTES + size) else { break };
+        let sum = checksum_of(body);
+        bytes[at..at + CHECKSUM_BYTES].copy_from_slice(&sum);
+        at += CHECKSUM_BYTES + size;
+    }
+    bytes
+}
+
+#[test]
+fn fuzz_chunks() {
+    let examples = [
+        pack(Method::Lz4, b"some bytes that repeat repeat repeat repeat"),
+        pack(Method::Lz4, &[0; 4_000]),
+        pack(Method::None, b"as they are"),
+        [pack(Method::Lz4, b"one"), pack(Method::None, b"two")].concat(),
+    ];
+    testkit::Fuzz::new("chunks").examples(examples).memory_max(16 << 10, 3 * LZ4_RATIO_MAX).run(
+        20_000,
+        |bytes| {
+            let _ = decompress(bytes);
+            let _ = decompress(&summed(bytes));
+        },
+    );
+}
+
+#[test]
+fn a_chunk_that_claims_more_than_its_bytes_can_hold_takes_no_memory() {
+    let mut packed = pack(Method::Lz4, &[7; 1_000]);
+    packed[21..25].copy_from_slice(&(DECOMPRESS_BYTES_MAX as u32).to_le_bytes());
+    let (error, took) = testkit::peak_bytes(|| decompress(&summed(&packed)).expect_err("it lies"));
+    assert!(error.reason.contains("cannot unpack to"), "{error}");
+    assert!(took < 4 << 10, "{took} bytes");
+}

@@ -399,12 +399,15 @@ fn fuzz_native_block() {
     assert_eq!(decode(&block).unwrap().num_rows(), 3);
     let types_of = |rows: &RecordBatch| rows.schema().fields().iter().map(|f| type_of(f)).collect::<Vec<_>>();
     let own = types_of(&decode(&block).unwrap());
-    testkit::Fuzz::new("native block").example(&block).words(types).run(10_000, |bytes| {
-        if let Ok(rows) = decode(bytes)
-            && types_of(&rows) == own
-        {
-            // What can be read is what could have been written, so it is written again.
-            let _ = encode_rows(&schema, &[rows], Rows::All);
-        }
-    });
+    testkit::Fuzz::new("native block").example(&block).words(types).memory_max(256 << 10, 1 << 10).run(
+        10_000,
+        |bytes| {
+            if let Ok(rows) = decode(bytes)
+                && types_of(&rows) == own
+            {
+                // What can be read is what could have been written, so it is written again.
+                let _ = encode_rows(&schema, &[rows], Rows::All);
+            }
+        },
+    );
 }
