@@ -97,7 +97,7 @@ pub struct KafkaOptions {
     pub token: Option<TokenSource>,
     /// Who fetches the records.
     pub fetch: FetchBy,
-    /// Bytes of blocks ahead of the caller. Beside them librdkafka holds `queued.max.messages.kbytes`, 64 MiB.
+    /// Bytes of blocks ahead of the caller. Where librdkafka fetches, it holds as many beside them, at most 64 MiB.
     pub ahead_bytes_max: usize,
     /// Bytes of the longest record handed out whole; of a longer one the beginning. Keep the decoder's own bound below it.
     pub record_bytes_max: usize,

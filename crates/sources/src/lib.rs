@@ -22,3 +22,7 @@ mod thread;
 #[cfg(test)]
 #[path = "../tests/support/runtime.rs"]
 mod test_runtime;
+
+#[cfg(test)]
+#[global_allocator]
+static MEMORY: testkit::CountingAllocator = testkit::CountingAllocator;

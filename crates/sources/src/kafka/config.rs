@@ -27,8 +27,7 @@ const DEFAULTS: &[(&str, &str)] = &[
     ("fetch.message.max.bytes", "4194304"),
     // Messages of more than 100 MB: the largest answer that is accepted.
     ("receive.message.max.bytes", "536870912"),
-    // The bytes fetched ahead; the bound by number would stop far below it.
-    ("queued.max.messages.kbytes", "65536"),
+    // The bytes fetched ahead are the bound; that by number would stop far below it.
     ("queued.min.messages", "10000000"),
     // A full queue is looked at again soon: a second, as librdkafka has it, leaves the reader dry.
     ("fetch.queue.backoff.ms", "20"),
@@ -45,6 +44,22 @@ const DEFAULTS: &[(&str, &str)] = &[
     // One that is closed while it is set up says why there is no answer. Idle ones are closed all the time, and not told (`reason`).
     ("log.connection.close", "true"),
 ];
+
+/// Kilobytes that librdkafka holds fetched: as much as may be read ahead, within these.
+const QUEUE_KBYTES: std::ops::RangeInclusive<usize> = 1 << 10..=64 << 10;
+
+/// Bytes of one answer of a broker: a quarter of what may be read ahead, within these. One larger batch comes alone all the same.
+const ANSWER_BYTES: std::ops::RangeInclusive<usize> = 1 << 20..=50 << 20;
+
+/// Defaults that follow the memory that the source was given; a pipeline file may change them too.
+fn defaults_by_memory(ahead_bytes_max: usize) -> [(String, String); 2] {
+    let within =
+        |value: usize, range: &std::ops::RangeInclusive<usize>| value.clamp(*range.start(), *range.end());
+    [
+        ("queued.max.messages.kbytes".into(), within(ahead_bytes_max >> 10, &QUEUE_KBYTES).to_string()),
+        ("fetch.max.bytes".into(), within(ahead_bytes_max / 4, &ANSWER_BYTES).to_string()),
+    ]
+}
 
 /// Properties that the guarantee rests on, the only value that they may have, and why.
 const FIXED: &[(&str, &str, &str)] = &[
@@ -91,6 +106,7 @@ pub(super) fn properties(
 ) -> Result<BTreeMap<String, String>, SourceError> {
     let mut all: BTreeMap<String, String> =
         DEFAULTS.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    all.extend(defaults_by_memory(options.ahead_bytes_max));
     for (name, value) in &options.properties {
         if let Some((_, why)) = RESERVED.iter().find(|(reserved, _)| reserved == name) {
             return Err(config(format!("kafka property `{name}` cannot be given: {why}")));

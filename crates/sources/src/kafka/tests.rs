@@ -60,6 +60,25 @@ fn any_other_property_is_passed_through() {
 }
 
 #[test]
+fn what_librdkafka_holds_follows_the_memory_of_the_source() {
+    let of = |ahead_bytes_max, set: &[(&str, &str)]| {
+        let mut options = KafkaOptions { ahead_bytes_max, ..options() };
+        options.properties.extend(set.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
+        let all = properties(&options, Role::Read).expect("fine");
+        ["queued.max.messages.kbytes", "fetch.max.bytes"]
+            .map(|name| all[name].parse::<usize>().expect("a number"))
+    };
+    assert_eq!(of(8 << 20, &[]), [8 << 10, 2 << 20]);
+    assert_eq!(of(64 << 20, &[]), [64 << 10, 16 << 20]);
+    // However little or much there is.
+    assert_eq!(of(1, &[]), [1 << 10, 1 << 20]);
+    assert_eq!(of(4 << 30, &[]), [64 << 10, 50 << 20]);
+    // The pipeline file's own word counts.
+    let set = [("queued.max.messages.kbytes", "2000"), ("fetch.max.bytes", "3000000")];
+    assert_eq!(of(64 << 20, &set), [2_000, 3_000_000]);
+}
+
+#[test]
 fn a_handle_that_only_looks_knows_no_group() {
     assert!(!properties(&options(), Role::Look).expect("fine").contains_key("group.id"));
 }

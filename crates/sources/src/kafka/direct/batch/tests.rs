@@ -375,3 +375,63 @@ fn times_before_1970_are_no_times() {
         assert_eq!(got.records.iter().map(|row| row.1).collect::<Vec<_>>(), wanted, "{codec:?}");
     }
 }
+
+/// Puts the right checksums under changed batches.
+fn summed(bytes: &[u8]) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    let mut at = 0;
+    while let Some((batch, _)) = whole(&bytes[at..]) {
+        let len = batch.len();
+        if len >= CRC_FROM {
+            let crc = crc32c::crc32c(&batch[CRC_FROM..]);
+            bytes[at + CRC_FROM - 4..at + CRC_FROM].copy_from_slice(&crc.to_be_bytes());
+        }
+        at += len;
+    }
+    bytes
+}
+
+#[test]
+fn fuzz_record_batches() {
+    let mut rich = record(5, Some(&b"body ".repeat(20)));
+    rich.key = Some(Bytes::from_static(b"key"));
+    rich.headers = [("h", Some("v")), ("n", None)]
+        .into_iter()
+        .map(|(name, value)| {
+            (StrBytes::from_static_str(name), value.map(|v: &'static str| Bytes::from_static(v.as_bytes())))
+        })
+        .collect();
+    let transaction = of_transaction(9, record(6, Some(b"aborted")));
+    let mut examples: Vec<Vec<u8>> =
+        CODECS.iter().map(|codec| encode(&[rich.clone(), record(7, None)], *codec)).collect();
+    examples.push(
+        [encode(&[transaction], Compression::None), encode(&[marker(9, 7, ABORT)], Compression::Zstd)]
+            .concat(),
+    );
+    // What a batch unpacks to is bounded, by pieces of the codecs' own at the least: blocks of LZ4 have up to 8 MiB.
+    testkit::Fuzz::new("record batches").examples(examples).memory_max(48 << 20, 1 << 10).run(
+        10_000,
+        |bytes| {
+            let _ = read_from(0, bytes, &[]);
+            let bytes = summed(bytes);
+            let _ = end(&bytes);
+            let whole = read_from(0, &bytes, &[(9, 6)]);
+            // The same where nothing is held but one record.
+            let mut builder = BlockBuilder::new(Partition::new("t", 0), 0).bounded(1_000);
+            let mut scratch = Vec::new();
+            let mut batches = Batches {
+                next: 0,
+                leader_epoch: -1,
+                block: &mut builder,
+                scratch: &mut scratch,
+                bytes_max: 16,
+                record_bytes_max: 1_000,
+            };
+            let _ = batches.read(&bytes, &[(9, 6)], &mut |_| {});
+            if let Ok(whole) = whole {
+                assert!(whole.records.iter().is_sorted_by(|a, b| a.0 < b.0), "positions ascend");
+                assert!(whole.records.last().is_none_or(|last| last.0 < whole.next));
+            }
+        },
+    );
+}

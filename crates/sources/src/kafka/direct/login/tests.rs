@@ -118,3 +118,28 @@ fn answers_cut_anywhere_are_refused() {
         assert!(greeted(&unknown[..cut], "x").is_err(), "{cut}");
     }
 }
+
+#[test]
+fn fuzz_answers_to_a_login() {
+    let first = b"r=N,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096";
+    let examples =
+        [names(0, &[]), names(33, &["PLAIN"]), granted(b"", 0), granted(first, 3_600_000), refused("no")];
+    let words: [&[u8]; 3] = [b",i=1000001", b"r=", b"v=6rriTRBi23WpRR/wtup="];
+    testkit::Fuzz::new("answers to a login").examples(examples).words(words).memory_max(16 << 10, 64).run(
+        5_000,
+        |answer| {
+            for mechanism in [Mechanism::Plain, Mechanism::Scram(Hash::Sha256)] {
+                let login = login(mechanism);
+                let mut out = Vec::new();
+                let mut dialogue = Dialogue::begin(&login, "forebay", &mut out);
+                // Greeted as it should be, or by this too.
+                for greeting in [names(0, &[]).as_slice(), answer] {
+                    match dialogue.answer(greeting, &mut out) {
+                        Ok(Next::Send) => drop(dialogue.answer(answer, &mut out)),
+                        Ok(Next::Done(_)) | Err(_) => {}
+                    }
+                }
+            }
+        },
+    );
+}

@@ -165,3 +165,18 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn fuzz_answer_of_a_broker() {
+    let examples = FETCH_VERSIONS.map(|version| encoded(&response(), version));
+    testkit::Fuzz::new("answer of a broker").examples(examples).memory_max(16 << 10, 32).run(
+        20_000,
+        |bytes| {
+            let _ = fetch_version(bytes);
+            let Ok(answer) = answer(bytes) else { return };
+            for partition in answer.partitions {
+                let _ = &bytes[partition.records];
+            }
+        },
+    );
+}
