@@ -11,6 +11,8 @@
 //! | sources of dictionaries                    | `SOURCE(HTTP(url '…'))`                              |
 //! | foreign data                               | `ATTACH TABLE t FROM '/path'`, `BACKUP`, `RESTORE`   |
 //! | settings that name a file or a server      | `format_template_row = '/etc/passwd'`                |
+//! | caches of dictionaries on a disk           | `LAYOUT(SSD_CACHE(PATH '/path'))`                    |
+//! | statements that run others unchecked       | `DROP TABLE t PARALLEL WITH CREATE TABLE …`          |
 
 use crate::sql::{Kind, Lexer, Token, is, name};
 
@@ -34,7 +36,7 @@ const FUNCTIONS: [&str; 14] = [
 
 /// Engines whose tables or databases are files elsewhere, programs or other servers, in lower case. The engine's grants
 /// refuse most of them too.
-const ENGINES: [&str; 46] = [
+const ENGINES: [&str; 54] = [
     "arrowflight",
     "arrowstream",
     "azureblobstorage",
@@ -65,6 +67,7 @@ const ENGINES: [&str; 46] = [
     "jdbc",
     "kafka",
     "keepermap",
+    "logfile",
     "materializedmysql",
     "materializedpostgresql",
     "mongodb",
@@ -73,23 +76,31 @@ const ENGINES: [&str; 46] = [
     "odbc",
     "oss",
     "paimon",
+    "paimonazure",
+    "paimonhdfs",
+    "paimonlocal",
+    "paimons3",
     "postgresql",
+    "queryrunner",
     "rabbitmq",
     "redis",
     "remote",
+    "remotesecure",
     "s3",
     "s3queue",
     "sqlite",
     "url",
+    "ytsaurus",
 ];
 
 /// Settings that make a format read or write a file, or ask a server.
-const SETTINGS: [&str; 5] = [
+const SETTINGS: [&str; 6] = [
     "format_avro_schema_registry_url",
     "format_schema",
     "format_template_resultset",
     "format_template_row",
     "input_format_record_errors_file_path",
+    "output_format_schema",
 ];
 
 /// Engines that may be made. Each keeps its data in the server's own folder, or has none.
@@ -161,10 +172,18 @@ pub fn statement(sql: &[u8]) -> Result<(), Gated> {
     let tokens: Vec<Token> = Lexer::new(sql).collect();
     functions(sql, &tokens)?;
     let defines = starts_with(sql, &tokens, &["CREATE", "ATTACH", "REPLACE"]);
+    let sets = tokens.iter().any(|token| is(sql, *token, "SET") || is(sql, *token, "SETTINGS"));
+    // The engine runs the statements behind it without asking what its user may do.
+    if tokens.windows(2).any(|pair| is(sql, pair[0], "PARALLEL") && is(sql, pair[1], "WITH")) {
+        return Err(Gated("PARALLEL WITH".to_owned()));
+    }
     for (index, token) in tokens.iter().enumerate() {
         let text = lower(sql, *token);
         if SETTINGS.contains(&text.as_str()) {
             return Err(Gated(text));
+        }
+        if sets && is_escaped(sql, *token) && kind_at(&tokens, index + 1) == Some(Kind::Mark(b'=')) {
+            return Err(Gated(shown(sql, *token)));
         }
         if defines && is(sql, *token, "ENGINE") {
             let after = index + 1 + usize::from(kind_at(&tokens, index + 1) == Some(Kind::Mark(b'=')));
@@ -173,6 +192,14 @@ pub fn statement(sql: &[u8]) -> Result<(), Gated> {
                 && (ENGINES.contains(&lower(sql, *engine).as_str()) || is_escaped(sql, *engine))
             {
                 return Err(Gated(format!("ENGINE = {}", shown(sql, *engine))));
+            }
+        }
+        if defines && is(sql, *token, "LAYOUT") && kind_at(&tokens, index + 1) == Some(Kind::Mark(b'(')) {
+            let layout = tokens
+                .get(index + 2)
+                .filter(|layout| is_escaped(sql, **layout) || lower(sql, **layout).ends_with("ssd_cache"));
+            if let Some(layout) = layout {
+                return Err(Gated(format!("LAYOUT({})", shown(sql, *layout))));
             }
         }
         if defines && is(sql, *token, "SOURCE") && kind_at(&tokens, index + 1) == Some(Kind::Mark(b'(')) {

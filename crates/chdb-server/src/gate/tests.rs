@@ -71,6 +71,10 @@ fn engines_and_sources_beyond_the_folder_are_refused() {
         "ATTACH TABLE t FROM '/tmp/' (a Int8) ENGINE = MergeTree ORDER BY a",
         "BACKUP TABLE t TO File('/tmp/x')",
         "RESTORE TABLE t FROM S3('http://h/')",
+        "CREATE DICTIONARY d (a UInt64) PRIMARY KEY a SOURCE(CLICKHOUSE(TABLE 't')) LAYOUT(SSD_CACHE(PATH '/tmp/x'))",
+        "CREATE DICTIONARY d (a UInt64) PRIMARY KEY a SOURCE(NULL()) LAYOUT(complex_key_ssd_cache(path '/tmp/x'))",
+        "DROP TABLE IF EXISTS t PARALLEL WITH CREATE TABLE u (a Int8) ENGINE = EmbeddedRocksDB(0, '/tmp/x') PRIMARY KEY a",
+        "DROP TABLE IF EXISTS t parallel /* x */ with CREATE DICTIONARY d (a UInt64) PRIMARY KEY a SOURCE(HTTP(url 'http://h/'))",
     ] {
         assert!(refused(sql), "{sql}");
     }
@@ -79,6 +83,8 @@ fn engines_and_sources_beyond_the_folder_are_refused() {
         "CREATE TABLE t (a Int8) ENGINE = ReplacingMergeTree(a) ORDER BY a",
         "ATTACH TABLE t",
         "CREATE DATABASE d ENGINE = Atomic",
+        "CREATE DICTIONARY d (a UInt64) PRIMARY KEY a SOURCE(CLICKHOUSE(TABLE 't')) LAYOUT(COMPLEX_KEY_HASHED()) LIFETIME(0)",
+        "SELECT parallel FROM t WHERE parallel IN (1)",
     ] {
         assert!(!refused(sql), "{sql}");
     }
@@ -88,9 +94,15 @@ fn engines_and_sources_beyond_the_folder_are_refused() {
 fn settings_that_name_a_file_are_refused_in_text_and_beside_it() {
     assert!(refused("SELECT 1 FORMAT Template SETTINGS format_template_row = '/etc/passwd'"));
     assert!(refused("SET input_format_record_errors_file_path = '/tmp/x'"));
+    assert!(refused("SELECT 1 AS x FORMAT Protobuf SETTINGS output_format_schema = '/tmp/x'"));
+    // The engine takes escapes in a setting's name.
+    assert!(refused(r"SET `format\x5fschema` = '/etc/passwd:x'"));
+    assert!(refused(r#"SELECT 1 SETTINGS max_threads = 1, "output\x5fformat_schema" = '/tmp/x'"#));
+    assert!(!refused(r"SELECT `a\x5fb` FROM t WHERE `a\x5fb` = 1"));
     assert!(!refused("SELECT 1 SETTINGS max_threads = 1"));
     let pair = |name: &str| [(name.to_owned(), "x".to_owned())];
     assert!(settings(&pair("format_schema")).is_err());
+    assert!(settings(&pair("output_format_schema")).is_err());
     assert!(settings(&pair("max_threads")).is_ok());
 }
 
