@@ -204,7 +204,8 @@ fn a_termination_ends_a_request_that_takes_too_long() {
     });
     let begun = std::time::Instant::now();
     assert_eq!(server.child.wait().unwrap().code(), Some(0));
-    assert!(begun.elapsed() < Duration::from_secs(20));
+    // The query itself would take 100 s.
+    assert!(begun.elapsed() < Duration::from_secs(60));
 }
 
 #[test]

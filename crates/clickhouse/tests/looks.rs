@@ -82,7 +82,7 @@ async fn a_look_and_the_rows_of_a_frame_come_from_one_request() {
     assert!(seen.server_start_ms <= seen.server_now_ms && !seen.table_uuid.is_empty());
     // The client may have its answer a moment before the request is over for the proxy.
     let is_count = |seen: &&testkit::Seen| seen.query.contains("count() FROM `default`.`t`");
-    testkit::wait_until(Duration::from_secs(20), "the record of both looks", || {
+    testkit::wait_until(Duration::from_secs(300), "the record of both looks", || {
         proxy.seen().iter().filter(is_count).count() >= 2
     });
     let asked = proxy.seen();

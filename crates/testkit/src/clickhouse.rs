@@ -14,7 +14,7 @@ use crate::services::cached;
 use crate::wait::free_port;
 
 /// The engine starts within a second; loading half a gigabyte from a cold disk takes longer, and tests run side by side.
-const START_MAX: Duration = Duration::from_secs(60);
+const START_MAX: Duration = Duration::from_secs(300);
 /// A clean stop waits for running queries.
 const STOP_MAX: Duration = Duration::from_secs(60);
 /// What the server says when it serves: its address. The words before it differ between the program and the server of its own.

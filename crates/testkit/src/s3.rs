@@ -14,7 +14,7 @@ use crate::services::cached;
 use crate::wait::{free_port, wait_until};
 
 /// The gateway listens within a tenth of a second; a busy machine gets this much.
-const START_MAX: Duration = Duration::from_secs(30);
+const START_MAX: Duration = Duration::from_secs(300);
 
 /// A gateway with one bucket. Dropped, it is killed and its objects removed (kept when the test panics).
 #[derive(Debug)]

@@ -22,6 +22,8 @@
 // The harness watches real processes by the real clock; no code of the data's path is here.
 #![allow(clippy::disallowed_methods)]
 
+use std::time::Duration;
+
 pub mod case;
 pub mod pipeline;
 pub mod producer;
@@ -34,3 +36,6 @@ pub use pipeline::{Accounts, Pipeline};
 pub use producer::Feed;
 pub use s3::S3Store;
 pub use table::{Content, Table};
+
+/// How long a test waits for what must come. Only what never comes takes as long, so that a busy machine decides no verdict.
+pub const PATIENCE: Duration = Duration::from_secs(900);

@@ -13,10 +13,10 @@ use testkit::{Exit, HttpClient, Output, Process, S3, Spawn, free_port, wait_unti
 use crate::case::{Case, binary};
 
 /// A drain of a test's few records takes a second; a busy machine and a slow server get this much.
-const END_MAX: Duration = Duration::from_secs(120);
+const END_MAX: Duration = crate::PATIENCE;
 
 /// `status` asks the broker for its ends, for 5 s at the most.
-const STATUS_MAX: Duration = Duration::from_secs(60);
+const STATUS_MAX: Duration = crate::PATIENCE;
 
 /// A pipeline file.
 #[derive(Debug, Clone)]

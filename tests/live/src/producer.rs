@@ -9,7 +9,7 @@ use sources::kafka::produce::{Outgoing, Producer};
 use testkit::Kafka;
 
 /// An idle broker acknowledges within milliseconds; one that just started to make a topic, within seconds.
-const FLUSH_MAX: Duration = Duration::from_secs(60);
+const FLUSH_MAX: Duration = crate::PATIENCE;
 
 /// Sends to one topic.
 pub struct Feed {

@@ -10,8 +10,8 @@ use testkit::{HttpClient, wait_until};
 /// What a table holds, as the workload's own query tells it.
 pub use workloads::glassflow::oracle::Content;
 
-/// Rows are visible within the age of a batch and an insert; a busy machine gets this much.
-pub const VISIBLE_WITHIN: Duration = Duration::from_secs(60);
+/// Rows are visible within the age of a batch and an insert; nothing but a hang takes as long as this.
+pub const VISIBLE_WITHIN: Duration = crate::PATIENCE;
 
 /// A table in the database `default`.
 #[derive(Debug, Clone)]

@@ -18,7 +18,7 @@ use rustls::{ServerConfig, ServerConnection, StreamOwned};
 /// One side of a connection is looked at for so long before the other is.
 const TURN: Duration = Duration::from_millis(5);
 /// A client that opens a connection and says nothing is not waited for.
-const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
+const HANDSHAKE_MAX: Duration = Duration::from_secs(120);
 /// Bytes moved at once.
 const CHUNK_BYTES: usize = 64 << 10;
 

@@ -6,7 +6,7 @@ use live::case::binary;
 use testkit::{HttpClient, HttpError, Service, Spawn, TestDir, available, workspace_dir};
 
 /// It takes 3 s; a busy machine gets more.
-const END_MAX: Duration = Duration::from_secs(120);
+const END_MAX: Duration = live::PATIENCE;
 
 #[test]
 fn the_demo_says_that_its_table_is_right_and_leaves_no_server_behind() {

@@ -12,7 +12,7 @@ use testkit::{Answer, Fault, FaultProxy, Rule, wait_until};
 const INSERT: &str = "INSERT INTO";
 
 /// Longer than any step that a test waits for.
-const LONG: Duration = Duration::from_secs(60);
+const LONG: Duration = live::PATIENCE;
 
 /// Tokens that the tables remember, and inserts that are more than half of them.
 const WINDOW: u64 = 100;
@@ -36,7 +36,7 @@ fn others_write(table: &Table, inserts: u64) {
 fn wait_until_old(case: &Case) {
     let probe = Table::at(&case.server().url(), "system.one");
     let uptime_s = || probe.value("SELECT uptime()").parse::<u64>().expect("a number");
-    wait_until(Duration::from_secs(30), "the server to be old enough", || uptime_s() >= 6);
+    wait_until(live::PATIENCE, "the server to be old enough", || uptime_s() >= 6);
 }
 
 /// What a proxy holds back of an insert.

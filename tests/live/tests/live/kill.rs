@@ -27,7 +27,7 @@ const LOST_MIN: u64 = 3;
 const STEP_MS: u64 = 20;
 
 /// The last life has all that is left to do.
-const LAST_LIFE_MAX: Duration = Duration::from_secs(120);
+const LAST_LIFE_MAX: Duration = live::PATIENCE;
 
 fn setting(name: &str, default: u64) -> u64 {
     match std::env::var(name) {

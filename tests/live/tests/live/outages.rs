@@ -11,7 +11,7 @@ use testkit::{Answer, ClickHouseOptions, Fault, FaultProxy, Reach, Rule, wait_un
 const INSERT: &str = "INSERT INTO";
 
 /// Longer than any step that a test waits for.
-const LONG: Duration = Duration::from_secs(60);
+const LONG: Duration = live::PATIENCE;
 
 fn ids(range: std::ops::Range<u32>) -> impl Iterator<Item = String> {
     range.map(|id| json!({ "id": id }).to_string())

@@ -8,7 +8,7 @@ use serde_json::json;
 use testkit::{Answer, Fault, FaultProxy, Rule, wait_until};
 
 /// Longer than any step that a test waits for.
-const LONG: Duration = Duration::from_secs(60);
+const LONG: Duration = live::PATIENCE;
 
 /// A password that must not show, whoever says it.
 const PASSWORD: &str = "hunter2-hunter2";

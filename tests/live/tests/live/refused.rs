@@ -199,9 +199,7 @@ fn a_column_dropped_under_a_running_program_holds_the_rows_until_it_is_back() {
     table.wait_for(10);
     table.ask("ALTER TABLE {t} DROP COLUMN extra");
     feed.send((10..1_000).map(row));
-    wait_until(Duration::from_secs(60), "the program to say what is wrong", || {
-        problem(&pipeline).contains("column")
-    });
+    wait_until(live::PATIENCE, "the program to say what is wrong", || problem(&pipeline).contains("column"));
     assert_eq!(table.count(), 10, "nothing is written without the column");
     table.ask("ALTER TABLE {t} ADD COLUMN extra String AFTER v");
     table.wait_for(1_000);
@@ -225,7 +223,7 @@ fn a_type_changed_under_a_running_program_changes_no_value_and_holds_the_rows() 
     // 2^40 does not fit any more: a server that converts would write 0.
     table.ask("ALTER TABLE {t} MODIFY COLUMN v Int32");
     feed.send((10..1_000).map(|id| json!({ "id": id, "v": big }).to_string()));
-    wait_until(Duration::from_secs(60), "the program to say what is wrong", || {
+    wait_until(live::PATIENCE, "the program to say what is wrong", || {
         problem(&pipeline).contains("column `v` has changed")
     });
     assert_eq!(table.count(), 10, "nothing is written in another type");
@@ -248,7 +246,7 @@ fn a_column_dropped_for_good_stops_the_next_start_with_the_question_and_loses_no
     table.wait_for(10);
     table.ask("ALTER TABLE {t} DROP COLUMN extra");
     feed.send((10..100).map(row));
-    wait_until(Duration::from_secs(60), "the rows to be sealed", || pipeline.accounts().read == 100);
+    wait_until(live::PATIENCE, "the rows to be sealed", || pipeline.accounts().read == 100);
     running.kill9().expect("a kill");
     // Read without the column they would get its DEFAULT.
     feed.send((100..200).map(row));
@@ -312,7 +310,7 @@ fn every_alter_under_load_ends_with_every_row_right() {
         "0\t0"
     );
     // They are read with the new columns from some seal on, which is at the latest the next look away.
-    wait_until(Duration::from_secs(60), "the new columns to be read", || {
+    wait_until(live::PATIENCE, "the new columns to be read", || {
         let all = send(10);
         table.wait_for(all.into());
         table.value("SELECT max(e = 'x' AND d = id % 100) FROM {t}") == "1"
@@ -324,7 +322,7 @@ fn every_alter_under_load_ends_with_every_row_right() {
         let first = send(300) - 300;
         // An insert that was under way meets the change first; the look behind it names the statement.
         let mut words = String::new();
-        wait_until(Duration::from_secs(60), "the way out to be named", || {
+        wait_until(live::PATIENCE, "the way out to be named", || {
             let problem = pipeline.wait_for_problem(&place, "table_differs");
             problem["words"].as_str().expect("words").clone_into(&mut words);
             words.contains("ALTER TABLE")
@@ -383,9 +381,7 @@ fn a_kill_between_split_and_settle_loses_and_doubles_nothing() {
     proxy.add(Rule::always(Fault::DelayAnswer(Duration::from_millis(100))).query(INSERT));
     for kill_at in [1, 4, 9, 14] {
         let mut running = pipeline.run();
-        wait_until(Duration::from_secs(60), "the frame to be split so far", || {
-            splits(&pipeline.store()) >= kill_at
-        });
+        wait_until(live::PATIENCE, "the frame to be split so far", || splits(&pipeline.store()) >= kill_at);
         running.kill9().expect("a kill");
     }
     proxy.clear();

@@ -151,7 +151,7 @@ fn rows_that_the_server_refused_are_replayed_too() {
     }
     // That they are dead letters again is known without the letters, too.
     pipeline.dead_letters("purge", &["--source", "@replays", "--yes"]);
-    wait_until(Duration::from_secs(20), "the deletion", || table.dead_letters().count() == 3);
+    wait_until(live::PATIENCE, "the deletion", || table.dead_letters().count() == 3);
     assert_eq!(replay(&pipeline, &[], 0), all("dead_letter", true, 3));
     assert_eq!(
         pipeline.accounts(),
@@ -219,7 +219,7 @@ fn behaviour_11_a_purge_leaves_the_pipelines_data_alone() {
     let escaping = purge(&["--where", "1) OR (1", "--yes"]);
     assert_eq!(escaping.exit.status.code(), Some(2), "{}", escaping.stderr);
     assert_eq!(purge(&["--where", "1 OR 1", "--yes"]).exit.status.code(), Some(0));
-    wait_until(Duration::from_secs(20), "the deletion", || letters.count() == 1);
+    wait_until(live::PATIENCE, "the deletion", || letters.count() == 1);
     assert_eq!(table.count_and_distinct("id"), (90, 90));
     pipeline.drain();
     assert_eq!(table.count_and_distinct("id"), (90, 90));

@@ -145,7 +145,7 @@ fn a_seal_costs_two_puts_and_an_insert_two_gets() {
     // Still once all is settled and a second has brought no request but a look of an idle owner.
     let still = || {
         let mut last = None;
-        wait_until(Duration::from_secs(60), "the store to be left alone", || {
+        wait_until(live::PATIENCE, "the store to be left alone", || {
             let now = (asked("put"), asked("list"), sealed(), frames());
             std::thread::sleep(Duration::from_secs(1));
             last.replace(now) == Some(now)

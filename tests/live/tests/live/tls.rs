@@ -90,7 +90,7 @@ fn kafka_by_tls_takes_clients_by_certificate_and_a_wrong_name_only_where_told_to
             let record = Outgoing { topic: case.name(), partition: Some(0), payload, ..Outgoing::default() };
             producer.send(&record).expect("sends");
         }
-        producer.flush(Duration::from_secs(60)).expect("acknowledged");
+        producer.flush(live::PATIENCE).expect("acknowledged");
     };
 
     let table = case.table("id UInt8", "id");

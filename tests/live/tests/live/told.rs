@@ -9,7 +9,7 @@ use live::{Case, Table};
 use serde_json::Value;
 use testkit::{Output, Spawn, wait_until};
 
-const LONG: Duration = Duration::from_secs(60);
+const LONG: Duration = live::PATIENCE;
 
 /// A pipeline from a file into a table of the case.
 struct Files {

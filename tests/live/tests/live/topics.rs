@@ -7,7 +7,7 @@ use serde_json::json;
 use sources::kafka::produce::Outgoing;
 use testkit::{Fault, FaultProxy, Kafka, KafkaOptions, Rule, wait_until};
 
-const LONG: Duration = Duration::from_secs(60);
+const LONG: Duration = live::PATIENCE;
 
 fn ids(range: std::ops::Range<u32>) -> impl Iterator<Item = String> {
     range.map(|id| json!({ "id": id }).to_string())
