@@ -5,6 +5,7 @@
 
 use std::fmt::Write as _;
 
+use dataflow::printing;
 use serde::Serialize;
 
 /// Faults that are shown of one file at the most: a file with more is not a pipeline file.
@@ -96,9 +97,11 @@ impl Faults {
         all
     }
 
-    /// One line a fault, as compilers write them: `file:line:column: message`.
+    /// One line a fault, as compilers write them: `file:line:column: message`. Messages hold no control character, and a file may be
+    /// called anything.
     pub fn render(&self, file: &str) -> String {
         let mut out = String::new();
+        let file = printing::escaped(file, usize::MAX);
         for Fault { at, severity, message, .. } in self.sorted() {
             let mark = match severity {
                 Severity::Fault => "",

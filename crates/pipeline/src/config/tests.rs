@@ -289,6 +289,13 @@ fn every_setting_is_described() {
 }
 
 #[test]
+fn the_name_of_a_file_moves_no_cursor() {
+    let shown = check_here("\"key\\x1b[2J\": 1\n").faults.render("ev\u{1b}[31mil\n.yaml");
+    assert!(shown.starts_with("ev\\u{1b}[31mil\\n.yaml:1:"), "{shown:?}");
+    assert!(shown.chars().all(|c| c == '\n' || !c.is_control()), "{shown:?}");
+}
+
+#[test]
 fn fuzz_pipeline_file() {
     let examples =
         ["good_everything.yaml", "good_minimal.yaml", "every_fault_at_once.yaml", "yaml_has_limits.yaml"]
