@@ -14,9 +14,11 @@
 //! | [`steps`]  | `steps:`                | [`dataflow::Operator`]s                      |
 //! | [`sink`]   | `sink:`, `dead_letters:`| [`clickhouse::ClickHouseTable`]s             |
 //! | [`storage`]| `store:`, `object_storage:` | [`store::Store`]                     |
+//! | `noted`    | a source of files       | one that shows when its store was rolled back |
 //! | [`bounds`] | sizes and times         | [`engine::Settings`]                         |
 
 pub mod bounds;
+mod noted;
 pub mod sink;
 pub mod source;
 pub mod steps;
@@ -32,6 +34,7 @@ use futures::future::{Either, select};
 use crate::config::model::Pipeline;
 use crate::replays::Log;
 use crate::replays::source::{Aside, WithReplays};
+use noted::{Note, Noted};
 
 /// Why a pipeline cannot be put together.
 #[derive(Debug, thiserror::Error)]
@@ -107,6 +110,10 @@ pub async fn assemble(
     let settings = bounds::settings(pipeline, table.order_dependent());
     let dead_letters = letters?;
     let store = storage::open(pipeline, &*runtime, &status).await?;
+    let source = match reads {
+        Reads::All => noted(source, pipeline, &*store, true).await,
+        Reads::Replays => source,
+    };
     let log = Log::new(store.clone(), &lane_folder(pipeline));
     Ok(engine::Pipeline {
         name: pipeline.pipeline.to_string(),
@@ -148,9 +155,27 @@ pub async fn source_to_look_at(
     Ok(match store {
         None => source,
         Some(store) => {
+            let source = noted(source, pipeline, &*store, false).await;
             Arc::new(WithReplays::new(source, Log::new(store, &lane_folder(pipeline)), runtime.clone()))
         }
     })
+}
+
+/// A source of files with the note of how far they were read; others keep that themselves, or make their records anew.
+async fn noted(
+    source: Arc<dyn Source>,
+    pipeline: &Pipeline,
+    store: &dyn store::Store,
+    is_reading: bool,
+) -> Arc<dyn Source> {
+    let is_of_files = pipeline.source.file.as_ref().is_some_and(|files| {
+        // Standard input is never read twice.
+        files.paths.as_slice().iter().all(|path| path != "-")
+    });
+    match Note::of(store, &lane_folder(pipeline)).filter(|_| is_of_files) {
+        Some(note) => Arc::new(Noted::new(source, note, store, is_reading).await),
+        None => source,
+    }
 }
 
 /// The folder of the pipeline's only lane on this machine.

@@ -94,6 +94,54 @@ fn every_command_of_the_guide_does_what_it_says() {
     assert_eq!(second.count_and_distinct("id"), (RECORDS, RECORDS));
 }
 
+/// The store is an older copy of itself: what was read since then would be written a second time.
+#[test]
+fn a_file_source_whose_store_was_rolled_back_is_refused() {
+    let Some(case) = Case::begin("rolled_back") else { return };
+    let table = case.table_called("rolled_back", "id UInt64, at DateTime('UTC')", "id");
+    write(case.dir(), "events.jsonl", &records(0..RECORDS));
+    let text = pipeline(&case, "rolled", "./data", "1h", "events.jsonl", "rolled_back");
+    write(case.dir(), "events.yaml", &text);
+    let program = binary().expect("the program is built");
+    let start = || {
+        let output = Command::new(&program)
+            .args(["run", "events.yaml", "--drain"])
+            .env("XDG_STATE_HOME", case.dir().join("state"))
+            .current_dir(case.dir())
+            .output();
+        let output = output.expect("the program starts");
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let data = |name: &str| case.dir().join(name);
+    let copy = |from: &str, to: &str| {
+        let copied = Command::new("cp").arg("-a").arg(data(from)).arg(data(to)).status();
+        assert!(copied.expect("cp starts").success());
+    };
+    assert_eq!(start().0, Some(0));
+    copy("data", "older");
+    write(case.dir(), "events.jsonl", &records(0..2 * RECORDS));
+    assert_eq!(start().0, Some(0));
+    assert_eq!(table.count_and_distinct("id"), (2 * RECORDS, 2 * RECORDS));
+    std::fs::rename(data("data"), data("newer")).expect("the store");
+    copy("older", "data");
+    for _ in 0..2 {
+        let (code, words) = start();
+        assert!(code == Some(4) && words.contains("rolled back to an older copy"), "{code:?} {words}");
+    }
+    assert_eq!(table.count_and_distinct("id"), (2 * RECORDS, 2 * RECORDS));
+    // The way out.
+    std::fs::remove_dir_all(data("data")).expect("the store");
+    std::fs::rename(data("newer"), data("data")).expect("the store");
+    write(case.dir(), "events.jsonl", &records(0..2 * RECORDS + 5));
+    assert_eq!(start().0, Some(0));
+    assert_eq!(table.count_and_distinct("id"), (2 * RECORDS + 5, 2 * RECORDS + 5));
+    // A lane that begins anew is not held against the note of the one before: the table is asked.
+    std::fs::remove_dir_all(data("data")).expect("the store");
+    table.ask("TRUNCATE TABLE {t}");
+    assert_eq!(start().0, Some(0));
+    assert_eq!(table.count_and_distinct("id"), (2 * RECORDS + 5, 2 * RECORDS + 5));
+}
+
 #[test]
 fn a_file_source_whose_store_is_lost_asks_before_it_writes_every_row_twice() {
     let Some(case) = Case::begin("lost_store") else { return };

@@ -1,0 +1,56 @@
+use protocol::lane::PartitionState;
+
+use super::*;
+
+fn entry(stream: &str, identity: &str, next: u64) -> Entry {
+    Entry { stream: stream.into(), index: 0, identity: identity.into(), next }
+}
+
+fn lane(read: &[(&str, &str, u64)]) -> Lane {
+    let partition = |(stream, identity, next): &(&str, &str, u64)| PartitionState {
+        stream: (*stream).into(),
+        index: 0,
+        identity: (*identity).into(),
+        next: *next,
+        leader_epoch: -1,
+        time_ms_max: 0,
+    };
+    Lane { pipeline: "p".into(), partitions: read.iter().map(partition).collect(), ..Lane::new() }
+}
+
+#[test]
+fn a_journal_that_has_read_less_than_the_note_is_an_older_copy() {
+    let shown = |noted: &[Entry], lane: &Lane| {
+        ahead(noted, lane).into_iter().map(|(p, next)| (p.stream.to_string(), next)).collect::<Vec<_>>()
+    };
+    let noted = [entry("a", "one", 100), entry("b", "two", 50)];
+    assert_eq!(
+        shown(&noted, &lane(&[("a", "one", 100), ("b", "two", 70)])),
+        [],
+        "it may have gone on elsewhere"
+    );
+    assert_eq!(shown(&noted, &lane(&[("a", "one", 99), ("b", "two", 50)])), [("a".to_owned(), 100)]);
+    // A copy from before the second file was there.
+    assert_eq!(shown(&noted, &lane(&[("a", "one", 100)])), [("b".to_owned(), 50)]);
+    // Another file of the name: it was rotated, and the note is of the one before.
+    assert_eq!(shown(&noted, &lane(&[("a", "three", 0), ("b", "two", 50)])), []);
+    assert_eq!(shown(&noted, &lane(&[("a", "one", 100), ("a", "three", 0), ("b", "two", 50)])), []);
+    // Without a journal the table is asked.
+    assert_eq!(shown(&noted, &Lane::new()), []);
+}
+
+#[test]
+fn a_note_is_read_back_and_counts_for_its_own_lane_only() {
+    let dir = testkit::TestDir::new("noted").expect("a folder");
+    let note = Note::below(dir.path(), "file:///data", "p/lane-0");
+    assert_eq!(note.read(), []);
+    let read = vec![entry("/a", "one", 7)];
+    note.write(read.clone()).expect("writes");
+    assert_eq!(note.read(), read);
+    let other = Note { path: note.path.clone(), ..Note::below(dir.path(), "file:///other", "p/lane-0") };
+    assert_eq!(other.read(), [], "two lanes whose names have one checksum");
+    std::fs::write(&note.path, b"{\"store\":").expect("writes");
+    assert_eq!(note.read(), [], "a damaged note says nothing");
+    note.remove();
+    note.remove();
+}
