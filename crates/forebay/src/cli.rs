@@ -83,10 +83,14 @@ enum Command {
     List(commands::pipelines::List),
     Reset(commands::pipelines::Reset),
     Delete(commands::pipelines::Delete),
+    #[cfg(feature = "development")]
     Generate(commands::generate::Generate),
+    #[cfg(feature = "development")]
     Clickhouse(commands::clickhouse::Clickhouse),
+    #[cfg(feature = "development")]
     Demo(commands::demo::Demo),
-    Bench(commands::bench::Bench),
+    #[cfg(feature = "development")]
+    Bench(bench::options::Bench),
     Completions(Completions),
     Schema(Schema),
     Reference(Reference),
@@ -153,10 +157,17 @@ pub fn main() -> ExitCode {
         Command::List(list) => with_logs(&log, || list.execute()),
         Command::Reset(reset) => with_logs(&log, || reset.execute()),
         Command::Delete(delete) => with_logs(&log, || delete.execute()),
+        #[cfg(feature = "development")]
         Command::Generate(generate) => with_logs(&log, || generate.execute()),
+        #[cfg(feature = "development")]
         Command::Clickhouse(clickhouse) => with_logs(&log, || clickhouse.execute()),
+        #[cfg(feature = "development")]
         Command::Demo(demo) => with_logs(&log, || demo.execute()),
-        Command::Bench(bench) => with_logs(&log, || bench.execute()),
+        #[cfg(feature = "development")]
+        Command::Bench(bench) => with_logs(&log, || {
+            let right = bench.execute(&|text| print(text).map(drop))?;
+            Ok(if right { Exit::Done } else { Exit::Failed })
+        }),
         Command::Completions(completions) => print(&completions.text()),
         Command::Schema(_) => print(&commands::schema_text()),
         Command::Reference(_) => print(&pipeline::config::reference_doc::page()),

@@ -3,12 +3,14 @@
 //! Owns one module a command, and what they share: loading a pipeline file and the tokio runtime.
 
 pub mod answer;
-pub mod bench;
 pub mod check;
+#[cfg(feature = "development")]
 pub mod clickhouse;
 pub mod dead_letters;
+#[cfg(feature = "development")]
 pub mod demo;
 pub mod forget;
+#[cfg(feature = "development")]
 pub mod generate;
 pub mod pipelines;
 pub mod place;

@@ -6,7 +6,6 @@
 //! | module       | what it owns                                              |
 //! |--------------|-----------------------------------------------------------|
 //! | [`allocator`] | how often memory is given back                          |
-//! | [`bench`]    | measures the whole engine                                 |
 //! | [`cli`]      | commands, options, help, exit codes                       |
 //! | [`commands`] | what each command does                                    |
 //! | [`http`]     | metrics, health, status                                   |
@@ -21,7 +20,6 @@
 )]
 
 mod allocator;
-mod bench;
 mod cli;
 mod commands;
 mod http;

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
+use bench::server::Server;
 use clap::Args;
 use engine::{Outcome, Snapshot, Status, TokioRuntime};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -17,7 +18,6 @@ use tokio::sync::watch;
 use workloads::glassflow::oracle::{self, Content};
 use workloads::glassflow::{Spec, Workload};
 
-use crate::bench::server::Server;
 use crate::cli::{Exit, print};
 use crate::progress;
 use crate::signals::Signals;

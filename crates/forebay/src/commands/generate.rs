@@ -9,10 +9,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use bench::options::Shape;
 use clap::Args;
 use pipeline::config::model::source::Workload;
 use sources::kafka::produce::{Outgoing, Producer};
-use workloads::glassflow::{self, RECORD_BYTES_MAX, Spec};
+use workloads::glassflow::{self, RECORD_BYTES_MAX};
 
 use crate::cli::Exit;
 
@@ -47,53 +48,6 @@ pub struct Generate {
     /// Brokers to ask first, `host:port`, several joined by commas.
     #[arg(long, value_name = "BROKERS", requires = "topic")]
     brokers: Option<String>,
-}
-
-/// How many records of which sort.
-#[derive(Clone, Debug, Args)]
-pub struct Shape {
-    /// Distinct records of all publishers together; a multiple of --publishers.
-    #[arg(long, value_name = "N", default_value_t = 2_000_000)]
-    pub uniques: u64,
-
-    /// Independent streams of records.
-    #[arg(long, value_name = "N", default_value_t = 2)]
-    pub publishers: u32,
-
-    /// The same seed gives the same records.
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub seed: u64,
-
-    /// Copies from anywhere in a publisher's past, of all publishers together.
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    pub far_duplicates: u64,
-
-    /// Copies of other publishers' records, of all publishers together.
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    pub cross_duplicates: u64,
-}
-
-impl Shape {
-    /// The workload of that shape.
-    ///
-    /// # Errors
-    /// When the numbers make none.
-    pub fn workload(&self) -> anyhow::Result<glassflow::Workload> {
-        let publishers = u64::from(self.publishers);
-        let share = |what: &str, number: u64| match number.checked_rem(publishers) {
-            Some(0) => Ok(number / publishers),
-            _ => bail!("`{what}` is `{number}`, which is no multiple of the `{publishers}` publishers"),
-        };
-        let spec = Spec {
-            seed: self.seed,
-            publishers: self.publishers,
-            uniques: share("uniques", self.uniques)?,
-            far_duplicates: share("far duplicates", self.far_duplicates)?,
-            cross_duplicates: share("cross duplicates", self.cross_duplicates)?,
-            ..Spec::default()
-        };
-        Ok(glassflow::Workload::new(spec)?)
-    }
 }
 
 impl Generate {

@@ -6,6 +6,7 @@
 //!
 //! | module        | what it owns                                           |
 //! |---------------|--------------------------------------------------------|
+//! | [`options`]   | the command line of `forebay bench`                    |
 //! | [`glassflow`] | workload: deduplicate Kafka into ClickHouse            |
 //! | [`dedup`]     | workload: ingest files twice                           |
 //! | [`clients`]   | workload: wide rows from columns, by a client library  |
@@ -23,8 +24,9 @@
 //! | [`html`]      | the report as one page, with plots by [`plot`]         |
 //!
 //! **The next workload** is a folder in `crates/workloads` (records and oracle), a file here with a `Plan` and a `measure`
-//! that gives a [`report::Report`] of its runs, and a file with its options in `commands/bench`. An arm of a workload is a name in
+//! that gives a [`report::Report`] of its runs, and a file with its options in `options`. An arm of a workload is a name in
 //! its runs; the report sums up each by itself.
+#![allow(clippy::disallowed_methods, reason = "measures by the real clock; nothing here is simulated")]
 
 mod at_hand;
 mod child;
@@ -35,6 +37,7 @@ mod figure;
 pub mod glassflow;
 pub mod html;
 mod latency;
+pub mod options;
 pub mod peer;
 pub mod place;
 mod plot;

@@ -17,8 +17,8 @@ use dataflow::{Attempt, FrameId, Gate, Selected, Table};
 use engine::TokioRuntime;
 
 use super::{Ceiling, Outcome, Spent, WARM_UP, rows, table_config};
-use crate::bench::child::Usage;
-use crate::bench::report::Spread;
+use crate::child::Usage;
+use crate::report::Spread;
 
 /// What to send, and how.
 #[derive(Clone, Debug, clap::Args)]

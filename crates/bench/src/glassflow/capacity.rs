@@ -19,7 +19,7 @@ use workloads::glassflow::{Spec, Workload};
 use super::feed::Prepared;
 use super::load::{Loaded, SENDER_LATE_MAX};
 use super::{Bench, Server};
-use crate::bench::figure::whole;
+use crate::figure::whole;
 
 /// Halvings of the range between nothing and what a drain gives: the last one is a 64th of it.
 const PROBES: u32 = 6;

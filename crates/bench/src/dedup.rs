@@ -294,7 +294,7 @@ fn pipeline_text(input: &Path, url: &str, table: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::engine::no_fault;
+    use crate::engine::no_fault;
 
     #[test]
     fn the_pipeline_file_has_no_fault() {

@@ -24,13 +24,13 @@ use workloads::glassflow::{Workload, oracle};
 use super::feed::{Pace, Prepared, Sent, Topic, each};
 use super::visible::{self, Count};
 use super::{Bench, LOAD_AHEAD, kafka, pipeline_text};
-use crate::bench::child::{End, Usage};
-use crate::bench::engine::{Pipeline, Seen};
-use crate::bench::figure::{self, Figure, Figures, Shown};
-use crate::bench::report::{Check, Run, Verdict, of_content};
-use crate::bench::server::Server;
-use crate::bench::trace::Percentile;
-use crate::bench::{RUN_MAX, START_MAX};
+use crate::child::{End, Usage};
+use crate::engine::{Pipeline, Seen};
+use crate::figure::{self, Figure, Figures, Shown};
+use crate::report::{Check, Run, Verdict, of_content};
+use crate::server::Server;
+use crate::trace::Percentile;
+use crate::{RUN_MAX, START_MAX};
 
 /// Records that are looked at, at the most.
 const SAMPLES_MAX: u64 = 200_000;

@@ -4,9 +4,8 @@ use clap::Args;
 use pipeline::config::values::Size;
 use workloads::dedup::{MINUTES_PUBLISHED, Spec, Workload};
 
-use super::{Shared, say};
-use crate::bench::dedup::{self, Plan};
-use crate::cli::Exit;
+use super::{Print, Shared, runtime, say};
+use crate::dedup::{self, Plan};
 
 /// Ingests files of sales twice: the second time every row is a duplicate.
 #[derive(Debug, Args)]
@@ -52,16 +51,16 @@ pub struct Dedup {
 }
 
 impl Dedup {
-    /// Runs the command.
+    /// Runs the command; true if every table was right.
     ///
     /// # Errors
     /// When a part does not start or the engine fails.
-    pub fn execute(&self) -> anyhow::Result<Exit> {
+    pub fn execute(&self, print: Print) -> anyhow::Result<bool> {
         let Self { minutes, files_per_country, seed, look_again, memory, shared } = self;
         let spec = Spec { seed: *seed, minutes: *minutes, files_per_country: *files_per_country };
         let plan =
             Plan { common: shared.common(*memory), workload: Workload::new(spec)?, look_again: *look_again };
-        let report = crate::commands::runtime()?.block_on(dedup::measure(&plan, &say))?;
-        shared.show(&report)
+        let report = runtime()?.block_on(dedup::measure(&plan, &say))?;
+        shared.show(&report, print)
     }
 }

@@ -1,7 +1,7 @@
 use pipeline::config::values::Size;
 
 use super::*;
-use crate::bench::engine::no_fault;
+use crate::engine::no_fault;
 
 fn common(memory: Option<Size>) -> Common {
     Common { clickhouse: None, repeat: 1, dir: "bench".into(), keep: false, memory, touch: Size::mib(0) }
@@ -33,14 +33,14 @@ fn the_goal_of_memory_is_the_budget_and_a_fifth_of_it() {
             figures,
             verdict: Verdict::default(),
             not_valid: None,
-            trace: crate::bench::trace::Trace::default(),
+            trace: crate::trace::Trace::default(),
         };
         let setting = Setting {
             workload: "glassflow",
             sentences: Vec::new(),
             facts: serde_json::Map::new(),
             clickhouse: String::new(),
-            build: crate::bench::report::RELEASE,
+            build: crate::report::RELEASE,
             processor: String::new(),
             cores: 1,
         };

@@ -1,5 +1,5 @@
 use super::*;
-use crate::bench::figure::{RECORDS_PER_CPU_S, WALL_S};
+use crate::figure::{RECORDS_PER_CPU_S, WALL_S};
 
 fn setting(build: &'static str) -> Setting {
     Setting {
@@ -58,7 +58,7 @@ fn a_run_that_is_not_valid_counts_in_no_median() {
     let report = Report::new(setting(RELEASE), vec![run("a", 1.0), late.clone()], fast);
     assert_eq!(report.summary.get(RECORDS_PER_CPU_S).map(|s| s.max), Some(1.0));
     assert_eq!(report.arms[0].counts(), "valid runs: 1 of 2");
-    let page = crate::bench::table::text(&report);
+    let page = crate::table::text(&report);
     assert!(page.contains("NOT VALID is run 2 (a): the sender was late"), "{page}");
     assert_eq!(
         Report::new(setting(RELEASE), vec![late], fast).goals_met,

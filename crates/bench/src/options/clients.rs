@@ -3,10 +3,9 @@
 use clap::{Args, ValueEnum};
 use workloads::clients::Rows;
 
-use super::{Shared, say};
-use crate::bench::clients::{self, Plan, Way, client};
-use crate::bench::peer::Peer;
-use crate::cli::{Exit, print};
+use super::{Print, Shared, runtime, say};
+use crate::clients::{self, Plan, Way, client};
+use crate::peer::Peer;
 
 /// Sends wide rows from columns in memory, as a client library does.
 #[derive(Debug, Args)]
@@ -100,11 +99,11 @@ enum Mode {
 }
 
 impl Clients {
-    /// Runs the command.
+    /// Runs the command; true if every table was right.
     ///
     /// # Errors
     /// When a part does not start or a client fails.
-    pub fn execute(&self) -> anyhow::Result<Exit> {
+    pub fn execute(&self, print: Print) -> anyhow::Result<bool> {
         let plan = Plan {
             common: self.shared.common(None),
             batch_rows: self.batch_rows,
@@ -116,8 +115,8 @@ impl Clients {
                 .filter(|peer| self.against.iter().any(|name| name == peer.name()))
                 .collect(),
         };
-        let report = crate::commands::runtime()?.block_on(clients::measure(&plan, &say))?;
-        self.shared.show(&report)
+        let report = runtime()?.block_on(clients::measure(&plan, &say))?;
+        self.shared.show(&report, print)
     }
 
     fn ways(&self) -> Vec<Way> {
@@ -151,15 +150,15 @@ pub struct Client {
 }
 
 impl Client {
-    /// Runs the command.
+    /// Runs the command; true if every table was right.
     ///
     /// # Errors
     /// When the table or a batch is refused.
-    pub fn execute(&self) -> anyhow::Result<Exit> {
+    pub fn execute(&self, print: Print) -> anyhow::Result<bool> {
         // One thread sends and waits, as in the clients that it is compared with; encoding ahead has one of its own.
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let outcome = runtime.block_on(client::send(&self.order))?;
         print(&format!("{}\n", serde_json::to_string(&outcome)?))?;
-        Ok(Exit::Done)
+        Ok(true)
     }
 }

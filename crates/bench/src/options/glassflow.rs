@@ -5,11 +5,9 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use pipeline::config::values::Size;
 
-use super::{Shared, say};
-use crate::bench::glassflow::{self, Feed, Plan};
-use crate::bench::peer::Peer;
-use crate::cli::Exit;
-use crate::commands::generate::Shape;
+use super::{Print, Shape, Shared, runtime, say};
+use crate::glassflow::{self, Feed, Plan};
+use crate::peer::Peer;
 
 /// How old a batch gets at the most while latency is measured.
 const LOAD_BATCH_AGE_MS: u64 = 200;
@@ -117,18 +115,18 @@ enum From {
 }
 
 impl Glassflow {
-    /// Runs the command.
+    /// Runs the command; true if every table was right.
     ///
     /// # Errors
     /// When a part does not start or the engine fails.
-    pub fn execute(&self) -> anyhow::Result<Exit> {
+    pub fn execute(&self, print: Print) -> anyhow::Result<bool> {
         let plan = self.plan()?;
-        let report = crate::commands::runtime()?.block_on(glassflow::measure(&plan, &say))?;
+        let report = runtime()?.block_on(glassflow::measure(&plan, &say))?;
         match self.format {
-            None => self.shared.show(&report),
+            None => self.shared.show(&report, print),
             Some(_) => {
                 let now = jiff::Timestamp::now().to_string();
-                self.shared.finish(&report, &glassflow::csv::text(&report, &plan, &now))
+                self.shared.finish(&report, &glassflow::csv::text(&report, &plan, &now), print)
             }
         }
     }

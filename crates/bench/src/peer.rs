@@ -10,15 +10,15 @@ use anyhow::{Context, bail};
 
 /// Every file of the Go module, so that a program without its repository can build it.
 const SOURCES: [(&str, &str); 9] = [
-    ("go.mod", include_str!("../../peers/go.mod")),
-    ("go.sum", include_str!("../../peers/go.sum")),
-    ("internal/rows/rows.go", include_str!("../../peers/internal/rows/rows.go")),
-    ("internal/run/run.go", include_str!("../../peers/internal/run/run.go")),
-    ("internal/native/native.go", include_str!("../../peers/internal/native/native.go")),
-    ("chgo/main.go", include_str!("../../peers/chgo/main.go")),
-    ("clickhousego/main.go", include_str!("../../peers/clickhousego/main.go")),
-    ("clickhousego/answers.go", include_str!("../../peers/clickhousego/answers.go")),
-    ("consumer/main.go", include_str!("../../peers/consumer/main.go")),
+    ("go.mod", include_str!("../peers/go.mod")),
+    ("go.sum", include_str!("../peers/go.sum")),
+    ("internal/rows/rows.go", include_str!("../peers/internal/rows/rows.go")),
+    ("internal/run/run.go", include_str!("../peers/internal/run/run.go")),
+    ("internal/native/native.go", include_str!("../peers/internal/native/native.go")),
+    ("chgo/main.go", include_str!("../peers/chgo/main.go")),
+    ("clickhousego/main.go", include_str!("../peers/clickhousego/main.go")),
+    ("clickhousego/answers.go", include_str!("../peers/clickhousego/answers.go")),
+    ("consumer/main.go", include_str!("../peers/consumer/main.go")),
 ];
 
 /// Somebody else's program.

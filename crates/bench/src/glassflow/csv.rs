@@ -14,8 +14,8 @@
 use std::fmt::Write;
 
 use super::{PUBLISH_S, Plan};
-use crate::bench::figure::{self, Figure};
-use crate::bench::report::{Report, Run};
+use crate::figure::{self, Figure};
+use crate::report::{Report, Run};
 
 const THEIRS: &str = "test_id,variant_id,timestamp,success,duration_sec,param_num_processes,param_records_per_second,\
     param_total_records,param_duplication_rate,param_deduplication_window,param_max_batch_size,param_max_delay_time,\
@@ -85,11 +85,11 @@ fn line(run: &Run, plan: &Plan, number: usize, timestamp: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::figure::Figures;
-    use crate::bench::glassflow::Feed;
-    use crate::bench::place::Common;
-    use crate::bench::report::Verdict;
-    use crate::bench::trace::Trace;
+    use crate::figure::Figures;
+    use crate::glassflow::Feed;
+    use crate::place::Common;
+    use crate::report::Verdict;
+    use crate::trace::Trace;
     use pipeline::config::values::Size;
     use workloads::glassflow::{Spec, Workload};
 

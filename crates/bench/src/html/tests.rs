@@ -2,9 +2,9 @@ use serde_json::Map;
 use workloads::content::Content;
 
 use super::*;
-use crate::bench::figure::{ENGINE_USER_S, Figures, WALL_S};
-use crate::bench::report::{Goal, Setting, Verdict, of_content};
-use crate::bench::trace::{Percentile, Sample, Trace};
+use crate::figure::{ENGINE_USER_S, Figures, WALL_S};
+use crate::report::{Goal, Setting, Verdict, of_content};
+use crate::trace::{Percentile, Sample, Trace};
 
 fn report() -> Report {
     report_of(&["a & b"])

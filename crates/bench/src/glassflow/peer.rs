@@ -10,13 +10,13 @@ use workloads::content::Content;
 use workloads::glassflow::oracle;
 
 use super::{Bench, Topic};
-use crate::bench::RUN_MAX;
-use crate::bench::child::Child;
-use crate::bench::figure::{self, Figures};
-use crate::bench::peer::Peer;
-use crate::bench::report::{Check, Run, Verdict, of_content};
-use crate::bench::server::Server;
-use crate::bench::trace::Trace;
+use crate::RUN_MAX;
+use crate::child::Child;
+use crate::figure::{self, Figures};
+use crate::peer::Peer;
+use crate::report::{Check, Run, Verdict, of_content};
+use crate::server::Server;
+use crate::trace::Trace;
 
 impl Bench<'_> {
     /// One run of a peer's program over the backlog.

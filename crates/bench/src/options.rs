@@ -1,11 +1,14 @@
 //! `forebay bench`: measures the engine on this machine.
 //!
-//! Owns the options that all workloads have, and the exit code. Does not own the measurement (`bench`). Each workload's own
-//! options stand in a file of its name.
+//! Owns the options that all workloads have, and what becomes of a report. Does not own the measurement (a module a workload), nor
+//! standard output and exit codes, which are the program's. Each workload's own options stand in a file of its name.
 
 mod clients;
 mod dedup;
 mod glassflow;
+mod shape;
+
+pub use shape::Shape;
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -14,11 +17,13 @@ use anyhow::Context;
 use clap::{Args, Subcommand};
 use pipeline::config::values::Size;
 
-use crate::bench::html;
-use crate::bench::place::Common;
-use crate::bench::report::Report;
-use crate::bench::table;
-use crate::cli::{Exit, print};
+use crate::html;
+use crate::place::Common;
+use crate::report::Report;
+use crate::table;
+
+/// Writes to the standard output of the program.
+pub type Print<'a> = &'a dyn Fn(&str) -> anyhow::Result<()>;
 
 /// Measures the engine on this machine, with a published workload.
 #[derive(Debug, Args)]
@@ -88,16 +93,16 @@ struct Shared {
 }
 
 impl Bench {
-    /// Runs the command.
+    /// Runs the command; true if every table was right.
     ///
     /// # Errors
     /// When a part does not start or the engine fails.
-    pub fn execute(&self) -> anyhow::Result<Exit> {
+    pub fn execute(&self, print: Print) -> anyhow::Result<bool> {
         match &self.workload {
-            Workload::Glassflow(workload) => workload.execute(),
-            Workload::Dedup(workload) => workload.execute(),
-            Workload::Clients(workload) => workload.execute(),
-            Workload::Client(client) => client.execute(),
+            Workload::Glassflow(workload) => workload.execute(print),
+            Workload::Dedup(workload) => workload.execute(print),
+            Workload::Clients(workload) => workload.execute(print),
+            Workload::Client(client) => client.execute(print),
         }
     }
 }
@@ -116,27 +121,33 @@ impl Shared {
     }
 
     /// Shows the report as it was asked for.
-    fn show(&self, report: &Report) -> anyhow::Result<Exit> {
+    fn show(&self, report: &Report, print: Print) -> anyhow::Result<bool> {
         if !self.json {
-            return self.finish(report, &table::text(report));
+            return self.finish(report, &table::text(report), print);
         }
         let mut text = serde_json::to_string_pretty(report)?;
         text.push('\n');
-        self.finish(report, &text)
+        self.finish(report, &text, print)
     }
 
     /// Prints `text`, writes the page if one is wanted, and says whether all was right.
-    fn finish(&self, report: &Report, text: &str) -> anyhow::Result<Exit> {
+    fn finish(&self, report: &Report, text: &str, print: Print) -> anyhow::Result<bool> {
         print(text)?;
         if let Some(path) = &self.html {
             std::fs::write(path, html::page(report))
                 .with_context(|| format!("cannot write `{}`", path.display()))?;
         }
-        Ok(if report.right { Exit::Done } else { Exit::Failed })
+        Ok(report.right)
     }
 }
 
 /// Progress is for people who wait; the report does not depend on it.
 fn say(line: &str) {
     let _ = writeln!(std::io::stderr(), "bench: {line}");
+}
+
+/// The tokio runtime of a measurement.
+fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    runtime.context("cannot start the threads that wait for sockets")
 }
