@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
-use std::time::Duration;
 
 use live::tls::{Authority, Identity, TlsDoor};
 use live::{Case, Pipeline};
