@@ -18,7 +18,7 @@
 
 use std::collections::BTreeMap;
 
-use arrow_array::RecordBatch;
+use arrow_array::{Array, RecordBatch};
 use dataflow::{ColumnType, Remedy, Schema, types::time_unit};
 
 use crate::client::{Client, QueryError};
@@ -26,6 +26,9 @@ use crate::config::{ServerConfig, TableConfig};
 use crate::types::{identifier, quote};
 
 mod text;
+mod values;
+
+pub use values::{SameRows, Value, Values, sum};
 
 /// Bits of the finest buckets: their digests still fit into one answer.
 pub const BITS_MAX: u32 = 17;
@@ -109,26 +112,36 @@ impl KeyPlan {
         Ok(self)
     }
 
-    /// The columns beside those of `key` whose values can be compared, if there are any, and the names of the others: those without
-    /// an exact text, and those whose DEFAULT the server puts in the place of a null.
-    pub fn of_the_rest(schema: &Schema, key: &[String]) -> (Option<Self>, Vec<String>) {
-        let (mut columns, mut left_out) = (Vec::new(), Vec::new());
-        for (index, column) in schema.columns().iter().enumerate() {
-            if key.contains(&column.name) {
-                continue;
-            }
-            if column.default.is_none() && expression(&column.name, &column.column_type).is_ok() {
-                columns.push((index, column.name.clone(), column.column_type.clone()));
-            } else {
-                left_out.push(column.name.clone());
-            }
-        }
-        ((!columns.is_empty()).then_some(Self { columns, defaults: BTreeMap::new() }), left_out)
-    }
-
     /// The names of the columns.
     pub fn names(&self) -> Vec<&str> {
         self.columns.iter().map(|(_, name, _)| name.as_str()).collect()
+    }
+
+    /// Columns whose value is not known where a record leaves them out, with their DEFAULT.
+    pub fn made_by_the_server(&self) -> impl Iterator<Item = (&str, &str)> {
+        let unknown = self.defaults.iter().filter(|(_, (_, text))| text.is_none());
+        unknown.map(|(name, (expression, _))| (name.as_str(), expression.as_str()))
+    }
+
+    /// For each row whether its key is not known, because the record leaves out what the server makes; `None` if all are known. Such a
+    /// row's text is that of no key.
+    ///
+    /// # Errors
+    /// When a column is not what the schema says: a fault of the program.
+    pub fn unknown(&self, rows: &RecordBatch) -> Result<Option<Vec<bool>>, String> {
+        let mut unknown: Option<Vec<bool>> = None;
+        for (name, _) in self.made_by_the_server() {
+            let Some((index, _, _)) = self.columns.iter().find(|(_, column, _)| column == name) else {
+                continue;
+            };
+            let array = rows.columns().get(*index).ok_or_else(|| format!("no column `{name}` in a batch"))?;
+            if array.null_count() == 0 {
+                continue;
+            }
+            let unknown = unknown.get_or_insert_with(|| vec![false; rows.num_rows()]);
+            unknown.iter_mut().enumerate().for_each(|(row, is)| *is |= array.is_null(row));
+        }
+        Ok(unknown)
     }
 
     /// Calls `each` with the number of every row and its text.
@@ -139,14 +152,6 @@ impl KeyPlan {
         let columns = self.columns.iter().map(|(index, name, column_type)| {
             let array = rows.columns().get(*index).ok_or_else(|| format!("no column `{name}` in a batch"))?;
             let default = self.defaults.get(name).and_then(|(_, text)| text.as_deref());
-            if let Some((expression, None)) = self.defaults.get(name)
-                && array.null_count() > 0
-            {
-                return Err(format!(
-                    "records leave out column `{name}` of the key, and what its DEFAULT (`{expression}`) became in their rows is not \
-                     known: they cannot be compared by it"
-                ));
-            }
             text::Texts::new(column_type, &**array, default)
         });
         let columns = columns.collect::<Result<Vec<_>, String>>()?;
@@ -280,7 +285,7 @@ pub struct TableKeys {
     client: Client,
     table: String,
     text: String,
-    values: Option<String>,
+    values: Option<values::Sql>,
     has_provenance: bool,
 }
 
@@ -300,8 +305,8 @@ impl TableKeys {
     }
 
     /// Compares by these columns' values, too.
-    pub fn with_values(self, values: Option<&KeyPlan>) -> Self {
-        Self { values: values.map(KeyPlan::sql), ..self }
+    pub fn with_values(self, values: Option<&Values>) -> Self {
+        Self { values: values.map(Values::sql), ..self }
     }
 
     /// The table has the provenance column.
@@ -351,7 +356,7 @@ impl TableKeys {
         self.client.rows(&sql, &[]).await
     }
 
-    /// The sum of the hashes of the rows' values (modulo 2⁶⁴) in every bucket of keys, by number. Reads the columns of both once.
+    /// The sum of the rows' values ([`sum`], modulo 2⁶⁴) in every bucket of keys, by number. Reads the columns of both once.
     ///
     /// # Errors
     /// When the server does not answer.
@@ -359,9 +364,10 @@ impl TableKeys {
         let mut sums = vec![0; 1 << bits];
         let Some(values) = &self.values else { return Ok(sums) };
         let sql = format!(
-            "SELECT bitShiftRight(xxh3({}), {}) AS bucket, toString(sumWithOverflow(xxh3({values}))) FROM {} GROUP BY bucket",
+            "SELECT bitShiftRight(xxh3({}), {}) AS bucket, toString(sumWithOverflow({})) FROM {} GROUP BY bucket",
             self.text,
             64 - bits,
+            values.sum,
             self.table
         );
         for (bucket, sum) in self.client.rows::<(u64, String)>(&sql, &[]).await? {
@@ -372,16 +378,16 @@ impl TableKeys {
         Ok(sums)
     }
 
-    /// Every hash of a key from `first` to `last`, ascending, with the hash of its values and the number of such rows.
+    /// Every hash of a key from `first` to `last`, ascending, with the hashes of its values and the number of such rows.
     ///
     /// # Errors
     /// When the server does not answer, or the answer is too long: ask for a smaller range.
-    pub async fn values(&self, first: u64, last: u64) -> Result<Vec<(u64, u64, u64)>, QueryError> {
+    pub async fn values(&self, first: u64, last: u64) -> Result<Vec<SameRows>, QueryError> {
         let Some(values) = &self.values else { return Ok(Vec::new()) };
         let sql = format!(
-            "SELECT h, v, count() FROM (SELECT xxh3({}) AS h, xxh3({values}) AS v FROM {}) WHERE h BETWEEN {first} AND {last} \
-             GROUP BY h, v ORDER BY h, v",
-            self.text, self.table
+            "SELECT h, v, g, count() FROM (SELECT xxh3({}) AS h, {} AS v, {} AS g FROM {}) WHERE h BETWEEN {first} AND {last} \
+             GROUP BY h, v, g ORDER BY h, v, g",
+            self.text, values.always, values.given, self.table
         );
         self.client.rows(&sql, &[]).await
     }
@@ -465,13 +471,14 @@ impl Letters {
         Ok(Self { client: Client::new(server, runtime)?, table: config.quoted() })
     }
 
-    /// Up to `limit` of the letters behind `after`, in order. The table is read by its sorting key's first column.
+    /// Up to `limit` of the letters behind `after`, in order. `of` is the condition that names the pipeline's letters; the table is read
+    /// by its sorting key's first column.
     ///
     /// # Errors
     /// When the server does not answer.
     pub async fn page(
         &self,
-        pipeline: &str,
+        of: &str,
         after: Option<&Letter>,
         limit: usize,
     ) -> Result<Vec<Letter>, QueryError> {
@@ -486,28 +493,23 @@ impl Letters {
             ),
         };
         let sql = format!(
-            "SELECT toString(source) AS s, partition, position, toString(reason) AS r, count() FROM {} WHERE pipeline = \
-             {{pipeline:String}}{behind} GROUP BY s, partition, position, r ORDER BY s, partition, position, r LIMIT {limit}",
+            "SELECT toString(source) AS s, partition, position, toString(reason) AS r, count() FROM {} WHERE {of}{behind} \
+             GROUP BY s, partition, position, r ORDER BY s, partition, position, r LIMIT {limit}",
             self.table
         );
-        self.client.rows(&sql, &[("pipeline", pipeline)]).await
+        self.client.rows(&sql, &[]).await
     }
 
-    /// The raw rows, as JSON, of letters that the server refused; `limit` at the most, `skip` left out.
+    /// The raw rows, as JSON, of letters that the server refused; `limit` at the most, `skip` left out. `of` as for a page.
     ///
     /// # Errors
     /// When the server does not answer.
-    pub async fn refused(
-        &self,
-        pipeline: &str,
-        skip: usize,
-        limit: usize,
-    ) -> Result<Vec<String>, QueryError> {
+    pub async fn refused(&self, of: &str, skip: usize, limit: usize) -> Result<Vec<String>, QueryError> {
         let sql = format!(
-            "SELECT raw FROM {} WHERE pipeline = {{pipeline:String}} AND reason = 'refused' ORDER BY time, raw LIMIT {skip}, {limit}",
+            "SELECT raw FROM {} WHERE {of} AND reason = 'refused' ORDER BY time, raw LIMIT {skip}, {limit}",
             self.table
         );
-        let rows: Vec<(String,)> = self.client.rows(&sql, &[("pipeline", pipeline)]).await?;
+        let rows: Vec<(String,)> = self.client.rows(&sql, &[]).await?;
         Ok(rows.into_iter().map(|(raw,)| raw).collect())
     }
 }

@@ -17,6 +17,7 @@ use store::{Key, Prefix, Put, Store};
 use crate::EngineError;
 use crate::ownership::{Ownership, floor};
 use crate::patient::Patient;
+use crate::rename;
 use crate::retry::Backoff;
 
 /// Times that a load begins anew because records vanished under it: each means that a living owner wrote a checkpoint
@@ -47,8 +48,18 @@ pub struct Journal {
 /// Reads a lane's journal without changing anything; `Lane::new()` if there is none.
 ///
 /// # Errors
-/// When records are missing, damaged or break an invariant, or the store cannot be read.
+/// When records are missing, damaged or break an invariant, the lane has gone to another name, or the store cannot be read.
 pub async fn load(store: &dyn Store, folder: &str) -> Result<Lane, EngineError> {
+    let lane = load_any(store, folder).await?;
+    rename::check(&lane, folder)?;
+    Ok(lane)
+}
+
+/// As [`load`], of a lane that has gone to another name too: for those who list, rename and delete pipelines.
+///
+/// # Errors
+/// When records are missing, damaged or break an invariant, or the store cannot be read.
+pub async fn load_any(store: &dyn Store, folder: &str) -> Result<Lane, EngineError> {
     for _ in 0..LOADS_MAX {
         if let Some(lane) = load_once(store, folder).await? {
             return Ok(lane);
@@ -63,7 +74,7 @@ pub async fn load(store: &dyn Store, folder: &str) -> Result<Lane, EngineError> 
 /// What a crashed writer left may not be durable yet, and it is about to be trusted.
 async fn reload(store: &dyn Store, folder: &str) -> Result<Lane, EngineError> {
     store.harden(&Prefix::new(folder).expect("a lane's folder is a valid prefix")).await?;
-    load(store, folder).await
+    load_any(store, folder).await
 }
 
 /// `None` if the journal was retired under the reader: a record that was listed is gone, or what is left does not hang
@@ -150,11 +161,37 @@ impl Journal {
         owner: String,
         retry_pause_max: Duration,
     ) -> Result<Self, EngineError> {
+        Self::claim_if(store, runtime, folder, owner, retry_pause_max, rename::check).await
+    }
+
+    /// As [`Journal::claim`], of a lane that has gone to another name too: to finish what was begun.
+    ///
+    /// # Errors
+    /// As [`load_any`], and [`EngineError::Fenced`] when others claim the lane faster than this process can.
+    pub async fn claim_any(
+        store: Arc<dyn Store>,
+        runtime: Arc<dyn Runtime>,
+        folder: String,
+        owner: String,
+        retry_pause_max: Duration,
+    ) -> Result<Self, EngineError> {
+        Self::claim_if(store, runtime, folder, owner, retry_pause_max, |_, _| Ok(())).await
+    }
+
+    async fn claim_if(
+        store: Arc<dyn Store>,
+        runtime: Arc<dyn Runtime>,
+        folder: String,
+        owner: String,
+        retry_pause_max: Duration,
+        check: impl Fn(&Lane, &str) -> Result<(), EngineError>,
+    ) -> Result<Self, EngineError> {
         let reads = Patient::new(store.clone(), runtime.clone(), retry_pause_max);
         let mut lane = reload(&reads, &folder).await?;
         let (begun, mut tries) = (runtime.elapsed(), 0);
         while tries < CLAIMS_MIN || runtime.elapsed().saturating_sub(begun) < CLAIM_TIME_MAX {
             tries += 1;
+            check(&lane, &folder)?;
             let mut journal =
                 Self::about_to_claim(store.clone(), runtime.clone(), folder.clone(), retry_pause_max, lane);
             match journal.put_claim(&owner).await {

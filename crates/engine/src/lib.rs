@@ -27,6 +27,7 @@
 //! | [`attempt`]    | one frame until it is settled: retries and doubt                             |
 //! | [`answer`]     | a person's answer to a question that stopped a lane                          |
 //! | [`forget`]     | a stream that a person takes out of the pipeline                             |
+//! | [`rename`]     | a lane goes on under another name                                            |
 //! | [`refuse`]     | a frame refused for its content: bisected down to the rows                   |
 //! | [`reread`]     | the record of a refused row, read again from the source                      |
 //! | [`checkpoint`] | snapshots and the checkpoint record                                         |
@@ -66,6 +67,7 @@ pub mod patient;
 pub mod pipeline;
 pub mod problem;
 pub mod refuse;
+pub mod rename;
 pub mod reread;
 pub mod retire;
 pub mod retry;

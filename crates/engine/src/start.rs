@@ -26,8 +26,8 @@ use crate::retry::Backoff;
 use crate::{EngineError, Settings, Status, segment, state_files};
 
 /// What a new pipeline name means for the table.
-const NEW_NAME: &str = "Or give the pipeline a new name: it then reads its source from the start again, so empty the table first or name \
-                        another, or every row is there twice";
+const NEW_NAME: &str = "Or give the pipeline a new name (and its source another `group`, if the file names one): it then reads its source \
+                        from the start again, so empty the table first or name another, or every row is there twice";
 
 /// Footers of state's files that are read side by side: each is about 2 MB.
 const FILES_AT_ONCE: usize = 8;
@@ -118,7 +118,8 @@ fn fits(lane: &Lane, pipeline: &str, tables: &[Arc<dyn Table>], steps: &[String]
     let refuse = |what: String| Err(EngineError::Mismatch(what));
     if lane.pipeline != pipeline {
         return refuse(format!(
-            "the store holds pipeline `{}`, not `{pipeline}`; use another store",
+            "the folder of pipeline `{pipeline}` in the store holds pipeline `{0}`: it was copied or moved there by hand; nothing was read or \
+             written. Move it back and run `forebay rename FILE {pipeline} --yes` with the file that names `{0}`, or use another store",
             lane.pipeline
         ));
     }

@@ -14,6 +14,8 @@ mod doubt;
 mod faults;
 #[path = "lane/forget.rs"]
 mod forget;
+#[path = "lane/rename.rs"]
+mod rename;
 #[path = "lane/start.rs"]
 mod start;
 #[path = "lane/state.rs"]
@@ -21,6 +23,8 @@ mod state;
 mod support;
 #[path = "lane/told.rs"]
 mod told;
+#[path = "lane/ways.rs"]
+mod ways;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

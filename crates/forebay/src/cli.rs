@@ -82,6 +82,7 @@ enum Command {
     Forget(commands::forget::Forget),
     List(commands::pipelines::List),
     Reset(commands::pipelines::Reset),
+    Rename(commands::rename::Rename),
     Delete(commands::pipelines::Delete),
     #[cfg(feature = "development")]
     Generate(commands::generate::Generate),
@@ -155,6 +156,7 @@ pub fn main() -> ExitCode {
         Command::Answer(answer) => with_logs(&log, || answer.execute()),
         Command::Forget(forget) => with_logs(&log, || forget.execute()),
         Command::List(list) => with_logs(&log, || list.execute()),
+        Command::Rename(rename) => with_logs(&log, || rename.execute()),
         Command::Reset(reset) => with_logs(&log, || reset.execute()),
         Command::Delete(delete) => with_logs(&log, || delete.execute()),
         #[cfg(feature = "development")]

@@ -14,6 +14,7 @@ pub mod forget;
 pub mod generate;
 pub mod pipelines;
 pub mod place;
+pub mod rename;
 pub mod run;
 pub mod status;
 pub mod store;

@@ -8,16 +8,18 @@ mod fates;
 mod forget;
 mod hostile;
 mod layouts;
+pub mod rename;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 pub use self::fates::FATES_KEPT;
+pub use self::rename::Renamed;
 use crate::doubt::{StopReason, Verdict};
 use crate::record::{
-    Answer, Body, Checkpoint, Counts, DeltaImage, Fates, Frame, Frontier, Generation, Genesis, LaneImage,
-    Layout, PartitionGenesis, PieceImage, Question, Record, Seal, Server, SettledAbove, Split, StateFile,
-    StateObject, TableImage,
+    Answer, Body, Checkpoint, Counts, DeltaImage, Fates, FormerName, Frame, Frontier, Generation, Genesis,
+    LaneImage, Layout, PartitionGenesis, PieceImage, Question, Record, Seal, Server, SettledAbove, Split,
+    StateFile, StateObject, TableImage,
 };
 use crate::window;
 
@@ -185,6 +187,12 @@ pub struct Lane {
     pub fates: Vec<Fates>,
     /// Partitions that have left the pipeline, by index; true for those whose position does not count either.
     pub forgotten: BTreeMap<u32, bool>,
+    /// Names that the pipeline had before, the oldest first.
+    pub former_names: Vec<FormerName>,
+    /// The name under which the pipeline goes on; `None` as long as it has this one.
+    pub renamed: Option<Renamed>,
+    /// The name from which the lane is still to come; `None` for a lane that is here.
+    pub arriving_from: Option<String>,
 }
 
 impl Lane {
@@ -242,6 +250,12 @@ impl Lane {
     pub fn apply(&mut self, record: &Record) -> Result<(), Violation> {
         self.check(record)?;
         match record.body.as_ref().expect("checked") {
+            Body::Rename(rename) => self.rename(rename),
+            Body::Arrival(arrival) => self.arriving_from = Some(arrival.from.clone()),
+            Body::Checkpoint(_) if self.arriving_from.is_some() => {
+                *self = Self::from_checkpoint(record)?;
+                return Ok(());
+            }
             Body::Claim(_) => {
                 self.epoch = record.epoch;
                 self.nonce.clone_from(&record.nonce);
@@ -274,6 +288,10 @@ impl Lane {
         }
         hostile::check_place(record)?;
         let body = record.body.as_ref().ok_or_else(|| violation(record, "order", "empty record"))?;
+        if self.arriving_from.is_some() {
+            return self.check_arrived(record, body);
+        }
+        self.check_not_renamed(record, body)?;
         if let Body::Claim(_) = body {
             if record.epoch != self.epoch + 1 || record.nonce.len() != 16 || record.nonce == self.nonce {
                 let what = format!("a claim of epoch {} after epoch {}", record.epoch, self.epoch);
@@ -298,6 +316,8 @@ impl Lane {
             Body::Question(question) => self.check_question(record, question),
             Body::Answer(answer) => self.check_answer(record, answer),
             Body::Forget(forget) => self.check_forget(record, forget),
+            Body::Rename(_) => Ok(()),
+            Body::Arrival(_) => self.check_arrival(record),
         }
     }
 
@@ -671,6 +691,7 @@ impl Lane {
             snapshot_bytes: self.snapshots.iter().map(|s| s.len).fold(0, u64::saturating_add),
             fates: self.fates.clone(),
             forgotten: self.forgotten_image(),
+            former_names: self.former_names.clone(),
         }
     }
 
@@ -687,6 +708,7 @@ impl Lane {
             deltas: image.deltas.clone(),
             fates: image.fates.clone(),
             forgotten: image.forgotten.iter().map(|f| (f.partition, f.from_start)).collect(),
+            former_names: image.former_names.clone(),
             ..Self::new()
         }
     }

@@ -16,6 +16,8 @@
 //! | `Question`   | only a person can end a frame's doubt            | what is asked, and of which table            |
 //! | `Answer`     | a person has answered                            | whether the frame's rows are in the table    |
 //! | `Forget`     | a person takes a stream out of the pipeline      | which partitions are not read any more       |
+//! | `Rename`     | a person gives the pipeline another name         | where the lane goes on; nothing follows here |
+//! | `Arrival`    | first record under the other name                | that the lane is still on its way            |
 //!
 //! Bytes: `FBJ` `1`, body, then CRC-32C (little-endian) of everything before it. A field is never reused; a reader
 //! refuses a later format version and an unknown body.
@@ -30,7 +32,9 @@ use prost::Message;
 
 pub use bytes::RecordError;
 pub use fates::{Fate, Fates, Unsettled};
-pub use image::{Checkpoint, DeltaImage, LaneImage, PieceImage, StateFile, StateObject, TableImage};
+pub use image::{
+    Checkpoint, DeltaImage, FormerName, LaneImage, PieceImage, StateFile, StateObject, TableImage,
+};
 pub use layout::{Layout, LayoutColumn};
 pub use seal::{Counts, Frame, Frontier, Range, RecordPlace, Refusal, Seal, Server, StateDelta};
 
@@ -56,7 +60,7 @@ pub struct Record {
     #[prost(int64, tag = "4")]
     pub written_at_ms: i64,
     /// What is said.
-    #[prost(oneof = "Body", tags = "10, 11, 12, 13, 14, 15, 16, 17, 18, 19")]
+    #[prost(oneof = "Body", tags = "10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 40, 41")]
     pub body: Option<Body>,
 }
 
@@ -93,6 +97,12 @@ pub enum Body {
     /// Partitions that leave the pipeline.
     #[prost(message, tag = "19")]
     Forget(Forget),
+    /// The pipeline has another name from here on.
+    #[prost(message, tag = "40")]
+    Rename(Rename),
+    /// The name is taken for a lane that comes from another.
+    #[prost(message, tag = "41")]
+    Arrival(Arrival),
 }
 
 /// Who owns the lane from here on.
@@ -278,6 +288,31 @@ pub struct Forgotten {
     /// same stream, by its identity, goes on where it was left.
     #[prost(bool, tag = "2")]
     pub from_start: bool,
+}
+
+/// The pipeline goes on under another name. No record but a claim and one more of these may follow.
+#[derive(Clone, PartialEq, Message)]
+pub struct Rename {
+    /// The new name.
+    #[prost(string, tag = "1")]
+    pub to: String,
+    /// True once the new name has all that it needs: nothing under the old name is of use any more.
+    #[prost(bool, tag = "2")]
+    pub is_done: bool,
+    /// Who has said so, for people.
+    #[prost(string, tag = "3")]
+    pub by: String,
+}
+
+/// The first record under a new name. The lane follows as a checkpoint, and nothing else may.
+#[derive(Clone, PartialEq, Message)]
+pub struct Arrival {
+    /// The name so far.
+    #[prost(string, tag = "1")]
+    pub from: String,
+    /// Who has said so, for people.
+    #[prost(string, tag = "2")]
+    pub by: String,
 }
 
 #[cfg(test)]

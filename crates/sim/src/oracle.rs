@@ -410,6 +410,8 @@ fn shown(record: &Record) -> String {
         Some(Body::Question(q)) => format!("question about frame {}", q.ordinal),
         Some(Body::Answer(a)) => format!("answer about frame {}", a.ordinal),
         Some(Body::Forget(f)) => format!("{} partitions are forgotten", f.partitions.len()),
+        Some(Body::Rename(r)) => format!("renamed to {}", r.to),
+        Some(Body::Arrival(a)) => format!("arrival from {}", a.from),
         Some(Body::Checkpoint(c)) => format!("checkpoint of the state at {}", c.state_seq),
         None => "nothing".to_owned(),
     };

@@ -196,7 +196,7 @@ fn recognize(
 ) -> Result<Vec<PartitionStart>, SourceError> {
     let streams: Vec<&str> = known.iter().map(|from| &*from.partition.stream).collect();
     find::check(paths, &streams)?;
-    let others = || shown.iter().map(|start| start.partition.stream.to_string()).collect();
+    let others = || Ok(shown.iter().map(|start| start.partition.stream.to_string()).collect());
     let mut by_path: BTreeMap<String, &ReadFrom> = BTreeMap::new();
     for from in known {
         // A file that is missed ends the start here, before anything new is recorded.

@@ -424,8 +424,8 @@ fn check_published(lane: &Lane, shown: &Shown) -> Result<(), String> {
         if *published > before.unwrap_or(sealed) && is_same(lane, at, shown) {
             return Err(format!(
                 "the source says that `{partition}` was read up to {published}, but the store stands at {sealed}: the store was \
-                 rolled back to an older copy, and reading on would write rows twice. Bring the newer store back, or give \
-                 the pipeline a new name and an empty table"
+                 rolled back to an older copy, and reading on would write rows twice. Bring the newer store back; or, to read \
+                 everything again, empty the table, run `forebay reset FILE --yes` and give the source another `group`"
             ));
         }
     }
@@ -451,7 +451,7 @@ fn check_unknown(shown: &Shown, partition: &Partition, published: u64) -> Result
         return Err(format!(
             "the source says that `{partition}` was read up to {published}, but the store knows nothing of it: the store was lost, \
              or is another one, and reading anew would write rows twice. Bring the store back; or, to read everything into \
-             an empty table, give the pipeline a new name or its source another `group`"
+             an empty table, give the source another `group`"
         ));
     }
     Ok(())

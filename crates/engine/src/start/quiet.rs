@@ -29,7 +29,7 @@ pub async fn is_quiet(
     store: &dyn Store,
     folder: &str,
 ) -> Result<bool, EngineError> {
-    let next_seq = journal::load(store, folder).await?.next_seq;
+    let next_seq = journal::load_any(store, folder).await?.next_seq;
     let next = Key::new(names::journal(folder, next_seq)).expect("a lane's folder makes valid keys");
     let pause = (settings.owner_quiet_min / LOOKS).max(Duration::from_millis(1));
     for _ in 0..LOOKS {
@@ -39,5 +39,5 @@ pub async fn is_quiet(
         }
     }
     // The slot is free as well when it was retired meanwhile.
-    Ok(journal::load(store, folder).await?.next_seq == next_seq)
+    Ok(journal::load_any(store, folder).await?.next_seq == next_seq)
 }

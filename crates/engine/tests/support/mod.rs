@@ -118,6 +118,8 @@ pub struct World {
     pub restarts_on_the_way: VecDeque<bool>,
     /// Requests that ended before their last bytes.
     pub held_back: u64,
+    /// While set, inserts end with an error of this kind; whether the rows were written all the same.
+    pub says: Option<(&'static str, Remedy, Effect, bool)>,
 }
 
 impl World {
@@ -341,6 +343,9 @@ impl Table for TokenTable {
         if rows.iter().any(|n| world.poison.contains(n)) {
             return Err(error(Effect::None, Remedy::Divert, "constraint"));
         }
+        if let Some((kind, remedy, effect, false)) = world.says {
+            return Err(error(effect, remedy, kind));
+        }
         let fault = world.faults.pop_front();
         match fault {
             Some(Fault::Refused) => return Err(error(Effect::None, Remedy::Resend, "too_many_parts")),
@@ -357,6 +362,9 @@ impl Table for TokenTable {
                 let id = u128::from_str_radix(&attempt.token[8..40], 16).expect("a frame's name");
                 world.rows.push((FrameId(id), rows));
             }
+        }
+        if let Some((kind, remedy, effect, true)) = world.says {
+            return Err(error(effect, remedy, kind));
         }
         match fault {
             None => Ok(()),

@@ -89,17 +89,31 @@ struct Table {
     /// The same, for people.
     name: String,
     pipeline: String,
+    /// The condition that names the pipeline's letters.
+    of: String,
 }
 
 impl Table {
     /// The table that the file names. Connects with the first question.
-    fn new(pipeline: &Pipeline, runtime: &Arc<dyn Runtime>) -> anyhow::Result<Self> {
+    async fn new(pipeline: &Pipeline, runtime: &Arc<dyn Runtime>) -> anyhow::Result<Self> {
+        // Letters can be read whatever has become of the journal; only those from under another name are not known without it.
+        let former = match open_to_read(pipeline).await {
+            Ok(Some((_, lane))) => lane.former_names,
+            Ok(None) => Vec::new(),
+            Err(error) => {
+                tracing::warn!(
+                    "dead letters from before the pipeline was last renamed, if it was, are left out: {error:#}"
+                );
+                Vec::new()
+            }
+        };
         let config = wiring::sink::dead_letters(pipeline);
         Ok(Self {
             client: wiring::sink::client(pipeline, runtime)?,
             quoted: config.quoted(),
             name: config.name(),
             pipeline: pipeline.pipeline.to_string(),
+            of: wiring::sink::letters_of(pipeline.pipeline.as_str(), &former),
         })
     }
 }

@@ -22,6 +22,7 @@ use engine::{Status, TokioRuntime, inspect};
 use pipeline::config::model::Pipeline;
 use pipeline::wiring;
 use protocol::Lane;
+use protocol::lane::Renamed;
 use serde_json::{Value, json};
 use store::{Prefix, Store};
 
@@ -151,7 +152,7 @@ async fn listed(store: &dyn Store) -> anyhow::Result<Vec<Value>> {
     for folder in inspect::lanes(store, None).await.context("the store cannot be read")? {
         let name = folder.split('/').next().unwrap_or_default().to_owned();
         // A damaged journal must not hide the others.
-        let one = match journal::load(store, &folder).await {
+        let one = match journal::load_any(store, &folder).await {
             Err(error) => {
                 json!({ "pipeline": name, "lane": folder, "state": "unreadable", "error": error.to_string() })
             }
@@ -169,11 +170,18 @@ async fn listed(store: &dyn Store) -> anyhow::Result<Vec<Value>> {
     Ok(found)
 }
 
-fn state(lane: &Lane) -> &'static str {
+fn state(lane: &Lane) -> String {
     let pieces = || {
         lane.tables.iter().flat_map(|table| table.pending.iter().flatten()).filter(|piece| piece.is_live())
     };
-    if lane.pipeline.is_empty() {
+    if let Some(from) = &lane.arriving_from {
+        return format!("the new name of {from}, which is not renamed yet");
+    }
+    if let Some(Renamed { to, is_done }) = &lane.renamed {
+        let not_yet = if *is_done { "" } else { ", which is not finished" };
+        return format!("renamed to {to}{not_yet}");
+    }
+    let state = if lane.pipeline.is_empty() {
         "never read"
     } else if pieces().any(|piece| piece.question.is_some()) {
         "waits for an answer"
@@ -181,7 +189,8 @@ fn state(lane: &Lane) -> &'static str {
         "rows in flight"
     } else {
         "delivered"
-    }
+    };
+    state.to_owned()
 }
 
 /// Frames and rows that are sealed and not known to be in the table.
@@ -240,13 +249,19 @@ impl Removal {
                 );
             }
             // A journal that cannot be read is one more reason to start anew; what is in flight is not known then.
-            let lane = journal::load(&*store, &wiring::lane_folder(&pipeline)).await.ok();
-            let rows = lane.as_ref().map(|lane| in_flight(lane).1);
+            let lane = journal::load_any(&*store, &wiring::lane_folder(&pipeline)).await;
+            if let Some(why) = lane.as_ref().ok().and_then(|lane| kept(command, name, lane)) {
+                tracing::error!("{why}; nothing was changed");
+                return Ok(Exit::Person);
+            }
+            let rows = lane.as_ref().map(|lane| in_flight(lane).1).map_err(ToString::to_string);
             let mut plan = json!({
                 "pipeline": name, "found": true, "done": self.yes, "objects": objects, "bytes": bytes,
-                "in_flight_rows": rows, "table": wiring::sink::target(&pipeline)?.name()
+                "in_flight_rows": rows.as_ref().ok(), "journal_problem": rows.as_ref().err(),
+                "table": wiring::sink::target(&pipeline)?.name()
             });
-            let words = words(command, &pipeline, objects, bytes, rows)?;
+            let words =
+                words(command, &pipeline, objects, bytes, rows.as_ref().copied().map_err(String::as_str))?;
             if !self.yes {
                 let words = format!(
                     "{words}Nothing was changed. To do it: `forebay {command} {} --yes`\n",
@@ -266,12 +281,27 @@ impl Removal {
     }
 }
 
+/// Why the pipeline is not to be deleted or reset now.
+fn kept(command: &str, name: &str, lane: &Lane) -> Option<String> {
+    let Renamed { to, is_done } = lane.renamed.as_ref()?;
+    match (is_done, command) {
+        (false, _) => Some(format!(
+            "pipeline `{name}` is being renamed to `{to}`, and what is read and in flight may still lie under the old name: finish it \
+             first, with `forebay rename FILE {to} --yes`"
+        )),
+        (true, "reset") => Some(format!(
+            "pipeline `{name}` was renamed to `{to}`: write `pipeline: {to}` into the pipeline file, and reset that one"
+        )),
+        (true, _) => None,
+    }
+}
+
 fn words(
     command: &str,
     pipeline: &Pipeline,
     objects: u64,
     bytes: u64,
-    rows: Option<u64>,
+    rows: Result<u64, &str>,
 ) -> anyhow::Result<String> {
     let (name, table) = (pipeline.pipeline.as_str(), wiring::sink::target(pipeline)?);
     let letters = wiring::sink::dead_letters(pipeline);
@@ -281,14 +311,14 @@ fn words(
         "goes         journal, state and replay log of pipeline `{name}`: {objects} objects, {bytes} bytes"
     )?;
     match rows {
-        Some(0) => {}
-        Some(rows) => writeln!(
+        Ok(0) => {}
+        Ok(rows) => writeln!(
             out,
             "goes         {rows} rows that are sealed and perhaps not in the table; to deliver them first: `forebay run FILE --drain`"
         )?,
-        None => writeln!(
+        Err(why) => writeln!(
             out,
-            "goes         rows that are sealed and not in the table, if there are any: the journal is damaged"
+            "goes         rows that are sealed and not in the table, if there are any: the journal cannot be read ({why})"
         )?,
     }
     writeln!(

@@ -6,12 +6,14 @@ use std::time::Duration;
 
 use clickhouse::client::Client;
 use clickhouse::compress::Method;
+use clickhouse::types::quote;
 use clickhouse::{
     ClickHouseTable, CreateTable, Fault, Secret, ServerConfig, TableConfig, dead_letters as letters,
 };
 use dataflow::{Effect, Remedy, Runtime};
 use engine::Status;
 use engine::problem::{Noticed, State};
+use protocol::record::FormerName;
 
 use super::{WiringError, bounds};
 use crate::config::model::Pipeline;
@@ -150,6 +152,17 @@ pub fn dead_letters(pipeline: &Pipeline) -> TableConfig {
         config.if_missing = "create it, or let the next start do so with `dead_letters: { create: true }`";
     }
     config
+}
+
+/// The condition that names a pipeline's letters in the table, those from under its former names among them. What is newer under a
+/// former name is another pipeline's.
+pub fn letters_of(pipeline: &str, former: &[FormerName]) -> String {
+    let mut of = format!("pipeline = {}", quote(pipeline));
+    for FormerName { name, until_ms } in former {
+        let until = format!("fromUnixTimestamp64Milli(toInt64({until_ms}), 'UTC')");
+        of.push_str(&format!(" OR pipeline = {} AND time <= {until}", quote(name)));
+    }
+    if former.is_empty() { of } else { format!("({of})") }
 }
 
 /// For how long a token must be trusted: as the engine's bounds have it.

@@ -2,14 +2,14 @@ use super::*;
 use crate::record::{Claim, Fate, Forget, Forgotten, Range, RecordPlace, Refusal, Settle, StateDelta};
 
 /// Writes records as one owner would.
-struct Writer {
-    lane: Lane,
-    epoch: u64,
-    nonce: u8,
+pub(super) struct Writer {
+    pub(super) lane: Lane,
+    pub(super) epoch: u64,
+    pub(super) nonce: u8,
 }
 
 impl Writer {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let mut writer = Self { lane: Lane::new(), epoch: 0, nonce: 0 };
         writer.claim();
         writer
@@ -28,7 +28,7 @@ impl Writer {
         writer
     }
 
-    fn record(&self, body: Body) -> Record {
+    pub(super) fn record(&self, body: Body) -> Record {
         Record {
             seq: self.lane.next_seq,
             epoch: self.epoch,
@@ -38,7 +38,7 @@ impl Writer {
         }
     }
 
-    fn push(&mut self, body: Body) -> Result<(), Violation> {
+    pub(super) fn push(&mut self, body: Body) -> Result<(), Violation> {
         let before = self.lane.clone();
         let result = self.lane.apply(&self.record(body));
         if result.is_err() {
@@ -47,14 +47,14 @@ impl Writer {
         result
     }
 
-    fn claim(&mut self) {
+    pub(super) fn claim(&mut self) {
         self.epoch += 1;
         self.nonce += 1;
         self.push(Body::Claim(Claim::default())).expect("a claim of the next epoch is fine");
     }
 }
 
-fn seal(from: u64, next: u64, frames: &[u64]) -> Seal {
+pub(super) fn seal(from: u64, next: u64, frames: &[u64]) -> Seal {
     let frame = |ordinal: &u64| Frame {
         table: 0,
         ordinal: *ordinal,
@@ -75,7 +75,7 @@ fn seal(from: u64, next: u64, frames: &[u64]) -> Seal {
     }
 }
 
-fn rule(result: Result<(), Violation>) -> &'static str {
+pub(super) fn rule(result: Result<(), Violation>) -> &'static str {
     result.expect_err("the record breaks a rule").rule
 }
 

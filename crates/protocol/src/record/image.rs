@@ -93,6 +93,21 @@ pub struct LaneImage {
     /// Partitions that have left the pipeline.
     #[prost(message, repeated, tag = "30")]
     pub forgotten: Vec<Forgotten>,
+    /// Names that the pipeline had before, the oldest first.
+    #[prost(message, repeated, tag = "40")]
+    pub former_names: Vec<FormerName>,
+}
+
+/// A name that the pipeline had before: dead letters of that time stand under it.
+#[derive(Clone, PartialEq, Eq, Message)]
+pub struct FormerName {
+    /// The name.
+    #[prost(string, tag = "1")]
+    pub name: String,
+    /// When the pipeline was renamed, Unix milliseconds by the wall clock of whoever did it. What stands under the name and is newer
+    /// belongs to another pipeline.
+    #[prost(int64, tag = "2")]
+    pub until_ms: i64,
 }
 
 /// A table as a message.

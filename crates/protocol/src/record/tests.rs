@@ -94,6 +94,7 @@ fn samples() -> Vec<(&'static str, Record)> {
         snapshot_bytes: 9,
         fates: vec![],
         forgotten: vec![],
+        former_names: vec![],
     };
     let fates = vec![Fates { partition: 1, from: 7, codes: vec![1, 2, 3, 4, 5], unsettled: vec![] }];
     let unsettled = vec![Unsettled { from: 8, next: 12, table: 1, frontier: 6 }];
@@ -258,6 +259,18 @@ fn samples() -> Vec<(&'static str, Record)> {
         (
             "checkpoint-with-layouts",
             sample(Body::Checkpoint(Checkpoint { lane: Some(with_layouts), ..Checkpoint::default() })),
+        ),
+        ("rename", sample(Body::Rename(Rename { to: "q".into(), is_done: true, by: "someone@host".into() }))),
+        ("arrival", sample(Body::Arrival(Arrival { from: "p".into(), by: "someone@host".into() }))),
+        (
+            "checkpoint-with-former-names",
+            sample(Body::Checkpoint(Checkpoint {
+                lane: Some(LaneImage {
+                    former_names: vec![FormerName { name: "p".into(), until_ms: 1_700_000_000_002 }],
+                    ..LaneImage::default()
+                }),
+                ..Checkpoint::default()
+            })),
         ),
     ]
 }

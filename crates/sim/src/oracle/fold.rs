@@ -57,6 +57,9 @@ impl Oracle {
             // Neither changes what is in the table; what follows is judged when it happens.
             Body::Question(_) | Body::Answer(_) => Ok(()),
             Body::Forget(_) => Err(("order", "a stream was forgotten, though nobody asked for it".into())),
+            Body::Rename(_) | Body::Arrival(_) => {
+                Err(("order", "the pipeline was renamed, though nobody asked for it".into()))
+            }
             Body::Generation(generation) => self.generation(generation, server),
             Body::Split(split) => self.split(split, objects, server),
             Body::Checkpoint(checkpoint) => self.checkpoint(record.seq, checkpoint, objects),

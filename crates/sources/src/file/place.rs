@@ -39,11 +39,15 @@ pub(super) enum Place {
     Finished,
 }
 
-/// Finds the file that `from` means; `paths` are the names of other files that it may have been given.
+/// Finds the file that `from` means; `paths` gives the names of other files that it may have been given.
 ///
 /// # Errors
-/// [`SourceFault::Refused`] when its records may be lost.
-pub(super) fn find(from: &ReadFrom, paths: &dyn Fn() -> Vec<String>) -> Result<Place, SourceError> {
+/// [`SourceFault::Refused`] when its records may be lost. As `paths`, and when the file's folder cannot be listed: a file that nobody
+/// could look for is not known to be gone.
+pub(super) fn find(
+    from: &ReadFrom,
+    paths: &dyn Fn() -> Result<Vec<String>, SourceError>,
+) -> Result<Place, SourceError> {
     let path = &*from.partition.stream;
     let next = from.next;
     let refuse = |message: String| Err(SourceError::new(SourceFault::Refused, message).at(&from.partition));
@@ -75,7 +79,7 @@ pub(super) fn find(from: &ReadFrom, paths: &dyn Fn() -> Vec<String>) -> Result<P
     }
     if let Some(identity) = Identity::parse(&from.identity) {
         let was_copied = matches!(found, Some(Likeness::Emptied | Likeness::Overwritten));
-        if let Some(place) = elsewhere(path, &identity, next, was_copied, paths) {
+        if let Some(place) = elsewhere(path, &identity, next, was_copied, paths)? {
             return Ok(place);
         }
         // Nothing was ever in it that could be missed, or nothing is left of it that was not read.
@@ -103,31 +107,31 @@ fn elsewhere(
     identity: &Identity,
     next: u64,
     was_copied: bool,
-    paths: &dyn Fn() -> Vec<String>,
-) -> Option<Place> {
+    paths: &dyn Fn() -> Result<Vec<String>, SourceError>,
+) -> Result<Option<Place>, SourceError> {
     let mut copies = Vec::new();
     let stem = stem(path);
-    for sibling in siblings(path) {
+    for sibling in siblings(path)? {
         let is_copy = || sibling.name().is_some_and(|name| name.starts_with(&stem));
         if sibling.inode == identity.inode {
             if let Some(place) = open(&sibling.path, identity, Likeness::Same) {
-                return Some(place);
+                return Ok(Some(place));
             }
         } else if was_copied && is_copy() {
             copies.push(sibling.path);
         }
     }
-    for other in paths() {
+    for other in paths()? {
         let other = PathBuf::from(other);
         if std::fs::metadata(&other).is_ok_and(|metadata| metadata.ino() == identity.inode)
             && let Some(place) = open(&other, identity, Likeness::Same)
         {
-            return Some(place);
+            return Ok(Some(place));
         }
     }
     copies.sort();
     let is_long = |path: &PathBuf| std::fs::metadata(path).is_ok_and(|metadata| metadata.len() >= next);
-    copies.iter().filter(|path| is_long(path)).find_map(|path| open(path, identity, Likeness::Copy))
+    Ok(copies.iter().filter(|path| is_long(path)).find_map(|path| open(path, identity, Likeness::Copy)))
 }
 
 fn open(path: &Path, identity: &Identity, wanted: Likeness) -> Option<Place> {
@@ -148,17 +152,27 @@ impl Sibling {
     }
 }
 
-fn siblings(path: &str) -> Vec<Sibling> {
+fn siblings(path: &str) -> Result<Vec<Sibling>, SourceError> {
     let folder = match Path::new(path).parent() {
         Some(folder) if folder != Path::new("") => folder.to_owned(),
         _ => PathBuf::from("."),
     };
-    let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
+    let failed = |error| failed(&folder.display().to_string(), "listed", &error);
+    let entries = match std::fs::read_dir(&folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(failed(error)),
+    };
     let sibling = |entry: std::fs::DirEntry| {
         let metadata = entry.metadata().ok().filter(Metadata::is_file)?;
         Some(Sibling { path: entry.path(), inode: metadata.ino() })
     };
-    entries.flatten().take(SIBLINGS_MAX).filter_map(sibling).collect()
+    let mut found = Vec::new();
+    for entry in entries.take(SIBLINGS_MAX) {
+        // One that has gone since it was listed is none.
+        found.extend(sibling(entry.map_err(failed)?));
+    }
+    Ok(found)
 }
 
 /// The beginning that a copy's name has in common with the file's: `app` for `app.log`.

@@ -273,7 +273,7 @@ fn open_file(
 ) -> Result<(Bytes, Option<Opened>), SourceError> {
     let refuse = |message: String| Err(SourceError::new(SourceFault::Refused, message));
     let next = from.next;
-    let others = || find::files(&options.paths).unwrap_or_default();
+    let others = || find::files(&options.paths);
     let (mut file, path) = match place::find(from, &others)? {
         Place::At(file, path) => (file, path),
         Place::Finished => return Ok((Box::new(std::io::empty()), None)),

@@ -220,3 +220,18 @@ async fn what_the_pipeline_names_and_never_was_is_a_mistake() {
         assert!(run.known.is_empty());
     }
 }
+
+#[tokio::test]
+async fn a_file_that_could_not_be_looked_for_is_not_called_gone() {
+    let dir = Dir::new("not-looked-for");
+    let path = dir.write("a.jsonl", &rows(0..3));
+    let mut run = Run::new(std::slice::from_ref(&path));
+    run.run().await.expect("read to its end");
+    std::fs::remove_file(&path).expect("the file was there");
+    let from = &run.known[0];
+    let gone = place::find(from, &|| Ok(Vec::new()));
+    assert!(matches!(gone, Ok(place::Place::Finished)), "{gone:?}");
+    let failed = || Err(SourceError::new(SourceFault::Away, "cannot look into `/mnt`: it does not answer"));
+    let error = place::find(from, &failed).expect_err("nobody has looked everywhere");
+    assert_eq!((error.fault, error.message.contains("/mnt")), (SourceFault::Away, true), "{error}");
+}

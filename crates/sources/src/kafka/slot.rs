@@ -33,20 +33,26 @@ pub(super) fn check(from: &ReadFrom, topic: Option<&Topic>) -> Result<(), Source
     let name = &partition.stream;
     let refuse = |message: String| Err(SourceError::new(SourceFault::Refused, message).at(partition));
     let Some(topic) = topic else {
-        return refuse(format!("topic `{name}` (id `{}`) was deleted", from.identity));
+        return refuse(format!(
+            "topic `{name}` (id `{}`) was deleted; to take it out of the pipeline, run `forebay forget FILE --topic {name}`: what was read \
+             of it stays in the table",
+            from.identity
+        ));
     };
     // An empty identity was recorded from a cluster without topic ids; it cannot be compared.
     if !from.identity.is_empty() && topic.id != from.identity {
         return refuse(format!(
             "topic `{name}` was deleted and made anew: its id was `{}` and is `{}`, so its offsets stand for other records; \
-             give the pipeline a new name or store to read the new topic",
+             to read the new topic, run `forebay forget FILE --topic {name}` and start again: it is then read from where `start` says, and \
+             rows of the old one that are in the table stay there",
             from.identity, topic.id
         ));
     }
     if topic.partitions.binary_search(&partition.index).is_err() {
         let count = topic.partitions.len();
         return refuse(format!(
-            "topic `{name}` has `{count}` partitions and no partition `{}`",
+            "topic `{name}` has `{count}` partitions and no partition `{0}`; to take it out of the pipeline, run `forebay forget FILE \
+             --partition {name}/{0}`",
             partition.index
         ));
     }
@@ -61,7 +67,8 @@ pub(super) fn out_of_range(partition: &Partition, next: u64, range: Option<(u64,
     };
     let message = format!(
         "offset `{next}` of `{partition}` is not held any more: {held}; records were deleted by retention before they were \
-         read, or the log was cut"
+         read, or the log was cut. To give them up, run `forebay forget FILE --partition {partition} --from-start` and start again: the \
+         partition is then read from where `start` says"
     );
     SourceError::new(SourceFault::Refused, message).at(partition)
 }

@@ -205,8 +205,11 @@ fn a_partition_is_checked_by_its_topic_id() {
     slot::check(&from("", 2), Some(&topic("one"))).expect("recorded from a cluster without ids");
     let anew = refused(&from("one", 2), Some(&topic("two")));
     assert!(anew.contains("`one`") && anew.contains("`two`"), "{anew}");
+    // Not a new name, which would fill the table a second time.
+    assert!(anew.contains("`forebay forget FILE --topic events`") && !anew.contains("new name"), "{anew}");
     assert!(refused(&from("one", 3), Some(&topic("one"))).contains("no partition `3`"));
-    assert!(refused(&from("one", 0), None).contains("was deleted"));
+    let deleted = refused(&from("one", 0), None);
+    assert!(deleted.contains("was deleted") && deleted.contains("forget FILE --topic events`"), "{deleted}");
 }
 
 #[test]

@@ -78,6 +78,7 @@ fn every_command_of_the_guide_does_what_it_says() {
         RECORDS + BACKFILL,
         RECORDS + BACKFILL,
         RECORDS + BACKFILL,
+        RECORDS + BACKFILL,
         RECORDS,
     ];
     let blocks = blocks(&page);
@@ -140,6 +141,58 @@ fn a_file_source_whose_store_was_rolled_back_is_refused() {
     table.ask("TRUNCATE TABLE {t}");
     assert_eq!(start().0, Some(0));
     assert_eq!(table.count_and_distinct("id"), (2 * RECORDS + 5, 2 * RECORDS + 5));
+}
+
+#[test]
+fn a_renamed_pipeline_keeps_its_dead_letters_and_its_old_name_starts_no_more() {
+    let Some(case) = Case::begin("renamed") else { return };
+    let table = case.table_called("renamed", "id UInt64, at DateTime('UTC')", "id");
+    write(case.dir(), "events.jsonl", &(records(0..RECORDS) + "{\"id\":\"no number\"}\n"));
+    let text = |name: &str| pipeline(&case, name, "./data", "1h", "events.jsonl", "renamed");
+    write(case.dir(), "old.yaml", &text("old"));
+    write(case.dir(), "new.yaml", &text("new"));
+    let program = binary().expect("the program is built");
+    let forebay = |line: &str| {
+        let output = Command::new(&program).args(line.split(' ')).current_dir(case.dir()).output();
+        let output = output.expect("the program starts");
+        let words = [output.stdout, output.stderr].concat();
+        (output.status.code(), String::from_utf8_lossy(&words).into_owned())
+    };
+    assert_eq!(forebay("rename old.yaml new").0, Some(2), "it has never run");
+    assert_eq!(forebay("run old.yaml --drain").0, Some(0));
+    let (code, words) = forebay("rename old.yaml new");
+    assert!(code == Some(4) && words.contains("`forebay rename old.yaml new --yes`"), "{code:?} {words}");
+    assert_eq!(forebay("rename old.yaml No_Name --yes").0, Some(2));
+    let (code, words) = forebay("rename old.yaml new --yes");
+    assert!(
+        code == Some(0) && words.contains("write `pipeline: new` into the pipeline file"),
+        "{code:?} {words}"
+    );
+    let refused = ["run old.yaml --drain", "check old.yaml --connect"];
+    for line in refused {
+        let (code, words) = forebay(line);
+        assert!(code == Some(4) && words.contains("Write `pipeline: new`"), "{line}: {code:?} {words}");
+    }
+    assert_eq!(forebay("reset old.yaml --yes").0, Some(4), "the new name's pipeline is not reset by it");
+    write(
+        case.dir(),
+        "events.jsonl",
+        &(records(0..RECORDS) + "{\"id\":\"no number\"}\n" + &records(RECORDS..RECORDS + 5)),
+    );
+    assert_eq!(forebay("run new.yaml --drain").0, Some(0));
+    assert_eq!(table.count_and_distinct("id"), (RECORDS + 5, RECORDS + 5));
+    let (_, words) = forebay("dead-letters list new.yaml");
+    assert!(words.contains("events.jsonl/0/"), "the letter from under the old name: {words}");
+    let (code, words) = forebay("verify new.yaml");
+    assert_eq!(code, Some(0), "{words}");
+    let (_, words) = forebay("list new.yaml");
+    assert!(words.contains("old: renamed to new") && words.contains("new: delivered"), "{words}");
+    assert_eq!(forebay("store check new.yaml").0, Some(0));
+    // The old name is freed, and then it is a new pipeline's, which has no letters yet.
+    assert_eq!(forebay("delete old.yaml --yes").0, Some(0));
+    assert_eq!(forebay("run new.yaml --drain").0, Some(0));
+    let (_, words) = forebay("dead-letters list old.yaml");
+    assert!(words.contains("events.jsonl/0/"), "they stand in the table under it: {words}");
 }
 
 #[test]

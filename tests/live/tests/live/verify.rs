@@ -147,6 +147,65 @@ fn a_changed_value_and_frames_that_lack_or_repeat_rows_are_named() {
 }
 
 #[test]
+fn a_column_with_a_default_is_compared_where_the_record_gives_it() {
+    let Some(case) = Case::begin("verify_defaults") else { return };
+    let columns = "id UInt32, name String DEFAULT 'none', at DateTime DEFAULT now(), n UInt8 DEFAULT id % 7, o Nullable(Int8) DEFAULT 3";
+    let table = case.table(columns, "id");
+    let record = |id: u32| match id % 3 {
+        0 => json!({ "id": id, "name": format!("n{id}"), "at": "2024-05-01 10:00:00", "n": 200, "o": 1 }),
+        1 => json!({ "id": id, "name": format!("n{id}") }),
+        _ => json!({ "id": id }),
+    };
+    case.feed().spread((0..3_000).map(|id| record(id).to_string()));
+    let pipeline = case.pipeline().dedup("id", None);
+    pipeline.drain();
+    let report = pipeline.tool(&["verify"], &["--values", "--json"], 0);
+    let compared: std::collections::BTreeSet<&str> =
+        report["values"]["compared"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    assert_eq!(compared, ["at", "n", "name", "o"].into(), "{report:#}");
+    assert_eq!(report["different"]["keys"], 0, "{report:#}");
+    // What the record gave was changed, in one column each; and what it left out, which is the server's.
+    for (set, id) in
+        [("name = 'x'", 30), ("at = now()", 33), ("n = 3", 36), ("o = NULL", 39), ("name = 'x'", 31)]
+    {
+        table.ask(&format!("ALTER TABLE {{t}} UPDATE {set} WHERE id = {id} SETTINGS mutations_sync = 2"));
+    }
+    for (set, id) in [("at = now() - 5", 31), ("name = 'x', n = 9", 32)] {
+        table.ask(&format!("ALTER TABLE {{t}} UPDATE {set} WHERE id = {id} SETTINGS mutations_sync = 2"));
+    }
+    let report = pipeline.tool(&["verify"], &["--values", "--json"], 4);
+    let mut keys = named(&report, "different");
+    keys.sort();
+    assert_eq!(keys, ["30", "31", "33", "36", "39"], "{report:#}");
+}
+
+#[test]
+fn rows_whose_key_the_server_made_are_counted_and_not_called_foreign() {
+    let Some(case) = Case::begin("verify_made_keys") else { return };
+    let table = case.table("id UUID DEFAULT generateUUIDv4(), n UInt32", "id");
+    case.feed().spread((0..900_u32).map(|n| {
+        match n % 3 {
+            0 => json!({ "n": n }),
+            _ => json!({ "id": format!("00112233-4455-6677-8899-{n:012x}"), "n": n }),
+        }
+        .to_string()
+    }));
+    let pipeline = case.pipeline();
+    pipeline.drain();
+    let verify = |code| pipeline.tool(&["verify"], &["--key", "id", "--json"], code);
+    let report = verify(0);
+    let notes = report["notes"].to_string();
+    assert!(notes.contains("300 records leave out column `id`") && notes.contains("300 rows"), "{report:#}");
+    table.ask("ALTER TABLE {t} DELETE WHERE n = 3 SETTINGS mutations_sync = 2");
+    let report = verify(4);
+    assert_eq!(report["missing"]["keys"], 1, "one of those without a key: {report:#}");
+    table.ask("INSERT INTO {t} (n) VALUES (3), (4)");
+    let report = verify(4);
+    assert_eq!(report["missing"]["keys"], 0, "{report:#}");
+    assert!(report["foreign"]["keys"].as_u64() >= Some(1), "one row more than records: {report:#}");
+}
+
+#[test]
 fn what_is_sealed_and_not_settled_is_not_taken_for_missing() {
     let Some(case) = Case::begin("verify_in_flight") else { return };
     let proxy = FaultProxy::start(&case.server().url()).expect("a proxy");

@@ -213,9 +213,9 @@ impl Filter {
             && condition.is_none()
     }
 
-    /// The condition for letters of `pipeline`.
-    pub fn sql(&self, pipeline: &str, now_ms: i64) -> String {
-        let mut all = vec![format!("pipeline = {}", quote(pipeline))];
+    /// The condition for letters, behind `of`, the one that names those of the pipeline.
+    pub fn sql(&self, of: &str, now_ms: i64) -> String {
+        let mut all = vec![of.to_owned()];
         let any = |name: &str, words: Vec<String>| format!("{} IN ({})", identifier(name), words.join(", "));
         if !self.reason.is_empty() {
             all.push(any("reason", self.reason.iter().map(|reason| quote(reason.as_str())).collect()));

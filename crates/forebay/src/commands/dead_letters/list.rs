@@ -59,8 +59,8 @@ impl List {
         /// Lines at the most; reasons, columns and streams are few.
         const LINES_MAX: usize = 10_000;
         let runtime = clock();
-        let table = Table::new(pipeline, &runtime)?;
-        let condition = self.filter.sql(&table.pipeline, runtime.wall_ms());
+        let table = Table::new(pipeline, &runtime).await?;
+        let condition = self.filter.sql(&table.of, runtime.wall_ms());
         let sql = format!(
             "SELECT reason, column, source, count() AS letters, toUnixTimestamp64Milli(min(time)), \
              toUnixTimestamp64Milli(max(time)) FROM {} WHERE {condition} GROUP BY reason, column, source \
@@ -98,9 +98,9 @@ impl List {
 
     async fn letters(&self, pipeline: &Pipeline) -> anyhow::Result<Exit> {
         let runtime = clock();
-        let table = Table::new(pipeline, &runtime)?;
+        let table = Table::new(pipeline, &runtime).await?;
         let replayed = memory(pipeline).await?.taken;
-        let condition = self.filter.sql(&table.pipeline, runtime.wall_ms());
+        let condition = self.filter.sql(&table.of, runtime.wall_ms());
         let mut pages = table.pages(&condition).await?;
         let mut left = usize::try_from(self.limit).unwrap_or(usize::MAX);
         let mut has_more = false;

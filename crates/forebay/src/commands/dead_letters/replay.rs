@@ -122,7 +122,7 @@ impl Replay {
 
     async fn replay(&self, pipeline: &Pipeline) -> anyhow::Result<Exit> {
         let runtime = clock();
-        let table = Table::new(pipeline, &runtime)?;
+        let table = Table::new(pipeline, &runtime).await?;
         let Some((looked_at, lane)) = open_to_read(pipeline).await? else {
             eprintln!(
                 "forebay: `{}` has never run with this store, so nothing can be replayed",
@@ -138,7 +138,7 @@ impl Replay {
         };
         let log = Log::new(store.clone(), &folder);
         let mut memory = log.memory(position_in_log(&lane)).await?;
-        let condition = self.filter.sql(&table.pipeline, runtime.wall_ms());
+        let condition = self.filter.sql(&table.of, runtime.wall_ms());
         let limit = usize::try_from(self.limit).unwrap_or(usize::MAX);
         let choice = choose::choose(&table, &condition, &memory, self.again, limit).await?;
         tell_choice(&choice, &table);

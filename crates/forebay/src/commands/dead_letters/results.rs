@@ -118,10 +118,10 @@ pub async fn failed_again(table: &Table, positions: &[u64]) -> anyhow::Result<BT
         let (Some(first), Some(last)) = (chunk.first(), chunk.last()) else { continue };
         let sql = format!(
             "SELECT position, any(reason), any(column), any(substringUTF8(message, 1, {MESSAGE_CHARS_MAX})) FROM {} \
-             WHERE pipeline = {} AND source = {} AND partition = 0 AND position >= {first} AND position <= {last} \
+             WHERE {} AND source = {} AND partition = 0 AND position >= {first} AND position <= {last} \
              GROUP BY position ORDER BY position LIMIT {POSITIONS_PER_QUESTION}",
             table.quoted,
-            clickhouse::types::quote(&table.pipeline),
+            table.of,
             clickhouse::types::quote(STREAM)
         );
         let rows: Vec<(u64, String, String, String)> = table.ask(&sql).await?;

@@ -53,8 +53,8 @@ impl Show {
 
     async fn show(&self, pipeline: &Pipeline) -> anyhow::Result<Exit> {
         let runtime = clock();
-        let table = Table::new(pipeline, &runtime)?;
-        let mut condition = self.filter.sql(&table.pipeline, runtime.wall_ms());
+        let table = Table::new(pipeline, &runtime).await?;
+        let mut condition = self.filter.sql(&table.of, runtime.wall_ms());
         if let Some(Letter { source, partition, position, .. }) = &self.letter {
             let source = clickhouse::types::quote(source);
             write!(

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use clickhouse::reconcile::Digest;
+use clickhouse::reconcile::{Digest, SameRows, Value};
 use dataflow::block::TIME_UNKNOWN_MS;
 
 use super::spill::Entry;
@@ -84,10 +84,13 @@ pub fn keys(rule: Rule, entries: &[Entry]) -> Vec<Expected> {
 }
 
 /// What the hashes of the values in a bucket must sum up to if all is well; `None` if that is not one number: copies of a key have
-/// different values, and which of them became the row is not known.
+/// different values, and which of them became the row is not known; or a record left out what the server has filled in.
 pub fn value_sum(rule: Rule, entries: &[Entry]) -> Option<u64> {
     entries.chunk_by(|a, b| a.hash == b.hash).try_fold(0_u64, |sum, copies| {
         let Expected { least, most, first } = Expected::of(rule, copies);
+        if copies.iter().any(|copy| copy.missing != 0) {
+            return None;
+        }
         if least == copies.len() as u64 {
             return Some(copies.iter().fold(sum, |sum, copy| sum.wrapping_add(copy.value)));
         }
@@ -96,16 +99,17 @@ pub fn value_sum(rule: Rule, entries: &[Entry]) -> Option<u64> {
     })
 }
 
-/// Keys of rows whose values are those of no record of their key: the first record, and how many such rows. `found` has keys, values
-/// and rows, ascending, of a range of hashes; `entries` are those of the same range. Keys without a record are left out.
-pub fn different(entries: &[Entry], found: &[(u64, u64, u64)]) -> Vec<(Entry, u64)> {
+/// Keys of rows whose values are those of no record of their key: the first record, and how many such rows. `found` has
+/// rows of a range of hashes, ascending by key; `entries` are those of the same range. Keys without a record are left out.
+pub fn different(entries: &[Entry], found: &[SameRows]) -> Vec<(Entry, u64)> {
     let mut all: Vec<(Entry, u64)> = Vec::new();
-    for (hash, value, rows) in found {
+    for same in found {
+        let SameRows { key: hash, rows, .. } = same;
         let begin = entries.partition_point(|entry| entry.hash < *hash);
         let end = entries.partition_point(|entry| entry.hash <= *hash);
         let copies = &entries[begin..end];
         let Some(first) = copies.first() else { continue };
-        if copies.iter().any(|copy| copy.value == *value) {
+        if copies.iter().any(|copy| same.are_of(Value { sum: copy.value, missing: copy.missing })) {
             continue;
         }
         match all.last_mut() {
@@ -184,6 +188,24 @@ impl Differences {
             expected.most = expected.most.max(records.get(hash).copied().unwrap_or(0));
             *rows > expected.most
         });
+    }
+
+    /// Strikes out rows beyond those that keys of records explain, if they are as many as records without a known key can have become, and
+    /// gives their number. Too few are missing rows; of too many, nobody can say which are foreign.
+    pub fn explain_nameless(&mut self, expected: Expected) -> Option<u64> {
+        let foreign: u64 = self.foreign.values().sum();
+        let beyond: u64 = self.duplicate.values().map(|(key, rows)| rows - key.most).sum();
+        let rows = foreign + beyond;
+        if rows < expected.least {
+            self.missing.insert(expected.first.hash, (expected, rows));
+        }
+        // Differences that were only counted may be such rows, too.
+        if rows > expected.most || rows < expected.least || self.more > 0 {
+            return None;
+        }
+        self.foreign.clear();
+        self.duplicate.clear();
+        Some(rows)
     }
 
     /// Remembers rows whose values are those of no record of their key.

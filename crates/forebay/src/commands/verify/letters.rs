@@ -126,7 +126,7 @@ pub async fn read(work: &Work<'_>, schema: &Schema, against: Against<'_>) -> any
     let server = sink::server_for(&work.pipeline.sink.clickhouse, super::work::QUERY_MAX)?;
     let config = sink::dead_letters(work.pipeline);
     let table = reconcile::Letters::new(server, &config, work.runtime.clone())?;
-    let pipeline = work.pipeline.pipeline.as_str();
+    let of = sink::letters_of(work.pipeline.pipeline.as_str(), &lane.former_names);
     let mut letters = Letters {
         report: report::Letters {
             expected: seen.rejects,
@@ -142,8 +142,7 @@ pub async fn read(work: &Work<'_>, schema: &Schema, against: Against<'_>) -> any
     let mut count = 0;
     let mut is_content_needed = false;
     loop {
-        let page =
-            table.page(pipeline, after.as_ref(), PAGE).await.context("the dead letters cannot be read")?;
+        let page = table.page(&of, after.as_ref(), PAGE).await.context("the dead letters cannot be read")?;
         count += page.len();
         for letter in &page {
             is_content_needed |= letter.source.is_empty();
@@ -179,10 +178,8 @@ pub async fn read(work: &Work<'_>, schema: &Schema, against: Against<'_>) -> any
             [wiring::source::decoder(format, schema.clone())?, wiring::source::decoder(format, fields)?];
         let mut skip = 0;
         while skip < REFUSED_MAX {
-            let page = table
-                .refused(pipeline, skip, REFUSED_PAGE)
-                .await
-                .context("the dead letters cannot be read")?;
+            let page =
+                table.refused(&of, skip, REFUSED_PAGE).await.context("the dead letters cannot be read")?;
             skip += page.len();
             for raw in &page {
                 letters.hashes.extend(decoders.iter().find_map(|decoder| hash(&**decoder, key, raw)));

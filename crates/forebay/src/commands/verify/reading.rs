@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use clickhouse::reconcile::{self, KeyPlan};
+use clickhouse::reconcile::{self, KeyPlan, Value, Values};
 use dataflow::block::NO_LEADER_EPOCH;
 use dataflow::{
     Batch, Decoded, Decoder, Event, Operator, Partition, ReadFrom, Reject, Runtime, Source, SourceFault,
@@ -67,11 +67,34 @@ pub struct DryRun {
     /// The key.
     pub key: KeyPlan,
     /// The other columns, if their values are compared.
-    pub values: Option<KeyPlan>,
+    pub values: Option<Values>,
     /// Clock and threads.
     pub runtime: Arc<dyn Runtime>,
     /// Which records count.
     pub times: Times,
+    /// Records whose key the server has made.
+    pub nameless: Nameless,
+}
+
+/// Records that leave out a column of the key which the server then fills: their rows are there, under keys that nobody knows.
+#[derive(Debug, Default)]
+pub struct Nameless {
+    /// How many.
+    pub records: u64,
+    /// The first of them.
+    pub first: Option<Entry>,
+    /// Their places (partition by the lane's number, position), as long as they are not too many.
+    pub places: BTreeSet<(u32, u64)>,
+}
+
+impl Nameless {
+    fn add(&mut self, entry: Entry) {
+        self.records += 1;
+        self.first.get_or_insert(entry);
+        if self.places.len() < REJECTS_MAX {
+            self.places.insert((entry.partition, entry.position));
+        }
+    }
 }
 
 impl DryRun {
@@ -179,22 +202,27 @@ impl DryRun {
     }
 
     fn hand_over(
-        &self,
+        &mut self,
         partition: u32,
         batch: &Batch,
         each: &mut (dyn FnMut(Entry, &[u8]) -> anyhow::Result<()> + Send),
     ) -> anyhow::Result<()> {
         let mut result = Ok(());
-        let mut values = vec![0; batch.len()];
-        if let Some(plan) = &self.values {
-            plan.texts(&batch.rows, |row, text| values[row] = reconcile::hash(text))
-                .map_err(anyhow::Error::msg)?;
-        }
+        let nameless = self.key.unknown(&batch.rows).map_err(anyhow::Error::msg)?;
+        let values = match &self.values {
+            Some(plan) => plan.of(&batch.rows).map_err(anyhow::Error::msg)?,
+            None => vec![Value::default(); batch.len()],
+        };
         let texts = self.key.texts(&batch.rows, |row, text| {
             if result.is_ok() {
                 let hash = reconcile::hash(text);
                 let (time_ms, position) = (batch.times_ms[row], batch.positions[row]);
-                result = each(Entry { hash, time_ms, partition, position, value: values[row] }, text);
+                let Value { sum, missing } = values[row];
+                let entry = Entry { hash, time_ms, partition, position, value: sum, missing };
+                match &nameless {
+                    Some(nameless) if nameless[row] => self.nameless.add(entry),
+                    _ => result = each(entry, text),
+                }
             }
         });
         texts.map_err(anyhow::Error::msg)?;

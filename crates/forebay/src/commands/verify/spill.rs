@@ -10,11 +10,11 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Files, by the top 8 bits of the hash: a billion records are 36 GB of files, and 140 MB of memory for each.
+/// Files, by the top 8 bits of the hash: a billion records are 44 GB of files, and 170 MB of memory for each.
 pub const FILES: usize = 256;
 
 /// Bytes of an entry in a file.
-const ENTRY_BYTES: usize = 36;
+const ENTRY_BYTES: usize = 44;
 
 /// Bytes gathered for a file before they are written.
 const BUFFER_BYTES: usize = 32 << 10;
@@ -32,8 +32,10 @@ pub struct Entry {
     pub partition: u32,
     /// Its position.
     pub position: u64,
-    /// Hash of its other values; 0 if they are not compared.
+    /// The sum of its other values ([`clickhouse::reconcile::Value`]); 0 if they are not compared.
     pub value: u64,
+    /// The columns with a DEFAULT that it left out.
+    pub missing: u64,
 }
 
 /// Entries on disk.
@@ -75,7 +77,8 @@ impl Spill {
         bytes[8..16].copy_from_slice(&entry.time_ms.to_le_bytes());
         bytes[16..20].copy_from_slice(&entry.partition.to_le_bytes());
         bytes[20..28].copy_from_slice(&entry.position.to_le_bytes());
-        bytes[28..].copy_from_slice(&entry.value.to_le_bytes());
+        bytes[28..36].copy_from_slice(&entry.value.to_le_bytes());
+        bytes[36..].copy_from_slice(&entry.missing.to_le_bytes());
         self.entries += 1;
         self.files[(entry.hash >> 56) as usize].write_all(&bytes)
     }
@@ -118,17 +121,19 @@ impl Spill {
 }
 
 fn entry(bytes: &[u8; ENTRY_BYTES]) -> Entry {
-    let (hash, rest) = bytes.split_first_chunk().expect("36 bytes");
-    let (time, rest) = rest.split_first_chunk().expect("28 bytes");
-    let (partition, rest) = rest.split_first_chunk().expect("20 bytes");
-    let (position, rest) = rest.split_first_chunk().expect("16 bytes");
-    let (value, _) = rest.split_first_chunk().expect("8 bytes");
+    let (hash, rest) = bytes.split_first_chunk().expect("44 bytes");
+    let (time, rest) = rest.split_first_chunk().expect("36 bytes");
+    let (partition, rest) = rest.split_first_chunk().expect("28 bytes");
+    let (position, rest) = rest.split_first_chunk().expect("24 bytes");
+    let (value, rest) = rest.split_first_chunk().expect("16 bytes");
+    let (missing, _) = rest.split_first_chunk().expect("8 bytes");
     Entry {
         hash: u64::from_le_bytes(*hash),
         time_ms: i64::from_le_bytes(*time),
         partition: u32::from_le_bytes(*partition),
         position: u64::from_le_bytes(*position),
         value: u64::from_le_bytes(*value),
+        missing: u64::from_le_bytes(*missing),
     }
 }
 

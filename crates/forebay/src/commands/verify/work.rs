@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clickhouse::TableConfig;
-use clickhouse::reconcile::{KeyPlan, TableKeys};
+use clickhouse::reconcile::{KeyPlan, TableKeys, Values};
 use dataflow::{Runtime, Table};
 use indicatif::ProgressBar;
 use pipeline::config::model::Pipeline;
@@ -31,8 +31,8 @@ use protocol::{Lane, names};
 use store::Store;
 
 use super::Bound;
-use super::expect::Rule;
-use super::reading::{DryRun, Ranges, Seen, Times};
+use super::expect::{Expected, Rule};
+use super::reading::{DryRun, Nameless, Ranges, Seen, Times};
 use super::report::{Range, Report};
 use super::spill::Spill;
 use super::{frames, letters};
@@ -92,7 +92,7 @@ impl Work<'_> {
             plan.with_defaults(table.client()).await.context("the table cannot be asked for its defaults")?;
         let server = sink::server_for(&self.pipeline.sink.clickhouse, QUERY_MAX)?;
         let (values, left_out) = match self.values {
-            true => KeyPlan::of_the_rest(table.schema(), &key),
+            true => Values::of_the_rest(table.schema(), &key),
             false => (None, Vec::new()),
         };
         let keys = TableKeys::new(server, &config, &plan, self.runtime.clone())?
@@ -106,6 +106,7 @@ impl Work<'_> {
             values,
             runtime: self.runtime.clone(),
             times: Times { from: time(self.from), to: time(self.to) },
+            nameless: Nameless::default(),
         };
         let mut report = Report {
             pipeline: self.pipeline.pipeline.to_string(),
@@ -119,7 +120,7 @@ impl Work<'_> {
         let mut spill =
             Spill::new(&self.scratch).context("temporary files cannot be made; name a `--scratch` folder")?;
         let mut seen = Seen::default();
-        let (lane, ranges) = self.read(&*store, &mut dry, &mut spill, &mut seen).await?;
+        let (lane, ranges) = self.read(&*store, &mut dry, &mut spill, &mut seen, &mut report).await?;
         self.settled(&*store, &lane).await?;
         self.describe(&lane, &ranges, &seen, &mut report)?;
 
@@ -133,6 +134,8 @@ impl Work<'_> {
             letters::Against { lane: &lane, ranges: &ranges, seen: &seen, key: &dry.key, kept: &kept, rule };
         let letters = letters::read(&self, table.schema(), against).await?;
         spill.leave_out(letters.not_rows.clone());
+        let refused = dry.nameless.places.intersection(&letters.not_rows).count() as u64;
+        let first_nameless = dry.nameless.records - refused;
         let mut differences = self.differences(&keys, rule, &mut spill, &mut report).await?;
         if dry.values.is_some() {
             self.values(&keys, rule, &mut spill, &report, &mut differences).await?;
@@ -149,6 +152,32 @@ impl Work<'_> {
         }
         let newest =
             self.look_again(&*store, &mut dry, &lane, &ranges, &mut differences, report.is_all).await?;
+        let most = dry.nameless.records - refused;
+        if let Some(first) = dry.nameless.first.filter(|_| most > 0) {
+            let columns: Vec<String> = dry
+                .key
+                .made_by_the_server()
+                .map(|(name, default)| format!("`{name}` (`{default}`)"))
+                .collect();
+            let expected = Expected { least: least_nameless(rule, first_nameless), most, first };
+            report.notes.push(match report.is_all.then(|| differences.explain_nameless(expected)) {
+                Some(Some(rows)) => format!(
+                    "{most} records leave out column {} of the key, and the server has filled it in: the {rows} rows under other keys are \
+                     as many as they can have become, and which row is whose is not compared",
+                    columns.join(", ")
+                ),
+                Some(None) => format!(
+                    "{most} records leave out column {} of the key, and the server has filled it in: they can have become {} to {most} \
+                     rows under keys of no record, and there are others than that",
+                    columns.join(", "),
+                    expected.least
+                ),
+                None => format!(
+                    "{most} records leave out column {} of the key, which the server has filled in: their rows are not compared",
+                    columns.join(", ")
+                ),
+            });
+        }
         report.in_flight = in_flight(&newest);
         report.more = differences.more;
         if !differences.duplicate.is_empty() && matches!(rule, Rule::OnePerWindow(_)) {
@@ -264,6 +293,14 @@ impl Work<'_> {
             ),
         }
         Ok(())
+    }
+}
+
+/// Rows at least of records whose keys are not known. The step that drops copies takes all keys left out for the same.
+fn least_nameless(rule: Rule, records: u64) -> u64 {
+    match rule {
+        Rule::EveryCopy => records,
+        Rule::OneEver | Rule::OnePerWindow(_) => records.min(1),
     }
 }
 

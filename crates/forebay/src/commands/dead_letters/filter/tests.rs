@@ -11,7 +11,7 @@ struct Line {
 
 fn sql(options: &[&str]) -> String {
     let line = Line::try_parse_from([&["x"], options].concat()).map_err(|error| error.to_string());
-    line.unwrap_or_else(|error| panic!("{error}")).filter.sql("p", 1_000_000)
+    line.unwrap_or_else(|error| panic!("{error}")).filter.sql("pipeline = 'p'", 1_000_000)
 }
 
 #[test]

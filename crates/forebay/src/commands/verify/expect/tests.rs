@@ -1,7 +1,7 @@
 use super::*;
 
 fn entry(hash: u64, time_ms: i64) -> Entry {
-    Entry { hash, time_ms, partition: 0, position: 0, value: 0 }
+    Entry { hash, time_ms, partition: 0, position: 0, value: 0, missing: 0 }
 }
 
 fn bounds(rule: Rule, times: &[i64]) -> (u64, u64) {
@@ -71,10 +71,56 @@ fn the_sum_of_values_is_known_only_while_it_is_known_which_copy_became_the_row()
 #[test]
 fn a_row_is_different_if_no_record_of_its_key_has_its_values() {
     let entries = [with_value(1, 7), with_value(1, 8), with_value(3, 5)];
-    assert_eq!(different(&entries, &[(1, 8, 1), (3, 5, 2)]), []);
-    let found = [(1, 7, 1), (1, 9, 2), (1, 10, 1), (2, 5, 1), (3, 6, 1)];
+    let same = |(key, always, rows)| SameRows { key, always, given: Vec::new(), rows };
+    assert_eq!(different(&entries, &[(1, 8, 1), (3, 5, 2)].map(same)), []);
+    let found = [(1, 7, 1), (1, 9, 2), (1, 10, 1), (2, 5, 1), (3, 6, 1)].map(same);
     let expected = [(with_value(1, 7), 3), (with_value(3, 5), 1)];
     assert_eq!(different(&entries, &found), expected, "the key of no record is another matter");
+}
+
+#[test]
+fn a_column_with_a_default_is_compared_where_the_record_gives_it() {
+    use clickhouse::reconcile::sum;
+    let row = |always, given: [u64; 2]| SameRows { key: 1, always, given: given.to_vec(), rows: 1 };
+    let whole = with_value(1, sum(7, &[5, 6], 0));
+    assert_eq!(different(&[whole], &[row(7, [5, 6])]), []);
+    for other in [row(7, [5, 9]), row(7, [9, 6]), row(8, [5, 6]), row(7, [6, 5])] {
+        assert_eq!(different(&[whole], std::slice::from_ref(&other)).len(), 1, "{other:?}");
+    }
+    // The record has left out the second: whatever stands there is the server's.
+    let part = Entry { missing: 0b10, ..with_value(1, sum(7, &[5, 0], 0b10)) };
+    assert_eq!(different(&[part], &[row(7, [5, 6]), row(7, [5, 9])]), []);
+    assert_eq!(different(&[part], &[row(7, [9, 6])]).len(), 1);
+    assert_eq!(value_sum(Rule::OneEver, &[part]), None, "the server's part is not known");
+    assert_eq!(value_sum(Rule::OneEver, &[whole]), Some(whole.value));
+}
+
+#[test]
+fn rows_under_keys_that_the_server_made_are_told_by_their_number() {
+    let with = |foreign: u64| {
+        let keys = [Expected::of(Rule::EveryCopy, &[entry(2, 0)])];
+        let mut differences = Differences::default();
+        let found: Vec<(u64, u64)> =
+            std::iter::once((2, 1)).chain((0..foreign).map(|n| (10 + n, 1))).collect();
+        differences.compare(&keys, &found);
+        differences
+    };
+    let expected = |least, most| Expected { least, most, first: entry(1, 0) };
+    let mut right = with(3);
+    assert_eq!(right.explain_nameless(expected(3, 3)), Some(3));
+    assert!(right.is_empty());
+    let mut more = with(4);
+    assert_eq!(more.explain_nameless(expected(3, 3)), None);
+    assert_eq!(more.foreign.len(), 4, "one of them is foreign, and which is not known");
+    let mut fewer = with(1);
+    assert_eq!(fewer.explain_nameless(expected(3, 3)), None);
+    assert_eq!(fewer.missing[&1].1, 1);
+    assert_eq!(with(2).explain_nameless(expected(1, 3)), Some(2), "copies may have been dropped");
+    // A made key that is also a record's shows as one row too many of it.
+    let mut same = Differences::default();
+    same.compare(&[Expected::of(Rule::EveryCopy, &[entry(2, 0)])], &[(2, 2)]);
+    assert_eq!(same.explain_nameless(expected(1, 1)), Some(1));
+    assert!(same.is_empty());
 }
 
 #[test]

@@ -11,6 +11,7 @@ fn entries_come_back_sorted_may_grow_and_leave_no_file() {
         partition: n as u32 % 3,
         position: n,
         value: !n,
+        missing: n << 7,
     };
     (0..5_000).for_each(|n| spill.push(&of(n)).expect("writes"));
     let read = |spill: &mut Spill| -> Vec<Entry> {

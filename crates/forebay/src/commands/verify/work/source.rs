@@ -5,7 +5,8 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, bail};
-use dataflow::{Partition, PartitionStart};
+use dataflow::block::NO_LEADER_EPOCH;
+use dataflow::{Partition, PartitionStart, ReadFrom, Source};
 use protocol::Lane;
 use store::Store;
 
@@ -22,6 +23,19 @@ const ROUNDS_MAX: u32 = 4;
 /// Records by which the pipeline may be ahead when the table is asked: so many keys are then looked at twice at the most.
 const AHEAD_MAX: u64 = 100_000;
 
+/// What the source shows now, under the names and identities that the lane has read: files may have been renamed, rotated or have
+/// gone since.
+async fn starts(source: &dyn Source, lane: &Lane) -> anyhow::Result<Vec<PartitionStart>> {
+    let known = lane.reading().map(|(_, p)| ReadFrom {
+        partition: Partition::new(p.stream.as_str(), p.index),
+        identity: p.identity.clone(),
+        next: p.next,
+        leader_epoch: if p.leader_epoch < 0 { NO_LEADER_EPOCH } else { p.leader_epoch },
+    });
+    let shown = source.partitions().await.context("the source does not answer")?;
+    source.recognize(shown, known.collect()).await.context("the source is not the one that was read")
+}
+
 impl Work<'_> {
     /// Reads up to where the pipeline has sealed, and again what it has sealed meanwhile, until it is hardly ahead.
     pub(super) async fn read(
@@ -30,12 +44,13 @@ impl Work<'_> {
         dry: &mut DryRun,
         spill: &mut Spill,
         seen: &mut Seen,
+        report: &mut Report,
     ) -> anyhow::Result<(Lane, Ranges)> {
-        let starts = dry.source.partitions().await.context("the source does not answer")?;
+        let starts = starts(&*dry.source, &self.lane(store).await?).await?;
         let mut done: BTreeMap<u32, u64> = BTreeMap::new();
         let mut lane = self.lane(store).await?;
         for round in 1.. {
-            let ranges = self.ranges(&lane, &starts)?;
+            let (ranges, gone) = self.ranges(&lane, &starts)?;
             let fresh: Ranges = ranges
                 .iter()
                 .map(|(n, (from, to))| (*n, (done.get(n).copied().unwrap_or(*from), *to)))
@@ -56,10 +71,16 @@ impl Work<'_> {
             let newer = self.lane(store).await?;
             let ahead: u64 = self
                 .ranges(&newer, &starts)?
+                .0
                 .iter()
                 .map(|(n, (from, to))| to.saturating_sub(done.get(n).copied().unwrap_or(*from)))
                 .sum();
             if round == ROUNDS_MAX || ahead <= AHEAD_MAX {
+                report.notes.extend(gone.iter().map(|partition| {
+                    format!(
+                        "the source does not have `{partition}` any more; what was read of it is not compared"
+                    )
+                }));
                 return Ok((lane, ranges));
             }
             lane = newer;
@@ -67,8 +88,8 @@ impl Work<'_> {
         unreachable!("the last round returns")
     }
 
-    /// What to read of each partition of the lane.
-    fn ranges(&self, lane: &Lane, starts: &[PartitionStart]) -> anyhow::Result<Ranges> {
+    /// What to read of each partition of the lane, and the partitions that the source does not have any more.
+    fn ranges(&self, lane: &Lane, starts: &[PartitionStart]) -> anyhow::Result<(Ranges, Vec<Partition>)> {
         let bounds = |bounds: &[Bound], partition: &Partition| {
             let position = bounds.iter().find_map(|bound| match bound {
                 Bound::Position { stream, index, position }
@@ -81,7 +102,7 @@ impl Work<'_> {
             let by_position = bounds.iter().any(|bound| matches!(bound, Bound::Position { .. }));
             (position, by_position)
         };
-        let mut ranges = Ranges::new();
+        let (mut ranges, mut gone) = (Ranges::new(), Vec::new());
         // What has left the pipeline cannot be read by its file.
         for (n, p) in lane.reading() {
             let partition = Partition::new(p.stream.as_str(), p.index);
@@ -91,7 +112,12 @@ impl Work<'_> {
                 continue;
             }
             let first = starts.iter().find(|s| s.partition == partition).map(|s| s.first);
+            // A file that was read to its end may go, and so may a topic that a later start gives up.
             let Some(first) = first else {
+                if from.is_none() && to.is_none() {
+                    gone.push(partition);
+                    continue;
+                }
                 bail!("the source does not have `{partition}` any more, so it cannot be read again");
             };
             if let Some(from) = from.filter(|from| *from < first) {
@@ -100,10 +126,13 @@ impl Work<'_> {
             let to = to.map_or(p.next, |to| to.min(p.next));
             ranges.insert(n as u32, (from.unwrap_or(first), to));
         }
+        if ranges.is_empty() && !gone.is_empty() {
+            bail!("the source does not have `{}` any more, so it cannot be read again", gone[0]);
+        }
         if ranges.is_empty() {
             bail!("no partition of the pipeline is named by `--from` and `--to`");
         }
-        Ok(ranges)
+        Ok((ranges, gone))
     }
 
     /// Strikes out keys of a range whose further rows are of records that stand elsewhere in the source.
@@ -121,7 +150,7 @@ impl Work<'_> {
         self.bar.set_message("reading all of the source (positions)");
         // After the table was asked, so that no row is newer than what is read.
         let newest = self.lane(store).await?;
-        let starts = dry.source.partitions().await.context("the source does not answer")?;
+        let starts = starts(&*dry.source, &newest).await?;
         let all = newest.partitions.iter().enumerate().map(|(n, p)| {
             let first =
                 starts.iter().find(|s| *s.partition.stream == *p.stream && s.partition.index == p.index);
@@ -129,6 +158,7 @@ impl Work<'_> {
         });
         let all: Ranges = all.collect();
         let times = std::mem::take(&mut dry.times);
+        let nameless = std::mem::take(&mut dry.nameless);
         let mut seen = Seen::default();
         let mut records: BTreeMap<u64, u64> = differences.duplicate.keys().map(|hash| (*hash, 0)).collect();
         let mut count = |entry: Entry, _: &[u8]| {
@@ -139,6 +169,7 @@ impl Work<'_> {
         };
         let result = dry.read(&newest, &all, &mut seen, &mut count).await;
         dry.times = times;
+        dry.nameless = nameless;
         result?;
         if seen.records < newest.counts.read {
             report.duplicates_untold = true;
@@ -172,7 +203,7 @@ impl Work<'_> {
             return Ok(newest);
         }
         self.bar.set_message("reading on (positions)");
-        let starts = dry.source.partitions().await.context("the source does not answer")?;
+        let starts = starts(&*dry.source, &newest).await?;
         let mut newer = Ranges::new();
         for (n, p) in newest.partitions.iter().enumerate() {
             let n = n as u32;

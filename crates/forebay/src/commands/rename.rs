@@ -1,0 +1,142 @@
+//! `forebay rename`: a pipeline gets another name and keeps all that it has read.
+//!
+//! Owns the command line and what is printed. Does not own the steps (`engine::rename`).
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use dataflow::Runtime;
+use engine::rename::{Plan, RenameError, Request};
+use engine::{Status, TokioRuntime};
+use protocol::lane::rename::Step;
+use serde_json::{Value, json};
+
+use crate::cli::{Exit, PipelineFile, print};
+use crate::config::model::Pipeline;
+use crate::config::values::PipelineName;
+use crate::{running, wiring};
+
+/// How long the journal must stand still before it counts as nobody's: an owner that works settles within a second.
+const QUIET: Duration = Duration::from_secs(3);
+
+/// Gives a pipeline another name; what it has read, its state and its rows in flight stay its own.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  forebay rename user-events.yaml clicks          # says what would happen
+  forebay rename user-events.yaml clicks --yes
+
+Stop the pipeline first. Afterwards write the new name into the pipeline file; under the old one it refuses to start. Nothing is read
+again, and nothing is lost if the command is interrupted: until the same command has finished it, neither name starts.
+Ends with code 0 when it is done, 4 without `--yes`, 3 while a process runs the pipeline, 2 if the new name cannot be used.")]
+pub struct Rename {
+    #[command(flatten)]
+    file: PipelineFile,
+
+    /// The new name.
+    #[arg(value_name = "NEW_NAME")]
+    to: PipelineName,
+
+    /// Does it. Without it, only says what would happen.
+    #[arg(long)]
+    yes: bool,
+
+    /// Prints JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Rename {
+    /// Runs the command.
+    ///
+    /// # Errors
+    /// When the store cannot be used.
+    pub fn execute(&self) -> anyhow::Result<Exit> {
+        let Some(pipeline) = super::load(&self.file.file)? else { return Ok(Exit::Fault) };
+        super::runtime()?.block_on(self.rename(&pipeline))
+    }
+
+    async fn rename(&self, pipeline: &Pipeline) -> anyhow::Result<Exit> {
+        let (from, to) = (pipeline.pipeline.as_str(), self.to.as_str());
+        if running::ask(pipeline).await.is_ok() {
+            return refuse(RenameError::Running);
+        }
+        let Some(store) = wiring::storage::open_to_read(pipeline).await? else {
+            return refuse(RenameError::NotThere { name: from.to_owned() });
+        };
+        let plan = match engine::rename::plan(&*store, from, to).await {
+            Ok(plan) => plan,
+            Err(error) => return refuse(error),
+        };
+        if !self.yes {
+            let file = self.file.file.display();
+            let words = format!(
+                "{}Nothing was changed. To do it: `forebay rename {file} {to} --yes`\n",
+                self.words(pipeline, &plan)?
+            );
+            return self.tell(&plan, false, &words, Exit::Person);
+        }
+        let runtime: Arc<dyn Runtime> = TokioRuntime::new(1);
+        let store = wiring::storage::open(pipeline, &*runtime, &Status::default()).await?;
+        let request =
+            Request { from: from.to_owned(), to: to.to_owned(), by: wiring::owner(), quiet_min: QUIET };
+        match engine::rename::rename(store, runtime, &request).await {
+            Ok(done) => self.tell(&done, true, &self.words(pipeline, &plan)?, Exit::Done),
+            Err(error) => refuse(error),
+        }
+    }
+
+    fn words(&self, pipeline: &Pipeline, plan: &Plan) -> anyhow::Result<String> {
+        let Plan { from, to, step, inserts } = plan;
+        let mut out = String::new();
+        match step {
+            Step::Clean => writeln!(out, "done         pipeline `{from}` is called `{to}` already")?,
+            Step::Take => writeln!(out, "renamed      pipeline `{from}` to `{to}`")?,
+            _ => writeln!(
+                out,
+                "renamed      pipeline `{from}` to `{to}`, which was begun before and not finished"
+            )?,
+        }
+        writeln!(out, "goes along   positions, state, replay log, dead letters so far")?;
+        if *inserts > 0 {
+            writeln!(
+                out,
+                "goes along   {inserts} sealed inserts that wait for the table; the next run delivers them"
+            )?;
+        }
+        writeln!(out, "stays        the tables with their rows, and the source")?;
+        writeln!(
+            out,
+            "then         write `pipeline: {to}` into the pipeline file; `{from}` refuses to start from now on"
+        )?;
+        if pipeline.source.kafka.as_ref().is_some_and(|kafka| kafka.group.is_none()) {
+            writeln!(
+                out,
+                "then         Kafka's consumer group, which only shows the lag, is called `forebay-{to}` from the next run on"
+            )?;
+        }
+        Ok(out)
+    }
+
+    fn tell(&self, plan: &Plan, done: bool, words: &str, exit: Exit) -> anyhow::Result<Exit> {
+        let value: Value =
+            json!({ "from": plan.from, "to": plan.to, "done": done, "in_flight_inserts": plan.inserts });
+        print(&if self.json { format!("{value:#}\n") } else { words.to_owned() })?;
+        Ok(exit)
+    }
+}
+
+/// Says why nothing was renamed.
+fn refuse(error: RenameError) -> anyhow::Result<Exit> {
+    let exit = match &error {
+        RenameError::NotThere { .. } | RenameError::Taken { .. } | RenameError::Elsewhere { .. } => {
+            Exit::Fault
+        }
+        RenameError::Running => Exit::Fenced,
+        RenameError::Engine(error) => super::run::exit_of(error),
+    };
+    tracing::error!("{error}");
+    Ok(exit)
+}
