@@ -334,3 +334,19 @@ fn the_share_of_dead_letters_and_its_exit_code_are_in_the_help() {
     assert_eq!(code(&output), 2);
     assert!(err(&output).contains("has no `%`, and a fraction is less than 1"), "{}", err(&output));
 }
+
+#[test]
+fn a_reset_says_why_the_journal_cannot_be_read() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{}-damaged", std::process::id()));
+    let journal = folder.join("events/lane-0/journal");
+    std::fs::create_dir_all(&journal).expect("the test's folder can be written");
+    std::fs::write(journal.join(format!("{:020}", 0)), "no record").expect("as above");
+    let text = format!("{GOOD}store: {}\nhttp: {{ listen: none }}\n", folder.display());
+    let path = file("damaged.yaml", &text);
+    let output =
+        forebay(&["reset", path.to_str().unwrap()]).env("FOREBAY_TEST_PASSWORD", "x").output().unwrap();
+    assert_eq!(code(&output), 4, "{}", err(&output));
+    let words = out(&output);
+    assert!(words.contains("the journal cannot be read (") && words.contains("record 0"), "{words}");
+    std::fs::remove_dir_all(&folder).expect("the test's own folder");
+}

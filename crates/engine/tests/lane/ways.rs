@@ -200,9 +200,13 @@ fn every_state_of_a_table_ends_when_its_way_out_was_taken_and_nothing_is_lost() 
             ("uncertain", State::Unclear),
         ];
         for (kind, state) in kinds {
-            for (effect, is_written) in
-                [(Effect::None, false), (Effect::Unknown, false), (Effect::Unknown, true)]
-            {
+            // The last: a proxy has sent the insert twice, and hands on the refusal of the second.
+            for (effect, is_written) in [
+                (Effect::None, false),
+                (Effect::Unknown, false),
+                (Effect::Unknown, true),
+                (Effect::None, true),
+            ] {
                 let bench = Bench::new();
                 let says = |says| bench.table.world.lock().expect("no panic").says = says;
                 says(Some((kind, Remedy::Resend, effect, is_written)));

@@ -68,6 +68,10 @@ impl Rename {
         };
         let plan = match engine::rename::plan(&*store, from, to).await {
             Ok(plan) => plan,
+            Err(RenameError::Taken { .. }) if from == to => {
+                print(&format!("pipeline `{to}` has this name already\n"))?;
+                return Ok(Exit::Done);
+            }
             Err(error) => return refuse(error),
         };
         if !self.yes {
