@@ -10,13 +10,14 @@ use clap::Args;
 use dataflow::Runtime;
 use engine::rename::{Plan, RenameError, Request};
 use engine::{Status, TokioRuntime};
+use pipeline::config::model::Pipeline;
+use pipeline::config::values::PipelineName;
+use pipeline::wiring;
 use protocol::lane::rename::Step;
 use serde_json::{Value, json};
 
 use crate::cli::{Exit, PipelineFile, print};
-use crate::config::model::Pipeline;
-use crate::config::values::PipelineName;
-use crate::{running, wiring};
+use crate::running;
 
 /// How long the journal must stand still before it counts as nobody's: an owner that works settles within a second.
 const QUIET: Duration = Duration::from_secs(3);
