@@ -7,7 +7,8 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use dataflow::{Partition, ReadFrom, RecordBlock, SourceFault};
+use dataflow::block::NO_LEADER_EPOCH;
+use dataflow::{Partition, ReadFrom, RecordBlock, Source, SourceError, SourceFault};
 
 use crate::context::Context;
 use crate::origins::Origin;
@@ -62,7 +63,7 @@ pub async fn record(context: &Context, at: ReadFrom) -> Result<RecordBlock, Stri
     let tries = async {
         let mut backoff = Backoff::new(context.settings.retry_pause_max);
         loop {
-            match context.source.record(at.clone()).await {
+            match same_record(&*context.source, &at).await {
                 Ok(record) => {
                     return record.ok_or_else(|| "the source holds no record there any more".into());
                 }
@@ -81,6 +82,18 @@ pub async fn record(context: &Context, at: ReadFrom) -> Result<RecordBlock, Stri
         let why = newest.map_or(String::new(), |why| format!(": {why}"));
         Err(format!("the source has not answered for {} s{why}", bound.as_secs_f32()))
     })
+}
+
+/// The record that the lane read at `at.next`. A log that was cut exactly there lets itself be read from there on, and what it hands out
+/// is another record: whatever comes from a newer leader must stand in the log of the one that the lane read from as well.
+async fn same_record(source: &dyn Source, at: &ReadFrom) -> Result<Option<RecordBlock>, SourceError> {
+    let record = source.record(at.clone()).await?;
+    let epochs = record.as_ref().map(|record| (at.leader_epoch, record.leader_epoch));
+    if epochs.is_some_and(|(then, now)| then != NO_LEADER_EPOCH && now > then) {
+        // Refused where that leader's log does not reach behind the record. Asked afterwards: a log never grows back.
+        source.record(ReadFrom { next: at.next + 1, ..at.clone() }).await?;
+    }
+    Ok(record)
 }
 
 #[cfg(test)]
