@@ -215,14 +215,15 @@ impl Asking {
         }
     }
 
-    /// Waits for the first events: a partition that may be looked at but not read says so only now.
+    /// Waits for the first events: a partition that may be looked at but not read says so only now. One that has given records before
+    /// it refuses lets itself be read up to there, and what it gave is read like any other.
     async fn first_words(
         &self,
         mut reader: Box<dyn Reader>,
         new: &[PartitionGenesis],
     ) -> Result<Box<dyn Reader>, SourceError> {
         let mut silent: BTreeSet<Partition> = new.iter().map(|p| named(&p.stream, p.index)).collect();
-        let (mut events, mut bytes) = (VecDeque::new(), 0);
+        let (mut events, mut bytes, mut refusal) = (VecDeque::new(), 0, None);
         let mut too_long = self.runtime.sleep(FIRST_WORD_MAX);
         while events.is_empty() || !silent.is_empty() && bytes < FIRST_BYTES_MAX {
             tokio::select! {
@@ -237,13 +238,26 @@ impl Asking {
                     }
                     // It was there a moment ago; the lane waits for it.
                     Err(error) if error.fault == SourceFault::Away => break,
+                    Err(error) if has_given(&events, &error) => {
+                        refusal = Some(error);
+                        break;
+                    }
                     Err(error) => return Err(error),
                 },
                 () = &mut too_long => break,
             }
         }
-        Ok(Box::new(Begun { reader, events }))
+        Ok(Box::new(Begun { reader, events, refusal }))
     }
+}
+
+/// Whether the partition that refuses has given records.
+fn has_given(events: &VecDeque<Event>, error: &SourceError) -> bool {
+    let given = |event: &Event| match event {
+        Event::Block(block) => Some(&block.partition) == error.partition.as_ref(),
+        _ => false,
+    };
+    events.iter().any(given)
 }
 
 /// The partition that an event is about.
@@ -259,14 +273,20 @@ fn spoken(event: &Event) -> &Partition {
 struct Begun {
     reader: Box<dyn Reader>,
     events: VecDeque<Event>,
+    /// What the reader said after them.
+    refusal: Option<SourceError>,
 }
 
 #[async_trait]
 impl Reader for Begun {
     async fn next(&mut self) -> Result<Event, SourceError> {
-        match self.events.pop_front() {
-            Some(event) => Ok(event),
-            None => self.reader.next().await,
+        match (self.events.pop_front(), self.refusal.take()) {
+            (Some(event), refusal) => {
+                self.refusal = refusal;
+                Ok(event)
+            }
+            (None, Some(refusal)) => Err(refusal),
+            (None, None) => self.reader.next().await,
         }
     }
 
@@ -414,13 +434,14 @@ fn check_published(lane: &Lane, shown: &Shown) -> Result<(), String> {
         let Some(at) = lane.partition(&partition.stream, partition.index) else {
             if !knew(lane, &partition.stream) {
                 check_unknown(shown, partition, *published)?;
+            } else if !lane.partitions.iter().any(|p| is_of(p, partition)) {
+                check_late(shown, partition, *published)?;
             }
             continue;
         };
         let sealed = lane.partitions[at].next;
         // A stream that was forgotten and came back was read further before.
-        let named = |p: &&PartitionState| p.stream == *partition.stream && p.index == partition.index;
-        let before = lane.partitions.iter().filter(named).map(|p| p.next).max();
+        let before = lane.partitions.iter().filter(|p| is_of(p, partition)).map(|p| p.next).max();
         if *published > before.unwrap_or(sealed) && is_same(lane, at, shown) {
             return Err(format!(
                 "the source says that `{partition}` was read up to {published}, but the store stands at {sealed}: the store was \
@@ -428,6 +449,23 @@ fn check_published(lane: &Lane, shown: &Shown) -> Result<(), String> {
                  everything again, empty the table, run `forebay reset FILE --yes` and give the source another `group`"
             ));
         }
+    }
+    Ok(())
+}
+
+fn is_of(known: &PartitionState, partition: &Partition) -> bool {
+    known.stream == *partition.stream && known.index == partition.index
+}
+
+/// A partition of a stream that the store knows, which came later and was read: the store is from before that.
+fn check_late(shown: &Shown, partition: &Partition, published: u64) -> Result<(), String> {
+    let first = shown.partitions.iter().find(|p| p.partition == *partition).map(|p| p.first);
+    if first.is_some_and(|first| published > first) {
+        return Err(format!(
+            "the source says that `{partition}` was read up to {published}, but the store does not know this partition: the store was \
+             rolled back to an older copy, from before the partition was added, and reading it from the start would write rows twice. \
+             Bring the newer store back, or give the pipeline a new name and an empty table"
+        ));
     }
     Ok(())
 }

@@ -343,6 +343,30 @@ fn a_store_that_was_rolled_back_delivers_nothing() {
 }
 
 #[test]
+fn a_store_from_before_a_partition_was_added_is_told_by_what_was_published_of_it() {
+    run(async {
+        let bench = Bench::new();
+        bench.push(0..10);
+        bench.drain().await.expect("drains");
+        let late = Partition::new("e", 2);
+        bench.feed.open(late.clone());
+        (10..15).for_each(|id: u64| {
+            bench.feed.push(&late, id as i64, id.to_string());
+        });
+        // Somebody with the newer store has read it.
+        bench.source.publish(&[(late.clone(), 3)]).await.expect("a source in memory");
+        let before = contents(&bench).await;
+        let error = until_it_ends(bench.pipeline(true)).await.expect_err("rolled back");
+        assert!(error.to_string().contains("before the partition was added"), "{error}");
+        assert_eq!(contents(&bench).await, before, "nothing was claimed");
+        // What retention took since is not read twice.
+        bench.feed.forget(&late, 3);
+        bench.drain().await.expect("nothing comes twice");
+        bench.assert_holds((0..10).chain(13..15));
+    });
+}
+
+#[test]
 fn a_source_that_refuses_while_it_is_read_ends_the_pipeline_once_all_is_delivered() {
     run(async {
         let bench = Bench::new();
