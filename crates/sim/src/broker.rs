@@ -1,8 +1,8 @@
-//! The simulated broker: partitions with ordered positions, gaps, leaders that go away, elections that lose records, and the
-//! positions published last.
+//! The simulated broker: partitions with ordered positions, gaps, leaders that go away, elections that lose records, records that are
+//! damaged, and the positions published last.
 //!
-//! Owns the [`Source`] that the engine reads, and the refusal to go on behind the end of a leader epoch. Does not own the records or
-//! when they arrive (`plan`, `drive`).
+//! Owns the [`Source`] that the engine reads, and the refusal to go on behind the end of a leader epoch or of a file that was cut, and
+//! at what is damaged. Does not own the records or when they arrive (`plan`, `drive`).
 
 use std::sync::Arc;
 
@@ -39,6 +39,12 @@ pub struct Stream {
     gone_before: u64,
     /// How many positions the log was cut by so far: records that arrive later come as many positions earlier.
     shift: u64,
+    /// The first record from this position on has a flipped bit.
+    damaged_from: Option<u64>,
+    /// The log as it was before it was cut without a trace. Nobody writes to it any more.
+    whole: Option<Vec<Record>>,
+    /// Which of the broker's cuts that was.
+    cut_number: u64,
 }
 
 impl Stream {
@@ -70,9 +76,31 @@ impl Stream {
         next < self.gone_before
     }
 
-    /// True if a reader that came to `next` in `epoch` has read records that are in this log no more.
+    /// True if a reader that came to `next` in `epoch` has read records that are in this log no more. A file has no epochs to tell by.
     pub fn has_lost(&self, epoch: i32, next: u64) -> bool {
-        epoch != NO_LEADER_EPOCH && self.end_of(epoch) < next
+        epoch != NO_LEADER_EPOCH && self.whole.is_none() && self.end_of(epoch) < next
+    }
+
+    /// The next record that arrives is damaged.
+    pub fn damage(&mut self) {
+        self.damaged_from.get_or_insert(self.end);
+    }
+
+    /// The position of the damaged record, if it is there already.
+    fn damaged(&self) -> Option<u64> {
+        let from = self.damaged_from?;
+        self.records.get(self.records.partition_point(|r| r.position < from)).map(|r| r.position)
+    }
+
+    /// True if a lane that stands at `next` has read all in front of what is damaged.
+    fn stands_at_damage(&self, next: u64) -> bool {
+        let read = self.records.partition_point(|r| r.position < next);
+        self.damaged().is_some_and(|damaged| self.records.get(read).is_some_and(|r| r.position == damaged))
+    }
+
+    /// True if a reader that came to `next` has read records that were cut off.
+    pub fn is_cut_below(&self, next: u64) -> bool {
+        self.whole.is_some() && self.end < next
     }
 
     /// A new leader, which lacks the newest `records` ones.
@@ -92,6 +120,9 @@ impl Stream {
 
     /// The records and the end of the log that a reader saw who read up to somewhere in `epoch`.
     fn as_read_in(&self, epoch: i32) -> (&[Record], u64) {
+        if let Some(whole) = &self.whole {
+            return (whole, whole.last().map_or(self.end, |last| last.position + 1));
+        }
         let then = self.cut.iter().find(|(last, _, _)| epoch != NO_LEADER_EPOCH && *last >= epoch);
         then.map_or((&self.records, self.end), |(_, records, end)| (records, *end))
     }
@@ -101,6 +132,15 @@ impl Stream {
 pub struct Broker {
     /// By number.
     pub streams: Vec<Stream>,
+    /// Counts the partitions that were cut without a trace.
+    pub cuts: u64,
+    /// How many times something damaged was copied anew.
+    pub copies: u64,
+    /// A broken source: what is read is handed out before it is verified.
+    pub hands_out_unverified: bool,
+    /// A broken source: the end of a partition that was cut is its end.
+    pub takes_cut_for_end: bool,
+    keeps_positions: bool,
     away_until_us: u64,
     changes: watch::Sender<u64>,
 }
@@ -109,7 +149,16 @@ impl Broker {
     /// The partitions at the begin, empty.
     pub fn new(plan: &Plan) -> Self {
         let streams = (0..plan.partitions).map(|_| Stream::default()).collect();
-        Self { streams, away_until_us: 0, changes: watch::Sender::new(0) }
+        Self {
+            streams,
+            cuts: 0,
+            copies: 0,
+            hands_out_unverified: false,
+            takes_cut_for_end: false,
+            keeps_positions: plan.keeps_positions,
+            away_until_us: 0,
+            changes: watch::Sender::new(0),
+        }
     }
 
     /// A record arrives. A partition that is not there yet is made.
@@ -118,6 +167,9 @@ impl Broker {
             self.streams.push(Stream::default());
         }
         let stream = &mut self.streams[partition as usize];
+        if stream.whole.is_some() {
+            return;
+        }
         let record = Record { position: record.position - stream.shift, ..record };
         stream.end = record.position + 1;
         stream.records.push(record);
@@ -149,6 +201,41 @@ impl Broker {
         self.wake();
     }
 
+    /// The newest records of a partition are cut off, and nothing tells.
+    pub fn cut(&mut self, partition: u32, records: u64) {
+        let Some(stream) = self.streams.get_mut(partition as usize).filter(|s| s.whole.is_none()) else {
+            return;
+        };
+        let left = stream.records.len().saturating_sub(records as usize);
+        if let Some(first) = stream.records.get(left) {
+            stream.end = first.position;
+            let whole = stream.records.clone();
+            stream.records.truncate(left);
+            self.cuts += 1;
+            (stream.whole, stream.cut_number) = (Some(whole), self.cuts);
+        }
+        self.wake();
+    }
+
+    /// True if something was cut off that a reader which began after so many cuts may have counted on.
+    pub fn was_cut_since(&self, cuts: u64) -> bool {
+        self.streams.iter().any(|s| s.cut_number > cuts)
+    }
+
+    /// Somebody copies what is damaged anew, where a lane that stands at `next` has come to it.
+    pub fn copy_anew(&mut self, next: impl Fn(usize) -> u64) {
+        let streams = self.streams.iter_mut().enumerate();
+        streams
+            .filter(|(n, s)| s.stands_at_damage(next(*n)))
+            .for_each(|(_, stream)| stream.damaged_from = None);
+        self.copies += 1;
+    }
+
+    /// True if a lane has come to what is damaged in a partition.
+    pub fn is_at_damage(&self, next: impl Fn(usize) -> u64) -> bool {
+        self.streams.iter().enumerate().any(|(n, s)| s.stands_at_damage(next(n)))
+    }
+
     /// The records of a partition in a range of positions that was read in `epoch`, and where the partition ended then.
     pub fn range(&self, partition: usize, from: u64, next: u64, epoch: i32) -> (&[Record], u64) {
         let Some(stream) = self.streams.get(partition) else { return (&[], 0) };
@@ -172,6 +259,17 @@ impl Broker {
         Err(SourceError::new(SourceFault::Refused, message).at(&at.partition))
     }
 
+    /// A partition that is cut while it is read, or below where a reader stands, may not be read on.
+    fn check_whole(&self, at: &ReadFrom, cuts: u64) -> Result<(), SourceError> {
+        let stream = self.streams.get(at.partition.index as usize);
+        let is_cut = stream.is_some_and(|s| s.cut_number > cuts || s.is_cut_below(at.next));
+        if !is_cut || self.takes_cut_for_end {
+            return Ok(());
+        }
+        let message = format!("`{}` was cut, and was read up to {}", at.partition, at.next);
+        Err(SourceError::new(SourceFault::Refused, message).at(&at.partition))
+    }
+
     fn check(&self, now_us: u64) -> Result<(), SourceError> {
         if now_us < self.away_until_us {
             return Err(SourceError::new(SourceFault::Away, "the broker is away"));
@@ -192,11 +290,18 @@ impl Broker {
 
 /// The broker as one process sees it.
 pub struct SimSource {
-    /// Where it is.
-    pub world: Arc<World>,
+    world: Arc<World>,
+    /// Partitions that were cut before the process began.
+    cuts: u64,
 }
 
 impl SimSource {
+    /// Of a process that begins now.
+    pub fn new(world: Arc<World>) -> Self {
+        let cuts = world.state().broker.cuts;
+        Self { world, cuts }
+    }
+
     async fn ask<T>(&self, answer: impl FnOnce(&mut Broker) -> T) -> Result<T, SourceError> {
         self.world.pause(200, 3_000).await;
         let answer = {
@@ -233,7 +338,7 @@ impl Source for SimSource {
         self.ask(|b| from.iter().try_for_each(|at| b.check_epoch(at))).await??;
         let changes = self.world.state().broker.changes.subscribe();
         let cursors = from.into_iter().map(Cursor::new).collect();
-        Ok(Box::new(SimReader { world: self.world.clone(), changes, known, cursors }))
+        Ok(Box::new(SimReader { world: self.world.clone(), cuts: self.cuts, changes, known, cursors }))
     }
 
     async fn publish(&self, positions: &[(Partition, u64)]) -> Result<(), SourceError> {
@@ -250,6 +355,9 @@ impl Source for SimSource {
 
     async fn published(&self) -> Result<Vec<(Partition, u64)>, SourceError> {
         let published = |b: &mut Broker| {
+            if !b.keeps_positions {
+                return Vec::new();
+            }
             let numbered = b.streams.iter().enumerate();
             numbered.filter_map(|(n, s)| Some((Partition::new(TOPIC, n as u32), s.published?))).collect()
         };
@@ -272,6 +380,7 @@ impl Cursor {
 
 struct SimReader {
     world: Arc<World>,
+    cuts: u64,
     changes: watch::Receiver<u64>,
     known: usize,
     cursors: Vec<Cursor>,
@@ -287,7 +396,11 @@ impl SimReader {
             self.known += 1;
             return Ok(Some(Event::Found(state.broker.start(self.known - 1))));
         }
-        self.cursors.iter().try_for_each(|cursor| state.broker.check_epoch(&cursor.from))?;
+        self.cursors.iter().try_for_each(|cursor| {
+            state.broker.check_epoch(&cursor.from)?;
+            state.broker.check_whole(&cursor.from, self.cuts)
+        })?;
+        let hands_out_unverified = state.broker.hands_out_unverified;
         let first = state.random.below(self.cursors.len().max(1) as u64) as usize;
         for n in 0..self.cursors.len() {
             let at = (first + n) % self.cursors.len();
@@ -298,12 +411,21 @@ impl SimReader {
                 continue;
             }
             let begin = stream.records.partition_point(|r| r.position < cursor.from.next);
+            let damaged = stream.damaged();
+            let is_sound = |r: &&Record| hands_out_unverified || damaged.is_none_or(|at| r.position < at);
+            let sound = || stream.records[begin..].iter().take(records_max as usize).take_while(is_sound);
+            if begin < stream.records.len() && sound().next().is_none() {
+                let message = format!("`{}` is damaged at {}", cursor.from.partition, cursor.from.next);
+                return Err(SourceError::new(SourceFault::Refused, message).at(&cursor.from.partition));
+            }
             if begin < stream.records.len() {
                 let mut builder = BlockBuilder::new(cursor.from.partition.clone(), cursor.from.next);
-                for record in stream.records[begin..].iter().take(records_max as usize) {
+                for record in sound() {
+                    let flipped = u64::from(damaged == Some(record.position));
+                    let record = Record { key: record.key ^ flipped, ..*record };
                     builder.push(record.position, record.time_ms, Some(record.payload().as_bytes()));
                 }
-                let last = stream.records[begin..].iter().take(records_max as usize).next_back();
+                let last = sound().last();
                 cursor.from.leader_epoch = last.map_or(NO_LEADER_EPOCH, |r| stream.epoch_of(r.position));
                 builder.leader_epoch(cursor.from.leader_epoch);
                 let block = builder.take();

@@ -86,6 +86,10 @@ struct Process {
     is_asked: bool,
     /// Where the broker's partitions ended when it was started, if it is to end there.
     drains: Option<Vec<u64>>,
+    /// Partitions that were cut before it was started.
+    cuts: u64,
+    /// How many times something damaged was copied anew before.
+    copies: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -208,6 +212,8 @@ impl Drive {
                 | Fault::OtherWriters { at_us, .. }
                 | Fault::ReplicaLags { at_us, .. }
                 | Fault::Expiry { at_us, .. }
+                | Fault::Damage { at_us, .. }
+                | Fault::Cut { at_us, .. }
                 | Fault::SyncFails { at_us }
                 | Fault::ClockJump { at_us, .. }
                 | Fault::ServerClockJump { at_us, .. }
@@ -350,13 +356,16 @@ impl Drive {
         }
         let pid = self.starts;
         let (stop, asked) = watch::channel(false);
-        let (store_errors, ends) = {
+        let (store_errors, ends, cuts, copies) = {
             let state = self.world.state();
-            (state.store_errors, state.broker.streams.iter().map(|s| s.end).collect())
+            let ends = state.broker.streams.iter().map(|s| s.end).collect();
+            (state.store_errors, ends, state.broker.cuts, state.broker.copies)
         };
         let drains = drain.then_some(ends);
-        self.processes
-            .insert(pid, Process { life: Life::Running, stop, store_errors, is_asked: false, drains });
+        self.processes.insert(
+            pid,
+            Process { life: Life::Running, stop, store_errors, is_asked: false, drains, cuts, copies },
+        );
         let pipeline = Pipeline { drain, ..pipeline(&self.world, pid, self.variant) };
         self.world.state().note("start", u64::from(pid), || format!("process {pid}, drain: {drain}"));
         let ended = self.ended.clone();
@@ -456,7 +465,7 @@ fn pipeline(world: &Arc<World>, pid: Pid, variant: Option<Variant>) -> Pipeline 
     let pipeline = Pipeline {
         name: "p".into(),
         owner: format!("process-{pid}"),
-        source: Arc::new(SimSource { world: world.clone() }),
+        source: Arc::new(SimSource::new(world.clone())),
         decoder: Arc::new(TextDecoder(schema)),
         steps,
         table: table(0),

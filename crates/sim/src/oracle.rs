@@ -8,6 +8,7 @@
 //! |------------------------|---------------------------------------------------------------------------------------|-----------|
 //! | a record is durable    | its number, epoch and nonce; ranges against the broker; frames against the segment    | C1 C3 C5  |
 //! | a seal is durable      | rows and counts against the records of its ranges, by the rule of dedup               | C6 C9 C10 |
+//! | a seal is durable      | the watermark has come as far as the times of what was read, whatever became of it    | C6        |
 //! | a frontier is recorded | the rows of every frame below it, in the table                                        | C4        |
 //! | a request is complete  | its seal is durable, its bytes are the sealed ones, it is within the window            | C2 C3 C8  |
 //! | a gate opens           | no newer claim was durable when it was asked                                          | C5        |
@@ -16,6 +17,7 @@
 //! | an object is deleted   | nothing points to it, and the floor is above                                          | C7        |
 //! | the end                | every record has one fate, and the tables hold exactly that                           | C9        |
 
+mod clock;
 pub mod dedup;
 mod fold;
 
@@ -28,6 +30,7 @@ use protocol::record::Body;
 
 use crate::broker::Broker;
 use crate::executor::Pid;
+use crate::oracle::clock::Clocks;
 use crate::oracle::dedup::Model;
 use crate::plan::Plan;
 use crate::server::{Insert, VIEW};
@@ -117,6 +120,7 @@ pub struct Oracle {
     /// When attempts of a frame were last ended, by the beginning of their query ids.
     ended: BTreeMap<String, u64>,
     model: Model,
+    clocks: Clocks,
     fates: BTreeMap<u64, Fate>,
     table_partitions: u64,
     /// How far ahead of the true time a watermark may be, milliseconds.
@@ -144,6 +148,7 @@ impl Oracle {
             deltas: Vec::new(),
             ended: BTreeMap::new(),
             model: Model::new(plan),
+            clocks: Clocks::new(plan),
             fates: BTreeMap::new(),
             table_partitions: plan.table_partitions,
             watermark_ahead_ms_max: plan.watermark_ahead_ms_max(),

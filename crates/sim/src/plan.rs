@@ -3,6 +3,8 @@
 //! Owns the drawing of all three before a run begins, so that a run with some of its faults left out is still the same
 //! run otherwise, and a failure can be made smaller. Does not own what a fault does (`drive`, and the part of the world it hits).
 
+mod sources;
+
 use std::fmt;
 use std::time::Duration;
 
@@ -134,6 +136,10 @@ pub enum Fault {
     Table { at_us: u64, change: Change, down_ms: u64 },
     /// The oldest records of a partition that are still to be read are gone at the broker.
     Expiry { at_us: u64, partition: u32 },
+    /// What arrives next in a partition has a flipped bit, until somebody copies it anew.
+    Damage { at_us: u64, partition: u32 },
+    /// The newest so many records of a partition are gone, and nobody writes to it any more: a file that is cut.
+    Cut { at_us: u64, partition: u32, records: u64 },
     /// The newest process dies, and one is started that is to end when it has read what is there.
     Drain { when: When },
     /// One put to the store.
@@ -196,6 +202,8 @@ pub struct Plan {
     pub others_at_once: bool,
     /// True if some records have times far in the future.
     pub has_future: bool,
+    /// False if the source keeps no published positions, as files do not.
+    pub keeps_positions: bool,
     /// Replicas behind a balancer; 1 is a plain table.
     pub replicas: u64,
     /// Table partitions that rows spread over.
@@ -249,6 +257,7 @@ impl Plan {
             tokens_per_block: 1,
             others_at_once: false,
             has_future: false,
+            keeps_positions: true,
             replicas: 1,
             table_partitions: r.one_of(&[1, 1, 1, 2, 3]),
             settings: settings(r, window_ms),
@@ -257,6 +266,7 @@ impl Plan {
         plan.faults = faults(r, length_us, &plan);
         plan.draw_more(length_us);
         plan.draw_servers(length_us);
+        plan.draw_sources(length_us);
         if plan.faults.iter().any(|f| matches!(f, Fault::Rollback { .. })) {
             // That a store was rolled back is told by the source; while it is away, nobody knows. An assumption of the protocol
             // (docs/design/protocol.md), and no seed breaks it. What is sealed then waits for the source, so that one which

@@ -60,6 +60,8 @@ pub struct Table {
 #[derive(Debug)]
 struct Running {
     since_us: u64,
+    /// Its owner looks, for the last time, whether its tail may leave.
+    is_at_gate: bool,
     is_whole: bool,
     is_killed: bool,
     /// Its token is written, its rows are about to be: it cannot be killed any more.
@@ -241,11 +243,11 @@ impl Server {
         inserts
     }
 
-    /// Tokens that others may use now without pushing one out whose insert has passed its gate and is still worked on: it was judged
-    /// with half of a memory to spare, and a real half is thousands.
+    /// Tokens that others may use now without pushing one out whose insert is judged at its gate, or has passed it and is still worked
+    /// on: it was judged with half of a memory to spare, and a real half is thousands.
     fn room_for_others(&self, place: usize) -> u64 {
         let table = &self.tables[place];
-        let open = self.running.values().filter(|r| r.is_whole && !r.is_killed && r.place == place);
+        let open = self.running.values().filter(|r| r.is_at_gate && !r.is_killed && r.place == place);
         let slack = |r: &Running| {
             let at = table.order.iter().position(|(token, _)| *token == r.token)?;
             let newer = (table.order.len() - at) as u64;
@@ -361,9 +363,25 @@ impl Server {
             return false;
         }
         let (node, place, token) = (insert.node, insert.place, insert.token.clone());
-        let running = Running { since_us, is_whole, is_killed: false, is_writing: false, node, place, token };
+        let running = Running {
+            since_us,
+            is_at_gate: is_whole,
+            is_whole,
+            is_killed: false,
+            is_writing: false,
+            node,
+            place,
+            token,
+        };
         self.running.insert(insert.query_id.clone(), running);
         true
+    }
+
+    /// The gate of a request is asked.
+    pub fn at_gate(&mut self, query_id: &str) {
+        if let Some(running) = self.running.get_mut(query_id) {
+            running.is_at_gate = true;
+        }
     }
 
     /// The tail of a request is there; false if the server has given it up.

@@ -175,6 +175,7 @@ impl Table for SimTable {
         }
         // The head is there; the tail is held back until this process has looked whether it is still the owner.
         let asked_us = world.executor.now_us();
+        world.state().server.at_gate(attempt.query_id);
         if !attempt.gate.may_complete().await {
             world.state().server.end(attempt.query_id);
             return failed(Effect::None, Remedy::Stop, "not_owner");
@@ -219,6 +220,15 @@ impl Table for SimTable {
 
     async fn facts(&self) -> Result<TableFacts, TableError> {
         self.ask(|state, node| self.facts_of(state, node)).await
+    }
+
+    /// Asked only where nothing else tells that a journal is lost.
+    async fn objects_to_first_start(&self) -> Result<Option<String>, TableError> {
+        if self.world.plan.keeps_positions {
+            return Ok(None);
+        }
+        let has_rows = self.ask(|state, _| !state.server.tables[self.place].parts.is_empty()).await?;
+        Ok(has_rows.then(|| "the table has rows: the store was lost".to_owned()))
     }
 
     async fn probe(&self, frame: FrameId, rows: u64, _probe: &[u8]) -> Result<Presence, TableError> {

@@ -5,13 +5,16 @@
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use dataflow::{Operator, Table};
 use engine::Pipeline;
 
 use crate::drive::{Report, run};
 use crate::executor::Pid;
-use crate::lies::{LyingDecoder, LyingRuntime, LyingSource, LyingStep, LyingStore, LyingTable};
+use crate::lies::{
+    Hidden, LyingClock, LyingDecoder, LyingRuntime, LyingSource, LyingStep, LyingStore, LyingTable,
+};
 use crate::plan::Plan;
 use crate::world::World;
 
@@ -57,11 +60,16 @@ pub enum Variant {
     SyncFailedIsCreated,
     FutureMovesTime,
     SealedWaitsForTheSource,
+    HandedOutUnverified,
+    CutIsTheEnd,
+    RowsThereIgnored,
+    DuplicatesHoldTime,
+    RejectsHoldTime,
 }
 
 impl Variant {
     /// All of them.
-    pub const ALL: [Self; 35] = [
+    pub const ALL: [Self; 40] = [
         Self::SendBeforeSeal,
         Self::SettleOverAHole,
         Self::TokenFromTheAttempt,
@@ -97,6 +105,11 @@ impl Variant {
         Self::SyncFailedIsCreated,
         Self::FutureMovesTime,
         Self::SealedWaitsForTheSource,
+        Self::HandedOutUnverified,
+        Self::CutIsTheEnd,
+        Self::RowsThereIgnored,
+        Self::DuplicatesHoldTime,
+        Self::RejectsHoldTime,
     ];
 
     /// The variant of this name.
@@ -167,15 +180,15 @@ impl Variant {
             Self::WrittenInPlace => {
                 ("written-in-place", "the store writes an object under its own name, piece by piece", 20)
             }
-            Self::TokenAgeIgnored => ("token-age-ignored", "tokens are taken to stand for ever", 3000),
+            Self::TokenAgeIgnored => ("token-age-ignored", "tokens are taken to stand for ever", 600),
             Self::AnotherTableIgnored => {
                 ("another-table-ignored", "every table of that name is taken for the first", 400)
             }
             Self::ViewsIgnored => ("views-ignored", "nobody asks what the views have", 20),
             Self::LeaderEpochForgotten => {
-                ("leader-epoch-forgotten", "a start does not say in which leader epoch it was", 300)
+                ("leader-epoch-forgotten", "a start does not say in which leader epoch it was", 800)
             }
-            Self::EndOneEarly => ("end-one-early", "a drain stops one record before the end", 3000),
+            Self::EndOneEarly => ("end-one-early", "a drain stops one record before the end", 600),
             Self::NoJudgementAtTheGate => (
                 "no-judgement-at-the-gate",
                 "the last bytes of a resend leave by the facts that it was decided by",
@@ -192,7 +205,7 @@ impl Variant {
             Self::AlreadyRunningIsNone => (
                 "already-running-is-none",
                 "a query id that runs already counts as an insert that did not happen",
-                3000,
+                1000,
             ),
             Self::AnsweredFromMemory => {
                 ("answered-from-memory", "the table answers inserts from memory and writes them later", 5)
@@ -210,6 +223,21 @@ impl Variant {
                 "sealed-waits-for-the-source",
                 "nothing that is sealed is delivered before the source is read",
                 600,
+            ),
+            Self::HandedOutUnverified => {
+                ("handed-out-unverified", "what is read is handed out before it is verified", 300)
+            }
+            Self::CutIsTheEnd => ("cut-is-the-end", "a file that was cut counts as read to its end", 600),
+            Self::RowsThereIgnored => {
+                ("rows-there-ignored", "a first start does not ask whether the table has rows", 60)
+            }
+            Self::DuplicatesHoldTime => {
+                ("duplicates-hold-time", "a record whose key came before does not move the watermark", 20)
+            }
+            Self::RejectsHoldTime => (
+                "rejects-hold-time",
+                "a partition that yields nothing with a time holds the watermark for ever",
+                200,
             ),
         }
     }
@@ -247,6 +275,7 @@ impl Variant {
             | Self::NoJudgementAtTheGate
             | Self::TokensCountedAsBlocks
             | Self::AlreadyRunningIsNone
+            | Self::RowsThereIgnored
             | Self::FrameOfManyPartitions => {
                 pipeline.table = lying_table(pipeline.table.clone());
                 pipeline.dead_letters = lying_table(pipeline.dead_letters.clone());
@@ -255,6 +284,14 @@ impl Variant {
                 let lying = |inner| -> Box<dyn Operator> { Box::new(LyingStep::new(inner, self)) };
                 pipeline.steps = pipeline.steps.into_iter().map(lying).collect();
             }
+            Self::DuplicatesHoldTime => {
+                let hidden = Hidden::default();
+                let lying = |inner| -> Box<dyn Operator> { Box::new(LyingClock::new(inner, hidden.clone())) };
+                pipeline.steps = pipeline.steps.into_iter().map(lying).collect();
+            }
+            Self::RejectsHoldTime => pipeline.settings.idle_after = Duration::from_secs(1 << 30),
+            Self::HandedOutUnverified => world.state().broker.hands_out_unverified = true,
+            Self::CutIsTheEnd => world.state().broker.takes_cut_for_end = true,
             Self::FutureMovesTime => pipeline.settings.future_ms_max = FUTURE_MS_MAX,
             Self::SealedWaitsForTheSource => {
                 let is_read = Arc::new(AtomicBool::new(false));

@@ -50,14 +50,47 @@ fn the_invariants_hold_for_seeds_that_once_broke_the_world() {
     assert_holds(34_101);
     // Others push a whole memory of tokens out between the look before a resend and the resend.
     assert_holds(47_088);
+    // Others push a whole memory of tokens out between the look at the gate and the insert.
+    assert_holds(2571);
+    assert_holds(4930);
     // Records expire that the owner has read, and a second one that looked before it had leaves its frames to it.
     assert_holds(315);
+    // The owner to which they are left has ended a moment ago.
+    assert_holds(5100);
+    // A process that slept tells of records that were gone before its successor went on behind them.
+    assert_holds(501_852);
 }
 
 /// A partition's log is cut below a row that the server refuses, and another record stands at its position.
 #[test]
 fn a_refused_row_never_takes_another_records_bytes() {
     assert_holds(44_253);
+    // The log is cut exactly there, so that it may be read from there on.
+    assert_holds(1487);
+}
+
+/// The copy is from before a partition was added, and only that one was read since.
+#[test]
+fn a_store_from_before_a_partition_was_added_is_refused() {
+    assert_holds(3362);
+}
+
+/// Files are there before the first start, and one of them is damaged in the middle.
+#[test]
+fn what_stands_in_front_of_damage_is_delivered_by_a_first_start_that_reads_others_beside_it() {
+    for seed in (0..200).filter(|seed| Plan::new(*seed).partitions > 1) {
+        let mut plan = Plan::new(seed);
+        let sound = plan.arrivals.len() / 2;
+        for (n, arrival) in plan.arrivals.iter_mut().enumerate() {
+            arrival.at_us = u64::from(n >= sound);
+        }
+        plan.faults = vec![Fault::Damage { at_us: 0, partition: 0 }];
+        let report = sim::run(&plan, None, true);
+        if let Some(violation) = report.violation {
+            let trace = report.trace.join("\n");
+            panic!("seed {seed} breaks {violation}; the last events:\n{trace}");
+        }
+    }
 }
 
 /// A second owner finds the question that the first has asked, and whose answer is not there yet.

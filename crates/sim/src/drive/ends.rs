@@ -64,6 +64,11 @@ impl Drive {
         let ends = process.drains.as_ref().filter(|_| *outcome == Outcome::Complete)?;
         let sealed = state.oracle.sealed();
         let next = |n: usize| sealed.iter().find(|(number, _)| *number == n).map_or(0, |(_, next)| *next);
+        // One that is cut while the last of it is delivered is not seen any more.
+        let mut cut = state.broker.streams.iter().enumerate().filter(|(n, s)| s.is_cut_below(next(*n)));
+        if let Some((n, stream)) = cut.next().filter(|_| !state.broker.was_cut_since(process.cuts)) {
+            return Some(format!("partition {n} ends at {}, and was read to {}", stream.end, next(n)));
+        }
         let short = ends.iter().enumerate().find(|(n, end)| next(*n) < **end);
         short.map(|(n, end)| format!("partition {n} is read to {}, and went to {end}", next(n)))
     }
@@ -84,10 +89,10 @@ impl Drive {
         }
         let owner = self.world.state().oracle.owner();
         let plan = &self.world.plan;
-        // A start whose source refuses where the journal stood when it looked, and that leaves what is sealed to the owner at work, which
-        // has read on since.
-        let is_left_to_another = matches!(error, EngineError::LeftAlone { .. })
-            && owner.is_some_and(|owner| owner != pid && self.processes.contains_key(&owner));
+        // A start whose source refuses where the journal stood when it looked, and that leaves what is sealed to the owner, which has read
+        // on since and may have ended a moment ago. Another start follows, and all must be settled in the end.
+        let is_left_to_another =
+            matches!(error, EngineError::LeftAlone { .. }) && owner.is_some_and(|owner| owner != pid);
         let unexpected = match error.cause() {
             EngineError::Source(error) if error.fault == SourceFault::Refused && is_left_to_another => false,
             // The oracle knows an owner once its record is durable; a process may have seen it earlier.
@@ -110,14 +115,34 @@ impl Drive {
                 true
             }
             EngineError::Source(error) if error.fault == SourceFault::Refused => {
-                let state = self.world.state();
+                let mut state = self.world.state();
+                let sealed = state.oracle.sealed();
+                let next = |n: usize| sealed.iter().find(|(m, _)| *m == n).map_or(0, |(_, next)| *next);
+                // What is in front of the damage must be in the table before somebody copies it anew.
+                let is_damaged = state.broker.is_at_damage(next);
+                if is_damaged && state.oracle.is_settled() {
+                    state.broker.copy_anew(next);
+                    state.note("fault", 0, || "what is damaged is copied anew".into());
+                }
+                // As is what was read of a file that was cut, before a person has to look.
+                let is_cut = state.broker.streams.iter().enumerate().any(|(n, s)| s.is_cut_below(next(n)));
+                let is_told_of_cut = is_cut || state.broker.was_cut_since(process.cuts);
                 // What was sealed is in the log no more, or what is to be read next is gone: only a person can go on from there. What
                 // is sealed must be in the table by then.
                 let has_expired = state.oracle.has_expired(&state.broker);
-                let is_delivered = has_expired && state.oracle.is_settled();
+                let is_delivered = (has_expired || is_cut) && state.oracle.is_settled();
                 self.is_stopped = state.oracle.has_lost(&state.broker) || is_delivered;
                 self.is_done |= self.is_stopped;
-                !has_expired && !plan.faults.iter().any(|f| matches!(f, Fault::Election { records: 1.., .. }))
+                // What another process has come to as well may be whole by now.
+                let is_told_of_damage = is_damaged || state.broker.copies > process.copies;
+                // One that slept tells what it was told before; its successor may have read on since.
+                let is_replaced = owner.is_some_and(|owner| owner != pid);
+                let may_refuse = |f: &Fault| match f {
+                    Fault::Election { records, .. } => *records > 0,
+                    Fault::Expiry { .. } => is_replaced,
+                    _ => false,
+                };
+                !has_expired && !is_told_of_damage && !is_told_of_cut && !plan.faults.iter().any(may_refuse)
             }
             EngineError::Mismatch(message) if self.rolled_back_since.is_some() => {
                 let is_right = message.contains("rolled back") || message.contains("the store was lost");

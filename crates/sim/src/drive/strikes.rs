@@ -66,13 +66,17 @@ impl Drive {
                 }
             }
             Fault::Election { partition, records, .. } => {
-                let mut state = world.state();
-                state.broker.elect(partition, records);
-                // A drain cannot read what an election took away.
-                let n = partition as usize;
-                let end = state.broker.streams.get(n).map_or(0, |stream| stream.end);
-                let drains = self.processes.values_mut().filter_map(|p| p.drains.as_mut());
-                drains.filter_map(|ends| ends.get_mut(n)).for_each(|was| *was = end.min(*was));
+                world.state().broker.elect(partition, records);
+                self.shorten_drains(partition);
+            }
+            Fault::Cut { partition, records, .. } => {
+                world.state().broker.cut(partition, records);
+                self.shorten_drains(partition);
+            }
+            Fault::Damage { partition, .. } => {
+                if let Some(stream) = world.state().broker.streams.get_mut(partition as usize) {
+                    stream.damage();
+                }
             }
             Fault::Expiry { partition, .. } => {
                 let mut state = world.state();
@@ -146,7 +150,16 @@ impl Drive {
         }
     }
 
-    /// Only where the published positions tell: nobody can see a copy that lacks nothing of what was published.
+    /// A drain cannot read what was taken away.
+    fn shorten_drains(&mut self, partition: u32) {
+        let n = partition as usize;
+        let end = self.world.state().broker.streams.get(n).map_or(0, |stream| stream.end);
+        let drains = self.processes.values_mut().filter_map(|p| p.drains.as_mut());
+        drains.filter_map(|ends| ends.get_mut(n)).for_each(|was| *was = end.min(*was));
+    }
+
+    /// Only where the published positions tell: nobody can see a copy that lacks nothing of what was published. Of a source that keeps
+    /// none, only where the copy is empty and the table is not.
     fn roll_back(&mut self, fault: Fault) {
         if self.person.is_some() {
             return;
@@ -159,6 +172,10 @@ impl Drive {
                 let then = sealed.iter().find(|(partition, _)| *partition == n).map_or(0, |(_, next)| *next);
                 stream.published.is_some_and(|published| published > then)
             });
+            let is_told = match self.world.plan.keeps_positions {
+                true => is_told,
+                false => sealed.is_empty() && !state.server.tables[0].parts.is_empty(),
+            };
             if !is_told || state.oracle.sealed().is_empty() {
                 return;
             }

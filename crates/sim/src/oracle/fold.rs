@@ -44,7 +44,7 @@ impl Oracle {
             Body::Genesis(genesis) => self.genesis(genesis, server),
             Body::Seal(seal) => {
                 self.watermark(seal.watermark_ms, now_us)?;
-                self.seal(record.seq, seal, broker, objects, server)
+                self.seal((record.seq, now_us), seal, broker, objects, server)
             }
             Body::Settle(settle) => {
                 self.settle(&settle.settled, server)?;
@@ -76,6 +76,7 @@ impl Oracle {
         self.epoch = record.epoch;
         self.nonce.clone_from(&record.nonce);
         self.nonces.push(record.nonce.clone());
+        self.clocks.claimed();
         let pid = claim.owner.strip_prefix("process-").and_then(|pid| pid.parse().ok()).unwrap_or_default();
         self.owner = Some((pid, now_us));
         Ok(())
@@ -117,7 +118,7 @@ impl Oracle {
 
     fn seal(
         &mut self,
-        seq: u64,
+        (seq, now_us): (u64, u64),
         seal: &Seal,
         broker: &Broker,
         objects: &Objects,
@@ -145,10 +146,13 @@ impl Oracle {
                     format!("range up to {} of partition {number}, which ends at {end}", range.next),
                 ));
             }
+            self.clocks.read(*number, read, range.time_ms_max, now_us)?;
             sealed.read.extend_from_slice(read);
             *next = range.next;
             self.epochs.insert(*number, range.leader_epoch);
         }
+        let known: Vec<usize> = self.partitions.iter().map(|(number, _)| *number).collect();
+        self.clocks.sealed(&known, &sealed.read, seal.watermark_ms)?;
         if !seal.segment.is_empty() && objects.durable(&seal.segment).is_none() {
             return Err(("C7", format!("segment `{}` is not there when it is sealed", seal.segment)));
         }

@@ -1,0 +1,121 @@
+//! How far the watermark must have come: what stands still for ever frees no state.
+//!
+//! Owns an account of its own of the published rule of the lane's clock (`engine::watermark`), from below: the half of a partition's
+//! newest records that is older moves its clock, whatever becomes of them, and a partition that yields nothing with a time holds the
+//! watermark only for so long. That it does not come too far is looked at elsewhere (`fold`).
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::Broken;
+use crate::executor::WALL_BEGIN_MS;
+use crate::plan::{Fault, Plan};
+use crate::records::Record;
+
+/// Records of a partition whose middle moves its clock.
+const RECENT: usize = 128;
+
+/// What is known of a partition's clock.
+#[derive(Clone, Debug, Default)]
+struct Known {
+    /// It stands there at the least; outlives a process.
+    least_ms: Option<i64>,
+    /// Times of the newest records that the owner has read.
+    recent: VecDeque<i64>,
+    /// When the first record that the owner has read was sealed.
+    since_us: Option<u64>,
+}
+
+/// The clocks of all partitions.
+#[derive(Clone, Debug)]
+pub struct Clocks {
+    /// False where nobody looks at times, and where a process may take it to be earlier than it is.
+    is_judged: bool,
+    idle_after_us: u64,
+    future_ms_max: i64,
+    /// When each record came to the broker, microseconds, by its id less one.
+    arrivals_us: Vec<u64>,
+    known: BTreeMap<usize, Known>,
+}
+
+impl Clocks {
+    /// Nothing was read.
+    pub fn new(plan: &Plan) -> Self {
+        let goes_back = |f: &Fault| matches!(f, Fault::ClockJump { by_ms: ..0, .. });
+        Self {
+            is_judged: plan.window.is_some() && !plan.faults.iter().any(goes_back),
+            idle_after_us: plan.settings.idle_after.as_micros() as u64,
+            future_ms_max: plan.settings.future_ms_max,
+            arrivals_us: plan.arrivals.iter().map(|arrival| arrival.at_us).collect(),
+            known: BTreeMap::new(),
+        }
+    }
+
+    /// A process begins, which has read nothing.
+    pub fn claimed(&mut self) {
+        for known in self.known.values_mut() {
+            known.recent.clear();
+            known.since_us = None;
+        }
+    }
+
+    /// Records of a partition are sealed, whose clock stands at `clock_ms`.
+    pub fn read(
+        &mut self,
+        partition: usize,
+        read: &[Record],
+        clock_ms: i64,
+        now_us: u64,
+    ) -> Result<(), Broken> {
+        let Some(came_us) = self.came_us(read) else { return Ok(()) };
+        let known = self.known.entry(partition).or_default();
+        known.since_us.get_or_insert(now_us);
+        known.recent.extend(read.iter().filter(|r| r.is_good).map(|r| r.time_ms));
+        known.recent.drain(..known.recent.len().saturating_sub(RECENT));
+        let mut sorted: Vec<i64> = known.recent.iter().copied().collect();
+        sorted.sort_unstable();
+        let Some(last) = sorted.len().checked_sub(1) else { return Ok(()) };
+        // What is ahead of the time moves no clock further than the clamp; the process read them after they came.
+        let ahead_ms_max = WALL_BEGIN_MS + (came_us / 1_000) as i64 + self.future_ms_max;
+        known.least_ms = known.least_ms.max(Some(sorted[last / 2].min(ahead_ms_max)));
+        match known.least_ms {
+            Some(least_ms) if self.is_judged && clock_ms < least_ms => Err((
+                "C6",
+                format!(
+                    "the clock of partition {partition} stands {} ms behind the half of its newest records",
+                    least_ms.saturating_sub(clock_ms)
+                ),
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Those records were cut together, and the watermark was taken then. `partitions` are the lane's.
+    pub fn sealed(&self, partitions: &[usize], read: &[Record], watermark_ms: i64) -> Result<(), Broken> {
+        let Some(cut_us) = self.came_us(read).filter(|_| self.is_judged) else { return Ok(()) };
+        let is_idle = |n: &usize| {
+            self.known.get(n).is_some_and(|known| {
+                let is_long_ago = |us| cut_us.saturating_sub(us) > self.idle_after_us;
+                known.recent.is_empty() && known.since_us.is_some_and(is_long_ago)
+            })
+        };
+        let least_of = |n: &usize| self.known.get(n).and_then(|known| known.least_ms);
+        // One of which nothing is known may hold it anywhere.
+        let held = partitions.iter().filter(|n| !is_idle(n)).map(least_of).min();
+        let least_ms = held.unwrap_or_else(|| partitions.iter().map(least_of).max().flatten());
+        if let Some(least_ms) = least_ms
+            && watermark_ms < least_ms
+        {
+            let behind_ms = least_ms.saturating_sub(watermark_ms);
+            return Err((
+                "C6",
+                format!("the watermark stands {behind_ms} ms behind every clock that holds it"),
+            ));
+        }
+        Ok(())
+    }
+
+    /// When the newest of these records came.
+    fn came_us(&self, read: &[Record]) -> Option<u64> {
+        read.iter().filter_map(|r| self.arrivals_us.get(r.id as usize - 1)).copied().max()
+    }
+}
