@@ -8,6 +8,7 @@
 //! | [`config`]  | the pipeline file                                         |
 //! | [`wiring`]  | from settings to sources, steps, tables, store and engine |
 //! | [`replays`] | dead letters on their way through the pipeline once more  |
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "a test that waits does so by the real clock"))]
 
 pub mod config;
 pub mod replays;
