@@ -55,6 +55,8 @@ pub struct Counters {
     pub requests: u64,
     /// Requests that a rule decided on.
     pub faults: u64,
+    /// Requests that are here to their last byte and wait for a delay, or did.
+    pub delayed: u64,
     /// Requests for which the server could not be reached.
     pub unreachable: u64,
 }

@@ -157,6 +157,19 @@ impl<'c, 's> Request<'c, 's> {
         Ok(())
     }
 
+    /// Reads the body to its end and keeps it, so that the client has no part in what comes next.
+    fn take_whole(&mut self) -> io::Result<()> {
+        let (mut whole, mut buffer) = (Vec::new(), Vec::new());
+        loop {
+            self.piece(&mut buffer, u64::MAX)?;
+            if buffer.is_empty() {
+                self.prefix = whole;
+                return Ok(());
+            }
+            whole.extend_from_slice(&buffer);
+        }
+    }
+
     fn read_to_end(&mut self) -> io::Result<()> {
         let mut buffer = Vec::new();
         loop {
@@ -189,6 +202,8 @@ fn apply(fault: Fault, request: &mut Request, client: &TcpStream, shared: &Share
         }
         Fault::CutAnswer { body_bytes } => pass(request, client, shared, Duration::ZERO, body_bytes),
         Fault::DelayRequest(delay) => {
+            request.take_whole()?;
+            shared.lock().counters.delayed += 1;
             sleep(delay, shared);
             pass(request, client, shared, Duration::ZERO, u64::MAX)
         }

@@ -48,7 +48,7 @@ pub enum Fault {
         /// Bytes of the body that the client gets.
         body_bytes: u64,
     },
-    /// The request goes to the server after this time.
+    /// The proxy takes the whole request, which goes to the server after this time.
     DelayRequest(Duration),
     /// The answer goes to the client after this time.
     DelayAnswer(Duration),

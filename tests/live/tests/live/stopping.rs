@@ -115,9 +115,10 @@ fn sleeper(case: &Case) {
     let feed = case.feed();
     feed.send(ids(0..200));
     let pipeline = case.pipeline().dedup("id", None).url(&proxy.url()).batch("{ rows: 200, age: 200ms }");
-    let late = proxy.add(Rule::next(1, Fault::DelayRequest(Duration::from_secs(3))).query(INSERT));
+    proxy.add(Rule::next(1, Fault::DelayRequest(Duration::from_secs(3))).query(INSERT));
     let mut sleeper = pipeline.run();
-    wait_until(live::PATIENCE, "an insert under way", || proxy.fired(late) == 1);
+    // To its last byte: a process that stops before it has sent that leaves half a request, which no server takes.
+    wait_until(live::PATIENCE, "a whole insert under way", || proxy.counters().delayed == 1);
     sleeper.stop_signal().expect("SIGSTOP");
 
     let second = pipeline.for_another_process();
