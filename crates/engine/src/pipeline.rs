@@ -264,7 +264,10 @@ async fn run_to_the_end(pipeline: Pipeline, stop: watch::Receiver<bool>) -> Resu
     let lane = LaneTask::new(parts).await;
     let result = tasks(context.clone(), lane, source, cut_queue, stop).await;
     match result {
-        Err(error @ EngineError::Damaged { .. }) => Err(damaged_or_fenced(&context, error).await),
+        // What a newer owner has retired, or has published since, is no fault of the store.
+        Err(error @ (EngineError::Damaged { .. } | EngineError::Mismatch(_))) => {
+            Err(or_fenced(&context, error).await)
+        }
         Err(error) => Err(error),
         Ok(End::Reopen) => Ok(Outcome::Reopen { added: Vec::new() }),
         Ok(end) => {
@@ -369,8 +372,8 @@ impl Beginning<'_> {
     }
 }
 
-/// What a newer owner has retired is missing to one that slept, and no damage.
-async fn damaged_or_fenced(context: &Context, error: EngineError) -> EngineError {
+/// What a newer owner has retired is missing to one that slept, and what it has published is ahead of one whose source was away.
+async fn or_fenced(context: &Context, error: EngineError) -> EngineError {
     let ownership = &context.ownership;
     if ownership.may_complete().await || !ownership.is_fenced() {
         return error;
