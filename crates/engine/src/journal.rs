@@ -71,10 +71,12 @@ pub async fn load_any(store: &dyn Store, folder: &str) -> Result<Lane, EngineErr
     })
 }
 
-/// What a crashed writer left may not be durable yet, and it is about to be trusted.
+/// What a writer left that crashed or sleeps may not be durable yet, and it is about to be trusted: all that was read, and so not before
+/// it is.
 async fn reload(store: &dyn Store, folder: &str) -> Result<Lane, EngineError> {
+    let lane = load_any(store, folder).await?;
     store.harden(&Prefix::new(folder).expect("a lane's folder is a valid prefix")).await?;
-    load_any(store, folder).await
+    Ok(lane)
 }
 
 /// `None` if the journal was retired under the reader: a record that was listed is gone, or what is left does not hang

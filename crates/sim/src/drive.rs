@@ -119,6 +119,8 @@ struct Drive {
     rolled_back_since: Option<u64>,
     /// Set while a person is at work; turns true when all is answered.
     person: Option<Arc<Mutex<bool>>>,
+    /// When a lane stopped last that asks a person.
+    doubt_us: u64,
     /// Acts that must have happened before the run is over.
     open_acts: u64,
     calm_since: Option<u64>,
@@ -143,6 +145,7 @@ pub fn run(plan: &Plan, variant: Option<Variant>, with_trace: bool) -> Report {
         backups: BTreeMap::new(),
         rolled_back_since: None,
         person: None,
+        doubt_us: 0,
         open_acts: 0,
         calm_since: None,
         last: None,
@@ -307,6 +310,11 @@ impl Drive {
 
     /// A person answers what the journal asks.
     fn ask_a_person(&mut self) {
+        let comes_us = self.doubt_us + PERSON_MS * 1_000;
+        if self.world.executor.now_us() < comes_us {
+            // Another lane has stopped since: what it sent may be on its way as long.
+            return self.at(comes_us, Act::Ask);
+        }
         // What a person takes is not the lane's; there are as many questions as frames in doubt at the most.
         self.calm_since = None;
         if self.person.is_none() {

@@ -57,6 +57,8 @@ fn the_invariants_hold_for_seeds_that_once_broke_the_world() {
     assert_holds(315);
     // The owner to which they are left has ended a moment ago.
     assert_holds(5100);
+    // A person who comes for one lane's question answers that of the next, whose insert is still on its way.
+    assert_holds(18_827);
     // A process that slept tells of records that were gone before its successor went on behind them.
     assert_holds(501_852);
 }
@@ -73,6 +75,21 @@ fn a_refused_row_never_takes_another_records_bytes() {
 #[test]
 fn a_store_from_before_a_partition_was_added_is_refused() {
     assert_holds(3362);
+}
+
+/// An owner waits for its source, and another one takes over, reads and publishes.
+#[test]
+fn an_owner_that_was_replaced_while_its_source_was_away_is_not_taken_for_a_store_that_was_rolled_back() {
+    assert_holds(18_029);
+    // Or it slept.
+    assert_holds(4566);
+    assert_holds(19_653);
+}
+
+/// An owner is put to sleep while its record is there and not durable, between two looks of its successor.
+#[test]
+fn a_claim_never_becomes_durable_before_a_record_that_it_stands_on() {
+    assert_holds(12_204);
 }
 
 /// Files are there before the first start, and one of them is damaged in the middle.

@@ -110,6 +110,7 @@ impl Drive {
                     StopReason::PartPresent => false,
                 };
                 if is_expected {
+                    self.doubt_us = self.world.executor.now_us();
                     return self.after_ms(PERSON_MS, Act::Ask);
                 }
                 true
