@@ -146,10 +146,15 @@ impl MemoryHandle {
 
     /// Adds an empty partition, or deletes the one of this name and makes it anew under another identity.
     pub fn open(&self, partition: Partition) {
+        self.open_at(partition, 0);
+    }
+
+    /// The same, of a partition whose records below `first` retention has taken.
+    pub fn open_at(&self, partition: Partition, first: u64) {
         self.shared.change(|state| {
             state.opened += 1;
             let identity = format!("memory-{}", state.opened);
-            let stream = Stream { identity, first: 0, next: 0, records: VecDeque::new(), is_ended: false };
+            let stream = Stream { identity, first, next: first, records: VecDeque::new(), is_ended: false };
             state.streams.insert(partition, stream);
         });
     }
