@@ -110,7 +110,7 @@ fn a_column_that_is_added_is_taken_up_while_running_and_stops_nothing() {
         let lane = bench.lane().await;
         // A frame that was never sent may wait for the next start; what was under way has come to its end.
         let waits = lane.tables[0].pending.iter().flatten().filter(|piece| piece.is_live());
-        let waiting: u64 = waits.map(|piece| u64::from(piece.frame.rows)).sum();
+        let waiting: u64 = waits.map(|piece| piece.frame.rows).sum();
         let there = bench.table.world.lock().expect("no panic").ids().len() as u64;
         assert_eq!(there + waiting, lane.counts.written, "{:?}", lane.tables[0]);
         bench.table = bench.table.open_again(&[]);
