@@ -32,7 +32,8 @@ const NEW_NAME: &str = "Or give the pipeline a new name (and its source another 
 /// Footers of state's files that are read side by side: each is about 2 MB.
 const FILES_AT_ONCE: usize = 8;
 
-/// Whether the table may be filled from the source's start, asked before the first claim, and again before the first frame is sent. Waits while the table does not answer.
+/// Whether the table may be filled from the source's start, asked before the first claim, and again before the first frame is sent.
+/// Waits while the table does not answer.
 ///
 /// # Errors
 /// When a person must decide about rows that are there.

@@ -2,7 +2,8 @@
 //!
 //! Owns the send window: frame `n` may be sent only while `n < recorded frontier + W`, so that after a crash at most W
 //! frames are in doubt and all later ones are provably unsent (C8), and only once its seal is durable (C2), which is given
-//! since frames come from the folded lane. While no insert is answered the owner records which of the W it has let out at all. Does not own sockets or the order of attempts within the window.
+//! since frames come from the folded lane. While no insert is answered the owner records which of the W it has let out at all. Does
+//! not own sockets or the order of attempts within the window.
 
 use std::collections::BTreeSet;
 
