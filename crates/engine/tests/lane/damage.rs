@@ -127,9 +127,10 @@ fn whatever_is_done_to_an_object_the_process_stops_for_a_person_or_did_not_need_
 async fn one_frame() -> BTreeMap<String, Bytes> {
     let bench = Bench::new();
     set_away(&bench, true);
+    // All of them before the first is read: those that come later may be sealed in a frame of their own.
+    bench.push(0..60);
     let (_stop, asked) = watch::channel(false);
     let dies = tokio::spawn(engine::run(bench.pipeline(false), asked));
-    bench.push(0..60);
     while bench.lane().await.counts.written < 60 {
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
