@@ -103,6 +103,10 @@ fn simulate(args: &Sim) -> anyhow::Result<()> {
         return Ok(());
     };
     let plan = Plan::new(seed);
+    // Before the search for fewer faults, which runs the seed dozens of times.
+    if let Some(violation) = sim::run(&plan, variant, false).violation {
+        println!("seed {seed} breaks {violation}; looking for fewer faults that do");
+    }
     let (faults, report) = sim::shrink(&plan, variant).context("a seed that fails once fails always")?;
     print_lines(&report.trace, args.lines);
     println!("{} of {} faults are left:", faults.len(), plan.faults.len());

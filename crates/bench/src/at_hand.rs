@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_it_took_is_told() {
+    fn what_it_took_is_reported() {
         assert!(touch(32 << 20).expect("it can be had").is_some_and(|ms| ms > 0.0));
         assert_eq!(touch(0).expect("nothing to do"), None);
     }

@@ -19,7 +19,7 @@ use super::figure::{self, Figures};
 /// How often an end is looked for: the error of the wall time.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
-/// What this process may grow by between the look at its own memory and the fork.
+/// What this process may grow by between reading its own memory and the fork.
 const INHERITED_SLACK: u64 = 16 << 20;
 
 /// CPU time and memory of a process.
@@ -123,7 +123,7 @@ pub struct Child {
     /// Memory of this process when the child was forked from it. `wait4` counts that as the child's own, so that what it says
     /// tells something only where it is more.
     inherited_bytes: u64,
-    /// The child's own peak, when it was looked at last.
+    /// The child's own peak, when it was inspected last.
     rss_bytes_max: u64,
     end: Option<End>,
 }
@@ -198,7 +198,7 @@ impl Child {
     /// When the system does not say.
     pub fn poll(&mut self) -> anyhow::Result<Option<End>> {
         if self.end.is_none() {
-            self.look_at_memory();
+            self.poll_memory();
             let reaped = reap(self.pid).with_context(|| format!("cannot wait for {}", self.name))?;
             let wall = self.started.elapsed();
             self.end = reaped.map(|(status, mut usage)| {
@@ -212,7 +212,7 @@ impl Child {
     }
 
     /// Keeps the child's peak of memory, which is gone once it has ended.
-    fn look_at_memory(&mut self) {
+    fn poll_memory(&mut self) {
         let Ok(status) = std::fs::read_to_string(format!("/proc/{}/status", self.pid)) else { return };
         self.rss_bytes_max = self.rss_bytes_max.max(kilobytes(&status, "VmHWM:").unwrap_or(0));
     }
@@ -299,7 +299,7 @@ fn ticks(stat: &str) -> Option<(u64, u64)> {
     Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))
 }
 
-/// A field of `/proc/…/status` that is told in kibibytes, in bytes.
+/// A field of `/proc/…/status` that is reported in kibibytes, in bytes.
 fn kilobytes(status: &str, field: &str) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix(field))?;
     line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)

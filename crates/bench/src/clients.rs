@@ -61,7 +61,7 @@ const SERVER_US_PER_ROW: Figure =
 /// What to measure.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// What every workload is told.
+    /// What every workload is given.
     pub common: Common,
     /// Rows of a batch; at least 1.
     pub batch_rows: u64,
@@ -104,7 +104,7 @@ pub struct Way {
     pub compressed: bool,
 }
 
-/// What a client tells when it is done, on one line of JSON: of the batches after those that warm up.
+/// What a client says when it is done, on one line of JSON: of the batches after those that warm up.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 pub struct Outcome {
     /// Rows sent and answered; of ready blocks as many.
@@ -253,7 +253,7 @@ impl Bench<'_> {
         Ok(runs)
     }
 
-    /// One client; what it tells of ready blocks is a run of its own.
+    /// One client; what it reports about ready blocks is a run of its own.
     async fn run(&self, server: &Server, way: Way, who: Who<'_>) -> anyhow::Result<Vec<Run>> {
         let table = format!("{}_rows", self.place.name);
         create(server, &table, way).await?;
@@ -318,7 +318,7 @@ impl Bench<'_> {
             bail!("{} failed ({}): {}", who.name(), end.status, said("err").trim());
         }
         let line = said("out");
-        serde_json::from_str(&line).with_context(|| format!("the client tells `{}`", line.trim()))
+        serde_json::from_str(&line).with_context(|| format!("the client reports `{}`", line.trim()))
     }
 
     fn workload(&self, rows: Rows) -> Workload {

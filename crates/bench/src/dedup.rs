@@ -47,7 +47,7 @@ const ROWS_BEYOND: Figure =
 /// What to measure.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// What every workload is told.
+    /// What every workload is given.
     pub common: Common,
     /// The rows.
     pub workload: Workload,

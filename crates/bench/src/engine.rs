@@ -17,7 +17,7 @@ use super::latency::{Latency, latency};
 use super::report::Check;
 use super::trace::{Sample, Trace};
 
-/// How often the child is looked at: the error of the first and last settled row, at a thousandth of a core.
+/// How often the child is polled: the error of the first and last settled row, at a thousandth of a core.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// A look that takes longer than this tells nothing.
@@ -146,7 +146,8 @@ impl Pipeline {
         }
         let report: Value = serde_json::from_slice(&output.stdout).context("`status --json` is no JSON")?;
         let records = &report["records"];
-        let number = |key: &str| records[key].as_u64().with_context(|| format!("`status` tells no `{key}`"));
+        let number =
+            |key: &str| records[key].as_u64().with_context(|| format!("`status` reports no `{key}`"));
         Ok(Accounts {
             read: number("read")?,
             written: number("written")?,
@@ -200,7 +201,7 @@ impl Engine {
                 break end;
             }
             if rows.is_some_and(|rows| self.seen.last.0 >= rows) {
-                self.look_at_metrics().await;
+                self.poll_metrics().await;
                 self.child.terminate();
                 break self.child.wait(bound).await?;
             }
@@ -222,7 +223,7 @@ impl Engine {
     async fn look(&mut self) {
         self.looks += 1;
         if self.looks.is_multiple_of(METRICS_EVERY) {
-            self.look_at_metrics().await;
+            self.poll_metrics().await;
         }
         let Some(status) = self.get("status").await else { return };
         let at = self.started.elapsed();
@@ -251,7 +252,7 @@ impl Engine {
         }
     }
 
-    async fn look_at_metrics(&mut self) {
+    async fn poll_metrics(&mut self) {
         if let Some(page) = self.get("metrics").await {
             self.seen.latency = latency(&page).or(self.seen.latency);
         }

@@ -61,7 +61,7 @@ const BACKLOG_AGE: [Figure; 4] = [
 
 /// The arm that is measured, and the one that keeps the duplicates.
 const FOREBAY: &str = "forebay";
-const WITHOUT_DEDUP: &str = "forebay without dedup: copies stay";
+const WITHOUT_DEDUP: &str = "forebay without dedup: duplicates stay";
 
 /// From where the engine reads.
 #[derive(Clone, Debug)]
@@ -87,7 +87,7 @@ pub enum Feed {
 /// What to measure.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// What every workload is told.
+    /// What every workload is given.
     pub common: Common,
     /// The records.
     pub workload: Workload,
@@ -271,7 +271,7 @@ impl Bench<'_> {
         let clickhouse = server.usage()?.zip(before).map(|(after, before)| after.since(before));
         let checks = match dedup {
             true => of_content(expected, server.content(&oracle::sql(&table)).await?).to_vec(),
-            false => self.copies_stay(server, &table, expected).await?,
+            false => self.duplicates_stay(server, &table, expected).await?,
         };
         let verdict =
             Verdict::of(checks.into_iter().chain(pipeline.accounts()?.checks(self.accounts(dedup))));

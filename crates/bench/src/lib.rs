@@ -11,7 +11,7 @@
 //! | [`dedup`]     | workload: ingest files twice                           |
 //! | [`clients`]   | workload: wide rows from columns, by a client library  |
 //! | [`peer`]      | programs of others, built here                         |
-//! | [`place`]     | the folder, the names, what every workload is told     |
+//! | [`place`]     | the folder, the names, what every workload is given     |
 //! | [`at_hand`]   | memory touched before a run                            |
 //! | [`child`]     | processes and what they used                           |
 //! | [`server`]    | ClickHouse, and questions about the table              |

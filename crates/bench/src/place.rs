@@ -1,4 +1,4 @@
-//! Where a measurement keeps what it writes, and what all workloads are told.
+//! Where a measurement keeps what it writes, and what all workloads are given.
 //!
 //! Owns the folder and the name of one measurement. Names never repeat, so that two measurements do not meet in a topic or a
 //! table.
@@ -16,7 +16,7 @@ use super::figure;
 use super::report::{self, Arm, Goal, Setting};
 use super::server::Server;
 
-/// What every workload is told.
+/// What every workload is given.
 #[derive(Clone, Debug)]
 pub struct Common {
     /// A server that runs; `None` starts one.
@@ -57,7 +57,7 @@ impl Common {
 
 /// The corner of one measurement.
 pub struct Place<'a> {
-    /// What it was told.
+    /// What it was given.
     pub common: &'a Common,
     /// Of this measurement alone: the beginning of the names of its folder, topic and tables.
     pub name: String,
@@ -72,8 +72,7 @@ impl<'a> Place<'a> {
     /// # Errors
     /// When it is there or cannot be made.
     pub fn make(common: &'a Common, say: &'a dyn Fn(&str)) -> anyhow::Result<Self> {
-        let since_epoch =
-            SystemTime::now().duration_since(UNIX_EPOCH).context("the clock stands before 1970")?;
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).context("the clock is before 1970")?;
         let name = format!("bench_{}_{}", since_epoch.as_secs(), std::process::id());
         let dir = std::path::absolute(common.dir.join(&name)).context("the folder has no absolute path")?;
         new_folder(&dir)?;

@@ -99,7 +99,7 @@ impl Verdict {
             .filter(|check| check.found != check.expected)
             .map(|Check { what, expected, found }| format!("{what}: `{found}`, but it must be `{expected}`"))
             .collect();
-        // Nothing that was looked at shows nothing.
+        // Nothing that was inspected shows nothing.
         Self { right: faults.is_empty() && !checks.is_empty(), checks, faults }
     }
 }

@@ -9,7 +9,7 @@
 //! | `Authorization: Basic …`        | `curl --user default:TOKEN`, browsers  |
 //! | `?password=TOKEN`               | links, JDBC                            |
 //!
-//! The user's name is not looked at.
+//! The user's name is not inspected.
 
 use std::fmt;
 use std::io::Read;
@@ -27,7 +27,7 @@ const DRAWN_BYTES: usize = 16;
 /// Which token a server asks for.
 #[derive(Clone, Default)]
 pub enum Token {
-    /// One that each start draws anew.
+    /// A new one at each start.
     #[default]
     Drawn,
     /// This one.

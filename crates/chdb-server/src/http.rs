@@ -3,7 +3,7 @@
 //! Refuses what a web page sends (`listener::Names`) and what has no token (`auth`), before a body is read.
 //!
 //! Bounds, in the order a request meets them: the number of requests at a time, the size of its body, the memory
-//! of all bodies, the number of statements that run. Whoever finds no place is told so with status 503 or 413.
+//! of all bodies, the number of statements that run. A request that finds no place is answered with status 503 or 413.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -18,7 +18,7 @@ const CACHED: &str = ".cache/libchdb/libchdb.so";
 /// Folders of the system, which only root may write to.
 const SYSTEM: [&str; 2] = ["/usr/local/lib", "/usr/lib"];
 
-/// What to tell a person when the library cannot be loaded.
+/// What to tell the user when the library cannot be loaded.
 pub const HELP: &str = "set FOREBAY_LIBCHDB to the path of libchdb.so, or put it beside the executable; for a build in this project \
 `scripts/setup demo` fetches it, or by hand: `npm pack @chdb/lib-linux-x64-gnu@26.7.3-stable.1`, unpack, and set FOREBAY_LIBCHDB to \
 package/libchdb.so";

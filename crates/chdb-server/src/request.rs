@@ -64,7 +64,7 @@ pub fn read(method: &Method, query_string: &str, headers: &HeaderMap) -> Result<
             "session_check" => session_check = Some(value),
             "decompress" => asked.decompress = flag(&name, &value)?,
             "compress" => asked.compress = flag(&name, &value)?,
-            // Nothing to do: the password is `auth`'s, users are not looked at, and every answer is complete before its first byte is sent.
+            // Nothing to do: the password is `auth`'s, users are not inspected, and every answer is complete before its first byte is sent.
             "user"
             | "password"
             | "quota_key"

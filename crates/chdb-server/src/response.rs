@@ -40,7 +40,7 @@ pub const TOO_MANY_BYTES: u32 = 307;
 /// A bug, or the operating system failed.
 pub const STD_EXCEPTION: u32 = 1001;
 
-/// An error as the client is told it.
+/// An error as the client sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
     /// ClickHouse's error code.

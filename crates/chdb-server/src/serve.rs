@@ -228,7 +228,7 @@ async fn close(shared: Arc<http::Server>) {
     }
 }
 
-/// Starts and runs a server; `ready` is told the address and the token.
+/// Starts and runs a server; `ready` receives the address and the token.
 pub async fn serve(
     config: Config,
     stop: impl Future<Output = ()> + Send + 'static,

@@ -107,7 +107,7 @@ pub fn run(
     }
     let restored = restore(connection, &before);
     if restored.is_err() {
-        // A session with a stranger's settings is worse than none: the next request starts it anew.
+        // A session with a stranger's settings is worse than none: the next request starts it again.
         held.connection = None;
     }
     result

@@ -180,7 +180,7 @@ pub enum Refused {
     ClientOnly(&'static str),
 }
 
-/// Takes `sql` apart. Bytes after an insert's `FORMAT x` or `VALUES` are not looked at.
+/// Takes `sql` apart. Bytes after an insert's `FORMAT x` or `VALUES` are not inspected.
 pub fn analyse(sql: &[u8]) -> Result<Statement, Refused> {
     let mut tokens = Lexer::new(sql);
     let first = tokens.next().ok_or(Refused::Empty)?;

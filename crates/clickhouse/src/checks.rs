@@ -1,6 +1,6 @@
 //! Whether a table can be written exactly once, and how.
 //!
-//! Owns the judgement: from facts already read to either a plan or every fault at once, each with the statement that mends it.
+//! Owns the judgement: from facts already read to either a plan or every fault at once, each with the statement that fixes it.
 //! Pure. Does not own the questions ([`read`]) or the inserts ([`crate::table`]).
 //!
 //! | what is asked                                             | why                                                       |
@@ -14,7 +14,7 @@
 //! | the table is not asynchronous by its own setting          | that setting wins over the request's, and shares parts    |
 //! | the user may set what requests name                       | [`crate::settings`]                                       |
 //! | no row policy hides rows from the user, if it may be seen | a probe would call them absent                            |
-//! | `provenance: true` finds a `_forebay` column              | beyond the memory only a look at the rows tells           |
+//! | `provenance: true` finds a `_forebay` column              | beyond the token memory only a probe of the rows shows           |
 //! | the partition key depends on sent columns, by known functions | a token is known inside one partition only            |
 //! | one node, if the table or a target is not replicated      | each node has a log of its own                            |
 
@@ -41,7 +41,7 @@ use read::{Server, TableRow, View};
 /// Tokens on plain tables came with 22.2, the last of the settings that inserts name some releases later; from this long-term
 /// release on all are there.
 pub const VERSION_MIN: (u32, u32) = (23, 3);
-/// Tokens travel to the targets of materialized views in their present form since 24.7, with mends in the release after it.
+/// Tokens travel to the targets of materialized views in their present form since 24.7, with fixes in the release after it.
 pub const VERSION_MIN_VIEWS: (u32, u32) = (24, 8);
 /// The column that holds a row's frame.
 pub const PROVENANCE: &str = "_forebay";
@@ -59,30 +59,30 @@ const VIEW_PARTITIONS_MAX: u32 = 100;
 /// One reason why a table cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// `Resend` if it is worth asking again (the server is away), `Stop` if a person is needed.
+    /// `Resend` if it is worth asking again (the server is away), `Stop` if an operator is needed.
     pub remedy: Remedy,
     /// A short label as of [`dataflow::InsertError::kind`]: `table` for whatever is wrong with a table that is there.
     pub kind: &'static str,
     /// What is wrong.
     pub message: String,
-    /// The statement that mends it, if one does.
-    pub mend: Option<String>,
+    /// The statement that fixes it, if one does.
+    pub fix: Option<String>,
 }
 
 impl Fault {
     pub(crate) fn stop(message: impl Into<String>) -> Self {
-        Self { remedy: Remedy::Stop, kind: "table", message: message.into(), mend: None }
+        Self { remedy: Remedy::Stop, kind: "table", message: message.into(), fix: None }
     }
 
-    fn mended_by(message: impl Into<String>, mend: impl Into<String>) -> Self {
-        Self { mend: Some(mend.into()), ..Self::stop(message) }
+    fn fixed_by(message: impl Into<String>, fix: impl Into<String>) -> Self {
+        Self { fix: Some(fix.into()), ..Self::stop(message) }
     }
 }
 
 impl std::fmt::Display for Fault {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match &self.mend {
-            Some(mend) => write!(f, "{}; mend it with: {mend}", self.message),
+        match &self.fix {
+            Some(fix) => write!(f, "{}; fix it with: {fix}", self.message),
             None => f.write_str(&self.message),
         }
     }
@@ -136,7 +136,7 @@ pub struct Plan {
     pub insert_settings: Vec<(&'static str, String)>,
     /// Settings that every look names.
     pub look_settings: Vec<(&'static str, String)>,
-    /// True if the server tells how many asynchronous inserts it took.
+    /// True if the server says how many asynchronous inserts it took.
     pub counts_async: bool,
     /// Tokens that one frame costs at most, in the table or target where it costs most.
     pub parts_per_frame: u64,
@@ -148,8 +148,22 @@ pub struct Plan {
     pub token_age_ms_max: u64,
     /// The table's identity.
     pub table_uuid: String,
-    /// What a person should know and need not mend.
+    /// What an operator should know and need not fix.
     pub notes: Vec<String>,
+}
+
+impl Plan {
+    /// Whether inserts reach targets of views that they did not reach when the table was `before`, or more partitions of them: a table
+    /// that was opened then bounds neither what it sends at once nor what it costs by them.
+    pub fn has_more_views_than(&self, before: &Plan) -> bool {
+        let is_new = |target: &Place| {
+            let mut known = before.places.iter().skip(1);
+            !known.any(|known| (&known.database, &known.table) == (&target.database, &target.table))
+        };
+        self.views && !before.views
+            || self.partitions_max > before.partitions_max
+            || self.places.iter().skip(1).any(is_new)
+    }
 }
 
 /// A table that an insert writes to: the one that is named, or a view's target.
@@ -222,7 +236,7 @@ pub fn judge(facts: &Facts, config: &TableConfig) -> Result<Plan, Vec<Fault>> {
     check_policies(config, &facts.server, provenance || !unique_key.is_empty(), &mut faults);
     note_what_is_not_counted(&facts.server, &places, &mut notes);
     if !provenance {
-        columns::note_what_cannot_be_looked_for(&engine, &unique_key, config, &mut notes);
+        columns::note_what_cannot_be_found(&engine, &unique_key, config, &mut notes);
     }
     let partition = columns::check_partition(table, &schema, &facts.server, &mut faults);
     let sort = if config.sort { SortKey::new(&table.sorting_key, &schema) } else { None };
@@ -316,7 +330,7 @@ fn check_version(facts: &Facts, faults: &mut Vec<Fault>) {
 fn no_table(config: &TableConfig) -> Fault {
     let message = format!("table `{}` does not exist", config.name());
     let fault = match &config.create {
-        Some(create) => Fault::mended_by(message, create_statement(config, create)),
+        Some(create) => Fault::fixed_by(message, create_statement(config, create)),
         None => Fault::stop(format!("{message}; {}", config.if_missing)),
     };
     Fault { kind: "table_missing", ..fault }
@@ -344,7 +358,7 @@ fn check_window(
         |setting: &str| engine.setting(setting).or_else(|| server.table_default(engine.replicated, setting));
     let window = read(setting).unwrap_or(0);
     if window == 0 {
-        faults.push(Fault::mended_by(
+        faults.push(Fault::fixed_by(
             format!("table `{name}` does not remember insert tokens (`{setting}` is 0), so a repeated insert doubles its rows"),
             format!("ALTER TABLE {quoted} MODIFY SETTING {setting} = {WINDOW}"),
         ));
@@ -352,7 +366,7 @@ fn check_window(
     let age_ms =
         if engine.replicated { read(AGE_SETTING).unwrap_or(0).saturating_mul(1000) } else { u64::MAX };
     if age_ms == 0 {
-        faults.push(Fault::mended_by(
+        faults.push(Fault::fixed_by(
             format!("table `{name}` forgets insert tokens at once (`{AGE_SETTING}` is 0)"),
             format!("ALTER TABLE {quoted} MODIFY SETTING {AGE_SETTING} = {AGE_S}"),
         ));
@@ -380,7 +394,7 @@ fn check_room(
     let need = window::tokens_min(in_flight, parts);
     if memory.window > 0 && memory.window < need {
         let setting = window_setting(engine);
-        faults.push(Fault::mended_by(
+        faults.push(Fault::fixed_by(
             format!(
                 "table `{name}` remembers {} insert tokens (`{setting}`); an insert uses up to {parts} and {in_flight} may be \
                  under way. One whose answer is lost is repeated safely only while fewer than half of the tokens were used since, \
@@ -399,7 +413,7 @@ fn check_room(
             0 => String::new(),
             s => format!("lower `sink.clickhouse.timeout` to {s}s or less, or "),
         };
-        faults.push(Fault::mended_by(
+        faults.push(Fault::fixed_by(
             format!(
                 "table `{name}` forgets an insert token after {} s (`{AGE_SETTING}`), and an insert may take {} s \
                  (`sink.clickhouse.timeout`): one whose answer is lost is repeated safely only within half of that age, with {} s for \
@@ -445,7 +459,7 @@ fn check_async(
     if is_async || is_unread {
         let whose =
             if own.is_some() || is_unread { "its own setting" } else { "the server's setting for tables" };
-        faults.push(Fault::mended_by(
+        faults.push(Fault::fixed_by(
             format!(
                 "table `{}` takes inserts asynchronously by {whose} `{ASYNC_INSERT}`, which wins over the request's: rows would share a \
                  part with those of other clients, and an answer could come from a buffer in memory. Nothing is sent to it",
@@ -470,7 +484,7 @@ fn check_policies(config: &TableConfig, server: &Server, can_probe: bool, faults
         );
         // Users and roles that it names are the administrator's to list.
         faults.push(match policy.to_all && policy.listed.is_empty() {
-            true => Fault::mended_by(
+            true => Fault::fixed_by(
                 message,
                 format!(
                     "ALTER ROW POLICY {} ON {} TO ALL EXCEPT {user}",

@@ -38,7 +38,7 @@ const JSON_TUPLES: (&str, &str) = ("output_format_json_named_tuples_as_objects",
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct QueryError {
-    /// `Resend` if it is worth asking again, `Stop` if a person is needed.
+    /// `Resend` if it is worth asking again, `Stop` if an operator is needed.
     pub remedy: Remedy,
     /// The server's code; 0 if it gave none.
     pub code: i32,

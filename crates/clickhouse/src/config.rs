@@ -101,7 +101,7 @@ pub struct TableConfig {
     /// The longest that one insert may take: [`ServerConfig::insert_timeout`]. A table that forgets tokens by age must remember
     /// them for more than twice as long.
     pub insert_time_max: Duration,
-    /// What comes on top of it before an insert without an answer is repeated: the looks at the server before it and after it.
+    /// What comes on top of it before an insert without an answer is repeated: the polls of the server before it and after it.
     pub resend_margin: Duration,
     /// Rows of a frame at the most; at least 1.
     pub frame_rows_max: usize,
@@ -113,7 +113,7 @@ pub struct TableConfig {
     pub create: Option<CreateTable>,
     /// The way out if it is not there and nothing is to be created, in the words of whoever wrote this.
     pub if_missing: &'static str,
-    /// Whether a person must decide about rows that are there when a pipeline without a journal starts.
+    /// Whether an operator must decide about rows that are there when a pipeline without a journal starts.
     pub asks_if_filled: bool,
 }
 

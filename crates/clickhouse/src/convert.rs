@@ -47,7 +47,7 @@ pub enum Way {
     Same,
     /// Every value can.
     Always,
-    /// Some can; each is looked at.
+    /// Some can; each is inspected.
     Checked,
     /// None, or not without a decision: how a text is read, which zone a day begins in.
     Never,

@@ -37,7 +37,7 @@ pub fn config(database: &str, table: &str) -> TableConfig {
     TableConfig {
         columns: Some(columns),
         create: Some(declaration()),
-        // The table is our own: a dead letter in doubt must never need a person.
+        // The table is our own: a dead letter in doubt must never need an operator.
         provenance: true,
         ..TableConfig::new(database, table)
     }

@@ -1,7 +1,7 @@
 //! One row as a JSON object, for people and for a later replay.
 //!
 //! Owns the text of each type: integers and decimals exact, times in UTC, enums by name. Does not own the reading of JSON
-//! (`decode`), which takes every form that is written here.
+//! (`formats`), which takes every form that is written here.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{

@@ -16,7 +16,7 @@
 //! | everything else                                 | refused at start                               |
 //!
 //! A null that stands for a constant DEFAULT is a group of its own: all of them get the same value. A DEFAULT that is not
-//! constant would be evaluated by the server at each attempt anew, so that a repeated frame could land in another
+//! constant would be evaluated by the server at each attempt again, so that a repeated frame could land in another
 //! partition, where its token is not known: refused at start.
 
 mod calendar;

@@ -129,11 +129,11 @@ fn of_code(code: i32, text: &str, views: bool) -> InsertError {
     use {Effect as E, Remedy as R};
     // A view is fed after or beside the table, whose part may be there already.
     if views && text.contains("while pushing to view") {
-        let message = format!("a materialized view turned the rows down; mend or drop the view: {text}");
+        let message = format!("a materialized view failed on the rows; fix or drop the view: {text}");
         let remedy = if meaning(code) == Meaning::BadContent { R::Stop } else { R::Resend };
         return error(E::Unknown, remedy, code, "view", message);
     }
-    // 252 stands for two things. Too many partitions in one block is our mistake, and no pause mends it.
+    // 252 stands for two things. Too many partitions in one block is our mistake, and waiting does not help.
     if code == 252 && text.contains("partitions") {
         let message =
             format!("the frame touches several partitions of the table, against the cut made here: {text}");
@@ -150,7 +150,7 @@ fn of_code(code: i32, text: &str, views: bool) -> InsertError {
             E::None,
             R::Resend,
             "read_only",
-            "the table is read-only (its keeper is away, or its setting `table_readonly` is on)",
+            "the table is read-only (its keeper is unavailable, or its setting `table_readonly` is on)",
         ),
         Meaning::NoQuorum => (E::None, R::Resend, "no_quorum", "too few replicas are there for the quorum"),
         Meaning::Damaged => (E::None, R::Resend, "damaged", "the request was damaged on its way"),
@@ -159,16 +159,16 @@ fn of_code(code: i32, text: &str, views: bool) -> InsertError {
             E::Unknown,
             R::Resend,
             "already_running",
-            "a copy of this insert still runs; a proxy that repeats requests has sent it twice",
+            "this insert is still running; a proxy that repeats requests has sent it twice",
         ),
         Meaning::SessionLocked => {
             (E::None, R::Resend, "already_running", "the session is locked by another request")
         }
-        Meaning::BadContent => (E::None, R::Divert, "bad_content", "the server turned the rows down"),
+        Meaning::BadContent => (E::None, R::Divert, "bad_content", "the server refused the rows"),
         Meaning::TableMissing => (E::None, R::Stop, "table_missing", "the table is not there; bring it back"),
-        Meaning::Table => (E::None, R::Stop, "table", "the table is not the one that was checked; mend it"),
+        Meaning::Table => (E::None, R::Stop, "table", "the table is not the one that was checked; fix it"),
         Meaning::Access => {
-            (E::None, R::Stop, "access", "the server refuses this user; mend the user or its grants")
+            (E::None, R::Stop, "access", "the server refuses this user; fix the user's password or grants")
         }
         Meaning::Request => (E::None, R::Stop, "request", "the server does not understand the request"),
         Meaning::Forbidden => (
@@ -282,17 +282,22 @@ fn of_status(status: u16, text: &str) -> InsertError {
     use {Effect as E, Remedy as R};
     let (effect, remedy, kind, advice) = match status {
         // Something in front of the server refuses: the insert never reached it.
-        401 | 403 => {
-            (E::None, R::Stop, "access", "what stands before the server refuses the request; mend its access")
-        }
-        404 => (E::None, R::Stop, "request", "nothing serves this address; mend `url`"),
+        401 | 403 => (
+            E::None,
+            R::Stop,
+            "access",
+            "a proxy in front of the server refuses the request; fix its access rules",
+        ),
+        404 => (E::None, R::Stop, "request", "nothing answers at this address; correct `url`"),
         413 => (
             E::None,
             R::Stop,
             "too_large",
-            "what stands before the server refuses the size; lower `batch.bytes` or raise its limit",
+            "a proxy in front of the server refuses the size; lower `batch.bytes` or raise its limit",
         ),
-        429 => (E::None, R::Resend, "overloaded", "what stands before the server takes no more requests now"),
+        429 => {
+            (E::None, R::Resend, "overloaded", "a proxy in front of the server accepts no more requests now")
+        }
         300..=399 => (E::None, R::Stop, "request", "the server redirects; put the final address into `url`"),
         // A balancer answers so when it has lost the server, before or after the insert.
         408 | 500..=599 => (E::Unknown, R::Resend, "bad_status", "the server or a balancer failed"),

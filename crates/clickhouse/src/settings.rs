@@ -130,7 +130,7 @@ pub struct Shown {
 /// The settings of one server, for one user.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Known {
-    /// Who this is, for the statement that mends a constraint.
+    /// Who this is, for the statement that fixes a constraint.
     pub user: String,
     /// By name.
     pub settings: BTreeMap<String, Shown>,
@@ -204,12 +204,12 @@ impl Known {
         );
         let value = if asked.parse::<i64>().is_ok() { asked.to_owned() } else { quote(asked) };
         let user = identifier(&self.user);
-        let mend = if version >= VERSION_MODIFY_SETTING {
+        let fix = if version >= VERSION_MODIFY_SETTING {
             format!("ALTER USER {user} MODIFY SETTING {name} = {value}")
         } else {
             format!("ALTER USER {user} SETTINGS {name} = {value} /* repeat the user's other settings */")
         };
-        Fault { kind: "access", mend: Some(mend), ..Fault::stop(message) }
+        Fault { kind: "access", fix: Some(fix), ..Fault::stop(message) }
     }
 }
 
@@ -278,7 +278,7 @@ pub fn page() -> String {
     let mut page = String::from(table::PAGE_HEAD);
     page.push_str("\n## Inserts\n");
     rows(&mut page, INSERT);
-    page.push_str("\n## Questions: probes and the looks at a table\n");
+    page.push_str("\n## Queries: probes and polls of a table\n");
     rows(&mut page, LOOK);
     page.push_str("\n## Parameters of the HTTP interface\n| parameter | value | why |\n|---|---|---|\n");
     for (name, value, why) in PARAMETERS {

@@ -130,7 +130,7 @@ impl ClickHouseTable {
         self.plan.order_dependent
     }
 
-    /// What a person should know and need not mend.
+    /// What an operator should know and need not fix.
     pub fn notes(&self) -> &[String] {
         &self.plan.notes
     }
@@ -252,11 +252,13 @@ impl ClickHouseTable {
         Ok((plan, sight))
     }
 
-    /// The settings of the inserts to come are those that the server has now.
+    /// The settings of the inserts to come are those that the server has now. With a view that came, an error no longer says that
+    /// nothing was written.
     fn see_settings(&self, plan: &Plan) {
         let mut insert = self.insert.lock().unwrap_or_else(PoisonError::into_inner);
-        if insert.settings != plan.insert_settings {
-            *insert = Arc::new(Insert { settings: plan.insert_settings.clone(), ..Insert::clone(&insert) });
+        if insert.settings != plan.insert_settings || insert.views != plan.views {
+            let (settings, views) = (plan.insert_settings.clone(), plan.views);
+            *insert = Arc::new(Insert { settings, views, ..Insert::clone(&insert) });
         }
     }
 
@@ -352,6 +354,10 @@ impl Table for ClickHouseTable {
     fn changed(&self) -> Option<Layout> {
         let now = self.now();
         (now.layout != self.layout).then(|| now.layout.clone())
+    }
+
+    fn must_reopen(&self) -> bool {
+        self.now().plan.has_more_views_than(&self.plan)
     }
 
     fn fit(&self, layout: &Layout) -> Fit {
@@ -493,23 +499,17 @@ impl Table for ClickHouseTable {
 
 impl ClickHouseTable {
     /// An error if inserts cannot be made as they were any more. A new identity is not: that is the caller's to compare; nor are other
-    /// columns ([`columns`]).
+    /// columns ([`columns`]), nor more views ([`Table::must_reopen`]).
     fn unchanged(&self, now: &Plan) -> Result<(), TableError> {
-        let what = if now.partitions_max > self.plan.partitions_max || now.views && !self.plan.views {
-            "materialized views were added"
-        } else if now.zone != self.plan.zone {
-            // A resend would put its rows into another partition, where their token is not known.
-            let message = format!(
-                "sessions of this user have the time zone `{}` now, and had `{}` at the start, by which the rows of table `{}` were put into \
-                 partitions; set `session_timezone` of the user back, or restart the pipeline once nothing waits",
-                now.zone, self.plan.zone, self.name
-            );
-            return Err(TableError { remedy: Remedy::Stop, kind: "table", message });
-        } else {
+        if now.zone == self.plan.zone {
             return Ok(());
-        };
-        let message =
-            format!("table `{}` is not as it was at the start: {what}; restart the pipeline", self.name);
+        }
+        // A resend would put its rows into another partition, where their token is not known.
+        let message = format!(
+            "sessions of this user have the time zone `{}` now, and had `{}` at the start, by which the rows of table `{}` were put into \
+             partitions; set `session_timezone` of the user back, or restart the pipeline once nothing waits",
+            now.zone, self.plan.zone, self.name
+        );
         Err(TableError { remedy: Remedy::Stop, kind: "table", message })
     }
 

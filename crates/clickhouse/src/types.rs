@@ -261,10 +261,10 @@ impl<'a> Parser<'a> {
                 }
                 let value = p.number(min, max)?;
                 if !numbers.insert(value) {
-                    return Err(format!("the enum number `{value}` stands twice"));
+                    return Err(format!("the enum number `{value}` appears twice"));
                 }
                 if !texts.insert(text.clone()) {
-                    return Err(format!("the enum name {} stands twice", quote(&text)));
+                    return Err(format!("the enum name {} appears twice", quote(&text)));
                 }
                 names.push((text, number(value)));
                 if !p.take(',') {

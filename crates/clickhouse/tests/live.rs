@@ -418,8 +418,8 @@ async fn every_statement_that_the_checks_print_is_a_way_out() {
         let text: Vec<String> = faults.iter().map(Fault::to_string).collect();
         assert!(text.join("\n").contains(part), "{part} in {text:?}");
         for fault in &faults {
-            let mend = fault.mend.as_ref().unwrap_or_else(|| panic!("no way out: {fault}"));
-            server.query(mend).unwrap_or_else(|e| panic!("{mend}: {e}"));
+            let fix = fault.fix.as_ref().unwrap_or_else(|| panic!("no way out: {fault}"));
+            server.query(fix).unwrap_or_else(|e| panic!("{fix}: {e}"));
         }
         let table = open_with(&server, config()).await.unwrap_or_else(|faults| panic!("{part}: {faults:?}"));
         let written: Vec<&str> = table.schema().columns().iter().map(|column| column.name.as_str()).collect();
@@ -456,8 +456,8 @@ async fn every_fault_comes_at_once_and_its_statement_mends_it() {
     ] {
         assert!(text.contains(part), "{part} in {text}");
     }
-    for mend in faults.iter().filter_map(|f| f.mend.as_ref()) {
-        server.query(mend).unwrap_or_else(|e| panic!("{mend}: {e}"));
+    for fix in faults.iter().filter_map(|f| f.fix.as_ref()) {
+        server.query(fix).unwrap_or_else(|e| panic!("{fix}: {e}"));
     }
     server.query("ALTER TABLE t MODIFY COLUMN at REMOVE DEFAULT").unwrap();
     let config =

@@ -1,4 +1,4 @@
-//! What a look at a table shows of ClickHouse's own engine, and what it makes of answers that were changed or lost on their way.
+//! What a poll of a table shows of ClickHouse's own engine, and what it makes of answers that were changed or lost on their way.
 //! Needs the server's binary in `FOREBAY_SERVER_BIN`; skips loudly without it.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "tests run in real time and may panic")]
 
@@ -59,9 +59,9 @@ async fn a_table_that_becomes_asynchronous_is_seen_at_the_next_look_and_its_stat
         server.query(&format!("ALTER TABLE t MODIFY SETTING async_insert = {value}")).unwrap();
         let error = table.facts().await.unwrap_err();
         assert_eq!((error.remedy, error.kind), (Remedy::Stop, "table"));
-        let (_, statement) = error.message.split_once("mend it with: ").unwrap();
+        let (_, statement) = error.message.split_once("fix it with: ").unwrap();
         let refused = open(&server.url()).await.err().unwrap();
-        assert_eq!(refused[0].mend.as_deref(), Some(statement), "{refused:?}");
+        assert_eq!(refused[0].fix.as_deref(), Some(statement), "{refused:?}");
         server.query(statement).unwrap();
         table.facts().await.unwrap();
     }

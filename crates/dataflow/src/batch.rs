@@ -35,19 +35,19 @@ impl Batch {
         self.positions.is_empty()
     }
 
-    /// Takes rows out, in place where nobody else holds the columns. `gone` are row numbers, ascending and below `len()`.
+    /// Takes rows out, in place where nobody else holds the columns. `dropped` are row numbers, ascending and below `len()`.
     ///
     /// # Errors
     /// When a column is of a form that cannot be filtered.
-    pub fn without(mut self, gone: &[usize]) -> Result<Self, ArrowError> {
-        if gone.is_empty() {
+    pub fn without(mut self, dropped: &[usize]) -> Result<Self, ArrowError> {
+        if dropped.is_empty() {
             return Ok(self);
         }
-        if gone.len() == self.len() {
+        if dropped.len() == self.len() {
             let rows = self.rows.slice(0, 0);
             return Ok(Self { rows, positions: Vec::new(), times_ms: Vec::new(), ..self });
         }
-        let stay: Vec<_> = without::stretches(gone, self.len()).collect();
+        let stay: Vec<_> = without::stretches(dropped, self.len()).collect();
         self.rows = without::keep(self.rows, &stay)?;
         without::keep_items(&mut self.positions, &stay);
         without::keep_items(&mut self.times_ms, &stay);

@@ -89,7 +89,7 @@ pub struct RecordBlock {
     pub payloads: Spans,
     /// Rows without a body, ascending; almost always empty.
     pub absent: Vec<u32>,
-    /// Rows whose body the source handed out in part since it is longer than any that is taken, ascending, each with
+    /// Rows whose body the source returned in part since it is longer than any that is taken, ascending, each with
     /// the bytes of the whole; almost always empty.
     pub cut: Vec<(u32, u64)>,
     /// The records' keys, if the source has any; empty span for a record without one.

@@ -1,6 +1,6 @@
 //! From the bytes of records to columns.
 //!
-//! Owns the contract between sources and formats. The formats themselves live in `decode`.
+//! Owns the contract between sources and formats. The formats themselves are in the crate `formats`.
 
 use crate::{Batch, RecordBlock, Reject, Schema};
 

@@ -18,6 +18,6 @@ pub enum Remedy {
     Resend,
     /// The content was turned down: split it and put the bad rows into the dead letters.
     Divert,
-    /// A person is needed: keep the data, keep trying slowly, show the reason.
+    /// An operator is needed: keep the data, keep trying slowly, show the reason.
     Stop,
 }

@@ -57,14 +57,14 @@ impl Layout {
 pub enum Fit {
     /// As it is.
     AsIs,
-    /// Once it was encoded anew for the columns of now.
+    /// Once it was encoded again for the columns of now.
     Again {
         /// True if that works whatever its values are; otherwise only if they fit.
         always: bool,
     },
     /// Not without losing values: a column that it holds is gone, or has a type that holds none of them.
     No {
-        /// Which column, and the statement that mends it.
+        /// Which column, and the statement that fixes it.
         words: String,
     },
 }

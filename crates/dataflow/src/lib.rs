@@ -8,9 +8,13 @@
 //! |--------------|----------------------------------------------------|---------------------------|
 //! | [`block`]    | [`RecordBlock`]: raw records of one partition      | filled by `sources`       |
 //! | [`source`]   | [`Source`], [`Reader`]: partitions with positions  | `sources`                 |
-//! | [`decoder`]  | [`Decoder`]: block to batch and rejects            | `decode`                  |
+//! | [`decoder`]  | [`Decoder`]: block to batch and rejects            | `formats`                 |
 //! | [`batch`]    | [`Batch`]: Arrow rows with their origin; [`Selected`]: some of them | passed along |
+//! | [`metadata`] | [`Metadata`]: what the source says of a record, as columns | -                  |
 //! | [`operator`] | [`Operator`], [`KeyedState`]: batch to batch       | `operators`               |
+//! | [`transform`]| [`Transform`]: batch to batch without state        | `sql`                     |
+//! | [`intake`]   | [`Intake`]: block to rows for the lane             | -                         |
+//! | [`router`]   | [`Router`]: which tables the rows go to            | `sim`                     |
 //! | [`table`]    | [`Table`]: rows to frames, frames to a server      | `clickhouse`              |
 //! | [`layout`]   | [`Layout`], [`Fit`]: the columns that frames were made for | -                  |
 //! | [`reject`]   | [`Reject`]: a record that cannot go on, and why    | made by decoders and operators |
@@ -25,14 +29,18 @@ pub mod block;
 pub mod conformance;
 pub mod decoder;
 pub mod effect;
+pub mod intake;
 pub mod layout;
+pub mod metadata;
 pub mod operator;
 pub mod printing;
 pub mod reject;
+pub mod router;
 pub mod runtime;
 pub mod source;
 pub mod spare;
 pub mod table;
+pub mod transform;
 pub mod types;
 
 pub use batch::Batch;
@@ -40,16 +48,20 @@ pub use batch::selected::Selected;
 pub use block::{BlockBuilder, Partition, RecordBlock, Spans};
 pub use decoder::{Decoded, Decoder};
 pub use effect::{Effect, Remedy};
+pub use intake::{Intake, Prepared};
 pub use layout::{Fit, Layout, LayoutColumn, TYPE_DEFAULT};
+pub use metadata::Metadata;
 pub use operator::{
-    Copies, Divided, Job, JobDone, KeyedState, Operator, OperatorError, Output, Probed, StateError,
+    Divided, Duplicates, Job, JobDone, KeyedState, Operator, OperatorError, Output, Probed, StateError,
     StateFile, StateRead, StateWork,
 };
 pub use reject::{Reason, Reject};
+pub use router::Router;
 pub use runtime::{Runtime, Task};
 pub use source::{Event, PartitionStart, ReadFrom, Reader, Source, SourceError, SourceFault};
 pub use spare::{PAGE_BYTES, Spares};
 pub use table::{
     Attempt, Encoded, FrameId, Gate, InsertError, Presence, RowsFrom, Table, TableError, TableFacts,
 };
+pub use transform::{Transform, Transformed};
 pub use types::{Column, ColumnType, Schema};

@@ -33,15 +33,17 @@ pub struct Probed {
     pub scratch: Option<Box<dyn Any + Send>>,
 }
 
-/// What a step made of a batch. `batch.len() - gone.len() + filtered + duplicates + late + rejects.len()` is the number of rows put
-/// in.
+/// What a step made of a batch. `batch.len() - dropped.len() - added + filtered + duplicates + late + rejects.len()` is the number of
+/// rows put in.
 #[derive(Debug)]
 pub struct Output {
-    /// The rows that go on, and those in `gone` among them.
+    /// The rows that go on, and those in `dropped` among them.
     pub batch: Batch,
     /// Rows of `batch` that go no further: row numbers, ascending. A step need not move what stays together: after the last step
     /// nobody has to.
-    pub gone: Vec<usize>,
+    pub dropped: Vec<usize>,
+    /// Rows beyond one for each row put in: a step that makes several rows of one gives each the position and the time of its record.
+    pub added: u64,
     /// Rows dropped by a rule that the user wrote.
     pub filtered: u64,
     /// Rows dropped because their key was seen.
@@ -59,7 +61,8 @@ impl Output {
     pub fn all(batch: Batch) -> Self {
         Self {
             batch,
-            gone: Vec::new(),
+            dropped: Vec::new(),
+            added: 0,
             filtered: 0,
             duplicates: 0,
             late: 0,
@@ -68,12 +71,12 @@ impl Output {
         }
     }
 
-    /// The same with nothing in `gone`: `batch` holds the rows that go on, and no others.
+    /// The same with nothing in `dropped`: `batch` holds the rows that go on, and no others.
     ///
     /// # Errors
     /// When a column is of a form that cannot be filtered.
     pub fn dense(mut self) -> Result<Self, ArrowError> {
-        self.batch = self.batch.without(&std::mem::take(&mut self.gone))?;
+        self.batch = self.batch.without(&std::mem::take(&mut self.dropped))?;
         Ok(self)
     }
 }
@@ -132,6 +135,11 @@ pub trait Operator: Send {
         Err(OperatorError { step: self.name().to_owned(), message })
     }
 
+    /// Whether it may make several rows of one ([`Output::added`]).
+    fn multiplies(&self) -> bool {
+        false
+    }
+
     /// The state of this step, if it keeps any.
     fn state(&mut self) -> Option<&mut dyn KeyedState>;
 }
@@ -164,14 +172,14 @@ pub enum StateError {
 
 /// Records that were dropped as duplicates of rows that are now forgotten.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Copies {
+pub struct Duplicates {
     /// How many are known.
     pub count: u64,
-    /// Where the first of them stand; at most [`Copies::PLACES_MAX`].
+    /// Where the first of them stand; at most [`Duplicates::PLACES_MAX`].
     pub places: Vec<(Partition, u64)>,
 }
 
-impl Copies {
+impl Duplicates {
     /// Places that are named: enough to find the others by, few enough for a message.
     pub const PLACES_MAX: usize = 8;
 
@@ -227,12 +235,12 @@ pub trait KeyedState: Send {
     fn forget(&mut self, rows: Probed, answers: &[Vec<u8>]) -> Result<(), OperatorError>;
 
     /// The records dropped as duplicates of these rows, as far as they are still remembered: asked before the rows are
-    /// [forgotten](Self::forget), for the copies are lost with them. What is remembered is bounded and not durable.
+    /// [forgotten](Self::forget), for the duplicates are lost with them. What is remembered is bounded and not durable.
     ///
     /// # Errors
     /// When the rows lack the key columns.
-    fn copies_of(&mut self, _rows: &Batch) -> Result<Copies, OperatorError> {
-        Ok(Copies::default())
+    fn duplicates_of(&mut self, _rows: &Batch) -> Result<Duplicates, OperatorError> {
+        Ok(Duplicates::default())
     }
 
     /// Work on files that is due: asked for after each seal, done beside the lane, and handed back to [`adopt`](Self::adopt). `None` if
@@ -259,7 +267,7 @@ pub trait KeyedState: Send {
     fn keys(&self) -> u64;
 
     /// How many of them are in files.
-    fn closed_keys(&self) -> u64 {
+    fn spilled_keys(&self) -> u64 {
         0
     }
 

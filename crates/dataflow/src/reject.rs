@@ -32,6 +32,8 @@ pub enum Reason {
     OutOfRange,
     /// The record's time is older than what is kept, and the policy says `dead_letter`.
     Late,
+    /// A step's expression has no value for the record (a division by zero, a text that is no number).
+    Expression,
     /// The server turned the row down.
     Refused,
 }
@@ -47,6 +49,7 @@ impl Reason {
             Self::WrongKind => "wrong_kind",
             Self::OutOfRange => "out_of_range",
             Self::Late => "late",
+            Self::Expression => "expression",
             Self::Refused => "refused",
         }
     }
@@ -103,6 +106,14 @@ impl Reject {
             key: key.map(<[u8]>::to_vec),
             headers: block.headers.as_ref().map(|h| h.get(row).to_vec()).unwrap_or_default(),
             raw: raw.to_vec(),
+        }
+    }
+
+    /// The same with the record's time, bytes, key and headers from its block: steps see columns alone.
+    pub fn completed(self, block: &RecordBlock) -> Self {
+        match block.positions.binary_search(&self.position) {
+            Ok(row) => Self { column: self.column, ..Self::of(block, row, self.reason, "", self.message) },
+            Err(_) => self,
         }
     }
 }

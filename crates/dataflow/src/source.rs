@@ -23,7 +23,7 @@ pub struct PartitionStart {
     pub leader_epoch: i32,
 }
 
-/// Where to go on reading a partition.
+/// Where to continue reading a partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadFrom {
     /// The partition.
@@ -45,7 +45,7 @@ pub struct ReadFrom {
 pub enum Event {
     /// Records.
     Block(RecordBlock),
-    /// Everything below `next` has been handed out, and there is nothing more at the moment. Also moves the position
+    /// Everything below `next` has been returned, and there is nothing more at the moment. Also moves the position
     /// over places that hold no record for us (compacted away, aborted, control records).
     CaughtUp {
         /// The partition.
@@ -112,7 +112,7 @@ impl SourceError {
 ///
 /// 1. Reading from the same position gives the same records in the same order, as long as the source holds them.
 /// 2. A position that is no longer held is an error ([`SourceFault::Refused`]), never a jump.
-/// 3. A stream that was deleted and made anew under the same name is an error, by its identity.
+/// 3. A stream that was deleted and created again under the same name is an error, by its identity.
 /// 4. [`Source::partitions`] and [`Source::ends`] never change anything, not even a consumer group.
 /// 5. [`Source::record`] gives the record that a read gave at that position, and disturbs no running read.
 ///
@@ -127,7 +127,7 @@ pub trait Source: Send + Sync {
     fn connect(&self) {}
 
     /// Whether the pipeline file still names `stream`, however many of its partitions exist at the moment. A lane that has read a
-    /// stream which is named no longer does not start before a person has said what that means. `true` where there is nothing
+    /// stream which is named no longer does not start before an operator has said what that means. `true` where there is nothing
     /// to compare with.
     fn covers(&self, _stream: &str) -> bool {
         true
@@ -164,7 +164,7 @@ pub trait Source: Send + Sync {
     /// The positions published last, if the source keeps them; empty otherwise.
     async fn published(&self) -> Result<Vec<(Partition, u64)>, SourceError>;
 
-    /// True if the seal shall keep what became of each record of the partition, so that a person can be told. Such a
+    /// True if the seal shall keep what became of each record of the partition, so that an operator can be told. Such a
     /// partition has no gaps, and its blocks hold one record each.
     fn wants_fates(&self, _partition: &Partition) -> bool {
         false

@@ -1,6 +1,6 @@
 //! Memory of bodies that nobody needs any more, for those to come.
 //!
-//! Owns how much is kept, and where a body begins. A body is tens of megabytes, and memory that the system gives anew is cleared
+//! Owns how much is kept, and where a body begins. A body is tens of megabytes, and memory that the system gives again is cleared
 //! first, page by page, which costs more than writing the body. A body that begins at a page can go from its memory to the
 //! disk without a copy. Does not own the bodies.
 

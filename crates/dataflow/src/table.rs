@@ -162,7 +162,7 @@ pub struct InsertError {
 impl InsertError {
     /// The words for logs and status: without values of rows, which the server may quote where it turned rows down. The dead
     /// letter has the whole message.
-    pub fn told(&self) -> String {
+    pub fn redacted(&self) -> String {
         let quotes_rows = self.remedy == Remedy::Divert
             || matches!(self.kind, "view" | "uncertain" | "exception_in_body" | "not_clickhouse");
         if quotes_rows { crate::printing::without_values(&self.message) } else { self.message.clone() }
@@ -204,6 +204,12 @@ pub trait Table: Send + Sync {
     /// The columns of the table as [`Table::facts`] saw it last, if a table opened now would make frames for other ones.
     fn changed(&self) -> Option<Layout> {
         None
+    }
+
+    /// Whether the table as [`Table::facts`] saw it last needs inserts that a table opened before cannot make as well: a materialized view
+    /// came. Inserts go on; the lane is to be opened again soon.
+    fn must_reopen(&self) -> bool {
+        false
     }
 
     /// Whether a frame made for `layout` can be inserted into the table as [`Table::facts`] saw it last.

@@ -1,7 +1,7 @@
 //! The column types that a pipeline can write, and how each is held in Arrow.
 //!
 //! Owns the closed list of types and their in-memory form. Does not own their names on the wire and in DDL
-//! (`clickhouse::types`), nor the reading of values (`decode`).
+//! (`clickhouse::types`), nor the reading of values (`formats`).
 //!
 //! | type                    | Arrow form                          | unit, range                                |
 //! |-------------------------|-------------------------------------|--------------------------------------------|

@@ -1,58 +1,107 @@
 //! Do the accounts add up (C9)? Asked of every seal before it is written, of every frame when it is settled, and of a run when it
 //! ends. A difference ends the run.
 //!
-//! Owns the comparison of counts with the rows that really stand in frames, and the metrics of the accounts. Does not own the rule
-//! between the counts themselves: the fold holds that, for writers and readers alike (`protocol::lane`).
+//! Owns the comparison of what was gathered with the rows that really stand in frames, and the metrics of the accounts. Does not own
+//! the equations of the two ledgers: the fold holds those, for writers and readers alike (`protocol::lane`).
 
 use metrics::{Counter, counter, gauge};
-use protocol::Violation;
 use protocol::record::Counts;
+use protocol::{Lane, Violation};
 
 use crate::Snapshot;
-use crate::context::TARGET;
 use crate::status::TableStatus;
 
-/// Compares what a cut says became of its records with the rows of its frames: `frames` gives each frame's table (by its place
-/// among the targets) and rows, `refused` the rows of earlier seals that now become dead letters.
+/// Both ledgers, as people read them together. `read` is the sum of what the records became; where every record is one row of one
+/// table it is also what was dropped, `written` and `dead_letters`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// What became of the records.
+    pub records: Counts,
+    /// Rows for all tables, but those that a table has refused.
+    pub written: u64,
+    /// Rows for the table of dead letters: records, derived rows, and rows that a table has refused.
+    pub dead_letters: u64,
+}
+
+impl Totals {
+    /// Of all that a lane has sealed.
+    pub fn of(lane: &Lane) -> Self {
+        let rows = |takes: bool| lane.tables.iter().filter(move |table| table.takes_dead_letters == takes);
+        Self {
+            records: lane.counts,
+            written: rows(false).map(|table| table.rows.sealed - table.rows.refused).sum(),
+            dead_letters: rows(true).map(|table| table.rows.sealed).sum(),
+        }
+    }
+
+    /// What has come since `before`.
+    pub fn since(&self, before: &Self) -> Self {
+        let (now, then) = (&self.records, &before.records);
+        let records = Counts {
+            read: now.read.saturating_sub(then.read),
+            passed: now.passed.saturating_sub(then.passed),
+            filtered: now.filtered.saturating_sub(then.filtered),
+            duplicates: now.duplicates.saturating_sub(then.duplicates),
+            late: now.late.saturating_sub(then.late),
+            dead_letters: now.dead_letters.saturating_sub(then.dead_letters),
+            absorbed: now.absorbed.saturating_sub(then.absorbed),
+            late_kept: now.late_kept.saturating_sub(then.late_kept),
+        };
+        Self {
+            records,
+            written: self.written.saturating_sub(before.written),
+            dead_letters: self.dead_letters.saturating_sub(before.dead_letters),
+        }
+    }
+}
+
+/// Compares the rows that a cut has for a table with those of its frames.
 ///
 /// # Errors
 /// When they differ: a fault of the program, and nothing of the cut becomes durable.
-pub fn check(
-    seq: u64,
-    counts: &Counts,
-    refused: u64,
-    frames: impl Iterator<Item = (usize, u64)>,
-) -> Result<(), Violation> {
-    let (mut written, mut letters) = (0, 0);
-    for (place, rows) in frames {
-        *(if place == TARGET { &mut written } else { &mut letters }) += rows;
-    }
-    let letters_expected = counts.dead_letters + refused;
-    if counts.add_up() && counts.written == written && letters == letters_expected {
+pub fn check(seq: u64, table: &str, gathered: u64, in_frames: u64) -> Result<(), Violation> {
+    if gathered == in_frames {
         return Ok(());
     }
-    let what = format!(
-        "{} records read, {written} rows and {letters} dead letters in frames, but {} written, {} filtered, {} duplicates, {} late \
-         and {letters_expected} dead letters counted",
-        counts.read, counts.written, counts.filtered, counts.duplicates, counts.late
-    );
+    let what = format!("{gathered} rows were gathered for `{table}`, and its frames hold {in_frames}");
     Err(mismatch(seq, what))
 }
 
-/// Shows the accounts since genesis, and that no difference was found: a counter that is not there says nothing.
-pub fn tell(sealed: &Counts) {
+/// Counts a record that the fold refuses since its ledgers do not add up; any other error passes.
+pub fn refused(error: &crate::EngineError) {
+    if let crate::EngineError::Violation(Violation { rule: "C9", what, .. }) = error {
+        mismatches().increment(1);
+        tracing::error!(what, "the accounts do not add up");
+    }
+}
+
+/// Shows the ledgers since genesis, and that no difference was found: a counter that is not there says nothing.
+pub fn tell(lane: &Lane) {
     mismatches().increment(0);
+    let Counts { read, passed, filtered, duplicates, late, dead_letters, absorbed, .. } = lane.counts;
     for (what, records) in [
-        ("read", sealed.read),
-        ("written", sealed.written),
-        ("filtered", sealed.filtered),
-        ("duplicates", sealed.duplicates),
-        ("late", sealed.late),
-        ("dead_letters", sealed.dead_letters),
+        ("read", read),
+        ("passed", passed),
+        ("filtered", filtered),
+        ("duplicates", duplicates),
+        ("late", late),
+        ("dead_letters", dead_letters),
+        ("absorbed", absorbed),
     ] {
         gauge!("forebay_accounts_records", "what" => what).set(records as f64);
     }
-    gauge!("forebay_accounts_add_up").set(f64::from(u8::from(sealed.add_up())));
+    for table in &lane.tables {
+        let rows = table.rows;
+        for (what, rows) in [
+            ("sealed", rows.sealed),
+            ("settled", rows.settled),
+            ("refused", rows.refused),
+            ("pending", rows.pending()),
+        ] {
+            gauge!("forebay_accounts_rows", "table" => table.name.clone(), "what" => what).set(rows as f64);
+        }
+    }
+    gauge!("forebay_accounts_add_up").set(f64::from(u8::from(lane.counts.add_up())));
 }
 
 /// Compares the rows of a settled frame with what became of them: `sealed` were to be delivered, `settled` are in the table and

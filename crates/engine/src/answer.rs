@@ -1,4 +1,4 @@
-//! A person's answer to a question that stopped a lane.
+//! An operator's answer to a question that stopped a lane.
 //!
 //! Owns the conditions under which an answer is taken, and its record. Does not own what is asked (`protocol::doubt`) nor
 //! what follows from an answer: the next run reads it from the journal and decides with it.

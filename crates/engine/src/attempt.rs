@@ -20,7 +20,7 @@ use protocol::lane::Piece;
 use protocol::names;
 use protocol::record::Server;
 
-use crate::context::{Context, TARGET, Target};
+use crate::context::{Context, Target};
 use crate::problem::{Noticed, State};
 use crate::retry::Backoff;
 use crate::{EngineError, accounts, layouts, refuse, segment};
@@ -229,8 +229,9 @@ impl Sending<'_> {
             };
             self.tell_error(&error);
             // A dead letter that is turned down has nowhere else to go: it waits until a person has mended its table.
-            let is_refused =
-                error.remedy == Remedy::Divert && error.effect == Effect::None && self.place == TARGET;
+            let is_refused = error.remedy == Remedy::Divert
+                && error.effect == Effect::None
+                && !self.target.takes_dead_letters;
             let is_misfit = error.kind == "table" && error.effect == Effect::None;
             if (is_refused || is_misfit) && self.in_doubt && !self.refused {
                 // An earlier attempt's rows may be in the table, so nothing is split before that is known.
@@ -257,7 +258,7 @@ impl Sending<'_> {
                     refuse::Outcome::Split => return Ok(Sent::Split),
                     refuse::Outcome::Refused => return Ok(Sent::Refused),
                     refuse::Outcome::TooMany => {
-                        let words = refuse::too_many(&error.told());
+                        let words = refuse::too_many(&error.redacted());
                         self.tell_problem(State::RowsRefused, &words, Effect::None);
                     }
                     refuse::Outcome::Differs(words) => {
@@ -311,7 +312,7 @@ impl Sending<'_> {
     /// Waits for a person to give the table columns that the piece fits.
     async fn wait_for_columns(&mut self, words: &str) -> Result<(), EngineError> {
         self.tell_problem(State::TableDiffers, words, Effect::None);
-        if self.backoff.is_worth_a_line() {
+        if self.backoff.should_log() {
             let table = self.target.table.name();
             tracing::warn!(table, frame = self.ordinal, words, "a frame waits for the table's columns");
         }
@@ -423,15 +424,15 @@ impl Sending<'_> {
         let table = self.target.table.name();
         counter!("forebay_insert_retries_total", "table" => table.to_owned(), "kind" => error.kind)
             .increment(1);
-        let told = error.told();
+        let message = error.redacted();
         // Of refused rows each piece of their frame has an error of its own: the problem below is logged once for all of them.
-        if error.remedy != Remedy::Divert && self.backoff.is_worth_a_line() {
-            tracing::warn!(table, frame = self.ordinal, kind = error.kind, effect = ?error.effect, error = %told,
+        if error.remedy != Remedy::Divert && self.backoff.should_log() {
+            tracing::warn!(table, frame = self.ordinal, kind = error.kind, effect = ?error.effect, error = %message,
                 "an insert has no positive answer");
         }
         // An insert that was held back ran into nothing at the table: the next append tells whether there is another owner.
         if error.kind != "fenced" {
-            self.tell_problem(State::of_table(error.kind), &told, error.effect);
+            self.tell_problem(State::of_table(error.kind), &message, error.effect);
         }
     }
 
@@ -467,7 +468,7 @@ impl Sending<'_> {
                     return facts;
                 }
                 Err(error) => {
-                    if self.backoff.is_worth_a_line() {
+                    if self.backoff.should_log() {
                         tracing::warn!(table = self.target.table.name(), %error, "the table does not answer");
                     }
                     self.context.not_seen(self.place, &error, self.effect(Effect::None));

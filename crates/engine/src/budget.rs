@@ -9,7 +9,7 @@ use protocol::budget::{Budget, budget};
 use crate::Settings;
 use crate::context::{Context, Target};
 
-/// Tells of a table that was just seen.
+/// Reports a table that was just seen.
 pub fn tell(context: &Context, target: &Target) {
     let (now, was_scarce) = look(target, &context.settings);
     let name = target.table.name();

@@ -7,7 +7,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use dataflow::{Effect, Fit, Runtime, Source, Table, TableError, TableFacts};
 use protocol::budget::Meter;
-use protocol::lane::TableState;
 use protocol::record::{Frontier, Server};
 use protocol::{Lane, names, window};
 use store::Store;
@@ -28,6 +27,8 @@ pub struct Target {
     pub index: u32,
     /// The table.
     pub table: Arc<dyn Table>,
+    /// True if its rows are dead letters.
+    pub takes_dead_letters: bool,
     /// The settled frontier as far as answers have come in; ahead of the recorded one.
     pub frontier: AtomicU64,
     /// The first ordinal that was never let out to be sent, by this owner or, as far as the journal tells, one before it. Moved while
@@ -58,9 +59,6 @@ pub struct Tokens {
     pub is_scarce: bool,
 }
 
-/// The place of the pipeline's table among the targets; the others hold dead letters.
-pub const TARGET: usize = 0;
-
 /// Seals whose record times are remembered for the latency at the most; a long outage needs no more to be seen.
 const SAMPLED_SEALS_MAX: usize = 1_024;
 
@@ -72,14 +70,18 @@ struct Bodies {
 }
 
 impl Target {
-    /// A table as the lane has it now; an owner before this one may have sent all that the lane lets out.
-    pub fn new(index: u32, table: Arc<dyn Table>, state: &TableState, facts: TableFacts) -> Self {
+    /// A table as `lane` has it now; an owner before this one may have sent all that the lane lets out.
+    pub fn new(index: u32, table: Arc<dyn Table>, lane: &Lane, facts: TableFacts) -> Self {
+        let state = &lane.tables[index as usize];
+        // A table that a running pipeline is given later may hold rows of others.
+        let is_untouched =
+            lane.tables.iter().filter(|table| !table.takes_dead_letters).all(window::is_untouched);
         Self {
             index,
             frontier: AtomicU64::new(state.frontier),
             let_out: AtomicU64::new(window::send_limit(state)),
             free: AtomicU64::new(0),
-            is_held: AtomicBool::new(table.may_object_to_first_start() && window::is_untouched(state)),
+            is_held: AtomicBool::new(table.may_object_to_first_start() && is_untouched),
             // What was said to be unsent may be sent once an insert is answered again.
             is_answered: AtomicBool::new(state.sent_below.is_none()),
             wake: Notify::new(),
@@ -88,6 +90,7 @@ impl Target {
             samples: Mutex::default(),
             suspect: AtomicBool::new(false),
             tokens: Mutex::default(),
+            takes_dead_letters: state.takes_dead_letters,
             table,
         }
     }
@@ -136,7 +139,7 @@ impl Target {
                 table = self.table.name(),
                 before,
                 now = facts.table_uuid,
-                "another table has this name now (EXCHANGE, RENAME, or dropped and made again): what follows goes to the new one"
+                "another table has this name now (EXCHANGE, RENAME, or dropped and created again): later inserts go to the new one"
             );
         }
         self.suspect.store(false, Ordering::Release);
@@ -257,7 +260,7 @@ pub struct Context {
     pub journal: tokio::sync::Mutex<Journal>,
     /// The gate of all inserts.
     pub ownership: Arc<Ownership>,
-    /// The tables; the target first, then the dead letters.
+    /// The tables, by place.
     pub targets: Vec<Target>,
     /// This owner's epoch.
     pub epoch: u64,
@@ -312,16 +315,24 @@ impl Context {
         }
     }
 
-    /// Ends the lane in order, so that it is opened again for the table's columns of now.
-    pub fn reopen(&self) {
+    /// Ends the lane in order, so that it is opened again for the columns and views that the table `place` has now.
+    pub fn reopen(&self, place: usize) {
         if !self.reopening.send_replace(true) {
-            let table = &self.targets[TARGET].table;
-            let changes = table.changed().map(|now| table.layout().difference(&now)).unwrap_or_default();
-            tracing::info!(
-                table = table.name(),
-                changes,
-                "the table's columns have changed; the lane is opened again for them"
-            );
+            let table = &self.targets[place].table;
+            if let Some(now) = table.changed() {
+                let changes = table.layout().difference(&now);
+                tracing::info!(
+                    table = table.name(),
+                    changes,
+                    "the table's columns have changed; the lane is opened again for them"
+                );
+            }
+            if table.must_reopen() {
+                tracing::info!(
+                    table = table.name(),
+                    "the table feeds a new materialized view; the lane is opened again for it"
+                );
+            }
         }
         self.wake_all();
     }
@@ -340,6 +351,11 @@ impl Context {
     /// The name of this owner's segment `number`.
     pub fn segment(&self, number: u64) -> String {
         names::segment(&self.folder, self.epoch, self.nonce, number)
+    }
+
+    /// The place of the table for dead letters.
+    pub fn letters(&self) -> usize {
+        self.targets.iter().position(|target| target.takes_dead_letters).expect("every pipeline has one")
     }
 
     /// Wakes every delivery task.

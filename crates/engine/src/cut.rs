@@ -1,36 +1,62 @@
 //! A batch under construction, and what is cut from it.
 //!
-//! Owns the gathering and the arithmetic: rows, rejects, ranges and counts move together, so that the counts of every cut
+//! Owns the gathering and the arithmetic: rows, rejects, ranges and both ledgers move together, so that those of every cut
 //! add up (C9). Does not own the decision when to cut (`lane`) or the writing (`seal`).
+//!
+//! Behind a step that makes several rows of one record, rows are counted and not records: the record has passed.
+//!
+//! | what happens                            | before such a step     | behind it                              |
+//! |-----------------------------------------|------------------------|----------------------------------------|
+//! | a rule, a duplicate, lateness drops it  | the record's fate      | `derived.dropped`                      |
+//! | it becomes a dead letter                | the record's fate      | `derived.dead_letters`                 |
+//! | it goes to several tables               | passed once, the others in `derived.rows` | the others in `derived.rows` |
+//! | it goes to no table                     | filtered               | `derived.dropped`                      |
 
 use std::time::Duration;
 
 use bytes::Bytes;
-use dataflow::{Output, Reject, Selected};
-use protocol::record::{Counts, Fate, Fates, Range, Refusal};
 
+use dataflow::{Output, Prepared, Reject, Selected};
+use protocol::record::{Counts, Derived, Fate, Fates, Range, Refusal};
+
+use crate::accounts::Totals;
 use crate::checkpoint::Snapshots;
 use crate::origins::{Origins, Part};
 
 /// Record times kept per cut for the end-to-end latency: enough for its percentiles, few enough to cost nothing.
 const SAMPLES_MAX: usize = 64;
 
+/// The rows of one table.
+#[derive(Debug, Default)]
+pub struct TableCut {
+    /// The rows.
+    pub rows: Vec<Selected>,
+    /// How many of them go on, counted as they came.
+    pub count: u64,
+    /// Where each of those comes from.
+    pub origins: Origins,
+    /// Some of the record times, Unix milliseconds.
+    pub samples_ms: Vec<i64>,
+}
+
 /// What one seal will hold, before it is encoded.
 #[derive(Debug, Default)]
 pub struct Cut {
     /// Number of the cut by this owner, from 0.
     pub number: u64,
-    /// Rows for the target table.
-    pub rows: Vec<Selected>,
-    /// Where each of `rows` that goes on comes from.
-    pub origins: Origins,
+    /// Rows for the tables, by place; those behind the last entry get none.
+    pub tables: Vec<TableCut>,
     /// Rows for the dead letters.
     pub rejects: Vec<Reject>,
+    /// How many they were, once they are being encoded.
+    pub letters: u64,
     /// What was read.
     pub ranges: Vec<Range>,
     /// What it became.
     pub counts: Counts,
-    /// Rows of earlier seals that the server refused, now among `rejects`; their counts move in the fold.
+    /// Rows that are not one each of a record that passed.
+    pub derived: Derived,
+    /// Rows of earlier seals that the server refused, now among `rejects`.
     pub refusals: Vec<Refusal>,
     /// Changes of the steps' states, by step.
     pub states: Vec<(u32, Bytes)>,
@@ -40,10 +66,17 @@ pub struct Cut {
     pub watermark_ms: i64,
     /// Idle partitions.
     pub idle: Vec<u32>,
-    /// Some of the record times, Unix milliseconds.
-    pub samples_ms: Vec<i64>,
+    /// The watermark that the steps went by: of the cut before.
+    pub judged_by_ms: i64,
     /// What became of each record of the partitions that want it told.
     pub fates: Vec<Fates>,
+}
+
+impl Cut {
+    /// The rows that were gathered for the table `place`, which takes dead letters or not.
+    pub fn rows_of(&self, place: usize, takes_dead_letters: bool) -> u64 {
+        if takes_dead_letters { self.letters } else { self.tables.get(place).map_or(0, |table| table.count) }
+    }
 }
 
 /// Gathers until it is cut.
@@ -67,15 +100,17 @@ impl Builder {
         }
     }
 
-    /// Records were read; the other counts come with [`Builder::rejects`] and [`Builder::rows`].
+    /// Records were read; the other counts come with [`Builder::rejects`], [`Builder::stepped`] and [`Builder::passed`].
     pub fn read(&mut self, records: u64, now: Duration) {
         self.cut.counts.read += records;
         self.begun.get_or_insert(now);
     }
 
-    /// Records that became dead letters.
-    pub fn rejects(&mut self, rejects: Vec<Reject>) {
-        self.cut.counts.dead_letters += rejects.len() as u64;
+    /// Records that became dead letters; or rows, once `is_derived`.
+    pub fn rejects(&mut self, rejects: Vec<Reject>, is_derived: bool) {
+        let Cut { counts, derived, .. } = &mut self.cut;
+        *(if is_derived { &mut derived.dead_letters } else { &mut counts.dead_letters }) +=
+            rejects.len() as u64;
         self.bytes += rejects.iter().map(reject_bytes).sum::<u64>();
         self.cut.rejects.extend(rejects);
     }
@@ -88,22 +123,69 @@ impl Builder {
         self.cut.rejects.push(reject);
     }
 
-    /// What a step dropped.
-    pub fn dropped(&mut self, output: &Output) {
-        self.cut.counts.filtered += output.filtered;
-        self.cut.counts.duplicates += output.duplicates;
-        self.cut.counts.late += output.late;
-        self.cut.counts.late_kept += output.late_kept;
+    /// What became of a block before the lane. Takes its rejects; says whether a step has made several rows of one record.
+    pub fn prepared(&mut self, prepared: &mut Prepared) -> bool {
+        let mut rejects = std::mem::take(&mut prepared.rejects);
+        self.cut.counts.filtered += prepared.filtered;
+        let Some(multiplied) = prepared.multiplied.take() else {
+            self.rejects(rejects, false);
+            return false;
+        };
+        let of_rows = rejects.split_off(rejects.len() - multiplied.rejects);
+        self.rejects(rejects, false);
+        self.rejects(of_rows, true);
+        self.cut.counts.passed += multiplied.records;
+        self.cut.derived.rows += multiplied.added;
+        self.cut.derived.dropped += multiplied.filtered;
+        true
     }
 
-    /// Rows that came through all steps, where they come from, and a time to measure the latency by.
-    pub fn rows(&mut self, rows: Selected, origins: Part, time_ms: Option<i64>) {
-        self.cut.counts.written += rows.len() as u64;
+    /// What a step made of a batch, but for its rejects. `is_derived` says whether a step before it made several rows of one record;
+    /// whether one has so far is what comes back.
+    pub fn stepped(&mut self, output: &Output, is_derived: bool) -> bool {
+        let Cut { counts, derived, .. } = &mut self.cut;
+        if is_derived {
+            derived.dropped += output.filtered + output.duplicates + output.late;
+        } else {
+            counts.filtered += output.filtered;
+            counts.duplicates += output.duplicates;
+            counts.late += output.late;
+        }
+        counts.late_kept += output.late_kept;
+        derived.rows += output.added;
+        let begins = output.added > 0 && !is_derived;
+        if begins {
+            let rows = (output.batch.len() - output.dropped.len()) as u64;
+            counts.passed += rows.saturating_sub(output.added);
+        }
+        is_derived || begins
+    }
+
+    /// Rows came through all steps: `taken` of them go to a table or several, `dropped` to none, and `more` is how many there are
+    /// beyond the first of each.
+    pub fn passed(&mut self, taken: u64, dropped: u64, more: u64, is_derived: bool) {
+        let Cut { counts, derived, .. } = &mut self.cut;
+        if is_derived {
+            derived.dropped += dropped;
+        } else {
+            counts.passed += taken;
+            counts.filtered += dropped;
+        }
+        derived.rows += more;
+    }
+
+    /// Rows for the table `place`, where they come from, and a time to measure the latency by.
+    pub fn rows(&mut self, place: usize, rows: Selected, origins: Part, time_ms: Option<i64>) {
+        if self.cut.tables.len() <= place {
+            self.cut.tables.resize_with(place + 1, TableCut::default);
+        }
+        let table = &mut self.cut.tables[place];
+        table.count += rows.len() as u64;
         self.bytes += rows.batch().get_array_memory_size() as u64;
-        self.cut.rows.push(rows);
-        self.cut.origins.parts.push(origins);
-        if self.cut.samples_ms.len() < SAMPLES_MAX {
-            self.cut.samples_ms.extend(time_ms);
+        table.rows.push(rows);
+        table.origins.parts.push(origins);
+        if table.samples_ms.len() < SAMPLES_MAX {
+            table.samples_ms.extend(time_ms);
         }
     }
 
@@ -118,9 +200,20 @@ impl Builder {
         }
     }
 
-    /// What was gathered so far.
+    /// What the records gathered so far became.
     pub fn counts(&self) -> Counts {
         self.cut.counts
+    }
+
+    /// The same, with the rows that were gathered.
+    pub fn totals(&self) -> Totals {
+        let written = self.cut.tables.iter().map(|table| table.count).sum();
+        Totals { records: self.cut.counts, written, dead_letters: self.cut.rejects.len() as u64 }
+    }
+
+    /// Rows of the table that gets most.
+    pub fn rows_max(&self) -> u64 {
+        self.cut.tables.iter().map(|table| table.count).max().unwrap_or(0)
     }
 
     /// Arrow and reject bytes gathered so far.

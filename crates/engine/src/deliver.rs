@@ -19,7 +19,8 @@ use protocol::record::{Body, Frame, Settle, SettledAbove};
 use protocol::window::{self, Settled};
 
 use crate::attempt::{self, Rows, Task};
-use crate::context::{Context, TARGET};
+use crate::context::Context;
+use crate::cut::TableCut;
 use crate::lane::until;
 use crate::pipeline::on_a_task;
 use crate::problem::Noticed;
@@ -98,8 +99,8 @@ pub async fn run(context: Arc<Context>, place: usize) -> Result<(), EngineError>
             in_flight.len(),
         )
         .await;
-        if place == TARGET && !context.is_reopening() && layouts::should_reopen(&context).await {
-            context.reopen();
+        if !context.is_reopening() && layouts::should_reopen(&context, place).await {
+            context.reopen(place);
         }
         // The lane is at its end, to be opened again: what is under way comes to its own, and nothing is begun.
         let is_ending = context.is_closing() && context.is_reopening();
@@ -318,11 +319,13 @@ fn tell(context: &Context, place: usize, ordinal: u64, rows: Rows, frontier: u64
     context.status.ended(name, Noticed::Inserting);
 }
 
-/// Keeps record times of a seal until its last frame is settled.
-pub fn sample(context: &Context, sealed: &[(usize, Frame, Bytes)], samples_ms: &[i64]) {
-    // The target's last frame stands for the seal: frames of one seal go out one after the other.
-    if let Some((place, frame, _)) = sealed.iter().rfind(|(place, _, _)| *place == 0) {
-        context.targets[*place].keep_samples(frame.ordinal, samples_ms);
+/// Keeps record times of a seal until the last frame of their table is settled.
+pub fn sample(context: &Context, sealed: &[(usize, Frame, Bytes)], cuts: &[TableCut]) {
+    for (place, cut) in cuts.iter().enumerate() {
+        // The last frame stands for the others: frames of one seal go out one after the other.
+        if let Some((_, frame, _)) = sealed.iter().rfind(|(of, ..)| *of == place) {
+            context.targets[place].keep_samples(frame.ordinal, &cut.samples_ms);
+        }
     }
 }
 

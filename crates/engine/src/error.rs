@@ -19,7 +19,7 @@ pub enum EngineError {
         /// The record that this process could not write.
         seq: u64,
     },
-    /// A frame is in doubt and only a person can decide.
+    /// A frame is in doubt and only an operator can decide.
     #[error(
         "table `{table}`, frame {ordinal} (`{frame}`): {}. {}. Answer with `forebay answer FILE --frame {frame} --present` or \
          `--absent`, then start again{}", reason.explain(), reason.question(), more_questions(*more)
@@ -116,7 +116,7 @@ impl EngineError {
         "internal",
     ];
 
-    /// What a failed read of an object means: bytes that are not there as sealed are damage, which no other try mends; anything else
+    /// What a failed read of an object means: bytes that are not there as sealed are damage, which no other try fixes; anything else
     /// is the store's.
     pub fn of_reading(object: &str, error: StoreError) -> Self {
         match error.kind {

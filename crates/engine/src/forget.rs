@@ -1,7 +1,7 @@
-//! Streams that a person takes out of a pipeline.
+//! Streams that an operator takes out of a pipeline.
 //!
 //! Owns the conditions under which that is done, and its record. Does not own what follows (`protocol::lane` does: the partitions are
-//! read no more, and one that comes back goes on where it was left or begins anew).
+//! read no more, and one that comes back goes on where it was left or begins again).
 //!
 //! | what is there                                | what happens                                                        |
 //! |----------------------------------------------|---------------------------------------------------------------------|

@@ -5,7 +5,7 @@
 //! mean: the caller brings a [`Reader`] for them.
 //!
 //! A living owner retires objects while they are looked at. What is missing is therefore judged by the journal as it stands
-//! *after* the look, and the look at the journal begins anew when its floor rises under it.
+//! *after* the look, and the look at the journal begins again when its floor rises under it.
 
 mod words;
 
@@ -26,7 +26,7 @@ const PIECE_BYTES: u64 = 8 << 20;
 /// Findings and orphans that are kept with their names; the others are only counted.
 pub const NAMED_MAX: usize = 1_000;
 
-/// Times that the look at the journal begins anew because its floor has risen: checkpoints are seconds apart.
+/// Times that the look at the journal begins again because its floor has risen: checkpoints are seconds apart.
 const LOOKS_MAX: u32 = 10;
 
 /// Understands what the engine does not.
@@ -59,7 +59,7 @@ pub struct Finding {
     pub what: String,
     /// What that means for the pipeline.
     pub means: String,
-    /// What a person can do.
+    /// What an operator can do.
     pub way_out: &'static str,
 }
 

@@ -307,7 +307,7 @@ impl Journal {
                 Ok(Put::Exists) => PutAnswer::Exists,
                 Err(error) if !error.kind.is_transient() => return Err(error.into()),
                 Err(error) => {
-                    if backoff.is_worth_a_line() {
+                    if backoff.should_log() {
                         tracing::warn!(%error, seq, "a journal record could not be written; trying again");
                     }
                     at_once = false;
@@ -367,7 +367,7 @@ impl Journal {
     }
 
     async fn wait(&self, backoff: &mut Backoff, error: &store::StoreError) {
-        if backoff.is_worth_a_line() {
+        if backoff.should_log() {
             tracing::warn!(%error, "the store does not answer; trying again");
         }
         backoff.pause(&*self.runtime).await;

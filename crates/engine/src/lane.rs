@@ -3,7 +3,7 @@
 //! Owns the order of records within the lane, the back-pressure towards the source, the watermark, and when to cut. Does
 //! not own what happens to a cut ([`crate::seal`]).
 //!
-//! Blocks are decoded on compute threads, several at once, and absorbed in the order in which they were read; events of a
+//! Blocks are decoded and go through the steps without state on compute threads, several at once, and absorbed in the order in which they were read; events of a
 //! partition wait in the same queue, so that "caught up" is never told before the records before it.
 
 mod absorb;
@@ -16,8 +16,8 @@ use std::time::Duration;
 
 use dataflow::block::TIME_UNKNOWN_MS;
 use dataflow::{
-    Decoder, Event, Operator, Partition, PartitionStart, ReadFrom, Reader, RecordBlock, Source, SourceError,
-    SourceFault,
+    Event, Intake, Operator, Partition, PartitionStart, ReadFrom, Reader, RecordBlock, Router, Source,
+    SourceError, SourceFault,
 };
 use futures::future::BoxFuture;
 use protocol::record::{Body, Genesis};
@@ -99,7 +99,9 @@ pub struct LaneTask {
     opening: Option<Opening>,
     /// The running read; `None` before.
     reader: Option<Box<dyn Reader>>,
-    decoder: Arc<dyn Decoder>,
+    intake: Arc<Intake>,
+    /// Columns of the rows that go to the table; those behind them are for the steps alone.
+    columns_written: Vec<usize>,
     steps: Vec<Box<dyn Operator>>,
     cuts: mpsc::Sender<Encoding>,
     readings: Vec<Reading>,
@@ -115,6 +117,8 @@ pub struct LaneTask {
     problem: bool,
     refused: mpsc::Receiver<Refused>,
     works: Works,
+    /// Which tables get which rows; without one, each gets all.
+    router: Option<Arc<dyn Router>>,
 }
 
 /// What a lane task needs to begin.
@@ -127,8 +131,8 @@ pub struct Parts {
     pub source: Arc<dyn Source>,
     /// The running read, or the way to it: what is sealed is delivered meanwhile.
     pub opening: Opening,
-    /// The format.
-    pub decoder: Arc<dyn Decoder>,
+    /// What is done with a block before it.
+    pub intake: Intake,
     /// The steps, their state restored.
     pub steps: Vec<Box<dyn Operator>>,
     /// Towards the seal.
@@ -137,14 +141,19 @@ pub struct Parts {
     pub drain: bool,
     /// Rows that the server refuses.
     pub refused: mpsc::Receiver<Refused>,
+    /// Which tables get which rows.
+    pub router: Option<Arc<dyn Router>>,
 }
 
 impl LaneTask {
     /// A lane that stands where the journal says.
     pub async fn new(parts: Parts) -> Self {
-        let Parts { context, pipeline, source, opening, decoder, steps, cuts, drain, refused } = parts;
+        let Parts { context, pipeline, source, opening, intake, steps, cuts, drain, refused, router } = parts;
         let now = context.runtime.elapsed();
         let settings = &context.settings;
+        let of_rows = context.targets.iter().filter(|target| !target.takes_dead_letters);
+        let columns_written: Vec<usize> =
+            of_rows.map(|target| target.table.schema().columns().len()).collect();
         let (readings, watermarks, judged_by_ms) = {
             let journal = context.journal.lock().await;
             let lane = journal.lane();
@@ -167,7 +176,8 @@ impl LaneTask {
             source,
             opening: Some(opening),
             reader: None,
-            decoder,
+            intake: Arc::new(intake),
+            columns_written,
             steps,
             cuts,
             readings,
@@ -181,6 +191,7 @@ impl LaneTask {
             problem: false,
             refused,
             works: Works::default(),
+            router,
         }
     }
 
@@ -261,8 +272,8 @@ impl LaneTask {
                     Err(error) if error.fault == SourceFault::Away => {
                         self.problem = true;
                         self.context.status.source_away(&error.message, self.context.runtime.wall_ms());
-                        if backoff.is_worth_a_line() {
-                            tracing::warn!(%error, "the source is away; trying again");
+                        if backoff.should_log() {
+                            tracing::warn!(%error, "the source is unavailable; trying again");
                         }
                         backoff.pause(&*self.context.runtime).await;
                     }
@@ -316,7 +327,7 @@ impl LaneTask {
 
     fn is_full(&self) -> bool {
         let settings = &self.context.settings;
-        self.builder.counts().written >= settings.batch_rows_max
+        self.builder.rows_max() >= settings.batch_rows_max
             || self.builder.bytes() >= settings.batch_bytes_max.min(CUT_BYTES_MAX)
     }
 
@@ -391,10 +402,11 @@ impl LaneTask {
 
     fn decode(&mut self, block: RecordBlock) -> Result<(), EngineError> {
         let partition = self.index(&block.partition)?;
-        let (decoder, block) = (self.decoder.clone(), Arc::new(block));
-        let decoding = block.clone();
-        let decoded = stage::compute(Stage::Decode, &self.context, move || decoder.decode(&decoding));
-        self.waiting.push_back(Waiting::Block { partition, block, decoded });
+        let (intake, block) = (self.intake.clone(), Arc::new(block));
+        let (preparing, read_ms) = (block.clone(), self.context.runtime.wall_ms());
+        let prepared =
+            stage::compute(Stage::Decode, &self.context, move || intake.prepare(&preparing, read_ms));
+        self.waiting.push_back(Waiting::Block { partition, block, prepared });
         Ok(())
     }
 
@@ -438,7 +450,7 @@ impl LaneTask {
         let mut cut: Cut = self.builder.take(self.cut_number);
         self.cut_number += 1;
         cut.watermark_ms = self.watermarks.advance(now);
-        cut.origins.watermark_ms = std::mem::replace(&mut self.judged_by_ms, cut.watermark_ms);
+        cut.judged_by_ms = std::mem::replace(&mut self.judged_by_ms, cut.watermark_ms);
         cut.idle = self.watermarks.idle(now);
         let with_snapshots = {
             let journal = self.context.journal.lock().await;

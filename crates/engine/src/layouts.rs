@@ -9,7 +9,9 @@
 //! | fit, or can be made to  | narrower columns                        | goes on      | goes on with its own      |
 //! | hold a column that is gone | –                                    | refuses, before it seals anything | goes on sealing; they wait |
 //! | none                    | fewer columns than the newest frame had | goes on without, and says so | –         |
+//! | fit, or can be made to  | a materialized view that it had not     | goes on      | is opened again           |
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use dataflow::{Fit, Layout, LayoutColumn, TYPE_DEFAULT, Table};
@@ -18,7 +20,8 @@ use protocol::lane::TableState;
 use protocol::record;
 
 use crate::EngineError;
-use crate::context::{Context, TARGET};
+use crate::context::Context;
+use crate::tables::Tables;
 
 /// A layout as a part of a record.
 pub fn to_record(layout: &Layout) -> Vec<record::LayoutColumn> {
@@ -47,7 +50,7 @@ pub fn from_record(layout: &record::Layout) -> Layout {
 ///
 /// # Errors
 /// When a frame holds a column that is gone, with the way out.
-pub fn check(lane: &Lane, tables: &[Arc<dyn Table>]) -> Result<(), EngineError> {
+pub fn check(lane: &Lane, tables: &Tables) -> Result<(), EngineError> {
     for (table, state) in known(lane, tables) {
         for layout in state.live_layouts() {
             let Fit::No { words } = table.fit(&from_record(&layout)) else { continue };
@@ -64,9 +67,15 @@ pub fn check(lane: &Lane, tables: &[Arc<dyn Table>]) -> Result<(), EngineError> 
     Ok(())
 }
 
-/// Columns of the pipeline's table that were added after it was first written, and that every record would have to give: a record
-/// without them is to get the type's own zero value instead, as the rows before it have.
-pub fn added(lane: &Lane, table: &dyn Table) -> Vec<String> {
+/// Columns of each table that were added after it was first written, and that every record would have to give: a record without
+/// them is to get the type's own zero value instead, as the rows before it have.
+pub fn added(lane: &Lane, tables: &Tables) -> BTreeMap<String, Vec<String>> {
+    let added = tables.of_rows().iter().map(|table| (table.name().to_owned(), added_to(lane, &**table)));
+    added.filter(|(_, columns)| !columns.is_empty()).collect()
+}
+
+/// The same of one table.
+pub fn added_to(lane: &Lane, table: &dyn Table) -> Vec<String> {
     let Some(newest) = lane.table(table.name()).and_then(|at| lane.tables[at].newest_layout()) else {
         return Vec::new();
     };
@@ -79,7 +88,7 @@ pub fn added(lane: &Lane, table: &dyn Table) -> Vec<String> {
 }
 
 /// Says how the table's columns differ from those of the newest frame.
-pub fn tell(lane: &Lane, tables: &[Arc<dyn Table>]) {
+pub fn tell(lane: &Lane, tables: &Tables) {
     for (table, state) in known(lane, tables) {
         let (now, Some(newest)) = (table.layout(), state.newest_layout()) else { continue };
         let newest = from_record(&newest);
@@ -115,25 +124,28 @@ pub fn tell(lane: &Lane, tables: &[Arc<dyn Table>]) {
     }
 }
 
-/// Whether the lane should end in order and be opened again: the table has more or wider columns than frames are made for, and
-/// nothing that waits is in the way.
-pub async fn should_reopen(context: &Context) -> bool {
-    let table = &context.targets[TARGET].table;
-    if table.changed().is_none()
+/// Whether the lane should end in order and be opened again: the table has more or wider columns than frames are made for, or it
+/// feeds a view that it did not, and nothing that waits is in the way.
+pub async fn should_reopen(context: &Context, place: usize) -> bool {
+    let target = &context.targets[place];
+    let table = &target.table;
+    // The columns of the dead letters are the program's own.
+    let has_changed = table.changed().is_some() && !target.takes_dead_letters;
+    if !has_changed && !table.must_reopen()
         || !matches!(table.fit(&table.layout()), Fit::AsIs | Fit::Again { always: true })
     {
         return false;
     }
     let waiting = {
         let journal = context.journal.lock().await;
-        journal.lane().tables[context.targets[TARGET].index as usize].live_layouts()
+        journal.lane().tables[target.index as usize].live_layouts()
     };
     waiting.iter().all(|layout| !matches!(table.fit(&from_record(layout)), Fit::No { .. }))
 }
 
 fn known<'a>(
     lane: &'a Lane,
-    tables: &'a [Arc<dyn Table>],
+    tables: &'a Tables,
 ) -> impl Iterator<Item = (&'a Arc<dyn Table>, &'a TableState)> {
-    tables.iter().filter_map(|table| Some((table, &lane.tables[lane.table(table.name())?])))
+    tables.all().filter_map(|(table, _)| Some((table, &lane.tables[lane.table(table.name())?])))
 }

@@ -19,6 +19,7 @@
 //! | [`context`]    | what the tasks share                                                         |
 //! | [`waiting`]    | blocks and events in the order in which they were read                       |
 //! | [`cut`]        | a batch under construction, and what is cut from it                          |
+//! | [`tables`]     | the pipeline's tables, and which rows go to which                            |
 //! | [`watermark`]  | low watermark, idleness, skew: pure                                          |
 //! | [`seal`]       | encode, write the segment, append the record                                 |
 //! | [`segment`]    | the layout of a segment                                                      |
@@ -41,7 +42,7 @@
 //! | [`status`]     | what people and machines are told                                            |
 //! | [`problem`]    | what a running lane waits for: states, words, ways out                       |
 //! | [`budget`]     | how long the tables' memories of tokens last                                 |
-//! | [`accounts`]   | counts against rows: of every seal, of every settled frame, and at the end   |
+//! | [`accounts`]   | both ledgers against rows: of every seal, of every settled frame, and at the end |
 //! | [`retry`]      | pauses between tries                                                         |
 //! | [`runtime`]    | the real clock, threads and randomness                                       |
 
@@ -80,6 +81,7 @@ pub mod start;
 pub mod state_files;
 pub mod status;
 pub mod survey;
+pub mod tables;
 pub mod waiting;
 pub mod watermark;
 

@@ -155,7 +155,7 @@ impl Gate for Ownership {
                 false
             }
             Err(error) => {
-                tracing::warn!(%error, "cannot tell whether this process still owns the lane; the insert is held back");
+                tracing::warn!(%error, "cannot check whether this process still owns the lane; the insert is not completed");
                 false
             }
         }

@@ -44,7 +44,7 @@ impl Patient {
         loop {
             match ask().await {
                 Err(error) if error.kind.is_transient() && backoff.tries() + 1 < self.tries_max => {
-                    if backoff.is_worth_a_line() {
+                    if backoff.should_log() {
                         tracing::warn!(%error, "the store does not answer; trying again");
                     }
                     backoff.pause(&*self.runtime).await;

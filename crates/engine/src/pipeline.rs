@@ -3,33 +3,34 @@
 //! Owns the life of a lane: start, the three tasks, the order in which they end. Does not own signals or exit codes (the
 //! binary does).
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use dataflow::{Decoder, Effect, Gate, Operator, Runtime, Source, Table, TableFacts};
+use dataflow::{Effect, Gate, Intake, Operator, Router, Runtime, Source, Table, TableFacts};
 use futures::FutureExt;
 use futures::future::{Either, join_all, select, try_join, try_join3};
 use protocol::names;
+use protocol::record::{Body, Settle};
 use store::Store;
 use tokio::sync::{Notify, mpsc, watch};
 
+use crate::accounts::Totals;
 use crate::context::{Context, Target};
 use crate::journal::{self, Journal};
 use crate::lane::{End, LaneTask, Opening, Parts};
 use crate::measured::Measured;
 use crate::patient::Patient;
-use crate::problem::{Noticed, State};
+use crate::problem::{Noticed, STORE, State};
 use crate::refuse::{REFUSED_AHEAD, Splits};
 use crate::reread::Patience;
 use crate::retire::Retirement;
 use crate::retry::Backoff;
 use crate::start::open::{Asking, Opened, Refusal, Standing, check_store};
 use crate::status::Phase;
+use crate::tables::Tables;
 use crate::{EngineError, Settings, Status, accounts, budget, deliver, layouts, seal, start};
-
-/// The lane of a pipeline on one machine. More lanes are for more machines.
-const LANE: u32 = 0;
 
 /// Cuts between the lane and the seal: one that encodes while another is written.
 const CUTS_AHEAD: usize = 1;
@@ -38,17 +39,21 @@ const CUTS_AHEAD: usize = 1;
 pub struct Pipeline {
     /// The pipeline's name; names the lane's folder in the store.
     pub name: String,
+    /// The lane's number within the pipeline, which names the folder too.
+    pub lane: u32,
     /// Host and process, for the claim.
     pub owner: String,
     /// Where records come from.
     pub source: Arc<dyn Source>,
-    /// What their bytes are.
-    pub decoder: Arc<dyn Decoder>,
-    /// What is done with them.
+    /// What is done with a block before the lane: its format, and the steps without state up to the first with state.
+    pub intake: Intake,
+    /// What is done with the rows in the lane.
     pub steps: Vec<Box<dyn Operator>>,
-    /// Where they go.
-    pub table: Arc<dyn Table>,
-    /// Where the others go.
+    /// Where rows go; at least one.
+    pub tables: Vec<Arc<dyn Table>>,
+    /// Which of them get which rows; without a router, each gets all.
+    pub router: Option<Arc<dyn Router>>,
+    /// Where records and rows go that cannot go on.
     pub dead_letters: Arc<dyn Table>,
     /// Journal, segments, state.
     pub store: Arc<dyn Store>,
@@ -75,11 +80,11 @@ pub enum Outcome {
     /// The process was asked to stop, and the time for answers ran out. What is left is sealed or still in the source; the
     /// next start goes on with it.
     Interrupted,
-    /// The table's columns are others than it was opened with: open it again, and run again at once.
+    /// A table's columns or views are others than it was opened with: open the tables again, and run again at once.
     Reopen {
-        /// Columns that were added after the table was first written, and that every record would have to give: a record
+        /// By table, the columns that were added after it was first written, and that every record would have to give: a record
         /// without them is to get the type's own zero value instead.
-        added: Vec<String>,
+        added: BTreeMap<String, Vec<String>>,
     },
 }
 
@@ -120,14 +125,26 @@ async fn is_asked(mut stop: watch::Receiver<bool>) {
 }
 
 async fn run_to_the_end(pipeline: Pipeline, stop: watch::Receiver<bool>) -> Result<Outcome, EngineError> {
-    let Pipeline { name, owner, source, decoder, mut steps, table, dead_letters, store, .. } = pipeline;
+    let Pipeline {
+        name,
+        lane: number,
+        owner,
+        source,
+        intake,
+        mut steps,
+        tables,
+        router,
+        dead_letters,
+        store,
+        ..
+    } = pipeline;
     let (runtime, settings, status, drain) =
         (pipeline.runtime, pipeline.settings, pipeline.status, pipeline.drain);
-    let folder = names::lane_folder(&name, LANE);
+    let folder = names::lane_folder(&name, number);
     let store: Arc<dyn Store> = Arc::new(Measured::new(store, runtime.clone(), status.clone()));
     // One lost answer among the hundreds of reads of a start is no reason to end.
     let reads = Patient::new(store.clone(), runtime.clone(), settings.retry_pause_max);
-    let tables = [table, dead_letters];
+    let tables = Tables::new(tables, dead_letters)?;
     let pause = settings.retry_pause_max;
     let with_state = start::stateful(&mut steps);
     let asking = Asking {
@@ -155,7 +172,7 @@ async fn run_to_the_end(pipeline: Pipeline, stop: watch::Receiver<bool>) -> Resu
     // A start that is refused for the table's columns has claimed, read and sealed nothing.
     let lane = beginning.load().await?;
     layouts::check(&lane, &tables)?;
-    let added = layouts::added(&lane, &*tables[0]);
+    let added = layouts::added(&lane, &tables);
     if !added.is_empty() {
         return Ok(Outcome::Reopen { added });
     }
@@ -190,7 +207,7 @@ async fn run_to_the_end(pipeline: Pipeline, stop: watch::Receiver<bool>) -> Resu
 
     let (refused, refused_queue) = mpsc::channel(REFUSED_AHEAD);
     let targets =
-        tables.iter().zip(facts).map(|(table, facts)| target(journal.lane(), table, facts)).collect();
+        tables.all().zip(facts).map(|((table, _), facts)| target(journal.lane(), table, facts)).collect();
     let context = Arc::new(Context {
         runtime,
         source: source.clone(),
@@ -228,10 +245,10 @@ async fn run_to_the_end(pipeline: Pipeline, stop: watch::Receiver<bool>) -> Resu
             }
             budget::tell(&context, target);
         }
-        accounts::tell(&journal.lane().counts);
+        accounts::tell(journal.lane());
         status.update(|s| {
             s.phase = Phase::Running;
-            s.sealed = journal.lane().counts;
+            s.sealed = Totals::of(journal.lane());
             s.sealed_at_start = s.sealed;
             s.spool_bytes = journal.lane().spool_bytes();
             s.watermark_ms = journal.lane().watermark_ms;
@@ -255,11 +272,12 @@ async fn run_to_the_end(pipeline: Pipeline, stop: watch::Receiver<bool>) -> Resu
         pipeline: name.as_str().into(),
         source: source.clone(),
         opening,
-        decoder,
+        intake,
         steps,
         cuts,
         drain,
         refused: refused_queue,
+        router,
     };
     let lane = LaneTask::new(parts).await;
     let result = tasks(context.clone(), lane, source, cut_queue, stop).await;
@@ -269,13 +287,13 @@ async fn run_to_the_end(pipeline: Pipeline, stop: watch::Receiver<bool>) -> Resu
             Err(or_fenced(&context, error).await)
         }
         Err(error) => Err(error),
-        Ok(End::Reopen) => Ok(Outcome::Reopen { added: Vec::new() }),
+        Ok(End::Reopen) => Ok(Outcome::Reopen { added: BTreeMap::new() }),
         Ok(end) => {
             accounts::at_the_end(context.ownership.next_seq(), &status.snapshot())?;
             match end {
                 End::Complete => Ok(Outcome::Complete),
                 End::Asked => Ok(Outcome::Drained),
-                End::Reopen => Ok(Outcome::Reopen { added: Vec::new() }),
+                End::Reopen => Ok(Outcome::Reopen { added: BTreeMap::new() }),
                 End::Refused(error) => {
                     let rows = status.snapshot().tables.values().map(|table| table.rows_settled).sum();
                     Err(EngineError::Delivered { error: Box::new(error), rows })
@@ -299,7 +317,7 @@ struct Beginning<'a> {
     reads: &'a Patient,
     folder: &'a str,
     name: &'a str,
-    tables: &'a [Arc<dyn Table>; 2],
+    tables: &'a Tables,
     steps: &'a [String],
 }
 
@@ -310,13 +328,13 @@ impl Beginning<'_> {
         let Asking { runtime, settings, status, .. } = self.asking;
         let lane = self.load().await?;
         let (pending, is_first) = (lane.spool_frames(), lane.pipeline.is_empty());
-        let facts = self.tables.iter().map(|table| facts_of(&**runtime, settings, &**table, status));
+        let facts = self.tables.all().map(|(table, _)| facts_of(&**runtime, settings, &**table, status));
         let facts = join_all(facts).shared();
         if pending == 0 {
             let opened = async { self.open().await.map_err(|refusal| refusal.error) };
             let (opened, facts) = try_join(opened, async { Ok(facts.await) }).await?;
             if is_first
-                && let Err(objection) = start::check_rows(&**runtime, settings, &*self.tables[0], status).await
+                && let Err(objection) = self.check_rows().await
                 // The rows may be those of another start of this pipeline, which was faster.
                 && self.load().await?.pipeline.is_empty()
             {
@@ -344,10 +362,19 @@ impl Beginning<'_> {
             Either::Left((Err(refusal), _)) => Err(refusal.error),
             Either::Right((quiet, _)) => {
                 quiet?;
-                tracing::warn!(pending, "the source is away; what is sealed is delivered meanwhile");
+                tracing::warn!(pending, "the source is unavailable; what is sealed is delivered meanwhile");
                 Ok(Begun { facts: facts.clone().await, opened: Err(None) })
             }
         }
+    }
+
+    /// Whether no table has rows that this start would write a second time.
+    async fn check_rows(&self) -> Result<(), EngineError> {
+        let Asking { runtime, settings, status, .. } = self.asking;
+        for table in self.tables.of_rows() {
+            start::check_rows(&**runtime, settings, &**table, status).await?;
+        }
+        Ok(())
     }
 
     /// The lane, if the pipeline fits it.
@@ -426,7 +453,8 @@ async fn tasks(
 }
 
 /// Ends, with an error, when another owner has taken the lane over. Appends and inserts find that out by themselves; this is
-/// for an owner that has nothing to do, or whose table is away.
+/// for an owner that has nothing to do, or whose table is away. While frames wait it shows in the journal that it is alive:
+/// whoever starts beside it and cannot read the source would take them for left alone ([`start::quiet`]).
 async fn watch_ownership(context: Arc<Context>) -> Result<(), EngineError> {
     loop {
         let seq = context.ownership.next_seq();
@@ -436,14 +464,29 @@ async fn watch_ownership(context: Arc<Context>) -> Result<(), EngineError> {
             continue;
         }
         match context.ownership.look().await {
-            Ok(true) => {}
+            Ok(true) => show_life(&context, seq).await?,
             Ok(false) => {
                 context.ownership.fence();
                 return Err(EngineError::Fenced { seq });
             }
-            Err(error) => tracing::debug!(%error, "cannot tell whether this process still owns the lane"),
+            Err(error) => tracing::debug!(%error, "cannot check whether this process still owns the lane"),
         }
     }
+}
+
+/// Appends a record that says nothing, if frames wait and nothing was appended since `seq`. One every [`Settings::owner_check_every`] is little
+/// beside what a working lane appends, and the next checkpoint retires them.
+async fn show_life(context: &Context, seq: u64) -> Result<(), EngineError> {
+    // A store that takes nothing is waited for with the journal held, which what is settled meanwhile needs. Nobody else can
+    // claim the lane there either.
+    if context.status.snapshot().problems.contains_key(STORE) {
+        return Ok(());
+    }
+    let mut journal = context.journal.lock().await;
+    if journal.lane().next_seq == seq && journal.lane().spool_frames() > 0 {
+        journal.append(Body::Settle(Settle::default())).await?;
+    }
+    Ok(())
 }
 
 /// Runs a future on a task of its own, so that the three sides of a lane use several cores; ends it when dropped.
@@ -466,7 +509,7 @@ pub async fn on_a_task<T: Send + 'static>(
 
 fn target(lane: &protocol::Lane, table: &Arc<dyn Table>, facts: TableFacts) -> Target {
     let index = lane.table(table.name()).expect("genesis has named every table");
-    Target::new(index as u32, table.clone(), &lane.tables[index], facts)
+    Target::new(index as u32, table.clone(), lane, facts)
 }
 
 async fn facts_of(
@@ -485,7 +528,7 @@ async fn facts_of(
             Err(error) => {
                 let (state, now_ms) = (State::of_table(error.kind), runtime.wall_ms());
                 status.met(table.name(), state, &error.message, Effect::None, Noticed::Asking, now_ms);
-                if backoff.is_worth_a_line() {
+                if backoff.should_log() {
                     tracing::warn!(table = table.name(), %error, "the table does not answer; trying again");
                 }
                 backoff.pause(runtime).await;

@@ -171,38 +171,36 @@ impl State {
                  from and restart"
             }
             Self::TableMissing => {
-                "bring the table back; if it is made anew, the pipeline stops and asks what that means for inserts in doubt"
+                "restore the table; if it was created again, the pipeline stops and asks about inserts in doubt"
             }
             Self::TableDiffers => {
-                "do what the words name: the statement that gives the rows that wait their columns back, or a restart"
+                "follow the message: run the statement that restores the columns of the waiting rows, or restart"
             }
-            Self::NoSpace => "make room on the server's disk",
-            Self::ReadOnly => "bring the table's keeper back, or make the table writable",
+            Self::NoSpace => "free space on the server's disk",
+            Self::ReadOnly => "start the table's keeper, or make the table writable",
             Self::TooManyParts => "let merges catch up; larger batches make fewer parts",
-            Self::NoQuorum => "bring the replicas back, or ask for a smaller quorum",
+            Self::NoQuorum => "start the missing replicas, or require a smaller quorum",
             Self::Overloaded => {
-                "nothing, if it passes; otherwise give the server room or the user a larger quota"
+                "wait; if it does not pass, give the server more resources or the user a larger quota"
             }
-            Self::ServerAway => "bring the server back, or look at the network between",
+            Self::ServerAway => "start the server, or check the network",
             Self::ReplicaLags => {
-                "nothing, if the replica catches up; otherwise look at its queue and its keeper"
+                "wait until the replica catches up; if it does not, check its queue and its keeper"
             }
             Self::AttemptRuns => {
-                "nothing, if it ends, as it was told to; otherwise look at `system.processes` and at what stands before the server"
+                "wait: it was killed and should end; if it does not, check `system.processes` and any proxy in front of the server"
             }
-            Self::View => "mend or drop the materialized view",
+            Self::View => "fix or drop the materialized view",
             Self::Request => {
-                "mend what the message names: the address, a setting of the user, or a limit before the server"
+                "fix what the message names: the address, a setting of the user, or a limit of a proxy"
             }
-            Self::RowsRefused => {
-                "mend the table so that it takes the rows; nothing is thrown away until then"
-            }
-            Self::Unclear => "nothing, if it passes; otherwise look at the server's log for the words",
-            Self::SourceAway => "bring the source back, or look at the network between",
+            Self::RowsRefused => "fix the table so that it accepts the rows; nothing is dropped until then",
+            Self::Unclear => "wait; if it does not pass, search the server's log for the message",
+            Self::SourceAway => "start the source, or check the network",
             Self::SourceRefuses => {
-                "nothing more is read: the process ends once what is sealed is in the table; do what the words say, then start it again"
+                "nothing more is read: the process ends once what is sealed is in the table; follow the message, then start it again"
             }
-            Self::StoreAway => "bring the store back: nothing is sealed or sent without it",
+            Self::StoreAway => "restore access to the store: nothing is sealed or sent without it",
             Self::StoreFull => {
                 "free some space in the store or raise its quota: nothing is sealed without it"
             }

@@ -13,7 +13,7 @@ use arrow_array::RecordBatch;
 use bytes::Bytes;
 use dataflow::block::TIME_UNKNOWN_MS;
 use dataflow::{
-    Batch, Copies, Encoded, FrameId, Layout, Partition, Reason, RecordBlock, Reject, Table, TableError,
+    Batch, Duplicates, Encoded, FrameId, Layout, Partition, Reason, RecordBlock, Reject, Table, TableError,
 };
 use protocol::lane::{PIECES_MAX, Piece};
 use protocol::names;
@@ -58,7 +58,12 @@ pub struct RefusedFrom {
 }
 
 impl Refused {
-    /// The row as the steps saw it first.
+    /// The record that it was made from, if it can be read again.
+    pub fn record(&self) -> Option<&RecordBlock> {
+        self.source.as_ref()?.record.as_ref().ok()
+    }
+
+    /// The row itself, with its record's place and time.
     pub fn batch(&self) -> Batch {
         let place = self.source.as_ref();
         Batch {
@@ -77,11 +82,12 @@ impl Refused {
     }
 
     /// The dead letter: the record itself, or if that cannot be had the row as it was sent, and says so.
-    pub fn into_reject(self, copies: &Copies) -> (Refusal, Reject) {
+    pub fn into_reject(self, duplicates: &Duplicates) -> (Refusal, Reject) {
         let Self { refusal, json, mut message, source, .. } = self;
-        if copies.count > 0 {
-            let count = copies.count;
-            let places: Vec<String> = copies.places.iter().map(|(p, n)| format!("`{p}` at `{n}`")).collect();
+        if duplicates.count > 0 {
+            let count = duplicates.count;
+            let places: Vec<String> =
+                duplicates.places.iter().map(|(p, n)| format!("`{p}` at `{n}`")).collect();
             let others = if count > places.len() as u64 { ", …" } else { "" };
             message += &format!(
                 "; records that came after it and were dropped as its duplicates: `{count}` ({}{others})",
@@ -154,9 +160,9 @@ pub enum Outcome {
 /// What a person reads when a frame has too many bad rows.
 pub fn too_many(words: &str) -> String {
     format!(
-        "the server refuses so many rows of one insert that it was cut into {PIECES_MAX} pieces without an end; nothing is lost \
-         and nothing more is sent around it: mend the table (a constraint?) and it goes on by itself, or make batches smaller \
-         and start again. The server's words: {words}"
+        "the server refuses so many rows of one insert that {PIECES_MAX} pieces do not isolate them; nothing is lost and \
+         later inserts wait: fix the table (a constraint?) and it continues by itself, or make batches smaller and \
+         start again. The server's message: {words}"
     )
 }
 

@@ -32,9 +32,6 @@ use crate::retry::Backoff;
 use crate::start::quiet;
 use crate::{EngineError, Settings};
 
-/// The lane that a pipeline has on one machine.
-const LANE: u32 = 0;
-
 /// Steps until a rename is given up: there are five, and each may be done twice where two processes rename at once.
 const STEPS_MAX: usize = 16;
 
@@ -54,6 +51,8 @@ pub struct Request {
     pub from: String,
     /// The name from now on.
     pub to: String,
+    /// The number of the lane, which keeps it.
+    pub lane: u32,
     /// Who says so, for people who read the journal.
     pub by: String,
     /// How long the journal must stand still before the lane is taken.
@@ -146,14 +145,14 @@ fn unfinished(from: &str, to: &str) -> EngineError {
 ///
 /// # Errors
 /// When there is nothing to rename, or the new name is taken.
-pub async fn plan(store: &dyn Store, from: &str, to: &str) -> Result<Plan, RenameError> {
+pub async fn plan(store: &dyn Store, from: &str, to: &str, lane: u32) -> Result<Plan, RenameError> {
     // A command line that names the new name only, in the file too, goes on with what was begun.
-    let new = load_any(store, &names::lane_folder(to, LANE)).await?;
+    let new = load_any(store, &names::lane_folder(to, lane)).await?;
     let from = match &new.arriving_from {
         Some(begun) if from == to => begun.as_str(),
         _ => from,
     };
-    let old = load_any(store, &names::lane_folder(from, LANE)).await?;
+    let old = load_any(store, &names::lane_folder(from, lane)).await?;
     let step = look(store, &old, &new, from, to).await?;
     Ok(Plan { from: from.to_owned(), to: to.to_owned(), step, inserts: old.spool_frames() })
 }
@@ -185,9 +184,9 @@ pub async fn rename(
     let pause = settings.retry_pause_max;
     let store: Arc<dyn Store> = Arc::new(Patient::new(store, runtime.clone(), pause).tries(TRIES_MAX));
     // Looked at before the claim, so that a mistake ends nobody.
-    let plan = plan(&*store, &request.from, &request.to).await?;
+    let plan = plan(&*store, &request.from, &request.to, request.lane).await?;
     let Plan { from, to, .. } = &plan;
-    let folder = |name: &str| names::lane_folder(name, LANE);
+    let folder = |name: &str| names::lane_folder(name, request.lane);
     if !quiet::is_quiet(&*runtime, &settings, &*store, &folder(from)).await? {
         return Err(RenameError::Running);
     }

@@ -84,7 +84,7 @@ pub async fn record(context: &Context, at: ReadFrom) -> Result<RecordBlock, Stri
     })
 }
 
-/// The record that the lane read at `at.next`. A log that was cut exactly there lets itself be read from there on, and what it hands out
+/// The record that the lane read at `at.next`. A log that was cut exactly there lets itself be read from there on, and what it returns
 /// is another record: whatever comes from a newer leader must stand in the log of the one that the lane read from as well.
 async fn same_record(source: &dyn Source, at: &ReadFrom) -> Result<Option<RecordBlock>, SourceError> {
     let record = source.record(at.clone()).await?;

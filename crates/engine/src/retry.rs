@@ -40,7 +40,7 @@ impl Backoff {
     }
 
     /// True for the tries worth a line in the log: the first, and then fewer and fewer.
-    pub fn is_worth_a_line(&self) -> bool {
+    pub fn should_log(&self) -> bool {
         self.tries.is_power_of_two() || self.tries == 0
     }
 }

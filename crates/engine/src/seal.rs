@@ -12,13 +12,15 @@ use dataflow::{Encoded, FrameId, Selected, Table, TableError, reject};
 use futures::future::BoxFuture;
 use metrics::{counter, gauge, histogram};
 use protocol::names;
-use protocol::record::{Body, Frame, Seal, StateDelta};
+use protocol::record::{Body, Derived, Frame, Seal, StateDelta, TableRows};
 use store::{Key, Put};
 use tokio::sync::mpsc;
 
+use crate::accounts::Totals;
 use crate::checkpoint;
-use crate::context::{Context, TARGET, Target};
+use crate::context::{Context, Target};
 use crate::cut::Cut;
+use crate::origins::Origins;
 use crate::retry::Backoff;
 use crate::segment::Segment;
 use crate::stage::{self, Stage};
@@ -45,36 +47,45 @@ struct Frames {
 
 /// Starts to encode a cut.
 pub fn encode(context: &Context, pipeline: &Arc<str>, mut cut: Cut) -> Encoding {
-    let rows = std::mem::take(&mut cut.rows);
-    let origins = std::mem::take(&mut cut.origins);
+    let judged_by_ms = cut.judged_by_ms;
+    let rows: Vec<(Vec<Selected>, Origins)> = cut
+        .tables
+        .iter_mut()
+        .map(|table| {
+            table.origins.watermark_ms = judged_by_ms;
+            (std::mem::take(&mut table.rows), std::mem::take(&mut table.origins))
+        })
+        .collect();
     let rejects = std::mem::take(&mut cut.rejects);
+    cut.letters = rejects.len() as u64;
     count_rejects(context, &rejects);
     let tables: Vec<(u32, Arc<dyn Table>)> =
         context.targets.iter().map(|t| (t.index, t.table.clone())).collect();
+    let letters = context.letters();
     let (nonce, number, now_ms) = (context.nonce, cut.number, context.runtime.wall_ms());
     let pipeline = pipeline.clone();
     let frames = stage::compute(Stage::Encode, context, move || {
         let mut encoded = Vec::new();
-        let mut add = |place: usize, rows: &[Selected]| -> Result<(), TableError> {
-            let (index, table) = &tables[place];
-            let mut next = number << FRAME_BITS;
-            let mut ids = || {
-                next += 1;
-                FrameId(names::frame_id(nonce, *index, next, 0))
+        let mut add =
+            |place: usize, rows: &[Selected], origins: Option<&Origins>| -> Result<(), TableError> {
+                let (index, table) = &tables[place];
+                let mut next = number << FRAME_BITS;
+                let mut ids = || {
+                    next += 1;
+                    FrameId(names::frame_id(nonce, *index, next, 0))
+                };
+                for frame in table.encode(rows, &mut ids)? {
+                    let origins = origins.map_or(Bytes::new(), |o| o.encode(&frame.rows_from).into());
+                    encoded.push((place, frame, origins));
+                }
+                Ok(())
             };
-            for frame in table.encode(rows, &mut ids)? {
-                // Dead letters name their origins in columns of their own.
-                let origins =
-                    if place == TARGET { origins.encode(&frame.rows_from).into() } else { Bytes::new() };
-                encoded.push((place, frame, origins));
-            }
-            Ok(())
-        };
-        if !rows.is_empty() {
-            add(TARGET, &rows)?;
+        for (place, (rows, origins)) in rows.iter().enumerate().filter(|(_, (rows, _))| !rows.is_empty()) {
+            add(place, rows, Some(origins))?;
         }
         if !rejects.is_empty() {
-            add(1, &[Selected::all(reject::to_rows(&pipeline, now_ms, &rejects))])?;
+            // Dead letters name their origins in columns of their own.
+            add(letters, &[Selected::all(reject::to_rows(&pipeline, now_ms, &rejects))], None)?;
         }
         Ok(Frames { encoded })
     });
@@ -151,10 +162,15 @@ async fn seal(context: &Arc<Context>, cut: Cut, frames: Frames) -> Result<u64, E
     let begun = context.runtime.elapsed();
     let mut segment = Segment::default();
     let mut sealed = Vec::with_capacity(frames.encoded.len());
+    let rows = rows(context, &cut);
     {
         let journal = context.journal.lock().await;
-        let frames_rows = frames.encoded.iter().map(|(place, encoded, _)| (*place, encoded.rows));
-        accounts::check(journal.lane().next_seq, &cut.counts, cut.refusals.len() as u64, frames_rows)?;
+        for (place, target) in context.targets.iter().enumerate() {
+            let own = frames.encoded.iter().filter(|(of, ..)| *of == place);
+            let in_frames = own.map(|(_, encoded, _)| encoded.rows).sum();
+            let gathered = cut.rows_of(place, target.takes_dead_letters);
+            accounts::check(journal.lane().next_seq, target.table.name(), gathered, in_frames)?;
+        }
         let tables = &journal.lane().tables;
         let mut next: Vec<u64> =
             context.targets.iter().map(|t| tables[t.index as usize].next_ordinal).collect();
@@ -206,22 +222,33 @@ async fn seal(context: &Arc<Context>, cut: Cut, frames: Frames) -> Result<u64, E
             .collect(),
         servers: context.targets.iter().map(|t| t.server()).collect(),
         counts: Some(cut.counts),
+        rows,
+        derived: (cut.derived != Derived::default()).then_some(cut.derived),
         refusals: cut.refusals,
         fates: cut.fates,
         layouts: said,
     });
-    let seq = journal.append(body).await?;
+    let seq = journal.append(body).await.inspect_err(accounts::refused)?;
     context.refusals.fetch_sub(refused, Ordering::AcqRel);
     // Still held: what is kept for a frame must be there before the delivery sees the frame.
     for (place, frame, body) in &sealed {
         context.targets[*place].keep(frame.ordinal, body.clone(), context.settings.body_cache_bytes_max);
     }
-    deliver::sample(context, &sealed, &cut.samples_ms);
+    deliver::sample(context, &sealed, &cut.tables);
     context.see_spool(journal.lane().spool_bytes());
     drop(journal);
     tell(context, &sealed, segment_bytes, begun).await;
     context.wake_all();
     Ok(seq)
+}
+
+/// The rows that a cut has for each table.
+fn rows(context: &Context, cut: &Cut) -> Vec<TableRows> {
+    let rows = context.targets.iter().enumerate().map(|(place, target)| TableRows {
+        table: target.index,
+        rows: cut.rows_of(place, target.takes_dead_letters),
+    });
+    rows.filter(|rows| rows.rows > 0).collect()
 }
 
 /// Who reads the segment next: nobody while this owner lives, if all of its bodies will be kept.
@@ -317,7 +344,7 @@ pub async fn write_object(
 }
 
 fn warn(backoff: &Backoff, error: &store::StoreError, object: &str) {
-    if backoff.is_worth_a_line() {
+    if backoff.should_log() {
         tracing::warn!(%error, object, "the store does not take an object; trying again");
     }
 }
@@ -325,22 +352,22 @@ fn warn(backoff: &Backoff, error: &store::StoreError, object: &str) {
 async fn tell(context: &Context, sealed: &[(usize, Frame, Bytes)], segment_bytes: u64, begun: Duration) {
     counter!("forebay_bytes_sealed_total").increment(segment_bytes);
     histogram!("forebay_seal_seconds").record((context.runtime.elapsed() - begun).as_secs_f64());
-    let (partitions, counts, spool_bytes, pending, watermark_ms) = {
+    let (partitions, totals, spool_bytes, pending, watermark_ms) = {
         let journal = context.journal.lock().await;
         let lane = journal.lane();
         let partitions: Vec<_> =
             lane.reading().map(|(_, p)| (format!("{}/{}", p.stream, p.index), p.next)).collect();
         let pending: usize = lane.tables.iter().map(|t| t.pending.len()).sum();
-        (partitions, lane.counts, lane.spool_bytes(), pending, lane.watermark_ms)
+        accounts::tell(lane);
+        (partitions, Totals::of(lane), lane.spool_bytes(), pending, lane.watermark_ms)
     };
     gauge!("forebay_spool_bytes").set(spool_bytes as f64);
     gauge!("forebay_spool_frames").set(pending as f64);
-    accounts::tell(&counts);
     context.status.update(|s| {
         for (name, next) in partitions {
             s.partitions.entry(name).or_default().sealed = next;
         }
-        s.sealed = counts;
+        s.sealed = totals;
         s.spool_bytes = spool_bytes;
         s.watermark_ms = watermark_ms;
         for (place, frame, _) in sealed {

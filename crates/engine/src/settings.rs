@@ -2,6 +2,13 @@
 
 use std::time::Duration;
 
+/// Checks of its ownership that an owner may miss before it counts as gone. It appends a sign of life at the first check that finds nothing
+/// appended since the one before, so that records are up to two checks apart; the third is for a store that is slow.
+pub const QUIET_CHECKS: u32 = 3;
+
+/// How often an idle owner checks its ownership, see [`Settings::owner_check_every`].
+const OWNER_CHECK_EVERY: Duration = Duration::from_secs(10);
+
 /// The bounds of a lane. `Default` is what a pipeline file without a word gets.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -51,11 +58,11 @@ pub struct Settings {
     /// The longest that an insert can be without an answer (the table's own limit).
     pub insert_time_max: Duration,
     /// How often an owner that appends nothing looks whether it still owns the lane: a replaced process that is idle should end
-    /// too. Each look costs two requests to the store.
+    /// too. Each look costs two requests to the store. While frames wait it also appends a record then, as a sign of life.
     pub owner_check_every: Duration,
     /// A start whose source is away or refuses takes the lane, to deliver what is sealed, only if nobody has written into the journal
-    /// for this long although the tables answer: an owner that works tries what failed every 15 seconds at the latest, and
-    /// records what it has settled within a second.
+    /// for this long although the tables answer. At least [`QUIET_CHECKS`] times `owner_check_every`: an insert may take as long as its timeout
+    /// without a record, and one that is refused is tried again for ever, but signs of life are two checks apart at the most.
     pub owner_quiet_min: Duration,
     /// The longest pause between two tries of anything.
     pub retry_pause_max: Duration,
@@ -88,8 +95,8 @@ impl Default for Settings {
             checkpoint_records_max: 1_000,
             facts_every: Duration::from_secs(5),
             insert_time_max: Duration::from_secs(180),
-            owner_check_every: Duration::from_secs(10),
-            owner_quiet_min: Duration::from_secs(20),
+            owner_check_every: OWNER_CHECK_EVERY,
+            owner_quiet_min: OWNER_CHECK_EVERY.saturating_mul(QUIET_CHECKS),
             retry_pause_max: Duration::from_secs(5),
             reread_time_max: Duration::from_secs(10),
             lag_every: Duration::from_secs(5),

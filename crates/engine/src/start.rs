@@ -12,7 +12,6 @@ pub mod open;
 pub mod quiet;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use bytes::Bytes;
 use dataflow::{Effect, Operator, Remedy, Runtime, StateRead, Table};
@@ -23,6 +22,7 @@ use store::Store;
 use crate::journal::Journal;
 use crate::problem::{Noticed, State};
 use crate::retry::Backoff;
+use crate::tables::Tables;
 use crate::{EngineError, Settings, Status, segment, state_files};
 
 /// What a new pipeline name means for the table.
@@ -51,7 +51,7 @@ pub async fn check_rows(
             Err(error) if error.remedy == Remedy::Resend => {
                 let (state, now_ms) = (State::of_table(error.kind), runtime.wall_ms());
                 status.met(table.name(), state, &error.message, Effect::None, Noticed::Asking, now_ms);
-                if backoff.is_worth_a_line() {
+                if backoff.should_log() {
                     tracing::warn!(table = table.name(), "{}; trying again", error.message);
                 }
                 backoff.pause(runtime).await;
@@ -67,12 +67,7 @@ pub async fn check_rows(
 ///
 /// # Errors
 /// When it does not, with the way out.
-pub fn check(
-    lane: &Lane,
-    pipeline: &str,
-    tables: &[Arc<dyn Table>],
-    steps: &[String],
-) -> Result<(), EngineError> {
+pub fn check(lane: &Lane, pipeline: &str, tables: &Tables, steps: &[String]) -> Result<(), EngineError> {
     if lane.pipeline.is_empty() {
         return Ok(());
     }
@@ -88,14 +83,13 @@ pub async fn genesis_of_what_is_new(
     journal: &mut Journal,
     pipeline: &str,
     partitions: Vec<PartitionGenesis>,
-    tables: &[Arc<dyn Table>],
+    tables: &Tables,
     steps: &[String],
 ) -> Result<(), EngineError> {
     let lane = journal.lane();
     let is_new = lane.pipeline.is_empty();
     check(lane, pipeline, tables, steps)?;
-    let new_tables: Vec<String> =
-        tables.iter().map(|t| t.name().to_owned()).filter(|name| lane.table(name).is_none()).collect();
+    let new_tables = tables.unknown(lane);
     if partitions.is_empty() && new_tables.is_empty() && !is_new {
         return Ok(());
     }
@@ -115,7 +109,7 @@ pub fn stateful(steps: &mut [Box<dyn Operator>]) -> Vec<String> {
     with_state.map(|s| s.name().to_owned()).collect()
 }
 
-fn fits(lane: &Lane, pipeline: &str, tables: &[Arc<dyn Table>], steps: &[String]) -> Result<(), EngineError> {
+fn fits(lane: &Lane, pipeline: &str, tables: &Tables, steps: &[String]) -> Result<(), EngineError> {
     let refuse = |what: String| Err(EngineError::Mismatch(what));
     if lane.pipeline != pipeline {
         return refuse(format!(
@@ -131,7 +125,7 @@ fn fits(lane: &Lane, pipeline: &str, tables: &[Arc<dyn Table>], steps: &[String]
         ));
     }
     for table in lane.tables.iter().filter(|t| !t.pending.is_empty()) {
-        if !tables.iter().any(|t| t.name() == table.name) {
+        if !tables.names(&table.name) {
             return refuse(format!(
                 "{} sealed inserts wait for table `{}`, which the pipeline does not name any more; name it again and drain, \
                  then change it",
@@ -140,7 +134,7 @@ fn fits(lane: &Lane, pipeline: &str, tables: &[Arc<dyn Table>], steps: &[String]
             ));
         }
     }
-    Ok(())
+    tables.check_kinds(lane)
 }
 
 /// Brings the steps' states to where the newest seal left them (C6).

@@ -72,7 +72,7 @@ async fn read_ranges(
     loop {
         match get_ranges(&*context.store, &name, &ranges).await {
             Err(EngineError::Store(error)) if error.kind.is_transient() => {
-                if backoff.is_worth_a_line() {
+                if backoff.should_log() {
                     tracing::warn!(%error, object, "state in a file cannot be read; trying again");
                 }
                 backoff.pause(&*context.runtime).await;

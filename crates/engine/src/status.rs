@@ -13,7 +13,7 @@
 //! | `forebay_records_late_total`             |                   | dropped as too late                               |
 //! | `forebay_records_late_kept_total`        |                   | written though too late to be told from a duplicate; a part of what is written |
 //! | `forebay_dead_letters_total`             | `reason`          | put into the dead letters                         |
-//! | `forebay_refused_copies_total`           |                   | dropped as duplicates of rows that were refused later |
+//! | `forebay_refused_duplicates_total`           |                   | dropped as duplicates of rows that were refused later |
 //! | `forebay_rows_sealed_total`              | `table`           | rows made durable for a table                     |
 //! | `forebay_bytes_sealed_total`             |                   | bytes of segments written                         |
 //! | `forebay_rows_settled_total`             | `table`           | rows positively in the table                      |
@@ -30,10 +30,11 @@
 //! | `forebay_records_expired_total`          | `partition`       | at most so many records of a partition found late were gone by then |
 //! | `forebay_spool_bytes`, `forebay_spool_frames` |              | sealed and not settled                            |
 //! | `forebay_state_keys`, `forebay_state_bytes` | `step`         | keyed state: all keys, bytes of memory            |
-//! | `forebay_state_keys_closed`, `forebay_state_file_bytes` | `step` | keys that lie in files, and the files' bytes  |
+//! | `forebay_state_keys_spilled`, `forebay_state_file_bytes` | `step` | keys that lie in files, and the files' bytes  |
 //! | `forebay_state_works_total`              |                   | closings and mergers finished                     |
 //! | `forebay_state_bytes_written_total`      |                   | bytes of files written by them                    |
 //! | `forebay_accounts_records`               | `what`            | what became of all sealed records since genesis: `read` is the sum of the others |
+//! | `forebay_accounts_rows`                  | `table`, `what`   | what became of all rows of a table since genesis: `sealed` is the sum of the others |
 //! | `forebay_accounts_add_up`                |                   | 1 while it is                                     |
 //! | `forebay_accounts_mismatches_total`      |                   | seals, settled frames and ends of runs whose rows do not add up: each ends the run |
 //! | `forebay_checkpoints_total`              |                   | checkpoints written                               |
@@ -49,8 +50,8 @@ use std::time::Duration;
 
 use dataflow::Effect;
 use protocol::budget::Budget;
-use protocol::record::Counts;
 
+use crate::accounts::Totals;
 use crate::problem::{self, Noticed, Problem, SOURCE, STORE, State};
 use crate::survey::Survey;
 
@@ -135,11 +136,11 @@ pub struct Snapshot {
     /// Tables by name.
     pub tables: BTreeMap<String, TableStatus>,
     /// What all sealed records became, since genesis.
-    pub sealed: Counts,
+    pub sealed: Totals,
     /// What all sealed records had become when this process took the lane over: the difference from `sealed` is this run.
-    pub sealed_at_start: Counts,
+    pub sealed_at_start: Totals,
     /// What was read and not sealed yet.
-    pub unsealed: Counts,
+    pub unsealed: Totals,
     /// Records that this process has read from its source. Replayed records are not among them.
     pub read: u64,
     /// Records of dead letters that this process has read again.
@@ -151,7 +152,7 @@ pub struct Snapshot {
     /// Keys held by all steps.
     pub state_keys: u64,
     /// How many of them are in files.
-    pub state_keys_closed: u64,
+    pub state_keys_spilled: u64,
     /// Bytes of memory held by all steps.
     pub state_bytes: u64,
     /// Bytes of the files in use.
@@ -184,15 +185,15 @@ impl Default for Status {
             phase: Phase::Starting,
             partitions: BTreeMap::new(),
             tables: BTreeMap::new(),
-            sealed: Counts::default(),
-            sealed_at_start: Counts::default(),
-            unsealed: Counts::default(),
+            sealed: Totals::default(),
+            sealed_at_start: Totals::default(),
+            unsealed: Totals::default(),
             read: 0,
             replayed: 0,
             dead_letters: BTreeMap::new(),
             spool_bytes: 0,
             state_keys: 0,
-            state_keys_closed: 0,
+            state_keys_spilled: 0,
             state_bytes: 0,
             state_file_bytes: 0,
             watermark_ms: i64::MIN,

@@ -7,13 +7,16 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use dataflow::{Decoded, RecordBlock};
+use dataflow::{OperatorError, Prepared, RecordBlock};
 use futures::future::BoxFuture;
+
+/// What a block became before the lane; `None` if that work panicked.
+pub type Made = Option<Result<Prepared, OperatorError>>;
 
 /// What waits for its turn.
 pub enum Waiting {
-    /// A block that is being decoded.
-    Block { partition: usize, block: Arc<RecordBlock>, decoded: BoxFuture<'static, Option<Decoded>> },
+    /// A block that is being decoded and goes through the steps without state.
+    Block { partition: usize, block: Arc<RecordBlock>, prepared: BoxFuture<'static, Made> },
     /// A partition has nothing more at the moment.
     CaughtUp { partition: usize, next: u64, leader_epoch: i32 },
     /// A partition has ended for ever.
@@ -32,8 +35,8 @@ impl Waiting {
 
 /// What has had its turn.
 pub enum Ready {
-    /// A block and what it became; `None` if the decoder panicked.
-    Block { partition: usize, block: Arc<RecordBlock>, decoded: Option<Decoded> },
+    /// A block and what it became.
+    Block { partition: usize, block: Arc<RecordBlock>, prepared: Made },
     /// A partition has nothing more at the moment.
     CaughtUp { partition: usize, next: u64, leader_epoch: i32 },
     /// A partition has ended for ever.
@@ -42,13 +45,13 @@ pub enum Ready {
 
 /// Takes the front of the queue once it is ready. Dropped before that, it has taken nothing.
 pub async fn front(waiting: &mut VecDeque<Waiting>) -> Ready {
-    let decoded = match waiting.front_mut() {
-        Some(Waiting::Block { decoded, .. }) => decoded.await,
+    let prepared = match waiting.front_mut() {
+        Some(Waiting::Block { prepared, .. }) => prepared.await,
         Some(Waiting::CaughtUp { .. } | Waiting::Ended { .. }) => None,
         None => std::future::pending().await,
     };
-    match waiting.pop_front().expect("the front was looked at") {
-        Waiting::Block { partition, block, .. } => Ready::Block { partition, block, decoded },
+    match waiting.pop_front().expect("the front was checked") {
+        Waiting::Block { partition, block, .. } => Ready::Block { partition, block, prepared },
         Waiting::CaughtUp { partition, next, leader_epoch } => {
             Ready::CaughtUp { partition, next, leader_epoch }
         }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use engine::inspect::{self, Report};
 use engine::survey::Pages;
-use operators::dedup::closed::Sizes;
+use operators::dedup::spilled::Sizes;
 use protocol::retire::Standing;
 use store::{Inline, Key, Put, Store};
 use support::Bench;
@@ -37,7 +37,7 @@ impl inspect::Reader for Numbers {
     }
 
     fn file(&self, object: &str, bytes: &[u8]) -> Result<(), String> {
-        operators::dedup::closed::part::verify(object, bytes).map(|_| ()).map_err(|error| error.to_string())
+        operators::dedup::spilled::part::verify(object, bytes).map(|_| ()).map_err(|error| error.to_string())
     }
 }
 

@@ -14,6 +14,8 @@ mod doubt;
 mod faults;
 #[path = "lane/forget.rs"]
 mod forget;
+#[path = "lane/intake.rs"]
+mod intake;
 #[path = "lane/rename.rs"]
 mod rename;
 #[path = "lane/start.rs"]
@@ -21,6 +23,8 @@ mod start;
 #[path = "lane/state.rs"]
 mod state;
 mod support;
+#[path = "lane/tables.rs"]
+mod tables;
 #[path = "lane/told.rs"]
 mod told;
 #[path = "lane/ways.rs"]
@@ -57,7 +61,7 @@ fn every_record_is_written_once_and_the_counts_add_up() {
         bench.assert_holds(0..500);
         let counts = bench.lane().await.counts;
         assert!(counts.add_up());
-        assert_eq!((counts.read, counts.written, counts.duplicates, counts.dead_letters), (551, 500, 50, 1));
+        assert_eq!((counts.read, counts.passed, counts.duplicates, counts.dead_letters), (551, 500, 50, 1));
         assert_eq!(bench.dead_letters.world.lock().expect("no panic").rows.len(), 1);
     });
 }
@@ -144,7 +148,7 @@ fn a_crash_at_any_moment_loses_and_doubles_nothing() {
             bench.drain().await.expect("drains");
             bench.assert_holds(0..630);
             let counts = bench.lane().await.counts;
-            assert!(counts.add_up() && counts.written == 630, "seed {seed}: {counts:?}");
+            assert!(counts.add_up() && counts.passed == 630, "seed {seed}: {counts:?}");
         }
     });
 }
@@ -252,9 +256,9 @@ fn one_refused_row_goes_to_the_dead_letters_alone_and_its_key_is_forgotten() {
         // Each by its record's position: ids go to the two partitions in turn.
         let letters = bench.dead_letters.world.lock().expect("no panic").ids();
         assert_eq!(letters.into_iter().collect::<Vec<_>>(), [(6, 1), (18, 1)]);
-        let counts = bench.lane().await.counts;
-        assert_eq!((counts.written, counts.dead_letters), (198, 2));
-        assert!(counts.add_up());
+        let totals = bench.totals().await;
+        assert_eq!((totals.written, totals.dead_letters, totals.records.passed), (198, 2, 200));
+        assert!(totals.records.add_up());
         let told = bench.status.snapshot().tables.remove("d.t").expect("its rows");
         assert_eq!((told.rows_sealed, told.rows_settled, told.rows_refused), (200, 198, 2));
         assert_eq!(told.rows_in_flight(), 0);
@@ -284,7 +288,7 @@ fn a_half_whose_rows_weigh_more_than_the_batchs_mean_is_sent_whole() {
         bench.push(ids.iter().copied());
         bench.drain().await.expect("drains");
         bench.assert_holds(ids.into_iter().filter(|id| ![4, 1_004].contains(id)));
-        assert_eq!(bench.lane().await.counts.dead_letters, 2);
+        assert_eq!(bench.totals().await.dead_letters, 2);
     });
 }
 
@@ -299,7 +303,7 @@ fn a_refused_row_whose_record_is_gone_or_away_is_a_dead_letter_at_its_place_all_
             bench.push(0..50);
             let (stop, asked) = watch::channel(false);
             let running = tokio::spawn(engine::run(bench.pipeline(false), asked));
-            wait_until(|| bench.status.snapshot().sealed.read == 50).await;
+            wait_until(|| bench.status.snapshot().sealed.records.read == 50).await;
             if is_gone {
                 (0..2).for_each(|index| bench.feed.forget(&Partition::new("e", index), 25));
             } else {
@@ -354,7 +358,7 @@ fn a_table_that_was_changed_gets_nothing_until_it_is_as_it_was_and_no_row_is_bla
             running.await.expect("no panic").expect("drains");
             bench.assert_holds(0..200);
             assert_eq!(bench.status.snapshot().problems, BTreeMap::new(), "it has ended");
-            assert_eq!(bench.lane().await.counts.dead_letters, 0);
+            assert_eq!(bench.totals().await.dead_letters, 0);
         }
     });
 }
@@ -375,7 +379,7 @@ fn more_bad_rows_than_pieces_hold_the_frame_say_so_and_lose_nothing() {
         wait_until(|| problem().is_some_and(|words| words.contains("1024 pieces"))).await;
         stop.send(true).expect("it runs");
         assert_eq!(running.await.expect("no panic").expect("goes on"), Outcome::Interrupted);
-        assert_eq!(bench.lane().await.counts.dead_letters, 0);
+        assert_eq!(bench.totals().await.dead_letters, 0);
         // Its table mended, all of it arrives, in pieces.
         bench.settings.drain_time_max = Duration::from_secs(5);
         bench.table.world.lock().expect("no panic").poison.clear();
@@ -406,8 +410,8 @@ fn a_crash_at_any_moment_of_a_refusal_loses_and_doubles_nothing() {
             let letters = bench.dead_letters.world.lock().expect("no panic").ids();
             let expected: Vec<(u64, u64)> = [(1, 1), (25, 2), (49, 1), (50, 1), (88, 1)].to_vec();
             assert_eq!(letters.into_iter().collect::<Vec<_>>(), expected, "seed {seed}");
-            let counts = bench.lane().await.counts;
-            assert!(counts.add_up() && counts.dead_letters == 6, "seed {seed}: {counts:?}");
+            let totals = bench.totals().await;
+            assert!(totals.records.add_up() && totals.dead_letters == 6, "seed {seed}: {totals:?}");
         }
     });
 }
@@ -424,8 +428,8 @@ fn a_refused_row_in_a_frame_whose_answer_was_lost_is_found_all_the_same() {
                 world.poison_after = Some((1, vec![13, 37]));
             }
             bench.drain().await.expect("drains");
-            let counts = bench.lane().await.counts;
-            assert!(counts.add_up() && counts.written + counts.dead_letters == 200, "{counts:?}");
+            let counts = bench.totals().await;
+            assert!(counts.records.add_up() && counts.written + counts.dead_letters == 200, "{counts:?}");
             let ids = bench.table.world.lock().expect("no panic").ids();
             assert_eq!((ids.len() as u64, ids.values().max()), (counts.written, Some(&1)));
         }
@@ -465,8 +469,8 @@ fn a_refused_dead_letter_waits_for_its_table_to_be_mended() {
         wait_until(|| bench.table.world.lock().expect("no panic").ids().len() == 19).await;
         stop.send(true).expect("it runs");
         assert_eq!(running.await.expect("no panic").expect("goes on"), Outcome::Interrupted);
-        let counts = bench.lane().await.counts;
-        assert_eq!((counts.written, counts.dead_letters), (19, 1));
+        let totals = bench.totals().await;
+        assert_eq!((totals.written, totals.dead_letters), (19, 1));
         bench.dead_letters.world.lock().expect("no panic").poison.clear();
         bench.drain().await.expect("drains");
         assert_eq!(bench.dead_letters.world.lock().expect("no panic").rows.len(), 1);

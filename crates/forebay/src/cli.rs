@@ -1,20 +1,8 @@
-//! The command line: commands, options, help, exit codes.
+//! The command line: commands, options, help.
 //!
-//! Owns words and codes. Does not own what a command does (`commands`).
-//!
-//! | code | meaning                                                                                          |
-//! |------|--------------------------------------------------------------------------------------------------|
-//! | 0    | done                                                                                             |
-//! | 1    | failed; the message says why, and starting again may help                                        |
-//! | 2    | the command line or the pipeline file has a fault; nothing was started                           |
-//! | 3    | another process has taken the pipeline over                                                      |
-//! | 4    | a person must decide; starting again does not help                                               |
-//! | 5    | all was done, but more records became dead letters than `dead_letters.fail_above` allows         |
-//! | 130  | stopped at once by a second signal; nothing that was sealed is lost                              |
+//! Owns the words. Does not own what a command does ([`commands`]), nor what they print with and end with ([`crate::console`]).
 
-use std::borrow::Cow;
-use std::io::{IsTerminal, Write};
-use std::path::PathBuf;
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
@@ -22,27 +10,8 @@ use dataflow::printing;
 use pipeline::config::model::{LogFormat, LogLevel};
 
 use crate::commands;
-use crate::logging;
-
-/// How a command ended, when it did not fail.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Exit {
-    /// Done.
-    Done = 0,
-    /// Failed.
-    Failed = 1,
-    /// A fault of the command line or the pipeline file.
-    Fault = 2,
-    /// Another process has taken the pipeline over.
-    Fenced = 3,
-    /// A person must decide.
-    Person = 4,
-    /// More records became dead letters than the pipeline file allows.
-    DeadLetters = 5,
-    /// Stopped at once by a second signal.
-    Stopped = 130,
-}
+use crate::console::{Exit, print};
+use crate::logging::{self, LogOptions};
 
 const CODES: &str = "\
 Exit codes:
@@ -50,7 +19,7 @@ Exit codes:
   1    failed; starting again may help
   2    the command line or the pipeline file has a fault; nothing was started
   3    another process has taken the pipeline over
-  4    a person must decide; starting again does not help
+  4    you must decide something; starting again does not help
   5    all was done, but more records became dead letters than `dead_letters.fail_above` allows
   130  stopped at once by a second signal; nothing that was sealed is lost";
 
@@ -74,6 +43,8 @@ pub struct Cli {
 enum Command {
     Run(commands::run::Run),
     Check(commands::check::Check),
+    Explain(commands::explain::Explain),
+    Try(commands::try_out::Try),
     Status(commands::status::Status),
     DeadLetters(commands::dead_letters::DeadLetters),
     Verify(commands::verify::Verify),
@@ -125,23 +96,6 @@ Examples:
   forebay reference > docs/reference/pipeline-file.md")]
 struct Reference {}
 
-/// A pipeline file on the command line.
-#[derive(Clone, Debug, Args)]
-pub struct PipelineFile {
-    /// The pipeline file; `-` for standard input.
-    #[arg(value_name = "FILE")]
-    pub file: PathBuf,
-}
-
-/// Options of logging, which the pipeline file may have too.
-#[derive(Clone, Debug, Default)]
-pub struct LogOptions {
-    /// A level or filter.
-    pub level: Option<String>,
-    /// The form of lines.
-    pub format: Option<LogFormat>,
-}
-
 /// Runs the program and says how it ended.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -149,6 +103,8 @@ pub fn main() -> ExitCode {
     let result = match cli.command {
         Command::Run(run) => run.execute(&log),
         Command::Check(check) => with_logs(&log, || check.execute()),
+        Command::Explain(explain) => with_logs(&log, || explain.execute()),
+        Command::Try(try_out) => with_logs(&log, || try_out.execute()),
         Command::Status(status) => with_logs(&log, || status.execute()),
         Command::DeadLetters(letters) => with_logs(&log, || letters.execute()),
         Command::Verify(verify) => with_logs(&log, || verify.execute()),
@@ -185,22 +141,6 @@ pub fn main() -> ExitCode {
 fn with_logs(log: &LogOptions, command: impl FnOnce() -> anyhow::Result<Exit>) -> anyhow::Result<Exit> {
     logging::start(log, LogLevel::Warn, LogFormat::Text)?;
     command()
-}
-
-/// Writes to standard output. A reader that has seen enough (`forebay schema | head`) is no failure.
-///
-/// # Errors
-/// When standard output cannot be written for another reason.
-pub fn print(text: &str) -> anyhow::Result<Exit> {
-    let mut out = std::io::stdout().lock();
-    // Texts of records and servers may be anywhere in it. A pipe gets them as they are.
-    let text = if out.is_terminal() { printing::escaped_lines(text) } else { Cow::Borrowed(text) };
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(anyhow::Error::new(error).context("cannot write to standard output"))
-        }
-        _ => Ok(Exit::Done),
-    }
 }
 
 impl Completions {

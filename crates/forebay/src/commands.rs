@@ -9,6 +9,7 @@ pub mod clickhouse;
 pub mod dead_letters;
 #[cfg(feature = "development")]
 pub mod demo;
+pub mod explain;
 pub mod forget;
 #[cfg(feature = "development")]
 pub mod generate;
@@ -18,6 +19,7 @@ pub mod rename;
 pub mod run;
 pub mod status;
 pub mod store;
+pub mod try_out;
 pub mod verify;
 
 use std::io::Write;

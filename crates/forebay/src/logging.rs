@@ -9,10 +9,8 @@ use dataflow::printing;
 use pipeline::config::model::{LogFormat, LogLevel};
 use tracing_subscriber::EnvFilter;
 
-use crate::cli::LogOptions;
-
 /// The crates whose lines a plain level is for. Others (Kafka's client, HTTP) speak up from `warn` on.
-const OURS: [&str; 11] = [
+const OURS: [&str; 12] = [
     "forebay",
     "pipeline",
     "engine",
@@ -24,10 +22,20 @@ const OURS: [&str; 11] = [
     "store",
     "chdb_server",
     "listener",
+    "admin",
 ];
 
 /// Characters of the longest stretch of a line: beyond any sentence of ours with the fields beside it.
 const LINE_CHARS_MAX: usize = 16 << 10;
+
+/// Options of logging, which the pipeline file may have too.
+#[derive(Clone, Debug, Default)]
+pub struct LogOptions {
+    /// A level or filter.
+    pub level: Option<String>,
+    /// The form of lines.
+    pub format: Option<LogFormat>,
+}
 
 /// Starts logging; `level` and `format` hold where the command line says nothing.
 ///

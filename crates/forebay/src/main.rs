@@ -1,16 +1,16 @@
 //! The `forebay` program: command line, HTTP, logs.
 //!
 //! Owns everything that a person or a machine outside meets. Does not own the pipeline file and what is made from it (`pipeline`), nor
-//! what the parts do: every other crate of the workspace does its own.
+//! the work of the commands (`admin`), nor what the parts do: every other crate of the workspace does its own.
 //!
 //! | module       | what it owns                                              |
 //! |--------------|-----------------------------------------------------------|
 //! | [`allocator`] | how often memory is given back                          |
-//! | [`cli`]      | commands, options, help, exit codes                       |
+//! | [`cli`]      | commands, options, help                                   |
+//! | [`console`]  | exit codes, the way to standard output                    |
 //! | [`commands`] | what each command does                                    |
 //! | [`http`]     | metrics, health, status                                   |
 //! | [`status_view`] | a running lane as JSON                                 |
-//! | [`running`]  | what a running process says of its lane                   |
 //! | [`progress`] | lines that tell how far a pipeline is                     |
 //! | [`logging`]  | log lines                                                 |
 //! | [`signals`]  | SIGTERM and SIGINT                                        |
@@ -22,10 +22,10 @@
 mod allocator;
 mod cli;
 mod commands;
+mod console;
 mod http;
 mod logging;
 mod progress;
-mod running;
 mod signals;
 mod status_view;
 

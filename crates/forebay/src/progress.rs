@@ -6,6 +6,7 @@
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
+use engine::accounts::Totals;
 use engine::{Outcome, Snapshot, Status, TableStatus};
 use pipeline::config::values::Share;
 use protocol::record::Counts;
@@ -25,7 +26,7 @@ pub async fn tell(status: &Status, every: Duration) {
             read_per_s = rate(read(&before.1), read(&now.1)),
             settled_per_s = rate(settled(&before.1), settled(&now.1)),
             lag = status_view::lag(&now.1),
-            duplicates = now.1.sealed.duplicates + now.1.unsealed.duplicates,
+            duplicates = now.1.sealed.records.duplicates + now.1.unsealed.records.duplicates,
             dead_letters = now.1.sealed.dead_letters + now.1.unsealed.dead_letters,
             spool_bytes = now.1.spool_bytes,
             state_keys = now.1.state_keys,
@@ -37,23 +38,24 @@ pub async fn tell(status: &Status, every: Duration) {
 
 /// What became of all records, once at the end. `total` counts since the pipeline's genesis.
 pub fn sum(last: &Snapshot) {
-    let (sealed, run) = (&last.sealed, of_this_run(last));
+    let (total, run) = (&last.sealed, of_this_run(last));
+    let (of_run, of_all) = (run.records, total.records);
     tracing::info!(
-        read = run.read,
+        read = of_run.read,
         written = run.written,
-        filtered = run.filtered,
-        duplicates = run.duplicates,
-        late = run.late,
-        late_kept = run.late_kept,
+        filtered = of_run.filtered,
+        duplicates = of_run.duplicates,
+        late = of_run.late,
+        late_kept = of_run.late_kept,
         dead_letters = run.dead_letters,
         replayed = last.replayed,
-        read_total = sealed.read,
-        written_total = sealed.written,
-        duplicates_total = sealed.duplicates,
-        filtered_total = sealed.filtered,
-        late_total = sealed.late,
-        late_kept_total = sealed.late_kept,
-        dead_letters_total = sealed.dead_letters,
+        read_total = of_all.read,
+        written_total = total.written,
+        duplicates_total = of_all.duplicates,
+        filtered_total = of_all.filtered,
+        late_total = of_all.late,
+        late_kept_total = of_all.late_kept,
+        dead_letters_total = total.dead_letters,
         settled_by_this_process = settled(last),
         rows_in_flight = in_flight(last),
         spool_bytes = last.spool_bytes,
@@ -72,12 +74,12 @@ pub fn verdict(outcome: &Outcome, last: &Snapshot, letters: &str) -> String {
     };
     let is_delivered = matches!(outcome, Outcome::Complete | Outcome::Drained);
     let all = if *outcome == Outcome::Complete { "all of it" } else { "all that was read" };
-    match run.read {
+    match run.records.read {
         0 if is_delivered && settled(last) > 0 => {
             text += ": nothing new was read, and what waited in the store is delivered"
         }
         0 => text += ": nothing new was read",
-        read if is_delivered && run.written == read => {
+        read if is_delivered && run.records.passed == read && run.dead_letters == 0 => {
             text += &format!(", and {all} is in the table: {}", counted(read, "record"));
         }
         read => text += &format!(": {} read, {}", counted(read, "record"), kinds(&run)),
@@ -88,7 +90,7 @@ pub fn verdict(outcome: &Outcome, last: &Snapshot, letters: &str) -> String {
     if !is_delivered {
         let waiting = in_flight(last);
         let rows = if waiting == 1 { "1 row waits".into() } else { format!("{waiting} rows wait") };
-        text += &format!("; {rows} in the store, and the next start goes on from the journal");
+        text += &format!("; {rows} in the store, and the next start continues from the journal");
     }
     if run.dead_letters > 0 {
         text += &format!(
@@ -101,7 +103,8 @@ pub fn verdict(outcome: &Outcome, last: &Snapshot, letters: &str) -> String {
 /// Why this run has too many dead letters, if it has: more than the share `fail_above` of its records; without such a share, all of
 /// them.
 pub fn too_many_dead_letters(last: &Snapshot, fail_above: Option<Share>) -> Option<String> {
-    let Counts { read, dead_letters, .. } = of_this_run(last);
+    let run = of_this_run(last);
+    let (read, dead_letters) = (run.records.read, run.dead_letters);
     let what = format!("{dead_letters} of the {} read became dead letters", counted(read, "record"));
     match fail_above {
         Some(share) if share.is_exceeded(dead_letters, read) => {
@@ -114,26 +117,18 @@ pub fn too_many_dead_letters(last: &Snapshot, fail_above: Option<Share>) -> Opti
 
 /// What the records that were sealed in this run became. A row of an earlier run that the server has refused in this one counts as
 /// a dead letter here, though its record was read before.
-fn of_this_run(last: &Snapshot) -> Counts {
-    let (now, before) = (&last.sealed, &last.sealed_at_start);
-    Counts {
-        read: now.read.saturating_sub(before.read),
-        written: now.written.saturating_sub(before.written),
-        filtered: now.filtered.saturating_sub(before.filtered),
-        duplicates: now.duplicates.saturating_sub(before.duplicates),
-        late: now.late.saturating_sub(before.late),
-        late_kept: now.late_kept.saturating_sub(before.late_kept),
-        dead_letters: now.dead_letters.saturating_sub(before.dead_letters),
-    }
+fn of_this_run(last: &Snapshot) -> Totals {
+    last.sealed.since(&last.sealed_at_start)
 }
 
 /// `4 rows written, 1 filtered, 3 dead letters`: rows always, the others where there are any.
-fn kinds(run: &Counts) -> String {
+fn kinds(run: &Totals) -> String {
     let mut text = format!("{} written", counted(run.written, "row"));
+    let Counts { filtered, duplicates, late, .. } = run.records;
     let others = [
-        (run.filtered, "filtered".to_owned()),
-        (run.duplicates, plural(run.duplicates, "duplicate")),
-        (run.late, "late".to_owned()),
+        (filtered, "filtered".to_owned()),
+        (duplicates, plural(duplicates, "duplicate")),
+        (late, "late".to_owned()),
         (run.dead_letters, plural(run.dead_letters, "dead letter")),
     ];
     for (records, word) in others.into_iter().filter(|(records, _)| *records > 0) {

@@ -5,15 +5,12 @@
 
 use std::sync::Arc;
 
+use admin::fields::{counts, survey, watermark};
 use engine::status::PartitionStatus;
-use engine::survey::{self, Survey, Tally};
 use engine::{Phase, Snapshot, Status, TableStatus, problem};
 use pipeline::config::model::Pipeline;
 use pipeline::replays;
-use protocol::Lane;
 use protocol::budget::{Budget, Rate, UNBOUNDED};
-use protocol::record::Counts;
-use protocol::retire::Standing;
 use serde_json::{Value, json};
 
 use crate::http::View;
@@ -96,14 +93,14 @@ fn snapshot(pipeline: &str, now: &Snapshot) -> Value {
         "phase": now.phase.as_str(),
         "lag": lag(now),
         "sealed": counts(&now.sealed, replays(now).sealed),
-        "accounts_add_up": now.sealed.add_up(),
+        "accounts_add_up": now.sealed.records.add_up(),
         "in_flight_rows": now.tables.values().map(TableStatus::rows_in_flight).sum::<u64>(),
         "unsealed": counts(&now.unsealed, replays(now).next.saturating_sub(replays(now).sealed)),
         "dead_letters_by_reason": now.dead_letters,
         "spool_bytes": now.spool_bytes,
         "cpu_s": cpu,
         "state": {
-            "keys": now.state_keys, "keys_closed": now.state_keys_closed, "bytes": now.state_bytes,
+            "keys": now.state_keys, "keys_spilled": now.state_keys_spilled, "bytes": now.state_bytes,
             "file_bytes": now.state_file_bytes
         },
         "watermark_ms": watermark(now.watermark_ms),
@@ -144,46 +141,9 @@ pub fn lag(now: &Snapshot) -> Option<u64> {
     if now.partitions.is_empty() { None } else { now.lag() }
 }
 
-/// What records became, `replayed` of which came from the replay log and not from the source: `read` and `replayed` together are
-/// the sum of the others.
-pub fn counts(counts: &Counts, replayed: u64) -> Value {
-    let replayed = replayed.min(counts.read);
-    json!({
-        "read": counts.read - replayed, "replayed": replayed, "written": counts.written,
-        "duplicates": counts.duplicates, "filtered": counts.filtered, "late": counts.late,
-        "late_kept": counts.late_kept, "dead_letters": counts.dead_letters
-    })
-}
-
-/// Records of the replay log that the lane has sealed: its positions count them from 0.
-pub fn replayed(lane: &Lane) -> u64 {
-    lane.partition(replays::STREAM, 0).map_or(0, |at| lane.partitions[at].next)
-}
-
 /// The partition of the replay log, which a running lane shows like any other.
 fn replays(now: &Snapshot) -> PartitionStatus {
     now.partitions.get(&format!("{}/0", replays::STREAM)).cloned().unwrap_or_default()
-}
-
-/// What lies in the store: objects and bytes by standing, and of each kind.
-pub fn survey(survey: &Survey) -> Value {
-    let tally = |tally: Tally| json!({ "objects": tally.objects, "bytes": tally.bytes });
-    let mut kinds = serde_json::Map::new();
-    for ((kind, standing), found) in &survey.tallies {
-        kinds.entry(*kind).or_insert_with(|| json!({}))[survey::word(*standing)] = tally(*found);
-    }
-    json!({
-        "needed": tally(survey.of(Standing::Needed)),
-        "under_way": tally(survey.of(Standing::UnderWay)),
-        "garbage": tally(survey.of(Standing::Garbage)),
-        "foreign": tally(survey.of(Standing::Foreign)),
-        "kinds": kinds,
-    })
-}
-
-/// The watermark in Unix milliseconds; null before there is one.
-pub fn watermark(ms: i64) -> Option<i64> {
-    (ms != i64::MIN).then_some(ms)
 }
 
 #[cfg(test)]

@@ -135,6 +135,14 @@ fn usage_faults_end_with_2() {
 
 #[test]
 fn failures_end_with_1_and_say_why() {
+    let output = run(&["check", "--log-level", "forebay=loud", "x"]);
+    assert_eq!(code(&output), 1);
+    assert!(err(&output).contains("no log level"), "{}", err(&output));
+}
+
+#[cfg(feature = "development")]
+#[test]
+fn a_file_that_is_there_is_not_written_over() {
     let path = file("exists.jsonl", "keep me\n");
     let output = run(&["generate", "glassflow", "--uniques", "10", "--to", path.to_str().unwrap()]);
     assert_eq!(code(&output), 1);
@@ -143,9 +151,6 @@ fn failures_end_with_1_and_say_why() {
     let output = run(&["generate", "glassflow", "--uniques", "11", "--to", "-"]);
     assert_eq!(code(&output), 1);
     assert!(err(&output).contains("no multiple"), "{}", err(&output));
-    let output = run(&["check", "--log-level", "forebay=loud", "x"]);
-    assert_eq!(code(&output), 1);
-    assert!(err(&output).contains("no log level"), "{}", err(&output));
 }
 
 #[test]
@@ -153,10 +158,11 @@ fn completions_know_the_commands() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let output = run(&["completions", shell]);
         assert_eq!(code(&output), 0);
-        assert!(out(&output).contains("generate"), "{shell}");
+        assert!(out(&output).contains("dead-letters"), "{shell}");
     }
 }
 
+#[cfg(feature = "development")]
 #[test]
 fn generated_records_are_the_same_at_every_run() {
     let make = |seed: &str| {
@@ -302,7 +308,7 @@ fn a_check_that_connects_says_every_fault_with_its_line_and_writes_nothing() {
     assert_eq!(code(&output), 1, "{}", err(&output));
     let text = err(&output);
     assert!(text.contains(&format!("{}:5:17: ", path.display())), "the line of `url`: {text}");
-    assert!(out(&output).contains("the store holds nothing of this pipeline"), "{}", out(&output));
+    assert!(out(&output).contains("the store has nothing of this pipeline"), "{}", out(&output));
     assert!(!out(&output).contains(": ok"));
     assert!(!store.exists(), "nothing was made");
 
@@ -349,4 +355,22 @@ fn a_reset_says_why_the_journal_cannot_be_read() {
     let words = out(&output);
     assert!(words.contains("the journal cannot be read (") && words.contains("record 0"), "{words}");
     std::fs::remove_dir_all(&folder).expect("the test's own folder");
+}
+
+#[test]
+fn a_fault_inside_an_expression_has_its_line_and_column() {
+    let text = "pipeline: p\nsource: { generator: { workload: glassflow }, fields: { cents: UInt32 } }\nsteps:\n  - filter: cents > 3\n  \
+                - select:\n      id: event_id\n      amount: lower(name) || centz\nsink:\n  clickhouse:\n    url: http://localhost:8123\n    \
+                table: t\n    create: { columns: { id: UUID, amount: String }, order_by: id }\n";
+    let path = file("expression.yaml", text);
+    let output = forebay(&["check", path.to_str().unwrap()]).output().unwrap();
+    assert_eq!(code(&output), 2, "{}", err(&output));
+    let shown = err(&output);
+    // `name` is a field that no column has untouched.
+    assert!(shown.contains("expression.yaml:7:21: "), "{shown}");
+    assert!(shown.contains("`fields: { name: String }`"), "{shown}");
+    let fixed = text.replace("cents: UInt32", "cents: UInt32, name: String");
+    std::fs::write(&path, fixed).unwrap();
+    let shown = err(&forebay(&["check", path.to_str().unwrap()]).output().unwrap());
+    assert!(shown.contains("expression.yaml:7:30: ") && shown.contains("did you mean `cents`"), "{shown}");
 }

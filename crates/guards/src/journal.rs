@@ -1,6 +1,9 @@
 //! The steps of the protocol: what one seal costs its writer, and what it costs who reads it again.
 
-use protocol::record::{Claim, Counts, Frame, Frontier, Genesis, PartitionGenesis, Range, Seal, StateDelta};
+use protocol::record::{
+    Claim, Counts, Frame, Frontier, Genesis, PartitionGenesis, Range, Seal, StateDelta, TableGenesis,
+    TableRows,
+};
 use protocol::{Body, Lane, Record, names};
 
 use crate::Work;
@@ -62,7 +65,10 @@ fn journal() -> (Lane, Vec<Record>) {
     });
     let genesis = Genesis {
         partitions: partitions.collect(),
-        tables: vec!["default.events".into(), "default.forebay_dead_letters".into()],
+        tables: vec![
+            TableGenesis::of_rows("default.events"),
+            TableGenesis::of_dead_letters("default.forebay_dead_letters"),
+        ],
         pipeline: "guards".into(),
         steps: vec!["dedup".into()],
     };
@@ -112,7 +118,8 @@ fn one_seal(n: u64) -> Seal {
             window: WINDOW,
             sent_below: None,
         }],
-        counts: Some(Counts { read, written: read, ..Counts::default() }),
+        counts: Some(Counts { read, passed: read, ..Counts::default() }),
+        rows: vec![TableRows { table: 0, rows: read }],
         ..Seal::default()
     }
 }

@@ -7,6 +7,7 @@
 //! | step          | what is measured                                                            |
 //! |---------------|-----------------------------------------------------------------------------|
 //! | `decode`      | records of JSON to columns                                                  |
+//! | `avro`        | records of Avro to columns                                                  |
 //! | `dedup_new`   | keys that were never seen, and their state delta                            |
 //! | `dedup_known` | keys that were all seen                                                     |
 //! | `copies`      | records with a tenth of copies through dedup and into a Native block        |
@@ -15,6 +16,7 @@
 //! | `recover`     | a journal's bytes are read and folded                                       |
 
 mod journal;
+mod readings;
 mod rows;
 
 /// Columns of `glassflow`, and their schema: `count` records from number `first` on.
@@ -39,6 +41,7 @@ pub struct Step {
 /// Every step, in the order of the data's path.
 pub static STEPS: &[Step] = &[
     Step { name: "decode", unit: "records", units: rows::RECORDS, prepare: rows::decode },
+    Step { name: "avro", unit: "records", units: rows::RECORDS, prepare: readings::decode },
     Step { name: "dedup_new", unit: "records", units: rows::RECORDS, prepare: rows::dedup_new },
     Step { name: "dedup_known", unit: "records", units: rows::RECORDS, prepare: rows::dedup_known },
     Step { name: "copies", unit: "records", units: rows::RECORDS, prepare: rows::copies },

@@ -9,7 +9,7 @@ use dataflow::{
     Batch, BlockBuilder, Column, ColumnType, Decoder, FrameId, KeyedState, Operator, Partition, RecordBlock,
     Schema, Selected,
 };
-use decode::json::{JsonDecoder, JsonOptions};
+use formats::json::{JsonDecoder, JsonOptions};
 use operators::{Dedup, DedupConfig, Late};
 use workloads::glassflow::{RECORD_BYTES_MAX, Spec, Workload};
 
@@ -122,7 +122,7 @@ pub(crate) fn copies() -> Work {
             let probed = step.probe(batch).expect("a batch of the schema");
             let output = step.finish(probed, &[]).expect("as probed");
             duplicates += output.duplicates;
-            let selected = Selected::without(output.batch.rows, &output.gone);
+            let selected = Selected::without(output.batch.rows, &output.dropped);
             let origins = (selected.gather(&output.batch.positions), selected.gather(&output.batch.times_ms));
             std::hint::black_box(origins);
             rows.push(selected);
@@ -144,7 +144,7 @@ fn pass(step: &mut Dedup, batches: Vec<Batch>) -> u64 {
     for batch in batches {
         let probed = step.probe(batch).expect("a batch of the schema");
         let output = step.finish(probed, &[]).expect("as probed");
-        rows += (output.batch.len() - output.gone.len()) as u64;
+        rows += (output.batch.len() - output.dropped.len()) as u64;
     }
     std::hint::black_box(step.seal(TIME_MS));
     rows

@@ -37,7 +37,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// What the client is told.
+    /// The reply to the client.
     pub fn message(self) -> &'static str {
         match self {
             Refusal::Host => {

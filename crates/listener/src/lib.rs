@@ -1,4 +1,4 @@
-//! What every HTTP listener of this project does before it looks at a request: it bounds connections, and it refuses
+//! What every HTTP listener of this project does before it inspects a request: it bounds connections, and it refuses
 //! requests that a web page sends to this machine behind its user's back.
 //!
 //! Does not own paths, answers or passwords: those belong to the service behind it.

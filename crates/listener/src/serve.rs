@@ -23,7 +23,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use crate::stall::Stalling;
 
-/// What a connection beyond the bound is told.
+/// The reply to a connection beyond the bound.
 const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: text/plain\r\nconnection: close\r\nretry-after: 1\r\n\
     content-length: 46\r\n\r\ntoo many connections at once; try again later\n";
 /// Pause after the operating system refused a connection, most often for want of file descriptors: they come back when

@@ -1,4 +1,4 @@
-//! What dividing the open keys into shards costs the dedup step, and what stays serial.
+//! What dividing the keys in memory into shards costs the dedup step, and what stays serial.
 //!
 //! ```text
 //! cargo run --release -p operators --example dedup_shards -- 2200000
@@ -68,7 +68,7 @@ fn measure(keys: u64, shards: usize) -> [Duration; 6] {
             costs[3] += spent.into_iter().max().unwrap_or_default();
             let (out, cost) = timed(|| step.join(done).expect("all jobs"));
             costs[4] += cost;
-            std::hint::black_box(out.gone.len());
+            std::hint::black_box(out.dropped.len());
         }
         if from / SEAL_ROWS != until / SEAL_ROWS {
             let (delta, cost) = timed(|| step.seal(START_MS));

@@ -149,9 +149,9 @@ fn measure(folder: PathBuf, keys: u64) {
         }
     }
     let disk = lane.collect(&dedup);
-    let (held, closed) = (dedup.keys(), dedup.closed_keys());
+    let (held, spilled) = (dedup.keys(), dedup.spilled_keys());
     let memory = dedup.memory_bytes();
-    println!("keys {held:>11}, {closed} closed, {} runs, {} files", dedup.runs(), lane.files.len());
+    println!("keys {held:>11}, {spilled} spilled, {} runs, {} files", dedup.runs(), lane.files.len());
     println!(
         "  memory   {:7.1} MB by count, {:.1} MB resident, {:.1} MB at the most; {:.2} B a key",
         mb(memory),
@@ -160,9 +160,9 @@ fn measure(folder: PathBuf, keys: u64) {
         memory as f64 / held as f64
     );
     println!(
-        "  disk     {:7.1} MB, {:.2} B a closed key; {:.1} MB written, each key {:.1} times",
+        "  disk     {:7.1} MB, {:.2} B a spilled key; {:.1} MB written, each key {:.1} times",
         mb(disk),
-        disk as f64 / closed.max(1) as f64,
+        disk as f64 / spilled.max(1) as f64,
         mb(lane.written_bytes),
         lane.written_bytes as f64 / disk.max(1) as f64
     );

@@ -1,7 +1,7 @@
 //! Takes the record's time from a column.
 //!
-//! Owns the reading of a time column as Unix milliseconds. Stands before every step that asks for a record's time; without it
-//! the time is the source's. Drops nothing: a null, and a number that is no time, leave the time unknown.
+//! Owns the reading of a time column as Unix milliseconds. As a [`Transform`] it gives an input its event time, before the first
+//! step; as an [`Operator`] it stands in the lane before a later step that asks for another time. Without it the time is the source's. Drops nothing: a null, and a number that is no time, leave the time unknown.
 //!
 //! | column                     | taken as                                            |
 //! |----------------------------|-----------------------------------------------------|
@@ -17,7 +17,9 @@ use arrow_array::types::{
 use arrow_array::{Array, ArrowPrimitiveType};
 use arrow_schema::{DataType, TimeUnit};
 use dataflow::block::TIME_UNKNOWN_MS;
-use dataflow::{Batch, ColumnType, KeyedState, Operator, OperatorError, Output, Probed, Schema};
+use dataflow::{
+    Batch, ColumnType, KeyedState, Operator, OperatorError, Output, Probed, Schema, Transform, Transformed,
+};
 
 use crate::ConfigError;
 use crate::config::column_index;
@@ -30,6 +32,7 @@ const DAY_MS: i64 = 24 * 3600 * 1000;
 pub struct EventTime {
     column: String,
     arrow: DataType,
+    schema: Schema,
 }
 
 impl EventTime {
@@ -46,7 +49,7 @@ impl EventTime {
             | ColumnType::DateTime { .. }
             | ColumnType::DateTime64 { .. }
             | ColumnType::Int64
-            | ColumnType::UInt64 => Ok(Self { column: column.to_owned(), arrow }),
+            | ColumnType::UInt64 => Ok(Self { column: column.to_owned(), arrow, schema: schema.clone() }),
             other => Err(ConfigError::ColumnKind {
                 setting: SETTING,
                 name: column.to_owned(),
@@ -61,17 +64,8 @@ impl EventTime {
     }
 }
 
-impl Operator for EventTime {
-    fn name(&self) -> &str {
-        NAME
-    }
-
-    fn probe(&mut self, batch: Batch) -> Result<Probed, OperatorError> {
-        Ok(Probed { batch, reads: Vec::new(), scratch: None })
-    }
-
-    fn finish(&mut self, probed: Probed, _answers: &[Vec<u8>]) -> Result<Output, OperatorError> {
-        let mut batch = probed.batch;
+impl EventTime {
+    fn timed(&self, mut batch: Batch) -> Result<Batch, OperatorError> {
         let values = batch
             .rows
             .column_by_name(&self.column)
@@ -84,7 +78,35 @@ impl Operator for EventTime {
         }
         batch.times_ms.clear();
         read_times(values.as_ref(), &mut batch.times_ms);
-        Ok(Output::all(batch))
+        Ok(batch)
+    }
+}
+
+impl Transform for EventTime {
+    fn name(&self) -> &str {
+        NAME
+    }
+
+    fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    fn apply(&self, batch: Batch) -> Result<Transformed, OperatorError> {
+        self.timed(batch).map(Transformed::all)
+    }
+}
+
+impl Operator for EventTime {
+    fn name(&self) -> &str {
+        NAME
+    }
+
+    fn probe(&mut self, batch: Batch) -> Result<Probed, OperatorError> {
+        Ok(Probed { batch, reads: Vec::new(), scratch: None })
+    }
+
+    fn finish(&mut self, probed: Probed, _answers: &[Vec<u8>]) -> Result<Output, OperatorError> {
+        self.timed(probed.batch).map(Output::all)
     }
 
     fn state(&mut self) -> Option<&mut dyn KeyedState> {

@@ -1,20 +1,23 @@
 //! Steps from batch to batch.
 //!
 //! Owns the steps that a pipeline file can name, each with the state that it keeps. Sees Arrow alone: no SQL planner, no
-//! source, no table. Does not own durability: what a step's state hands out on a seal is written by the engine.
+//! source, no table. Does not own durability: what a step's state returns on a seal is written by the engine.
 //!
 //! | module         | step                                              | state              |
 //! |----------------|---------------------------------------------------|--------------------|
 //! | [`dedup`]      | drops records whose key was kept within a window  | keys and buckets   |
 //! | [`event_time`] | takes the record's time from a column             | none               |
+//! | [`mapping`]    | brings rows to the columns of a table             | none               |
 
 pub mod config;
 pub mod dedup;
 pub mod event_time;
+pub mod mapping;
 
 pub use config::ConfigError;
 pub use dedup::{Dedup, DedupConfig, Late};
 pub use event_time::EventTime;
+pub use mapping::Mapping;
 
 #[cfg(test)]
 #[global_allocator]

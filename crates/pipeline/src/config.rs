@@ -39,12 +39,22 @@ pub struct Checked {
     /// Faults and hints.
     pub faults: Faults,
     tree: Option<spans::Node>,
+    text: String,
 }
 
 impl Checked {
     /// Where the value of a key stands, as in `sink.clickhouse.table` or `steps[0].dedup`; if it is left out, what it would stand in.
     pub fn place(&self, path: &str) -> Position {
         self.tree.as_ref().map_or(Position::START, |tree| rules::place(tree, path))
+    }
+
+    /// Where byte `at` of the text of a key stands; where the key stands if that is not known.
+    pub fn place_in(&self, path: &str, at: Option<usize>) -> Position {
+        let inner = at.zip(self.tree.as_ref()).and_then(|(at, tree)| {
+            let node = rules::node(tree, path)?;
+            spans::place_in(node, &self.text, at)
+        });
+        inner.unwrap_or_else(|| self.place(path))
     }
 }
 
@@ -53,7 +63,7 @@ pub fn check(text: &str, around: &Surroundings) -> Checked {
     let mut faults = Faults::default();
     let tree = spans::parse(text, around, &mut faults);
     let pipeline = tree.as_ref().and_then(|tree| read(tree, around, &mut faults));
-    Checked { pipeline: pipeline.filter(|_| !faults.is_fatal()), faults, tree }
+    Checked { pipeline: pipeline.filter(|_| !faults.is_fatal()), faults, tree, text: text.to_owned() }
 }
 
 /// Reads the file at `path`; `-` is standard input.

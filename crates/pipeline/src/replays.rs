@@ -179,7 +179,7 @@ fn broken(key: &Key, why: ReplayError) -> LogError {
     LogError::Object { object: key.as_str().to_owned(), why }
 }
 
-/// What a failed read of an object means: one that is too short or too long is not what was put, and no other try mends that.
+/// What a failed read of an object means: one that is too short or too long is not what was put, and no other try fixes that.
 fn of_reading(key: &Key, error: StoreError) -> LogError {
     match error.kind {
         ErrorKind::OutOfRange | ErrorKind::TooLarge | ErrorKind::Corrupt => {

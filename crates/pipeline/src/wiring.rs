@@ -4,15 +4,16 @@
 //! not own what the parts do, nor the file's own rules (`config`). Nothing here claims a lane: that is the engine's first act.
 //!
 //! ```text
-//! source connects, tables open ─▶ columns ─▶ `columns:` names the fields ─▶ decoder ─▶ steps ─▶ store ─▶ replays
+//! source connects, tables open ─▶ plan ─▶ decoder ─▶ steps ─▶ store ─▶ replays
 //! ```
 //! The two tables are opened side by side; a fault of the target is told before one of the dead letters.
 //!
 //! | module     | from                    | to                                           |
 //! |------------|-------------------------|----------------------------------------------|
 //! | [`source`] | `source:`               | [`dataflow::Source`], [`dataflow::Decoder`]  |
-//! | [`steps`]  | `steps:`                | [`dataflow::Operator`]s                      |
+//! | [`steps`]  | `steps:`                | [`dataflow::Intake`], [`dataflow::Operator`]s |
 //! | [`sink`]   | `sink:`, `dead_letters:`| [`clickhouse::ClickHouseTable`]s             |
+//! | `texts`    | SQL in steps            | what the planner binds                       |
 //! | [`storage`]| `store:`, `object_storage:` | [`store::Store`]                     |
 //! | `noted`    | a source of files       | one that shows when its store was rolled back |
 //! | [`bounds`] | sizes and times         | [`engine::Settings`]                         |
@@ -23,6 +24,7 @@ pub mod sink;
 pub mod source;
 pub mod steps;
 pub mod storage;
+mod texts;
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -35,6 +37,7 @@ use crate::config::model::Pipeline;
 use crate::replays::Log;
 use crate::replays::source::{Aside, WithReplays};
 use noted::{Note, Noted};
+use steps::Chain;
 
 /// Why a pipeline cannot be put together.
 #[derive(Debug, thiserror::Error)]
@@ -42,6 +45,9 @@ pub enum WiringError {
     /// The settings do not fit the table or each other; the file must change.
     #[error("{0}")]
     Settings(String),
+    /// The steps do not fit the records, the table or each other; the file must change.
+    #[error("{}", one_a_line(.0))]
+    Steps(Vec<crate::plan::Fault>),
     /// The table cannot be written exactly once; a person must change the table.
     #[error("table `{table}` cannot be used:{}", listed(faults))]
     Table {
@@ -57,6 +63,10 @@ pub enum WiringError {
 
 fn listed(faults: &[String]) -> String {
     faults.iter().map(|fault| format!("\n  - {fault}")).collect()
+}
+
+fn one_a_line(faults: &[crate::plan::Fault]) -> String {
+    faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }
 
 /// What a pipeline reads.
@@ -104,9 +114,7 @@ pub async fn assemble(
     for note in table.notes() {
         tracing::warn!(table = table.name(), "{note}");
     }
-    let schema = with_fields(table.schema(), pipeline)?;
-    let decoder = source::decoder(&pipeline.source.format, schema.clone())?;
-    let steps = steps::steps(pipeline, &schema, runtime.compute_threads())?;
+    let Chain { intake, steps } = steps::chain(pipeline, table.schema(), runtime.compute_threads())?;
     let settings = bounds::settings(pipeline, table.order_dependent());
     let dead_letters = letters?;
     let store = storage::open(pipeline, &*runtime, &status).await?;
@@ -117,11 +125,13 @@ pub async fn assemble(
     let log = Log::new(store.clone(), &lane_folder(pipeline));
     Ok(engine::Pipeline {
         name: pipeline.pipeline.to_string(),
+        lane: LANE,
         owner: owner(),
         source: Arc::new(WithReplays::new(source, log, runtime.clone())),
-        decoder,
+        intake,
         steps,
-        table: Arc::new(table),
+        tables: vec![Arc::new(table)],
+        router: None,
         dead_letters: Arc::new(dead_letters),
         store,
         runtime,
@@ -178,9 +188,12 @@ async fn noted(
     }
 }
 
-/// The folder of the pipeline's only lane on this machine.
+/// The number of the lane that a program runs. A pipeline has one so far.
+pub const LANE: u32 = 0;
+
+/// The folder of the pipeline's lane.
 pub fn lane_folder(pipeline: &Pipeline) -> String {
-    protocol::names::lane_folder(pipeline.pipeline.as_str(), 0)
+    protocol::names::lane_folder(pipeline.pipeline.as_str(), LANE)
 }
 
 /// The table's columns, filled by the fields that `columns:` names.

@@ -111,7 +111,7 @@ pub struct Budget {
     pub trusted_ms: u64,
     /// How long it takes to resend a frame whose answer is lost.
     pub needed_ms: u64,
-    /// True if the trust may end before the resend: rows are looked for then, and where they cannot be, a person is asked.
+    /// True if the trust may end before the resend: rows are looked for then, and where they cannot be, an operator is asked.
     pub is_scarce: bool,
 }
 

@@ -26,6 +26,7 @@
 //! |               | no                | no                     | dead             | none        | yes   | yes       | stop (**)      |
 //! | was asked(**) |                   | no                     | dead             | none        | yes   |           | stop           |
 //! |               | yes, accepted     | taken as: no           | dead             | none        | yes   |           | stop (***)     |
+//! | was asked (4) | no                | taken as: no           |                  |             |       |           | as above       |
 //!
 //! Attempts are ended before a resend too: one that the server still works on when the token is pushed out, long after the resend,
 //! would write the rows again.
@@ -54,6 +55,10 @@
 //!
 //! (***) The rows may have gone with the earlier table while the views' targets have them, or a crash left the token in a target without
 //! its rows: in both the same token says nothing of the target.
+//!
+//! (4) Who is asked for missing rows may bring them, or delete those that are there, before the answer is recorded. The token then says nothing of
+//! the rows any more, however certainly it stands, so the frame is never resent: its rows are looked for, and the question stays until it is
+//! answered or the rows are where they belong.
 //!
 //! A person's word is about the table that was there when it was asked for; with another table in its place it is asked again.
 
@@ -94,8 +99,8 @@ pub struct Facts {
     pub confirmed: bool,
     /// True if the server turned the frame down for its content while an earlier attempt was in doubt.
     pub refused: bool,
-    /// True if a person was asked what the views have of it under the present token; an answer for the present table comes before it.
-    pub views_asked: bool,
+    /// What a person was asked last of it under the present token; an answer for the present table comes before it.
+    pub asked: Option<StopReason>,
     /// What a person said of it, and of which table (by identity).
     pub answer: Option<(Verdict, String)>,
     /// True if a person has accepted the table that is there now in place of the one the frame was sealed for.
@@ -111,6 +116,15 @@ impl Facts {
     /// True if the table feeds materialized views.
     fn views(&self) -> bool {
         !self.now.view_blocks.is_empty()
+    }
+
+    /// The open question whose answer a person may have prepared by bringing rows or deleting them.
+    fn mending(&self) -> Option<StopReason> {
+        self.asked.filter(|asked| match asked {
+            StopReason::ViewsUnknown | StopReason::PartPresent => true,
+            StopReason::CannotTell => self.views(),
+            StopReason::TableChanged => false,
+        })
     }
 }
 
@@ -205,10 +219,10 @@ impl StopReason {
     pub fn explain(self) -> &'static str {
         match self {
             Self::TableChanged => {
-                "the table is not the one that the rows were sealed for: it was dropped and made again, or exchanged"
+                "the table is not the one that the rows were sealed for: it was dropped and created again, or exchanged"
             }
             Self::CannotTell => {
-                "the answer to an insert was lost, and nothing can tell any more whether its rows arrived: the token is too old \
+                "the answer to an insert was lost, and it is no longer known whether its rows arrived: the token is too old \
                  or the server restarted, and the rows cannot be looked for (no `_forebay` column or `unique_key` when they \
                  were sealed, a merging engine, a TTL, or a replica that lags)"
             }
@@ -217,7 +231,7 @@ impl StopReason {
                  an insert with the same keys)"
             }
             Self::ViewsUnknown => {
-                "the rows of an insert are in the table, but it had no answer and its token is no proof any more, so the \
+                "the rows of an insert are in the table, but it had no answer and its token no longer proves anything, so the \
                  targets of its materialized views may lack them; or a crash took them from the table alone, and the targets \
                  have them"
             }
@@ -228,19 +242,21 @@ impl StopReason {
     pub fn question(self) -> &'static str {
         match self {
             Self::TableChanged => {
-                "are these rows in the table that is there now? `present`: they were carried over, do not send them; `absent`: \
-                 send them to it. Either answer accepts this table for all that waits. If it is the wrong table, put the \
-                 right one back instead and start again"
+                "are these rows in the present table? `present`: they were copied to it, do not send them; `absent`: send \
+                 them to it. Either answer accepts this table for all waiting rows. If it is the wrong table, restore \
+                 the right one instead and start again"
             }
             Self::CannotTell => {
-                "are these rows in the table? `present`: they are, do not send them again; `absent`: they are not, send them"
+                "are these rows in the table? `present`: they are, do not send them again; `absent`: they are not, send them. If the \
+                 table feeds materialized views, their targets must agree with the answer: insert what they lack before `present`, \
+                 delete what they have before `absent`"
             }
             Self::PartPresent => {
                 "should the missing rows come back? `present`: no, leave the table as it is; `absent`: delete the rows of \
                  this insert that are there first, then all of them are sent"
             }
             Self::ViewsUnknown => {
-                "do the table and the targets of the views have these rows? `present`: all do, or you have brought them there; `absent`: \
+                "do the table and the targets of the views have these rows? `present`: all do, or you have inserted them there; `absent`: \
                  delete the insert's rows from the table and from the targets first, then all of them are sent"
             }
         }
@@ -268,7 +284,8 @@ pub fn decide(facts: &Facts) -> Decision {
     if facts.alive != Some(0) {
         return Decision::EndAttempts;
     }
-    if let Some(before) = facts.before.as_ref().filter(|_| !is_other) {
+    // A person who was asked may have brought rows to a view, or deleted some: no token tells of that.
+    if let Some(before) = facts.before.as_ref().filter(|_| !is_other && facts.mending().is_none()) {
         let is_told =
             !matches!((facts.found, facts.views()), (Some(Found::CannotTell), _) | (Some(Found::All), true));
         let token_stands = lapse(Basis::Token, before, &facts.now, facts.memory()).is_none();
@@ -276,13 +293,15 @@ pub fn decide(facts: &Facts) -> Decision {
             return Decision::Resend;
         }
     }
+    let views_asked = facts.asked == Some(StopReason::ViewsUnknown);
     match facts.found {
         None => Decision::Probe,
-        Some(Found::CannotTell) => Decision::Stop(StopReason::CannotTell),
-        Some(Found::Part) => Decision::Stop(StopReason::PartPresent),
+        // A narrower question must not take the place of one that is open.
+        Some(Found::CannotTell) => Decision::Stop(facts.mending().unwrap_or(StopReason::CannotTell)),
+        Some(Found::Part) => Decision::Stop(facts.mending().unwrap_or(StopReason::PartPresent)),
         Some(Found::All) if facts.views() && !facts.confirmed => Decision::Stop(StopReason::ViewsUnknown),
         Some(Found::All) => Decision::Settle,
-        Some(Found::None) if facts.views() && (facts.confirmed || facts.views_asked || is_other) => {
+        Some(Found::None) if facts.views() && (facts.confirmed || views_asked || is_other) => {
             Decision::Stop(StopReason::ViewsUnknown)
         }
         Some(Found::None) if facts.confirmed || facts.refused => Decision::NewGeneration,

@@ -8,6 +8,7 @@ mod fates;
 mod forget;
 mod hostile;
 mod layouts;
+mod ledger;
 pub mod rename;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -17,9 +18,9 @@ pub use self::fates::FATES_KEPT;
 pub use self::rename::Renamed;
 use crate::doubt::{StopReason, Verdict};
 use crate::record::{
-    Answer, Body, Checkpoint, Counts, DeltaImage, Fates, FormerName, Frame, Frontier, Generation, Genesis,
-    LaneImage, Layout, PartitionGenesis, PieceImage, Question, Record, Seal, Server, SettledAbove, Split,
-    StateFile, StateObject, TableImage,
+    Answer, Body, Checkpoint, Counts, DeltaImage, Derived, Fates, FormerName, Frame, Frontier, Generation,
+    Genesis, LaneImage, Layout, PartitionGenesis, PieceImage, Question, Record, Rows, Seal, Server,
+    SettledAbove, Split, StateFile, StateObject, TableGenesis, TableImage,
 };
 use crate::window;
 
@@ -38,7 +39,7 @@ pub const TIME_UNKNOWN_MS: i64 = i64::MIN;
 pub struct Violation {
     /// The record's number.
     pub seq: u64,
-    /// C1, C4, C5, C9, or `order` for a journal that does not hang together.
+    /// C1, C3, C4, C5, C8, C9, or `order` for a journal that does not hang together.
     pub rule: &'static str,
     /// What is wrong.
     pub what: String,
@@ -108,10 +109,14 @@ impl Piece {
 }
 
 /// One table of the lane.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct TableState {
     /// `database.table`.
     pub name: String,
+    /// True if its rows are dead letters.
+    pub takes_dead_letters: bool,
+    /// What became of its rows since genesis, as recorded.
+    pub rows: Rows,
     /// First ordinal that is not settled, as recorded.
     pub frontier: u64,
     /// W, as recorded with the frontier: frames below `frontier + window` may have been sent.
@@ -133,6 +138,12 @@ pub struct TableState {
 }
 
 impl TableState {
+    /// A table that has no frames yet.
+    pub fn new(genesis: &TableGenesis) -> Self {
+        let TableGenesis { name, takes_dead_letters } = genesis;
+        Self { name: name.clone(), takes_dead_letters: *takes_dead_letters, ..Self::default() }
+    }
+
     /// The pieces of the unsettled frame `ordinal`.
     pub fn pieces(&self, ordinal: u64) -> Option<&[Piece]> {
         let at = ordinal.checked_sub(self.frontier)?;
@@ -173,6 +184,8 @@ pub struct Lane {
     pub idle: Vec<u32>,
     /// What all records became.
     pub counts: Counts,
+    /// Rows that were not one each of a record that passed.
+    pub derived: Derived,
     /// Newest snapshots; empty before the first checkpoint.
     pub snapshots: Vec<StateObject>,
     /// The files that they build on.
@@ -333,10 +346,11 @@ impl Lane {
             self.check_known_again(record, p)?;
         }
         let mut tables = genesis.tables.iter().enumerate();
-        if let Some((_, table)) =
-            tables.find(|(n, t)| self.table(t).is_some() || genesis.tables[..*n].contains(t))
-        {
-            return Err(violation(record, "order", format!("table `{table}` is known already")));
+        let is_known = |n: usize, name: &str| {
+            self.table(name).is_some() || genesis.tables[..n].iter().any(|other| other.name == name)
+        };
+        if let Some((_, table)) = tables.find(|(n, table)| is_known(*n, &table.name)) {
+            return Err(violation(record, "order", format!("table `{}` is known already", table.name)));
         }
         let names_again = !genesis.pipeline.is_empty() || !genesis.steps.is_empty();
         if !self.pipeline.is_empty() && names_again {
@@ -351,18 +365,7 @@ impl Lane {
             self.steps.clone_from(&genesis.steps);
         }
         self.partitions.extend(genesis.partitions.iter().map(|p| partition_state(p, TIME_UNKNOWN_MS)));
-        self.tables.extend(genesis.tables.iter().map(|name| TableState {
-            name: name.clone(),
-            frontier: 0,
-            window: 0,
-            sent_below: None,
-            next_ordinal: 0,
-            server: None,
-            pending: VecDeque::new(),
-            accepted_uuid: String::new(),
-            layouts: Vec::new(),
-            newest_layout: 0,
-        }));
+        self.tables.extend(genesis.tables.iter().map(TableState::new));
     }
 
     fn check_seal(&self, record: &Record, seal: &Seal) -> Result<(), Violation> {
@@ -379,10 +382,7 @@ impl Lane {
             self.check_refused_record(record, refusal)?;
         }
         hostile::check_seal(self, record, seal)?;
-        let counts = seal.counts.unwrap_or_default();
-        if !counts.add_up() {
-            return Err(violation(record, "C9", format!("the counts do not add up: {counts:?}")));
-        }
+        ledger::check(self, record, seal)?;
         fates::check(record, seal)
     }
 
@@ -399,6 +399,7 @@ impl Lane {
             let table = &mut self.tables[frame.table as usize];
             table.newest_layout = frame.layout;
             table.next_ordinal += 1;
+            table.rows.sealed += frame.rows;
             table.pending.push_back(vec![Piece {
                 frame: frame.clone(),
                 piece: 0,
@@ -418,8 +419,7 @@ impl Lane {
             let piece = &mut self.pieces_mut(refusal.table, refusal.ordinal)[refusal.piece as usize];
             piece.dead = true;
             let rows = piece.frame.rows;
-            self.counts.written -= rows;
-            self.counts.dead_letters += rows;
+            self.tables[refusal.table as usize].rows.refused += rows;
             self.refused(refusal);
         }
         self.move_frontiers(&seal.settled);
@@ -431,6 +431,7 @@ impl Lane {
         self.watermark_ms = seal.watermark_ms;
         self.idle.clone_from(&seal.idle);
         self.counts.add(&seal.counts.unwrap_or_default());
+        self.derived.add(&seal.derived.unwrap_or_default());
         seal.fates.iter().for_each(|fates| self.remember(fates, &seal.frames));
     }
 
@@ -449,7 +450,7 @@ impl Lane {
             }
             if range.from != partition.next || range.next < range.from {
                 let what = format!(
-                    "range {}..{} of {}/{}, the journal stands at {}",
+                    "range {}..{} of {}/{}, the journal is at {}",
                     range.from, range.next, partition.stream, partition.index, partition.next
                 );
                 return Err(violation(record, "C1", what));
@@ -545,7 +546,8 @@ impl Lane {
             let table = &mut self.tables[f.table as usize];
             let sendable_before = window::send_limit(table);
             for _ in table.frontier..f.frontier {
-                table.pending.pop_front();
+                let pieces = table.pending.pop_front().unwrap_or_default();
+                table.rows.settled += ledger::rows_of(&pieces);
             }
             table.frontier = f.frontier;
             (table.window, table.sent_below) = (f.window, f.sent_below);
@@ -687,6 +689,7 @@ impl Lane {
             watermark_ms: self.watermark_ms,
             idle: self.idle.clone(),
             counts: Some(self.counts),
+            derived: Some(self.derived),
             deltas: self.deltas.iter().filter(|d| d.seq > state_seq).cloned().collect(),
             snapshot_bytes: self.snapshots.iter().map(|s| s.len).fold(0, u64::saturating_add),
             fates: self.fates.clone(),
@@ -705,6 +708,7 @@ impl Lane {
             watermark_ms: image.watermark_ms,
             idle: image.idle.clone(),
             counts: image.counts.unwrap_or_default(),
+            derived: image.derived.unwrap_or_default(),
             deltas: image.deltas.clone(),
             fates: image.fates.clone(),
             forgotten: image.forgotten.iter().map(|f| (f.partition, f.from_start)).collect(),
@@ -794,6 +798,8 @@ fn table_image(table: &TableState) -> TableImage {
         accepted_uuid: table.accepted_uuid.clone(),
         layouts: table.layouts.iter().map(|layout| Layout::clone(layout)).collect(),
         newest_layout: table.newest_layout,
+        takes_dead_letters: table.takes_dead_letters,
+        rows: Some(table.rows),
     }
 }
 
@@ -822,6 +828,8 @@ fn table_from_image(image: &TableImage) -> TableState {
     }
     TableState {
         name: image.name.clone(),
+        takes_dead_letters: image.takes_dead_letters,
+        rows: image.rows.unwrap_or_default(),
         frontier: image.frontier,
         window: image.window,
         sent_below: image.sent_below,

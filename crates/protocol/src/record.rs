@@ -19,14 +19,16 @@
 //! | `Rename`     | a person gives the pipeline another name         | where the lane goes on; nothing follows here |
 //! | `Arrival`    | first record under the other name                | that the lane is still on its way            |
 //!
-//! Bytes: `FBJ` `1`, body, then CRC-32C (little-endian) of everything before it. A field is never reused; a reader
-//! refuses a later format version and an unknown body.
+//! Bytes: `FBJ` `2`, body, then CRC-32C (little-endian) of everything before it. A field is never reused; a reader
+//! refuses any other format version and an unknown body.
 
 mod bytes;
 mod fates;
 mod image;
 mod layout;
+mod ledger;
 mod seal;
+mod weight;
 
 use prost::Message;
 
@@ -36,10 +38,11 @@ pub use image::{
     Checkpoint, DeltaImage, FormerName, LaneImage, PieceImage, StateFile, StateObject, TableImage,
 };
 pub use layout::{Layout, LayoutColumn};
-pub use seal::{Counts, Frame, Frontier, Range, RecordPlace, Refusal, Seal, Server, StateDelta};
+pub use ledger::{Counts, Derived, Rows, TableRows};
+pub use seal::{Frame, Frontier, Range, RecordPlace, Refusal, Seal, Server, StateDelta};
 
 /// First bytes of every record: three letters and the format version.
-pub const MAGIC: [u8; 4] = *b"FBJ1";
+pub const MAGIC: [u8; 4] = *b"FBJ2";
 
 /// A record is refused above this: positions of 10,000 partitions and 10,000 frames fit many times over.
 pub const RECORD_BYTES_MAX: u64 = 64 << 20;
@@ -60,7 +63,7 @@ pub struct Record {
     #[prost(int64, tag = "4")]
     pub written_at_ms: i64,
     /// What is said.
-    #[prost(oneof = "Body", tags = "10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 40, 41")]
+    #[prost(oneof = "Body", tags = "10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21")]
     pub body: Option<Body>,
 }
 
@@ -98,10 +101,10 @@ pub enum Body {
     #[prost(message, tag = "19")]
     Forget(Forget),
     /// The pipeline has another name from here on.
-    #[prost(message, tag = "40")]
+    #[prost(message, tag = "20")]
     Rename(Rename),
     /// The name is taken for a lane that comes from another.
-    #[prost(message, tag = "41")]
+    #[prost(message, tag = "21")]
     Arrival(Arrival),
 }
 
@@ -122,9 +125,9 @@ pub struct Genesis {
     /// New partitions, each with its first position.
     #[prost(message, repeated, tag = "1")]
     pub partitions: Vec<PartitionGenesis>,
-    /// New tables, `database.table`.
-    #[prost(string, repeated, tag = "2")]
-    pub tables: Vec<String>,
+    /// New tables.
+    #[prost(message, repeated, tag = "2")]
+    pub tables: Vec<TableGenesis>,
     /// The pipeline's name; only in the first genesis.
     #[prost(string, tag = "3")]
     pub pipeline: String,
@@ -151,6 +154,29 @@ pub struct PartitionGenesis {
     /// Leader epoch that goes with `next`; -1 if there is none.
     #[prost(sint32, tag = "5")]
     pub leader_epoch: i32,
+}
+
+/// A table's name and what it is for.
+#[derive(Clone, PartialEq, Eq, Message)]
+pub struct TableGenesis {
+    /// `database.table`.
+    #[prost(string, tag = "1")]
+    pub name: String,
+    /// True if its rows are dead letters. It stays so: the two kinds of rows are counted apart.
+    #[prost(bool, tag = "2")]
+    pub takes_dead_letters: bool,
+}
+
+impl TableGenesis {
+    /// A table for rows.
+    pub fn of_rows(name: impl Into<String>) -> Self {
+        Self { name: name.into(), takes_dead_letters: false }
+    }
+
+    /// A table for dead letters.
+    pub fn of_dead_letters(name: impl Into<String>) -> Self {
+        Self { name: name.into(), takes_dead_letters: true }
+    }
 }
 
 /// A frontier in a record of its own.
@@ -217,7 +243,7 @@ pub struct Split {
     #[prost(message, repeated, tag = "5")]
     pub pieces: Vec<Frame>,
     /// The pieces' columns, if no earlier record has said them.
-    #[prost(message, repeated, tag = "30")]
+    #[prost(message, repeated, tag = "6")]
     pub layouts: Vec<Layout>,
 }
 

@@ -37,7 +37,7 @@ pub fn floor(lane: &Lane) -> Option<u64> {
 /// Every segment, snapshot and file of state that the lane still needs.
 pub fn needed(lane: &Lane) -> BTreeSet<&str> {
     let pieces = lane.tables.iter().flat_map(|t| t.pending.iter().flatten());
-    // A dead piece's bytes are kept until its frame is settled, for a person who wants to look.
+    // A dead piece's bytes are kept until its frame is settled, for an operator who wants to look.
     let segments = pieces.map(|p| p.segment.as_str()).chain(lane.deltas.iter().map(|d| d.segment.as_str()));
     let states = lane.snapshots.iter().map(|s| s.object.as_str());
     segments.chain(states).chain(lane.files.iter().map(|f| f.object.as_str())).collect()

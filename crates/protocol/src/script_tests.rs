@@ -16,6 +16,7 @@
 //! | `crash`                               | the process is gone                                                  |
 //! | `freeze` / `thaw`                     | the process sleeps / the sleeper acts again instead of the present one |
 //! | `server restart [loses F]`            | the server restarts; F's rows are gone, its token is not             |
+//! | `replica NAME answers`                | from here on another replica of the table answers, with the same rows |
 //! | `others insert N [into-target]`       | other writers use up N tokens of the table, or of the view's target  |
 //! | `others insert N at-once`             | N asynchronous inserts of other writers come as one block            |
 //! | `meanwhile COMMAND`                   | what happens while the bytes of the next resend travel               |
@@ -31,6 +32,8 @@
 //! | `table forgets-after MS`              | tokens live no longer than this                                      |
 //! | `replica lags N`                      | the next N looks at the rows find a replica that is behind           |
 //! | `target lacks F`                      | the server died before the view had F's rows                         |
+//! | `target gets F`                       | a person brings F's rows to the target                               |
+//! | `table loses F`                       | a person deletes F's rows                                            |
 //! | `checkpoint`                          | a checkpoint is written and everything below it deleted              |
 //! | `rows [target]`                       | how many times each frame's rows are in the table, or in the target  |
 
@@ -42,7 +45,7 @@ use crate::doubt::{self, Basis, Decision, Facts, Found, Memory, StopReason, Verd
 use crate::lane::{Lane, Piece};
 use crate::record::{
     Answer, Body, Checkpoint, Claim, Counts, Frame, Frontier, Generation, Genesis, PartitionGenesis,
-    Question, Range, Record, Seal, Server, Settle,
+    Question, Range, Record, Seal, Server, Settle, TableGenesis, TableRows,
 };
 use crate::window::{self, Settled};
 use crate::{names, retire};
@@ -52,6 +55,8 @@ const TOKENS: usize = 16;
 /// A table that forgets tokens by number and may lose rows, but never a token, in a crash.
 struct Table {
     uuid: u32,
+    /// The replica that answers.
+    server: String,
     start_ms: i64,
     now_ms: i64,
     age_ms_max: u64,
@@ -119,7 +124,7 @@ impl Table {
             table: 0,
             start_ms: self.start_ms,
             seen_ms: self.now_ms,
-            server_uuid: "s".into(),
+            server_uuid: self.server.clone(),
             table_uuid: self.uuid.to_string(),
             block_number: self.base.block,
             view_blocks: self.target.iter().map(|target| target.block).collect(),
@@ -152,6 +157,7 @@ impl World {
     fn new() -> Self {
         let table = Table {
             uuid: 1,
+            server: "s".into(),
             start_ms: 0,
             now_ms: 100_000,
             age_ms_max: u64::MAX,
@@ -223,12 +229,18 @@ impl World {
             }
             "meanwhile" => self.meanwhile = Some(words[1..].join(" ")),
             "time" => self.table.now_ms += number(2) as i64,
-            "replica" => self.table.lags = number(2),
+            "replica" if words[1] == "lags" => self.table.lags = number(2),
+            "replica" => words[1].clone_into(&mut self.table.server),
             "target" => {
                 let id = self.id_of(number(2));
                 let target = self.table.target.as_mut().expect("a view");
-                target.frames.remove(&id);
-                target.tokens.clear();
+                match words[1] {
+                    "gets" => *target.frames.entry(id).or_default() += 1,
+                    _ => {
+                        target.frames.remove(&id);
+                        target.tokens.clear();
+                    }
+                }
             }
             "table" => self.change_table(words[1], words.get(2).copied()),
             "late" => {
@@ -278,6 +290,11 @@ impl World {
                 self.table.base.frames.remove(&id);
             }
             "deletes-part-of" => self.table.part_of = Some(frame(self)),
+            "loses" => {
+                let id = frame(self);
+                self.table.base.frames.remove(&id);
+                self.table.part_of = None;
+            }
             other => panic!("nothing happens to a table by `{other}`"),
         }
     }
@@ -316,7 +333,7 @@ impl World {
             self.append(
                 Body::Genesis(Genesis {
                     partitions: vec![PartitionGenesis { stream: "e".into(), ..Default::default() }],
-                    tables: vec!["d.t".into()],
+                    tables: vec![TableGenesis::of_rows("d.t")],
                     pipeline: "p".into(),
                     steps: vec![],
                 }),
@@ -399,7 +416,7 @@ impl World {
             id: names::frame_id(nonce, 0, first + n, 0).to_le_bytes().to_vec(),
             offset: n,
             len: 1,
-            rows: 1,
+            rows: if n == 0 { records - frames + 1 } else { 1 },
             ..Default::default()
         };
         let frames: Vec<Frame> = (0..frames).map(frame).collect();
@@ -415,7 +432,8 @@ impl World {
             segment_bytes: frames.len() as u64,
             settled: vec![self.frontier()],
             servers: vec![self.table.server()],
-            counts: Some(Counts { read: records, written: records, ..Counts::default() }),
+            counts: Some(Counts { read: records, passed: records, ..Counts::default() }),
+            rows: vec![TableRows { table: 0, rows: records }],
             frames: frames.clone(),
             ..Default::default()
         };
@@ -471,7 +489,7 @@ impl World {
         for _ in 0..10 {
             let piece = self.piece(ordinal);
             let accepted = &self.owner.as_ref().expect("runs").lane.tables[0].accepted_uuid;
-            let asked = piece.question.as_ref().map(|question| question.reason);
+            let asked = piece.question.as_ref().and_then(|question| StopReason::from_number(question.reason));
             let asked_of = piece.question.as_ref().map(|question| question.table_uuid.clone());
             let facts = Facts {
                 before: piece.server.clone(),
@@ -482,7 +500,7 @@ impl World {
                 alive,
                 refused: false,
                 confirmed,
-                views_asked: asked == Some(StopReason::ViewsUnknown.number()),
+                asked,
                 answer: piece.verdict.zip(asked_of),
                 accepted: *accepted == self.table.uuid.to_string(),
             };

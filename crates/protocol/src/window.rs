@@ -150,16 +150,10 @@ mod tests {
     #[test]
     fn a_smaller_window_never_makes_a_frame_that_may_have_been_sent_pass_for_unsent() {
         let table = |frontier, window, next_ordinal| TableState {
-            name: "d.t".into(),
             frontier,
             window,
-            sent_below: None,
             next_ordinal,
-            server: None,
-            pending: std::collections::VecDeque::new(),
-            accepted_uuid: String::new(),
-            layouts: Vec::new(),
-            newest_layout: 0,
+            ..TableState::default()
         };
         // 10 to 73 may have been sent; 12 of W 4 would end at 16.
         assert_eq!(recorded(&table(10, 64, 200), 12, 4), 62);
@@ -171,18 +165,7 @@ mod tests {
 
     #[test]
     fn while_no_insert_is_answered_only_frames_that_were_let_out_are_doubtful() {
-        let mut table = TableState {
-            name: "d.t".into(),
-            frontier: 10,
-            window: 64,
-            sent_below: None,
-            next_ordinal: 200,
-            server: None,
-            pending: std::collections::VecDeque::new(),
-            accepted_uuid: String::new(),
-            layouts: Vec::new(),
-            newest_layout: 0,
-        };
+        let mut table = TableState { frontier: 10, window: 64, next_ordinal: 200, ..TableState::default() };
         assert_eq!((send_limit(&table), is_doubtful(&table, 73), is_doubtful(&table, 74)), (74, true, false));
         table.sent_below = Some(sent_below(10, 12, 0));
         assert_eq!((send_limit(&table), is_doubtful(&table, 11), is_doubtful(&table, 12)), (12, true, false));

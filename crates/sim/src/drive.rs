@@ -11,10 +11,10 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::{Arc, Mutex};
 
-use dataflow::Operator;
+use dataflow::{Intake, Operator, Router, Table, Transform};
 use engine::{EngineError, Outcome, Pipeline};
 use operators::EventTime;
-use operators::dedup::closed::Sizes;
+use operators::dedup::spilled::Sizes;
 use operators::dedup::{Dedup, DedupConfig};
 use tokio::sync::watch;
 
@@ -24,6 +24,8 @@ use crate::objects::{Backup, SimStore};
 use crate::person;
 use crate::plan::{Fault, Plan, When};
 use crate::records::{TextDecoder, schema};
+use crate::route::{ByKey, Twice};
+use crate::server::DEAD;
 use crate::table::SimTable;
 use crate::variant::Variant;
 use crate::world::{Violation, World};
@@ -212,6 +214,7 @@ impl Drive {
                 Fault::StoreAway { at_us, .. }
                 | Fault::DiskFull { at_us, .. }
                 | Fault::ServerAway { at_us, .. }
+                | Fault::TableAway { at_us, .. }
                 | Fault::OtherWriters { at_us, .. }
                 | Fault::ReplicaLags { at_us, .. }
                 | Fault::Expiry { at_us, .. }
@@ -457,10 +460,8 @@ fn pipeline(world: &Arc<World>, pid: Pid, variant: Option<Variant>) -> Pipeline 
     let plan = &world.plan;
     let schema = schema();
     let config = DedupConfig { key: vec!["key".into()], window: plan.window, late: plan.late };
-    let mut steps: Vec<Box<dyn Operator>> = Vec::new();
-    if plan.window.is_some() {
-        steps.push(Box::new(EventTime::new(&schema, "time").expect("the schema has that column")));
-    }
+    let time = plan.window.map(|_| EventTime::new(&schema, "time").expect("the schema has that column"));
+    let time = time.map(|time| Arc::new(time) as Arc<dyn Transform>);
     let mut dedup = Dedup::new(&schema, config).expect("the windows of a plan are valid");
     if variant.is_none() && plan.seed.is_multiple_of(KEYS_IN_FILES) {
         dedup = dedup.with_sizes(TINY);
@@ -468,16 +469,21 @@ fn pipeline(world: &Arc<World>, pid: Pid, variant: Option<Variant>) -> Pipeline 
     // Each process by itself, so that one takes over what another, divided otherwise, has left. Any two rows are worth a job.
     let shards = 1 + (plan.seed / KEYS_IN_FILES + u64::from(pid)) % SHARDS;
     dedup = dedup.with_shards(shards as usize).with_job_rows_min(1);
-    steps.push(Box::new(dedup));
+    let mut steps: Vec<Box<dyn Operator>> = vec![Box::new(dedup)];
+    if plan.multiplies {
+        steps.push(Box::new(Twice));
+    }
     let table = |place| Arc::new(SimTable::new(world.clone(), pid, place));
     let pipeline = Pipeline {
         name: "p".into(),
+        lane: plan.lane,
         owner: format!("process-{pid}"),
         source: Arc::new(SimSource::new(world.clone())),
-        decoder: Arc::new(TextDecoder(schema)),
+        intake: Intake::new(Arc::new(TextDecoder(schema))).with_time(time),
         steps,
-        table: table(0),
-        dead_letters: table(1),
+        tables: plan.tables.iter().map(|place| -> Arc<dyn Table> { table(*place) }).collect(),
+        router: plan.is_routed.then(|| -> Arc<dyn Router> { Arc::new(ByKey { tables: plan.tables.len() }) }),
+        dead_letters: table(DEAD),
         store: Arc::new(SimStore { world: world.clone(), pid }),
         runtime: world.executor.runtime(pid),
         settings: plan.settings.clone(),

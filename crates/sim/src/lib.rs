@@ -19,6 +19,7 @@
 //! | [`variant`]  | engines that are broken on purpose                                  |
 //! | `lies`       | the seams that break them                                           |
 //! | [`mod@shrink`] | a failing seed with as few faults as can be found                   |
+//! | [`route`]    | several tables, and the step that makes several rows of one record  |
 //! | [`random`]   | numbers from a seed                                                 |
 
 pub mod broker;
@@ -31,6 +32,7 @@ mod person;
 pub mod plan;
 pub mod random;
 pub mod records;
+pub mod route;
 pub mod server;
 pub mod shrink;
 pub mod table;

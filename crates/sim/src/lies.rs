@@ -15,10 +15,10 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use dataflow::block::NO_LEADER_EPOCH;
 use dataflow::{
-    Attempt, Batch, Copies, Decoded, Decoder, Effect, Encoded, FrameId, Gate, InsertError, KeyedState,
+    Attempt, Batch, Decoded, Decoder, Duplicates, Effect, Encoded, FrameId, Gate, InsertError, KeyedState,
     Operator, OperatorError, Output, Partition, PartitionStart, Presence, Probed, ReadFrom, Reader,
-    RecordBlock, Runtime, Schema, Selected, Source, SourceError, StateError, StateRead, Table, TableError,
-    TableFacts, Task,
+    RecordBlock, Router, RowsFrom, Runtime, Schema, Selected, Source, SourceError, StateError, StateRead,
+    Table, TableError, TableFacts, Task,
 };
 use futures::future::BoxFuture;
 use store::{Entry, Key, Prefix, Put, Store, StoreError};
@@ -29,7 +29,7 @@ use crate::table::ALREADY_RUNNING;
 use crate::variant::Variant;
 use crate::world::World;
 
-pub use clock::{Hidden, LyingClock};
+pub use clock::{Hidden, LyingClock, LyingTime};
 
 /// How long a record is taken for durable before it is, microseconds.
 const EARLY_US: u64 = 50_000;
@@ -189,6 +189,15 @@ impl Table for LyingTable {
             frames[0].rows = rows.len() as u64;
             frames[0].body = to_body(frames[0].id.0, &rows).into();
         }
+        if self.variant == Variant::FrameLacksARow
+            && let Some(frame) = frames.iter_mut().find(|frame| frame.rows > 1)
+            && let Some((id, rows)) = from_body(&frame.body)
+        {
+            frame.rows -= 1;
+            frame.body = to_body(id, &rows[..rows.len() - 1]).into();
+            let picked = (0..rows.len() - 1).map(|at| frame.rows_from.get(at)).collect();
+            frame.rows_from = RowsFrom::Picked(picked);
+        }
         Ok(frames)
     }
 
@@ -294,6 +303,39 @@ impl LyingTable {
     }
 }
 
+/// A router that lies.
+pub struct LyingRouter {
+    /// The honest one; none where each table gets all rows.
+    pub inner: Option<Arc<dyn Router>>,
+    /// How many tables there are.
+    pub tables: usize,
+    /// The lie.
+    pub variant: Variant,
+}
+
+impl Router for LyingRouter {
+    fn route(&self, rows: &Selected) -> Vec<(usize, Selected)> {
+        let mut parts = match &self.inner {
+            Some(inner) => inner.route(rows),
+            None => (0..self.tables).map(|place| (place, rows.clone())).collect(),
+        };
+        if self.variant == Variant::RoutedToTheWrongTable {
+            let last = self.tables - 1;
+            parts.iter_mut().for_each(|(place, _)| match *place {
+                0 => *place = last,
+                of if of == last => *place = 0,
+                _ => {}
+            });
+        } else {
+            let mut taken = vec![false; rows.batch().num_rows()];
+            for (_, part) in &mut parts {
+                *part = part.only(|row| !std::mem::replace(&mut taken[row], true));
+            }
+        }
+        parts
+    }
+}
+
 /// A step whose state lies.
 pub struct LyingStep {
     inner: Box<dyn Operator>,
@@ -325,7 +367,15 @@ impl Operator for LyingStep {
     }
 
     fn finish(&mut self, probed: Probed, answers: &[Vec<u8>]) -> Result<Output, OperatorError> {
-        self.inner.finish(probed, answers)
+        let mut output = self.inner.finish(probed, answers)?;
+        if self.variant == Variant::MultipliedUncounted {
+            output.added = 0;
+        }
+        Ok(output)
+    }
+
+    fn multiplies(&self) -> bool {
+        self.inner.multiplies()
     }
 
     fn state(&mut self) -> Option<&mut dyn KeyedState> {
@@ -363,8 +413,8 @@ impl KeyedState for LyingStep {
         if self.variant == Variant::SeenThoughRefused { Ok(()) } else { self.honest().forget(rows, answers) }
     }
 
-    fn copies_of(&mut self, rows: &Batch) -> Result<Copies, OperatorError> {
-        self.honest().copies_of(rows)
+    fn duplicates_of(&mut self, rows: &Batch) -> Result<Duplicates, OperatorError> {
+        self.honest().duplicates_of(rows)
     }
 
     fn keys(&self) -> u64 {

@@ -33,7 +33,7 @@ use crate::executor::Pid;
 use crate::oracle::clock::Clocks;
 use crate::oracle::dedup::Model;
 use crate::plan::Plan;
-use crate::server::{Insert, VIEW};
+use crate::server::{DEAD, Insert, PLACES, VIEW};
 use crate::world::State;
 
 /// A rule and what breaks it.
@@ -42,8 +42,10 @@ pub type Broken = (&'static str, String);
 /// What became of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// Its row is in a frame.
+    /// Its rows are in frames.
     Written,
+    /// No table gets rows of its key.
+    Dropped,
     /// Its key was seen.
     Duplicate,
     /// It came too late.
@@ -91,6 +93,9 @@ struct TableFold {
     frontier: u64,
     window: u64,
     next_ordinal: u64,
+    /// Rows in its frames, and those of them that were refused.
+    sealed: u64,
+    refused: u64,
     /// Names of the pieces of every frame, by ordinal and piece.
     frames: BTreeMap<u64, Vec<u128>>,
 }
@@ -110,7 +115,7 @@ pub struct Oracle {
     epochs: BTreeMap<usize, i32>,
     /// The lane's index of a table to its place.
     places: Vec<usize>,
-    tables: [TableFold; 2],
+    tables: [TableFold; PLACES],
     pieces: BTreeMap<u128, Piece>,
     bodies: BTreeMap<String, Bytes>,
     floor: u64,
@@ -122,7 +127,9 @@ pub struct Oracle {
     model: Model,
     clocks: Clocks,
     fates: BTreeMap<u64, Fate>,
-    table_partitions: u64,
+    /// The rows that each table must hold in the end, by id, as far as they are sealed and not refused.
+    expected: BTreeMap<(usize, u64), i64>,
+    plan: Plan,
     /// How far ahead of the true time a watermark may be, milliseconds.
     watermark_ahead_ms_max: Option<i64>,
 }
@@ -150,7 +157,8 @@ impl Oracle {
             model: Model::new(plan),
             clocks: Clocks::new(plan),
             fates: BTreeMap::new(),
-            table_partitions: plan.table_partitions,
+            expected: BTreeMap::new(),
+            plan: plan.clone(),
             watermark_ahead_ms_max: plan.watermark_ahead_ms_max(),
         }
     }
@@ -192,8 +200,9 @@ impl Oracle {
 
     /// Says what is not settled.
     pub fn unsettled(&self) -> String {
-        let of = |n: usize| format!("{} of {}", self.tables[n].frontier, self.tables[n].next_ordinal);
-        format!("settled {} frames and {} of dead letters, sealed {:?}", of(0), of(1), self.partitions)
+        let of = |t: &TableFold| format!("{} of {}", t.frontier, t.next_ordinal);
+        let tables: Vec<String> = self.tables.iter().map(of).collect();
+        format!("settled frames by table {tables:?}, sealed {:?}", self.partitions)
     }
 
     fn gate_opened(&self, pid: Pid, asked_us: u64) -> Result<(), Broken> {
@@ -349,20 +358,22 @@ impl State {
             return Err(("C9", format!("record {} at position {} has no fate", record.id, record.position)));
         }
         let wiped = self.wiped();
-        for (place, fate) in [(0, Fate::Written), (1, Fate::Dead)] {
+        for place in self.oracle.plan.tables.iter().copied().chain([DEAD]) {
             let ids = self.ids(place);
-            if let Some((id, times)) = ids.iter().find(|(_, times)| **times != 1) {
-                return Err(("C9", format!("record {id} is in table {place} {times} times")));
+            let expected = |id: u64| self.oracle.expected.get(&(place, id)).copied().unwrap_or(0);
+            if let Some((id, times)) = ids.iter().find(|(id, times)| **times as i64 != expected(**id)) {
+                let what = format!(
+                    "row {id} is in table {place} {times} times, and was sealed {} times",
+                    expected(*id)
+                );
+                return Err(("C9", what));
             }
-            let expected = all.clone().filter(|r| self.oracle.fates.get(&r.id) == Some(&fate));
-            let expected = expected.filter(|r| place != 0 || !wiped.contains(&r.id));
-            let missing = expected.clone().find(|r| !ids.contains_key(&r.id));
-            if let Some(record) = missing {
-                return Err(("C9", format!("record {} is not in table {place}", record.id)));
-            }
-            let expected: BTreeSet<u64> = expected.map(|r| r.id).collect();
-            if let Some(id) = ids.keys().find(|id| !expected.contains(*id)) {
-                return Err(("C9", format!("table {place} holds record {id}, which nobody wrote there")));
+            let sealed = self.oracle.expected.iter().filter(|((of, _), times)| *of == place && **times > 0);
+            let is_gone = |id: &u64| place == 0 && wiped.contains(id);
+            let mut missing =
+                sealed.map(|((_, id), _)| id).filter(|id| !ids.contains_key(id) && !is_gone(id));
+            if let Some(id) = missing.next() {
+                return Err(("C9", format!("row {id} is not in table {place}")));
             }
         }
         if !self.server.feeds_view(0) {

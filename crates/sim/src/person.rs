@@ -35,7 +35,7 @@ pub async fn answer(world: &Arc<World>) {
 
 async fn try_to_answer(world: &Arc<World>) -> Result<(), AnswerError> {
     let store: Arc<dyn Store> = Arc::new(SimStore { world: world.clone(), pid: WORLD });
-    let folder = names::lane_folder("p", 0);
+    let folder = names::lane_folder("p", world.plan.lane);
     let lane = journal::load(&*store, &folder).await?;
     let open: Vec<(usize, u128, String)> = lane
         .open_questions()

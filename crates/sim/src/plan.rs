@@ -4,6 +4,7 @@
 //! run otherwise, and a failure can be made smaller. Does not own what a fault does (`drive`, and the part of the world it hits).
 
 mod sources;
+mod tables;
 
 use std::fmt;
 use std::time::Duration;
@@ -116,6 +117,8 @@ pub enum Fault {
     ServerCrash { when: When, down_ms: u64 },
     /// The server cannot be reached.
     ServerAway { at_us: u64, for_ms: u64 },
+    /// One table takes nothing and says nothing, while the others do.
+    TableAway { at_us: u64, place: usize, for_ms: u64 },
     /// Others insert into the same table, one by one or as one block: asynchronous inserts that the server writes together.
     OtherWriters { at_us: u64, inserts: u64, at_once: bool },
     /// A replica falls behind what is in the table.
@@ -208,6 +211,14 @@ pub struct Plan {
     pub replicas: u64,
     /// Table partitions that rows spread over.
     pub table_partitions: u64,
+    /// The lane's number.
+    pub lane: u32,
+    /// Places of the tables for rows.
+    pub tables: Vec<usize>,
+    /// Whether rows are dealt out by their keys; otherwise each table gets all.
+    pub is_routed: bool,
+    /// Whether a step makes two rows of some records.
+    pub multiplies: bool,
     /// The lane's bounds.
     pub settings: Settings,
     /// What goes wrong.
@@ -260,6 +271,10 @@ impl Plan {
             keeps_positions: true,
             replicas: 1,
             table_partitions: r.one_of(&[1, 1, 1, 2, 3]),
+            lane: (seed % 3) as u32,
+            tables: vec![0],
+            is_routed: false,
+            multiplies: false,
             settings: settings(r, window_ms),
             faults: Vec::new(),
         };
@@ -267,6 +282,7 @@ impl Plan {
         plan.draw_more(length_us);
         plan.draw_servers(length_us);
         plan.draw_sources(length_us);
+        plan.draw_tables(length_us);
         if plan.faults.iter().any(|f| matches!(f, Fault::Rollback { .. })) {
             // That a store was rolled back is told by the source; while it is away, nobody knows. An assumption of the protocol
             // (docs/design/protocol.md), and no seed breaks it. What is sealed then waits for the source, so that one which

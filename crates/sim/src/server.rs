@@ -1,4 +1,4 @@
-//! The simulated ClickHouse: two tables and the target of a view, with a token log each, running queries, restarts.
+//! The simulated ClickHouse: tables and the target of a view, with a token log each, running queries, restarts.
 //!
 //! Owns the behaviour that was measured on the real one: a known token makes an insert a no-op whatever its content; the token is
 //! written before the rows, and a crash in between leaves a token without rows; the log holds a bounded number of tokens for a
@@ -23,8 +23,20 @@ use crate::random::Random;
 use crate::records::{Row, from_body};
 use crate::world::State;
 
+/// The place of the dead letters; the first table for rows is 0.
+pub const DEAD: usize = 1;
+
 /// The place of the view's target.
 pub const VIEW: usize = 2;
+
+/// The places of further tables for rows.
+pub const MORE: [usize; 2] = [3, 4];
+
+/// All places.
+pub const PLACES: usize = 5;
+
+/// Tables that turn poisoned rows down.
+const CHECKED: [usize; 2] = [0, MORE[0]];
 
 /// How long a server waits for the rest of a request, microseconds.
 pub const TAIL_US_MAX: u64 = 30_000_000;
@@ -45,6 +57,8 @@ pub struct Table {
     pub parts: Vec<(u128, Vec<Row>)>,
     /// Frames whose rows a person has taken away.
     pub wiped: BTreeSet<u128>,
+    /// It takes nothing and says nothing until then.
+    pub away_until_us: u64,
     /// Counts the tables of this name.
     pub incarnation: u32,
     /// Counts the tables whose rows were carried over from the one before.
@@ -74,8 +88,8 @@ struct Running {
 
 /// The server.
 pub struct Server {
-    /// The target, the dead letters, and what the target's view feeds.
-    pub tables: [Table; 3],
+    /// All tables, by place.
+    pub tables: [Table; PLACES],
     /// Counts the server's incarnations.
     pub run: u64,
     is_up: bool,
@@ -94,7 +108,7 @@ pub struct Server {
     /// The replica that the balancer chose last.
     node: u64,
     /// Replicas that lag: until when, and how many parts of each table they show.
-    lags: BTreeMap<u64, (u64, [usize; 3])>,
+    lags: BTreeMap<u64, (u64, [usize; PLACES])>,
     /// A broken reading: the lag is that of another replica than the rows.
     pub is_lag_anothers: bool,
     /// A broken table: inserts are answered from memory and written later.
@@ -176,6 +190,11 @@ impl Server {
     /// True if a new connection finds it.
     pub fn is_reachable(&self, now_us: u64) -> bool {
         self.is_up && now_us >= self.away_until_us
+    }
+
+    /// True if a table answers that is reached.
+    pub fn is_there_at(&self, place: usize, now_us: u64) -> bool {
+        self.is_reachable(now_us) && now_us >= self.tables[place].away_until_us
     }
 
     /// True if a connection of that incarnation stands.
@@ -284,7 +303,7 @@ impl Server {
 
     /// A replica shows no more parts than it has now until then.
     pub fn lag(&mut self, node: u64, until_us: u64) {
-        let shown = [0, 1, 2].map(|place: usize| self.tables[place].parts.len());
+        let shown = std::array::from_fn(|place| self.tables[place].parts.len());
         self.lags.insert(node, (until_us, shown));
     }
 
@@ -343,7 +362,7 @@ impl Server {
 
     /// A person brings the view's target to what the table holds of a frame, and says whether that is all of its rows.
     pub fn mend(&mut self, place: usize, frame: u128) -> bool {
-        let [target, _, view] = &mut self.tables;
+        let [target, _, view, ..] = &mut self.tables;
         if place == 0 {
             let found = target.parts.iter().find(|(id, _)| *id == frame);
             if self.has_view {
@@ -478,7 +497,7 @@ impl State {
         let rows = from_body(&insert.body).map(|(_, rows)| rows).unwrap_or_default();
         let is_poison =
             |id: u64| self.server.poison.iter().any(|(poison, from_us)| *poison == id && *from_us <= now_us);
-        if insert.place == 0 && rows.iter().any(|row| is_poison(row[0])) {
+        if CHECKED.contains(&insert.place) && rows.iter().any(|row| is_poison(row[0])) {
             return Step::Poison;
         }
         self.server.remember(insert.place, insert.token.clone(), now_us);

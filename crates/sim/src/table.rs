@@ -20,7 +20,7 @@ use crate::executor::{Pid, WORLD};
 use crate::oracle::Sent;
 use crate::plan::InsertFault;
 use crate::records::{Row, from_body, from_columns, from_dead_letters, to_body, to_columns};
-use crate::server::{Insert, Step, VIEW};
+use crate::server::{DEAD, Insert, PLACES, Step, VIEW};
 use crate::world::{State, World};
 
 /// What a server says to a request whose query id it works on already.
@@ -29,10 +29,10 @@ pub const ALREADY_RUNNING: &str = "already_running";
 /// How long a table that inserts asynchronously keeps rows in memory, microseconds.
 const FLUSH_US: u64 = 3_000_000;
 
-/// The names of the two tables.
-pub const NAMES: [&str; 2] = ["d.events", "d.dead"];
+/// The names of the tables, by place.
+pub const NAMES: [&str; PLACES] = ["d.events", "d.dead", "d.of_view", "d.more", "d.most"];
 
-/// One of the two tables as one process sees it.
+/// One of the tables as one process sees it.
 pub struct SimTable {
     world: Arc<World>,
     pid: Pid,
@@ -51,9 +51,9 @@ fn table_error() -> TableError {
 }
 
 impl SimTable {
-    /// The target (0) or the dead letters (1).
+    /// The table of a place.
     pub fn new(world: Arc<World>, pid: Pid, place: usize) -> Self {
-        let schema = if place == 0 { crate::records::schema() } else { dataflow::reject::schema() };
+        let schema = if place == DEAD { dataflow::reject::schema() } else { crate::records::schema() };
         Self { world, pid, place, schema }
     }
 
@@ -64,7 +64,7 @@ impl SimTable {
         let answer = {
             let mut state = self.world.state();
             let now_us = state.now_us();
-            if fails || !state.server.is_reachable(now_us) {
+            if fails || !state.server.is_there_at(self.place, now_us) {
                 return Err(table_error());
             }
             let State { server, random, .. } = &mut *state;
@@ -95,9 +95,9 @@ impl Table for SimTable {
         let mut place = 0;
         for batch in rows {
             let columns = batch.batch();
-            let rows = if self.place == 0 { from_columns(columns) } else { from_dead_letters(columns) };
+            let rows = if self.place == DEAD { from_dead_letters(columns) } else { from_columns(columns) };
             for row in batch.gather(&rows) {
-                let part = if self.place == 0 { row[1] % self.world.plan.table_partitions } else { 0 };
+                let part = if self.place == DEAD { 0 } else { row[1] % self.world.plan.table_partitions };
                 let (rows, places) = parts.entry(part).or_default();
                 rows.push(row);
                 places.push(place);
@@ -120,7 +120,7 @@ impl Table for SimTable {
     }
 
     fn decode(&self, body: &[u8]) -> Result<RecordBatch, TableError> {
-        let (_, rows) = from_body(body).filter(|_| self.place == 0).ok_or_else(table_error)?;
+        let (_, rows) = from_body(body).filter(|_| self.place != DEAD).ok_or_else(table_error)?;
         Ok(to_columns(&rows))
     }
 
@@ -135,7 +135,7 @@ impl Table for SimTable {
         world.pause(200, 3_000).await;
         let mut insert = {
             let mut state = world.state();
-            if !state.server.is_reachable(state.now_us()) {
+            if !state.server.is_there_at(self.place, state.now_us()) {
                 return failed(Effect::None, Remedy::Resend, "connection");
             }
             let State { server, random, .. } = &mut *state;

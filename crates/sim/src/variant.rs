@@ -7,13 +7,14 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use dataflow::{Operator, Table};
+use dataflow::{Operator, Table, Transform};
 use engine::Pipeline;
 
 use crate::drive::{Report, run};
 use crate::executor::Pid;
 use crate::lies::{
-    Hidden, LyingClock, LyingDecoder, LyingRuntime, LyingSource, LyingStep, LyingStore, LyingTable,
+    Hidden, LyingClock, LyingDecoder, LyingRouter, LyingRuntime, LyingSource, LyingStep, LyingStore,
+    LyingTable, LyingTime,
 };
 use crate::plan::Plan;
 use crate::world::World;
@@ -65,11 +66,15 @@ pub enum Variant {
     RowsThereIgnored,
     DuplicatesHoldTime,
     RejectsHoldTime,
+    MultipliedUncounted,
+    RoutedToTheWrongTable,
+    FanOutLosesATable,
+    FrameLacksARow,
 }
 
 impl Variant {
     /// All of them.
-    pub const ALL: [Self; 40] = [
+    pub const ALL: [Self; 44] = [
         Self::SendBeforeSeal,
         Self::SettleOverAHole,
         Self::TokenFromTheAttempt,
@@ -110,6 +115,10 @@ impl Variant {
         Self::RowsThereIgnored,
         Self::DuplicatesHoldTime,
         Self::RejectsHoldTime,
+        Self::MultipliedUncounted,
+        Self::RoutedToTheWrongTable,
+        Self::FanOutLosesATable,
+        Self::FrameLacksARow,
     ];
 
     /// The variant of this name.
@@ -192,7 +201,7 @@ impl Variant {
             Self::NoJudgementAtTheGate => (
                 "no-judgement-at-the-gate",
                 "the last bytes of a resend leave by the facts that it was decided by",
-                60,
+                400,
             ),
             Self::TokensCountedAsBlocks => {
                 ("tokens-counted-as-blocks", "every block counts as one token, whatever it costs", 400)
@@ -239,6 +248,16 @@ impl Variant {
                 "a partition that yields nothing with a time holds the watermark for ever",
                 200,
             ),
+            Self::MultipliedUncounted => {
+                ("multiplied-uncounted", "a step that makes several rows of one does not say so", 60)
+            }
+            Self::RoutedToTheWrongTable => {
+                ("routed-to-the-wrong-table", "rows for the first table and for the last change places", 60)
+            }
+            Self::FanOutLosesATable => {
+                ("fan-out-loses-a-table", "a row for several tables goes to the first of them alone", 60)
+            }
+            Self::FrameLacksARow => ("frame-lacks-a-row", "the last row of a frame is left out", 5),
         }
     }
 
@@ -276,18 +295,35 @@ impl Variant {
             | Self::TokensCountedAsBlocks
             | Self::AlreadyRunningIsNone
             | Self::RowsThereIgnored
+            | Self::FrameLacksARow
             | Self::FrameOfManyPartitions => {
-                pipeline.table = lying_table(pipeline.table.clone());
+                pipeline.tables = pipeline
+                    .tables
+                    .into_iter()
+                    .map(|table| -> Arc<dyn Table> { lying_table(table) })
+                    .collect();
                 pipeline.dead_letters = lying_table(pipeline.dead_letters.clone());
             }
-            Self::SnapshotOneSealEarly | Self::SeenThoughRefused | Self::LostDelta => {
+            Self::SnapshotOneSealEarly
+            | Self::SeenThoughRefused
+            | Self::LostDelta
+            | Self::MultipliedUncounted => {
                 let lying = |inner| -> Box<dyn Operator> { Box::new(LyingStep::new(inner, self)) };
                 pipeline.steps = pipeline.steps.into_iter().map(lying).collect();
             }
             Self::DuplicatesHoldTime => {
                 let hidden = Hidden::default();
+                let time = pipeline.intake.time().cloned();
+                let time =
+                    time.map(|time| -> Arc<dyn Transform> { Arc::new(LyingTime::new(time, hidden.clone())) });
+                pipeline.intake = pipeline.intake.with_time(time);
                 let lying = |inner| -> Box<dyn Operator> { Box::new(LyingClock::new(inner, hidden.clone())) };
                 pipeline.steps = pipeline.steps.into_iter().map(lying).collect();
+            }
+            Self::RoutedToTheWrongTable | Self::FanOutLosesATable => {
+                let tables = pipeline.tables.len();
+                pipeline.router =
+                    Some(Arc::new(LyingRouter { inner: pipeline.router.take(), tables, variant: self }));
             }
             Self::RejectsHoldTime => pipeline.settings.idle_after = Duration::from_secs(1 << 30),
             Self::HandedOutUnverified => world.state().broker.hands_out_unverified = true,
@@ -295,9 +331,12 @@ impl Variant {
             Self::FutureMovesTime => pipeline.settings.future_ms_max = FUTURE_MS_MAX,
             Self::SealedWaitsForTheSource => {
                 let is_read = Arc::new(AtomicBool::new(false));
-                let mut table = LyingTable::new(pipeline.table.clone(), self);
-                table.waits_for = Some(is_read.clone());
-                pipeline.table = Arc::new(table);
+                let lying = |inner| -> Arc<dyn Table> {
+                    let mut table = LyingTable::new(inner, self);
+                    table.waits_for = Some(is_read.clone());
+                    Arc::new(table)
+                };
+                pipeline.tables = pipeline.tables.into_iter().map(lying).collect();
                 pipeline.source =
                     Arc::new(LyingSource { inner: pipeline.source.clone(), variant: self, is_read });
             }
@@ -314,7 +353,10 @@ impl Variant {
                     is_read: Arc::default(),
                 });
             }
-            Self::LostRejects => pipeline.decoder = Arc::new(LyingDecoder(pipeline.decoder.clone())),
+            Self::LostRejects => {
+                let decoder = Arc::new(LyingDecoder(pipeline.intake.decoder().clone()));
+                pipeline.intake = pipeline.intake.with_decoder(decoder);
+            }
             Self::OneNonce => pipeline.runtime = Arc::new(LyingRuntime(pipeline.runtime.clone())),
         }
         pipeline

@@ -118,6 +118,12 @@ fn a_question_about_views_stays_until_it_is_answered() {
     assert_holds(42_057);
 }
 
+/// A person brings a view's rows by hand, and the store takes no answer; the next start finds that the token stands.
+#[test]
+fn what_a_person_has_mended_is_not_sent_again_by_its_token() {
+    assert_holds(13_368);
+}
+
 #[test]
 fn one_seed_gives_one_run_bit_for_bit() {
     for seed in 0..60 {

@@ -10,7 +10,7 @@
 //! |                          | for each file that was given the name of an earlier one (`recognize`)             |
 //! | position                 | byte offset of the line's start in the inflated file; `next` is after its newline |
 //! | gzip, zstd               | known by their first bytes, never by name; any number of members or frames        |
-//! | damaged, truncated       | refused; nothing of a member is handed out before its checksum is known (`verified`) |
+//! | damaged, truncated       | refused; nothing of a member is returned before its checksum is known (`verified`) |
 //! | `\r\n`, empty lines      | the `\r` is no part of the record; empty lines are none                           |
 //! | no newline at the end    | a record if it is whole (`lines`), else left for the run after it was completed    |
 //! | byte order mark          | no part of the first line                                                         |
@@ -49,7 +49,7 @@ pub const STDIN: &str = "-";
 pub struct FileOptions {
     /// Paths, patterns (`*`, `?`, `[a-z]`, `**`) or [`STDIN`]. A path that exists is never taken for a pattern.
     pub paths: Vec<String>,
-    /// Bytes of the longest line handed out whole. Keep the decoder's own bound at or below it.
+    /// Bytes of the longest line returned whole. Keep the decoder's own bound at or below it.
     pub line_bytes_max: usize,
     /// Files read at the same time, each by a thread; at least 1.
     pub threads: usize,

@@ -7,13 +7,13 @@
 //! |---------------------------|---------------------------------------------------------------------------------|
 //! | partition, position       | a topic's partition, the offset; gaps by compaction and transactions are normal |
 //! | identity                  | the topic's id; empty if the cluster is older than topic ids                    |
-//! | topic deleted, made anew  | refused: a block leaves only after the id was confirmed later than its fetch    |
+//! | topic deleted, created again | refused: a block leaves only after the id was confirmed later than its fetch    |
 //! | offset not held, log cut  | refused, with the range that is held; never a jump                              |
 //! | unreadable batch          | refused with its place: librdkafka would step over it                           |
 //! | transactions              | records of committed ones only; the end moves over their markers                |
 //! | partition added           | `Found`, from its beginning                                                     |
 //! | broker away               | `Away` every few seconds while librdkafka reconnects, for ever                  |
-//! | large records, batches    | bodies above `record_bytes_max` are handed out in part; batches unpack within a bound |
+//! | large records, batches    | bodies above `record_bytes_max` are returned in part; batches unpack within a bound |
 //! | null body, key, headers   | absent body; keys and headers are copied only where there are some              |
 
 mod client;
@@ -99,7 +99,7 @@ pub struct KafkaOptions {
     pub fetch: FetchBy,
     /// Bytes of blocks ahead of the caller. Where librdkafka fetches, it holds as many beside them, at most 64 MiB.
     pub ahead_bytes_max: usize,
-    /// Bytes of the longest record handed out whole; of a longer one the beginning. Keep the decoder's own bound below it.
+    /// Bytes of the longest record returned whole; of a longer one the beginning. Keep the decoder's own bound below it.
     pub record_bytes_max: usize,
     /// How often new partitions are looked for.
     pub look_every: Duration,
@@ -208,7 +208,7 @@ struct Lacks {
 
 impl Lacks {
     fn error(&self, fault: SourceFault) -> SourceError {
-        let message = format!("topic `{}` does not exist: create it, or mend the name", self.topic);
+        let message = format!("topic `{}` does not exist: create it, or correct the name", self.topic);
         SourceError::new(fault, message)
     }
 }

@@ -1,7 +1,7 @@
 //! Where records come from: implementations of [`dataflow::Source`].
 //!
 //! Owns the connection to each kind of source, the meaning of a position there, and the refusal of a position that no
-//! longer stands for the same records. Does not own what has been read (the journal does), formats (`decode`) or the
+//! longer stands for the same records. Does not own what has been read (the journal does), how it is decoded (`formats`) or the
 //! choice of a source by name (the binary does).
 //!
 //! | module        | partition        | position                                | ends |

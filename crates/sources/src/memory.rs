@@ -1,6 +1,6 @@
 //! Records in memory: the source of tests, and the example to copy for a new source.
 //!
-//! Owns partitions that a [`MemoryHandle`] fills, thins out, ends and makes anew while they are read. Keeps every rule of
+//! Owns partitions that a [`MemoryHandle`] fills, thins out, ends and creates again while they are read. Keeps every rule of
 //! [`Source`] in the plainest way that there is: all state behind one lock, a version number that wakes readers, and
 //! nothing else.
 //!
@@ -144,7 +144,7 @@ impl MemoryHandle {
         self.shared.change(|state| state.streams.values_mut().for_each(|stream| stream.is_ended = true));
     }
 
-    /// Adds an empty partition, or deletes the one of this name and makes it anew under another identity.
+    /// Adds an empty partition, or deletes the one of this name and creates it again under another identity.
     pub fn open(&self, partition: Partition) {
         self.open_at(partition, 0);
     }
@@ -182,7 +182,7 @@ impl State {
             return Ok(());
         }
         self.failures_left -= 1;
-        Err(SourceError::new(SourceFault::Away, "the memory source was told to be away"))
+        Err(SourceError::new(SourceFault::Away, "the memory source was set to be unavailable"))
     }
 
     /// The stream that `from` means, if it still is that stream and still holds the position.
@@ -194,7 +194,7 @@ impl State {
         };
         if stream.identity != from.identity {
             return Err(refuse(format!(
-                "partition `{partition}` was made anew: recorded `{}`, now `{}`",
+                "partition `{partition}` was created again: recorded `{}`, now `{}`",
                 from.identity, stream.identity
             )));
         }

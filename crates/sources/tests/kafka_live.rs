@@ -467,7 +467,7 @@ async fn a_broker_that_dies_or_sleeps_is_waited_for_and_nothing_is_lost(fetch: F
 
     kafka.kill9().expect("kills");
     let errors = away(&mut watch, &fixture, Duration::from_secs(12)).await;
-    assert!((1..=4).contains(&errors.len()), "told at a bounded rate: {errors:?}");
+    assert!((1..=4).contains(&errors.len()), "reported at a bounded rate: {errors:?}");
     let error = fixture.source.ends().await.expect_err("away");
     assert_eq!(error.fault, SourceFault::Away, "{error}");
     kafka.restart().expect("restarts");

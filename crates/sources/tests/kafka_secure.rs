@@ -179,7 +179,7 @@ impl Reading {
     /// Reads on until `enough`; what is away is noted.
     async fn until(&mut self, mut enough: impl FnMut(&Self) -> bool) -> Result<(), SourceError> {
         let runtime: Arc<dyn Runtime> = Arc::new(TestRuntime::new());
-        // What is away is told again and again, so that one event's bound would never end it.
+        // What is away is reported again and again, so that one event's bound would never end it.
         while !enough(self) {
             let left = UNTIL_MAX.checked_sub(runtime.elapsed());
             let Some(event) = runtime.timeout(left.unwrap_or_default(), self.reader.next()).await else {
@@ -203,7 +203,7 @@ async fn reads_all(options: KafkaOptions) {
     assert_eq!(reading.rows, RECORDS, "{shown}");
 }
 
-/// The source must stop for a person, and say `says`; none of it holds a secret.
+/// The source must stop for an operator, and say `says`; none of it holds a secret.
 async fn is_refused(options: KafkaOptions, says: &[&str]) {
     let shown = format!("{options:?}");
     let Err(error) = Reading::of(options, 0).await else { panic!("{shown} must be refused") };

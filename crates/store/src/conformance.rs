@@ -158,7 +158,7 @@ pub async fn lists_are_in_the_order_of_bytes(store: Arc<dyn Store>) {
     keys.sort_unstable();
     let all = list(&store, "", None, 100).await;
     assert_eq!(names(&all), keys);
-    assert!(all.iter().all(|entry| entry.size_bytes == entry.key.as_str().len() as u64), "sizes are told");
+    assert!(all.iter().all(|entry| entry.size_bytes == entry.key.as_str().len() as u64), "sizes are listed");
     assert_eq!(
         names(&list(&store, "a", None, 100).await),
         ["a/x", "a/y-z", "a/y/z"],

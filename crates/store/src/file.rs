@@ -10,7 +10,7 @@
 //!
 //! A put writes the bytes to a temporary file, fsyncs it, links it to its name (which fails if the name exists), fsyncs
 //! the folder and removes the temporary name. So a name never shows a part of an object, and two processes cannot both
-//! create one. Folders are made for the owner only (0700) and files likewise (0600), for the data may be personal.
+//! create one. Folders are made for the owner only (0700) and files in the same way (0600), for the data may be personal.
 //!
 //! It needs a file system with hard links, fsync of folders and case-sensitive names: ext4, XFS, Btrfs, ZFS, tmpfs. Symbolic
 //! links above the root are followed once, at open; the root itself, its folder of temporary files, and what lies in the place
@@ -73,7 +73,7 @@ impl FileStore {
     }
 
     /// Opens a folder that is there, only to read: nothing is made, checked or swept, and puts and deletes are refused. For
-    /// those who look at a store that another process writes.
+    /// those who inspect a store that another process writes.
     pub fn open_to_read(root: &Path, pool: Arc<dyn BlockingPool>) -> Result<Self, StoreError> {
         Ok(Self::on(Disk::open_to_read(root)?, pool))
     }

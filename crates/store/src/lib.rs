@@ -164,7 +164,7 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// Makes durable whatever is below `prefix` now, and the folders that lead to it. A writer that crashed may have
     /// left an object that can be read but that a loss of power would take away; call this before trusting anything
     /// that another process wrote. Costs one fsync per folder on local disk, nothing on object storage. It answers for what a
-    /// store wrote, not for files that a person copied there (run `sync` after such a copy).
+    /// store wrote, not for files that an operator copied there (run `sync` after such a copy).
     async fn harden(&self, prefix: &Prefix) -> Result<(), StoreError>;
 
     /// Shows by an attempt that rule 1 holds, where that is a matter of the service behind a URL: object storage that ignores

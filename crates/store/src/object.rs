@@ -202,7 +202,7 @@ impl Store for ObjectStorage {
             return self.get_bounded(&path, place, Some(range), u64::MAX).await;
         }
         // No request can ask for an empty range, and none beyond what any object has is understood everywhere; the size
-        // tells whether it lies within the object.
+        // says whether it lies within the object.
         let _turn = self.turn().await;
         let Some(result) = self.open(&path, place, None, true).await? else { return Ok(None) };
         check_range(key, result.meta.size, &range)?;

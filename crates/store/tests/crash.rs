@@ -1,4 +1,4 @@
-//! A writer that is killed at any instant loses nothing that it was told is there, and leaves nothing torn.
+//! A writer that is killed at any instant loses nothing that it has acknowledged, and leaves nothing torn.
 //!
 //! The test starts itself again as the writer, kills it with SIGKILL after a number of puts that a seed gives, and reads
 //! what it left. This shows the order of writes and answers, not the fsyncs: those survive in the page cache here, and
@@ -22,31 +22,31 @@ const ROUNDS: u64 = 15;
 const PUTS_A_ROUND_MAX: u64 = 60;
 
 #[test]
-fn a_killed_writer_loses_nothing_it_was_told_is_there() {
+fn a_killed_writer_loses_nothing_that_it_has_acknowledged() {
     let folder = std::env::temp_dir().join(format!("store-crash-{}", std::process::id()));
-    let mut told = 0;
+    let mut acknowledged = 0;
     let mut leftovers = 0;
     for round in 0..ROUNDS {
         let puts = 1 + mix(round) % PUTS_A_ROUND_MAX;
-        told = run_and_kill(&folder, told, puts);
+        acknowledged = run_and_kill(&folder, acknowledged, puts);
         let temps = || std::fs::read_dir(folder.join(".tmp")).expect("is there").count();
         leftovers += temps();
         let store = open(&folder);
         assert_eq!(temps(), 0, "round {round}: the next open removes what the dead left");
 
         let found = read_all(&store);
-        for n in 0..told {
-            assert_eq!(found.get(&n), Some(&body(n)), "round {round}: object {n} was told to be there");
+        for n in 0..acknowledged {
+            assert_eq!(found.get(&n), Some(&body(n)), "round {round}: object {n} was acknowledged");
         }
-        assert!(found.len() as u64 <= told + 1, "round {round}: only the last put is in doubt");
+        assert!(found.len() as u64 <= acknowledged + 1, "round {round}: only the last put is in doubt");
         for (n, content) in &found {
             assert_eq!(*content, body(*n), "round {round}: object {n} is torn");
         }
         // The put in doubt may have landed.
-        told = found.len() as u64;
+        acknowledged = found.len() as u64;
     }
     std::fs::remove_dir_all(&folder).expect("removes");
-    println!("{told} objects in {ROUNDS} rounds, {leftovers} temporary files left by the dead");
+    println!("{acknowledged} objects in {ROUNDS} rounds, {leftovers} temporary files left by the dead");
 }
 
 /// Not a test: the writer, run by the test above.
@@ -66,11 +66,11 @@ fn writer() {
             store.put_if_absent(&key, pieces).now_or_never()
         };
         assert_eq!(put.expect("inline never waits").expect("puts"), Put::Created);
-        writeln!(out, "told {n}").and_then(|()| out.flush()).expect("the reader lives");
+        writeln!(out, "acknowledged {n}").and_then(|()| out.flush()).expect("the reader lives");
     }
 }
 
-/// Starts a writer at object `first`, kills it when it was told of `puts` objects, and returns how many are told in all.
+/// Starts a writer at object `first`, kills it once it has reported `puts` objects, and returns how many it has reported in all.
 fn run_and_kill(folder: &Path, first: u64, puts: u64) -> u64 {
     let mut child = Command::new(std::env::current_exe().expect("a path"))
         .args(["--ignored", "--exact", "writer", "--nocapture"])
@@ -79,21 +79,22 @@ fn run_and_kill(folder: &Path, first: u64, puts: u64) -> u64 {
         .stdout(Stdio::piped())
         .spawn()
         .expect("starts");
-    let mut told = first;
+    let mut acknowledged = first;
     let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
-    let mut next = || lines.find_map(|line| line.expect("reads").strip_prefix("told ").map(str::to_owned));
+    let mut next =
+        || lines.find_map(|line| line.expect("reads").strip_prefix("acknowledged ").map(str::to_owned));
     while let Some(n) = next() {
-        assert_eq!(n.parse(), Ok(told), "in order");
-        told += 1;
-        if told == first + puts {
+        assert_eq!(n.parse(), Ok(acknowledged), "in order");
+        acknowledged += 1;
+        if acknowledged == first + puts {
             // Some work, so that the kill falls anywhere within the next put.
-            std::hint::black_box((0..mix(told) % 2_000_000).fold(0, |sum, n| mix(sum ^ n)));
+            std::hint::black_box((0..mix(acknowledged) % 2_000_000).fold(0, |sum, n| mix(sum ^ n)));
             child.kill().expect("kills");
         }
     }
     child.wait().expect("ends");
-    assert!(told >= first + puts, "the writer ended early");
-    told
+    assert!(acknowledged >= first + puts, "the writer ended early");
+    acknowledged
 }
 
 fn open(folder: &Path) -> FileStore {

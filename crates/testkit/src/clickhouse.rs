@@ -229,7 +229,7 @@ fn default_binary() -> Result<PathBuf, String> {
         .flat_map(|folder| ["forebay", "chdb-server"].map(|name| folder.join(name)))
         .find(|path| path.is_file());
     found.ok_or_else(|| {
-        format!("no binary serves ClickHouse; run `cargo build -p forebay`, or name one in {BINARY_VARIABLE}")
+        format!("no binary serves ClickHouse; run `cargo build -p forebay --features development`, or name one in {BINARY_VARIABLE}")
     })
 }
 

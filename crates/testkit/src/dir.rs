@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::{Context, Result};
 
-/// Marks a directory that a failed test left for people to look at.
+/// Marks a directory that a failed test left for people to inspect.
 const KEPT: &str = "KEPT";
 /// So many kept directories stay; the oldest beyond them go when the next test process starts. Each may hold a broker's data.
 const KEPT_MAX: usize = 10;
@@ -16,7 +16,7 @@ const KEPT_MAX: usize = 10;
 /// The workspace's root.
 pub fn workspace_dir() -> PathBuf {
     let crate_dir = Path::new(env!("CARGO_MANIFEST_DIR"));
-    crate_dir.ancestors().nth(2).expect("this crate stands two levels below the workspace").to_path_buf()
+    crate_dir.ancestors().nth(2).expect("this crate is two levels below the workspace").to_path_buf()
 }
 
 /// A directory of one test, or of one service of a test.

@@ -285,7 +285,7 @@ impl Process {
     pub fn wait_for_stdout(&mut self, needle: &str, timeout: Duration) -> Result<String> {
         let start = Instant::now();
         loop {
-            // The exit is looked at before the log, so a line that was written just before the end is still found.
+            // The exit is inspected before the log, so a line that was written just before the end is still found.
             let ended = self.try_wait()?;
             let text = self.stdout()?;
             if let Some(line) =

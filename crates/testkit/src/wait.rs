@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::process::without_forks;
 
-/// The pause between two looks at a condition: short against every wait of a test, long against the cost of a look.
+/// The pause between two checks of a condition: short against every wait of a test, long against the cost of a look.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// Ports are taken from here. It ends below the range that Linux gives to outgoing connections (32768 and up), because a
@@ -17,7 +17,7 @@ const PORTS: std::ops::Range<u16> = 20_000..32_000;
 /// Looks until `condition` holds; panics with `what` when `deadline` has passed since the call.
 ///
 /// # Panics
-/// When the condition does not hold in time. It is looked at once more after the deadline, so a slow look cannot fail a
+/// When the condition does not hold in time. It is inspected once more after the deadline, so a slow look cannot fail a
 /// condition that holds.
 #[track_caller]
 pub fn wait_until(deadline: Duration, what: &str, mut condition: impl FnMut() -> bool) {
@@ -47,7 +47,7 @@ pub(crate) fn poll<T>(deadline: Duration, mut look: impl FnMut() -> Option<T>) -
     }
 }
 
-/// A port on 127.0.0.1 that is free now, and that this process hands out once.
+/// A port on 127.0.0.1 that is free now, and that this process returns once.
 ///
 /// # Panics
 /// When none of the 12,000 candidates is free.

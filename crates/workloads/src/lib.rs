@@ -11,7 +11,7 @@
 //! | [`clients`]   | wide rows, sent by a client library column by column               |
 //!
 //! The next workload is one more folder with the same three parts: a checked `Spec`, a `Workload` that writes the record at a
-//! position, and an `oracle` with what the table must hold ([`content::Content`]) and the query that tells what it holds.
+//! position, and an `oracle` with what the table must hold ([`content::Content`]) and the query that says what it holds.
 
 pub mod clients;
 pub mod content;

@@ -135,5 +135,5 @@ pub fn binary() -> Result<PathBuf> {
     let test = std::env::current_exe().context("cannot find this test's own binary")?;
     // A test runs from `target/debug/deps`, the program from `target/debug`.
     let found = test.ancestors().skip(1).take(2).map(|dir| dir.join("forebay")).find(|path| path.is_file());
-    found.context("the program is not built; run `cargo build -p forebay`, or name it in FOREBAY_BIN")
+    found.context("the program is not built; run `cargo build -p forebay --features development`, or name it in FOREBAY_BIN")
 }

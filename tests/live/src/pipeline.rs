@@ -27,6 +27,7 @@ pub struct Pipeline {
     brokers: String,
     kafka: Vec<String>,
     format: String,
+    fields: Vec<String>,
     steps: Vec<String>,
     url: String,
     table: String,
@@ -49,6 +50,7 @@ impl Pipeline {
             brokers: case.kafka().bootstrap(),
             kafka: Vec::new(),
             format: "json".to_owned(),
+            fields: Vec::new(),
             steps: Vec::new(),
             url: case.server().url(),
             table: name.to_owned(),
@@ -82,6 +84,12 @@ impl Pipeline {
     /// What `source.format` says.
     pub fn format(mut self, format: &str) -> Pipeline {
         format.clone_into(&mut self.format);
+        self
+    }
+
+    /// One more field that expressions read, with its type: `status: UInt16`.
+    pub fn field(mut self, field: &str) -> Pipeline {
+        self.fields.push(field.to_owned());
         self
     }
 
@@ -171,6 +179,12 @@ impl Pipeline {
              format: {format}\n",
             name.replace('_', "-"), // A pipeline's name is stricter than a table's.
         );
+        if !self.fields.is_empty() {
+            text.push_str("  fields:\n");
+        }
+        for field in &self.fields {
+            writeln!(text, "    {field}").expect("a String takes all that is written");
+        }
         if !self.steps.is_empty() {
             text.push_str("steps:\n");
         }

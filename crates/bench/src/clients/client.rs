@@ -61,7 +61,7 @@ impl Order {
     }
 }
 
-/// Sends, and tells what it took.
+/// Sends, and says what it took.
 ///
 /// # Errors
 /// When the table or a batch is refused.

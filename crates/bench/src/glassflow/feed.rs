@@ -60,7 +60,7 @@ impl Topic {
         &self.name
     }
 
-    /// Sends every record of the workload as fast as the broker takes them, and tells how long that took. Blocks.
+    /// Sends every record of the workload as fast as the broker takes them, and says how long that took. Blocks.
     ///
     /// # Errors
     /// When a record is not acknowledged.
@@ -221,7 +221,7 @@ impl Pace {
         number.is_multiple_of(self.burst)
     }
 
-    /// Waits until a record is due; tells how late it is.
+    /// Waits until a record is due; says how late it is.
     fn keep(&self, number: u64) -> Duration {
         let due = self.began + self.due(number);
         std::thread::sleep(due.saturating_duration_since(Instant::now()));

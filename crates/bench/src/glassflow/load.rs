@@ -9,7 +9,7 @@
 //! | visible    | the first `SELECT count()` whose answer includes the record's insert; a count is asked every few milliseconds. It is late by the time between two counts at most, which is reported |
 //!
 //! Which record came with which insert is asked after the run, of the provenance column. Of many records a sixteenth (or less) is
-//! looked at, chosen by the id's first digits: at least some ten thousand. A copy is never sampled: its row is the first one's.
+//! sampled, chosen by the id's first digits: at least some ten thousand. A duplicate is never sampled: its row is the first one's.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -32,7 +32,7 @@ use crate::server::Server;
 use crate::trace::Percentile;
 use crate::{RUN_MAX, START_MAX};
 
-/// Records that are looked at, at the most.
+/// Records that are sampled, at the most.
 const SAMPLES_MAX: u64 = 200_000;
 /// The time between the end of a count and the next. A count costs the server 1.1 ms of CPU, so that this is a fifteenth of a core, and
 /// a latency is late by a twentieth of what is aimed at.
@@ -42,7 +42,7 @@ const COUNT_EVERY: Duration = Duration::from_millis(15);
 pub(super) const LATENCY_P99: Figure =
     Figure::new("visible_p99_s", "produced to visible, p99, s", Shown::Decimals(3));
 const OFFERED: Figure = Figure::new("offered_records_per_s", "records per second, offered", Shown::Whole);
-const SAMPLES: Figure = Figure::new("visible_samples", "records looked at", Shown::Whole);
+const SAMPLES: Figure = Figure::new("visible_samples", "records sampled", Shown::Whole);
 const P50: Figure = Figure::new("visible_p50_s", "produced to visible, p50, s", Shown::Decimals(3));
 const P999: Figure = Figure::new("visible_p999_s", "produced to visible, p99.9, s", Shown::Decimals(3));
 const MOST: Figure = Figure::new("visible_max_s", "produced to visible, the most, s", Shown::Decimals(3));
@@ -99,7 +99,7 @@ impl Bench<'_> {
         let mut latencies_s = latencies(server, table, workload, &sent, &counts).await?;
         latencies_s.sort_by(f64::total_cmp);
         let wanted = samples_wanted(workload, prefix(workload));
-        let sampled = Check { what: "records looked at", expected: wanted, found: latencies_s.len() as u64 };
+        let sampled = Check { what: "records sampled", expected: wanted, found: latencies_s.len() as u64 };
         let checks = of_content(expected, found).into_iter();
         let checks = checks.chain(pipeline.accounts()?.checks(self.accounts(true))).chain([sampled]);
         let verdict = Verdict::of(checks);
@@ -284,7 +284,7 @@ fn reckoned(workload: &Workload, created_s: &str) -> u64 {
     u64::try_from(number).unwrap_or(u64::MAX)
 }
 
-/// The first digits of the ids that are looked at.
+/// The first digits of the ids that are sampled.
 fn prefix(workload: &Workload) -> &'static str {
     let mut of_all = workload.uniques_total();
     let mut digits = 0;

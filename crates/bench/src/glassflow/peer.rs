@@ -50,7 +50,7 @@ impl Bench<'_> {
         let clickhouse = server.usage()?.zip(before).map(|(after, before)| after.since(before));
 
         let records = self.plan.workload.records_total();
-        let verdict = Verdict::of(self.copies_stay(server, &table, expected).await?);
+        let verdict = Verdict::of(self.duplicates_stay(server, &table, expected).await?);
         self.place.drop_tables(server, &table).await?;
 
         let mut figures = Figures::default();
@@ -59,12 +59,12 @@ impl Bench<'_> {
         end.put_into(&mut figures);
         figures.put_if(figure::CLICKHOUSE_CPU_S, clickhouse.map(|usage| usage.cpu_s()));
         figures.put_if(figure::FIRST_TOUCH_MS, touched);
-        let arm = format!("{}: at least once, copies stay", peer.name());
+        let arm = format!("{}: at least once, duplicates stay", peer.name());
         Ok(Run { arm, figures, verdict, not_valid: None, trace: Trace::default() })
     }
 
     /// The checks of a table that every record went into: the copies are there, and without them it is the workload.
-    pub(super) async fn copies_stay(
+    pub(super) async fn duplicates_stay(
         &self,
         server: &Server,
         table: &str,
@@ -75,7 +75,8 @@ impl Bench<'_> {
         let distinct =
             format!("(SELECT DISTINCT event_id, user_id, created_at, user_name, user_email FROM `{table}`)");
         let found = server.content(&oracle::sql(&distinct)).await?;
-        let every = Check { what: "rows in the table, copies among them", expected: records, found: rows };
+        let every =
+            Check { what: "rows in the table, duplicates among them", expected: records, found: rows };
         Ok([every].into_iter().chain(of_content(expected, found)).collect())
     }
 }

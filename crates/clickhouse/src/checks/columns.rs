@@ -53,7 +53,7 @@ pub(super) fn written(
             }
             Err(error) if config.leaves_out => notes.push(format!("{error}; the column is left out")),
             // A column that the server computes is not sent.
-            Err(error) => faults.push(Fault::mended_by(
+            Err(error) => faults.push(Fault::fixed_by(
                 format!("{error}; or let the server fill the column, and the pipeline leaves it out"),
                 format!(
                     "ALTER TABLE {} MODIFY COLUMN {} MATERIALIZED defaultValueOfTypeName({})",
@@ -121,7 +121,7 @@ pub(super) fn check_provenance(table: &TableRow, config: &TableConfig, faults: &
     match table.columns.iter().find(|c| c.name == PROVENANCE) {
         Some(column) if column.type_name == "UUID" && column.is_stored_as_sent() => true,
         Some(column) => {
-            faults.push(Fault::mended_by(
+            faults.push(Fault::fixed_by(
                 format!(
                     "column `{PROVENANCE}` must be a plain `UUID` and is `{} {}`",
                     column.type_name, column.default_kind
@@ -131,7 +131,7 @@ pub(super) fn check_provenance(table: &TableRow, config: &TableConfig, faults: &
             false
         }
         None if config.provenance => {
-            faults.push(Fault::mended_by(
+            faults.push(Fault::fixed_by(
                 format!(
                     "table `{}` has no column `{PROVENANCE}`, which `provenance: true` asks for",
                     config.name()
@@ -145,7 +145,7 @@ pub(super) fn check_provenance(table: &TableRow, config: &TableConfig, faults: &
 }
 
 /// What it means that no column names a row's insert.
-pub(super) fn note_what_cannot_be_looked_for(
+pub(super) fn note_what_cannot_be_found(
     engine: &Engine,
     unique_key: &[usize],
     config: &TableConfig,

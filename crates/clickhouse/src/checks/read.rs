@@ -43,7 +43,7 @@ pub struct Server {
     pub insert_seconds: u64,
     /// How it remembers inserts.
     pub hashes: Hashes,
-    /// True if it tells how many asynchronous inserts it took.
+    /// True if it says how many asynchronous inserts it took.
     pub counts_async: bool,
     /// Row policies on the table; none if this user may not see them.
     pub policies: Vec<Policy>,
@@ -204,7 +204,7 @@ impl View {
 
 impl From<QueryError> for Fault {
     fn from(error: QueryError) -> Self {
-        Self { remedy: error.remedy, kind: error.kind, message: error.message, mend: None }
+        Self { remedy: error.remedy, kind: error.kind, message: error.message, fix: None }
     }
 }
 

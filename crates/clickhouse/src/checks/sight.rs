@@ -1,4 +1,4 @@
-//! One look at a table: everything that changes from moment to moment, in one statement.
+//! One poll of a table: everything that changes from moment to moment, in one statement.
 //!
 //! Owns the statement and the judgement of its one row. Pure. Does not own the shape of the table ([`super::read`]), nor what is done with
 //! what was seen (`protocol::doubt`).
@@ -31,7 +31,7 @@ pub struct Question<'a> {
     pub places: &'a [Place],
     /// A statement that counts a frame's rows.
     pub count: Option<&'a str>,
-    /// True if the server tells how many asynchronous inserts it took.
+    /// True if the server says how many asynchronous inserts it took.
     pub counts_async: bool,
 }
 

@@ -76,7 +76,7 @@ fn a_table_without_a_window_names_the_statement() {
     assert_eq!(
         text,
         "table `d.t` does not remember insert tokens (`non_replicated_deduplication_window` is 0), so a repeated insert \
-         doubles its rows; mend it with: ALTER TABLE `d`.`t` MODIFY SETTING non_replicated_deduplication_window = 10000"
+         doubles its rows; fix it with: ALTER TABLE `d`.`t` MODIFY SETTING non_replicated_deduplication_window = 10000"
     );
 }
 
@@ -212,8 +212,8 @@ fn a_memory_too_small_for_the_inserts_under_way_is_refused_with_the_statement() 
     let many = TableConfig { inserts_in_flight: 64, ..config() };
     assert!(judge(&with(256), &many).is_ok(), "the bound itself is enough");
     let refused = judge(&with(255), &many).err().unwrap();
-    let mend = refused[0].mend.as_deref().unwrap();
-    assert_eq!(mend, "ALTER TABLE `d`.`t` MODIFY SETTING non_replicated_deduplication_window = 10000");
+    let fix = refused[0].fix.as_deref().unwrap();
+    assert_eq!(fix, "ALTER TABLE `d`.`t` MODIFY SETTING non_replicated_deduplication_window = 10000");
 }
 
 /// What is accepted is what the protocol can use: every insert under way may be in doubt, and each is trusted after all others.
@@ -250,8 +250,8 @@ fn an_insert_that_may_take_longer_than_half_of_a_tokens_age_is_refused_with_both
         "{}",
         refused[0]
     );
-    let mend = refused[0].mend.as_deref().unwrap();
-    assert_eq!(mend, "ALTER TABLE `d`.`t` MODIFY SETTING replicated_deduplication_window_seconds = 604800");
+    let fix = refused[0].fix.as_deref().unwrap();
+    assert_eq!(fix, "ALTER TABLE `d`.`t` MODIFY SETTING replicated_deduplication_window_seconds = 604800");
     let hopeless = judge(&with(15), &taking(180)).err().unwrap();
     assert!(!hopeless[0].message.contains("lower `sink"), "no timeout is short enough: {}", hopeless[0]);
     assert!(judge(&with(380), &taking(180)).is_ok() && judge(&with(379), &taking(180)).is_err());
@@ -273,10 +273,7 @@ fn a_table_that_is_asynchronous_by_its_own_setting_is_refused_whatever_the_reque
     ] {
         let text = faults(&with(engine, setting));
         assert!(text.contains("asynchronously by its own setting `async_insert`"), "{setting}: {text}");
-        assert!(
-            text.ends_with("mend it with: ALTER TABLE `d`.`t` MODIFY SETTING async_insert = 0"),
-            "{text}"
-        );
+        assert!(text.ends_with("fix it with: ALTER TABLE `d`.`t` MODIFY SETTING async_insert = 0"), "{text}");
     }
     for setting in ["", ", async_insert = 0", ", async_insert = false"] {
         assert_eq!(faults(&with("MergeTree", setting)), "", "{setting}");
@@ -318,7 +315,7 @@ fn a_profile_that_undoes_the_guarantee_is_a_fault_of_the_table() {
     let text = faults(&forbidden);
     assert!(text.contains("fixes at `disable` the setting `deduplicate_insert`"), "{text}");
     assert!(
-        text.ends_with("mend it with: ALTER USER `writer` MODIFY SETTING deduplicate_insert = 'enable'"),
+        text.ends_with("fix it with: ALTER USER `writer` MODIFY SETTING deduplicate_insert = 'enable'"),
         "{text}"
     );
     // The same value by the profile, that the request may change, is changed.
@@ -346,7 +343,7 @@ fn a_row_policy_that_may_hide_rows_from_the_user_is_refused_with_the_statement()
         text.starts_with("row policy `p` (`n > 5`) may hide rows of table `d.t` from user `writer`"),
         "{text}"
     );
-    assert!(text.ends_with("mend it with: ALTER ROW POLICY `p` ON `d`.`t` TO ALL EXCEPT `writer`"), "{text}");
+    assert!(text.ends_with("fix it with: ALTER ROW POLICY `p` ON `d`.`t` TO ALL EXCEPT `writer`"), "{text}");
     for (to_all, listed, filter, is_refused) in [
         (true, &["writer"][..], "n > 5", false),
         (true, &["another"], "n > 5", true),
@@ -497,10 +494,10 @@ fn a_missing_table_names_the_way_out() {
     let config = TableConfig { create: Some(create), provenance: true, ..config() };
     let fault = judge(&missing, &config).err().unwrap().remove(0);
     assert_eq!(
-        fault.mend.unwrap(),
+        fault.fix.unwrap(),
         "CREATE TABLE IF NOT EXISTS `d`.`t` (`n` Int32, `_forebay` UUID) ENGINE = MergeTree PARTITION BY n % 4 ORDER BY (n) \
          SETTINGS non_replicated_deduplication_window = 10000"
     );
     let without = judge(&missing, &TableConfig { provenance: false, ..config }).err().unwrap().remove(0);
-    assert!(!without.mend.unwrap().contains(PROVENANCE), "made on request only");
+    assert!(!without.fix.unwrap().contains(PROVENANCE), "made on request only");
 }

@@ -179,7 +179,10 @@ async fn a_server_that_does_not_answer_is_named_with_the_reason() {
     // Answers that did not come, broke off, or are of something else.
     for (play, says) in [
         (Play::Close, "the connection broke after the last bytes were sent"),
-        (Play::Answer("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"), "nothing serves this address"),
+        (
+            Play::Answer("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"),
+            "nothing answers at this address",
+        ),
         (
             Play::Answer("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi"),
             "the answer is not one of ClickHouse",

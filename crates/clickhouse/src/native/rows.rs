@@ -1,6 +1,6 @@
 //! Which rows of several batches go into a block, and in which order.
 //!
-//! Owns the ways to name rows: all of them as they stand, or those that go on ([`dataflow::Selected`]), both copied in stretches; or
+//! Owns the ways to name rows: all of them as they stand, or those that are kept ([`dataflow::Selected`]), both copied in stretches; or
 //! one by one. Rows are gathered while they are written, so that neither taking some out nor sorting nor cutting copies a batch first.
 
 use std::convert::Infallible;

@@ -1,6 +1,6 @@
 //! The shape of a sealed frame, read without its table.
 //!
-//! Owns the reading of a block by the names and types that it carries itself, for those who look at a store while no server is
+//! Owns the reading of a block by the names and types that it carries itself, for those who inspect a store while no server is
 //! there. Does not keep the values. A block that a later table would refuse is fine here.
 
 use super::read::{COLUMNS_MAX, Cursor};

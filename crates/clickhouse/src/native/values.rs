@@ -175,7 +175,7 @@ fn copy(
 }
 
 /// Writes `N` bytes for each of the `count` values in these stretches; `values` are those of each batch. `write` does it for a stretch,
-/// and tells which value of it was the first that cannot be written.
+/// and says which value of it was the first that cannot be written.
 #[inline]
 fn fill_in_order<V, const N: usize>(
     values: &[&[V]],

@@ -20,18 +20,18 @@ const fn rather(name: &'static str, value: &'static str, why: &'static str) -> P
 /// What every insert names.
 pub const INSERT: &[Pin] = &[
     // Is the second insert of a token a no-op?
-    pin("insert_deduplication_token", Value::Token, VERSION_MIN, "names the bytes of the insert for ever"),
-    old("insert_deduplicate", "1", "a repeated insert would double its rows"),
+    pin("insert_deduplication_token", Value::Token, VERSION_MIN, "always stands for the same bytes"),
+    old("insert_deduplicate", "1", "the rows of a repeated insert would be written twice"),
     pin(
         "deduplicate_insert",
         Value::Is("enable"),
         (26, 2),
-        "`disable` overrides `insert_deduplicate`, and a repeated insert would double its rows",
+        "`disable` overrides `insert_deduplicate`, and the rows of a repeated insert would be written twice",
     ),
     old(
         "deduplicate_blocks_in_dependent_materialized_views",
         "1",
-        "a repeated insert would double the rows in the targets of views",
+        "a repeated insert would write the rows to the targets of views twice",
     ),
     // Does the answer come after the rows?
     old("async_insert", "0", "an asynchronous insert shares a part, and its tokens, with other clients"),
@@ -51,13 +51,13 @@ pub const INSERT: &[Pin] = &[
         "insert_quorum_parallel",
         Value::QuorumParallel,
         VERSION_MIN,
-        "inserts under way would refuse each other",
+        "concurrent inserts would refuse each other",
     ),
     pin(
         "insert_quorum_timeout",
         Value::QuorumMs,
         VERSION_MIN,
-        "the server gives up before we do: its refusal is an answer, our timeout is a doubt",
+        "the server gives up before Forebay does: its refusal is an answer, a timeout of Forebay is a doubt",
     ),
     old("implicit_transaction", "0", "an insert in a transaction has no token that outlives a rollback"),
     // Is one block one part?
@@ -76,13 +76,13 @@ pub const INSERT: &[Pin] = &[
         "input_format_max_block_wait_ms",
         Value::Is("0"),
         (26, 2),
-        "a slow upload would be cut where it pauses",
+        "a slow upload would be split where it pauses",
     ),
     pin(
         "input_format_connection_handling",
         Value::Is("0"),
         (26, 2),
-        "the beginning of an insert that was given up would be written",
+        "the beginning of an aborted insert would be written",
     ),
     pin(
         "max_partitions_per_insert_block",
@@ -105,15 +105,15 @@ pub const INSERT: &[Pin] = &[
         (23, 10),
         "rows for a view's target would be lost without an error",
     ),
-    old("timeout_overflow_mode", "throw", "an insert out of time would end early as if it were whole"),
-    old("read_overflow_mode", "throw", "an insert beyond a limit would end early as if it were whole"),
+    old("timeout_overflow_mode", "throw", "an insert that times out would end early as if it were complete"),
+    old("read_overflow_mode", "throw", "an insert beyond a limit would end early as if it were complete"),
     pin(
         "max_execution_time",
         Value::Seconds,
         VERSION_MIN,
-        "the server gives up before we do, and no attempt outlives the time that a doubt waits for it",
+        "the server gives up before Forebay does, and no attempt lives longer than a doubt waits for it",
     ),
-    old("replace_running_query", "0", "a copy that a proxy sends again would end the first in its middle"),
+    old("replace_running_query", "0", "a copy that a proxy sends again would kill the first one"),
     old("send_progress_in_http_headers", "0", "status 200 would be sent before the insert is done"),
     // Are the values those that were sealed?
     old("input_format_null_as_default", "1", "a null in a column without NULL would be refused"),
@@ -143,8 +143,8 @@ pub const LOOK: &[Pin] = &[
         "select_sequential_consistency",
         Value::IfShared,
         VERSION_MIN,
-        "a node that has not heard of a part would call its rows absent; on `Replicated` tables the replica's lag tells, and `1` \
-         hides rows whose quorum is open",
+        "a node that does not know a part yet would call its rows absent; on `Replicated` tables the replica's lag shows that, and \
+         `1` hides rows without a quorum",
     ),
     pin(
         "allow_experimental_parallel_reading_from_replicas",
@@ -153,12 +153,12 @@ pub const LOOK: &[Pin] = &[
         "one statement must be answered by one server",
     ),
     pin("enable_parallel_replicas", Value::Is("0"), (24, 10), "one statement must be answered by one server"),
-    old("use_query_cache", "0", "an older answer would be given again"),
+    old("use_query_cache", "0", "an outdated answer would be returned"),
     old("final", "0", "rows that merges will join would be missing from a count"),
     old("apply_deleted_mask", "1", "deleted rows would be counted"),
     old("additional_table_filters", "{}", "rows would be missing from a count"),
     old("additional_result_filter", "", "the answer could be empty"),
-    old("limit", "0", "the answer could be cut"),
+    old("limit", "0", "the answer could be truncated"),
     old("offset", "0", "the answer could be empty"),
     old(
         "empty_result_for_aggregation_by_empty_set",
@@ -169,8 +169,8 @@ pub const LOOK: &[Pin] = &[
     rather("max_bytes_to_read", "0", "a doubt about a large table would never end"),
     old("read_overflow_mode", "throw", "a count that stops at a limit would be too small"),
     old("timeout_overflow_mode", "throw", "a count that stops at a limit would be too small"),
-    old("result_overflow_mode", "throw", "the answer could be cut"),
-    old("set_overflow_mode", "throw", "a list of keys that is cut would find too few"),
+    old("result_overflow_mode", "throw", "the answer could be truncated"),
+    old("set_overflow_mode", "throw", "a truncated list of keys would find too few"),
     rather("force_primary_key", "0", "a count by a column outside of the key would be refused"),
     rather("force_index_by_date", "0", "a count by a column outside of the key would be refused"),
     old("output_format_json_quote_64bit_integers", "0", "answers are read as JSON"),
@@ -182,7 +182,7 @@ pub const PARAMETERS: &[(&str, &str, &str)] = &[
     (
         "wait_end_of_query",
         "`1`",
-        "the answer comes when the insert is done, and its status tells how it ended",
+        "the answer comes when the insert is done, and its status says how it ended",
     ),
     ("decompress", "`1`, for inserts", "the body is compressed in chunks with checksums"),
     ("query_id", "unique to the attempt, for inserts", "so that a running attempt can be found and ended"),
@@ -191,28 +191,28 @@ pub const PARAMETERS: &[(&str, &str, &str)] = &[
 pub(super) const PAGE_HEAD: &str = "\
 # Settings that every request names
 
-Exactly-once insertion rests on settings of the server. A profile, a role or the defaults of a newer version may change any of them, so
+Exactly-once insertion depends on settings of the server. A profile, a role or the defaults of a newer version may change any of them, so
 every request names the ones on this page. A request with a setting that the server does not know would be refused; Forebay therefore reads
 `system.settings` and names those that this server has (*since*: the first version; *–*: every supported one).
 
 If a profile forbids one of them (`CONST`, or a `MIN` or `MAX` that excludes the value), the table is refused with the setting, the
-reason and the statement that mends it. Time limits are the exception: a lower `MAX` is obeyed. This page is generated from the code; a
+reason and the statement that fixes it. Time limits are the exception: a lower `MAX` is obeyed. This page is generated from the code; a
 test compares them.
 ";
 
 pub(super) const PAGE_TAIL: &str = "
 ## What a request cannot name
-These are read at every look (at the start, every 5 s, after each failure and before each resend). While one of them is wrong nothing is
-sent, and the message holds the statement that mends it.
+These are read with every poll of the table (at the start, every 5 s, after each failure and before each resend). While one of them is wrong nothing is
+sent, and the message contains the statement that fixes it.
 
 | read from | what | refused when |
 |---|---|---|
-| the table's `SETTINGS` in `system.tables.engine_full`, else `system.merge_tree_settings` or `system.replicated_merge_tree_settings` | `async_insert` | it is on: the table's own setting wins over the request's |
-| the same, for the table and the target of each materialized view | `non_replicated_deduplication_window`, `replicated_deduplication_window`, `replicated_deduplication_window_seconds` | it is 0, or too small for the inserts that may be under way |
+| the table's `SETTINGS` in `system.tables.engine_full`, else `system.merge_tree_settings` or `system.replicated_merge_tree_settings` | `async_insert` | it is on: the table's own setting overrides the request's |
+| the same, for the table and the target of each materialized view | `non_replicated_deduplication_window`, `replicated_deduplication_window`, `replicated_deduplication_window_seconds` | it is 0, or too small for the inserts that may be in flight |
 | `system.settings` | constraints on the settings above | a request could not name one of them |
-| `timezone()` | the zone of the user's sessions | it is another than at the start: rows would fall into other partitions |
+| `timezone()` | the zone of the user's sessions | it differs from that at the start: rows would fall into other partitions |
 | `serverUUID()` | the server that answers | the table, or a view's target, is not replicated, and it is another server than at the start |
 | `system.server_settings` | `insert_deduplication_version` | never: `compatible_double_hashes` counts every insert as two tokens. If it cannot be read, two are assumed |
 | `system.events` | `AsyncInsertQuery` | never: each asynchronous insert of others counts as a token. If it cannot be read, a block counts as 450 of them, which is the default of `async_insert_max_query_number` |
-| `system.row_policies`, if the user has `SHOW ROW POLICIES` | policies on the table | one may hide rows from the user: a probe would call them absent. Without the grant it cannot be seen: do not put one on that user |
+| `system.row_policies`, if the user has `SHOW ROW POLICIES` | policies on the table | one may hide rows from the user: a probe would call them absent. Without the grant Forebay cannot see it: do not put one on that user |
 ";

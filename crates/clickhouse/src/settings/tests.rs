@@ -71,7 +71,7 @@ fn a_profile_that_forbids_a_setting_is_refused_with_the_statement() {
         faults[0].starts_with("the profile of user `writer` keeps at `1` or more the setting `async_insert`")
     );
     assert!(
-        faults[0].ends_with("mend it with: ALTER USER `writer` MODIFY SETTING async_insert = 0"),
+        faults[0].ends_with("fix it with: ALTER USER `writer` MODIFY SETTING async_insert = 0"),
         "{}",
         faults[0]
     );
@@ -90,7 +90,7 @@ fn a_user_that_only_reads_is_one_fault_and_not_one_for_each_setting() {
     let faults: Vec<String> = known.faults(&of(), (26, 2)).iter().map(Fault::to_string).collect();
     assert_eq!(faults.len(), 1, "{faults:?}");
     assert!(
-        faults[0].ends_with("mend it with: ALTER USER `writer` MODIFY SETTING readonly = 0"),
+        faults[0].ends_with("fix it with: ALTER USER `writer` MODIFY SETTING readonly = 0"),
         "{}",
         faults[0]
     );
@@ -139,7 +139,7 @@ fn no_setting_is_named_twice_and_each_has_a_reason() {
     }
 }
 
-/// `FOREBAY_WRITE=1 cargo test -p clickhouse --lib the_page_of_settings` writes the page anew.
+/// `FOREBAY_WRITE=1 cargo test -p clickhouse --lib the_page_of_settings` writes the page again.
 #[test]
 fn the_page_of_settings_is_the_table_in_the_code() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/insert-settings.md");

@@ -1,6 +1,6 @@
 //! The rows that a table is given to encode.
 //!
-//! Owns their two numberings: by batch and row, as the encoder reads them, and among all rows that go on, as their origins are kept
+//! Owns their two numberings: by batch and row, as the encoder reads them, and among all rows that are kept, as their origins are kept
 //! ([`RowsFrom`]).
 
 use std::cell::OnceCell;
@@ -20,7 +20,7 @@ pub(super) struct Given<'a> {
     numbers: OnceCell<Vec<Numbers>>,
 }
 
-/// The numbers of a batch's rows among all rows that go on.
+/// The numbers of a batch's rows among all rows that are kept.
 struct Numbers {
     /// Of the first row.
     first: u32,
@@ -43,7 +43,7 @@ impl<'a> Given<'a> {
         &self.batches
     }
 
-    /// The rows that go on.
+    /// The rows that are kept.
     pub(super) fn rows(&self) -> Rows<'_> {
         if self.selected.iter().all(Selected::is_all) { Rows::All } else { Rows::Stretches(&self.stretches) }
     }
@@ -53,7 +53,7 @@ impl<'a> Given<'a> {
         self.selected.iter().map(Selected::len).sum()
     }
 
-    /// The rows of a frame by their numbers among all that go on; `rows` are [all of these](Self::rows), or picked from them.
+    /// The rows of a frame by their numbers among all that are kept; `rows` are [all of these](Self::rows), or picked from them.
     pub(super) fn rows_from(&self, rows: Rows<'_>) -> RowsFrom {
         let Rows::Picked(picked) = rows else { return RowsFrom::Run(0..self.len() as u32) };
         let batches = self.numbers.get_or_init(|| numbers(self.selected));

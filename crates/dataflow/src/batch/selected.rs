@@ -2,11 +2,12 @@
 //!
 //! Owns which rows those are. A step that drops a tenth of the rows leaves stretches of ten; to move them together costs more than
 //! to know where they stand, for whoever writes the rows reads every column anyway and writes them together then. Does not own
-//! when that is worth it: what is gone is held in memory as long as what goes on.
+//! when that is worth it: what is dropped is held in memory as long as what goes on.
 
 use std::ops::Range;
 
 use arrow_array::RecordBatch;
+use arrow_schema::ArrowError;
 
 use super::without;
 
@@ -28,14 +29,37 @@ impl Selected {
         Self::without(batch, &[])
     }
 
-    /// All rows but those in `gone`: row numbers, ascending and below the number of rows.
-    pub fn without(batch: RecordBatch, gone: &[usize]) -> Self {
+    /// All rows but those in `dropped`: row numbers, ascending and below the number of rows.
+    pub fn without(batch: RecordBatch, dropped: &[usize]) -> Self {
         let rows = batch.num_rows();
         let row = |n: usize| u32::try_from(n).expect("a batch has fewer than 2^32 rows");
-        let mut stretches = Vec::with_capacity(gone.len() + 1);
-        stretches.extend(without::stretches(gone, rows).map(|stretch| row(stretch.start)..row(stretch.end)));
+        let mut stretches = Vec::with_capacity(dropped.len() + 1);
+        stretches
+            .extend(without::stretches(dropped, rows).map(|stretch| row(stretch.start)..row(stretch.end)));
         let len = stretches.iter().map(Range::len).sum();
         Self { batch, stretches, len }
+    }
+
+    /// Of the rows that go on, those for which `keep` says so, by their numbers in the batch.
+    pub fn only(&self, mut keep: impl FnMut(usize) -> bool) -> Self {
+        let mut stretches: Vec<Range<u32>> = Vec::new();
+        for row in self.stretches.iter().cloned().flatten().filter(|row| keep(*row as usize)) {
+            match stretches.last_mut() {
+                Some(last) if last.end == row => last.end = row + 1,
+                _ => stretches.push(row..row + 1),
+            }
+        }
+        let len = stretches.iter().map(Range::len).sum();
+        Self { batch: self.batch.clone(), stretches, len }
+    }
+
+    /// The same rows with the first `columns` columns alone.
+    ///
+    /// # Errors
+    /// When there are fewer.
+    pub fn first_columns(self, columns: usize) -> Result<Self, ArrowError> {
+        let first: Vec<usize> = (0..columns).collect();
+        Ok(Self { batch: self.batch.project(&first)?, ..self })
     }
 
     /// The batch with all of its rows, those that go no further among them.

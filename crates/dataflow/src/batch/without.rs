@@ -15,10 +15,10 @@ use arrow_array::{ArrayRef, BooleanArray, RecordBatch, make_array};
 use arrow_buffer::{ArrowNativeType, Buffer, MutableBuffer};
 use arrow_schema::{ArrowError, DataType};
 
-/// The stretches of `0..len` between the `gone`, which ascend and are below `len`.
-pub(super) fn stretches(gone: &[usize], len: usize) -> impl Iterator<Item = Range<usize>> {
-    let ends = gone.iter().copied().chain(std::iter::once(len));
-    let begins = std::iter::once(0).chain(gone.iter().map(|row| row + 1));
+/// The stretches of `0..len` between the `dropped`, which ascend and are below `len`.
+pub(super) fn stretches(dropped: &[usize], len: usize) -> impl Iterator<Item = Range<usize>> {
+    let ends = dropped.iter().copied().chain(std::iter::once(len));
+    let begins = std::iter::once(0).chain(dropped.iter().map(|row| row + 1));
     begins.zip(ends).map(|(begin, end)| begin..end).filter(|stretch| !stretch.is_empty())
 }
 

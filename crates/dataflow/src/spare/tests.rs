@@ -30,7 +30,7 @@ fn a_body_leaves_its_memory_to_the_next_once_its_last_part_is_dropped() {
 fn a_large_body_begins_at_a_page_in_new_memory_and_in_memory_used_again() {
     let spares = Spares::default();
     for round in 0..5 {
-        // Of changing size, so that memory is also given back and taken anew.
+        // Of changing size, so that memory is also given back and taken again.
         let (body, at) = body(&spares, BODY << (round / 2));
         assert!(at.addr().is_multiple_of(PAGE_BYTES), "round {round}");
         assert!(body.iter().all(|byte| *byte == 7));

@@ -13,7 +13,7 @@ use protocol::record::{Body, Generation, Question, Server};
 use super::gate::Decided;
 use super::{Sending, Unsent};
 use crate::EngineError;
-use crate::context::{TARGET, server};
+use crate::context::server;
 use crate::problem::State;
 
 impl Sending<'_> {
@@ -36,7 +36,7 @@ impl Sending<'_> {
                 alive,
                 refused: self.refused,
                 confirmed,
-                views_asked: self.was_asked(StopReason::ViewsUnknown),
+                asked: self.asked(),
                 answer: self.answer(),
                 accepted: self.is_accepted(&seen.table_uuid),
             };
@@ -102,7 +102,7 @@ impl Sending<'_> {
             Ok(alive) => {
                 if alive > 0 {
                     let words = format!(
-                        "{alive} inserts of a frame in doubt still run on the server; they were told to end"
+                        "{alive} inserts of a frame in doubt still run on the server; they were killed and should end"
                     );
                     self.tell_problem(State::AttemptRuns, &words, Effect::Unknown);
                 }
@@ -168,7 +168,7 @@ impl Sending<'_> {
             Err(Unsent::Failed(error)) => error,
         };
         self.tell_error(&error);
-        let is_refused = error.remedy == Remedy::Divert && self.place == TARGET;
+        let is_refused = error.remedy == Remedy::Divert && !self.target.takes_dead_letters;
         if error.effect == Effect::None && (is_refused || error.kind == "table") {
             self.refused = true;
         }
@@ -222,10 +222,10 @@ impl Sending<'_> {
         Some((self.piece.verdict?, question.table_uuid.clone()))
     }
 
-    /// True if a person was asked this of the piece under its present token, whatever was answered of another table.
-    fn was_asked(&self, reason: StopReason) -> bool {
-        let question = self.piece.question.as_ref().filter(|_| self.generation == self.piece.generation);
-        question.is_some_and(|question| question.reason == reason.number())
+    /// What a person was asked last of the piece under its present token, whatever was answered of another table.
+    fn asked(&self) -> Option<StopReason> {
+        let question = self.piece.question.as_ref().filter(|_| self.generation == self.piece.generation)?;
+        StopReason::from_number(question.reason)
     }
 
     /// True if a person has accepted this table in place of the one that the piece was sealed for.

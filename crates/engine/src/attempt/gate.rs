@@ -2,8 +2,8 @@
 //!
 //! Owns the second judgement of a resend. Sending a body takes up to the insert's timeout, and meanwhile others use up tokens, the server
 //! restarts, the token grows old or another table takes the name. So before the held-back bytes of a resend leave, the facts are read
-//! anew, [`protocol::doubt::lapse`] says whether the decision still holds, and if not the request is never completed. Does not own
-//! the rule, nor what follows: the doubt begins anew ([`super::doubt`]).
+//! again, [`protocol::doubt::lapse`] says whether the decision still holds, and if not the request is never completed. Does not own
+//! the rule, nor what follows: the doubt begins again ([`super::doubt`]).
 //!
 //! | attempt                       | asked before its last bytes                             |
 //! |-------------------------------|---------------------------------------------------------|

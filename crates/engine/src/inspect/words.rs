@@ -4,7 +4,7 @@ use protocol::{Lane, names};
 
 use super::{Finding, Part};
 
-const RESTORE: &str = "bring the object back from a copy of the store that was made while the pipeline stood still; without \
+const RESTORE: &str = "restore the object from a copy of the store that was made while the pipeline was stopped; without \
      one, empty the table, run `forebay reset FILE --yes` and give a Kafka source another `group`, which reads everything again; or ask for \
      help with the store as it is. Nothing was guessed";
 
@@ -23,14 +23,16 @@ pub(super) fn record(object: &str, what: String) -> Finding {
 /// Records from `expected` up to `found` are not there.
 pub(super) fn records_missing(folder: &str, expected: u64, found: u64, floor: u64) -> Finding {
     let means = match expected == floor && floor > 0 {
-        true => "the checkpoint that the floor names is gone, and with it all that was folded into it",
+        true => {
+            "the checkpoint that the floor names is missing, and with it everything that was folded into it"
+        }
         false => "the journal has a hole: positions, frames and state of these records are unknown",
     };
     Finding {
         object: names::journal(folder, expected),
         what: match found - expected {
             1 => "missing".to_owned(),
-            more => format!("missing, with the {} records behind it", more - 1),
+            more => format!("missing, with the {} records after it", more - 1),
         },
         means: means.into(),
         way_out: RESTORE,

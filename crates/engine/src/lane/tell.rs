@@ -85,15 +85,15 @@ impl LaneTask {
                 keys += state.keys();
                 bytes += state.memory_bytes();
                 let in_files: u64 = state.files().iter().map(|file| file.len).sum();
-                closed += state.closed_keys();
+                closed += state.spilled_keys();
                 file_bytes += in_files;
-                gauge!("forebay_state_keys_closed", "step" => name.clone()).set(state.closed_keys() as f64);
+                gauge!("forebay_state_keys_spilled", "step" => name.clone()).set(state.spilled_keys() as f64);
                 gauge!("forebay_state_file_bytes", "step" => name.clone()).set(in_files as f64);
                 gauge!("forebay_state_keys", "step" => name.clone()).set(state.keys() as f64);
                 gauge!("forebay_state_bytes", "step" => name).set(state.memory_bytes() as f64);
             }
         }
-        let (unsealed, absorbed) = (self.builder.counts(), self.absorbed);
+        let (unsealed, absorbed) = (self.builder.totals(), self.absorbed);
         let readings: Vec<(String, u64)> = self
             .readings
             .iter()
@@ -102,7 +102,7 @@ impl LaneTask {
             .collect();
         self.context.status.update(|s| {
             s.state_keys = keys;
-            s.state_keys_closed = closed;
+            s.state_keys_spilled = closed;
             s.state_bytes = bytes;
             s.state_file_bytes = file_bytes;
             s.unsealed = unsealed;

@@ -205,8 +205,8 @@ impl Asking {
                 }
                 Err(error) if error.fault == SourceFault::Away => {
                     self.status.source_away(&error.message, self.runtime.wall_ms());
-                    if backoff.is_worth_a_line() {
-                        tracing::warn!(%error, "the source is away; trying again");
+                    if backoff.should_log() {
+                        tracing::warn!(%error, "the source is unavailable; trying again");
                     }
                     backoff.pause(&*self.runtime).await;
                 }
@@ -409,7 +409,7 @@ fn check_identities(lane: &Lane, shown: &Shown) -> Result<(), String> {
         if !known.identity.is_empty() && !p.identity.is_empty() && known.identity != p.identity {
             return Err(format!(
                 "`{}` is not the stream that this pipeline has read: its identity was `{}` and is `{}`; it was deleted and \
-                 made again. Records of the new one would be taken for old ones. To read the new one, run `forebay forget FILE \
+                 created again. Records of the new one would be taken for old ones. To read the new one, run `forebay forget FILE \
                  --stream {}` and start again: it is then read from where `start` says",
                 p.partition,
                 known.identity,
@@ -444,8 +444,8 @@ fn check_published(lane: &Lane, shown: &Shown) -> Result<(), String> {
         let before = lane.partitions.iter().filter(|p| is_of(p, partition)).map(|p| p.next).max();
         if *published > before.unwrap_or(sealed) && is_same(lane, at, shown) {
             return Err(format!(
-                "the source says that `{partition}` was read up to {published}, but the store stands at {sealed}: the store was \
-                 rolled back to an older copy, and reading on would write rows twice. Bring the newer store back; or, to read \
+                "the source says that `{partition}` was read up to {published}, but the store is at {sealed}: the store was \
+                 rolled back to an older copy, and reading on would write rows twice. Restore the newer store; or, to read \
                  everything again, empty the table, run `forebay reset FILE --yes` and give the source another `group`"
             ));
         }
@@ -464,7 +464,7 @@ fn check_late(shown: &Shown, partition: &Partition, published: u64) -> Result<()
         return Err(format!(
             "the source says that `{partition}` was read up to {published}, but the store does not know this partition: the store was \
              rolled back to an older copy, from before the partition was added, and reading it from the start would write rows twice. \
-             Bring the newer store back, or give the pipeline a new name and an empty table"
+             Restore the newer store, or give the pipeline a new name and an empty table"
         ));
     }
     Ok(())
@@ -487,8 +487,8 @@ fn check_unknown(shown: &Shown, partition: &Partition, published: u64) -> Result
     let next = shown.partitions.iter().find(|p| p.partition == *partition).map(|p| p.next);
     if next.is_some_and(|next| published > next) {
         return Err(format!(
-            "the source says that `{partition}` was read up to {published}, but the store knows nothing of it: the store was lost, \
-             or is another one, and reading anew would write rows twice. Bring the store back; or, to read everything into \
+            "the source says that `{partition}` was read up to {published}, but the store does not know this partition: the store was lost, \
+             or is another one, and reading from the start would write rows twice. Restore the store; or, to read everything into \
              an empty table, give the source another `group`"
         ));
     }

@@ -1,5 +1,6 @@
 //! A table whose columns change: while the lane runs, while frames wait, between two starts.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use engine::problem::State;
@@ -35,7 +36,7 @@ async fn drain(bench: &mut Bench) -> Result<Outcome, EngineError> {
     for _ in 0..4 {
         match bench.drain().await? {
             Outcome::Reopen { added } => {
-                all.extend(added);
+                all.extend(added.into_values().flatten());
                 bench.table = bench.table.open_again(&all);
             }
             outcome => return Ok(outcome),
@@ -50,7 +51,7 @@ async fn seal(bench: &Bench, ids: std::ops::Range<u64>) {
     bench.push(ids.clone());
     let (_stop, asked) = watch::channel(false);
     let running = tokio::spawn(engine::run(bench.pipeline(false), asked));
-    wait_until(|| bench.status.snapshot().sealed.read == ids.end).await;
+    wait_until(|| bench.status.snapshot().sealed.records.read == ids.end).await;
     running.abort();
     let _ = running.await;
     away(bench, false);
@@ -106,17 +107,18 @@ fn a_column_that_is_added_is_taken_up_while_running_and_stops_nothing() {
         alter(&bench, vec![("d", "UInt8"), ("id", "UInt32"), ("c", "String")]);
         bench.push(100..200);
         let outcome = running.await.expect("no panic").expect("it ends in order");
-        assert_eq!(outcome, Outcome::Reopen { added: Vec::new() });
+        assert_eq!(outcome, Outcome::Reopen { added: BTreeMap::new() });
         let lane = bench.lane().await;
         // A frame that was never sent may wait for the next start; what was under way has come to its end.
         let waits = lane.tables[0].pending.iter().flatten().filter(|piece| piece.is_live());
         let waiting: u64 = waits.map(|piece| piece.frame.rows).sum();
         let there = bench.table.world.lock().expect("no panic").ids().len() as u64;
-        assert_eq!(there + waiting, lane.counts.written, "{:?}", lane.tables[0]);
+        assert_eq!(there + waiting, lane.counts.passed, "{:?}", lane.tables[0]);
         bench.table = bench.table.open_again(&[]);
         // A record need not give a column that was added: the start says so before it claims.
         let outcome = bench.drain().await.expect("it is opened again");
-        assert_eq!(outcome, Outcome::Reopen { added: vec!["d".to_owned()] });
+        let added = BTreeMap::from([("d.t".to_owned(), vec!["d".to_owned()])]);
+        assert_eq!(outcome, Outcome::Reopen { added });
         drain(&mut bench).await.expect("drains");
         bench.assert_holds(0..200);
         // So does every later start.
@@ -127,6 +129,35 @@ fn a_column_that_is_added_is_taken_up_while_running_and_stops_nothing() {
         let newest = bench.lane().await.tables[0].newest_layout().expect("it is said");
         let added = newest.columns.iter().find(|column| column.name == "d");
         assert!(added.is_some_and(|d| !d.is_required), "{newest:?}");
+    });
+}
+
+#[test]
+fn a_view_that_is_added_while_running_opens_the_lane_again_and_stops_nothing() {
+    run(async {
+        // Of the table that rows go to, and of that of the dead letters.
+        for of_dead_letters in [false, true] {
+            let mut bench = bench(AB.to_vec());
+            bench.push(0..100);
+            let (_stop, asked) = watch::channel(false);
+            let running = tokio::spawn(engine::run(bench.pipeline(false), asked));
+            wait_until(|| bench.table.world.lock().expect("no panic").ids().len() == 100).await;
+            let viewed = if of_dead_letters { &bench.dead_letters } else { &bench.table };
+            viewed.world.lock().expect("no panic").views = 1;
+            bench.push(100..200);
+            let outcome = running.await.expect("no panic").expect("it ends in order");
+            assert_eq!(outcome, Outcome::Reopen { added: BTreeMap::new() });
+            assert!(bench.status.snapshot().problems.is_empty());
+            (bench.table, bench.dead_letters) =
+                (bench.table.open_again(&[]), bench.dead_letters.open_again(&[]));
+            // Opened with the view, and with one that goes again, it runs on.
+            assert_eq!(bench.drain().await.expect("drains"), Outcome::Complete);
+            bench.assert_holds(0..200);
+            bench.table.world.lock().expect("no panic").views = 0;
+            bench.push(200..210);
+            assert_eq!(bench.drain().await.expect("drains"), Outcome::Complete);
+            bench.assert_holds(0..210);
+        }
     });
 }
 
@@ -153,7 +184,7 @@ fn frames_that_wait_go_out_under_new_tokens_for_a_wider_column() {
             drain(&mut bench).await.expect("drains");
             bench.assert_holds(0..100);
             let lane = bench.lane().await;
-            assert_eq!((lane.counts.written, lane.counts.dead_letters), (100, 0), "{fault:?}");
+            assert_eq!((lane.counts.passed, lane.tables[1].rows.sealed), (100, 0), "{fault:?}");
         }
     });
 }
@@ -172,7 +203,7 @@ fn a_column_that_is_dropped_while_running_holds_the_rows_until_it_is_back() {
         // Seen before a frame runs into it.
         wait_until(|| problem().is_some_and(|problem| problem.state == State::TableDiffers)).await;
         bench.push(50..200);
-        wait_until(|| bench.status.snapshot().sealed.read == 200).await;
+        wait_until(|| bench.status.snapshot().sealed.records.read == 200).await;
         tokio::time::sleep(Duration::from_millis(50)).await;
         assert_eq!(bench.table.world.lock().expect("no panic").ids().len(), 50);
         assert!(problem().expect("it stands").words.contains("`c` is gone"));
@@ -181,7 +212,7 @@ fn a_column_that_is_dropped_while_running_holds_the_rows_until_it_is_back() {
         stop.send(true).expect("it runs");
         running.await.expect("no panic").expect("drains");
         bench.assert_holds(0..200);
-        assert_eq!(bench.lane().await.counts.dead_letters, 0);
+        assert_eq!(bench.totals().await.dead_letters, 0);
     });
 }
 
@@ -214,14 +245,14 @@ fn columns_that_change_at_any_moment_lose_and_double_nothing() {
                 tokio::time::sleep(Duration::from_millis((seed * 11 + round * 3) % 29)).await;
                 running.abort();
                 if let Ok(Ok(Outcome::Reopen { added: more })) = running.await {
-                    added.extend(more);
+                    added.extend(more.into_values().flatten());
                 }
                 bench.table = bench.table.open_again(&added);
             }
             drain(&mut bench).await.expect("drains");
             bench.assert_holds(0..400);
             let counts = bench.lane().await.counts;
-            assert!(counts.add_up() && counts.written == 400, "seed {seed}: {counts:?}");
+            assert!(counts.add_up() && counts.passed == 400, "seed {seed}: {counts:?}");
         }
     });
 }

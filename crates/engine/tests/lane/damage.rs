@@ -10,7 +10,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use engine::{EngineError, Outcome};
-use operators::dedup::closed::Sizes;
+use operators::dedup::spilled::Sizes;
 use protocol::Record;
 use protocol::record::{Body, Seal};
 use store::{Effect, Entry, ErrorKind, Key, MemoryStore, Operation, Prefix, Put, Store, StoreError};
@@ -42,7 +42,7 @@ async fn sealed() -> BTreeMap<String, Bytes> {
     let dies = tokio::spawn(engine::run(bench.pipeline(false), asked));
     for from in (0..600).step_by(60) {
         bench.push(from..from + 60);
-        while bench.lane().await.counts.written < from + 60 {
+        while bench.lane().await.counts.passed < from + 60 {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
     }
@@ -131,7 +131,7 @@ async fn one_frame() -> BTreeMap<String, Bytes> {
     bench.push(0..60);
     let (_stop, asked) = watch::channel(false);
     let dies = tokio::spawn(engine::run(bench.pipeline(false), asked));
-    while bench.lane().await.counts.written < 60 {
+    while bench.lane().await.counts.passed < 60 {
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
     dies.abort();
@@ -181,8 +181,9 @@ fn a_frame_whose_seal_claims_other_rows_than_it_holds_is_damaged_and_takes_no_me
                 // The bytes that tell where rows come from say the same number, in the few bytes that any number of rows may take.
                 assert!(!whole[&seal.segment].is_empty());
                 if let Some(counts) = &mut seal.counts {
-                    (counts.read, counts.written) = (rows, rows);
+                    (counts.read, counts.passed) = (rows, rows);
                 }
+                seal.rows.iter_mut().for_each(|table| table.rows = rows);
                 if let Some(range) = seal.ranges.first_mut() {
                     range.next = range.next.max(range.from + rows);
                 }

@@ -1,4 +1,4 @@
-//! Doubts that only a person can end: the lane stops, asks, and goes on with the answer.
+//! Doubts that only an operator can end: the lane stops, asks, and goes on with the answer.
 
 use std::time::Duration;
 

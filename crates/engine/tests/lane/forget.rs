@@ -48,7 +48,7 @@ fn a_topic_leaves_and_the_pipeline_goes_on_with_another_and_delivers_what_was_se
         set_away(&bench, true);
         let (_stop, asked) = watch::channel(false);
         let dies = tokio::spawn(engine::run(bench.pipeline(false), asked));
-        while bench.lane().await.counts.written < 100 {
+        while bench.lane().await.counts.passed < 100 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         dies.abort();

@@ -86,8 +86,13 @@ impl Store for Mortal {
 }
 
 async fn rename_in(bench: &Bench, store: Arc<dyn Store>, from: &str, to: &str) -> Result<Plan, RenameError> {
-    let request =
-        Request { from: from.into(), to: to.into(), by: "test".into(), quiet_min: Duration::from_millis(20) };
+    let request = Request {
+        from: from.into(),
+        to: to.into(),
+        lane: 0,
+        by: "test".into(),
+        quiet_min: Duration::from_millis(20),
+    };
     engine::rename::rename(store, bench.runtime.clone(), &request).await
 }
 
@@ -113,7 +118,7 @@ async fn busy() -> Bench {
     bench.push(120..300);
     let (_stop, asked) = watch::channel(false);
     let dies = tokio::spawn(engine::run(bench.pipeline(false), asked));
-    while bench.lane().await.counts.written < 300 {
+    while bench.lane().await.counts.passed < 300 {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     dies.abort();
@@ -209,7 +214,7 @@ fn a_rename_that_dies_at_any_write_is_finished_by_the_same_command_and_loses_and
             drain(&bench, "q").await.expect("goes on");
             bench.assert_holds(0..310);
             let report = engine::journal::load(&*bench.store, "q/lane-0").await.expect("sound");
-            assert_eq!(report.counts.written, 310, "write {write}");
+            assert_eq!(report.counts.passed, 310, "write {write}");
         }
         assert!(deaths > 8, "a crash at each of its writes: {deaths}");
     });
@@ -242,7 +247,7 @@ fn an_owner_that_wakes_after_its_pipeline_was_renamed_writes_nothing() {
         bench.push(0..100);
         let (_stop, asked) = watch::channel(false);
         let owner = tokio::spawn(engine::run(bench.pipeline(false), asked));
-        while bench.lane().await.counts.written < 100 {
+        while bench.lane().await.counts.passed < 100 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         // It settles what it has, and then writes nothing: it is not seen.

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use dataflow::{Event, Partition, PartitionStart, ReadFrom, Reader, Source, SourceError, SourceFault};
+use dataflow::{
+    Effect, Event, Partition, PartitionStart, ReadFrom, Reader, Remedy, Source, SourceError, SourceFault,
+};
 use engine::{EngineError, Outcome, Pipeline};
 use sources::memory::MemorySource;
 use store::Prefix;
@@ -153,7 +155,7 @@ async fn sealed_and_not_delivered(bench: &Bench) {
     set_away(bench, true);
     let (_stop, asked) = watch::channel(false);
     let dies = tokio::spawn(engine::run(bench.pipeline(false), asked));
-    while bench.lane().await.counts.written < 100 {
+    while bench.lane().await.counts.passed < 100 {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     dies.abort();
@@ -261,8 +263,8 @@ fn a_refused_row_becomes_a_dead_letter_though_the_source_refuses() {
         let error = until_it_ends(with(&bench, source, false)).await.expect_err("it refuses");
         assert_eq!(delivered(&error), 100, "{error}");
         bench.assert_holds((0..100).filter(|id| *id != 42));
-        let counts = bench.lane().await.counts;
-        assert_eq!((counts.written, counts.dead_letters), (99, 1));
+        let totals = bench.totals().await;
+        assert_eq!((totals.written, totals.dead_letters), (99, 1));
     });
 }
 
@@ -325,6 +327,37 @@ fn a_start_that_refuses_leaves_an_owner_that_runs_alone() {
     });
 }
 
+/// One insert may take minutes, and one that the server does not take is tried again for ever: nothing is sealed or settled meanwhile.
+#[test]
+fn an_owner_that_has_nothing_to_record_while_its_inserts_wait_is_not_taken_for_gone() {
+    run(async {
+        let mut bench = Bench::new();
+        bench.settings.owner_check_every = Duration::from_millis(50);
+        bench.settings.owner_quiet_min = Duration::from_secs(1);
+        bench.table.world.lock().expect("no panic").says =
+            Some(("too_many_parts", Remedy::Resend, Effect::None, false));
+        bench.push(0..50);
+        let (stop, asked) = watch::channel(false);
+        let owner = tokio::spawn(engine::run(bench.pipeline(false), asked));
+        wait_until(|| bench.status.snapshot().sealed.records.read == 50).await;
+        let mistaken = with(&bench, Refusing::at(&bench.source, At::Read), false);
+        let error = until_it_ends(mistaken).await.expect_err("it refuses");
+        assert!(matches!(error, EngineError::LeftAlone { inserts: 1.., .. }), "{error}");
+        assert_eq!(bench.lane().await.epoch, 1, "nobody was fenced");
+        bench.table.world.lock().expect("no panic").says = None;
+        wait_until(|| bench.table.world.lock().expect("no panic").ids().len() == 50).await;
+        // With nothing that waits, it has nothing to show.
+        while bench.lane().await.spool_frames() > 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let records = bench.lane().await.next_seq;
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        assert_eq!(bench.lane().await.next_seq, records);
+        stop.send(true).expect("it runs");
+        assert_eq!(owner.await.expect("no panic").expect("drains"), Outcome::Drained);
+    });
+}
+
 #[test]
 fn a_store_that_was_rolled_back_delivers_nothing() {
     run(async {
@@ -375,7 +408,7 @@ fn a_source_that_refuses_while_it_is_read_ends_the_pipeline_once_all_is_delivere
         let running = tokio::spawn(until_it_ends(with(&bench, source, false)));
         set_away(&bench, true);
         bench.push(0..100);
-        while bench.lane().await.counts.written < 100 {
+        while bench.lane().await.counts.passed < 100 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         now.store(true, Ordering::SeqCst);

@@ -4,7 +4,7 @@
 use bytes::Bytes;
 use dataflow::{Batch, Divided, JobDone, KeyedState, Operator, OperatorError, Output, Probed};
 use engine::EngineError;
-use operators::dedup::closed::Sizes;
+use operators::dedup::spilled::Sizes;
 use store::{Key, Prefix};
 use tokio::sync::watch;
 
@@ -125,7 +125,7 @@ async fn keys_in_files_are_known_across_restarts_and_files_are_shared_by_checkpo
         // Beside them: what was written after that checkpoint, and what it was made of.
         assert!(listed.len() < 4 * named + 100, "{} files, {named} are needed", listed.len());
         let status = bench.status.snapshot();
-        assert!(status.state_keys_closed > 0 && status.state_file_bytes > 0);
+        assert!(status.state_keys_spilled > 0 && status.state_file_bytes > 0);
     }
 }
 

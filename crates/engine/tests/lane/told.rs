@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use dataflow::Partition;
+use engine::accounts::Totals;
 use engine::problem::{SOURCE, STORE, State};
-use protocol::record::Counts;
 use store::MemoryStore;
 use tokio::sync::watch;
 
@@ -92,12 +92,15 @@ fn a_restart_counts_its_own_records_apart_from_those_before() {
         bench.push_text(31, "no number");
         bench.drain().await.expect("drains");
         let first = bench.status.snapshot();
-        assert_eq!((first.read, first.sealed_at_start, first.sealed.read), (31, Counts::default(), 31));
+        assert_eq!(
+            (first.read, first.sealed_at_start, first.sealed.records.read),
+            (31, Totals::default(), 31)
+        );
         let second = Bench { status: Arc::default(), ..bench };
         second.push(40..45);
         second.drain().await.expect("drains");
         let last = second.status.snapshot();
-        assert_eq!((last.read, last.sealed.read), (5, 36));
+        assert_eq!((last.read, last.sealed.records.read), (5, 36));
         assert_eq!(last.sealed_at_start, first.sealed);
     });
 }

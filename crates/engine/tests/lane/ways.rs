@@ -98,6 +98,7 @@ fn every_way_out_of_a_start_that_does_not_fit_lets_it_start() {
         let request = engine::rename::Request {
             from: "p".into(),
             to: "q".into(),
+            lane: 0,
             by: "test".into(),
             quiet_min: Duration::from_millis(20),
         };
@@ -130,14 +131,14 @@ fn every_way_out_of_a_start_that_does_not_fit_lets_it_start() {
         bench.push(0..100);
         let (_stop, asked) = watch::channel(false);
         let dies = tokio::spawn(engine::run(bench.pipeline(false), asked));
-        while bench.lane().await.counts.written < 100 {
+        while bench.lane().await.counts.passed < 100 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         dies.abort();
         let _ = dies.await;
         set_away(&bench, false);
         let other = TokenTable::numbers("d.other", bench.runtime.clone());
-        let changed = || Pipeline { table: other.clone(), ..bench.pipeline(true) };
+        let changed = || Pipeline { tables: vec![other.clone()], ..bench.pipeline(true) };
         says(until_it_ends(changed()).await, &["name it again and drain, then change it"]);
         bench.drain().await.expect("named again");
         bench.assert_holds(0..100);
@@ -157,7 +158,7 @@ fn every_way_out_of_a_store_that_is_not_the_newest_lets_it_start() {
         bench.push(100..200);
         bench.drain_and_exit().await.expect("drains");
         let newer = std::mem::replace(&mut bench.store, older);
-        let words = ["Bring the newer store back", "`forebay reset FILE --yes`", "another `group`"];
+        let words = ["Restore the newer store", "`forebay reset FILE --yes`", "another `group`"];
         says(bench.drain().await, &words);
         let older = std::mem::replace(&mut bench.store, newer);
         bench.push(200..210);
@@ -173,7 +174,7 @@ fn every_way_out_of_a_store_that_is_not_the_newest_lets_it_start() {
         // Lost: brought back, or all of it anew. A new name alone would be refused as well where the group stays.
         let mut bench = delivered().await;
         let lost = std::mem::replace(&mut bench.store, Arc::new(store::MemoryStore::new(1 << 30)));
-        says(bench.drain().await, &["Bring the store back", "give the source another `group`"]);
+        says(bench.drain().await, &["Restore the store", "give the source another `group`"]);
         empty(&bench.table);
         in_other_group(&bench, "p").await.expect("all of it anew");
         bench.assert_holds(0..100);

@@ -13,12 +13,13 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use dataflow::{
     Attempt, Batch, BlockBuilder, Column, ColumnType, Decoded, Decoder, Effect, Encoded, Event, Fit, FrameId,
-    InsertError, Layout, LayoutColumn, Operator, Partition, PartitionStart, Presence, ReadFrom, Reader,
-    Reason, RecordBlock, Reject, Remedy, RowsFrom, Runtime, Schema, Selected, Source, SourceError,
+    InsertError, Intake, Layout, LayoutColumn, Operator, Partition, PartitionStart, Presence, ReadFrom,
+    Reader, Reason, RecordBlock, Reject, Remedy, RowsFrom, Runtime, Schema, Selected, Source, SourceError,
     SourceFault, TYPE_DEFAULT, Table, TableError, TableFacts,
 };
+use engine::accounts::Totals;
 use engine::{EngineError, Outcome, Pipeline, Settings, Status, TokioRuntime};
-use operators::dedup::closed::Sizes;
+use operators::dedup::spilled::Sizes;
 use operators::dedup::{Dedup, DedupConfig, Late};
 use sources::memory::{MemoryHandle, MemorySource};
 use store::{Entry, Key, Prefix, Put, Store, StoreError};
@@ -110,6 +111,8 @@ pub struct World {
     pub looks: u64,
     /// Names and types of its columns now; empty if it does not tell.
     pub columns: Vec<(&'static str, &'static str)>,
+    /// Materialized views that it feeds now.
+    pub views: usize,
     /// Frames are cut so that each holds at most this sum of ids, judged by the mean over the rows given; 0 cuts nothing.
     pub frame_weight_max: u64,
     /// Tokens that others use while the body of an insert travels, by insert in order.
@@ -167,19 +170,21 @@ pub struct TokenTable {
     runtime: Arc<dyn Runtime>,
     /// Its columns when it was opened.
     opened: Layout,
+    /// Its views then.
+    opened_views: usize,
 }
 
 impl TokenTable {
     /// A table of numbers.
     pub fn numbers(name: &'static str, runtime: Arc<dyn Runtime>) -> Arc<Self> {
         let schema = Schema::new(vec![Column::new("id", ColumnType::UInt64)]);
-        Arc::new(Self { name, schema, world: world(), runtime, opened: Layout::default() })
+        Arc::new(Self { name, schema, world: world(), runtime, opened: Layout::default(), opened_views: 0 })
     }
 
     /// A table of dead letters; its world keeps their positions.
     pub fn dead_letters(runtime: Arc<dyn Runtime>) -> Arc<Self> {
         let (schema, opened) = (dataflow::reject::schema(), Layout::default());
-        Arc::new(Self { name: "d.dead", schema, world: world(), runtime, opened })
+        Arc::new(Self { name: "d.dead", schema, world: world(), runtime, opened, opened_views: 0 })
     }
 
     /// The same table, opened anew; `added` are columns that a record need not give.
@@ -189,7 +194,8 @@ impl TokenTable {
             (column.default, column.is_required) = (TYPE_DEFAULT.into(), false);
         }
         let (schema, world) = (self.schema.clone(), self.world.clone());
-        Arc::new(Self { name: self.name, schema, world, runtime: self.runtime.clone(), opened })
+        let opened_views = world.lock().expect("no panic").views;
+        Arc::new(Self { name: self.name, schema, world, runtime: self.runtime.clone(), opened, opened_views })
     }
 
     fn ids_of(&self, rows: &[Selected]) -> Vec<u64> {
@@ -249,6 +255,10 @@ impl Table for TokenTable {
             layout.columns.iter().map(|c| (c.name.clone(), c.type_name.clone())).collect()
         };
         (names(&self.opened) != names(&now)).then_some(now)
+    }
+
+    fn must_reopen(&self) -> bool {
+        self.world.lock().expect("no panic").views > self.opened_views
     }
 
     fn fit(&self, layout: &Layout) -> Fit {
@@ -397,7 +407,7 @@ impl Table for TokenTable {
             server_uuid: "s".into(),
             table_uuid: format!("{}-{}", self.name, world.exchanged),
             block_number: world.block,
-            view_blocks: Vec::new(),
+            view_blocks: vec![world.block; world.views],
             token_window: 100,
             parts_per_frame: 1,
             token_age_ms_max: u64::MAX,
@@ -513,11 +523,13 @@ impl Bench {
             vec![Box::new(step.with_shards(self.shards).with_job_rows_min(1))];
         Pipeline {
             name: "p".into(),
+            lane: 0,
             owner: "test".into(),
             source: self.source.clone(),
-            decoder: Arc::new(Numbers(schema)),
+            intake: Intake::new(Arc::new(Numbers(schema))),
             steps,
-            table: self.table.clone(),
+            tables: vec![self.table.clone()],
+            router: None,
             dead_letters: self.dead_letters.clone(),
             store: self.store.clone(),
             runtime: self.runtime.clone(),
@@ -547,6 +559,11 @@ impl Bench {
             })
         });
         process.await.expect("no panic").expect("a drain of a few records ends")
+    }
+
+    /// Both ledgers of all that is sealed.
+    pub async fn totals(&self) -> Totals {
+        Totals::of(&self.lane().await)
     }
 
     /// Waits until the engine knows the table as it is now: whoever looks again has the answer of a look that began before.

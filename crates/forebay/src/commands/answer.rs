@@ -12,9 +12,8 @@ use engine::{Status, TokioRuntime};
 use pipeline::config::model::Pipeline;
 use pipeline::wiring;
 use protocol::doubt::Verdict;
-use protocol::names;
 
-use crate::cli::{Exit, PipelineFile, print};
+use crate::console::{Exit, PipelineFile, print};
 
 /// Answers what a pipeline asked when it stopped with code 4: are the rows of an insert in the table?
 #[derive(Debug, Args)]
@@ -50,7 +49,7 @@ pub struct Answer {
     #[arg(long)]
     absent: bool,
 
-    /// Answers although a process has claimed the pipeline since; if it runs, it ends.
+    /// Answers even if a process has claimed the pipeline since; if it is running, it stops.
     #[arg(long)]
     take_over: bool,
 }
@@ -70,7 +69,7 @@ impl Answer {
                 for frame in frames {
                     writeln!(text, "frame {frame}: {word}")?;
                 }
-                writeln!(text, "written to the journal; start the pipeline again to go on")?;
+                writeln!(text, "written to the journal; start the pipeline again to continue")?;
                 print(&text)
             }
             Err(error) => refuse(error),
@@ -84,7 +83,7 @@ impl Answer {
     ) -> anyhow::Result<Result<Vec<String>, AnswerError>> {
         let runtime: Arc<dyn Runtime> = TokioRuntime::new(1);
         let store = wiring::storage::open(pipeline, &*runtime, &Status::default()).await?;
-        let folder = names::lane_folder(pipeline.pipeline.as_str(), 0);
+        let folder = wiring::lane_folder(pipeline);
         let request = Request {
             frames: self.frame.clone(),
             verdict,

@@ -12,10 +12,11 @@ use anyhow::Context;
 use clap::Args;
 use pipeline::config::values::reference::Surroundings;
 use pipeline::config::{self, Checked};
+use pipeline::wiring;
 use serde_json::json;
 
-use super::place;
-use crate::cli::{Exit, print};
+use super::{explain, place};
+use crate::console::{Exit, print};
 
 /// Checks pipeline files: every fault at once, with line and column. Never writes or locks.
 #[derive(Debug, Args)]
@@ -97,6 +98,18 @@ impl Check {
     }
 }
 
+/// Adds the faults of steps that do not fit the table, if the file describes it; false if there are any. Other tables are asked by `--connect`.
+fn plan(checked: &mut Checked) -> bool {
+    let Some(pipeline) = &checked.pipeline else { return true };
+    let Some(table) = explain::described(pipeline) else { return true };
+    let Err(faults) = wiring::steps::plan(pipeline, &table) else { return true };
+    for fault in &faults {
+        let at = checked.place_in(&fault.path, fault.at.as_ref().map(|at| at.start));
+        checked.faults.fault(at, fault.path.as_str(), fault.to_string());
+    }
+    false
+}
+
 struct Report {
     file: String,
     /// The settings, if the file has no fault, and the places in the file.
@@ -121,9 +134,9 @@ impl Report {
                 Self { text: format!("{file}: {message}\n"), json, file, checked: None, exit, notes }
             }
             Ok(text) => {
-                let checked = place::within(path, || config::check(&text, &Surroundings::of_process()));
-                let can_run = checked.pipeline.is_some();
-                let exit = if can_run { Exit::Done } else { Exit::Fault };
+                let mut checked = place::within(path, || config::check(&text, &Surroundings::of_process()));
+                let does_plan = plan(&mut checked);
+                let exit = if checked.pipeline.is_some() && does_plan { Exit::Done } else { Exit::Fault };
                 let text = checked.faults.render(&file);
                 let mut report = Self { text, json: json!({}), file, checked: Some(checked), exit, notes };
                 report.describe();
@@ -146,10 +159,10 @@ impl Report {
     /// Adds what the store, the source and the tables say.
     async fn connect(&mut self, sample: usize) {
         let Some(checked) = &mut self.checked else { return };
-        let Some(pipeline) = &checked.pipeline else { return };
+        let Some(pipeline) = checked.pipeline.as_ref().filter(|_| self.exit == Exit::Done) else { return };
         let found = connect::look(pipeline, sample).await;
         for problem in &found.problems {
-            let at = checked.place(&problem.path);
+            let at = checked.place_in(&problem.path, problem.at);
             checked.faults.fault(at, problem.path.as_str(), problem.message.as_str());
         }
         self.exit = found.exit();

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::cli::{Exit, print};
+use crate::console::{Exit, print};
 
 /// Runs ClickHouse's engine as a development server.
 #[derive(Debug, Args)]
@@ -36,19 +36,19 @@ pub struct Clickhouse {
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8123")]
     http: SocketAddr,
 
-    /// The folder of the data; made if it is not there.
+    /// The data folder; created if it does not exist.
     #[arg(long, value_name = "DIR", default_value = "./forebay-clickhouse")]
     path: PathBuf,
 
-    /// Allows an address that other machines can reach. The token is then sent in clear.
+    /// Allows an address that other machines can reach. The token is then sent unencrypted.
     #[arg(long)]
     listen_anywhere: bool,
 
-    /// A host name that the server may be asked under, beside `localhost` and the address that it listens at.
+    /// A host name that requests may use, besides `localhost` and the listening address.
     #[arg(long, value_name = "NAME")]
     host_name: Vec<String>,
 
-    /// The token that clients must give as their password; without it each start draws a new one.
+    /// The token that clients must give as their password; without it each start generates a new one.
     #[arg(
         long,
         value_name = "TEXT",

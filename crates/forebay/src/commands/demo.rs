@@ -18,7 +18,7 @@ use tokio::sync::watch;
 use workloads::glassflow::oracle::{self, Content};
 use workloads::glassflow::{Spec, Workload};
 
-use crate::cli::{Exit, print};
+use crate::console::{Exit, print};
 use crate::progress;
 use crate::signals::Signals;
 
@@ -230,7 +230,7 @@ fn line(before: &Snapshot, now: &Snapshot, records: u64, seconds: f64) -> String
         "{} records/s, lag {}, duplicates dropped {}, settled {}",
         grouped(rate),
         grouped(records.saturating_sub(read)),
-        grouped(now.sealed.duplicates + now.unsealed.duplicates),
+        grouped(now.sealed.records.duplicates + now.unsealed.records.duplicates),
         grouped(progress::settled(now)),
     )
 }
@@ -240,12 +240,12 @@ fn verdict(expected: &Content, found: &Content, last: &Snapshot, seconds: f64) -
     let counts = last.sealed;
     let mut text = format!(
         "\n{} records read in {seconds:.1} s: {} written, {} duplicates dropped, {} dead letters\n\n",
-        grouped(counts.read),
+        grouped(counts.records.read),
         grouped(counts.written),
-        grouped(counts.duplicates),
+        grouped(counts.records.duplicates),
         grouped(counts.dead_letters)
     );
-    let mut right = counts.add_up();
+    let mut right = counts.records.add_up();
     let rows = [
         ("rows in the table", expected.rows, found.rows),
         ("unique event ids", expected.ids, found.ids),

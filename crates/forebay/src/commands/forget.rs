@@ -16,8 +16,8 @@ use pipeline::config::model::Pipeline;
 use pipeline::replays;
 use pipeline::wiring;
 
-use crate::cli::{Exit, PipelineFile, print};
-use crate::running;
+use crate::console::{Exit, PipelineFile, print};
+use admin::running;
 
 /// How long the journal must stand still before it counts as nobody's: an owner that works settles within a second.
 const QUIET: Duration = Duration::from_secs(3);
@@ -62,11 +62,11 @@ pub struct Forget {
     #[arg(long)]
     from_start: bool,
 
-    /// Does it although a process runs the pipeline; that process ends with code 3.
+    /// Forgets even if a process runs the pipeline; that process ends with code 3.
     #[arg(long)]
     take_over: bool,
 
-    /// Does not ask.
+    /// Does not ask for confirmation.
     #[arg(long)]
     yes: bool,
 }
@@ -102,7 +102,7 @@ impl Forget {
         }
         eprint!("{}", self.announced(pipeline, &leaving)?);
         if !self.yes && !std::io::stdin().is_terminal() {
-            eprintln!("forebay: nobody can be asked here; `--yes` forgets them");
+            eprintln!("forebay: this is not a terminal, so nobody can confirm; `--yes` forgets them");
             return Ok(Exit::Fault);
         }
         if !self.yes && !is_confirmed()? {
@@ -170,7 +170,7 @@ impl Forget {
             };
             writeln!(
                 text,
-                "`{stream}` is still in the pipeline file: {how}, unless it is taken out of the file"
+                "`{stream}` is still in the pipeline file: {how}, unless it is removed from the file"
             )?;
         }
         Ok(text)

@@ -15,7 +15,7 @@ use pipeline::config::model::source::Workload;
 use sources::kafka::produce::{Outgoing, Producer};
 use workloads::glassflow::{self, RECORD_BYTES_MAX};
 
-use crate::cli::Exit;
+use crate::console::Exit;
 
 /// Writes made-up records, the same at every run.
 #[derive(Debug, Args)]
@@ -37,7 +37,7 @@ pub struct Generate {
     #[arg(long, value_name = "FILE", required_unless_present = "topic")]
     to: Option<PathBuf>,
 
-    /// Writes over a file that is there.
+    /// Overwrites an existing file.
     #[arg(long, requires = "to")]
     force: bool,
 
@@ -93,7 +93,7 @@ impl Generate {
             options.create_new(true);
         }
         options.open(path).with_context(|| match path.exists() {
-            true => format!("`{shown}` is there already; pass --force to write over it"),
+            true => format!("`{shown}` exists already; pass --force to overwrite it"),
             false => format!("cannot create `{shown}`"),
         })
     }

@@ -1,39 +1,26 @@
 //! `forebay list`, `forebay reset` and `forebay delete`: the pipelines of a store, and their end.
 //!
-//! Owns what is shown, and which objects go. Does not own a pipeline's table or its source: neither is ever touched here.
+//! Owns what is shown and asked. Does not own what goes ([`admin::pipelines`]); a pipeline's table and its source are never touched.
 //!
 //! | command  | goes                                                        | stays                                                |
 //! |----------|-------------------------------------------------------------|------------------------------------------------------|
 //! | `list`   | nothing                                                     | everything; it reads the journals alone              |
 //! | `reset`  | the pipeline's journal, state, sealed rows and replay log    | its file, tables and source; the next start reads anew |
 //! | `delete` | the same                                                    | the same; it is not expected to start again          |
-//!
-//! Before anything goes the lane is claimed, so a process that runs the pipeline without being seen from here is fenced: it ends.
 
 use std::fmt::Write as _;
-use std::sync::Arc;
-use std::time::Duration;
 
+use admin::pipelines::{self, End};
+use admin::running;
 use anyhow::{Context, bail};
 use clap::Args;
-use dataflow::Runtime;
-use engine::journal::{self, Journal};
-use engine::{Status, TokioRuntime, inspect};
+use engine::journal;
 use pipeline::config::model::Pipeline;
 use pipeline::wiring;
-use protocol::Lane;
-use protocol::lane::Renamed;
 use serde_json::{Value, json};
-use store::{Prefix, Store};
+use store::Prefix;
 
-use crate::cli::{Exit, PipelineFile, print};
-use crate::{running, status_view};
-
-/// Objects asked for in one listing.
-const LISTED_MAX: usize = 1_000;
-
-/// Rounds of listing and deleting; the second finds only what a fenced owner had on its way.
-const ROUNDS_MAX: usize = 8;
+use crate::console::{Exit, PipelineFile, print};
 
 /// Lists the pipelines in a store.
 #[derive(Debug, Args)]
@@ -63,7 +50,7 @@ struct Removal {
     #[command(flatten)]
     file: PipelineFile,
 
-    /// Does it. Without it, only says what would go and what would stay.
+    /// Does it. Without this option, only prints what would be deleted and what would be kept.
     #[arg(long)]
     yes: bool,
 
@@ -86,7 +73,7 @@ pub struct Reset {
     removal: Removal,
 }
 
-/// Takes a pipeline out of its store.
+/// Deletes a pipeline from its store.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -121,7 +108,7 @@ impl List {
             };
             match store.context("the store cannot be opened")? {
                 None => Ok(Vec::new()),
-                Some(store) => listed(&*store).await,
+                Some(store) => pipelines::listed(&*store).await,
             }
         })?;
         if self.json {
@@ -147,66 +134,13 @@ impl List {
     }
 }
 
-async fn listed(store: &dyn Store) -> anyhow::Result<Vec<Value>> {
-    let mut found = Vec::new();
-    for folder in inspect::lanes(store, None).await.context("the store cannot be read")? {
-        let name = folder.split('/').next().unwrap_or_default().to_owned();
-        // A damaged journal must not hide the others.
-        let one = match journal::load_any(store, &folder).await {
-            Err(error) => {
-                json!({ "pipeline": name, "lane": folder, "state": "unreadable", "error": error.to_string() })
-            }
-            Ok(lane) => {
-                let (frames, rows) = in_flight(&lane);
-                json!({
-                    "pipeline": name, "lane": folder, "state": state(&lane), "epoch": lane.epoch,
-                    "records": status_view::counts(&lane.counts, status_view::replayed(&lane)),
-                    "in_flight_frames": frames, "in_flight_rows": rows
-                })
-            }
-        };
-        found.push(one);
-    }
-    Ok(found)
-}
-
-fn state(lane: &Lane) -> String {
-    let pieces = || {
-        lane.tables.iter().flat_map(|table| table.pending.iter().flatten()).filter(|piece| piece.is_live())
-    };
-    if let Some(from) = &lane.arriving_from {
-        return format!("the new name of {from}, which is not renamed yet");
-    }
-    if let Some(Renamed { to, is_done }) = &lane.renamed {
-        let not_yet = if *is_done { "" } else { ", which is not finished" };
-        return format!("renamed to {to}{not_yet}");
-    }
-    let state = if lane.pipeline.is_empty() {
-        "never read"
-    } else if pieces().any(|piece| piece.question.is_some()) {
-        "waits for an answer"
-    } else if pieces().next().is_some() {
-        "rows in flight"
-    } else {
-        "delivered"
-    };
-    state.to_owned()
-}
-
-/// Frames and rows that are sealed and not known to be in the table.
-fn in_flight(lane: &Lane) -> (u64, u64) {
-    let live =
-        lane.tables.iter().flat_map(|table| table.pending.iter().flatten()).filter(|piece| piece.is_live());
-    live.fold((0, 0), |(frames, rows), piece| (frames + 1, rows + piece.frame.rows))
-}
-
 impl Reset {
     /// Runs the command.
     ///
     /// # Errors
     /// When the store cannot be used.
     pub fn execute(&self) -> anyhow::Result<Exit> {
-        self.removal.execute("reset")
+        self.removal.execute(End::Reset)
     }
 }
 
@@ -216,12 +150,12 @@ impl Delete {
     /// # Errors
     /// When the store cannot be used.
     pub fn execute(&self) -> anyhow::Result<Exit> {
-        self.removal.execute("delete")
+        self.removal.execute(End::Delete)
     }
 }
 
 impl Removal {
-    fn execute(&self, command: &str) -> anyhow::Result<Exit> {
+    fn execute(&self, end: End) -> anyhow::Result<Exit> {
         let Some(pipeline) = super::load(&self.file.file)? else { return Ok(Exit::Fault) };
         let name = pipeline.pipeline.as_str();
         super::runtime()?.block_on(async {
@@ -239,7 +173,7 @@ impl Removal {
                 );
             };
             let prefix = Prefix::new(name).context("the pipeline's folder")?;
-            let (objects, bytes) = size(&*store, &prefix).await?;
+            let (objects, bytes) = pipelines::size(&*store, &prefix).await?;
             if objects == 0 {
                 let words = format!("pipeline `{name}` is not in this store\n");
                 return self.tell(
@@ -250,26 +184,27 @@ impl Removal {
             }
             // A journal that cannot be read is one more reason to start anew; what is in flight is not known then.
             let lane = journal::load_any(&*store, &wiring::lane_folder(&pipeline)).await;
-            if let Some(why) = lane.as_ref().ok().and_then(|lane| kept(command, name, lane)) {
+            if let Some(why) = lane.as_ref().ok().and_then(|lane| pipelines::kept(end, name, lane)) {
                 tracing::error!("{why}; nothing was changed");
                 return Ok(Exit::Person);
             }
-            let rows = lane.as_ref().map(|lane| in_flight(lane).1).map_err(ToString::to_string);
+            let rows = lane.as_ref().map(|lane| pipelines::in_flight(lane).1).map_err(ToString::to_string);
             let mut plan = json!({
                 "pipeline": name, "found": true, "done": self.yes, "objects": objects, "bytes": bytes,
                 "in_flight_rows": rows.as_ref().ok(), "journal_problem": rows.as_ref().err(),
                 "table": wiring::sink::target(&pipeline)?.name()
             });
             let words =
-                words(command, &pipeline, objects, bytes, rows.as_ref().copied().map_err(String::as_str))?;
+                words(end, &pipeline, objects, bytes, rows.as_ref().copied().map_err(String::as_str))?;
             if !self.yes {
                 let words = format!(
-                    "{words}Nothing was changed. To do it: `forebay {command} {} --yes`\n",
+                    "{words}Nothing was changed. To do it: `forebay {} {} --yes`\n",
+                    end.word(),
                     self.file.file.display()
                 );
                 return self.tell(&plan, &words, Exit::Person);
             }
-            remove(&pipeline).await?;
+            pipelines::remove(&pipeline).await?;
             plan["done"] = true.into();
             self.tell(&plan, &words, Exit::Done)
         })
@@ -281,23 +216,8 @@ impl Removal {
     }
 }
 
-/// Why the pipeline is not to be deleted or reset now.
-fn kept(command: &str, name: &str, lane: &Lane) -> Option<String> {
-    let Renamed { to, is_done } = lane.renamed.as_ref()?;
-    match (is_done, command) {
-        (false, _) => Some(format!(
-            "pipeline `{name}` is being renamed to `{to}`, and what is read and in flight may still lie under the old name: finish it \
-             first, with `forebay rename FILE {to} --yes`"
-        )),
-        (true, "reset") => Some(format!(
-            "pipeline `{name}` was renamed to `{to}`: write `pipeline: {to}` into the pipeline file, and reset that one"
-        )),
-        (true, _) => None,
-    }
-}
-
 fn words(
-    command: &str,
+    end: End,
     pipeline: &Pipeline,
     objects: u64,
     bytes: u64,
@@ -327,7 +247,7 @@ fn words(
         table.name(),
         letters.name()
     )?;
-    if command == "reset" {
+    if end == End::Reset {
         writeln!(
             out,
             "then         the next start reads the source from the start: empty the table first (`TRUNCATE TABLE {}`), or every row is \
@@ -343,49 +263,4 @@ fn words(
         }
     }
     Ok(out)
-}
-
-/// Objects of the pipeline and their bytes.
-async fn size(store: &dyn Store, prefix: &Prefix) -> anyhow::Result<(u64, u64)> {
-    let (mut objects, mut bytes, mut after) = (0, 0, None);
-    loop {
-        let entries = store.list(prefix, after.as_ref(), LISTED_MAX).await?;
-        let Some(last) = entries.last() else { return Ok((objects, bytes)) };
-        after = Some(last.key.clone());
-        objects += entries.len() as u64;
-        bytes += entries.iter().map(|entry| entry.size_bytes).sum::<u64>();
-    }
-}
-
-/// Claims the lane, so that no other process goes on with it, and deletes all of the pipeline.
-async fn remove(pipeline: &Pipeline) -> anyhow::Result<()> {
-    let runtime: Arc<dyn Runtime> = TokioRuntime::new(1);
-    let store = wiring::storage::open(pipeline, &*runtime, &Status::default()).await?;
-    let folder = wiring::lane_folder(pipeline);
-    // One that is damaged cannot be claimed, nor can anybody else go on with it.
-    if let Err(error) =
-        Journal::claim(store.clone(), runtime, folder, wiring::owner(), Duration::from_secs(1)).await
-    {
-        tracing::warn!(%error, "the journal cannot be claimed; its objects are deleted all the same");
-    }
-    let prefix = Prefix::new(pipeline.pipeline.as_str()).context("the pipeline's folder")?;
-    for _ in 0..ROUNDS_MAX {
-        let mut after = None;
-        let mut deleted = 0;
-        loop {
-            let entries = store.list(&prefix, after.as_ref(), LISTED_MAX).await?;
-            let Some(last) = entries.last() else { break };
-            after = Some(last.key.clone());
-            for entry in &entries {
-                store.delete(&entry.key).await?;
-                deleted += 1;
-            }
-        }
-        if deleted == 0 {
-            return Ok(());
-        }
-    }
-    bail!(
-        "objects of the pipeline appear again and again: another process still writes them; stop it and try again"
-    )
 }

@@ -17,7 +17,7 @@ fn start() -> anyhow::Result<&'static Path> {
         let here = std::env::current_dir().context("the working directory cannot be read")?;
         return Ok(START.get_or_init(|| here));
     }
-    Ok(START.get().expect("just looked at"))
+    Ok(START.get().expect("just checked"))
 }
 
 /// A path of the command line, whatever folder was entered since.

@@ -16,8 +16,8 @@ use pipeline::wiring;
 use protocol::lane::rename::Step;
 use serde_json::{Value, json};
 
-use crate::cli::{Exit, PipelineFile, print};
-use crate::running;
+use crate::console::{Exit, PipelineFile, print};
+use admin::running;
 
 /// How long the journal must stand still before it counts as nobody's: an owner that works settles within a second.
 const QUIET: Duration = Duration::from_secs(3);
@@ -40,7 +40,7 @@ pub struct Rename {
     #[arg(value_name = "NEW_NAME")]
     to: PipelineName,
 
-    /// Does it. Without it, only says what would happen.
+    /// Does it. Without this option, only prints what would happen.
     #[arg(long)]
     yes: bool,
 
@@ -67,7 +67,7 @@ impl Rename {
         let Some(store) = wiring::storage::open_to_read(pipeline).await? else {
             return refuse(RenameError::NotThere { name: from.to_owned() });
         };
-        let plan = match engine::rename::plan(&*store, from, to).await {
+        let plan = match engine::rename::plan(&*store, from, to, wiring::LANE).await {
             Ok(plan) => plan,
             Err(RenameError::Taken { .. }) if from == to => {
                 print(&format!("pipeline `{to}` has this name already\n"))?;
@@ -85,8 +85,13 @@ impl Rename {
         }
         let runtime: Arc<dyn Runtime> = TokioRuntime::new(1);
         let store = wiring::storage::open(pipeline, &*runtime, &Status::default()).await?;
-        let request =
-            Request { from: from.to_owned(), to: to.to_owned(), by: wiring::owner(), quiet_min: QUIET };
+        let request = Request {
+            from: from.to_owned(),
+            to: to.to_owned(),
+            lane: wiring::LANE,
+            by: wiring::owner(),
+            quiet_min: QUIET,
+        };
         match engine::rename::rename(store, runtime, &request).await {
             Ok(done) => self.tell(&done, true, &self.words(pipeline, &plan)?, Exit::Done),
             Err(error) => refuse(error),

@@ -17,8 +17,9 @@ use pipeline::config::values::Listen;
 use pipeline::wiring::{self, Known, Reads, WiringError};
 use tokio::sync::watch;
 
-use crate::cli::{Exit, LogOptions, PipelineFile};
+use crate::console::{Exit, PipelineFile};
 use crate::http::{self, Server};
+use crate::logging::LogOptions;
 use crate::signals::Signals;
 use crate::status_view::LaneView;
 use crate::{logging, progress};
@@ -51,7 +52,7 @@ pub struct Run {
     #[arg(long)]
     drain: bool,
 
-    /// A first start goes on though the table has rows already, as with `existing_rows: keep`.
+    /// A first start continues although the table has rows already, as with `existing_rows: keep`.
     #[arg(long)]
     into_filled_table: bool,
 }
@@ -118,7 +119,7 @@ pub(super) async fn obey(signals: &mut Signals, stop: &watch::Sender<bool>) -> E
     // Without a receiver the lane is at its end already.
     let _ = stop.send(true);
     let name = signals.next().await;
-    tracing::warn!(signal = name, "stopped at once; the next start goes on from the journal");
+    tracing::warn!(signal = name, "stopped at once; the next start continues from the journal");
     Exit::Stopped
 }
 
@@ -163,7 +164,7 @@ pub(super) async fn lane(
         match engine::run(parts, stopping.clone()).await {
             Ok(Outcome::Reopen { added }) => {
                 known.is_open_again = true;
-                known.added.extend(added);
+                known.added.extend(added.into_values().flatten());
                 known.added.sort();
                 known.added.dedup();
             }
@@ -222,7 +223,7 @@ pub(super) fn exit_of(error: &EngineError) -> Exit {
 
 pub(super) fn exit_of_wiring(error: &WiringError) -> Exit {
     match error {
-        WiringError::Settings(_) => Exit::Fault,
+        WiringError::Settings(_) | WiringError::Steps(_) => Exit::Fault,
         WiringError::Table { .. } => Exit::Person,
         // A store that cannot fence stays so until a person gives another.
         WiringError::Store(error) if error.kind == store::ErrorKind::NotSupported => Exit::Person,

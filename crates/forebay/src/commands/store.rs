@@ -1,25 +1,22 @@
 //! `forebay store check`: reads everything of a pipeline in its store and verifies it.
 //!
-//! Owns the report. The look itself is `engine::inspect`'s, and what a frame holds is `clickhouse`'s. Reads only: nothing is
-//! claimed, so a running pipeline is not disturbed, though its disk or its bucket is read once.
+//! Owns how the report is shown. Does not own the look ([`admin::store`]).
 
 use std::fmt::Write as _;
 use std::io::IsTerminal;
 use std::path::PathBuf;
 
-use anyhow::{Context, bail};
+use admin::fields;
+use admin::store::{Where, look};
+use anyhow::bail;
 use clap::{Args, Subcommand};
-use engine::inspect::{self, Report};
+use engine::inspect::Report;
 use engine::survey;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use pipeline::config::model::Pipeline;
-use pipeline::replays::{self, Log};
-use pipeline::wiring;
 use protocol::retire::Standing;
 use serde_json::{Value, json};
 
-use crate::cli::{Exit, print};
-use crate::status_view;
+use crate::console::{Exit, print};
 
 /// Looks into stores.
 #[derive(Debug, Args)]
@@ -63,24 +60,6 @@ struct Check {
     json: bool,
 }
 
-/// What frames are made of.
-struct Frames;
-
-impl inspect::Reader for Frames {
-    fn frame(&self, body: &[u8]) -> Result<u64, String> {
-        Ok(clickhouse::native::shape::of_frame(body)?.rows)
-    }
-
-    fn probe(&self, probe: &[u8]) -> Result<(), String> {
-        clickhouse::table::check_sample(probe)
-    }
-
-    fn file(&self, object: &str, bytes: &[u8]) -> Result<(), String> {
-        // The only state that lies in files.
-        operators::dedup::closed::part::verify(object, bytes).map(|_| ()).map_err(|error| error.to_string())
-    }
-}
-
 impl Store {
     /// Runs the command.
     ///
@@ -97,7 +76,17 @@ impl Store {
             (None, Some(url)) => (Where::Url(url.clone()), None),
             (None, None) => bail!("name a pipeline file or a store"),
         };
-        let reports = super::runtime()?.block_on(look(place, pipeline.as_deref()))?;
+        let reports = super::runtime()?.block_on(async {
+            let bar = bar();
+            let told = |lane: &str, read: u64, all: u64| {
+                bar.set_message(lane.to_owned());
+                bar.set_length(all.max(read));
+                bar.set_position(read);
+            };
+            let reports = look(place, pipeline.as_deref(), &told).await;
+            bar.finish_and_clear();
+            reports
+        })?;
         let is_sound = reports.iter().all(Report::is_sound);
         let text = match check.json {
             true => format!(
@@ -109,45 +98,6 @@ impl Store {
         print(&text)?;
         Ok(if is_sound { Exit::Done } else { Exit::Person })
     }
-}
-
-/// A store by the settings of a pipeline file, or by its address with keys from the environment.
-enum Where {
-    Pipeline(Box<Pipeline>),
-    Url(String),
-}
-
-async fn look(place: Where, pipeline: Option<&str>) -> anyhow::Result<Vec<Report>> {
-    let opened = match place {
-        Where::Pipeline(pipeline) => wiring::storage::open_to_read(&pipeline).await,
-        Where::Url(url) => wiring::storage::open_url_to_read(url).await,
-    };
-    let Some(store) = opened.context("the store cannot be opened")? else {
-        match pipeline {
-            // A pipeline that has not run yet has no store yet.
-            Some(_) => return Ok(Vec::new()),
-            None => bail!("there is no store at this address"),
-        }
-    };
-    let bar = bar();
-    let mut reports = Vec::new();
-    for lane in inspect::lanes(&*store, pipeline).await.context("the store cannot be read")? {
-        bar.set_message(lane.clone());
-        let progress = |read: u64, all: u64| {
-            bar.set_length(all.max(read));
-            bar.set_position(read);
-        };
-        let report = inspect::inspect(&*store, &lane, &Frames, &progress).await;
-        let mut report = report.with_context(|| format!("`{lane}` cannot be read"))?;
-        let replays = replays::inspect::inspect(&Log::new(store.clone(), &lane), &report.lane).await;
-        let replays = replays.with_context(|| format!("the replay log of `{lane}` cannot be read"))?;
-        report.objects += replays.objects;
-        // As many as a log has objects at the most.
-        report.findings.extend(replays.findings);
-        reports.push(report);
-    }
-    bar.finish_and_clear();
-    Ok(reports)
 }
 
 /// A bar on a terminal, and nothing elsewhere.
@@ -187,7 +137,7 @@ fn as_json(report: &Report) -> Value {
         "findings": findings,
         "findings_more": report.findings_more,
         "orphans": orphans,
-        "store": status_view::survey(&report.survey),
+        "store": fields::survey(&report.survey),
     })
 }
 

@@ -1,36 +1,19 @@
 //! `forebay verify`: compares the table with the source, while the pipeline runs.
 //!
-//! Owns the options and the order of the comparison. Reads the journal, the source and the tables; claims, publishes, writes and
-//! locks nothing.
-//!
-//! ```text
-//! journal ─▶ source once more, up to what is sealed ─▶ wait until that is settled ─▶ digests of buckets ─▶ keys of those that
-//! differ ─▶ look again at what differs: settled meanwhile, a dead letter, or newer than the look
-//! ```
-//!
-//! There is no snapshot over a source and a table that both move. So the source's side ends at positions that one journal record
-//! names, the table is only asked once all of that is settled, and a row that is in the table and not in that range counts as
-//! foreign only if the source does not hold it further on, up to what is sealed *after* the table was asked.
-
-mod expect;
-mod frames;
-mod letters;
-mod reading;
-mod report;
-mod spill;
-mod work;
+//! Owns the options. Does not own the comparison ([`admin::verify`]).
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use admin::verify::{Bound, Progress, Work};
 use anyhow::Context;
 use clap::Args;
 use dataflow::Runtime;
 use engine::TokioRuntime;
-use pipeline::config::values::Start;
+use indicatif::ProgressBar;
 
-use crate::cli::{Exit, PipelineFile, print};
+use crate::console::{Exit, PipelineFile, print};
 
 /// Compares the table with the source and reports missing, duplicate and foreign rows. Reads only; the pipeline may run.
 #[derive(Debug, Args)]
@@ -93,42 +76,6 @@ pub struct Verify {
     json: bool,
 }
 
-/// Where a range begins or ends.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Bound {
-    /// By the source's time of a record, Unix milliseconds.
-    Time(i64),
-    /// By a position.
-    Position {
-        /// The topic or file.
-        stream: String,
-        /// The partition.
-        index: u32,
-        /// The position.
-        position: u64,
-    },
-}
-
-impl std::str::FromStr for Bound {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let position = || {
-            let (place, position) = text.rsplit_once(':')?;
-            let (stream, index) = place.rsplit_once('/')?;
-            let (index, position) = (index.parse().ok()?, position.parse().ok()?);
-            Some(Self::Position { stream: stream.to_owned(), index, position })
-        };
-        if let Some(position) = position() {
-            return Ok(position);
-        }
-        match text.parse::<Start>() {
-            Ok(Start::At { ms }) => Ok(Self::Time(ms)),
-            _ => Err("give a time such as `2026-07-01T00:00:00Z`, or `topic/0:1000`".into()),
-        }
-    }
-}
-
 impl Verify {
     /// Runs the command.
     ///
@@ -140,7 +87,7 @@ impl Verify {
         let report = super::runtime()?.block_on(async {
             let runtime: Arc<dyn Runtime> = TokioRuntime::new(threads);
             let bar = super::store::bar();
-            let work = work::Work {
+            let work = Work {
                 pipeline: &pipeline,
                 runtime,
                 from: &self.from,
@@ -155,7 +102,7 @@ impl Verify {
                     .transpose()?
                     .unwrap_or_else(std::env::temp_dir),
                 limit: self.limit as usize,
-                bar: bar.clone(),
+                progress: Arc::new(Bar(bar.clone())),
             };
             let report = work.compare().await;
             bar.finish_and_clear();
@@ -166,5 +113,19 @@ impl Verify {
     }
 }
 
-#[cfg(test)]
-mod tests;
+/// A bar on the terminal.
+struct Bar(ProgressBar);
+
+impl Progress for Bar {
+    fn begin(&self, what: &'static str) {
+        self.0.set_message(what);
+    }
+
+    fn length(&self, all: u64) {
+        self.0.set_length(all);
+    }
+
+    fn done(&self, so_far: u64) {
+        self.0.set_position(so_far);
+    }
+}

@@ -4,6 +4,7 @@ use dataflow::Effect;
 use engine::problem::{Noticed, State};
 use engine::status::{PartitionStatus, TableStatus};
 use protocol::budget::budget;
+use protocol::record::Counts;
 
 use super::*;
 
@@ -61,8 +62,8 @@ fn a_lane_is_not_ready_while_rows_cannot_flow_and_says_every_reason() {
 #[test]
 fn read_does_not_count_replayed_records() {
     let status = view(|s| {
-        s.sealed = Counts { read: 12, written: 10, dead_letters: 2, ..Counts::default() };
-        s.unsealed = Counts { read: 4, written: 4, ..Counts::default() };
+        s.sealed.records = Counts { read: 12, passed: 10, dead_letters: 2, ..Counts::default() };
+        s.unsealed.records = Counts { read: 4, passed: 4, ..Counts::default() };
         s.partitions.insert("t/0".into(), PartitionStatus { next: 13, sealed: 10, end: None, expired: 0 });
         s.partitions
             .insert("@replays/0".into(), PartitionStatus { next: 3, sealed: 2, end: None, expired: 0 });
@@ -106,7 +107,7 @@ fn numbers_and_problems_are_shown() {
         let (missing, _) =
             problem::met(None, State::TableMissing, "no such table", Effect::None, Noticed::Inserting, 5);
         s.problems.insert("d.t".into(), missing);
-        s.sealed.duplicates = 2;
+        s.sealed.records.duplicates = 2;
         s.dead_letters.insert("malformed", 1);
         s.watermark_ms = 0;
         s.cpu.insert("decode", Duration::from_millis(1_500));

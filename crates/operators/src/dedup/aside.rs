@@ -13,7 +13,7 @@
 //! | who asks               | late records only: nothing else can be near a bucket below the floor                        |
 //! | bound                  | two generations, each of an eighth of the keys that the step has memory for                  |
 //! | when the younger is full | it becomes the older one, which is freed; of one seal's buckets the newest go first        |
-//! | files                  | closed keys are not set aside: they are freed with their bucket                             |
+//! | files                  | spilled keys are not set aside: they are freed with their bucket                             |
 //!
 //! All of it follows from deltas (what a seal added, and its watermark), so a replay sets aside the same; a snapshot holds both sets.
 
@@ -23,7 +23,7 @@ use super::window::{SLACK, SPAN};
 /// Buckets of the watermark's way without disorder after which nothing is set aside any more: twice the history that is kept anyway.
 pub const HOLD: i64 = 2 * (SPAN + SLACK) as i64;
 
-/// One in so many of the open keys fits into a generation.
+/// One in so many of the keys in memory fits into a generation.
 pub const SHARE: u64 = 8;
 
 /// That the input is out of order, as seals have shown it.

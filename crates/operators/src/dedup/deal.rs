@@ -9,8 +9,8 @@
 //!   put together           .  .  .  x  .  .  .  x
 //! ```
 
-use super::closed::runs::Found;
 use super::decide::{Dropped, Rows};
+use super::spilled::runs::Found;
 
 /// Shards at the most. A batch has 8,192 rows at the most as a rule: with more shards each has too few of them to be worth a thread's time.
 pub const SHARDS_MAX: usize = 16;

@@ -1,16 +1,16 @@
 //! What becomes of each row of a batch.
 //!
 //! Owns the order in which a row is asked for: kept records in files, lateness, kept records in memory; and what the step says of a batch
-//! that is decided. Does not own the set of kept records (`kept`), the files (`closed`), nor which rows are decided upon together (`shards`).
+//! that is decided. Does not own the set of kept records (`kept`), the files (`spilled`), nor which rows are decided upon together (`shards`).
 
 use std::ops::Range;
 
 use dataflow::{Batch, Output, Reason, Reject};
 
 use super::aside::Aside;
-use super::closed::runs::Found;
 use super::deal::Dealt;
 use super::kept::{Chunk, Kept};
+use super::spilled::runs::Found;
 use super::window::{SLACK, SPAN, UNPLACED, Window, near};
 use super::{Dedup, Late, TENDED_PER_ROW};
 
@@ -37,7 +37,7 @@ pub(super) struct Rows<'a> {
     pub(super) found: &'a [Found],
 }
 
-/// What was found out of rows that do not go on. They are numbered as in [`Rows`].
+/// What was found out of rows that are dropped. They are numbered as in [`Rows`].
 #[derive(Default)]
 pub(super) struct Dropped {
     /// Ascending: duplicates and late ones.
@@ -90,7 +90,7 @@ impl Order {
         }
     }
 
-    /// Whether the order was broken; begins anew.
+    /// Whether the order was broken; begins again.
     pub(super) fn take(&mut self) -> bool {
         std::mem::take(self).is_broken
     }
@@ -120,7 +120,7 @@ impl Shard {
         }
     }
 
-    /// Decides for each row, in order, and remembers those that go on.
+    /// Decides for each row, in order, and remembers those that are kept.
     pub(super) fn decide(&mut self, rules: &Rules, rows: Rows<'_>) -> Dropped {
         let mut dropped = Dropped::default();
         self.known.clear();
@@ -145,7 +145,7 @@ impl Shard {
             rules.watermark.map_or(i64::MIN, |watermark| watermark.saturating_sub_unsigned(SLACK));
         let is_late = |bucket: &i64| *bucket < late_below;
         let some_are_late = least < late_below;
-        // Late ones are looked at one by one where more than the window's history may know them, or does not let them pass.
+        // Late ones are inspected one by one where more than the window's history may know them, or does not let them pass.
         let are_late = some_are_late && (rules.late != Late::Keep || !self.aside.is_empty());
         let (mut row, dropped_before) = (0, dropped.rows.len());
         while row < hashes.len() {
@@ -258,12 +258,12 @@ impl Dedup {
     pub(super) fn output(&mut self, batch: Batch, hashes: Vec<u128>, dropped: Dropped) -> Output {
         self.gather(TENDED_PER_ROW * batch.len());
         self.give_back(hashes);
-        let Dropped { rows: gone, duplicates, late, late_kept } = dropped;
+        let Dropped { rows: dropped, duplicates, late, late_kept } = dropped;
         let (late, rejects) = match self.late {
             Late::DeadLetter => (0, late.into_iter().map(|row| late_letter(&batch, row)).collect()),
             Late::Keep | Late::Drop => (late.len() as u64, Vec::new()),
         };
-        Output { batch, gone, filtered: 0, duplicates, late, late_kept, rejects }
+        Output { batch, dropped, added: 0, filtered: 0, duplicates, late, late_kept, rejects }
     }
 }
 

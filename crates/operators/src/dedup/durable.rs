@@ -1,6 +1,6 @@
 //! What makes the step's history durable: deltas, snapshots, and their way back.
 //!
-//! Owns the step as a [`KeyedState`]: what a seal writes, what a snapshot holds, in which order both are read, and when closed keys change
+//! Owns the step as a [`KeyedState`]: what a seal writes, what a snapshot holds, in which order both are read, and when spilled keys change
 //! hands with the work on files. Does not own the decision about a record (`decide`) nor bytes ([`state`](super::state)).
 
 use std::collections::VecDeque;
@@ -9,18 +9,18 @@ use std::sync::Arc;
 use bytes::Bytes;
 use dataflow::block::TIME_UNKNOWN_MS;
 use dataflow::{
-    Batch, Copies, KeyedState, OperatorError, Probed, Spares, StateError, StateFile, StateRead, StateWork,
+    Batch, Duplicates, KeyedState, OperatorError, Probed, Spares, StateError, StateFile, StateRead, StateWork,
 };
 
 use super::aside::Aside;
-use super::closed::part::{Pair, Part};
-use super::closed::runs::{Dead, Found, Run, Runs};
-use super::closed::work::Work;
 use super::kept::{Kept, Removed};
 use super::places::Bucket;
+use super::spilled::part::{Pair, Part};
+use super::spilled::runs::{Dead, Found, Run, Runs};
+use super::spilled::work::Work;
 use super::state::{self, Disordered, Kind, Writer};
 use super::window::{UNPLACED, floor};
-use super::{CROWDED, Closing, Dedup, Opening, TENDED_PER_SEAL};
+use super::{CROWDED, Dedup, Opening, Spill, TENDED_PER_SEAL};
 
 impl Dedup {
     /// Writes the delta of the seal under way.
@@ -74,7 +74,7 @@ impl Dedup {
     /// Puts the runs whose files are all open into use.
     fn finish_opening(&mut self) {
         while self.opening.front().is_some_and(|run| run.files.is_empty()) {
-            let run = self.opening.pop_front().expect("just looked at");
+            let run = self.opening.pop_front().expect("just checked");
             self.runs.add(run.part_bits, run.parts, run.dead);
         }
     }
@@ -87,8 +87,8 @@ impl Dedup {
         for made in std::mem::take(&mut self.made) {
             let mut dead = Dead::new();
             if made.replaces.is_empty() {
-                self.shards.sets_mut().for_each(Kept::closed);
-                dead = self.closing.take().map(|closing| closing.dead).unwrap_or_default();
+                self.shards.sets_mut().for_each(Kept::spilled);
+                dead = self.spilling.take().map(|spilling| spilling.dead).unwrap_or_default();
             } else {
                 self.merging = None;
             }
@@ -109,8 +109,8 @@ impl Dedup {
     /// Takes one pair out, wherever it is, and remembers to say so.
     fn remove(&mut self, hash: u128, bucket: i64, found: &[Found]) {
         let open = self.shards.remove(hash, bucket);
-        if let (Removed::Copied, Some(closing)) = (open, &mut self.closing) {
-            closing.dead.entry(bucket).or_default().insert(hash);
+        if let (Removed::Copied, Some(spilling)) = (open, &mut self.spilling) {
+            spilling.dead.entry(bucket).or_default().insert(hash);
         }
         let mut was_kept = open != Removed::No;
         for found in found.iter().filter(|f| f.bucket == bucket) {
@@ -133,11 +133,11 @@ impl KeyedState for Dedup {
         let delta = self.delta(watermark, holds_stale);
         self.forgotten.clear();
         self.advance(watermark, holds_stale);
-        // What is closed is fixed right after a seal: nothing that the next delta will name is among it.
-        if self.closing.is_none() && self.is_over(1) {
-            let pairs = self.shards.close(self.sizes.open_keys_max / 2) as usize;
-            let closing = || Closing { pairs: Vec::with_capacity(pairs), count: pairs, ..Closing::default() };
-            self.closing = (pairs > 0).then(closing);
+        // What is spilled is fixed right after a seal: nothing that the next delta will name is among it.
+        if self.spilling.is_none() && self.is_over(1) {
+            let pairs = self.shards.spill(self.sizes.open_keys_max / 2) as usize;
+            let spilling = || Spill { pairs: Vec::with_capacity(pairs), count: pairs, ..Spill::default() };
+            self.spilling = (pairs > 0).then(spilling);
         }
         let tended = if self.is_over(CROWDED) { usize::MAX } else { TENDED_PER_SEAL };
         self.shards.clean(tended);
@@ -202,7 +202,7 @@ impl KeyedState for Dedup {
         self.shards.restart(parsed.added.iter().map(|group| group.hashes().count()).sum());
         self.divided = None;
         self.runs = Runs::default();
-        (self.closing, self.merging) = (None, None);
+        (self.spilling, self.merging) = (None, None);
         self.made.clear();
         self.opening.clear();
         self.forgotten.clear();
@@ -265,9 +265,9 @@ impl KeyedState for Dedup {
             if *time_ms == TIME_UNKNOWN_MS {
                 // A row that the server refused comes back without the time of its record, which is rather ahead of the
                 // last seal's watermark than behind it.
-                let closed =
+                let spilled =
                     own.iter().filter(|f| !self.runs.is_dead(f.run, *hash, f.bucket)).map(|f| f.bucket).max();
-                bucket = self.shards.latest(*hash).max(closed).unwrap_or(bucket);
+                bucket = self.shards.latest(*hash).max(spilled).unwrap_or(bucket);
             }
             self.remove(*hash, bucket, &own);
         }
@@ -275,22 +275,22 @@ impl KeyedState for Dedup {
         Ok(())
     }
 
-    fn copies_of(&mut self, rows: &Batch) -> Result<Copies, OperatorError> {
+    fn duplicates_of(&mut self, rows: &Batch) -> Result<Duplicates, OperatorError> {
         let hashes = self.hashes(rows)?;
-        let mut copies = Copies::default();
+        let mut duplicates = Duplicates::default();
         for (hash, time_ms) in hashes.iter().zip(&rows.times_ms) {
             let bucket = self.window.place(*time_ms, self.watermark);
-            self.dropped.take(*hash, bucket, &mut copies);
+            self.dropped.take(*hash, bucket, &mut duplicates);
         }
         self.give_back(hashes);
-        Ok(copies)
+        Ok(duplicates)
     }
 
     fn work(&mut self) -> Option<Box<dyn StateWork>> {
         self.take_over();
-        if let Some(closing) = self.closing.as_mut().filter(|c| c.is_gathered && !c.is_out) {
-            closing.is_out = true;
-            return Some(Box::new(Work::close(std::mem::take(&mut closing.pairs), self.sizes)));
+        if let Some(spilling) = self.spilling.as_mut().filter(|c| c.is_gathered && !c.is_out) {
+            spilling.is_out = true;
+            return Some(Box::new(Work::spill(std::mem::take(&mut spilling.pairs), self.sizes)));
         }
         if self.merging.is_some() {
             return None;
@@ -311,14 +311,14 @@ impl KeyedState for Dedup {
     }
 
     fn is_crowded(&self) -> bool {
-        self.closing.as_ref().is_some_and(|closing| closing.is_out) && self.is_over(CROWDED)
+        self.spilling.as_ref().is_some_and(|spilling| spilling.is_out) && self.is_over(CROWDED)
     }
 
     fn keys(&self) -> u64 {
         self.shards.len() + self.shards.aside_len() + self.runs.keys()
     }
 
-    fn closed_keys(&self) -> u64 {
+    fn spilled_keys(&self) -> u64 {
         self.runs.keys()
     }
 
@@ -328,7 +328,7 @@ impl KeyedState for Dedup {
                 + self.spare.iter().map(|hashes| hashes.capacity() * size_of::<u128>()).sum::<usize>()
                 + self.buckets.capacity() * size_of::<i64>()
                 + self.dropped.memory_bytes()
-                + self.closing.as_ref().map_or(0, |closing| closing.count * size_of::<Pair>());
+                + self.spilling.as_ref().map_or(0, |spilling| spilling.count * size_of::<Pair>());
         (self.shards.memory_bytes() + self.runs.memory_bytes() + waiting) as u64
     }
 }

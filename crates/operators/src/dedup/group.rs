@@ -1,4 +1,4 @@
-//! What is looked at together: sixteen entries of the index, or eight hashes.
+//! What is probed together: sixteen entries of the index, or eight hashes.
 //!
 //! Owns how they are compared. Does not own what the bits of an entry mean (`index`), nor whose the hashes are (`pages`). A group of entries
 //! is a cache line, and is filled from its front: the first empty entry ends it.

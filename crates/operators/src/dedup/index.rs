@@ -19,7 +19,7 @@
 //! 7 stands for more. What this buys:
 //!
 //! - a table that is a quarter as large as one of hashes: to touch, to grow and to miss;
-//! - most searches look at one cache line, all of it in a few instructions; of a new key 1 in 80 looks at hashes too (13 entries against
+//! - most searches probe one cache line, all of it in a few instructions; of a new key 1 in 80 probes hashes too (13 entries against
 //!   10 bits of tag, at two million keys);
 //! - **growing reads no hash.** When the capacity doubles, the home takes one bit of the tag, and the line's number needs one bit more, for
 //!   there are twice as many lines: the spot stays what it was. Only entries that are 7 or more away ask their line for its hashes, and there

@@ -13,10 +13,10 @@
 
 use std::cell::Cell;
 
-use super::closed::part::Pair;
 use super::index::{BITS, Found, Scratch, Segment, segment_of, spot_of};
 use super::pages::{PAGE, Pages, Spot};
 use super::places::{Bucket, Place, Places};
+use super::spilled::part::Pair;
 use super::window::{SPAN, UNPLACED, near};
 
 mod pass;
@@ -26,7 +26,7 @@ pub use pass::Chunk;
 /// Parts of the index.
 const SEGMENTS: usize = 1 << BITS;
 
-/// Buckets in a block. One record in 32 needs a look at a second block; a key has at most 61 entries in one spot.
+/// Buckets in a block. One record in 32 needs a lookup in a second block; a key has at most 61 entries in one spot.
 const BLOCK: i64 = 1024;
 
 /// Entries a segment for which room is taken ahead.
@@ -46,9 +46,9 @@ pub struct Kept {
     scratch: Scratch,
     places: Places,
     pages: Pages,
-    /// How far closing hashes were copied: places of those that are closing, and pages of the next one.
+    /// How far hashes being spilled were copied: places of those that are being spilled, and pages of the next one.
     gathered: (usize, usize),
-    /// The segment that is next looked at for memory to give back.
+    /// The segment that is next probed for memory to give back.
     shrink_from: usize,
 }
 
@@ -132,7 +132,7 @@ impl Kept {
 
     fn is_gathered(&self, place: Place, spot: Spot) -> bool {
         let (places, pages) = self.gathered;
-        match self.places.closing().iter().position(|(_, closing)| *closing == place) {
+        match self.places.spilling().iter().position(|(_, spilling)| *spilling == place) {
             Some(at) if at == places => self.places.pages(place)[..pages].contains(&spot.page),
             Some(at) => at < places,
             None => false,
@@ -144,31 +144,31 @@ impl Kept {
         weight(self.places.kept(), self.places.pages_kept())
     }
 
-    /// Begins to close the earliest buckets, until the others weigh at most `keep`: those pairs are fixed here and now.
-    /// Their number; 0 if there is nothing to close, or closing is under way.
-    pub fn close(&mut self, keep: u64) -> u64 {
-        if !self.places.closing().is_empty() {
+    /// Begins to spill the earliest buckets, until the others weigh at most `keep`: those pairs are fixed here and now.
+    /// Their number; 0 if there is nothing to spill, or a spill is in progress.
+    pub fn spill(&mut self, keep: u64) -> u64 {
+        if !self.places.spilling().is_empty() {
             return 0;
         }
-        let (mut pairs, mut pages, mut closing) = (self.places.kept(), self.places.pages_kept(), 0);
+        let (mut pairs, mut pages, mut spilling) = (self.places.kept(), self.places.pages_kept(), 0);
         let mut buckets = Vec::new();
         for bucket in self.places.buckets().filter(|bucket| bucket.bucket != UNPLACED) {
             if weight(pairs, pages) <= keep {
                 break;
             }
-            (pairs, pages, closing) = (pairs - bucket.kept, pages - bucket.pages, closing + bucket.kept);
+            (pairs, pages, spilling) = (pairs - bucket.kept, pages - bucket.pages, spilling + bucket.kept);
             buckets.push(bucket.bucket);
         }
-        self.places.close(&buckets);
+        self.places.spill(&buckets);
         self.gathered = (0, 0);
-        closing
+        spilling
     }
 
-    /// Copies closing pairs, a few pages at a time, until at least `hashes` were looked at. True once all are copied.
+    /// Copies pairs being spilled, a few pages at a time, until at least `hashes` were probed. True once all are copied.
     pub fn gather(&mut self, hashes: usize, to: &mut Vec<Pair>) -> bool {
         let mut looked = 0;
         let (mut places, mut pages) = self.gathered;
-        while let Some((bucket, place)) = self.places.closing().get(places)
+        while let Some((bucket, place)) = self.places.spilling().get(places)
             && looked < hashes
         {
             match self.places.pages(*place).get(pages) {
@@ -181,12 +181,12 @@ impl Kept {
             }
         }
         self.gathered = (places, pages);
-        places == self.places.closing().len()
+        places == self.places.spilling().len()
     }
 
-    /// What was closing is in a file: it is over, as what has expired is.
-    pub fn closed(&mut self) {
-        self.places.closed();
+    /// What was being spilled is in a file: it is over, as what has expired is.
+    pub fn spilled(&mut self) {
+        self.places.spilled();
         self.gathered = (0, 0);
     }
 
@@ -221,18 +221,18 @@ impl Kept {
 
     /// Drops every bucket below `floor`. Their pages are given back bit by bit, by [`clean`](Self::clean).
     pub fn expire(&mut self, floor: Option<i64>) {
-        let closing = self.places.closing().len();
+        let spilling = self.places.spilling().len();
         if let Some(floor) = floor {
             self.places.expire(floor);
         }
-        // Those that close stand in the order of time, so the first of them are over.
-        let over = closing - self.places.closing().len();
+        // Those that are spilled are in the order of time, so the first of them are over.
+        let over = spilling - self.places.spilling().len();
         let (places, pages) = self.gathered;
         self.gathered = (places.saturating_sub(over), if over > places { 0 } else { pages });
         self.places.prune();
     }
 
-    /// Gives back pages of buckets that are over, and takes their hashes out of the index, until at least `hashes` were looked at.
+    /// Gives back pages of buckets that are over, and takes their hashes out of the index, until at least `hashes` were probed.
     pub fn clean(&mut self, hashes: usize) {
         let mut looked = 0;
         while looked < hashes
@@ -263,7 +263,7 @@ impl Kept {
         }
     }
 
-    /// The buckets in use. A bucket may be there twice: closing, and with new pairs.
+    /// The buckets in use. A bucket may be there twice: being spilled, and with new pairs.
     pub fn buckets(&self) -> impl Iterator<Item = Bucket> {
         self.places.buckets()
     }

@@ -41,7 +41,7 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_128_with_seed};
 use crate::ConfigError;
 use crate::config::column_index;
 
-/// The most columns in a key: beyond it a person meant something else, and state headers stay small.
+/// The most columns in a key: beyond it somebody meant something else, and state headers stay small.
 pub const KEY_COLUMNS_MAX: usize = 64;
 
 /// Turns the seed of a kind into the seed of its null.

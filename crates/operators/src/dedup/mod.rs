@@ -35,24 +35,23 @@
 //! | `index`  | from a hash to where it lies              |
 //! | `group`  | sixteen entries of the index              |
 //! | `aside`  | what is kept beyond the window while the input is out of order |
-//! | `copies` | the newest records that were dropped      |
-//! | [`closed`] | kept records that left memory for files |
+//! | `duplicates` | the newest records that were dropped      |
+//! | [`spilled`] | kept records that left memory for files |
 //! | [`state`] | the bytes of deltas and snapshots        |
 //!
 //! **Memory.** Open buckets are in memory, 16 bytes a key for its hash and 5 to 7 for the index. When they hold more keys than the step's
-//! [memory](Dedup::with_memory) takes, the earliest are closed: written to files beside the lane, of which less than 2 bytes a key stay
-//! in memory. `probe` asks their filters and says what must be read, for files never change. What is in memory is looked at by
+//! [memory](Dedup::with_memory) takes, the earliest are spilled: written to files beside the lane, of which less than 2 bytes a key stay
+//! in memory. `probe` asks their filters and says what must be read, for files never change. What is in memory is inspected by
 //! `finish` alone, or the jobs of `divide`: between the two phases of a batch, the batch before it may add keys and a seal may take some away. What
-//! closing and merging made is taken over only while no batch is between its phases or with jobs.
+//! spilling and merging made is taken over only while no batch is between its phases or with jobs.
 //!
 //! Where a kept record lies is never part of a decision, nor of a delta: a delta says what was kept and forgotten, and a replay that has
 //! other files, or none, decides the same. So files need no record of the journal of their own; a snapshot names those in use.
 
 mod aside;
-pub mod closed;
-mod copies;
 mod deal;
 mod decide;
+mod duplicates;
 mod durable;
 mod group;
 mod index;
@@ -61,6 +60,7 @@ pub mod key;
 mod pages;
 mod places;
 mod shards;
+pub mod spilled;
 pub mod state;
 pub mod window;
 
@@ -75,14 +75,14 @@ use dataflow::{
 
 use crate::ConfigError;
 use aside::{Aside, Disorder, HOLD, SHARE};
-use closed::Sizes;
-use closed::part::{Pair, Part};
-use closed::runs::{ANY_BUCKET, Candidates, Dead, Found, Runs};
-use closed::work::Made;
 use deal::Dealt;
 use kept::Kept;
 use key::Keyer;
 use shards::Shards;
+use spilled::Sizes;
+use spilled::part::{Pair, Part};
+use spilled::runs::{ANY_BUCKET, Candidates, Dead, Found, Runs};
+use spilled::work::Made;
 use state::Shape;
 use window::{SLACK, UNPLACED, Window, floor};
 
@@ -96,24 +96,24 @@ const SPARE_MAX: usize = 2;
 /// The longest name of a key column in bytes: it is written into every delta.
 const NAME_BYTES_MAX: usize = 1024;
 
-/// Memory for open keys unless the step is given another: more than five million keys, so that small pipelines never write a file.
+/// Memory for keys unless the step is given another: more than five million keys, so that small pipelines never write a file.
 pub const OPEN_BYTES_DEFAULT: u64 = 128 << 20;
 
-/// Bytes that an open key is counted as: its hash, 5 to 7 bytes of the index, and its share of pages that are not full.
+/// Bytes that a key in memory is counted as: its hash, 5 to 7 bytes of the index, and its share of pages that are not full.
 pub const OPEN_KEY_BYTES: u64 = 24;
 
-/// Open keys above which buckets are closed whatever memory there is: with as many again while a closing is under way, and pages that are half
+/// Keys in memory above which buckets are spilled whatever memory there is: with as many again while a spill is in progress, and pages that are half
 /// full, their lines can be numbered.
 pub const OPEN_KEYS_MAX: u64 = 1 << 30;
 
 /// The memory of so many.
 pub const OPEN_BYTES_MAX: u64 = OPEN_KEYS_MAX * OPEN_KEY_BYTES;
 
-/// Open keys, as a multiple of the bound, at which the lane waits for a closing under way.
+/// Keys in memory, as a multiple of the bound, at which the lane waits for a spill in progress.
 const CROWDED: u64 = 2;
 
-/// Hashes copied for a closing, and cleared away of what is over, with each row that comes in: either is done before a quarter of it has
-/// come in anew.
+/// Hashes copied for a spill, and cleared away of what is over, with each row that comes in: either is done before a quarter of it has
+/// come in again.
 const TENDED_PER_ROW: usize = 4;
 
 /// Rows of a batch that are worth a job: some 40 us of work, of which the way to another thread and back takes a few.
@@ -158,9 +158,9 @@ pub struct Dedup {
     divided: Option<Waiting>,
     runs: Runs,
     sizes: Sizes,
-    /// A closing under way.
-    closing: Option<Closing>,
-    /// The parts that a merger under way reads. They stay while it does, even if their run expires meanwhile.
+    /// A spill in progress.
+    spilling: Option<Spill>,
+    /// The parts that a merge in progress reads. They stay while it does, even if their run expires meanwhile.
     merging: Option<Vec<Arc<Part>>>,
     /// Finished work that waits until no batch is between its phases.
     made: Vec<Made>,
@@ -181,17 +181,17 @@ pub struct Dedup {
     /// The buckets of a batch that is probed.
     buckets: Vec<i64>,
     /// The newest duplicates, for those whose kept record is refused after all.
-    dropped: copies::Newest,
+    dropped: duplicates::Newest,
 }
 
-/// A closing, from the moment that fixes its pairs to the moment that its run counts.
+/// A spill, from the moment that fixes its pairs to the moment that its run counts.
 #[derive(Default)]
-struct Closing {
+struct Spill {
     pairs: Vec<Pair>,
     /// How many there will be: their copies are held until the run counts, here or in the work that is out.
     count: usize,
     is_gathered: bool,
-    /// True once the pairs were handed out as work.
+    /// True once the pairs were given out as work.
     is_out: bool,
     /// Forgotten after they were copied.
     dead: Dead,
@@ -242,7 +242,7 @@ impl Dedup {
             divided: None,
             runs: Runs::default(),
             sizes: Sizes::new(OPEN_BYTES_DEFAULT),
-            closing: None,
+            spilling: None,
             merging: None,
             made: Vec::new(),
             opening: VecDeque::new(),
@@ -253,12 +253,12 @@ impl Dedup {
             spare: Vec::new(),
             spares: Spares::default(),
             buckets: Vec::new(),
-            dropped: copies::Newest::default(),
+            dropped: duplicates::Newest::default(),
         })
     }
 
-    /// Takes this much memory for open keys. Closed ones take at most 2 bytes each on top, and work on files up to twice the
-    /// memory of a closing, which is half of this.
+    /// Takes this much memory for keys. Spilled ones take at most 2 bytes each on top, and work on files up to twice the
+    /// memory of a spill, which is half of this.
     #[must_use]
     pub fn with_memory(self, open_bytes: u64) -> Self {
         self.with_sizes(Sizes::new(open_bytes))
@@ -271,7 +271,7 @@ impl Dedup {
         self
     }
 
-    /// Divides the open keys into so many shards, 1 to [`SHARDS_MAX`], that decide at the same time. Must be called before anything is
+    /// Divides the keys in memory into so many shards, 1 to [`SHARDS_MAX`], that decide at the same time. Must be called before anything is
     /// kept; a state that was written with another number of them is read as well.
     #[must_use]
     pub fn with_shards(mut self, shards: usize) -> Self {
@@ -335,15 +335,15 @@ impl Dedup {
         self.shards.set_aside(floor(to), self.sizes.open_keys_max / SHARE);
     }
 
-    /// True if open keys are more than so many times their bound.
+    /// True if keys in memory are more than a multiple of their bound.
     fn is_over(&self, times: u64) -> bool {
         self.shards.weight() > self.sizes.open_keys_max.saturating_mul(times)
     }
 
-    /// Goes on copying what is closing.
+    /// Goes on copying what is being spilled.
     fn gather(&mut self, hashes: usize) {
-        if let Some(closing) = self.closing.as_mut().filter(|c| !c.is_gathered) {
-            closing.is_gathered = self.shards.gather(hashes, &mut closing.pairs);
+        if let Some(spilling) = self.spilling.as_mut().filter(|c| !c.is_gathered) {
+            spilling.is_gathered = self.shards.gather(hashes, &mut spilling.pairs);
         }
     }
 
@@ -440,7 +440,7 @@ impl Operator for Dedup {
         let (Some(Waiting { batch, hashes, dealt }), Some(all_dropped)) =
             (self.divided.take(), self.shards.take_back(done))
         else {
-            return Err(failed("jobs came back that were not handed out, or not all of them".to_owned()));
+            return Err(failed("jobs came back that were not given out, or not all of them".to_owned()));
         };
         let dropped = self.put_together(&batch, &hashes, &dealt, &all_dropped);
         // The jobs have let go of it.

@@ -1,4 +1,4 @@
-//! The hashes of open keys, as they came.
+//! The hashes of keys in memory, as they came.
 //!
 //! Owns the memory in which they lie: *pages* of 64 hashes, each the property of one place. Does not own which pages a place has
 //! (`places`) nor how a hash is found (`index`).
@@ -6,7 +6,7 @@
 //! ```text
 //!   slab     256 pages, allocated together; the first with room gives the next page, and one without pages in use is given back
 //!   page     [ line: 8 hashes | line | line | line | line | line | line | line ]   64 hashes, 1 KB
-//!   head     place, hashes written, which of them are gone                         16 bytes beside it
+//!   head     place, hashes written, which of them are removed                         16 bytes beside it
 //! ```
 //!
 //! A hash stays where it was written until its page is given back, so the index names it by its *line*, and what was kept since the last
@@ -41,7 +41,7 @@ struct Head {
     /// Hashes written.
     len: u32,
     /// Bit `n`: hash `n` was taken out.
-    gone: u64,
+    removed: u64,
 }
 
 /// Where a hash lies.
@@ -124,7 +124,7 @@ impl Pages {
         if page == slab.pages.len() {
             slab.pages.push([[0; 16]; PAGE]);
         }
-        slab.heads[page] = Head { place, len: 0, gone: 0 };
+        slab.heads[page] = Head { place, len: 0, removed: 0 };
         if slab.free.is_empty() {
             self.roomy.remove(&number);
         }
@@ -213,7 +213,7 @@ impl Pages {
         while same != 0 {
             let at = line as usize % LINES * LINE + same.trailing_zeros() as usize / 4;
             // What is behind the end, or was taken out, may look like it.
-            if at < head.len as usize && head.gone >> at & 1 == 0 {
+            if at < head.len as usize && head.removed >> at & 1 == 0 {
                 return test(head.place).then_some(Spot { page, at });
             }
             same &= same - 1;
@@ -224,7 +224,7 @@ impl Pages {
     /// Takes a hash out.
     pub fn remove(&mut self, spot: Spot) {
         let slab = &mut self.slabs[spot.page as usize / SLAB];
-        slab.heads[spot.page as usize % SLAB].gone |= 1 << spot.at;
+        slab.heads[spot.page as usize % SLAB].removed |= 1 << spot.at;
     }
 
     /// The place that has a page.
@@ -232,12 +232,12 @@ impl Pages {
         self.head(page).place
     }
 
-    /// How many hashes of a page from number `from` on are not gone.
+    /// How many hashes of a page from number `from` on are not removed.
     pub fn count(&self, page: PageNumber, from: usize) -> usize {
         self.written(page, from).count_ones() as usize
     }
 
-    /// The hashes of a page that are not gone, each with its line.
+    /// The hashes of a page that are not removed, each with its line.
     pub fn hashes(&self, page: PageNumber) -> impl Iterator<Item = (u32, u128)> {
         let (hashes, written) = (self.page(page).iter().enumerate(), self.written(page, 0));
         hashes
@@ -245,7 +245,7 @@ impl Pages {
             .map(move |(at, hash)| (Spot { page, at }.line(), u128::from_le_bytes(*hash)))
     }
 
-    /// The hashes of a line that are not gone, and the place that has them.
+    /// The hashes of a line that are not removed, and the place that has them.
     pub fn hashes_of(&self, line: u32) -> (Place, impl Iterator<Item = u128>) {
         let (page, first) = (line / LINES as u32, line as usize % LINES * LINE);
         let written = self.written(page, first);
@@ -253,7 +253,7 @@ impl Pages {
         (self.place(page), own.map(|(hash, _)| u128::from_le_bytes(*hash)))
     }
 
-    /// The bytes of the hashes of a page from number `from` on, but for those that are gone.
+    /// The bytes of the hashes of a page from number `from` on, but for those that are removed.
     pub fn bytes(&self, page: PageNumber, from: usize) -> impl Iterator<Item = &[u8]> {
         let hashes = self.page(page);
         let mut left = self.written(page, from);
@@ -266,11 +266,11 @@ impl Pages {
         })
     }
 
-    /// The hashes of a page from number `from` on that are not gone, as bits.
+    /// The hashes of a page from number `from` on that are not removed, as bits.
     fn written(&self, page: PageNumber, from: usize) -> u64 {
         let head = self.head(page);
         let below = |n: usize| u64::MAX.checked_shl(n as u32).map_or(u64::MAX, |above| !above);
-        below(head.len as usize) & !below(from) & !head.gone
+        below(head.len as usize) & !below(from) & !head.removed
     }
 
     /// Memory held in bytes; a tree entry is counted as 32.

@@ -4,7 +4,7 @@
 //! the pages themselves (`pages`) nor how a hash is found (`index`).
 //!
 //! A bucket expires by one write here: its place is *over*, no record is near it any more, and its pages are given back one by one. In the
-//! same manner a bucket closes: its place takes no more hashes (a new record of the bucket gets a new place), so what is to be written to
+//! same manner a bucket is spilled: its place takes no more hashes (a new record of the bucket gets a new place), so what is to be written to
 //! a file is fixed at one instant, and is over by one write here when the file is durable.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -21,11 +21,11 @@ struct Entry {
     is_over: bool,
     /// All but the last are full.
     pages: Vec<PageNumber>,
-    /// Hashes ever written, those that are gone too.
+    /// Hashes ever written, those that are removed too.
     written: usize,
     /// Of them, those that a delta has named, or a snapshot.
     noted: usize,
-    /// Hashes that are not gone.
+    /// Hashes that are not removed.
     kept: u64,
 }
 
@@ -36,7 +36,7 @@ pub struct Places {
     /// The places that take hashes, by bucket.
     open: BTreeMap<i64, Place>,
     /// Places that take no more hashes, with their buckets.
-    closing: Vec<(i64, Place)>,
+    spilling: Vec<(i64, Place)>,
     /// Places that are over and have pages left.
     over: VecDeque<Place>,
     free: Vec<Place>,
@@ -130,10 +130,10 @@ impl Places {
         self.open.get(&bucket).copied()
     }
 
-    /// The buckets in use: those that take new hashes in the order of time, then those that are closing.
+    /// The buckets in use: those that take new hashes in the order of time, then those that are being spilled.
     pub fn buckets(&self) -> impl Iterator<Item = Bucket> {
         let open = self.open.iter().map(|(bucket, place)| (*bucket, *place));
-        open.chain(self.closing.iter().copied()).map(|(bucket, place)| {
+        open.chain(self.spilling.iter().copied()).map(|(bucket, place)| {
             let entry = &self.entries[place as usize];
             Bucket { bucket, place, kept: entry.kept, pages: entry.pages.len() as u64 }
         })
@@ -144,7 +144,7 @@ impl Places {
         &self.entries[place as usize].pages
     }
 
-    /// Hashes of a place that are not gone.
+    /// Hashes of a place that are not removed.
     pub fn count(&self, place: Place) -> u64 {
         self.entries[place as usize].kept
     }
@@ -157,7 +157,7 @@ impl Places {
         pages[first..].iter().copied().zip(from)
     }
 
-    /// True if a place has hashes that are not noted, those that are gone among them.
+    /// True if a place has hashes that are not noted, those that are removed among them.
     pub fn has_fresh(&self) -> bool {
         self.open.values().any(|place| {
             let entry = &self.entries[*place as usize];
@@ -174,23 +174,23 @@ impl Places {
     }
 
     /// The places of these buckets take no more hashes from here on.
-    pub fn close(&mut self, buckets: &[i64]) {
+    pub fn spill(&mut self, buckets: &[i64]) {
         for bucket in buckets {
             if let Some(place) = self.open.remove(bucket) {
-                self.closing.push((*bucket, place));
+                self.spilling.push((*bucket, place));
             }
         }
         self.last = None;
     }
 
-    /// The closing buckets with their places.
-    pub fn closing(&self) -> &[(i64, Place)] {
-        &self.closing
+    /// The buckets being spilled with their places.
+    pub fn spilling(&self) -> &[(i64, Place)] {
+        &self.spilling
     }
 
-    /// What was closing lies in a file now: its places are over.
-    pub fn closed(&mut self) {
-        for (_, place) in std::mem::take(&mut self.closing) {
+    /// What was being spilled lies in a file now: its places are over.
+    pub fn spilled(&mut self) {
+        for (_, place) in std::mem::take(&mut self.spilling) {
             self.end(place);
         }
     }
@@ -201,9 +201,9 @@ impl Places {
         for place in std::mem::replace(&mut self.open, kept).into_values() {
             self.end(place);
         }
-        let (closing, ended): (Vec<_>, Vec<_>) =
-            self.closing.iter().copied().partition(|(bucket, _)| *bucket >= floor);
-        self.closing = closing;
+        let (spilling, ended): (Vec<_>, Vec<_>) =
+            self.spilling.iter().copied().partition(|(bucket, _)| *bucket >= floor);
+        self.spilling = spilling;
         ended.into_iter().for_each(|(_, place)| self.end(place));
     }
 
@@ -260,6 +260,6 @@ impl Places {
             + self.free.capacity() * size_of::<Place>()
             + self.over.capacity() * size_of::<Place>()
             + self.open.len() * 32
-            + self.closing.capacity() * size_of::<(i64, Place)>()
+            + self.spilling.capacity() * size_of::<(i64, Place)>()
     }
 }

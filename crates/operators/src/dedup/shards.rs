@@ -4,7 +4,7 @@
 //! (`deal`), the decision about a row (`decide`), nor the set of a shard (`kept`).
 //!
 //! All records of a key are in one shard, so shards may decide at the same time, each its rows of a batch in order, and decide
-//! together what one alone would. How many there are is no part of the state: deltas and snapshots hold pairs, which are dealt out anew when they are read.
+//! together what one alone would. How many there are is no part of the state: deltas and snapshots hold pairs, which are dealt out again when they are read.
 //!
 //! With one shard nothing is dealt out.
 
@@ -14,12 +14,12 @@ use std::sync::Arc;
 use dataflow::{Job, JobDone};
 
 use super::aside::Aside;
-use super::closed::part::Pair;
-use super::closed::runs::Found;
 use super::deal::{Dealt, SHARDS_MAX, shard_of};
 use super::decide::{Dropped, Rules, Shard};
 use super::kept::{Kept, Removed};
 use super::places::Place;
+use super::spilled::part::Pair;
+use super::spilled::runs::Found;
 
 /// Pairs that are dealt out together while a state is read.
 const READ_TOGETHER: usize = 16_384;
@@ -153,13 +153,13 @@ impl Shards {
         self.sets().map(Kept::weight).sum()
     }
 
-    /// Begins to close the earliest buckets, until the others weigh at most `keep`. The number of the pairs that close.
-    pub(super) fn close(&mut self, keep: u64) -> u64 {
+    /// Begins to spill the earliest buckets, until the others weigh at most `keep`. The number of pairs to spill.
+    pub(super) fn spill(&mut self, keep: u64) -> u64 {
         let each = keep / self.count as u64;
-        self.sets_mut().map(|kept| kept.close(each)).sum()
+        self.sets_mut().map(|kept| kept.spill(each)).sum()
     }
 
-    /// Copies closing pairs, those of one shard after those of the other, until about `hashes` were copied. True once all are.
+    /// Copies pairs being spilled, those of one shard after those of the other, until about `hashes` were copied. True once all are.
     pub(super) fn gather(&mut self, hashes: usize, to: &mut Vec<Pair>) -> bool {
         let end = to.len().saturating_add(hashes);
         self.sets_mut().all(|kept| kept.gather(end.saturating_sub(to.len()), to))
@@ -176,7 +176,7 @@ impl Shards {
         self.sets_mut().flat_map(|kept| kept.move_bucket(from, to)).collect()
     }
 
-    /// Starts anew with room for so many pairs.
+    /// Starts again with room for so many pairs.
     pub(super) fn restart(&mut self, pairs: usize) {
         *self = Self::new(self.count);
         let each = pairs / self.count;
@@ -236,7 +236,7 @@ impl Shards {
         ends.map(job).collect()
     }
 
-    /// Takes the shards back from the jobs, which come in the order in which they were handed out. What each has dropped; `None` if shards
+    /// Takes the shards back from the jobs, which come in the order in which they were given out. What each has dropped; `None` if shards
     /// are missing, and then
     /// they stay out.
     pub(super) fn take_back(&mut self, done: Vec<JobDone>) -> Option<Vec<Dropped>> {

@@ -1,6 +1,6 @@
 //! The bytes of deltas and snapshots.
 //!
-//! Owns their form, which later versions must go on reading (golden bytes in the tests), and every check on the way in: lengths
+//! Owns their form, which later versions must read (golden bytes in the tests), and every check on the way in: lengths
 //! before anything is allocated, the checksum before anything is believed. Does not own what is written where (`mod`).
 //!
 //! Both kinds have one form; numbers are little-endian, `text` is a 16-bit length and UTF-8:
@@ -35,8 +35,8 @@ use dataflow::{Spares, StateError};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::aside::Disorder;
-use super::closed::runs::Runs;
 use super::key::KeyColumn;
+use super::spilled::runs::Runs;
 use super::window::Window;
 
 const MAGIC: [u8; 4] = *b"FBDK";
@@ -44,7 +44,7 @@ const MAGIC: [u8; 4] = *b"FBDK";
 /// The newest version that is read: that of snapshots of a step whose input is out of order.
 pub const VERSION: u16 = 3;
 
-/// Of snapshots with closed runs. All else is written as version 1.
+/// Of snapshots with sorted runs. All else is written as version 1.
 const VERSION_WITH_RUNS: u16 = 2;
 
 const VERSION_WITHOUT_RUNS: u16 = 1;

@@ -11,7 +11,7 @@ use dataflow::{
     StateError,
 };
 
-use super::closed::Sizes;
+use super::spilled::Sizes;
 use super::window::{SLACK, SPAN};
 use super::{Dedup, DedupConfig, Late};
 
@@ -208,9 +208,9 @@ fn a_batch_probed_before_the_last_one_is_finished_is_decided_after_it() {
     let mut step = unbounded();
     let first = step.probe(ids(&[1, 2])).unwrap();
     let second = step.probe(ids(&[2, 3])).unwrap();
-    assert!(step.finish(first, &[]).unwrap().gone.is_empty());
+    assert!(step.finish(first, &[]).unwrap().dropped.is_empty());
     let out = step.finish(second, &[]).unwrap();
-    assert_eq!(out.gone, [0], "nothing is moved");
+    assert_eq!(out.dropped, [0], "nothing is moved");
     assert_eq!(notes(&out.dense().unwrap()), [1]);
 }
 
@@ -220,7 +220,7 @@ fn a_batch_probed_before_a_seal_sees_what_the_seal_freed() {
     assert!(kept(&mut step, at(1, 0)));
     let probed = step.probe(at(1, 0)).unwrap();
     step.seal(100_000);
-    assert!(step.finish(probed, &[]).unwrap().gone.is_empty(), "late, and kept by the policy");
+    assert!(step.finish(probed, &[]).unwrap().dropped.is_empty(), "late, and kept by the policy");
 }
 
 #[test]
@@ -243,7 +243,7 @@ fn expiry_frees_memory() {
     let end = WIDTH * (SPAN + SLACK) as i64;
     step.seal(end);
     assert_eq!(step.keys(), 100_000, "a record in time may still need them");
-    // One seal clears 65,536 hashes away, and looks at an eighth of the index.
+    // One seal clears 65,536 hashes away, and inspects an eighth of the index.
     (0..10).for_each(|_| drop(step.seal(end + WIDTH)));
     assert_eq!(step.keys(), 0);
     let left = step.shards.memory_bytes();
@@ -449,11 +449,11 @@ fn state_of_another_key_or_window_is_refused_with_a_way_out() {
     later.restore(&snapshot).expect("the policy for late records is not part of the state");
 }
 
-/// Sizes at which ten keys close.
+/// Sizes at which ten keys are spilled.
 const SMALL: Sizes = Sizes { open_keys_max: 10, part_pairs: 16, block_pairs: 4, runs_max: 4 };
 
-/// A step of which `keys` keys, one a bucket, were kept and closed as far as they will be.
-fn closed(keys: i64) -> files::Bench {
+/// A step of which `keys` keys, one a bucket, were kept and spilled as far as they will be.
+fn spilled(keys: i64) -> files::Bench {
     let mut bench = files::Bench::new(Late::Keep, SMALL);
     bench.run(batch(0, &(0..keys).map(|id| (Some(id), id % 16 * WIDTH)).collect::<Vec<_>>()));
     bench.settle(0);
@@ -461,9 +461,9 @@ fn closed(keys: i64) -> files::Bench {
 }
 
 #[test]
-fn closed_keys_are_known_and_forgotten_ones_welcome() {
-    let mut bench = closed(200);
-    assert!(bench.step.closed_keys() >= 190 && bench.step.keys() == 200);
+fn spilled_keys_are_known_and_forgotten_ones_welcome() {
+    let mut bench = spilled(200);
+    assert!(bench.step.spilled_keys() >= 190 && bench.step.keys() == 200);
     assert_eq!(bench.run(batch(0, &(0..200).map(|id| (Some(id), 0)).collect::<Vec<_>>())).duplicates, 200);
     bench.forget(batch(0, &[(Some(3), 3 * WIDTH), (Some(4), TIME_UNKNOWN_MS)]));
     bench.seal(0, false);
@@ -479,7 +479,7 @@ fn closed_keys_are_known_and_forgotten_ones_welcome() {
 
 #[test]
 fn a_checkpoint_writes_what_is_in_memory_and_names_the_files() {
-    let mut bench = closed(5_000);
+    let mut bench = spilled(5_000);
     bench.seal(0, true);
     let (snapshot, files) = (bench.step.snapshot(), bench.step.files());
     assert!(snapshot.len() < 5_000 * 16 / 2, "{}", snapshot.len());
@@ -491,7 +491,7 @@ fn a_checkpoint_writes_what_is_in_memory_and_names_the_files() {
 }
 
 #[test]
-fn closing_many_times_leaves_few_runs() {
+fn spilling_many_times_leaves_few_runs() {
     let mut bench = files::Bench::new(Late::Keep, SMALL);
     for n in 0..300 {
         bench
@@ -503,8 +503,8 @@ fn closing_many_times_leaves_few_runs() {
 }
 
 #[test]
-fn a_key_is_written_once_when_closed_and_once_for_each_fourfold_growth() {
-    // Closings of 60 keys or so. Above 24, 4 and 1 of them a bucket, over three windows; below, all of it in one bucket.
+fn a_key_is_written_once_when_spilled_and_once_for_each_fourfold_growth() {
+    // Spills of 60 keys or so. Above 24, 4 and 1 of them a bucket, over three windows; below, all of it in one bucket.
     for (a_bucket, buckets, times) in [(15, 48, 1), (60, 48, 2), (240, 48, 3), (60 * 64, 1, 4)] {
         let sizes = Sizes { open_keys_max: 59, part_pairs: 1 << 20, block_pairs: 256, runs_max: 16 };
         let mut bench = files::Bench::new(Late::Keep, sizes);
@@ -528,7 +528,7 @@ fn a_record_without_a_time_that_comes_to_stand_beside_one_in_a_file_counts_once(
     let mut bench = files::Bench::new(Late::Keep, SMALL);
     bench.run(batch(0, &(0..200).map(|id| (Some(id), 0)).collect::<Vec<_>>()));
     bench.settle(TIME_UNKNOWN_MS);
-    assert!(bench.step.closed_keys() >= 190);
+    assert!(bench.step.spilled_keys() >= 190);
     // Before there is a watermark it is far from all others; then it is where they are.
     let untimed: Vec<_> = (0..200).map(|id| (Some(id), TIME_UNKNOWN_MS)).collect();
     assert_eq!(bench.run(batch(0, &untimed)).duplicates, 0);
@@ -547,7 +547,7 @@ fn a_record_without_a_time_that_comes_to_stand_beside_one_in_a_file_counts_once(
 
 #[test]
 fn files_go_when_their_buckets_are_over() {
-    let mut bench = closed(200);
+    let mut bench = spilled(200);
     let end = (16 + SPAN as i64 + SLACK as i64) * WIDTH;
     bench.seal(end - 1, true);
     assert!(!bench.files.is_empty());
@@ -557,7 +557,7 @@ fn files_go_when_their_buckets_are_over() {
 
 #[test]
 fn a_damaged_cut_or_swapped_file_is_named_and_nothing_is_guessed() {
-    let mut bench = closed(200);
+    let mut bench = spilled(200);
     let keys = || batch(0, &(0..200).map(|id| (Some(id), 0)).collect::<Vec<_>>());
     let probed = bench.step.probe(keys()).unwrap();
     let (object, mut answers) = (probed.reads[0].object.to_string(), bench.read(&probed.reads));

@@ -31,7 +31,7 @@ impl Position {
 pub enum Severity {
     /// The pipeline cannot run.
     Fault,
-    /// The pipeline can run; a person may want to know.
+    /// The pipeline can run; an operator may want to know.
     Hint,
 }
 

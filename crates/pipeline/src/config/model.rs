@@ -36,14 +36,14 @@ use super::values::{Field, Identifier, Listen, Period, PipelineName, Size, Store
 #[serde(deny_unknown_fields)]
 #[schemars(title = "Forebay pipeline file")]
 pub struct Pipeline {
-    /// The pipeline's name. It names the journal in the store: another name is another pipeline, which starts anew.
+    /// The pipeline's name. It names the journal in the store: another name is another pipeline, which reads from the start.
     pub pipeline: PipelineName,
 
     /// Where the journal, the sealed segments and the state are kept. Pipelines may share a store.
     #[serde(default = "default_store")]
     pub store: StoreUrl,
 
-    /// How a store on object storage is reached.
+    /// How to connect to a store on object storage.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub object_storage: Option<ObjectStorage>,
 
@@ -67,11 +67,11 @@ pub struct Pipeline {
     /// The table that the rows go to.
     pub sink: Sink,
 
-    /// How much may wait in the store while ClickHouse is away. Beyond either bound the source pauses; nothing is lost.
+    /// How much may wait in the store while ClickHouse is unavailable. Beyond either bound reading pauses; nothing is lost.
     #[serde(default)]
     pub spool: Spool,
 
-    /// The table for records that could not go on, each with the reason.
+    /// The table for records that could not be written, each with the reason.
     #[serde(default)]
     pub dead_letters: DeadLetters,
 
@@ -91,7 +91,7 @@ pub struct Pipeline {
     #[serde(default)]
     pub shutdown: Shutdown,
 
-    /// What is logged, and how. The options of the command line and `FOREBAY_LOG` come first.
+    /// What is logged, and how. The options of the command line and `FOREBAY_LOG` take precedence.
     #[serde(default)]
     pub log: Log,
 }
@@ -100,10 +100,10 @@ pub struct Pipeline {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Delivery {
-    /// Every record is in the table once, whatever dies on the way.
+    /// Every record is in the table once, whatever fails on the way.
     #[default]
     ExactlyOnce,
-    /// Every record is in the table, some perhaps twice after a crash. Allows stores and sources that a crash forgets.
+    /// Every record is in the table, some perhaps twice after a crash. Allows stores and sources that do not survive a crash.
     AtLeastOnce,
 }
 

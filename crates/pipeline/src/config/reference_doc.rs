@@ -20,7 +20,7 @@ pub fn page() -> String {
          [Pipeline files](../pipeline-files.md) explains the ideas, and the same schema for editors is\n\
          [pipeline.schema.json](../schema/pipeline.schema.json).\n\n\
          Every value may hold `${NAME}` or `${NAME:-default}` for an environment variable. A secret may also be\n\
-         `file:/path`. Unknown keys are faults.\n\n",
+         `file:/path`. Unknown keys are errors.\n\n",
     );
     section(&mut out, root, "");
     kinds(&mut out);

@@ -4,7 +4,7 @@
 //! all that it compares is there. Does not own anything that needs a server (`wiring`).
 
 use super::faults::{Faults, Position};
-use super::model::source::Mechanism;
+use super::model::source::{Format, FormatWord, Mechanism};
 use super::model::{Create, Delivery, Kafka, Pipeline};
 use super::spans::{Node, Value};
 use super::values::{Broker, Listen, Period, Size, Window};
@@ -24,7 +24,7 @@ const OWNED: [(&str, &str); 15] = [
     ("enable.auto.commit", "the program: positions live in the journal"),
     ("enable.auto.offset.store", "the program: positions live in the journal"),
     ("isolation.level", "the program: transactions are read committed"),
-    ("enable.partition.eof", "the program: it tells when a partition is read to its end"),
+    ("enable.partition.eof", "the program: it reports when a partition is read to its end"),
     ("partition.assignment.strategy", "the program: a lane takes all partitions"),
 ];
 
@@ -100,6 +100,9 @@ pub fn check(pipeline: &Pipeline, tree: &Node, faults: &mut Faults) {
     rules.http();
     rules.kafka();
     rules.generator();
+    rules.format();
+    rules.fields();
+    rules.steps();
     rules.dedup();
     rules.table();
     rules.dead_letters();
@@ -309,6 +312,23 @@ impl Rules<'_> {
         }
     }
 
+    fn format(&mut self) {
+        let source = &self.pipeline.source;
+        if let Format::Word(FormatWord::Avro) = source.format {
+            let message = "Avro needs the schema that its records were written with: write \
+                           `format: { avro: { schema_file: events.avsc } }`";
+            self.fault("source.format", message);
+        }
+        if source.format.avro().is_none() || source.kafka.is_some() {
+            return;
+        }
+        let message = match source.generator {
+            Some(_) => "a generator makes JSON; leave `format` out",
+            None => "Avro is read from Kafka, where each record is one; a file of lines has no bounds for it",
+        };
+        self.fault("source.format.avro", message);
+    }
+
     fn generator(&mut self) {
         let Some(generator) = &self.pipeline.source.generator else { return };
         let publishers = u64::from(generator.publishers.max(1));
@@ -329,8 +349,37 @@ impl Rules<'_> {
         if generator.cross_duplicates > 0 && publishers < 2 {
             self.fault(
                 "source.generator.cross_duplicates",
-                "copies of other publishers need at least two `publishers`",
+                "duplicates of other publishers need at least two `publishers`",
             );
+        }
+    }
+
+    fn fields(&mut self) {
+        for (name, type_name) in &self.pipeline.source.fields.0 {
+            if let Err(error) = clickhouse::types::parse(name.as_str(), type_name) {
+                self.fault(&format!("source.fields.{name}"), format!("no type: {}", error.reason));
+            }
+        }
+    }
+
+    fn steps(&mut self) {
+        let mut dedup = None;
+        for (index, step) in self.pipeline.steps.iter().enumerate() {
+            let path = format!("steps[{index}].{}", step.word());
+            match (&step.dedup, &dedup) {
+                (Some(_), _) => dedup = Some(path),
+                (None, Some(before)) => self.fault(&path, crate::plan::after_dedup(before)),
+                (None, None) => {}
+            }
+            if let Some((_, text)) =
+                step.select.iter().flat_map(|items| &items.0).find(|(name, _)| name.as_str() == "*")
+                && text != "*"
+            {
+                self.fault(
+                    &format!("steps[{index}].select.*"),
+                    "`*` stands for all columns that are not named; write `\"*\": \"*\"`",
+                );
+            }
         }
     }
 
@@ -369,8 +418,13 @@ impl Rules<'_> {
             let named =
                 dedup.key.iter().enumerate().map(|(at, column)| (format!("{path}.key[{at}]"), column));
             let named = named.chain(dedup.time.iter().map(|column| (format!("{path}.time"), column)));
+            // A column that the table does not store comes from a step, or is a declared field; the planner knows.
+            let is_of_table = self.pipeline.source.fields.is_empty()
+                && self.pipeline.steps.iter().all(|step| step.dedup.is_some());
             for (path, column) in named.collect::<Vec<_>>() {
-                self.created_column(&path, column.as_str());
+                if is_of_table {
+                    self.created_column(&path, column.as_str());
+                }
             }
         }
     }
@@ -428,6 +482,17 @@ impl Rules<'_> {
 
 /// Where the value at `path` stands; the nearest thing above it if it is not written.
 pub(super) fn place(tree: &Node, path: &str) -> Position {
+    walk(tree, path).1
+}
+
+/// The value at `path`, if it is written.
+pub(super) fn node<'t>(tree: &'t Node, path: &str) -> Option<&'t Node> {
+    let (node, _, rest) = walk(tree, path);
+    rest.is_empty().then_some(node)
+}
+
+/// The value that is nearest to `path`, where its key stands, and what of the path is left.
+fn walk<'t, 'p>(tree: &'t Node, path: &'p str) -> (&'t Node, Position, &'p str) {
     let mut at = tree.at;
     let mut node = tree;
     let mut rest = path;
@@ -452,5 +517,5 @@ pub(super) fn place(tree: &Node, path: &str) -> Position {
         let Some((inner, inner_at, tail)) = step else { break };
         (node, at, rest) = (inner, inner_at, tail.strip_prefix('.').unwrap_or(tail));
     }
-    at
+    (node, at, rest)
 }

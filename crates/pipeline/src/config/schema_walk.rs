@@ -159,7 +159,7 @@ impl<'s> Walk<'s, '_, '_> {
                 self.faults.fault(
                     item.at,
                     inner,
-                    format!("{} stands in `{path}` twice", quoted(&item.value)),
+                    format!("{} appears in `{path}` twice", quoted(&item.value)),
                 );
             }
             // Kept all the same, so that the places of those after it stay what they are in the file.
@@ -254,7 +254,7 @@ impl<'s> Walk<'s, '_, '_> {
                 // Properties of librdkafka are all kept as secrets, but few are some.
                 if clear && (!path.contains(".properties.") || looks_secret(path)) {
                     let message = format!(
-                        "`{path}` stands here in clear; `${{NAME}}` or `file:/path` keeps it out of the file"
+                        "`{path}` is plain text here; `${{NAME}}` or `file:/path` keeps it out of the file"
                     );
                     self.faults.hint(at, path, message);
                 }

@@ -99,7 +99,7 @@ fn all_settings_arrive() {
     assert_eq!(kafka.security.sasl.as_ref().unwrap().mechanism, Mechanism::ScramSha512);
     assert_eq!(kafka.properties.iter().next().unwrap().1.reveal(), "rack-1");
     assert_eq!(pipeline.source.format.json().record_bytes_max.bytes, 1 << 20);
-    let dedup = pipeline.steps[0].dedup.as_ref().unwrap();
+    let dedup = pipeline.steps.last().unwrap().dedup.as_ref().unwrap();
     assert!(matches!(dedup.window, Window::Within(period) if period.ms == 36 * 3_600_000));
     assert_eq!(dedup.late, Late::DeadLetter);
     let Some(Create::Table(create)) = &pipeline.sink.clickhouse.create else { panic!("no table") };
@@ -443,4 +443,25 @@ sink: { clickhouse: { url: \"http://localhost:8123\", table: t } }
             assert!(checked.pipeline.is_some(), "{words}: {good}{}", checked.faults.render("p"));
         }
     }
+}
+
+#[test]
+fn a_byte_of_a_text_has_a_place_in_the_file() {
+    let place = |step: &str, path: &str, at: usize| {
+        let text = format!(
+            "pipeline: p\nsource: {{ generator: {{ workload: glassflow }} }}\nsteps:\n{step}\nsink: {{ clickhouse: {{ url: \"http://h:1\", \
+             table: t }} }}\n"
+        );
+        let at = check(&text, &Surroundings::of_process()).place_in(path, Some(at));
+        (at.line, at.column)
+    };
+    assert_eq!(place("  - filter: größe > 3", "steps[0].filter", "größe > ".len()), (4, 21));
+    assert_eq!(place("  - filter: \"a > 'b'\"", "steps[0].filter", 4), (4, 18));
+    assert_eq!(place("  - { select: { a: \"x\", b: \"y + z\" } }", "steps[0].select.b", 4), (4, 33));
+    let block = "  - sql: |\n      SELECT a\n        , b\n      FROM input";
+    assert_eq!(place(block, "steps[0].sql", "SELECT a\n  , ".len()), (6, 11));
+    assert_eq!(place(block, "steps[0].sql", 0), (5, 7));
+    // Not as it stands in the file: where the key stands.
+    assert_eq!(place("  - filter: \"a\\tb\"", "steps[0].filter", 2), (4, 5));
+    assert_eq!(place("  - sql: >\n      SELECT a\n      FROM input", "steps[0].sql", 9), (4, 5));
 }

@@ -12,7 +12,7 @@ use super::object::ReplayError;
 use super::taken::{BYTES_MAX, Snapshot};
 use super::{Log, LogError, STREAM};
 
-const WAY_OUT: &str = "bring the object back from a copy of the store that was made while the pipeline stood still. Nothing was guessed";
+const WAY_OUT: &str = "restore the object from a copy of the store that was made while the pipeline was stopped. Nothing was guessed";
 
 /// What was found.
 #[derive(Debug, Default)]

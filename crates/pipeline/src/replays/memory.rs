@@ -18,7 +18,7 @@ use super::{Log, LogError, STREAM, broken};
 /// Objects that were read wait for so many before a snapshot is worth its bytes.
 const OBJECTS_PER_SNAPSHOT: usize = 8;
 
-/// Times that a load begins anew because objects were retired under it: each means that another replay ended meanwhile.
+/// Times that a load begins again because objects were retired under it: each means that another replay ended meanwhile.
 const LOADS_MAX: u32 = 10;
 
 /// All that is known of replays.

@@ -264,7 +264,7 @@ impl ReaderWithReplays {
             Ok(found) => found,
             Err(LogError::Store(error)) if error.kind.is_transient() => {
                 if !std::mem::replace(&mut self.is_failing, true) {
-                    tracing::warn!(%error, "the replay log cannot be looked at; trying again");
+                    tracing::warn!(%error, "the replay log cannot be read; trying again");
                 }
                 return Ok(None);
             }

@@ -4,12 +4,12 @@
 //!
 //! | part                                   | share at the defaults      | bounded where                          |
 //! |----------------------------------------|----------------------------|----------------------------------------|
-//! | open keys of `dedup`                   | 1/8 (`dedup.memory`)       | `operators::dedup`                     |
+//! | keys in memory of `dedup`                   | 1/8 (`dedup.memory`)       | `operators::dedup`                     |
 //! | keys on their way to files             | as much                    | `operators::dedup`                     |
 //! | records read ahead                     | 1/64                       | the source's queue                     |
 //! | batches, as columns and being encoded  | 6/16: six, 1/16 each       | `engine::lane`, `engine::seal`         |
 //! | frames between seal and answer         | 1/8                        | `engine::context`                      |
-//! | what Kafka's answers, the program, its stacks and the allocator take | 15/64, at least 64 MiB | Kafka's answers by `ahead / 4` |
+//! | what Kafka's answers, the program, its stacks and the allocator take | 15/64, at least 64 MiB | Kafka's answers by `ahead / 4`, the window of a large zstd batch by `8 * ahead` |
 //!
 //! A batch of half a million rows fits at the defaults. Smaller shares of batches cost the server more than they save here, and larger
 //! ones nobody fills: docs/performance.md, "Memory", has the figures.
@@ -31,7 +31,7 @@ const PROGRAM: u64 = 64 << 20;
 /// What `memory` is shared out to, in bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shares {
-    /// Open keys of each `dedup`; closing takes as much again.
+    /// Keys in memory of each `dedup`; spilling takes as much again.
     pub open_keys: Vec<u64>,
     /// Records read ahead.
     pub ahead: u64,

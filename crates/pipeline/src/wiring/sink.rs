@@ -29,7 +29,7 @@ const QUERY_TIMEOUT_MAX: Duration = Duration::from_secs(30);
 /// Opens a table; waits while the server is away.
 ///
 /// # Errors
-/// When a person must change the table, the server or the file.
+/// When an operator must change the table, the server or the file.
 pub async fn open(
     config: TableConfig,
     pipeline: &Pipeline,

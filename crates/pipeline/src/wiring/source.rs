@@ -1,10 +1,13 @@
 //! `source:` to a source and a decoder.
 
 use std::collections::BTreeMap;
+use std::io::Read;
+use std::path::Path;
 use std::sync::Arc;
 
 use dataflow::{Decoder, Runtime, Schema, Source};
-use decode::json::{JsonDecoder, JsonOptions};
+use formats::avro::{AvroDecoder, AvroOptions, SCHEMA_BYTES_MAX};
+use formats::json::{JsonDecoder, JsonOptions};
 use sources::file::{FileOptions, FileSource};
 use sources::generator::GeneratorSource;
 use sources::kafka::{FetchBy, KafkaOptions, KafkaSource, TokenSource};
@@ -13,7 +16,7 @@ use workloads::glassflow;
 use super::{WiringError, bounds};
 use crate::config::model::Pipeline;
 use crate::config::model::source::{
-    self as model, EpochUnit, Fetch, Format, Generator, Kafka, Mechanism, Security, Workload,
+    self as model, AvroFormat, EpochUnit, Fetch, Format, Generator, Kafka, Mechanism, Security, Workload,
 };
 use crate::config::values::Start;
 
@@ -54,23 +57,60 @@ pub fn source(pipeline: &Pipeline, runtime: &Arc<dyn Runtime>) -> Result<Arc<dyn
 /// The decoder of the file's format for the columns of `schema`.
 ///
 /// # Errors
-/// When a column cannot be filled from that format, or a zone is not known.
+/// When a column cannot be filled from that format, a zone is not known, or a schema's file cannot be read.
 pub fn decoder(format: &Format, schema: Schema) -> Result<Arc<dyn Decoder>, WiringError> {
+    match format.avro() {
+        Some(avro) => avro_decoder(avro, record_bytes(format), schema),
+        None => json_decoder(format, schema),
+    }
+}
+
+fn json_decoder(format: &Format, schema: Schema) -> Result<Arc<dyn Decoder>, WiringError> {
     let json = format.json();
     let options = JsonOptions {
         assume_timezone: json.timezone.clone(),
-        epoch_unit: match json.epoch_unit {
-            EpochUnit::Auto => decode::json::EpochUnit::ByMagnitude,
-            EpochUnit::S => decode::json::EpochUnit::Seconds,
-            EpochUnit::Ms => decode::json::EpochUnit::Milliseconds,
-            EpochUnit::Us => decode::json::EpochUnit::Microseconds,
-            EpochUnit::Ns => decode::json::EpochUnit::Nanoseconds,
-        },
+        epoch_unit: epoch_unit(json.epoch_unit),
         record_bytes_max: record_bytes(format),
         ..JsonOptions::default()
     };
     let decoder = JsonDecoder::new(schema, options);
     Ok(Arc::new(decoder.map_err(|error| WiringError::Settings(format!("`source.format`: {error}")))?))
+}
+
+fn avro_decoder(
+    avro: &AvroFormat,
+    record_bytes_max: usize,
+    schema: Schema,
+) -> Result<Arc<dyn Decoder>, WiringError> {
+    let settings = |error: &dyn std::fmt::Display| {
+        let file = &avro.schema_file;
+        WiringError::Settings(format!("`source.format.avro`: schema_file `{file}`: {error}"))
+    };
+    let writer = schema_text(Path::new(&avro.schema_file)).map_err(|error| settings(&error))?;
+    let options = AvroOptions {
+        assume_timezone: avro.timezone.clone(),
+        epoch_unit: epoch_unit(avro.epoch_unit),
+        record_bytes_max,
+    };
+    let decoder = AvroDecoder::new(schema, &writer, options);
+    Ok(Arc::new(decoder.map_err(|error| settings(&error))?))
+}
+
+/// The text of a schema's file, which is not read beyond what a schema may have.
+fn schema_text(path: &Path) -> std::io::Result<String> {
+    let mut text = String::new();
+    std::fs::File::open(path)?.take(SCHEMA_BYTES_MAX as u64 + 1).read_to_string(&mut text)?;
+    Ok(text)
+}
+
+fn epoch_unit(unit: EpochUnit) -> formats::json::EpochUnit {
+    match unit {
+        EpochUnit::Auto => formats::json::EpochUnit::ByMagnitude,
+        EpochUnit::S => formats::json::EpochUnit::Seconds,
+        EpochUnit::Ms => formats::json::EpochUnit::Milliseconds,
+        EpochUnit::Us => formats::json::EpochUnit::Microseconds,
+        EpochUnit::Ns => formats::json::EpochUnit::Nanoseconds,
+    }
 }
 
 /// The workload of a generator.
@@ -93,7 +133,7 @@ pub fn workload(generator: &Generator) -> Result<glassflow::Workload, WiringErro
 }
 
 fn record_bytes(format: &Format) -> usize {
-    usize::try_from(format.json().record_bytes_max.bytes).expect("the schema bounds it far below 4 GiB")
+    usize::try_from(format.record_bytes_max()).expect("the schema bounds it far below 4 GiB")
 }
 
 fn kafka_options(kafka: &Kafka, pipeline: &Pipeline) -> KafkaOptions {

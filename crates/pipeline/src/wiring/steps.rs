@@ -1,13 +1,17 @@
 //! `steps:` to operators.
 
-use dataflow::{Operator, Schema};
+use std::sync::Arc;
+
+use dataflow::{Intake, Operator, Schema, Transform};
 use operators::dedup::SHARDS_MAX;
 use operators::{Dedup, DedupConfig, EventTime};
 
+use super::texts::Sql;
 use super::{WiringError, bounds};
 use crate::config::model::Pipeline;
 use crate::config::model::step::{self as model, Keep};
 use crate::config::values::Window;
+use crate::plan::{self, Fault, Plan};
 
 /// Compute threads for each shard of a step's keys. Deciding takes a tenth of the work on a record and decoding and encoding the rest, so
 /// a quarter of the threads is more than a lane's batches keep busy.
@@ -16,7 +20,49 @@ const THREADS_A_SHARD: usize = 4;
 /// Memory for open keys that each shard must have: it takes 0.7 MB for an index and a slab of pages before it has many keys.
 const SHARD_BYTES_MIN: u64 = 4 << 20;
 
-/// The operators of the pipeline's steps, in their order, for rows of `schema` and a runtime with so many compute threads.
+/// The pipeline's work on records: before the lane, and in it.
+pub struct Chain {
+    /// Decoding, the event time, and the steps without state.
+    pub intake: Intake,
+    /// The steps with state.
+    pub steps: Vec<Box<dyn Operator>>,
+}
+
+/// The plan of a pipeline for a table with these columns, its texts being SQL.
+///
+/// # Errors
+/// The faults of its steps.
+pub fn plan(pipeline: &Pipeline, table: &Schema) -> Result<Plan, Vec<Fault>> {
+    plan::plan(pipeline, table, &Sql)
+}
+
+/// The work of a pipeline for a table with these columns, on a runtime with so many compute threads.
+///
+/// # Errors
+/// When a step, a field or a column of the table does not fit the others.
+pub fn chain(pipeline: &Pipeline, table: &Schema, compute_threads: usize) -> Result<Chain, WiringError> {
+    let plan = plan(pipeline, table).map_err(WiringError::Steps)?;
+    let decoder = super::source::decoder(&pipeline.source.format, plan.decoded.clone())?;
+    let time = match &plan.time {
+        Some(column) => Some(Arc::new(event_time(pipeline, &plan.input, column)?) as Arc<dyn Transform>),
+        None => None,
+    };
+    let steps = steps(pipeline, &plan.lane, compute_threads)?;
+    Ok(Chain {
+        intake: Intake::new(decoder).with_metadata(plan.metadata).with_time(time).with_steps(plan.transforms),
+        steps,
+    })
+}
+
+/// The event time, which the first `dedup` asks for.
+fn event_time(pipeline: &Pipeline, input: &Schema, column: &str) -> Result<EventTime, WiringError> {
+    let index = pipeline.steps.iter().position(|step| step.dedup.is_some()).unwrap_or_default();
+    EventTime::new(input, column)
+        .map_err(|error| WiringError::Settings(format!("`steps[{index}].dedup`: {error}")))
+}
+
+/// The operators of the steps with state, in their order, for rows of `schema`. The first one's time is the event time, which is taken before
+/// the lane; a later one that asks for a time has an operator of its own before it.
 ///
 /// # Errors
 /// When a step names a column that is not there or does not serve.
@@ -28,12 +74,10 @@ pub fn steps(
     let mut operators: Vec<Box<dyn Operator>> = Vec::new();
     let mut open_keys = bounds::shares(pipeline).open_keys.into_iter();
     for (index, step) in pipeline.steps.iter().enumerate() {
-        let Some(dedup) = &step.dedup else {
-            return Err(WiringError::Settings(format!("`steps[{index}]` names no step")));
-        };
+        let Some(dedup) = &step.dedup else { continue };
         let fault =
             |error: operators::ConfigError| WiringError::Settings(format!("`steps[{index}].dedup`: {error}"));
-        if let Some(column) = &dedup.time {
+        if let Some(column) = dedup.time.as_ref().filter(|_| !operators.is_empty()) {
             operators.push(Box::new(EventTime::new(schema, column.as_str()).map_err(fault)?));
         }
         let step = Dedup::new(schema, dedup_config(dedup)).map_err(fault)?;

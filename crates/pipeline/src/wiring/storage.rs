@@ -43,7 +43,7 @@ pub async fn open(
         let words = error.to_string();
         status.met(STORE, State::StoreAway, &words, Effect::None, Noticed::Asking, runtime.wall_ms());
         if tries.is_power_of_two() || tries == 0 {
-            tracing::warn!(%error, "the store is away; trying again");
+            tracing::warn!(%error, "the store is unavailable; trying again");
         }
         tries += 1;
         runtime.sleep(AWAY_PAUSE).await;

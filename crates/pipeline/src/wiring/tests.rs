@@ -39,14 +39,73 @@ fn columns_are_filled_by_the_fields_that_the_file_names() {
 }
 
 #[test]
-fn a_time_column_stands_before_the_dedup_that_asks_for_it() {
-    let pipeline = with(GENERATOR, "steps: [{ dedup: { key: [id], window: 8h, time: at } }]");
-    let steps = steps::steps(&pipeline, &schema(), 2).unwrap();
-    let names: Vec<&str> = steps.iter().map(|step| step.name()).collect();
-    assert_eq!(names, ["event_time", "dedup"]);
+fn the_first_time_column_is_read_before_the_lane_and_a_later_one_in_it() {
+    let names = |steps: &str| {
+        let pipeline = with(GENERATOR, &format!("steps: [{steps}]"));
+        let chain = steps::chain(&pipeline, &schema(), 2).unwrap();
+        let names: Vec<String> = chain.steps.iter().map(|step| step.name().to_owned()).collect();
+        (chain.intake.is_timed(), names.join(" "))
+    };
+    let (timed, untimed) =
+        ("{ dedup: { key: [id], window: 8h, time: at } }", "{ dedup: { key: [id], window: 8h } }");
+    assert_eq!(names(timed), (true, "dedup".into()));
+    assert_eq!(names(untimed), (false, "dedup".into()));
+    assert_eq!(names(&format!("{timed}, {timed}")), (true, "dedup event_time dedup".into()));
     let pipeline = with(GENERATOR, "steps: [{ dedup: { key: [idd], window: unbounded } }]");
-    let error = steps::steps(&pipeline, &schema(), 2).err().unwrap().to_string();
+    let error = steps::chain(&pipeline, &schema(), 2).err().unwrap().to_string();
     assert!(error.starts_with("`steps[0].dedup`: ") && error.contains("did you mean `id`?"), "{error}");
+}
+
+/// The example that `docs/formats.md` shows, on a record that another encoder (fastavro) wrote.
+#[test]
+fn the_example_of_avro_decodes_records_of_its_schema() {
+    use dataflow::{BlockBuilder, Partition};
+
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/examples");
+    let text = std::fs::read_to_string(folder.join("kafka-avro.yaml")).unwrap();
+    // The program enters the folder of the file; a test stays where it is.
+    let schema_file = folder.join("readings.avsc");
+    let pipeline = pipeline(&text.replace("readings.avsc", schema_file.to_str().unwrap()));
+    let text = || ColumnType::String;
+    let schema = Schema::new(vec![
+        Column::new("sensor_id", ColumnType::UInt32),
+        Column::new("city", ColumnType::LowCardinality(Box::new(text()))),
+        Column::new("floor", ColumnType::Nullable(Box::new(ColumnType::Int16))),
+        Column::new("temperature", ColumnType::Float32),
+        Column::new("status", ColumnType::Enum8([("OK".into(), 0), ("LOW_BATTERY".into(), 1)].into())),
+        Column::new("labels", ColumnType::Map(Box::new(text()), Box::new(text()))),
+        Column::new("measured_at", ColumnType::DateTime64 { precision: 3, timezone: Some("UTC".into()) }),
+    ]);
+    let decoder = source::decoder(&pipeline.source.format, with_fields(&schema, &pipeline).unwrap()).unwrap();
+    let mut block = BlockBuilder::new(Partition::new("readings", 0), 0);
+    let record = b"\xe2\xc5\x08\x0eGen\xc3\xa8ve\x02\x03\x00\x00\x00\x00\x00\x805@\x02\x02\x08line\x02a\x00\xdc\xbc\xcc\xca\xeff";
+    block.push(0, 0, Some(record));
+    block.push(1, 0, Some(&record[..20]));
+    let decoded = decoder.decode(&block.take());
+    assert_eq!((decoded.batch.positions, decoded.rejects.len()), (vec![0], 1));
+    assert!(decoded.rejects[0].message.starts_with("byte `"), "{}", decoded.rejects[0].message);
+
+    let refused = |column: &str, column_type| {
+        let schema = Schema::new(vec![Column::new(column, column_type)]);
+        source::decoder(&pipeline.source.format, schema)
+            .err()
+            .expect("a column that cannot be filled")
+            .to_string()
+    };
+    let shown = refused("temperature", ColumnType::Uuid);
+    assert!(shown.starts_with("`source.format.avro`: schema_file `"), "{shown}");
+    let why =
+        "field `temperature`, column `temperature`: the schema has double, and UUID does not take a float";
+    assert!(shown.ends_with(why), "{shown}");
+    assert!(refused("site", text()).ends_with("name a field in it, as in `site.name`"));
+}
+
+#[test]
+fn a_schema_file_that_cannot_be_read_is_named() {
+    let source =
+        "{ kafka: { brokers: \"b:9092\", topic: t }, format: { avro: { schema_file: nowhere.avsc } } }";
+    let error = source::decoder(&with(source, "").source.format, schema()).err().unwrap().to_string();
+    assert!(error.starts_with("`source.format.avro`: schema_file `nowhere.avsc`: "), "{error}");
 }
 
 #[test]

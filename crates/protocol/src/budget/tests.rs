@@ -121,7 +121,7 @@ fn enough_means_that_the_resend_is_trusted_and_scarce_that_it_is_not() {
             found: None,
             alive: Some(0),
             confirmed: false,
-            views_asked: false,
+            asked: None,
             refused: false,
             answer: None,
             accepted: false,

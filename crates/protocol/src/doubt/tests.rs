@@ -23,7 +23,7 @@ fn facts() -> Facts {
         alive: None,
         refused: false,
         confirmed: false,
-        views_asked: false,
+        asked: None,
         answer: None,
         accepted: false,
     }
@@ -183,7 +183,7 @@ fn an_absent_frame_gets_a_new_token_only_once_the_old_one_stands_for_certain() {
     let asked = Facts {
         alive: Some(0),
         found: Some(Found::None),
-        views_asked: true,
+        asked: Some(StopReason::ViewsUnknown),
         now: restarted.clone(),
         ..facts()
     };
@@ -211,4 +211,39 @@ fn an_absent_frame_gets_a_new_token_only_once_the_old_one_stands_for_certain() {
         Decision::Settle,
         "a positive answer is one for the views too"
     );
+}
+
+/// An operator may have brought the rows, or deleted them, and not recorded the answer: the token stands as it did before.
+#[test]
+fn what_a_person_was_asked_to_mend_is_never_resent_although_the_token_stands() {
+    let view = StopReason::ViewsUnknown;
+    for asked in StopReason::ALL {
+        let facts = |views, found| {
+            let asked = Facts { asked: Some(asked), alive: Some(0), found, ..facts() };
+            decide(&with_views(views, asked))
+        };
+        if asked == StopReason::TableChanged {
+            assert_eq!(facts(true, None), Decision::Resend, "nothing is brought or deleted for it");
+            continue;
+        }
+        assert_eq!(facts(true, None), Decision::Probe);
+        assert_eq!(facts(true, Some(Found::All)), Decision::Stop(view));
+        // The question stays what it was.
+        assert_eq!(facts(true, Some(Found::Part)), Decision::Stop(asked));
+        assert_eq!(facts(true, Some(Found::CannotTell)), Decision::Stop(asked));
+        // A refusal for the content changes nothing of that.
+        let refused = Facts { asked: Some(asked), alive: Some(0), refused: true, ..self::facts() };
+        assert_eq!(decide(&with_views(true, refused)), Decision::Probe);
+        if asked == StopReason::CannotTell {
+            assert_eq!(
+                facts(false, None),
+                Decision::Resend,
+                "without views nothing is brought or deleted for it"
+            );
+            continue;
+        }
+        assert_eq!(facts(false, Some(Found::All)), Decision::Settle);
+        // The token must stand before there is another.
+        assert_eq!(facts(false, Some(Found::None)), Decision::Confirm);
+    }
 }

@@ -56,7 +56,7 @@ impl Lane {
         let Some(place) = refusal.record else { return };
         let known = self.fates.iter_mut().find(|fates| fates.partition == place.partition);
         if let Some(code) = known.and_then(|fates| fates.code_mut(place.position)) {
-            *code = Fate::DeadLetter.code();
+            *code = Fate::Refused.code();
         }
     }
 
@@ -75,7 +75,9 @@ impl Lane {
     pub(super) fn check_refused_record(&self, record: &Record, refusal: &Refusal) -> Result<(), Violation> {
         let Some(place) = refusal.record else { return Ok(()) };
         let is_read = self.partitions.get(place.partition as usize).is_some_and(|p| place.position < p.next);
-        if !is_read || self.fate(place).is_some_and(|fate| fate != Fate::Written) {
+        // A record whose rows go to several tables may be refused by more than one.
+        let has_rows = |fate| matches!(fate, Fate::Written | Fate::Refused);
+        if !is_read || self.fate(place).is_some_and(|fate| !has_rows(fate)) {
             let RecordPlace { partition, position } = place;
             let what = format!(
                 "the record at {position} of partition {partition} is refused, but no row was made of it"
@@ -96,7 +98,7 @@ pub(super) fn check(record: &Record, seal: &Seal) -> Result<(), Violation> {
         if !is_whole || !is_known || is_twice {
             let (from, next) = (fates.from, fates.next());
             let what =
-                format!("fates of {from}..{next} do not tell what became of partition {}", fates.partition);
+                format!("fates of {from}..{next} do not say what became of partition {}", fates.partition);
             return Err(violation(record, "C9", what));
         }
     }

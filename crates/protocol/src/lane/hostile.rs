@@ -3,8 +3,8 @@
 //! A journal is read from a store that others may have written to. What its records say is therefore checked before anything is
 //! computed from it: a record that breaks a rule is a [`Violation`], never an overflow or an index out of bounds.
 
-use super::{Lane, TableState, Violation, check_frame_numbers, violation};
-use crate::record::{Counts, Record, Seal};
+use super::{Lane, TableState, Violation, check_frame_numbers, ledger, violation};
+use crate::record::{Counts, Derived, Record, Seal};
 
 /// The largest number that a lane counts with. A lane that writes a billion records a second gets there in 36 years, and sums of a few
 /// such numbers still fit into their type.
@@ -21,21 +21,19 @@ pub(super) fn check_place(record: &Record) -> Result<(), Violation> {
 /// What a seal's numbers make of the lane's.
 pub(super) fn check_seal(lane: &Lane, record: &Record, seal: &Seal) -> Result<(), Violation> {
     let counts = seal.counts.unwrap_or_default();
+    let derived = seal.derived.unwrap_or_default();
     check_counts(record, &counts)?;
-    if each(&lane.counts).into_iter().zip(each(&counts)).any(|(now, more)| now + more > NUMBER_MAX) {
-        return Err(violation(record, "C9", format!("the counts leave all bounds: {counts:?}")));
+    check_numbers(record, "C9", each_derived(&derived).into_iter())?;
+    if each(&lane.counts).into_iter().zip(each(&counts)).any(|(now, more)| now + more > NUMBER_MAX)
+        || each_derived(&lane.derived)
+            .into_iter()
+            .zip(each_derived(&derived))
+            .any(|(now, more)| now + more > NUMBER_MAX)
+    {
+        return Err(violation(record, "C9", format!("the counts leave all bounds: {counts:?}, {derived:?}")));
     }
     let positions = seal.ranges.iter().map(|range| range.next);
     check_numbers(record, "C1", positions.chain([seal.segment_bytes, seal.frames.len() as u64]))?;
-    let refused = seal.refusals.iter().try_fold(0_u64, |rows, refusal| {
-        let pieces = lane.tables.get(refusal.table as usize)?.pieces(refusal.ordinal)?;
-        rows.checked_add(pieces.get(refusal.piece as usize)?.frame.rows)
-    });
-    let fits = refused
-        .is_some_and(|rows| rows <= lane.counts.written && lane.counts.dead_letters + rows <= NUMBER_MAX);
-    if !fits {
-        return Err(violation(record, "C9", "more rows are refused than were written"));
-    }
     Ok(())
 }
 
@@ -43,6 +41,7 @@ pub(super) fn check_seal(lane: &Lane, record: &Record, seal: &Seal) -> Result<()
 pub(super) fn check_image(record: &Record, lane: &Lane) -> Result<(), Violation> {
     check_place(record)?;
     check_counts(record, &lane.counts)?;
+    check_numbers(record, "C9", each_derived(&lane.derived).into_iter())?;
     let positions = lane.partitions.iter().map(|partition| partition.next);
     let fates = lane.fates.iter().map(|fates| fates.from);
     check_numbers(record, "C1", positions.chain(fates))?;
@@ -60,7 +59,7 @@ pub(super) fn check_image(record: &Record, lane: &Lane) -> Result<(), Violation>
     if lost || steps.into_iter().any(|step| step as usize >= lane.steps.len()) {
         return Err(violation(record, "order", "a state delta points nowhere"));
     }
-    Ok(())
+    ledger::check_image(record, lane)
 }
 
 /// The pending frames are those from the frontier on, without a gap, each with its pieces in their order.
@@ -90,9 +89,14 @@ fn check_counts(record: &Record, counts: &Counts) -> Result<(), Violation> {
     check_numbers(record, "C9", each(counts).into_iter())
 }
 
-fn each(counts: &Counts) -> [u64; 6] {
-    let Counts { read, written, filtered, duplicates, dead_letters, late, .. } = *counts;
-    [read, written, filtered, duplicates, dead_letters, late]
+fn each(counts: &Counts) -> [u64; 8] {
+    let Counts { read, passed, filtered, duplicates, late, dead_letters, absorbed, late_kept } = *counts;
+    [read, passed, filtered, duplicates, late, dead_letters, absorbed, late_kept]
+}
+
+fn each_derived(derived: &Derived) -> [u64; 3] {
+    let Derived { rows, dropped, dead_letters } = *derived;
+    [rows, dropped, dead_letters]
 }
 
 fn check_numbers(

@@ -4,7 +4,7 @@
 //! broken off anywhere. Does not own the copying of objects (`engine::rename`).
 //!
 //! The old journal's `Rename` is the moment that counts: before it the pipeline goes on under the old name, after it under the new one
-//! alone. The new name is taken first (`Arrival`), so that no start under it can read the source anew meanwhile.
+//! alone. The new name is taken first (`Arrival`), so that no start under it can read the source again meanwhile.
 //!
 //! | journal of the old name | journal of the new name | next step                                         |
 //! |-------------------------|-------------------------|---------------------------------------------------|
@@ -73,7 +73,7 @@ impl Lane {
     /// The lane as a checkpoint under its new name, in the folder `to`, which holds copies of the objects in the folder `from`. `None`
     /// if the lane points to an object outside of `from`.
     ///
-    /// Numbers begin anew there: the snapshots and the deltas after them stand for seals before the first.
+    /// Numbers begin again there: the snapshots and the deltas after them stand for seals before the first.
     pub fn under_name(&self, name: &str, from: &str, to: &str, at_ms: i64) -> Option<Checkpoint> {
         let moved = |object: &mut String| {
             let rest = object.strip_prefix(from)?.strip_prefix('/')?;

@@ -4,7 +4,7 @@
 
 use prost::Message;
 
-use super::{MAGIC, Record};
+use super::{MAGIC, Record, weight};
 
 /// Why bytes are not a record.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -17,9 +17,21 @@ pub enum RecordError {
         /// What does not agree.
         what: String,
     },
-    /// Another format version.
-    #[error("journal record {seq} has format `{found}`, this program reads `FBJ1`; run the newer program")]
-    Format {
+    /// An earlier program's format.
+    #[error(
+        "journal record {seq} has format `{found}`, and this program reads `FBJ2`: an earlier program wrote this store; nothing was \
+         read or changed. Finish with that program: `forebay run FILE --drain` brings all that it has sealed into the table. Then start \
+         this one with an empty store, or under a new pipeline name, and with a `start` behind what was drained"
+    )]
+    Earlier {
+        /// The number it was read under.
+        seq: u64,
+        /// The first four bytes, printable.
+        found: String,
+    },
+    /// A later program's format.
+    #[error("journal record {seq} has format `{found}`, this program reads `FBJ2`; run the newer program")]
+    Later {
         /// The number it was read under.
         seq: u64,
         /// The first four bytes, printable.
@@ -47,13 +59,20 @@ impl Record {
         let (head, crc) = bytes.split_last_chunk::<4>().ok_or_else(|| damaged("too short"))?;
         let body = match head.split_first_chunk::<4>() {
             Some((&MAGIC, body)) => body,
-            Some((found, _)) if found.starts_with(b"FBJ") => {
-                return Err(RecordError::Format { seq, found: found.escape_ascii().to_string() });
+            Some((version, _)) if version.starts_with(b"FBJ") => {
+                let found = version.escape_ascii().to_string();
+                return Err(match *version < MAGIC {
+                    true => RecordError::Earlier { seq, found },
+                    false => RecordError::Later { seq, found },
+                });
             }
             _ => return Err(damaged("no record begins like this")),
         };
         if crc32c::crc32c(head) != u32::from_le_bytes(*crc) {
             return Err(damaged("checksum"));
+        }
+        if !weight::is_bounded(body) {
+            return Err(damaged("its lists have more entries than a record of its length can hold"));
         }
         let record = Self::decode(body).map_err(|e| damaged(&e.to_string()))?;
         if record.seq != seq {

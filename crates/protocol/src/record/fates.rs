@@ -61,7 +61,7 @@ impl Fates {
 /// letter on the lane knows it as one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fate {
-    /// A row of the table.
+    /// A row of a table, or several.
     Written,
     /// Dropped by a rule.
     Filtered,
@@ -69,12 +69,24 @@ pub enum Fate {
     Duplicate,
     /// Dropped as too late.
     Late,
-    /// A row of the dead letters.
+    /// A row of the dead letters: no row of a table was made of it.
     DeadLetter,
+    /// A row of the dead letters, for a table has refused a row of it.
+    Refused,
+    /// Part of a step's state.
+    Absorbed,
 }
 
 impl Fate {
-    const ALL: [Self; 5] = [Self::Written, Self::Filtered, Self::Duplicate, Self::Late, Self::DeadLetter];
+    const ALL: [Self; 7] = [
+        Self::Written,
+        Self::Filtered,
+        Self::Duplicate,
+        Self::Late,
+        Self::DeadLetter,
+        Self::Refused,
+        Self::Absorbed,
+    ];
 
     /// The byte that stands for it, for ever.
     pub fn code(self) -> u8 {
@@ -84,6 +96,8 @@ impl Fate {
             Self::Duplicate => 3,
             Self::Late => 4,
             Self::DeadLetter => 5,
+            Self::Refused => 6,
+            Self::Absorbed => 7,
         }
     }
 
@@ -99,7 +113,8 @@ impl Fate {
             Self::Filtered => "filtered",
             Self::Duplicate => "duplicate",
             Self::Late => "late",
-            Self::DeadLetter => "dead_letter",
+            Self::DeadLetter | Self::Refused => "dead_letter",
+            Self::Absorbed => "absorbed",
         }
     }
 }

@@ -4,7 +4,9 @@
 
 use prost::Message;
 
-use super::{Counts, Fates, Forgotten, Frame, Layout, PartitionGenesis, Question, Server, StateDelta};
+use super::{
+    Counts, Derived, Fates, Forgotten, Frame, Layout, PartitionGenesis, Question, Rows, Server, StateDelta,
+};
 
 /// All that the records before this one fold to, so that they can be retired.
 #[derive(Clone, PartialEq, Message)]
@@ -88,14 +90,17 @@ pub struct LaneImage {
     #[prost(uint64, tag = "10")]
     pub snapshot_bytes: u64,
     /// The newest fates of each partition that has any; see [`crate::lane::FATES_KEPT`].
-    #[prost(message, repeated, tag = "20")]
+    #[prost(message, repeated, tag = "11")]
     pub fates: Vec<Fates>,
     /// Partitions that have left the pipeline.
-    #[prost(message, repeated, tag = "30")]
+    #[prost(message, repeated, tag = "12")]
     pub forgotten: Vec<Forgotten>,
     /// Names that the pipeline had before, the oldest first.
-    #[prost(message, repeated, tag = "40")]
+    #[prost(message, repeated, tag = "13")]
     pub former_names: Vec<FormerName>,
+    /// Sums since genesis.
+    #[prost(message, optional, tag = "14")]
+    pub derived: Option<Derived>,
 }
 
 /// A name that the pipeline had before: dead letters of that time stand under it.
@@ -135,14 +140,20 @@ pub struct TableImage {
     #[prost(string, tag = "7")]
     pub accepted_uuid: String,
     /// The columns of the frames above, and of the frame that was sealed last.
-    #[prost(message, repeated, tag = "30")]
+    #[prost(message, repeated, tag = "8")]
     pub layouts: Vec<Layout>,
     /// The number of the layout of the frame that was sealed last; 0 if it is not known.
-    #[prost(uint32, tag = "31")]
+    #[prost(uint32, tag = "9")]
     pub newest_layout: u32,
     /// As [`super::Frontier::sent_below`].
-    #[prost(uint64, optional, tag = "32")]
+    #[prost(uint64, optional, tag = "10")]
     pub sent_below: Option<u64>,
+    /// As [`super::TableGenesis::takes_dead_letters`].
+    #[prost(bool, tag = "11")]
+    pub takes_dead_letters: bool,
+    /// Sums since the table's genesis.
+    #[prost(message, optional, tag = "12")]
+    pub rows: Option<Rows>,
 }
 
 /// A piece of an unsettled frame.

@@ -1,11 +1,11 @@
 //! A batch as a message, and what it is made of.
 //!
-//! Owns the fields. Does not own what became of each of its records ([`super::fates`]), nor the rules between seals
+//! Owns the fields. Does not own the counts ([`super::ledger`]), what became of each record ([`super::fates`]), nor the rules between seals
 //! ([`crate::lane`]).
 
 use prost::Message;
 
-use super::{Fates, Layout};
+use super::{Counts, Derived, Fates, Layout, TableRows};
 
 /// A batch: positions, state and output in one write.
 #[derive(Clone, PartialEq, Message)]
@@ -40,14 +40,20 @@ pub struct Seal {
     /// What the batch's records became.
     #[prost(message, optional, tag = "10")]
     pub counts: Option<Counts>,
-    /// Refused single rows that became dead letters in this seal, their dedup keys forgotten in its state deltas.
+    /// The rows that the batch has for every table that gets any.
     #[prost(message, repeated, tag = "11")]
+    pub rows: Vec<TableRows>,
+    /// Rows that are not one each of a record that passed; none where every record is one row of one table.
+    #[prost(message, optional, tag = "12")]
+    pub derived: Option<Derived>,
+    /// Refused single rows that became dead letters in this seal, their dedup keys forgotten in its state deltas.
+    #[prost(message, repeated, tag = "13")]
     pub refusals: Vec<Refusal>,
     /// What became of each record of the partitions whose source asks for it; covers the partition's range wholly.
-    #[prost(message, repeated, tag = "20")]
+    #[prost(message, repeated, tag = "14")]
     pub fates: Vec<Fates>,
     /// The frames' columns, if no earlier record has said them.
-    #[prost(message, repeated, tag = "30")]
+    #[prost(message, repeated, tag = "15")]
     pub layouts: Vec<Layout>,
 }
 
@@ -63,7 +69,7 @@ pub struct Refusal {
     /// The piece; its token is dead for ever.
     #[prost(uint32, tag = "3")]
     pub piece: u32,
-    /// Which record the row was; none in records of earlier programs, for their frames, and for dead letters.
+    /// Which record the row was; none if the row is not one of a record.
     #[prost(message, optional, tag = "4")]
     pub record: Option<RecordPlace>,
 }
@@ -136,11 +142,12 @@ pub struct Frame {
     /// Bytes of the probe that stand right behind the frame in the segment.
     #[prost(uint64, tag = "9")]
     pub probe_len: u64,
-    /// Bytes behind the probe that say which record each row was; 0 in frames of earlier programs and of dead letters.
+    /// Bytes behind the probe that say which record each row was; 0 in frames of dead letters, which say so in
+    /// columns of their own.
     #[prost(uint64, tag = "10")]
     pub origins_len: u64,
-    /// The number of the [`Layout`] that says its columns; 0 in frames of earlier programs, and where the table does not tell.
-    #[prost(uint32, tag = "30")]
+    /// The number of the [`Layout`] that says its columns; 0 where the table does not tell.
+    #[prost(uint32, tag = "11")]
     pub layout: u32,
 }
 
@@ -204,54 +211,7 @@ pub struct Server {
     /// a token memory of its own, and writers of its own.
     #[prost(uint64, repeated, tag = "7")]
     pub view_blocks: Vec<u64>,
-    /// Tokens that one step of a block number stands for at most; `u64::MAX` where nothing bounds them, 0 in records of versions
-    /// that did not know.
+    /// Tokens that one step of a block number stands for at most; `u64::MAX` where nothing bounds them.
     #[prost(uint64, tag = "8")]
     pub tokens_per_block_max: u64,
-}
-
-/// What records became. `read = written + filtered + duplicates + dead_letters + late` (C9).
-#[derive(Clone, Copy, PartialEq, Eq, Message)]
-pub struct Counts {
-    /// Records handed out by the source.
-    #[prost(uint64, tag = "1")]
-    pub read: u64,
-    /// Rows in frames of the target table.
-    #[prost(uint64, tag = "2")]
-    pub written: u64,
-    /// Records dropped by a rule.
-    #[prost(uint64, tag = "3")]
-    pub filtered: u64,
-    /// Records dropped as known duplicates.
-    #[prost(uint64, tag = "4")]
-    pub duplicates: u64,
-    /// Records in frames of the dead-letter table.
-    #[prost(uint64, tag = "5")]
-    pub dead_letters: u64,
-    /// Records dropped because they came too late and the pipeline says `late: drop`.
-    #[prost(uint64, tag = "6")]
-    pub late: u64,
-    /// Of the records written, those that came so late that they may be duplicates nobody knows any more. At most `written`; no part of
-    /// the sum. Journals of earlier programs do not have it.
-    #[prost(uint64, tag = "7")]
-    pub late_kept: u64,
-}
-
-impl Counts {
-    /// True if every record is accounted for.
-    pub fn add_up(&self) -> bool {
-        let parts = [self.written, self.filtered, self.duplicates, self.dead_letters, self.late];
-        parts.iter().try_fold(0_u64, |sum, part| sum.checked_add(*part)) == Some(self.read)
-    }
-
-    /// Adds the other's counts to these.
-    pub fn add(&mut self, other: &Counts) {
-        self.read += other.read;
-        self.written += other.written;
-        self.filtered += other.filtered;
-        self.duplicates += other.duplicates;
-        self.dead_letters += other.dead_letters;
-        self.late += other.late;
-        self.late_kept += other.late_kept;
-    }
 }

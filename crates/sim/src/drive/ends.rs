@@ -97,7 +97,7 @@ impl Drive {
             EngineError::Source(error) if error.fault == SourceFault::Refused && is_left_to_another => false,
             // The oracle knows an owner once its record is durable; a process may have seen it earlier.
             EngineError::Fenced { seq } => {
-                let record = names::journal(&names::lane_folder("p", 0), *seq);
+                let record = names::journal(&names::lane_folder("p", plan.lane), *seq);
                 let is_seen_early = self.world.state().objects.is_open(&record);
                 owner.is_none_or(|owner| owner == pid) && !is_seen_early
             }

@@ -118,6 +118,9 @@ impl Drive {
             Fault::DiskFull { for_ms, .. } => world.state().objects.full(until(for_ms)),
             Fault::ServerCrash { down_ms, .. } => crash(&world, down_ms),
             Fault::ServerAway { for_ms, .. } => world.state().server.away(until(for_ms)),
+            Fault::TableAway { place, for_ms, .. } => {
+                world.state().server.tables[place].away_until_us = until(for_ms)
+            }
             Fault::OtherWriters { inserts, at_once, .. } => {
                 let of_target = world.state().server.others_insert(0, inserts, at_once, now_us);
                 world.state().server.others_insert(1, inserts / 2, at_once, now_us);
@@ -174,7 +177,10 @@ impl Drive {
             });
             let is_told = match self.world.plan.keeps_positions {
                 true => is_told,
-                false => sealed.is_empty() && !state.server.tables[0].parts.is_empty(),
+                false => {
+                    let has_rows = |place: &usize| !state.server.tables[*place].parts.is_empty();
+                    sealed.is_empty() && self.world.plan.tables.iter().any(has_rows)
+                }
             };
             if !is_told || state.oracle.sealed().is_empty() {
                 return;

@@ -1,13 +1,13 @@
 //! Steps that hide from the watermark what goes no further.
 //!
-//! Owns the hiding between the step that reads a row's time and the one that keeps keys: the lane looks at the times in between. The
-//! second step gets them back, so that what it keeps is as it was.
+//! Owns the hiding between the step that takes a row's event time and the one that keeps keys: the watermark observes the times in between.
+//! The second step gets them back, so that what it keeps is as it was.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 use dataflow::block::TIME_UNKNOWN_MS;
-use dataflow::{Batch, KeyedState, Operator, OperatorError, Output, Probed};
+use dataflow::{Batch, KeyedState, Operator, OperatorError, Output, Probed, Schema, Transform, Transformed};
 
 use crate::executor::lock;
 use crate::records::from_columns;
@@ -16,17 +16,54 @@ use crate::records::from_columns;
 #[derive(Clone, Default)]
 pub struct Hidden(Arc<Mutex<BTreeMap<(u32, u64), i64>>>);
 
-/// A step around an honest one.
+/// The step that takes the event time, with the times of known keys hidden.
+pub struct LyingTime {
+    inner: Arc<dyn Transform>,
+    hidden: Hidden,
+    keys: Mutex<BTreeSet<u64>>,
+}
+
+impl LyingTime {
+    /// Around an honest one.
+    pub fn new(inner: Arc<dyn Transform>, hidden: Hidden) -> Self {
+        Self { inner, hidden, keys: Mutex::new(BTreeSet::new()) }
+    }
+}
+
+impl Transform for LyingTime {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn schema(&self) -> &Schema {
+        self.inner.schema()
+    }
+
+    /// The row of a key that came before goes no further, or hardly ever.
+    fn apply(&self, batch: Batch) -> Result<Transformed, OperatorError> {
+        let mut made = self.inner.apply(batch)?;
+        let batch = &mut made.batch;
+        let (mut hidden, mut keys) = (lock(&self.hidden.0), lock(&self.keys));
+        for (n, [_, key, _]) in from_columns(&batch.rows).into_iter().enumerate() {
+            if !keys.insert(key) {
+                let time_ms = std::mem::replace(&mut batch.times_ms[n], TIME_UNKNOWN_MS);
+                hidden.insert((batch.partition.index, batch.positions[n]), time_ms);
+            }
+        }
+        Ok(made)
+    }
+}
+
+/// A step of the lane that gets the hidden times back.
 pub struct LyingClock {
     inner: Box<dyn Operator>,
     hidden: Hidden,
-    keys: BTreeSet<u64>,
 }
 
 impl LyingClock {
-    /// Each step of a pipeline gets one.
+    /// Around an honest one.
     pub fn new(inner: Box<dyn Operator>, hidden: Hidden) -> Self {
-        Self { inner, hidden, keys: BTreeSet::new() }
+        Self { inner, hidden }
     }
 
     fn show(&self, batch: &mut Batch) {
@@ -34,17 +71,6 @@ impl LyingClock {
         for (position, time_ms) in batch.positions.iter().zip(&mut batch.times_ms) {
             if let Some(true_ms) = hidden.remove(&(batch.partition.index, *position)) {
                 *time_ms = true_ms;
-            }
-        }
-    }
-
-    /// The row of a key that came before goes no further, or hardly ever.
-    fn hide(&mut self, batch: &mut Batch) {
-        let mut hidden = lock(&self.hidden.0);
-        for (n, [_, key, _]) in from_columns(&batch.rows).into_iter().enumerate() {
-            if !self.keys.insert(key) {
-                let time_ms = std::mem::replace(&mut batch.times_ms[n], TIME_UNKNOWN_MS);
-                hidden.insert((batch.partition.index, batch.positions[n]), time_ms);
             }
         }
     }
@@ -61,11 +87,11 @@ impl Operator for LyingClock {
     }
 
     fn finish(&mut self, probed: Probed, answers: &[Vec<u8>]) -> Result<Output, OperatorError> {
-        let mut output = self.inner.finish(probed, answers)?;
-        if self.inner.state().is_none() {
-            self.hide(&mut output.batch);
-        }
-        Ok(output)
+        self.inner.finish(probed, answers)
+    }
+
+    fn multiplies(&self) -> bool {
+        self.inner.multiplies()
     }
 
     fn state(&mut self) -> Option<&mut dyn KeyedState> {

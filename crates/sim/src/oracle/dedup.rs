@@ -46,13 +46,21 @@ pub struct Model {
     watermark: Option<i64>,
     kept: BTreeMap<u64, Vec<Kept>>,
     records: BTreeMap<u64, Record>,
+    plan: Plan,
 }
 
 impl Model {
     /// Nothing is kept.
     pub fn new(plan: &Plan) -> Self {
         let width_ms = plan.window.map(|w| (w.as_millis() as i64 / SPAN).max(1));
-        Self { width_ms, late: plan.late, watermark: None, kept: BTreeMap::new(), records: BTreeMap::new() }
+        Self {
+            width_ms,
+            late: plan.late,
+            watermark: None,
+            kept: BTreeMap::new(),
+            records: BTreeMap::new(),
+            plan: plan.clone(),
+        }
     }
 
     fn bucket(&self, time_ms: i64) -> i64 {
@@ -94,7 +102,13 @@ impl Model {
             }
         }
         self.judge_dead(sealed, &of_seal, &mut fates)?;
-        self.judge_written(sealed)?;
+        // The key of a record that has other rows stays known.
+        let is_forgotten = |id: &u64| {
+            let record = self.records.get(id);
+            record.is_none_or(|r| !self.plan.is_shared([r.id, r.key, r.time_ms as u64]))
+        };
+        let forgotten: Vec<u64> = sealed.refused.iter().copied().filter(is_forgotten).collect();
+        self.judge_written(sealed, &forgotten)?;
         // What is forgotten in this seal may have been there for some of its records; after it, it is not.
         let mut now_kept: Vec<(u64, Kept)> = Vec::new();
         for [id, key, time] in &sealed.written {
@@ -104,7 +118,10 @@ impl Model {
             self.kept.entry(key).or_default().push(kept);
         }
         self.judge_dropped(&of_seal, &mut fates)?;
-        for id in &sealed.refused {
+        if let Some(id) = sealed.refused.iter().find(|id| !self.records.contains_key(id)) {
+            return Err(("C10", format!("record {id} is refused, and was never read")));
+        }
+        for id in &forgotten {
             let key = self
                 .records
                 .get(id)
@@ -153,11 +170,11 @@ impl Model {
     }
 
     /// A written record was not seen before, neither in an earlier seal nor in this one.
-    fn judge_written(&self, sealed: &Sealed) -> Result<(), Broken> {
+    fn judge_written(&self, sealed: &Sealed, forgotten: &[u64]) -> Result<(), Broken> {
         let mut of_this: BTreeMap<u64, Vec<(u64, i64)>> = BTreeMap::new();
         for [id, key, time] in &sealed.written {
             let bucket = self.bucket(*time as i64);
-            if self.is_seen(*key, bucket, &sealed.refused) {
+            if self.is_seen(*key, bucket, forgotten) {
                 return Err(("C6", format!("record {id} is written, though its key {key} was seen")));
             }
             if self.is_late(bucket) && self.late != Late::Keep {
@@ -185,6 +202,9 @@ impl Model {
             let bucket = self.bucket(record.time_ms);
             let fate = if !record.is_good {
                 return Err(("C9", format!("record {id} is malformed, and no dead letter")));
+            } else if self.plan.is_dropped(record.key) {
+                // Whichever of its key came first: no table has a row of it.
+                Fate::Dropped
             } else if self.is_seen(record.key, bucket, &[])
                 || self.is_late(bucket) && self.may_be_seen(record.key, bucket)
             {

@@ -2,17 +2,22 @@
 //!
 //! Owns what a record must agree with in the broker, the store and the table. Does not own the events that lead here.
 
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
 use protocol::Record;
-use protocol::record::{Body, Checkpoint, Claim, Counts, Frame, Frontier, Generation, Genesis, Seal, Split};
+use protocol::record::{
+    Body, Checkpoint, Claim, Frame, Frontier, Generation, Genesis, Seal, Split, TableGenesis,
+};
 
 use super::dedup::Sealed;
 use super::{Broken, Fate, Oracle, Piece};
 use crate::broker::Broker;
 use crate::executor::WALL_BEGIN_MS;
 use crate::objects::Objects;
-use crate::records::{Row, from_body, reason_code};
-use crate::server::{Server, VIEW};
+use crate::records::{Record as Sent, Row, from_body, reason_code};
+use crate::route::record_of;
+use crate::server::{DEAD, Server, VIEW};
 use crate::table::NAMES;
 
 impl Oracle {
@@ -108,9 +113,12 @@ impl Oracle {
             }
             self.partitions.push((number, p.next));
         }
-        for name in &genesis.tables {
+        for TableGenesis { name, takes_dead_letters } in &genesis.tables {
             let place =
                 NAMES.iter().position(|n| n == name).ok_or(("C3", format!("`{name}` is no table")))?;
+            if *takes_dead_letters != (place == DEAD) {
+                return Err(("C9", format!("`{name}` takes dead letters: {takes_dead_letters}")));
+            }
             self.places.push(place);
         }
         Ok(())
@@ -124,6 +132,7 @@ impl Oracle {
         objects: &Objects,
         server: &Server,
     ) -> Result<(), Broken> {
+        let mut of_tables = Vec::new();
         let mut sealed = Sealed { watermark_ms: seal.watermark_ms, ..Sealed::default() };
         for range in &seal.ranges {
             let (number, next) = self
@@ -164,8 +173,17 @@ impl Oracle {
             }
             table.next_ordinal += 1;
             table.frames.insert(frame.ordinal, vec![id(frame)]);
-            if place == 0 { sealed.written.extend(rows) } else { sealed.dead.extend(rows) }
+            table.sealed += frame.rows;
+            for row in &rows {
+                *self.expected.entry((place, row[0])).or_default() += 1;
+            }
+            if place == DEAD {
+                sealed.dead.extend(rows)
+            } else {
+                of_tables.extend(rows.into_iter().map(|row| (place, row)))
+            }
         }
+        sealed.written = self.records_of(&of_tables, &sealed.read)?;
         for refusal in &seal.refusals {
             let place = self.places[refusal.table as usize];
             let ids = self.tables[place].frames.get(&refusal.ordinal);
@@ -179,13 +197,19 @@ impl Oracle {
                 ));
             }
             piece.is_dead = true;
-            sealed.refused.push(piece.ids[0]);
+            let row_id = piece.ids[0];
+            self.tables[place].refused += 1;
+            *self.expected.entry((place, row_id)).or_default() -= 1;
+            sealed.refused.push(record_of(row_id));
         }
-        self.count(seal.counts.unwrap_or_default(), &sealed)?;
+        self.count(seal, &sealed, &of_tables)?;
         let fates = self.model.seal(&sealed)?;
         for (id, fate) in fates {
             let before = self.fates.insert(id, fate);
-            let is_refusal = before == Some(Fate::Written) && fate == Fate::Dead;
+            // Several tables may refuse rows of one record.
+            let is_refusal = matches!(before, Some(Fate::Written | Fate::Dead))
+                && sealed.refused.contains(&id)
+                && fate == Fate::Dead;
             if before.is_some() && !is_refusal {
                 return Err(("C9", format!("record {id} is {fate:?}, and was {before:?}")));
             }
@@ -194,17 +218,65 @@ impl Oracle {
         self.settle(&seal.settled, server)
     }
 
-    /// C9: the counts are those of the records.
-    fn count(&self, counts: Counts, sealed: &Sealed) -> Result<(), Broken> {
+    /// The records that the rows of a seal were made of: each with all of its rows, in the tables that they are for.
+    fn records_of(&self, rows: &[(usize, Row)], read: &[Sent]) -> Result<Vec<Row>, Broken> {
+        let mut by_record: BTreeMap<u64, Vec<(usize, Row)>> = BTreeMap::new();
+        for (place, row) in rows {
+            by_record.entry(record_of(row[0])).or_default().push((*place, *row));
+        }
+        let mut records = Vec::new();
+        for (id, mut found) in by_record {
+            let [_, key, time] = found[0].1;
+            let row = [id, key, time];
+            if read.iter().any(|record| record.id == id) {
+                let mut expected = self.plan.rows_of(row);
+                expected.sort_unstable();
+                found.sort_unstable();
+                if found != expected {
+                    return Err((
+                        "C9",
+                        format!("record {id} became {found:?}, and should become {expected:?}"),
+                    ));
+                }
+            }
+            records.push(row);
+        }
+        Ok(records)
+    }
+
+    /// C9: both ledgers are those of the records and of the rows.
+    fn count(&self, seal: &Seal, sealed: &Sealed, of_tables: &[(usize, Row)]) -> Result<(), Broken> {
+        let (counts, derived) = (seal.counts.unwrap_or_default(), seal.derived.unwrap_or_default());
         let refused = sealed.dead.iter().filter(|row| row[1] == reason_code("refused")).count();
-        let expected = (sealed.read.len(), sealed.written.len(), sealed.dead.len() - refused);
-        let found = (counts.read as usize, counts.written as usize, counts.dead_letters as usize);
-        let sum = counts.written + counts.filtered + counts.duplicates + counts.late + counts.dead_letters;
+        let expected = (sealed.read.len(), sealed.dead.len() - refused);
+        let found = (counts.read as usize, counts.dead_letters as usize);
+        let sum = counts.passed + counts.filtered + counts.duplicates + counts.late + counts.dead_letters;
         if expected != found || sum != counts.read {
             return Err((
                 "C9",
-                format!("read, written, dead are {found:?}, and should be {expected:?}; all are {counts:?}"),
+                format!("read and dead are {found:?}, and should be {expected:?}; all are {counts:?}"),
             ));
+        }
+        // A record whose rows no table gets passes where a step has made several rows of another one.
+        let nowhere = sealed.read.iter().filter(|r| r.is_good && self.plan.is_dropped(r.key)).count();
+        let passed = sealed.written.len()..=sealed.written.len() + nowhere;
+        let rows = of_tables.len() as u64 + derived.dropped + derived.dead_letters;
+        if !passed.contains(&(counts.passed as usize)) || counts.passed + derived.rows != rows {
+            let what = format!("{} passed, {derived:?}, {} rows are sealed", counts.passed, of_tables.len());
+            return Err((
+                "C9",
+                format!("{what}, and {} to {} should have passed", passed.start(), passed.end()),
+            ));
+        }
+        for said in &seal.rows {
+            let place = self.places[said.table as usize];
+            let found = match place {
+                DEAD => sealed.dead.len(),
+                place => of_tables.iter().filter(|(of, _)| *of == place).count(),
+            };
+            if said.rows != found as u64 {
+                return Err(("C9", format!("table {place} gets {} rows, and holds {found}", said.rows)));
+            }
         }
         Ok(())
     }
@@ -229,8 +301,8 @@ impl Oracle {
         if named != id || rows.len() as u64 != frame.rows {
             return Err(("C3", format!("frame {id:032x} holds {} rows of {named:032x}", rows.len())));
         }
-        let partition = |row: &Row| row[1] % self.table_partitions;
-        if place == 0 && rows.iter().any(|row| partition(row) != partition(&rows[0])) {
+        let partition = |row: &Row| row[1] % self.plan.table_partitions;
+        if place != DEAD && rows.iter().any(|row| partition(row) != partition(&rows[0])) {
             return Err(("C3", format!("frame {id:032x} touches several table partitions")));
         }
         let ids = rows.iter().map(|row| row[0]).collect();
@@ -350,6 +422,16 @@ impl Oracle {
             let pending: Vec<u128> = table.pending.iter().filter_map(|p| p.frame.as_ref()).map(id).collect();
             let expected: Vec<u128> =
                 fold.frames.range(fold.frontier..).flat_map(|(_, ids)| ids.clone()).collect();
+            let rows = table.rows.unwrap_or_default();
+            if (rows.sealed, rows.refused) != (fold.sealed, fold.refused)
+                || rows.settled > rows.sealed - rows.refused
+            {
+                let what = format!("the checkpoint's table `{}` has {rows:?}", table.name);
+                return Err((
+                    "C9",
+                    format!("{what}, and {} were sealed, {} refused", fold.sealed, fold.refused),
+                ));
+            }
             if (table.frontier, table.next_ordinal) != (fold.frontier, fold.next_ordinal)
                 || pending != expected
             {

@@ -85,7 +85,7 @@ pub(super) fn check(paths: &[String], streams: &[&str]) -> Result<(), SourceErro
 }
 
 fn regular(path: &str) -> Result<(), SourceError> {
-    let metadata = std::fs::metadata(path).map_err(|error| failed(path, "looked at", &error))?;
+    let metadata = std::fs::metadata(path).map_err(|error| failed(path, "inspected", &error))?;
     if metadata.is_dir() {
         return Err(config(format!("`{path}` is a directory: name its files with `{path}/*`")));
     }

@@ -60,7 +60,9 @@ pub(super) fn no_text(name: &str, head: &[u8]) -> Option<String> {
     if let Some((magic, packing)) = foreign.iter().find(|(magic, _)| head.starts_with(magic))
         && (*magic != b"BZh" || head.get(4..10) == Some(&[0x31, 0x41, 0x59, 0x26, 0x53, 0x59]))
     {
-        return Some(format!("it is packed by {packing}, and only gzip and zstd are read: pack it anew"));
+        return Some(format!(
+            "it is compressed with {packing}, and only gzip and zstd are read: compress it with one of these"
+        ));
     }
     if head.starts_with(&[0xff, 0xfe]) || head.starts_with(&[0xfe, 0xff]) {
         return Some(
@@ -83,7 +85,7 @@ pub(super) fn no_text(name: &str, head: &[u8]) -> Option<String> {
         !head.iter().any(is_control) && std::str::from_utf8(head).map_or_else(is_cut_character, |_| true);
     if is_named && !is_text {
         return Some(
-            "its name says that it is packed, its first bytes are of no packing and no text: it is damaged"
+            "its name says that it is compressed, but its first bytes are neither gzip, zstd nor text: it is damaged"
                 .into(),
         );
     }

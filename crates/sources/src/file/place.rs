@@ -24,7 +24,7 @@ pub(super) const READ_TO_ITS_END: i32 = 1;
 /// Stands there with any other position.
 pub(super) const NOT_AT_ITS_END: i32 = 0;
 
-/// Files of a folder that are looked at; more are no folder of logs.
+/// Files of a folder that are inspected; more are no folder of logs.
 const SIBLINGS_MAX: usize = 100_000;
 
 /// A name that was given to more files than this is not a log's.
@@ -84,7 +84,7 @@ pub(super) fn find(
         }
         // Nothing was ever in it that could be missed, or nothing is left of it that was not read.
         if from.leader_epoch == READ_TO_ITS_END {
-            tracing::info!(file = path, position = next, "a file that was read to its end is gone");
+            tracing::info!(file = path, position = next, "a file that was read to its end was deleted");
             return Ok(Place::Finished);
         }
     }

@@ -20,7 +20,7 @@ use super::place::{self, NOT_AT_ITS_END, Place, READ_TO_ITS_END};
 use super::{FileOptions, STDIN, fault_of, find};
 use crate::queue::{Closed, Receiver, Sender, channel};
 
-/// Between two attempts on a disk that is away: short enough for a person who waits, long enough to spare the disk.
+/// Between two attempts on a disk that is away: short enough for an operator who waits, long enough to spare the disk.
 const RETRY: Duration = Duration::from_secs(1);
 
 /// Standard input is one stream a process: what one reader took, no other one can have.
@@ -38,7 +38,7 @@ struct Open {
     bytes: Bytes,
     lines: Lines,
     block: BlockBuilder,
-    /// Its writer may pause for long: hand out what there is before waiting for more.
+    /// Its writer may pause for long: return what there is before waiting for more.
     is_live: bool,
     file: Option<Opened>,
 }
@@ -184,7 +184,7 @@ fn advance(
     let chunk = match bytes.fill_buf() {
         Ok(chunk) => chunk,
         Err(error) if error.kind() == std::io::ErrorKind::Interrupted => return Ok(None),
-        // The good lines before the damage are handed out first; the next call meets it again.
+        // The good lines before the damage are returned first; the next call meets it again.
         Err(_) if !block.is_empty() => return Ok(Some(Event::Block(block.take()))),
         Err(error) => return Err(unreadable(path, lines.next(), &error)),
     };
@@ -228,7 +228,7 @@ fn advance(
 /// Refuses a file that lost bytes while it was read: records that nobody has seen may have been among them.
 fn check_end(opened: &Opened, offset: u64) -> Result<(), SourceError> {
     let path = &opened.path;
-    let failed = |error| find::failed(path, "looked at", &error);
+    let failed = |error| find::failed(path, "inspected", &error);
     let end = opened.file.metadata().map_err(failed)?.len();
     let least = opened.bytes_at_open.max(if opened.is_plain { offset } else { 0 });
     let is_same = match &opened.identity {
@@ -246,7 +246,7 @@ fn check_end(opened: &Opened, offset: u64) -> Result<(), SourceError> {
     Err(SourceError::new(SourceFault::Refused, message))
 }
 
-/// The file is damaged, or the disk is away. All records in front of `position` have been handed out.
+/// The file is damaged, or the disk is away. All records in front of `position` have been returned.
 fn unreadable(path: &str, position: u64, error: &std::io::Error) -> SourceError {
     let fault = fault_of(error);
     let mut message = format!("file `{path}` cannot be read after position `{position}`: {error}");

@@ -1,13 +1,13 @@
-//! Packed bytes that are handed out only after the checksum over them was found right.
+//! Packed bytes that are returned only after the checksum over them was found right.
 //!
 //! Owns the division of a packed file into members (gzip) or frames (Zstandard), and the two passes over one that is too
 //! large to be held. Does not own how raw bytes are read a second time (`raw`), lines, or what a damaged file leads to.
 //!
 //! | a member or frame           | what happens                                                                   |
 //! |-----------------------------|--------------------------------------------------------------------------------|
-//! | small, right                | inflated once into memory, checked, handed out                                 |
+//! | small, right                | inflated once into memory, checked, returned                                 |
 //! | large, right                | inflated once to check it, then a second time to hand it out piece by piece    |
-//! | damaged, truncated          | an error with its number and its first byte; none of its bytes are handed out  |
+//! | damaged, truncated          | an error with its number and its first byte; none of its bytes are returned  |
 //! | followed by something else  | the same; only zeros behind the last gzip member are padding, as for `gzip -d` |
 //! | changed between both passes | an error                                                                       |
 //!
@@ -21,7 +21,7 @@ use zstd::stream::read::Decoder;
 use super::inflate::{CHUNK_BYTES, Packing};
 use super::raw::BoxRaw;
 
-/// Bytes in front of a position that are always handed out, so that the caller sees what a line's start follows.
+/// Bytes in front of a position that are always returned, so that the caller sees what a line's start follows.
 pub(super) const TAIL_BYTES: u64 = 64;
 
 /// One member or frame while it is inflated.
@@ -93,7 +93,7 @@ impl Failure {
 pub(super) struct Verified {
     packing: Packing,
     step: Step,
-    /// What is handed out next, from `out_at` on, if `is_ready`.
+    /// What is returned next, from `out_at` on, if `is_ready`.
     out: Vec<u8>,
     out_at: usize,
     is_ready: bool,
@@ -126,7 +126,7 @@ impl Verified {
         let mut passed = 0;
         while go_on() {
             if self.is_ready || matches!(self.step, Step::Again { .. } | Step::Ended) {
-                // Only a unit that was just checked is counted in `checked` and not handed out.
+                // Only a unit that was just checked is counted in `checked` and not returned.
                 if self.checked.saturating_add(TAIL_BYTES) > position || matches!(self.step, Step::Ended) {
                     return Ok(passed);
                 }
@@ -158,7 +158,7 @@ impl Verified {
         Ok(())
     }
 
-    /// Does one piece of work; [`ErrorKind::Interrupted`] after one that gave nothing to hand out, so that a caller may stop.
+    /// Does one piece of work; [`ErrorKind::Interrupted`] after one that gave nothing to return, so that a caller may stop.
     fn advance(&mut self) -> io::Result<()> {
         match std::mem::replace(&mut self.step, Step::Ended) {
             Step::Between(raw) => self.begin(raw),

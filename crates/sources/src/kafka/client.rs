@@ -20,13 +20,13 @@ use super::{KafkaOptions, fault, reason};
 /// Bytes for an error's text; librdkafka's own examples use 512.
 const ERROR_BYTES: usize = 512;
 
-/// Brokers whose failures are told at a time: the first few tell as much as all.
+/// Brokers whose failures are reported at a time: the first few say as much as all.
 const FAILURES_MAX: usize = 3;
 
 /// Why connections failed.
 #[derive(Clone, Default)]
 struct Failures {
-    /// The newest failure's code; one that needs a person stays before one that passes.
+    /// The newest failure's code; one that needs an operator stays before one that passes.
     code: Option<ffi::rd_kafka_resp_err_t>,
     /// The newest reason of each broker; what concerns none of them under an empty address.
     why: BTreeMap<String, String>,
@@ -53,7 +53,7 @@ impl Failures {
         }
     }
 
-    fn told(&self) -> Option<(ffi::rd_kafka_resp_err_t, String)> {
+    fn reported(&self) -> Option<(ffi::rd_kafka_resp_err_t, String)> {
         let each = |(address, why): (&String, &String)| {
             if address.is_empty() { why.clone() } else { format!("broker `{address}`: {why}") }
         };
@@ -145,7 +145,7 @@ impl Client {
 
     /// The newest failures of connections since the last call.
     pub(super) fn take_failure(&self) -> Option<(ffi::rd_kafka_resp_err_t, String)> {
-        std::mem::take(&mut *self.context.failures.lock().unwrap_or_else(PoisonError::into_inner)).told()
+        std::mem::take(&mut *self.context.failures.lock().unwrap_or_else(PoisonError::into_inner)).reported()
     }
 
     /// Serves the callbacks of a handle that has no fetch thread.
@@ -157,7 +157,7 @@ impl Client {
     /// The whole sentence for a call that failed, with the connection's own failure if there was one.
     pub(super) fn failed(&self, what: &str, code: ffi::rd_kafka_resp_err_t, text: &str) -> SourceError {
         self.serve();
-        let newest = self.context.failures.lock().unwrap_or_else(PoisonError::into_inner).told();
+        let newest = self.context.failures.lock().unwrap_or_else(PoisonError::into_inner).reported();
         match newest {
             // The connection's failure says more than "timed out", and a wrong password shows only there. That the call timed out as
             // well would only hide it.
@@ -227,7 +227,7 @@ impl Client {
         event: *mut ffi::rd_kafka_event_t,
     ) -> Result<BTreeMap<String, Topic>, SourceError> {
         let mut topics = BTreeMap::new();
-        // SAFETY: as promised; what the event hands out lives as long as it.
+        // SAFETY: as promised; what the event returns lives as long as it.
         unsafe {
             let code = ffi::rd_kafka_event_error(event);
             if code != NO_ERROR {
@@ -417,7 +417,7 @@ impl Drop for Conf {
 /// # Safety
 /// `topic` is live.
 unsafe fn description(topic: *const ffi::rd_kafka_TopicDescription_t) -> Topic {
-    // SAFETY: as promised; what the topic hands out lives as long as it.
+    // SAFETY: as promised; what the topic returns lives as long as it.
     unsafe {
         let id = ffi::rd_kafka_TopicDescription_topic_id(topic);
         let has_id = !id.is_null()
@@ -506,8 +506,8 @@ unsafe extern "C" fn on_log(
 ) {
     // SAFETY: librdkafka hands over two live strings.
     let (facility, line) = unsafe { (string(facility), string(line)) };
-    if reason::is_told_elsewhere(&facility) {
-        // Connections that time out or are closed while they are set up are told in the log only.
+    if reason::is_reported_elsewhere(&facility) {
+        // Connections that time out or are closed while they are set up are reported in the log only.
         let is_new = reason::is_failure(&facility, level, &line) && !handle.is_null();
         // SAFETY: the opaque is this handle's context, which outlives it, or null before it is set.
         let context =

@@ -29,7 +29,7 @@ const DEFAULTS: &[(&str, &str)] = &[
     ("receive.message.max.bytes", "536870912"),
     // The bytes fetched ahead are the bound; that by number would stop far below it.
     ("queued.min.messages", "10000000"),
-    // A full queue is looked at again soon: a second, as librdkafka has it, leaves the reader dry.
+    // A full queue is inspected again soon: a second, as librdkafka has it, leaves the reader dry.
     ("fetch.queue.backoff.ms", "20"),
     ("fetch.wait.max.ms", "500"),
     ("check.crcs", "true"),
@@ -65,7 +65,7 @@ fn defaults_by_memory(ahead_bytes_max: usize) -> [(String, String); 2] {
 const FIXED: &[(&str, &str, &str)] = &[
     ("enable.auto.commit", "false", "the journal holds the positions"),
     ("enable.auto.offset.store", "false", "the journal holds the positions"),
-    ("enable.partition.eof", "true", "it tells when a partition is caught up"),
+    ("enable.partition.eof", "true", "it reports when a partition is read to its end"),
     ("auto.offset.reset", "error", "a position out of range must stop the pipeline, not move it"),
     ("isolation.level", "read_committed", "records of aborted transactions must not be delivered"),
     ("allow.auto.create.topics", "false", "reading must not create what it reads"),

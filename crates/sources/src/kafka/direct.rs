@@ -11,7 +11,7 @@
 //! | `supervisor` | who leads what; ids, new partitions, failures                               |
 //! | `leaders`    | one thread that asks brokers in turn who leads what                         |
 //! | `metadata`   | that question and its answer as bytes                                       |
-//! | `broker`     | one thread a broker: fetch, read, hand out                                 |
+//! | `broker`     | one thread a broker: fetch, read, return                                 |
 //! | `connection` | a socket with bounds                                                       |
 //! | `security`   | which encryption and login the properties ask for                          |
 //! | `tls`        | the bytes of a connection, encrypted or not                                |
@@ -70,7 +70,7 @@ pub(super) struct Plan {
     answer_bytes_max: usize,
     /// The largest batch that is unpacked as a whole; a larger one is unpacked record by record.
     unpacked_bytes_max: usize,
-    /// Bytes of the longest body that is handed out whole.
+    /// Bytes of the longest body that is returned whole.
     record_bytes_max: usize,
 }
 

@@ -9,7 +9,7 @@ use rdkafka_sys::rd_kafka_resp_err_t::*;
 /// What an error at one partition means for the read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Meaning {
-    /// Everything at hand was handed out.
+    /// Everything at hand was returned.
     End,
     /// The position is not held, or the log behind it was cut.
     OutOfRange,
@@ -17,7 +17,7 @@ pub(super) enum Meaning {
     Unreadable,
     /// The topic may be gone or another one.
     Missing,
-    /// A person is needed.
+    /// An operator is needed.
     Denied,
     /// It passes.
     Away,
@@ -104,7 +104,7 @@ pub(super) fn of_connection(number: c_int, mut reason: String) -> (Code, String)
     ];
     match TOLD.into_iter().find(|code| *code as c_int == number) {
         Some(code) => (code, reason),
-        // A handshake that fails at its first step is told as a broken transport, and without the advice.
+        // A handshake that fails at its first step is reported as a broken transport, and without the advice.
         None if reason.contains(UNTRUSTED) => {
             if !reason.contains(AUTHORITY) {
                 reason = format!("{reason}: check `{AUTHORITY}`");

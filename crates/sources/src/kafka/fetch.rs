@@ -4,8 +4,8 @@
 //! what stops a read. All partitions are forwarded to the one consumer queue by librdkafka itself.
 //!
 //! Blocks are *staged* when they are full, when the queue ran dry or when enough bytes are staged, and leave only after
-//! the ids of all topics were confirmed later than their fetch: librdkafka follows a topic that was made anew by itself,
-//! and would hand out its records at the old offsets. The confirmation shows new partitions too.
+//! the ids of all topics were confirmed later than their fetch: librdkafka follows a topic that was created again by itself,
+//! and would return its records at the old offsets. The confirmation shows new partitions too.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::CStr;
@@ -109,7 +109,7 @@ pub(super) enum Order {
 enum Stop {
     /// The reader is gone.
     Closed,
-    /// The reader is told this and nothing more.
+    /// This is all that the reader learns.
     Failed(SourceError),
 }
 
@@ -145,7 +145,7 @@ pub(super) struct Fetch {
     known: BTreeSet<Partition>,
     confirmed: Option<Duration>,
     misses: u32,
-    away_told: Option<Duration>,
+    away_reported: Option<Duration>,
     must_confirm: bool,
 }
 
@@ -178,7 +178,7 @@ impl Fetch {
             known,
             confirmed: None,
             misses: 0,
-            away_told: None,
+            away_reported: None,
             must_confirm: true,
         })
     }
@@ -304,7 +304,7 @@ impl Fetch {
         let (Some(slot), Ok(position)) = (slot, u64::try_from(message.offset)) else { return Ok(()) };
         let slot = &mut self.slots[slot];
         if position < slot.next {
-            // After a pause librdkafka may fetch once more what was handed out; positions tell.
+            // After a pause librdkafka may fetch once more what was returned; positions show it.
             return Ok(());
         }
         slot.next = position + 1;
@@ -371,7 +371,7 @@ impl Fetch {
                 Ok(())
             }
             Meaning::OutOfRange => {
-                // What came before is still good; and with another topic id, that is the reason to be told.
+                // What came before is still good; and with another topic id, that is the reason to be reported.
                 self.confirm_and_send()?;
                 let range = self.look.watermarks(&partition, CALL_WAIT_MAX).ok();
                 let mut error = slot::out_of_range(&partition, self.slots[index].next, range);
@@ -414,15 +414,15 @@ impl Fetch {
     /// Reports what the connections have to say.
     fn tell_failure(&mut self) -> Result<(), Stop> {
         match self.handle.client.take_failure() {
-            Some((_, why)) => self.away(format!("kafka is away: {why}")),
+            Some((_, why)) => self.away(format!("kafka is unavailable: {why}")),
             None => Ok(()),
         }
     }
 
     fn away(&mut self, message: String) -> Result<(), Stop> {
         let now = self.runtime.elapsed();
-        if self.away_told.is_none_or(|told| now.saturating_sub(told) >= AWAY_EVERY) {
-            self.away_told = Some(now);
+        if self.away_reported.is_none_or(|reported| now.saturating_sub(reported) >= AWAY_EVERY) {
+            self.away_reported = Some(now);
             self.events.send(Err(SourceError::new(SourceFault::Away, message)), 0)?;
         }
         Ok(())

@@ -1,6 +1,6 @@
 //! Partitions that appear while a topic is read.
 //!
-//! Owns the report of them, for both ways of fetching. Does not own when topics are looked at, nor the reading.
+//! Owns the report of them, for both ways of fetching. Does not own when topics are inspected, nor the reading.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -63,12 +63,12 @@ impl Reader for KafkaReader {
     }
 
     fn pause(&mut self, partition: &Partition) {
-        // A thread that has ended hands out nothing more anyway.
+        // A thread that has ended returns nothing more anyway.
         let _ = self.order(Order::Pause(partition.clone()));
     }
 
     fn resume(&mut self, partition: &Partition) {
-        // As above; `next` tells why it has ended.
+        // As above; `next` says why it has ended.
         let _ = self.order(Order::Resume(partition.clone()));
     }
 }

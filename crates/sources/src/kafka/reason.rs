@@ -1,7 +1,7 @@
 //! Why a broker cannot be used, in words for whoever reads the log. Pure.
 //!
 //! Owns the translation of librdkafka's sentences about connections, and which of its log lines they are. Its own words guess at wrong
-//! settings or an old broker where the broker is merely away, and its log tells of one failure up to three times.
+//! settings or an old broker where the broker is merely away, and its log reports one failure up to three times.
 //!
 //! | librdkafka says                                   | said here                                        |
 //! |---------------------------------------------------|--------------------------------------------------|
@@ -15,11 +15,11 @@
 /// The settings of the source that decide whether a broker's listener understands us.
 const LISTENER: &str = "it may be no Kafka broker, or its listener may need another `security.protocol`";
 
-/// The lines of librdkafka's log that tell of connections and requests that failed. They are told here, once and in other words.
+/// The lines of librdkafka's log about connections and requests that failed. They are reported here, once and in other words.
 const TOLD_ELSEWHERE: &[&str] = &["FAIL", "ERROR", "REQTMOUT", "TELEMETRY", "GETSUBSCRIPTIONS"];
 
 /// Whether a line of this facility repeats what an error here says.
-pub(super) fn is_told_elsewhere(facility: &str) -> bool {
+pub(super) fn is_reported_elsewhere(facility: &str) -> bool {
     TOLD_ELSEWHERE.contains(&facility)
 }
 

@@ -8,7 +8,7 @@ use super::client::Topic;
 /// A partition that is read.
 pub(super) struct Slot {
     pub(super) from: ReadFrom,
-    /// Records below this were handed out, or do not exist.
+    /// Records below this were returned, or do not exist.
     pub(super) next: u64,
     pub(super) leader_epoch: i32,
     pub(super) block: BlockBuilder,

@@ -35,7 +35,7 @@ fn properties_that_the_guarantee_rests_on_are_refused_with_the_reason() {
         ("enable.auto.offset.store", "true", "the journal holds the positions"),
         ("isolation.level", "read_uncommitted", "aborted transactions"),
         ("auto.offset.reset", "earliest", "must stop the pipeline"),
-        ("enable.partition.eof", "false", "caught up"),
+        ("enable.partition.eof", "false", "read to its end"),
         ("group.id", "mine", "give `group`"),
         ("bootstrap.servers", "a:1", "give `brokers`"),
         ("partition.assignment.strategy", "range", "without a group's membership"),
@@ -184,9 +184,9 @@ fn a_certificate_that_is_not_trusted_needs_a_person_however_it_is_told() {
         ),
         (RD_KAFKA_RESP_ERR__RESOLVE, "Failed to resolve", SourceFault::Away),
     ] {
-        let (code, told) = of_connection(code as i32, reason.to_owned());
+        let (code, reported) = of_connection(code as i32, reason.to_owned());
         assert_eq!(of_call(code), wanted, "{reason}");
-        assert_eq!(told.contains("ssl.ca.location"), reason == at_once, "{told}");
+        assert_eq!(reported.contains("ssl.ca.location"), reason == at_once, "{reported}");
     }
 }
 

@@ -14,7 +14,7 @@ const TOKEN_BYTES_MAX: u64 = 64 << 10;
 /// For tokens that do not say when they expire.
 const LIFETIME_MS: i64 = 300_000;
 
-/// Where an OAUTHBEARER token comes from. It is read anew whenever librdkafka asks, at about 80 % of its life.
+/// Where an OAUTHBEARER token comes from. It is read again whenever librdkafka asks, at about 80 % of its life.
 #[derive(Clone, PartialEq, Eq)]
 pub enum TokenSource {
     /// The content of a file, kept fresh by somebody else (Kubernetes, Vault).

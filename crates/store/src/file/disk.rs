@@ -29,7 +29,7 @@ use super::temp::{self, TempFile};
 use crate::limits::{check_bytes_max, check_range};
 use crate::{Effect, ErrorKind, Key, Operation, Prefix, Put, StoreError};
 
-/// Puts tried when a sweep or a person removes the temporary file or the folder in between.
+/// Puts tried when a sweep or an operator removes the temporary file or the folder in between.
 const ATTEMPTS_MAX: usize = 4;
 
 /// Folders that are remembered as durable; when there are more, all are forgotten and cost their fsyncs once again.
@@ -277,7 +277,7 @@ impl Disk {
                 Ok(_) => Err(not_a_file(Operation::Put, key)),
                 // Deleted since: the caller's put came after an object that is no more, so try again.
                 Err(gone) if is_absent(&gone) => Ok(None),
-                Err(error) => Err(StoreError::io(Operation::Put, key, "look at what exists", error)),
+                Err(error) => Err(StoreError::io(Operation::Put, key, "inspect what exists", error)),
             },
             io::ErrorKind::NotFound => {
                 self.folders().clear();
@@ -353,9 +353,9 @@ impl Disk {
                     return Err(StoreError::new(ErrorKind::Corrupt, operation, key, why));
                 }
                 Ok(_) => {}
-                // What is not there yet is looked at when it is.
+                // What is not there yet is inspected when it is.
                 Err(error) if is_absent(&error) => return Ok(()),
-                Err(error) => return Err(StoreError::io(operation, key, "look at its folder", error)),
+                Err(error) => return Err(StoreError::io(operation, key, "inspect its folder", error)),
             }
         }
         let mut plain = self.plain();

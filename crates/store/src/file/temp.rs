@@ -106,7 +106,7 @@ pub(super) fn sweep(root: &Path) -> io::Result<usize> {
         if !entry.file_type().is_ok_and(|kind| kind.is_file()) {
             continue;
         }
-        // Another user's leftover, or one that another sweep has just removed: not ours to mend.
+        // Another user's leftover, or one that another sweep has just removed: not ours to fix.
         let no_link = OFlags::NOFOLLOW.bits() as i32;
         let opened = OpenOptions::new().write(true).custom_flags(no_link).open(entry.path());
         let Ok(file) = opened else { continue };

@@ -84,7 +84,7 @@ pub(crate) fn find<'a>(headers: &'a [(String, String)], name: &str) -> Option<&'
     headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
 }
 
-/// How the end of a body is told.
+/// How the end of a body is reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Framing {
     /// So many bytes.

@@ -93,5 +93,5 @@ fn bench_against_peers_checks_them_as_it_checks_itself() {
     assert_eq!(report["arms"].as_array().map(Vec::len), Some(8), "{report:#}");
     let report = bench(&case, "glassflow", &["--uniques", "4000", "--against", "franz-go"]);
     assert_eq!(report["right"], true, "{report:#}");
-    assert_eq!(report["arms"][1]["name"], "franz-go: at least once, copies stay");
+    assert_eq!(report["arms"][1]["name"], "franz-go: at least once, duplicates stay");
 }

@@ -152,7 +152,7 @@ fn a_held_back_insert_of_a_process_that_was_killed_writes_nothing_twice() {
     what_was_held_arrives_late(&case, Held::Whole, OTHERS, true);
 }
 
-/// An insert is lost by `fault` and its token is no proof any more, in a table where nothing names a row's insert: the program
+/// An insert is lost by `fault` and its token no longer proves anything, in a table where nothing names a row's insert: the program
 /// stops and asks. The command that it prints for `verdict` is run, and the next start goes on.
 fn a_person_is_asked(case: &Case, fault: Fault, verdict: &str) {
     wait_until_old(case);
@@ -208,7 +208,7 @@ fn a_person_is_asked(case: &Case, fault: Fault, verdict: &str) {
 #[track_caller]
 fn stops_and_asks((exit, log): (testkit::Exit, String)) {
     assert_eq!(exit.status.code(), Some(PERSON), "{log}");
-    assert!(log.contains("nothing can tell any more whether its rows arrived"), "{log}");
+    assert!(log.contains("it is no longer known whether its rows arrived"), "{log}");
     assert!(log.contains("forebay answer"), "{log}");
 }
 

@@ -39,7 +39,7 @@ fn fault_12_a_topic_deleted_and_made_again_is_refused_while_running_and_at_start
         assert_eq!(exit.status.code(), Some(PERSON), "{log}");
         assert!(log.contains(case.name()), "{log}");
     }
-    assert!(at_start.1.contains("made a"), "{}", at_start.1);
+    assert!(at_start.1.contains("created again"), "{}", at_start.1);
     let way_out = format!("forebay forget FILE --stream {}", case.name());
     assert!(at_start.1.contains(&way_out), "the way out is not in {}", at_start.1);
     assert_eq!(table.count_and_distinct("id"), (100, 100));

@@ -56,6 +56,130 @@ fn every_line_sent_twice_and_shuffled_is_one_row_with_every_value_of_the_file() 
     assert_eq!(pipeline.accounts(), accounts);
 }
 
+const SQL_COLUMNS: &str = "request_id UUID, time DateTime('UTC'), status UInt16, method LowCardinality(String), path String, \
+    query Nullable(String), page Nullable(UInt32), status_class UInt8, is_bot Bool, bytes Nullable(UInt64)";
+
+/// What the rows of [`SQL_COLUMNS`] are made by. A page that is no number fails its record.
+const SQL_SELECT: &str = "select: { request_id: request_id, time: time, status: status, bytes: bytes, \
+    method: 'lower(\"request.method\")', path: 'url_path(\"request.path\")', query: 'url_query(\"request.path\")', \
+    page: 'CAST(url_parameter(\"request.path\", ''page'') AS UInt32)', status_class: status / 100, \
+    is_bot: 'coalesce(ua_is_bot(user_agent), false)' }";
+
+/// Crawlers of the file that everybody knows; the others are not judged here.
+const KNOWN_BOTS: [&str; 3] = ["Googlebot/", "bingbot/", "Baiduspider/"];
+
+#[test]
+fn the_lines_through_sql_give_the_values_of_an_independent_reading() {
+    let path = file();
+    let Ok(text) = std::fs::read_to_string(&path) else {
+        eprintln!("SKIPPED: `{}` is not there", path.display());
+        return;
+    };
+    let Some(case) = Case::begin("web_access_sql") else { return };
+    let lines: Vec<&str> = text.lines().collect();
+    let feed = case.feed();
+    for (n, line) in lines.iter().chain(&lines).enumerate() {
+        feed.push(n as u32 % 3, line.as_bytes());
+    }
+    let broken = ["{\"request_id\":", "no JSON"];
+    broken.iter().for_each(|line| feed.push(0, line.as_bytes()));
+    feed.flush();
+
+    let table = case.table(SQL_COLUMNS, "(time, request_id)");
+    let pipeline = case
+        .pipeline()
+        .field("request.method: String")
+        .field("request.path: String")
+        .field("user_agent: Nullable(String)")
+        .step("filter: status <> 404")
+        .step(SQL_SELECT)
+        .dedup("request_id", Some("time"))
+        .batch("{ rows: 1000, age: 100ms }");
+    pipeline.check(&["--connect"]);
+    pipeline.drain();
+
+    let (mut wanted, mut filtered, mut failed) = (BTreeMap::new(), 0, 0);
+    for line in &lines {
+        let fields: Value = serde_json::from_str(line).expect("the file is JSON");
+        match through_steps(&fields) {
+            Fate::Row(row) => {
+                wanted.insert(text_of(&fields["request_id"]), row);
+            }
+            Fate::Filtered => filtered += 2,
+            Fate::Fails => failed += 2,
+        }
+    }
+    assert!(filtered > 400 && failed > 0, "the file has both: {filtered} {failed}");
+    let rows = table.rows("SELECT * EXCEPT _forebay FROM {t}");
+    assert_eq!(rows.len(), wanted.len());
+    let (mut bots, mut known_bots) = (0, 0);
+    for row in rows {
+        let mut row = row.as_object().expect("a row is an object").clone();
+        let is_bot = row.remove("is_bot").and_then(|bot| bot.as_bool()).expect("a Bool");
+        let (wanted, agent) = &wanted[&text_of(&row["request_id"])];
+        let is_known = KNOWN_BOTS.iter().any(|bot| agent.contains(bot));
+        assert!(is_bot || !is_known, "a known crawler is a bot: {agent}");
+        bots += u64::from(is_bot);
+        known_bots += u64::from(is_known);
+        assert_eq!(&row, wanted);
+    }
+    assert!(known_bots > 0 && bots < wanted.len() as u64 / 2, "{known_bots} known bots, {bots} bots");
+
+    let written = wanted.len() as u64;
+    let dead_letters = failed + broken.len() as u64;
+    let read = 2 * lines.len() as u64 + broken.len() as u64;
+    let accounts =
+        Accounts { read, written, duplicates: written, filtered, dead_letters, ..Accounts::default() };
+    assert_eq!(pipeline.accounts(), accounts);
+    let letters = table
+        .dead_letters()
+        .rows("SELECT reason, toUInt32(count()) AS n FROM {t} GROUP BY reason ORDER BY reason");
+    assert_eq!(
+        letters,
+        [json!({"reason": "expression", "n": failed}), json!({"reason": "malformed", "n": 2})]
+    );
+}
+
+/// What the steps make of a line.
+enum Fate {
+    /// The columns but `is_bot`, and the user agent.
+    Row((Map<String, Value>, String)),
+    Filtered,
+    Fails,
+}
+
+/// The steps once more, by other means than the program's.
+fn through_steps(fields: &Value) -> Fate {
+    let status = fields["status"].as_u64().expect("a status");
+    if status == 404 {
+        return Fate::Filtered;
+    }
+    let target = text_of(&fields["request"]["path"]);
+    let target = target.split('#').next().expect("a text has a first part");
+    let (path, query) = match target.split_once('?') {
+        Some((path, query)) => (path, json!(query)),
+        None => (target, Value::Null),
+    };
+    let parameters = query.as_str().into_iter().flat_map(|query| query.split('&'));
+    let page = parameters.filter_map(|one| one.strip_prefix("page=")).next();
+    let page = match page.map(str::parse::<u32>) {
+        None => Value::Null,
+        Some(Ok(page)) => json!(page),
+        Some(Err(_)) => return Fate::Fails,
+    };
+    let row = json!({
+        "request_id": fields["request_id"], "time": text_of(&fields["time"]).replace('T', " ").replace('Z', ""), "status": status,
+        "method": text_of(&fields["request"]["method"]).to_lowercase(), "path": path, "query": query, "page": page,
+        "status_class": status / 100, "bytes": fields["bytes"].as_u64().map(|bytes| bytes.to_string()),
+    });
+    let Value::Object(row) = row else { panic!("an object was written") };
+    Fate::Row((row, fields["user_agent"].as_str().unwrap_or_default().to_owned()))
+}
+
+fn text_of(value: &Value) -> String {
+    value.as_str().unwrap_or_else(|| panic!("`{value}` is no text")).to_owned()
+}
+
 /// A line as the table should show it, by another JSON reader than the program's. 64-bit integers show as texts.
 fn read_independently(line: &str) -> (String, Map<String, Value>) {
     let Ok(Value::Object(mut fields)) = serde_json::from_str(line) else { panic!("`{line}` is no object") };

@@ -131,7 +131,7 @@ fn encode(schema: &Schema, batches: &[RecordBatch], rows: Rows<'_>) -> Result<Ve
     Ok(whole)
 }
 
-/// Encodes the rows that go on: where they are, and moved together first.
+/// Encodes the rows that are kept: where they are, and moved together first.
 fn both(schema: &Schema, selected: &[Selected]) -> [Vec<u8>; 2] {
     let batches: Vec<RecordBatch> = selected.iter().map(|rows| rows.batch().clone()).collect();
     let stretches: Vec<&[Range<u32>]> = selected.iter().map(Selected::stretches).collect();

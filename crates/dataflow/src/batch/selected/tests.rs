@@ -32,10 +32,10 @@ fn stretches_are_what_lies_between_the_rows_that_are_gone() {
         (&[1, 2, 3, 4, 5], &[(0, 1), (6, 7)]),
         (&[0, 1, 2, 3, 4, 5, 6], &[]),
     ];
-    for (gone, stretches) in cases {
-        let selected = Selected::without(rows(7), gone);
-        assert_eq!(ends(&selected), stretches, "without {gone:?}");
-        let left: Vec<usize> = (0..7).filter(|n| !gone.contains(n)).collect();
+    for (dropped, stretches) in cases {
+        let selected = Selected::without(rows(7), dropped);
+        assert_eq!(ends(&selected), stretches, "without {dropped:?}");
+        let left: Vec<usize> = (0..7).filter(|n| !dropped.contains(n)).collect();
         let numbers: Vec<usize> = (0..7).collect();
         assert_eq!(selected.gather(&numbers), left);
         assert_eq!(selected.of(&numbers).copied().collect::<Vec<_>>(), left);

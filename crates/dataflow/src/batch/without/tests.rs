@@ -28,13 +28,13 @@ fn rows(len: usize) -> RecordBatch {
         .unwrap()
 }
 
-fn filtered(rows: &RecordBatch, gone: &[usize]) -> RecordBatch {
-    let keep: Vec<bool> = (0..rows.num_rows()).map(|row| !gone.contains(&row)).collect();
+fn filtered(rows: &RecordBatch, dropped: &[usize]) -> RecordBatch {
+    let keep: Vec<bool> = (0..rows.num_rows()).map(|row| !dropped.contains(&row)).collect();
     arrow_select::filter::filter_record_batch(rows, &keep.into()).unwrap()
 }
 
-fn stay(gone: &[usize], len: usize) -> Vec<Range<usize>> {
-    stretches(gone, len).collect()
+fn stay(dropped: &[usize], len: usize) -> Vec<Range<usize>> {
+    stretches(dropped, len).collect()
 }
 
 const CASES: &[&[usize]] = &[
@@ -50,9 +50,9 @@ const CASES: &[&[usize]] = &[
 
 #[test]
 fn rows_that_stay_are_those_of_a_filter() {
-    for gone in CASES {
-        let kept = keep(rows(10), &stay(gone, 10)).unwrap();
-        assert_eq!(kept, filtered(&rows(10), gone), "without {gone:?}");
+    for dropped in CASES {
+        let kept = keep(rows(10), &stay(dropped, 10)).unwrap();
+        assert_eq!(kept, filtered(&rows(10), dropped), "without {dropped:?}");
         kept.columns().iter().for_each(|column| column.to_data().validate_full().unwrap());
     }
 }
@@ -80,8 +80,8 @@ fn memory_of_ones_own_is_used_again() {
 fn a_slice_leaves_the_whole_as_it_is() {
     let whole = rows(20);
     let slice = whole.slice(5, 10);
-    for gone in CASES {
-        assert_eq!(keep(slice.clone(), &stay(gone, 10)).unwrap(), filtered(&slice, gone));
+    for dropped in CASES {
+        assert_eq!(keep(slice.clone(), &stay(dropped, 10)).unwrap(), filtered(&slice, dropped));
     }
     assert_eq!(whole, rows(20));
 }

@@ -12,14 +12,14 @@ const EVENT_WAIT_MAX: Duration = Duration::from_secs(30);
 /// A record as the suite compares it: position, time, body, key, encoded headers.
 pub type Record = (u64, i64, Option<Vec<u8>>, Vec<u8>, Vec<u8>);
 
-/// What a reader has handed out of one partition.
+/// What a reader has returned of one partition.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
     /// The records, in order.
     pub records: Vec<Record>,
     /// The position to fetch next.
     pub next: u64,
-    /// True once everything at hand was handed out.
+    /// True once everything at hand was returned.
     pub caught_up: bool,
     /// True once the partition has ended for ever.
     pub ended: bool,

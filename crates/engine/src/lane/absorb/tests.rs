@@ -12,11 +12,11 @@ fn block(records: u64) -> RecordBlock {
     block.take()
 }
 
-/// Rows of these records, without those in `gone`.
-fn selected(records: &[u64], gone: &[usize]) -> (Vec<u64>, Selected) {
+/// Rows of these records, without those in `dropped`.
+fn selected(records: &[u64], dropped: &[usize]) -> (Vec<u64>, Selected) {
     let column: ArrayRef = Arc::new(UInt64Array::from(records.to_vec()));
     let rows = RecordBatch::try_from_iter([("n", column)]).unwrap();
-    (records.iter().map(|n| 100 + 10 * n).collect(), Selected::without(rows, gone))
+    (records.iter().map(|n| 100 + 10 * n).collect(), Selected::without(rows, dropped))
 }
 
 #[test]
@@ -30,14 +30,14 @@ fn origins_are_those_of_the_rows_that_go_on() {
         (&[0, 2, 3, 5], &[], &[0, 2, 3, 5]),
         (&[0, 2, 3, 5], &[1], &[0, 3, 5]),
     ];
-    for (records, gone, left) in cases {
-        let (positions, rows) = selected(records, gone);
-        let part = part(7, positions, &rows, &block);
+    for (records, dropped, left) in cases {
+        let (positions, rows) = selected(records, dropped);
+        let part = part(7, positions, &rows, &block, false);
         let expected = Part {
             partition: 7,
             positions: left.iter().map(|n| 100 + 10 * n).collect(),
             times_ms: left.iter().map(|n| 5_000 + *n as i64).collect(),
         };
-        assert_eq!(part, expected, "of {records:?} without rows {gone:?}");
+        assert_eq!(part, expected, "of {records:?} without rows {dropped:?}");
     }
 }

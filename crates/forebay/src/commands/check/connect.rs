@@ -13,16 +13,16 @@ mod stored;
 
 use std::sync::Arc;
 
-use dataflow::{Column, Remedy, Runtime, Schema, Table};
+use dataflow::{Remedy, Runtime, Schema, Table};
 use engine::TokioRuntime;
 use pipeline::config::model::Pipeline;
-use pipeline::config::model::sink::Create;
+use pipeline::plan::Fault;
 use pipeline::wiring::{self, WiringError, sink, source};
 use serde_json::{Value, json};
 
-use crate::cli::Exit;
-use crate::commands::run;
-use crate::running;
+use crate::commands::{explain, run};
+use crate::console::Exit;
+use admin::running;
 
 /// Something that stands against a start.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +33,8 @@ pub struct Problem {
     pub exit: Exit,
     /// A whole sentence, with the way out.
     pub message: String,
+    /// The byte of the key's text at which it is wrong, if that is known.
+    pub at: Option<usize>,
 }
 
 /// All that was found.
@@ -48,7 +50,7 @@ pub struct Found {
 
 impl Found {
     fn problem(&mut self, path: &str, exit: Exit, message: impl Into<String>) {
-        let problem = Problem { path: path.to_owned(), exit, message: message.into() };
+        let problem = Problem { path: path.to_owned(), exit, message: message.into(), at: None };
         if !self.problems.iter().any(|known| known.message == problem.message) {
             self.problems.push(problem);
         }
@@ -56,6 +58,16 @@ impl Found {
 
     fn wiring(&mut self, path: &str, error: &WiringError) {
         self.problem(path, run::exit_of_wiring(error), error.to_string());
+    }
+
+    /// A fault of the steps, at its place in the text.
+    fn steps(&mut self, fault: &Fault) {
+        self.problem(&fault.path, Exit::Fault, fault.to_string());
+        if let (Some(problem), Some(at)) = (self.problems.last_mut(), &fault.at)
+            && problem.path == fault.path
+        {
+            problem.at = Some(at.start);
+        }
     }
 
     fn engine(&mut self, path: &str, error: &engine::EngineError) {
@@ -76,7 +88,7 @@ struct Tables {
     open: Vec<Arc<dyn Table>>,
     /// The target, if it is one of them.
     target: Option<Arc<dyn Table>>,
-    /// The target's columns with the fields that fill them, also of a table that would be created.
+    /// The target's columns, also of a table that would be created; `None` if the steps do not fit them.
     schema: Option<Schema>,
 }
 
@@ -166,7 +178,7 @@ async fn tables(pipeline: &Pipeline, runtime: &Arc<dyn Runtime>, found: &mut Fou
     tables.target = tables.open.iter().find(|table| table.name() == name).cloned();
     let columns = tables.target.as_ref().map(|table| table.schema().clone());
     let columns = match columns {
-        None if created.contains(name) => described(pipeline),
+        None if created.contains(name) => explain::described(pipeline),
         columns => columns,
     };
     if let Some(columns) = columns {
@@ -175,23 +187,14 @@ async fn tables(pipeline: &Pipeline, runtime: &Arc<dyn Runtime>, found: &mut Fou
     tables
 }
 
-/// The columns of a table that the file describes and that is not there yet.
-fn described(pipeline: &Pipeline) -> Option<Schema> {
-    let Some(Create::Table(table)) = &pipeline.sink.clickhouse.create else { return None };
-    let column = |(name, kind): &(_, String)| {
-        let name = format!("{name}");
-        Some(Column::new(name.as_str(), clickhouse::types::parse(&name, kind).ok()?))
-    };
-    Some(Schema::new(table.columns.0.iter().map(column).collect::<Option<Vec<_>>>()?))
-}
-
-/// Whether `columns:`, decoder and steps fit the table's columns: every fault of each.
+/// Whether `columns:`, the records' fields, decoder and steps fit the table's columns: every fault of each.
 fn fit(
     pipeline: &Pipeline,
     columns: &Schema,
     runtime: &Arc<dyn Runtime>,
     found: &mut Found,
 ) -> Option<Schema> {
+    let mut known = pipeline.clone();
     let unknown = pipeline.columns.keys().filter(|name| columns.index_of(name.as_str()).is_none());
     for name in unknown {
         // One at a time, so that each gets its own line.
@@ -200,21 +203,31 @@ fn fit(
         if let Err(error) = wiring::with_fields(columns, &only) {
             found.wiring(&format!("columns.{name}"), &error);
         }
+        known.columns.remove(name);
     }
-    let mut known = pipeline.clone();
-    known.columns.retain(|name, _| columns.index_of(name.as_str()).is_some());
-    let schema =
-        wiring::with_fields(columns, &known).inspect_err(|error| found.wiring("columns", error)).ok()?;
-    let decodes = source::decoder(&pipeline.source.format, schema.clone());
+    let plan = match wiring::steps::plan(&known, columns) {
+        Ok(plan) => plan,
+        Err(faults) => {
+            faults.iter().for_each(|fault| found.steps(fault));
+            return None;
+        }
+    };
+    let decodes = source::decoder(&pipeline.source.format, plan.decoded.clone());
     let decodes = decodes.inspect_err(|error| found.wiring("source.format", error)).is_ok();
     for n in 0..pipeline.steps.len() {
         let mut only = pipeline.clone();
         only.steps = vec![pipeline.steps[n].clone()];
-        if let Err(error) = wiring::steps::steps(&only, &schema, runtime.compute_threads()) {
+        if let Err(error) = wiring::steps::steps(&only, &plan.lane, runtime.compute_threads()) {
             let exit = run::exit_of_wiring(&error);
             let message = error.to_string().replacen("`steps[0]", &format!("`steps[{n}]"), 1);
             found.problem(&format!("steps[{n}]"), exit, message);
         }
     }
-    decodes.then_some(schema)
+    if let Err(error) = wiring::steps::chain(&known, columns, 1) {
+        // The event time, which is not among the operators.
+        if found.problems.is_empty() {
+            found.wiring("steps", &error);
+        }
+    }
+    decodes.then(|| columns.clone())
 }

@@ -4,6 +4,7 @@
 
 use std::str::FromStr;
 
+use admin::dead_letters::letters::time;
 use clap::{Args, ValueEnum};
 use clickhouse::types::{identifier, quote};
 use pipeline::config::values::Period;
@@ -169,7 +170,7 @@ impl FromStr for Condition {
                 '\0' => return Err("holds a byte 0".into()),
                 // Lookalikes of quotes are quotes to some servers.
                 '\u{2018}' | '\u{2019}' | '\u{201c}' | '\u{201d}' | '\u{2212}' | '\u{2014}' => {
-                    return Err(format!("`{c}` is not taken outside of quotes; write the plain sign"));
+                    return Err(format!("`{c}` is not allowed outside of quotes; write the plain character"));
                 }
                 _ => {}
             }
@@ -235,11 +236,6 @@ impl Filter {
         all.extend(self.condition.iter().map(|condition| format!("(\n{}\n)", condition.0)));
         all.join(" AND ")
     }
-}
-
-/// A moment in a statement.
-pub fn time(ms: i64) -> String {
-    format!("fromUnixTimestamp64Milli(toInt64({ms}), 'UTC')")
 }
 
 /// Reads `stream/partition/position`.

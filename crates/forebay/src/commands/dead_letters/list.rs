@@ -5,9 +5,10 @@ use pipeline::config::model::Pipeline;
 use serde_json::json;
 
 use super::filter::Filter;
-use super::letters::batches;
-use super::{Table, clock, memory, output};
-use crate::cli::{Exit, PipelineFile, print};
+use super::output;
+use crate::console::{Exit, PipelineFile, print};
+use admin::dead_letters::letters::batches;
+use admin::dead_letters::{Table, clock, memory};
 
 /// Lists dead letters, oldest first, or counts them.
 #[derive(Debug, Args)]

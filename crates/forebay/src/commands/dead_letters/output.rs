@@ -5,7 +5,7 @@
 use dataflow::printing;
 use serde_json::{Value, json};
 
-use super::letters::{Whole, hex};
+use admin::dead_letters::letters::{Whole, hex};
 
 /// Lines with a head, in columns as wide as what stands in them.
 pub fn columns(head: &[&str], rows: &[Vec<String>]) -> String {

@@ -17,9 +17,11 @@ use pipeline::replays::Log;
 use pipeline::replays::purged::Purged;
 use pipeline::wiring;
 
-use super::filter::{Filter, time};
-use super::{Table, clock, open_to_read, output};
-use crate::cli::{Exit, PipelineFile};
+use super::filter::Filter;
+use super::output;
+use crate::console::{Exit, PipelineFile};
+use admin::dead_letters::letters::time;
+use admin::dead_letters::{Table, clock, open_to_read};
 
 /// How often the server is asked whether it is done.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -53,7 +55,7 @@ pub struct Purge {
     #[arg(long)]
     all: bool,
 
-    /// Does not ask.
+    /// Does not ask for confirmation.
     #[arg(long)]
     yes: bool,
 
@@ -98,7 +100,7 @@ impl Purge {
         }
         if !self.yes {
             if !std::io::stdin().is_terminal() {
-                eprintln!("forebay: nobody can be asked here; `--yes` deletes them");
+                eprintln!("forebay: this is not a terminal, so nobody can confirm; `--yes` deletes them");
                 return Ok(Exit::Fault);
             }
             if !ask("delete them? [y/N] ")? {
@@ -112,7 +114,7 @@ impl Purge {
         let asked = table.client.query(&sql, &[("mutations_sync", "0")], &[]).await;
         asked.map_err(|error| table.explain(error)).context("the letters were not deleted")?;
         if self.no_wait {
-            eprintln!("the server deletes them now; `system.mutations` tells how far it is");
+            eprintln!("the server deletes them now; `system.mutations` shows the progress");
             return Ok(Exit::Done);
         }
         self.wait(&table, &tag, count).await
@@ -184,7 +186,7 @@ impl Purge {
             if begun.elapsed() >= self.timeout.duration() {
                 let parts: i64 = rows.iter().map(|(_, parts, _)| parts).sum();
                 eprintln!(
-                    "the server still rewrites {parts} parts; it goes on by itself, `system.mutations` tells how far"
+                    "the server still rewrites {parts} parts; it continues by itself, `system.mutations` shows the progress"
                 );
                 return Ok(Exit::Done);
             }

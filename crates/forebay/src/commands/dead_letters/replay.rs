@@ -19,14 +19,16 @@ use pipeline::replays::object::{self, Replay as Object};
 use pipeline::wiring::{self, Reads};
 use protocol::Lane;
 
-use super::choose::{self, Choice, pieces, record};
 use super::filter::Filter;
-use super::follow::{Follower, Progress};
-use super::letters::{Head, batches};
-use super::results::{self, Outcome, Results};
-use super::{Table, clock, open_to_read, position_in_log};
-use crate::cli::{Exit, PipelineFile};
+use super::results;
 use crate::commands::run;
+use crate::console::{Exit, PipelineFile};
+use admin::dead_letters::choose::{self, Choice, pieces, record};
+use admin::dead_letters::follow::{Follower, Progress};
+use admin::dead_letters::letters::{Head, batches};
+use admin::dead_letters::results::{Outcome, Results, failed_again, outcome};
+use admin::dead_letters::{Table, clock, open_to_read, position_in_log};
+use admin::running;
 
 /// How often the journal is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(300);
@@ -152,7 +154,7 @@ impl Replay {
         let mut follower = Follower::new(store, folder, lane);
         let mut positions = placed.iter().filter_map(|(_, at)| *at);
         let is_waiting = positions.any(|at| {
-            matches!(results::outcome(follower.lane(), &table.name, at), Outcome::Waiting | Outcome::OnItsWay)
+            matches!(outcome(follower.lane(), &table.name, at), Outcome::Waiting | Outcome::OnItsWay)
         });
         let waited = match is_waiting {
             // Earlier results may be told, but nothing is waited for.
@@ -171,7 +173,7 @@ impl Replay {
             Waited::TooLong => {
                 let seconds = self.timeout.duration().as_secs();
                 eprintln!(
-                    "forebay: not done within {seconds} s; the pipeline goes on with it, and the same command tells the results later"
+                    "forebay: not done within {seconds} s; the pipeline continues with it; run the same command again for the results"
                 );
                 Exit::Failed
             }
@@ -304,10 +306,10 @@ impl Replay {
         lane: &Lane,
     ) -> anyhow::Result<Exit> {
         let places: Vec<u64> = placed.iter().filter_map(|(_, at)| *at).collect();
-        let failed = results::failed_again(table, &places).await?;
+        let failed = failed_again(table, &places).await?;
         let outcome = |position: u64| match failed.get(&position) {
             Some(failure) => Outcome::DeadLetter(failure.clone()),
-            None => results::outcome(lane, &table.name, position),
+            None => outcome(lane, &table.name, position),
         };
         let fresh = choice.fresh.len();
         let results: Vec<Results> = placed
@@ -343,7 +345,7 @@ fn tell_choice(choice: &Choice, table: &Table) {
 /// Whether the pipeline runs on this machine, by its own word.
 async fn running(pipeline: &Pipeline) -> Running {
     let pipeline::config::values::Listen::At(address) = pipeline.http.listen else { return Running::Unknown };
-    match results::status_name(address).await {
+    match running::name_at(address).await {
         Ok(Some(name)) if name == pipeline.pipeline.as_str() => Running::Here,
         Ok(_) => Running::Unknown,
         // Only a store on this machine is surely used by this machine alone.

@@ -8,9 +8,10 @@ use pipeline::config::model::Pipeline;
 use pipeline::replays::object::Letter;
 
 use super::filter::{Filter, place};
-use super::letters::Whole;
-use super::{Table, clock, memory, output};
-use crate::cli::{Exit, PipelineFile, print};
+use super::output;
+use crate::console::{Exit, PipelineFile, print};
+use admin::dead_letters::letters::Whole;
+use admin::dead_letters::{Table, clock, memory};
 
 /// Shows one dead letter whole: where it comes from, why it could not go on, and every byte of it.
 #[derive(Debug, Args)]
@@ -122,7 +123,7 @@ fn write_bytes(bytes: &[u8]) -> anyhow::Result<Exit> {
     let mut out = std::io::stdout().lock();
     if out.is_terminal() {
         // The bytes themselves are for files and pipes.
-        return crate::cli::print(&String::from_utf8_lossy(bytes));
+        return crate::console::print(&String::from_utf8_lossy(bytes));
     }
     match out.write_all(bytes).and_then(|()| out.flush()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {

@@ -8,7 +8,7 @@ struct Bench {
     segment: Segment,
     scratch: Scratch,
     lines: Vec<u64>,
-    gone: Vec<bool>,
+    removed: Vec<bool>,
 }
 
 impl Bench {
@@ -17,7 +17,7 @@ impl Bench {
             segment: Segment::new(number),
             scratch: Scratch::default(),
             lines: vec![0; 8],
-            gone: vec![true; 8],
+            removed: vec![true; 8],
         }
     }
 
@@ -26,10 +26,10 @@ impl Bench {
         u64::from(self.segment.number) << (64 - BITS) | fraction >> BITS | n
     }
 
-    fn hashes_of<'a>(lines: &'a [u64], gone: &'a [bool]) -> impl Fn(u32, &mut dyn FnMut(u64)) + 'a {
+    fn hashes_of<'a>(lines: &'a [u64], removed: &'a [bool]) -> impl Fn(u32, &mut dyn FnMut(u64)) + 'a {
         |line, each| {
             let own = line as usize * 8..lines.len().min(line as usize * 8 + 8);
-            own.filter(|n| !gone[*n]).for_each(|n| each(lines[n]));
+            own.filter(|n| !removed[*n]).for_each(|n| each(lines[n]));
         }
     }
 
@@ -40,14 +40,14 @@ impl Bench {
     fn add(&mut self, hash: u64) {
         let end = self.lines_end();
         if !self.segment.has_room(end) {
-            self.segment.make_room(end, &mut self.scratch, Self::hashes_of(&self.lines, &self.gone));
+            self.segment.make_room(end, &mut self.scratch, Self::hashes_of(&self.lines, &self.removed));
         }
         let Found::Gap(gap) = self.segment.search(spot_of(hash), |_| false) else {
             panic!("no line was taken")
         };
         self.segment.insert(gap, spot_of(hash), (self.lines.len() / 8) as u32);
         self.lines.push(hash);
-        self.gone.push(false);
+        self.removed.push(false);
     }
 
     /// Where the hash lies.
@@ -55,7 +55,7 @@ impl Bench {
         let mut at = None;
         self.segment.search(spot_of(hash), |line| {
             let line = line as usize * 8;
-            at = (line..self.lines.len().min(line + 8)).find(|n| self.lines[*n] == hash && !self.gone[*n]);
+            at = (line..self.lines.len().min(line + 8)).find(|n| self.lines[*n] == hash && !self.removed[*n]);
             at.is_some()
         });
         at
@@ -64,7 +64,7 @@ impl Bench {
     fn remove(&mut self, hash: u64) {
         let at = self.find(hash).expect("it is there");
         assert!(self.segment.remove(hash, (at / 8) as u32), "what is found has an entry");
-        self.gone[at] = true;
+        self.removed[at] = true;
     }
 
     /// All that the segment holds.
@@ -156,9 +156,9 @@ fn removing_hides_nothing_and_its_room_is_used_again() {
     // As many come as go, for ten times as many as there are.
     for n in 4000..44_000_u64 {
         let from = bench.hash(spread(n * 7), 0);
-        let gone = *held.range(from..).chain(&held).next().expect("4000 are held");
-        held.remove(&gone);
-        bench.remove(gone);
+        let removed = *held.range(from..).chain(&held).next().expect("4000 are held");
+        held.remove(&removed);
+        bench.remove(removed);
         let new = bench.hash(spread(n), n);
         bench.add(new);
         held.insert(new);
@@ -176,7 +176,7 @@ fn a_segment_with_few_entries_left_gives_memory_back() {
     hashes.iter().for_each(|hash| bench.add(*hash));
     let full = bench.segment.memory_bytes();
     let shrink = |bench: &mut Bench, end| {
-        bench.segment.shrink(end, &mut bench.scratch, Bench::hashes_of(&bench.lines, &bench.gone))
+        bench.segment.shrink(end, &mut bench.scratch, Bench::hashes_of(&bench.lines, &bench.removed))
     };
     let end = bench.lines_end();
     assert!(!shrink(&mut bench, end), "all are there");
@@ -221,7 +221,7 @@ fn numbers_of_lines_make_a_segment_grow_though_it_holds_little() {
     for bits in [14, 20, 25, 29] {
         let end = 1_u32 << bits;
         if !bench.segment.has_room(end) {
-            bench.segment.make_room(end, &mut bench.scratch, Bench::hashes_of(&bench.lines, &bench.gone));
+            bench.segment.make_room(end, &mut bench.scratch, Bench::hashes_of(&bench.lines, &bench.removed));
         }
         assert!(bench.segment.has_room(end), "2^{bits}");
         let hash = bench.hash(1 << 63, u64::from(end));

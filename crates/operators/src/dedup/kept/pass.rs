@@ -3,14 +3,14 @@
 //! Owns the loop that every record goes through: where it stands in the index, what is fetched from memory ahead of its turn, and the page
 //! that takes the new hashes meanwhile. Does not own what the set is (`kept`), nor the policy for late records (`decide`).
 //!
-//! Most records are new, and have room at home, in a segment that need not grow. These are added when their home is looked at. All others
+//! Most records are new, and have room at home, in a segment that need not grow. These are added when their home is probed. All others
 //! are *odd*: what a look names is fetched, and some records later they go one by one through [`step`](Kept::step), which knows all cases.
 //! Which is which has no pattern, so the loop that looks has no branch for it: it writes as if the record were new, and counts it or not.
 //!
 //! ```text
 //!   records        ......................................................>
 //!   homes fetched  <-------------------------------------->|
-//!   looked at      <----------------------->|                 new ones are added, and what odd ones need is fetched
+//!   probed         <----------------------->|                 new ones are added, and what odd ones need is fetched
 //!   odd ones       <--------->|                               decided
 //! ```
 //!
@@ -29,10 +29,10 @@ use super::super::places::{Place, Places};
 use super::super::window::{UNPLACED, near};
 use super::{Kept, SEGMENTS, block, hashes_of, is_at_an_edge, mix, other_block};
 
-/// Records that are looked at together. Odd ones wait until as many were looked at behind them: what they need has come by then.
+/// Records that are probed together. Odd ones wait until as many were probed behind them: what they need has come by then.
 const STRIDE: usize = 16;
 
-/// Records behind the one that is looked at whose homes are fetched: enough to hide the trips to memory, few enough to stay in the nearest
+/// Records behind the one that is probed whose homes are fetched: enough to hide the trips to memory, few enough to stay in the nearest
 /// cache. One is fetched with each look, for the processor waits if many are at once.
 const FETCH_AHEAD: usize = 24;
 
@@ -59,7 +59,7 @@ impl Where {
 
 const _: () = assert!(BITS + SPOT_BITS <= u32::BITS, "both have room in 32 bits");
 
-/// A record that was not added when it was looked at.
+/// A record that was not added when it was probed.
 #[derive(Clone, Copy, Debug, Default)]
 struct Odd {
     row: u32,
@@ -156,7 +156,7 @@ struct Tail {
     place: Place,
     /// Where the next one goes; nowhere if the page is full.
     next: Spot,
-    /// Hashes that the place was not told of.
+    /// Hashes that the place was not notified of.
     untold: usize,
 }
 
@@ -186,7 +186,7 @@ impl Tail {
 }
 
 impl Kept {
-    /// Adds each of these records, in order, unless a kept record of its key is near, which `known` is told. Records that were left out must
+    /// Adds each of these records, in order, unless a kept record of its key is near, which is reported to `known`. Records that were left out must
     /// not be offered later.
     #[inline]
     pub fn offer_all(
@@ -301,7 +301,7 @@ impl Kept {
         }
     }
 
-    /// Looks at records, adds those that are new and lists the others, until a new one belongs on another page, which is the answer.
+    /// Probes records, adds those that are new and lists the others, until a new one belongs on another page, which is the answer.
     #[inline(always)]
     fn add_new(
         &mut self,

@@ -139,14 +139,14 @@ fn more_buckets_than_a_window_has_lose_nothing_and_weigh_by_their_pages() {
 }
 
 #[test]
-fn closing_takes_the_earliest_buckets_until_the_rest_is_light() {
+fn spilling_takes_the_earliest_buckets_until_the_rest_is_light() {
     let mut kept = Kept::new();
     for n in 0..10_000 {
         kept.add(hash(n), (n / 1000) as i64);
     }
     kept.add(hash(1 << 40), UNPLACED);
-    assert_eq!(kept.close(4001), 6000);
-    assert_eq!(kept.close(0), 0, "one is under way");
+    assert_eq!(kept.spill(4001), 6000);
+    assert_eq!(kept.spill(0), 0, "one is under way");
     assert!(!offer(&mut kept, hash(1), 0), "they are there until they are in a file");
     kept.add(hash(20_000), 3);
     let mut copied = Vec::new();
@@ -154,8 +154,8 @@ fn closing_takes_the_earliest_buckets_until_the_rest_is_light() {
     let mut wanted: Vec<Pair> = (0..6000).map(|n| Pair::new(hash(n), (n / 1000) as i64)).collect();
     wanted.sort_unstable();
     copied.sort_unstable();
-    assert!(copied == wanted, "what came later to a closing bucket stays");
-    kept.closed();
+    assert!(copied == wanted, "what came later to a spilling bucket stays");
+    kept.spilled();
     assert_eq!(kept.len(), 4002);
     assert_eq!(kept.buckets().map(|used| used.bucket).collect::<Vec<_>>(), [UNPLACED, 3, 6, 7, 8, 9]);
 }
@@ -166,7 +166,7 @@ fn what_is_copied_for_a_file_is_told_from_what_is_not() {
     for n in 0..10_000 {
         kept.add(hash(n), (n % 3) as i64);
     }
-    assert_eq!(kept.close(0), 10_000);
+    assert_eq!(kept.spill(0), 10_000);
     let mut copied = Vec::new();
     assert!(!kept.gather(4500, &mut copied), "one bucket and a part of the next");
     assert!((4400..4600).contains(&copied.len()), "{}", copied.len());
@@ -188,13 +188,13 @@ fn what_is_copied_for_a_file_is_told_from_what_is_not() {
 }
 
 #[test]
-fn closing_buckets_that_expire_meanwhile_do_not_confuse_the_copying() {
+fn spilling_buckets_that_expire_meanwhile_do_not_confuse_the_copying() {
     for (looked, floor) in [(0, 1), (3500, 1), (3500, 2), (10_000, 2), (5000, 9)] {
         let mut kept = Kept::new();
         for n in 0..10_000 {
             kept.add(hash(n), (n % 3) as i64);
         }
-        assert_eq!(kept.close(0), 10_000);
+        assert_eq!(kept.spill(0), 10_000);
         let mut copied = Vec::new();
         kept.gather(looked, &mut copied);
         kept.expire(Some(floor));

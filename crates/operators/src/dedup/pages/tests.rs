@@ -49,17 +49,17 @@ fn what_was_never_written_is_not_found_nor_what_was_there_before() {
 #[test]
 fn bytes_leave_out_what_is_gone_at_every_place() {
     let mut pages = Pages::new();
-    for gone in
+    for removed in
         [vec![], vec![0], vec![63], vec![0, 63], vec![5, 6, 7, 40], (0..64).collect(), (1..63).collect()]
     {
         for len in [0, 1, 41, 63, 64] {
             let page = filled(&mut pages, 1, len);
-            let gone: Vec<usize> = gone.iter().copied().filter(|at| *at < len).collect();
-            gone.iter().for_each(|at| pages.remove(Spot { page, at: *at }));
+            let removed: Vec<usize> = removed.iter().copied().filter(|at| *at < len).collect();
+            removed.iter().for_each(|at| pages.remove(Spot { page, at: *at }));
             for from in [0, 1, 40, 63, 64] {
-                let left = (from..len).filter(|at| !gone.contains(at));
+                let left = (from..len).filter(|at| !removed.contains(at));
                 let wanted: Vec<u128> = left.map(|at| u128::from(page) * 1000 + at as u128).collect();
-                assert_eq!(hashes(&pages, page, from), wanted, "{gone:?} of {len} from {from}");
+                assert_eq!(hashes(&pages, page, from), wanted, "{removed:?} of {len} from {from}");
                 assert_eq!(pages.count(page, from), wanted.len());
             }
             assert_eq!(pages.hashes(page).map(|(_, hash)| hash).collect::<Vec<_>>(), hashes(&pages, page, 0));

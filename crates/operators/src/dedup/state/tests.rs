@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use dataflow::{Column, ColumnType, Operator, Schema};
 
-use super::super::closed::part::{Pair, Part};
+use super::super::spilled::part::{Pair, Part};
 use super::super::{Dedup, DedupConfig, Late};
 use super::*;
 
@@ -48,7 +48,7 @@ fn refusal(bytes: &[u8]) -> String {
     parse(bytes, Kind::Delta, &shape()).unwrap_err().to_string()
 }
 
-/// Later versions must go on reading this.
+/// Later versions must read this.
 #[test]
 fn golden_bytes_of_version_1() {
     let hex: String = example().iter().map(|b| format!("{b:02x}")).collect();
@@ -265,7 +265,7 @@ fn heads_of_runs_take_no_more_memory_than_all_parts_may_have() {
     assert!(error.contains("parts, beyond"), "{error}");
 }
 
-/// A snapshot with one closed run of two parts, one of which holds a pair, and one dead pair.
+/// A snapshot with one sorted run of two parts, one of which holds a pair, and one dead pair.
 fn example_with_runs() -> Vec<u8> {
     let hash = 1 << 127 | 5;
     let built = Part::build(1, 1, &[Pair::new(hash, 3)], 4);
@@ -281,7 +281,7 @@ fn example_with_runs() -> Vec<u8> {
     to.finish().to_vec()
 }
 
-/// Later versions must go on reading this.
+/// Later versions must read this.
 #[test]
 fn golden_bytes_of_version_2() {
     let hex: String = example_with_runs().iter().map(|b| format!("{b:02x}")).collect();

@@ -6,7 +6,7 @@ use dataflow::operator::{Given, Need};
 use dataflow::{Divided, JobDone, Probed, StateRead, StateWork};
 
 use super::*;
-use crate::dedup::closed::part::{Pair, verify};
+use crate::dedup::spilled::part::{Pair, verify};
 
 /// Decides as an engine with many threads does. The jobs run in the reverse of their order.
 pub fn divided(step: &mut Dedup, probed: Probed, answers: &[Vec<u8>]) -> Output {
@@ -42,7 +42,7 @@ impl Bench {
         Self::with_shards(late, sizes, vec![1])
     }
 
-    /// A step that is divided anew with each restart, and hands out jobs for two rows or more.
+    /// A step that is divided again with each restart, and gives out jobs for two rows or more.
     pub fn with_shards(late: Late, sizes: Sizes, shards: Vec<usize>) -> Self {
         Self {
             step: windowed(late).with_sizes(sizes).with_shards(shards[0]).with_job_rows_min(1),
@@ -153,7 +153,7 @@ impl Bench {
     }
 
     fn pairs_of_runs(&self) -> Vec<(u64, Vec<Pair>)> {
-        let pairs = |run: &crate::dedup::closed::runs::Run| {
+        let pairs = |run: &crate::dedup::spilled::runs::Run| {
             let mut pairs = vec![];
             for part in run.parts.iter().flatten() {
                 let bytes = part.read(0..part.blocks()).map(|read| self.read(&[read]).remove(0));
@@ -183,11 +183,11 @@ impl Bench {
 
     fn pairs(&self) -> impl Iterator<Item = (u128, i64)> {
         let floor = self.step.watermark.map_or(i64::MIN, crate::dedup::window::floor);
-        let closed = self.pairs_of_runs().into_iter().flat_map(move |(id, pairs)| {
+        let spilled = self.pairs_of_runs().into_iter().flat_map(move |(id, pairs)| {
             let live = move |p: &Pair| p.bucket >= floor && !self.step.runs.is_dead(id, p.hash(), p.bucket);
             pairs.into_iter().filter(live).map(|p| (p.hash(), p.bucket))
         });
-        self.step.shards.sets().flat_map(|kept| kept.pairs()).chain(closed)
+        self.step.shards.sets().flat_map(|kept| kept.pairs()).chain(spilled)
     }
 
     /// Pairs that count as dead in a run that does not hold them: a filter's errors while deltas were applied, or while

@@ -199,7 +199,7 @@ fn shards() -> impl Strategy<Value = Vec<usize>> {
     prop::sample::select(vec![vec![1], vec![2], vec![5], vec![1, 5, 2], vec![16, 1]])
 }
 
-/// Sizes at which a handful of keys is closed, cut into parts and blocks, and merged.
+/// Sizes at which a handful of keys is spilled, cut into parts and blocks, and merged.
 fn tiny() -> impl Strategy<Value = Sizes> {
     (1..12_u64, 1..6_u64, 1..4_u64, 1..8_usize).prop_map(
         |(open_keys_max, part_pairs, block_pairs, runs_max)| Sizes {
@@ -235,7 +235,7 @@ proptest! {
 }
 
 #[test]
-fn what_a_merger_reads_stays_though_it_expires_meanwhile() {
+fn what_a_merge_reads_stays_though_it_expires_meanwhile() {
     let seal = |watermark_ms, checkpoint| Act::Seal { watermark_ms, checkpoint };
     let (key, none, no_time) = (|k| Some(k), None, TIME_UNKNOWN_MS);
     let acts = [

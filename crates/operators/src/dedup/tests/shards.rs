@@ -54,7 +54,7 @@ fn the_copies_of_a_row_are_known_in_their_order_however_many_shards_there_are() 
         let mut step = windowed(Late::Keep).with_shards(count).with_job_rows_min(1);
         let probed = step.probe(batch(0, &rows)).unwrap();
         divided(&mut step, probed, &[]);
-        (0..500).map(|id| step.copies_of(&at(id, 0)).unwrap()).collect::<Vec<_>>()
+        (0..500).map(|id| step.duplicates_of(&at(id, 0)).unwrap()).collect::<Vec<_>>()
     };
     let expected = copies(1);
     assert!(expected.iter().all(|copies| copies.count == 5));

@@ -16,7 +16,7 @@ pub struct Sink {
     #[serde(default)]
     pub batch: Batching,
 
-    /// Inserts on their way at the same time. Two keep the server busy while an answer travels. Tables whose engine depends on the order of inserts get one.
+    /// Inserts in flight at the same time. Two keep the server busy while an answer is on its way. Tables whose engine depends on the order of inserts get one.
     #[serde(default = "default_in_flight")]
     #[schemars(
         range(min = 1, max = 64),
@@ -47,7 +47,7 @@ pub struct ClickHouse {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub password: Option<Secret>,
 
-    /// Lets the password travel in clear (`http://`) to another machine, where whoever sees the network can take it.
+    /// Allows the password to be sent unencrypted (`http://`) to another machine; anyone on the network can read it.
     #[serde(default)]
     pub allow_plaintext_password: bool,
 
@@ -72,13 +72,13 @@ pub struct ClickHouse {
     pub sort: bool,
 
     /// Whether the table must have a column `_forebay UUID` that names the insert a row came with; a table that is created
-    /// gets it then. With it an insert whose answer is lost can be looked for, whatever else happens; without it, and without
+    /// gets it then. With it the rows of an insert whose answer was lost can be found, whatever else happens; without it, and without
     /// `unique_key`, Forebay stops in rare cases (the server dies in the middle of an insert) and asks. A table that has the
     /// column has it filled in any case.
     #[serde(default)]
     pub provenance: bool,
 
-    /// Columns that together never repeat in the table. With them an insert in doubt can be looked for even in a table
+    /// Columns that together never repeat in the table. With them the rows of an insert in doubt can be found even in a table
     /// without the column `_forebay`; not in tables whose merges join rows.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
@@ -87,12 +87,12 @@ pub struct ClickHouse {
     )]
     pub unique_key: Vec<Identifier>,
 
-    /// What a first start makes of rows that are in the table already. A pipeline without a journal reads its source from the start, so
+    /// What a first start does about rows that are in the table already. A pipeline without a journal reads its source from the start, so
     /// rows that came from there before, with a store that is lost or under another name, would be there twice.
     #[serde(default)]
     pub existing_rows: ExistingRows,
 
-    /// Creates the table if it is not there: `true` for the table that the generator's workload comes with, or the
+    /// Creates the table if it does not exist: `true` for the table that the generator's workload comes with, or the
     /// table's description. Without it a missing table is an error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub create: Option<Create>,
@@ -132,7 +132,7 @@ pub enum ExistingRows {
     /// It ends with code 4 and asks, if the source is read from a place before its end.
     #[default]
     Ask,
-    /// They stay, and the source's rows come to them.
+    /// They are kept, and the source's rows are added.
     Keep,
 }
 
@@ -167,7 +167,7 @@ pub struct Batching {
     ))]
     pub bytes: Size,
 
-    /// Time since the batch's first row. It bounds how late a row is visible when little comes in.
+    /// Time since the batch's first row. It limits how late a row becomes visible when few records arrive.
     #[serde(default = "default_age")]
     #[schemars(extend(
         "x-least" = "10ms", "x-most" = "10m",
@@ -198,7 +198,7 @@ pub struct Spool {
     #[serde(default = "default_spool_age")]
     #[schemars(extend(
         "x-least" = "10s", "x-most" = "30d",
-        "x-why" = "shorter than a server's restart stops the source for nothing"
+        "x-why" = "a shorter time than a server's restart would pause reading for nothing"
     ))]
     pub age: Period,
 }
@@ -217,13 +217,13 @@ pub struct DeadLetters {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub table: Option<TableName>,
 
-    /// Creates the table if it is not there.
+    /// Creates the table if it does not exist.
     #[serde(default = "default_true")]
     pub create: bool,
 
     /// The largest share of dead letters among the records read in one run that still counts as a success: a percentage or a
     /// fraction of 1. A run that ends with more ends with exit code 5; nothing is lost or undone by that, and it is not stopped
-    /// earlier. Left out, only a run in which every record became a dead letter ends so.
+    /// earlier. If it is left out, only a run in which every record became a dead letter ends so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fail_above: Option<Share>,
 }

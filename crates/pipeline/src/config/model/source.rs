@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::config::values::{Broker, Identifier, OneOrMany, Secret, Size, Start, Topic};
+use crate::config::values::{Broker, Identifier, OneOrMany, Pairs, Secret, Size, Start, Topic};
 
 /// Where records come from: exactly one of `kafka`, `file`, `generator`, and the records' `format`.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
@@ -23,13 +23,19 @@ pub struct Source {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<FileSource>,
 
-    /// Records made up from a seed, the same at every run.
+    /// Records generated from a seed, the same in every run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generator: Option<Generator>,
 
-    /// How a record is read: `json`, or `{ json: { … } }` with options.
+    /// How a record is read: `json`, or `{ json: { … } }` or `{ avro: { … } }` with options.
     #[serde(default)]
     pub format: Format,
+
+    /// Types of the records' fields: field to type, as ClickHouse writes types. Only fields that expressions read need one; a field that
+    /// goes untouched into a column has the column's type. A record must have the field unless its type is `Nullable(…)`.
+    #[serde(default, skip_serializing_if = "Pairs::is_empty")]
+    #[schemars(extend("maxProperties" = 1000, "x-why" = "as many as a table has columns"))]
+    pub fields: Pairs,
 }
 
 /// Topics of a Kafka cluster. Read without a consumer group's help: positions live in the journal.
@@ -146,7 +152,7 @@ pub struct Sasl {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oauth: Option<OAuth>,
 
-    /// Lets a password or token travel in clear to another machine, where whoever sees the network can take it.
+    /// Allows a password or token to be sent unencrypted to another machine; anyone on the network can read it.
     #[serde(default)]
     pub allow_plaintext_password: bool,
 }
@@ -182,11 +188,11 @@ impl Mechanism {
 #[serde(deny_unknown_fields)]
 #[schemars(extend("oneOf" = [{"required": ["token_file"]}, {"required": ["token_command"]}]))]
 pub struct OAuth {
-    /// A file that holds the token and that somebody else keeps fresh.
+    /// A file with the token, which another program refreshes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token_file: Option<String>,
 
-    /// A program that prints the token, and its arguments; not a shell's line.
+    /// A program that prints the token, and its arguments; not a shell command line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 100))]
     pub token_command: Option<Vec<String>>,
@@ -234,11 +240,11 @@ pub struct Generator {
     #[serde(default = "default_seed")]
     pub seed: u64,
 
-    /// Copies of records from anywhere in the publisher's past, beside the near ones; a multiple of `publishers`.
+    /// Duplicates of records from anywhere in the publisher's past, besides the near ones; a multiple of `publishers`.
     #[serde(default)]
     pub far_duplicates: u64,
 
-    /// Copies of records of other publishers; a multiple of `publishers`, of which there must be two.
+    /// Duplicates of records of other publishers; a multiple of `publishers`, of which there must be at least two.
     #[serde(default)]
     pub cross_duplicates: u64,
 
@@ -274,31 +280,54 @@ impl Default for Format {
 }
 
 impl Format {
+    /// The options of Avro, if that is the format.
+    pub fn avro(&self) -> Option<&AvroFormat> {
+        match self {
+            Self::Word(_) => None,
+            Self::Options(options) => options.avro.as_ref(),
+        }
+    }
+
     /// The options of JSON, as written or by default.
     pub fn json(&self) -> JsonFormat {
         match self {
-            Self::Word(FormatWord::Json) => JsonFormat::default(),
-            Self::Options(options) => options.json.clone(),
+            Self::Word(_) => JsonFormat::default(),
+            Self::Options(options) => options.json.clone().unwrap_or_default(),
         }
+    }
+
+    /// The length from which on a record becomes a dead letter.
+    pub fn record_bytes_max(&self) -> u64 {
+        self.avro().map_or_else(|| self.json().record_bytes_max.bytes, |avro| avro.record_bytes_max.bytes)
     }
 }
 
 /// A format by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-#[schemars(extend("x-later" = ["avro", "protobuf", "csv", "raw", "otlp"]))]
+#[schemars(extend("x-later" = ["protobuf", "csv", "raw", "otlp"]))]
 pub enum FormatWord {
     /// One JSON object a record.
     Json,
+    /// Avro, which needs options: the schema.
+    Avro,
 }
 
-/// A format with its options.
+/// A format with its options: exactly one of `json` and `avro`.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(extend("x-later" = ["avro", "protobuf", "csv", "raw", "otlp"]))]
+#[schemars(extend(
+    "oneOf" = [{"required": ["json"]}, {"required": ["avro"]}],
+    "x-later" = ["protobuf", "csv", "raw", "otlp"]
+))]
 pub struct FormatOptions {
     /// One JSON object a record.
-    pub json: JsonFormat,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub json: Option<JsonFormat>,
+
+    /// One Avro datum a record, in binary, without a header; from Kafka.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub avro: Option<AvroFormat>,
 }
 
 /// Options of JSON.
@@ -330,6 +359,30 @@ impl Default for JsonFormat {
             record_bytes_max: default_record_bytes(),
         }
     }
+}
+
+/// Options of Avro.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AvroFormat {
+    /// The file with the schema that the records were written with, in JSON (`.avsc`); a relative path begins at the pipeline file's folder.
+    pub schema_file: String,
+
+    /// The zone of local timestamps, dates and texts without one, by its name in the tz database. Never the server's zone.
+    #[serde(default = "default_timezone")]
+    pub timezone: String,
+
+    /// The unit of an `int` or `long` without a logical type that fills a column of times.
+    #[serde(default)]
+    pub epoch_unit: EpochUnit,
+
+    /// A longer record becomes a dead letter.
+    #[serde(default = "default_record_bytes")]
+    #[schemars(extend(
+        "x-least" = "1KiB", "x-most" = "512MiB",
+        "x-why" = "a record is held in memory whole, next to others"
+    ))]
+    pub record_bytes_max: Size,
 }
 
 /// The unit of numbers since 1970.

@@ -3,19 +3,46 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::config::values::{Identifier, Period, Size, Window};
+use crate::config::values::{Identifier, Pairs, Period, Size, Window};
 
-/// One step: a single word with its settings.
+/// One step: a single word with its settings. `filter`, `select` and `sql` stand before `dedup`: a record that they drop does not count as
+/// seen.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend(
-    "oneOf" = [{"required": ["dedup"]}],
-    "x-later" = ["filter", "select", "join", "window"]
+    "oneOf" = [{"required": ["dedup"]}, {"required": ["filter"]}, {"required": ["select"]}, {"required": ["sql"]}],
+    "x-later" = ["join", "window"]
 ))]
 pub struct Step {
     /// Drops records whose key was seen before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dedup: Option<Dedup>,
+
+    /// Lets only those records pass for which this SQL expression is true. A record for which it cannot be computed becomes a dead letter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub filter: Option<String>,
+
+    /// The columns that go on: name to SQL expression. `"*": "*"` lets all columns pass that are not named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("minProperties" = 1, "maxProperties" = 1000, "x-why" = "as many as a table has columns"))]
+    pub select: Option<Pairs>,
+
+    /// A query over the rows of `input`: `SELECT … FROM input WHERE …`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sql: Option<String>,
+}
+
+impl Step {
+    /// The step's word.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self { filter: Some(_), .. } => "filter",
+            Self { select: Some(_), .. } => "select",
+            Self { sql: Some(_), .. } => "sql",
+            // One that names none was reported by the schema.
+            Self { filter: None, select: None, sql: None, .. } => "dedup",
+        }
+    }
 }
 
 /// Drops records whose key was seen before. A record is a duplicate if and only if a kept record of its key lies within
@@ -23,7 +50,8 @@ pub struct Step {
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Dedup {
-    /// The columns that make the key, named as in the table. NULL is a value like any other.
+    /// The columns that make the key, named as in the table; a column that the table does not store is named as the step before gives it, or as
+    /// under `source.fields`. NULL is a value like any other.
     #[schemars(
         length(min = 1, max = 16),
         extend("uniqueItems" = true, "x-why" = "a key of more columns is the whole row")
@@ -37,15 +65,15 @@ pub struct Dedup {
     ))]
     pub window: Window,
 
-    /// The column that holds a record's time. The broker's timestamp if left out.
+    /// The column that holds a record's time, which no step may compute. The broker's timestamp if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time: Option<Identifier>,
 
-    /// Which of the records of one key stays.
+    /// Which of the records of one key is kept.
     #[serde(default)]
     pub keep: Keep,
 
-    /// What happens to records that are older than the history that is kept and whose key is not known any more, so that nobody knows
+    /// What happens to records that are older than the history that is kept and whose key is not known any more, so that it is unknown
     /// whether they are duplicates.
     #[serde(default)]
     pub late: Late,
@@ -56,12 +84,12 @@ pub struct Dedup {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub future_max: Option<Period>,
 
-    /// Memory for keys of open buckets, about 23 bytes each. When it is full, the earliest buckets are closed: their keys go to files
-    /// in the store, and less than 2 bytes a key stay in memory. Taken from the pipeline's `memory`, at most a quarter of it.
+    /// Memory for keys, about 23 bytes each. When it is full, the earliest keys are spilled to files in the
+    /// store, and less than 2 bytes a key stay in memory. Taken from the pipeline's `memory`, at most a quarter of it.
     #[serde(default = "default_memory")]
     #[schemars(extend(
         "x-least" = "1MiB", "x-most" = "24GiB",
-        "x-why" = "each closing writes files, and those of less are too small to be worth it; more than a billion keys have no numbers"
+        "x-why" = "each spill writes files, which would be too small with less; more than a billion keys cannot be numbered"
     ))]
     pub memory: Size,
 }
@@ -70,7 +98,7 @@ fn default_memory() -> Size {
     Size { bytes: operators::dedup::OPEN_BYTES_DEFAULT }
 }
 
-/// Which of the records of one key stays.
+/// Which of the records of one key is kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Keep {
@@ -83,7 +111,7 @@ pub enum Keep {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Late {
-    /// They go on to the table, and are counted as `late_kept`.
+    /// They are written to the table, and counted as `late_kept`.
     #[default]
     Keep,
     /// They go to the dead letters.

@@ -42,7 +42,7 @@ pub struct ObjectStorage {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ca: Option<String>,
 
-    /// Lets `endpoint` be `http://` on another machine: records and signatures then travel in clear.
+    /// Lets `endpoint` be `http://` on another machine: records and signatures are then sent unencrypted.
     #[serde(default)]
     pub allow_http: bool,
 }

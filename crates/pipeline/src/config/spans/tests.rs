@@ -41,7 +41,7 @@ fn quoted_scalars_are_told_from_plain_ones() {
 #[test]
 fn a_key_twice_names_its_first_place() {
     let (_, faults) = tree("a: 1\nb: 2\na: 3\n");
-    assert_eq!(faults, "f:3:1: `a` stands here again, first at 1:1\n");
+    assert_eq!(faults, "f:3:1: `a` appears here again, first at 1:1\n");
 }
 
 #[test]

@@ -14,6 +14,11 @@ use super::Identifier;
 pub struct Pairs(pub Vec<(Identifier, String)>);
 
 impl Pairs {
+    /// True if there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// True if one of the names is `name`.
     pub fn has(&self, name: &str) -> bool {
         self.0.iter().any(|(one, _)| one.as_str() == name)

@@ -12,12 +12,7 @@ fn lane(next: u64, next_ordinal: u64, frontier: u64) -> Lane {
         frontier,
         window: 1,
         next_ordinal,
-        server: None,
-        pending: Default::default(),
-        accepted_uuid: String::new(),
-        layouts: Vec::new(),
-        newest_layout: 0,
-        sent_below: None,
+        ..TableState::default()
     });
     lane
 }

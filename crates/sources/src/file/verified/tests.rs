@@ -7,7 +7,7 @@ use super::super::inflate::{self, Bytes, Stands};
 use super::super::tests::Dir;
 use super::*;
 
-/// Reads what is handed out, and why it ends.
+/// Reads what is returned, and why it ends.
 fn all(mut bytes: Bytes) -> (Vec<u8>, Option<String>) {
     let mut out = Vec::new();
     loop {
@@ -265,12 +265,12 @@ fn a_stream_is_checked_before_it_is_handed_out_too() {
 fn files_of_other_packings_and_no_text_are_named() {
     let dir = Dir::new("foreign");
     for (name, bytes, says) in [
-        ("a.xz", &b"\xfd7zXZ\0abc"[..], "packed by xz"),
-        ("a.bz2", b"BZh91AY&SYabc", "packed by bzip2"),
-        ("a.lz4", b"\x04\x22\x4d\x18abc", "packed by lz4"),
-        ("a.zip", b"PK\x03\x04abc", "packed by zip"),
+        ("a.xz", &b"\xfd7zXZ\0abc"[..], "compressed with xz"),
+        ("a.bz2", b"BZh91AY&SYabc", "compressed with bzip2"),
+        ("a.lz4", b"\x04\x22\x4d\x18abc", "compressed with lz4"),
+        ("a.zip", b"PK\x03\x04abc", "compressed with zip"),
         ("a.json", b"\xff\xfe{\0}\0", "UTF-16"),
-        ("a.gz", b"\0\0\0\0", "its name says that it is packed"),
+        ("a.gz", b"\0\0\0\0", "its name says that it is compressed"),
     ] {
         let error = open(&dir.write(name, bytes), 0, 0).map(drop).expect_err(name);
         assert!(error.to_string().contains(says), "{name}: {error}");

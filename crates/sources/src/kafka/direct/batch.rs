@@ -70,7 +70,7 @@ struct Header<'a> {
 }
 
 /// The position after the last whole batch of `records`, and that batch's leader epoch; `None` if there is no whole one.
-/// Looks at heads only, so that the next request can be under way while the records are read.
+/// Inspects heads only, so that the next request can be under way while the records are read.
 pub(super) fn end(mut records: &[u8]) -> Option<(i64, i32)> {
     let mut end = None;
     while let Some((batch, rest)) = whole(records) {
@@ -144,7 +144,7 @@ pub(super) struct Batches<'a> {
     pub(super) scratch: &'a mut Vec<u8>,
     /// What a batch may unpack to in memory; a larger one is unpacked piece by piece.
     pub(super) bytes_max: usize,
-    /// Bytes of a body that are handed out.
+    /// Bytes of a body that are returned.
     pub(super) record_bytes_max: usize,
 }
 
@@ -247,7 +247,9 @@ impl Batches<'_> {
         why: InflateError,
         full: &mut dyn FnMut(RecordBlock),
     ) -> Result<(), BatchError> {
-        let Some(mut at) = pieces(header.attributes, header.body)? else { return Err(why.into()) };
+        let Some(mut at) = pieces(header.attributes, header.body, self.bytes_max)? else {
+            return Err(why.into());
+        };
         // What a first try has left there.
         *self.scratch = Vec::new();
         let stamped = header.attributes & LOG_APPEND_TIME != 0;

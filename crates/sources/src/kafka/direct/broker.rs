@@ -3,7 +3,7 @@
 //! Owns the hot path: an answer is received into one buffer, the next fetch leaves before the records of this one are read,
 //! and each body is copied once, into its block. Does not own who leads what, identities, or new partitions (`supervisor`).
 //!
-//! A fetch names topics by id, so a record of a topic that was made anew cannot come in: blocks need no further check and
+//! A fetch names topics by id, so a record of a topic that was created again cannot come in: blocks need no further check and
 //! leave as soon as an answer is read.
 
 use std::collections::BTreeMap;
@@ -25,7 +25,7 @@ use crate::queue::{Closed, Sender};
 /// A thread that has nothing to fetch looks for orders so often.
 const IDLE: Duration = Duration::from_millis(100);
 
-/// What a broker's thread is told.
+/// Orders to a broker's thread.
 pub(super) enum Command {
     /// Fetch this too.
     Take(Box<Lead>),
@@ -39,8 +39,8 @@ pub(super) enum Command {
 pub(super) struct Lead {
     pub(super) slot: Slot,
     pub(super) topic: [u8; 16],
-    /// The end that was told last.
-    pub(super) told: Option<u64>,
+    /// The end that was reported last.
+    pub(super) reported: Option<u64>,
     /// The position that the fetch under way asks for, and the one that the answer at hand was asked for.
     pub(super) asked: Option<u64>,
     pub(super) answered: Option<u64>,
@@ -49,7 +49,7 @@ pub(super) struct Lead {
 impl Lead {
     /// A partition that was not asked for yet.
     pub(super) fn new(slot: Slot, topic: [u8; 16]) -> Self {
-        Self { slot, topic, told: None, asked: None, answered: None }
+        Self { slot, topic, reported: None, asked: None, answered: None }
     }
 
     /// Asks for what comes after the record of `epoch` before `offset`.
@@ -139,7 +139,7 @@ impl Broker {
                 continue;
             }
             connection.receive(wait_max, &is_wanted)?;
-            // What was paused while the answer was on its way is not handed out.
+            // What was paused while the answer was on its way is not returned.
             self.obey()?;
             self.leads.values_mut().for_each(|lead| lead.answered = lead.asked.take());
             let answer = wire::answer(connection.answer()).map_err(|why| connection.failed(&why))?;
@@ -203,8 +203,8 @@ impl Broker {
                 continue;
             }
             let end = u64::try_from(fetched.stable).unwrap_or(u64::MAX);
-            if lead.slot.next >= end && lead.told != Some(lead.slot.next) {
-                lead.told = Some(lead.slot.next);
+            if lead.slot.next >= end && lead.reported != Some(lead.slot.next) {
+                lead.reported = Some(lead.slot.next);
                 let slot = &lead.slot;
                 let (partition, next, leader_epoch) =
                     (slot.from.partition.clone(), slot.next, slot.leader_epoch);

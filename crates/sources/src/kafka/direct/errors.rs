@@ -11,7 +11,7 @@ pub(super) enum Trouble {
     OutOfRange(String),
     /// Going on would step over records.
     Unreadable(String),
-    /// A person is needed.
+    /// An operator is needed.
     Denied(String),
 }
 

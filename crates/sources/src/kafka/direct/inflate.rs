@@ -13,6 +13,12 @@ pub(super) enum InflateError {
     Damaged { codec: &'static str, why: String },
     #[error("a {codec} batch has more than {bytes_max} bytes when unpacked")]
     TooLarge { codec: &'static str, bytes_max: usize },
+    #[error(
+        "a zstd batch unpacks to more than is held, and needs the newest `{window}` bytes of it while it is unpacked piece by piece, of which \
+         `{window_max}` are allowed; set `memory` to `{}` MiB or more, or let its producer or broker pack at level 19 or below",
+        (window * MEMORY_OF_A_WINDOW).div_ceil(1 << 20)
+    )]
+    Window { window: u64, window_max: u64 },
     #[error("a batch has the unknown compression `{0}`")]
     Unknown(i16),
 }
@@ -57,11 +63,16 @@ pub(super) fn is_one_block(attributes: i16, body: &[u8]) -> bool {
     attributes & CODEC_BITS == 2 && !body.starts_with(XERIAL)
 }
 
-/// The records of a batch piece by piece, for one that unpacks to more than is held; `None` if its codec packs it as one block.
+/// The records of a batch piece by piece, for one that unpacks to more than the `bytes_max` that are held; `None` if its codec packs it as
+/// one block.
 ///
 /// # Errors
-/// When the codec is unknown.
-pub(super) fn pieces(attributes: i16, body: &[u8]) -> Result<Option<Pieces<'_>>, InflateError> {
+/// When the codec is unknown, or unpacking it takes more memory than goes with `bytes_max`.
+pub(super) fn pieces(
+    attributes: i16,
+    body: &[u8],
+    bytes_max: usize,
+) -> Result<Option<Pieces<'_>>, InflateError> {
     let codec = attributes & CODEC_BITS;
     let name = *CODECS.get(codec as usize).ok_or(InflateError::Unknown(codec))?;
     let reader: Box<dyn Read + '_> = match codec {
@@ -76,10 +87,45 @@ pub(super) fn pieces(attributes: i16, body: &[u8]) -> Result<Option<Pieces<'_>>,
             None => return Ok(None),
         },
         3 => Box::new(lz4_flex::frame::FrameDecoder::new(body)),
-        4 => Box::new(zstd::stream::read::Decoder::with_buffer(body).map_err(|e| damaged(name, &e))?),
+        4 => {
+            let window_max = 1 << window_log_max(bytes_max);
+            if let Some(window) = window(body).filter(|window| *window > window_max) {
+                return Err(InflateError::Window { window, window_max });
+            }
+            let mut decoder =
+                zstd::stream::read::Decoder::with_buffer(body).map_err(|e| damaged(name, &e))?;
+            decoder.window_log_max(window_log_max(bytes_max)).map_err(|e| damaged(name, &e))?;
+            Box::new(decoder)
+        }
         _ => Box::new(body),
     };
     Ok(Some(Pieces { codec: name, reader: BufReader::with_capacity(PIECE_BYTES, reader), read: 0 }))
+}
+
+/// How many times the held bytes of a batch a window may have: an eighth of `memory`, of which `ahead` is a sixty-fourth. It fits into what
+/// `memory` leaves for Kafka's answers, and at the default into it fits every window that a level of zstd makes (128 MiB at level 22).
+const WINDOW_OF_AHEAD: usize = 8;
+/// `memory` for each byte of a window, by the same reckoning.
+const MEMORY_OF_A_WINDOW: u64 = 8;
+/// The window of level 19, which every reader of the format takes: 8 MiB.
+const WINDOW_LOG_MIN: u32 = 23;
+/// The largest window that zstd takes unasked: 128 MiB.
+const WINDOW_LOG_MAX: u32 = 27;
+
+/// The largest window of a batch of which `bytes_max` are held, as a power of two. A batch that is unpacked as a whole needs no bound: of its
+/// window no more is touched than it unpacks to.
+fn window_log_max(bytes_max: usize) -> u32 {
+    bytes_max.saturating_mul(WINDOW_OF_AHEAD).max(1).ilog2().clamp(WINDOW_LOG_MIN, WINDOW_LOG_MAX)
+}
+
+/// The window that a frame of zstd says to need; `None` if its head is cut off or it has no window but its whole content, which
+/// the decoder then judges.
+fn window(frame: &[u8]) -> Option<u64> {
+    let flags = *frame.get(4)?;
+    let has_window = flags & 0x20 == 0;
+    let byte = u64::from(*frame.get(5).filter(|_| has_window)?);
+    let base = 1_u64 << (10 + (byte >> 3));
+    Some(base + base / 8 * (byte & 7))
 }
 
 /// Bytes of a batch that are unpacked by one call.

@@ -40,7 +40,7 @@ impl Known {
         Some((*epoch, address.as_deref()?))
     }
 
-    /// `address` does not hand the partition out any more: whoever else tells of a leader is believed again.
+    /// `address` no longer serves the partition: whoever else reports a leader is believed again.
     pub(super) fn refute(&mut self, topic: [u8; 16], partition: i32, address: &str) {
         if let Some((_, known)) = self.0.get_mut(&(topic, partition))
             && known.as_deref() == Some(address)

@@ -51,7 +51,7 @@ impl DirectReader {
             opened: Some(connection),
             look_at: Duration::ZERO,
             misses: 0,
-            away_told: None,
+            away_reported: None,
         };
         crate::thread::start("kafka-lead", move || supervisor.run(&topics))?;
         Ok(Self { orders, events })
@@ -74,7 +74,7 @@ impl Reader for DirectReader {
     }
 
     fn pause(&mut self, partition: &Partition) {
-        // Threads that have ended hand out nothing more anyway; `next` tells why.
+        // Threads that have ended return nothing more anyway; `next` says why.
         let _ = self.orders.send(Message::Pause(partition.clone(), true));
     }
 

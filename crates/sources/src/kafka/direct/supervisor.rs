@@ -1,7 +1,7 @@
 //! The thread that knows who leads what.
 //!
 //! Owns one thread per broker, the way of each partition to its leader, the check of topic ids, new partitions and what
-//! the reader is told of failures. Does not own the records (`broker`). Topics, ids and leaders are asked for by librdkafka.
+//! the reader is notified of failures. Does not own the records (`broker`). Topics, ids and leaders are asked for by librdkafka.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, mpsc};
@@ -29,7 +29,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// A broker that has just started may not know a topic yet: so many looks in a row must miss it.
 const MISSES_MAX: u32 = 10;
 
-/// What the supervisor is told.
+/// Messages to the supervisor.
 pub(super) enum Message {
     /// A partition to read from now on. If that fails, the next event tells.
     Add(ReadFrom),
@@ -77,10 +77,10 @@ pub(super) struct Supervisor {
     pub(super) leaders: Known,
     /// A connection that no thread has yet.
     pub(super) opened: Option<Connection>,
-    /// When topics and leaders are looked at next.
+    /// When topics and leaders are inspected next.
     pub(super) look_at: Duration,
     pub(super) misses: u32,
-    pub(super) away_told: Option<Duration>,
+    pub(super) away_reported: Option<Duration>,
 }
 
 impl Supervisor {
@@ -162,7 +162,7 @@ impl Supervisor {
                     self.paused.remove(&partition);
                 }
                 for broker in self.brokers.values() {
-                    // A thread that has ended hands its partitions back, and they are told again.
+                    // A thread that has ended hands its partitions back, and they are reported again.
                     let _ = broker.send(Command::Pause(partition.clone(), is_paused));
                 }
             }
@@ -180,7 +180,7 @@ impl Supervisor {
                 self.brokers.remove(&address);
                 self.waiting.extend(slots);
                 self.look_within(AGAIN);
-                self.away(format!("kafka is away: {lost}"))?;
+                self.away(format!("kafka is unavailable: {lost}"))?;
             }
         }
         Ok(())
@@ -209,7 +209,7 @@ impl Supervisor {
         }
     }
 
-    /// A partition that its broker does not hand out.
+    /// A partition that its broker does not return.
     fn back(&mut self, slot: Slot, trouble: Trouble) -> Result<(), Stop> {
         let (partition, next) = (slot.from.partition.clone(), slot.next);
         match trouble {
@@ -242,8 +242,8 @@ impl Supervisor {
 
     fn away(&mut self, message: String) -> Result<(), Stop> {
         let now = self.runtime.elapsed();
-        if self.away_told.is_none_or(|told| now.saturating_sub(told) >= AWAY_EVERY) {
-            self.away_told = Some(now);
+        if self.away_reported.is_none_or(|reported| now.saturating_sub(reported) >= AWAY_EVERY) {
+            self.away_reported = Some(now);
             self.events.send(Err(SourceError::new(SourceFault::Away, message)), 0)?;
         }
         Ok(())

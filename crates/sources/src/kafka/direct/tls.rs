@@ -143,7 +143,7 @@ impl ServerCertVerifier for AnyName {
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
         match self.inner.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now) {
-            // The name is looked at last, after signatures, times and revocation.
+            // The name is inspected last, after signatures, times and revocation.
             Err(Error::InvalidCertificate(
                 CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
             )) => Ok(ServerCertVerified::assertion()),

@@ -1,7 +1,7 @@
 //! The two requests that reading needs, and their answers, as bytes.
 //!
 //! Owns the layout of `ApiVersions` (version 0) and `Fetch` (versions 13 to 16, which name topics by id, so that a topic
-//! made anew under an old name is an error of the broker's and never a wrong record). Does not own sockets (`connection`) or
+//! created again under an old name is an error of the broker's and never a wrong record). Does not own sockets (`connection`) or
 //! what an answer leads to (`broker`), nor the requests of a login (`login`). Pure.
 
 use std::ops::Range;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use dataflow::block::NO_LEADER_EPOCH;
 use dataflow::{
-    Decoder, Event, Operator, Partition, ReadFrom, Reader, RecordBlock, Runtime, Schema, SourceError,
+    Event, Intake, Partition, Prepared, ReadFrom, Reader, RecordBlock, Runtime, Schema, SourceError,
     SourceFault, Table,
 };
 use engine::problem::SOURCE;
@@ -14,14 +14,14 @@ use engine::start;
 use engine::start::open::{Asking, Opened, Refusal, Shown, Standing};
 use engine::{EngineError, Settings, Status};
 use pipeline::config::model::Pipeline;
-use pipeline::wiring::{self, source};
+use pipeline::wiring;
 use protocol::record::PartitionGenesis;
 use serde_json::{Value, json};
 
 use super::stored::Stored;
 use super::{Found, Tables};
-use crate::cli::Exit;
 use crate::commands::dead_letters::output::printable;
+use crate::console::Exit;
 
 /// A source that takes longer than this to name its partitions would not start well either.
 const SOURCE_WAIT_MAX: Duration = Duration::from_secs(15);
@@ -71,10 +71,9 @@ pub async fn look(
         found.problem("source", Exit::Failed, "source: there is no partition to read");
     }
     describe(&from, &ends, found);
-    let sampler = tables
-        .schema
-        .as_ref()
-        .and_then(|schema| Sampler::new(pipeline, schema, tables.target.as_ref(), sample).ok());
+    let sampler = tables.schema.as_ref().and_then(|schema| {
+        Sampler::new(pipeline, schema, tables.target.as_ref(), (sample, runtime.wall_ms())).ok()
+    });
     let mut sampler = sampler.filter(|_| sample > 0);
     read(reader, &from, sampler.as_mut(), found).await;
     let mut is_new = true;
@@ -132,12 +131,16 @@ fn exit_of(error: &SourceError) -> Exit {
 
 /// Whether the pipeline fits what the store holds, whatever its source says.
 fn fits(pipeline: &Pipeline, tables: &Tables, stored: &Stored, found: &mut Found) {
-    let steps = tables.schema.as_ref().and_then(|schema| wiring::steps::steps(pipeline, schema, 1).ok());
-    match steps.filter(|_| tables.open.len() == 2) {
-        Some(mut steps) => {
+    let steps = tables.schema.as_ref().and_then(|schema| wiring::steps::chain(pipeline, schema, 1).ok());
+    let all = match &tables.open[..] {
+        [target, letters] => engine::tables::Tables::new(vec![target.clone()], letters.clone()),
+        _ => Err(EngineError::Internal("a table that is not there")),
+    };
+    match steps.zip(all.ok()) {
+        Some((wiring::steps::Chain { mut steps, .. }, all)) => {
             let names = start::stateful(&mut steps);
             let name = pipeline.pipeline.as_str();
-            if let Err(error) = start::check(&stored.lane, name, &tables.open, &names) {
+            if let Err(error) = start::check(&stored.lane, name, &all, &names) {
                 found.engine("pipeline", &error);
             }
         }
@@ -240,9 +243,9 @@ async fn read(
 
 /// Decodes the first records that come.
 struct Sampler {
-    decoder: Arc<dyn Decoder>,
-    /// Steps without state: whether a record is a duplicate depends on all before it.
-    steps: Vec<Box<dyn Operator>>,
+    /// Without the steps of the lane: whether a record is a duplicate depends on all before it.
+    intake: Intake,
+    read_ms: i64,
     target: Option<Arc<dyn Table>>,
     wanted: usize,
     seen: Vec<Value>,
@@ -253,12 +256,10 @@ impl Sampler {
         pipeline: &Pipeline,
         schema: &Schema,
         target: Option<&Arc<dyn Table>>,
-        wanted: usize,
+        (wanted, read_ms): (usize, i64),
     ) -> Result<Self, wiring::WiringError> {
-        let mut steps = wiring::steps::steps(pipeline, schema, 1)?;
-        steps.retain_mut(|step| step.state().is_none());
-        let decoder = source::decoder(&pipeline.source.format, schema.clone())?;
-        Ok(Self { decoder, steps, target: target.cloned(), wanted, seen: Vec::new() })
+        let intake = wiring::steps::chain(pipeline, schema, 1)?.intake;
+        Ok(Self { intake, read_ms, target: target.cloned(), wanted, seen: Vec::new() })
     }
 
     fn is_full(&self) -> bool {
@@ -274,15 +275,7 @@ impl Sampler {
         if self.is_full() {
             return;
         }
-        let decoded = self.decoder.decode(block);
-        let mut rejects = decoded.rejects;
-        let mut batch = decoded.batch;
-        for step in &mut self.steps {
-            let output = step.probe(batch.clone()).and_then(|probed| step.finish(probed, &[]));
-            let Some(output) = output.ok().and_then(|output| output.dense().ok()) else { return };
-            rejects.extend(output.rejects);
-            batch = output.batch;
-        }
+        let Ok(Prepared { batch, rejects, .. }) = self.intake.prepare(block, self.read_ms) else { return };
         for position in block.positions.iter().take(self.wanted - self.seen.len()) {
             let record = json!({
                 "stream": &*block.partition.stream, "index": block.partition.index, "position": position

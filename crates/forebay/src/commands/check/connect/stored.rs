@@ -54,7 +54,7 @@ pub async fn look(pipeline: &Pipeline, tables: &[Arc<dyn Table>], found: &mut Fo
     }
     questions(&lane, tables, found).await;
     found.notes.push(match lane.next_seq {
-        0 => "the store holds nothing of this pipeline: a start begins anew".to_owned(),
+        0 => "the store has nothing of this pipeline: a start begins at the source's start".to_owned(),
         records => {
             format!("the journal holds {records} records; a start takes it over as epoch {}", lane.epoch + 1)
         }
@@ -109,8 +109,8 @@ fn doubt(table: &str, piece: &protocol::lane::Piece, reason: StopReason, more: u
 /// Whether the steps can go on with the state that was kept for them.
 pub async fn state(pipeline: &Pipeline, schema: Option<&Schema>, stored: &Stored, found: &mut Found) {
     let Some(store) = &stored.store else { return };
-    let steps = schema.and_then(|schema| wiring::steps::steps(pipeline, schema, 1).ok());
-    let Some(mut steps) = steps else {
+    let steps = schema.and_then(|schema| wiring::steps::chain(pipeline, schema, 1).ok());
+    let Some(wiring::steps::Chain { mut steps, .. }) = steps else {
         if stored.lane.next_seq > 0 {
             found
                 .notes

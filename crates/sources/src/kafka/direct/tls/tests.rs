@@ -110,7 +110,7 @@ fn only_the_right_authority_and_the_right_name_are_trusted() {
     let why = |tls: &Tls, identity| hello(tls, identity, None).expect_err("is not trusted");
     assert!(why(&tls(&other, true), &good).contains("certificate"));
     assert!(why(&tls(&right, true), &misnamed).contains("not valid for name"));
-    // The name alone is not looked at; who signed it is.
+    // The name alone is not inspected; who signed it is.
     assert_eq!(hello(&tls(&right, false), &misnamed, None), Ok("hello".into()));
     assert!(why(&tls(&other, false), &misnamed).contains("certificate"));
     // The system's authorities do not hold ours.

@@ -1,0 +1,283 @@
+//! Reading dead letters from their table.
+//!
+//! Owns the statements and the pages: no answer is larger than the client takes, whatever the letters hold. Everything that
+//! may be no text travels in hexadecimal. Only reads, and says so to the server.
+
+use anyhow::{Context, bail};
+use clickhouse::client::QueryError;
+use pipeline::replays::object::Letter;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use super::Table;
+
+/// Letters in one answer: some hundred bytes each.
+const PAGE_LETTERS: usize = 5_000;
+
+/// Bytes of bodies in one answer; twice as many in hexadecimal, which is half of what the client takes.
+const PAGE_BYTES: u64 = 4 << 20;
+
+/// Letters whose bodies are asked for at once; their names stand in the statement.
+const BODIES_MAX: usize = 500;
+
+/// A letter without its body.
+#[derive(Clone, Debug)]
+pub struct Head {
+    /// Which one.
+    pub letter: Letter,
+    /// When it was sealed, Unix milliseconds.
+    pub time_ms: i64,
+    /// Why.
+    pub reason: String,
+    /// The column, or empty.
+    pub column: String,
+    /// Bytes of the body.
+    pub raw_bytes: u64,
+}
+
+/// A letter whole.
+#[derive(Clone, Debug)]
+pub struct Whole {
+    /// What is told of it in lists.
+    pub head: Head,
+    /// The record's time from its source, Unix milliseconds.
+    pub record_time_ms: Option<i64>,
+    /// The record's key.
+    pub key: Option<Vec<u8>>,
+    /// Its headers; a null value has become an empty one.
+    pub headers: Vec<(Vec<u8>, Vec<u8>)>,
+    /// The whole sentence.
+    pub message: String,
+    /// The record's body.
+    pub raw: Vec<u8>,
+}
+
+/// Where a page ends: time, source, partition, position, print.
+type Place = (i64, String, u32, u64, u64);
+
+/// A place, reason, column and the bytes of the body.
+type HeadRow = (i64, String, u32, u64, u64, String, String, u64);
+
+/// The letters that a condition names, page after page, oldest first.
+pub struct Pages<'a> {
+    table: &'a Table,
+    condition: String,
+    after: Option<Place>,
+    /// How letters without a stream are told apart; a constant where there are none, so that no body is read for it.
+    print: &'static str,
+    is_over: bool,
+}
+
+const PRINT: &str = "if(source = '', sipHash64(toUnixTimestamp64Milli(time), message, raw), toUInt64(0))";
+const NO_PRINT: &str = "toUInt64(0)";
+
+impl Table {
+    /// Asks; the server is told that nothing may change by it.
+    pub async fn ask<T: DeserializeOwned>(&self, sql: &str) -> anyhow::Result<Vec<T>> {
+        // `readonly` forbids every change but that of settings, of which the client sends some.
+        let sql = format!("{sql}\nSETTINGS readonly = 2");
+        self.client.rows(&sql, &[]).await.map_err(|error| self.explain(error))
+    }
+
+    /// The error with the table's name, and what to do about the most common ones.
+    pub fn explain(&self, error: QueryError) -> anyhow::Error {
+        let hint = match error.code {
+            60 | 81 => "; the table appears with the pipeline's first start",
+            47 => {
+                "; `--where` may name the columns time, source, partition, position, record_time, key, headers, reason, column, message and raw"
+            }
+            _ => "",
+        };
+        anyhow::anyhow!("table `{}`: {error}{hint}", self.name)
+    }
+
+    /// Letters that the condition names.
+    pub async fn count(&self, condition: &str) -> anyhow::Result<u64> {
+        let sql = format!("SELECT count() FROM {} WHERE {condition}", self.quoted);
+        let rows: Vec<(u64,)> = self.ask(&sql).await?;
+        Ok(rows.first().map_or(0, |(count,)| *count))
+    }
+
+    /// Begins to read the letters that the condition names.
+    pub async fn pages(&self, condition: &str) -> anyhow::Result<Pages<'_>> {
+        let nameless = self.count(&format!("{condition} AND source = ''")).await?;
+        let print = if nameless > 0 { PRINT } else { NO_PRINT };
+        Ok(Pages { table: self, condition: condition.to_owned(), after: None, print, is_over: false })
+    }
+
+    /// The bodies and all else of some letters, in the order of `heads`. The caller keeps `heads` within [`batches`].
+    pub async fn whole(&self, condition: &str, heads: &[Head]) -> anyhow::Result<Vec<Whole>> {
+        let (Some(first), Some(last)) = (heads.first(), heads.last()) else { return Ok(Vec::new()) };
+        let is_large = heads.iter().any(|head| head.raw_bytes > PAGE_BYTES);
+        let nameless = heads.iter().any(|head| head.letter.source.is_empty());
+        let print = if nameless { PRINT } else { NO_PRINT };
+        let names: Vec<String> = heads.iter().map(name).collect();
+        let raw = if is_large { "''" } else { "hex(raw)" };
+        let sql = format!(
+            "SELECT toUnixTimestamp64Milli(time), source, partition, position, {print} AS print, \
+             toUnixTimestamp64Milli(record_time), hex(key), arrayMap(x -> hex(x), mapKeys(headers)), \
+             arrayMap(x -> hex(x), mapValues(headers)), message, {raw} FROM {} \
+             WHERE {condition} AND time >= {} AND time <= {} AND \
+             (toUnixTimestamp64Milli(time), source, partition, position, {print}) IN ({}) \
+             LIMIT 1 BY time, source, partition, position, print",
+            self.quoted,
+            time(first.time_ms),
+            time(last.time_ms),
+            names.join(", ")
+        );
+        let rows: Vec<Row> = self.ask(&sql).await?;
+        let mut all = Vec::with_capacity(heads.len());
+        for head in heads {
+            let Some(row) = rows.iter().find(|row| row.is(head)) else {
+                bail!("the dead letter `{}` was deleted while it was read; try again", head.letter);
+            };
+            let mut whole = row.whole(head)?;
+            if is_large {
+                whole.raw = self.raw(condition, head).await?;
+            }
+            all.push(whole);
+        }
+        Ok(all)
+    }
+
+    /// A large body, in pieces.
+    async fn raw(&self, condition: &str, head: &Head) -> anyhow::Result<Vec<u8>> {
+        let print = if head.letter.source.is_empty() { PRINT } else { NO_PRINT };
+        let mut raw = Vec::new();
+        while (raw.len() as u64) < head.raw_bytes {
+            let sql = format!(
+                "SELECT hex(substring(raw, {}, {PAGE_BYTES})) FROM {} WHERE {condition} AND time = {} AND \
+                 (toUnixTimestamp64Milli(time), source, partition, position, {print}) IN ({}) LIMIT 1",
+                raw.len() + 1,
+                self.quoted,
+                time(head.time_ms),
+                name(head)
+            );
+            let rows: Vec<(String,)> = self.ask(&sql).await?;
+            let piece = rows.first().map(|(piece,)| unhex(piece)).transpose()?.unwrap_or_default();
+            if piece.is_empty() {
+                bail!("the dead letter `{}` was deleted while it was read; try again", head.letter);
+            }
+            raw.extend_from_slice(&piece);
+        }
+        Ok(raw)
+    }
+}
+
+impl Pages<'_> {
+    /// The next letters, at most a few thousand; none at the end. Equal letters without a stream are numbered.
+    pub async fn next(&mut self) -> anyhow::Result<Vec<Head>> {
+        if self.is_over {
+            return Ok(Vec::new());
+        }
+        let print = self.print;
+        let place = format!("(toUnixTimestamp64Milli(time), source, partition, position, {print})");
+        let after = match &self.after {
+            None => String::new(),
+            Some((time_ms, source, partition, position, print)) => {
+                let source = clickhouse::types::quote(source);
+                format!(
+                    " AND time >= {} AND {place} > \
+                     (toInt64({time_ms}), {source}, toUInt32({partition}), toUInt64({position}), toUInt64({print}))",
+                    time(*time_ms)
+                )
+            }
+        };
+        let sql = format!(
+            "SELECT toUnixTimestamp64Milli(time) AS at, source, partition, position, {print} AS print, reason, column, \
+             length(raw) FROM {} WHERE {}{after} ORDER BY at, source, partition, position, print LIMIT {PAGE_LETTERS} WITH TIES",
+            self.table.quoted, self.condition
+        );
+        let rows: Vec<HeadRow> = self.table.ask(&sql).await?;
+        self.is_over = rows.len() < PAGE_LETTERS;
+        let mut heads: Vec<Head> = Vec::with_capacity(rows.len());
+        let mut same = 0;
+        for (time_ms, source, partition, position, print, reason, column, raw_bytes) in rows {
+            let place = (time_ms, source.clone(), partition, position, print);
+            same = if self.after.as_ref() == Some(&place) { same + 1 } else { 0 };
+            self.after = Some(place);
+            let position = if source.is_empty() { same } else { position };
+            let letter = Letter { source, partition, position, print };
+            heads.push(Head { letter, time_ms, reason, column, raw_bytes });
+        }
+        Ok(heads)
+    }
+}
+
+/// Cuts letters into pieces that [`Table::whole`] takes; a large one stands alone.
+pub fn batches(heads: &[Head]) -> Vec<&[Head]> {
+    let mut batches = Vec::new();
+    let mut begin = 0;
+    let mut bytes = 0;
+    for (at, head) in heads.iter().enumerate() {
+        if at > begin && (bytes + head.raw_bytes > PAGE_BYTES || at - begin >= BODIES_MAX) {
+            batches.push(&heads[begin..at]);
+            (begin, bytes) = (at, 0);
+        }
+        bytes += head.raw_bytes;
+    }
+    if begin < heads.len() {
+        batches.push(&heads[begin..]);
+    }
+    batches
+}
+
+/// A letter in a statement. A nameless one's position in the table is always 0.
+fn name(head: &Head) -> String {
+    let Letter { source, partition, position, print } = &head.letter;
+    let position = if source.is_empty() { &0 } else { position };
+    let source = clickhouse::types::quote(source);
+    format!("({}, {source}, {partition}, {position}, {print})", head.time_ms)
+}
+
+#[derive(Deserialize)]
+struct Row(i64, String, u32, u64, u64, Option<i64>, Option<String>, Vec<String>, Vec<String>, String, String);
+
+impl Row {
+    fn is(&self, head: &Head) -> bool {
+        let Letter { source, partition, position, print } = &head.letter;
+        let position = if source.is_empty() { 0 } else { *position };
+        (self.0, &self.1, self.2, self.3, self.4) == (head.time_ms, source, *partition, position, *print)
+    }
+
+    fn whole(&self, head: &Head) -> anyhow::Result<Whole> {
+        let headers = self.7.iter().zip(&self.8).map(|(name, value)| Ok((unhex(name)?, unhex(value)?)));
+        Ok(Whole {
+            head: head.clone(),
+            record_time_ms: self.5,
+            key: self.6.as_deref().map(unhex).transpose()?,
+            headers: headers.collect::<anyhow::Result<_>>()?,
+            message: self.9.clone(),
+            raw: unhex(&self.10)?,
+        })
+    }
+}
+
+/// A moment in a statement.
+pub fn time(ms: i64) -> String {
+    format!("fromUnixTimestamp64Milli(toInt64({ms}), 'UTC')")
+}
+
+/// Bytes from hexadecimal digits.
+///
+/// # Errors
+/// When the text is something else.
+pub fn unhex(text: &str) -> anyhow::Result<Vec<u8>> {
+    let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
+    let pairs = text.as_bytes().chunks(2);
+    let bytes: Option<Vec<u8>> =
+        pairs.map(|pair| Some(digit(pair[0])? << 4 | digit(*pair.get(1)?)?)).collect();
+    bytes.context("the server's answer holds something else than hexadecimal digits")
+}
+
+/// Hexadecimal digits of bytes.
+pub fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
+        write!(text, "{byte:02x}").expect("a String takes all that is written");
+        text
+    })
+}
+
+#[cfg(test)]
+mod tests;

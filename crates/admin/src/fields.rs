@@ -1,0 +1,49 @@
+//! What several answers say in the same JSON fields: what records became, what lies in the store.
+//!
+//! Owns the names of these fields, which `/status` and the commands share. Does not own the sums (`protocol::lane`, `engine::survey`).
+
+use engine::accounts::Totals;
+use engine::survey::{self, Survey, Tally};
+use pipeline::replays;
+use protocol::Lane;
+use protocol::retire::Standing;
+use serde_json::{Value, json};
+
+/// What records became, `replayed` of which came from the replay log and not from the source: `read` and `replayed` together are
+/// the sum of `passed`, `filtered`, `duplicates`, `late`, `rejected` and `absorbed`. `written` and `dead_letters` are rows.
+pub fn counts(totals: &Totals, replayed: u64) -> Value {
+    let counts = &totals.records;
+    let replayed = replayed.min(counts.read);
+    json!({
+        "read": counts.read - replayed, "replayed": replayed, "passed": counts.passed,
+        "duplicates": counts.duplicates, "filtered": counts.filtered, "late": counts.late,
+        "late_kept": counts.late_kept, "rejected": counts.dead_letters, "absorbed": counts.absorbed,
+        "written": totals.written, "dead_letters": totals.dead_letters
+    })
+}
+
+/// Records of the replay log that the lane has sealed: its positions count them from 0.
+pub fn replayed(lane: &Lane) -> u64 {
+    lane.partition(replays::STREAM, 0).map_or(0, |at| lane.partitions[at].next)
+}
+
+/// What lies in the store: objects and bytes by standing, and of each kind.
+pub fn survey(survey: &Survey) -> Value {
+    let tally = |tally: Tally| json!({ "objects": tally.objects, "bytes": tally.bytes });
+    let mut kinds = serde_json::Map::new();
+    for ((kind, standing), found) in &survey.tallies {
+        kinds.entry(*kind).or_insert_with(|| json!({}))[survey::word(*standing)] = tally(*found);
+    }
+    json!({
+        "needed": tally(survey.of(Standing::Needed)),
+        "under_way": tally(survey.of(Standing::UnderWay)),
+        "garbage": tally(survey.of(Standing::Garbage)),
+        "foreign": tally(survey.of(Standing::Foreign)),
+        "kinds": kinds,
+    })
+}
+
+/// The watermark in Unix milliseconds; null before there is one.
+pub fn watermark(ms: i64) -> Option<i64> {
+    (ms != i64::MIN).then_some(ms)
+}

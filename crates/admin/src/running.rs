@@ -1,0 +1,98 @@
+//! What the process that runs a pipeline on this machine says of it.
+//!
+//! Owns the question at `http.listen` and the bounds of its answer. Does not own the fields, which the program that listens there writes. One plain request
+//! to an address of the pipeline file: no proxy, no redirect, no name to resolve.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::Duration;
+
+use pipeline::config::model::Pipeline;
+use pipeline::config::values::Listen;
+use serde_json::Value;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+/// A process that runs answers at once, however busy its lane is.
+const ANSWER_WAIT_MAX: Duration = Duration::from_secs(2);
+
+/// A thousand partitions are 100 kB.
+const ANSWER_BYTES_MAX: u64 = 4 << 20;
+
+/// The lane at this moment, or why it is not known.
+///
+/// # Errors
+/// When nothing answers, or something else does.
+pub async fn ask(pipeline: &Pipeline) -> Result<Value, String> {
+    let addresses = match pipeline.http.listen {
+        Listen::None => return Err("the pipeline file lets it listen nowhere (`http.listen`)".into()),
+        Listen::At(address) if address.port() == 0 => {
+            return Err("it listens at any free port (`http.listen`)".into());
+        }
+        Listen::At(_) => pipeline.http.addresses().into_iter().map(here),
+    };
+    // Where other pipelines have the default port, this one has a later one. The first answer is that of the default port.
+    let mut first = None;
+    for address in addresses {
+        match ask_at(address, pipeline).await {
+            Ok(status) => return Ok(status),
+            Err(why) => drop(first.get_or_insert(why)),
+        }
+    }
+    Err(first.unwrap_or_else(|| "the pipeline file names no address".into()))
+}
+
+/// The lane as the process at one address tells of it.
+async fn ask_at(address: SocketAddr, pipeline: &Pipeline) -> Result<Value, String> {
+    let asked = tokio::time::timeout(ANSWER_WAIT_MAX, get(address)).await;
+    let text = match asked {
+        Ok(Ok(text)) => text,
+        Ok(Err(error)) => return Err(format!("nothing answers at {address}: {error}")),
+        Err(_) => return Err(format!("nothing answers at {address} within {} s", ANSWER_WAIT_MAX.as_secs())),
+    };
+    let Some(status) = body(&text).and_then(|body| serde_json::from_str::<Value>(body).ok()) else {
+        return Err(format!("something else answers at {address}"));
+    };
+    match status["pipeline"].as_str() {
+        Some(name) if name == pipeline.pipeline.as_str() => Ok(status),
+        Some(name) => Err(format!("pipeline `{name}` answers at {address}")),
+        None => Err(format!("something else answers at {address}")),
+    }
+}
+
+/// The name of the pipeline that tells its status at an address; `None` if the answer is something else.
+///
+/// # Errors
+/// When nobody answers there in time.
+pub async fn name_at(address: SocketAddr) -> std::io::Result<Option<String>> {
+    let answer = tokio::time::timeout(ANSWER_WAIT_MAX, get(address)).await;
+    let answer = answer.map_err(|_| std::io::Error::from(std::io::ErrorKind::TimedOut))??;
+    let status = body(&answer).and_then(|body| serde_json::from_str::<Value>(body).ok());
+    Ok(status.and_then(|status| Some(status.get("pipeline")?.as_str()?.to_owned())))
+}
+
+/// Where a process that listens everywhere can be asked.
+fn here(address: SocketAddr) -> SocketAddr {
+    match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => (Ipv4Addr::LOCALHOST, address.port()).into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => (Ipv6Addr::LOCALHOST, address.port()).into(),
+        _ => address,
+    }
+}
+
+async fn get(address: SocketAddr) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect(address).await?;
+    // In HTTP/1.0 the answer comes whole and ends with the connection.
+    stream.write_all(b"GET /status HTTP/1.0\r\nHost: localhost\r\n\r\n").await?;
+    let mut answer = Vec::new();
+    stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer).await?;
+    Ok(String::from_utf8_lossy(&answer).into_owned())
+}
+
+/// The body of a good answer.
+fn body(answer: &str) -> Option<&str> {
+    let (head, body) = answer.split_once("\r\n\r\n")?;
+    head.split(' ').nth(1).filter(|status| *status == "200").map(|_| body)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,143 @@
+//! What is known of a pipeline, running or not.
+//!
+//! Owns the report. Reads the journal, asks the source for its ends and the process that runs the pipeline, if there is one on
+//! this machine, for what it waits for; claims nothing and appends nothing, so a running pipeline is not disturbed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use dataflow::{Runtime, Source};
+use engine::TokioRuntime;
+use engine::survey::{self, Survey};
+use pipeline::config::model::Pipeline;
+use pipeline::wiring;
+use protocol::doubt::{StopReason, Verdict};
+use protocol::{Lane, names};
+use serde_json::{Value, json};
+
+use crate::{fields, running};
+
+/// How long the source may take to say its ends; without an answer the lag is unknown, and all else is shown.
+const ENDS_WAIT_MAX: Duration = Duration::from_secs(5);
+
+/// What the journal says of a pipeline, beside the ends of its source and the word of the process that runs it.
+///
+/// # Errors
+/// When the journal cannot be read and no process runs the pipeline.
+pub async fn report(pipeline: &Pipeline) -> anyhow::Result<Value> {
+    let running = running::ask(pipeline).await;
+    let (lane, survey) = match load(pipeline).await {
+        Ok(loaded) => loaded,
+        // What waits for the store can still say so.
+        Err(error) if running.is_ok() => {
+            return Ok(json!({
+                "pipeline": pipeline.pipeline.as_str(), "journal_problem": format!("{error:#}"), "running": running.ok()
+            }));
+        }
+        Err(error) => return Err(error.context("the journal cannot be read")),
+    };
+    let ends = ends(pipeline).await;
+    let partitions: Vec<Value> = lane
+        .reading()
+        .map(|(_, partition)| {
+            let end = ends.as_ref().ok().and_then(|ends| {
+                let of = |(p, _): &&(dataflow::Partition, u64)| {
+                    *p.stream == *partition.stream && p.index == partition.index
+                };
+                ends.iter().find(of).map(|(_, end)| *end)
+            });
+            json!({
+                "stream": partition.stream, "index": partition.index, "next": partition.next, "end": end,
+                "lag": end.map(|end| end.saturating_sub(partition.next))
+            })
+        })
+        .collect();
+    let tables: Vec<Value> = lane
+        .tables
+        .iter()
+        .map(|table| {
+            json!({
+                "name": table.name, "frames_sealed": table.next_ordinal, "frames_settled": table.frontier,
+                "frames_pending": table.pending.len(), "bytes_pending": table.pending_bytes(),
+                "rows": {
+                    "sealed": table.rows.sealed, "settled": table.rows.settled,
+                    "refused": table.rows.refused, "pending": table.rows.pending()
+                }
+            })
+        })
+        .collect();
+    Ok(json!({
+        "pipeline": pipeline.pipeline.as_str(),
+        "has_run": lane.next_seq > 0,
+        "records": fields::counts(&engine::accounts::Totals::of(&lane), fields::replayed(&lane)),
+        "accounts_add_up": lane.counts.add_up(),
+        "in_flight": in_flight(&lane),
+        "spool_bytes": lane.spool_bytes(),
+        "watermark_ms": fields::watermark(lane.watermark_ms),
+        "state": {
+            "steps": lane.steps,
+            "bytes_checkpointed": lane.snapshots.iter().map(|snapshot| snapshot.len).sum::<u64>(),
+            "files": lane.files.len(),
+            "file_bytes": lane.files.iter().map(|file| file.len).sum::<u64>(),
+            "bytes_since": lane.deltas.iter().filter_map(|delta| delta.delta).map(|delta| delta.len).sum::<u64>(),
+        },
+        "store": fields::survey(&survey),
+        "epoch": lane.epoch,
+        "journal_records": lane.next_seq,
+        "questions": questions(&lane),
+        "partitions": partitions,
+        "tables": tables,
+        "source_problem": ends.err(),
+        "not_running": running.as_ref().err(),
+        "running": running.ok(),
+    }))
+}
+
+/// Rows that are sealed, and not settled as far as the journal knows.
+fn in_flight(lane: &Lane) -> Value {
+    let live =
+        lane.tables.iter().flat_map(|table| table.pending.iter().flatten()).filter(|piece| piece.is_live());
+    let (frames, rows) = live.fold((0_u64, 0), |(frames, rows), piece| (frames + 1, rows + piece.frame.rows));
+    json!({ "frames": frames, "rows": rows })
+}
+
+/// What waits for a person, or was answered and waits for the next run.
+fn questions(lane: &Lane) -> Vec<Value> {
+    let pieces = lane.tables.iter().flat_map(|t| t.pending.iter().flatten().map(move |p| (t, p)));
+    let asked = pieces.filter_map(|(table, piece)| {
+        let question = piece.question.as_ref().filter(|_| !piece.dead)?;
+        let reason = StopReason::from_number(question.reason)?;
+        Some(json!({
+            "frame": engine::answer::frame_name(piece), "table": table.name, "ordinal": piece.frame.ordinal,
+            "rows": piece.frame.rows, "reason": reason.word(), "asked_at_ms": question.asked_at_ms,
+            "what": reason.explain(), "question": reason.question(),
+            "answer": match piece.verdict {
+                None => Value::Null,
+                Some(Verdict::Present) => "present".into(),
+                Some(Verdict::Absent) => "absent".into(),
+            },
+        }))
+    });
+    asked.collect()
+}
+
+async fn load(pipeline: &Pipeline) -> anyhow::Result<(Lane, Survey)> {
+    let Some(store) = wiring::storage::open_to_read(pipeline).await? else {
+        return Ok((Lane::new(), Survey::default()));
+    };
+    let folder = names::lane_folder(pipeline.pipeline.as_str(), 0);
+    let lane = engine::journal::load(&*store, &folder).await?;
+    let survey = survey::survey(&*store, &folder, &lane).await?;
+    Ok((lane, survey))
+}
+
+/// The ends of the source's partitions, or why they are not known.
+async fn ends(pipeline: &Pipeline) -> Result<Vec<(dataflow::Partition, u64)>, String> {
+    let runtime: Arc<dyn Runtime> = TokioRuntime::new(1);
+    let source: Arc<dyn Source> =
+        wiring::source_to_look_at(pipeline, &runtime).await.map_err(|error| error.to_string())?;
+    match tokio::time::timeout(ENDS_WAIT_MAX, source.ends()).await {
+        Ok(ends) => ends.map_err(|error| error.to_string()),
+        Err(_) => Err(format!("the source did not answer within {} seconds", ENDS_WAIT_MAX.as_secs())),
+    }
+}

@@ -1,0 +1,71 @@
+//! Everything of a pipeline in its store, read and verified.
+//!
+//! Owns what is looked at, and by whom: the look itself is `engine::inspect`'s, and what a frame holds is `clickhouse`'s. Reads only: nothing is
+//! claimed, so a running pipeline is not disturbed, though its disk or its bucket is read once.
+
+use anyhow::{Context, bail};
+use engine::inspect::{self, Report};
+use pipeline::config::model::Pipeline;
+use pipeline::replays::{self, Log};
+use pipeline::wiring;
+
+/// What frames are made of.
+struct Frames;
+
+impl inspect::Reader for Frames {
+    fn frame(&self, body: &[u8]) -> Result<u64, String> {
+        Ok(clickhouse::native::shape::of_frame(body)?.rows)
+    }
+
+    fn probe(&self, probe: &[u8]) -> Result<(), String> {
+        clickhouse::table::check_sample(probe)
+    }
+
+    fn file(&self, object: &str, bytes: &[u8]) -> Result<(), String> {
+        // The only state that lies in files.
+        operators::dedup::spilled::part::verify(object, bytes).map(|_| ()).map_err(|error| error.to_string())
+    }
+}
+
+/// A store by the settings of a pipeline file, or by its address with keys from the environment.
+pub enum Where {
+    /// By the settings of a pipeline file.
+    Pipeline(Box<Pipeline>),
+    /// By its address.
+    Url(String),
+}
+
+/// Reads every lane of the store, or those of one pipeline, and verifies them. `told` hears of each lane, and of the bytes read and to read.
+///
+/// # Errors
+/// When the store cannot be read; what is damaged in it is no error.
+pub async fn look(
+    place: Where,
+    pipeline: Option<&str>,
+    told: &(dyn Fn(&str, u64, u64) + Sync),
+) -> anyhow::Result<Vec<Report>> {
+    let opened = match place {
+        Where::Pipeline(pipeline) => wiring::storage::open_to_read(&pipeline).await,
+        Where::Url(url) => wiring::storage::open_url_to_read(url).await,
+    };
+    let Some(store) = opened.context("the store cannot be opened")? else {
+        match pipeline {
+            // A pipeline that has not run yet has no store yet.
+            Some(_) => return Ok(Vec::new()),
+            None => bail!("there is no store at this address"),
+        }
+    };
+    let mut reports = Vec::new();
+    for lane in inspect::lanes(&*store, pipeline).await.context("the store cannot be read")? {
+        let progress = |read: u64, all: u64| told(&lane, read, all);
+        let report = inspect::inspect(&*store, &lane, &Frames, &progress).await;
+        let mut report = report.with_context(|| format!("`{lane}` cannot be read"))?;
+        let replays = replays::inspect::inspect(&Log::new(store.clone(), &lane), &report.lane).await;
+        let replays = replays.with_context(|| format!("the replay log of `{lane}` cannot be read"))?;
+        report.objects += replays.objects;
+        // As many as a log has objects at the most.
+        report.findings.extend(replays.findings);
+        reports.push(report);
+    }
+    Ok(reports)
+}

@@ -1,0 +1,242 @@
+//! The dead letters, beside the rows: which records of the range are among them, and which rows they explain.
+//!
+//! Owns the comparison by place (records that Forebay turned down) and by content (rows that the server turned down, which may
+//! not know their place).
+
+use std::collections::BTreeSet;
+
+use anyhow::Context;
+use clickhouse::reconcile::{self, KeyPlan, Letter};
+use dataflow::block::{BlockBuilder, TIME_UNKNOWN_MS};
+use dataflow::{Intake, Partition, Schema};
+use pipeline::replays::purged::{Purged, is_of_a_row};
+use pipeline::replays::taken::Taken;
+use pipeline::wiring::{self, sink};
+use protocol::Lane;
+
+use super::expect::{Differences, Rule};
+use super::reading::{Ranges, Seen};
+use super::report;
+use super::work::Work;
+
+/// Letters in one answer.
+const PAGE: usize = 10_000;
+
+/// Letters that are looked at; a pipeline with more has another problem than this comparison.
+const LETTERS_MAX: usize = 2_000_000;
+
+/// Refused rows whose content is looked at.
+const REFUSED_MAX: usize = 200_000;
+
+/// Refused rows in one answer: each is a whole row.
+const REFUSED_PAGE: usize = 500;
+
+/// What the dead letters tell.
+pub struct Letters {
+    /// For the report.
+    pub report: report::Letters,
+    /// Places of records that became letters after they were decoded: refused by the server, or too late. Copies of a refused row may
+    /// have been dropped as its duplicates, so such a letter explains that its key has no row at all.
+    places: BTreeSet<(u32, u64)>,
+    /// Places of records that became letters and have no row of their own, whatever the pipeline would make of them now: it may have
+    /// been fixed since. Those that were replayed have a row under their place in the replay log.
+    pub not_rows: BTreeSet<(u32, u64)>,
+    /// Hashes of refused rows that do not know their place, as often as they are there.
+    hashes: Vec<u64>,
+}
+
+/// What the store knows of letters that may not be in the table any more.
+#[derive(Debug, Default)]
+pub struct Kept {
+    /// Letters that a replay took.
+    pub replayed: Taken,
+    /// Letters that were purged.
+    pub purged: Purged,
+}
+
+impl Letters {
+    /// Letters that `purge` has deleted count as if they were there. A letter that was replayed has its row from the replay log.
+    fn purged(&mut self, expected: &mut BTreeSet<(u32, u64)>, lane: &Lane, ranges: &Ranges, kept: &Kept) {
+        let number = |source: &str, index: u32| lane.partition(source, index).map(|n| n as u32);
+        let is_in =
+            |n: u32, position: u64| ranges.get(&n).is_some_and(|(from, to)| (*from..*to).contains(&position));
+        for (source, index, runs) in kept.purged.turned_down.places() {
+            let Some(n) = number(source, index) else { continue };
+            let places = runs.iter().flat_map(|(from, end)| *from..*end).filter(|at| is_in(n, *at));
+            for position in places {
+                expected.remove(&(n, position));
+                self.not_rows.insert((n, position));
+            }
+        }
+        for (source, index, runs) in kept.purged.refused.places() {
+            let Some(n) = number(source, index) else { continue };
+            self.places.extend(
+                runs.iter().flat_map(|(from, end)| *from..*end).filter(|at| is_in(n, *at)).map(|at| (n, at)),
+            );
+        }
+        for (source, index, runs) in kept.replayed.places() {
+            let Some(n) = number(source, index) else { continue };
+            let places = runs.iter().flat_map(|(from, end)| *from..*end).filter(|at| is_in(n, *at));
+            for position in places {
+                self.places.remove(&(n, position));
+                self.not_rows.insert((n, position));
+            }
+        }
+    }
+
+    /// Strikes out what is missing because it is among the letters.
+    pub fn take_from(&self, differences: &mut Differences) {
+        differences
+            .missing
+            .retain(|_, (key, _)| !self.places.contains(&(key.first.partition, key.first.position)));
+        for hash in &self.hashes {
+            if let Some((key, rows)) = differences.missing.get_mut(hash) {
+                key.least -= 1;
+                if *rows >= key.least {
+                    differences.missing.remove(hash);
+                }
+            }
+        }
+    }
+}
+
+/// What the dead letters are compared with.
+pub struct Against<'a> {
+    /// Where the pipeline stands.
+    pub lane: &'a Lane,
+    /// The positions that are compared.
+    pub ranges: &'a Ranges,
+    /// What the source showed there.
+    pub seen: &'a Seen,
+    /// The key of a row.
+    pub key: &'a KeyPlan,
+    /// What is known of letters that are gone.
+    pub kept: &'a Kept,
+    /// How often a row is expected.
+    pub rule: Rule,
+}
+
+/// Reads the dead letters of the pipeline.
+///
+/// # Errors
+/// When the table does not answer.
+pub async fn read(work: &Work<'_>, schema: &Schema, against: Against<'_>) -> anyhow::Result<Letters> {
+    let Against { lane, ranges, seen, key, kept, rule } = against;
+    work.progress.begin("reading dead letters");
+    let server = sink::server_for(&work.pipeline.sink.clickhouse, super::work::QUERY_MAX)?;
+    let config = sink::dead_letters(work.pipeline);
+    let table = reconcile::Letters::new(server, &config, work.runtime.clone())?;
+    let of = sink::letters_of(work.pipeline.pipeline.as_str(), &lane.former_names);
+    let mut letters = Letters {
+        report: report::Letters {
+            expected: seen.rejects,
+            is_compared: seen.rejects == seen.places.len() as u64,
+            ..report::Letters::default()
+        },
+        places: BTreeSet::new(),
+        not_rows: BTreeSet::new(),
+        hashes: Vec::new(),
+    };
+    let mut expected = seen.places.clone();
+    let mut after: Option<Letter> = None;
+    let mut count = 0;
+    let mut is_content_needed = false;
+    loop {
+        let page = table.page(&of, after.as_ref(), PAGE).await.context("the dead letters cannot be read")?;
+        count += page.len();
+        for letter in &page {
+            is_content_needed |= letter.source.is_empty();
+            judge(&mut letters, &mut expected, lane, ranges, letter);
+        }
+        after = page.last().cloned().or(after);
+        if page.len() < PAGE {
+            break;
+        }
+        if count >= LETTERS_MAX {
+            letters.report.is_compared = false;
+            break;
+        }
+    }
+    letters.purged(&mut expected, lane, ranges, kept);
+    if rule == Rule::EveryCopy {
+        // Every record stands for itself: no copy of a refused row was dropped.
+        letters.not_rows.append(&mut letters.places);
+    }
+    if letters.report.is_compared {
+        for (n, position) in &expected {
+            let place = place(lane, *n, *position);
+            push(&mut letters.report.missing, &mut letters.report.missing_more, place, work.limit);
+        }
+        let more = letters.report.duplicate.split_off(work.limit.min(letters.report.duplicate.len()));
+        letters.report.duplicate_more = more.len() as u64;
+    }
+    if is_content_needed {
+        let format = &work.pipeline.source.format;
+        // The row as it was sent, by its columns; or the record as it was read, by its fields and through the steps.
+        let intakes = [
+            Intake::new(wiring::source::decoder(format, schema.clone())?),
+            wiring::steps::chain(work.pipeline, schema, 1)?.intake,
+        ];
+        let mut skip = 0;
+        while skip < REFUSED_MAX {
+            let page =
+                table.refused(&of, skip, REFUSED_PAGE).await.context("the dead letters cannot be read")?;
+            skip += page.len();
+            for raw in &page {
+                letters.hashes.extend(intakes.iter().find_map(|intake| hash(intake, key, raw)));
+            }
+            if page.len() < REFUSED_PAGE {
+                break;
+            }
+        }
+    }
+    Ok(letters)
+}
+
+fn judge(
+    letters: &mut Letters,
+    expected: &mut BTreeSet<(u32, u64)>,
+    lane: &Lane,
+    ranges: &Ranges,
+    letter: &Letter,
+) {
+    if letter.reason == "refused" {
+        letters.report.refused += letter.copies;
+    }
+    let Some(n) = lane.partition(&letter.source, letter.partition).map(|n| n as u32) else { return };
+    if !ranges.get(&n).is_some_and(|(from, to)| (*from..*to).contains(&letter.position)) {
+        return;
+    }
+    if is_of_a_row(&letter.reason) {
+        letters.places.insert((n, letter.position));
+    } else {
+        expected.remove(&(n, letter.position));
+        letters.not_rows.insert((n, letter.position));
+    }
+    if letter.copies > 1 {
+        letters.report.duplicate.push(place(lane, n, letter.position));
+    }
+}
+
+fn place(lane: &Lane, n: u32, position: u64) -> String {
+    let p = &lane.partitions[n as usize];
+    format!("{}/{}@{position}", p.stream, p.index)
+}
+
+fn push(list: &mut Vec<String>, more: &mut u64, place: String, limit: usize) {
+    if list.len() < limit {
+        list.push(place);
+    } else {
+        *more += 1;
+    }
+}
+
+/// The hash of a refused row's key; `None` if it does not become a row.
+fn hash(intake: &Intake, key: &KeyPlan, raw: &str) -> Option<u64> {
+    let mut block = BlockBuilder::new(Partition::new("", 0), 0);
+    block.push(0, TIME_UNKNOWN_MS, Some(raw.as_bytes()));
+    let rows = intake.prepare(&block.take(), 0).ok()?.batch.rows;
+    let mut found = None;
+    key.texts(&rows, |_, text| found = Some(reconcile::hash(text))).ok()?;
+    found
+}

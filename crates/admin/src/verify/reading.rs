@@ -1,0 +1,242 @@
+//! Reads a range of the source once more, as the pipeline would, without keeping or publishing anything.
+//!
+//! Owns the dry run: blocks, the pipeline's own decoder, and its steps before the lane, which keep no state. Does not own what is done with
+//! the keys that come out ([`super::expect`]).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use clickhouse::reconcile::{self, KeyPlan, Value, Values};
+use dataflow::block::NO_LEADER_EPOCH;
+use dataflow::{
+    Batch, Event, Intake, OperatorError, Partition, Prepared, ReadFrom, RecordBlock, Reject, Runtime, Source,
+    SourceFault,
+};
+use futures::future::BoxFuture;
+use futures::stream::{FuturesOrdered, StreamExt};
+use protocol::Lane;
+
+use super::spill::Entry;
+
+/// A source that gives nothing for this long, though it should, is away.
+const SILENCE_MAX: Duration = Duration::from_secs(60);
+
+/// Rejects whose places are remembered; beyond it they are only counted.
+const REJECTS_MAX: usize = 1_000_000;
+
+/// Positions to read, by the lane's number of the partition: from and to.
+pub type Ranges = BTreeMap<u32, (u64, u64)>;
+
+/// Record times (the source's) to look at, Unix milliseconds; `from` included, `to` not.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Times {
+    /// From here on.
+    pub from: Option<i64>,
+    /// Up to here.
+    pub to: Option<i64>,
+}
+
+impl Times {
+    fn contain(&self, time_ms: i64) -> bool {
+        self.from.is_none_or(|from| time_ms >= from) && self.to.is_none_or(|to| time_ms < to)
+    }
+}
+
+/// What was read so far.
+#[derive(Debug, Default)]
+pub struct Seen {
+    /// Records.
+    pub records: u64,
+    /// Records that a rule of the pipeline drops.
+    pub filtered: u64,
+    /// Records that do not become rows.
+    pub rejects: u64,
+    /// Their places (partition by the lane's number, position), as long as they are not too many.
+    pub places: BTreeSet<(u32, u64)>,
+}
+
+/// A block and what it became.
+type Made = (RecordBlock, Result<Prepared, OperatorError>);
+
+/// A dry run.
+pub struct DryRun {
+    /// Where records come from.
+    pub source: Arc<dyn Source>,
+    /// What their bytes are, and the pipeline's steps before the lane; those with state are left out.
+    pub intake: Intake,
+    /// The key.
+    pub key: KeyPlan,
+    /// The other columns, if their values are compared.
+    pub values: Option<Values>,
+    /// Clock and threads.
+    pub runtime: Arc<dyn Runtime>,
+    /// Which records count.
+    pub times: Times,
+    /// Records whose key the server has made.
+    pub nameless: Nameless,
+}
+
+/// Records that leave out a column of the key which the server then fills: their rows are there, under keys that nobody knows.
+#[derive(Debug, Default)]
+pub struct Nameless {
+    /// How many.
+    pub records: u64,
+    /// The first of them.
+    pub first: Option<Entry>,
+    /// Their places (partition by the lane's number, position), as long as they are not too many.
+    pub places: BTreeSet<(u32, u64)>,
+}
+
+impl Nameless {
+    fn add(&mut self, entry: Entry) {
+        self.records += 1;
+        self.first.get_or_insert(entry);
+        if self.places.len() < REJECTS_MAX {
+            self.places.insert((entry.partition, entry.position));
+        }
+    }
+}
+
+impl DryRun {
+    /// Reads `ranges` of the lane's partitions and hands every row's entry and key to `each`.
+    ///
+    /// # Errors
+    /// When the source does not answer, does not hold these positions any more, or `each` fails.
+    pub async fn read(
+        &mut self,
+        lane: &Lane,
+        ranges: &Ranges,
+        seen: &mut Seen,
+        each: &mut (dyn FnMut(Entry, &[u8]) -> anyhow::Result<()> + Send),
+    ) -> anyhow::Result<()> {
+        let mut open: BTreeSet<u32> =
+            ranges.iter().filter(|(_, (from, to))| from < to).map(|(n, _)| *n).collect();
+        if open.is_empty() {
+            return Ok(());
+        }
+        let from = open.iter().map(|n| {
+            let p = &lane.partitions[*n as usize];
+            ReadFrom {
+                partition: Partition::new(p.stream.as_str(), p.index),
+                identity: p.identity.clone(),
+                next: ranges[n].0,
+                leader_epoch: NO_LEADER_EPOCH,
+            }
+        });
+        let mut reader = self.source.read(from.collect()).await.context("the source cannot be read again")?;
+        let ahead_max = 2 * self.runtime.compute_threads();
+        let mut decoding: FuturesOrdered<BoxFuture<'static, Option<Made>>> = FuturesOrdered::new();
+        while !open.is_empty() || !decoding.is_empty() {
+            tokio::select! {
+                biased;
+                Some(decoded) = decoding.next(), if !decoding.is_empty() => {
+                    let (block, prepared) = decoded.context("the decoder failed on a block; please report this")?;
+                    self.take(lane, ranges, (&block, prepared?), seen, each)?;
+                }
+                event = tokio::time::timeout(SILENCE_MAX, reader.next()),
+                    if !open.is_empty() && decoding.len() < ahead_max => {
+                    let event = match event {
+                        Err(_) => bail!("the source gave nothing for {} s", SILENCE_MAX.as_secs()),
+                        Ok(Err(error)) if error.fault == SourceFault::Away => {
+                            tracing::warn!(%error, "the source is unavailable; trying again");
+                            tokio::time::sleep(Duration::from_secs(1)).await;
+                            continue;
+                        }
+                        Ok(Err(error)) => return Err(error).context("the source cannot be read again"),
+                        Ok(Ok(event)) => event,
+                    };
+                    let (partition, next) = match event {
+                        Event::Block(block) => {
+                            let at = (block.partition.clone(), block.next);
+                            let intake = self.intake.clone();
+                            decoding.push_back(self.runtime.run(move || {
+                                let prepared = intake.prepare(&block, 0);
+                                (block, prepared)
+                            }));
+                            at
+                        }
+                        Event::CaughtUp { partition, next, .. } => (partition, next),
+                        Event::Ended { partition, .. } => (partition, u64::MAX),
+                        Event::Found(_) => continue,
+                    };
+                    if let Some(n) = number(lane, &partition)
+                        && ranges.get(&n).is_some_and(|(_, to)| next >= *to)
+                        && open.remove(&n)
+                    {
+                        reader.pause(&partition);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn take(
+        &mut self,
+        lane: &Lane,
+        ranges: &Ranges,
+        (block, prepared): (&RecordBlock, Prepared),
+        seen: &mut Seen,
+        each: &mut (dyn FnMut(Entry, &[u8]) -> anyhow::Result<()> + Send),
+    ) -> anyhow::Result<()> {
+        let Some(partition) = number(lane, &block.partition) else { return Ok(()) };
+        let Some((from, to)) = ranges.get(&partition).copied() else { return Ok(()) };
+        let times = self.times;
+        let counts = |position: u64, time_ms: i64| (from..to).contains(&position) && times.contain(time_ms);
+        // Records are chosen by the time that the source gave them, whatever the steps take for it.
+        let records = block.positions.iter().zip(&block.times_ms);
+        let counted: Vec<u64> = records.filter(|(p, t)| counts(**p, **t)).map(|(p, _)| *p).collect();
+        let Prepared { batch, mut rejects, .. } = prepared;
+        rejects.retain(|r| counted.binary_search(&r.position).is_ok());
+        let keep: Vec<bool> = batch.positions.iter().map(|p| counted.binary_search(p).is_ok()).collect();
+        let batch = batch.filter(&keep.into()).context("a batch cannot be filtered")?;
+        seen.records += counted.len() as u64;
+        seen.filtered += (counted.len() - batch.len() - rejects.len()) as u64;
+        reject(seen, partition, &rejects);
+        self.hand_over(partition, &batch, each)
+    }
+
+    fn hand_over(
+        &mut self,
+        partition: u32,
+        batch: &Batch,
+        each: &mut (dyn FnMut(Entry, &[u8]) -> anyhow::Result<()> + Send),
+    ) -> anyhow::Result<()> {
+        let mut result = Ok(());
+        let nameless = self.key.unknown(&batch.rows).map_err(anyhow::Error::msg)?;
+        let values = match &self.values {
+            Some(plan) => plan.of(&batch.rows).map_err(anyhow::Error::msg)?,
+            None => vec![Value::default(); batch.len()],
+        };
+        let texts = self.key.texts(&batch.rows, |row, text| {
+            if result.is_ok() {
+                let hash = reconcile::hash(text);
+                let (time_ms, position) = (batch.times_ms[row], batch.positions[row]);
+                let Value { sum, missing } = values[row];
+                let entry = Entry { hash, time_ms, partition, position, value: sum, missing };
+                match &nameless {
+                    Some(nameless) if nameless[row] => self.nameless.add(entry),
+                    _ => result = each(entry, text),
+                }
+            }
+        });
+        texts.map_err(anyhow::Error::msg)?;
+        result
+    }
+}
+
+fn reject(seen: &mut Seen, partition: u32, rejects: &[Reject]) {
+    seen.rejects += rejects.len() as u64;
+    for reject in rejects {
+        if seen.places.len() < REJECTS_MAX {
+            seen.places.insert((partition, reject.position));
+        }
+    }
+}
+
+/// The lane's number of a partition.
+fn number(lane: &Lane, partition: &Partition) -> Option<u32> {
+    lane.partition(&partition.stream, partition.index).map(|n| n as u32)
+}

@@ -1,0 +1,238 @@
+//! The work on a block that does not depend on any other block: decoding, the event time, the steps without state.
+//!
+//! Owns the order of that work and the accounts of it (C9). A block goes through it on any thread, before the lane sees it. Does not
+//! own formats ([`Decoder`]), expressions ([`Transform`]) or order and state ([`crate::operator`]).
+//!
+//! ```text
+//! block ─▶ decode, metadata ─▶ event time ─▶ steps without state ─▶ rows for the lane
+//!            │                     │               │
+//!         rejects             what the watermark  filtered, rejects
+//!                             observes
+//! ```
+//! The event times are those of all decoded records, taken before the first step: a record that a step drops moves the watermark too.
+
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use arrow_schema::ArrowError;
+
+use crate::{Batch, Decoded, Decoder, Metadata, OperatorError, RecordBlock, Reject, Schema, Transform};
+
+/// What a block became before the lane.
+#[derive(Debug)]
+pub struct Prepared {
+    /// The rows that go on, in order, with the columns of [`Intake::schema`] and their event times.
+    pub batch: Batch,
+    /// The records that do not go on, with their bytes, keys and headers: the decoder's first, then each step's.
+    pub rejects: Vec<Reject>,
+    /// Records dropped by a rule that the user wrote.
+    pub filtered: u64,
+    /// Records of the block.
+    pub records: u64,
+    /// What came of a step that made several rows of one record; `None` if each record is one row, a reject or filtered.
+    pub multiplied: Option<Box<Multiplied>>,
+    times: Times,
+}
+
+/// From the first step on that makes several rows of one record, rows are counted and not records.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Multiplied {
+    /// Records that this step has made rows of.
+    pub records: u64,
+    /// Rows beyond one for each of these records.
+    pub added: u64,
+    /// Rows dropped by a rule behind it; they are not among [`Prepared::filtered`].
+    pub filtered: u64,
+    /// How many of the last of [`Prepared::rejects`] are rows of these records.
+    pub rejects: usize,
+}
+
+/// The times that the watermark observes.
+#[derive(Debug)]
+enum Times {
+    /// Those that the source gave, of every record.
+    OfBlock,
+    /// Those of the batch: every decoded record is still in it.
+    OfBatch,
+    /// Those of all decoded records, some of which no longer are in the batch.
+    Decoded(Vec<i64>),
+}
+
+impl Prepared {
+    /// The times that the watermark observes: the source's of every record, or where a column holds the time, those of every decoded
+    /// record. Unknown ones are among them.
+    pub fn times_ms<'a>(&'a self, block: &'a RecordBlock) -> &'a [i64] {
+        match &self.times {
+            Times::OfBlock => &block.times_ms,
+            Times::OfBatch => &self.batch.times_ms,
+            Times::Decoded(times_ms) => times_ms,
+        }
+    }
+}
+
+/// What is done with every block before the lane.
+#[derive(Clone)]
+pub struct Intake {
+    decoder: Arc<dyn Decoder>,
+    /// The decoder's columns, and those of the metadata.
+    input: Schema,
+    metadata: Vec<Metadata>,
+    time: Option<Arc<dyn Transform>>,
+    steps: Vec<Arc<dyn Transform>>,
+}
+
+impl Intake {
+    /// Decodes, and nothing else.
+    pub fn new(decoder: Arc<dyn Decoder>) -> Self {
+        Self { input: decoder.schema().clone(), metadata: Vec::new(), decoder, time: None, steps: Vec::new() }
+    }
+
+    /// With columns of what the source says of a record, behind the decoder's.
+    pub fn with_metadata(self, metadata: Vec<Metadata>) -> Self {
+        let columns = self.decoder.schema().columns().iter().cloned();
+        let columns = columns.chain(metadata.iter().map(|one| one.column()));
+        Self { input: Schema::new(columns.collect()), metadata, ..self }
+    }
+
+    /// With a step that takes the event time from a decoded column. It drops nothing.
+    pub fn with_time(self, time: Option<Arc<dyn Transform>>) -> Self {
+        Self { time, ..self }
+    }
+
+    /// With these steps behind it, each bound to the columns of the one before.
+    pub fn with_steps(self, steps: Vec<Arc<dyn Transform>>) -> Self {
+        Self { steps, ..self }
+    }
+
+    /// The same with another decoder.
+    pub fn with_decoder(self, decoder: Arc<dyn Decoder>) -> Self {
+        Self { decoder, ..self }
+    }
+
+    /// The decoder.
+    pub fn decoder(&self) -> &Arc<dyn Decoder> {
+        &self.decoder
+    }
+
+    /// The step that takes the event time from a column; `None` if it is the source's.
+    pub fn time(&self) -> Option<&Arc<dyn Transform>> {
+        self.time.as_ref()
+    }
+
+    /// True if a column holds the event time; otherwise it is the source's.
+    pub fn is_timed(&self) -> bool {
+        self.time.is_some()
+    }
+
+    /// The steps without state, in order.
+    pub fn steps(&self) -> &[Arc<dyn Transform>] {
+        &self.steps
+    }
+
+    /// The columns of the batches, in order.
+    pub fn schema(&self) -> &Schema {
+        self.steps.last().map_or(&self.input, |step| step.schema())
+    }
+
+    /// Does all of it with a block that was read at `read_ms` (Unix milliseconds).
+    ///
+    /// # Errors
+    /// When a step cannot go on, or breaks its contract.
+    pub fn prepare(&self, block: &RecordBlock, read_ms: i64) -> Result<Prepared, OperatorError> {
+        let Decoded { mut batch, mut rejects } = self.decoder.decode(block);
+        let records = (batch.len() + rejects.len()) as u64;
+        if !self.metadata.is_empty() {
+            batch = self.with_columns(batch, block, read_ms, &mut rejects)?;
+        }
+        let mut times = Times::OfBlock;
+        if let Some(time) = &self.time {
+            batch = self.timed(time, batch)?;
+            times =
+                if self.steps.is_empty() { Times::OfBatch } else { Times::Decoded(batch.times_ms.clone()) };
+        }
+        let mut filtered = 0;
+        let mut multiplied: Option<Multiplied> = None;
+        for step in &self.steps {
+            let rows = batch.len();
+            let made = step.apply(batch)?;
+            let dropped = made.filtered as usize + made.rejects.len();
+            if !step.multiplies() && made.batch.len() + dropped != rows {
+                let message =
+                    format!("of `{rows}` rows it lets `{}` pass and drops `{dropped}`", made.batch.len());
+                return Err(OperatorError { step: step.name().to_owned(), message });
+            }
+            let Some(added) = (made.batch.len() + dropped).checked_sub(rows) else {
+                let message = format!("of `{rows}` rows some are neither passed on nor dropped");
+                return Err(OperatorError { step: step.name().to_owned(), message });
+            };
+            batch = made.batch;
+            match &mut multiplied {
+                Some(multiplied) => {
+                    multiplied.added += added as u64;
+                    multiplied.filtered += made.filtered;
+                    multiplied.rejects += made.rejects.len();
+                }
+                None => filtered += made.filtered,
+            }
+            if added > 0 && multiplied.is_none() {
+                let (records, added) = ((batch.len() - added) as u64, added as u64);
+                multiplied = Some(Multiplied { records, added, ..Multiplied::default() });
+            }
+            rejects.extend(made.rejects.into_iter().map(|reject| reject.completed(block)));
+        }
+        Ok(Prepared { batch, rejects, filtered, records, multiplied: multiplied.map(Box::new), times })
+    }
+
+    /// Gives rows that have the decoder's columns their event times, which they lost with their records; `None` if they cannot be known,
+    /// for the steps have changed the columns.
+    ///
+    /// # Errors
+    /// As [`Intake::prepare`].
+    pub fn rows_again(&self, rows: Batch) -> Result<Option<Batch>, OperatorError> {
+        match &self.time {
+            _ if !self.steps.is_empty() || !self.metadata.is_empty() => Ok(None),
+            Some(time) => self.timed(time, rows).map(Some),
+            None => Ok(Some(rows)),
+        }
+    }
+
+    /// The batch with the columns of the metadata; records that cannot have them are rejects.
+    fn with_columns(
+        &self,
+        mut batch: Batch,
+        block: &RecordBlock,
+        read_ms: i64,
+        rejects: &mut Vec<Reject>,
+    ) -> Result<Batch, OperatorError> {
+        let failed =
+            |error: ArrowError| OperatorError { step: "metadata".to_owned(), message: error.to_string() };
+        let row_of = |position: &u64| block.positions.binary_search(position);
+        let mut gone = Vec::new();
+        for (row, at) in batch.positions.iter().map(row_of).enumerate() {
+            let objects = |at: usize| self.metadata.iter().find_map(|one| one.objects_to(block, at));
+            if let Some(reject) = at.ok().and_then(objects) {
+                gone.push(row);
+                rejects.push(reject);
+            }
+        }
+        batch = batch.without(&gone).map_err(failed)?;
+        let rows: Vec<usize> = batch.positions.iter().filter_map(|position| row_of(position).ok()).collect();
+        let columns = batch.rows.columns().iter().cloned();
+        let columns = columns.chain(self.metadata.iter().map(|one| one.values(block, &rows, read_ms)));
+        let rows = RecordBatch::try_new(self.input.arrow().clone(), columns.collect()).map_err(failed)?;
+        Ok(Batch { rows, ..batch })
+    }
+
+    fn timed(&self, time: &Arc<dyn Transform>, batch: Batch) -> Result<Batch, OperatorError> {
+        let rows = batch.len();
+        let timed = time.apply(batch)?.batch;
+        if timed.len() == rows {
+            return Ok(timed);
+        }
+        let message = format!("of `{rows}` rows it lets `{}` pass, and has to keep all", timed.len());
+        Err(OperatorError { step: time.name().to_owned(), message })
+    }
+}
+
+#[cfg(test)]
+mod tests;

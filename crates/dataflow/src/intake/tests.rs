@@ -1,0 +1,196 @@
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int64Type;
+use arrow_array::{ArrayRef, BooleanArray, Int64Array, RecordBatch};
+
+use super::*;
+use crate::block::TIME_UNKNOWN_MS;
+use crate::{BlockBuilder, Column, ColumnType, Partition, Reason, Transformed};
+
+fn schema() -> Schema {
+    Schema::new(vec![Column::new("n", ColumnType::Int64)])
+}
+
+/// Records that are numbers; others are rejects.
+struct Numbers(Schema);
+
+impl Decoder for Numbers {
+    fn schema(&self) -> &Schema {
+        &self.0
+    }
+
+    fn decode(&self, block: &RecordBlock) -> Decoded {
+        let (mut values, mut positions, mut times_ms, mut rejects) = (vec![], vec![], vec![], vec![]);
+        for row in 0..block.len() {
+            match std::str::from_utf8(block.payloads.get(row)).ok().and_then(|text| text.parse::<i64>().ok())
+            {
+                Some(number) => {
+                    values.push(number);
+                    positions.push(block.positions[row]);
+                    times_ms.push(block.times_ms[row]);
+                }
+                None => rejects.push(Reject::of(block, row, Reason::Malformed, "", "no number".into())),
+            }
+        }
+        let column: ArrayRef = Arc::new(Int64Array::from(values));
+        let rows = RecordBatch::try_new(self.0.arrow().clone(), vec![column]).unwrap();
+        Decoded { batch: Batch { partition: block.partition.clone(), rows, positions, times_ms }, rejects }
+    }
+}
+
+fn numbers(batch: &Batch) -> Vec<i64> {
+    batch.rows.column(0).as_primitive::<Int64Type>().values().to_vec()
+}
+
+/// The number is the time.
+struct Time(Schema);
+
+impl Transform for Time {
+    fn name(&self) -> &str {
+        "time"
+    }
+
+    fn schema(&self) -> &Schema {
+        &self.0
+    }
+
+    fn apply(&self, batch: Batch) -> Result<Transformed, OperatorError> {
+        let times_ms = numbers(&batch);
+        Ok(Transformed::all(Batch { times_ms, ..batch }))
+    }
+}
+
+/// Drops odd numbers; numbers divisible by ten are rejects, and are lost if `forgets`.
+struct Even {
+    schema: Schema,
+    forgets: bool,
+}
+
+impl Transform for Even {
+    fn name(&self) -> &str {
+        "even"
+    }
+
+    fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    fn apply(&self, batch: Batch) -> Result<Transformed, OperatorError> {
+        let numbers = numbers(&batch);
+        let mut rejects = Vec::new();
+        for (row, _) in numbers.iter().enumerate().filter(|(_, n)| **n % 10 == 0 && !self.forgets) {
+            rejects.push(Reject {
+                partition: batch.partition.clone(),
+                position: batch.positions[row],
+                time_ms: batch.times_ms[row],
+                reason: Reason::Expression,
+                column: "n".into(),
+                message: "divisible by ten".into(),
+                key: None,
+                headers: Vec::new(),
+                raw: Vec::new(),
+            });
+        }
+        let keep: Vec<bool> = numbers.iter().map(|n| n % 2 == 0 && n % 10 != 0).collect();
+        let filtered = numbers.iter().filter(|n| **n % 2 != 0).count() as u64;
+        let batch = batch.filter(&BooleanArray::from(keep)).unwrap();
+        Ok(Transformed { batch, filtered, rejects })
+    }
+}
+
+fn block(texts: &[&str]) -> RecordBlock {
+    let mut block = BlockBuilder::new(Partition::new("t", 0), 5);
+    texts.iter().enumerate().for_each(|(n, text)| block.push(5 + n as u64, 1_000, Some(text.as_bytes())));
+    block.take()
+}
+
+fn intake() -> Intake {
+    Intake::new(Arc::new(Numbers(schema())))
+}
+
+#[test]
+fn filtered_and_rejected_records_are_observed_with_their_event_time() {
+    let even = Arc::new(Even { schema: schema(), forgets: false });
+    let intake = intake().with_time(Some(Arc::new(Time(schema())))).with_steps(vec![even]);
+    let block = block(&["2", "x", "3", "4", "10"]);
+    let prepared = intake.prepare(&block, 0).unwrap();
+    assert_eq!(numbers(&prepared.batch), [2, 4]);
+    assert_eq!(prepared.batch.times_ms, [2, 4]);
+    assert_eq!(prepared.times_ms(&block), [2, 3, 4, 10]);
+    assert_eq!((prepared.records, prepared.filtered, prepared.rejects.len()), (5, 1, 2));
+    let rejected = &prepared.rejects[1];
+    assert_eq!((rejected.position, rejected.raw.as_slice()), (9, b"10".as_slice()));
+    assert_eq!((rejected.time_ms, rejected.column.as_str()), (1_000, "n"));
+    assert_eq!(rejected.message, "divisible by ten");
+}
+
+#[test]
+fn without_a_time_column_every_record_is_observed_with_the_time_of_its_source() {
+    let block = block(&["2", "x", "3"]);
+    let even = Arc::new(Even { schema: schema(), forgets: false });
+    for intake in [intake(), intake().with_steps(vec![even])] {
+        assert_eq!(intake.prepare(&block, 0).unwrap().times_ms(&block), [1_000; 3]);
+    }
+    let timed = intake().with_time(Some(Arc::new(Time(schema()))));
+    assert_eq!(timed.prepare(&block, 0).unwrap().times_ms(&block), [2, 3]);
+}
+
+#[test]
+fn a_step_that_loses_a_record_stops_the_pipeline() {
+    let even = Arc::new(Even { schema: schema(), forgets: true });
+    let error = intake().with_steps(vec![even]).prepare(&block(&["2", "10"]), 0).unwrap_err().to_string();
+    assert_eq!(error, "step `even`: of `2` rows it lets `1` pass and drops `0`");
+}
+
+#[test]
+fn a_row_alone_is_given_its_time_only_where_no_step_has_changed_it() {
+    let row = || numbers_as_batch(&[7]);
+    let timed = intake().with_time(Some(Arc::new(Time(schema()))));
+    assert_eq!(timed.rows_again(row()).unwrap().unwrap().times_ms, [7]);
+    assert_eq!(intake().rows_again(row()).unwrap().unwrap().times_ms, [1_000]);
+    let even = Arc::new(Even { schema: schema(), forgets: false });
+    assert!(timed.with_steps(vec![even]).rows_again(row()).unwrap().is_none());
+}
+
+fn numbers_as_batch(values: &[i64]) -> Batch {
+    let texts: Vec<String> = values.iter().map(i64::to_string).collect();
+    intake().prepare(&block(&texts.iter().map(String::as_str).collect::<Vec<_>>()), 0).unwrap().batch
+}
+
+#[test]
+fn metadata_stands_behind_the_decoded_columns_and_a_key_that_is_no_text_is_a_reject() {
+    let mut block = BlockBuilder::new(Partition::new("t", 3), 5);
+    for (n, key) in [b"a".as_slice(), b"", b"\xff"].into_iter().enumerate() {
+        block.push(
+            5 + n as u64,
+            if n == 0 { 1_000 } else { TIME_UNKNOWN_MS },
+            Some(n.to_string().as_bytes()),
+        );
+        block.key(key);
+        block.header("h", Some(b"v"));
+        block.header("none", None);
+    }
+    let block = block.take();
+    let prepared = intake().with_metadata(Metadata::ALL.to_vec()).prepare(&block, 77).unwrap();
+    let rows = &prepared.batch.rows;
+    let names: Vec<&str> = rows.schema_ref().fields().iter().map(|field| field.name().as_str()).collect();
+    assert_eq!(
+        names,
+        ["n", "_key", "_headers", "_topic", "_partition", "_position", "_timestamp", "_ingested"]
+    );
+    let shown = |row: usize| {
+        let cells = rows.columns().iter().map(|column| format!("{:?}", column.slice(row, 1)));
+        cells.collect::<Vec<_>>().join(" ").split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(prepared.batch.positions, [5, 6]);
+    assert_eq!(rows.column(1).as_string::<i32>().iter().collect::<Vec<_>>(), [Some("a"), None]);
+    assert!(shown(0).contains("\"h\", \"none\"") && shown(0).contains("\"v\", \"\""), "{}", shown(0));
+    assert_eq!(rows.column(3).as_string::<i32>().value(1), "t");
+    assert_eq!(rows.column(4).as_primitive::<arrow_array::types::UInt32Type>().value(0), 3);
+    assert_eq!(rows.column(5).as_primitive::<arrow_array::types::UInt64Type>().value(1), 6);
+    let times = |at: usize| rows.column(at).as_primitive::<arrow_array::types::TimestampMillisecondType>();
+    assert_eq!(times(6).iter().collect::<Vec<_>>(), [Some(1_000), None]);
+    assert_eq!(times(7).iter().collect::<Vec<_>>(), [Some(77); 2]);
+    let reject = &prepared.rejects[0];
+    assert_eq!((reject.position, reject.column.as_str(), reject.reason), (7, "_key", Reason::WrongKind));
+    assert_eq!(prepared.records, 3);
+}

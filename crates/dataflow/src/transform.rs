@@ -1,0 +1,51 @@
+//! Steps that keep nothing from one batch to the next: filters, projections, expressions.
+//!
+//! Owns the contract that lets such a step run on any thread, before the lane or behind it. Does not own state or order
+//! ([`crate::operator`]), nor the text that a step is made of (`sql`).
+
+use crate::{Batch, OperatorError, Reject, Schema};
+
+/// What a stateless step made of a batch.
+#[derive(Debug)]
+pub struct Transformed {
+    /// The rows that are kept, in order, with the columns of [`Transform::schema`]. A step that makes several rows of one record repeats the
+    /// record's position and time.
+    pub batch: Batch,
+    /// Records dropped by a rule that the user wrote.
+    pub filtered: u64,
+    /// Records that the step fails on, in order of their positions. Partition, position, time, reason, column and message are filled
+    /// in; the caller adds the record's bytes, key and headers.
+    pub rejects: Vec<Reject>,
+}
+
+impl Transformed {
+    /// Every row goes on.
+    pub fn all(batch: Batch) -> Self {
+        Self { batch, filtered: 0, rejects: Vec::new() }
+    }
+}
+
+/// A step without state.
+///
+/// 1. Every record of the batch goes on (as one row or more), is filtered, or is rejected: the three counts add up to the records put in.
+/// 2. Pure: the same batch gives the same result, on any thread, any number of times. So a replay after a crash makes the same rows.
+/// 3. A record that the step fails on becomes a reject, and the records beside it go on as if it had not been there.
+/// 4. An error is a fault of the pipeline or of the program, never of one record.
+pub trait Transform: Send + Sync {
+    /// The step's word in the pipeline file.
+    fn name(&self) -> &str;
+
+    /// The columns of the rows that it makes, in order.
+    fn schema(&self) -> &Schema;
+
+    /// Whether one record may become several rows.
+    fn multiplies(&self) -> bool {
+        false
+    }
+
+    /// Does the step's work.
+    ///
+    /// # Errors
+    /// When the batch does not have the columns that the step was made for.
+    fn apply(&self, batch: Batch) -> Result<Transformed, OperatorError>;
+}

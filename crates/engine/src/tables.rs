@@ -1,0 +1,141 @@
+//! The tables of a pipeline: those that its rows go to, and the one for its dead letters.
+//!
+//! Owns their order in a running lane (a table's *place*) and the check against the journal's. Does not own which rows go where
+//! (a [`Router`]), nor a table's frontier and window ([`crate::context::Target`]).
+//!
+//! | a table of the file is, in the journal      | what follows                                            |
+//! |---------------------------------------------|---------------------------------------------------------|
+//! | unknown                                     | its genesis, with the next record                       |
+//! | known for the same kind of rows             | it goes on                                              |
+//! | known for the other kind of rows            | refused: rows and dead letters are counted apart        |
+//!
+//! A table of the journal that the file names no more is refused as long as inserts wait for it ([`crate::start::check`]).
+
+use std::sync::Arc;
+
+use dataflow::{Router, Selected, Table};
+use protocol::Lane;
+use protocol::record::TableGenesis;
+
+use crate::EngineError;
+
+/// The tables of a pipeline.
+#[derive(Clone)]
+pub struct Tables {
+    /// Tables for rows; at least one. A table's place is its index here.
+    rows: Vec<Arc<dyn Table>>,
+    /// The table for dead letters; its place is behind all others.
+    dead_letters: Arc<dyn Table>,
+}
+
+impl Tables {
+    /// These tables.
+    ///
+    /// # Errors
+    /// When there is none for rows, or two have the same name.
+    pub fn new(rows: Vec<Arc<dyn Table>>, dead_letters: Arc<dyn Table>) -> Result<Self, EngineError> {
+        if rows.is_empty() {
+            return Err(EngineError::Mismatch("a pipeline without a table has nowhere to write to".into()));
+        }
+        let tables = Self { rows, dead_letters };
+        for (place, (table, _)) in tables.all().enumerate() {
+            if tables.all().take(place).any(|(other, _)| other.name() == table.name()) {
+                let name = table.name();
+                return Err(EngineError::Mismatch(format!(
+                    "table `{name}` is named twice: each table of a pipeline, the one for its dead letters too, needs a name of its own"
+                )));
+            }
+        }
+        Ok(tables)
+    }
+
+    /// Those for rows, by place.
+    pub fn of_rows(&self) -> &[Arc<dyn Table>] {
+        &self.rows
+    }
+
+    /// All of them by place, and whether they take dead letters.
+    pub fn all(&self) -> impl Iterator<Item = (&Arc<dyn Table>, bool)> {
+        let rows = self.rows.iter().map(|table| (table, false));
+        rows.chain(std::iter::once((&self.dead_letters, true)))
+    }
+
+    /// Whether one of them has the name.
+    pub fn names(&self, name: &str) -> bool {
+        self.all().any(|(table, _)| table.name() == name)
+    }
+
+    /// The genesis of those that the lane does not know.
+    pub fn unknown(&self, lane: &Lane) -> Vec<TableGenesis> {
+        let unknown = self.all().filter(|(table, _)| lane.table(table.name()).is_none());
+        let genesis = |(table, takes_dead_letters): (&Arc<dyn Table>, bool)| TableGenesis {
+            name: table.name().to_owned(),
+            takes_dead_letters,
+        };
+        unknown.map(genesis).collect()
+    }
+
+    /// Whether each is for the rows that it was for so far.
+    ///
+    /// # Errors
+    /// When one was for the other kind, with the way out.
+    pub fn check_kinds(&self, lane: &Lane) -> Result<(), EngineError> {
+        for (table, takes_dead_letters) in self.all() {
+            let Some(known) = lane.table(table.name()).map(|at| &lane.tables[at]) else { continue };
+            if known.takes_dead_letters != takes_dead_letters {
+                let kind = |is_of_letters| if is_of_letters { "dead letters" } else { "rows" };
+                return Err(EngineError::Mismatch(format!(
+                    "table `{}` took the {} of this pipeline and is now named for its {}; name another table",
+                    table.name(),
+                    kind(known.takes_dead_letters),
+                    kind(takes_dead_letters)
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Rows behind the last step, and the tables that they go to.
+pub struct Routed {
+    /// The rows for each table that gets any, by its place.
+    pub tables: Vec<(usize, Selected)>,
+    /// Rows that go to no table.
+    pub dropped: u64,
+    /// Rows beyond the first of each that goes to several tables.
+    pub more: u64,
+}
+
+/// Deals rows out to `tables` tables for rows; without a router each gets all of them.
+///
+/// # Errors
+/// When the router breaks its contract.
+pub fn route(router: Option<&dyn Router>, tables: usize, rows: Selected) -> Result<Routed, EngineError> {
+    let Some(router) = router else {
+        let more = rows.len() as u64 * (tables as u64 - 1);
+        let mut all: Vec<_> = (1..tables).map(|place| (place, rows.clone())).collect();
+        all.push((0, rows));
+        return Ok(Routed { tables: all, dropped: 0, more });
+    };
+    let mut routed = router.route(&rows);
+    routed.retain(|(_, rows)| !rows.is_empty());
+    let mut times = vec![0_u8; rows.batch().num_rows()];
+    let mut is_seen = vec![false; tables];
+    let mut sum = 0;
+    for (place, part) in &routed {
+        let is_twice = is_seen.get_mut(*place).is_none_or(|seen| std::mem::replace(seen, true));
+        if is_twice || part.batch().num_rows() != times.len() {
+            return Err(EngineError::Internal("a router that deals out other rows, or a table twice"));
+        }
+        sum += part.len() as u64;
+        part.stretches().iter().for_each(|s| times[s.start as usize..s.end as usize].fill(1));
+    }
+    let taken: u64 = times.iter().map(|times| u64::from(*times)).sum();
+    let dropped = (rows.len() as u64)
+        .checked_sub(taken)
+        .ok_or(EngineError::Internal("a router that deals out rows that were dropped"))?;
+    Ok(Routed { tables: routed, dropped, more: sum - taken })
+}
+
+#[cfg(test)]
+mod tests;

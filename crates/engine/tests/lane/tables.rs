@@ -1,0 +1,253 @@
+//! Several tables in one pipeline: each gets its rows once, and one that is away or refuses rows holds up no other.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arrow_array::UInt64Array;
+use arrow_array::cast::AsArray;
+use arrow_array::types::UInt64Type;
+use dataflow::{Router, Selected, Table};
+use engine::{EngineError, Pipeline};
+use protocol::record::{Derived, Rows};
+use tokio::sync::watch;
+
+use crate::support::{Bench, Fault, TokenTable};
+use crate::{run, wait_until};
+
+/// Numbers go to the tables whose number divides them: 2 to the first, 3 to the second.
+struct Divisible;
+
+impl Router for Divisible {
+    fn route(&self, rows: &Selected) -> Vec<(usize, Selected)> {
+        let ids: &UInt64Array = rows.batch().column(0).as_primitive::<UInt64Type>();
+        let part = |by| rows.only(|row| ids.value(row).is_multiple_of(by));
+        vec![(0, part(2)), (1, part(3))]
+    }
+}
+
+fn second(bench: &Bench) -> Arc<TokenTable> {
+    TokenTable::numbers("d.second", bench.runtime.clone())
+}
+
+fn with(bench: &Bench, more: &Arc<TokenTable>, drain: bool) -> Pipeline {
+    Pipeline { tables: vec![bench.table.clone(), more.clone()], ..bench.pipeline(drain) }
+}
+
+fn routed(bench: &Bench, more: &Arc<TokenTable>, drain: bool) -> Pipeline {
+    Pipeline { router: Some(Arc::new(Divisible)), ..with(bench, more, drain) }
+}
+
+async fn ends(pipeline: Pipeline) -> Result<(), EngineError> {
+    let (_stop, asked) = watch::channel(false);
+    let running = engine::run(pipeline, asked);
+    tokio::time::timeout(Duration::from_secs(30), running).await.expect("a drain ends").map(drop)
+}
+
+fn ids(table: &TokenTable) -> BTreeMap<u64, u64> {
+    table.world.lock().expect("no panic").ids()
+}
+
+fn once(ids: impl Iterator<Item = u64>) -> BTreeMap<u64, u64> {
+    ids.map(|id| (id, 1)).collect()
+}
+
+fn all_settled(sealed: u64) -> Rows {
+    Rows { sealed, settled: sealed, refused: 0 }
+}
+
+#[test]
+fn every_table_gets_every_row_once_and_the_ledgers_say_so() {
+    run(async {
+        let bench = Bench::new();
+        let more = second(&bench);
+        bench.push((0..100).chain(0..20));
+        ends(with(&bench, &more, true)).await.expect("drains");
+        assert_eq!((ids(&bench.table), ids(&more)), (once(0..100), once(0..100)));
+        let lane = bench.lane().await;
+        assert_eq!((lane.counts.read, lane.counts.passed, lane.counts.duplicates), (120, 100, 20));
+        assert_eq!(lane.derived, Derived { rows: 100, ..Derived::default() });
+        let rows: Vec<Rows> = lane.tables.iter().map(|table| table.rows).collect();
+        assert_eq!(rows, [all_settled(100), all_settled(100), all_settled(0)]);
+    });
+}
+
+#[test]
+fn a_router_deals_rows_out_to_one_table_to_several_and_to_none() {
+    run(async {
+        let bench = Bench::new();
+        let more = second(&bench);
+        bench.push(0..60);
+        ends(routed(&bench, &more, true)).await.expect("drains");
+        assert_eq!(ids(&bench.table), once((0..60).step_by(2)));
+        assert_eq!(ids(&more), once((0..60).step_by(3)));
+        let lane = bench.lane().await;
+        assert_eq!((lane.counts.passed, lane.counts.filtered, lane.derived.rows), (40, 20, 10));
+    });
+}
+
+#[test]
+fn a_table_that_is_away_holds_only_what_is_sealed_for_it() {
+    run(async {
+        let bench = Bench::new();
+        let more = second(&bench);
+        let (_stop, asked) = watch::channel(false);
+        let running = tokio::spawn(engine::run(with(&bench, &more, false), asked));
+        bench.push(0..50);
+        wait_until(|| ids(&more).len() == 50).await;
+        more.world.lock().expect("no panic").away = true;
+        bench.push(50..400);
+        wait_until(|| ids(&bench.table).len() == 400).await;
+        wait_until(|| bench.status.snapshot().problems.contains_key("d.second")).await;
+        let problems = bench.status.snapshot().problems;
+        assert!(!problems.contains_key("d.t"), "{problems:?}");
+        assert_eq!(ids(&more).len(), 50);
+        // A crash meanwhile changes nothing of that.
+        running.abort();
+        let _ = running.await;
+        let lane = bench.lane().await;
+        assert_eq!(lane.tables[1].rows.pending(), 350, "{:?}", lane.tables[1].rows);
+        more.world.lock().expect("no panic").away = false;
+        ends(with(&bench, &more, true)).await.expect("drains");
+        assert_eq!((ids(&bench.table), ids(&more)), (once(0..400), once(0..400)));
+    });
+}
+
+#[test]
+fn once_the_spool_is_full_the_source_waits_for_the_table_that_is_away() {
+    run(async {
+        let mut bench = Bench::new();
+        bench.settings.spool_bytes_max = 1_000;
+        let more = second(&bench);
+        {
+            // It says what it is, or nothing would start.
+            let mut world = more.world.lock().expect("no panic");
+            (world.away, world.facts_away) = (true, false);
+        }
+        let (_stop, asked) = watch::channel(false);
+        let running = tokio::spawn(engine::run(with(&bench, &more, false), asked));
+        bench.push(0..2_000);
+        wait_until(|| bench.status.snapshot().phase == engine::Phase::Paused).await;
+        assert!(bench.lane().await.counts.read < 2_000, "what is not sealed waits in the source");
+        more.world.lock().expect("no panic").away = false;
+        wait_until(|| ids(&more).len() == 2_000 && ids(&bench.table).len() == 2_000).await;
+        running.abort();
+        let _ = running.await;
+    });
+}
+
+#[test]
+fn a_row_that_one_table_refuses_is_a_dead_letter_and_stays_in_the_other() {
+    run(async {
+        let bench = Bench::new();
+        let more = second(&bench);
+        more.world.lock().expect("no panic").poison = vec![7];
+        bench.push(0..40);
+        ends(with(&bench, &more, true)).await.expect("drains");
+        bench.push([7]);
+        ends(with(&bench, &more, true)).await.expect("drains");
+        assert_eq!((ids(&bench.table), ids(&more).len()), (once(0..40), 39));
+        let lane = bench.lane().await;
+        assert_eq!(lane.tables[1].rows, Rows { sealed: 40, settled: 39, refused: 1 });
+        assert_eq!(lane.tables[2].rows, all_settled(1));
+        assert_eq!((lane.counts.duplicates, lane.counts.dead_letters), (1, 0), "its key stays known");
+    });
+}
+
+#[test]
+fn both_tables_may_refuse_rows_of_one_record() {
+    run(async {
+        let bench = Bench::new();
+        let more = second(&bench);
+        for table in [&bench.table, &more] {
+            table.world.lock().expect("no panic").poison = vec![7];
+        }
+        bench.push(0..40);
+        ends(with(&bench, &more, true)).await.expect("drains");
+        let lane = bench.lane().await;
+        let refused: Vec<u64> = lane.tables.iter().map(|table| table.rows.refused).collect();
+        assert_eq!((refused, lane.tables[2].rows), (vec![1, 1, 0], all_settled(2)));
+    });
+}
+
+#[test]
+fn a_routed_row_that_its_only_table_refuses_gives_its_key_back() {
+    run(async {
+        let bench = Bench::new();
+        let more = second(&bench);
+        bench.table.world.lock().expect("no panic").poison = vec![8];
+        bench.push(0..40);
+        ends(routed(&bench, &more, true)).await.expect("drains");
+        bench.table.world.lock().expect("no panic").poison.clear();
+        bench.push([8]);
+        ends(routed(&bench, &more, true)).await.expect("drains");
+        assert_eq!(ids(&bench.table), once((0..40).step_by(2)));
+    });
+}
+
+#[test]
+fn a_table_may_be_added_and_begins_where_the_pipeline_stands() {
+    run(async {
+        let bench = Bench::new();
+        let more = second(&bench);
+        more.world.lock().expect("no panic").asks_if_filled = true;
+        bench.push(0..30);
+        bench.drain().await.expect("drains");
+        bench.push(30..50);
+        ends(with(&bench, &more, true)).await.expect("drains");
+        assert_eq!((ids(&bench.table), ids(&more)), (once(0..50), once(30..50)));
+        // And taken out again, as nothing waits for it.
+        bench.push(50..60);
+        bench.drain().await.expect("drains");
+        assert_eq!((ids(&bench.table), ids(&more)), (once(0..60), once(30..50)));
+    });
+}
+
+#[test]
+fn tables_that_cannot_be_told_apart_are_refused() {
+    run(async {
+        let bench = Bench::new();
+        let twice =
+            Pipeline { tables: vec![bench.table.clone(), bench.table.clone()], ..bench.pipeline(true) };
+        let error = ends(twice).await.expect_err("one name").to_string();
+        assert!(error.contains("`d.t` is named twice"), "{error}");
+        bench.push(0..10);
+        bench.drain().await.expect("drains");
+        let letters: Arc<dyn Table> = TokenTable::numbers("d.dead", bench.runtime.clone());
+        let rows: Arc<dyn Table> = bench.table.clone();
+        let swapped = Pipeline { tables: vec![letters], dead_letters: rows, ..bench.pipeline(true) };
+        let error = ends(swapped).await.expect_err("another kind of rows").to_string();
+        assert!(error.contains("name another table"), "{error}");
+    });
+}
+
+#[test]
+fn a_crash_at_any_moment_loses_and_doubles_nothing_in_either_table() {
+    run(async {
+        for seed in 0..12u64 {
+            let bench = Bench::new();
+            let more = second(&bench);
+            let faults = [Fault::LostAfter, Fault::LostBefore, Fault::TokenWithoutRows, Fault::Refused];
+            for round in 0..6u64 {
+                bench.push(round * 100..round * 100 + 130);
+                for (n, table) in [&bench.table, &more].into_iter().enumerate() {
+                    let mut world = table.world.lock().expect("no panic");
+                    world.faults.push_back(faults[((seed + round + n as u64) % 4) as usize]);
+                    world.away = (seed + round * 2 + n as u64).is_multiple_of(5);
+                    if (seed + round) % 3 == n as u64 {
+                        world.restart();
+                    }
+                }
+                let (_stop, asked) = watch::channel(false);
+                let life = Duration::from_millis((seed * 7 + round * 5) % 31);
+                let _ = tokio::time::timeout(life, engine::run(routed(&bench, &more, false), asked)).await;
+            }
+            for table in [&bench.table, &more] {
+                table.world.lock().expect("no panic").away = false;
+            }
+            ends(routed(&bench, &more, true)).await.expect("drains");
+            assert_eq!(ids(&bench.table), once((0..630).step_by(2)), "seed {seed}");
+            assert_eq!(ids(&more), once((0..630).step_by(3)), "seed {seed}");
+        }
+    });
+}

@@ -1,0 +1,233 @@
+//! `forebay explain`: what a pipeline decodes, where each step runs, and how its rows become the table's.
+//!
+//! Owns the report. Does not own the plan ([`pipeline::plan`]). Asks ClickHouse for the table's columns, or takes those that the file would
+//! create; reads nothing else and writes nothing.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use clap::Args;
+use clickhouse::types::name as type_name;
+use dataflow::{Runtime, Schema, Table};
+use engine::TokioRuntime;
+use pipeline::config::model::Pipeline;
+use pipeline::config::model::sink::Create;
+use pipeline::plan::{Conversion, Mapped, Place, Plan};
+use pipeline::wiring::{self, sink};
+use serde_json::{Value, json};
+
+use crate::console::{Exit, PipelineFile, print};
+
+/// Shows the plan of a pipeline: what is decoded, where each step runs, and how each column of the table is filled.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  forebay explain orders.yaml
+  forebay explain orders.yaml --json
+
+Asks ClickHouse for the table's columns; of a table that is not there yet those of `create:` are taken. Reads no record, writes nothing.
+Ends with code 2 if the file has a fault or its steps do not fit the table, and 1 if ClickHouse does not answer.")]
+pub struct Explain {
+    #[command(flatten)]
+    file: PipelineFile,
+
+    /// Prints JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Explain {
+    /// Runs the command.
+    ///
+    /// # Errors
+    /// When the file cannot be read, or the table cannot be used.
+    pub fn execute(&self) -> anyhow::Result<Exit> {
+        let Some(pipeline) = super::load(&self.file.file)? else { return Ok(Exit::Fault) };
+        let table = super::runtime()?.block_on(columns(&pipeline))?;
+        let plan = match wiring::steps::plan(&pipeline, &table) {
+            Ok(plan) => plan,
+            Err(faults) => {
+                let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
+                anyhow::bail!("{}: {}", self.file.file.display(), faults.join("\n"));
+            }
+        };
+        let report = Report { pipeline: &pipeline, table: &table, plan: &plan };
+        match self.json {
+            true => print(&format!("{:#}\n", report.json())),
+            false => print(&report.text()),
+        }
+    }
+}
+
+/// The columns of the target.
+///
+/// # Errors
+/// When ClickHouse does not answer, or has no such table and the file does not describe one.
+pub async fn columns(pipeline: &Pipeline) -> anyhow::Result<Schema> {
+    let runtime: Arc<dyn Runtime> = TokioRuntime::new(1);
+    if let Some(table) = sink::open_once(sink::target(pipeline)?, pipeline, &runtime).await? {
+        return Ok(table.schema().clone());
+    }
+    described(pipeline).ok_or_else(|| {
+        anyhow::anyhow!(
+            "the columns of table `{}` cannot be read now; `forebay check --connect` says why",
+            pipeline.sink.clickhouse.table
+        )
+    })
+}
+
+/// The columns of a table that the file describes and that is not there yet.
+pub fn described(pipeline: &Pipeline) -> Option<Schema> {
+    let Some(Create::Table(table)) = &pipeline.sink.clickhouse.create else { return None };
+    let column = |(name, kind): &(_, String)| {
+        let name = format!("{name}");
+        Some(dataflow::Column::new(name.as_str(), clickhouse::types::parse(&name, kind).ok()?))
+    };
+    Some(Schema::new(table.columns.0.iter().map(column).collect::<Option<Vec<_>>>()?))
+}
+
+struct Report<'a> {
+    pipeline: &'a Pipeline,
+    table: &'a Schema,
+    plan: &'a Plan,
+}
+
+impl Report<'_> {
+    /// The steps that read a column of the input, as far as they read it under this name.
+    fn readers(&self, field: &str) -> Vec<&str> {
+        let stages = self.plan.stages.iter().filter(|stage| stage.reads.iter().any(|read| read == field));
+        stages.map(|stage| stage.path.as_str()).collect()
+    }
+
+    /// The columns that a field passes to untouched.
+    fn fills(&self, field: &str) -> Vec<&str> {
+        let fills = self.plan.mapping.iter().filter(|mapped| mapped.field.as_deref() == Some(field));
+        fills.map(|mapped| mapped.column.as_str()).collect()
+    }
+
+    fn how(&self, mapped: &Mapped) -> (String, &'static str) {
+        let column = self.table.columns().iter().find(|column| column.name == mapped.column);
+        let default = column.and_then(|column| column.default.as_deref());
+        match (&mapped.from, mapped.conversion) {
+            (None, _) => (default.map_or("NULL".into(), |default| format!("DEFAULT {default}")), "absent"),
+            (Some(_), Conversion::Same) if mapped.field.is_some() => ("as decoded".into(), "same"),
+            (Some(_), Conversion::Same) => ("of the same type".into(), "same"),
+            (Some(_), Conversion::Lossless) => ("converted, every value fits".into(), "lossless"),
+            (Some(_), Conversion::Checked | Conversion::Absent) => {
+                ("converted; a value that does not fit makes its record a dead letter".into(), "checked")
+            }
+        }
+    }
+
+    fn text(&self) -> String {
+        let plan = self.plan;
+        let mut out = format!("pipeline `{}`\n\ndecoded from each record\n", self.pipeline.pipeline);
+        let mut fields = Vec::new();
+        for column in plan.input.columns() {
+            let field = if column.field == column.name {
+                String::new()
+            } else {
+                format!(" (field `{}`)", column.field)
+            };
+            let mut why = Vec::new();
+            let fills = self.fills(&column.field);
+            if !fills.is_empty() {
+                why.push(format!("fills {}", fills.join(", ")));
+            }
+            let readers = self.readers(&column.name);
+            if !readers.is_empty() {
+                why.push(format!("read by {}", readers.join(", ")));
+            }
+            if plan.metadata.iter().any(|one| one.name() == column.name) {
+                why.push("the source fills it".to_owned());
+            }
+            if plan.time.as_ref() == Some(&column.name) {
+                why.push("the event time".to_owned());
+            }
+            fields.push([format!("{}{field}", column.name), type_name(&column.column_type), why.join("; ")]);
+        }
+        columns_of(&mut out, &fields);
+        if plan.time.is_none() {
+            out += "  the event time is the source's\n";
+        }
+        out += "\nsteps\n";
+        let mut steps = Vec::new();
+        for stage in &plan.stages {
+            let place = match stage.place {
+                Place::DecodeJob => "in the decode job, on all cores",
+                Place::Lane => "in the lane, in order",
+            };
+            let reads = if stage.reads.is_empty() {
+                String::new()
+            } else {
+                format!("reads {}", stage.reads.join(", "))
+            };
+            steps.push([stage.path.clone(), place.to_owned(), reads]);
+        }
+        if steps.is_empty() {
+            out += "  none\n";
+        }
+        columns_of(&mut out, &steps);
+        let _ = write!(out, "\ntable `{}`\n", self.pipeline.sink.clickhouse.table);
+        let mut mapping = Vec::new();
+        for (mapped, column) in plan.mapping.iter().zip(self.table.columns()) {
+            let from = mapped.from.as_ref().map_or(String::new(), |from| format!("from {from}"));
+            mapping.push([
+                format!("{} {}", mapped.column, type_name(&column.column_type)),
+                from,
+                self.how(mapped).0,
+            ]);
+        }
+        columns_of(&mut out, &mapping);
+        out
+    }
+
+    fn json(&self) -> Value {
+        let schema = |schema: &Schema| -> Vec<Value> {
+            let columns = schema.columns().iter();
+            columns.map(|c| json!({ "name": c.name, "type": type_name(&c.column_type) })).collect()
+        };
+        let plan = self.plan;
+        let input = plan.input.columns().iter().map(|column| {
+            json!({
+                "name": column.name, "field": column.field, "type": type_name(&column.column_type),
+                "fills": self.fills(&column.field), "read_by": self.readers(&column.name)
+            })
+        });
+        let steps = plan.stages.iter().map(|stage| {
+            let place = match stage.place {
+                Place::DecodeJob => "decode_job",
+                Place::Lane => "lane",
+            };
+            json!({ "step": stage.path, "runs_in": place, "reads": stage.reads, "columns": schema(&stage.output) })
+        });
+        let mapping = plan.mapping.iter().zip(self.table.columns()).map(|(mapped, column)| {
+            json!({
+                "column": mapped.column, "type": type_name(&column.column_type), "from": mapped.from,
+                "untouched_field": mapped.field, "how": self.how(mapped).1
+            })
+        });
+        json!({
+            "pipeline": self.pipeline.pipeline.to_string(),
+            "decoded": input.collect::<Vec<_>>(),
+            "event_time": plan.time,
+            "steps": steps.collect::<Vec<_>>(),
+            "tables": [{
+                "table": self.pipeline.sink.clickhouse.table.to_string(), "columns": mapping.collect::<Vec<_>>()
+            }],
+        })
+    }
+}
+
+/// Three columns of text, each as wide as its widest entry.
+pub fn columns_of(out: &mut String, rows: &[[String; 3]]) {
+    let width = |at: usize| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or_default();
+    let (first, second) = (width(0), width(1));
+    for [a, b, c] in rows {
+        let line = format!("  {a:<first$}  {b:<second$}  {c}");
+        let _ = writeln!(out, "{}", line.trim_end());
+    }
+}
+
+#[cfg(test)]
+mod tests;

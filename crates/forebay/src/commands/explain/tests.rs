@@ -1,0 +1,86 @@
+use pipeline::config;
+use pipeline::config::values::reference::Surroundings;
+
+use super::*;
+
+const FILE: &str = r#"
+pipeline: orders
+source:
+  file: { paths: orders.jsonl }
+  fields: { cents: UInt32, state: String }
+steps:
+  - filter: state = 'paid'
+  - select: { "*": "*", amount: cents / 100, day: "date_trunc('day', at)" }
+  - dedup: { key: [id], window: 8h, time: at }
+sink:
+  clickhouse:
+    url: http://localhost:8123
+    table: orders
+    create:
+      columns: { id: UUID, at: DateTime64(3), amount: Int64, note: Nullable(String) }
+      order_by: id
+"#;
+
+fn pipeline(text: &str) -> Pipeline {
+    let checked = config::check(text, &Surroundings::of_process());
+    checked.pipeline.unwrap_or_else(|| panic!("{}", checked.faults.render("test")))
+}
+
+#[test]
+fn the_plan_is_shown_for_people_and_for_programs() {
+    let pipeline = pipeline(&FILE.replace(", day: \"date_trunc('day', at)\"", ""));
+    let table = described(&pipeline).expect("the file describes it");
+    let plan = wiring::steps::plan(&pipeline, &table).unwrap_or_else(|faults| panic!("{faults:?}"));
+    let report = Report { pipeline: &pipeline, table: &table, plan: &plan };
+    let expected = "\
+pipeline `orders`
+
+decoded from each record
+  id     UUID              fills id; read by steps[2].dedup
+  at     DateTime64(3)     fills at; the event time
+  note   Nullable(String)  fills note
+  cents  UInt32            read by steps[1].select
+  state  String            read by steps[0].filter
+
+steps
+  steps[0].filter  in the decode job, on all cores  reads state
+  steps[1].select  in the decode job, on all cores  reads cents
+  steps[2].dedup   in the lane, in order            reads id
+
+table `orders`
+  id UUID                from id      as decoded
+  at DateTime64(3)       from at      as decoded
+  amount Int64           from amount  of the same type
+  note Nullable(String)  from note    as decoded
+";
+    assert_eq!(report.text(), expected);
+    let json = report.json();
+    assert_eq!(json["steps"][0]["runs_in"], "decode_job");
+    assert_eq!(json["tables"][0]["columns"][2]["how"], "same");
+    assert_eq!(json["decoded"][3]["read_by"][0], "steps[1].select");
+}
+
+#[test]
+fn a_column_that_nothing_takes_is_a_fault() {
+    let pipeline = pipeline(FILE);
+    let faults = wiring::steps::plan(&pipeline, &described(&pipeline).expect("it is described")).err();
+    let faults = faults.expect("`day` is no column");
+    assert_eq!(faults[0].path, "steps[1].select.day");
+}
+/// The file of docs/steps.md, and what that page shows of it.
+#[test]
+fn the_page_about_steps_shows_the_plan_of_its_example() {
+    let docs = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+    let read = |name: &str| std::fs::read_to_string(docs.join(name)).expect("the page is there");
+    let pipeline = pipeline(&read("examples/paid-orders.yaml"));
+    let table = described(&pipeline).expect("the file describes it");
+    let plan = wiring::steps::plan(&pipeline, &table).unwrap_or_else(|faults| panic!("{faults:?}"));
+    let text = Report { pipeline: &pipeline, table: &table, plan: &plan }.text();
+    let page = read("steps.md");
+    assert!(page.contains(&text), "docs/steps.md should show:\n{text}");
+    let steps = page.split("```yaml\n").nth(1).and_then(|rest| rest.split("```").next()).expect("an example");
+    assert!(
+        read("examples/paid-orders.yaml").contains(steps),
+        "the example of docs/steps.md is that of the file"
+    );
+}

@@ -1,0 +1,269 @@
+//! `forebay try`: what a pipeline's steps make of some records.
+//!
+//! Owns the report and the reading of a sample. Does not own the plan or the steps. Reads the source from its beginning, or a file; writes
+//! nothing, moves no position and creates nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::BufRead;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::Args;
+use dataflow::block::{NO_LEADER_EPOCH, TIME_UNKNOWN_MS};
+use dataflow::{
+    BlockBuilder, Event, Intake, Partition, ReadFrom, RecordBlock, Reject, Runtime, Schema, SourceFault,
+    printing,
+};
+use engine::TokioRuntime;
+use pipeline::config::model::Pipeline;
+use pipeline::plan::{Place, Plan};
+use pipeline::wiring;
+use serde_json::{Value, json};
+
+use super::explain;
+use crate::console::{Exit, PipelineFile, print};
+
+/// How long the source may take to give the sample.
+const WAIT_MAX: Duration = Duration::from_secs(15);
+/// Bytes of a line of `--records`; a longer one is cut, and decoding says so.
+const LINE_BYTES_MAX: u64 = 64 << 20;
+/// Characters of a record that the table shows.
+const SHOWN_MAX: usize = 120;
+
+/// Runs the steps on some records and shows each before and after. Writes nothing.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  forebay try orders.yaml --sample 20
+  forebay try orders.yaml --records bad.jsonl
+  head -n 5 orders.jsonl | forebay try orders.yaml --records -
+
+Reads the source from the oldest record that it holds, or the lines of a file. Steps without state run as they do in the pipeline;
+whether a record is a duplicate depends on all before it and is not looked for. Nothing is written, no position moves.
+Ends with code 0, with 2 if the file has a fault, and with 1 if the source or ClickHouse does not answer.")]
+pub struct Try {
+    #[command(flatten)]
+    file: PipelineFile,
+
+    /// So many records.
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    sample: u32,
+
+    /// Takes the lines of this file for records, `-` for standard input; the source is not asked.
+    #[arg(long, value_name = "FILE")]
+    records: Option<PathBuf>,
+
+    /// Prints JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Try {
+    /// Runs the command.
+    ///
+    /// # Errors
+    /// When the file cannot be read, or the source or the table does not answer.
+    pub fn execute(&self) -> anyhow::Result<Exit> {
+        // Before the pipeline file's folder is entered: this path is the caller's.
+        let wanted = self.sample as usize;
+        let lines = self.records.as_ref().map(|path| lines(path, wanted)).transpose()?;
+        let Some(pipeline) = super::load(&self.file.file)? else { return Ok(Exit::Fault) };
+        super::runtime()?.block_on(async {
+            let table = explain::columns(&pipeline).await?;
+            let plan = match wiring::steps::plan(&pipeline, &table) {
+                Ok(plan) => plan,
+                Err(faults) => {
+                    let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
+                    anyhow::bail!("{}: {}", self.file.file.display(), faults.join("\n"));
+                }
+            };
+            let intake = wiring::steps::chain(&pipeline, &table, 1)?.intake;
+            let blocks = match lines {
+                Some(block) => vec![block],
+                None => from_source(&pipeline, wanted).await?,
+            };
+            let read_ms = TokioRuntime::new(1).wall_ms();
+            let mut tried = Vec::new();
+            for block in &blocks {
+                tried.extend(outcomes(&plan, &intake, &table, (block, read_ms))?);
+            }
+            tried.truncate(wanted);
+            match self.json {
+                true => print(&format!(
+                    "{:#}\n",
+                    json!({ "records": tried.iter().map(Tried::json).collect::<Vec<_>>() })
+                )),
+                false => print(&text(&tried)),
+            }
+        })
+    }
+}
+
+/// The first lines of a file as records.
+fn lines(path: &Path, wanted: usize) -> anyhow::Result<RecordBlock> {
+    let name = path.display().to_string();
+    let input: Box<dyn std::io::Read> = match name.as_str() {
+        "-" => Box::new(std::io::stdin()),
+        _ => Box::new(std::fs::File::open(path).with_context(|| format!("cannot open `{name}`"))?),
+    };
+    let mut block = BlockBuilder::new(Partition::new(name.as_str(), 0), 0);
+    let mut input = std::io::BufReader::new(input);
+    let mut line = Vec::new();
+    for position in 0..wanted as u64 {
+        line.clear();
+        let mut bounded = std::io::Read::take(&mut input, LINE_BYTES_MAX);
+        if bounded.read_until(b'\n', &mut line).with_context(|| format!("cannot read `{name}`"))? == 0 {
+            break;
+        }
+        let record = line.strip_suffix(b"\n").unwrap_or(&line);
+        block.push(position, TIME_UNKNOWN_MS, Some(record.strip_suffix(b"\r").unwrap_or(record)));
+    }
+    Ok(block.take())
+}
+
+/// The oldest records that the source holds.
+async fn from_source(pipeline: &Pipeline, wanted: usize) -> anyhow::Result<Vec<RecordBlock>> {
+    let runtime: Arc<dyn Runtime> = TokioRuntime::new(1);
+    let source = wiring::source::source(pipeline, &runtime)?;
+    let starts = tokio::time::timeout(WAIT_MAX, source.partitions()).await;
+    let starts = starts.map_err(|_| anyhow::anyhow!("the source does not answer"))??;
+    let mut open: BTreeSet<Partition> = starts.iter().map(|start| start.partition.clone()).collect();
+    let from = starts.into_iter().map(|start| ReadFrom {
+        partition: start.partition,
+        identity: start.identity,
+        next: start.first,
+        leader_epoch: NO_LEADER_EPOCH,
+    });
+    let mut reader = source.read(from.collect()).await?;
+    let (mut blocks, mut records) = (Vec::new(), 0);
+    let deadline = tokio::time::Instant::now() + WAIT_MAX;
+    while records < wanted && !open.is_empty() {
+        match tokio::time::timeout_at(deadline, reader.next()).await {
+            Err(_) => break,
+            Ok(Err(error)) if error.fault == SourceFault::Away => {
+                tracing::warn!(%error, "the source is away; trying again");
+                tokio::time::sleep(Duration::from_millis(200)).await;
+                if tokio::time::Instant::now() >= deadline {
+                    return Err(error.into());
+                }
+            }
+            Ok(Err(error)) => return Err(error.into()),
+            Ok(Ok(Event::Block(block))) => {
+                records += block.len();
+                blocks.push(block);
+            }
+            Ok(Ok(Event::CaughtUp { partition, .. } | Event::Ended { partition, .. })) => {
+                open.remove(&partition);
+            }
+            Ok(Ok(Event::Found(_))) => {}
+        }
+    }
+    Ok(blocks)
+}
+
+/// What became of a record.
+enum Outcome {
+    Row(String),
+    Filtered(String),
+    Rejected(Reject),
+}
+
+struct Tried {
+    place: String,
+    before: String,
+    outcome: Outcome,
+}
+
+/// Runs the work before the lane on a block, step by step, so that it is known which one drops a record.
+fn outcomes(
+    plan: &Plan,
+    intake: &Intake,
+    table: &Schema,
+    (block, read_ms): (&RecordBlock, i64),
+) -> anyhow::Result<Vec<Tried>> {
+    let mut dropped: BTreeMap<u64, String> = BTreeMap::new();
+    let stages = plan.stages.iter().filter(|stage| stage.place == Place::DecodeJob);
+    let mut before: Option<BTreeSet<u64>> = None;
+    let names = std::iter::once("decoding").chain(stages.map(|stage| stage.path.as_str()));
+    for (steps, name) in names.enumerate() {
+        let part = intake.clone().with_steps(intake.steps()[..steps].to_vec());
+        let left: BTreeSet<u64> = part.prepare(block, read_ms)?.batch.positions.into_iter().collect();
+        for position in before.iter().flatten().filter(|position| !left.contains(position)) {
+            dropped.insert(*position, name.to_owned());
+        }
+        before = Some(left);
+    }
+    let prepared = intake.prepare(block, read_ms)?;
+    let mut rejects: BTreeMap<u64, Reject> =
+        prepared.rejects.into_iter().map(|reject| (reject.position, reject)).collect();
+    let batch = prepared.batch;
+    let mut tried = Vec::with_capacity(block.len());
+    for (row, position) in block.positions.iter().enumerate() {
+        let outcome = match (rejects.remove(position), batch.positions.binary_search(position)) {
+            (Some(reject), _) => Outcome::Rejected(reject),
+            // Columns behind the table's are for steps with state.
+            (None, Ok(row)) => Outcome::Row(clickhouse::json::row(table, &batch.rows, row)),
+            (None, Err(_)) => Outcome::Filtered(dropped.remove(position).unwrap_or_default()),
+        };
+        let before = String::from_utf8_lossy(block.payloads.get(row)).into_owned();
+        tried.push(Tried { place: format!("{}/{position}", block.partition), before, outcome });
+    }
+    Ok(tried)
+}
+
+impl Tried {
+    fn json(&self) -> Value {
+        let mut told = json!({ "record": self.place, "before": self.before });
+        match &self.outcome {
+            Outcome::Row(row) => {
+                told["becomes"] = "row".into();
+                told["after"] = serde_json::from_str(row).unwrap_or(Value::Null);
+            }
+            Outcome::Filtered(step) => {
+                told["becomes"] = "filtered".into();
+                told["by"] = step.as_str().into();
+            }
+            Outcome::Rejected(reject) => {
+                told["becomes"] = "dead_letter".into();
+                told["reason"] = reject.reason.as_str().into();
+                told["column"] = reject.column.as_str().into();
+                told["message"] = reject.message.as_str().into();
+            }
+        }
+        told
+    }
+
+    fn after(&self) -> String {
+        match &self.outcome {
+            Outcome::Row(row) => row.clone(),
+            Outcome::Filtered(step) => format!("filtered by {step}"),
+            Outcome::Rejected(reject) => {
+                format!("dead letter: {}: {}", reject.reason.as_str(), reject.message)
+            }
+        }
+    }
+}
+
+/// A table: record, before, after.
+fn text(tried: &[Tried]) -> String {
+    let cell = |text: &str| printing::escaped(text, SHOWN_MAX).into_owned();
+    let mut rows = vec![["record".to_owned(), "before".to_owned(), "after".to_owned()]];
+    rows.extend(
+        tried.iter().map(|record| [cell(&record.place), cell(&record.before), cell(&record.after())]),
+    );
+    let mut out = String::new();
+    explain::columns_of(&mut out, &rows);
+    let of = |wanted: fn(&Outcome) -> bool| tried.iter().filter(|record| wanted(&record.outcome)).count();
+    out + &format!(
+        "{} records: {} rows, {} filtered, {} dead letters; duplicates are not looked for, nothing was written\n",
+        tried.len(),
+        of(|outcome| matches!(outcome, Outcome::Row(_))),
+        of(|outcome| matches!(outcome, Outcome::Filtered(_))),
+        of(|outcome| matches!(outcome, Outcome::Rejected(_))),
+    )
+}
+
+#[cfg(test)]
+mod tests;

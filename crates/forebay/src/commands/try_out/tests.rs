@@ -1,0 +1,50 @@
+use pipeline::config;
+use pipeline::config::values::reference::Surroundings;
+
+use super::*;
+
+const FILE: &str = r#"
+pipeline: orders
+source:
+  file: { paths: orders.jsonl }
+  fields: { cents: UInt32, state: String }
+steps:
+  - filter: state = 'paid'
+  - select: { "*": "*", amount: 1000 / (cents - 7) }
+  - dedup: { key: [id], window: unbounded }
+sink:
+  clickhouse:
+    url: http://localhost:8123
+    table: orders
+    create:
+      columns: { id: UInt8, amount: Int64 }
+      order_by: id
+"#;
+
+#[test]
+fn each_record_is_shown_before_and_after_with_the_step_that_drops_it() {
+    let checked = config::check(FILE, &Surroundings::of_process());
+    let pipeline = checked.pipeline.unwrap_or_else(|| panic!("{}", checked.faults.render("test")));
+    let table = explain::described(&pipeline).expect("the file describes it");
+    let plan = wiring::steps::plan(&pipeline, &table).unwrap_or_else(|faults| panic!("{faults:?}"));
+    let intake = wiring::steps::chain(&pipeline, &table, 1).expect("it can be made").intake;
+    let mut block = BlockBuilder::new(Partition::new("orders", 0), 0);
+    let records = [
+        r#"{"id": 1, "state": "paid", "cents": 9}"#,
+        r#"{"id": 2, "state": "open", "cents": 9}"#,
+        r#"{"id": 3, "state": "paid", "cents": 7}"#,
+        "{",
+    ];
+    records.iter().zip(0..).for_each(|(record, n)| block.push(n, TIME_UNKNOWN_MS, Some(record.as_bytes())));
+    let tried = outcomes(&plan, &intake, &table, (&block.take(), 0)).expect("the steps run");
+    let after: Vec<String> = tried.iter().map(Tried::after).collect();
+    assert_eq!(after[0], r#"{"id":1,"amount":500}"#);
+    assert_eq!(after[1], "filtered by steps[0].filter");
+    assert!(after[2].starts_with("dead letter: expression: "), "{}", after[2]);
+    assert!(after[3].starts_with("dead letter: malformed: "), "{}", after[3]);
+    let text = text(&tried);
+    assert!(text.contains("orders/0/1  {\"id\": 2"), "{text}");
+    assert!(text.ends_with("4 records: 1 rows, 1 filtered, 2 dead letters; duplicates are not looked for, nothing was written\n"), "{text}");
+    assert_eq!(tried[1].json()["by"], "steps[0].filter");
+    assert_eq!(tried[0].json()["after"]["amount"], 500);
+}

@@ -1,0 +1,64 @@
+//! What all commands share with the terminal: how they end, what they print with, the file that they name.
+//!
+//! Owns exit codes and the way to standard output. Does not own the commands, which use it, nor the log ([`crate::logging`]).
+//!
+//! | code | meaning                                                                                          |
+//! |------|--------------------------------------------------------------------------------------------------|
+//! | 0    | done                                                                                             |
+//! | 1    | failed; the message says why, and starting again may help                                        |
+//! | 2    | the command line or the pipeline file has a fault; nothing was started                           |
+//! | 3    | another process has taken the pipeline over                                                      |
+//! | 4    | a person must decide; starting again does not help                                               |
+//! | 5    | all was done, but more records became dead letters than `dead_letters.fail_above` allows         |
+//! | 130  | stopped at once by a second signal; nothing that was sealed is lost                              |
+
+use std::borrow::Cow;
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+
+use clap::Args;
+use dataflow::printing;
+
+/// How a command ended, when it did not fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Exit {
+    /// Done.
+    Done = 0,
+    /// Failed.
+    Failed = 1,
+    /// A fault of the command line or the pipeline file.
+    Fault = 2,
+    /// Another process has taken the pipeline over.
+    Fenced = 3,
+    /// A person must decide.
+    Person = 4,
+    /// More records became dead letters than the pipeline file allows.
+    DeadLetters = 5,
+    /// Stopped at once by a second signal.
+    Stopped = 130,
+}
+
+/// A pipeline file on the command line.
+#[derive(Clone, Debug, Args)]
+pub struct PipelineFile {
+    /// The pipeline file; `-` for standard input.
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+}
+
+/// Writes to standard output. A reader that has seen enough (`forebay schema | head`) is no failure.
+///
+/// # Errors
+/// When standard output cannot be written for another reason.
+pub fn print(text: &str) -> anyhow::Result<Exit> {
+    let mut out = std::io::stdout().lock();
+    // Texts of records and servers may be anywhere in it. A pipe gets them as they are.
+    let text = if out.is_terminal() { printing::escaped_lines(text) } else { Cow::Borrowed(text) };
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(anyhow::Error::new(error).context("cannot write to standard output"))
+        }
+        _ => Ok(Exit::Done),
+    }
+}

@@ -1,0 +1,145 @@
+//! Why a record is turned down, and the sentence that says so.
+//!
+//! Made only on the way out, so it may allocate; the good path carries a pointer that is null.
+//!
+//! | kind    | reason                               | sentence                                                            |
+//! |---------|--------------------------------------|---------------------------------------------------------------------|
+//! | bytes   | `Malformed`                          | ``byte `17`, field `user.id`: the number does not end within the record`` |
+//! | a value | `WrongKind`, `OutOfRange`, `TooLarge` | ``field `status`: value `70000` does not fit UInt16 (0 to 65535)``   |
+//! | null    | `Missing`                            | ``field `status`: value `null` is refused, for its column …``        |
+//! | absent  | `Missing`                            | ``field `status` is missing, and its column …``                      |
+
+use std::borrow::Cow;
+use std::fmt::Display;
+
+use dataflow::Reason;
+
+use crate::columns::{Fit, Misfit};
+use crate::shown::{printable, shorten};
+
+/// What a step of the decoder gives.
+pub(super) type Step<T> = Result<T, Box<Fault>>;
+
+/// A record's fault, before it is known which record it was.
+#[derive(Debug)]
+pub(super) struct Fault {
+    /// The rule's class.
+    pub reason: Reason,
+    /// Which column was being filled, by its place in the schema.
+    pub column: Option<usize>,
+    kind: Kind,
+    /// The field, dotted; grows from its end while the fault travels up.
+    field: String,
+    rule: Cow<'static, str>,
+}
+
+#[derive(Debug)]
+enum Kind {
+    /// The record's bytes are not of the schema, from this one on.
+    Bytes(usize),
+    /// This value is turned down.
+    Value(String),
+    Absent,
+}
+
+impl Fault {
+    #[cold]
+    fn new(reason: Reason, kind: Kind, rule: Cow<'static, str>) -> Box<Self> {
+        Box::new(Self { reason, column: None, kind, field: String::new(), rule })
+    }
+
+    /// The byte `at` of the record is not what the schema says.
+    #[cold]
+    pub fn bytes(at: usize, rule: impl Into<Cow<'static, str>>) -> Box<Self> {
+        Self::new(Reason::Malformed, Kind::Bytes(at), rule.into())
+    }
+
+    /// Null, where neither the type nor a DEFAULT takes it.
+    #[cold]
+    pub fn null(rule: &'static str) -> Box<Self> {
+        Self::new(Reason::Missing, Kind::Value("null".into()), rule.into())
+    }
+
+    /// The record has nothing for a column.
+    #[cold]
+    pub fn absent(column: usize, field: &str) -> Box<Self> {
+        let rule = "is missing, and its column has neither NULL nor a DEFAULT";
+        let mut fault = Self::new(Reason::Missing, Kind::Absent, rule.into());
+        fault.column = Some(column);
+        fault.field = field.into();
+        fault
+    }
+
+    /// The same, for a value of `column`.
+    #[cold]
+    pub fn in_column(mut self: Box<Self>, column: usize) -> Box<Self> {
+        self.column.get_or_insert(column);
+        self
+    }
+
+    /// The same, found within the field `name`.
+    #[cold]
+    pub fn within(mut self: Box<Self>, name: &str) -> Box<Self> {
+        if matches!(self.kind, Kind::Absent) {
+            // It has its whole path.
+            return self;
+        }
+        self.field = if self.field.is_empty() { name.into() } else { format!("{name}.{}", self.field) };
+        self
+    }
+
+    /// The whole sentence.
+    pub fn sentence(&self) -> String {
+        let field = printable(self.field.as_bytes(), FIELD_CHARS);
+        match &self.kind {
+            Kind::Bytes(at) if field.is_empty() => format!("byte `{at}`: {}", self.rule),
+            Kind::Bytes(at) => format!("byte `{at}`, field `{field}`: {}", self.rule),
+            Kind::Value(value) => format!("field `{field}`: value `{value}` {}", self.rule),
+            Kind::Absent => format!("field `{field}` {}", self.rule),
+        }
+    }
+}
+
+/// Characters of a field's path that a sentence shows.
+const FIELD_CHARS: usize = 200;
+/// Bytes of a value without a text form that a sentence shows.
+const BYTES_SHOWN: usize = 24;
+
+/// What a rule says of a value that displays as itself.
+#[inline(always)]
+pub(super) fn fits(fit: Fit<()>, value: impl Display) -> Step<()> {
+    match fit {
+        Ok(()) => Ok(()),
+        Err(misfit) => Err(misfits(*misfit, value.to_string())),
+    }
+}
+
+/// What a rule says of a text.
+#[inline(always)]
+pub(super) fn text_fits(fit: Fit<()>, text: &[u8]) -> Step<()> {
+    match fit {
+        Ok(()) => Ok(()),
+        Err(misfit) => Err(misfits(*misfit, shorten(text))),
+    }
+}
+
+/// What a rule says of bytes.
+#[inline(always)]
+pub(super) fn bytes_fit(fit: Fit<()>, bytes: &[u8]) -> Step<()> {
+    match fit {
+        Ok(()) => Ok(()),
+        Err(misfit) => Err(misfits(*misfit, hex(bytes))),
+    }
+}
+
+#[cold]
+fn misfits(misfit: Misfit, value: String) -> Box<Fault> {
+    Fault::new(misfit.reason, Kind::Value(value), misfit.rule)
+}
+
+#[cold]
+fn hex(bytes: &[u8]) -> String {
+    let digits = bytes.iter().take(BYTES_SHOWN).map(|byte| format!("{byte:02x}"));
+    let cut = if bytes.len() > BYTES_SHOWN { "…" } else { "" };
+    format!("0x{}{cut}", digits.collect::<String>())
+}

@@ -1,0 +1,200 @@
+//! Avro data, one a record, straight into Arrow columns of the target's types.
+//!
+//! Owns the decoder, its options and the form of its rejects. A plan is compiled once from the writer's schema and the columns; the record's bytes
+//! are then read once, from left to right, into the columns. There is no tree of values in between and no allocation a record.
+//!
+//! | module   | what it owns                                                              |
+//! |----------|---------------------------------------------------------------------------|
+//! | `schema` | the writer's schema, read from its JSON                                   |
+//! | `plan`   | what is done with the bytes of a record; columns that cannot be filled    |
+//! | `datum`  | the walk over a record, nulls and DEFAULTs, taking a record back          |
+//! | `cursor` | Avro's encoding of single values                                          |
+//! | `fault`  | the fault of a record and its sentence                                    |
+//!
+//! What becomes of each Avro type is the table of [`crate::columns`], read by this one:
+//!
+//! | Avro                                         | kind                                                       |
+//! |----------------------------------------------|------------------------------------------------------------|
+//! | `boolean`, `int`, `long`, `float`, `double`, `bytes`, `string`, `fixed` | bool, integer, float, bytes, text, bytes |
+//! | `enum`                                       | text: the symbol                                           |
+//! | `array`, `map`                               | list, map                                                  |
+//! | `record`                                     | none: its fields fill columns by dotted names              |
+//! | `union`                                      | each branch must fit the column; `null` is a null wherever it stands |
+//! | `decimal` (bytes, fixed), `uuid` (fixed), `date` | decimal, uuid, date                                    |
+//! | `uuid` (string)                              | text                                                       |
+//! | `time-millis`, `time-micros`                 | integer: no column holds a time of day                     |
+//! | `timestamp-…`, `local-timestamp-…`           | timestamp, local timestamp                                 |
+//!
+//! Rules that are not a matter of type:
+//! - The writer's schema decides the bytes, columns take fields by name; aliases and the schema's own defaults have no part in it.
+//! - A field that the schema does not have is missing in every record: NULL, or the DEFAULT, or a refusal when the decoder is made.
+//! - A field that no column asks for is skipped, at the cost of its bytes.
+//! - A record ends where its last field does; a byte more is a fault, for it was written with another schema.
+
+mod cursor;
+mod datum;
+mod fault;
+mod plan;
+mod schema;
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use dataflow::{Decoded, Decoder, RecordBlock, Reject, Schema};
+
+use crate::columns::{self, EpochUnit, Settings, TypedColumn};
+use crate::rows;
+use cursor::Cursor;
+pub use datum::DEPTH_MAX;
+use datum::Rows;
+use fault::Fault;
+use plan::Plan;
+pub use schema::{SCHEMA_BYTES_MAX, SchemaError};
+
+/// How Avro is read where its values leave a choice.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AvroOptions {
+    /// The IANA zone of local timestamps, dates and texts without one, for columns that have no zone either.
+    pub assume_timezone: String,
+    /// What an `int` or `long` without a logical type counts that fills a DateTime.
+    pub epoch_unit: EpochUnit,
+    /// Bytes of a record; a longer one is a reject that is not looked at.
+    pub record_bytes_max: usize,
+}
+
+impl Default for AvroOptions {
+    fn default() -> Self {
+        // Sixteen times what Kafka takes by default: more is a mistake in what is sent.
+        Self { assume_timezone: "UTC".into(), epoch_unit: EpochUnit::ByMagnitude, record_bytes_max: 16 << 20 }
+    }
+}
+
+/// Columns, a schema or an option that no record could be decoded with.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigError {
+    /// There is nothing to fill.
+    #[error("the target has no columns")]
+    NoColumns,
+    /// Two columns of one name.
+    #[error("the column `{column}` appears twice in the schema")]
+    ColumnTwice {
+        /// The name.
+        column: String,
+    },
+    /// A column that cannot be filled, whatever the schema.
+    #[error("column `{column}`: {why}")]
+    Type {
+        /// The column.
+        column: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The zone of the options.
+    #[error("`assume_timezone`: `{zone}` is no time zone of the IANA database")]
+    Zone {
+        /// The zone.
+        zone: String,
+    },
+    /// The writer's schema cannot be read.
+    #[error(transparent)]
+    Schema(#[from] SchemaError),
+    /// The writer's schema is of something else.
+    #[error("the schema is of `{found}`; a pipeline takes records")]
+    NoRecord {
+        /// The type.
+        found: String,
+    },
+    /// A column that the schema's field cannot fill.
+    #[error("field `{field}`, column `{column}`: {why}")]
+    Field {
+        /// The field, dotted.
+        field: String,
+        /// The column.
+        column: String,
+        /// What is wrong.
+        why: String,
+    },
+}
+
+/// A [`Decoder`] for records that are Avro data of one writer's schema, without a header.
+pub struct AvroDecoder {
+    schema: Schema,
+    options: AvroOptions,
+    plan: Plan,
+    patterns: Vec<Box<dyn TypedColumn>>,
+}
+
+impl AvroDecoder {
+    /// Compiles `writer`, the schema that records were written with, for the columns of `schema`.
+    ///
+    /// # Errors
+    /// When the writer's schema cannot be read, a column cannot be filled from it, or a zone is not known.
+    pub fn new(schema: Schema, writer: &str, options: AvroOptions) -> Result<Self, ConfigError> {
+        let patterns = patterns(&schema, &options)?;
+        let plan = Plan::new(schema::Types::read(writer)?, &schema)?;
+        Ok(Self { schema, options, plan, patterns })
+    }
+
+    /// The reject of a record that the decoder has turned down.
+    #[cold]
+    fn reject(&self, block: &RecordBlock, row: usize, fault: &Fault) -> Reject {
+        let column = fault.column.map_or("", |n| &self.schema.columns()[n].name);
+        Reject::of(block, row, fault.reason, column, fault.sentence())
+    }
+}
+
+/// The empty columns of a schema.
+fn patterns(schema: &Schema, options: &AvroOptions) -> Result<Vec<Box<dyn TypedColumn>>, ConfigError> {
+    if schema.columns().is_empty() {
+        return Err(ConfigError::NoColumns);
+    }
+    let mut names = BTreeSet::new();
+    if let Some(twice) = schema.columns().iter().find(|column| !names.insert(&column.name)) {
+        return Err(ConfigError::ColumnTwice { column: twice.name.clone() });
+    }
+    if columns::Zone::named(&options.assume_timezone).is_none() {
+        return Err(ConfigError::Zone { zone: options.assume_timezone.clone() });
+    }
+    let settings = Settings { timezone: &options.assume_timezone, epoch: options.epoch_unit };
+    let pattern = |column: &dataflow::Column| {
+        columns::typed(&column.column_type, settings)
+            .map_err(|why| ConfigError::Type { column: column.name.clone(), why })
+    };
+    schema.columns().iter().map(pattern).collect()
+}
+
+impl fmt::Debug for AvroDecoder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AvroDecoder").field("schema", &self.schema).field("options", &self.options).finish()
+    }
+}
+
+impl Decoder for AvroDecoder {
+    fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    fn decode(&self, block: &RecordBlock) -> Decoded {
+        let mut columns = Rows::new(&self.schema, &self.patterns, block.len());
+        let mut rejects = Vec::new();
+        let mut absent = block.absent.iter().copied().peekable();
+        let payloads = &block.payloads.bytes[..];
+        let mut from = 0;
+        for (row, end) in block.payloads.ends.iter().enumerate() {
+            let (start, end) = (from, *end as usize);
+            from = end;
+            if absent.next_if_eq(&(row as u32)).is_some() {
+                rejects.push(rows::no_body(block, row));
+            } else if end - start > self.options.record_bytes_max {
+                rejects.push(rows::too_large(block, row, self.options.record_bytes_max));
+            } else if let Err(fault) = columns.push(&self.plan, Cursor::new(payloads, start, end)) {
+                rejects.push(self.reject(block, row, &fault));
+            }
+        }
+        let arrays = columns.finish().expect("columns keep offsets ascending, text valid and lengths equal");
+        rows::decoded(block, &self.schema, arrays, rejects)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,433 @@
+//! Columns that are filled by values which have types of their own.
+//!
+//! Owns the one trait that binary formats call, a method for each kind of value, and its implementation for every type of column. Does not
+//! own the rules ([`super::rules`]) nor the bytes of a format.
+
+use std::borrow::Cow;
+
+use arrow_array::{ArrayRef, ArrowPrimitiveType};
+use arrow_schema::{ArrowError, DataType, FieldRef};
+use dataflow::ColumnType;
+use serde_json::Value;
+
+use super::compile::{Maker, Settings, compile};
+use super::numbers::{Decimal, Exact, Float, Integer, Width, bool_number, bool_text};
+use super::rules::{Fit, Misfit, Rule};
+use super::storage::{Bools, FixedBytes, Growing, Lists, Maps, Primitives, Texts};
+use super::text_types::{Enum, FixedText, Ipv4};
+use super::times::{Date, Time};
+
+/// A column, or the items of one, that takes values by their kind. A kind that the type does not take is a [`Misfit`].
+///
+/// After an error the column may hold a part of the value; the caller cuts it back with [`Growing::truncate`].
+pub(crate) trait TypedColumn: Growing {
+    /// An empty column of the same kind with room for `rows` values.
+    fn fresh(&self, rows: usize) -> Box<dyn TypedColumn>;
+
+    /// The column type's name in messages.
+    fn type_name(&self) -> Cow<'static, str>;
+
+    /// Appends a boolean.
+    fn boolean(&mut self, _value: bool) -> Fit<()> {
+        Err(Misfit::kind(&self.type_name()))
+    }
+
+    /// Appends an integer.
+    fn signed(&mut self, _value: i64) -> Fit<()> {
+        Err(Misfit::kind(&self.type_name()))
+    }
+
+    /// Appends a float.
+    fn float(&mut self, _value: f64) -> Fit<()> {
+        Err(Misfit::kind(&self.type_name()))
+    }
+
+    /// Appends a decimal number.
+    fn decimal(&mut self, _value: Exact) -> Fit<()> {
+        Err(Misfit::kind(&self.type_name()))
+    }
+
+    /// Appends a text; also a map's key.
+    fn text(&mut self, _value: &str) -> Fit<()> {
+        Err(Misfit::kind(&self.type_name()))
+    }
+
+    /// Appends bytes without a meaning of their own.
+    fn bytes(&mut self, _value: &[u8]) -> Fit<()> {
+        Err(Misfit::kind(&self.type_name()))
+    }
+
+    /// Appends a number of days since 1970-01-01.
+    fn date(&mut self, _days: i32) -> Fit<()> {
+        Err(Misfit::kind(&self.type_name()))
+    }
+
+    /// Appends an instant: ticks since 1970, each the `digits`th power of a tenth of a second (0, 3, 6 or 9).
+    fn timestamp(&mut self, _ticks: i64, _digits: u8) -> Fit<()> {
+        Err(Misfit::kind(&self.type_name()))
+    }
+
+    /// Appends the same of a clock on the wall, whose zone the value does not say.
+    fn local_timestamp(&mut self, _ticks: i64, _digits: u8) -> Fit<()> {
+        Err(Misfit::kind(&self.type_name()))
+    }
+
+    /// Appends a UUID, in the order of its text.
+    fn uuid(&mut self, _value: &[u8; 16]) -> Fit<()> {
+        Err(Misfit::kind(&self.type_name()))
+    }
+
+    /// Where the items of the next list go, and whether null is one of their values; [`end`](Self::end) makes them one.
+    fn items(&mut self) -> Option<(&mut dyn TypedColumn, bool)> {
+        None
+    }
+
+    /// Where the keys and values of the next map go, and whether null is one of the values; [`end`](Self::end) makes them one.
+    fn entries(&mut self) -> Option<(&mut dyn TypedColumn, &mut dyn TypedColumn, bool)> {
+        None
+    }
+
+    /// Ends the list or map whose parts were appended.
+    fn end(&mut self) -> Fit<()> {
+        Err(Misfit::kind(&self.type_name()))
+    }
+}
+
+/// The empty column of a type.
+///
+/// # Errors
+/// Why the type cannot be filled.
+pub(crate) fn typed(
+    column_type: &ColumnType,
+    settings: Settings<'_>,
+) -> Result<Box<dyn TypedColumn>, String> {
+    compile(column_type, settings, &Typed)
+}
+
+/// Appends a DEFAULT that is written as JSON: arrays, maps, and what they hold.
+pub(crate) fn append_json(column: &mut dyn TypedColumn, value: &Value) -> Fit<()> {
+    match value {
+        Value::Null => column.null(),
+        Value::Bool(value) => column.boolean(*value),
+        // As its digits, so that nothing passes through a float.
+        Value::Number(number) => column.text(&number.to_string()),
+        Value::String(text) => column.text(text),
+        Value::Array(values) => {
+            let type_name = column.type_name();
+            let (items, _) = column.items().ok_or_else(|| Misfit::kind(&type_name))?;
+            values.iter().try_for_each(|value| append_json(items, value))?;
+            column.end()
+        }
+        Value::Object(entries) => {
+            let type_name = column.type_name();
+            let (keys, values, _) = column.entries().ok_or_else(|| Misfit::kind(&type_name))?;
+            for (key, value) in entries {
+                keys.text(key)?;
+                append_json(values, value)?;
+            }
+            column.end()
+        }
+    }
+}
+
+/// Hands the memory's part on to the field `column`.
+macro_rules! grows {
+    () => {
+        fn null(&mut self) -> Fit<()> {
+            self.column.null()
+        }
+
+        fn len(&self) -> usize {
+            self.column.len()
+        }
+
+        fn truncate(&mut self, len: usize) {
+            self.column.truncate(len);
+        }
+
+        fn finish(self: Box<Self>) -> Result<ArrayRef, ArrowError> {
+            Box::new(self.column).finish()
+        }
+    };
+}
+
+/// What Arrow holds as primitives.
+struct Ruled<R: Rule> {
+    rule: R,
+    column: Primitives<R::Arrow>,
+}
+
+impl<R: Rule> Growing for Ruled<R> {
+    grows!();
+}
+
+/// Appends what the rule makes of a value.
+macro_rules! by_rule {
+    ($method:ident($($value:ident: $type:ty),*)) => {
+        fn $method(&mut self, $($value: $type),*) -> Fit<()> {
+            self.column.push(self.rule.$method($($value),*)?);
+            Ok(())
+        }
+    };
+}
+
+impl<R: Rule> TypedColumn for Ruled<R> {
+    fn fresh(&self, rows: usize) -> Box<dyn TypedColumn> {
+        Box::new(Self { rule: self.rule.clone(), column: self.column.fresh(rows) })
+    }
+
+    fn type_name(&self) -> Cow<'static, str> {
+        self.rule.type_name()
+    }
+
+    fn text(&mut self, text: &str) -> Fit<()> {
+        self.column.push(self.rule.text(text.as_bytes())?);
+        Ok(())
+    }
+
+    by_rule!(signed(value: i64));
+    by_rule!(float(value: f64));
+    by_rule!(decimal(value: Exact));
+    by_rule!(bytes(value: &[u8]));
+    by_rule!(date(days: i32));
+    by_rule!(timestamp(ticks: i64, digits: u8));
+    by_rule!(local_timestamp(ticks: i64, digits: u8));
+}
+
+/// Bool.
+struct Flags {
+    column: Bools,
+}
+
+impl Growing for Flags {
+    grows!();
+}
+
+impl TypedColumn for Flags {
+    fn fresh(&self, rows: usize) -> Box<dyn TypedColumn> {
+        Box::new(Self { column: Bools::new(rows) })
+    }
+
+    fn type_name(&self) -> Cow<'static, str> {
+        "Bool".into()
+    }
+
+    fn boolean(&mut self, value: bool) -> Fit<()> {
+        self.column.push(value);
+        Ok(())
+    }
+
+    fn signed(&mut self, value: i64) -> Fit<()> {
+        self.column.push(bool_number(value)?);
+        Ok(())
+    }
+
+    fn text(&mut self, text: &str) -> Fit<()> {
+        self.column.push(bool_text(text.as_bytes())?);
+        Ok(())
+    }
+}
+
+/// String.
+struct Strings {
+    column: Texts,
+}
+
+impl Growing for Strings {
+    grows!();
+}
+
+impl TypedColumn for Strings {
+    fn fresh(&self, rows: usize) -> Box<dyn TypedColumn> {
+        Box::new(Self { column: self.column.fresh(rows) })
+    }
+
+    fn type_name(&self) -> Cow<'static, str> {
+        "String".into()
+    }
+
+    fn text(&mut self, text: &str) -> Fit<()> {
+        self.column.push(text)
+    }
+
+    fn bytes(&mut self, bytes: &[u8]) -> Fit<()> {
+        let text = std::str::from_utf8(bytes)
+            .map_err(|_| Misfit::range("is not UTF-8, and String takes no other bytes"))?;
+        self.column.push(text)
+    }
+
+    fn uuid(&mut self, value: &[u8; 16]) -> Fit<()> {
+        // Hex digits and dashes.
+        let mut text = [b'-'; 36];
+        let places = [0, 2, 4, 6, 9, 11, 14, 16, 19, 21, 24, 26, 28, 30, 32, 34];
+        for (byte, place) in value.iter().zip(places) {
+            const DIGITS: &[u8; 16] = b"0123456789abcdef";
+            text[place] = DIGITS[usize::from(byte >> 4)];
+            text[place + 1] = DIGITS[usize::from(byte & 15)];
+        }
+        self.bytes(&text)
+    }
+}
+
+/// UUID, IPv6 and FixedString.
+struct Fixed {
+    rule: FixedText,
+    column: FixedBytes,
+}
+
+impl Growing for Fixed {
+    grows!();
+}
+
+impl TypedColumn for Fixed {
+    fn fresh(&self, rows: usize) -> Box<dyn TypedColumn> {
+        Box::new(Self { rule: self.rule.clone(), column: self.column.fresh(rows) })
+    }
+
+    fn type_name(&self) -> Cow<'static, str> {
+        self.rule.name().into()
+    }
+
+    fn text(&mut self, text: &str) -> Fit<()> {
+        self.rule.text(text.as_bytes(), self.column.bytes())?;
+        self.column.end()
+    }
+
+    fn bytes(&mut self, bytes: &[u8]) -> Fit<()> {
+        self.rule.bytes(bytes, self.column.bytes())?;
+        self.column.end()
+    }
+
+    fn uuid(&mut self, value: &[u8; 16]) -> Fit<()> {
+        match self.rule {
+            FixedText::Uuid => self.bytes(value),
+            FixedText::Ipv6 | FixedText::Padded(_) => Err(Misfit::kind(&self.type_name())),
+        }
+    }
+}
+
+/// Array.
+struct Arrays {
+    column: Lists<dyn TypedColumn>,
+}
+
+impl Growing for Arrays {
+    grows!();
+}
+
+impl TypedColumn for Arrays {
+    fn fresh(&self, rows: usize) -> Box<dyn TypedColumn> {
+        let items = self.column.items.fresh(rows);
+        Box::new(Self { column: self.column.fresh(items, rows) })
+    }
+
+    fn type_name(&self) -> Cow<'static, str> {
+        format!("Array({})", self.column.items.type_name()).into()
+    }
+
+    fn items(&mut self) -> Option<(&mut dyn TypedColumn, bool)> {
+        let is_nullable = self.column.is_nullable();
+        Some((&mut *self.column.items, is_nullable))
+    }
+
+    fn end(&mut self) -> Fit<()> {
+        self.column.end()
+    }
+}
+
+/// Map.
+struct Objects {
+    column: Maps<dyn TypedColumn>,
+}
+
+impl Growing for Objects {
+    grows!();
+}
+
+impl TypedColumn for Objects {
+    fn fresh(&self, rows: usize) -> Box<dyn TypedColumn> {
+        let (keys, values) = (self.column.keys.fresh(rows), self.column.values.fresh(rows));
+        Box::new(Self { column: self.column.fresh(keys, values, rows) })
+    }
+
+    fn type_name(&self) -> Cow<'static, str> {
+        format!("Map({}, {})", self.column.keys.type_name(), self.column.values.type_name()).into()
+    }
+
+    fn entries(&mut self) -> Option<(&mut dyn TypedColumn, &mut dyn TypedColumn, bool)> {
+        let is_nullable = self.column.is_nullable();
+        Some((&mut *self.column.keys, &mut *self.column.values, is_nullable))
+    }
+
+    fn end(&mut self) -> Fit<()> {
+        self.column.end()
+    }
+}
+
+/// Makes typed columns.
+struct Typed;
+
+fn ruled<R: Rule>(rule: R, data_type: DataType) -> Box<dyn TypedColumn> {
+    Box::new(Ruled { rule, column: Primitives::new(data_type) })
+}
+
+impl Maker for Typed {
+    type Out = Box<dyn TypedColumn>;
+
+    fn integer<A>(&self, rule: Integer<A>, data_type: DataType) -> Self::Out
+    where
+        A: ArrowPrimitiveType,
+        A::Native: TryFrom<i64> + TryFrom<i128>,
+    {
+        ruled(rule, data_type)
+    }
+
+    fn float<A: Width>(&self, rule: Float<A>, data_type: DataType) -> Self::Out {
+        ruled(rule, data_type)
+    }
+
+    fn decimal(&self, rule: Decimal, data_type: DataType) -> Self::Out {
+        ruled(rule, data_type)
+    }
+
+    fn time<A: ArrowPrimitiveType<Native = i64>>(&self, rule: Time<A>, data_type: DataType) -> Self::Out {
+        ruled(rule, data_type)
+    }
+
+    fn date(&self, rule: Date, data_type: DataType) -> Self::Out {
+        ruled(rule, data_type)
+    }
+
+    fn ipv4(&self, rule: Ipv4, data_type: DataType) -> Self::Out {
+        ruled(rule, data_type)
+    }
+
+    fn enumeration<A>(&self, rule: Enum<A>, data_type: DataType) -> Self::Out
+    where
+        A: ArrowPrimitiveType,
+        A::Native: Ord + TryFrom<i128>,
+    {
+        ruled(rule, data_type)
+    }
+
+    fn bools(&self) -> Self::Out {
+        Box::new(Flags { column: Bools::new(0) })
+    }
+
+    fn texts(&self) -> Self::Out {
+        Box::new(Strings { column: Texts::new() })
+    }
+
+    fn fixed(&self, rule: FixedText) -> Self::Out {
+        let column = FixedBytes::new(rule.width());
+        Box::new(Fixed { rule, column })
+    }
+
+    fn list(&self, field: FieldRef, items: Self::Out) -> Self::Out {
+        Box::new(Arrays { column: Lists::new(field, items, 0) })
+    }
+
+    fn map(&self, field: FieldRef, keys: Self::Out, values: Self::Out) -> Self::Out {
+        Box::new(Objects { column: Maps::new(field, keys, values, 0) })
+    }
+}

@@ -1,0 +1,23 @@
+//! From the bytes of records to Arrow columns of the target's types.
+//!
+//! Owns the formats: each is one [`dataflow::Decoder`] that is compiled once from the target's schema and then turns
+//! blocks into batches and rejects. Does not own where the bytes come from (`sources`), the list of column types
+//! (`dataflow::types`), nor what a null means for a column with a DEFAULT (`clickhouse`).
+//!
+//! | module    | what it owns                                                            |
+//! |-----------|-------------------------------------------------------------------------|
+//! | [`json`]  | records that are JSON objects                                           |
+//! | [`avro`]  | records that are Avro data, with their writer's schema                  |
+//! | `columns` | growing columns and the rules of what they take, shared by all formats  |
+//! | `rows`    | records that are not looked at; columns with their origins              |
+//! | `shown`   | pieces of a record as messages show them                                |
+//! | `wide`    | sixteen bytes in one step                                               |
+
+pub mod avro;
+mod columns;
+pub mod json;
+mod rows;
+mod shown;
+#[cfg(test)]
+mod testing;
+mod wide;

@@ -1,0 +1,51 @@
+//! What every decoder does beside decoding: records that are not looked at, and the pairing of columns with origins.
+
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, RecordBatch};
+use dataflow::{Batch, Decoded, Reason, RecordBlock, Reject, Schema};
+
+/// The reject of a record without a body.
+#[cold]
+pub(crate) fn no_body(block: &RecordBlock, row: usize) -> Reject {
+    Reject::of(block, row, Reason::NoBody, "", "the record has no body (a tombstone)".into())
+}
+
+/// The reject of a record that is longer than the pipeline takes.
+#[cold]
+pub(crate) fn too_large(block: &RecordBlock, row: usize, bytes_max: usize) -> Reject {
+    let bytes = block.whole_bytes(row);
+    let message = format!("the record has `{bytes}` bytes, more than `record_bytes_max` ({bytes_max})");
+    Reject::of(block, row, Reason::TooLarge, "", message)
+}
+
+/// The columns of `schema`, one row for each record of the block that is not among `rejects`.
+pub(crate) fn decoded(
+    block: &RecordBlock,
+    schema: &Schema,
+    arrays: Vec<ArrayRef>,
+    rejects: Vec<Reject>,
+) -> Decoded {
+    let (mut positions, mut times_ms) = (block.positions.clone(), block.times_ms.clone());
+    if !rejects.is_empty() {
+        drop_rejects(&mut positions, &mut times_ms, &rejects);
+    }
+    let rows = RecordBatch::try_new(Arc::clone(schema.arrow()), arrays)
+        .expect("columns are compiled from the same schema and refuse nulls that it does not take");
+    Decoded { batch: Batch { partition: block.partition.clone(), rows, positions, times_ms }, rejects }
+}
+
+/// Takes the positions of records that were turned down out, and their times. Both ascend as the rejects do.
+#[cold]
+fn drop_rejects(positions: &mut Vec<u64>, times_ms: &mut Vec<i64>, rejects: &[Reject]) {
+    let mut rejected = rejects.iter().map(|reject| reject.position).peekable();
+    let is_kept: Vec<bool> =
+        positions.iter().map(|position| rejected.next_if_eq(position).is_none()).collect();
+    for_kept(positions, &is_kept);
+    for_kept(times_ms, &is_kept);
+}
+
+fn for_kept<T>(values: &mut Vec<T>, is_kept: &[bool]) {
+    let mut is_kept = is_kept.iter();
+    values.retain(|_| *is_kept.next().expect("one for each value"));
+}

@@ -1,0 +1,151 @@
+//! Values of one type to values of another, column by column.
+//!
+//! Owns the conversions that `types` calls lossless or checked. A value that does not fit becomes a null where there was none. Does not
+//! own what is done about it.
+
+use std::collections::HashMap;
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
+
+use arrow_array::builder::{FixedSizeBinaryBuilder, StringBuilder};
+use arrow_array::cast::AsArray;
+use arrow_array::types::{
+    Date32Type, Int8Type, Int16Type, TimestampMicrosecondType, TimestampMillisecondType,
+    TimestampNanosecondType, TimestampSecondType,
+};
+use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, PrimitiveArray, UInt32Array};
+use arrow_cast::display::array_value_to_string;
+use arrow_cast::{CastOptions, cast_with_options};
+use arrow_schema::{ArrowError, DataType, TimeUnit};
+use dataflow::ColumnType;
+use dataflow::types::EnumName;
+
+/// The values as those of `to`; null where one does not fit.
+///
+/// # Errors
+/// When the column is of a form that `types` has no conversion for.
+pub(super) fn array(values: &ArrayRef, from: &ColumnType, to: &ColumnType) -> Result<ArrayRef, ArrowError> {
+    use ColumnType as T;
+    match (from.bare(), to.bare()) {
+        (T::String, T::FixedString(width)) => fixed(values, *width as usize, |text, out| {
+            let fits = text.len() <= out.len();
+            if fits {
+                out[..text.len()].copy_from_slice(text.as_bytes());
+            }
+            fits
+        }),
+        (T::String, T::Uuid) => fixed(values, 16, uuid),
+        (T::String, T::Ipv6) => fixed(values, 16, |text, out| match text.parse::<Ipv6Addr>() {
+            Ok(address) => {
+                out.copy_from_slice(&address.octets());
+                true
+            }
+            Err(_) => false,
+        }),
+        (T::String, T::Ipv4) => {
+            let numbers = values.as_string_opt::<i32>().ok_or_else(|| no_text(values))?.iter();
+            let number = |text: &str| text.parse::<Ipv4Addr>().ok().map(u32::from);
+            Ok(Arc::new(numbers.map(|text| text.and_then(number)).collect::<UInt32Array>()))
+        }
+        (T::String, T::Enum8(names)) => numbers_of::<Int8Type>(values, names),
+        (T::String, T::Enum16(names)) => numbers_of::<Int16Type>(values, names),
+        (T::Enum8(names), T::String) => names_of::<Int8Type>(values, names),
+        (T::Enum16(names), T::String) => names_of::<Int16Type>(values, names),
+        _ => cast_with_options(values, &to.arrow(), &CastOptions { safe: true, ..CastOptions::default() }),
+    }
+}
+
+fn no_text(values: &ArrayRef) -> ArrowError {
+    ArrowError::CastError(format!("a column of text came as `{}`", values.data_type()))
+}
+
+/// Texts as byte strings of one width; `write` says whether a text fits.
+fn fixed(
+    values: &ArrayRef,
+    width: usize,
+    write: impl Fn(&str, &mut [u8]) -> bool,
+) -> Result<ArrayRef, ArrowError> {
+    let texts = values.as_string_opt::<i32>().ok_or_else(|| no_text(values))?;
+    let mut builder = FixedSizeBinaryBuilder::with_capacity(texts.len(), width as i32);
+    let mut bytes = vec![0; width];
+    for text in texts {
+        bytes.fill(0);
+        match text {
+            Some(text) if write(text, &mut bytes) => builder.append_value(&bytes)?,
+            _ => builder.append_null(),
+        }
+    }
+    Ok(Arc::new(builder.finish()))
+}
+
+/// `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx`, in either case.
+fn uuid(text: &str, out: &mut [u8]) -> bool {
+    let text = text.as_bytes();
+    if text.len() != 36 || [8, 13, 18, 23].iter().any(|at| text[*at] != b'-') {
+        return false;
+    }
+    let digits = text.iter().filter(|byte| **byte != b'-');
+    let mut values = digits.map(|byte| (*byte as char).to_digit(16));
+    for byte in out {
+        let (Some(Some(high)), Some(Some(low))) = (values.next(), values.next()) else { return false };
+        *byte = (high << 4 | low) as u8;
+    }
+    values.next().is_none()
+}
+
+fn numbers_of<T: ArrowPrimitiveType>(
+    values: &ArrayRef,
+    names: &[EnumName<T::Native>],
+) -> Result<ArrayRef, ArrowError> {
+    let numbers: HashMap<&str, T::Native> = names.iter().map(|(name, number)| (&**name, *number)).collect();
+    let texts = values.as_string_opt::<i32>().ok_or_else(|| no_text(values))?.iter();
+    let known: PrimitiveArray<T> =
+        texts.map(|text| text.and_then(|text| numbers.get(text).copied())).collect();
+    Ok(Arc::new(known))
+}
+
+fn names_of<T: ArrowPrimitiveType>(
+    values: &ArrayRef,
+    names: &[EnumName<T::Native>],
+) -> Result<ArrayRef, ArrowError>
+where
+    T::Native: Eq,
+{
+    let numbers = values.as_primitive_opt::<T>().ok_or_else(|| {
+        ArrowError::CastError(format!("a column of an enum came as `{}`", values.data_type()))
+    })?;
+    let mut texts = StringBuilder::new();
+    for number in numbers {
+        let name = number.and_then(|number| names.iter().find(|(_, of)| *of == number));
+        texts.append_option(name.map(|(name, _)| &**name));
+    }
+    Ok(Arc::new(texts.finish()))
+}
+
+/// The rows whose value, in the unit of its Arrow form, lies outside.
+pub(super) fn outside(values: &ArrayRef, least: i64, greatest: i64) -> Vec<usize> {
+    let rows = |is_inside: &dyn Fn(usize) -> bool| {
+        (0..values.len()).filter(|row| values.is_valid(*row) && !is_inside(*row)).collect()
+    };
+    let range = least..=greatest;
+    macro_rules! of {
+        ($type:ty) => {{
+            let values = values.as_primitive::<$type>();
+            rows(&|row| range.contains(&i64::from(values.value(row))))
+        }};
+    }
+    match values.data_type() {
+        DataType::Date32 => of!(Date32Type),
+        DataType::Timestamp(TimeUnit::Second, _) => of!(TimestampSecondType),
+        DataType::Timestamp(TimeUnit::Millisecond, _) => of!(TimestampMillisecondType),
+        DataType::Timestamp(TimeUnit::Microsecond, _) => of!(TimestampMicrosecondType),
+        DataType::Timestamp(TimeUnit::Nanosecond, _) => of!(TimestampNanosecondType),
+        // No other type has limits.
+        _ => Vec::new(),
+    }
+}
+
+/// A value as text.
+pub(super) fn shown(values: &ArrayRef, row: usize) -> String {
+    array_value_to_string(values, row).unwrap_or_else(|_| "?".to_owned())
+}

@@ -1,0 +1,197 @@
+use arrow_array::{
+    Date32Array, Decimal128Array, FixedSizeBinaryArray, Float64Array, Int8Array, Int64Array, StringArray,
+    TimestampMillisecondArray, TimestampSecondArray, UInt8Array, UInt32Array,
+};
+use dataflow::{Column, ColumnType as T, Partition};
+
+use super::*;
+
+fn decimal(precision: u8, scale: u8) -> T {
+    T::Decimal { precision, scale }
+}
+
+fn time64(precision: u8) -> T {
+    T::DateTime64 { precision, timezone: None }
+}
+
+fn enum8() -> T {
+    T::Enum8(Arc::from([("on".into(), 1), ("off".into(), 2)]))
+}
+
+fn nullable(inner: T) -> T {
+    T::Nullable(Box::new(inner))
+}
+
+/// A table of one column, filled by values of `from`.
+fn map(from: T, values: ArrayRef, to: Column) -> Transformed {
+    let input = Schema::new(vec![Column::new("x", nullable(from))]);
+    let fill = Fill { from: Some(0), is_untouched: false, type_name: "THE TYPE".into() };
+    let mapping = Mapping::new(&input, Schema::new(vec![to]), vec![fill]).expect("a mapping");
+    let batch = Batch {
+        partition: Partition::new("t", 0),
+        positions: (10..10 + values.len() as u64).collect(),
+        times_ms: vec![7; values.len()],
+        rows: RecordBatch::try_new(input.arrow().clone(), vec![values]).unwrap(),
+    };
+    mapping.apply(batch).unwrap()
+}
+
+fn column(to: T) -> Column {
+    Column::new("c", to)
+}
+
+#[test]
+fn types_are_the_same_wider_narrower_or_strangers() {
+    use Conversion::{Absent, Checked, Lossless, Same};
+    let low = T::LowCardinality(Box::new(T::String));
+    let cases = [
+        (T::Int64, T::Int64, Same),
+        (T::String, low, Same),
+        (T::DateTime { timezone: Some("UTC".into()) }, T::DateTime { timezone: None }, Same),
+        (T::UInt8, T::Int16, Lossless),
+        (T::UInt8, T::Int8, Checked),
+        (T::Int64, T::UInt64, Checked),
+        (T::Bool, T::UInt8, Lossless),
+        (T::UInt8, T::Bool, Absent),
+        (T::Int32, T::Float64, Lossless),
+        (T::Int64, T::Float64, Absent),
+        (T::Float64, T::Float32, Absent),
+        (T::Float64, T::Int64, Absent),
+        (T::UInt8, decimal(3, 0), Lossless),
+        (T::UInt8, decimal(3, 1), Checked),
+        (decimal(10, 2), decimal(12, 4), Lossless),
+        (decimal(10, 2), decimal(10, 4), Checked),
+        (decimal(10, 2), decimal(38, 1), Absent),
+        (T::String, T::Uuid, Checked),
+        (T::String, T::Int64, Absent),
+        (T::Uuid, T::String, Absent),
+        (enum8(), T::String, Lossless),
+        (T::Date, T::Date32, Lossless),
+        (T::Date32, T::Date, Checked),
+        (T::DateTime { timezone: None }, time64(3), Lossless),
+        (time64(3), time64(9), Checked),
+        (time64(6), time64(3), Absent),
+        (T::Array(Box::new(T::Int8)), T::Array(Box::new(T::Int8)), Same),
+        (T::Array(Box::new(T::Int8)), T::Array(Box::new(T::Int16)), Absent),
+    ];
+    for (from, to, expected) in cases {
+        assert_eq!(conversion(&from, &to), expected, "{from:?} to {to:?}");
+    }
+}
+
+#[test]
+fn a_value_that_does_not_fit_rejects_its_row_and_no_other() {
+    let made = map(T::Int64, Arc::new(Int64Array::from(vec![1, 300, -1, 255])), column(T::UInt8));
+    assert_eq!(made.batch.rows.column(0), &(Arc::new(UInt8Array::from(vec![1, 255])) as ArrayRef));
+    assert_eq!((made.batch.positions, made.filtered), (vec![10, 13], 0));
+    let rejected: Vec<(u64, Reason, &str)> =
+        made.rejects.iter().map(|reject| (reject.position, reject.reason, reject.column.as_str())).collect();
+    assert_eq!(rejected, [(11, Reason::OutOfRange, "c"), (12, Reason::OutOfRange, "c")]);
+    assert_eq!(made.rejects[0].message, "the value `300` does not fit column `c` of type THE TYPE");
+}
+
+#[test]
+fn null_is_null_or_the_default_and_otherwise_rejects_its_row() {
+    let values = || Arc::new(Int64Array::from(vec![Some(1), None]));
+    assert_eq!(map(T::Int64, values(), column(nullable(T::Int64))).batch.len(), 2);
+    let with_default = Column { default: Some("7".into()), ..column(T::Int64) };
+    let made = map(T::Int64, values(), with_default);
+    assert!(made.batch.rows.column(0).is_null(1), "it stands for the DEFAULT");
+    let made = map(T::Int64, values(), column(T::Int64));
+    assert_eq!((made.batch.len(), made.rejects[0].reason), (1, Reason::Missing));
+    assert_eq!(made.rejects[0].message, "NULL does not fit column `c`, which has neither NULL nor a DEFAULT");
+}
+
+#[test]
+fn every_conversion_keeps_the_value() {
+    let cases: [(T, ArrayRef, T, ArrayRef); 9] = [
+        (
+            T::Int64,
+            Arc::new(Int64Array::from(vec![12])),
+            decimal(5, 2),
+            Arc::new(Decimal128Array::from(vec![1_200]).with_precision_and_scale(5, 2).unwrap()),
+        ),
+        (
+            T::Int32,
+            Arc::new(arrow_array::Int32Array::from(vec![-3])),
+            T::Float64,
+            Arc::new(Float64Array::from(vec![-3.0])),
+        ),
+        (
+            T::String,
+            Arc::new(StringArray::from(vec!["ab"])),
+            T::FixedString(3),
+            Arc::new(FixedSizeBinaryArray::try_from_iter([b"ab\0"].into_iter()).unwrap()),
+        ),
+        (
+            T::String,
+            Arc::new(StringArray::from(vec!["00000000-0000-0000-0000-0000000000fF"])),
+            T::Uuid,
+            Arc::new(FixedSizeBinaryArray::try_from_iter([255_u128.to_be_bytes()].into_iter()).unwrap()),
+        ),
+        (
+            T::String,
+            Arc::new(StringArray::from(vec!["1.2.3.4"])),
+            T::Ipv4,
+            Arc::new(UInt32Array::from(vec![0x0102_0304])),
+        ),
+        (T::String, Arc::new(StringArray::from(vec!["off"])), enum8(), Arc::new(Int8Array::from(vec![2]))),
+        (enum8(), Arc::new(Int8Array::from(vec![1])), T::String, Arc::new(StringArray::from(vec!["on"]))),
+        (T::Date, Arc::new(Date32Array::from(vec![5])), T::Date32, Arc::new(Date32Array::from(vec![5]))),
+        (
+            T::DateTime { timezone: None },
+            Arc::new(TimestampSecondArray::from(vec![5]).with_timezone("UTC")),
+            time64(3),
+            Arc::new(TimestampMillisecondArray::from(vec![5_000]).with_timezone("UTC")),
+        ),
+    ];
+    for (from, values, to, expected) in cases {
+        let made = map(from.clone(), values, column(to.clone()));
+        assert_eq!(made.batch.rows.column(0), &expected, "{from:?} to {to:?}");
+        assert!(made.rejects.is_empty());
+    }
+}
+
+#[test]
+fn texts_that_are_none_of_their_type_and_times_out_of_range_are_rejected() {
+    let texts = |texts: Vec<&str>| Arc::new(StringArray::from(texts)) as ArrayRef;
+    let long = "0123456789abcdefg";
+    let cases: [(T, ArrayRef, T); 8] = [
+        (T::String, texts(vec!["blue"]), enum8()),
+        (T::String, texts(vec!["00000000-0000-0000-0000-0000000000f", "0-0"]), T::Uuid),
+        (T::String, texts(vec!["1.2.3", "::1"]), T::Ipv4),
+        (T::String, texts(vec![long]), T::FixedString(16)),
+        (T::Date32, Arc::new(Date32Array::from(vec![-1, 65_536])), T::Date),
+        // As an expression may have made them: of the type, and beyond what ClickHouse holds.
+        (T::Date, Arc::new(Date32Array::from(vec![-1])), T::Date),
+        (
+            T::DateTime { timezone: None },
+            Arc::new(TimestampSecondArray::from(vec![-1, i64::MAX]).with_timezone("UTC")),
+            T::DateTime { timezone: None },
+        ),
+        (
+            time64(3),
+            Arc::new(TimestampMillisecondArray::from(vec![i64::MAX]).with_timezone("UTC")),
+            time64(9),
+        ),
+    ];
+    for (from, values, to) in cases {
+        let rows = values.len();
+        let made = map(from, values, column(to.clone()));
+        assert_eq!((made.batch.len(), made.rejects.len()), (0, rows), "{to:?}");
+    }
+}
+
+#[test]
+fn a_column_that_nothing_fills_needs_null_or_a_default() {
+    let fill = || Fill { from: None, is_untouched: true, type_name: String::new() };
+    let input = Schema::new(vec![Column::new("x", T::Int8)]);
+    let error = Mapping::new(&input, Schema::new(vec![column(T::Int8)]), vec![fill()]).err();
+    assert_eq!(error, Some((0, Unfit::Missing)));
+    let mapping = Mapping::new(&input, Schema::new(vec![column(nullable(T::Int8))]), vec![fill()]).unwrap();
+    let rows =
+        RecordBatch::try_new(input.arrow().clone(), vec![Arc::new(Int8Array::from(vec![1, 2]))]).unwrap();
+    let partition = Partition::new("t", 0);
+    let made = mapping.apply(Batch { partition, rows, positions: vec![0, 1], times_ms: vec![0, 0] }).unwrap();
+    assert_eq!(made.batch.rows.column(0).null_count(), 2);
+}

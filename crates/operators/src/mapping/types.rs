@@ -1,0 +1,134 @@
+//! Which values of one type another type takes. Pure: types alone, no rows.
+//!
+//! | from                      | to                          | conversion                                     |
+//! |---------------------------|-----------------------------|------------------------------------------------|
+//! | integer, Bool             | wider integer               | lossless                                       |
+//! | integer                   | narrower, other sign        | checked                                        |
+//! | integer                   | Decimal, Float              | lossless if every digit has room, else checked (Decimal) or none (Float) |
+//! | Decimal                   | as many digits on both sides | lossless; fewer before the point: checked; fewer behind it: none |
+//! | Float32                   | Float64                     | lossless                                       |
+//! | String                    | FixedString, Enum, UUID, IPv4, IPv6 | checked                                |
+//! | Enum                      | String                      | lossless                                       |
+//! | Date, DateTime, DateTime64 | more digits, wider range   | lossless                                       |
+//! | Date32, DateTime64(0)     | Date, DateTime              | checked                                        |
+//! | everything else           |                             | none: the expression has to say how            |
+
+use dataflow::ColumnType;
+use dataflow::types::time_unit;
+
+/// How values of one type become those of another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Conversion {
+    /// They are of this type.
+    Same,
+    /// Every value fits.
+    Lossless,
+    /// A value that does not fit rejects its row.
+    Checked,
+    /// There is none that keeps the value.
+    Absent,
+}
+
+/// How values of `from` become values of `to`. NULL is not looked at.
+pub fn conversion(from: &ColumnType, to: &ColumnType) -> Conversion {
+    use ColumnType as T;
+    use Conversion::{Absent, Checked, Lossless, Same};
+    let (from, to) = (from.bare(), to.bare());
+    if is_same(from, to) {
+        return Same;
+    }
+    if let (Some(from), Some(to)) = (integer(from), integer(to)) {
+        return lossless_if(to.0 <= from.0 && from.1 <= to.1);
+    }
+    match (from, to) {
+        (from, T::Decimal { precision, scale }) if integer(from).is_some() => {
+            let digits = integer(from).map_or(0, |(min, max)| digits(min).max(digits(max)));
+            lossless_if(digits <= u32::from(precision - scale))
+        }
+        (from, T::Float64) if integer(from).is_some_and(|(min, max)| is_exact(min, max, 53)) => Lossless,
+        (from, T::Float32) if integer(from).is_some_and(|(min, max)| is_exact(min, max, 24)) => Lossless,
+        (T::Bool, to) if integer(to).is_some() => Lossless,
+        (T::Float32, T::Float64) => Lossless,
+        (T::Decimal { precision, scale }, T::Decimal { precision: p, scale: s }) if s >= scale => {
+            lossless_if(precision - scale <= p - s)
+        }
+        (T::String, T::FixedString(_) | T::Enum8(_) | T::Enum16(_) | T::Uuid | T::Ipv4 | T::Ipv6) => Checked,
+        (T::Enum8(_) | T::Enum16(_), T::String) => Lossless,
+        (T::Date, T::Date32) => Lossless,
+        (T::Date32, T::Date) => Checked,
+        (T::DateTime { .. }, T::DateTime64 { .. }) => Lossless,
+        (T::DateTime64 { precision: 0, .. }, T::DateTime { .. }) => Checked,
+        (T::DateTime64 { precision, .. }, T::DateTime64 { precision: wider, .. }) if wider >= precision => {
+            // Nanoseconds end in 2262, coarser units in 2299.
+            lossless_if(time_unit(*precision) == time_unit(*wider) || *wider <= 6)
+        }
+        _ => Absent,
+    }
+}
+
+fn lossless_if(fits: bool) -> Conversion {
+    if fits { Conversion::Lossless } else { Conversion::Checked }
+}
+
+/// True if values of both types are the same in memory and in meaning: zones are for display.
+fn is_same(from: &ColumnType, to: &ColumnType) -> bool {
+    use ColumnType as T;
+    match (from, to) {
+        (T::DateTime { .. }, T::DateTime { .. }) => true,
+        (T::DateTime64 { precision: a, .. }, T::DateTime64 { precision: b, .. }) => a == b,
+        (T::Array(from), T::Array(to)) => is_same_item(from, to),
+        (T::Map(from_key, from), T::Map(to_key, to)) => {
+            is_same_item(from_key, to_key) && is_same_item(from, to)
+        }
+        _ => from == to,
+    }
+}
+
+fn is_same_item(from: &ColumnType, to: &ColumnType) -> bool {
+    from.is_nullable() == to.is_nullable() && is_same(from.bare(), to.bare())
+}
+
+/// The least and the greatest value of an integer.
+fn integer(column_type: &ColumnType) -> Option<(i128, i128)> {
+    use ColumnType as T;
+    Some(match column_type {
+        T::Int8 => (i8::MIN.into(), i8::MAX.into()),
+        T::Int16 => (i16::MIN.into(), i16::MAX.into()),
+        T::Int32 => (i32::MIN.into(), i32::MAX.into()),
+        T::Int64 => (i64::MIN.into(), i64::MAX.into()),
+        T::UInt8 => (0, u8::MAX.into()),
+        T::UInt16 => (0, u16::MAX.into()),
+        T::UInt32 => (0, u32::MAX.into()),
+        T::UInt64 => (0, u64::MAX.into()),
+        _ => return None,
+    })
+}
+
+fn digits(value: i128) -> u32 {
+    value.unsigned_abs().checked_ilog10().map_or(1, |log| log + 1)
+}
+
+/// True if every integer of a range has a float of so many bits.
+fn is_exact(min: i128, max: i128, bits: u32) -> bool {
+    let limit = 1_i128 << bits;
+    -limit <= min && max <= limit
+}
+
+/// The least and the greatest value of a type whose Arrow form holds more, in the unit of that form.
+pub fn limits(column_type: &ColumnType) -> Option<(i64, i64)> {
+    use ColumnType as T;
+    /// 1900-01-01 and the end of 2299, in seconds.
+    const WIDE: (i64, i64) = (-2_208_988_800, 10_413_791_999);
+    Some(match column_type.bare() {
+        T::Date => (0, u16::MAX.into()),
+        T::Date32 => (WIDE.0 / 86_400, (WIDE.1 + 1) / 86_400 - 1),
+        T::DateTime { .. } => (0, u32::MAX.into()),
+        T::DateTime64 { precision, .. } => match precision {
+            0 => WIDE,
+            1..=3 => (WIDE.0 * 1_000, WIDE.1 * 1_000 + 999),
+            4..=6 => (WIDE.0 * 1_000_000, WIDE.1 * 1_000_000 + 999_999),
+            _ => (WIDE.0 * 1_000_000_000, i64::MAX),
+        },
+        _ => return None,
+    })
+}

@@ -1,0 +1,570 @@
+//! From the pipeline file and the table's columns to schemas that flow: what is decoded, what each step is bound to, and how the last
+//! rows become the table's. Pure: no server, no file, no clock.
+//!
+//! Owns which fields are decoded and with what types, where each step runs, and the mapping to the table's columns. Does not own what a
+//! step's text means ([`Texts`], which `sql` stands behind), nor the making of parts (`wiring`).
+//!
+//! | a field of the record                                   | is decoded as                                            |
+//! |---------------------------------------------------------|----------------------------------------------------------|
+//! | declared under `source.fields`                          | the declared type                                        |
+//! | passes every step untouched and fills a column          | that column's type, with its DEFAULT: at today's cost    |
+//! | only expressions read it, and nobody declared it        | nothing: a fault that shows the line to add              |
+//! | nothing reads it                                        | nothing: it is skipped                                   |
+//!
+//! The names of [`Metadata`] (`_key`, `_topic`, …) are columns that the source fills, unless a field of that name is declared.
+//!
+//! ```text
+//! input ─▶ steps without state ─▶ mapping ─▶ dedup ─▶ table
+//!          └──────── the decode job ──────┘  the lane
+//! ```
+//! The mapping stands before the steps with state, so that a row that does not fit is rejected before its key counts as seen. Columns that
+//! only those steps read (a key that the table does not store) stand behind the table's.
+
+mod bind;
+mod mapping;
+mod shape;
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::sync::Arc;
+
+use dataflow::{Column, Metadata, Schema, Transform};
+pub use operators::mapping::types::Conversion;
+
+use crate::config::model::Pipeline;
+use crate::config::model::step::{Dedup, Step};
+use crate::config::nearest::nearest;
+use crate::config::values::Pairs;
+pub use shape::{Rest, Shape};
+
+/// What is wrong with a pipeline's steps, and where.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{path}`: {message}")]
+pub struct Fault {
+    /// The key in the pipeline file, as in `steps[1].filter`.
+    pub path: String,
+    /// The bytes of that key's text that are concerned; `None` for all of it.
+    pub at: Option<Range<usize>>,
+    /// The sentence, with the way out.
+    pub message: String,
+}
+
+/// What is wrong with a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TextFault {
+    /// The sentence, with the way out.
+    pub message: String,
+    /// The bytes of the text that are concerned; `None` for all of it.
+    pub at: Option<Range<usize>>,
+    /// The name of the computed column whose text it is; empty for a filter and a query.
+    pub item: String,
+    /// The column that the text reads and the input does not have, if that is the fault.
+    pub unknown: Option<String>,
+    /// The column that a query makes twice, if that is the fault.
+    pub twice: Option<String>,
+}
+
+/// A step that a text became.
+pub struct Bound {
+    /// The step.
+    pub step: Arc<dyn Transform>,
+    /// The columns of its input that it computes with.
+    pub reads: Vec<String>,
+    /// The columns that pass untouched: the name in its rows and the name in its input.
+    pub passes: Vec<(String, String)>,
+}
+
+/// The meaning of texts: SQL, but for tests of the planner alone.
+pub trait Texts {
+    /// Rows for which the text is true.
+    ///
+    /// # Errors
+    /// When the text is no condition over the columns of `input`.
+    fn filter(&self, input: &Schema, text: &str) -> Result<Bound, TextFault>;
+
+    /// Rows of these columns: name and text of each; with `keep_others` the columns of `input` stay that are not named.
+    ///
+    /// # Errors
+    /// When a text is no expression over the columns of `input`.
+    fn select(
+        &self,
+        input: &Schema,
+        items: &[(String, String)],
+        keep_others: bool,
+    ) -> Result<Bound, TextFault>;
+
+    /// What a query makes of the rows.
+    ///
+    /// # Errors
+    /// When the text is no query over the columns of `input`.
+    fn query(&self, input: &Schema, text: &str) -> Result<Bound, TextFault>;
+}
+
+/// Where a step runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// In the decode job, on all cores.
+    DecodeJob,
+    /// In the lane, in order.
+    Lane,
+}
+
+/// One step of the plan.
+pub struct Stage {
+    /// The key in the pipeline file, as in `steps[1].filter`.
+    pub path: String,
+    /// Where it runs.
+    pub place: Place,
+    /// The columns that it reads.
+    pub reads: Vec<String>,
+    /// The columns of its rows.
+    pub output: Schema,
+}
+
+/// How a column of the table is filled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mapped {
+    /// The column.
+    pub column: String,
+    /// The column of the last schema that fills it; `None` for NULL or the DEFAULT.
+    pub from: Option<String>,
+    /// How its values become the column's.
+    pub conversion: Conversion,
+    /// The field of the record that passes untouched, if one does.
+    pub field: Option<String>,
+}
+
+/// What a pipeline does with its records, with every schema.
+pub struct Plan {
+    /// What is decoded.
+    pub decoded: Schema,
+    /// What the source says of a record, as far as anything reads it.
+    pub metadata: Vec<Metadata>,
+    /// Both: what the first step sees.
+    pub input: Schema,
+    /// The column of `input` that holds the event time; `None` for the source's.
+    pub time: Option<String>,
+    /// The steps, in order.
+    pub stages: Vec<Stage>,
+    /// How each column of the table is filled.
+    pub mapping: Vec<Mapped>,
+    /// The work of the decode job, the mapping last unless the rows are the table's as they are.
+    pub transforms: Vec<Arc<dyn Transform>>,
+    /// The columns that steps with state see: the table's, and those behind them that only such steps read.
+    pub lane: Schema,
+}
+
+impl Plan {
+    /// The table's columns whose values depend on when a record was read: reading it again gives others.
+    pub fn fleeting(&self) -> Vec<String> {
+        let ingested = Metadata::Ingested.name();
+        let is_computed_with =
+            self.stages.iter().any(|stage| stage.reads.iter().any(|read| read == ingested));
+        let is_fleeting = |mapped: &&Mapped| match &mapped.field {
+            Some(field) => field == ingested && self.metadata.contains(&Metadata::Ingested),
+            None => mapped.from.is_some() && is_computed_with,
+        };
+        self.mapping.iter().filter(is_fleeting).map(|mapped| mapped.column.clone()).collect()
+    }
+}
+
+/// Plans a pipeline for a table with these columns.
+///
+/// # Errors
+/// Every fault that was found before the first that hides the others.
+pub fn plan(pipeline: &Pipeline, table: &Schema, texts: &dyn Texts) -> Result<Plan, Vec<Fault>> {
+    Planner::new(pipeline, table, texts)?.plan()
+}
+
+/// What a step does, as the file says it.
+enum Kind<'a> {
+    Filter(&'a str),
+    Select(&'a Pairs),
+    Query(&'a str),
+    Dedup(&'a Dedup),
+    /// A step without a word: the schema refuses it.
+    Nothing,
+}
+
+struct Planned<'a> {
+    path: String,
+    kind: Kind<'a>,
+    shape: Shape,
+}
+
+/// Where a column of the last schema comes from.
+enum Origin {
+    /// A field of the record, untouched.
+    Field(String),
+    /// A step computes it.
+    Computed(String),
+    /// No step gives it.
+    Absent,
+}
+
+struct Planner<'a> {
+    pipeline: &'a Pipeline,
+    table: &'a Schema,
+    texts: &'a dyn Texts,
+    steps: Vec<Planned<'a>>,
+    declared: Vec<Column>,
+}
+
+type Faults = Vec<Fault>;
+
+fn fault(path: impl Into<String>, message: impl Into<String>) -> Fault {
+    Fault { path: path.into(), at: None, message: message.into() }
+}
+
+impl<'a> Planner<'a> {
+    fn new(pipeline: &'a Pipeline, table: &'a Schema, texts: &'a dyn Texts) -> Result<Self, Faults> {
+        let (mut faults, mut steps, mut declared) = (Faults::new(), Vec::new(), Vec::new());
+        let known: Vec<&str> = table.columns().iter().map(|column| column.name.as_str()).collect();
+        for name in pipeline.columns.keys().filter(|name| table.index_of(name.as_str()).is_none()) {
+            let near = nearest(name.as_str(), &known);
+            let near = near.map_or(String::new(), |near| format!(", did you mean `{near}`?"));
+            faults.push(fault(format!("columns.{name}"), format!("the table has no column `{name}`{near}")));
+        }
+        for (name, type_name) in &pipeline.source.fields.0 {
+            match clickhouse::types::parse(name.as_str(), type_name) {
+                Ok(column_type) => declared.push(Column::new(name.as_str(), column_type)),
+                Err(error) => faults.push(fault(format!("source.fields.{name}"), error.to_string())),
+            }
+        }
+        let mut stateful = None;
+        for (index, step) in pipeline.steps.iter().enumerate() {
+            let path = format!("steps[{index}].{}", step.word());
+            let step = Planned::new(step, path);
+            match (&step.kind, &stateful) {
+                (Kind::Dedup(_), _) => stateful = Some(step.path.clone()),
+                (_, Some(before)) => faults.push(fault(&step.path, after_dedup(before))),
+                _ => {}
+            }
+            steps.push(step);
+        }
+        let mut planner = Self { pipeline, table, texts, steps, declared };
+        if !faults.is_empty() {
+            return Err(faults);
+        }
+        if planner.steps.iter().any(|step| matches!(step.kind, Kind::Query(_))) {
+            planner.shape_queries()?;
+        }
+        Ok(planner)
+    }
+
+    fn plan(&self) -> Result<Plan, Faults> {
+        let read = self
+            .dedups()
+            .flat_map(|(_, dedup)| dedup.key.iter().chain(&dedup.time))
+            .map(|name| name.as_str());
+        let read = read.filter(|name| self.table.index_of(name).is_none());
+        let mut read = read.chain(self.table.columns().iter().map(|column| self.source_of(column)));
+        let takes_metadata = read.any(|name| Metadata::named(name).is_some());
+        if self.declared.is_empty() && self.stateless().next().is_none() && !takes_metadata {
+            return self.straight();
+        }
+        let candidates = self.candidates();
+        let bound = self.bind(&Schema::new(candidates.clone()))?;
+        let last =
+            bound.last().map_or_else(|| Schema::new(candidates.clone()), |bound| bound.step.schema().clone());
+        self.unused(&last)?;
+        let time = self.time(&candidates)?;
+        let extras = self.extras(&last)?;
+        let needed = self.needed(&last, &bound, &extras, time.as_deref());
+        let mut input = candidates;
+        // A record without any field that is read still makes a row.
+        let first =
+            input.iter().find(|column| !self.is_metadata(&column.name)).map(|column| column.name.clone());
+        let is_any =
+            input.iter().any(|column| needed.contains(&column.name) && !self.is_metadata(&column.name));
+        let first = first.filter(|_| !is_any);
+        input.retain(|column| needed.contains(&column.name) || first.as_ref() == Some(&column.name));
+        let metadata: Vec<Metadata> = input
+            .iter()
+            .filter(|column| self.is_metadata(&column.name))
+            .filter_map(|column| Metadata::named(&column.name))
+            .collect();
+        let decoded = input[..input.len() - metadata.len()].to_vec();
+        if decoded.is_empty() {
+            return Err(vec![fault(
+                "steps",
+                "no field of the record is read; declare one under `source.fields`",
+            )]);
+        }
+        let (decoded, input) = (Schema::new(decoded), Schema::new(input));
+        let bound = self.bind(&input)?;
+        let last = bound.last().map_or(&input, |bound| bound.step.schema()).clone();
+        let (mapping, lane, mapper) = self.mapping(&last, &extras)?;
+        let mut stages = Vec::with_capacity(self.steps.len());
+        let mut transforms = Vec::with_capacity(bound.len() + 1);
+        for (step, bound) in self.stateless().zip(bound) {
+            let output = bound.step.schema().clone();
+            stages.push(Stage {
+                path: step.path.clone(),
+                place: Place::DecodeJob,
+                reads: bound.reads,
+                output,
+            });
+            transforms.push(bound.step);
+        }
+        transforms.extend(mapper.map(|mapper| Arc::new(mapper) as Arc<dyn Transform>));
+        stages.extend(self.lane_stages(&lane));
+        Ok(Plan { decoded, metadata, input, time, stages, mapping, transforms, lane })
+    }
+
+    /// Without steps that change or drop rows every column is decoded as the table has it.
+    fn straight(&self) -> Result<Plan, Faults> {
+        let column = |column: &Column| Column { field: self.source_of(column).to_owned(), ..column.clone() };
+        let input = Schema::new(self.table.columns().iter().map(column).collect());
+        let mapped = |column: &Column| Mapped {
+            column: column.name.clone(),
+            from: Some(column.name.clone()),
+            conversion: Conversion::Same,
+            field: Some(self.source_of(column).to_owned()),
+        };
+        let mapping = self.table.columns().iter().map(mapped).collect();
+        let time = self.dedups().next().and_then(|(_, dedup)| dedup.time.as_ref());
+        let time = time.map(|time| time.as_str().to_owned());
+        let stages = self.lane_stages(&input);
+        Ok(Plan {
+            decoded: input.clone(),
+            metadata: Vec::new(),
+            lane: input.clone(),
+            transforms: Vec::new(),
+            input,
+            time,
+            stages,
+            mapping,
+        })
+    }
+
+    fn stateless(&self) -> impl Iterator<Item = &Planned<'a>> {
+        self.steps.iter().filter(|step| step.is_stateless())
+    }
+
+    fn dedups(&self) -> impl Iterator<Item = (&str, &'a Dedup)> {
+        self.steps.iter().filter_map(|step| match step.kind {
+            Kind::Dedup(dedup) => Some((step.path.as_str(), dedup)),
+            Kind::Filter(_) | Kind::Select(_) | Kind::Query(_) | Kind::Nothing => None,
+        })
+    }
+
+    fn lane_stages(&self, lane: &Schema) -> Vec<Stage> {
+        let stage = |(path, dedup): (&str, &Dedup)| Stage {
+            path: path.to_owned(),
+            place: Place::Lane,
+            reads: dedup.key.iter().map(ToString::to_string).collect(),
+            output: lane.clone(),
+        };
+        self.dedups().map(stage).collect()
+    }
+
+    /// The name that fills a column of the table: its own, unless `columns:` says other.
+    fn source_of<'s>(&'s self, column: &'s Column) -> &'s str {
+        let named = self.pipeline.columns.iter().find(|(name, _)| name.as_str() == column.name);
+        named.map_or(&column.name, |(_, field)| field.as_str())
+    }
+
+    /// Where column `name`, as it is after the first `steps` steps, comes from.
+    fn origin(&self, name: &str, steps: usize) -> Origin {
+        let mut name = name.to_owned();
+        for step in self.steps[..steps].iter().rev() {
+            match step.shape.before(&name) {
+                shape::Before::Passes(before) => name = before,
+                shape::Before::Computed => return Origin::Computed(step.path.clone()),
+                shape::Before::Absent => return Origin::Absent,
+            }
+        }
+        Origin::Field(name)
+    }
+
+    fn is_declared(&self, name: &str) -> bool {
+        self.declared.iter().any(|column| column.name == name)
+    }
+
+    /// True if the source fills the column of that name.
+    fn is_metadata(&self, name: &str) -> bool {
+        Metadata::named(name).is_some() && !self.is_declared(name)
+    }
+
+    /// Every column that the first step may see: fields that pass untouched to a column, in the order of the table, those that are
+    /// declared, and what the source says of a record.
+    fn candidates(&self) -> Vec<Column> {
+        let mut candidates: Vec<Column> = Vec::new();
+        let declared = |name: &str| self.declared.iter().find(|column| column.name == name);
+        for column in self.table.columns() {
+            let Origin::Field(name) = self.origin(self.source_of(column), self.steps.len()) else { continue };
+            if candidates.iter().any(|known| known.name == name) || self.is_metadata(&name) {
+                continue;
+            }
+            let as_column = || Column { name: name.clone(), field: name.clone(), ..column.clone() };
+            candidates.push(declared(&name).cloned().unwrap_or_else(as_column));
+        }
+        for column in &self.declared {
+            if !candidates.iter().any(|known| known.name == column.name) {
+                candidates.push(column.clone());
+            }
+        }
+        let metadata = Metadata::ALL.into_iter().filter(|one| self.is_metadata(one.name()));
+        candidates.extend(metadata.map(Metadata::column));
+        candidates
+    }
+
+    /// The place in the file that gives a column its name, if a step does.
+    fn giver(&self, name: &str) -> Option<String> {
+        let names = |step: &&Planned| match step.kind {
+            Kind::Select(items) => items.has(name),
+            _ => step.shape.names(name),
+        };
+        let step = self.stateless().filter(names).last()?;
+        Some(match step.kind {
+            Kind::Select(_) => format!("{}.{name}", step.path),
+            _ => step.path.clone(),
+        })
+    }
+
+    /// A column that a step computes under a name that nothing takes is a slip of the pen.
+    fn unused(&self, last: &Schema) -> Result<(), Faults> {
+        let is_taken = |name: &str| {
+            self.table.columns().iter().any(|column| self.source_of(column) == name)
+                || self
+                    .dedups()
+                    .any(|(_, dedup)| dedup.key.iter().chain(&dedup.time).any(|key| key.as_str() == name))
+        };
+        let known: Vec<&str> = self.table.columns().iter().map(|column| column.name.as_str()).collect();
+        let mut faults = Faults::new();
+        for column in last.columns().iter().filter(|column| !is_taken(&column.name)) {
+            let name = &column.name;
+            let Some(path) = self.giver(name) else { continue };
+            let near = nearest(name, &known);
+            let near = near.map_or(String::new(), |near| format!(", did you mean `{near}`?"));
+            faults.push(fault(path, format!("the table has no column `{name}`, and no step reads it{near}")));
+        }
+        if faults.is_empty() { Ok(()) } else { Err(faults) }
+    }
+
+    /// The field that holds the event time: of the first `dedup` that names one, if it is the first of all.
+    fn time(&self, candidates: &[Column]) -> Result<Option<String>, Faults> {
+        let Some((path, dedup)) = self.dedups().next() else { return Ok(None) };
+        let Some(time) = &dedup.time else { return Ok(None) };
+        let path = format!("{path}.time");
+        let column = self.table.columns().iter().find(|column| column.name == time.as_str());
+        let name = column.map_or(time.as_str(), |column| self.source_of(column));
+        let field = match self.origin(name, self.steps.len()) {
+            Origin::Field(field) => field,
+            Origin::Absent => time.as_str().to_owned(),
+            Origin::Computed(step) => {
+                let message = format!(
+                    "`{name}` is computed by `{step}`, and the event time is taken before the first step, so that a record that a step drops \
+                     moves the watermark too; name a field of the record, with its type under `source.fields`"
+                );
+                return Err(vec![fault(path, message)]);
+            }
+        };
+        if candidates.iter().any(|known| known.name == field) {
+            return Ok(Some(field));
+        }
+        Err(vec![fault(path, undeclared(&field, "DateTime64(3)"))])
+    }
+
+    /// Columns of the last schema that only steps with state read: keys that the table does not store.
+    fn extras(&self, last: &Schema) -> Result<Vec<String>, Faults> {
+        let (mut extras, mut faults) = (Vec::new(), Faults::new());
+        for (nth, (path, dedup)) in self.dedups().enumerate() {
+            let keys = dedup.key.iter().enumerate().map(|(at, key)| (format!("{path}.key[{at}]"), key));
+            // The first one's time is the event time; a later one takes its own in the lane.
+            let time = dedup.time.iter().filter(|_| nth > 0).map(|time| (format!("{path}.time"), time));
+            for (path, key) in keys.chain(time) {
+                let key = key.as_str();
+                if self.table.index_of(key).is_some() || extras.iter().any(|known| known == key) {
+                    continue;
+                }
+                if last.index_of(key).is_some() {
+                    extras.push(key.to_owned());
+                    continue;
+                }
+                let known: Vec<&str> = self
+                    .table
+                    .columns()
+                    .iter()
+                    .chain(last.columns())
+                    .map(|column| column.name.as_str())
+                    .collect();
+                let near = nearest(key, &known);
+                let near = near.map_or(String::new(), |near| format!(", did you mean `{near}`?"));
+                let message = match self.origin(key, self.steps.len()) {
+                    Origin::Field(field) => undeclared(&field, "String") + &near,
+                    Origin::Computed(_) | Origin::Absent => {
+                        format!("no step before gives a column `{key}`{near}")
+                    }
+                };
+                faults.push(fault(path, message));
+            }
+        }
+        if faults.is_empty() { Ok(extras) } else { Err(faults) }
+    }
+
+    /// The fields that anything reads.
+    fn needed(
+        &self,
+        last: &Schema,
+        bound: &[Bound],
+        extras: &[String],
+        time: Option<&str>,
+    ) -> BTreeSet<String> {
+        let taken = self.table.columns().iter().map(|column| self.source_of(column).to_owned());
+        let taken = taken.filter(|name| last.index_of(name).is_some());
+        let mut needed: BTreeSet<String> = taken.chain(extras.iter().cloned()).collect();
+        for (step, bound) in self.stateless().zip(bound).collect::<Vec<_>>().into_iter().rev() {
+            let passed = needed.iter().filter_map(|name| match step.shape.before(name) {
+                shape::Before::Passes(before) => Some(before),
+                shape::Before::Computed | shape::Before::Absent => None,
+            });
+            // `SELECT *` passes what the source says of a record too: only what is written or taken is made.
+            let is_written = |name: &&String| match step.kind {
+                Kind::Query(text) => !self.is_metadata(name) || text.contains(name.as_str()),
+                _ => true,
+            };
+            let named = step.shape.passes.values().filter(is_written).cloned();
+            needed = passed.chain(named).chain(bound.reads.iter().cloned()).collect();
+        }
+        needed.extend(time.map(str::to_owned));
+        needed
+    }
+}
+
+impl<'a> Planned<'a> {
+    fn is_stateless(&self) -> bool {
+        matches!(self.kind, Kind::Filter(_) | Kind::Select(_) | Kind::Query(_))
+    }
+
+    fn new(step: &'a Step, path: String) -> Self {
+        let (kind, shape) = match step {
+            Step { filter: Some(text), .. } => (Kind::Filter(text), Shape::all()),
+            Step { select: Some(items), .. } => (Kind::Select(items), shape::of_select(items)),
+            // Its shape is known once it is bound.
+            Step { sql: Some(text), .. } => (Kind::Query(text), Shape::all()),
+            Step { dedup: Some(dedup), .. } => (Kind::Dedup(dedup), Shape::all()),
+            Step { dedup: None, filter: None, select: None, sql: None } => (Kind::Nothing, Shape::all()),
+        };
+        Self { path, kind, shape }
+    }
+}
+
+/// Why a step cannot stand behind `before`.
+pub(crate) fn after_dedup(before: &str) -> String {
+    format!(
+        "a step after `{before}` is not supported yet: a row that it rejects would have to be forgotten by `dedup`; put it before `dedup`, \
+         where a dropped record does not count as seen"
+    )
+}
+
+fn undeclared(field: &str, example: &str) -> String {
+    format!(
+        "`{field}` is no column of the table, and its type is not known; write `fields: {{ {field}: {example} }}` under `source:`, with its \
+         type"
+    )
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,91 @@
+//! Texts to steps, each bound to the columns of the one before.
+//!
+//! Owns the order of binding, what a query lets pass, and the fault of a text that reads a field without a type. Does not own what a
+//! text means ([`super::Texts`]).
+
+use dataflow::{Column, Metadata, Schema};
+
+use super::{Bound, Fault, Faults, Kind, Origin, Planner, TextFault, fault, shape};
+
+impl Planner<'_> {
+    /// What a query lets pass is known once it is bound: to all fields that it could read, whether they are decoded in the end or not.
+    pub(super) fn shape_queries(&mut self) -> Result<(), Faults> {
+        let mut widest = self.declared.clone();
+        for column in self.table.columns() {
+            let name = self.source_of(column);
+            if !widest.iter().any(|known| known.name == name) && !self.is_metadata(name) {
+                widest.push(Column { name: name.to_owned(), field: name.to_owned(), ..column.clone() });
+            }
+        }
+        let metadata = Metadata::ALL.into_iter().filter(|one| self.is_metadata(one.name()));
+        widest.extend(metadata.map(Metadata::column));
+        let bound = loop {
+            let found = match self.texts_bound(&Schema::new(widest.clone())) {
+                Ok(bound) => break bound,
+                Err(found) => found,
+            };
+            // `SELECT *, f(x) AS y`: then `y` is no field, though the table has a column of that name.
+            let twice = found.1.twice.clone();
+            let fields = widest.len();
+            widest.retain(|column| twice.as_ref() != Some(&column.name) || self.is_declared(&column.name));
+            if widest.len() == fields {
+                return Err(vec![self.text_fault(*found)]);
+            }
+        };
+        let steps = self.steps.iter_mut().filter(|step| step.is_stateless());
+        for (step, bound) in steps.zip(bound) {
+            if matches!(step.kind, Kind::Query(_)) {
+                step.shape = shape::of_query(&bound);
+            }
+        }
+        Ok(())
+    }
+
+    /// Binds every step without state, one after the other.
+    pub(super) fn bind(&self, input: &Schema) -> Result<Vec<Bound>, Faults> {
+        let bound = self.texts_bound(input).map_err(|found| vec![self.text_fault(*found)])?;
+        for (step, bound) in self.stateless().zip(&bound) {
+            if bound.step.multiplies() {
+                let message = "this step makes several rows of one record, which is not supported yet: records and rows are counted as one; \
+                               write the array into an Array column and use `arrayJoin` in ClickHouse";
+                return Err(vec![fault(&step.path, message)]);
+            }
+        }
+        Ok(bound)
+    }
+
+    /// As [`Self::bind`]; the number of the step whose text is at fault, and the fault.
+    fn texts_bound(&self, input: &Schema) -> Result<Vec<Bound>, Box<(usize, TextFault)>> {
+        let mut bound: Vec<Bound> = Vec::new();
+        for (at, step) in self.steps.iter().enumerate() {
+            let input = bound.last().map_or(input, |bound| bound.step.schema());
+            let made = match step.kind {
+                Kind::Filter(text) => self.texts.filter(input, text),
+                Kind::Select(items) => {
+                    self.texts.select(input, &shape::items(items), shape::keeps_others(items))
+                }
+                Kind::Query(text) => self.texts.query(input, text),
+                Kind::Dedup(_) | Kind::Nothing => continue,
+            };
+            bound.push(made.map_err(|found| Box::new((at, found)))?);
+        }
+        Ok(bound)
+    }
+
+    /// A fault of a text, with the line to add if it reads a field that has no type.
+    fn text_fault(&self, (at, found): (usize, TextFault)) -> Fault {
+        let TextFault { mut message, at: place, item, unknown, .. } = found;
+        let step = &self.steps[at];
+        let path = if item.is_empty() { step.path.clone() } else { format!("{}.{item}", step.path) };
+        if let Some(Origin::Field(field)) = unknown.map(|name| self.origin(&name, at)) {
+            let column = self.table.columns().iter().find(|column| column.name == field);
+            let of_table = column.map(|column| clickhouse::types::name(&column.column_type));
+            message += &format!(
+                "; if it is a field of the record, say its type, for no column has it untouched: write \
+                 `fields: {{ {field}: {} }}` under `source:`",
+                of_table.as_deref().unwrap_or("String")
+            );
+        }
+        Fault { path, at: place, message }
+    }
+}

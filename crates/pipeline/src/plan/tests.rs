@@ -1,0 +1,228 @@
+use dataflow::ColumnType;
+
+use super::*;
+use crate::config;
+use crate::config::values::reference::Surroundings;
+use crate::wiring::steps;
+
+fn pipeline(rest: &str) -> Pipeline {
+    let text = format!(
+        "pipeline: p\nsink: {{ clickhouse: {{ url: \"http://localhost:8123\", table: t }} }}\n{rest}"
+    );
+    let around = Surroundings { env: &|_| Ok(None), file: &|_| Err("no".into()) };
+    let checked = config::check(&text, &around);
+    checked.pipeline.unwrap_or_else(|| panic!("{}", checked.faults.render("test")))
+}
+
+fn table() -> Schema {
+    let with_default = Column { default: Some("'?'".into()), ..Column::new("country", ColumnType::String) };
+    Schema::new(vec![
+        Column::new("id", ColumnType::Uuid),
+        Column::new("amount", ColumnType::Int64),
+        with_default,
+        Column::new("at", ColumnType::DateTime { timezone: None }),
+    ])
+}
+
+const SOURCE: &str = "source: { kafka: { brokers: b, topic: t }";
+
+/// The plan in lines, or its faults.
+fn planned(fields: &str, rest: &str) -> String {
+    let pipeline = pipeline(&format!("{SOURCE}{fields} }}\n{rest}"));
+    let schema = |schema: &Schema| {
+        let column = |c: &Column| format!("{} {}", c.name, clickhouse::types::name(&c.column_type));
+        schema.columns().iter().map(column).collect::<Vec<_>>().join(", ")
+    };
+    match steps::plan(&pipeline, &table()) {
+        Err(faults) => faults.iter().map(|fault| format!("{fault}\n")).collect(),
+        Ok(plan) => {
+            let mut told = format!("input: {}\n", schema(&plan.input));
+            told += &plan.time.map_or(String::new(), |time| format!("time: {time}\n"));
+            for stage in &plan.stages {
+                told += &format!("{} in {:?}: {}\n", stage.path, stage.place, schema(&stage.output));
+            }
+            for mapped in plan.mapping.iter().filter(|m| m.conversion != Conversion::Same || m.from.is_none())
+            {
+                told += &format!("{} from {:?} {:?}\n", mapped.column, mapped.from, mapped.conversion);
+            }
+            let mapped = plan.transforms.last().is_some_and(|step| step.name() == "mapping");
+            told + if mapped { "mapping\n" } else { "" }
+        }
+    }
+}
+
+const TABLE: &str = "id UUID, amount Int64, country String, at DateTime";
+
+#[test]
+fn without_steps_every_column_is_decoded_as_the_table_has_it() {
+    assert_eq!(planned("", ""), format!("input: {TABLE}\n"));
+    let steps = "columns: { id: meta.id }\nsteps: [{ dedup: { key: [id], window: 8h, time: at } }]";
+    let expected = format!("input: {TABLE}\ntime: at\nsteps[0].dedup in Lane: {TABLE}\n");
+    assert_eq!(planned("", steps), expected);
+}
+
+#[test]
+fn a_filter_over_columns_of_the_table_costs_no_mapping() {
+    let expected = format!("input: {TABLE}\nsteps[0].filter in DecodeJob: {TABLE}\n");
+    assert_eq!(planned("", "steps: [{ filter: amount > 3 }]"), expected);
+}
+
+#[test]
+fn a_field_that_only_an_expression_reads_is_decoded_if_its_type_is_declared() {
+    let steps = "steps: [{ filter: level > 3 }, { dedup: { key: [id], window: unbounded } }]";
+    let wide = format!("{TABLE}, level Int64");
+    let expected =
+        format!("input: {wide}\nsteps[0].filter in DecodeJob: {wide}\nsteps[1].dedup in Lane: {wide}\n");
+    assert_eq!(planned(", fields: { level: Int64, never_read: String }", steps), expected);
+    assert_eq!(
+        planned("", steps),
+        "`steps[0].filter`: there is no column `level`; the columns are `id`, `amount`, `country`, `at`, `_key`, `_headers`, `_topic`, `_partition`, \
+         `_position`, `_timestamp`, `_ingested`; if it is a field of the record, say its type, for no column has it untouched: write \
+         `fields: { level: String }` under `source:`\n"
+    );
+}
+
+#[test]
+fn a_select_decodes_what_it_reads_and_what_passes() {
+    let steps = "steps: [{ select: { id: uid, amount: cents + 1, at: at } }]";
+    let expected = "input: uid UUID, at DateTime, cents Int64\n\
+                    steps[0].select in DecodeJob: id UUID, amount Int64, at DateTime\n\
+                    country from None Same\nmapping\n";
+    assert_eq!(planned(", fields: { cents: Int64 }", steps), expected);
+    // A computed column of the table's own name has no type from the table.
+    let steps = "steps: [{ select: { \"*\": \"*\", amount: amount + 1 } }]";
+    assert_eq!(
+        planned("", steps),
+        "`steps[0].select.amount`: there is no column `amount`; the columns are `id`, `country`, `at`, `_key`, `_headers`, `_topic`, `_partition`, \
+         `_position`, `_timestamp`, `_ingested`; if it is a field of the record, say its type, for no column has it untouched: \
+         write `fields: { amount: Int64 }` under `source:`\n"
+    );
+    let told = planned(", fields: { amount: UInt8 }", steps);
+    assert!(told.starts_with("input: id UUID, country String, at DateTime, amount UInt8\n"), "{told}");
+}
+
+#[test]
+fn a_query_passes_columns_under_other_names() {
+    let told = planned(
+        ", fields: { cents: Int64 }",
+        "steps: [{ sql: \"SELECT uid AS id, cents + 1 AS amount, at FROM input\" }]",
+    );
+    // What it reads must be known: `uid` is no column, and fills one only behind the query.
+    assert!(told.contains("`fields: { uid: String }`"), "{told}");
+    let fields = ", fields: { cents: Int64, uid: UUID }";
+    let told = planned(fields, "steps: [{ sql: \"SELECT uid AS id, cents + 1 AS amount, at FROM input\" }]");
+    assert!(told.starts_with("input: uid UUID, at DateTime, cents Int64\n"), "{told}");
+}
+
+#[test]
+fn a_query_may_pass_everything_and_compute_a_column_of_the_table() {
+    let told = planned(
+        ", fields: { cents: Int64 }",
+        "steps: [{ sql: \"SELECT *, cents + 1 AS amount FROM input WHERE cents > 3\" }]",
+    );
+    assert!(told.starts_with("input: id UUID, country String, at DateTime, cents Int64\n"), "{told}");
+    let told = planned(
+        ", fields: { cents: Int64 }",
+        "steps: [{ sql: \"SELECT UNNEST([cents]) AS amount, id, at FROM input\" }]",
+    );
+    assert!(told.starts_with("`steps[0].sql`: this step makes several rows of one record"), "{told}");
+}
+
+#[test]
+fn the_last_rows_are_mapped_to_the_table_by_name() {
+    let steps = "columns: { amount: n }\nsteps: [{ select: { id: id, n: level + 1, at: at } }]";
+    let told = planned(", fields: { level: UInt8 }", steps);
+    assert!(told.ends_with("mapping\n") && !told.contains("amount from"), "{told}");
+    let told = planned(", fields: { amount: UInt8, at: DateTime64(0) }", "");
+    assert!(
+        told.contains("amount from Some(\"amount\") Lossless\nat from Some(\"at\") Checked\nmapping\n"),
+        "{told}"
+    );
+}
+
+#[test]
+fn a_column_that_cannot_be_filled_is_a_fault_with_the_cast_that_mends_it() {
+    assert_eq!(
+        planned("", "steps: [{ select: { id: id, amount: CAST(at AS String), at: at } }]"),
+        "`steps[0].select.amount`: `amount` is of type String, and column `amount` of the table of type Int64: no conversion keeps every value; \
+         write `CAST(… AS Int64)` in a `select`\n"
+    );
+    assert_eq!(
+        planned("", "steps: [{ select: { id: id, at: at } }]"),
+        "`steps[0].select`: no step gives column `amount` (Int64) of the table, which has neither NULL nor a DEFAULT; give it, or `ALTER TABLE … \
+         MODIFY COLUMN` with a DEFAULT\n"
+    );
+    assert_eq!(
+        planned("", "steps: [{ select: { \"*\": \"*\", amonut: CAST(at AS String) } }]"),
+        "`steps[0].select.amonut`: the table has no column `amonut`, and no step reads it, did you mean `amount`?\n"
+    );
+}
+
+#[test]
+fn the_event_time_is_a_field_of_the_record_before_any_step() {
+    let dedup = |time: &str| format!("{{ dedup: {{ key: [id], window: 8h, time: {time} }} }}");
+    let select = "{ select: { \"*\": \"*\", at: created } }";
+    let told = planned("", &format!("steps: [{select}, {}]", dedup("at")));
+    assert!(told.contains("\ntime: created\n"), "{told}");
+    let told = planned(", fields: { made: DateTime64(3) }", &format!("steps: [{}]", dedup("made")));
+    assert!(
+        told.contains("\ntime: made\n") && told.starts_with(&format!("input: {TABLE}, made DateTime64(3)\n")),
+        "{told}"
+    );
+    let computed = "{ select: { \"*\": \"*\", at: CAST(country AS DateTime) } }";
+    let told = planned(", fields: { country: String }", &format!("steps: [{computed}, {}]", dedup("at")));
+    assert!(told.contains("`steps[1].dedup.time`: `at` is computed by `steps[0].select`"), "{told}");
+    let told = planned("", &format!("steps: [{{ filter: amount > 1 }}, {}]", dedup("made")));
+    assert!(told.contains("`steps[1].dedup.time`: `made` is no column of the table"), "{told}");
+}
+
+#[test]
+fn a_key_that_the_table_does_not_store_stands_behind_its_columns() {
+    let steps =
+        "steps: [{ select: { \"*\": \"*\", key: level + 1 } }, { dedup: { key: [key], window: unbounded } }]";
+    let told = planned(", fields: { level: Int64 }", steps);
+    assert!(told.contains(&format!("steps[1].dedup in Lane: {TABLE}, key Int64\n")), "{told}");
+    let steps = "steps: [{ filter: amount > 1 }, { dedup: { key: [kye], window: unbounded } }]";
+    let told = planned("", steps);
+    assert!(told.contains("`steps[1].dedup.key[0]`: `kye` is no column of the table"), "{told}");
+}
+
+#[test]
+fn a_word_or_a_quoted_text_is_a_column_and_nothing_else() {
+    let cases = [
+        ("a", Some("a")),
+        (" _b1 ", Some("_b1")),
+        ("größe", Some("größe")),
+        ("\"user.id\"", Some("user.id")),
+        ("\"a\"\"b\"", Some("a\"b")),
+        ("\"a\" || \"b\"", None),
+        ("1", None),
+        ("a + 1", None),
+        ("user.id", None),
+        ("NULL", None),
+        ("true", None),
+        ("''", None),
+        ("\"\"", None),
+    ];
+    for (text, expected) in cases {
+        assert_eq!(shape::column_of(text).as_deref(), expected, "{text}");
+    }
+}
+
+#[test]
+fn what_the_source_says_of_a_record_is_a_column_where_something_reads_it() {
+    let told = planned("", "steps: [{ filter: _topic = 'a' AND amount > 1 }]");
+    let input = format!("input: {TABLE}, _topic LowCardinality(String)\n");
+    assert!(told.starts_with(&input) && !told.contains("mapping"), "{told}");
+    // Of a table's column too, and by `columns:` of a column with another name; a declared field of the name is a field.
+    let told = planned("", "columns: { country: _key }");
+    assert_eq!(told, "input: id UUID, amount Int64, at DateTime, _key Nullable(String)\nmapping\n");
+    let told = planned(", fields: { _key: String }", "columns: { country: _key }");
+    assert_eq!(told, "input: id UUID, amount Int64, _key String, at DateTime\nmapping\n");
+    let told = planned("", "steps: [{ dedup: { key: [_key], window: 8h, time: _timestamp } }]");
+    assert!(
+        told.contains("time: _timestamp\n")
+            && told.contains(&format!("in Lane: {TABLE}, _key Nullable(String)")),
+        "{told}"
+    );
+}

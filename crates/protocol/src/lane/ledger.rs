@@ -1,0 +1,117 @@
+//! Do a seal's two ledgers add up (C9), and those of a lane?
+//!
+//! Owns the equations that `record::ledger` names: of records, of the rows of each table, and those that join both. Does not own
+//! where the counts come from (`engine::cut`), nor whether a frame holds the rows that its record says (`engine::inspect`).
+
+use super::{Lane, Piece, Violation, hostile, violation};
+use crate::record::{Counts, Derived, Record, Seal};
+
+/// The seal's rows in the tables of each kind.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sealed {
+    rows: u64,
+    dead_letters: u64,
+    refused: u64,
+}
+
+/// Rows of a frame that the table has not refused: those of its pieces that no split has replaced.
+pub(super) fn rows_of(pieces: &[Piece]) -> u64 {
+    pieces.iter().filter(|piece| !piece.dead).map(|piece| piece.frame.rows).fold(0, u64::saturating_add)
+}
+
+/// Asked once every number of the seal is one that a lane counts with ([`hostile`]).
+pub(super) fn check(lane: &Lane, record: &Record, seal: &Seal) -> Result<(), Violation> {
+    let (counts, derived) = (seal.counts.unwrap_or_default(), seal.derived.unwrap_or_default());
+    if !counts.add_up() {
+        return Err(violation(record, "C9", format!("the counts do not add up: {counts:?}")));
+    }
+    let mut sealed = check_rows(lane, record, seal)?;
+    for refusal in &seal.refusals {
+        let Some(table) = lane.tables.get(refusal.table as usize).filter(|table| !table.takes_dead_letters)
+        else {
+            return Err(violation(record, "C9", format!("a dead letter is refused: {refusal:?}")));
+        };
+        let piece = table.pieces(refusal.ordinal).and_then(|pieces| pieces.get(refusal.piece as usize));
+        sealed.refused += piece.map_or(0, |piece| piece.frame.rows);
+    }
+    check_both(record, &counts, &derived, sealed)
+}
+
+/// The frames hold the rows that the batch had for each table, and no others.
+fn check_rows(lane: &Lane, record: &Record, seal: &Seal) -> Result<Sealed, Violation> {
+    let mut in_frames = vec![0_u64; lane.tables.len()];
+    for frame in &seal.frames {
+        let rows = &mut in_frames[frame.table as usize];
+        *rows = rows.saturating_add(frame.rows);
+    }
+    let mut sealed = Sealed::default();
+    for (n, said) in seal.rows.iter().enumerate() {
+        let found = in_frames.get(said.table as usize).copied();
+        let is_twice = seal.rows[..n].iter().any(|other| other.table == said.table);
+        if found != Some(said.rows) || said.rows == 0 || is_twice {
+            let what = format!("table {} gets {} rows, and its frames hold {found:?}", said.table, said.rows);
+            return Err(violation(record, "C9", what));
+        }
+        let table = &lane.tables[said.table as usize];
+        if table.rows.sealed + said.rows > hostile::NUMBER_MAX {
+            return Err(violation(record, "C9", format!("the rows of `{}` leave all bounds", table.name)));
+        }
+        let kind = if table.takes_dead_letters { &mut sealed.dead_letters } else { &mut sealed.rows };
+        *kind = kind.saturating_add(said.rows);
+        in_frames[said.table as usize] = 0;
+    }
+    match in_frames.iter().position(|rows| *rows > 0) {
+        Some(table) => {
+            let what = format!("frames hold {} rows for table {table}, which gets none", in_frames[table]);
+            Err(violation(record, "C9", what))
+        }
+        None => Ok(sealed),
+    }
+}
+
+/// What the records became is what the tables get.
+fn check_both(record: &Record, counts: &Counts, derived: &Derived, sealed: Sealed) -> Result<(), Violation> {
+    let made = u128::from(counts.passed) + u128::from(derived.rows);
+    let found = u128::from(sealed.rows) + u128::from(derived.dropped) + u128::from(derived.dead_letters);
+    if made != found {
+        let what = format!(
+            "{} records passed and {} rows were derived, but {} rows are sealed, {} were dropped and {} became dead letters",
+            counts.passed, derived.rows, sealed.rows, derived.dropped, derived.dead_letters
+        );
+        return Err(violation(record, "C9", what));
+    }
+    let letters = [counts.dead_letters, derived.dead_letters, sealed.refused];
+    let expected: u128 = letters.into_iter().map(u128::from).sum();
+    if expected != u128::from(sealed.dead_letters) {
+        let what = format!(
+            "{} records and {} derived rows became dead letters and {} rows were refused, but {} dead letters are sealed",
+            counts.dead_letters, derived.dead_letters, sealed.refused, sealed.dead_letters
+        );
+        return Err(violation(record, "C9", what));
+    }
+    Ok(())
+}
+
+/// The ledgers of a lane that a checkpoint holds.
+pub(super) fn check_image(record: &Record, lane: &Lane) -> Result<(), Violation> {
+    if !lane.counts.add_up() {
+        return Err(violation(record, "C9", format!("the counts do not add up: {:?}", lane.counts)));
+    }
+    let mut sealed = Sealed::default();
+    for table in &lane.tables {
+        let pending: u64 = table.pending.iter().map(|pieces| rows_of(pieces)).fold(0, u64::saturating_add);
+        let parts = [table.rows.settled, table.rows.refused, pending];
+        let sum = parts.iter().try_fold(0_u64, |sum, part| sum.checked_add(*part));
+        if sum != Some(table.rows.sealed) || table.rows.sealed > hostile::NUMBER_MAX {
+            let what = format!("table `{}` has {:?}, and {pending} pending", table.name, table.rows);
+            return Err(violation(record, "C9", what));
+        }
+        let kind = if table.takes_dead_letters { &mut sealed.dead_letters } else { &mut sealed.rows };
+        *kind = kind.saturating_add(table.rows.sealed);
+        sealed.refused = sealed.refused.saturating_add(table.rows.refused);
+    }
+    check_both(record, &lane.counts, &lane.derived, sealed)
+}
+
+#[cfg(test)]
+mod tests;

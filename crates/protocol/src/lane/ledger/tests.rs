@@ -1,0 +1,114 @@
+use super::super::tests::{Writer, rule, seal, with_letters};
+use crate::Lane;
+use crate::record::{
+    Body, Checkpoint, Counts, Derived, Frame, Frontier, Genesis, Refusal, Rows, Seal, Settle, Split,
+    TableGenesis, TableRows,
+};
+
+fn refused(change: impl FnOnce(&mut Seal)) -> &'static str {
+    let mut changed = seal(10, 20, &[0]);
+    change(&mut changed);
+    rule(Writer::new().push(Body::Seal(changed)))
+}
+
+#[test]
+fn c9_the_records_of_a_seal_add_up() {
+    let counts = |passed, absorbed| Some(Counts { read: 10, passed, absorbed, ..Counts::default() });
+    assert_eq!(refused(|seal| seal.counts = counts(9, 0)), "C9");
+    assert_eq!(refused(|seal| seal.counts = counts(10, 1)), "C9");
+    assert_eq!(refused(|seal| seal.counts = None), "C9");
+    let absorbed = Seal { counts: counts(0, 10), ..seal(10, 20, &[]) };
+    Writer::new().push(Body::Seal(absorbed)).expect("a state holds them");
+}
+
+#[test]
+fn c9_each_table_gets_the_rows_that_its_frames_hold() {
+    assert_eq!(refused(|seal| seal.rows.clear()), "C9", "said of no table");
+    assert_eq!(refused(|seal| seal.rows[0].rows = 9), "C9");
+    assert_eq!(refused(|seal| seal.rows[0].table = 1), "C9", "counted for the wrong table");
+    assert_eq!(refused(|seal| seal.rows[0].table = 7), "C9", "no such table");
+    assert_eq!(refused(|seal| seal.rows.push(TableRows { table: 1, rows: 0 })), "C9");
+    assert_eq!(refused(|seal| seal.rows.push(seal.rows[0])), "C9", "said twice");
+    assert_eq!(refused(|seal| seal.frames[0].table = 1), "C9", "in a frame of the wrong table");
+}
+
+#[test]
+fn c9_where_every_record_is_one_row_as_many_pass_as_are_sealed() {
+    let rows = |seal: &mut Seal, rows| (seal.frames[0].rows, seal.rows[0].rows) = (rows, rows);
+    assert_eq!(refused(|seal| rows(seal, 9)), "C9", "a row is missing");
+    assert_eq!(refused(|seal| rows(seal, 11)), "C9", "a row too many");
+}
+
+#[test]
+fn c9_a_step_that_multiplies_rows_says_by_how_many() {
+    let with = |rows, derived| {
+        let mut seal = seal(10, 20, &[0]);
+        (seal.frames[0].rows, seal.rows[0].rows, seal.derived) = (rows, rows, Some(derived));
+        let letters = derived.dead_letters;
+        if letters == 0 { seal } else { with_letters(seal, 0, letters) }
+    };
+    let derived = |rows, dropped, dead_letters| Derived { rows, dropped, dead_letters };
+    assert_eq!(rule(Writer::new().push(Body::Seal(with(30, derived(19, 0, 0))))), "C9");
+    assert_eq!(rule(Writer::new().push(Body::Seal(with(30, derived(20, 1, 0))))), "C9");
+    for (rows, derived) in [(30, derived(20, 0, 0)), (25, derived(20, 3, 2)), (7, derived(0, 3, 0))] {
+        let mut w = Writer::new();
+        w.push(Body::Seal(with(rows, derived))).expect("ten records, and the others are derived");
+        assert_eq!((w.lane.derived, w.lane.tables[0].rows.sealed), (derived, rows));
+    }
+}
+
+#[test]
+fn c9_dead_letters_are_those_of_records_and_of_refused_rows() {
+    assert_eq!(rule(Writer::new().push(Body::Seal(with_letters(seal(10, 20, &[0]), 0, 1)))), "C9");
+    let counts = Some(Counts { read: 11, passed: 10, dead_letters: 1, ..Counts::default() });
+    assert_eq!(refused(|seal| seal.counts = counts), "C9", "without its frame");
+    let mut w = Writer::new();
+    w.push(Body::Seal(Seal { counts, ..with_letters(seal(10, 20, &[0]), 0, 1) }))
+        .expect("one is a dead letter");
+    let of_letter = Refusal { table: 1, ordinal: 0, piece: 0, record: None };
+    let again = Seal { refusals: vec![of_letter], ..with_letters(seal(20, 30, &[1]), 1, 1) };
+    assert_eq!(rule(w.push(Body::Seal(again))), "C9", "a dead letter has nowhere else to go");
+}
+
+#[test]
+fn the_rows_of_a_table_are_settled_refused_or_pending() {
+    let mut w = Writer::new();
+    w.push(Body::Seal(seal(10, 20, &[0, 1]))).expect("two frames of ten rows");
+    let half = |rows| Frame { table: 0, id: vec![1; 16], len: 4, rows, ..Default::default() };
+    let pieces = vec![half(9), half(1)];
+    let split = Split { table: 0, ordinal: 0, piece: 0, segment: "h".into(), pieces, layouts: vec![] };
+    w.push(Body::Split(split)).expect("a row apart");
+    let refusals = vec![Refusal { table: 0, ordinal: 0, piece: 2, record: None }];
+    w.push(Body::Seal(Seal { refusals, ..with_letters(seal(20, 20, &[]), 0, 1) })).expect("a dead letter");
+    assert_eq!(w.lane.tables[0].rows, Rows { sealed: 20, settled: 0, refused: 1 });
+    let settled = vec![Frontier { table: 0, frontier: 1, window: 2, sent_below: None }];
+    w.push(Body::Settle(Settle { settled, ..Default::default() })).expect("the first frame");
+    let rows = w.lane.tables[0].rows;
+    assert_eq!((rows, rows.pending()), (Rows { sealed: 20, settled: 9, refused: 1 }, 10));
+    let body = Body::Checkpoint(Checkpoint { lane: Some(w.lane.image(0)), ..Default::default() });
+    let lane = Lane::from_checkpoint(&w.record(body)).expect("a checkpoint");
+    assert_eq!((lane.tables, lane.derived), (w.lane.tables, w.lane.derived));
+}
+
+/// No table has a fixed place: each has its own ordinals, frontier and rows, and one that nobody settles holds up no other.
+#[test]
+fn tables_are_settled_each_by_itself() {
+    let mut w = Writer::new();
+    let tables = vec![TableGenesis::of_rows("d.other")];
+    w.push(Body::Genesis(Genesis { tables, ..Default::default() })).expect("a third table");
+    let to = |from: u64, ordinal: u64, table: u32| {
+        let mut seal = seal(from, from + 10, &[ordinal]);
+        (seal.frames[0].table, seal.rows[0].table, seal.settled) = (table, table, vec![]);
+        Body::Seal(seal)
+    };
+    w.push(to(10, 0, 2)).expect("routed to the third");
+    w.push(to(20, 0, 0)).expect("and to the first");
+    w.push(to(30, 1, 2)).expect("and to the third");
+    let frontier = |frontier, window| Frontier { table: 2, frontier, window, sent_below: None };
+    for settled in [frontier(0, 2), frontier(2, 2)] {
+        w.push(Body::Settle(Settle { settled: vec![settled], ..Default::default() })).expect("in turn");
+    }
+    let rows = |at: usize| (w.lane.tables[at].rows.settled, w.lane.tables[at].rows.pending());
+    assert_eq!([rows(0), rows(1), rows(2)], [(0, 10), (0, 0), (20, 0)]);
+    assert_eq!(w.lane.spool_frames(), 1);
+}

@@ -1,0 +1,121 @@
+//! The counts of a batch as messages: what became of its records, and the rows that it has for each table.
+//!
+//! Owns the fields and the equations that need no other record. Does not own what a lane's counts are together ([`crate::lane`]).
+//!
+//! | ledger                     | equation                                                                             |
+//! |----------------------------|--------------------------------------------------------------------------------------|
+//! | of records                 | `read = passed + filtered + duplicates + late + dead letters + absorbed`             |
+//! | of rows, for each table    | `sealed = settled + refused + pending`                                               |
+//! | both: tables of rows       | `passed + derived = rows sealed + rows dropped + rows that became dead letters`      |
+//! | both: tables of dead letters | `rows sealed = dead letters + rows that became dead letters + rows refused`        |
+//!
+//! Where every record is one row of one table nothing is derived, and the third line says `passed = rows sealed`.
+
+use prost::Message;
+
+/// What records became. `read = passed + filtered + duplicates + late + dead_letters + absorbed` (C9).
+#[derive(Clone, Copy, PartialEq, Eq, Message)]
+pub struct Counts {
+    /// Records handed out by the source.
+    #[prost(uint64, tag = "1")]
+    pub read: u64,
+    /// Records of which rows were made.
+    #[prost(uint64, tag = "2")]
+    pub passed: u64,
+    /// Records dropped by a rule.
+    #[prost(uint64, tag = "3")]
+    pub filtered: u64,
+    /// Records dropped as known duplicates.
+    #[prost(uint64, tag = "4")]
+    pub duplicates: u64,
+    /// Records dropped because they came too late and the pipeline says `late: drop`.
+    #[prost(uint64, tag = "5")]
+    pub late: u64,
+    /// Records that became dead letters before a row was made of them. Rows that a table refuses later are counted there
+    /// ([`Rows::refused`]).
+    #[prost(uint64, tag = "6")]
+    pub dead_letters: u64,
+    /// Records that went into the state of a step, which releases rows later.
+    #[prost(uint64, tag = "7")]
+    pub absorbed: u64,
+    /// Of the records that passed, those that came so late that they may be duplicates nobody knows any more. No part of the sum.
+    #[prost(uint64, tag = "8")]
+    pub late_kept: u64,
+}
+
+impl Counts {
+    /// True if every record is accounted for.
+    pub fn add_up(&self) -> bool {
+        let Self { passed, filtered, duplicates, late, dead_letters, absorbed, .. } = *self;
+        let parts = [passed, filtered, duplicates, late, dead_letters, absorbed];
+        parts.iter().try_fold(0_u64, |sum, part| sum.checked_add(*part)) == Some(self.read)
+    }
+
+    /// Adds the other's counts to these.
+    pub fn add(&mut self, other: &Counts) {
+        self.read += other.read;
+        self.passed += other.passed;
+        self.filtered += other.filtered;
+        self.duplicates += other.duplicates;
+        self.late += other.late;
+        self.dead_letters += other.dead_letters;
+        self.absorbed += other.absorbed;
+        self.late_kept += other.late_kept;
+    }
+}
+
+/// The rows of one table in one seal, as the batch was cut: the frames must hold exactly these.
+#[derive(Clone, Copy, PartialEq, Eq, Message)]
+pub struct TableRows {
+    /// The table's index.
+    #[prost(uint32, tag = "1")]
+    pub table: u32,
+    /// Rows in its frames; at least 1.
+    #[prost(uint64, tag = "2")]
+    pub rows: u64,
+}
+
+/// Rows that are not one each of a record that passed.
+#[derive(Clone, Copy, PartialEq, Eq, Message)]
+pub struct Derived {
+    /// Rows beyond the first of each record that passed: a step made several of one, or it goes to several tables. Rows that a
+    /// state releases are among them.
+    #[prost(uint64, tag = "1")]
+    pub rows: u64,
+    /// Rows that were dropped behind a step that makes several rows of one record.
+    #[prost(uint64, tag = "2")]
+    pub dropped: u64,
+    /// Rows that became dead letters there.
+    #[prost(uint64, tag = "3")]
+    pub dead_letters: u64,
+}
+
+impl Derived {
+    /// Adds the other's rows to these.
+    pub fn add(&mut self, other: &Derived) {
+        self.rows += other.rows;
+        self.dropped += other.dropped;
+        self.dead_letters += other.dead_letters;
+    }
+}
+
+/// The rows of one table since its genesis. What is neither settled nor refused is pending.
+#[derive(Clone, Copy, PartialEq, Eq, Message)]
+pub struct Rows {
+    /// Rows in sealed frames.
+    #[prost(uint64, tag = "1")]
+    pub sealed: u64,
+    /// Rows below the recorded frontier that are in the table.
+    #[prost(uint64, tag = "2")]
+    pub settled: u64,
+    /// Rows that the table refused; each is a dead letter.
+    #[prost(uint64, tag = "3")]
+    pub refused: u64,
+}
+
+impl Rows {
+    /// Rows of which it is not recorded yet what becomes of them.
+    pub fn pending(&self) -> u64 {
+        self.sealed.saturating_sub(self.settled).saturating_sub(self.refused)
+    }
+}

@@ -1,0 +1,285 @@
+//! A syntax tree to a typed expression.
+//!
+//! Owns the order of the work and the place of a fault: the smallest expression within the text that is wrong by itself. Does not own the
+//! rules (`exact` for types, `names` for functions) nor the evaluation (`program`).
+//!
+//! 1. Names: every column exists, every function is known and allowed.
+//! 2. DataFusion plans the tree.
+//! 3. Constants take the type of what they stand beside (`exact`).
+//! 4. DataFusion inserts casts; those that can lose something are refused (`exact`).
+//! 5. Arithmetic on constants is done, so that `1 / 0` is a fault now and not a reject for every record.
+//! 6. DataFusion simplifies; a call of constants that has no value is a fault too.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use dataflow::Schema;
+use datafusion_common::{DFSchema, DataFusionError, ScalarValue};
+use datafusion_expr::simplify::SimplifyContext;
+use datafusion_expr::{Expr, ExprSchemable};
+use datafusion_optimizer::simplify_expressions::ExprSimplifier;
+use datafusion_sql::planner::{ParserOptions, PlannerContext, SqlToRel};
+use datafusion_sql::sqlparser::ast::{
+    self, Expr as Written, Ident, ObjectNamePart, Value, Visit, VisitMut, Visitor, VisitorMut,
+};
+
+use crate::fault::{Fault, Misnamed, nearest};
+use crate::names::{Function, NAMES};
+use crate::text::Text;
+use crate::{exact, types};
+
+/// What expressions are planned against.
+pub(crate) struct Scope {
+    /// The input's columns as expressions see them.
+    pub(crate) schema: Arc<DFSchema>,
+    /// Names that a column may be qualified with: `input.host`.
+    tables: Vec<String>,
+}
+
+impl Scope {
+    /// The columns of `input`, which may be qualified with one of `tables`.
+    pub(crate) fn new(input: &Schema, tables: Vec<String>) -> Result<Self, Fault> {
+        let fields = input.columns().iter().zip(input.arrow().fields()).map(|(column, field)| {
+            arrow_schema::Field::new(&column.name, types::operand(&column.column_type), field.is_nullable())
+        });
+        let schema = DFSchema::from_unqualified_fields(fields.collect(), Default::default())
+            .map_err(|error| Fault::planning(&error))?;
+        Ok(Self { schema: Arc::new(schema), tables })
+    }
+
+    fn has(&self, column: &str) -> bool {
+        self.columns().any(|name| name == column)
+    }
+
+    fn columns(&self) -> impl Iterator<Item = &str> {
+        self.schema.fields().iter().map(|field| field.name().as_str())
+    }
+}
+
+/// Types and simplifies one expression.
+pub(crate) fn compile(text: &Text, mut tree: Written, scope: &Scope) -> Result<Expr, Fault> {
+    let _ = VisitMut::visit(&mut tree, &mut Unqualify { tables: &scope.tables });
+    let mut check = Check { text, scope, parameters: Vec::new() };
+    if let ControlFlow::Break(fault) = Visit::visit(&tree, &mut check) {
+        return Err(*fault);
+    }
+    typed(tree.clone(), scope).map_err(|message| {
+        let mut blame = Blame { text, scope, lambdas: 0 };
+        match Visit::visit(&tree, &mut blame) {
+            ControlFlow::Break(fault) => *fault,
+            ControlFlow::Continue(()) => Fault::new(message, text.whole()),
+        }
+    })
+}
+
+/// Steps 2 to 6.
+fn typed(tree: Written, scope: &Scope) -> Result<Expr, String> {
+    let said = |error: DataFusionError| crate::fault::reworded(&error);
+    let options = ParserOptions::new()
+        .with_parse_float_as_decimal(true)
+        .with_enable_ident_normalization(false)
+        .with_map_string_types_to_utf8view(false);
+    let planner = SqlToRel::new_with_options(&*NAMES, options);
+    let expr = planner.sql_to_expr(tree, &scope.schema, &mut PlannerContext::new()).map_err(said)?;
+    let expr = exact::mark_written_casts(expr).map_err(said)?;
+    let expr = exact::adopt_types(expr, &scope.schema)?;
+    let context = SimplifyContext::builder()
+        .with_schema(Arc::clone(&scope.schema))
+        .with_config_options(NAMES.options())
+        .build();
+    let simplifier = ExprSimplifier::new(context);
+    let expr = simplifier.coerce(expr, &scope.schema).map_err(said)?;
+    exact::refuse_lossy_casts(&expr, &scope.schema)?;
+    let expr = exact::unmark_written_casts(expr).map_err(said)?;
+    let expr = exact::negate_checked(expr, &scope.schema)?;
+    let expr = exact::fold_arithmetic(expr)?;
+    let expr = simplifier.simplify(expr).map_err(said)?;
+    exact::refuse_failing_constants(&expr)?;
+    // What has no type has no meaning either: ask while the place is known.
+    expr.get_type(&*scope.schema).map_err(said)?;
+    Ok(expr)
+}
+
+/// `input.host` to `host`.
+struct Unqualify<'a> {
+    tables: &'a [String],
+}
+
+impl VisitorMut for Unqualify<'_> {
+    type Break = ();
+
+    fn pre_visit_expr(&mut self, expr: &mut Written) -> ControlFlow<()> {
+        if let Written::CompoundIdentifier(parts) = expr
+            && let [table, column] = parts.as_slice()
+            && self.tables.contains(&table.value)
+        {
+            *expr = Written::Identifier(column.clone());
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// Step 1.
+struct Check<'a> {
+    text: &'a Text<'a>,
+    scope: &'a Scope,
+    /// Names bound by the functions without a name around this place.
+    parameters: Vec<Vec<String>>,
+}
+
+type Checked = ControlFlow<Box<Fault>>;
+
+impl Check<'_> {
+    fn column(&self, column: &Ident) -> Checked {
+        let name = &column.value;
+        if self.scope.has(name) || self.parameters.iter().flatten().any(|parameter| parameter == name) {
+            return ControlFlow::Continue(());
+        }
+        let message = match nearest(name, self.scope.columns()) {
+            Some(near) => format!("there is no column `{name}`; did you mean `{near}`"),
+            None => format!("there is no column `{name}`; the columns are {}", some_of(self.scope.columns())),
+        };
+        let fault = Fault::new(message, self.text.range_of(column.span));
+        ControlFlow::Break(Box::new(fault.misnamed(Misnamed::Unknown(name.clone()))))
+    }
+
+    fn function(&self, function: &ast::Function) -> Checked {
+        let [ObjectNamePart::Identifier(ident)] = function.name.0.as_slice() else {
+            let message =
+                format!("there is no function `{}`; names of functions have no point", function.name);
+            return ControlFlow::Break(Box::new(Fault::new(message, self.text.range(&function.name))));
+        };
+        let name = &ident.value;
+        if function.over.is_some() {
+            let message = format!(
+                "`{name}` with OVER needs the rows around this one, and a step without state sees one; compute it in the table"
+            );
+            return self.fault(message, ident.span);
+        }
+        match NAMES.function(name) {
+            Function::Known => ControlFlow::Continue(()),
+            Function::Refused(reason) => self.fault(format!("`{name}` is refused: {reason}"), ident.span),
+            Function::Unknown if name.eq_ignore_ascii_case("unnest") => {
+                let message = "UNNEST makes rows; it stands alone as an item of a query, as in `SELECT UNNEST(tags) AS tag FROM input`";
+                self.fault(message.into(), ident.span)
+            }
+            Function::Unknown if matches!(function.args, ast::FunctionArguments::None) => {
+                let message =
+                    format!("`{name}` is a word of SQL here; a column of that name is written `\"{name}\"`");
+                self.fault(message, ident.span)
+            }
+            Function::Unknown => {
+                let message = match nearest(name, NAMES.functions()) {
+                    Some(near) => format!("there is no function `{name}`; did you mean `{near}`"),
+                    None => format!(
+                        "there is no function `{name}`; docs/reference/sql-functions.md lists all of them"
+                    ),
+                };
+                self.fault(message, ident.span)
+            }
+        }
+    }
+
+    fn fault(&self, message: String, span: datafusion_sql::sqlparser::tokenizer::Span) -> Checked {
+        ControlFlow::Break(Box::new(Fault::new(message, self.text.range_of(span))))
+    }
+
+    fn here(&self, message: &str, node: &impl ast::Spanned) -> Checked {
+        let at = self.text.range(node).or_else(|| self.text.whole());
+        ControlFlow::Break(Box::new(Fault::new(message, at)))
+    }
+}
+
+impl Visitor for Check<'_> {
+    type Break = Box<Fault>;
+
+    fn pre_visit_expr(&mut self, expr: &Written) -> Checked {
+        match expr {
+            Written::Identifier(column) => self.column(column),
+            Written::CompoundIdentifier(parts) => {
+                let dotted = parts.iter().map(|part| part.value.as_str()).collect::<Vec<_>>().join(".");
+                let way_out = if self.scope.has(&dotted) {
+                    format!("a name with a point is quoted, as in `\"{dotted}\"`")
+                } else {
+                    "a field of a map is written `column['field']`".to_owned()
+                };
+                self.here(&format!("there is no table or column `{}`; {way_out}", parts[0].value), expr)
+            }
+            Written::Function(function) => self.function(function),
+            Written::Lambda(lambda) => {
+                self.parameters.push(lambda.params.iter().map(|p| p.name.value.clone()).collect());
+                ControlFlow::Continue(())
+            }
+            Written::Subquery(_) | Written::Exists { .. } | Written::InSubquery { .. } => self.here(
+                "a query within an expression would read other rows, and a step sees one at a time",
+                expr,
+            ),
+            Written::Value(value) if matches!(value.value, Value::Placeholder(_)) => {
+                self.here("there are no parameters; write the value itself", value)
+            }
+            _ => ControlFlow::Continue(()),
+        }
+    }
+
+    fn post_visit_expr(&mut self, expr: &Written) -> Checked {
+        if matches!(expr, Written::Lambda(_)) {
+            self.parameters.pop();
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// Finds the first expression, innermost first, that is wrong by itself.
+struct Blame<'a> {
+    text: &'a Text<'a>,
+    scope: &'a Scope,
+    /// Functions without a name around this place: within them nothing can be planned by itself.
+    lambdas: usize,
+}
+
+impl Visitor for Blame<'_> {
+    type Break = Box<Fault>;
+
+    fn pre_visit_expr(&mut self, expr: &Written) -> Checked {
+        self.lambdas += usize::from(matches!(expr, Written::Lambda(_)));
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, expr: &Written) -> Checked {
+        if matches!(expr, Written::Lambda(_)) {
+            self.lambdas -= 1;
+            return ControlFlow::Continue(());
+        }
+        if self.lambdas > 0 {
+            return ControlFlow::Continue(());
+        }
+        match typed(expr.clone(), self.scope) {
+            Ok(_) => ControlFlow::Continue(()),
+            Err(message) => {
+                let at = self.text.range(expr).or_else(|| self.text.whole());
+                ControlFlow::Break(Box::new(Fault::new(message, at)))
+            }
+        }
+    }
+}
+
+/// A few names for a message.
+fn some_of<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    const SHOWN: usize = 12;
+    let mut names: Vec<_> = names.map(|name| format!("`{name}`")).collect();
+    let more = names.len().saturating_sub(SHOWN);
+    names.truncate(SHOWN);
+    match more {
+        0 => names.join(", "),
+        more => format!("{} and {more} more", names.join(", ")),
+    }
+}
+
+/// The expression is the literal NULL or a value, the same for every row.
+pub(crate) fn constant(expr: &Expr) -> Option<&ScalarValue> {
+    match expr {
+        Expr::Literal(value, _) => Some(value),
+        Expr::Alias(alias) => constant(&alias.expr),
+        _ => None,
+    }
+}

@@ -1,0 +1,126 @@
+//! What is wrong with a text, and where.
+//!
+//! Owns the error type of this crate, the wording of DataFusion's messages for our users, and the search for the name that was probably
+//! meant. Does not own how the place is shown in the pipeline file.
+
+use std::ops::Range;
+
+use datafusion_common::DataFusionError;
+
+/// Why a text cannot become a step.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Fault {
+    /// The sentence: what is wrong and the way out.
+    pub message: String,
+    /// The bytes of the text that it is about; `None` if it is about the whole step.
+    pub at: Option<Range<usize>>,
+    /// The name of the computed column whose text it is; empty for a filter and a query.
+    pub item: String,
+    /// The column whose name is the fault, if it is one.
+    pub column: Option<Misnamed>,
+}
+
+/// A name of a column that makes a text wrong: data for callers that can add the way out, as the sentence is for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Misnamed {
+    /// The text reads it, and the input does not have it.
+    Unknown(String),
+    /// A query makes it twice.
+    Twice(String),
+}
+
+impl Fault {
+    pub(crate) fn new(message: impl Into<String>, at: Option<Range<usize>>) -> Self {
+        Self { message: message.into(), at, item: String::new(), column: None }
+    }
+
+    pub(crate) fn misnamed(self, column: Misnamed) -> Self {
+        Self { column: Some(column), ..self }
+    }
+
+    /// A fault of DataFusion's, in our words.
+    pub(crate) fn planning(error: &DataFusionError) -> Self {
+        Self::new(reworded(error), None)
+    }
+}
+
+/// Prefixes that name a layer of DataFusion rather than the problem.
+const LAYERS: [&str; 12] = [
+    "Error during planning: ",
+    "This feature is not implemented: ",
+    "Execution error: ",
+    "Arrow error: ",
+    "Optimizer rule 'simplify_expressions' failed",
+    "Schema error: ",
+    "SQL error: ",
+    "ParserError(\"",
+    "Invalid argument error: ",
+    "Compute error: ",
+    "Cast error: ",
+    "External error: ",
+];
+
+/// Arrow's names of types, and ours.
+const TYPES: [(&str, &str); 8] = [
+    ("LargeUtf8", "String"),
+    ("Utf8View", "String"),
+    ("Utf8", "String"),
+    ("Boolean", "Bool"),
+    ("Decimal128", "Decimal"),
+    ("Timestamp(s, \"UTC\")", "DateTime"),
+    ("Timestamp(ms, \"UTC\")", "DateTime64(3)"),
+    ("Timestamp(µs, \"UTC\")", "DateTime64(6)"),
+];
+
+/// DataFusion's sentences that lack the way out, and ours.
+const SENTENCES: [(&str, &str); 2] = [
+    (
+        "unary operator '-' only supports",
+        "`-` has no value for a number without sign; write `-CAST(… AS Int64)`",
+    ),
+    ("substring without for/from", "`substr` needs a start; write `substr(text, from, count)`"),
+];
+
+/// One line, in lower case, without the names of layers, with our names of types.
+pub(crate) fn reworded(error: &DataFusionError) -> String {
+    let text = error.strip_backtrace();
+    let mut line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
+    line = line.split("user-defined coercion failed with: ").last().unwrap_or(line);
+    while let Some(rest) = LAYERS.iter().find_map(|layer| line.strip_prefix(layer)) {
+        line = rest.trim_start();
+    }
+    let line = line.split(" No function matches the given name").next().unwrap_or(line);
+    let mut words = line.trim_end_matches(['.', ' ']).to_owned();
+    for (theirs, ours) in TYPES {
+        words = words.replace(theirs, ours);
+    }
+    let words = lower_first(&words);
+    match SENTENCES.iter().find(|(theirs, _)| words.starts_with(theirs)) {
+        Some((_, ours)) => (*ours).to_owned(),
+        None => words,
+    }
+}
+
+/// With a small letter at the beginning, unless the first word is all capitals (`CAST`, `NULL`).
+pub(crate) fn lower_first(text: &str) -> String {
+    let mut chars = text.chars();
+    match (chars.next(), chars.clone().next()) {
+        (Some(first), Some(second)) if first.is_uppercase() && !second.is_uppercase() => {
+            first.to_lowercase().chain(chars).collect()
+        }
+        _ => text.to_owned(),
+    }
+}
+
+/// The name nearest to `written`, if one is near enough to be meant.
+pub(crate) fn nearest<'a>(written: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let folded = written.to_lowercase();
+    let allowed = (written.chars().count() / 3).max(1);
+    names
+        .into_iter()
+        .map(|name| (strsim::damerau_levenshtein(&folded, &name.to_lowercase()), name))
+        .filter(|(distance, _)| *distance <= allowed)
+        .min()
+        .map(|(_, name)| name)
+}

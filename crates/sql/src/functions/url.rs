@@ -1,0 +1,145 @@
+//! Parts of URLs.
+//!
+//! Owns the split of a text into the parts that RFC 3986 names. The host is checked and normalized by the crate `url`; path, query and
+//! parameters are also read from a text that begins with the path, as a web server logs it. A part that is not there is NULL.
+
+use std::borrow::Cow;
+
+use url::{Url, form_urlencoded};
+
+use super::{Answer, Arguments, Body, Definition};
+
+/// Reads URLs.
+pub(crate) const DEFINITIONS: &[Definition] = &[
+    Definition {
+        name: "url_scheme",
+        call: "url_scheme(url)",
+        about: "The scheme in small letters, such as `https`.",
+        arguments: (1, 1),
+        total: false,
+        body: Body::Text(scheme),
+    },
+    Definition {
+        name: "url_host",
+        call: "url_host(url)",
+        about: "The host in small letters; a name with other letters in its ASCII form.",
+        arguments: (1, 1),
+        total: false,
+        body: Body::Text(host),
+    },
+    Definition {
+        name: "url_port",
+        call: "url_port(url)",
+        about: "The port, or the scheme's usual one.",
+        arguments: (1, 1),
+        total: false,
+        body: Body::Int(port),
+    },
+    Definition {
+        name: "url_path",
+        call: "url_path(url)",
+        about: "The path as it is written, from its `/` to the `?` or `#`.",
+        arguments: (1, 1),
+        total: false,
+        body: Body::Text(path),
+    },
+    Definition {
+        name: "url_query",
+        call: "url_query(url)",
+        about: "What stands between `?` and `#`, as it is written.",
+        arguments: (1, 1),
+        total: false,
+        body: Body::Text(query),
+    },
+    Definition {
+        name: "url_fragment",
+        call: "url_fragment(url)",
+        about: "What stands behind `#`, as it is written.",
+        arguments: (1, 1),
+        total: false,
+        body: Body::Text(fragment),
+    },
+    Definition {
+        name: "url_parameter",
+        call: "url_parameter(url, name)",
+        about: "The value of the first parameter of that name in the query, decoded.",
+        arguments: (2, 2),
+        total: false,
+        body: Body::Text(parameter),
+    },
+    Definition {
+        name: "url_decode",
+        call: "url_decode(text)",
+        about: "The text with `%20` and its kin decoded, and `+` as a blank.",
+        arguments: (1, 1),
+        total: true,
+        body: Body::Text(decode),
+    },
+];
+
+/// The URL with a host, if the text is one.
+fn parsed(text: &str) -> Option<Url> {
+    Url::parse(text.trim()).ok()
+}
+
+fn scheme<'a>(arguments: Arguments<'a, '_>) -> Answer<Cow<'a, str>> {
+    Ok(parsed(arguments[0]).map(|url| Cow::Owned(url.scheme().to_owned())))
+}
+
+fn host<'a>(arguments: Arguments<'a, '_>) -> Answer<Cow<'a, str>> {
+    Ok(parsed(arguments[0]).and_then(|url| url.host_str().map(|host| Cow::Owned(host.to_owned()))))
+}
+
+fn port(arguments: Arguments) -> Answer<i64> {
+    Ok(parsed(arguments[0]).and_then(|url| url.port_or_known_default()).map(i64::from))
+}
+
+/// What follows the host, up to the fragment.
+fn target(text: &str) -> &str {
+    let text = text.split_once('#').map_or(text, |(before, _)| before);
+    let before_query = text.split_once('?').map_or(text, |(before, _)| before);
+    // A path may hold `://` too: what stands before it is a scheme only without a `/`.
+    let scheme = before_query.find("://").filter(|at| !before_query[..*at].contains('/'));
+    match scheme {
+        Some(at) => {
+            let rest = &text[at + 3..];
+            rest.find(['/', '?']).map_or("", |from| &rest[from..])
+        }
+        None => text,
+    }
+}
+
+fn path<'a>(arguments: Arguments<'a, '_>) -> Answer<Cow<'a, str>> {
+    let target = target(arguments[0]);
+    let path = target.split_once('?').map_or(target, |(path, _)| path);
+    Ok(Some(Cow::Borrowed(path)).filter(|path| !path.is_empty()))
+}
+
+fn query_of(text: &str) -> Option<&str> {
+    target(text).split_once('?').map(|(_, query)| query)
+}
+
+fn query<'a>(arguments: Arguments<'a, '_>) -> Answer<Cow<'a, str>> {
+    Ok(query_of(arguments[0]).map(Cow::Borrowed))
+}
+
+fn fragment<'a>(arguments: Arguments<'a, '_>) -> Answer<Cow<'a, str>> {
+    Ok(arguments[0].split_once('#').map(|(_, fragment)| Cow::Borrowed(fragment)))
+}
+
+fn parameter<'a>(arguments: Arguments<'a, '_>) -> Answer<Cow<'a, str>> {
+    let Some(query) = query_of(arguments[0]) else { return Ok(None) };
+    let mut pairs = form_urlencoded::parse(query.as_bytes());
+    Ok(pairs.find(|(name, _)| name == arguments[1]).map(|(_, value)| Cow::Owned(value.into_owned())))
+}
+
+/// As a value of a form: the parser splits at `&` and `=`, so they are shielded first.
+fn decode<'a>(arguments: Arguments<'a, '_>) -> Answer<Cow<'a, str>> {
+    let text = arguments[0];
+    if !text.contains(['%', '+']) {
+        return Ok(Some(Cow::Borrowed(text)));
+    }
+    let shielded = text.replace('&', "%26").replace('=', "%3D");
+    let decoded = form_urlencoded::parse(shielded.as_bytes()).next().map(|(name, _)| name.into_owned());
+    Ok(Some(Cow::Owned(decoded.unwrap_or_default())))
+}

@@ -1,0 +1,91 @@
+//! SQL text to steps without state ([`dataflow::Transform`]).
+//!
+//! Owns the dialect: which text is accepted, what types it yields, and where a fault lies in it. Does not own where rows come from or
+//! go to, nor the pipeline file; it is the only crate that names DataFusion.
+//!
+//! | module    | what it owns                                                     |
+//! |-----------|------------------------------------------------------------------|
+//! | `text`    | the surface: text to syntax tree, places back to bytes           |
+//! | `names`   | functions that exist, and those that are refused, with reasons   |
+//! | `functions` | our own functions, and bounds on DataFusion's                   |
+//! | `types`   | our types in expressions and as results, their names in `CAST`   |
+//! | `exact`   | constants, inserted casts and arithmetic that lose nothing       |
+//! | `nullable`| which results can be NULL                                        |
+//! | `compile` | tree to typed expression, and the place of a fault               |
+//! | `query`   | the clauses of `SELECT … FROM input WHERE …`                     |
+//! | `reference` | the page that lists every function                             |
+//! | `operand` | columns as expressions read them: UUID, IP, Enum as text         |
+//! | `program` | the evaluation of batches, and the rows that fail                |
+//! | `step`    | [`Step`]: which rows go on with which columns                    |
+//! | `fault`   | [`Fault`]: what is wrong, where, and what was probably meant     |
+//!
+//! A step is deterministic: the same record gives the same rows, whichever records stand beside it. Functions of the clock or of chance
+//! are refused, and whether a record fails is decided for it alone.
+
+mod compile;
+mod exact;
+mod fault;
+mod functions;
+mod names;
+mod nullable;
+mod operand;
+mod program;
+mod query;
+mod reference;
+mod step;
+mod text;
+mod types;
+
+use dataflow::Schema;
+
+pub use fault::{Fault, Misnamed};
+pub use reference::reference;
+pub use step::Step;
+
+/// Rows for which `text` is true go on; those for which it is false or NULL are filtered. `name` is the step's in the pipeline.
+///
+/// # Errors
+/// When the text is no condition over the columns of `input`.
+pub fn filter(input: &Schema, text: &str, name: &str) -> Result<Step, Fault> {
+    with_room(|| Step::filter(input, text, name))
+}
+
+/// Computes columns: `items` are names and expressions over the columns of `input`. One with the name of a column of `input` takes its
+/// place; the others follow. With `keep_others` the columns of `input` stay, without it only `items` go on.
+///
+/// # Errors
+/// When a text is no expression over the columns of `input`; [`Fault::item`] names the item.
+pub fn select(
+    input: &Schema,
+    items: &[(String, String)],
+    keep_others: bool,
+    name: &str,
+) -> Result<Step, Fault> {
+    with_room(|| Step::select(input, items, keep_others, name))
+}
+
+/// Runs `SELECT … FROM input WHERE …`: the condition first, then the columns. An `UNNEST(array)` among the items makes a row of each item
+/// of the array; a record whose array is empty or NULL is filtered.
+///
+/// # Errors
+/// When the text is no such query over the columns of `input`.
+pub fn query(input: &Schema, text: &str, name: &str) -> Result<Step, Fault> {
+    with_room(|| Step::query(input, text, name))
+}
+
+/// Stack for planning: DataFusion takes up to 100 KiB for each expression within another, and [`text::DEPTH_MAX`] of them are read.
+const STACK_BYTES: usize = 16 << 20;
+
+/// Plans on a thread that has room for the deepest text, whatever the caller's has.
+fn with_room(plan: impl FnOnce() -> Result<Step, Fault> + Send) -> Result<Step, Fault> {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().name("sql-plan".to_owned()).stack_size(STACK_BYTES);
+        let thread = thread.spawn_scoped(scope, plan);
+        let thread = thread
+            .map_err(|error| Fault::new(format!("no thread to plan on: {error}; free memory"), None))?;
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,387 @@
+//! Steps: what is made of a batch.
+//!
+//! Owns which rows go on, with which columns, and the accounts of the others. Does not own values (`program`) or texts (`compile`).
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, UInt32Array};
+use arrow_schema::ArrowError;
+use arrow_select::take::take;
+use dataflow::{Batch, Column, ColumnType, OperatorError, Reason, Reject, Schema, Transform, Transformed};
+
+use datafusion_expr::Expr;
+use datafusion_sql::sqlparser::ast::Expr as Written;
+
+use crate::compile::{Scope, compile};
+use crate::program::{Compiled, Failed, Program};
+use crate::text::Text;
+use crate::{Fault, query};
+
+/// The input's name in texts.
+pub(crate) const INPUT: &str = "input";
+
+/// A step made of SQL text.
+///
+/// Records that an expression has no value for (a division by zero, a text that is no number, an overflow) are rejected; the others of
+/// their batch go on.
+pub struct Step {
+    name: String,
+    schema: Schema,
+    reads: Vec<String>,
+    /// Which rows go on.
+    condition: Option<Program>,
+    /// Which columns they have.
+    columns: Option<Columns>,
+}
+
+struct Columns {
+    program: Program,
+    made: Vec<Made>,
+    /// Names of what passes: in the result and in the input.
+    passed: Vec<(String, String)>,
+    /// The column of the result whose arrays make the rows.
+    unnested: Option<usize>,
+}
+
+/// Where a column of the result comes from.
+#[derive(Clone, Copy)]
+enum Made {
+    /// From the input's column of that number, untouched.
+    Passed(usize),
+    /// From the program's expression of that number.
+    Computed(usize),
+}
+
+impl Step {
+    /// The columns of the input that the step computes with, in the input's order. What passes untouched is not among them.
+    pub fn reads(&self) -> &[String] {
+        &self.reads
+    }
+
+    /// The columns that pass untouched: each with its name in [`schema`](Transform::schema) and its name in the input.
+    pub fn passes(&self) -> impl Iterator<Item = (&str, &str)> {
+        let all = self
+            .columns
+            .is_none()
+            .then(|| self.schema.columns().iter().map(|c| (c.name.as_str(), c.name.as_str())));
+        let some = self
+            .columns
+            .iter()
+            .flat_map(|columns| &columns.passed)
+            .map(|(made, from)| (made.as_str(), from.as_str()));
+        all.into_iter().flatten().chain(some)
+    }
+
+    pub(crate) fn filter(input: &Schema, text: &str, name: &str) -> Result<Self, Fault> {
+        let scope = Scope::new(input, vec![INPUT.to_owned()])?;
+        let text = Text::new(text);
+        let condition = condition(input, &text, text.expression()?, &scope)?;
+        let step = Self {
+            name: name.to_owned(),
+            schema: input.clone(),
+            reads: Vec::new(),
+            condition: Some(condition),
+            columns: None,
+        };
+        Ok(step.with_reads(input))
+    }
+
+    pub(crate) fn select(
+        input: &Schema,
+        items: &[(String, String)],
+        keep_others: bool,
+        name: &str,
+    ) -> Result<Self, Fault> {
+        let scope = Scope::new(input, vec![INPUT.to_owned()])?;
+        let mut chosen = Vec::new();
+        for (item, text) in items {
+            let of_item = |fault: Fault| Fault { item: item.clone(), ..fault };
+            if item.is_empty() {
+                return Err(Fault::new("a computed column has no name; write `name: expression`", None));
+            }
+            if items.iter().filter(|(other, _)| other == item).count() > 1 {
+                return Err(of_item(Fault::new(
+                    format!("`{item}` is computed twice; give one another name"),
+                    None,
+                )));
+            }
+            let text = Text::new(text);
+            let tree = text.expression().map_err(of_item)?;
+            let expr = compile(&text, tree, &scope).map_err(of_item)?;
+            chosen.push(Chosen { name: item.clone(), expr, at: text.whole(), unnested: false });
+        }
+        let (columns, schema) = columns(input, &scope, chosen, keep_others, false)?;
+        let step = Self {
+            name: name.to_owned(),
+            schema,
+            reads: Vec::new(),
+            condition: None,
+            columns: Some(columns),
+        };
+        Ok(step.with_reads(input))
+    }
+
+    pub(crate) fn query(input: &Schema, text: &str, name: &str) -> Result<Self, Fault> {
+        let text = Text::new(text);
+        let query::Parts { scope, condition: written, chosen } = query::parts(input, &text)?;
+        let condition = written.map(|written| condition(input, &text, written, &scope)).transpose()?;
+        let (columns, schema) = columns(input, &scope, chosen, false, true)?;
+        let step =
+            Self { name: name.to_owned(), schema, reads: Vec::new(), condition, columns: Some(columns) };
+        Ok(step.with_reads(input))
+    }
+
+    fn with_reads(mut self, input: &Schema) -> Self {
+        let programs = self.condition.iter().chain(self.columns.as_ref().map(|columns| &columns.program));
+        let read: BTreeSet<&str> = programs.flat_map(Program::reads).collect();
+        let names = input.columns().iter().map(|column| &column.name);
+        self.reads = names.filter(|name| read.contains(name.as_str())).cloned().collect();
+        self
+    }
+
+    fn fault(&self, message: impl std::fmt::Display) -> OperatorError {
+        OperatorError { step: self.name.clone(), message: message.to_string() }
+    }
+
+    /// Keeps the rows for which the condition is true.
+    fn kept(&self, condition: &Program, done: Transformed) -> Result<Transformed, OperatorError> {
+        let (mut done, mut columns) = self.evaluated(condition, done)?;
+        let keep = columns.pop().ok_or_else(|| self.fault("the condition has no value"))?;
+        let keep = keep.as_boolean_opt().ok_or_else(|| self.fault("the condition is no Bool"))?;
+        let before = done.batch.len();
+        done.batch = filtered(done.batch, keep).map_err(|error| self.fault(error))?;
+        done.filtered += (before - done.batch.len()) as u64;
+        Ok(done)
+    }
+
+    /// The rows with their new columns.
+    fn made(&self, columns: &Columns, done: Transformed) -> Result<Transformed, OperatorError> {
+        let (mut done, computed) = self.evaluated(&columns.program, done)?;
+        let rows = &done.batch.rows;
+        let arrays = columns.made.iter().map(|made| match *made {
+            Made::Passed(at) => Arc::clone(rows.column(at)),
+            Made::Computed(at) => Arc::clone(&computed[at]),
+        });
+        let mut arrays: Vec<ArrayRef> = arrays.collect();
+        if let Some(at) = columns.unnested {
+            unnest(&mut done, &mut arrays, at).map_err(|error| self.fault(error))?;
+        }
+        let fields = self.schema.arrow().fields().iter().zip(&arrays).map(|(field, array)| {
+            // A String may be held as bytes.
+            if field.data_type() == array.data_type() {
+                field.as_ref().clone()
+            } else {
+                field.as_ref().clone().with_data_type(array.data_type().clone())
+            }
+        });
+        let schema = Arc::new(arrow_schema::Schema::new(fields.collect::<Vec<_>>()));
+        done.batch.rows = RecordBatch::try_new(schema, arrays).map_err(|error| self.fault(error))?;
+        Ok(done)
+    }
+
+    /// Evaluates the program; what fails leaves the batch and becomes a reject.
+    fn evaluated(
+        &self,
+        program: &Program,
+        mut done: Transformed,
+    ) -> Result<(Transformed, Vec<ArrayRef>), OperatorError> {
+        let evaluated = program.evaluate(&done.batch.rows).map_err(|error| self.fault(error))?;
+        if !evaluated.failed.is_empty() {
+            let gone: Vec<usize> = evaluated.failed.iter().map(|failed| failed.row).collect();
+            done.rejects.extend(evaluated.failed.into_iter().map(|failed| reject(&done.batch, failed)));
+            done.batch = done.batch.without(&gone).map_err(|error| self.fault(error))?;
+        }
+        Ok((done, evaluated.columns))
+    }
+}
+
+impl std::fmt::Debug for Step {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Step").field("name", &self.name).field("reads", &self.reads).finish_non_exhaustive()
+    }
+}
+
+impl Transform for Step {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    fn multiplies(&self) -> bool {
+        self.columns.as_ref().is_some_and(|columns| columns.unnested.is_some())
+    }
+
+    fn apply(&self, batch: Batch) -> Result<Transformed, OperatorError> {
+        let mut done = Transformed::all(batch);
+        if let Some(condition) = &self.condition {
+            done = self.kept(condition, done)?;
+        }
+        if let Some(columns) = &self.columns {
+            done = self.made(columns, done)?;
+        }
+        done.rejects.sort_by_key(|reject| reject.position);
+        Ok(done)
+    }
+}
+
+fn condition(input: &Schema, text: &Text, written: Written, scope: &Scope) -> Result<Program, Fault> {
+    let place = text.range(&written).or_else(|| text.whole());
+    let expr = compile(text, written, scope)?;
+    let compiled = Compiled { label: String::new(), expr, unnested: false };
+    let program =
+        Program::new(input, scope, vec![compiled]).map_err(|fault| Fault { at: place.clone(), ..fault })?;
+    match program.column_type(0) {
+        found if *found.bare() == ColumnType::Bool => Ok(program),
+        found => {
+            let message = format!(
+                "a condition is true or false, this is `{}`; compare it, as in `… > 0` or `… = 'x'`",
+                crate::types::written(found)
+            );
+            Err(Fault::new(message, place))
+        }
+    }
+}
+
+/// One column of the result, by its expression.
+pub(crate) struct Chosen {
+    pub(crate) name: String,
+    pub(crate) expr: Expr,
+    /// The expression in the text.
+    pub(crate) at: Option<Range<usize>>,
+    /// The expression gives an Array, and each of its items makes a row.
+    pub(crate) unnested: bool,
+}
+
+/// Computed columns take the place of those of the same name, and stand behind the others.
+fn columns(
+    input: &Schema,
+    scope: &Scope,
+    chosen: Vec<Chosen>,
+    keep_others: bool,
+    of_query: bool,
+) -> Result<(Columns, Schema), Fault> {
+    let mut made = Vec::new();
+    let mut schema = Vec::new();
+    let mut compiled = Vec::new();
+    let mut types = Vec::new();
+    let mut places = Vec::new();
+    let mut unnested = None;
+    for Chosen { name, expr, at, unnested: is_unnested } in chosen {
+        let passed = passed(&expr).and_then(|column| input.index_of(column)).filter(|_| !is_unnested);
+        if let Some(column) = passed {
+            places.push((name, Made::Passed(column)));
+            continue;
+        }
+        places.push((name.clone(), Made::Computed(compiled.len())));
+        // Each alone first, so that a fault names its item.
+        let one = |expr| vec![Compiled { label: name.clone(), expr, unnested: is_unnested }];
+        let of_item = |fault| Fault {
+            item: if of_query { String::new() } else { name.clone() },
+            at: at.clone(),
+            ..fault
+        };
+        let alone = Program::new(input, scope, one(expr.clone())).map_err(of_item)?;
+        types.push(match (is_unnested, alone.column_type(0)) {
+            (false, found) => found.clone(),
+            (true, ColumnType::Array(item)) => {
+                unnested = Some(compiled.len());
+                (**item).clone()
+            }
+            (true, other) => {
+                let message = format!("UNNEST takes an Array, this is `{}`", crate::types::written(other));
+                return Err(Fault::new(message, at));
+            }
+        });
+        compiled.extend(one(expr));
+    }
+    let column = |name: &str, made: Made| match made {
+        Made::Passed(at) => Column { name: name.to_owned(), ..input.columns()[at].clone() },
+        Made::Computed(at) => Column::new(name, types[at].clone()),
+    };
+    if keep_others {
+        for (at, old) in input.columns().iter().enumerate() {
+            let replaced = places.iter().position(|(name, _)| *name == old.name);
+            let how = replaced.map_or(Made::Passed(at), |n| places.remove(n).1);
+            schema.push(column(&old.name, how));
+            made.push(how);
+        }
+    }
+    for (name, how) in places {
+        schema.push(column(&name, how));
+        made.push(how);
+    }
+    if made.is_empty() {
+        return Err(Fault::new("the step would leave no column; compute one or keep the others", None));
+    }
+    let program = Program::new(input, scope, compiled)?;
+    let passed = schema.iter().zip(&made).filter_map(|(column, made)| match *made {
+        Made::Passed(at) => Some((column.name.clone(), input.columns()[at].name.clone())),
+        Made::Computed(_) => None,
+    });
+    let passed = passed.collect();
+    let unnested =
+        made.iter().position(|made| unnested.is_some_and(|n| matches!(made, Made::Computed(at) if *at == n)));
+    Ok((Columns { program, made, passed, unnested }, Schema::new(schema)))
+}
+
+/// The column that passes untouched.
+fn passed(expr: &Expr) -> Option<&str> {
+    match expr {
+        Expr::Column(column) => Some(&column.name),
+        Expr::Alias(alias) => passed(&alias.expr),
+        _ => None,
+    }
+}
+
+/// NULL counts as false. Rows are not moved if all of them go on.
+fn filtered(batch: Batch, keep: &BooleanArray) -> Result<Batch, ArrowError> {
+    if keep.null_count() == 0 && keep.true_count() == keep.len() {
+        return Ok(batch);
+    }
+    batch.filter(keep)
+}
+
+/// One row for each item of the arrays in column `at`; a record whose array has none is filtered.
+fn unnest(done: &mut Transformed, arrays: &mut [ArrayRef], at: usize) -> Result<(), ArrowError> {
+    let lists = arrays[at].as_list_opt::<i32>();
+    let lists = lists.ok_or_else(|| ArrowError::InvalidArgumentError("UNNEST of no Array".into()))?.clone();
+    let (mut rows, mut items) = (Vec::new(), Vec::new());
+    for row in 0..lists.len() {
+        let range = lists.value_offsets()[row] as u32..lists.value_offsets()[row + 1] as u32;
+        if lists.is_null(row) || range.is_empty() {
+            done.filtered += 1;
+            continue;
+        }
+        rows.extend(std::iter::repeat_n(row as u32, range.len()));
+        items.extend(range);
+    }
+    let batch = &mut done.batch;
+    batch.positions = rows.iter().map(|row| batch.positions[*row as usize]).collect();
+    batch.times_ms = rows.iter().map(|row| batch.times_ms[*row as usize]).collect();
+    let (rows, items) = (UInt32Array::from(rows), UInt32Array::from(items));
+    for (n, array) in arrays.iter_mut().enumerate() {
+        let taken = if n == at { take(lists.values(), &items, None) } else { take(array, &rows, None) };
+        *array = taken?;
+    }
+    Ok(())
+}
+
+fn reject(batch: &Batch, failed: Failed) -> Reject {
+    Reject {
+        partition: batch.partition.clone(),
+        position: batch.positions[failed.row],
+        time_ms: batch.times_ms[failed.row],
+        reason: Reason::Expression,
+        column: failed.column,
+        message: failed.message,
+        key: None,
+        headers: Vec::new(),
+        raw: Vec::new(),
+    }
+}
