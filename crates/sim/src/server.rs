@@ -247,6 +247,8 @@ impl Server {
 
     /// Others insert into a table, each by itself or all of them as one block; says how many have found room.
     pub fn others_insert(&mut self, place: usize, inserts: u64, is_one_block: bool, now_us: u64) -> u64 {
+        // Nothing else may ever come to this server, and they must not wait for a request whose client died at its gate.
+        self.give_up_halves(now_us);
         let per_insert = self.tokens_per_block;
         let room = self.room_for_others(place) / per_insert;
         if is_one_block && room < inserts {
@@ -377,7 +379,7 @@ impl Server {
 
     /// The head of a request is there; false if its query id runs already.
     pub fn begin(&mut self, insert: &Insert, since_us: u64, is_whole: bool, now_us: u64) -> bool {
-        self.running.retain(|_, r| r.is_whole || now_us - r.since_us < TAIL_US_MAX);
+        self.give_up_halves(now_us);
         if self.running.contains_key(&insert.query_id) {
             return false;
         }
@@ -394,6 +396,11 @@ impl Server {
         };
         self.running.insert(insert.query_id.clone(), running);
         true
+    }
+
+    /// Drops the requests whose rest has not come in time.
+    fn give_up_halves(&mut self, now_us: u64) {
+        self.running.retain(|_, r| r.is_whole || now_us - r.since_us < TAIL_US_MAX);
     }
 
     /// The gate of a request is asked.
@@ -418,11 +425,11 @@ impl Server {
     /// Kills queries by the beginning of their id, and says how many still run: one notices after a while that it was killed, and
     /// one that is being written ends by itself.
     pub fn kill(&mut self, node: u64, prefix: &str, now_us: u64) -> u64 {
+        self.give_up_halves(now_us);
         self.running.retain(|id, r| {
-            let is_given_up = !r.is_whole && now_us - r.since_us >= TAIL_US_MAX;
             let is_meant = r.node == node && id.starts_with(prefix);
             let has_noticed = is_meant && !r.is_writing && (r.is_killed || !r.is_whole);
-            !is_given_up && !has_noticed
+            !has_noticed
         });
         let mut running = self.running.iter_mut();
         let meant = running.by_ref().filter(|(id, r)| r.node == node && id.starts_with(prefix));
@@ -553,3 +560,6 @@ impl State {
         self.server.poison.iter().map(|(id, _)| *id).collect()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -61,6 +61,8 @@ fn the_invariants_hold_for_seeds_that_once_broke_the_world() {
     assert_holds(18_827);
     // A process that slept tells of records that were gone before its successor went on behind them.
     assert_holds(501_852);
+    // An owner dies at the gate of its last insert, and others wait for the rest of that request for ever.
+    assert_holds(7675);
 }
 
 /// A partition's log is cut below a row that the server refuses, and another record stands at its position.
