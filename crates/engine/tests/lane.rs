@@ -38,7 +38,7 @@ use dataflow::Partition;
 use engine::problem::State;
 use engine::{EngineError, Outcome};
 use protocol::record::Fate;
-use support::{Bench, Fault, Retiring, Told};
+use support::{Bench, Fault, LONG, Process, Retiring, Told};
 use tokio::sync::watch;
 
 fn run<T>(test: impl Future<Output = T>) -> T {
@@ -140,10 +140,8 @@ fn a_crash_at_any_moment_loses_and_doubles_nothing() {
                         world.restart();
                     }
                 }
-                let (_stop, asked) = watch::channel(false);
                 let life = Duration::from_millis((seed * 7 + round * 5) % 31);
-                // Dropping the run is the crash: every task dies at its next await.
-                let _ = tokio::time::timeout(life, engine::run(bench.pipeline(false), asked)).await;
+                let _ = Process::start(bench.pipeline(false)).kill_after(life).await;
             }
             bench.drain().await.expect("drains");
             bench.assert_holds(0..630);
@@ -401,9 +399,8 @@ fn a_crash_at_any_moment_of_a_refusal_loses_and_doubles_nothing() {
                     let fault = [Fault::LostAfter, Fault::LostBefore][(round % 2) as usize];
                     bench.table.world.lock().expect("no panic").faults.push_back(fault);
                 }
-                let (_stop, asked) = watch::channel(false);
                 let life = Duration::from_millis(5 + (seed * 13 + round * 7) % 47);
-                let _ = tokio::time::timeout(life, engine::run(bench.pipeline(false), asked)).await;
+                let _ = Process::start(bench.pipeline(false)).kill_after(life).await;
             }
             bench.drain().await.expect("drains");
             bench.assert_holds((0..200).filter(|id| !bad.contains(id)));
@@ -443,12 +440,13 @@ fn a_refused_row_in_a_frame_that_an_earlier_owner_may_have_sent_does_not_stop_th
         bench.table.world.lock().expect("no panic").poison = vec![13];
         bench.table.world.lock().expect("no panic").away = true;
         bench.push(0..50);
-        let (_stop, asked) = watch::channel(false);
-        let life = Duration::from_millis(300);
         // It is sealed, and the owner is gone before the table has answered at all.
         bench.table.world.lock().expect("no panic").facts_away = false;
-        let _ = tokio::time::timeout(life, engine::run(bench.pipeline(false), asked)).await;
-        assert_eq!(bench.lane().await.counts.read, 50);
+        let dies = Process::start(bench.pipeline(false));
+        while bench.lane().await.counts.read < 50 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        dies.kill().await;
         bench.table.world.lock().expect("no panic").away = false;
         bench.drain().await.expect("drains");
         bench.assert_holds((0..50).filter(|id| *id != 13));
@@ -509,7 +507,7 @@ fn a_lost_stop_sender_is_no_reason_to_spin() {
         let (stop, asked) = watch::channel(false);
         drop(stop);
         let run = engine::run(bench.pipeline(true), asked);
-        let outcome = tokio::time::timeout(Duration::from_secs(10), run).await.expect("it reads");
+        let outcome = tokio::time::timeout(LONG, run).await.expect("it reads");
         assert_eq!(outcome.expect("drains"), Outcome::Complete);
         bench.assert_holds(0..100);
     });
@@ -577,8 +575,7 @@ fn a_stop_while_the_table_is_away_at_the_start_is_obeyed_at_once() {
         let running = tokio::spawn(engine::run(bench.pipeline(false), asked));
         bench.table_looked_at().await;
         stop.send(true).expect("it runs");
-        let ended =
-            tokio::time::timeout(Duration::from_secs(60), running).await.expect("long before a drain");
+        let ended = tokio::time::timeout(LONG, running).await.expect("long before a drain");
         assert_eq!(ended.expect("no panic").expect("ends"), Outcome::Interrupted);
         assert_eq!(bench.lane().await.epoch, 0, "nothing was claimed");
     });

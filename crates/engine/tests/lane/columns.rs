@@ -7,7 +7,7 @@ use engine::problem::State;
 use engine::{EngineError, Outcome};
 use tokio::sync::watch;
 
-use crate::support::{Bench, Fault};
+use crate::support::{Bench, Fault, Process};
 use crate::{run, wait_until};
 
 type Columns = Vec<(&'static str, &'static str)>;
@@ -49,11 +49,9 @@ async fn drain(bench: &mut Bench) -> Result<Outcome, EngineError> {
 async fn seal(bench: &Bench, ids: std::ops::Range<u64>) {
     away(bench, true);
     bench.push(ids.clone());
-    let (_stop, asked) = watch::channel(false);
-    let running = tokio::spawn(engine::run(bench.pipeline(false), asked));
+    let running = Process::start(bench.pipeline(false));
     wait_until(|| bench.status.snapshot().sealed.records.read == ids.end).await;
-    running.abort();
-    let _ = running.await;
+    running.kill().await;
     away(bench, false);
 }
 
@@ -170,11 +168,9 @@ fn frames_that_wait_go_out_under_new_tokens_for_a_wider_column() {
             if let Some(fault) = fault {
                 bench.table.world.lock().expect("no panic").faults.push_back(fault);
                 bench.push(0..50);
-                let (_stop, asked) = watch::channel(false);
-                let running = tokio::spawn(engine::run(bench.pipeline(false), asked));
+                let running = Process::start(bench.pipeline(false));
                 wait_until(|| bench.table.world.lock().expect("no panic").attempts > 0).await;
-                running.abort();
-                let _ = running.await;
+                running.kill().await;
             } else {
                 seal(&bench, 0..50).await;
             }
@@ -238,13 +234,11 @@ fn columns_that_change_at_any_moment_lose_and_double_nothing() {
                     .expect("no panic")
                     .faults
                     .push_back(faults[((seed + round) % 3) as usize]);
-                let (_stop, asked) = watch::channel(false);
-                let running = tokio::spawn(engine::run(bench.pipeline(false), asked));
+                let running = Process::start(bench.pipeline(false));
                 tokio::time::sleep(Duration::from_millis((seed * 7 + round * 5) % 23)).await;
                 alter(&bench, shape.clone());
                 tokio::time::sleep(Duration::from_millis((seed * 11 + round * 3) % 29)).await;
-                running.abort();
-                if let Ok(Ok(Outcome::Reopen { added: more })) = running.await {
+                if let Some(Ok(Outcome::Reopen { added: more })) = running.kill().await {
                     added.extend(more.into_values().flatten());
                 }
                 bench.table = bench.table.open_again(&added);

@@ -18,7 +18,7 @@ use tokio::sync::watch;
 
 use crate::run;
 use crate::start::{contents, set_away};
-use crate::support::Bench;
+use crate::support::{Bench, Process};
 
 /// How an object is spoilt.
 #[derive(Clone, Copy, Debug)]
@@ -38,17 +38,14 @@ async fn sealed() -> BTreeMap<String, Bytes> {
     bench.settings.checkpoint_records_max = 6;
     bench.sizes = Sizes::new(1 << 12);
     set_away(&bench, true);
-    let (_stop, asked) = watch::channel(false);
-    let dies = tokio::spawn(engine::run(bench.pipeline(false), asked));
+    let dies = Process::start(bench.pipeline(false));
     for from in (0..600).step_by(60) {
         bench.push(from..from + 60);
         while bench.lane().await.counts.passed < from + 60 {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
     }
-    dies.abort();
-    let _ = dies.await;
-    tokio::time::sleep(Duration::from_millis(50)).await;
+    dies.kill().await;
     let lane = bench.lane().await;
     assert!(
         lane.newest_checkpoint.is_some() && lane.spool_frames() > 0,
@@ -129,14 +126,11 @@ async fn one_frame() -> BTreeMap<String, Bytes> {
     set_away(&bench, true);
     // All of them before the first is read: those that come later may be sealed in a frame of their own.
     bench.push(0..60);
-    let (_stop, asked) = watch::channel(false);
-    let dies = tokio::spawn(engine::run(bench.pipeline(false), asked));
+    let dies = Process::start(bench.pipeline(false));
     while bench.lane().await.counts.passed < 60 {
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
-    dies.abort();
-    let _ = dies.await;
-    tokio::time::sleep(Duration::from_millis(50)).await;
+    dies.kill().await;
     contents(&bench).await
 }
 

@@ -7,7 +7,7 @@ use engine::{EngineError, Outcome};
 use protocol::doubt::{StopReason, Verdict};
 
 use crate::run;
-use crate::support::{Bench, Fault};
+use crate::support::{Bench, Fault, Process};
 
 fn request(frames: &[&str], verdict: Verdict) -> Request {
     Request {
@@ -115,8 +115,7 @@ fn an_exchanged_table_is_asked_about_once_and_then_takes_all_that_waits() {
         // Sealed while the table is away, and never sent.
         bench.table.world.lock().expect("no panic").away = true;
         bench.table.world.lock().expect("no panic").facts_away = false;
-        let (stop, asked) = tokio::sync::watch::channel(false);
-        let running = tokio::spawn(engine::run(bench.pipeline(false), asked));
+        let running = Process::start(bench.pipeline(false));
         // One frame after the other, more than a window of them.
         for n in 1..=11u64 {
             bench.push(n * 50..n * 50 + 50);
@@ -124,8 +123,7 @@ fn an_exchanged_table_is_asked_about_once_and_then_takes_all_that_waits() {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         }
-        running.abort();
-        drop((stop, running.await));
+        running.kill().await;
         {
             let mut world = bench.table.world.lock().expect("no panic");
             world.away = false;
@@ -304,8 +302,7 @@ fn a_crash_during_an_outage_asks_only_about_frames_that_were_let_out() {
             let mut world = bench.table.world.lock().expect("no panic");
             (world.away, world.facts_away, world.cannot_tell) = (true, false, true);
         }
-        let (stop, asked) = tokio::sync::watch::channel(false);
-        let running = tokio::spawn(engine::run(bench.pipeline(false), asked));
+        let running = Process::start(bench.pipeline(false));
         for n in 1..=30u64 {
             bench.push(n * 10..n * 10 + 10);
             while (bench.lane().await.spool_frames() as u64) < n {
@@ -323,8 +320,7 @@ fn a_crash_during_an_outage_asks_only_about_frames_that_were_let_out() {
         let lane = bench.lane().await;
         let limit = protocol::window::send_limit(&lane.tables[0]);
         assert!(limit <= lane.tables[0].frontier + 2, "{} to {limit}", lane.tables[0].frontier);
-        running.abort();
-        drop((stop, running.await));
+        running.kill().await;
         {
             let mut world = bench.table.world.lock().expect("no panic");
             (world.away, world.facts_away) = (false, true);

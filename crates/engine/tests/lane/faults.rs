@@ -15,7 +15,7 @@ use sources::memory::MemorySource;
 use store::{Effect, Entry, ErrorKind, Key, Operation, Prefix, Put, Store, StoreError};
 
 use crate::run;
-use crate::support::{Bench, Damaged, Told};
+use crate::support::{Bench, Damaged, Process, Told};
 
 /// A store whose puts happen and are not answered, every few of them; and whose journal is slow, so that a segment that was
 /// uploaded waits for its record while others are retired.
@@ -108,15 +108,13 @@ fn fault_15_an_uploaded_object_of_a_slow_writer_stays_and_garbage_goes() {
         // Bodies are read back from the store, so that a segment that went too early is missed at once.
         bench.settings.body_cache_bytes_max = 0;
         bench.settings.checkpoint_records_max = 2;
-        let (stop, asked) = tokio::sync::watch::channel(false);
-        let running = tokio::spawn(engine::run(bench.pipeline(false), asked));
+        let running = Process::start(bench.pipeline(false));
         for round in 0..20u64 {
             bench.push(round * 50..round * 50 + 50);
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         // A crash with a segment under way leaves an orphan, which the next owners clear away.
-        running.abort();
-        drop((stop, running.await));
+        running.kill().await;
         for round in 20..30u64 {
             bench.push(round * 50..round * 50 + 50);
             bench.drain().await.expect("no sealed object is missing");

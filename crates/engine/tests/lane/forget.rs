@@ -10,7 +10,7 @@ use sources::memory::MemorySource;
 use tokio::sync::watch;
 
 use crate::start::{At, Refusing, set_away, until_it_ends, with};
-use crate::support::Bench;
+use crate::support::{Bench, Process};
 use crate::{run, wait_until};
 
 fn request(stream: &str, index: Option<u32>, from_start: bool) -> Request {
@@ -46,13 +46,11 @@ fn a_topic_leaves_and_the_pipeline_goes_on_with_another_and_delivers_what_was_se
         let bench = Bench::new();
         bench.push(0..100);
         set_away(&bench, true);
-        let (_stop, asked) = watch::channel(false);
-        let dies = tokio::spawn(engine::run(bench.pipeline(false), asked));
+        let dies = Process::start(bench.pipeline(false));
         while bench.lane().await.counts.passed < 100 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        dies.abort();
-        let _ = dies.await;
+        dies.kill().await;
         let leaving = forget(&bench, &request("e", None, false)).await.expect("nobody runs it");
         assert_eq!(leaving.partitions.len(), 2);
         assert!(leaving.inserts > 0, "they are delivered all the same");

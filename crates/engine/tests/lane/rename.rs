@@ -14,7 +14,7 @@ use tokio::sync::watch;
 
 use crate::run;
 use crate::start::{set_away, until_it_ends};
-use crate::support::Bench;
+use crate::support::{Bench, LONG, Process};
 
 /// A store whose process ends at one of its writes: that one and all later ones fail, the first perhaps after it was done.
 #[derive(Debug)]
@@ -116,15 +116,11 @@ async fn busy() -> Bench {
     }
     set_away(&bench, true);
     bench.push(120..300);
-    let (_stop, asked) = watch::channel(false);
-    let dies = tokio::spawn(engine::run(bench.pipeline(false), asked));
+    let dies = Process::start(bench.pipeline(false));
     while bench.lane().await.counts.passed < 300 {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    dies.abort();
-    let _ = dies.await;
-    // Its tasks have ended too once nothing is written any more.
-    tokio::time::sleep(Duration::from_millis(100)).await;
+    dies.kill().await;
     set_away(&bench, false);
     bench
 }
@@ -254,7 +250,7 @@ fn an_owner_that_wakes_after_its_pipeline_was_renamed_writes_nothing() {
         tokio::time::sleep(Duration::from_millis(200)).await;
         rename(&bench, "p", "q").await.expect("it stands still");
         bench.push(100..200);
-        let ended = tokio::time::timeout(Duration::from_secs(20), owner).await.expect("it ends");
+        let ended = tokio::time::timeout(LONG, owner).await.expect("it ends");
         assert!(matches!(ended.expect("no panic"), Err(EngineError::Fenced { .. })));
         drain(&bench, "q").await.expect("goes on");
         bench.assert_holds(0..200);

@@ -15,7 +15,7 @@ use sources::memory::MemorySource;
 use store::Prefix;
 use tokio::sync::watch;
 
-use crate::support::Bench;
+use crate::support::{Bench, Process};
 use crate::{run, wait_until};
 
 /// Where a source refuses.
@@ -153,13 +153,11 @@ pub async fn contents(bench: &Bench) -> BTreeMap<String, Bytes> {
 async fn sealed_and_not_delivered(bench: &Bench) {
     bench.push(0..100);
     set_away(bench, true);
-    let (_stop, asked) = watch::channel(false);
-    let dies = tokio::spawn(engine::run(bench.pipeline(false), asked));
+    let dies = Process::start(bench.pipeline(false));
     while bench.lane().await.counts.passed < 100 {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    dies.abort();
-    let _ = dies.await;
+    dies.kill().await;
     set_away(bench, false);
     assert!(bench.lane().await.spool_frames() > 0);
     bench.assert_holds([]);

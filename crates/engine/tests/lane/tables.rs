@@ -10,9 +10,8 @@ use arrow_array::types::UInt64Type;
 use dataflow::{Router, Selected, Table};
 use engine::{EngineError, Pipeline};
 use protocol::record::{Derived, Rows};
-use tokio::sync::watch;
 
-use crate::support::{Bench, Fault, TokenTable};
+use crate::support::{Bench, Fault, Process, TokenTable};
 use crate::{run, wait_until};
 
 /// Numbers go to the tables whose number divides them: 2 to the first, 3 to the second.
@@ -39,9 +38,7 @@ fn routed(bench: &Bench, more: &Arc<TokenTable>, drain: bool) -> Pipeline {
 }
 
 async fn ends(pipeline: Pipeline) -> Result<(), EngineError> {
-    let (_stop, asked) = watch::channel(false);
-    let running = engine::run(pipeline, asked);
-    tokio::time::timeout(Duration::from_secs(30), running).await.expect("a drain ends").map(drop)
+    Process::start(pipeline).ends().await.map(drop)
 }
 
 fn ids(table: &TokenTable) -> BTreeMap<u64, u64> {
@@ -91,8 +88,7 @@ fn a_table_that_is_away_holds_only_what_is_sealed_for_it() {
     run(async {
         let bench = Bench::new();
         let more = second(&bench);
-        let (_stop, asked) = watch::channel(false);
-        let running = tokio::spawn(engine::run(with(&bench, &more, false), asked));
+        let running = Process::start(with(&bench, &more, false));
         bench.push(0..50);
         wait_until(|| ids(&more).len() == 50).await;
         more.world.lock().expect("no panic").away = true;
@@ -103,8 +99,7 @@ fn a_table_that_is_away_holds_only_what_is_sealed_for_it() {
         assert!(!problems.contains_key("d.t"), "{problems:?}");
         assert_eq!(ids(&more).len(), 50);
         // A crash meanwhile changes nothing of that.
-        running.abort();
-        let _ = running.await;
+        running.kill().await;
         let lane = bench.lane().await;
         assert_eq!(lane.tables[1].rows.pending(), 350, "{:?}", lane.tables[1].rows);
         more.world.lock().expect("no panic").away = false;
@@ -124,15 +119,13 @@ fn once_the_spool_is_full_the_source_waits_for_the_table_that_is_away() {
             let mut world = more.world.lock().expect("no panic");
             (world.away, world.facts_away) = (true, false);
         }
-        let (_stop, asked) = watch::channel(false);
-        let running = tokio::spawn(engine::run(with(&bench, &more, false), asked));
+        let running = Process::start(with(&bench, &more, false));
         bench.push(0..2_000);
         wait_until(|| bench.status.snapshot().phase == engine::Phase::Paused).await;
         assert!(bench.lane().await.counts.read < 2_000, "what is not sealed waits in the source");
         more.world.lock().expect("no panic").away = false;
         wait_until(|| ids(&more).len() == 2_000 && ids(&bench.table).len() == 2_000).await;
-        running.abort();
-        let _ = running.await;
+        running.kill().await;
     });
 }
 
@@ -238,9 +231,8 @@ fn a_crash_at_any_moment_loses_and_doubles_nothing_in_either_table() {
                         world.restart();
                     }
                 }
-                let (_stop, asked) = watch::channel(false);
                 let life = Duration::from_millis((seed * 7 + round * 5) % 31);
-                let _ = tokio::time::timeout(life, engine::run(routed(&bench, &more, false), asked)).await;
+                let _ = Process::start(routed(&bench, &more, false)).kill_after(life).await;
             }
             for table in [&bench.table, &more] {
                 table.world.lock().expect("no panic").away = false;

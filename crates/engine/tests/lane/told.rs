@@ -10,7 +10,7 @@ use engine::problem::{SOURCE, STORE, State};
 use store::MemoryStore;
 use tokio::sync::watch;
 
-use crate::support::{Bench, TokenTable};
+use crate::support::{Bench, Process, TokenTable};
 use crate::{run, wait_until};
 
 #[test]
@@ -20,8 +20,7 @@ fn a_full_store_is_told_at_once_and_the_lag_behind_it_is_right() {
         bench.settings.lag_every = Duration::from_millis(5);
         bench.store = Arc::new(MemoryStore::new(6_000));
         bench.push(0..100);
-        let (_stop, asked) = watch::channel(false);
-        let running = tokio::spawn(engine::run(bench.pipeline(false), asked));
+        let running = Process::start(bench.pipeline(false));
         let state = || bench.status.snapshot().problems.get(STORE).map(|problem| problem.state);
         for n in 1.. {
             bench.push(n * 100..(n + 1) * 100);
@@ -44,7 +43,7 @@ fn a_full_store_is_told_at_once_and_the_lag_behind_it_is_right() {
             assert_eq!(state(), Some(State::StoreFull));
             assert!(is_behind());
         }
-        running.abort();
+        running.kill().await;
     });
 }
 

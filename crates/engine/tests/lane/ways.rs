@@ -13,7 +13,7 @@ use store::{Entry, ErrorKind, Key, Operation, Prefix, Put, Store, StoreError};
 use tokio::sync::watch;
 
 use crate::start::{set_away, until_it_ends};
-use crate::support::{Bench, TokenTable};
+use crate::support::{Bench, Process, TokenTable};
 use crate::{run, wait_until};
 
 /// A source whose positions were published for another group.
@@ -129,13 +129,11 @@ fn every_way_out_of_a_start_that_does_not_fit_lets_it_start() {
         let bench = Bench::new();
         set_away(&bench, true);
         bench.push(0..100);
-        let (_stop, asked) = watch::channel(false);
-        let dies = tokio::spawn(engine::run(bench.pipeline(false), asked));
+        let dies = Process::start(bench.pipeline(false));
         while bench.lane().await.counts.passed < 100 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        dies.abort();
-        let _ = dies.await;
+        dies.kill().await;
         set_away(&bench, false);
         let other = TokenTable::numbers("d.other", bench.runtime.clone());
         let changed = || Pipeline { tables: vec![other.clone()], ..bench.pipeline(true) };

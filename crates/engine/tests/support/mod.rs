@@ -23,7 +23,8 @@ use operators::dedup::spilled::Sizes;
 use operators::dedup::{Dedup, DedupConfig, Late};
 use sources::memory::{MemoryHandle, MemorySource};
 use store::{Entry, Key, Prefix, Put, Store, StoreError};
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
+use tokio::task::JoinHandle;
 
 /// Records are decimal numbers; anything else is a reject.
 pub struct Numbers(pub Schema);
@@ -543,22 +544,12 @@ impl Bench {
     pub async fn drain(&self) -> Result<Outcome, EngineError> {
         let (_stop, asked) = watch::channel(false);
         let run = engine::run(self.pipeline(true), asked);
-        tokio::time::timeout(Duration::from_secs(30), run).await.expect("a drain of a few records ends")
+        tokio::time::timeout(LONG, run).await.expect("a drain of a few records ends")
     }
 
-    /// As [`Bench::drain`], in a process of its own as it were: what it has begun and left undone ends with it, so that the
-    /// store stands still afterwards.
+    /// As [`Bench::drain`], in a process of its own, so that the store stands still afterwards.
     pub async fn drain_and_exit(&self) -> Result<Outcome, EngineError> {
-        let pipeline = self.pipeline(true);
-        let process = tokio::task::spawn_blocking(move || {
-            let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-            runtime.expect("a runtime").block_on(async move {
-                let (_stop, asked) = watch::channel(false);
-                let pipeline = Pipeline { runtime: TokioRuntime::new(2), ..pipeline };
-                tokio::time::timeout(Duration::from_secs(30), engine::run(pipeline, asked)).await
-            })
-        });
-        process.await.expect("no panic").expect("a drain of a few records ends")
+        Process::start(self.pipeline(true)).ends().await
     }
 
     /// Both ledgers of all that is sealed.
@@ -591,6 +582,57 @@ impl Bench {
     /// What the journal says.
     pub async fn lane(&self) -> protocol::Lane {
         engine::journal::load(&*self.store, "p/lane-0").await.expect("the journal is sound")
+    }
+}
+
+/// Longer than anything here takes on a machine that is busy with other work, and short enough for a run that hangs.
+pub const LONG: Duration = Duration::from_secs(300);
+
+/// A pipeline in a process of its own, as it were: threads and tasks that no other has, and that have ended when
+/// [`Process::kill`] or [`Process::ends`] returns.
+///
+/// Aborting a task that runs the engine is no crash: what the engine has spawned is told to end too, but may first go on to its next
+/// await, on another thread and beside the next owner.
+pub struct Process {
+    kill: oneshot::Sender<()>,
+    ended: JoinHandle<Option<Result<Outcome, EngineError>>>,
+}
+
+impl Process {
+    pub fn start(pipeline: Pipeline) -> Self {
+        let (kill, killed) = oneshot::channel();
+        let ended = tokio::task::spawn_blocking(move || {
+            let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+            runtime.expect("a runtime").block_on(async move {
+                let (_stop, asked) = watch::channel(false);
+                let pipeline = Pipeline { runtime: TokioRuntime::new(2), ..pipeline };
+                tokio::select! {
+                    biased;
+                    _ = killed => None,
+                    ended = engine::run(pipeline, asked) => Some(ended),
+                }
+            })
+        });
+        Self { kill, ended }
+    }
+
+    /// Kills it; how it ended, if it had ended before.
+    pub async fn kill(self) -> Option<Result<Outcome, EngineError>> {
+        // Nobody listens once it has ended.
+        let _ = self.kill.send(());
+        self.ended.await.expect("no panic")
+    }
+
+    /// Kills it after a time.
+    pub async fn kill_after(self, life: Duration) -> Option<Result<Outcome, EngineError>> {
+        tokio::time::sleep(life).await;
+        self.kill().await
+    }
+
+    /// Waits until it ends by itself.
+    pub async fn ends(self) -> Result<Outcome, EngineError> {
+        let ended = tokio::time::timeout(LONG, self.ended).await.expect("it ends by itself");
+        ended.expect("no panic").expect("nobody kills it")
     }
 }
 
