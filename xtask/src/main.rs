@@ -2,7 +2,7 @@
 //!
 //! | task                                                                 | what it does                                        |
 //! |----------------------------------------------------------------------|-----------------------------------------------------|
-//! | `cargo xtask sim --seeds N [--seed S] [--variant NAME] [--jobs J]`   | runs the simulation over many seeds and prints the first that breaks a rule, with as few faults as can be found; one seed is printed with its trace |
+//! | `cargo xtask sim --seeds N [--seed S] [--variant NAME] [--windowed] [--jobs J]`   | runs the simulation over many seeds and prints the first that breaks a rule, with as few faults as can be found; one seed is printed with its trace |
 //! | `cargo xtask guards [--bless]`                                       | counts the instructions of the hot path's steps     |
 //! | `cargo xtask profile [--out FILE] [--pid PID] [-- COMMAND]`          | draws a flame graph of a run                        |
 //! | `cargo xtask advisories`                                              | compares Cargo.lock with scripts/advisories.txt     |
@@ -50,6 +50,9 @@ struct Sim {
     /// A broken engine; `list` says which there are.
     #[arg(long)]
     variant: Option<String>,
+    /// With a window in place of dedup.
+    #[arg(long)]
+    windowed: bool,
     /// Threads; as many as there are cores unless given.
     #[arg(long)]
     jobs: Option<usize>,
@@ -97,12 +100,12 @@ fn simulate(args: &Sim) -> anyhow::Result<()> {
     );
     let Some(seed) = sums.failed else {
         if args.seeds == 1 {
-            print_lines(&sim::run(&Plan::new(args.seed), variant, true).trace, args.lines);
+            print_lines(&sim::run(&plan(args, args.seed, variant), variant, true).trace, args.lines);
         }
         println!("no rule was broken");
         return Ok(());
     };
-    let plan = Plan::new(seed);
+    let plan = plan(args, seed, variant);
     // Before the search for fewer faults, which runs the seed dozens of times.
     if let Some(violation) = sim::run(&plan, variant, false).violation {
         println!("seed {seed} breaks {violation}; looking for fewer faults that do");
@@ -113,6 +116,15 @@ fn simulate(args: &Sim) -> anyhow::Result<()> {
     faults.iter().for_each(|fault| println!("  {fault}"));
     let violation = report.violation.context("a smaller plan that fails")?;
     bail!("seed {seed} breaks {violation}")
+}
+
+/// The plan of a seed: that in which a variant can show itself, unless it is said which.
+fn plan(args: &Sim, seed: u64, variant: Option<Variant>) -> Plan {
+    match variant {
+        _ if args.windowed => Plan::windowed(seed),
+        Some(variant) => variant.plan(seed),
+        None => Plan::new(seed),
+    }
 }
 
 fn print_lines(lines: &[String], last: usize) {
@@ -147,7 +159,7 @@ fn run_all(args: &Sim, variant: Option<Variant>) -> anyhow::Result<Sums> {
                         return;
                     }
                     let seed = args.seed + n;
-                    let report = sim::run(&Plan::new(seed), variant, false);
+                    let report = sim::run(&plan(args, seed, variant), variant, false);
                     let mut sums = sums.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
                     sums.seeds += 1;
                     sums.polls += report.polls;

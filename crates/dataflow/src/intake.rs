@@ -11,12 +11,15 @@
 //! ```
 //! The event times are those of all decoded records, taken before the first step: a record that a step drops moves the watermark too.
 
+use std::any::Any;
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_schema::ArrowError;
 
-use crate::{Batch, Decoded, Decoder, Metadata, OperatorError, RecordBlock, Reject, Schema, Transform};
+use crate::{
+    Ahead, Batch, Decoded, Decoder, Metadata, OperatorError, RecordBlock, Reject, Schema, Transform,
+};
 
 /// What a block became before the lane.
 #[derive(Debug)]
@@ -31,6 +34,8 @@ pub struct Prepared {
     pub records: u64,
     /// What came of a step that made several rows of one record; `None` if each record is one row, a reject or filtered.
     pub multiplied: Option<Box<Multiplied>>,
+    /// What the first step of the lane wants to have done in the decode job.
+    pub ahead: Option<Box<dyn Any + Send>>,
     times: Times,
 }
 
@@ -79,12 +84,14 @@ pub struct Intake {
     metadata: Vec<Metadata>,
     time: Option<Arc<dyn Transform>>,
     steps: Vec<Arc<dyn Transform>>,
+    ahead: Option<Arc<dyn Ahead>>,
 }
 
 impl Intake {
     /// Decodes, and nothing else.
     pub fn new(decoder: Arc<dyn Decoder>) -> Self {
-        Self { input: decoder.schema().clone(), metadata: Vec::new(), decoder, time: None, steps: Vec::new() }
+        let input = decoder.schema().clone();
+        Self { input, metadata: Vec::new(), decoder, time: None, steps: Vec::new(), ahead: None }
     }
 
     /// With columns of what the source says of a record, behind the decoder's.
@@ -102,6 +109,11 @@ impl Intake {
     /// With these steps behind it, each bound to the columns of the one before.
     pub fn with_steps(self, steps: Vec<Arc<dyn Transform>>) -> Self {
         Self { steps, ..self }
+    }
+
+    /// With the work that the first step of the lane gives away.
+    pub fn with_ahead(self, ahead: Option<Arc<dyn Ahead>>) -> Self {
+        Self { ahead, ..self }
     }
 
     /// The same with another decoder.
@@ -180,7 +192,9 @@ impl Intake {
             }
             rejects.extend(made.rejects.into_iter().map(|reject| reject.completed(block)));
         }
-        Ok(Prepared { batch, rejects, filtered, records, multiplied: multiplied.map(Box::new), times })
+        let ahead = self.ahead.as_ref().map(|ahead| ahead.apply(&batch)).transpose()?;
+        let multiplied = multiplied.map(Box::new);
+        Ok(Prepared { batch, rejects, filtered, records, multiplied, ahead, times })
     }
 
     /// Gives rows that have the decoder's columns their event times, which they lost with their records; `None` if they cannot be known,

@@ -11,7 +11,7 @@
 //! | [`decoder`]  | [`Decoder`]: block to batch and rejects            | `formats`                 |
 //! | [`batch`]    | [`Batch`]: Arrow rows with their origin; [`Selected`]: some of them | passed along |
 //! | [`metadata`] | [`Metadata`]: what the source says of a record, as columns | -                  |
-//! | [`operator`] | [`Operator`], [`KeyedState`]: batch to batch       | `operators`               |
+//! | [`operator`] | [`Operator`], [`State`]: batch to batch       | `operators`               |
 //! | [`transform`]| [`Transform`]: batch to batch without state        | `sql`                     |
 //! | [`intake`]   | [`Intake`]: block to rows for the lane             | -                         |
 //! | [`router`]   | [`Router`]: which tables the rows go to            | `sim`                     |
@@ -52,8 +52,8 @@ pub use intake::{Intake, Prepared};
 pub use layout::{Fit, Layout, LayoutColumn, TYPE_DEFAULT};
 pub use metadata::Metadata;
 pub use operator::{
-    Divided, Duplicates, Job, JobDone, KeyedState, Operator, OperatorError, Output, Probed, StateError,
-    StateFile, StateRead, StateWork,
+    Ahead, Divided, Duplicates, Job, JobDone, Operator, OperatorError, Output, Probed, SeenKeys, State,
+    StateError, StateFile, StateRead, StateWork,
 };
 pub use reject::{Reason, Reject};
 pub use router::Router;

@@ -1,8 +1,9 @@
 //! Steps from batch to batch, and the state they keep.
 //!
 //! Owns the two-phase contract: an operator first says what it must read (`probe`), the engine reads it, and then the
-//! operator decides (`finish`, or `divide` and `join` where there are threads for it). So no operator does I/O, and state larger than memory fits the same contract. Does not own
-//! durability: the engine puts what [`KeyedState::seal`] returns into the same seal as the positions.
+//! operator decides (`finish`, or `divide` and `join` where there are threads for it). So no operator does I/O, and state larger than memory fits the same contract. What
+//! time lets out of a step comes from `advance`. Does not own durability: the engine puts what [`State::seal`] returns into the same seal
+//! as the positions and the watermark.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -33,8 +34,8 @@ pub struct Probed {
     pub scratch: Option<Box<dyn Any + Send>>,
 }
 
-/// What a step made of a batch. `batch.len() - dropped.len() - added + filtered + duplicates + late + rejects.len()` is the number of
-/// rows put in.
+/// What a step made of a batch. `batch.len() - dropped.len() - added + filtered + duplicates + late + absorbed + rejects.len()` is the
+/// number of rows put in.
 #[derive(Debug)]
 pub struct Output {
     /// The rows that go on, and those in `dropped` among them.
@@ -52,6 +53,10 @@ pub struct Output {
     pub late: u64,
     /// Of the rows that go on, those that came so late that they may be duplicates nobody knows any more. A part of them, not one more fate.
     pub late_kept: u64,
+    /// Rows that went into the step's state, which [releases](Self::released) them later.
+    pub absorbed: u64,
+    /// Rows put in earlier that the state has let go with this output. Not among the rows put in.
+    pub released: u64,
     /// Rows that go to the dead letters.
     pub rejects: Vec<Reject>,
 }
@@ -60,6 +65,8 @@ impl Output {
     /// Every row goes on.
     pub fn all(batch: Batch) -> Self {
         Self {
+            absorbed: 0,
+            released: 0,
             batch,
             dropped: Vec::new(),
             added: 0,
@@ -96,6 +103,15 @@ pub enum Divided {
     Jobs(Vec<Job>),
 }
 
+/// The part of a step's work that any thread may do, before the lane and out of order.
+pub trait Ahead: Send + Sync {
+    /// What [`Operator::finish`] is to get as [`Probed::scratch`]. The batch goes with it.
+    ///
+    /// # Errors
+    /// When the batch does not have the columns that the step was made for.
+    fn apply(&self, batch: &Batch) -> Result<Box<dyn Any + Send>, OperatorError>;
+}
+
 /// Why a step cannot go on: a fault of the pipeline or of the program, never of one record.
 #[derive(Debug, thiserror::Error)]
 #[error("step `{step}`: {message}")]
@@ -110,6 +126,12 @@ pub struct OperatorError {
 pub trait Operator: Send {
     /// The step's word in the pipeline file.
     fn name(&self) -> &str;
+
+    /// Work on a batch that depends on no state and no other batch, for the decode job of the batches that reach this step first: what it
+    /// makes comes back as [`Probed::scratch`] in place of a call of [`probe`](Self::probe).
+    fn ahead(&self) -> Option<Arc<dyn Ahead>> {
+        None
+    }
 
     /// Looks at a batch and says what must be read. Must not change state that [`Operator::finish`] decides upon.
     fn probe(&mut self, batch: Batch) -> Result<Probed, OperatorError>;
@@ -140,8 +162,32 @@ pub trait Operator: Send {
         false
     }
 
+    /// What the watermark lets out, as ordinary output: rows of its own making ([`Output::added`]), in the place of those that it
+    /// [absorbed](Output::absorbed). Empty for most steps and most watermarks.
+    ///
+    /// The engine calls it at each cut, after the last batch and before [`State::seal`], with the watermark of the seal under way. What
+    /// comes back is part of that seal, so it must depend on nothing but the batches and watermarks so far: then a start after a crash
+    /// neither loses rows nor makes them twice.
+    ///
+    /// # Errors
+    /// When the step cannot go on: its state is larger than its memory.
+    fn advance(&mut self, _watermark_ms: i64) -> Result<Vec<Output>, OperatorError> {
+        Ok(Vec::new())
+    }
+
+    /// Whether [`advance`](Self::advance) with this watermark would let anything out: asked while nothing is read, so that a cut is made
+    /// when a silent partition stops to hold the watermark.
+    fn is_due(&self, _watermark_ms: i64) -> bool {
+        false
+    }
+
     /// The state of this step, if it keeps any.
-    fn state(&mut self) -> Option<&mut dyn KeyedState>;
+    fn state(&mut self) -> Option<&mut dyn State>;
+
+    /// The keys that count as seen, if this step drops the records of such keys (C10).
+    fn seen_keys(&mut self) -> Option<&mut dyn SeenKeys> {
+        None
+    }
 }
 
 /// Why state cannot be read back.
@@ -193,7 +239,7 @@ impl Duplicates {
 }
 
 /// State that is sealed together with the records that made it (C6).
-pub trait KeyedState: Send {
+pub trait State: Send {
     /// What changed since the last call, for the seal under way; then frees what `watermark_ms` has made useless.
     /// Empty if nothing changed.
     fn seal(&mut self, watermark_ms: i64) -> Bytes;
@@ -227,22 +273,6 @@ pub trait KeyedState: Send {
     /// As [`restore`](Self::restore).
     fn apply(&mut self, delta: &[u8]) -> Result<(), StateError>;
 
-    /// Forgets the keys of these rows (they became dead letters after all), and says so in the next delta (C10). The rows went
-    /// through [`Operator::probe`] first, and `answers` has one entry for each of its reads.
-    ///
-    /// # Errors
-    /// When the rows are not from `probe`, or what was read is damaged.
-    fn forget(&mut self, rows: Probed, answers: &[Vec<u8>]) -> Result<(), OperatorError>;
-
-    /// The records dropped as duplicates of these rows, as far as they are still remembered: asked before the rows are
-    /// [forgotten](Self::forget), for the duplicates are lost with them. What is remembered is bounded and not durable.
-    ///
-    /// # Errors
-    /// When the rows lack the key columns.
-    fn duplicates_of(&mut self, _rows: &Batch) -> Result<Duplicates, OperatorError> {
-        Ok(Duplicates::default())
-    }
-
     /// Work on files that is due: asked for after each seal, done beside the lane, and handed back to [`adopt`](Self::adopt). `None` if
     /// there is none, or enough of it is under way. What it makes changes no decision: it may be done at any time, or never.
     fn work(&mut self) -> Option<Box<dyn StateWork>> {
@@ -263,16 +293,46 @@ pub trait KeyedState: Send {
         false
     }
 
-    /// Keys held, in memory and in files.
-    fn keys(&self) -> u64;
+    /// Rows that the step has [absorbed](Output::absorbed) and not [released](Output::released): what the fold holds against the
+    /// ledgers (C9). Counted from the state itself, not from the rows that went by.
+    fn held(&self) -> u64 {
+        0
+    }
+
+    /// About how large the next delta is, in bytes, where a cut should be made for its sake.
+    fn unsealed_bytes(&self) -> u64 {
+        0
+    }
+
+    /// Entries held, in memory and in files: one for each key, or for each key of each open window.
+    fn entries(&self) -> u64;
 
     /// How many of them are in files.
-    fn spilled_keys(&self) -> u64 {
+    fn spilled_entries(&self) -> u64 {
         0
     }
 
     /// Memory held in bytes.
     fn memory_bytes(&self) -> u64;
+}
+
+/// Keys that count as seen: later records of them are dropped. Only a step that drops records by their key has them.
+pub trait SeenKeys: Send {
+    /// Forgets the keys of these rows (they became dead letters after all), and says so in the next delta (C10). The rows went
+    /// through [`Operator::probe`] first, and `answers` has one entry for each of its reads.
+    ///
+    /// # Errors
+    /// When the rows are not from `probe`, or what was read is damaged.
+    fn forget(&mut self, rows: Probed, answers: &[Vec<u8>]) -> Result<(), OperatorError>;
+
+    /// The records dropped as duplicates of these rows, as far as they are still remembered: asked before the rows are
+    /// [forgotten](Self::forget), for the duplicates are lost with them. What is remembered is bounded and not durable.
+    ///
+    /// # Errors
+    /// When the rows lack the key columns.
+    fn duplicates_of(&mut self, _rows: &Batch) -> Result<Duplicates, OperatorError> {
+        Ok(Duplicates::default())
+    }
 }
 
 /// An object that holds a part of a state.

@@ -11,13 +11,15 @@
 //! | it becomes a dead letter                | the record's fate      | `derived.dead_letters`                 |
 //! | it goes to several tables               | passed once, the others in `derived.rows` | the others in `derived.rows` |
 //! | it goes to no table                     | filtered               | `derived.dropped`                      |
+//! | it goes into a step's state             | absorbed               | `derived.absorbed`                     |
+//! | a watermark lets a state's row out      | `derived.rows`         | `derived.rows`                         |
 
 use std::time::Duration;
 
 use bytes::Bytes;
 
 use dataflow::{Output, Prepared, Reject, Selected};
-use protocol::record::{Counts, Derived, Fate, Fates, Range, Refusal};
+use protocol::record::{Absorbed, Counts, Derived, Fate, Fates, Range, Refusal};
 
 use crate::accounts::Totals;
 use crate::checkpoint::Snapshots;
@@ -56,6 +58,8 @@ pub struct Cut {
     pub counts: Counts,
     /// Rows that are not one each of a record that passed.
     pub derived: Derived,
+    /// What the steps' states have released, and what they hold after the cut.
+    pub absorbed: Absorbed,
     /// Rows of earlier seals that the server refused, now among `rejects`.
     pub refusals: Vec<Refusal>,
     /// Changes of the steps' states, by step.
@@ -143,15 +147,18 @@ impl Builder {
     /// What a step made of a batch, but for its rejects. `is_derived` says whether a step before it made several rows of one record;
     /// whether one has so far is what comes back.
     pub fn stepped(&mut self, output: &Output, is_derived: bool) -> bool {
-        let Cut { counts, derived, .. } = &mut self.cut;
+        let Cut { counts, derived, absorbed, .. } = &mut self.cut;
         if is_derived {
             derived.dropped += output.filtered + output.duplicates + output.late;
+            derived.absorbed += output.absorbed;
         } else {
+            counts.absorbed += output.absorbed;
             counts.filtered += output.filtered;
             counts.duplicates += output.duplicates;
             counts.late += output.late;
         }
         counts.late_kept += output.late_kept;
+        absorbed.released += output.released;
         derived.rows += output.added;
         let begins = output.added > 0 && !is_derived;
         if begins {
@@ -159,6 +166,13 @@ impl Builder {
             counts.passed += rows.saturating_sub(output.added);
         }
         is_derived || begins
+    }
+
+    /// What a watermark let out of a step: rows of its own making.
+    pub fn advanced(&mut self, output: &Output, now: Duration) {
+        self.begun.get_or_insert(now);
+        self.cut.derived.rows += output.added;
+        self.cut.absorbed.released += output.released;
     }
 
     /// Rows came through all steps: `taken` of them go to a table or several, `dropped` to none, and `more` is how many there are

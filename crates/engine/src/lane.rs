@@ -176,7 +176,7 @@ impl LaneTask {
             source,
             opening: Some(opening),
             reader: None,
-            intake: Arc::new(intake),
+            intake: Arc::new(intake.with_ahead(steps.first().and_then(|step| step.ahead()))),
             columns_written,
             steps,
             cuts,
@@ -282,6 +282,9 @@ impl LaneTask {
                 },
                 () = &mut tick => {
                     self.tick();
+                    if !is_full && self.builder.is_empty() {
+                        self.cut().await?;
+                    }
                     tick = self.context.runtime.sleep(TICK);
                 }
             }
@@ -325,10 +328,18 @@ impl LaneTask {
         }
     }
 
-    fn is_full(&self) -> bool {
+    fn is_full(&mut self) -> bool {
+        let states = self.steps.iter_mut().filter_map(|step| step.state());
+        let unsealed: u64 = states.map(|state| state.unsealed_bytes()).sum();
         let settings = &self.context.settings;
         self.builder.rows_max() >= settings.batch_rows_max
-            || self.builder.bytes() >= settings.batch_bytes_max.min(CUT_BYTES_MAX)
+            || self.builder.bytes() + unsealed >= settings.batch_bytes_max.min(CUT_BYTES_MAX)
+    }
+
+    /// Whether a cut without a new record would let something out: a partition has fallen silent, and no longer holds the watermark.
+    fn is_due(&self) -> bool {
+        let watermark_ms = self.watermarks.next(self.context.runtime.elapsed());
+        self.steps.iter().any(|step| step.is_due(watermark_ms))
     }
 
     /// Bytes of blocks between the source and the steps.
@@ -443,20 +454,22 @@ impl LaneTask {
 
     /// Cuts what was gathered and hands it to the seal; waits while the seal is behind.
     async fn cut(&mut self) -> Result<(), EngineError> {
-        if self.builder.is_empty() {
+        if self.builder.is_empty() && !self.is_due() {
             return Ok(());
         }
         let now = self.context.runtime.elapsed();
+        let watermark_ms = self.watermarks.advance(now);
+        self.works.adopt(&mut self.steps)?;
+        self.release(watermark_ms).await?;
         let mut cut: Cut = self.builder.take(self.cut_number);
         self.cut_number += 1;
-        cut.watermark_ms = self.watermarks.advance(now);
+        cut.watermark_ms = watermark_ms;
         cut.judged_by_ms = std::mem::replace(&mut self.judged_by_ms, cut.watermark_ms);
         cut.idle = self.watermarks.idle(now);
         let with_snapshots = {
             let journal = self.context.journal.lock().await;
             checkpoint::is_due(&self.context, journal.lane())
         };
-        self.works.adopt(&mut self.steps)?;
         let mut index = 0;
         for step in &mut self.steps {
             let Some(state) = step.state() else { continue };
@@ -464,6 +477,7 @@ impl LaneTask {
             if !delta.is_empty() {
                 cut.states.push((index, delta));
             }
+            cut.absorbed.held += state.held();
             index += 1;
         }
         if with_snapshots {

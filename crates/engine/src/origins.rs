@@ -24,6 +24,14 @@ const VERSION: u8 = 1;
 /// Set if the rows stand in another order than the records.
 const PERMUTED: u8 = 1;
 
+/// From here on a partition's index stands for a step with state that made the row: no lane has so many partitions.
+const OF_STEPS: u32 = 1 << 31;
+
+/// What stands in place of a partition for rows that the step with that index made: each has a number and the step's own time for it.
+pub fn of_step(step: u32) -> u32 {
+    OF_STEPS + step
+}
+
 /// Where a row comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Origin {
@@ -33,6 +41,13 @@ pub struct Origin {
     pub position: u64,
     /// The time that the source gave it, Unix milliseconds.
     pub time_ms: i64,
+}
+
+impl Origin {
+    /// The step that made the row, by its index among those with state; `None` for a row of a record.
+    pub fn step(&self) -> Option<u32> {
+        self.partition.checked_sub(OF_STEPS)
+    }
 }
 
 /// Rows of one partition, in the partition's order.

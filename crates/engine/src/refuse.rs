@@ -55,9 +55,16 @@ pub struct RefusedFrom {
     pub watermark_ms: i64,
     /// The record as the source holds it, or why it cannot be had.
     pub record: Result<RecordBlock, String>,
+    /// The step that made the row of several records, in place of one record. `partition` is named after it then.
+    pub step: Option<String>,
 }
 
 impl Refused {
+    /// True if a step made the row from its state: no one record is at fault.
+    pub fn is_of_step(&self) -> bool {
+        self.source.as_ref().is_some_and(|from| from.step.is_some())
+    }
+
     /// The record that it was made from, if it can be read again.
     pub fn record(&self) -> Option<&RecordBlock> {
         self.source.as_ref()?.record.as_ref().ok()
@@ -94,22 +101,26 @@ impl Refused {
                 places.join(", ")
             );
         }
-        let mut as_sent = |why: &str| {
-            message +=
-                &format!("; `raw` is the row as it was sent, for its record cannot be read again: {why}");
+        let mut as_sent = |step: &Option<String>, why: &str| {
+            message += &match step {
+                Some(step) => format!("; `raw` is the row, which the step `{step}` made of several records"),
+                None => {
+                    format!("; `raw` is the row as it was sent, for its record cannot be read again: {why}")
+                }
+            };
             std::mem::take(&mut message)
         };
         let reject = match source {
             Some(RefusedFrom { record: Ok(record), .. }) => {
                 Reject::of(&record, 0, Reason::Refused, "", message)
             }
-            Some(RefusedFrom { partition, origin, record: Err(why), .. }) => Reject {
+            Some(RefusedFrom { partition, origin, record: Err(why), step, .. }) => Reject {
                 partition,
                 position: origin.position,
                 time_ms: origin.time_ms,
                 reason: Reason::Refused,
                 column: String::new(),
-                message: as_sent(&why),
+                message: as_sent(&step, &why),
                 key: None,
                 headers: Vec::new(),
                 raw: json.into_bytes(),
@@ -120,7 +131,7 @@ impl Refused {
                 time_ms: TIME_UNKNOWN_MS,
                 reason: Reason::Refused,
                 column: String::new(),
-                message: as_sent("an earlier program sealed it without its place"),
+                message: as_sent(&None, "an earlier program sealed it without its place"),
                 key: None,
                 headers: Vec::new(),
                 raw: json.into_bytes(),
@@ -189,7 +200,7 @@ pub async fn refuse(
             Some(origins) => from_source(context, &origins).await,
             None => None,
         };
-        refusal.record = source.as_ref().map(|from| {
+        refusal.record = source.as_ref().filter(|from| from.step.is_none()).map(|from| {
             let Origin { partition, position, .. } = from.origin;
             RecordPlace { partition, position }
         });
@@ -279,13 +290,24 @@ async fn origins(context: &Context, piece: &Piece, rows: usize) -> Result<Option
 /// Finds the record of a piece's only row.
 async fn from_source(context: &Context, origins: &FrameOrigins) -> Option<RefusedFrom> {
     let origin = *origins.rows.first()?;
+    if let Some(step) = origin.step() {
+        let journal = context.journal.lock().await;
+        let name = journal.lane().steps.get(step as usize).cloned().unwrap_or_default();
+        return Some(RefusedFrom {
+            partition: Partition::new(format!("@{name}"), step),
+            origin,
+            watermark_ms: origins.watermark_ms,
+            record: Err(String::new()),
+            step: Some(name),
+        });
+    }
     let at = reread::place(context, &origin).await?;
     let partition = at.partition.clone();
     let record = reread::record(context, at).await;
     if let Err(why) = &record {
         tracing::warn!(%partition, position = origin.position, why, "a refused row's record cannot be read again");
     }
-    Some(RefusedFrom { partition, origin, watermark_ms: origins.watermark_ms, record })
+    Some(RefusedFrom { partition, origin, watermark_ms: origins.watermark_ms, record, step: None })
 }
 
 /// The rows of a piece, and how they go on.

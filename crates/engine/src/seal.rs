@@ -12,7 +12,7 @@ use dataflow::{Encoded, FrameId, Selected, Table, TableError, reject};
 use futures::future::BoxFuture;
 use metrics::{counter, gauge, histogram};
 use protocol::names;
-use protocol::record::{Body, Derived, Frame, Seal, StateDelta, TableRows};
+use protocol::record::{Absorbed, Body, Derived, Frame, Seal, StateDelta, TableRows};
 use store::{Key, Put};
 use tokio::sync::mpsc;
 
@@ -227,6 +227,7 @@ async fn seal(context: &Arc<Context>, cut: Cut, frames: Frames) -> Result<u64, E
         refusals: cut.refusals,
         fates: cut.fates,
         layouts: said,
+        absorbed: (cut.absorbed != Absorbed::default()).then_some(cut.absorbed),
     });
     let seq = journal.append(body).await.inspect_err(accounts::refused)?;
     context.refusals.fetch_sub(refused, Ordering::AcqRel);

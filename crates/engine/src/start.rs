@@ -195,7 +195,7 @@ fn snapshot_folder(object: &str) -> &str {
 fn with_state(
     steps: &mut BTreeMap<u32, &mut Box<dyn Operator>>,
     index: u32,
-    change: impl FnOnce(&mut dyn dataflow::KeyedState) -> Result<(), dataflow::StateError>,
+    change: impl FnOnce(&mut dyn dataflow::State) -> Result<(), dataflow::StateError>,
 ) -> Result<(), EngineError> {
     let step = steps.get_mut(&index).ok_or(EngineError::Internal("state of a step that is not there"))?;
     let name = step.name().to_owned();

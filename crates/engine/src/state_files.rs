@@ -212,7 +212,7 @@ impl Works {
 fn stateful(
     steps: &mut [Box<dyn Operator>],
     index: u32,
-) -> Result<(String, &mut dyn dataflow::KeyedState), EngineError> {
+) -> Result<(String, &mut dyn dataflow::State), EngineError> {
     let with_state = steps.iter_mut().filter_map(|step| {
         let name = step.name().to_owned();
         step.state().map(|state| (name, state))

@@ -29,7 +29,9 @@
 //! | `forebay_partition_lag_records`          | `partition`       | end minus next position to read                   |
 //! | `forebay_records_expired_total`          | `partition`       | at most so many records of a partition found late were gone by then |
 //! | `forebay_spool_bytes`, `forebay_spool_frames` |              | sealed and not settled                            |
-//! | `forebay_state_keys`, `forebay_state_bytes` | `step`         | keyed state: all keys, bytes of memory            |
+//! | `forebay_state_keys`, `forebay_state_bytes` | `step`         | state: all entries, bytes of memory               |
+//! | `forebay_state_held_records`             | `step`            | records that a state has absorbed and not released |
+//! | `forebay_records_absorbed_total`, `forebay_records_released_total` | | into states, and out of them with a result   |
 //! | `forebay_state_keys_spilled`, `forebay_state_file_bytes` | `step` | keys that lie in files, and the files' bytes  |
 //! | `forebay_state_works_total`              |                   | closings and mergers finished                     |
 //! | `forebay_state_bytes_written_total`      |                   | bytes of files written by them                    |

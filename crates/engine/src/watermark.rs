@@ -156,10 +156,15 @@ impl Watermarks {
 
     /// Moves the watermark to where it is now, and says so. With every partition idle it stands at the greatest time.
     pub fn advance(&mut self, now: Duration) -> i64 {
+        self.low_ms = self.next(now);
+        self.low_ms
+    }
+
+    /// Where [`advance`](Self::advance) would move it.
+    pub fn next(&self, now: Duration) -> i64 {
         let active = self.partitions.iter().filter(|p| !self.is_idle(p, now)).map(|p| p.time_ms_max).min();
         let low = active.or_else(|| self.partitions.iter().map(|p| p.time_ms_max).max());
-        self.low_ms = self.low_ms.max(low.unwrap_or(TIME_UNKNOWN_MS));
-        self.low_ms
+        self.low_ms.max(low.unwrap_or(TIME_UNKNOWN_MS))
     }
 
     /// True if a partition runs ahead of another, which is still behind its own end, by more than `skew_ms`.

@@ -29,6 +29,8 @@ mod tables;
 mod told;
 #[path = "lane/ways.rs"]
 mod ways;
+#[path = "lane/window.rs"]
+mod window;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

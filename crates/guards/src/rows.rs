@@ -6,8 +6,8 @@ use std::time::Duration;
 use clickhouse::compress::{Compressor, Method};
 use clickhouse::native::{BlockPlan, Rows};
 use dataflow::{
-    Batch, BlockBuilder, Column, ColumnType, Decoder, FrameId, KeyedState, Operator, Partition, RecordBlock,
-    Schema, Selected,
+    Batch, BlockBuilder, Column, ColumnType, Decoder, FrameId, Operator, Partition, RecordBlock, Schema,
+    Selected, State,
 };
 use formats::json::{JsonDecoder, JsonOptions};
 use operators::{Dedup, DedupConfig, Late};

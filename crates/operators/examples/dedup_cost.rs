@@ -14,7 +14,7 @@ mod support;
 
 use std::time::Duration;
 
-use dataflow::{Column, ColumnType, KeyedState, Operator, Schema};
+use dataflow::{Column, ColumnType, Operator, Schema, State};
 use operators::{Dedup, DedupConfig, Late};
 use support::{BATCH_ROWS, SAMPLE, SEAL_ROWS, batch, ns, resident_bytes, timed};
 
@@ -45,8 +45,8 @@ fn measure(keys: u64) {
         peak = peak.max(step.memory_bytes());
         drop(delta);
     }
-    println!("keys {:>11}", step.keys());
-    let held = step.keys() as f64;
+    println!("keys {:>11}", step.entries());
+    let held = step.entries() as f64;
     let a_key = |bytes: u64| bytes as f64 / held;
     println!(
         "  memory  {:6.1} B a key; resident {:.1}",
@@ -60,11 +60,11 @@ fn measure(keys: u64) {
     // Far apart in the order of insertion, as far duplicates are.
     run(&mut step, &schema, 0..SAMPLE.min(keys), &|n| time(n)).print("known", SAMPLE.min(keys));
     let (snapshot, cost) = timed(|| step.snapshot());
-    println!("  snapshot{:6.1} ns and {:.1} B a key", ns(cost, step.keys()), a_key(snapshot.len() as u64));
+    println!("  snapshot{:6.1} ns and {:.1} B a key", ns(cost, step.entries()), a_key(snapshot.len() as u64));
     let mut twin = Dedup::new(&schema, config).expect("a valid configuration");
     drop(step);
     let (_, cost) = timed(|| twin.restore(&snapshot).expect("its own snapshot"));
-    println!("  restore {:6.1} ns a key", ns(cost, twin.keys()));
+    println!("  restore {:6.1} ns a key", ns(cost, twin.entries()));
     let (_, cost) = timed(|| twin.seal(START_MS + 100 * HOUR_MS));
     println!("  expire  {:6.1} ms for the seal that frees all", cost.as_secs_f64() * 1e3);
 }

@@ -15,7 +15,7 @@ mod support;
 
 use std::time::Duration;
 
-use dataflow::{Batch, Column, ColumnType, Divided, JobDone, KeyedState, Operator, Schema};
+use dataflow::{Batch, Column, ColumnType, Divided, JobDone, Operator, Schema, State};
 use operators::{Dedup, DedupConfig, Late};
 use support::{SAMPLE, SEAL_ROWS, batch, ns, timed};
 

@@ -22,7 +22,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use dataflow::operator::{Given, Need};
-use dataflow::{Column, ColumnType, KeyedState, Operator, Schema, StateRead, StateWork};
+use dataflow::{Column, ColumnType, Operator, Schema, State, StateRead, StateWork};
 use operators::dedup::{Dedup, DedupConfig, Late, OPEN_BYTES_DEFAULT};
 use support::{BATCH_ROWS, SAMPLE, SEAL_ROWS, batch, cpu, mb, ns, peak_bytes, resident_bytes, timed};
 
@@ -149,7 +149,7 @@ fn measure(folder: PathBuf, keys: u64) {
         }
     }
     let disk = lane.collect(&dedup);
-    let (held, spilled) = (dedup.keys(), dedup.spilled_keys());
+    let (held, spilled) = (dedup.entries(), dedup.spilled_entries());
     let memory = dedup.memory_bytes();
     println!("keys {held:>11}, {spilled} spilled, {} runs, {} files", dedup.runs(), lane.files.len());
     println!(
@@ -185,7 +185,7 @@ fn measure(folder: PathBuf, keys: u64) {
     println!("  delta    {:7.1} MB for {SAMPLE} keys", mb(delta.len() as u64));
     let (snapshot, cost) = timed(|| dedup.snapshot());
     println!("  snapshot {:7.1} MB in {:.1} ms", mb(snapshot.len() as u64), cost.as_secs_f64() * 1e3);
-    let held = dedup.keys();
+    let held = dedup.entries();
     drop(dedup);
     let mut twin = step(&schema);
     let mut footers = 0;
@@ -196,7 +196,7 @@ fn measure(folder: PathBuf, keys: u64) {
             twin.open(&bytes).expect("its own file");
         }
     });
-    assert_eq!(twin.keys(), held, "all of it is back");
+    assert_eq!(twin.entries(), held, "all of it is back");
     println!("  recovery {:7.1} ms, {:.1} MB read of files", cost.as_secs_f64() * 1e3, mb(footers));
 }
 

@@ -18,7 +18,7 @@ use arrow_array::{Array, ArrowPrimitiveType};
 use arrow_schema::{DataType, TimeUnit};
 use dataflow::block::TIME_UNKNOWN_MS;
 use dataflow::{
-    Batch, ColumnType, KeyedState, Operator, OperatorError, Output, Probed, Schema, Transform, Transformed,
+    Batch, ColumnType, Operator, OperatorError, Output, Probed, Schema, State, Transform, Transformed,
 };
 
 use crate::ConfigError;
@@ -109,7 +109,7 @@ impl Operator for EventTime {
         self.timed(probed.batch).map(Output::all)
     }
 
-    fn state(&mut self) -> Option<&mut dyn KeyedState> {
+    fn state(&mut self) -> Option<&mut dyn State> {
         None
     }
 }

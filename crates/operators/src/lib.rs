@@ -8,16 +8,19 @@
 //! | [`dedup`]      | drops records whose key was kept within a window  | keys and buckets   |
 //! | [`event_time`] | takes the record's time from a column             | none               |
 //! | [`mapping`]    | brings rows to the columns of a table             | none               |
+//! | [`window`]     | aggregates rows by key and window of event time   | aggregates         |
 
 pub mod config;
 pub mod dedup;
 pub mod event_time;
 pub mod mapping;
+pub mod window;
 
 pub use config::ConfigError;
 pub use dedup::{Dedup, DedupConfig, Late};
 pub use event_time::EventTime;
 pub use mapping::Mapping;
+pub use window::{Window, WindowConfig};
 
 #[cfg(test)]
 #[global_allocator]

@@ -18,9 +18,9 @@ pub use self::fates::FATES_KEPT;
 pub use self::rename::Renamed;
 use crate::doubt::{StopReason, Verdict};
 use crate::record::{
-    Answer, Body, Checkpoint, Counts, DeltaImage, Derived, Fates, FormerName, Frame, Frontier, Generation,
-    Genesis, LaneImage, Layout, PartitionGenesis, PieceImage, Question, Record, Rows, Seal, Server,
-    SettledAbove, Split, StateFile, StateObject, TableGenesis, TableImage,
+    Absorbed, Answer, Body, Checkpoint, Counts, DeltaImage, Derived, Fates, FormerName, Frame, Frontier,
+    Generation, Genesis, LaneImage, Layout, PartitionGenesis, PieceImage, Question, Record, Rows, Seal,
+    Server, SettledAbove, Split, StateFile, StateObject, TableGenesis, TableImage,
 };
 use crate::window;
 
@@ -186,6 +186,8 @@ pub struct Lane {
     pub counts: Counts,
     /// Rows that were not one each of a record that passed.
     pub derived: Derived,
+    /// What states have released of what they absorbed, and what they hold.
+    pub absorbed: Absorbed,
     /// Newest snapshots; empty before the first checkpoint.
     pub snapshots: Vec<StateObject>,
     /// The files that they build on.
@@ -432,6 +434,9 @@ impl Lane {
         self.idle.clone_from(&seal.idle);
         self.counts.add(&seal.counts.unwrap_or_default());
         self.derived.add(&seal.derived.unwrap_or_default());
+        let absorbed = seal.absorbed.unwrap_or_default();
+        self.absorbed.released += absorbed.released;
+        self.absorbed.held = absorbed.held;
         seal.fates.iter().for_each(|fates| self.remember(fates, &seal.frames));
     }
 
@@ -690,6 +695,7 @@ impl Lane {
             idle: self.idle.clone(),
             counts: Some(self.counts),
             derived: Some(self.derived),
+            absorbed: Some(self.absorbed),
             deltas: self.deltas.iter().filter(|d| d.seq > state_seq).cloned().collect(),
             snapshot_bytes: self.snapshots.iter().map(|s| s.len).fold(0, u64::saturating_add),
             fates: self.fates.clone(),
@@ -709,6 +715,7 @@ impl Lane {
             idle: image.idle.clone(),
             counts: image.counts.unwrap_or_default(),
             derived: image.derived.unwrap_or_default(),
+            absorbed: image.absorbed.unwrap_or_default(),
             deltas: image.deltas.clone(),
             fates: image.fates.clone(),
             forgotten: image.forgotten.iter().map(|f| (f.partition, f.from_start)).collect(),

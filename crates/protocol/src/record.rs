@@ -38,7 +38,7 @@ pub use image::{
     Checkpoint, DeltaImage, FormerName, LaneImage, PieceImage, StateFile, StateObject, TableImage,
 };
 pub use layout::{Layout, LayoutColumn};
-pub use ledger::{Counts, Derived, Rows, TableRows};
+pub use ledger::{Absorbed, Counts, Derived, Rows, TableRows};
 pub use seal::{Frame, Frontier, Range, RecordPlace, Refusal, Seal, Server, StateDelta};
 
 /// First bytes of every record: three letters and the format version.

@@ -469,7 +469,10 @@ fn pipeline(world: &Arc<World>, pid: Pid, variant: Option<Variant>) -> Pipeline 
     // Each process by itself, so that one takes over what another, divided otherwise, has left. Any two rows are worth a job.
     let shards = 1 + (plan.seed / KEYS_IN_FILES + u64::from(pid)) % SHARDS;
     dedup = dedup.with_shards(shards as usize).with_job_rows_min(1);
-    let mut steps: Vec<Box<dyn Operator>> = vec![Box::new(dedup)];
+    let mut steps: Vec<Box<dyn Operator>> = match plan.aggregates {
+        Some(aggregates) => aggregates.steps(),
+        None => vec![Box::new(dedup)],
+    };
     if plan.multiplies {
         steps.push(Box::new(Twice));
     }

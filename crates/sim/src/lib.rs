@@ -20,6 +20,7 @@
 //! | `lies`       | the seams that break them                                           |
 //! | [`mod@shrink`] | a failing seed with as few faults as can be found                   |
 //! | [`route`]    | several tables, and the step that makes several rows of one record  |
+//! | [`results`]  | a window in place of dedup                                          |
 //! | [`random`]   | numbers from a seed                                                 |
 
 pub mod broker;
@@ -32,6 +33,7 @@ mod person;
 pub mod plan;
 pub mod random;
 pub mod records;
+pub mod results;
 pub mod route;
 pub mod server;
 pub mod shrink;

@@ -15,9 +15,9 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use dataflow::block::NO_LEADER_EPOCH;
 use dataflow::{
-    Attempt, Batch, Decoded, Decoder, Duplicates, Effect, Encoded, FrameId, Gate, InsertError, KeyedState,
-    Operator, OperatorError, Output, Partition, PartitionStart, Presence, Probed, ReadFrom, Reader,
-    RecordBlock, Router, RowsFrom, Runtime, Schema, Selected, Source, SourceError, StateError, StateRead,
+    Attempt, Batch, Decoded, Decoder, Duplicates, Effect, Encoded, FrameId, Gate, InsertError, Operator,
+    OperatorError, Output, Partition, PartitionStart, Presence, Probed, ReadFrom, Reader, RecordBlock,
+    Router, RowsFrom, Runtime, Schema, SeenKeys, Selected, Source, SourceError, State, StateError, StateRead,
     Table, TableError, TableFacts, Task,
 };
 use futures::future::BoxFuture;
@@ -343,16 +343,34 @@ pub struct LyingStep {
     /// The snapshot as of the last seal, and the one before.
     snapshots: [Bytes; 2],
     seals: u64,
+    /// Whether the watermark of the seal under way has let anything out.
+    has_released: bool,
+    /// What the honest one held after the last seal.
+    held: u64,
 }
+
+/// How far the watermark of [`Variant::ClosedEarly`] is ahead of the one that is sealed, milliseconds.
+const EARLY_MS: i64 = 50;
 
 impl LyingStep {
     /// Around an honest one.
     pub fn new(mut inner: Box<dyn Operator>, variant: Variant) -> Self {
         let snapshot = inner.state().map(|state| state.snapshot()).unwrap_or_default();
-        Self { inner, variant, snapshots: [snapshot.clone(), snapshot], seals: 0 }
+        Self {
+            inner,
+            variant,
+            snapshots: [snapshot.clone(), snapshot],
+            seals: 0,
+            has_released: false,
+            held: 0,
+        }
     }
 
-    fn honest(&mut self) -> &mut dyn KeyedState {
+    fn inner_keys(&mut self) -> &mut dyn SeenKeys {
+        self.inner.seen_keys().expect("only a step that has seen keys is asked")
+    }
+
+    fn honest(&mut self) -> &mut dyn State {
         self.inner.state().expect("only a step with state is asked")
     }
 }
@@ -378,22 +396,46 @@ impl Operator for LyingStep {
         self.inner.multiplies()
     }
 
-    fn state(&mut self) -> Option<&mut dyn KeyedState> {
-        self.inner.state().is_some().then_some(self as &mut dyn KeyedState)
+    fn advance(&mut self, watermark_ms: i64) -> Result<Vec<Output>, OperatorError> {
+        let early_ms = if self.variant == Variant::ClosedEarly { EARLY_MS } else { 0 };
+        let mut outputs = self.inner.advance(watermark_ms.saturating_add(early_ms))?;
+        if self.variant == Variant::ReleasedUncounted {
+            outputs.iter_mut().for_each(|output| output.released = 0);
+        }
+        self.has_released = !outputs.is_empty();
+        Ok(outputs)
+    }
+
+    fn is_due(&self, watermark_ms: i64) -> bool {
+        self.inner.is_due(watermark_ms)
+    }
+
+    fn state(&mut self) -> Option<&mut dyn State> {
+        self.inner.state().is_some().then_some(self as &mut dyn State)
+    }
+
+    fn seen_keys(&mut self) -> Option<&mut dyn SeenKeys> {
+        self.inner.seen_keys().is_some().then_some(self as &mut dyn SeenKeys)
     }
 }
 
-impl KeyedState for LyingStep {
+impl State for LyingStep {
+    fn held(&self) -> u64 {
+        self.held
+    }
+
     fn seal(&mut self, watermark_ms: i64) -> Bytes {
         let delta = self.honest().seal(watermark_ms);
         let snapshot = self.honest().snapshot();
+        self.held = self.honest().held();
         self.snapshots = [snapshot, std::mem::take(&mut self.snapshots[0])];
         self.seals += 1;
-        if self.variant == Variant::LostDelta && self.seals.is_multiple_of(LOST_DELTA) {
-            Bytes::new()
-        } else {
-            delta
-        }
+        let is_lost = match self.variant {
+            Variant::LostDelta => self.seals.is_multiple_of(LOST_DELTA),
+            Variant::ClosedUnsealed => self.has_released,
+            _ => false,
+        };
+        if is_lost { Bytes::new() } else { delta }
     }
 
     fn snapshot(&self) -> Bytes {
@@ -409,20 +451,26 @@ impl KeyedState for LyingStep {
         self.honest().apply(delta)
     }
 
-    fn forget(&mut self, rows: Probed, answers: &[Vec<u8>]) -> Result<(), OperatorError> {
-        if self.variant == Variant::SeenThoughRefused { Ok(()) } else { self.honest().forget(rows, answers) }
-    }
-
-    fn duplicates_of(&mut self, rows: &Batch) -> Result<Duplicates, OperatorError> {
-        self.honest().duplicates_of(rows)
-    }
-
-    fn keys(&self) -> u64 {
+    fn entries(&self) -> u64 {
         0
     }
 
     fn memory_bytes(&self) -> u64 {
         0
+    }
+}
+
+impl SeenKeys for LyingStep {
+    fn forget(&mut self, rows: Probed, answers: &[Vec<u8>]) -> Result<(), OperatorError> {
+        if self.variant == Variant::SeenThoughRefused {
+            Ok(())
+        } else {
+            self.inner_keys().forget(rows, answers)
+        }
+    }
+
+    fn duplicates_of(&mut self, rows: &Batch) -> Result<Duplicates, OperatorError> {
+        self.inner_keys().duplicates_of(rows)
     }
 }
 

@@ -20,6 +20,7 @@
 mod clock;
 pub mod dedup;
 mod fold;
+mod windows;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -52,6 +53,8 @@ pub enum Fate {
     Late,
     /// It is a dead letter.
     Dead,
+    /// It is a part of a window's results.
+    Absorbed,
 }
 
 /// A request as the oracle sees it.
@@ -125,6 +128,7 @@ pub struct Oracle {
     /// When attempts of a frame were last ended, by the beginning of their query ids.
     ended: BTreeMap<String, u64>,
     model: Model,
+    windows: Option<windows::Model>,
     clocks: Clocks,
     fates: BTreeMap<u64, Fate>,
     /// The rows that each table must hold in the end, by id, as far as they are sealed and not refused.
@@ -155,6 +159,7 @@ impl Oracle {
             deltas: Vec::new(),
             ended: BTreeMap::new(),
             model: Model::new(plan),
+            windows: windows::Model::new(plan),
             clocks: Clocks::new(plan),
             fates: BTreeMap::new(),
             expected: BTreeMap::new(),

@@ -15,6 +15,7 @@ use operators::dedup::Late;
 use crate::executor::WALL_BEGIN_MS;
 use crate::random::Random;
 use crate::records::Record;
+use crate::results::Aggregates;
 
 /// When a fault strikes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -219,6 +220,8 @@ pub struct Plan {
     pub is_routed: bool,
     /// Whether a step makes two rows of some records.
     pub multiplies: bool,
+    /// The window that stands in place of dedup, if one does.
+    pub aggregates: Option<Aggregates>,
     /// The lane's bounds.
     pub settings: Settings,
     /// What goes wrong.
@@ -275,6 +278,7 @@ impl Plan {
             tables: vec![0],
             is_routed: false,
             multiplies: false,
+            aggregates: None,
             settings: settings(r, window_ms),
             faults: Vec::new(),
         };
@@ -291,6 +295,20 @@ impl Plan {
             plan.faults.retain(|f| !matches!(f, Fault::Election { records: 1.., .. } | Fault::Expiry { .. }));
         }
         plan.remember_enough();
+        plan
+    }
+
+    /// The plan of the same seed with a window in place of dedup. The server refuses none of its rows: a result is no record.
+    pub fn windowed(seed: u64) -> Self {
+        let mut plan = Self::new(seed);
+        let mut random = Random::new(seed, 10);
+        let r = &mut random;
+        let (size_ms, lateness_ms) = (r.one_of(&[100, 1_000, 5_000]), r.one_of(&[0, 0, 200, 5_000]));
+        plan.aggregates = Some(Aggregates { size_ms, lateness_ms });
+        // Its event time is the column's.
+        plan.window.get_or_insert(Duration::from_secs(16));
+        plan.poison.clear();
+        (plan.is_routed, plan.multiplies) = (false, false);
         plan
     }
 

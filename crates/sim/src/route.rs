@@ -3,7 +3,7 @@
 //! Owns the rule ([`Plan::rows_of`]), and the step and the router that follow it. The oracle asks the rule for one record; the step
 //! and the router apply it to batches.
 
-use dataflow::{Batch, KeyedState, Operator, OperatorError, Output, Probed, Router, Selected};
+use dataflow::{Batch, Operator, OperatorError, Output, Probed, Router, Selected, State};
 
 use crate::plan::Plan;
 use crate::records::{Row, from_columns, to_columns};
@@ -84,7 +84,7 @@ impl Operator for Twice {
         true
     }
 
-    fn state(&mut self) -> Option<&mut dyn KeyedState> {
+    fn state(&mut self) -> Option<&mut dyn State> {
         None
     }
 }

@@ -70,11 +70,14 @@ pub enum Variant {
     RoutedToTheWrongTable,
     FanOutLosesATable,
     FrameLacksARow,
+    ClosedEarly,
+    ClosedUnsealed,
+    ReleasedUncounted,
 }
 
 impl Variant {
     /// All of them.
-    pub const ALL: [Self; 44] = [
+    pub const ALL: [Self; 47] = [
         Self::SendBeforeSeal,
         Self::SettleOverAHole,
         Self::TokenFromTheAttempt,
@@ -119,6 +122,9 @@ impl Variant {
         Self::RoutedToTheWrongTable,
         Self::FanOutLosesATable,
         Self::FrameLacksARow,
+        Self::ClosedEarly,
+        Self::ClosedUnsealed,
+        Self::ReleasedUncounted,
     ];
 
     /// The variant of this name.
@@ -258,13 +264,30 @@ impl Variant {
                 ("fan-out-loses-a-table", "a row for several tables goes to the first of them alone", 60)
             }
             Self::FrameLacksARow => ("frame-lacks-a-row", "the last row of a frame is left out", 5),
+            Self::ClosedEarly => {
+                ("closed-early", "a window is closed by a watermark that is ahead of the sealed one", 5)
+            }
+            Self::ClosedUnsealed => {
+                ("closed-unsealed", "the state's delta of a seal that closes windows is not sealed", 60)
+            }
+            Self::ReleasedUncounted => {
+                ("released-uncounted", "a window that closes does not say which records it releases", 5)
+            }
         }
     }
 
     /// Runs seeds from 0 until one catches the variant; the seed and its report, or `None`.
     pub fn caught(self, seeds: u64) -> Option<(u64, Report)> {
-        let reports = (0..seeds).map(|seed| (seed, run(&Plan::new(seed), Some(self), false)));
+        let reports = (0..seeds).map(|seed| (seed, run(&self.plan(seed), Some(self), false)));
         reports.into_iter().find(|(_, report)| report.violation.is_some())
+    }
+
+    /// The plan of a seed in which it can show itself.
+    pub fn plan(self, seed: u64) -> Plan {
+        match self {
+            Self::ClosedEarly | Self::ClosedUnsealed | Self::ReleasedUncounted => Plan::windowed(seed),
+            _ => Plan::new(seed),
+        }
     }
 
     /// Breaks a pipeline.
@@ -307,6 +330,9 @@ impl Variant {
             Self::SnapshotOneSealEarly
             | Self::SeenThoughRefused
             | Self::LostDelta
+            | Self::ClosedEarly
+            | Self::ClosedUnsealed
+            | Self::ReleasedUncounted
             | Self::MultipliedUncounted => {
                 let lying = |inner| -> Box<dyn Operator> { Box::new(LyingStep::new(inner, self)) };
                 pipeline.steps = pipeline.steps.into_iter().map(lying).collect();

@@ -1,14 +1,17 @@
-//! What becomes of a block: its batch goes through the steps into the cut under construction.
+//! What becomes of a block: its batch goes through the steps into the cut under construction. And what becomes of the rows that the
+//! watermark of a cut lets out of a step: they go through the steps behind it.
+
+use std::any::Any;
 
 use dataflow::block::TIME_UNKNOWN_MS;
-use dataflow::{Batch, Duplicates, Operator, Output, RecordBlock, Selected};
+use dataflow::{Batch, Duplicates, Operator, Output, Probed, RecordBlock, Reject, Selected};
 use metrics::counter;
 use protocol::Violation;
 use protocol::record::{Counts, Fate};
 
 use super::LaneTask;
 use crate::context::Context;
-use crate::origins::Part;
+use crate::origins::{self, Part};
 use crate::refuse::Refused;
 use crate::stage::{Stage, accounted};
 use crate::tables::{Routed, route};
@@ -24,6 +27,15 @@ const KEY_KEPT: &str = "; its `dedup` key could not be forgotten, for its record
                         records of the same key are dropped as its duplicates until the window has passed";
 /// What the dead letter of a refused row says whose record may have other rows.
 const SHARED: &str = "; other rows of its record may be in a table, so that its key stays known: replayed, this dead letter is a duplicate";
+
+/// Where rows behind the last step come from.
+#[derive(Clone, Copy)]
+enum From<'a> {
+    /// Records of a block, and the source's time of the last of them.
+    Block { partition: u32, block: &'a RecordBlock, sample: Option<i64> },
+    /// A step made them, the so manyth of those with state.
+    Step(u32),
+}
 
 impl LaneTask {
     pub(super) async fn absorb(&mut self, ready: Ready) -> Result<(), EngineError> {
@@ -52,7 +64,11 @@ impl LaneTask {
                 // Every record moves the watermark, those that no step let pass too.
                 let (wall_ms, now) = (self.context.runtime.wall_ms(), self.context.runtime.elapsed());
                 self.watermarks.observe(partition, prepared.times_ms(&block), wall_ms, now);
-                self.step(partition, &block, prepared.batch, is_derived).await?;
+                let (batch, ahead) = (prepared.batch, prepared.ahead);
+                let sample = latest(&batch, &block);
+                let from = From::Block { partition: partition as u32, block: &block, sample };
+                let reached = self.through(0, Output::all(batch), ahead, is_derived, from).await?;
+                self.gather(reached, from)?;
                 if self.readings[partition].wants_fates {
                     let fate = fate(&before, &self.builder.counts(), &block)?;
                     self.builder.fate(partition as u32, block.positions[0], fate);
@@ -98,20 +114,26 @@ impl LaneTask {
         }
     }
 
-    /// Takes a batch through the steps of the lane, in the two phases of each. `is_derived` says whether a step has made several rows of
-    /// one record.
-    pub(super) async fn step(
+    /// Takes what came out of a step, or out of the decode job, through the steps from `first` on, in the two phases of each. `ahead` is what the
+    /// decode job did for the first of them; `is_derived` says whether a step has made rows that are not one each of a record. The same
+    /// comes back for those that reach the end.
+    async fn through(
         &mut self,
-        partition: usize,
-        block: &RecordBlock,
-        batch: Batch,
+        first: usize,
+        mut output: Output,
+        mut ahead: Option<Box<dyn Any + Send>>,
         mut is_derived: bool,
-    ) -> Result<(), EngineError> {
-        let sample = latest(&batch, block);
+        from: From<'_>,
+    ) -> Result<(Output, bool), EngineError> {
         let (runtime, status) = (&*self.context.runtime, &*self.context.status);
-        let mut output = Output::all(batch);
-        for step in &mut self.steps {
-            let probe = || Ok::<_, EngineError>(step.probe(dense(output)?.batch)?);
+        for step in &mut self.steps[first..] {
+            let batch = dense(output)?.batch;
+            // A row that no record holds has nothing but its columns.
+            let rows = matches!(from, From::Step(_)).then(|| batch.clone());
+            let probe = || match ahead.take() {
+                Some(scratch) => Ok(Probed { batch, reads: Vec::new(), scratch: Some(scratch) }),
+                None => Ok::<_, EngineError>(step.probe(batch)?),
+            };
             let mut probed = accounted(Stage::Steps, runtime, status, probe)?;
             let answers = state_files::read(&self.context, &std::mem::take(&mut probed.reads)).await?;
             output = jobs::finish(&self.context, &mut **step, probed, &answers).await?;
@@ -121,17 +143,33 @@ impl LaneTask {
             counter!("forebay_records_filtered_total").increment(output.filtered);
             counter!("forebay_records_late_total").increment(output.late);
             counter!("forebay_records_late_kept_total").increment(output.late_kept);
-            let rejects = std::mem::take(&mut output.rejects);
-            let rejects = rejects.into_iter().map(|reject| reject.completed(block)).collect();
-            self.builder.rejects(rejects, was_derived);
+            counter!("forebay_records_absorbed_total").increment(output.absorbed);
+            let rejects = std::mem::take(&mut output.rejects).into_iter();
+            let completed = |reject: Reject| match (from, &rows) {
+                (From::Block { block, .. }, _) => reject.completed(block),
+                (From::Step(_), rows) => with_row(&self.context, reject, rows.as_ref()),
+            };
+            self.builder.rejects(rejects.map(completed).collect(), was_derived);
         }
-        if output.dropped.len() * DROPPED_ONE_IN > output.batch.len() {
-            output = accounted(Stage::Steps, runtime, status, || dense(output))?;
-        }
-        let Batch { rows, positions, .. } = output.batch;
-        let rows = Selected::without(rows, &output.dropped);
-        if !rows.is_empty() {
-            self.gather(partition as u32, positions, rows, block, is_derived, sample)?;
+        Ok((output, is_derived))
+    }
+
+    /// What the watermark of the cut under way lets out of each step goes through those behind it.
+    pub(super) async fn release(&mut self, watermark_ms: i64) -> Result<(), EngineError> {
+        let mut stateful = 0;
+        for at in 0..self.steps.len() {
+            let (runtime, status) = (&*self.context.runtime, &*self.context.status);
+            let step = &mut self.steps[at];
+            let outputs = accounted(Stage::Steps, runtime, status, || step.advance(watermark_ms))?;
+            let from = From::Step(stateful);
+            stateful += u32::from(step.state().is_some());
+            for mut output in outputs {
+                self.builder.advanced(&output, self.context.runtime.elapsed());
+                counter!("forebay_records_released_total").increment(output.released);
+                self.builder.rejects(std::mem::take(&mut output.rejects), true);
+                let reached = self.through(at + 1, output, None, true, from).await?;
+                self.gather(reached, from)?;
+            }
         }
         Ok(())
     }
@@ -139,13 +177,18 @@ impl LaneTask {
     /// Rows that came through all steps go into the cut, for each of their tables.
     fn gather(
         &mut self,
-        partition: u32,
-        mut positions: Vec<u64>,
-        rows: Selected,
-        block: &RecordBlock,
-        is_derived: bool,
-        sample: Option<i64>,
+        (mut output, is_derived): (Output, bool),
+        from: From<'_>,
     ) -> Result<(), EngineError> {
+        let (runtime, status) = (&*self.context.runtime, &*self.context.status);
+        if output.dropped.len() * DROPPED_ONE_IN > output.batch.len() {
+            output = accounted(Stage::Steps, runtime, status, || dense(output))?;
+        }
+        let Batch { rows, mut positions, times_ms, .. } = output.batch;
+        let rows = Selected::without(rows, &output.dropped);
+        if rows.is_empty() {
+            return Ok(());
+        }
         let len = rows.len() as u64;
         let Routed { tables, dropped, more } =
             route(self.router.as_deref(), self.columns_written.len(), rows)?;
@@ -155,7 +198,15 @@ impl LaneTask {
         for (place, rows) in tables {
             left -= 1;
             let positions = if left == 0 { std::mem::take(&mut positions) } else { positions.clone() };
-            let origins = part(partition, positions, &rows, block, is_derived);
+            let (origins, sample) = match from {
+                From::Block { partition, block, sample } => {
+                    (part(partition, positions, &rows, block, is_derived), sample)
+                }
+                From::Step(step) => {
+                    let (positions, times_ms) = (rows.gather(&positions), rows.gather(&times_ms));
+                    (Part { partition: origins::of_step(step), positions, times_ms }, None)
+                }
+            };
             let rows = written(rows, self.columns_written[place])?;
             self.builder.rows(place, rows, origins, sample);
         }
@@ -176,15 +227,16 @@ impl LaneTask {
     /// of the same record, for a later record of the key would be there twice.
     pub(super) async fn refuse(&mut self, refused: Refused) -> Result<(), EngineError> {
         let mut duplicates = Duplicates::default();
-        let stateful = self.steps.iter_mut().any(|step| step.state().is_some());
+        // No key was taken for seen by a row that a state released: its records are in the state's other rows too.
+        let stateful = !refused.is_of_step() && self.steps.iter_mut().any(|step| step.seen_keys().is_some());
         let again = if stateful { self.again(&refused)? } else { None };
         let is_shared = stateful && self.is_shared(again.as_ref())?;
         let is_forgotten = again.is_some() || !stateful;
         if let Some(mut batch) = again.filter(|_| !is_shared) {
             for step in &mut self.steps {
-                if let Some(state) = step.state() {
+                if let Some(keys) = step.seen_keys() {
                     refused.place(&mut batch);
-                    let found = state.duplicates_of(&batch)?;
+                    let found = keys.duplicates_of(&batch)?;
                     duplicates.count += found.count;
                     duplicates.places.extend(found.places);
                     forget(&self.context, step, &batch).await?;
@@ -298,10 +350,20 @@ fn written(rows: Selected, columns: usize) -> Result<Selected, EngineError> {
 async fn forget(context: &Context, step: &mut Box<dyn Operator>, rows: &Batch) -> Result<(), EngineError> {
     let mut probed = step.probe(rows.clone())?;
     let answers = state_files::read(context, &std::mem::take(&mut probed.reads)).await?;
-    match step.state() {
-        Some(state) => Ok(state.forget(probed, &answers)?),
-        None => Err(EngineError::Internal("a step that lost its state")),
+    match step.seen_keys() {
+        Some(keys) => Ok(keys.forget(probed, &answers)?),
+        None => Err(EngineError::Internal("a step that lost its keys")),
     }
+}
+
+/// The reject of a row that no record holds, with the row itself. `rows` are those that went into the step.
+fn with_row(context: &Context, mut reject: Reject, rows: Option<&Batch>) -> Reject {
+    let row = rows.and_then(|batch| Some((batch, batch.positions.binary_search(&reject.position).ok()?)));
+    if let Some((batch, row)) = row {
+        reject.raw = context.targets[0].table.to_json(&batch.rows, row).into_bytes();
+        reject.message += "; `raw` is the row as a step made it of several records";
+    }
+    reject
 }
 
 #[cfg(test)]

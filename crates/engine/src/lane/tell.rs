@@ -82,14 +82,16 @@ impl LaneTask {
         for step in &mut self.steps {
             let name = step.name().to_owned();
             if let Some(state) = step.state() {
-                keys += state.keys();
+                keys += state.entries();
                 bytes += state.memory_bytes();
                 let in_files: u64 = state.files().iter().map(|file| file.len).sum();
-                closed += state.spilled_keys();
+                closed += state.spilled_entries();
                 file_bytes += in_files;
-                gauge!("forebay_state_keys_spilled", "step" => name.clone()).set(state.spilled_keys() as f64);
+                gauge!("forebay_state_keys_spilled", "step" => name.clone())
+                    .set(state.spilled_entries() as f64);
                 gauge!("forebay_state_file_bytes", "step" => name.clone()).set(in_files as f64);
-                gauge!("forebay_state_keys", "step" => name.clone()).set(state.keys() as f64);
+                gauge!("forebay_state_keys", "step" => name.clone()).set(state.entries() as f64);
+                gauge!("forebay_state_held_records", "step" => name.clone()).set(state.held() as f64);
                 gauge!("forebay_state_bytes", "step" => name).set(state.memory_bytes() as f64);
             }
         }

@@ -2,7 +2,7 @@
 //! whose keys are divided into shards, which decide on compute threads.
 
 use bytes::Bytes;
-use dataflow::{Batch, Divided, JobDone, KeyedState, Operator, OperatorError, Output, Probed};
+use dataflow::{Batch, Divided, JobDone, Operator, OperatorError, Output, Probed, State};
 use engine::EngineError;
 use operators::dedup::spilled::Sizes;
 use store::{Key, Prefix};
@@ -85,7 +85,7 @@ impl Operator for Loses {
         self.0.join(done)
     }
 
-    fn state(&mut self) -> Option<&mut dyn KeyedState> {
+    fn state(&mut self) -> Option<&mut dyn State> {
         self.0.state()
     }
 }

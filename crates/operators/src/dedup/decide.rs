@@ -263,7 +263,7 @@ impl Dedup {
             Late::DeadLetter => (0, late.into_iter().map(|row| late_letter(&batch, row)).collect()),
             Late::Keep | Late::Drop => (late.len() as u64, Vec::new()),
         };
-        Output { batch, dropped, added: 0, filtered: 0, duplicates, late, late_kept, rejects }
+        Output { dropped, duplicates, late, late_kept, rejects, ..Output::all(batch) }
     }
 }
 

@@ -1,6 +1,6 @@
 //! What makes the step's history durable: deltas, snapshots, and their way back.
 //!
-//! Owns the step as a [`KeyedState`]: what a seal writes, what a snapshot holds, in which order both are read, and when spilled keys change
+//! Owns the step as a [`State`]: what a seal writes, what a snapshot holds, in which order both are read, and when spilled keys change
 //! hands with the work on files. Does not own the decision about a record (`decide`) nor bytes ([`state`](super::state)).
 
 use std::collections::VecDeque;
@@ -9,7 +9,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use dataflow::block::TIME_UNKNOWN_MS;
 use dataflow::{
-    Batch, Duplicates, KeyedState, OperatorError, Probed, Spares, StateError, StateFile, StateRead, StateWork,
+    Batch, Duplicates, OperatorError, Probed, SeenKeys, Spares, State, StateError, StateFile, StateRead,
+    StateWork,
 };
 
 use super::aside::Aside;
@@ -122,7 +123,7 @@ impl Dedup {
     }
 }
 
-impl KeyedState for Dedup {
+impl State for Dedup {
     fn seal(&mut self, watermark_ms: i64) -> Bytes {
         assert!(!self.shards.are_out(), "a batch that was divided is joined before a seal");
         self.take_over();
@@ -255,6 +256,54 @@ impl KeyedState for Dedup {
         Ok(())
     }
 
+    fn work(&mut self) -> Option<Box<dyn StateWork>> {
+        self.take_over();
+        if let Some(spilling) = self.spilling.as_mut().filter(|c| c.is_gathered && !c.is_out) {
+            spilling.is_out = true;
+            return Some(Box::new(Work::spill(std::mem::take(&mut spilling.pairs), self.sizes)));
+        }
+        if self.merging.is_some() {
+            return None;
+        }
+        let chosen = self.runs.choose(&self.sizes)?;
+        let runs: Vec<Run> = self.runs.iter().filter(|run| chosen.contains(&run.id)).cloned().collect();
+        self.merging = Some(runs.iter().flat_map(|run| run.parts.iter().flatten().cloned()).collect());
+        Some(Box::new(Work::merge(runs, self.watermark.map_or(i64::MIN, floor), self.sizes)))
+    }
+
+    fn adopt(&mut self, work: Box<dyn StateWork>) -> Result<(), StateError> {
+        let made = work.into_any().downcast::<Work>().ok().and_then(|work| work.made());
+        self.made.push(made.ok_or_else(|| {
+            StateError::Damaged("work came back that is not this step's, or not done".to_owned())
+        })?);
+        self.take_over();
+        Ok(())
+    }
+
+    fn is_crowded(&self) -> bool {
+        self.spilling.as_ref().is_some_and(|spilling| spilling.is_out) && self.is_over(CROWDED)
+    }
+
+    fn entries(&self) -> u64 {
+        self.shards.len() + self.shards.aside_len() + self.runs.keys()
+    }
+
+    fn spilled_entries(&self) -> u64 {
+        self.runs.keys()
+    }
+
+    fn memory_bytes(&self) -> u64 {
+        let waiting =
+            self.forgotten.values().map(|hashes| hashes.capacity() * size_of::<u128>()).sum::<usize>()
+                + self.spare.iter().map(|hashes| hashes.capacity() * size_of::<u128>()).sum::<usize>()
+                + self.buckets.capacity() * size_of::<i64>()
+                + self.dropped.memory_bytes()
+                + self.spilling.as_ref().map_or(0, |spilling| spilling.count * size_of::<Pair>());
+        (self.shards.memory_bytes() + self.runs.memory_bytes() + waiting) as u64
+    }
+}
+
+impl SeenKeys for Dedup {
     /// Takes the time of a row as [`finish`](Operator::finish) did. Of a row without a time, the latest record of its key is
     /// forgotten.
     fn forget(&mut self, rows: Probed, answers: &[Vec<u8>]) -> Result<(), OperatorError> {
@@ -284,52 +333,6 @@ impl KeyedState for Dedup {
         }
         self.give_back(hashes);
         Ok(duplicates)
-    }
-
-    fn work(&mut self) -> Option<Box<dyn StateWork>> {
-        self.take_over();
-        if let Some(spilling) = self.spilling.as_mut().filter(|c| c.is_gathered && !c.is_out) {
-            spilling.is_out = true;
-            return Some(Box::new(Work::spill(std::mem::take(&mut spilling.pairs), self.sizes)));
-        }
-        if self.merging.is_some() {
-            return None;
-        }
-        let chosen = self.runs.choose(&self.sizes)?;
-        let runs: Vec<Run> = self.runs.iter().filter(|run| chosen.contains(&run.id)).cloned().collect();
-        self.merging = Some(runs.iter().flat_map(|run| run.parts.iter().flatten().cloned()).collect());
-        Some(Box::new(Work::merge(runs, self.watermark.map_or(i64::MIN, floor), self.sizes)))
-    }
-
-    fn adopt(&mut self, work: Box<dyn StateWork>) -> Result<(), StateError> {
-        let made = work.into_any().downcast::<Work>().ok().and_then(|work| work.made());
-        self.made.push(made.ok_or_else(|| {
-            StateError::Damaged("work came back that is not this step's, or not done".to_owned())
-        })?);
-        self.take_over();
-        Ok(())
-    }
-
-    fn is_crowded(&self) -> bool {
-        self.spilling.as_ref().is_some_and(|spilling| spilling.is_out) && self.is_over(CROWDED)
-    }
-
-    fn keys(&self) -> u64 {
-        self.shards.len() + self.shards.aside_len() + self.runs.keys()
-    }
-
-    fn spilled_keys(&self) -> u64 {
-        self.runs.keys()
-    }
-
-    fn memory_bytes(&self) -> u64 {
-        let waiting =
-            self.forgotten.values().map(|hashes| hashes.capacity() * size_of::<u128>()).sum::<usize>()
-                + self.spare.iter().map(|hashes| hashes.capacity() * size_of::<u128>()).sum::<usize>()
-                + self.buckets.capacity() * size_of::<i64>()
-                + self.dropped.memory_bytes()
-                + self.spilling.as_ref().map_or(0, |spilling| spilling.count * size_of::<Pair>());
-        (self.shards.memory_bytes() + self.runs.memory_bytes() + waiting) as u64
     }
 }
 

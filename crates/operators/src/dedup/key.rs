@@ -136,7 +136,7 @@ impl Keyer {
 }
 
 /// The kind of a key column, or the word for a type that cannot be one.
-fn kind(column_type: &ColumnType) -> Result<String, &'static str> {
+pub(crate) fn kind(column_type: &ColumnType) -> Result<String, &'static str> {
     Ok(match column_type {
         ColumnType::Int8 | ColumnType::Int16 | ColumnType::Int32 | ColumnType::Int64 => "int".into(),
         ColumnType::UInt8 | ColumnType::UInt16 | ColumnType::UInt32 | ColumnType::UInt64 => "uint".into(),

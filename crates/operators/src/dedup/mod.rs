@@ -7,7 +7,7 @@
 //! **The rule.** A record is a duplicate if and only if a kept record of its key lies in a bucket at most [`window::SPAN`] away
 //! from its own. The first in the order processed is kept, whatever the times say. Duplicates do not extend the window. A record is
 //! kept when it leaves [`finish`](Operator::finish), so what earlier steps filtered or rejected suppresses nothing, and what becomes a
-//! dead letter later is [forgotten](KeyedState::forget).
+//! dead letter later is [forgotten](SeenKeys::forget).
 //!
 //! | a kept record of the key is near | all of the history it needs is kept | the record is     |
 //! |----------------------------------|-------------------------------------|-------------------|
@@ -70,7 +70,7 @@ use std::time::Duration;
 
 use dataflow::block::TIME_UNKNOWN_MS;
 use dataflow::{
-    Batch, Divided, JobDone, KeyedState, Operator, OperatorError, Output, Probed, Schema, Spares,
+    Batch, Divided, JobDone, Operator, OperatorError, Output, Probed, Schema, SeenKeys, Spares, State,
 };
 
 use crate::ConfigError;
@@ -448,7 +448,11 @@ impl Operator for Dedup {
         Ok(self.output(batch, hashes, dropped))
     }
 
-    fn state(&mut self) -> Option<&mut dyn KeyedState> {
+    fn state(&mut self) -> Option<&mut dyn State> {
+        Some(self)
+    }
+
+    fn seen_keys(&mut self) -> Option<&mut dyn SeenKeys> {
         Some(self)
     }
 }

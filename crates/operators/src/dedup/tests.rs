@@ -7,7 +7,7 @@ use arrow_array::{Array, ArrayRef, Int64Array, RecordBatch};
 use bytes::Bytes;
 use dataflow::block::TIME_UNKNOWN_MS;
 use dataflow::{
-    Batch, Column, ColumnType, KeyedState, Operator, OperatorError, Output, Partition, Reason, Schema,
+    Batch, Column, ColumnType, Operator, OperatorError, Output, Partition, Reason, Schema, SeenKeys, State,
     StateError,
 };
 
@@ -119,7 +119,7 @@ fn duplicates_across_three_partitions_are_dropped() {
     let rows = [(Some(1), 0), (Some(2), 0), (Some(3), 0)];
     let kept: usize = (0..3).map(|p| run(&mut step, batch(p, &rows)).batch.len()).sum();
     assert_eq!(kept, 3);
-    assert_eq!(step.keys(), 3);
+    assert_eq!(step.entries(), 3);
 }
 
 #[test]
@@ -200,7 +200,7 @@ fn a_key_may_be_kept_at_many_times() {
     for time in &times {
         assert!(!kept(&mut step, at(1, time + SPAN as i64 * WIDTH)), "{time}");
     }
-    assert_eq!(step.keys(), 1000);
+    assert_eq!(step.entries(), 1000);
 }
 
 #[test]
@@ -239,13 +239,13 @@ fn expiry_frees_memory() {
     run(&mut step, batch(0, &rows));
     step.seal(0);
     let full = step.shards.memory_bytes();
-    assert_eq!(step.keys(), 100_000);
+    assert_eq!(step.entries(), 100_000);
     let end = WIDTH * (SPAN + SLACK) as i64;
     step.seal(end);
-    assert_eq!(step.keys(), 100_000, "a record in time may still need them");
+    assert_eq!(step.entries(), 100_000, "a record in time may still need them");
     // One seal clears 65,536 hashes away, and inspects an eighth of the index.
     (0..10).for_each(|_| drop(step.seal(end + WIDTH)));
-    assert_eq!(step.keys(), 0);
+    assert_eq!(step.entries(), 0);
     let left = step.shards.memory_bytes();
     assert!(left < full / 4, "{left} of {full}");
 }
@@ -308,9 +308,9 @@ fn a_record_of_known_time_moves_together_with_its_twin_of_unknown_time() {
     let mut step = windowed(Late::Keep);
     assert!(kept(&mut step, at(1, TIME_UNKNOWN_MS)));
     assert!(kept(&mut step, at(1, 5000)));
-    assert_eq!(step.keys(), 2);
+    assert_eq!(step.entries(), 2);
     let delta = step.seal(5000);
-    assert_eq!(step.keys(), 1, "both are the same pair now");
+    assert_eq!(step.entries(), 1, "both are the same pair now");
     assert_eq!(recovered(Late::Keep, None, &[delta]).snapshot(), step.snapshot());
 }
 
@@ -341,7 +341,7 @@ fn a_key_forgotten_and_kept_again_in_one_seal_is_kept() {
         forget(&mut step, at(2, 0)).unwrap();
         deltas.push(step.seal(0));
         assert_eq!(recovered(Late::Keep, None, &deltas).snapshot(), step.snapshot());
-        assert_eq!(step.keys(), 1);
+        assert_eq!(step.entries(), 1);
         forget(&mut step, at(1, 0)).unwrap();
     }
 }
@@ -353,7 +353,7 @@ fn a_row_without_a_time_is_forgotten_where_it_was_put() {
     assert!(kept(&mut step, at(1, TIME_UNKNOWN_MS)));
     step.seal(5000 + 2 * WIDTH);
     forget(&mut step, at(1, TIME_UNKNOWN_MS)).unwrap();
-    assert_eq!(step.keys(), 0);
+    assert_eq!(step.entries(), 0);
 }
 
 #[test]
@@ -412,7 +412,7 @@ fn state_survives_a_restart() {
     let delta = step.seal(150);
     let mut twin = recovered(Late::Drop, Some(&snapshot), &[delta]);
     assert_eq!(twin.snapshot(), step.snapshot());
-    assert_eq!(twin.keys(), 3);
+    assert_eq!(twin.entries(), 3);
     assert!(!kept(&mut twin, batch(0, &[(None, 200)])));
     assert!(!kept(&mut twin, at(2, 200)), "near");
     assert_eq!(run(&mut twin, at(5, 0)).late, 1, "the watermark was restored");
@@ -463,11 +463,11 @@ fn spilled(keys: i64) -> files::Bench {
 #[test]
 fn spilled_keys_are_known_and_forgotten_ones_welcome() {
     let mut bench = spilled(200);
-    assert!(bench.step.spilled_keys() >= 190 && bench.step.keys() == 200);
+    assert!(bench.step.spilled_entries() >= 190 && bench.step.entries() == 200);
     assert_eq!(bench.run(batch(0, &(0..200).map(|id| (Some(id), 0)).collect::<Vec<_>>())).duplicates, 200);
     bench.forget(batch(0, &[(Some(3), 3 * WIDTH), (Some(4), TIME_UNKNOWN_MS)]));
     bench.seal(0, false);
-    assert_eq!(bench.step.keys(), 198);
+    assert_eq!(bench.step.entries(), 198);
     for restarted in [false, true] {
         if restarted {
             bench.restart();
@@ -487,7 +487,7 @@ fn a_checkpoint_writes_what_is_in_memory_and_names_the_files() {
     bench.restart();
     assert_eq!(bench.step.files(), files, "a restart writes nothing");
     assert_eq!(bench.step.snapshot(), snapshot);
-    assert_eq!(bench.step.keys(), 5_000);
+    assert_eq!(bench.step.entries(), 5_000);
 }
 
 #[test]
@@ -499,7 +499,7 @@ fn spilling_many_times_leaves_few_runs() {
         bench.settle(0);
         assert!(bench.step.runs() <= 16, "{} runs after {n}", bench.step.runs());
     }
-    assert_eq!(bench.step.keys(), 6_000);
+    assert_eq!(bench.step.entries(), 6_000);
 }
 
 #[test]
@@ -528,7 +528,7 @@ fn a_record_without_a_time_that_comes_to_stand_beside_one_in_a_file_counts_once(
     let mut bench = files::Bench::new(Late::Keep, SMALL);
     bench.run(batch(0, &(0..200).map(|id| (Some(id), 0)).collect::<Vec<_>>()));
     bench.settle(TIME_UNKNOWN_MS);
-    assert!(bench.step.spilled_keys() >= 190);
+    assert!(bench.step.spilled_entries() >= 190);
     // Before there is a watermark it is far from all others; then it is where they are.
     let untimed: Vec<_> = (0..200).map(|id| (Some(id), TIME_UNKNOWN_MS)).collect();
     assert_eq!(bench.run(batch(0, &untimed)).duplicates, 0);
@@ -538,11 +538,11 @@ fn a_record_without_a_time_that_comes_to_stand_beside_one_in_a_file_counts_once(
             bench.restart();
         }
         assert_eq!(bench.contents().len(), 200);
-        assert_eq!(bench.step.keys() + bench.phantoms(), 200, "{restarted}");
+        assert_eq!(bench.step.entries() + bench.phantoms(), 200, "{restarted}");
         assert_eq!(bench.run(batch(0, &untimed)).duplicates, 200);
     }
     bench.settle(0);
-    assert_eq!(bench.step.keys(), 200, "what was dead in files is gone");
+    assert_eq!(bench.step.entries(), 200, "what was dead in files is gone");
 }
 
 #[test]
@@ -552,7 +552,7 @@ fn files_go_when_their_buckets_are_over() {
     bench.seal(end - 1, true);
     assert!(!bench.files.is_empty());
     bench.seal(end, true);
-    assert!(bench.files.is_empty() && bench.step.keys() == 0);
+    assert!(bench.files.is_empty() && bench.step.entries() == 0);
 }
 
 #[test]

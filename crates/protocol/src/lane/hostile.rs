@@ -4,7 +4,7 @@
 //! computed from it: a record that breaks a rule is a [`Violation`], never an overflow or an index out of bounds.
 
 use super::{Lane, TableState, Violation, check_frame_numbers, ledger, violation};
-use crate::record::{Counts, Derived, Record, Seal};
+use crate::record::{Absorbed, Counts, Derived, Record, Seal};
 
 /// The largest number that a lane counts with. A lane that writes a billion records a second gets there in 36 years, and sums of a few
 /// such numbers still fit into their type.
@@ -23,12 +23,14 @@ pub(super) fn check_seal(lane: &Lane, record: &Record, seal: &Seal) -> Result<()
     let counts = seal.counts.unwrap_or_default();
     let derived = seal.derived.unwrap_or_default();
     check_counts(record, &counts)?;
-    check_numbers(record, "C9", each_derived(&derived).into_iter())?;
+    let absorbed = seal.absorbed.unwrap_or_default();
+    check_numbers(record, "C9", each_derived(&derived).into_iter().chain(each_absorbed(&absorbed)))?;
     if each(&lane.counts).into_iter().zip(each(&counts)).any(|(now, more)| now + more > NUMBER_MAX)
         || each_derived(&lane.derived)
             .into_iter()
             .zip(each_derived(&derived))
             .any(|(now, more)| now + more > NUMBER_MAX)
+        || lane.absorbed.released + absorbed.released > NUMBER_MAX
     {
         return Err(violation(record, "C9", format!("the counts leave all bounds: {counts:?}, {derived:?}")));
     }
@@ -41,7 +43,8 @@ pub(super) fn check_seal(lane: &Lane, record: &Record, seal: &Seal) -> Result<()
 pub(super) fn check_image(record: &Record, lane: &Lane) -> Result<(), Violation> {
     check_place(record)?;
     check_counts(record, &lane.counts)?;
-    check_numbers(record, "C9", each_derived(&lane.derived).into_iter())?;
+    let both = each_derived(&lane.derived).into_iter().chain(each_absorbed(&lane.absorbed));
+    check_numbers(record, "C9", both)?;
     let positions = lane.partitions.iter().map(|partition| partition.next);
     let fates = lane.fates.iter().map(|fates| fates.from);
     check_numbers(record, "C1", positions.chain(fates))?;
@@ -94,9 +97,14 @@ fn each(counts: &Counts) -> [u64; 8] {
     [read, passed, filtered, duplicates, late, dead_letters, absorbed, late_kept]
 }
 
-fn each_derived(derived: &Derived) -> [u64; 3] {
-    let Derived { rows, dropped, dead_letters } = *derived;
-    [rows, dropped, dead_letters]
+fn each_derived(derived: &Derived) -> [u64; 4] {
+    let Derived { rows, dropped, dead_letters, absorbed } = *derived;
+    [rows, dropped, dead_letters, absorbed]
+}
+
+fn each_absorbed(absorbed: &Absorbed) -> [u64; 2] {
+    let Absorbed { released, held } = *absorbed;
+    [released, held]
 }
 
 fn check_numbers(

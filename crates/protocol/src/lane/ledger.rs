@@ -4,7 +4,7 @@
 //! where the counts come from (`engine::cut`), nor whether a frame holds the rows that its record says (`engine::inspect`).
 
 use super::{Lane, Piece, Violation, hostile, violation};
-use crate::record::{Counts, Derived, Record, Seal};
+use crate::record::{Absorbed, Counts, Derived, Record, Seal};
 
 /// The seal's rows in the tables of each kind.
 #[derive(Clone, Copy, Debug, Default)]
@@ -25,6 +25,7 @@ pub(super) fn check(lane: &Lane, record: &Record, seal: &Seal) -> Result<(), Vio
     if !counts.add_up() {
         return Err(violation(record, "C9", format!("the counts do not add up: {counts:?}")));
     }
+    check_absorbed(record, lane.absorbed.held, &counts, &derived, &seal.absorbed.unwrap_or_default())?;
     let mut sealed = check_rows(lane, record, seal)?;
     for refusal in &seal.refusals {
         let Some(table) = lane.tables.get(refusal.table as usize).filter(|table| !table.takes_dead_letters)
@@ -35,6 +36,25 @@ pub(super) fn check(lane: &Lane, record: &Record, seal: &Seal) -> Result<(), Vio
         sealed.refused += piece.map_or(0, |piece| piece.frame.rows);
     }
     check_both(record, &counts, &derived, sealed)
+}
+
+/// What states absorbed, and `held` before, they have released or hold.
+fn check_absorbed(
+    record: &Record,
+    held: u64,
+    counts: &Counts,
+    derived: &Derived,
+    after: &Absorbed,
+) -> Result<(), Violation> {
+    let taken = [held, counts.absorbed, derived.absorbed].into_iter().map(u128::from).sum::<u128>();
+    if taken == u128::from(after.released) + u128::from(after.held) {
+        return Ok(());
+    }
+    let what = format!(
+        "states held {held}, {} records and {} derived rows were absorbed, but {} are released and {} held",
+        counts.absorbed, derived.absorbed, after.released, after.held
+    );
+    Err(violation(record, "C9", what))
 }
 
 /// The frames hold the rows that the batch had for each table, and no others.
@@ -72,11 +92,14 @@ fn check_rows(lane: &Lane, record: &Record, seal: &Seal) -> Result<Sealed, Viola
 /// What the records became is what the tables get.
 fn check_both(record: &Record, counts: &Counts, derived: &Derived, sealed: Sealed) -> Result<(), Violation> {
     let made = u128::from(counts.passed) + u128::from(derived.rows);
-    let found = u128::from(sealed.rows) + u128::from(derived.dropped) + u128::from(derived.dead_letters);
+    let found: u128 = [sealed.rows, derived.dropped, derived.absorbed, derived.dead_letters]
+        .into_iter()
+        .map(u128::from)
+        .sum();
     if made != found {
         let what = format!(
-            "{} records passed and {} rows were derived, but {} rows are sealed, {} were dropped and {} became dead letters",
-            counts.passed, derived.rows, sealed.rows, derived.dropped, derived.dead_letters
+            "{} records passed and {} rows were derived, but {} rows are sealed, {} were dropped, {} absorbed and {} became dead letters",
+            counts.passed, derived.rows, sealed.rows, derived.dropped, derived.absorbed, derived.dead_letters
         );
         return Err(violation(record, "C9", what));
     }
@@ -97,6 +120,7 @@ pub(super) fn check_image(record: &Record, lane: &Lane) -> Result<(), Violation>
     if !lane.counts.add_up() {
         return Err(violation(record, "C9", format!("the counts do not add up: {:?}", lane.counts)));
     }
+    check_absorbed(record, 0, &lane.counts, &lane.derived, &lane.absorbed)?;
     let mut sealed = Sealed::default();
     for table in &lane.tables {
         let pending: u64 = table.pending.iter().map(|pieces| rows_of(pieces)).fold(0, u64::saturating_add);

@@ -554,7 +554,7 @@ fn numbers_that_no_lane_counts_to_are_a_violation_and_no_overflow() {
         sealed(|seal| seal.segment_bytes = MOST),
         sealed(|seal| seal.frames[0].rows = MOST),
         sealed(|seal| seal.rows[0].rows = MOST),
-        sealed(|seal| seal.derived = Some(Derived { rows: MOST, dropped: MOST, dead_letters: 0 })),
+        sealed(|seal| seal.derived = Some(Derived { rows: MOST, dropped: MOST, ..Default::default() })),
         sealed(|seal| (seal.frames[0].offset, seal.frames[0].len) = (MOST, MOST)),
         sealed(|seal| seal.states = vec![StateDelta { offset: MOST, len: MOST, ..Default::default() }]),
         Body::Split(Split {

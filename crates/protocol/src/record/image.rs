@@ -5,7 +5,8 @@
 use prost::Message;
 
 use super::{
-    Counts, Derived, Fates, Forgotten, Frame, Layout, PartitionGenesis, Question, Rows, Server, StateDelta,
+    Absorbed, Counts, Derived, Fates, Forgotten, Frame, Layout, PartitionGenesis, Question, Rows, Server,
+    StateDelta,
 };
 
 /// All that the records before this one fold to, so that they can be retired.
@@ -101,6 +102,9 @@ pub struct LaneImage {
     /// Sums since genesis.
     #[prost(message, optional, tag = "14")]
     pub derived: Option<Derived>,
+    /// What states have released since genesis, and what they hold.
+    #[prost(message, optional, tag = "15")]
+    pub absorbed: Option<Absorbed>,
 }
 
 /// A name that the pipeline had before: dead letters of that time stand under it.

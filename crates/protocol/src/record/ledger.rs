@@ -6,7 +6,8 @@
 //! |----------------------------|--------------------------------------------------------------------------------------|
 //! | of records                 | `read = passed + filtered + duplicates + late + dead letters + absorbed`             |
 //! | of rows, for each table    | `sealed = settled + refused + pending`                                               |
-//! | both: tables of rows       | `passed + derived = rows sealed + rows dropped + rows that became dead letters`      |
+//! | of states                  | `absorbed = released + held`, of records and of derived rows together                |
+//! | both: tables of rows       | `passed + derived = rows sealed + rows dropped + rows absorbed + rows that became dead letters` |
 //! | both: tables of dead letters | `rows sealed = dead letters + rows that became dead letters + rows refused`        |
 //!
 //! Where every record is one row of one table nothing is derived, and the third line says `passed = rows sealed`.
@@ -88,6 +89,9 @@ pub struct Derived {
     /// Rows that became dead letters there.
     #[prost(uint64, tag = "3")]
     pub dead_letters: u64,
+    /// Rows that went into the state of a step there.
+    #[prost(uint64, tag = "4")]
+    pub absorbed: u64,
 }
 
 impl Derived {
@@ -96,7 +100,19 @@ impl Derived {
         self.rows += other.rows;
         self.dropped += other.dropped;
         self.dead_letters += other.dead_letters;
+        self.absorbed += other.absorbed;
     }
+}
+
+/// What the states of all steps did with the records and derived rows that they absorbed.
+#[derive(Clone, Copy, PartialEq, Eq, Message)]
+pub struct Absorbed {
+    /// Those that were let go: their windows are closed.
+    #[prost(uint64, tag = "1")]
+    pub released: u64,
+    /// Those that the states hold afterwards, as they count them themselves.
+    #[prost(uint64, tag = "2")]
+    pub held: u64,
 }
 
 /// The rows of one table since its genesis. What is neither settled nor refused is pending.

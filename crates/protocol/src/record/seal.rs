@@ -5,7 +5,7 @@
 
 use prost::Message;
 
-use super::{Counts, Derived, Fates, Layout, TableRows};
+use super::{Absorbed, Counts, Derived, Fates, Layout, TableRows};
 
 /// A batch: positions, state and output in one write.
 #[derive(Clone, PartialEq, Message)]
@@ -55,6 +55,9 @@ pub struct Seal {
     /// The frames' columns, if no earlier record has said them.
     #[prost(message, repeated, tag = "15")]
     pub layouts: Vec<Layout>,
+    /// What the seal released of what states have absorbed, and what they hold after it; none where no state has absorbed anything.
+    #[prost(message, optional, tag = "16")]
+    pub absorbed: Option<Absorbed>,
 }
 
 /// A piece that the server refused for its content and that could not be split any more.

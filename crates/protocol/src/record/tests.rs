@@ -59,7 +59,7 @@ fn samples() -> Vec<(&'static str, Record)> {
         absorbed: 6,
         late_kept: 2,
     };
-    let derived = Derived { rows: 7, dropped: 8, dead_letters: 9 };
+    let derived = Derived { rows: 7, dropped: 8, dead_letters: 9, absorbed: 0 };
     let partition = PartitionGenesis {
         stream: "events".into(),
         index: 2,
@@ -107,6 +107,7 @@ fn samples() -> Vec<(&'static str, Record)> {
         forgotten: vec![],
         former_names: vec![],
         derived: Some(derived),
+        absorbed: None,
     };
     let fates = vec![Fates { partition: 1, from: 7, codes: vec![1, 2, 3, 4, 5], unsettled: vec![] }];
     let unsettled = vec![Unsettled { from: 8, next: 12, table: 1, frontier: 6 }];
@@ -161,6 +162,7 @@ fn samples() -> Vec<(&'static str, Record)> {
                 refusals: vec![Refusal { table: 1, ordinal: 4, piece: 3, record: None }],
                 fates: vec![],
                 layouts: vec![],
+                absorbed: None,
             })),
         ),
         (
@@ -280,6 +282,24 @@ fn samples() -> Vec<(&'static str, Record)> {
             sample(Body::Checkpoint(Checkpoint {
                 lane: Some(LaneImage {
                     former_names: vec![FormerName { name: "p".into(), until_ms: 1_700_000_000_002 }],
+                    ..LaneImage::default()
+                }),
+                ..Checkpoint::default()
+            })),
+        ),
+        (
+            "seal-with-absorbed",
+            sample(Body::Seal(Seal {
+                derived: Some(Derived { absorbed: 5, ..Derived::default() }),
+                absorbed: Some(Absorbed { released: 4, held: 7 }),
+                ..Seal::default()
+            })),
+        ),
+        (
+            "checkpoint-with-absorbed",
+            sample(Body::Checkpoint(Checkpoint {
+                lane: Some(LaneImage {
+                    absorbed: Some(Absorbed { released: 4, held: 7 }),
                     ..LaneImage::default()
                 }),
                 ..Checkpoint::default()

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 use dataflow::block::TIME_UNKNOWN_MS;
-use dataflow::{Batch, KeyedState, Operator, OperatorError, Output, Probed, Schema, Transform, Transformed};
+use dataflow::{Batch, Operator, OperatorError, Output, Probed, Schema, State, Transform, Transformed};
 
 use crate::executor::lock;
 use crate::records::from_columns;
@@ -94,7 +94,7 @@ impl Operator for LyingClock {
         self.inner.multiplies()
     }
 
-    fn state(&mut self) -> Option<&mut dyn KeyedState> {
+    fn state(&mut self) -> Option<&mut dyn State> {
         self.inner.state()
     }
 }

@@ -183,7 +183,9 @@ impl Oracle {
                 of_tables.extend(rows.into_iter().map(|row| (place, row)))
             }
         }
-        sealed.written = self.records_of(&of_tables, &sealed.read)?;
+        if self.windows.is_none() {
+            sealed.written = self.records_of(&of_tables, &sealed.read)?;
+        }
         for refusal in &seal.refusals {
             let place = self.places[refusal.table as usize];
             let ids = self.tables[place].frames.get(&refusal.ordinal);
@@ -202,8 +204,13 @@ impl Oracle {
             *self.expected.entry((place, row_id)).or_default() -= 1;
             sealed.refused.push(record_of(row_id));
         }
-        self.count(seal, &sealed, &of_tables)?;
-        let fates = self.model.seal(&sealed)?;
+        let fates = match &mut self.windows {
+            Some(windows) => windows.seal(seal, &sealed, &of_tables)?,
+            None => {
+                self.count(seal, &sealed, &of_tables)?;
+                self.model.seal(&sealed)?
+            }
+        };
         for (id, fate) in fates {
             let before = self.fates.insert(id, fate);
             // Several tables may refuse rows of one record.

@@ -236,7 +236,7 @@ fn fuzz_restore_of_dedup_state() {
                 if opened.is_ok() {
                     let _ = state.apply(&summed(example()));
                     assert!(
-                        state.keys() <= 1 << 32
+                        state.entries() <= 1 << 32
                             && state.memory_bytes() > 0
                             && state.files().len() <= reads.len()
                     );

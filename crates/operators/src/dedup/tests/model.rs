@@ -179,7 +179,7 @@ fn play(acts: &[Act], policy: Late, sizes: Sizes, shards: Vec<usize>) {
                 assert_eq!(sealed.1.len(), held.len());
                 let aside = bench.aside();
                 assert!(aside.iter().all(|pair| !sealed.1.contains(pair)), "nothing is held twice");
-                assert_eq!(bench.step.keys() + bench.phantoms(), (held.len() + aside.len()) as u64);
+                assert_eq!(bench.step.entries() + bench.phantoms(), (held.len() + aside.len()) as u64);
             }
             Act::Restart => {
                 bench.restart();
@@ -331,7 +331,7 @@ fn nothing_is_set_aside_while_the_order_is_right_and_it_ends_when_it_is_right_ag
         let rows: Vec<_> = times.clone().map(|time| (Some(time), time)).collect();
         bench.run(batch(0, &rows));
         bench.seal(times.end, true);
-        (bench.aside().len(), bench.step.keys() as usize)
+        (bench.aside().len(), bench.step.entries() as usize)
     };
     // A batch spans many windows, as a fast reading of old records does.
     for n in 0..5 {

@@ -1,8 +1,8 @@
 use super::super::tests::{Writer, rule, seal, with_letters};
 use crate::Lane;
 use crate::record::{
-    Body, Checkpoint, Counts, Derived, Frame, Frontier, Genesis, Refusal, Rows, Seal, Settle, Split,
-    TableGenesis, TableRows,
+    Absorbed, Body, Checkpoint, Counts, Derived, Frame, Frontier, Genesis, Refusal, Rows, Seal, Settle,
+    Split, TableGenesis, TableRows,
 };
 
 fn refused(change: impl FnOnce(&mut Seal)) -> &'static str {
@@ -17,8 +17,37 @@ fn c9_the_records_of_a_seal_add_up() {
     assert_eq!(refused(|seal| seal.counts = counts(9, 0)), "C9");
     assert_eq!(refused(|seal| seal.counts = counts(10, 1)), "C9");
     assert_eq!(refused(|seal| seal.counts = None), "C9");
-    let absorbed = Seal { counts: counts(0, 10), ..seal(10, 20, &[]) };
-    Writer::new().push(Body::Seal(absorbed)).expect("a state holds them");
+}
+
+#[test]
+fn c9_what_a_state_absorbed_is_released_or_held() {
+    let with = |from, records: u64, derived_rows, released, held| {
+        let counts = Counts { read: records, absorbed: records, ..Counts::default() };
+        let derived = Derived { rows: derived_rows, absorbed: derived_rows, ..Derived::default() };
+        let absorbed = Some(Absorbed { released, held });
+        Body::Seal(Seal {
+            counts: Some(counts),
+            derived: Some(derived),
+            absorbed,
+            ..seal(from, from + 10, &[])
+        })
+    };
+    let mut w = Writer::new();
+    assert_eq!(rule(w.push(with(10, 10, 0, 0, 9))), "C9", "one is lost");
+    assert_eq!(rule(w.push(with(10, 10, 0, 1, 10))), "C9", "one is there twice");
+    w.push(with(10, 10, 0, 0, 10)).expect("a state holds them");
+    assert_eq!(rule(w.push(Body::Seal(seal(20, 30, &[0])))), "C9", "what was held is not spoken of");
+    assert_eq!(rule(w.push(with(20, 0, 0, 0, 9))), "C9", "what was held is gone");
+    assert_eq!(rule(w.push(with(20, 0, 0, 4, 7))), "C9", "released, and held none the less");
+    w.push(with(20, 3, 2, 4, 11)).expect("derived rows too");
+    assert_eq!(w.lane.absorbed, Absorbed { released: 4, held: 11 });
+    let checkpoint = |image| Body::Checkpoint(Checkpoint { lane: Some(image), ..Default::default() });
+    let mut image = w.lane.image(0);
+    let lane = Lane::from_checkpoint(&w.record(checkpoint(image.clone()))).expect("a checkpoint");
+    assert_eq!(lane.absorbed, w.lane.absorbed);
+    image.absorbed = Some(Absorbed { released: 4, held: 10 });
+    let refused = Lane::from_checkpoint(&w.record(checkpoint(image))).expect_err("one is lost");
+    assert_eq!(refused.rule, "C9");
 }
 
 #[test]
@@ -47,7 +76,7 @@ fn c9_a_step_that_multiplies_rows_says_by_how_many() {
         let letters = derived.dead_letters;
         if letters == 0 { seal } else { with_letters(seal, 0, letters) }
     };
-    let derived = |rows, dropped, dead_letters| Derived { rows, dropped, dead_letters };
+    let derived = |rows, dropped, dead_letters| Derived { rows, dropped, dead_letters, absorbed: 0 };
     assert_eq!(rule(Writer::new().push(Body::Seal(with(30, derived(19, 0, 0))))), "C9");
     assert_eq!(rule(Writer::new().push(Body::Seal(with(30, derived(20, 1, 0))))), "C9");
     for (rows, derived) in [(30, derived(20, 0, 0)), (25, derived(20, 3, 2)), (7, derived(0, 3, 0))] {

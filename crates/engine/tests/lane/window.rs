@@ -1,0 +1,276 @@
+//! A lane with a window: what a watermark lets out is in the table once, whatever happens, and every record is released or held.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{TimestampMillisecondType, UInt64Type};
+use arrow_array::{RecordBatch, UInt64Array};
+use dataflow::{
+    Batch, Column, ColumnType, Intake, Operator, OperatorError, Output, Partition, Probed, Schema, State,
+    Transform, Transformed,
+};
+use engine::{EngineError, Outcome, Pipeline};
+use operators::window::{Aggregate, Function};
+use operators::{Window, WindowConfig};
+use protocol::record::Absorbed;
+use tokio::sync::watch;
+
+use crate::support::{Bench, Fault, Numbers};
+use crate::{run, wait_until};
+
+const SIZE_MS: u64 = 100;
+const KEYS: u64 = 5;
+
+/// The time that a bench gives its first record.
+const BEGIN_MS: u64 = 1_000;
+
+/// Two records that are so far ahead of all others that they close every window before them.
+const LAST: [u64; 2] = [100_000, 100_001];
+
+/// A second column: the key.
+struct Keyed(Schema);
+
+impl Transform for Keyed {
+    fn name(&self) -> &str {
+        "keyed"
+    }
+
+    fn schema(&self) -> &Schema {
+        &self.0
+    }
+
+    fn apply(&self, batch: Batch) -> Result<Transformed, OperatorError> {
+        let ids = batch.rows.column(0).clone();
+        let keys = UInt64Array::from_iter_values(
+            ids.as_primitive::<UInt64Type>().values().iter().map(|id| id % KEYS),
+        );
+        let rows =
+            RecordBatch::try_new(self.0.arrow().clone(), vec![ids, Arc::new(keys)]).expect("two columns");
+        Ok(Transformed::all(Batch { rows, ..batch }))
+    }
+}
+
+/// A result as one number: window, key, count and sum.
+fn packed(start_ms: u64, key: u64, count: u64, sum: u64) -> u64 {
+    ((start_ms / SIZE_MS * 10 + key) * 1_000 + count) * 10_000_000 + sum
+}
+
+/// A step behind the window: results as numbers.
+struct Pack;
+
+impl Operator for Pack {
+    fn name(&self) -> &str {
+        "pack"
+    }
+
+    fn probe(&mut self, batch: Batch) -> Result<Probed, OperatorError> {
+        Ok(Probed { batch, reads: Vec::new(), scratch: None })
+    }
+
+    fn finish(&mut self, probed: Probed, _answers: &[Vec<u8>]) -> Result<Output, OperatorError> {
+        let rows = probed.batch.rows;
+        let numbers = |name: &str| rows.column_by_name(name).expect("a result").as_primitive::<UInt64Type>();
+        let starts =
+            rows.column_by_name("window_start").expect("a result").as_primitive::<TimestampMillisecondType>();
+        let (keys, counts, sums) = (numbers("key"), numbers("n"), numbers("total"));
+        let pack =
+            |row| packed(starts.value(row) as u64, keys.value(row), counts.value(row), sums.value(row));
+        let ids = UInt64Array::from_iter_values((0..rows.num_rows()).map(pack));
+        let rows = RecordBatch::try_from_iter([("id", Arc::new(ids) as _)]).expect("one column");
+        Ok(Output::all(Batch { rows, ..probed.batch }))
+    }
+
+    fn state(&mut self) -> Option<&mut dyn State> {
+        None
+    }
+}
+
+fn with_memory(bench: &Bench, drain: bool, memory: u64) -> Pipeline {
+    let column = |name| Column::new(name, ColumnType::UInt64);
+    let (decoded, keyed) = (Schema::new(vec![column("id")]), Schema::new(vec![column("id"), column("key")]));
+    let aggregate = |name: &str, function, column: Option<&str>| Aggregate {
+        name: name.to_owned(),
+        function,
+        column: column.map(str::to_owned),
+    };
+    let config = WindowConfig {
+        key: vec!["key".to_owned()],
+        size: Duration::from_millis(SIZE_MS),
+        lateness: Duration::ZERO,
+        aggregates: vec![
+            aggregate("n", Function::Count, None),
+            aggregate("total", Function::Sum, Some("id")),
+        ],
+    };
+    let window = Window::new(&keyed, &config).expect("a valid step").with_memory(memory);
+    Pipeline {
+        intake: Intake::new(Arc::new(Numbers(decoded))).with_steps(vec![Arc::new(Keyed(keyed))]),
+        steps: vec![Box::new(window), Box::new(Pack)],
+        ..bench.pipeline(drain)
+    }
+}
+
+fn windowed(bench: &Bench, drain: bool) -> Pipeline {
+    with_memory(bench, drain, 1 << 20)
+}
+
+async fn drain(bench: &Bench) -> Result<Outcome, EngineError> {
+    let (_stop, asked) = watch::channel(false);
+    let running = engine::run(windowed(bench, true), asked);
+    tokio::time::timeout(Duration::from_secs(30), running).await.expect("a drain ends")
+}
+
+/// The results of these records, computed from the records alone.
+fn results(ids: impl Iterator<Item = u64>) -> Vec<u64> {
+    let mut windows: BTreeMap<(u64, u64), (u64, u64)> = BTreeMap::new();
+    for id in ids {
+        let start = (BEGIN_MS + id) / SIZE_MS * SIZE_MS;
+        let (count, sum) = windows.entry((start, id % KEYS)).or_default();
+        (*count, *sum) = (*count + 1, *sum + id);
+    }
+    windows.into_iter().map(|((start, key), (count, sum))| packed(start, key, count, sum)).collect()
+}
+
+#[test]
+fn a_closed_window_is_in_the_table_once_and_an_open_one_is_held() {
+    run(async {
+        let bench = Bench::new();
+        bench.push(0..750);
+        drain(&bench).await.expect("drains");
+        // The second to last record is the newest of its partition.
+        bench.assert_holds(results(0..700));
+        let lane = bench.lane().await;
+        assert_eq!((lane.counts.read, lane.counts.absorbed, lane.counts.passed), (750, 750, 0));
+        assert_eq!(lane.absorbed, Absorbed { released: 700, held: 50 });
+        assert_eq!(lane.derived.rows, 7 * KEYS);
+        // The next start has what is held.
+        bench.push(750..800);
+        bench.push(LAST);
+        drain(&bench).await.expect("drains");
+        bench.assert_holds(results(0..800));
+        assert_eq!(bench.lane().await.absorbed, Absorbed { released: 800, held: 2 });
+    });
+}
+
+#[test]
+fn a_crash_at_any_moment_loses_and_doubles_no_result() {
+    run(async {
+        for seed in 0..12u64 {
+            let mut bench = Bench::new();
+            if seed % 2 == 0 {
+                bench.settings.checkpoint_bytes_min = 1;
+            }
+            let faults = [Fault::LostAfter, Fault::LostBefore, Fault::TokenWithoutRows, Fault::Refused];
+            for round in 0..6u64 {
+                bench.push(round * 200..(round + 1) * 200);
+                {
+                    let mut world = bench.table.world.lock().expect("no panic");
+                    world.faults.push_back(faults[((seed + round) % 4) as usize]);
+                    if (seed + round) % 3 == 0 {
+                        world.restart();
+                    }
+                }
+                let (_stop, asked) = watch::channel(false);
+                let life = Duration::from_millis((seed * 7 + round * 5) % 31);
+                // Dropping the run is the crash: every task dies at its next await.
+                let _ = tokio::time::timeout(life, engine::run(windowed(&bench, false), asked)).await;
+            }
+            bench.push(LAST);
+            drain(&bench).await.expect("drains");
+            bench.assert_holds(results(0..1_200));
+            let lane = bench.lane().await;
+            assert_eq!(lane.absorbed, Absorbed { released: 1_200, held: 2 }, "seed {seed}");
+            assert_eq!((lane.counts.read, lane.counts.late), (1_202, 0), "seed {seed}");
+        }
+    });
+}
+
+#[test]
+fn a_record_of_a_closed_window_is_late_also_after_a_restart() {
+    run(async {
+        let bench = Bench::new();
+        bench.push(0..300);
+        drain(&bench).await.expect("drains");
+        bench.push([10, 11, 250]);
+        drain(&bench).await.expect("drains");
+        bench.push(LAST);
+        drain(&bench).await.expect("drains");
+        let counts = bench.lane().await.counts;
+        assert_eq!((counts.read, counts.late, counts.absorbed), (305, 2, 303));
+        bench.assert_holds(results((0..300).chain([250])));
+    });
+}
+
+#[test]
+fn a_refused_result_is_a_dead_letter_of_its_step_and_the_others_are_written() {
+    run(async {
+        let bench = Bench::new();
+        let all = results(0..300);
+        bench.table.world.lock().expect("no panic").poison = vec![all[3], all[7]];
+        bench.push(0..300);
+        bench.push(LAST);
+        drain(&bench).await.expect("drains");
+        bench.assert_holds(all.iter().copied().filter(|id| ![all[3], all[7]].contains(id)));
+        let letters = bench.dead_letters.world.lock().expect("no panic").ids();
+        assert_eq!(letters.values().sum::<u64>(), 2);
+        let totals = bench.totals().await;
+        assert_eq!((totals.written, totals.dead_letters), (all.len() as u64 - 2, 2));
+        assert!(totals.records.add_up());
+    });
+}
+
+#[test]
+fn a_partition_that_falls_silent_lets_the_windows_of_the_others_close_without_a_new_record() {
+    run(async {
+        let mut bench = Bench::new();
+        bench.settings.idle_after = Duration::from_millis(300);
+        bench.push([1]);
+        (0..300).for_each(|n| bench.push([2 * n]));
+        let (stop, asked) = watch::channel(false);
+        let running = tokio::spawn(engine::run(windowed(&bench, false), asked));
+        let expected = results([1].into_iter().chain((0..250).map(|n| 2 * n)));
+        let world = bench.table.world.clone();
+        wait_until(|| world.lock().expect("no panic").ids().len() == expected.len()).await;
+        bench.assert_holds(expected);
+        stop.send(true).expect("it runs");
+        running.await.expect("no panic").expect("drains");
+    });
+}
+
+#[test]
+fn windows_beyond_the_memory_end_the_run_before_anything_of_the_batch_is_sealed() {
+    run(async {
+        let bench = Bench::new();
+        bench.push((0..100).map(|n| n * SIZE_MS));
+        let (_stop, asked) = watch::channel(false);
+        let error = engine::run(with_memory(&bench, true, 1_000), asked).await.expect_err("too little");
+        assert!(error.to_string().contains("Raise `memory`"), "{error}");
+        assert_eq!(bench.lane().await.counts.read, 0);
+        bench.push(LAST);
+        drain(&bench).await.expect("with more memory");
+        bench.assert_holds(results((0..100).map(|n| n * SIZE_MS)));
+    });
+}
+
+/// The records of one partition alone, so that their order is that of their times.
+#[test]
+fn results_wait_for_the_slowest_partition() {
+    run(async {
+        let bench = Bench::new();
+        let [slow, fast] = [0, 1].map(|index| Partition::new("e", index));
+        for id in 0..300_u64 {
+            bench.feed.push(&fast, (BEGIN_MS + id) as i64, id.to_string());
+        }
+        bench.feed.push(&slow, BEGIN_MS as i64 + 120, "120");
+        drain(&bench).await.expect("drains");
+        bench.assert_holds(results(0..100));
+        for id in [150_u64, 90_000] {
+            bench.feed.push(&slow, (BEGIN_MS + id) as i64, id.to_string());
+        }
+        bench.feed.push(&fast, BEGIN_MS as i64 + 90_001, "90001");
+        drain(&bench).await.expect("drains");
+        bench.assert_holds(results((0..300).chain([120, 150])));
+    });
+}

@@ -1,0 +1,232 @@
+//! Keys of groups as bytes.
+//!
+//! Owns the form, which seals hold and later versions must read: the key's columns one after the other, each with a byte in front that is 1
+//! for a null if the column may hold one. Values of 8 and 16 bytes are little-endian; bytes of any length stand behind their length, 4
+//! bytes little-endian. A null has its value's bytes as zeros, or the length 0, so that a key without texts has one length.
+//!
+//! Floats are keys as numbers: -0 is 0, and every NaN the same.
+
+use arrow_array::{Array, ArrayRef, RecordBatch};
+use dataflow::{Column, Schema};
+
+use super::values::{self, Form, Store, Values};
+
+/// One column of the key.
+#[derive(Clone, Debug)]
+struct KeyColumn {
+    column: Column,
+    form: Form,
+    is_nullable: bool,
+}
+
+/// How keys are written and read.
+#[derive(Clone, Debug)]
+pub struct Keys {
+    columns: Vec<KeyColumn>,
+    /// Bytes of every key, if all have as many.
+    stride: Option<usize>,
+}
+
+/// The keys of a batch's rows, one after the other.
+pub struct Encoded {
+    bytes: Vec<u8>,
+    /// Where each begins, and where the last ends.
+    begins: Vec<u32>,
+}
+
+impl Encoded {
+    /// The key of a row.
+    pub fn get(&self, row: usize) -> &[u8] {
+        &self.bytes[self.begins[row] as usize..self.begins[row + 1] as usize]
+    }
+}
+
+impl Keys {
+    /// Keys of these columns; `None` if one has no single value.
+    pub fn new(columns: &[Column]) -> Option<Self> {
+        let columns: Vec<KeyColumn> = columns
+            .iter()
+            .map(|column| {
+                let form = Form::of(&column.column_type)?;
+                Some(KeyColumn { column: column.clone(), form, is_nullable: column.is_optional() })
+            })
+            .collect::<Option<_>>()?;
+        let width = |column: &KeyColumn| Some(column.form.width()? + usize::from(column.is_nullable));
+        let stride = columns.iter().map(width).sum();
+        Some(Self { columns, stride })
+    }
+
+    /// The columns.
+    pub fn columns(&self) -> impl Iterator<Item = &Column> {
+        self.columns.iter().map(|column| &column.column)
+    }
+
+    /// Bytes of every key, if all have as many.
+    pub fn stride(&self) -> Option<usize> {
+        self.stride
+    }
+
+    /// The keys of all rows.
+    ///
+    /// # Errors
+    /// When a column is missing or of another form, or the keys together have 4 GiB.
+    pub fn encode(&self, rows: &RecordBatch) -> Result<Encoded, String> {
+        let mut columns = Vec::with_capacity(self.columns.len());
+        for own in &self.columns {
+            let name = &own.column.name;
+            let array =
+                rows.column_by_name(name).ok_or_else(|| format!("the batch has no column `{name}`"))?;
+            let read = values::read(array.as_ref(), &own.column.column_type);
+            let read = read.ok_or_else(|| format!("the column `{name}` came as `{}`", array.data_type()))?;
+            columns.push((own, array, read));
+        }
+        let mut begins = Vec::with_capacity(rows.num_rows() + 1);
+        let mut end = 0_u64;
+        begins.push(0);
+        for row in 0..rows.num_rows() {
+            end += match self.stride {
+                Some(stride) => stride,
+                None => columns.iter().map(|(own, array, read)| own.len(array, read, row)).sum(),
+            } as u64;
+            begins.push(u32::try_from(end).map_err(|_| "the keys of a batch have `4` GiB or more")?);
+        }
+        let mut bytes = vec![0; end as usize];
+        let mut cursors = begins.clone();
+        for (own, array, read) in &columns {
+            own.write(array, read, &mut bytes, &mut cursors);
+        }
+        Ok(Encoded { bytes, begins })
+    }
+
+    /// Whether bytes are a key.
+    pub fn is_key(&self, mut bytes: &[u8]) -> bool {
+        for own in &self.columns {
+            if own.is_nullable {
+                match bytes.split_first() {
+                    Some((0 | 1, rest)) => bytes = rest,
+                    _ => return false,
+                }
+            }
+            let len = match own.form.width() {
+                Some(width) => width,
+                None => match bytes.split_first_chunk::<4>() {
+                    Some((len, rest)) => {
+                        bytes = rest;
+                        u32::from_le_bytes(*len) as usize
+                    }
+                    None => return false,
+                },
+            };
+            match bytes.split_at_checked(len) {
+                Some((_, rest)) => bytes = rest,
+                None => return false,
+            }
+        }
+        bytes.is_empty()
+    }
+
+    /// Keys as columns, in order; each must be one.
+    pub fn decode<'a>(&self, keys: impl Iterator<Item = &'a [u8]>) -> Vec<ArrayRef> {
+        let mut stores: Vec<(Store, Vec<bool>)> =
+            self.columns.iter().map(|own| (Store::new(own.form), Vec::new())).collect();
+        for key in keys {
+            let mut rest = key;
+            for (own, (store, nulls)) in self.columns.iter().zip(&mut stores) {
+                let is_null = own.is_nullable && take(&mut rest, 1)[0] == 1;
+                nulls.push(is_null);
+                match store {
+                    Store::Int(values) => values.push(i64::from_le_bytes(fixed(take(&mut rest, 8)))),
+                    Store::UInt(values) => values.push(u64::from_le_bytes(fixed(take(&mut rest, 8)))),
+                    Store::Float(values) => values.push(f64::from_le_bytes(fixed(take(&mut rest, 8)))),
+                    Store::Wide(values) => values.push(i128::from_le_bytes(fixed(take(&mut rest, 16)))),
+                    Store::Bytes(values) => {
+                        let len = u32::from_le_bytes(fixed(take(&mut rest, 4))) as usize;
+                        values.push(take(&mut rest, len).into());
+                    }
+                }
+            }
+        }
+        let column = |(own, (store, nulls)): (&KeyColumn, &(Store, Vec<bool>))| {
+            store.column(&own.column.column_type, |at| nulls[at])
+        };
+        self.columns.iter().zip(&stores).map(column).collect()
+    }
+
+    /// The columns of a schema with these names, each once.
+    pub fn named(schema: &Schema, names: &[String]) -> Vec<Column> {
+        let found = |name: &String| schema.index_of(name).map(|at| schema.columns()[at].clone());
+        names.iter().filter_map(found).collect()
+    }
+}
+
+fn take<'a>(rest: &mut &'a [u8], len: usize) -> &'a [u8] {
+    let (taken, left) = rest.split_at(len);
+    *rest = left;
+    taken
+}
+
+fn fixed<const N: usize>(bytes: &[u8]) -> [u8; N] {
+    bytes.try_into().expect("taken with that length")
+}
+
+impl KeyColumn {
+    fn len(&self, array: &ArrayRef, values: &Values<'_>, row: usize) -> usize {
+        let own = match (self.form.width(), values) {
+            (Some(width), _) => width,
+            (None, Values::Bytes(_)) if self.is_nullable && array.is_null(row) => 4,
+            (None, Values::Bytes(texts)) => 4 + texts.get(row).len(),
+            (None, _) => unreachable!("only texts have no width"),
+        };
+        own + usize::from(self.is_nullable)
+    }
+
+    fn write(&self, array: &ArrayRef, values: &Values<'_>, bytes: &mut [u8], cursors: &mut [u32]) {
+        match values {
+            Values::Int(values) => self.put(array, bytes, cursors, |row| values[row].to_le_bytes()),
+            Values::UInt(values) => self.put(array, bytes, cursors, |row| values[row].to_le_bytes()),
+            Values::Float(values) => {
+                self.put(array, bytes, cursors, |row| canonical(values[row]).to_le_bytes());
+            }
+            Values::Wide(values) => self.put(array, bytes, cursors, |row| values[row].to_le_bytes()),
+            Values::Bytes(texts) => {
+                for (row, cursor) in cursors[..array.len()].iter_mut().enumerate() {
+                    let mut at = *cursor as usize;
+                    let is_null = self.is_nullable && array.is_null(row);
+                    if self.is_nullable {
+                        bytes[at] = u8::from(is_null);
+                        at += 1;
+                    }
+                    let text = if is_null { &[][..] } else { texts.get(row) };
+                    bytes[at..at + 4].copy_from_slice(&(text.len() as u32).to_le_bytes());
+                    bytes[at + 4..at + 4 + text.len()].copy_from_slice(text);
+                    *cursor = (at + 4 + text.len()) as u32;
+                }
+            }
+        }
+    }
+
+    fn put<const N: usize>(
+        &self,
+        array: &ArrayRef,
+        bytes: &mut [u8],
+        cursors: &mut [u32],
+        value: impl Fn(usize) -> [u8; N],
+    ) {
+        for (row, cursor) in cursors[..array.len()].iter_mut().enumerate() {
+            let mut at = *cursor as usize;
+            let is_null = self.is_nullable && array.is_null(row);
+            if self.is_nullable {
+                bytes[at] = u8::from(is_null);
+                at += 1;
+            }
+            if !is_null {
+                bytes[at..at + N].copy_from_slice(&value(row));
+            }
+            *cursor = (at + N) as u32;
+        }
+    }
+}
+
+fn canonical(value: f64) -> f64 {
+    if value.is_nan() { f64::NAN } else { value + 0.0 }
+}

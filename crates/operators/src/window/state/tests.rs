@@ -1,0 +1,62 @@
+use dataflow::{Operator, State};
+use testkit::Fuzz;
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::super::Window;
+use super::super::tests::{batch, cut, put, window};
+use super::CHECKSUM;
+
+/// A step with two windows, and its delta and snapshot.
+fn written() -> (Window, bytes::Bytes, bytes::Bytes) {
+    let mut step = window(100);
+    put(
+        &mut step,
+        batch(&[(Some("a"), Some(5), 1.5, 10), (None, None, 2.0, 1_020), (Some("bc"), Some(7), 3.0, 30)]),
+    );
+    let (_, delta) = cut(&mut step, 7);
+    let snapshot = step.snapshot();
+    (step, delta, snapshot)
+}
+
+/// The bytes that a program has written are those that it reads: a change here is a new version.
+#[test]
+fn deltas_and_snapshots_keep_their_golden_bytes() {
+    let (_, delta, snapshot) = written();
+    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let golden = include_str!("golden.txt").lines().collect::<Vec<_>>();
+    assert_eq!(golden, [hex(&delta), hex(&snapshot)]);
+}
+
+#[test]
+fn every_damaged_byte_is_noticed() {
+    let (_, delta, snapshot) = written();
+    for at in 0..delta.len() {
+        let mut damaged = delta.to_vec();
+        damaged[at] ^= 1;
+        assert!(window(100).apply(&damaged).is_err(), "byte {at}");
+    }
+    for len in 0..snapshot.len() {
+        assert!(window(100).restore(&snapshot[..len]).is_err(), "cut to {len}");
+    }
+    assert!(window(100).restore(&delta).is_err(), "a delta is no snapshot");
+}
+
+/// Whoever can write into the store can make a checksum, too.
+#[test]
+fn fuzz_window_state() {
+    let (_, delta, snapshot) = written();
+    let examples = [delta.to_vec(), snapshot.to_vec()];
+    Fuzz::new("window state").examples(examples).memory_max(1 << 20, 256).run(10_000, |bytes| {
+        let Some((body, _)) = bytes.split_last_chunk::<CHECKSUM>() else { return };
+        let mut summed = body.to_vec();
+        summed.extend_from_slice(&xxh3_64(body).to_le_bytes());
+        let mut step = window(100);
+        let _ = step.restore(&summed);
+        let _ = step.apply(&summed);
+        let held = step.held();
+        if let Ok(outputs) = step.advance(i64::MAX) {
+            let released: u64 = outputs.iter().map(|output| output.released).sum();
+            assert_eq!(released + step.held(), held);
+        }
+    });
+}

@@ -1,0 +1,365 @@
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Decimal128Type, Float64Type, Int64Type, TimestampMillisecondType, UInt64Type};
+use arrow_array::{
+    Array, ArrayRef, BinaryArray, Decimal128Array, Float64Array, Int64Array, RecordBatch, StringArray,
+};
+use bytes::Bytes;
+use dataflow::block::TIME_UNKNOWN_MS;
+use dataflow::{Batch, Column, ColumnType, Operator, Output, Partition, Reason, Schema, State, StateError};
+
+use super::{Aggregate, Function, Window, WindowConfig};
+
+const SIZE: i64 = 1_000;
+
+fn nullable(inner: ColumnType) -> ColumnType {
+    ColumnType::Nullable(Box::new(inner))
+}
+
+pub(super) fn schema() -> Schema {
+    Schema::new(vec![
+        Column::new("device", nullable(ColumnType::String)),
+        Column::new("amount", nullable(ColumnType::Int64)),
+        Column::new("heat", ColumnType::Float64),
+        Column::new("price", ColumnType::Decimal { precision: 10, scale: 2 }),
+    ])
+}
+
+/// A row: device, amount, heat, time.
+type Row = (Option<&'static str>, Option<i64>, f64, i64);
+
+pub(super) fn batch(rows: &[Row]) -> Batch {
+    let devices: ArrayRef = Arc::new(rows.iter().map(|row| row.0).collect::<StringArray>());
+    let amounts: ArrayRef = Arc::new(rows.iter().map(|row| row.1).collect::<Int64Array>());
+    let heats: ArrayRef = Arc::new(Float64Array::from_iter_values(rows.iter().map(|row| row.2)));
+    let prices = Decimal128Array::from_iter_values(rows.iter().map(|row| i128::from(row.1.unwrap_or(0))));
+    let prices: ArrayRef = Arc::new(prices.with_precision_and_scale(10, 2).unwrap());
+    Batch {
+        partition: Partition::new("t", 0),
+        rows: RecordBatch::try_new(schema().arrow().clone(), vec![devices, amounts, heats, prices]).unwrap(),
+        positions: (100..100 + rows.len() as u64).collect(),
+        times_ms: rows.iter().map(|row| row.3).collect(),
+    }
+}
+
+fn aggregate(name: &str, function: Function, column: &str) -> Aggregate {
+    let column = (!column.is_empty()).then(|| column.to_owned());
+    Aggregate { name: name.to_owned(), function, column }
+}
+
+pub(super) fn config(lateness_ms: i64) -> WindowConfig {
+    WindowConfig {
+        key: vec!["device".to_owned()],
+        size: Duration::from_millis(SIZE as u64),
+        lateness: Duration::from_millis(lateness_ms as u64),
+        aggregates: vec![
+            aggregate("n", Function::Count, ""),
+            aggregate("amounts", Function::Count, "amount"),
+            aggregate("total", Function::Sum, "amount"),
+            aggregate("average", Function::Avg, "amount"),
+            aggregate("least", Function::Min, "amount"),
+            aggregate("greatest", Function::Max, "amount"),
+            aggregate("first", Function::First, "amount"),
+            aggregate("last", Function::Last, "amount"),
+            aggregate("heat", Function::Sum, "heat"),
+            aggregate("mean_heat", Function::Avg, "heat"),
+            aggregate("paid", Function::Sum, "price"),
+        ],
+    }
+}
+
+pub(super) fn window(lateness_ms: i64) -> Window {
+    Window::new(&schema(), &config(lateness_ms)).unwrap()
+}
+
+pub(super) fn put(step: &mut Window, batch: Batch) -> Output {
+    let rows = batch.len() as u64;
+    let probed = step.probe(batch).unwrap();
+    let out = step.finish(probed, &[]).unwrap();
+    assert!(out.batch.is_empty(), "a row leaves the step when its window closes");
+    assert_eq!(out.late + out.absorbed + out.rejects.len() as u64, rows, "every row has a fate");
+    out
+}
+
+/// What a cut does: the results that a watermark lets out, and the delta.
+pub(super) fn cut(step: &mut Window, watermark_ms: i64) -> (Vec<Output>, Bytes) {
+    let outputs = step.advance(watermark_ms).unwrap();
+    for output in &outputs {
+        assert_eq!(output.added, output.batch.len() as u64 + output.rejects.len() as u64);
+    }
+    (outputs, step.seal(watermark_ms))
+}
+
+type Numbers = (u64, u64, Option<i64>, Option<f64>, [Option<i64>; 4], f64, f64, i128);
+
+/// The results by window and device.
+fn results(outputs: &[Output]) -> BTreeMap<(i64, Option<String>), Numbers> {
+    let mut found = BTreeMap::new();
+    for output in outputs {
+        let rows = &output.batch.rows;
+        let int = |name: &str, row: usize| {
+            let array = rows.column_by_name(name).unwrap().as_primitive::<Int64Type>();
+            array.is_valid(row).then(|| array.value(row))
+        };
+        let uint = |name: &str, row: usize| {
+            rows.column_by_name(name).unwrap().as_primitive::<UInt64Type>().value(row)
+        };
+        let float = |name: &str, row: usize| {
+            let array = rows.column_by_name(name).unwrap().as_primitive::<Float64Type>();
+            array.is_valid(row).then(|| array.value(row))
+        };
+        for row in 0..rows.num_rows() {
+            let devices = rows.column_by_name("device").unwrap().as_string::<i32>();
+            let device = devices.is_valid(row).then(|| devices.value(row).to_owned());
+            let bound = |name: &str| {
+                rows.column_by_name(name).unwrap().as_primitive::<TimestampMillisecondType>().value(row)
+            };
+            let start = bound("window_start");
+            assert_eq!(bound("window_end"), start + SIZE);
+            assert_eq!(output.batch.times_ms[row], start + SIZE - 1);
+            let numbers = (
+                uint("n", row),
+                uint("amounts", row),
+                int("total", row),
+                float("average", row),
+                ["least", "greatest", "first", "last"].map(|name| int(name, row)),
+                float("heat", row).unwrap(),
+                float("mean_heat", row).unwrap(),
+                rows.column_by_name("paid").unwrap().as_primitive::<Decimal128Type>().value(row),
+            );
+            assert!(found.insert((start, device), numbers).is_none(), "a result is there twice");
+        }
+    }
+    found
+}
+
+#[test]
+fn a_window_has_one_row_for_each_key_with_the_aggregates_of_its_rows() {
+    let mut step = window(0);
+    put(
+        &mut step,
+        batch(&[(Some("a"), Some(5), 1.5, 10), (Some("b"), None, 2.0, 20), (None, Some(7), 3.0, 30)]),
+    );
+    put(
+        &mut step,
+        batch(&[
+            (Some("a"), Some(-2), 0.5, 5),
+            (Some("a"), None, 4.0, 999),
+            (Some("a"), Some(9), 0.0, 1_000),
+        ]),
+    );
+    assert_eq!((step.held(), step.entries()), (6, 4));
+    assert!(cut(&mut step, 999).0.is_empty(), "a record of the last millisecond may come");
+    assert!(step.is_due(1_000) && !step.is_due(999));
+    let (outputs, _) = cut(&mut step, 1_000);
+    let found = results(&outputs);
+    let a = (3, 2, Some(3), Some(1.5), [Some(-2), Some(5), Some(-2), Some(5)], 6.0, 2.0, 3);
+    let b = (1, 0, None, None, [None; 4], 2.0, 2.0, 0);
+    let none = (1, 1, Some(7), Some(7.0), [Some(7); 4], 3.0, 3.0, 7);
+    let expected = [((0, Some("a".to_owned())), a), ((0, Some("b".to_owned())), b), ((0, None), none)];
+    assert_eq!(found, expected.into());
+    assert_eq!(outputs.iter().map(|output| output.released).sum::<u64>(), 5);
+    assert_eq!(step.held(), 1, "the window after is open");
+}
+
+#[test]
+fn a_row_is_late_once_its_window_is_closed_and_not_before() {
+    let mut step = window(500);
+    put(&mut step, batch(&[(Some("a"), Some(1), 0.0, 10)]));
+    assert!(cut(&mut step, 1_499).0.is_empty());
+    assert_eq!(put(&mut step, batch(&[(Some("a"), Some(2), 0.0, 20)])).late, 0);
+    let (outputs, _) = cut(&mut step, 1_500);
+    assert_eq!(results(&outputs)[&(0, Some("a".to_owned()))].2, Some(3));
+    let out = put(&mut step, batch(&[(Some("a"), Some(4), 0.0, 30), (Some("a"), Some(8), 0.0, 1_000)]));
+    assert_eq!((out.late, out.absorbed), (1, 1));
+    let (outputs, _) = cut(&mut step, 10_000);
+    assert_eq!(results(&outputs).len(), 1, "what is late opens no window again");
+    assert!(cut(&mut step, 5_000).0.is_empty(), "a watermark that goes back closes nothing");
+    assert_eq!(put(&mut step, batch(&[(Some("a"), Some(1), 0.0, 8_000)])).late, 1, "and opens nothing");
+}
+
+#[test]
+fn windows_before_1970_begin_at_whole_multiples_too() {
+    let mut step = window(0);
+    put(&mut step, batch(&[(Some("a"), Some(1), 0.0, -1), (Some("a"), Some(2), 0.0, -1_000)]));
+    let (outputs, _) = cut(&mut step, 0);
+    assert_eq!(results(&outputs).keys().next().unwrap().0, -1_000);
+}
+
+#[test]
+fn a_row_without_a_time_is_a_reject() {
+    let mut step = window(0);
+    let rows = [
+        (Some("a"), Some(1), 0.0, TIME_UNKNOWN_MS),
+        (Some("a"), Some(1), 0.0, i64::MAX),
+        (Some("a"), None, 0.0, 1),
+    ];
+    let out = put(&mut step, batch(&rows));
+    let told: Vec<_> = out.rejects.iter().map(|reject| (reject.position, reject.reason)).collect();
+    assert_eq!(told, [(100, Reason::Missing), (101, Reason::OutOfRange)]);
+    assert_eq!(out.absorbed, 1);
+}
+
+#[test]
+fn of_one_time_first_is_the_first_read_and_last_the_last() {
+    let mut step = window(0);
+    put(&mut step, batch(&[(Some("a"), Some(1), 0.0, 7), (Some("a"), Some(2), 0.0, 7)]));
+    put(&mut step, batch(&[(Some("a"), Some(3), 0.0, 7)]));
+    cut(&mut step, 0);
+    put(&mut step, batch(&[(Some("a"), Some(4), 0.0, 7)]));
+    let (outputs, _) = cut(&mut step, 1_000);
+    let [.., first, last] = results(&outputs).into_values().next().unwrap().4;
+    assert_eq!((first, last), (Some(1), Some(4)));
+}
+
+#[test]
+fn a_sum_that_does_not_fit_is_a_dead_letter_with_its_row_and_the_others_go_on() {
+    let mut step = window(0);
+    let rows =
+        [(Some("a"), Some(i64::MAX), 0.0, 1), (Some("a\"b"), Some(2), 0.0, 2), (Some("a"), Some(1), 0.0, 3)];
+    put(&mut step, batch(&rows));
+    let (outputs, _) = cut(&mut step, 1_000);
+    assert_eq!(
+        results(&outputs).keys().map(|(_, device)| device.clone().unwrap()).collect::<Vec<_>>(),
+        ["a\"b"]
+    );
+    let [reject] = &outputs[0].rejects[..] else { panic!("one reject") };
+    assert_eq!((reject.reason, reject.column.as_str()), (Reason::OutOfRange, "total"));
+    let raw = std::str::from_utf8(&reject.raw).unwrap();
+    assert!(raw.starts_with(r#"{"device":"a","window_start":"1970-01-01T00:00:00Z","#), "{raw}");
+    assert!(raw.contains(r#""n":"2""#) && raw.contains(r#""total":null"#), "{raw}");
+    assert_eq!(outputs[0].released, 3);
+}
+
+#[test]
+fn without_a_key_there_is_one_row_a_window() {
+    let config = WindowConfig { key: vec![], ..config(0) };
+    let mut step = Window::new(&schema(), &config).unwrap();
+    put(&mut step, batch(&[(Some("a"), Some(1), 0.0, 1), (Some("b"), Some(2), 0.0, 2)]));
+    let (outputs, _) = cut(&mut step, 1_000);
+    let rows = &outputs[0].batch.rows;
+    assert_eq!((rows.num_rows(), rows.num_columns()), (1, 13));
+    assert_eq!(rows.column_by_name("total").unwrap().as_primitive::<Int64Type>().value(0), 3);
+}
+
+/// Whatever is cut where, a start from any snapshot and the deltas after it has the state that was there, and lets out the same rows.
+#[test]
+fn a_start_from_any_snapshot_goes_on_as_if_nothing_had_happened() {
+    let devices = [Some("a"), Some("b"), None, Some("a long name of a device")];
+    let mut live = window(300);
+    let (mut snapshots, mut deltas) = (vec![live.snapshot()], Vec::new());
+    let (mut all, mut number) = (Vec::new(), 1_u64);
+    for round in 0..30_i64 {
+        for _ in 0..3 {
+            let rows: Vec<Row> = (0..20)
+                .map(|_| {
+                    number = number
+                        .wrapping_mul(6_364_136_223_846_793_005)
+                        .wrapping_add(1_442_695_040_888_963_407);
+                    let random = (number >> 33) as i64;
+                    let amount = (random % 5 != 0).then_some(random % 100);
+                    (devices[random as usize % 4], amount, random as f64 / 7.0, round * 200 + random % 700)
+                })
+                .collect();
+            put(&mut live, batch(&rows));
+        }
+        let (outputs, delta) = cut(&mut live, round * 200);
+        all.push(results(&outputs));
+        deltas.push(delta);
+        snapshots.push(live.snapshot());
+    }
+    assert!(all.iter().flatten().count() > 10, "windows were closed");
+    for (from, snapshot) in snapshots.iter().enumerate() {
+        let mut again = window(300);
+        again.restore(snapshot).unwrap();
+        deltas[from..].iter().for_each(|delta| again.apply(delta).unwrap());
+        assert_eq!(again.snapshot(), live.snapshot(), "bit for bit, from snapshot {from}");
+        assert_eq!((again.held(), again.entries()), (live.held(), live.entries()));
+        let (outputs, _) = cut(&mut again, 1 << 40);
+        let mut same = window(300);
+        same.restore(&live.snapshot()).unwrap();
+        assert_eq!(results(&outputs), results(&cut(&mut same, 1 << 40).0));
+    }
+}
+
+#[test]
+fn a_watermark_alone_is_part_of_the_delta() {
+    let mut live = window(0);
+    let (_, delta) = cut(&mut live, 5_000);
+    let mut again = window(0);
+    again.apply(&delta).unwrap();
+    assert_eq!(
+        put(&mut again, batch(&[(Some("a"), Some(1), 0.0, 10)])).late,
+        1,
+        "as it was before the crash"
+    );
+    assert!(cut(&mut live, 5_000).1.is_empty(), "nothing has changed");
+}
+
+#[test]
+fn a_state_of_other_settings_is_refused_with_both() {
+    let mut step = window(0);
+    put(&mut step, batch(&[(Some("a"), Some(1), 0.0, 10)]));
+    cut(&mut step, 0);
+    let error = window(1).restore(&step.snapshot()).unwrap_err();
+    let StateError::Configured { was, now, .. } = &error else { panic!("{error}") };
+    assert!(was.contains("lateness `0ms`") && now.contains("lateness `1ms`"), "{error}");
+}
+
+#[test]
+fn open_windows_beyond_the_memory_end_the_run_and_say_what_to_do() {
+    let mut step = window(0).with_memory(2_000);
+    put(&mut step, batch(&[(Some("a"), Some(1), 0.0, 10)]));
+    cut(&mut step, 0);
+    let rows: Vec<Row> = (0..100).map(|at| (Some("a"), Some(1), 0.0, at * SIZE)).collect();
+    put(&mut step, batch(&rows));
+    let error = step.advance(0).unwrap_err().to_string();
+    assert!(error.contains("Raise `memory`") && error.contains("`100` results"), "{error}");
+    assert!(step.advance(SIZE * 200).is_ok(), "closed ones need none");
+}
+
+#[test]
+fn texts_that_are_not_utf_8_stay_what_they_are() {
+    let schema = Schema::new(vec![Column::new("name", ColumnType::String)]);
+    let config = WindowConfig {
+        key: vec!["name".to_owned()],
+        aggregates: vec![aggregate("least", Function::Min, "name")],
+        ..config(0)
+    };
+    let mut step = Window::new(&schema, &config).unwrap();
+    let names: ArrayRef = Arc::new(BinaryArray::from_iter_values([b"\xff\x00", b"ab"]));
+    let rows = RecordBatch::try_from_iter([("name", names)]).unwrap();
+    let batch =
+        Batch { partition: Partition::new("t", 0), rows, positions: vec![0, 1], times_ms: vec![0, 0] };
+    put(&mut step, batch);
+    let (outputs, _) = cut(&mut step, SIZE);
+    let rows = &outputs[0].batch.rows;
+    for name in ["name", "least"] {
+        let found: Vec<&[u8]> =
+            rows.column_by_name(name).unwrap().as_binary::<i32>().iter().flatten().collect();
+        assert_eq!(found, [&b"\xff\x00"[..], b"ab"]);
+    }
+}
+
+#[test]
+fn settings_that_cannot_be_are_refused_by_name() {
+    let refused = |change: &dyn Fn(&mut WindowConfig)| {
+        let mut changed = config(0);
+        change(&mut changed);
+        Window::new(&schema(), &changed).err().expect("a fault").to_string()
+    };
+    let of = |function, column: &str| {
+        let one = vec![aggregate("x", function, column)];
+        refused(&move |config: &mut WindowConfig| config.aggregates = one.clone())
+    };
+    assert!(refused(&|c| c.key = vec!["devise".into()]).contains("did you mean `device`?"));
+    assert!(refused(&|c| c.key = vec!["device".into(), "device".into()]).contains("named twice"));
+    assert!(refused(&|c| c.size = Duration::ZERO).contains("window.size"));
+    assert!(refused(&|c| c.aggregates.clear()).contains("at least one aggregate"));
+    assert!(of(Function::Sum, "device").contains("use an integer, a Float or a Decimal"));
+    assert!(of(Function::Sum, "").contains("`sum` needs a column"));
+    assert!(refused(&|c| c.aggregates[0].name = "device".into()).contains("`device` is named twice"));
+}
