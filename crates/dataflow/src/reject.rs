@@ -30,6 +30,8 @@ pub enum Reason {
     WrongKind,
     /// A value is of the right kind but does not fit (range, length, precision, unknown enum name).
     OutOfRange,
+    /// The schema that the record was written with cannot be had, or cannot fill the table's columns.
+    Schema,
     /// The record's time is older than what is kept, and the policy says `dead_letter`.
     Late,
     /// A step's expression has no value for the record (a division by zero, a text that is no number).
@@ -48,6 +50,7 @@ impl Reason {
             Self::Missing => "missing",
             Self::WrongKind => "wrong_kind",
             Self::OutOfRange => "out_of_range",
+            Self::Schema => "schema",
             Self::Late => "late",
             Self::Expression => "expression",
             Self::Refused => "refused",

@@ -26,6 +26,7 @@ pub mod steps;
 pub mod storage;
 mod texts;
 
+use std::path::Path;
 use std::pin::pin;
 use std::sync::Arc;
 
@@ -114,7 +115,8 @@ pub async fn assemble(
     for note in table.notes() {
         tracing::warn!(table = table.name(), "{note}");
     }
-    let Chain { intake, steps } = steps::chain(pipeline, table.schema(), runtime.compute_threads())?;
+    let Chain { intake, steps, decoding } =
+        steps::chain(pipeline, table.schema(), runtime.compute_threads())?;
     let settings = bounds::settings(pipeline, table.order_dependent());
     let dead_letters = letters?;
     let store = storage::open(pipeline, &*runtime, &status).await?;
@@ -123,11 +125,12 @@ pub async fn assemble(
         Reads::Replays => source,
     };
     let log = Log::new(store.clone(), &lane_folder(pipeline));
+    let source = decoding.ready(Arc::new(WithReplays::new(source, log, runtime.clone())), &runtime);
     Ok(engine::Pipeline {
         name: pipeline.pipeline.to_string(),
         lane: LANE,
         owner: owner(),
-        source: Arc::new(WithReplays::new(source, log, runtime.clone())),
+        source,
         intake,
         steps,
         tables: vec![Arc::new(table)],
@@ -139,6 +142,19 @@ pub async fn assemble(
         status,
         drain,
     })
+}
+
+/// The certificates that the setting `key` names.
+fn pem(path: &Path, key: &str) -> Result<Vec<u8>, WiringError> {
+    // A system's whole bundle of authorities is a quarter of this.
+    const BYTES_MAX: u64 = 1 << 20;
+    let shown = path.display();
+    let fault = |why: String| WiringError::Settings(format!("`{key}`: `{shown}` {why}"));
+    let length = std::fs::metadata(path).map_err(|error| fault(format!("cannot be read: {error}")))?.len();
+    if length > BYTES_MAX {
+        return Err(fault(format!("has {length} bytes, more than certificates have ({BYTES_MAX})")));
+    }
+    std::fs::read(path).map_err(|error| fault(format!("cannot be read: {error}")))
 }
 
 /// Opens two tables side by side. A target that cannot be used is the one to tell of, and waits for nothing.

@@ -9,6 +9,7 @@
 //! | [`ClickHouse`] | ClickHouse's engine behind HTTP; queries and inserts; kill, restart on the same data  |
 //! | [`Process`]    | any child: log files, signals, exit with CPU seconds and peak memory                 |
 //! | [`S3`]         | an S3 gateway (versitygw) with a bucket; kill, restart on the same objects           |
+//! | [`Registry`]   | a schema registry (Apicurio); pause and resume                                       |
 //! | [`FaultProxy`] | stands before an HTTP server and refuses, delays, swallows or garbles on order        |
 //! | [`TestDir`]    | a directory under `target/testkit` that goes when the test passes and stays when not |
 //! | [`Fuzz`]       | changes inputs of a parser until something it promises breaks                         |
@@ -29,6 +30,7 @@ mod memory;
 mod process;
 mod proxy;
 mod random;
+mod registry;
 mod s3;
 mod services;
 mod wait;
@@ -42,6 +44,7 @@ pub use memory::{CountingAllocator, peak_bytes};
 pub use process::{Exit, Output, Process, Spawn, Usage};
 pub use proxy::{Answer, Counters, Fault, FaultProxy, Reach, Rule, RuleId, Seen};
 pub use random::{Lcg, seed};
+pub use registry::Registry;
 pub use s3::S3;
 pub use services::{Service, available};
 pub use wait::{free_port, wait_until};

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use crate::dir::workspace_dir;
-use crate::{clickhouse, kafka, s3};
+use crate::{clickhouse, kafka, registry, s3};
 
 /// A service that tests may ask for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,6 +15,8 @@ pub enum Service {
     ClickHouse,
     /// An S3 gateway: versitygw in `.cache/versitygw`.
     S3,
+    /// A schema registry: `java`, and Apicurio in `.cache/apicurio`.
+    Registry,
 }
 
 /// Whether all `services` can be started here. If not, says `SKIPPED: why` and answers false; the test then returns.
@@ -28,6 +30,7 @@ pub fn available(services: &[Service]) -> bool {
             Service::Kafka => kafka::missing(),
             Service::ClickHouse => clickhouse::missing(),
             Service::S3 => s3::missing(),
+            Service::Registry => registry::missing(),
         };
         if let Some(missing) = missing {
             if std::env::var("CI").is_ok_and(|ci| ci == "true") {

@@ -174,7 +174,7 @@ pub async fn read(work: &Work<'_>, schema: &Schema, against: Against<'_>) -> any
         let format = &work.pipeline.source.format;
         // The row as it was sent, by its columns; or the record as it was read, by its fields and through the steps.
         let intakes = [
-            Intake::new(wiring::source::decoder(format, schema.clone())?),
+            Intake::new(wiring::source::decoder(format, schema.clone())?.decoder),
             wiring::steps::chain(work.pipeline, schema, 1)?.intake,
         ];
         let mut skip = 0;

@@ -116,10 +116,11 @@ impl Work<'_> {
         let keys = TableKeys::new(server, &config, &plan, self.runtime.clone())?
             .with_values(values.as_ref())
             .with_provenance(table.has_provenance());
+        let chain = wiring::steps::chain(self.pipeline, table.schema(), self.runtime.compute_threads())?;
+        let source = wiring::source_to_look_at(self.pipeline, &self.runtime).await?;
         let mut dry = DryRun {
-            source: wiring::source_to_look_at(self.pipeline, &self.runtime).await?,
-            intake: wiring::steps::chain(self.pipeline, table.schema(), self.runtime.compute_threads())?
-                .intake,
+            source: chain.decoding.ready(source, &self.runtime),
+            intake: chain.intake,
             key: plan,
             values,
             runtime: self.runtime.clone(),

@@ -20,6 +20,7 @@ use engine::TokioRuntime;
 use pipeline::config::model::Pipeline;
 use pipeline::plan::{Place, Plan};
 use pipeline::wiring;
+use pipeline::wiring::source::Decoding;
 use serde_json::{Value, json};
 
 use super::explain;
@@ -79,11 +80,12 @@ impl Try {
                     anyhow::bail!("{}: {}", self.file.file.display(), faults.join("\n"));
                 }
             };
-            let intake = wiring::steps::chain(&pipeline, &table, 1)?.intake;
+            let chain = wiring::steps::chain(&pipeline, &table, 1)?;
             let blocks = match lines {
                 Some(block) => vec![block],
-                None => from_source(&pipeline, wanted).await?,
+                None => from_source(&pipeline, &chain.decoding, wanted).await?,
             };
+            let intake = chain.intake;
             let read_ms = TokioRuntime::new(1).wall_ms();
             let mut tried = Vec::new();
             for block in &blocks {
@@ -124,9 +126,13 @@ fn lines(path: &Path, wanted: usize) -> anyhow::Result<RecordBlock> {
 }
 
 /// The oldest records that the source holds.
-async fn from_source(pipeline: &Pipeline, wanted: usize) -> anyhow::Result<Vec<RecordBlock>> {
+async fn from_source(
+    pipeline: &Pipeline,
+    decoding: &Decoding,
+    wanted: usize,
+) -> anyhow::Result<Vec<RecordBlock>> {
     let runtime: Arc<dyn Runtime> = TokioRuntime::new(1);
-    let source = wiring::source::source(pipeline, &runtime)?;
+    let source = decoding.ready(wiring::source::source(pipeline, &runtime)?, &runtime);
     let starts = tokio::time::timeout(WAIT_MAX, source.partitions()).await;
     let starts = starts.map_err(|_| anyhow::anyhow!("the source does not answer"))??;
     let mut open: BTreeSet<Partition> = starts.iter().map(|start| start.partition.clone()).collect();

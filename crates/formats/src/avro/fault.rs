@@ -8,6 +8,7 @@
 //! | a value | `WrongKind`, `OutOfRange`, `TooLarge` | ``field `status`: value `70000` does not fit UInt16 (0 to 65535)``   |
 //! | null    | `Missing`                            | ``field `status`: value `null` is refused, for its column …``        |
 //! | absent  | `Missing`                            | ``field `status` is missing, and its column …``                      |
+//! | schema  | `Schema`                             | ``schema `7`: the registry has no schema of this number``            |
 
 use std::borrow::Cow;
 use std::fmt::Display;
@@ -40,6 +41,8 @@ enum Kind {
     /// This value is turned down.
     Value(String),
     Absent,
+    /// The writer's schema of this number is of no use.
+    Schema(u32),
 }
 
 impl Fault {
@@ -52,6 +55,12 @@ impl Fault {
     #[cold]
     pub fn bytes(at: usize, rule: impl Into<Cow<'static, str>>) -> Box<Self> {
         Self::new(Reason::Malformed, Kind::Bytes(at), rule.into())
+    }
+
+    /// The record is of schema `id`, by which it cannot be read.
+    #[cold]
+    pub fn schema(id: u32, why: &str) -> Box<Self> {
+        Self::new(Reason::Schema, Kind::Schema(id), why.to_owned().into())
     }
 
     /// Null, where neither the type nor a DEFAULT takes it.
@@ -96,6 +105,7 @@ impl Fault {
             Kind::Bytes(at) => format!("byte `{at}`, field `{field}`: {}", self.rule),
             Kind::Value(value) => format!("field `{field}`: value `{value}` {}", self.rule),
             Kind::Absent => format!("field `{field}` {}", self.rule),
+            Kind::Schema(id) => format!("schema `{id}`: {}", self.rule),
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Avro data, one a record, straight into Arrow columns of the target's types.
+//! Avro data, one a record, straight into Arrow columns of the target's types: of one schema without a header, or of any with the number of
+//! the schema in front.
 //!
 //! Owns the decoder, its options and the form of its rejects. A plan is compiled once from the writer's schema and the columns; the record's bytes
 //! are then read once, from left to right, into the columns. There is no tree of values in between and no allocation a record.
@@ -6,6 +7,7 @@
 //! | module   | what it owns                                                              |
 //! |----------|---------------------------------------------------------------------------|
 //! | `schema` | the writer's schema, read from its JSON                                   |
+//! | `framed` | the header that names the schema, and the schemas by number                |
 //! | `plan`   | what is done with the bytes of a record; columns that cannot be filled    |
 //! | `datum`  | the walk over a record, nulls and DEFAULTs, taking a record back          |
 //! | `cursor` | Avro's encoding of single values                                          |
@@ -34,11 +36,13 @@
 mod cursor;
 mod datum;
 mod fault;
+mod framed;
 mod plan;
 mod schema;
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::sync::Arc;
 
 use dataflow::{Decoded, Decoder, RecordBlock, Reject, Schema};
 
@@ -47,7 +51,9 @@ use crate::rows;
 use cursor::Cursor;
 pub use datum::DEPTH_MAX;
 use datum::Rows;
-use fault::Fault;
+use fault::{Fault, Step};
+use framed::{Last, Plans};
+pub use framed::{SCHEMAS_MAX, Schemas, SchemasFull, Writer, schema_id, schema_ids};
 use plan::Plan;
 pub use schema::{SCHEMA_BYTES_MAX, SchemaError};
 
@@ -116,23 +122,67 @@ pub enum ConfigError {
     },
 }
 
-/// A [`Decoder`] for records that are Avro data of one writer's schema, without a header.
+/// A [`Decoder`] for records that are Avro data.
 pub struct AvroDecoder {
     schema: Schema,
     options: AvroOptions,
-    plan: Plan,
+    writers: Writers,
     patterns: Vec<Box<dyn TypedColumn>>,
 }
 
+/// What records were written with.
+enum Writers {
+    /// All with one schema; they have no header.
+    One(Plan),
+    /// Each with the one that its header names.
+    Named(Plans),
+}
+
 impl AvroDecoder {
-    /// Compiles `writer`, the schema that records were written with, for the columns of `schema`.
+    /// A decoder of records without a header. Compiles `writer`, the schema that they were written with, for the columns of `schema`.
     ///
     /// # Errors
     /// When the writer's schema cannot be read, a column cannot be filled from it, or a zone is not known.
     pub fn new(schema: Schema, writer: &str, options: AvroOptions) -> Result<Self, ConfigError> {
         let patterns = patterns(&schema, &options)?;
         let plan = Plan::new(schema::Types::read(writer)?, &schema)?;
-        Ok(Self { schema, options, plan, patterns })
+        Ok(Self { schema, options, writers: Writers::One(plan), patterns })
+    }
+
+    /// A decoder of records in Confluent's wire format. Each schema is compiled when its first record comes; it must be among `schemas` by
+    /// then. A schema that cannot fill the columns makes its records rejects.
+    ///
+    /// # Errors
+    /// When a column cannot be filled whatever the schema, or a zone is not known.
+    pub fn framed(schema: Schema, schemas: Arc<Schemas>, options: AvroOptions) -> Result<Self, ConfigError> {
+        let patterns = patterns(&schema, &options)?;
+        Ok(Self { schema, options, writers: Writers::Named(Plans::new(schemas)), patterns })
+    }
+
+    /// Decodes a block, of which `push` appends the records at `start..end` one by one.
+    #[inline(always)]
+    fn rows(
+        &self,
+        block: &RecordBlock,
+        mut push: impl FnMut(&mut Rows<'_>, usize, usize) -> Step<()>,
+    ) -> Decoded {
+        let mut columns = Rows::new(&self.schema, &self.patterns, block.len());
+        let mut rejects = Vec::new();
+        let mut absent = block.absent.iter().copied().peekable();
+        let mut from = 0;
+        for (row, end) in block.payloads.ends.iter().enumerate() {
+            let (start, end) = (from, *end as usize);
+            from = end;
+            if absent.next_if_eq(&(row as u32)).is_some() {
+                rejects.push(rows::no_body(block, row));
+            } else if end - start > self.options.record_bytes_max {
+                rejects.push(rows::too_large(block, row, self.options.record_bytes_max));
+            } else if let Err(fault) = push(&mut columns, start, end) {
+                rejects.push(self.reject(block, row, &fault));
+            }
+        }
+        let arrays = columns.finish().expect("columns keep offsets ascending, text valid and lengths equal");
+        rows::decoded(block, &self.schema, arrays, rejects)
     }
 
     /// The reject of a record that the decoder has turned down.
@@ -175,24 +225,18 @@ impl Decoder for AvroDecoder {
     }
 
     fn decode(&self, block: &RecordBlock) -> Decoded {
-        let mut columns = Rows::new(&self.schema, &self.patterns, block.len());
-        let mut rejects = Vec::new();
-        let mut absent = block.absent.iter().copied().peekable();
-        let payloads = &block.payloads.bytes[..];
-        let mut from = 0;
-        for (row, end) in block.payloads.ends.iter().enumerate() {
-            let (start, end) = (from, *end as usize);
-            from = end;
-            if absent.next_if_eq(&(row as u32)).is_some() {
-                rejects.push(rows::no_body(block, row));
-            } else if end - start > self.options.record_bytes_max {
-                rejects.push(rows::too_large(block, row, self.options.record_bytes_max));
-            } else if let Err(fault) = columns.push(&self.plan, Cursor::new(payloads, start, end)) {
-                rejects.push(self.reject(block, row, &fault));
+        let bytes = &block.payloads.bytes[..];
+        match &self.writers {
+            Writers::One(plan) => {
+                self.rows(block, |rows, start, end| rows.push(plan, Cursor::new(bytes, start, end)))
+            }
+            Writers::Named(plans) => {
+                let mut last = Last::default();
+                self.rows(block, |rows, start, end| {
+                    plans.push(&mut last, rows, &self.schema, bytes, (start, end))
+                })
             }
         }
-        let arrays = columns.finish().expect("columns keep offsets ascending, text valid and lengths equal");
-        rows::decoded(block, &self.schema, arrays, rejects)
     }
 }
 

@@ -102,12 +102,23 @@ impl SchemaError {
 impl Types {
     /// Reads a schema's text.
     pub fn read(text: &str) -> Result<Self, SchemaError> {
-        if text.len() > SCHEMA_BYTES_MAX {
+        Self::read_all(&[text])
+    }
+
+    /// Reads the last of `texts`, which may use the named types that those before it define. All of them together have at most
+    /// [`SCHEMA_BYTES_MAX`] bytes.
+    pub fn read_all<S: AsRef<str>>(texts: &[S]) -> Result<Self, SchemaError> {
+        if texts.iter().map(|text| text.as_ref().len()).sum::<usize>() > SCHEMA_BYTES_MAX {
             return Err(SchemaError::new(format!("it is longer than `{SCHEMA_BYTES_MAX}` bytes")));
         }
-        let json: Value = serde_json::from_str(text).map_err(|error| SchemaError::new(error.to_string()))?;
         let mut reader = Reader { list: Vec::new(), names: HashMap::new() };
-        let root = reader.any(&json, "", 0)?;
+        let mut root = None;
+        for text in texts {
+            let json: Value =
+                serde_json::from_str(text.as_ref()).map_err(|error| SchemaError::new(error.to_string()))?;
+            root = Some(reader.any(&json, "", 0)?);
+        }
+        let root = root.ok_or_else(|| SchemaError::new("there is no text"))?;
         Ok(Self { list: reader.list, root })
     }
 

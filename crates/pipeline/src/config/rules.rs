@@ -4,7 +4,7 @@
 //! all that it compares is there. Does not own anything that needs a server (`wiring`).
 
 use super::faults::{Faults, Position};
-use super::model::source::{Format, FormatWord, Mechanism};
+use super::model::source::{Format, FormatWord, Mechanism, Registry};
 use super::model::{Create, Delivery, Kafka, Pipeline};
 use super::spans::{Node, Value};
 use super::values::{Broker, Listen, Period, Size, Window};
@@ -316,10 +316,15 @@ impl Rules<'_> {
         let source = &self.pipeline.source;
         if let Format::Word(FormatWord::Avro) = source.format {
             let message = "Avro needs the schema that its records were written with: write \
-                           `format: { avro: { schema_file: events.avsc } }`";
+                           `format: { avro: { schema_file: events.avsc } }`, or for records that name theirs \
+                           `format: { avro: { registry: { url: \"http://registry:8081\" } } }`";
             self.fault("source.format", message);
         }
-        if source.format.avro().is_none() || source.kafka.is_some() {
+        let Some(avro) = source.format.avro() else { return };
+        if let Some(registry) = &avro.registry {
+            self.registry(registry);
+        }
+        if source.kafka.is_some() {
             return;
         }
         let message = match source.generator {
@@ -327,6 +332,27 @@ impl Rules<'_> {
             None => "Avro is read from Kafka, where each record is one; a file of lines has no bounds for it",
         };
         self.fault("source.format.avro", message);
+    }
+
+    fn registry(&mut self, registry: &Registry) {
+        const PATH: &str = "source.format.avro.registry";
+        let Registry { url, user, password, token, .. } = registry;
+        if token.is_some() && user.is_some() {
+            self.fault(PATH, "`token` and `user` are two ways to log in; take one of them out");
+        }
+        if user.is_some() != password.is_some() {
+            self.fault(PATH, "`user` and `password` go together");
+        }
+        let is_secret = password.is_some() || token.is_some();
+        if is_secret && !url.is_tls() && !url.is_loopback() && !registry.allow_plaintext_password {
+            self.fault(
+                PATH,
+                "the login is sent in clear to another machine; use `https://`, or write `allow_plaintext_password: true`",
+            );
+        }
+        if registry.ca.is_some() && !url.is_tls() {
+            self.hint("source.format.avro.registry.ca", "`ca` has no effect with `http://`");
+        }
     }
 
     fn generator(&mut self) {

@@ -202,20 +202,9 @@ fn server(sink: &ClickHouse) -> Result<ServerConfig, WiringError> {
     config.password = Secret::new(sink.password.as_ref().map_or("", |password| password.reveal()));
     config.insert_timeout = sink.timeout.duration();
     config.query_timeout = sink.timeout.duration().min(QUERY_TIMEOUT_MAX);
-    config.ca_pem = sink.ca.as_deref().map(|path| pem(Path::new(path))).transpose()?;
+    config.ca_pem =
+        sink.ca.as_deref().map(|path| super::pem(Path::new(path), "sink.clickhouse.ca")).transpose()?;
     Ok(config)
-}
-
-fn pem(path: &Path) -> Result<Vec<u8>, WiringError> {
-    // A system's whole bundle of authorities is a quarter of this.
-    const BYTES_MAX: u64 = 1 << 20;
-    let shown = path.display();
-    let fault = |why: String| WiringError::Settings(format!("`sink.clickhouse.ca`: `{shown}` {why}"));
-    let length = std::fs::metadata(path).map_err(|error| fault(format!("cannot be read: {error}")))?.len();
-    if length > BYTES_MAX {
-        return Err(fault(format!("has {length} bytes, more than certificates have ({BYTES_MAX})")));
-    }
-    std::fs::read(path).map_err(|error| fault(format!("cannot be read: {error}")))
 }
 
 fn compression(word: Compression) -> Method {

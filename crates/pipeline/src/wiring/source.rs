@@ -6,8 +6,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use dataflow::{Decoder, Runtime, Schema, Source};
-use formats::avro::{AvroDecoder, AvroOptions, SCHEMA_BYTES_MAX};
+use formats::avro::{AvroDecoder, AvroOptions, SCHEMA_BYTES_MAX, Schemas};
 use formats::json::{JsonDecoder, JsonOptions};
+use registry::{Client, WithSchemas};
 use sources::file::{FileOptions, FileSource};
 use sources::generator::GeneratorSource;
 use sources::kafka::{FetchBy, KafkaOptions, KafkaSource, TokenSource};
@@ -18,7 +19,7 @@ use crate::config::model::Pipeline;
 use crate::config::model::source::{
     self as model, AvroFormat, EpochUnit, Fetch, Format, Generator, Kafka, Mechanism, Security, Workload,
 };
-use crate::config::values::Start;
+use crate::config::values::{Secret, Start};
 
 /// The source that the file names. Nothing is connected yet.
 ///
@@ -54,14 +55,37 @@ pub fn source(pipeline: &Pipeline, runtime: &Arc<dyn Runtime>) -> Result<Arc<dyn
     }
 }
 
+/// A decoder, and what has to be fetched before it decodes.
+pub struct Decoding {
+    /// The decoder.
+    pub decoder: Arc<dyn Decoder>,
+    registry: Option<(Client, Arc<Schemas>)>,
+}
+
+impl Decoding {
+    fn of(decoder: Arc<dyn Decoder>) -> Self {
+        Self { decoder, registry: None }
+    }
+
+    /// `source`, whose blocks the decoder can decode: those that name schemas of a registry wait until these are there.
+    pub fn ready(&self, source: Arc<dyn Source>, runtime: &Arc<dyn Runtime>) -> Arc<dyn Source> {
+        match &self.registry {
+            None => source,
+            Some((client, schemas)) => {
+                Arc::new(WithSchemas::new(source, client.clone(), schemas.clone(), runtime.clone()))
+            }
+        }
+    }
+}
+
 /// The decoder of the file's format for the columns of `schema`.
 ///
 /// # Errors
-/// When a column cannot be filled from that format, a zone is not known, or a schema's file cannot be read.
-pub fn decoder(format: &Format, schema: Schema) -> Result<Arc<dyn Decoder>, WiringError> {
+/// When a column cannot be filled from that format, a zone is not known, a schema's file cannot be read, or a registry's settings do not do.
+pub fn decoder(format: &Format, schema: Schema) -> Result<Decoding, WiringError> {
     match format.avro() {
         Some(avro) => avro_decoder(avro, record_bytes(format), schema),
-        None => json_decoder(format, schema),
+        None => json_decoder(format, schema).map(Decoding::of),
     }
 }
 
@@ -77,23 +101,46 @@ fn json_decoder(format: &Format, schema: Schema) -> Result<Arc<dyn Decoder>, Wir
     Ok(Arc::new(decoder.map_err(|error| WiringError::Settings(format!("`source.format`: {error}")))?))
 }
 
-fn avro_decoder(
-    avro: &AvroFormat,
-    record_bytes_max: usize,
-    schema: Schema,
-) -> Result<Arc<dyn Decoder>, WiringError> {
-    let settings = |error: &dyn std::fmt::Display| {
-        let file = &avro.schema_file;
-        WiringError::Settings(format!("`source.format.avro`: schema_file `{file}`: {error}"))
-    };
-    let writer = schema_text(Path::new(&avro.schema_file)).map_err(|error| settings(&error))?;
+fn avro_decoder(avro: &AvroFormat, record_bytes_max: usize, schema: Schema) -> Result<Decoding, WiringError> {
+    let settings =
+        |error: &dyn std::fmt::Display| WiringError::Settings(format!("`source.format.avro`: {error}"));
     let options = AvroOptions {
         assume_timezone: avro.timezone.clone(),
         epoch_unit: epoch_unit(avro.epoch_unit),
         record_bytes_max,
     };
-    let decoder = AvroDecoder::new(schema, &writer, options);
-    Ok(Arc::new(decoder.map_err(|error| settings(&error))?))
+    match (&avro.schema_file, &avro.registry) {
+        (Some(file), None) => {
+            let of_file = |error: &dyn std::fmt::Display| settings(&format!("schema_file `{file}`: {error}"));
+            let writer = schema_text(Path::new(file)).map_err(|error| of_file(&error))?;
+            let decoder = AvroDecoder::new(schema, &writer, options);
+            Ok(Decoding::of(Arc::new(decoder.map_err(|error| of_file(&error))?)))
+        }
+        (None, Some(registry)) => {
+            let client = registry_client(registry)?;
+            let schemas = Arc::<Schemas>::default();
+            let decoder = AvroDecoder::framed(schema, schemas.clone(), options);
+            let decoder = Arc::new(decoder.map_err(|error| settings(&error))?);
+            Ok(Decoding { decoder, registry: Some((client, schemas)) })
+        }
+        _ => Err(settings(&"write either `schema_file` or `registry`")),
+    }
+}
+
+fn registry_client(registry: &model::Registry) -> Result<Client, WiringError> {
+    const PATH: &str = "source.format.avro.registry";
+    let secret =
+        |secret: &Option<Secret>| secret.as_ref().map(|text| text.reveal().to_owned()).unwrap_or_default();
+    let ca =
+        registry.ca.as_deref().map(|path| super::pem(Path::new(path), &format!("{PATH}.ca"))).transpose()?;
+    let config = registry::Config {
+        url: registry.url.to_string(),
+        user: registry.user.clone().unwrap_or_default(),
+        password: secret(&registry.password),
+        token: secret(&registry.token),
+        ca_pem: ca,
+    };
+    Client::new(&config).map_err(|error| WiringError::Settings(format!("`{PATH}`: {error}")))
 }
 
 /// The text of a schema's file, which is not read beyond what a schema may have.

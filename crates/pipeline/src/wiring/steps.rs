@@ -6,6 +6,7 @@ use dataflow::{Intake, Operator, Schema, Transform};
 use operators::dedup::SHARDS_MAX;
 use operators::{Dedup, DedupConfig, EventTime};
 
+use super::source::Decoding;
 use super::texts::Sql;
 use super::{WiringError, bounds};
 use crate::config::model::Pipeline;
@@ -26,6 +27,8 @@ pub struct Chain {
     pub intake: Intake,
     /// The steps with state.
     pub steps: Vec<Box<dyn Operator>>,
+    /// What decoding needs of the source: whoever reads for this intake reads from [`Decoding::ready`].
+    pub decoding: Decoding,
 }
 
 /// The plan of a pipeline for a table with these columns, its texts being SQL.
@@ -42,15 +45,19 @@ pub fn plan(pipeline: &Pipeline, table: &Schema) -> Result<Plan, Vec<Fault>> {
 /// When a step, a field or a column of the table does not fit the others.
 pub fn chain(pipeline: &Pipeline, table: &Schema, compute_threads: usize) -> Result<Chain, WiringError> {
     let plan = plan(pipeline, table).map_err(WiringError::Steps)?;
-    let decoder = super::source::decoder(&pipeline.source.format, plan.decoded.clone())?;
+    let decoding = super::source::decoder(&pipeline.source.format, plan.decoded.clone())?;
     let time = match &plan.time {
         Some(column) => Some(Arc::new(event_time(pipeline, &plan.input, column)?) as Arc<dyn Transform>),
         None => None,
     };
     let steps = steps(pipeline, &plan.lane, compute_threads)?;
     Ok(Chain {
-        intake: Intake::new(decoder).with_metadata(plan.metadata).with_time(time).with_steps(plan.transforms),
+        intake: Intake::new(decoding.decoder.clone())
+            .with_metadata(plan.metadata)
+            .with_time(time)
+            .with_steps(plan.transforms),
         steps,
+        decoding,
     })
 }
 

@@ -76,7 +76,8 @@ fn the_example_of_avro_decodes_records_of_its_schema() {
         Column::new("labels", ColumnType::Map(Box::new(text()), Box::new(text()))),
         Column::new("measured_at", ColumnType::DateTime64 { precision: 3, timezone: Some("UTC".into()) }),
     ]);
-    let decoder = source::decoder(&pipeline.source.format, with_fields(&schema, &pipeline).unwrap()).unwrap();
+    let decoding = source::decoder(&pipeline.source.format, with_fields(&schema, &pipeline).unwrap());
+    let decoder = decoding.unwrap().decoder;
     let mut block = BlockBuilder::new(Partition::new("readings", 0), 0);
     let record = b"\xe2\xc5\x08\x0eGen\xc3\xa8ve\x02\x03\x00\x00\x00\x00\x00\x805@\x02\x02\x08line\x02a\x00\xdc\xbc\xcc\xca\xeff";
     block.push(0, 0, Some(record));

@@ -39,6 +39,7 @@ mod outages;
 mod poison;
 mod problems;
 mod refused;
+mod registry;
 mod replays;
 mod s3;
 mod stopping;

@@ -57,7 +57,9 @@ pub enum Reason {
     Missing,
     WrongKind,
     OutOfRange,
+    Schema,
     Late,
+    Expression,
     Refused,
 }
 
@@ -71,7 +73,9 @@ impl Reason {
             Self::Missing => R::Missing,
             Self::WrongKind => R::WrongKind,
             Self::OutOfRange => R::OutOfRange,
+            Self::Schema => R::Schema,
             Self::Late => R::Late,
+            Self::Expression => R::Expression,
             Self::Refused => R::Refused,
         }
         .as_str()

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::config::values::{Broker, Identifier, OneOrMany, Pairs, Secret, Size, Start, Topic};
+use crate::config::values::{Broker, HttpUrl, Identifier, OneOrMany, Pairs, Secret, Size, Start, Topic};
 
 /// Where records come from: exactly one of `kafka`, `file`, `generator`, and the records' `format`.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
@@ -309,7 +309,7 @@ impl Format {
 pub enum FormatWord {
     /// One JSON object a record.
     Json,
-    /// Avro, which needs options: the schema.
+    /// Avro, which needs options: where the schema comes from.
     Avro,
 }
 
@@ -325,7 +325,7 @@ pub struct FormatOptions {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub json: Option<JsonFormat>,
 
-    /// One Avro datum a record, in binary, without a header; from Kafka.
+    /// One Avro datum a record, in binary; from Kafka.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub avro: Option<AvroFormat>,
 }
@@ -361,12 +361,18 @@ impl Default for JsonFormat {
     }
 }
 
-/// Options of Avro.
+/// Options of Avro. Where the schema of a record comes from: exactly one of `schema_file` and `registry`.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend("oneOf" = [{"required": ["schema_file"]}, {"required": ["registry"]}]))]
 pub struct AvroFormat {
-    /// The file with the schema that the records were written with, in JSON (`.avsc`); a relative path begins at the pipeline file's folder.
-    pub schema_file: String,
+    /// The file with the schema that all records were written with, in JSON (`.avsc`); a relative path begins at the pipeline file's folder. Records have no header.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schema_file: Option<String>,
+
+    /// The registry that has the schema of each record under the number in its header (Confluent's wire format).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub registry: Option<Box<Registry>>,
 
     /// The zone of local timestamps, dates and texts without one, by its name in the tz database. Never the server's zone.
     #[serde(default = "default_timezone")]
@@ -383,6 +389,34 @@ pub struct AvroFormat {
         "x-why" = "a record is held in memory whole, next to others"
     ))]
     pub record_bytes_max: Size,
+}
+
+/// A schema registry that speaks Confluent's protocol.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Registry {
+    /// The registry's address, with a path if it has one.
+    pub url: HttpUrl,
+
+    /// The user of a basic login.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+
+    /// The user's password.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub password: Option<Secret>,
+
+    /// A bearer token, instead of a user.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<Secret>,
+
+    /// Allows the password or token to be sent unencrypted (`http://`) to another machine; anyone on the network can read it.
+    #[serde(default)]
+    pub allow_plaintext_password: bool,
+
+    /// PEM file of the authorities to trust; the system's if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ca: Option<String>,
 }
 
 /// The unit of numbers since 1970.

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use dataflow::block::NO_LEADER_EPOCH;
 use dataflow::{
-    Event, Intake, Partition, Prepared, ReadFrom, Reader, RecordBlock, Runtime, Schema, SourceError,
-    SourceFault, Table,
+    Event, Intake, Partition, Prepared, ReadFrom, Reader, RecordBlock, Runtime, SourceError, SourceFault,
+    Table,
 };
 use engine::problem::SOURCE;
 use engine::start;
@@ -46,6 +46,12 @@ pub async fn look(
     }
     // A source without settings was reported before; so was a store that cannot be opened.
     let Ok(source) = wiring::source_to_look_at(pipeline, runtime).await else { return };
+    // What does not fit was reported before.
+    let chain = tables.schema.as_ref().and_then(|schema| wiring::steps::chain(pipeline, schema, 1).ok());
+    let source = match &chain {
+        Some(chain) => chain.decoding.ready(source, runtime),
+        None => source,
+    };
     let status = Arc::new(Status::default());
     let asking = Asking {
         runtime: runtime.clone(),
@@ -71,9 +77,8 @@ pub async fn look(
         found.problem("source", Exit::Failed, "source: there is no partition to read");
     }
     describe(&from, &ends, found);
-    let sampler = tables.schema.as_ref().and_then(|schema| {
-        Sampler::new(pipeline, schema, tables.target.as_ref(), (sample, runtime.wall_ms())).ok()
-    });
+    let sampler =
+        chain.map(|chain| Sampler::new(chain.intake, tables.target.as_ref(), (sample, runtime.wall_ms())));
     let mut sampler = sampler.filter(|_| sample > 0);
     read(reader, &from, sampler.as_mut(), found).await;
     let mut is_new = true;
@@ -252,14 +257,8 @@ struct Sampler {
 }
 
 impl Sampler {
-    fn new(
-        pipeline: &Pipeline,
-        schema: &Schema,
-        target: Option<&Arc<dyn Table>>,
-        (wanted, read_ms): (usize, i64),
-    ) -> Result<Self, wiring::WiringError> {
-        let intake = wiring::steps::chain(pipeline, schema, 1)?.intake;
-        Ok(Self { intake, read_ms, target: target.cloned(), wanted, seen: Vec::new() })
+    fn new(intake: Intake, target: Option<&Arc<dyn Table>>, (wanted, read_ms): (usize, i64)) -> Self {
+        Self { intake, read_ms, target: target.cloned(), wanted, seen: Vec::new() }
     }
 
     fn is_full(&self) -> bool {

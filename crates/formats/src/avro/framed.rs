@@ -1,0 +1,206 @@
+//! Records in Confluent's wire format: a zero byte, four bytes with the number of the writer's schema, the datum.
+//!
+//! Owns the header, the set of schemas by number and the plan that is compiled for each of them. Does not own how a schema is
+//! fetched: whoever hands blocks to the decoder has put every number that they name into [`Schemas`] before (the crate `registry`).
+//!
+//! | the header                   | the record                                                              |
+//! |------------------------------|-------------------------------------------------------------------------|
+//! | is too short, or begins with another byte | is `malformed`                                             |
+//! | names a schema that fits     | is read by that schema                                                   |
+//! | names one that the registry does not have, that is not Avro, or that a column cannot be filled from | is a reject of the reason `schema` |
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use dataflow::{RecordBlock, Schema};
+
+use super::cursor::Cursor;
+use super::datum::Rows;
+use super::fault::{Fault, Step};
+use super::plan::Plan;
+use super::schema::Types;
+
+/// Bytes in front of the datum.
+pub(super) const HEADER_BYTES: usize = 5;
+
+/// Schemas that are kept. A registry has hundreds, seldom thousands; what goes beyond are numbers that a producer made up.
+pub const SCHEMAS_MAX: usize = 1 << 16;
+
+/// What is known of a schema's number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Writer {
+    /// The schema's text, behind the texts that define the named types it uses.
+    Texts(Arc<[String]>),
+    /// There is none that a record could be read by, and why: the rest of a sentence that begins with the schema's number.
+    Unusable(Arc<str>),
+}
+
+/// The schemas that records were written with, by number. Shared between whoever fetches them and the decoders.
+#[derive(Debug, Default)]
+pub struct Schemas {
+    known: RwLock<BTreeMap<u32, Writer>>,
+}
+
+impl Schemas {
+    /// What is known of `id`.
+    pub fn get(&self, id: u32) -> Option<Writer> {
+        self.known.read().unwrap_or_else(PoisonError::into_inner).get(&id).cloned()
+    }
+
+    /// Keeps what was found. A text, once known, stays: numbers are never given twice.
+    ///
+    /// # Errors
+    /// When [`SCHEMAS_MAX`] are known already.
+    pub fn put(&self, id: u32, found: Writer) -> Result<(), SchemasFull> {
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= SCHEMAS_MAX && !known.contains_key(&id) {
+            return Err(SchemasFull);
+        }
+        if !matches!(known.get(&id), Some(Writer::Texts(_))) {
+            known.insert(id, found);
+        }
+        Ok(())
+    }
+}
+
+/// No further schema is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "records name more than `{SCHEMAS_MAX}` different schemas, which is no registry's use; look for a producer with broken headers"
+)]
+pub struct SchemasFull;
+
+/// The number of the schema that a record was written with; `None` if it has no such header.
+#[inline]
+pub fn schema_id(record: &[u8]) -> Option<u32> {
+    match record {
+        [0, a, b, c, d, ..] => Some(u32::from_be_bytes([*a, *b, *c, *d])),
+        _ => None,
+    }
+}
+
+/// Each number in a block, once a run: a topic has one or two, and they seldom change from record to record.
+pub fn schema_ids(block: &RecordBlock) -> impl Iterator<Item = u32> {
+    let mut from = 0;
+    let mut last = None;
+    block.payloads.ends.iter().filter_map(move |end| {
+        let record = &block.payloads.bytes[from..*end as usize];
+        from = *end as usize;
+        let id = schema_id(record)?;
+        (last.replace(id) != Some(id)).then_some(id)
+    })
+}
+
+/// A schema, compiled for the columns.
+#[derive(Debug)]
+pub(super) enum Compiled {
+    Plan(Plan),
+    /// No record of it can be read, and why.
+    Refused(String),
+}
+
+/// The plans by number.
+#[derive(Debug)]
+pub(super) struct Plans {
+    schemas: Arc<Schemas>,
+    compiled: RwLock<BTreeMap<u32, Arc<Compiled>>>,
+}
+
+/// Plans of the records before: a topic may hold a few kinds of records in turn, so a few are at hand without a lock.
+#[derive(Default)]
+pub(super) struct Last {
+    plans: Vec<(u32, Arc<Compiled>)>,
+    /// The one of the record before.
+    at: usize,
+}
+
+/// Plans at hand.
+const LAST_MAX: usize = 8;
+
+impl Last {
+    #[inline]
+    fn is_at(&self, id: u32) -> bool {
+        self.plans.get(self.at).is_some_and(|(known, _)| *known == id)
+    }
+
+    /// Goes to the plan of `id`; `make` makes one that is not at hand.
+    #[inline(never)]
+    fn go(&mut self, id: u32, make: impl FnOnce() -> Step<Arc<Compiled>>) -> Step<()> {
+        if let Some(at) = self.plans.iter().position(|(known, _)| *known == id) {
+            self.at = at;
+            return Ok(());
+        }
+        let plan = (id, make()?);
+        if self.plans.len() < LAST_MAX {
+            self.at = self.plans.len();
+            self.plans.push(plan);
+        } else {
+            self.at = (self.at + 1) % LAST_MAX;
+            self.plans[self.at] = plan;
+        }
+        Ok(())
+    }
+}
+
+impl Plans {
+    pub fn new(schemas: Arc<Schemas>) -> Self {
+        Self { schemas, compiled: RwLock::default() }
+    }
+
+    /// Appends the record that is `bytes[start..end]`, read by the schema that it names.
+    #[inline]
+    pub fn push(
+        &self,
+        last: &mut Last,
+        rows: &mut Rows<'_>,
+        columns: &Schema,
+        bytes: &[u8],
+        (start, end): (usize, usize),
+    ) -> Step<()> {
+        let Some(id) = schema_id(&bytes[start..end]) else { return Err(no_header(&bytes[start..end])) };
+        if !last.is_at(id) {
+            last.go(id, || self.plan(id, columns))?;
+        }
+        match &*last.plans[last.at].1 {
+            Compiled::Plan(plan) => {
+                let mut cursor = Cursor::new(bytes, start, end);
+                cursor.rewind(HEADER_BYTES);
+                rows.push(plan, cursor)
+            }
+            Compiled::Refused(why) => Err(Fault::schema(id, why)),
+        }
+    }
+
+    #[cold]
+    fn plan(&self, id: u32, columns: &Schema) -> Step<Arc<Compiled>> {
+        if let Some(known) = self.compiled.read().unwrap_or_else(PoisonError::into_inner).get(&id) {
+            return Ok(known.clone());
+        }
+        let texts = match self.schemas.get(id) {
+            Some(Writer::Texts(texts)) => texts,
+            // Not kept: it may be registered later.
+            Some(Writer::Unusable(why)) => return Err(Fault::schema(id, &why)),
+            None => return Err(Fault::schema(id, "it was not fetched before its records; report this")),
+        };
+        let plan = Types::read_all(&texts)
+            .map_err(super::ConfigError::from)
+            .and_then(|types| Plan::new(types, columns));
+        let compiled = Arc::new(match plan {
+            Ok(plan) => Compiled::Plan(plan),
+            Err(error) => Compiled::Refused(error.to_string()),
+        });
+        self.compiled.write().unwrap_or_else(PoisonError::into_inner).insert(id, compiled.clone());
+        Ok(compiled)
+    }
+}
+
+#[cold]
+fn no_header(record: &[u8]) -> Box<Fault> {
+    let what = match record {
+        [] | [0, ..] => {
+            format!("the record has `{}` bytes; a header alone has `{HEADER_BYTES}`", record.len())
+        }
+        [first, ..] => format!("`0x{first:02x}` begins the record, and `0x00` every header"),
+    };
+    Fault::bytes(0, format!("{what}; is it written without a registry (`schema_file`)?"))
+}

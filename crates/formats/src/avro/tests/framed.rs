@@ -1,0 +1,147 @@
+//! Records that name their schema: each is read by its own, and one whose schema is of no use is a reject of its own.
+
+use std::sync::Arc;
+
+use dataflow::{Decoder, Reason};
+
+use super::super::{AvroDecoder, AvroOptions, SCHEMAS_MAX, Schemas, Writer, schema_id, schema_ids};
+use super::record;
+use super::written::{long, sized};
+use crate::testing::{block, row, schema};
+
+fn texts<const N: usize>(texts: [&str; N]) -> Writer {
+    Writer::Texts(texts.map(str::to_owned).to_vec().into())
+}
+
+fn framed(columns: &[&str], schemas: &Arc<Schemas>) -> AvroDecoder {
+    AvroDecoder::framed(schema(columns), schemas.clone(), AvroOptions::default()).expect("columns")
+}
+
+/// A record of schema `id` that ends with the datum `rest`.
+fn of(id: u32, rest: &[u8]) -> Vec<u8> {
+    [&[0][..], &id.to_be_bytes(), rest].concat()
+}
+
+fn number(value: i64) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    long(value, &mut bytes);
+    bytes
+}
+
+fn named_number(name: &str, value: i64) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    sized(name.as_bytes(), &mut bytes);
+    long(value, &mut bytes);
+    bytes
+}
+
+/// Schema 1: a number. Schema 9: a name, then a number.
+fn two() -> Arc<Schemas> {
+    let schemas = Arc::new(Schemas::default());
+    let n = r#"{"name": "n", "type": "long"}"#;
+    schemas.put(1, texts([&record(n)])).expect("room");
+    schemas.put(9, texts([&record(&format!(r#"{{"name": "s", "type": "string"}}, {n}"#))])).expect("room");
+    schemas
+}
+
+#[test]
+fn each_record_is_read_by_the_schema_that_it_names() {
+    let decoder = framed(&["n Int64", "s Nullable(String)"], &two());
+    let records: Vec<Vec<u8>> =
+        (0..40).map(|n| if n % 3 == 0 { of(9, &named_number("x", n)) } else { of(1, &number(n)) }).collect();
+    let decoded = decoder.decode(&block(&records));
+    assert!(decoded.rejects.is_empty(), "{:?}", decoded.rejects);
+    for n in 0..40 {
+        let s = if n % 3 == 0 { r#""x""# } else { "NULL" };
+        assert_eq!(row(&decoded, n), [n.to_string(), s.to_owned()]);
+    }
+}
+
+#[test]
+fn more_kinds_of_records_than_are_at_hand_are_read_all_the_same() {
+    let schemas = Arc::new(Schemas::default());
+    let text = record(r#"{"name": "n", "type": "long"}"#);
+    (0..40).for_each(|id| schemas.put(id, texts([&text])).expect("room"));
+    let decoder = framed(&["n Int64"], &schemas);
+    let records: Vec<Vec<u8>> = (0..400).map(|n| of(n * 7 % 40, &number(i64::from(n)))).collect();
+    let decoded = decoder.decode(&block(&records));
+    assert!(decoded.rejects.is_empty(), "{:?}", decoded.rejects);
+    assert!((0..400).all(|n| row(&decoded, n) == [n.to_string()]));
+}
+
+#[test]
+fn a_schema_may_use_types_that_others_define() {
+    let schemas = Arc::new(Schemas::default());
+    let place = r#"{"type": "record", "name": "place", "namespace": "geo", "fields": [{"name": "city", "type": "string"}]}"#;
+    let text = record(r#"{"name": "at", "type": "geo.place"}, {"name": "n", "type": "long"}"#);
+    schemas.put(3, texts([place, &text])).expect("room");
+    let decoder = framed(&["city String <- at.city", "n Int64"], &schemas);
+    let decoded = decoder.decode(&block(&[of(3, &named_number("Rome", 7))]));
+    assert_eq!(row(&decoded, 0), [r#""Rome""#, "7"]);
+}
+
+#[test]
+fn a_record_that_cannot_be_read_takes_no_other_along() {
+    let schemas = two();
+    schemas.put(4, Writer::Unusable("the registry has none of this number".into())).expect("room");
+    schemas.put(5, texts([&record(r#"{"name": "n", "type": "boolean"}"#)])).expect("room");
+    schemas.put(6, texts(["{"])).expect("room");
+    let decoder = framed(&["n UInt32"], &schemas);
+    let bad: [(Vec<u8>, Reason, &str); 8] = [
+        (of(4, &number(7)), Reason::Schema, "schema `4`: the registry has none of this number"),
+        (
+            of(5, &number(7)),
+            Reason::Schema,
+            "schema `5`: field `n`, column `n`: the schema has boolean, and UInt32 does not take a boolean",
+        ),
+        (of(6, &number(7)), Reason::Schema, "schema `6`: the schema is not one of Avro: "),
+        (of(8, &number(7)), Reason::Schema, "schema `8`: it was not fetched before its records; report this"),
+        (
+            vec![],
+            Reason::Malformed,
+            "byte `0`: the record has `0` bytes; a header alone has `5`; is it written ",
+        ),
+        (vec![0, 0, 0, 1], Reason::Malformed, "byte `0`: the record has `4` bytes; "),
+        (
+            number(7),
+            Reason::Malformed,
+            "byte `0`: `0x0e` begins the record, and `0x00` every header; is it written ",
+        ),
+        (of(1, &[]), Reason::Malformed, "byte `5`, field `n`: "),
+    ];
+    let records: Vec<Vec<u8>> =
+        bad.iter().flat_map(|(record, ..)| [of(1, &number(1)), record.clone()]).collect();
+    let decoded = decoder.decode(&block(&records));
+    assert_eq!(decoded.batch.rows.num_rows(), bad.len());
+    assert_eq!(decoded.rejects.len(), bad.len());
+    for (reject, (_, reason, message)) in decoded.rejects.iter().zip(&bad) {
+        assert_eq!(reject.reason, *reason, "{}", reject.message);
+        assert!(reject.message.starts_with(message), "{}", reject.message);
+    }
+}
+
+#[test]
+fn a_number_that_the_registry_learns_later_is_read_from_then_on() {
+    let schemas = Arc::new(Schemas::default());
+    schemas.put(1, Writer::Unusable("none yet".into())).expect("room");
+    let decoder = framed(&["n Int64"], &schemas);
+    let records = [of(1, &number(7))];
+    assert_eq!(decoder.decode(&block(&records)).rejects.len(), 1);
+    schemas.put(1, texts([&record(r#"{"name": "n", "type": "long"}"#)])).expect("room");
+    assert_eq!(row(&decoder.decode(&block(&records)), 0), ["7"]);
+    // And it stays, whatever is said of it afterwards.
+    schemas.put(1, Writer::Unusable("gone".into())).expect("room");
+    assert_eq!(row(&decoder.decode(&block(&records)), 0), ["7"]);
+}
+
+#[test]
+fn numbers_of_a_block_are_told_once_a_run_and_their_count_is_bounded() {
+    let records = [of(7, b"a"), of(7, b"b"), vec![1], of(9, b""), of(7, b"c")];
+    assert_eq!(schema_ids(&block(&records)).collect::<Vec<_>>(), [7, 9, 7]);
+    assert_eq!((schema_id(&of(u32::MAX, b"")), schema_id(b"\0\0\0\0")), (Some(u32::MAX), None));
+    let schemas = Schemas::default();
+    let none = Writer::Unusable("none".into());
+    assert!((0..SCHEMAS_MAX as u32).all(|id| schemas.put(id, none.clone()).is_ok()));
+    assert!(schemas.put(u32::MAX, none.clone()).is_err());
+    assert!(schemas.put(0, none).is_ok());
+}

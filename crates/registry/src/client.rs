@@ -1,0 +1,290 @@
+//! The requests: a schema by its number, and the schemas that it refers to.
+//!
+//! Owns addresses, the login, and what each answer means. Does not own when something is asked again ([`crate::source`]).
+//!
+//! | answer                        | meaning                                                    |
+//! |-------------------------------|------------------------------------------------------------|
+//! | 200, a schema of Avro         | [`Found::Texts`]                                           |
+//! | 200, of another kind          | [`Found::Unusable`]: the records of this number can never be read |
+//! | 404                           | [`Found::Missing`]: they cannot be read now                |
+//! | 401, 403                      | the login is wrong: [`SourceFault::Config`]                |
+//! | none, 408, 429, 5xx           | the registry is away: [`SourceFault::Away`]                |
+//! | anything else                 | no registry: [`SourceFault::Config`]                       |
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use dataflow::SourceFault;
+use reqwest::{Response, StatusCode, Url};
+use serde::Deserialize;
+
+/// Bytes of an answer: a schema of a megabyte, with every character escaped, and room.
+const ANSWER_BYTES_MAX: usize = 8 << 20;
+/// A request, from the connection to the answer's last byte. A schema is small.
+const REQUEST_MAX: Duration = Duration::from_secs(10);
+/// Schemas that one may refer to, directly or through others.
+const REFERENCES_MAX: usize = 64;
+/// Characters of an answer that is shown.
+const SHOWN_CHARS_MAX: usize = 200;
+
+/// A registry and who we are there.
+#[derive(Clone, Default)]
+pub struct Config {
+    /// `http://host:port` or `https://host:port`, with a path if there is one; without user and password.
+    pub url: String,
+    /// The user of a basic login; empty for none.
+    pub user: String,
+    /// Its password.
+    pub password: String,
+    /// A bearer token instead; empty for none.
+    pub token: String,
+    /// Certificates (PEM) that are trusted instead of the system's.
+    pub ca_pem: Option<Vec<u8>>,
+}
+
+/// Why a schema could not be asked for. It holds no secrets.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct RegistryError {
+    /// What to do about it.
+    pub fault: SourceFault,
+    /// The whole sentence.
+    pub message: String,
+}
+
+/// What the registry has under a number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// An Avro schema's text, behind those that define the named types it uses.
+    Texts(Vec<String>),
+    /// Nothing that an Avro record could be read by, and why: the rest of a sentence that begins with the schema's number.
+    Unusable(String),
+    /// Nothing yet, and why, in the same form.
+    Missing(String),
+}
+
+/// A client of one registry.
+#[derive(Clone)]
+pub struct Client {
+    http: reqwest::Client,
+    config: Config,
+    url: Url,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Answer {
+    schema: String,
+    #[serde(default)]
+    schema_type: Option<String>,
+    #[serde(default)]
+    references: Vec<Reference>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+struct Reference {
+    subject: String,
+    version: u32,
+}
+
+impl Client {
+    /// A client of the registry of `config`. Opens no connection yet.
+    ///
+    /// # Errors
+    /// When the address, the certificates or the login cannot be used.
+    pub fn new(config: &Config) -> Result<Self, RegistryError> {
+        let url =
+            Url::parse(&config.url).map_err(|error| unusable(format!("`url` is not an address: {error}")))?;
+        if !matches!(url.scheme(), "http" | "https") || url.query().is_some() || url.cannot_be_a_base() {
+            return Err(unusable(
+                "`url` must be `http://host:port` or `https://host:port`, with a path if there is one",
+            ));
+        }
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(unusable("`url` holds a user or a password; put them into `user` and `password`"));
+        }
+        if rustls::crypto::CryptoProvider::get_default().is_none() {
+            // Another part of the process may win the race; any provider serves.
+            let _ = rustls::crypto::ring::default_provider().install_default();
+        }
+        let mut builder =
+            reqwest::Client::builder().timeout(REQUEST_MAX).redirect(reqwest::redirect::Policy::none());
+        if config.ca_pem.is_some() || url.scheme() == "http" {
+            let pem = config.ca_pem.as_deref().unwrap_or_default();
+            let certificates = reqwest::Certificate::from_pem_bundle(pem).unwrap_or_default();
+            if config.ca_pem.is_some() && certificates.is_empty() {
+                return Err(unusable("`ca` holds no certificates in PEM form"));
+            }
+            // A machine without certificates of its own may still speak http.
+            builder = builder.tls_certs_only(certificates);
+        }
+        if is_this_machine(&url) {
+            // A proxy of the environment could not reach this machine's loopback.
+            builder = builder.no_proxy();
+        }
+        let http = builder
+            .build()
+            .map_err(|error| unusable(format!("the http client cannot be made: {}", chain(&error))))?;
+        Ok(Self { http, config: config.clone(), url })
+    }
+
+    /// The schema of this number.
+    ///
+    /// # Errors
+    /// When the registry is away, or does not let us in.
+    pub async fn schema(&self, id: u32) -> Result<Found, RegistryError> {
+        let Some(answer) = self.get(&["schemas", "ids", &id.to_string()]).await? else {
+            return Ok(Found::Missing(format!("the registry {} has no schema of this number", self.shown())));
+        };
+        if let Some(kind) = answer.schema_type.filter(|kind| kind != "AVRO") {
+            return Ok(Found::Unusable(format!("it is a schema of {kind}, and the pipeline reads Avro")));
+        }
+        let mut others = BTreeMap::new();
+        let mut open = answer.references.clone();
+        while let Some(reference) = open.pop() {
+            if others.contains_key(&reference) {
+                continue;
+            }
+            if others.len() == REFERENCES_MAX {
+                return Ok(Found::Unusable(format!(
+                    "it refers to more than `{REFERENCES_MAX}` other schemas"
+                )));
+            }
+            let Reference { subject, version } = &reference;
+            let path = ["subjects", subject.as_str(), "versions", &version.to_string()];
+            let Some(answer) = self.get(&path).await? else {
+                let why = format!(
+                    "it refers to version `{version}` of `{subject}`, which the registry does not have"
+                );
+                return Ok(Found::Missing(why));
+            };
+            open.extend(answer.references.iter().cloned());
+            others.insert(reference, (answer.schema, answer.references));
+        }
+        Ok(Found::Texts(in_order(answer.schema, &answer.references, &mut others)))
+    }
+
+    /// The answer at a path below the registry's; `None` if nothing is there.
+    async fn get(&self, path: &[&str]) -> Result<Option<Answer>, RegistryError> {
+        let mut url = self.url.clone();
+        url.path_segments_mut().expect("an http address has a path").pop_if_empty().extend(path);
+        let away = |error: reqwest::Error| RegistryError {
+            fault: SourceFault::Away,
+            message: format!(
+                "the schema registry {} does not answer: {}",
+                self.shown(),
+                chain(&error.without_url())
+            ),
+        };
+        let request = self.http.get(url);
+        let request = match &self.config {
+            Config { token, .. } if !token.is_empty() => request.bearer_auth(token),
+            Config { user, password, .. } if !user.is_empty() => request.basic_auth(user, Some(password)),
+            _ => request,
+        };
+        let response = request.send().await.map_err(away)?;
+        let status = response.status();
+        match status {
+            StatusCode::OK => {}
+            StatusCode::NOT_FOUND => return Ok(None),
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
+                return Err(self.refusal(
+                    SourceFault::Config,
+                    status,
+                    "check `user` and `password`, or `token`",
+                ));
+            }
+            StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS => {
+                return Err(self.refusal(SourceFault::Away, status, "it is asked again"));
+            }
+            status if status.is_server_error() => {
+                return Err(self.refusal(SourceFault::Away, status, "it is asked again"));
+            }
+            status => return Err(self.refusal(SourceFault::Config, status, "check `url`")),
+        }
+        let body = read(response).await.map_err(away)?;
+        let Some(body) = body else {
+            return Err(RegistryError {
+                fault: SourceFault::Config,
+                message: format!(
+                    "the answer of {} has more than `{ANSWER_BYTES_MAX}` bytes; check `url`",
+                    self.shown()
+                ),
+            });
+        };
+        let answer = serde_json::from_slice(&body).map_err(|error| {
+            let text: String = String::from_utf8_lossy(&body).chars().take(SHOWN_CHARS_MAX).collect();
+            RegistryError {
+                fault: SourceFault::Config,
+                message: format!(
+                    "{} answers as no schema registry does ({error}); check `url`: `{text}`",
+                    self.shown()
+                ),
+            }
+        })?;
+        Ok(Some(answer))
+    }
+
+    fn refusal(&self, fault: SourceFault, status: StatusCode, what: &str) -> RegistryError {
+        let message = format!("the schema registry {} answers `{status}`; {what}", self.shown());
+        RegistryError { fault, message }
+    }
+
+    fn shown(&self) -> String {
+        format!("`{}`", self.url.as_str().trim_end_matches('/'))
+    }
+}
+
+/// The texts of `others` that a schema with `references` needs, each behind those that it needs itself, and at the end its own.
+fn in_order(
+    text: String,
+    references: &[Reference],
+    others: &mut BTreeMap<Reference, (String, Vec<Reference>)>,
+) -> Vec<String> {
+    let mut texts = Vec::new();
+    for reference in references {
+        // Taken out, so that each comes once; the recursion is as deep as there are others, which are bounded.
+        if let Some((text, references)) = others.remove(reference) {
+            texts.extend(in_order(text, &references, others));
+        }
+    }
+    texts.push(text);
+    texts
+}
+
+/// The body, if it is not longer than [`ANSWER_BYTES_MAX`].
+async fn read(mut response: Response) -> reqwest::Result<Option<Vec<u8>>> {
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await? {
+        if body.len() + chunk.len() > ANSWER_BYTES_MAX {
+            return Ok(None);
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(Some(body))
+}
+
+fn unusable(message: impl Into<String>) -> RegistryError {
+    RegistryError { fault: SourceFault::Config, message: message.into() }
+}
+
+/// Whether the server is this machine. A name that only resolves to it may resolve elsewhere tomorrow.
+fn is_this_machine(url: &Url) -> bool {
+    let host = url.host_str().unwrap_or_default();
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    host.eq_ignore_ascii_case("localhost")
+        || bare.parse::<std::net::IpAddr>().is_ok_and(|address| address.to_canonical().is_loopback())
+}
+
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,44 @@
+//! What needs no registry: addresses, logins and the order of texts.
+
+use super::*;
+
+fn reference(subject: &str) -> Reference {
+    Reference { subject: subject.into(), version: 1 }
+}
+
+fn refused(config: Config) -> String {
+    let error = Client::new(&config).err().expect("it cannot be used");
+    assert_eq!(error.fault, SourceFault::Config);
+    error.message
+}
+
+#[test]
+fn a_text_stands_behind_all_that_it_uses_and_stands_once() {
+    // a uses b and c, c uses b and d, d uses b.
+    let mut others = BTreeMap::from([
+        (reference("b"), ("B".into(), vec![])),
+        (reference("c"), ("C".into(), vec![reference("b"), reference("d")])),
+        (reference("d"), ("D".into(), vec![reference("b")])),
+    ]);
+    assert_eq!(in_order("A".into(), &[reference("c"), reference("b")], &mut others), ["B", "D", "C", "A"]);
+    // A circle, which no registry takes, ends all the same.
+    let mut circle = BTreeMap::from([(reference("b"), ("B".into(), vec![reference("b")]))]);
+    assert_eq!(in_order("A".into(), &[reference("b")], &mut circle), ["B", "A"]);
+}
+
+#[test]
+fn addresses_that_cannot_be_a_registry_are_refused() {
+    for (url, expected) in [
+        ("registry:8081", "`url` must be `http://host:port`"),
+        ("no address", "`url` is not an address: "),
+        ("http://r:8081/?x=1", "`url` must be "),
+        ("http://me:secret@r:8081", "`url` holds a user or a password; "),
+    ] {
+        let message = refused(Config { url: url.into(), ..Config::default() });
+        assert!(message.starts_with(expected), "{url}: {message}");
+        assert!(!message.contains("secret"), "{message}");
+    }
+    let ca_pem = Some(b"no certificate".to_vec());
+    let message = refused(Config { url: "https://r".into(), ca_pem, ..Config::default() });
+    assert_eq!(message, "`ca` holds no certificates in PEM form");
+}

@@ -1,0 +1,234 @@
+//! A source whose blocks are handed out once every schema that they name is known.
+//!
+//! Owns when the registry is asked: once for each number, before the first block that names it. Does not own the answers' meaning
+//! ([`crate::client`]), nor anything that the inner source decides.
+//!
+//! | the registry …            | the block …                                                                              |
+//! |---------------------------|------------------------------------------------------------------------------------------|
+//! | has the schema            | goes on                                                                                  |
+//! | has it not                | waits for [`MISSING_TRIES`] answers, for a registry may lag behind the producer; then it goes on, and its records become dead letters |
+//! | is away                   | is kept, and the read fails as for a source that is away                                 |
+//! | refuses us                | is kept, and the read ends with what to change                                           |
+//!
+//! A number that the registry did not have is asked for again once a minute, so that records replayed later are read.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use dataflow::{
+    Event, Partition, PartitionStart, ReadFrom, Reader, RecordBlock, Runtime, Source, SourceError,
+    SourceFault,
+};
+use formats::avro::{Schemas, Writer, schema_ids};
+use futures::future::BoxFuture;
+
+use crate::client::{Client, Found, RegistryError};
+
+/// How often the registry must say that it does not have a schema before it is believed.
+const MISSING_TRIES: u32 = 6;
+/// The pause between two of these questions.
+const MISSING_PAUSE: Duration = Duration::from_secs(1);
+/// What the registry did not have is asked for again after so long.
+const ASK_AGAIN: Duration = Duration::from_secs(60);
+
+/// A source of Avro records in Confluent's wire format, and the registry of their schemas.
+#[derive(Clone)]
+pub struct WithSchemas {
+    inner: Arc<dyn Source>,
+    asks: Arc<Asks>,
+}
+
+/// What is asked of the registry, and when.
+struct Asks {
+    client: Client,
+    schemas: Arc<Schemas>,
+    runtime: Arc<dyn Runtime>,
+    /// When the registry last said that it does not have a schema. No more of them than [`formats::avro::SCHEMAS_MAX`].
+    missing: Mutex<BTreeMap<u32, Duration>>,
+}
+
+impl WithSchemas {
+    /// `inner`, whose records name schemas of the registry; what is found is put among `schemas`, for the decoder.
+    pub fn new(
+        inner: Arc<dyn Source>,
+        client: Client,
+        schemas: Arc<Schemas>,
+        runtime: Arc<dyn Runtime>,
+    ) -> Self {
+        Self { inner, asks: Arc::new(Asks { client, schemas, runtime, missing: Mutex::default() }) }
+    }
+}
+
+impl Asks {
+    /// The numbers in a block that have to be asked for.
+    fn open(&self, block: &RecordBlock) -> Vec<u32> {
+        let mut open = Vec::new();
+        for id in schema_ids(block) {
+            let is_open = match self.schemas.get(id) {
+                Some(Writer::Texts(_)) => false,
+                Some(Writer::Unusable(_)) => self.is_due(id),
+                None => true,
+            };
+            if is_open && !open.contains(&id) {
+                open.push(id);
+            }
+        }
+        open
+    }
+
+    fn is_due(&self, id: u32) -> bool {
+        let missing = self.missing.lock().unwrap_or_else(PoisonError::into_inner);
+        missing.get(&id).is_some_and(|asked| self.runtime.elapsed() >= *asked + ASK_AGAIN)
+    }
+
+    /// Asks for each of `ids` and keeps what is found.
+    async fn ask(&self, ids: Vec<u32>) -> Result<(), SourceError> {
+        for id in ids {
+            let tries = if self.schemas.get(id).is_none() { MISSING_TRIES } else { 1 };
+            let mut found = self.client.schema(id).await.map_err(fault)?;
+            for _ in 1..tries {
+                if !matches!(found, Found::Missing(_)) {
+                    break;
+                }
+                self.runtime.sleep(MISSING_PAUSE).await;
+                found = self.client.schema(id).await.map_err(fault)?;
+            }
+            if matches!(found, Found::Missing(_)) {
+                let now = self.runtime.elapsed();
+                self.missing.lock().unwrap_or_else(PoisonError::into_inner).insert(id, now);
+            }
+            let writer = match found {
+                Found::Texts(texts) => {
+                    tracing::info!(schema = id, "a schema was fetched from the registry");
+                    Writer::Texts(texts.into())
+                }
+                Found::Unusable(why) | Found::Missing(why) => {
+                    tracing::warn!(schema = id, "records of this schema become dead letters: {why}");
+                    Writer::Unusable(why.into())
+                }
+            };
+            let full =
+                |error: formats::avro::SchemasFull| SourceError::new(SourceFault::Refused, error.to_string());
+            self.schemas.put(id, writer).map_err(full)?;
+        }
+        Ok(())
+    }
+}
+
+fn fault(error: RegistryError) -> SourceError {
+    SourceError::new(error.fault, error.message)
+}
+
+#[async_trait]
+impl Source for WithSchemas {
+    fn kind(&self) -> &'static str {
+        self.inner.kind()
+    }
+
+    fn connect(&self) {
+        self.inner.connect();
+    }
+
+    fn covers(&self, stream: &str) -> bool {
+        self.inner.covers(stream)
+    }
+
+    async fn partitions(&self) -> Result<Vec<PartitionStart>, SourceError> {
+        self.inner.partitions().await
+    }
+
+    async fn recognize(
+        &self,
+        shown: Vec<PartitionStart>,
+        known: Vec<ReadFrom>,
+    ) -> Result<Vec<PartitionStart>, SourceError> {
+        self.inner.recognize(shown, known).await
+    }
+
+    async fn ends(&self) -> Result<Vec<(Partition, u64)>, SourceError> {
+        self.inner.ends().await
+    }
+
+    async fn read(&self, from: Vec<ReadFrom>) -> Result<Box<dyn Reader>, SourceError> {
+        let inner = self.inner.read(from).await?;
+        Ok(Box::new(ReaderWithSchemas { inner, asks: self.asks.clone(), held: None }))
+    }
+
+    async fn publish(&self, positions: &[(Partition, u64)]) -> Result<(), SourceError> {
+        self.inner.publish(positions).await
+    }
+
+    async fn published(&self) -> Result<Vec<(Partition, u64)>, SourceError> {
+        self.inner.published().await
+    }
+
+    fn wants_fates(&self, partition: &Partition) -> bool {
+        self.inner.wants_fates(partition)
+    }
+
+    async fn record(&self, at: ReadFrom) -> Result<Option<RecordBlock>, SourceError> {
+        let record = self.inner.record(at).await?;
+        if let Some(block) = &record {
+            self.asks.ask(self.asks.open(block)).await?;
+        }
+        Ok(record)
+    }
+}
+
+/// A block whose schemas are being asked for.
+struct Held {
+    block: RecordBlock,
+    /// The question under way: kept, for `next` may be dropped.
+    asking: Option<BoxFuture<'static, Result<(), SourceError>>>,
+}
+
+struct ReaderWithSchemas {
+    inner: Box<dyn Reader>,
+    asks: Arc<Asks>,
+    held: Option<Held>,
+}
+
+impl ReaderWithSchemas {
+    fn ask(asks: &Arc<Asks>, block: &RecordBlock) -> BoxFuture<'static, Result<(), SourceError>> {
+        let (asks, ids) = (asks.clone(), asks.open(block));
+        Box::pin(async move { asks.ask(ids).await })
+    }
+}
+
+#[async_trait]
+impl Reader for ReaderWithSchemas {
+    async fn next(&mut self) -> Result<Event, SourceError> {
+        if self.held.is_none() {
+            match self.inner.next().await? {
+                Event::Block(block) if self.asks.open(&block).is_empty() => return Ok(Event::Block(block)),
+                Event::Block(block) => self.held = Some(Held { block, asking: None }),
+                other => return Ok(other),
+            }
+        }
+        if let Some(held) = &mut self.held {
+            let asking = held.asking.get_or_insert_with(|| Self::ask(&self.asks, &held.block));
+            let asked = asking.await;
+            held.asking = None;
+            asked?;
+        }
+        let held = self.held.take().expect("a block was held, and nobody else takes it");
+        Ok(Event::Block(held.block))
+    }
+
+    async fn add(&mut self, from: ReadFrom) -> Result<(), SourceError> {
+        self.inner.add(from).await
+    }
+
+    fn pause(&mut self, partition: &Partition) {
+        self.inner.pause(partition);
+    }
+
+    fn resume(&mut self, partition: &Partition) {
+        self.inner.resume(partition);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,202 @@
+//! Blocks wait for the schemas that they name, are never lost while they wait, and go on when there is none.
+
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use engine::TokioRuntime;
+use sources::memory::MemorySource;
+
+use super::*;
+use crate::Config;
+
+/// Answers like a registry's: by path, a status and a body; `None` closes the connection. It speaks enough HTTP for one request a connection.
+type Answers = Arc<Mutex<BTreeMap<String, (u16, String)>>>;
+
+struct Registry {
+    url: String,
+    answers: Answers,
+    asked: Arc<AtomicU32>,
+}
+
+impl Registry {
+    fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let url = format!("http://{}", listener.local_addr().expect("bound"));
+        let (answers, asked) = (Answers::default(), Arc::<AtomicU32>::default());
+        let (theirs, count) = (answers.clone(), asked.clone());
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let Ok(mut stream) = stream else { return };
+                let mut request = [0; 4_096];
+                let Ok(length) = stream.read(&mut request) else { continue };
+                let text = String::from_utf8_lossy(&request[..length]).into_owned();
+                let path = text.split(' ').nth(1).unwrap_or_default();
+                count.fetch_add(1, Ordering::SeqCst);
+                let answer = theirs.lock().expect("no panic").get(path).cloned();
+                if let Some((status, body)) = answer {
+                    let head = format!(
+                        "HTTP/1.1 {status} -\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+                        body.len()
+                    );
+                    let _ = stream.write_all((head + &body).as_bytes());
+                }
+            }
+        });
+        Self { url, answers, asked }
+    }
+
+    fn says(&self, path: &str, status: u16, body: &str) {
+        self.answers.lock().expect("no panic").insert(path.into(), (status, body.into()));
+    }
+
+    fn asked(&self) -> u32 {
+        self.asked.load(Ordering::SeqCst)
+    }
+}
+
+fn record(id: u32) -> Vec<u8> {
+    [&[0][..], &id.to_be_bytes(), b"datum"].concat()
+}
+
+struct World {
+    registry: Registry,
+    schemas: Arc<Schemas>,
+    source: WithSchemas,
+    feed: sources::memory::MemoryHandle,
+}
+
+fn world() -> World {
+    let registry = Registry::start();
+    let inner = MemorySource::new([("events", 1)]);
+    let (feed, schemas) = (inner.handle(), Arc::new(Schemas::default()));
+    let client = Client::new(&Config { url: registry.url.clone(), ..Config::default() }).expect("an address");
+    let source = WithSchemas::new(Arc::new(inner), client, schemas.clone(), TokioRuntime::new(1));
+    World { registry, schemas, source, feed }
+}
+
+impl World {
+    fn push(&self, id: u32) {
+        self.feed.push(&Partition::new("events", 0), 0, record(id));
+    }
+
+    async fn reader(&self) -> Box<dyn Reader> {
+        let starts = self.source.partitions().await.expect("it is there");
+        let from = |start: PartitionStart| ReadFrom {
+            partition: start.partition,
+            identity: start.identity,
+            next: start.next,
+            leader_epoch: start.leader_epoch,
+        };
+        self.source.read(starts.into_iter().map(from).collect()).await.expect("it reads")
+    }
+}
+
+/// The records of the next block.
+async fn next(reader: &mut dyn Reader) -> Result<usize, SourceError> {
+    loop {
+        if let Event::Block(block) = reader.next().await? {
+            return Ok(block.len());
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_schema_is_asked_for_once_with_all_that_it_refers_to() {
+    let world = world();
+    world.registry.says(
+        "/schemas/ids/7",
+        200,
+        r#"{"schema": "main", "references": [{"name": "x", "subject": "other/one", "version": 2}]}"#,
+    );
+    world.registry.says(
+        "/subjects/other%2Fone/versions/2",
+        200,
+        r#"{"subject": "other/one", "id": 3, "schema": "used"}"#,
+    );
+    (0..3).for_each(|_| world.push(7));
+    let mut reader = world.reader().await;
+    let mut records = 0;
+    while records < 3 {
+        records += next(&mut *reader).await.expect("a block");
+    }
+    assert_eq!(world.registry.asked(), 2);
+    assert_eq!(world.schemas.get(7), Some(Writer::Texts(["used".to_owned(), "main".to_owned()].into())));
+}
+
+#[tokio::test]
+async fn a_block_is_kept_while_the_registry_is_away_and_while_next_is_dropped() {
+    let world = world();
+    world.push(7);
+    let mut reader = world.reader().await;
+    let error = next(&mut *reader).await.expect_err("nobody answers");
+    assert_eq!(error.fault, SourceFault::Away);
+    assert!(error.message.starts_with("the schema registry `http://127.0.0.1:"), "{error}");
+    world.registry.says("/schemas/ids/7", 503, "");
+    let error = next(&mut *reader).await.expect_err("it is not ready");
+    assert_eq!(error.fault, SourceFault::Away);
+    assert!(error.message.ends_with("answers `503 Service Unavailable`; it is asked again"), "{error}");
+    world.registry.says("/schemas/ids/7", 200, r#"{"schema": "main"}"#);
+    // Dropped at once, again and again.
+    for _ in 0..3 {
+        let dropped = futures::poll!(Box::pin(reader.next()));
+        assert!(dropped.is_pending());
+    }
+    assert_eq!(next(&mut *reader).await.expect("it is there now"), 1);
+}
+
+#[tokio::test]
+async fn a_login_that_is_refused_ends_the_read_and_says_what_to_change() {
+    let world = world();
+    world.push(7);
+    world.registry.says("/schemas/ids/7", 401, "");
+    let error = next(&mut *world.reader().await).await.expect_err("it is refused");
+    assert_eq!(error.fault, SourceFault::Config);
+    assert!(
+        error.message.ends_with("answers `401 Unauthorized`; check `user` and `password`, or `token`"),
+        "{error}"
+    );
+    world.registry.says("/schemas/ids/7", 200, "<html>");
+    let error = next(&mut *world.reader().await).await.expect_err("that is no registry");
+    assert_eq!(error.fault, SourceFault::Config);
+    assert!(error.message.contains("answers as no schema registry does"), "{error}");
+}
+
+#[tokio::test]
+async fn a_number_that_is_not_there_lets_its_records_go_on_and_is_asked_for_often_before() {
+    let world = world();
+    world.push(7);
+    world.registry.says("/schemas/ids/7", 404, "{}");
+    assert_eq!(next(&mut *world.reader().await).await.expect("it goes on"), 1);
+    assert_eq!(world.registry.asked(), MISSING_TRIES);
+    assert!(
+        matches!(world.schemas.get(7), Some(Writer::Unusable(why)) if why.ends_with("has no schema of this number"))
+    );
+    world.push(8);
+    world.registry.says("/schemas/ids/8", 200, r#"{"schema": "x", "schemaType": "PROTOBUF"}"#);
+    let (mut reader, asked) = (world.reader().await, world.registry.asked());
+    while world.schemas.get(8).is_none() {
+        next(&mut *reader).await.expect("it goes on");
+    }
+    assert_eq!(world.registry.asked(), asked + 1, "that will not change");
+    assert!(
+        matches!(world.schemas.get(8), Some(Writer::Unusable(why)) if why.starts_with("it is a schema of PROTOBUF"))
+    );
+}
+
+#[tokio::test]
+async fn a_single_record_is_read_again_with_its_schema() {
+    let world = world();
+    world.push(7);
+    world.registry.says("/schemas/ids/7", 200, r#"{"schema": "main"}"#);
+    let start = world.source.partitions().await.expect("it is there").remove(0);
+    let at = ReadFrom {
+        partition: start.partition,
+        identity: start.identity,
+        next: 0,
+        leader_epoch: start.leader_epoch,
+    };
+    assert!(world.source.record(at).await.expect("it is held").is_some());
+    assert!(world.schemas.get(7).is_some());
+}
