@@ -372,7 +372,7 @@ impl Lane {
 
     fn check_seal(&self, record: &Record, seal: &Seal) -> Result<(), Violation> {
         self.check_ranges(record, seal)?;
-        self.check_frames(record, seal)?;
+        let framed = self.check_frames(record, seal)?;
         self.check_layouts(record, &seal.layouts, &seal.frames)?;
         self.check_frontiers(record, &seal.settled)?;
         self.check_states(record, seal)?;
@@ -384,8 +384,8 @@ impl Lane {
             self.check_refused_record(record, refusal)?;
         }
         hostile::check_seal(self, record, seal)?;
-        ledger::check(self, record, seal)?;
-        fates::check(record, seal)
+        ledger::check(self, record, seal, framed)?;
+        if seal.fates.is_empty() { Ok(()) } else { fates::check(record, seal) }
     }
 
     fn seal(&mut self, record: &Record, seal: &Seal) {
@@ -432,8 +432,8 @@ impl Lane {
         }));
         self.watermark_ms = seal.watermark_ms;
         self.idle.clone_from(&seal.idle);
-        self.counts.add(&seal.counts.unwrap_or_default());
-        self.derived.add(&seal.derived.unwrap_or_default());
+        seal.counts.iter().for_each(|counts| self.counts.add(counts));
+        seal.derived.iter().for_each(|derived| self.derived.add(derived));
         let absorbed = seal.absorbed.unwrap_or_default();
         self.absorbed.released += absorbed.released;
         self.absorbed.held = absorbed.held;
@@ -441,7 +441,7 @@ impl Lane {
     }
 
     fn check_ranges(&self, record: &Record, seal: &Seal) -> Result<(), Violation> {
-        let mut seen = vec![false; self.partitions.len()];
+        let (mut seen, mut next_max) = (Seen::of(self.partitions.len()), 0);
         for range in &seal.ranges {
             let Some(partition) = self.partitions.get(range.partition as usize) else {
                 return Err(violation(record, "C1", format!("partition {} has no genesis", range.partition)));
@@ -450,7 +450,7 @@ impl Lane {
                 let what = format!("{}/{} was forgotten", partition.stream, partition.index);
                 return Err(violation(record, "C1", what));
             }
-            if std::mem::replace(&mut seen[range.partition as usize], true) {
+            if seen.replace(range.partition as usize) {
                 return Err(violation(record, "C1", format!("two ranges of partition {}", range.partition)));
             }
             if range.from != partition.next || range.next < range.from {
@@ -460,24 +460,29 @@ impl Lane {
                 );
                 return Err(violation(record, "C1", what));
             }
+            next_max = next_max.max(range.next);
         }
-        Ok(())
+        hostile::check_number(record, "C1", next_max)
     }
 
-    fn check_frames(&self, record: &Record, seal: &Seal) -> Result<(), Violation> {
-        let mut next: Vec<u64> = self.tables.iter().map(|t| t.next_ordinal).collect();
+    /// What the frames hold for each table.
+    fn check_frames(&self, record: &Record, seal: &Seal) -> Result<Vec<Framed>, Violation> {
+        let mut framed = vec![Framed::default(); self.tables.len()];
         for frame in &seal.frames {
-            let Some(expected) = next.get_mut(frame.table as usize) else {
+            let Some(table) = self.tables.get(frame.table as usize) else {
                 return Err(violation(record, "order", format!("table {} has no genesis", frame.table)));
             };
-            if frame.ordinal != *expected {
+            let of_table = &mut framed[frame.table as usize];
+            let expected = table.next_ordinal + of_table.frames;
+            if frame.ordinal != expected {
                 let what = format!("frame {} of table {}, expected {expected}", frame.ordinal, frame.table);
                 return Err(violation(record, "C4", what));
             }
-            *expected += 1;
             check_frame_shape(record, frame, seal.segment_bytes)?;
+            of_table.frames += 1;
+            of_table.rows = of_table.rows.saturating_add(frame.rows);
         }
-        Ok(())
+        Ok(framed)
     }
 
     fn check_states(&self, record: &Record, seal: &Seal) -> Result<(), Violation> {
@@ -735,6 +740,37 @@ fn see_first_sendable(table: &mut TableState, sendable_before: u64) {
     for piece in fresh.filter(|p| p.server.as_ref().is_some_and(|s| s.table_uuid == now.table_uuid)) {
         piece.server = Some(now.clone());
     }
+}
+
+/// Partitions that a seal has named. The first 64 need no memory of their own.
+struct Seen {
+    first: u64,
+    others: Vec<bool>,
+}
+
+impl Seen {
+    /// Of a lane with so many partitions.
+    fn of(partitions: usize) -> Self {
+        Self { first: 0, others: vec![false; partitions.saturating_sub(64)] }
+    }
+
+    /// Whether it was named before; from now on it was.
+    fn replace(&mut self, partition: usize) -> bool {
+        if let Some(other) = partition.checked_sub(64) {
+            return std::mem::replace(&mut self.others[other], true);
+        }
+        let bit = 1 << partition;
+        let was_named = self.first & bit != 0;
+        self.first |= bit;
+        was_named
+    }
+}
+
+/// Frames of a seal for one table, and their rows.
+#[derive(Clone, Copy, Debug, Default)]
+struct Framed {
+    frames: u64,
+    rows: u64,
 }
 
 fn violation(record: &Record, rule: &'static str, what: impl Into<String>) -> Violation {

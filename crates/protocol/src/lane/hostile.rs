@@ -12,31 +12,23 @@ pub(super) const NUMBER_MAX: u64 = 1 << 60;
 
 /// The record's own numbers.
 pub(super) fn check_place(record: &Record) -> Result<(), Violation> {
-    match [record.seq, record.epoch].into_iter().find(|number| *number > NUMBER_MAX) {
-        Some(number) => Err(violation(record, "order", format!("{number} is no number of a lane"))),
-        None => Ok(()),
-    }
+    check_numbers(record, "order", [record.seq, record.epoch].into_iter())
 }
 
 /// What a seal's numbers make of the lane's.
 pub(super) fn check_seal(lane: &Lane, record: &Record, seal: &Seal) -> Result<(), Violation> {
-    let counts = seal.counts.unwrap_or_default();
-    let derived = seal.derived.unwrap_or_default();
-    check_counts(record, &counts)?;
+    let leaves = |(now, more): (u64, u64)| now.saturating_add(more) > NUMBER_MAX;
+    let counts = seal.counts.as_ref().map(each).unwrap_or_default();
+    let derived = seal.derived.as_ref().map(each_derived).unwrap_or_default();
     let absorbed = seal.absorbed.unwrap_or_default();
-    check_numbers(record, "C9", each_derived(&derived).into_iter().chain(each_absorbed(&absorbed)))?;
-    if each(&lane.counts).into_iter().zip(each(&counts)).any(|(now, more)| now + more > NUMBER_MAX)
-        || each_derived(&lane.derived)
-            .into_iter()
-            .zip(each_derived(&derived))
-            .any(|(now, more)| now + more > NUMBER_MAX)
-        || lane.absorbed.released + absorbed.released > NUMBER_MAX
+    if each(&lane.counts).into_iter().zip(counts).any(leaves)
+        || each_derived(&lane.derived).into_iter().zip(derived).any(leaves)
+        || leaves((lane.absorbed.released, absorbed.released))
+        || absorbed.held > NUMBER_MAX
     {
         return Err(violation(record, "C9", format!("the counts leave all bounds: {counts:?}, {derived:?}")));
     }
-    let positions = seal.ranges.iter().map(|range| range.next);
-    check_numbers(record, "C1", positions.chain([seal.segment_bytes, seal.frames.len() as u64]))?;
-    Ok(())
+    check_number(record, "C1", seal.segment_bytes)
 }
 
 /// The lane that a checkpoint holds: one that the fold could have made.
@@ -112,8 +104,13 @@ fn check_numbers(
     rule: &'static str,
     mut numbers: impl Iterator<Item = u64>,
 ) -> Result<(), Violation> {
-    match numbers.find(|number| *number > NUMBER_MAX) {
-        Some(number) => Err(violation(record, rule, format!("{number} is no number of a lane"))),
-        None => Ok(()),
+    numbers.try_for_each(|number| check_number(record, rule, number))
+}
+
+/// One number of a record.
+pub(super) fn check_number(record: &Record, rule: &'static str, number: u64) -> Result<(), Violation> {
+    if number > NUMBER_MAX {
+        return Err(violation(record, rule, format!("{number} is no number of a lane")));
     }
+    Ok(())
 }

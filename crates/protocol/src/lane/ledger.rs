@@ -3,7 +3,7 @@
 //! Owns the equations that `record::ledger` names: of records, of the rows of each table, and those that join both. Does not own
 //! where the counts come from (`engine::cut`), nor whether a frame holds the rows that its record says (`engine::inspect`).
 
-use super::{Lane, Piece, Violation, hostile, violation};
+use super::{Framed, Lane, Piece, Violation, hostile, violation};
 use crate::record::{Absorbed, Counts, Derived, Record, Seal};
 
 /// The seal's rows in the tables of each kind.
@@ -20,13 +20,13 @@ pub(super) fn rows_of(pieces: &[Piece]) -> u64 {
 }
 
 /// Asked once every number of the seal is one that a lane counts with ([`hostile`]).
-pub(super) fn check(lane: &Lane, record: &Record, seal: &Seal) -> Result<(), Violation> {
+pub(super) fn check(lane: &Lane, record: &Record, seal: &Seal, framed: Vec<Framed>) -> Result<(), Violation> {
     let (counts, derived) = (seal.counts.unwrap_or_default(), seal.derived.unwrap_or_default());
     if !counts.add_up() {
         return Err(violation(record, "C9", format!("the counts do not add up: {counts:?}")));
     }
     check_absorbed(record, lane.absorbed.held, &counts, &derived, &seal.absorbed.unwrap_or_default())?;
-    let mut sealed = check_rows(lane, record, seal)?;
+    let mut sealed = check_rows(lane, record, seal, framed)?;
     for refusal in &seal.refusals {
         let Some(table) = lane.tables.get(refusal.table as usize).filter(|table| !table.takes_dead_letters)
         else {
@@ -46,8 +46,8 @@ fn check_absorbed(
     derived: &Derived,
     after: &Absorbed,
 ) -> Result<(), Violation> {
-    let taken = [held, counts.absorbed, derived.absorbed].into_iter().map(u128::from).sum::<u128>();
-    if taken == u128::from(after.released) + u128::from(after.held) {
+    // Each is a number of a lane (`hostile`), so that a few of them fit together.
+    if held + counts.absorbed + derived.absorbed == after.released + after.held {
         return Ok(());
     }
     let what = format!(
@@ -58,17 +58,17 @@ fn check_absorbed(
 }
 
 /// The frames hold the rows that the batch had for each table, and no others.
-fn check_rows(lane: &Lane, record: &Record, seal: &Seal) -> Result<Sealed, Violation> {
-    let mut in_frames = vec![0_u64; lane.tables.len()];
-    for frame in &seal.frames {
-        let rows = &mut in_frames[frame.table as usize];
-        *rows = rows.saturating_add(frame.rows);
-    }
+fn check_rows(
+    lane: &Lane,
+    record: &Record,
+    seal: &Seal,
+    mut framed: Vec<Framed>,
+) -> Result<Sealed, Violation> {
     let mut sealed = Sealed::default();
-    for (n, said) in seal.rows.iter().enumerate() {
-        let found = in_frames.get(said.table as usize).copied();
-        let is_twice = seal.rows[..n].iter().any(|other| other.table == said.table);
-        if found != Some(said.rows) || said.rows == 0 || is_twice {
+    for said in &seal.rows {
+        // A table that is said twice has none left.
+        let found = framed.get_mut(said.table as usize).map(|framed| std::mem::take(&mut framed.rows));
+        if found != Some(said.rows) || said.rows == 0 {
             let what = format!("table {} gets {} rows, and its frames hold {found:?}", said.table, said.rows);
             return Err(violation(record, "C9", what));
         }
@@ -78,11 +78,10 @@ fn check_rows(lane: &Lane, record: &Record, seal: &Seal) -> Result<Sealed, Viola
         }
         let kind = if table.takes_dead_letters { &mut sealed.dead_letters } else { &mut sealed.rows };
         *kind = kind.saturating_add(said.rows);
-        in_frames[said.table as usize] = 0;
     }
-    match in_frames.iter().position(|rows| *rows > 0) {
+    match framed.iter().position(|framed| framed.rows > 0) {
         Some(table) => {
-            let what = format!("frames hold {} rows for table {table}, which gets none", in_frames[table]);
+            let what = format!("frames hold {} rows for table {table}, which gets none", framed[table].rows);
             Err(violation(record, "C9", what))
         }
         None => Ok(sealed),

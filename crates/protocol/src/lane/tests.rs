@@ -109,6 +109,23 @@ fn c1_ranges_of_successive_seals_touch() {
 }
 
 #[test]
+fn c1_a_seal_has_one_range_of_a_partition_however_many_there_are() {
+    let mut w = Writer::new();
+    let more =
+        (1..200).map(|index| PartitionGenesis { stream: "e".into(), index, next: 10, ..Default::default() });
+    w.push(Body::Genesis(Genesis { partitions: more.collect(), ..Genesis::default() }))
+        .expect("they are new");
+    let mut whole = seal(10, 10, &[]);
+    whole.ranges = (0..200).map(|partition| Range { partition, ..whole.ranges[0] }).collect();
+    for partition in [0, 1, 63, 64, 65, 127, 128, 199] {
+        let mut twice = whole.clone();
+        twice.ranges.push(twice.ranges[partition]);
+        assert_eq!(rule(w.push(Body::Seal(twice))), "C1", "{partition}");
+    }
+    w.push(Body::Seal(whole)).expect("one each");
+}
+
+#[test]
 fn c1_a_partition_has_one_genesis() {
     let mut w = Writer::new();
     let again = PartitionGenesis { stream: "e".into(), next: 0, ..Default::default() };

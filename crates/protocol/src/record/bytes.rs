@@ -44,7 +44,8 @@ impl Record {
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(8 + self.encoded_len());
         bytes.extend_from_slice(&MAGIC);
-        self.encode(&mut bytes).expect("a vector grows as needed");
+        // `encode` would ask for the length once more, which is a pass over the whole message.
+        self.encode_raw(&mut bytes);
         let crc = crc32c::crc32c(&bytes);
         bytes.extend_from_slice(&crc.to_le_bytes());
         bytes
@@ -74,7 +75,9 @@ impl Record {
         if !weight::is_bounded(body) {
             return Err(damaged("its lists have more entries than a record of its length can hold"));
         }
-        let record = Self::decode(body).map_err(|e| damaged(&e.to_string()))?;
+        // From a slice the decoder copies each list of bytes twice.
+        let shared = prost::bytes::Bytes::copy_from_slice(body);
+        let record = Self::decode(shared).map_err(|e| damaged(&e.to_string()))?;
         if record.seq != seq {
             return Err(damaged("it carries another number"));
         }

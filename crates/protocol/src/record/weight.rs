@@ -11,6 +11,9 @@
 //! | no more than [`MAX`]                     | three times the largest checkpoint that the program can write                 |
 //!
 //! A list that grows may take three times its entries while it is moved.
+//!
+//! Most records are not counted: no record takes more than [`each_max`] for each of its bytes, and one of up to [`LIGHT_BYTES_MAX`] is within the
+//! bound whatever it says.
 
 use super::{
     DeltaImage, Fates, Forgotten, FormerName, Frame, Frontier, Layout, LayoutColumn, PartitionGenesis,
@@ -18,14 +21,18 @@ use super::{
     TableImage, TableRows, Unsettled,
 };
 
-/// What every record may take: lists of a few entries whose values are all zero, which are not written at all.
-pub(super) const SMALL: u64 = 64 << 10;
+/// What every record may take: lists of a few entries whose values are all zero, which are not written at all. As much as the longest record
+/// may take that is not counted; the seal of a batch from dozens of partitions is shorter.
+pub(super) const SMALL: u64 = 256 << 10;
 
 /// What a record may take for each of its bytes.
 pub(super) const EACH: u64 = 32;
 
 /// What no record may take more than.
 pub(super) const MAX: u64 = 256 << 20;
+
+/// Bytes of the longest record that is not counted: even if each of them took [`each_max`], that is what a record of so many bytes may take.
+const LIGHT_BYTES_MAX: u64 = SMALL / (each_max(RECORD) - EACH);
 
 /// A field that takes memory of its own.
 struct Field {
@@ -39,8 +46,8 @@ enum Holds {
     Text { entry: u64 },
     /// A list of numbers, of so many bytes each.
     Numbers { entry: u64 },
-    /// A message; in a list each takes so many bytes.
-    Message { entry: u64, fields: &'static [Field] },
+    /// A message; in a list each takes so many bytes, and no more than `each` for every byte of its content.
+    Message { entry: u64, each: u64, fields: &'static [Field] },
 }
 
 const fn text(tag: u32) -> Field {
@@ -57,11 +64,30 @@ const fn numbers<T>(tag: u32) -> Field {
 
 /// A message that stands in the one around it.
 const fn one(tag: u32, fields: &'static [Field]) -> Field {
-    Field { tag, holds: Holds::Message { entry: 0, fields } }
+    Field { tag, holds: Holds::Message { entry: 0, each: each_max(fields), fields } }
 }
 
 const fn list<T>(tag: u32, fields: &'static [Field]) -> Field {
-    Field { tag, holds: Holds::Message { entry: size_of::<T>() as u64, fields } }
+    Field { tag, holds: Holds::Message { entry: size_of::<T>() as u64, each: each_max(fields), fields } }
+}
+
+/// What a message of these fields takes at most for each of its bytes. An entry takes two of them or more, for its tag and its length; only
+/// packed numbers take one each.
+const fn each_max(fields: &[Field]) -> u64 {
+    let (mut most, mut n) = (0, 0);
+    while n < fields.len() {
+        let each = match &fields[n].holds {
+            Holds::Text { entry } => larger(1, entry.div_ceil(2)),
+            Holds::Numbers { entry } => *entry,
+            Holds::Message { entry, each, .. } => larger(*each, entry.div_ceil(2)),
+        };
+        (most, n) = (larger(most, each), n + 1);
+    }
+    most
+}
+
+const fn larger(a: u64, b: u64) -> u64 {
+    if a > b { a } else { b }
 }
 
 /// The fields of a record.
@@ -126,9 +152,10 @@ const FATES: &[Field] = &[text(3), list::<Unsettled>(4, &[])];
 const LAYOUT: &[Field] = &[list::<LayoutColumn>(3, &[text(1), text(2), text(3)])];
 
 /// Whether a record of these bytes takes no more memory than a record of the program may.
+#[inline]
 pub(super) fn is_bounded(record: &[u8]) -> bool {
-    let mut left = (SMALL + EACH * record.len() as u64).min(MAX);
-    weigh(record, RECORD, &mut left).is_some()
+    let bytes = record.len() as u64;
+    bytes <= LIGHT_BYTES_MAX || weigh(record, RECORD, &mut (SMALL + EACH * bytes).min(MAX)).is_some()
 }
 
 /// Takes what the message needs from what is `left`; `None` once that is not enough. Bytes that are no message weigh nothing from there on:
@@ -146,7 +173,12 @@ fn weigh(mut bytes: &[u8], fields: &[Field], left: &mut u64) -> Option<()> {
                 (content.iter().filter(|byte| **byte < 0x80).count() as u64, *entry)
             }
             (Holds::Numbers { entry }, Value::Number) => (1, *entry),
-            (Holds::Message { entry, fields }, Value::Bytes(content)) => {
+            // Of text at the most: its length says enough.
+            (Holds::Message { entry, each: each @ (0 | 1), .. }, Value::Bytes(content)) => {
+                *left = left.checked_sub(each * content.len() as u64)?;
+                (1, *entry)
+            }
+            (Holds::Message { entry, fields, .. }, Value::Bytes(content)) => {
                 weigh(content, fields, left)?;
                 (1, *entry)
             }
@@ -182,7 +214,19 @@ fn next<'a>(bytes: &mut &'a [u8]) -> Option<(u64, Value<'a>)> {
     Some((key >> 3, value))
 }
 
+/// Most numbers are a byte.
+#[inline]
 fn varint(bytes: &mut &[u8]) -> Option<u64> {
+    match bytes.split_first()? {
+        (byte @ ..0x80, rest) => {
+            *bytes = rest;
+            Some(u64::from(*byte))
+        }
+        _ => long_varint(bytes),
+    }
+}
+
+fn long_varint(bytes: &mut &[u8]) -> Option<u64> {
     let mut number = 0;
     for shift in 0..10 {
         let (byte, rest) = bytes.split_first()?;

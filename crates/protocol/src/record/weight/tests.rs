@@ -7,8 +7,8 @@ use super::*;
 /// Tags that messages may have in the years to come.
 const TAGS: std::ops::RangeInclusive<u32> = 1..=48;
 
-/// Entries of a forged list.
-const ENTRIES: usize = 5_000;
+/// Entries of a forged list: enough for a record that is counted, and just so many that the list has grown once more.
+const ENTRIES: usize = (1 << 13) + 1;
 
 /// A field that holds `content`.
 fn field(tag: u32, content: &[u8]) -> Vec<u8> {
@@ -73,6 +73,38 @@ fn no_list_of_a_record_takes_more_memory_than_its_bytes_allow() {
             }
         }
     }
+}
+
+/// What the lists and texts of a record take, as they are counted.
+fn weight(record: &[u8]) -> u64 {
+    let mut left = u64::MAX;
+    weigh(record, RECORD, &mut left).expect("there is no bound");
+    u64::MAX - left
+}
+
+/// So a record that is short enough need not be counted.
+#[test]
+fn no_record_takes_more_for_each_of_its_bytes_than_the_heaviest_entry() {
+    let mut heaviest = 0;
+    for path in messages() {
+        for tag in TAGS {
+            for content in [&[][..], &[0], &[1; 100]] {
+                let one = field(tag, content);
+                let fits = LIGHT_BYTES_MAX as usize - path.len() * 4;
+                let light = inside(&path, one.repeat(fits / one.len()));
+                let length = light.len() as u64;
+                assert!(length <= LIGHT_BYTES_MAX, "{path:?} {tag}: {length} bytes");
+                assert!(weight(&light) <= each_max(RECORD) * length, "{path:?} {tag}: {}", weight(&light));
+                assert!(weight(&light) <= SMALL + EACH * length, "{path:?} {tag}: {}", weight(&light));
+                // And as the decoder does it, which takes what it is given.
+                let (decoded, peak) = peak_bytes(|| Record::decode(&*light).is_ok());
+                assert!(peak <= most(light.len()), "{path:?} {tag}: {peak} bytes for {length}");
+                heaviest = heaviest.max(if decoded { weight(&light) } else { 0 });
+            }
+        }
+    }
+    // The bound is no larger than it must be: pieces in a checkpoint come near it.
+    assert!(heaviest * 10 > 9 * (SMALL + EACH * LIGHT_BYTES_MAX), "{heaviest}");
 }
 
 #[test]
