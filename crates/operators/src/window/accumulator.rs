@@ -9,16 +9,62 @@ use arrow_array::{Array, ArrayRef};
 use dataflow::ColumnType;
 
 use super::aggregate::{Bound, Function};
-use super::values::{self, Form, Store, Values};
+use super::values::{self, Form, Store, Values, grow_to};
 
 /// A sum that has left the range of 128 bits, or is about to: it stays there.
 const LOST: i128 = i128::MAX;
+
+/// A bit for each group.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Bits {
+    words: Vec<u64>,
+    len: usize,
+}
+
+impl Bits {
+    /// As many as these, in order.
+    pub(super) fn of(bits: impl ExactSizeIterator<Item = bool>) -> Self {
+        let mut made = Self::default();
+        made.grow(bits.len());
+        bits.enumerate().filter(|(_, bit)| *bit).for_each(|(at, _)| {
+            made.set(at);
+        });
+        made
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = bool> {
+        (0..self.len).map(|at| self.get(at))
+    }
+
+    fn grow(&mut self, len: usize) {
+        self.len = len;
+        grow_to(&mut self.words, len.div_ceil(64), 0);
+    }
+
+    #[inline]
+    fn get(&self, at: usize) -> bool {
+        self.words[at / 64] & (1 << (at % 64)) != 0
+    }
+
+    /// Sets it; whether it was set before.
+    #[inline]
+    fn set(&mut self, at: usize) -> bool {
+        let (word, bit) = (&mut self.words[at / 64], 1 << (at % 64));
+        let was = *word & bit != 0;
+        *word |= bit;
+        was
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.words.capacity() * 8
+    }
+}
 
 /// The state of one aggregate.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Accumulator {
     /// Whether the group has had a value.
-    pub(super) seen: Vec<bool>,
+    pub(super) seen: Bits,
     pub(super) kind: Kind,
 }
 
@@ -79,28 +125,28 @@ impl Accumulator {
             (Function::First, _) => Kind::First(store(), Vec::new()),
             (Function::Last, _) => Kind::Last(store(), Vec::new()),
         };
-        Some(Self { seen: Vec::new(), kind })
+        Some(Self { seen: Bits::default(), kind })
     }
 
     /// As many groups as there are; new ones have no value.
     pub fn grow(&mut self, groups: usize) {
-        self.seen.resize(groups, false);
+        self.seen.grow(groups);
         match &mut self.kind {
-            Kind::Count(counts) => counts.resize(groups, 0),
-            Kind::Sum(sums) => sums.resize(groups, 0),
-            Kind::SumFloat(sums) => sums.resize(groups, 0.0),
+            Kind::Count(counts) => grow_to(counts, groups, 0),
+            Kind::Sum(sums) => grow_to(sums, groups, 0),
+            Kind::SumFloat(sums) => grow_to(sums, groups, 0.0),
             Kind::Avg(sums, counts) => {
-                sums.resize(groups, 0);
-                counts.resize(groups, 0);
+                grow_to(sums, groups, 0);
+                grow_to(counts, groups, 0);
             }
             Kind::AvgFloat(sums, counts) => {
-                sums.resize(groups, 0.0);
-                counts.resize(groups, 0);
+                grow_to(sums, groups, 0.0);
+                grow_to(counts, groups, 0);
             }
             Kind::Min(store) | Kind::Max(store) => store.grow(groups),
             Kind::First(store, times) | Kind::Last(store, times) => {
                 store.grow(groups);
-                times.resize(groups, 0);
+                grow_to(times, groups, 0);
             }
         }
     }
@@ -127,41 +173,41 @@ impl Accumulator {
         match &mut self.kind {
             Kind::Count(_) => {}
             Kind::Sum(sums) => each_wide(&values, pairs, |group, value| {
-                seen[group] = true;
+                seen.set(group);
                 add(&mut sums[group], value);
             }),
             Kind::SumFloat(sums) => each_float(&values, pairs, |group, value| {
-                seen[group] = true;
+                seen.set(group);
                 sums[group] += value;
             }),
             Kind::Avg(sums, counts) => each_wide(&values, pairs, |group, value| {
-                seen[group] = true;
+                seen.set(group);
                 add(&mut sums[group], value);
                 counts[group] += 1;
             }),
             Kind::AvgFloat(sums, counts) => each_float(&values, pairs, |group, value| {
-                seen[group] = true;
+                seen.set(group);
                 sums[group] += value;
                 counts[group] += 1;
             }),
             Kind::Min(store) => pairs.for_each(|(row, group)| {
-                if !std::mem::replace(&mut seen[group], true) || store.compare(group, &values, row).is_lt() {
+                if !seen.set(group) || store.compare(group, &values, row).is_lt() {
                     store.set(group, &values, row);
                 }
             }),
             Kind::Max(store) => pairs.for_each(|(row, group)| {
-                if !std::mem::replace(&mut seen[group], true) || store.compare(group, &values, row).is_gt() {
+                if !seen.set(group) || store.compare(group, &values, row).is_gt() {
                     store.set(group, &values, row);
                 }
             }),
             Kind::First(store, times) => pairs.for_each(|(row, group)| {
-                if !std::mem::replace(&mut seen[group], true) || of.times_ms[row] < times[group] {
+                if !seen.set(group) || of.times_ms[row] < times[group] {
                     store.set(group, &values, row);
                     times[group] = of.times_ms[row];
                 }
             }),
             Kind::Last(store, times) => pairs.for_each(|(row, group)| {
-                if !std::mem::replace(&mut seen[group], true) || of.times_ms[row] >= times[group] {
+                if !seen.set(group) || of.times_ms[row] >= times[group] {
                     store.set(group, &values, row);
                     times[group] = of.times_ms[row];
                 }
@@ -172,50 +218,48 @@ impl Accumulator {
 
     /// Takes the groups of a later state in: its group `at` is `to[at]` here.
     pub fn merge(&mut self, later: &Self, to: &[u32]) {
-        let pairs = to.iter().map(|group| *group as usize).enumerate().filter(|(at, _)| later.seen[*at]);
+        let pairs = to.iter().map(|group| *group as usize).enumerate().filter(|(at, _)| later.seen.get(*at));
         let seen = &mut self.seen;
         match (&mut self.kind, &later.kind) {
             (Kind::Count(counts), Kind::Count(later)) => {
                 to.iter().zip(later).for_each(|(group, count)| counts[*group as usize] += count);
             }
             (Kind::Sum(sums), Kind::Sum(later)) => pairs.for_each(|(at, group)| {
-                seen[group] = true;
+                seen.set(group);
                 add(&mut sums[group], later[at]);
             }),
             (Kind::SumFloat(sums), Kind::SumFloat(later)) => pairs.for_each(|(at, group)| {
-                seen[group] = true;
+                seen.set(group);
                 sums[group] += later[at];
             }),
             (Kind::Avg(sums, counts), Kind::Avg(later, more)) => pairs.for_each(|(at, group)| {
-                seen[group] = true;
+                seen.set(group);
                 add(&mut sums[group], later[at]);
                 counts[group] += more[at];
             }),
             (Kind::AvgFloat(sums, counts), Kind::AvgFloat(later, more)) => pairs.for_each(|(at, group)| {
-                seen[group] = true;
+                seen.set(group);
                 sums[group] += later[at];
                 counts[group] += more[at];
             }),
             (Kind::Min(store), Kind::Min(later)) => pairs.for_each(|(at, group)| {
-                if !std::mem::replace(&mut seen[group], true) || store.compare_with(group, later, at).is_lt()
-                {
+                if !seen.set(group) || store.compare_with(group, later, at).is_lt() {
                     store.set_from(group, later, at);
                 }
             }),
             (Kind::Max(store), Kind::Max(later)) => pairs.for_each(|(at, group)| {
-                if !std::mem::replace(&mut seen[group], true) || store.compare_with(group, later, at).is_gt()
-                {
+                if !seen.set(group) || store.compare_with(group, later, at).is_gt() {
                     store.set_from(group, later, at);
                 }
             }),
             (Kind::First(store, times), Kind::First(later, more)) => pairs.for_each(|(at, group)| {
-                if !std::mem::replace(&mut seen[group], true) || more[at] < times[group] {
+                if !seen.set(group) || more[at] < times[group] {
                     store.set_from(group, later, at);
                     times[group] = more[at];
                 }
             }),
             (Kind::Last(store, times), Kind::Last(later, more)) => pairs.for_each(|(at, group)| {
-                if !std::mem::replace(&mut seen[group], true) || more[at] >= times[group] {
+                if !seen.set(group) || more[at] >= times[group] {
                     store.set_from(group, later, at);
                     times[group] = more[at];
                 }
@@ -226,7 +270,7 @@ impl Accumulator {
 
     /// The results as a column, and the groups whose result does not fit its type: they are null there.
     pub fn column(&self, bound: &Bound) -> (ArrayRef, Vec<u32>) {
-        let is_null = |at: usize| !self.seen[at];
+        let is_null = |at: usize| !self.seen.get(at);
         match &self.kind {
             Kind::Count(counts) => (Store::UInt(counts.clone()).column(&bound.output, |_| false), Vec::new()),
             Kind::Sum(sums) => sum_column(sums, bound.output.bare(), is_null),
@@ -272,7 +316,7 @@ impl Accumulator {
                 store.memory_bytes() + times.capacity() * 8
             }
         };
-        kind + self.seen.capacity()
+        kind + self.seen.memory_bytes()
     }
 }
 

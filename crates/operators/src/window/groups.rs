@@ -9,6 +9,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::accumulator::{Accumulator, Rows};
 use super::aggregate::Bound;
 use super::key::{Encoded, Keys};
+use super::values::grow_to;
 
 /// An entry of the index that stands for no group.
 const FREE: u32 = 0;
@@ -19,6 +20,13 @@ const ROWS_MAX: u64 = 1 << 48;
 
 /// Groups of one window at the most: their numbers have 32 bits.
 pub const GROUPS_MAX: usize = (u32::MAX - 1) as usize;
+
+/// Makes room for so many more, and a sixteenth on top.
+fn make_room<T>(values: &mut Vec<T>, more: usize) {
+    if values.capacity() - values.len() < more {
+        values.reserve_exact(more + (values.len() / 16).max(16));
+    }
+}
 
 /// The groups of one window.
 #[derive(Clone, Debug)]
@@ -98,9 +106,12 @@ impl Groups {
             at = (at + 1) & mask;
         }
         assert!(self.hashes.len() < GROUPS_MAX, "memory ends before the numbers of groups do");
+        make_room(&mut self.hashes, 1);
         self.hashes.push(hash);
+        make_room(&mut self.keys, key.len());
         self.keys.extend_from_slice(key);
         if self.stride.is_none() {
+            make_room(&mut self.ends, 1);
             self.ends.push(self.keys.len() as u64);
         }
         self.index[at] = self.hashes.len() as u32;
@@ -126,7 +137,7 @@ impl Groups {
     /// Gives groups that were added their counts and aggregates.
     pub(super) fn grow(&mut self) {
         let len = self.len();
-        self.counts.resize(len, 0);
+        grow_to(&mut self.counts, len, 0);
         self.accumulators.iter_mut().for_each(|accumulator| accumulator.grow(len));
     }
 

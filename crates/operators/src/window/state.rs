@@ -30,7 +30,7 @@ use dataflow::StateError;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::Plan;
-use super::accumulator::{Accumulator, Kind as Of};
+use super::accumulator::{Accumulator, Bits, Kind as Of};
 use super::aggregate::Bound;
 use super::groups::Groups;
 use super::key::Keys;
@@ -177,7 +177,7 @@ impl Groups {
 }
 
 fn put(accumulator: &Accumulator, to: &mut Vec<u8>) {
-    to.extend(accumulator.seen.iter().map(|seen| u8::from(*seen)));
+    to.extend(accumulator.seen.iter().map(u8::from));
     let counts = |to: &mut Vec<u8>, counts: &[u64]| {
         counts.iter().for_each(|count| to.extend_from_slice(&count.to_le_bytes()));
     };
@@ -217,7 +217,7 @@ fn put_store(store: &Store, to: &mut Vec<u8>) {
 }
 
 fn read(accumulator: &mut Accumulator, from: &mut From<'_>, len: usize) -> Result<(), StateError> {
-    accumulator.seen = from.take(len)?.iter().map(|seen| *seen == 1).collect();
+    accumulator.seen = Bits::of(from.take(len)?.iter().map(|seen| *seen == 1));
     match &mut accumulator.kind {
         Of::Count(counts) => *counts = from.numbers(len, u64::from_le_bytes)?,
         Of::Sum(sums) => *sums = from.numbers(len, i128::from_le_bytes)?,

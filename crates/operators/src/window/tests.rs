@@ -363,3 +363,36 @@ fn settings_that_cannot_be_are_refused_by_name() {
     assert!(of(Function::Sum, "").contains("`sum` needs a column"));
     assert!(refused(&|c| c.aggregates[0].name = "device".into()).contains("`device` is named twice"));
 }
+
+/// Of an id, and the sum, the least and the greatest of two columns beside the count: what the published benchmark keeps.
+#[test]
+fn an_open_pair_of_an_id_and_seven_aggregates_takes_at_most_100_bytes() {
+    let columns = [("id", ColumnType::Int64), ("amount", ColumnType::Int64), ("heat", ColumnType::Float64)];
+    let schema = Schema::new(columns.map(|(name, of_type)| Column::new(name, of_type)).to_vec());
+    let mut aggregates = vec![aggregate("n", Function::Count, "")];
+    for (at, column) in ["amount", "heat"].into_iter().enumerate() {
+        for function in [Function::Sum, Function::Min, Function::Max] {
+            aggregates.push(aggregate(&format!("{}_{at}", function.word()), function, column));
+        }
+    }
+    let config = WindowConfig { key: vec!["id".to_owned()], aggregates, ..config(0) };
+    let mut step = Window::new(&schema, &config).unwrap();
+    for from in (0..100_000_i64).step_by(5_000) {
+        let ids = || (from..from + 5_000).map(|n| n.wrapping_mul(0x9e37_79b9_7f4a_7c15_u64 as i64));
+        let columns: Vec<ArrayRef> = vec![
+            Arc::new(Int64Array::from_iter_values(ids())),
+            Arc::new(Int64Array::from_iter_values(0..5_000)),
+            Arc::new(Float64Array::from_iter_values((0..5_000).map(f64::from))),
+        ];
+        let rows = RecordBatch::try_new(schema.arrow().clone(), columns).unwrap();
+        let positions = (0..5_000).collect();
+        put(
+            &mut step,
+            Batch { partition: Partition::new("t", 0), rows, positions, times_ms: vec![0; 5_000] },
+        );
+        cut(&mut step, 0);
+    }
+    assert_eq!(step.entries(), 100_000);
+    let bytes = step.memory_bytes() / step.entries();
+    assert!(bytes <= 100, "{bytes} bytes a pair");
+}

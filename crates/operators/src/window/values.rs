@@ -168,6 +168,15 @@ where
     Values::UInt(array.as_primitive::<T>().values().iter().map(|value| (*value).into()).collect())
 }
 
+/// Makes a column as long as there are groups. Room is made for a sixteenth more, rather than as much again: a window that is open for
+/// long holds little that nobody uses.
+pub(super) fn grow_to<T: Clone>(values: &mut Vec<T>, len: usize, value: T) {
+    if len > values.capacity() {
+        values.reserve_exact(len + len / 16 - values.len());
+    }
+    values.resize(len, value);
+}
+
 /// One value for each group.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Store {
@@ -198,11 +207,11 @@ impl Store {
     /// As many as there are groups; the new ones mean nothing yet.
     pub fn grow(&mut self, groups: usize) {
         match self {
-            Self::Int(values) => values.resize(groups, 0),
-            Self::UInt(values) => values.resize(groups, 0),
-            Self::Float(values) => values.resize(groups, 0.0),
-            Self::Wide(values) => values.resize(groups, 0),
-            Self::Bytes(values) => values.resize(groups, Box::default()),
+            Self::Int(values) => grow_to(values, groups, 0),
+            Self::UInt(values) => grow_to(values, groups, 0),
+            Self::Float(values) => grow_to(values, groups, 0.0),
+            Self::Wide(values) => grow_to(values, groups, 0),
+            Self::Bytes(values) => grow_to(values, groups, Box::default()),
         }
     }
 
