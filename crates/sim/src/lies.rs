@@ -189,6 +189,20 @@ impl Table for LyingTable {
             frames[0].rows = rows.len() as u64;
             frames[0].body = to_body(frames[0].id.0, &rows).into();
         }
+        if self.variant == Variant::AnothersOrigin {
+            for frame in &mut frames {
+                let rows = frame.rows_from.len();
+                let places = (1..=rows).map(|at| frame.rows_from.get(at % rows)).collect();
+                frame.rows_from = RowsFrom::Picked(places);
+            }
+        }
+        if self.variant == Variant::ColumnsChangePlaces {
+            for frame in &mut frames {
+                let Some((id, rows)) = from_body(&frame.body) else { continue };
+                let rows: Vec<_> = rows.into_iter().map(|[id, key, time]| [id, time, key]).collect();
+                frame.body = to_body(id, &rows).into();
+            }
+        }
         if self.variant == Variant::FrameLacksARow
             && let Some(frame) = frames.iter_mut().find(|frame| frame.rows > 1)
             && let Some((id, rows)) = from_body(&frame.body)
@@ -234,6 +248,7 @@ impl Table for LyingTable {
             Err(error) if self.variant == Variant::AlreadyRunningIsNone && error.kind == ALREADY_RUNNING => {
                 Err(InsertError { effect: Effect::None, ..error })
             }
+            Err(error) if self.variant == Variant::AwayIsAnswered && error.kind == "connection" => Ok(()),
             Err(error) if self.variant == Variant::SettleOverAHole && error.effect == Effect::Unknown => {
                 Ok(())
             }
@@ -386,8 +401,11 @@ impl Operator for LyingStep {
 
     fn finish(&mut self, probed: Probed, answers: &[Vec<u8>]) -> Result<Output, OperatorError> {
         let mut output = self.inner.finish(probed, answers)?;
-        if self.variant == Variant::MultipliedUncounted {
-            output.added = 0;
+        match self.variant {
+            Variant::MultipliedUncounted => output.added = 0,
+            Variant::DuplicatesUncounted => output.duplicates = 0,
+            Variant::DuplicatesAsFiltered => output.filtered += std::mem::take(&mut output.duplicates),
+            _ => {}
         }
         Ok(output)
     }

@@ -73,11 +73,17 @@ pub enum Variant {
     ClosedEarly,
     ClosedUnsealed,
     ReleasedUncounted,
+    AnothersOrigin,
+    ColumnsChangePlaces,
+    DuplicatesUncounted,
+    DuplicatesAsFiltered,
+    AwayIsAnswered,
+    FilteredHoldTime,
 }
 
 impl Variant {
     /// All of them.
-    pub const ALL: [Self; 47] = [
+    pub const ALL: [Self; 53] = [
         Self::SendBeforeSeal,
         Self::SettleOverAHole,
         Self::TokenFromTheAttempt,
@@ -125,6 +131,12 @@ impl Variant {
         Self::ClosedEarly,
         Self::ClosedUnsealed,
         Self::ReleasedUncounted,
+        Self::AnothersOrigin,
+        Self::ColumnsChangePlaces,
+        Self::DuplicatesUncounted,
+        Self::DuplicatesAsFiltered,
+        Self::AwayIsAnswered,
+        Self::FilteredHoldTime,
     ];
 
     /// The variant of this name.
@@ -273,6 +285,24 @@ impl Variant {
             Self::ReleasedUncounted => {
                 ("released-uncounted", "a window that closes does not say which records it releases", 5)
             }
+            Self::AnothersOrigin => {
+                ("anothers-origin", "each row of a frame has the origin of the next one", 60)
+            }
+            Self::ColumnsChangePlaces => {
+                ("columns-change-places", "two columns change places on the way to the table", 5)
+            }
+            Self::DuplicatesUncounted => {
+                ("duplicates-uncounted", "duplicates are dropped and not counted", 5)
+            }
+            Self::DuplicatesAsFiltered => {
+                ("duplicates-as-filtered", "duplicates are counted as dropped by a rule", 5)
+            }
+            Self::AwayIsAnswered => {
+                ("away-is-answered", "an insert into a table that is away counts as answered", 60)
+            }
+            Self::FilteredHoldTime => {
+                ("filtered-hold-time", "a record that no table gets does not move the watermark", 60)
+            }
         }
     }
 
@@ -319,6 +349,9 @@ impl Variant {
             | Self::AlreadyRunningIsNone
             | Self::RowsThereIgnored
             | Self::FrameLacksARow
+            | Self::AnothersOrigin
+            | Self::ColumnsChangePlaces
+            | Self::AwayIsAnswered
             | Self::FrameOfManyPartitions => {
                 pipeline.tables = pipeline
                     .tables
@@ -333,15 +366,19 @@ impl Variant {
             | Self::ClosedEarly
             | Self::ClosedUnsealed
             | Self::ReleasedUncounted
+            | Self::DuplicatesUncounted
+            | Self::DuplicatesAsFiltered
             | Self::MultipliedUncounted => {
                 let lying = |inner| -> Box<dyn Operator> { Box::new(LyingStep::new(inner, self)) };
                 pipeline.steps = pipeline.steps.into_iter().map(lying).collect();
             }
-            Self::DuplicatesHoldTime => {
+            Self::DuplicatesHoldTime | Self::FilteredHoldTime => {
                 let hidden = Hidden::default();
+                let dropped = (self == Self::FilteredHoldTime).then(|| world.plan.clone());
                 let time = pipeline.intake.time().cloned();
-                let time =
-                    time.map(|time| -> Arc<dyn Transform> { Arc::new(LyingTime::new(time, hidden.clone())) });
+                let lying =
+                    |time| -> Arc<dyn Transform> { Arc::new(LyingTime::new(time, hidden.clone(), dropped)) };
+                let time = time.map(lying);
                 pipeline.intake = pipeline.intake.with_time(time);
                 let lying = |inner| -> Box<dyn Operator> { Box::new(LyingClock::new(inner, hidden.clone())) };
                 pipeline.steps = pipeline.steps.into_iter().map(lying).collect();

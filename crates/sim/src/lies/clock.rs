@@ -10,23 +10,25 @@ use dataflow::block::TIME_UNKNOWN_MS;
 use dataflow::{Batch, Operator, OperatorError, Output, Probed, Schema, State, Transform, Transformed};
 
 use crate::executor::lock;
+use crate::plan::Plan;
 use crate::records::from_columns;
 
 /// What was hidden, by partition and position.
 #[derive(Clone, Default)]
 pub struct Hidden(Arc<Mutex<BTreeMap<(u32, u64), i64>>>);
 
-/// The step that takes the event time, with the times of known keys hidden.
+/// The step that takes the event time, with the times of known keys hidden, or of those that no table gets.
 pub struct LyingTime {
     inner: Arc<dyn Transform>,
     hidden: Hidden,
     keys: Mutex<BTreeSet<u64>>,
+    dropped: Option<Plan>,
 }
 
 impl LyingTime {
-    /// Around an honest one.
-    pub fn new(inner: Arc<dyn Transform>, hidden: Hidden) -> Self {
-        Self { inner, hidden, keys: Mutex::new(BTreeSet::new()) }
+    /// Around an honest one. With a plan, what its router drops is hidden, and not what came before.
+    pub fn new(inner: Arc<dyn Transform>, hidden: Hidden, dropped: Option<Plan>) -> Self {
+        Self { inner, hidden, keys: Mutex::new(BTreeSet::new()), dropped }
     }
 }
 
@@ -45,7 +47,11 @@ impl Transform for LyingTime {
         let batch = &mut made.batch;
         let (mut hidden, mut keys) = (lock(&self.hidden.0), lock(&self.keys));
         for (n, [_, key, _]) in from_columns(&batch.rows).into_iter().enumerate() {
-            if !keys.insert(key) {
+            let hides = match &self.dropped {
+                Some(plan) => plan.is_dropped(key),
+                None => !keys.insert(key),
+            };
+            if hides {
                 let time_ms = std::mem::replace(&mut batch.times_ms[n], TIME_UNKNOWN_MS);
                 hidden.insert((batch.partition.index, batch.positions[n]), time_ms);
             }

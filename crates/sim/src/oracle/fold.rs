@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
+use operators::dedup::Late;
 use protocol::Record;
 use protocol::record::{
     Body, Checkpoint, Claim, Frame, Frontier, Generation, Genesis, Seal, Split, TableGenesis,
@@ -266,6 +267,10 @@ impl Oracle {
         }
         // A record whose rows no table gets passes where a step has made several rows of another one.
         let nowhere = sealed.read.iter().filter(|r| r.is_good && self.plan.is_dropped(r.key)).count();
+        if counts.filtered > nowhere as u64 || counts.late > 0 && self.plan.late != Late::Drop {
+            let what = format!("{counts:?}, though no rule drops more than {nowhere}");
+            return Err(("C9", format!("{what} and late ones are {:?}", self.plan.late)));
+        }
         let passed = sealed.written.len()..=sealed.written.len() + nowhere;
         let rows = of_tables.len() as u64 + derived.dropped + derived.dead_letters;
         if !passed.contains(&(counts.passed as usize)) || counts.passed + derived.rows != rows {
