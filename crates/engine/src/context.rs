@@ -41,6 +41,8 @@ pub struct Target {
     is_held: AtomicBool,
     /// False while inserts are under way and none has been answered for a while.
     is_answered: AtomicBool,
+    /// Set once all is delivered and nothing more will come, or once the table waits for the operator.
+    has_ended: AtomicBool,
     /// Woken when frames were sealed, the frontier was recorded, or the lane closes.
     pub wake: Notify,
     facts: Mutex<TableFacts>,
@@ -84,6 +86,7 @@ impl Target {
             is_held: AtomicBool::new(table.may_object_to_first_start() && is_untouched),
             // What was said to be unsent may be sent once an insert is answered again.
             is_answered: AtomicBool::new(state.sent_below.is_none()),
+            has_ended: AtomicBool::new(false),
             wake: Notify::new(),
             facts: Mutex::new(facts),
             bodies: Mutex::default(),
@@ -98,6 +101,16 @@ impl Target {
     /// Whether the table must be asked before anything is sent to it.
     pub fn is_held(&self) -> bool {
         self.is_held.load(Ordering::Acquire)
+    }
+
+    /// Whether nothing more is sent to the table by this owner: all is delivered, or only the operator can say what became of a frame.
+    pub fn has_ended(&self) -> bool {
+        self.has_ended.load(Ordering::Acquire)
+    }
+
+    /// Nothing more is sent to the table.
+    pub fn end(&self) {
+        self.has_ended.store(true, Ordering::Release);
     }
 
     /// Frames may be sent from the next record on.

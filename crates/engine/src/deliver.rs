@@ -23,12 +23,15 @@ use crate::context::Context;
 use crate::cut::TableCut;
 use crate::lane::until;
 use crate::pipeline::on_a_task;
-use crate::problem::Noticed;
+use crate::problem::{Noticed, State};
 use crate::{EngineError, layouts, start};
 
 /// Once a frame needs a person, the other frames in doubt get this long to be settled or to need one too, so that all is
 /// asked at once. More would hide the stop while the server is away.
 const ASK_OTHERS_MAX: Duration = Duration::from_secs(30);
+
+/// How often a table that waits for the operator looks whether the others still go on.
+const PARKED_LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// Inserts that take longer than this are rare enough for two more records each.
 const SILENT_AFTER: Duration = Duration::from_secs(2);
@@ -71,11 +74,55 @@ impl Asked {
     }
 }
 
-/// Delivers the frames of one table until the lane closes and all is settled.
+/// Delivers the frames of one table until the lane closes and all is settled. A frame that needs a person does not stop the other tables: the
+/// error comes once they are done or the spool is full.
 ///
 /// # Errors
 /// When a frame needs a person, another owner took over, or the store refuses.
 pub async fn run(context: Arc<Context>, place: usize) -> Result<(), EngineError> {
+    let delivered = deliver(&context, place).await;
+    if let Err(error @ EngineError::Doubt { .. }) = &delivered
+        && !while_others_go_on(&context, place, error).await
+    {
+        return Ok(());
+    }
+    context.targets[place].end();
+    delivered
+}
+
+/// Waits with the question of one table as long as other tables for rows can go on: until all of them have ended, or the spool is full. False
+/// if the lane is opened again instead, which asks again.
+async fn while_others_go_on(context: &Context, place: usize, question: &EngineError) -> bool {
+    let target = &context.targets[place];
+    let others_go_on = || {
+        let others = context.targets.iter().enumerate().filter(|(other, _)| *other != place);
+        others.clone().any(|(_, other)| !other.takes_dead_letters && !other.has_ended())
+    };
+    if !others_go_on() {
+        return true;
+    }
+    let (name, words) = (target.table.name(), question.to_string());
+    tracing::error!(table = name, "{words}; the other tables are written until the spool is full");
+    context.status.met(
+        name,
+        State::Asks,
+        &words,
+        Effect::Unknown,
+        Noticed::Inserting,
+        context.runtime.wall_ms(),
+    );
+    target.end();
+    context.quiet.notify_one();
+    while others_go_on() && !context.is_spool_full() {
+        if context.is_closing() && context.is_reopening() {
+            return false;
+        }
+        context.runtime.timeout(PARKED_LOOK_EVERY, target.wake.notified()).await;
+    }
+    true
+}
+
+async fn deliver(context: &Arc<Context>, place: usize) -> Result<(), EngineError> {
     let target = &context.targets[place];
     let (start, doubtful_below) = {
         let journal = context.journal.lock().await;
@@ -85,7 +132,7 @@ pub async fn run(context: Arc<Context>, place: usize) -> Result<(), EngineError>
     let mut settled = Settled::at(start);
     let mut in_flight: BTreeSet<u64> = BTreeSet::new();
     let mut attempts: Attempts = FuturesUnordered::new();
-    let mut facts = facts_later(&context, place);
+    let mut facts = facts_later(context, place);
     let mut asked = Asked::default();
     let mut settle_at: Option<BoxFuture<'static, ()>> = None;
     let mut silent_at: Option<BoxFuture<'static, ()>> = None;
@@ -93,35 +140,35 @@ pub async fn run(context: Arc<Context>, place: usize) -> Result<(), EngineError>
         // With a question open only the doubts go on, so that all questions are asked at once.
         let may_send = |n: u64| asked.first.is_none() || n < doubtful_below && !asked.ordinals.contains(&n);
         let view = look(
-            &context,
+            context,
             place,
             |n| !settled.contains(n) && !in_flight.contains(&n) && may_send(n),
             in_flight.len(),
         )
         .await;
-        if !context.is_reopening() && layouts::should_reopen(&context, place).await {
+        if !context.is_reopening() && layouts::should_reopen(context, place).await {
             context.reopen(place);
         }
         // The lane is at its end, to be opened again: what is under way comes to its own, and nothing is begun.
         let is_ending = context.is_closing() && context.is_reopening();
         if is_ending && attempts.is_empty() {
-            return record(&context, place, &settled, true).await;
+            return record(context, place, &settled, true).await;
         }
-        if window_is_due(&context, &view, &settled) {
-            record(&context, place, &settled, false).await?;
+        if window_is_due(context, &view, &settled) {
+            record(context, place, &settled, false).await?;
             continue;
         }
         if target.is_held() && view.next_ordinal > 0 && !is_ending {
             // Another journal of the same source, in another store, may have begun at the same time as this one.
             start::check_rows(&*context.runtime, &context.settings, &*target.table, &context.status).await?;
             target.release();
-            record_limit(&context, place, &settled).await?;
+            record_limit(context, place, &settled).await?;
             continue;
         }
         // Nothing may be sent but what was let out before, and there is room for more: the others are let out one by one.
         let is_short = view.fresh.is_empty() && target.lets_out_more(view.limit, settled.frontier());
         let is_short = is_short && view.limit < view.next_ordinal && !is_ending && asked.first.is_none();
-        if is_short && record_limit(&context, place, &settled).await? {
+        if is_short && record_limit(context, place, &settled).await? {
             continue;
         }
         for (ordinal, pieces) in view.fresh.into_iter().filter(|_| !is_ending) {
@@ -140,7 +187,7 @@ pub async fn run(context: Arc<Context>, place: usize) -> Result<(), EngineError>
         if attempts.is_empty()
             && let Some(error) = asked.take()
         {
-            record(&context, place, &settled, true).await?;
+            record(context, place, &settled, true).await?;
             return Err(error);
         }
         let all_settled = settled.frontier() == view.next_ordinal;
@@ -187,9 +234,9 @@ pub async fn run(context: Arc<Context>, place: usize) -> Result<(), EngineError>
                 target.forget(ordinal);
                 target.frontier.store(settled.frontier(), Ordering::Release);
                 context.quiet.notify_one();
-                tell(&context, place, ordinal, rows, settled.frontier());
+                tell(context, place, ordinal, rows, settled.frontier());
                 if target.set_answered(true) {
-                    record_limit(&context, place, &settled).await?;
+                    record_limit(context, place, &settled).await?;
                 }
             }
             () = target.wake.notified() => {}
@@ -197,18 +244,18 @@ pub async fn run(context: Arc<Context>, place: usize) -> Result<(), EngineError>
             () = until(&mut silent_at) => {
                 silent_at = Some(context.runtime.sleep(SILENT_AFTER));
                 if target.set_answered(false) {
-                    record_limit(&context, place, &settled).await?;
+                    record_limit(context, place, &settled).await?;
                 }
             }
             () = until(&mut settle_at) => {
                 settle_at = None;
-                record(&context, place, &settled, false).await?;
+                record(context, place, &settled, false).await?;
             }
             seen = &mut facts => {
                 if let Some(seen) = seen {
                     context.see(place, seen);
                 }
-                facts = facts_later(&context, place);
+                facts = facts_later(context, place);
             }
         }
     }

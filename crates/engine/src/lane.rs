@@ -534,7 +534,10 @@ async fn is_settled(context: &Context, cuts: u64) -> bool {
     }
     let journal = context.journal.lock().await;
     let tables = &journal.lane().tables;
-    let settled = |t: &Target| t.frontier.load(Ordering::Acquire) == tables[t.index as usize].next_ordinal;
+    // A table that waits for the operator settles nothing more.
+    let settled = |t: &Target| {
+        t.has_ended() || t.frontier.load(Ordering::Acquire) == tables[t.index as usize].next_ordinal
+    };
     context.targets.iter().all(settled)
 }
 

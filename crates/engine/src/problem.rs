@@ -61,6 +61,8 @@ pub enum State {
     RowsRefused,
     /// An answer that says nothing of the rows.
     Unclear,
+    /// A frame waits for the operator's answer, and other tables go on meanwhile.
+    Asks,
     /// The source does not answer.
     SourceAway,
     /// The source refuses, and the process ends once all that is sealed is in the table.
@@ -75,7 +77,7 @@ pub enum State {
 
 impl State {
     /// Every state.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::Access,
         Self::TableMissing,
         Self::TableDiffers,
@@ -91,6 +93,7 @@ impl State {
         Self::Request,
         Self::RowsRefused,
         Self::Unclear,
+        Self::Asks,
         Self::SourceAway,
         Self::SourceRefuses,
         Self::StoreAway,
@@ -155,6 +158,7 @@ impl State {
             Self::Request => "request",
             Self::RowsRefused => "rows_refused",
             Self::Unclear => "unclear",
+            Self::Asks => "asks",
             Self::SourceAway => "source_away",
             Self::SourceRefuses => "source_refuses",
             Self::StoreAway => "store_away",
@@ -196,6 +200,9 @@ impl State {
             }
             Self::RowsRefused => "fix the table so that it accepts the rows; nothing is dropped until then",
             Self::Unclear => "wait; if it does not pass, search the server's log for the message",
+            Self::Asks => {
+                "answer the question with `forebay answer`, then start the pipeline again; until then the other tables are written"
+            }
             Self::SourceAway => "start the source, or check the network",
             Self::SourceRefuses => {
                 "nothing more is read: the process ends once what is sealed is in the table; follow the message, then start it again"

@@ -8,8 +8,12 @@ use arrow_array::UInt64Array;
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt64Type;
 use dataflow::{Router, Selected, Table};
+use engine::answer::{Request, answer};
+use engine::problem::State;
 use engine::{EngineError, Pipeline};
+use protocol::doubt::Verdict;
 use protocol::record::{Derived, Rows};
+use tokio::sync::watch;
 
 use crate::support::{Bench, Fault, Process, TokenTable};
 use crate::{run, wait_until};
@@ -193,6 +197,89 @@ fn a_table_may_be_added_and_begins_where_the_pipeline_stands() {
         bench.push(50..60);
         bench.drain().await.expect("drains");
         assert_eq!((ids(&bench.table), ids(&more)), (once(0..60), once(30..50)));
+    });
+}
+
+/// The second table cannot tell what became of the next insert that it gets.
+fn loses_track(more: &TokenTable) {
+    let mut world = more.world.lock().expect("no panic");
+    world.cannot_tell = true;
+    world.faults.push_back(Fault::TokenWithoutRows);
+}
+
+async fn answer_absent(bench: &Bench) {
+    let request = Request {
+        frames: Vec::new(),
+        verdict: Verdict::Absent,
+        by: "test".into(),
+        take_over: false,
+        insert_time_max: Duration::ZERO,
+    };
+    let told = answer(bench.store.clone(), bench.runtime.clone(), "p/lane-0", &request).await;
+    assert!(!told.expect("an open question is answered").is_empty());
+}
+
+#[test]
+fn a_question_about_one_table_leaves_the_others_to_go_on() {
+    run(async {
+        let bench = Bench::new();
+        let more = second(&bench);
+        loses_track(&more);
+        let (stop, asked) = watch::channel(false);
+        let running = tokio::spawn(engine::run(with(&bench, &more, false), asked));
+        bench.push(0..50);
+        let asks = || {
+            let problems = bench.status.snapshot().problems;
+            problems.get("d.second").is_some_and(|problem| problem.state == State::Asks)
+        };
+        wait_until(asks).await;
+        for n in 1..8u64 {
+            bench.push(n * 50..n * 50 + 50);
+            wait_until(|| ids(&bench.table).len() as u64 == n * 50 + 50).await;
+        }
+        stop.send(true).expect("it runs");
+        let ended = tokio::time::timeout(Duration::from_secs(30), running).await.expect("it ends");
+        let error = ended.expect("no panic").expect_err("the question is still open");
+        assert!(matches!(&error, EngineError::Doubt { table, .. } if table == "d.second"), "{error}");
+        let lane = bench.lane().await;
+        assert_eq!((lane.tables[0].rows, lane.tables[1].rows.sealed), (all_settled(400), 400));
+        answer_absent(&bench).await;
+        ends(with(&bench, &more, true)).await.expect("drains");
+        assert_eq!((ids(&bench.table), ids(&more)), (once(0..400), once(0..400)));
+    });
+}
+
+#[test]
+fn a_drain_ends_with_the_question_of_one_table_once_the_others_have_all() {
+    run(async {
+        let bench = Bench::new();
+        let more = second(&bench);
+        loses_track(&more);
+        bench.push(0..400);
+        let error = ends(with(&bench, &more, true)).await.expect_err("a question");
+        assert!(matches!(error, EngineError::Doubt { .. }), "{error}");
+        assert_eq!(ids(&bench.table), once(0..400));
+        answer_absent(&bench).await;
+        ends(with(&bench, &more, true)).await.expect("drains");
+        assert_eq!(ids(&more), once(0..400));
+    });
+}
+
+#[test]
+fn a_full_spool_ends_the_wait_for_the_answer() {
+    run(async {
+        let mut bench = Bench::new();
+        bench.settings.spool_bytes_max = 1_000;
+        let more = second(&bench);
+        loses_track(&more);
+        bench.push(0..2_000);
+        let (_stop, asked) = watch::channel(false);
+        let running = engine::run(with(&bench, &more, false), asked);
+        let ended = tokio::time::timeout(Duration::from_secs(30), running).await.expect("it ends");
+        assert!(matches!(ended, Err(EngineError::Doubt { .. })), "{ended:?}");
+        answer_absent(&bench).await;
+        ends(with(&bench, &more, true)).await.expect("drains");
+        assert_eq!((ids(&bench.table), ids(&more)), (once(0..2_000), once(0..2_000)));
     });
 }
 

@@ -316,6 +316,7 @@ fn every_state_that_is_waited_in_has_a_test_that_takes_its_way_out() {
         State::TableDiffers => Some("a_column_that_is_dropped_while_running_holds_the_rows_until_it_is_back"),
         State::AttemptRuns => Some("a_held_back_tail_that_the_server_shows_is_ended_before_a_trusted_resend"),
         State::RowsRefused => Some("a_refused_dead_letter_waits_for_its_table_to_be_mended"),
+        State::Asks => Some("a_question_about_one_table_leaves_the_others_to_go_on"),
         State::SourceAway => Some("what_is_sealed_is_delivered_while_the_source_is_away_and_reading_follows"),
         State::SourceRefuses => {
             Some("a_source_that_refuses_while_it_is_read_ends_the_pipeline_once_all_is_delivered")
