@@ -7,7 +7,7 @@
 //! |----------------|---------------------------------------------------|--------------------|
 //! | [`dedup`]      | drops records whose key was kept within a window  | keys and buckets   |
 //! | [`event_time`] | takes the record's time from a column             | none               |
-//! | [`mapping`]    | brings rows to the columns of a table             | none               |
+//! | [`mapping`]    | brings rows to the columns of their tables        | none               |
 //! | [`window`]     | aggregates rows by key and window of event time   | aggregates         |
 
 pub mod config;

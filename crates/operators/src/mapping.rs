@@ -9,18 +9,26 @@
 //! | of a wider type             | the values, converted                | the same                            |
 //! | of another type that may fit | the values, converted one by one    | the same, or a value does not fit   |
 //! | without a column of its name | NULL, or its DEFAULT                | never                               |
+//!
+//! With several tables the columns of all of them stand side by side, each with the tables that it is for, and behind them the set of
+//! tables that a row goes to ([`route`]). A value that does not fit rejects its row only if one of these tables takes the row. What is
+//! left to do behind the steps with state cannot fail: it picks columns.
 
 mod convert;
+pub mod route;
 pub mod types;
 
 use std::sync::Arc;
 
-use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, new_null_array};
+use arrow_array::{
+    Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, UInt32Array, new_null_array,
+};
 use arrow_schema::SchemaRef;
 use dataflow::{
     Batch, Column, ColumnType, OperatorError, Reason, Reject, Schema, Transform, Transformed, printing,
 };
 
+use route::{Routes, TableSet};
 use types::{Conversion, conversion, limits};
 
 const NAME: &str = "mapping";
@@ -34,8 +42,39 @@ pub struct Fill {
     pub from: Option<usize>,
     /// True if its values are as a decoder made them: those of a computed column are checked against the range of the type too.
     pub is_untouched: bool,
+    /// True if NULL rejects the row: the table's column has neither NULL nor a DEFAULT.
+    pub is_required: bool,
     /// The type as a message names it.
     pub type_name: String,
+    /// The column as a dead letter names it: the table's name for it.
+    pub column: String,
+    /// The table as a message names it; empty where there is only one.
+    pub table: String,
+    /// The tables that it is for: a row that goes to none of them may have any value here.
+    pub tables: TableSet,
+}
+
+impl Fill {
+    /// What fills the only table's column `column`.
+    pub fn of(from: Option<usize>, column: &Column) -> Self {
+        Self {
+            from,
+            is_untouched: false,
+            is_required: !column.is_optional(),
+            type_name: String::new(),
+            column: column.name.clone(),
+            table: String::new(),
+            tables: TableSet::MAX,
+        }
+    }
+
+    /// The column in a message.
+    fn place(&self) -> String {
+        match self.table.as_str() {
+            "" => format!("column `{}`", self.column),
+            table => format!("column `{}` of table `{table}`", self.column),
+        }
+    }
 }
 
 /// The step.
@@ -44,6 +83,8 @@ pub struct Mapping {
     /// The same columns, each with room for NULL: what they are before bad rows are taken out.
     loose: SchemaRef,
     fills: Vec<Filling>,
+    /// Which tables a row goes to; `None` if there is no choice.
+    routes: Option<Routes>,
 }
 
 struct Filling {
@@ -78,11 +119,17 @@ pub fn fits(from: Option<&ColumnType>, to: &Column) -> Result<Conversion, Unfit>
 }
 
 impl Mapping {
-    /// Makes rows with the columns of `input` into rows with those of `schema`; `fills` has an entry for each of them.
+    /// Makes rows with the columns of `input` into rows with those of `schema`; `fills` has an entry for each of them, but for the set of
+    /// tables that stands behind them if there are `routes`.
     ///
     /// # Errors
     /// The place of the first column that cannot be filled, and why.
-    pub fn new(input: &Schema, schema: Schema, fills: Vec<Fill>) -> Result<Self, (usize, Unfit)> {
+    pub fn new(
+        input: &Schema,
+        schema: Schema,
+        fills: Vec<Fill>,
+        routes: Option<Routes>,
+    ) -> Result<Self, (usize, Unfit)> {
         let mut fillings = Vec::with_capacity(fills.len());
         for (place, (fill, column)) in fills.into_iter().zip(schema.columns()).enumerate() {
             let from = fill.from.map(|at| input.columns()[at].column_type.clone());
@@ -94,7 +141,7 @@ impl Mapping {
         }
         let fields = schema.arrow().fields().iter().map(|field| field.as_ref().clone().with_nullable(true));
         let loose = Arc::new(arrow_schema::Schema::new(fields.collect::<Vec<_>>()));
-        Ok(Self { schema, loose, fills: fillings })
+        Ok(Self { schema, loose, fills: fillings, routes })
     }
 
     fn failed(error: impl std::fmt::Display) -> OperatorError {
@@ -115,15 +162,26 @@ impl Transform for Mapping {
     }
 
     fn apply(&self, batch: Batch) -> Result<Transformed, OperatorError> {
+        let records = batch.len();
+        let (batch, sets) = match &self.routes {
+            None => (batch, None),
+            Some(routes) => {
+                let (batch, sets) = routes.sets(batch).map_err(Self::failed)?;
+                (batch, Some(sets))
+            }
+        };
+        let filtered = (records - batch.len()) as u64;
         let mut bad = Bad::new();
-        let mut columns = Vec::with_capacity(self.fills.len());
+        let mut columns = Vec::with_capacity(self.schema.columns().len());
         for (place, filling) in self.fills.iter().enumerate() {
-            columns.push(self.column(place, filling, &batch.rows, &mut bad)?);
+            columns.push(self.column(place, filling, &batch.rows, sets.as_deref(), &mut bad)?);
         }
+        columns.extend(sets.map(|sets| Arc::new(UInt32Array::from(sets)) as ArrayRef));
         let options = RecordBatchOptions::new().with_row_count(Some(batch.len()));
         if bad.is_empty() {
             let rows = RecordBatch::try_new_with_options(self.schema.arrow().clone(), columns, &options);
-            return Ok(Transformed::all(Batch { rows: rows.map_err(Self::failed)?, ..batch }));
+            let batch = Batch { rows: rows.map_err(Self::failed)?, ..batch };
+            return Ok(Transformed { batch, filtered, rejects: Vec::new() });
         }
         let rejects = bad.iter().map(|(row, why)| self.reject(&batch, *row, why)).collect();
         let keep: BooleanArray = (0..batch.len()).map(|row| Some(!bad.contains_key(&row))).collect();
@@ -134,21 +192,23 @@ impl Transform for Mapping {
         let columns = batch.rows.columns().to_vec();
         let rows = RecordBatch::try_new_with_options(self.schema.arrow().clone(), columns, &options);
         let rows = rows.map_err(Self::failed)?;
-        Ok(Transformed { batch: Batch { rows, ..batch }, filtered: 0, rejects })
+        Ok(Transformed { batch: Batch { rows, ..batch }, filtered, rejects })
     }
 }
 
 impl Mapping {
-    /// One column of the table; rows that do not fit are null in it and named in `bad`.
+    /// One column of the table; rows that do not fit are null in it and named in `bad`, if a table of the column takes them.
     fn column(
         &self,
         place: usize,
         filling: &Filling,
         rows: &RecordBatch,
+        sets: Option<&[TableSet]>,
         bad: &mut Bad,
     ) -> Result<ArrayRef, OperatorError> {
         let column = &self.schema.columns()[place];
-        let Some(from) = filling.fill.from else {
+        let fill = &filling.fill;
+        let Some(from) = fill.from else {
             return Ok(new_null_array(&column.column_type.arrow(), rows.num_rows()));
         };
         let source = rows.columns().get(from).ok_or_else(|| {
@@ -160,20 +220,20 @@ impl Mapping {
             }
             _ => source.clone(),
         };
+        let is_taken = |row: &usize| sets.is_none_or(|sets| sets[*row] & fill.tables != 0);
         if made.null_count() > source.null_count() {
             let lost = (0..made.len()).filter(|row| made.is_null(*row) && source.is_valid(*row));
-            lost.for_each(|row| self.does_not_fit(place, source, row, bad));
+            lost.filter(is_taken).for_each(|row| self.does_not_fit(place, source, row, bad));
         }
         if let Some((least, greatest)) = filling.limits {
-            for row in convert::outside(&made, least, greatest) {
+            for row in convert::outside(&made, least, greatest).into_iter().filter(is_taken) {
                 self.does_not_fit(place, source, row, bad);
             }
         }
-        if source.null_count() > 0 && !column.is_optional() {
-            for row in (0..source.len()).filter(|row| source.is_null(*row)) {
-                let name = &column.name;
+        if source.null_count() > 0 && fill.is_required {
+            for row in (0..source.len()).filter(|row| source.is_null(*row)).filter(is_taken) {
                 let message =
-                    format!("NULL does not fit column `{name}`, which has neither NULL nor a DEFAULT");
+                    format!("NULL does not fit {}, which has neither NULL nor a DEFAULT", fill.place());
                 bad.entry(row).or_insert((place, Reason::Missing, message));
             }
         }
@@ -181,11 +241,10 @@ impl Mapping {
     }
 
     fn does_not_fit(&self, place: usize, source: &ArrayRef, row: usize, bad: &mut Bad) {
-        let name = &self.schema.columns()[place].name;
-        let type_name = &self.fills[place].fill.type_name;
+        let fill = &self.fills[place].fill;
         let value = convert::shown(source, row);
         let value = printing::escaped(&value, SHOWN_MAX);
-        let message = format!("the value `{value}` does not fit column `{name}` of type {type_name}");
+        let message = format!("the value `{value}` does not fit {} of type {}", fill.place(), fill.type_name);
         bad.entry(row).or_insert((place, Reason::OutOfRange, message));
     }
 
@@ -196,7 +255,7 @@ impl Mapping {
             position: batch.positions[row],
             time_ms: batch.times_ms[row],
             reason: *reason,
-            column: self.schema.columns()[*place].name.clone(),
+            column: self.fills[*place].fill.column.clone(),
             message: message.clone(),
             key: None,
             headers: Vec::new(),

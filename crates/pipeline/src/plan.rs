@@ -1,7 +1,7 @@
-//! From the pipeline file and the table's columns to schemas that flow: what is decoded, what each step is bound to, and how the last
-//! rows become the table's. Pure: no server, no file, no clock.
+//! From the pipeline file and the tables' columns to schemas that flow: what is decoded, what each step is bound to, and how the last
+//! rows become those of the tables. Pure: no server, no file, no clock.
 //!
-//! Owns which fields are decoded and with what types, where each step runs, and the mapping to the table's columns. Does not own what a
+//! Owns which fields are decoded and with what types, where each step runs, and the mapping to each table's columns. Does not own what a
 //! step's text means ([`Texts`], which `sql` stands behind), nor the making of parts (`wiring`).
 //!
 //! | a field of the record                                   | is decoded as                                            |
@@ -14,28 +14,34 @@
 //! The names of [`Metadata`] (`_key`, `_topic`, …) are columns that the source fills, unless a field of that name is declared.
 //!
 //! ```text
-//! input ─▶ steps without state ─▶ mapping ─▶ dedup ─▶ table
-//!          └──────── the decode job ──────┘  the lane
+//! input ─▶ steps without state ─▶ conditions ─▶ mapping ─▶ dedup ─▶ router ─▶ tables
+//!          └───────────────── the decode job ───────────┘  └── the lane ──┘
 //! ```
-//! The mapping stands before the steps with state, so that a row that does not fit is rejected before its key counts as seen. Columns that
-//! only those steps read (a key that the table does not store) stand behind the table's.
+//! All that a row can fail on stands before the steps with state, so that a row that does not fit, or that no table takes, never counts as
+//! seen. What is left for behind them cannot fail: with several tables the rows have the columns of all of them and the set of tables that
+//! they go to, and the router picks. Columns that only steps with state read (a key that no table stores) stand behind the tables'.
 
 mod bind;
+mod conditions;
 mod mapping;
 mod shape;
+mod tables;
 
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
 use dataflow::{Column, Metadata, Schema, Transform};
+use operators::mapping::route::ByTable;
 pub use operators::mapping::types::Conversion;
 
 use crate::config::model::Pipeline;
+use crate::config::model::sink::Takes;
 use crate::config::model::step::{Dedup, Step};
 use crate::config::nearest::nearest;
 use crate::config::values::Pairs;
 pub use shape::{Rest, Shape};
+use tables::Union;
 
 /// What is wrong with a pipeline's steps, and where.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -134,6 +140,18 @@ pub struct Mapped {
     pub field: Option<String>,
 }
 
+/// How rows become those of one table.
+pub struct TablePlan {
+    /// Its name, with its database if another table has the same.
+    pub name: String,
+    /// Which rows it takes.
+    pub takes: Takes,
+    /// Its columns.
+    pub columns: Schema,
+    /// How each of them is filled.
+    pub mapping: Vec<Mapped>,
+}
+
 /// What a pipeline does with its records, with every schema.
 pub struct Plan {
     /// What is decoded.
@@ -146,17 +164,19 @@ pub struct Plan {
     pub time: Option<String>,
     /// The steps, in order.
     pub stages: Vec<Stage>,
-    /// How each column of the table is filled.
-    pub mapping: Vec<Mapped>,
+    /// The tables, in the order of the file.
+    pub tables: Vec<TablePlan>,
     /// The work of the decode job, the mapping last unless the rows are the table's as they are.
     pub transforms: Vec<Arc<dyn Transform>>,
-    /// The columns that steps with state see: the table's, and those behind them that only such steps read.
+    /// The columns that steps with state see: the tables', and those behind them that only such steps read.
     pub lane: Schema,
+    /// What deals rows out to several tables; `None` with one, whose columns are the first of `lane`.
+    pub router: Option<ByTable>,
 }
 
 impl Plan {
-    /// The table's columns whose values depend on when a record was read: reading it again gives others.
-    pub fn fleeting(&self) -> Vec<String> {
+    /// The columns of table `place` whose values depend on when a record was read: reading it again gives others.
+    pub fn fleeting(&self, place: usize) -> Vec<String> {
         let ingested = Metadata::Ingested.name();
         let is_computed_with =
             self.stages.iter().any(|stage| stage.reads.iter().any(|read| read == ingested));
@@ -164,16 +184,17 @@ impl Plan {
             Some(field) => field == ingested && self.metadata.contains(&Metadata::Ingested),
             None => mapped.from.is_some() && is_computed_with,
         };
-        self.mapping.iter().filter(is_fleeting).map(|mapped| mapped.column.clone()).collect()
+        let mapping = &self.tables[place].mapping;
+        mapping.iter().filter(is_fleeting).map(|mapped| mapped.column.clone()).collect()
     }
 }
 
-/// Plans a pipeline for a table with these columns.
+/// Plans a pipeline for tables with these columns, one for each of [`Pipeline::targets`].
 ///
 /// # Errors
 /// Every fault that was found before the first that hides the others.
-pub fn plan(pipeline: &Pipeline, table: &Schema, texts: &dyn Texts) -> Result<Plan, Vec<Fault>> {
-    Planner::new(pipeline, table, texts)?.plan()
+pub fn plan(pipeline: &Pipeline, tables: &[Schema], texts: &dyn Texts) -> Result<Plan, Vec<Fault>> {
+    Planner::new(pipeline, tables, texts)?.plan()
 }
 
 /// What a step does, as the file says it.
@@ -203,8 +224,8 @@ enum Origin {
 }
 
 struct Planner<'a> {
-    pipeline: &'a Pipeline,
-    table: &'a Schema,
+    /// The columns of all tables.
+    union: Union,
     texts: &'a dyn Texts,
     steps: Vec<Planned<'a>>,
     declared: Vec<Column>,
@@ -217,14 +238,9 @@ fn fault(path: impl Into<String>, message: impl Into<String>) -> Fault {
 }
 
 impl<'a> Planner<'a> {
-    fn new(pipeline: &'a Pipeline, table: &'a Schema, texts: &'a dyn Texts) -> Result<Self, Faults> {
+    fn new(pipeline: &'a Pipeline, tables: &[Schema], texts: &'a dyn Texts) -> Result<Self, Faults> {
         let (mut faults, mut steps, mut declared) = (Faults::new(), Vec::new(), Vec::new());
-        let known: Vec<&str> = table.columns().iter().map(|column| column.name.as_str()).collect();
-        for name in pipeline.columns.keys().filter(|name| table.index_of(name.as_str()).is_none()) {
-            let near = nearest(name.as_str(), &known);
-            let near = near.map_or(String::new(), |near| format!(", did you mean `{near}`?"));
-            faults.push(fault(format!("columns.{name}"), format!("the table has no column `{name}`{near}")));
-        }
+        let union = Union::new(pipeline.targets(), tables, &mut faults);
         for (name, type_name) in &pipeline.source.fields.0 {
             match clickhouse::types::parse(name.as_str(), type_name) {
                 Ok(column_type) => declared.push(Column::new(name.as_str(), column_type)),
@@ -242,7 +258,7 @@ impl<'a> Planner<'a> {
             }
             steps.push(step);
         }
-        let mut planner = Self { pipeline, table, texts, steps, declared };
+        let mut planner = Self { union, texts, steps, declared };
         if !faults.is_empty() {
             return Err(faults);
         }
@@ -257,20 +273,26 @@ impl<'a> Planner<'a> {
             .dedups()
             .flat_map(|(_, dedup)| dedup.key.iter().chain(&dedup.time))
             .map(|name| name.as_str());
-        let read = read.filter(|name| self.table.index_of(name).is_none());
-        let mut read = read.chain(self.table.columns().iter().map(|column| self.source_of(column)));
+        let read = read.filter(|name| self.union.index_of(name).is_none());
+        let mut read = read.chain(self.union.columns().map(|column| self.source_of(column)));
         let takes_metadata = read.any(|name| Metadata::named(name).is_some());
-        if self.declared.is_empty() && self.stateless().next().is_none() && !takes_metadata {
+        if self.declared.is_empty()
+            && self.stateless().next().is_none()
+            && !takes_metadata
+            && !self.union.is_of_several()
+        {
             return self.straight();
         }
         let candidates = self.candidates();
         let bound = self.bind(&Schema::new(candidates.clone()))?;
         let last =
             bound.last().map_or_else(|| Schema::new(candidates.clone()), |bound| bound.step.schema().clone());
-        self.unused(&last)?;
+        let conditions = self.conditions(&last)?;
+        self.unused(&last, &conditions.reads())?;
         let time = self.time(&candidates)?;
         let extras = self.extras(&last)?;
-        let needed = self.needed(&last, &bound, &extras, time.as_deref());
+        let kept: Vec<String> = extras.iter().cloned().chain(conditions.reads()).collect();
+        let needed = self.needed(&last, &bound, &kept, time.as_deref());
         let mut input = candidates;
         // A record without any field that is read still makes a row.
         let first =
@@ -294,7 +316,11 @@ impl<'a> Planner<'a> {
         let (decoded, input) = (Schema::new(decoded), Schema::new(input));
         let bound = self.bind(&input)?;
         let last = bound.last().map_or(&input, |bound| bound.step.schema()).clone();
-        let (mapping, lane, mapper) = self.mapping(&last, &extras)?;
+        let conditions = self.conditions(&last)?;
+        let reads = conditions.reads();
+        let shown = conditions.schema().cloned();
+        let mapping::Made { mappings, lane, mapper, set } =
+            self.mapping(&last, shown.as_ref().unwrap_or(&last), &extras)?;
         let mut stages = Vec::with_capacity(self.steps.len());
         let mut transforms = Vec::with_capacity(bound.len() + 1);
         for (step, bound) in self.stateless().zip(bound) {
@@ -307,22 +333,28 @@ impl<'a> Planner<'a> {
             });
             transforms.push(bound.step);
         }
+        if let Some(step) = conditions.step() {
+            let output = step.schema().clone();
+            stages.push(Stage { path: "sinks".to_owned(), place: Place::DecodeJob, reads, output });
+            transforms.push(step);
+        }
         transforms.extend(mapper.map(|mapper| Arc::new(mapper) as Arc<dyn Transform>));
         stages.extend(self.lane_stages(&lane));
-        Ok(Plan { decoded, metadata, input, time, stages, mapping, transforms, lane })
+        let (tables, router) = (self.union.plans(mappings), self.union.router(set));
+        Ok(Plan { decoded, metadata, input, time, stages, tables, transforms, lane, router })
     }
 
     /// Without steps that change or drop rows every column is decoded as the table has it.
     fn straight(&self) -> Result<Plan, Faults> {
         let column = |column: &Column| Column { field: self.source_of(column).to_owned(), ..column.clone() };
-        let input = Schema::new(self.table.columns().iter().map(column).collect());
+        let input = Schema::new(self.union.columns().map(column).collect());
         let mapped = |column: &Column| Mapped {
             column: column.name.clone(),
             from: Some(column.name.clone()),
             conversion: Conversion::Same,
             field: Some(self.source_of(column).to_owned()),
         };
-        let mapping = self.table.columns().iter().map(mapped).collect();
+        let mapping = self.union.columns().map(mapped).collect();
         let time = self.dedups().next().and_then(|(_, dedup)| dedup.time.as_ref());
         let time = time.map(|time| time.as_str().to_owned());
         let stages = self.lane_stages(&input);
@@ -334,7 +366,8 @@ impl<'a> Planner<'a> {
             input,
             time,
             stages,
-            mapping,
+            tables: self.union.plans(vec![mapping]),
+            router: None,
         })
     }
 
@@ -359,10 +392,9 @@ impl<'a> Planner<'a> {
         self.dedups().map(stage).collect()
     }
 
-    /// The name that fills a column of the table: its own, unless `columns:` says other.
+    /// The name that fills a column of a table: its own, unless `columns:` says other.
     fn source_of<'s>(&'s self, column: &'s Column) -> &'s str {
-        let named = self.pipeline.columns.iter().find(|(name, _)| name.as_str() == column.name);
-        named.map_or(&column.name, |(_, field)| field.as_str())
+        self.union.source_of(&column.name)
     }
 
     /// Where column `name`, as it is after the first `steps` steps, comes from.
@@ -392,12 +424,13 @@ impl<'a> Planner<'a> {
     fn candidates(&self) -> Vec<Column> {
         let mut candidates: Vec<Column> = Vec::new();
         let declared = |name: &str| self.declared.iter().find(|column| column.name == name);
-        for column in self.table.columns() {
+        for column in self.union.columns() {
             let Origin::Field(name) = self.origin(self.source_of(column), self.steps.len()) else { continue };
             if candidates.iter().any(|known| known.name == name) || self.is_metadata(&name) {
                 continue;
             }
-            let as_column = || Column { name: name.clone(), field: name.clone(), ..column.clone() };
+            let as_column =
+                || Column { name: name.clone(), field: name.clone(), ..self.union.decoded_as(column) };
             candidates.push(declared(&name).cloned().unwrap_or_else(as_column));
         }
         for column in &self.declared {
@@ -424,21 +457,23 @@ impl<'a> Planner<'a> {
     }
 
     /// A column that a step computes under a name that nothing takes is a slip of the pen.
-    fn unused(&self, last: &Schema) -> Result<(), Faults> {
+    fn unused(&self, last: &Schema, read: &[String]) -> Result<(), Faults> {
         let is_taken = |name: &str| {
-            self.table.columns().iter().any(|column| self.source_of(column) == name)
+            self.union.columns().any(|column| self.source_of(column) == name)
+                || read.iter().any(|read| read == name)
                 || self
                     .dedups()
                     .any(|(_, dedup)| dedup.key.iter().chain(&dedup.time).any(|key| key.as_str() == name))
         };
-        let known: Vec<&str> = self.table.columns().iter().map(|column| column.name.as_str()).collect();
+        let known = self.union.names();
+        let the_table = if self.union.is_of_several() { "no table has a" } else { "the table has no" };
         let mut faults = Faults::new();
         for column in last.columns().iter().filter(|column| !is_taken(&column.name)) {
             let name = &column.name;
             let Some(path) = self.giver(name) else { continue };
             let near = nearest(name, &known);
             let near = near.map_or(String::new(), |near| format!(", did you mean `{near}`?"));
-            faults.push(fault(path, format!("the table has no column `{name}`, and no step reads it{near}")));
+            faults.push(fault(path, format!("{the_table} column `{name}`, and no step reads it{near}")));
         }
         if faults.is_empty() { Ok(()) } else { Err(faults) }
     }
@@ -448,7 +483,7 @@ impl<'a> Planner<'a> {
         let Some((path, dedup)) = self.dedups().next() else { return Ok(None) };
         let Some(time) = &dedup.time else { return Ok(None) };
         let path = format!("{path}.time");
-        let column = self.table.columns().iter().find(|column| column.name == time.as_str());
+        let column = self.union.columns().find(|column| column.name == time.as_str());
         let name = column.map_or(time.as_str(), |column| self.source_of(column));
         let field = match self.origin(name, self.steps.len()) {
             Origin::Field(field) => field,
@@ -476,20 +511,15 @@ impl<'a> Planner<'a> {
             let time = dedup.time.iter().filter(|_| nth > 0).map(|time| (format!("{path}.time"), time));
             for (path, key) in keys.chain(time) {
                 let key = key.as_str();
-                if self.table.index_of(key).is_some() || extras.iter().any(|known| known == key) {
+                if self.union.index_of(key).is_some() || extras.iter().any(|known| known == key) {
                     continue;
                 }
                 if last.index_of(key).is_some() {
                     extras.push(key.to_owned());
                     continue;
                 }
-                let known: Vec<&str> = self
-                    .table
-                    .columns()
-                    .iter()
-                    .chain(last.columns())
-                    .map(|column| column.name.as_str())
-                    .collect();
+                let mut known = self.union.names();
+                known.extend(last.columns().iter().map(|column| column.name.as_str()));
                 let near = nearest(key, &known);
                 let near = near.map_or(String::new(), |near| format!(", did you mean `{near}`?"));
                 let message = match self.origin(key, self.steps.len()) {
@@ -512,7 +542,7 @@ impl<'a> Planner<'a> {
         extras: &[String],
         time: Option<&str>,
     ) -> BTreeSet<String> {
-        let taken = self.table.columns().iter().map(|column| self.source_of(column).to_owned());
+        let taken = self.union.columns().map(|column| self.source_of(column).to_owned());
         let taken = taken.filter(|name| last.index_of(name).is_some());
         let mut needed: BTreeSet<String> = taken.chain(extras.iter().cloned()).collect();
         for (step, bound) in self.stateless().zip(bound).collect::<Vec<_>>().into_iter().rev() {

@@ -6,13 +6,13 @@
 //! ```text
 //! source connects, tables open ─▶ plan ─▶ decoder ─▶ steps ─▶ store ─▶ replays
 //! ```
-//! The two tables are opened side by side; a fault of the target is told before one of the dead letters.
+//! The tables are opened side by side; a fault of one for rows is told before one of the dead letters.
 //!
 //! | module     | from                    | to                                           |
 //! |------------|-------------------------|----------------------------------------------|
 //! | [`source`] | `source:`               | [`dataflow::Source`], [`dataflow::Decoder`]  |
 //! | [`steps`]  | `steps:`                | [`dataflow::Intake`], [`dataflow::Operator`]s |
-//! | [`sink`]   | `sink:`, `dead_letters:`| [`clickhouse::ClickHouseTable`]s             |
+//! | [`sink`]   | `sink:`, `sinks:`, `dead_letters:` | [`clickhouse::ClickHouseTable`]s  |
 //! | `texts`    | SQL in steps            | what the planner binds                       |
 //! | [`storage`]| `store:`, `object_storage:` | [`store::Store`]                     |
 //! | `noted`    | a source of files       | one that shows when its store was rolled back |
@@ -26,15 +26,17 @@ pub mod steps;
 pub mod storage;
 mod texts;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::pin::pin;
 use std::sync::Arc;
 
 use dataflow::{Column, Runtime, Schema, Source, Table};
 use engine::Status;
-use futures::future::{Either, select};
+use futures::future::{Either, select, try_join_all};
 
 use crate::config::model::Pipeline;
+use crate::config::model::sink::Target;
 use crate::replays::Log;
 use crate::replays::source::{Aside, WithReplays};
 use noted::{Note, Noted};
@@ -79,12 +81,12 @@ pub enum Reads {
     Replays,
 }
 
-/// What an earlier run of this process has learned of the table's columns.
+/// What an earlier run of this process has learned of the tables' columns.
 #[derive(Clone, Debug, Default)]
 pub struct Known {
-    /// Columns that were added after the table was first written: a record need not give them.
-    pub added: Vec<String>,
-    /// Whether the table was opened before: then a new column that cannot be written is left out, and is no reason to end.
+    /// By table, the columns that were added after it was first written: a record need not give them.
+    pub added: BTreeMap<String, Vec<String>>,
+    /// Whether the tables were opened before: then a new column that cannot be written is left out, and is no reason to end.
     pub is_open_again: bool,
 }
 
@@ -106,18 +108,23 @@ pub async fn assemble(
         Reads::All => source,
         Reads::Replays => Arc::new(Aside::new(source)),
     };
-    let mut target = sink::target(pipeline)?;
-    (target.added, target.leaves_out) = (known.added.clone(), known.is_open_again);
+    let mut targets = sink::targets(pipeline)?;
+    for target in &mut targets {
+        target.added = known.added.get(&target.name()).cloned().unwrap_or_default();
+        target.leaves_out = known.is_open_again;
+    }
     // What takes time goes on side by side.
     source.connect();
     let letters = sink::open(sink::dead_letters(pipeline), pipeline, &runtime, &status);
-    let (table, letters) = both(sink::open(target, pipeline, &runtime, &status), letters).await?;
-    for note in table.notes() {
-        tracing::warn!(table = table.name(), "{note}");
+    let targets = targets.into_iter().map(|target| sink::open(target, pipeline, &runtime, &status));
+    let (tables, letters) = both(try_join_all(targets), letters).await?;
+    for table in &tables {
+        table.notes().iter().for_each(|note| tracing::warn!(table = table.name(), "{note}"));
     }
-    let Chain { intake, steps, decoding } =
-        steps::chain(pipeline, table.schema(), runtime.compute_threads())?;
-    let settings = bounds::settings(pipeline, table.order_dependent());
+    let schemas: Vec<Schema> = tables.iter().map(|table| table.schema().clone()).collect();
+    let Chain { intake, steps, decoding, router } =
+        steps::chain(pipeline, &schemas, runtime.compute_threads())?;
+    let settings = bounds::settings(pipeline, tables.iter().any(|table| table.order_dependent()));
     let dead_letters = letters?;
     let store = storage::open(pipeline, &*runtime, &status).await?;
     let source = match reads {
@@ -133,8 +140,8 @@ pub async fn assemble(
         source,
         intake,
         steps,
-        tables: vec![Arc::new(table)],
-        router: None,
+        tables: tables.into_iter().map(|table| Arc::new(table) as Arc<dyn Table>).collect(),
+        router,
         dead_letters: Arc::new(dead_letters),
         store,
         runtime,
@@ -157,11 +164,11 @@ fn pem(path: &Path, key: &str) -> Result<Vec<u8>, WiringError> {
     std::fs::read(path).map_err(|error| fault(format!("cannot be read: {error}")))
 }
 
-/// Opens two tables side by side. A target that cannot be used is the one to tell of, and waits for nothing.
-async fn both<T, E>(
+/// Opens the targets and the dead letters side by side. A target that cannot be used is the one to tell of, and waits for nothing.
+async fn both<T, L, E>(
     target: impl Future<Output = Result<T, E>>,
-    letters: impl Future<Output = Result<T, E>>,
-) -> Result<(T, Result<T, E>), E> {
+    letters: impl Future<Output = Result<L, E>>,
+) -> Result<(T, Result<L, E>), E> {
     match select(pin!(target), pin!(letters)).await {
         Either::Left((target, letters)) => Ok((target?, letters.await)),
         Either::Right((letters, target)) => Ok((target.await?, letters)),
@@ -212,19 +219,22 @@ pub fn lane_folder(pipeline: &Pipeline) -> String {
     protocol::names::lane_folder(pipeline.pipeline.as_str(), LANE)
 }
 
-/// The table's columns, filled by the fields that `columns:` names.
+/// The table's columns, filled by the fields that its `columns:` names.
 ///
 /// # Errors
 /// When `columns:` names a column that the table does not have.
-pub fn with_fields(schema: &Schema, pipeline: &Pipeline) -> Result<Schema, WiringError> {
+pub fn with_fields(schema: &Schema, target: &Target) -> Result<Schema, WiringError> {
     let known: Vec<&str> = schema.columns().iter().map(|column| column.name.as_str()).collect();
-    if let Some(unknown) = pipeline.columns.keys().find(|name| schema.index_of(name.as_str()).is_none()) {
+    if let Some(unknown) = target.columns.keys().find(|name| schema.index_of(name.as_str()).is_none()) {
         let near = crate::config::nearest::nearest(unknown.as_str(), &known);
         let near = near.map_or(String::new(), |near| format!(", did you mean `{near}`?"));
-        return Err(WiringError::Settings(format!("`columns`: the table has no column `{unknown}`{near}")));
+        return Err(WiringError::Settings(format!(
+            "`{}`: the table has no column `{unknown}`{near}",
+            target.columns_path
+        )));
     }
     let field = |column: &Column| {
-        let named = pipeline.columns.iter().find(|(name, _)| name.as_str() == column.name);
+        let named = target.columns.iter().find(|(name, _)| name.as_str() == column.name);
         named.map_or_else(|| column.field.clone(), |(_, field)| field.as_str().to_owned())
     };
     let columns = schema.columns().iter().map(|column| Column { field: field(column), ..column.clone() });

@@ -32,6 +32,7 @@ pub struct Pipeline {
     url: String,
     table: String,
     sink: Vec<String>,
+    sinks: Vec<String>,
     batch: String,
     port: u16,
     /// The endpoint, for a store on S3.
@@ -55,6 +56,7 @@ impl Pipeline {
             url: case.server().url(),
             table: name.to_owned(),
             sink: Vec::new(),
+            sinks: Vec::new(),
             batch: "{ age: 100ms }".to_owned(),
             port: free_port(),
             s3: None,
@@ -114,6 +116,12 @@ impl Pipeline {
     /// One more line of `sink.clickhouse`.
     pub fn sink(mut self, line: &str) -> Pipeline {
         self.sink.push(line.to_owned());
+        self
+    }
+
+    /// One more of several tables, in YAML's flow style; then the case's own is none.
+    pub fn one_of(mut self, sink: &str) -> Pipeline {
+        self.sinks.push(sink.to_owned());
         self
     }
 
@@ -191,11 +199,20 @@ impl Pipeline {
         for step in &self.steps {
             writeln!(text, "  - {step}").expect("a String takes all that is written");
         }
-        write!(text, "sink:\n  clickhouse:\n    url: {url}\n    table: {table}\n").expect("as above");
+        write!(text, "sink:\n  clickhouse:\n    url: {url}\n").expect("as above");
+        if self.sinks.is_empty() {
+            writeln!(text, "    table: {table}").expect("as above");
+        }
         for line in &self.sink {
             writeln!(text, "    {line}").expect("as above");
         }
         write!(text, "  batch: {batch}\nhttp: {{ listen: '127.0.0.1:{port}' }}\n").expect("as above");
+        if !self.sinks.is_empty() {
+            text.push_str("sinks:\n");
+        }
+        for sink in &self.sinks {
+            writeln!(text, "  - {sink}").expect("as above");
+        }
         for line in &self.more {
             writeln!(text, "{line}").expect("as above");
         }

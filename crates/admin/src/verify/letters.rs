@@ -120,7 +120,7 @@ pub struct Against<'a> {
 ///
 /// # Errors
 /// When the table does not answer.
-pub async fn read(work: &Work<'_>, schema: &Schema, against: Against<'_>) -> anyhow::Result<Letters> {
+pub async fn read(work: &Work<'_>, schemas: &[Schema], against: Against<'_>) -> anyhow::Result<Letters> {
     let Against { lane, ranges, seen, key, kept, rule } = against;
     work.progress.begin("reading dead letters");
     let server = sink::server_for(&work.pipeline.sink.clickhouse, super::work::QUERY_MAX)?;
@@ -158,8 +158,8 @@ pub async fn read(work: &Work<'_>, schema: &Schema, against: Against<'_>) -> any
         }
     }
     letters.purged(&mut expected, lane, ranges, kept);
-    if rule == Rule::EveryCopy {
-        // Every record stands for itself: no copy of a refused row was dropped.
+    if rule == Rule::EveryCopy && schemas.len() == 1 {
+        // Every record stands for itself: no copy of a refused row was dropped. Of several tables another one may have taken its row.
         letters.not_rows.append(&mut letters.places);
     }
     if letters.report.is_compared {
@@ -173,10 +173,11 @@ pub async fn read(work: &Work<'_>, schema: &Schema, against: Against<'_>) -> any
     if is_content_needed {
         let format = &work.pipeline.source.format;
         // The row as it was sent, by its columns; or the record as it was read, by its fields and through the steps.
-        let intakes = [
-            Intake::new(wiring::source::decoder(format, schema.clone())?.decoder),
-            wiring::steps::chain(work.pipeline, schema, 1)?.intake,
-        ];
+        let own = wiring::source::decoder(format, schemas[work.place].clone())?;
+        let mut intakes = vec![Intake::new(own.decoder)];
+        if schemas.len() == 1 {
+            intakes.push(wiring::steps::chain(work.pipeline, schemas, 1)?.intake);
+        }
         let mut skip = 0;
         while skip < REFUSED_MAX {
             let page =

@@ -11,8 +11,8 @@ use anyhow::{Context, bail};
 use clickhouse::reconcile::{self, KeyPlan, Value, Values};
 use dataflow::block::NO_LEADER_EPOCH;
 use dataflow::{
-    Batch, Event, Intake, OperatorError, Partition, Prepared, ReadFrom, RecordBlock, Reject, Runtime, Source,
-    SourceFault,
+    Batch, Event, Intake, OperatorError, Partition, Prepared, ReadFrom, RecordBlock, Reject, Router, Runtime,
+    Selected, Source, SourceFault,
 };
 use futures::future::BoxFuture;
 use futures::stream::{FuturesOrdered, StreamExt};
@@ -66,6 +66,8 @@ pub struct DryRun {
     pub source: Arc<dyn Source>,
     /// What their bytes are, and the pipeline's steps before the lane; those with state are left out.
     pub intake: Intake,
+    /// Which rows are the table's, of several tables: the router, and the table's place.
+    pub part: Option<(Arc<dyn Router>, usize)>,
     /// The key.
     pub key: KeyPlan,
     /// The other columns, if their values are compared.
@@ -193,9 +195,24 @@ impl DryRun {
         let keep: Vec<bool> = batch.positions.iter().map(|p| counted.binary_search(p).is_ok()).collect();
         let batch = batch.filter(&keep.into()).context("a batch cannot be filtered")?;
         seen.records += counted.len() as u64;
+        let batch = self.own(batch)?;
+        // With several tables also what goes to the others.
         seen.filtered += (counted.len() - batch.len() - rejects.len()) as u64;
         reject(seen, partition, &rejects);
         self.hand_over(partition, &batch, each)
+    }
+
+    /// The rows that the table gets, with its columns.
+    fn own(&self, batch: Batch) -> anyhow::Result<Batch> {
+        let Some((router, place)) = &self.part else { return Ok(batch) };
+        let parts = router.route(&Selected::all(batch.rows.clone()));
+        let part = parts.into_iter().find_map(|(at, part)| (at == *place).then_some(part));
+        let mut keep = vec![false; batch.len()];
+        for stretch in part.iter().flat_map(|part| part.stretches()) {
+            keep[stretch.start as usize..stretch.end as usize].fill(true);
+        }
+        let rows = part.map_or_else(|| batch.rows.clone(), |part| part.batch().clone());
+        Batch { rows, ..batch }.filter(&keep.into()).context("a batch cannot be filtered")
     }
 
     fn hand_over(

@@ -19,11 +19,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use clickhouse::TableConfig;
 use clickhouse::reconcile::{KeyPlan, TableKeys, Values};
+use clickhouse::{ClickHouseTable, TableConfig};
 use dataflow::{Runtime, Table};
 use engine::accounts::Totals;
 use pipeline::config::model::Pipeline;
+use pipeline::config::model::sink::{Takes, Target};
 use pipeline::config::values::Window;
 use pipeline::replays::{self, Log};
 use pipeline::wiring::{self, WiringError, sink};
@@ -58,6 +59,8 @@ pub trait Progress: Send + Sync {
 pub struct Work<'a> {
     /// The pipeline.
     pub pipeline: &'a Pipeline,
+    /// Which of its tables, by its place among [`Pipeline::targets`].
+    pub place: usize,
     /// Clock and threads.
     pub runtime: Arc<dyn Runtime>,
     /// Where to begin.
@@ -85,27 +88,31 @@ impl Work<'_> {
     /// When the journal, the source or the table cannot be read, or what is sealed does not settle in time.
     pub async fn compare(self) -> anyhow::Result<Report> {
         let store = self.store().await?;
-        let (key, rule) = self.key_and_rule()?;
-        let config = sink::target(self.pipeline)?;
-        let table = sink::open_once(config.clone(), self.pipeline, &self.runtime).await?;
-        let mut table = table.context("the table cannot be used now; `forebay check --connect` says why")?;
-        let added = engine::layouts::added_to(&self.lane(&*store).await?, &table);
-        if !added.is_empty() {
-            // Records need not give columns that were added later: read as the pipeline reads them.
-            let config = TableConfig { added, ..config.clone() };
-            let again = sink::open_once(config, self.pipeline, &self.runtime).await?;
-            table = again.context("the table cannot be used now; `forebay check --connect` says why")?;
+        let targets = self.pipeline.targets();
+        let target = &targets[self.place];
+        let (key, rule) = self.key_and_rule(target)?;
+        let config = sink::target(self.pipeline, target)?;
+        let lane = self.lane(&*store).await?;
+        let mut schemas = Vec::with_capacity(targets.len());
+        let mut chosen = None;
+        for (place, target) in targets.iter().enumerate() {
+            let table = self.open(sink::target(self.pipeline, target)?, &lane).await?;
+            schemas.push(table.schema().clone());
+            if place == self.place {
+                chosen = Some(table);
+            }
         }
-        let schema = wiring::with_fields(table.schema(), self.pipeline)?;
+        let table = chosen.context("there is no such table")?;
+        let schema = wiring::with_fields(table.schema(), target)?;
         let plan = KeyPlan::new(&schema, &key).map_err(anyhow::Error::msg)?;
         let plan =
             plan.with_defaults(table.client()).await.context("the table cannot be asked for its defaults")?;
         let server = sink::server_for(&self.pipeline.sink.clickhouse, QUERY_MAX)?;
         let (values, left_out) = match self.values {
             true => {
-                let steps = wiring::steps::plan(self.pipeline, table.schema()).map_err(WiringError::Steps)?;
+                let steps = wiring::steps::plan(self.pipeline, &schemas).map_err(WiringError::Steps)?;
                 // When a record was read is another time now.
-                let fleeting = steps.fleeting();
+                let fleeting = steps.fleeting(self.place);
                 let compared_elsewhere: Vec<String> = key.iter().chain(&fleeting).cloned().collect();
                 let (values, mut left_out) = Values::of_the_rest(table.schema(), &compared_elsewhere);
                 left_out.extend(fleeting);
@@ -116,11 +123,12 @@ impl Work<'_> {
         let keys = TableKeys::new(server, &config, &plan, self.runtime.clone())?
             .with_values(values.as_ref())
             .with_provenance(table.has_provenance());
-        let chain = wiring::steps::chain(self.pipeline, table.schema(), self.runtime.compute_threads())?;
+        let chain = wiring::steps::chain(self.pipeline, &schemas, self.runtime.compute_threads())?;
         let source = wiring::source_to_look_at(self.pipeline, &self.runtime).await?;
         let mut dry = DryRun {
             source: chain.decoding.ready(source, &self.runtime),
             intake: chain.intake,
+            part: chain.router.map(|router| (router, self.place)),
             key: plan,
             values,
             runtime: self.runtime.clone(),
@@ -135,6 +143,12 @@ impl Work<'_> {
         };
         report.values = dry.values.as_ref().map(|plan| plan.names().into_iter().map(String::from).collect());
         report.values_left_out = left_out;
+        if rule != Rule::EveryCopy && targets.iter().any(|target| target.takes != Takes::Every) {
+            report.notes.push(
+                "`dedup` keeps one record of a key for all tables: a key whose records go to different tables is missing in all but one"
+                    .into(),
+            );
+        }
 
         let mut spill = Spill::new(&self.scratch)
             .context("temporary files cannot be created; name a `--scratch` folder")?;
@@ -151,7 +165,7 @@ impl Work<'_> {
         };
         let against =
             letters::Against { lane: &lane, ranges: &ranges, seen: &seen, key: &dry.key, kept: &kept, rule };
-        let letters = letters::read(&self, table.schema(), against).await?;
+        let letters = letters::read(&self, &schemas, against).await?;
         spill.leave_out(letters.not_rows.clone());
         let refused = dry.nameless.places.intersection(&letters.not_rows).count() as u64;
         let first_nameless = dry.nameless.records - refused;
@@ -208,6 +222,20 @@ impl Work<'_> {
         Ok(report)
     }
 
+    /// Opens a table as the pipeline does: records need not give columns that were added later.
+    async fn open(&self, config: TableConfig, lane: &Lane) -> anyhow::Result<ClickHouseTable> {
+        let name = config.name();
+        let refused = || format!("table `{name}` cannot be used now; `forebay check --connect` says why");
+        let table = sink::open_once(config.clone(), self.pipeline, &self.runtime).await?;
+        let table = table.with_context(refused)?;
+        let added = engine::layouts::added_to(lane, &table);
+        if added.is_empty() {
+            return Ok(table);
+        }
+        let config = TableConfig { added, ..config };
+        sink::open_once(config, self.pipeline, &self.runtime).await?.with_context(refused)
+    }
+
     async fn store(&self) -> anyhow::Result<Arc<dyn Store>> {
         let store = pipeline::wiring::storage::open_to_read(self.pipeline).await?;
         store.context("the pipeline has not run yet: there is nothing to compare")
@@ -221,14 +249,14 @@ impl Work<'_> {
     }
 
     /// The columns to compare by, and how copies of a key become rows.
-    fn key_and_rule(&self) -> anyhow::Result<(Vec<String>, Rule)> {
+    fn key_and_rule(&self, target: &Target) -> anyhow::Result<(Vec<String>, Rule)> {
         let dedups: Vec<_> = self.pipeline.steps.iter().filter_map(|step| step.dedup.as_ref()).collect();
         let names = |columns: &[_]| columns.iter().map(ToString::to_string).collect::<Vec<String>>();
         let [dedup] = dedups.as_slice() else {
             if dedups.len() > 1 {
                 bail!("a pipeline with several `dedup` steps cannot be compared by one key");
             }
-            let unique = names(&self.pipeline.sink.clickhouse.unique_key);
+            let unique = names(&target.clickhouse.unique_key);
             let key = if self.key.is_empty() { unique } else { self.key.to_vec() };
             if key.is_empty() {
                 bail!(
@@ -237,7 +265,7 @@ impl Work<'_> {
             }
             return Ok((key, Rule::EveryCopy));
         };
-        let own = names(&dedup.key);
+        let own: Vec<String> = names(&dedup.key).iter().map(|key| self.column_of(target, key)).collect();
         let same: BTreeSet<&String> = own.iter().collect();
         if !self.key.is_empty() && self.key.iter().collect::<BTreeSet<_>>() != same {
             bail!("rows are deduplicated by {own:?}, so they can only be compared by that");
@@ -249,6 +277,13 @@ impl Work<'_> {
             }
         };
         Ok((own, rule))
+    }
+
+    /// The table's column that holds a column of the key. With several tables a key is named as the last step gives it.
+    fn column_of(&self, target: &Target, key: &str) -> String {
+        let renamed = target.columns.iter().find(|(_, from)| from.as_str() == key);
+        let renamed = renamed.filter(|_| !self.pipeline.sinks.is_empty());
+        renamed.map_or_else(|| key.to_owned(), |(column, _)| column.to_string())
     }
 
     /// Waits until everything that `lane` has sealed is settled.

@@ -59,7 +59,15 @@ impl Selected {
     /// When there are fewer.
     pub fn first_columns(self, columns: usize) -> Result<Self, ArrowError> {
         let first: Vec<usize> = (0..columns).collect();
-        Ok(Self { batch: self.batch.project(&first)?, ..self })
+        self.columns(&first)
+    }
+
+    /// The same rows with these columns, in this order.
+    ///
+    /// # Errors
+    /// When there is no such column.
+    pub fn columns(self, columns: &[usize]) -> Result<Self, ArrowError> {
+        Ok(Self { batch: self.batch.project(columns)?, ..self })
     }
 
     /// The batch with all of its rows, those that go no further among them.

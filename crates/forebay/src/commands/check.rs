@@ -98,11 +98,11 @@ impl Check {
     }
 }
 
-/// Adds the faults of steps that do not fit the table, if the file describes it; false if there are any. Other tables are asked by `--connect`.
+/// Adds the faults of steps that do not fit the tables, if the file describes them all; false if there are any. Other tables are asked by `--connect`.
 fn plan(checked: &mut Checked) -> bool {
     let Some(pipeline) = &checked.pipeline else { return true };
-    let Some(table) = explain::described(pipeline) else { return true };
-    let Err(faults) = wiring::steps::plan(pipeline, &table) else { return true };
+    let Some(tables) = explain::all_described(pipeline) else { return true };
+    let Err(faults) = wiring::steps::plan(pipeline, &tables) else { return true };
     for fault in &faults {
         let at = checked.place_in(&fault.path, fault.at.as_ref().map(|at| at.start));
         checked.faults.fault(at, fault.path.as_str(), fault.to_string());

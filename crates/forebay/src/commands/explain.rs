@@ -1,6 +1,6 @@
-//! `forebay explain`: what a pipeline decodes, where each step runs, and how its rows become the table's.
+//! `forebay explain`: what a pipeline decodes, where each step runs, and how its rows become those of the tables.
 //!
-//! Owns the report. Does not own the plan ([`pipeline::plan`]). Asks ClickHouse for the table's columns, or takes those that the file would
+//! Owns the report. Does not own the plan ([`pipeline::plan`]). Asks ClickHouse for the tables' columns, or takes those that the file would
 //! create; reads nothing else and writes nothing.
 
 use std::fmt::Write as _;
@@ -8,24 +8,24 @@ use std::sync::Arc;
 
 use clap::Args;
 use clickhouse::types::name as type_name;
-use dataflow::{Runtime, Schema, Table};
+use dataflow::{Column, Runtime, Schema, Table};
 use engine::TokioRuntime;
 use pipeline::config::model::Pipeline;
-use pipeline::config::model::sink::Create;
+use pipeline::config::model::sink::{Create, Takes, Target};
 use pipeline::plan::{Conversion, Mapped, Place, Plan};
 use pipeline::wiring::{self, sink};
 use serde_json::{Value, json};
 
 use crate::console::{Exit, PipelineFile, print};
 
-/// Shows the plan of a pipeline: what is decoded, where each step runs, and how each column of the table is filled.
+/// Shows the plan of a pipeline: what is decoded, where each step runs, and how each column of a table is filled.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   forebay explain orders.yaml
   forebay explain orders.yaml --json
 
-Asks ClickHouse for the table's columns; of a table that is not there yet those of `create:` are taken. Reads no record, writes nothing.
+Asks ClickHouse for the tables' columns; of a table that is not there yet those of `create:` are taken. Reads no record, writes nothing.
 Ends with code 2 if the file has a fault or its steps do not fit the table, and 1 if ClickHouse does not answer.")]
 pub struct Explain {
     #[command(flatten)]
@@ -43,15 +43,15 @@ impl Explain {
     /// When the file cannot be read, or the table cannot be used.
     pub fn execute(&self) -> anyhow::Result<Exit> {
         let Some(pipeline) = super::load(&self.file.file)? else { return Ok(Exit::Fault) };
-        let table = super::runtime()?.block_on(columns(&pipeline))?;
-        let plan = match wiring::steps::plan(&pipeline, &table) {
+        let tables = super::runtime()?.block_on(columns(&pipeline))?;
+        let plan = match wiring::steps::plan(&pipeline, &tables) {
             Ok(plan) => plan,
             Err(faults) => {
                 let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
                 anyhow::bail!("{}: {}", self.file.file.display(), faults.join("\n"));
             }
         };
-        let report = Report { pipeline: &pipeline, table: &table, plan: &plan };
+        let report = Report { pipeline: &pipeline, plan: &plan };
         match self.json {
             true => print(&format!("{:#}\n", report.json())),
             false => print(&report.text()),
@@ -59,26 +59,34 @@ impl Explain {
     }
 }
 
-/// The columns of the target.
+/// The columns of every table that rows go to.
 ///
 /// # Errors
 /// When ClickHouse does not answer, or has no such table and the file does not describe one.
-pub async fn columns(pipeline: &Pipeline) -> anyhow::Result<Schema> {
+pub async fn columns(pipeline: &Pipeline) -> anyhow::Result<Vec<Schema>> {
     let runtime: Arc<dyn Runtime> = TokioRuntime::new(1);
-    if let Some(table) = sink::open_once(sink::target(pipeline)?, pipeline, &runtime).await? {
-        return Ok(table.schema().clone());
+    let mut all = Vec::new();
+    for target in pipeline.targets() {
+        let open = sink::open_once(sink::target(pipeline, &target)?, pipeline, &runtime).await?;
+        let columns = open.map(|table| table.schema().clone()).or_else(|| described(&target));
+        all.push(columns.ok_or_else(|| {
+            anyhow::anyhow!(
+                "the columns of table `{}` cannot be read now; `forebay check --connect` says why",
+                target.clickhouse.table_name()
+            )
+        })?);
     }
-    described(pipeline).ok_or_else(|| {
-        anyhow::anyhow!(
-            "the columns of table `{}` cannot be read now; `forebay check --connect` says why",
-            pipeline.sink.clickhouse.table
-        )
-    })
+    Ok(all)
+}
+
+/// The columns of all tables, if the file describes each of them.
+pub fn all_described(pipeline: &Pipeline) -> Option<Vec<Schema>> {
+    pipeline.targets().iter().map(described).collect()
 }
 
 /// The columns of a table that the file describes and that is not there yet.
-pub fn described(pipeline: &Pipeline) -> Option<Schema> {
-    let Some(Create::Table(table)) = &pipeline.sink.clickhouse.create else { return None };
+pub fn described(target: &Target) -> Option<Schema> {
+    let Some(Create::Table(table)) = &target.clickhouse.create else { return None };
     let column = |(name, kind): &(_, String)| {
         let name = format!("{name}");
         Some(dataflow::Column::new(name.as_str(), clickhouse::types::parse(&name, kind).ok()?))
@@ -88,7 +96,6 @@ pub fn described(pipeline: &Pipeline) -> Option<Schema> {
 
 struct Report<'a> {
     pipeline: &'a Pipeline,
-    table: &'a Schema,
     plan: &'a Plan,
 }
 
@@ -101,13 +108,15 @@ impl Report<'_> {
 
     /// The columns that a field passes to untouched.
     fn fills(&self, field: &str) -> Vec<&str> {
-        let fills = self.plan.mapping.iter().filter(|mapped| mapped.field.as_deref() == Some(field));
-        fills.map(|mapped| mapped.column.as_str()).collect()
+        let mapped = self.plan.tables.iter().flat_map(|table| &table.mapping);
+        let fills = mapped.filter(|mapped| mapped.field.as_deref() == Some(field));
+        let mut fills: Vec<&str> = fills.map(|mapped| mapped.column.as_str()).collect();
+        fills.dedup();
+        fills
     }
 
-    fn how(&self, mapped: &Mapped) -> (String, &'static str) {
-        let column = self.table.columns().iter().find(|column| column.name == mapped.column);
-        let default = column.and_then(|column| column.default.as_deref());
+    fn how(mapped: &Mapped, column: &Column) -> (String, &'static str) {
+        let default = column.default.as_deref();
         match (&mapped.from, mapped.conversion) {
             (None, _) => (default.map_or("NULL".into(), |default| format!("DEFAULT {default}")), "absent"),
             (Some(_), Conversion::Same) if mapped.field.is_some() => ("as decoded".into(), "same"),
@@ -168,17 +177,19 @@ impl Report<'_> {
             out += "  none\n";
         }
         columns_of(&mut out, &steps);
-        let _ = write!(out, "\ntable `{}`\n", self.pipeline.sink.clickhouse.table);
-        let mut mapping = Vec::new();
-        for (mapped, column) in plan.mapping.iter().zip(self.table.columns()) {
-            let from = mapped.from.as_ref().map_or(String::new(), |from| format!("from {from}"));
-            mapping.push([
-                format!("{} {}", mapped.column, type_name(&column.column_type)),
-                from,
-                self.how(mapped).0,
-            ]);
+        for table in &plan.tables {
+            let _ = write!(out, "\ntable `{}`{}\n", table.name, takes(&table.takes));
+            let mut mapping = Vec::new();
+            for (mapped, column) in table.mapping.iter().zip(table.columns.columns()) {
+                let from = mapped.from.as_ref().map_or(String::new(), |from| format!("from {from}"));
+                mapping.push([
+                    format!("{} {}", mapped.column, type_name(&column.column_type)),
+                    from,
+                    Self::how(mapped, column).0,
+                ]);
+            }
+            columns_of(&mut out, &mapping);
         }
-        columns_of(&mut out, &mapping);
         out
     }
 
@@ -201,10 +212,21 @@ impl Report<'_> {
             };
             json!({ "step": stage.path, "runs_in": place, "reads": stage.reads, "columns": schema(&stage.output) })
         });
-        let mapping = plan.mapping.iter().zip(self.table.columns()).map(|(mapped, column)| {
+        let tables = plan.tables.iter().map(|table| {
+            let mapping = table.mapping.iter().zip(table.columns.columns()).map(|(mapped, column)| {
+                json!({
+                    "column": mapped.column, "type": type_name(&column.column_type), "from": mapped.from,
+                    "untouched_field": mapped.field, "how": Self::how(mapped, column).1
+                })
+            });
+            let (condition, otherwise) = match &table.takes {
+                Takes::Every => (None, false),
+                Takes::Where(text) => (Some(text), false),
+                Takes::Otherwise => (None, true),
+            };
             json!({
-                "column": mapped.column, "type": type_name(&column.column_type), "from": mapped.from,
-                "untouched_field": mapped.field, "how": self.how(mapped).1
+                "table": table.name, "where": condition, "otherwise": otherwise,
+                "columns": mapping.collect::<Vec<_>>()
             })
         });
         json!({
@@ -212,10 +234,17 @@ impl Report<'_> {
             "decoded": input.collect::<Vec<_>>(),
             "event_time": plan.time,
             "steps": steps.collect::<Vec<_>>(),
-            "tables": [{
-                "table": self.pipeline.sink.clickhouse.table.to_string(), "columns": mapping.collect::<Vec<_>>()
-            }],
+            "tables": tables.collect::<Vec<_>>(),
         })
+    }
+}
+
+/// Which rows a table takes, behind its name.
+fn takes(takes: &Takes) -> String {
+    match takes {
+        Takes::Every => String::new(),
+        Takes::Where(text) => format!(", where {text}"),
+        Takes::Otherwise => ", otherwise".to_owned(),
     }
 }
 

@@ -14,6 +14,7 @@ use admin::pipelines::{self, End};
 use admin::running;
 use anyhow::{Context, bail};
 use clap::Args;
+use clickhouse::TableConfig;
 use engine::journal;
 use pipeline::config::model::Pipeline;
 use pipeline::wiring;
@@ -192,7 +193,7 @@ impl Removal {
             let mut plan = json!({
                 "pipeline": name, "found": true, "done": self.yes, "objects": objects, "bytes": bytes,
                 "in_flight_rows": rows.as_ref().ok(), "journal_problem": rows.as_ref().err(),
-                "table": wiring::sink::target(&pipeline)?.name()
+                "tables": wiring::sink::targets(&pipeline)?.iter().map(TableConfig::name).collect::<Vec<_>>()
             });
             let words =
                 words(end, &pipeline, objects, bytes, rows.as_ref().copied().map_err(String::as_str))?;
@@ -223,7 +224,7 @@ fn words(
     bytes: u64,
     rows: Result<u64, &str>,
 ) -> anyhow::Result<String> {
-    let (name, table) = (pipeline.pipeline.as_str(), wiring::sink::target(pipeline)?);
+    let (name, tables) = (pipeline.pipeline.as_str(), wiring::sink::targets(pipeline)?);
     let letters = wiring::sink::dead_letters(pipeline);
     let mut out = String::new();
     writeln!(
@@ -243,17 +244,19 @@ fn words(
     }
     writeln!(
         out,
-        "stays        the rows of `{}` and `{}`, the source, and the pipeline file",
-        table.name(),
+        "stays        the rows of {} and `{}`, the source, and the pipeline file",
+        tables.iter().map(|table| format!("`{}`", table.name())).collect::<Vec<_>>().join(", "),
         letters.name()
     )?;
     if end == End::Reset {
-        writeln!(
-            out,
-            "then         the next start reads the source from the start: empty the table first (`TRUNCATE TABLE {}`), or every row is \
-             there twice",
-            table.quoted()
-        )?;
+        for table in &tables {
+            writeln!(
+                out,
+                "then         the next start reads the source from the start: empty the table first (`TRUNCATE TABLE {}`), or every row \
+                 is there twice",
+                table.quoted()
+            )?;
+        }
         if pipeline.source.kafka.is_some() {
             writeln!(
                 out,

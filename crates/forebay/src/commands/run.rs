@@ -147,10 +147,9 @@ pub(super) async fn lane(
             // It was fine a moment ago: somebody is changing it.
             Err(error @ WiringError::Table { .. }) if known.is_open_again => {
                 tracing::warn!(pipeline = %pipeline.pipeline, "{error}");
-                let name =
-                    format!("{}.{}", pipeline.sink.clickhouse.database, pipeline.sink.clickhouse.table);
+                let WiringError::Table { table: name, .. } = &error else { unreachable!("it was matched") };
                 let (state, now_ms) = (State::TableDiffers, runtime.wall_ms());
-                status.met(&name, state, &error.to_string(), Effect::None, Noticed::Asking, now_ms);
+                status.met(name, state, &error.to_string(), Effect::None, Noticed::Asking, now_ms);
                 tokio::select! {
                     () = runtime.sleep(LOOK_AGAIN) => continue,
                     _ = asked.wait_for(|stop| *stop) => return Exit::Done,
@@ -164,9 +163,12 @@ pub(super) async fn lane(
         match engine::run(parts, stopping.clone()).await {
             Ok(Outcome::Reopen { added }) => {
                 known.is_open_again = true;
-                known.added.extend(added.into_values().flatten());
-                known.added.sort();
-                known.added.dedup();
+                for (table, columns) in added {
+                    let known = known.added.entry(table).or_default();
+                    known.extend(columns);
+                    known.sort();
+                    known.dedup();
+                }
             }
             result => break result,
         }
@@ -183,7 +185,7 @@ pub(super) async fn lane(
 
 /// Says what became of the records of a run that ended well, and whether too many of them are dead letters.
 fn exit_of_outcome(pipeline: &Pipeline, outcome: Outcome, last: &Snapshot, reads: Reads) -> Exit {
-    let (database, table) = pipeline.dead_letters.place(&pipeline.sink.clickhouse);
+    let (database, table) = pipeline.letters_place();
     let verdict = progress::verdict(&outcome, last, &format!("{database}.{table}"));
     match outcome {
         Outcome::Complete | Outcome::Drained => tracing::info!("{verdict}"),

@@ -13,14 +13,14 @@ use anyhow::Context;
 use clap::Args;
 use dataflow::block::{NO_LEADER_EPOCH, TIME_UNKNOWN_MS};
 use dataflow::{
-    BlockBuilder, Event, Intake, Partition, ReadFrom, RecordBlock, Reject, Runtime, Schema, SourceFault,
-    printing,
+    BlockBuilder, Event, Partition, ReadFrom, RecordBlock, Reject, Runtime, Selected, SourceFault, printing,
 };
 use engine::TokioRuntime;
 use pipeline::config::model::Pipeline;
 use pipeline::plan::{Place, Plan};
 use pipeline::wiring;
 use pipeline::wiring::source::Decoding;
+use pipeline::wiring::steps::Chain;
 use serde_json::{Value, json};
 
 use super::explain;
@@ -72,24 +72,23 @@ impl Try {
         let lines = self.records.as_ref().map(|path| lines(path, wanted)).transpose()?;
         let Some(pipeline) = super::load(&self.file.file)? else { return Ok(Exit::Fault) };
         super::runtime()?.block_on(async {
-            let table = explain::columns(&pipeline).await?;
-            let plan = match wiring::steps::plan(&pipeline, &table) {
+            let tables = explain::columns(&pipeline).await?;
+            let plan = match wiring::steps::plan(&pipeline, &tables) {
                 Ok(plan) => plan,
                 Err(faults) => {
                     let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
                     anyhow::bail!("{}: {}", self.file.file.display(), faults.join("\n"));
                 }
             };
-            let chain = wiring::steps::chain(&pipeline, &table, 1)?;
+            let chain = wiring::steps::chain(&pipeline, &tables, 1)?;
             let blocks = match lines {
                 Some(block) => vec![block],
                 None => from_source(&pipeline, &chain.decoding, wanted).await?,
             };
-            let intake = chain.intake;
             let read_ms = TokioRuntime::new(1).wall_ms();
             let mut tried = Vec::new();
             for block in &blocks {
-                tried.extend(outcomes(&plan, &intake, &table, (block, read_ms))?);
+                tried.extend(outcomes(&plan, &chain, (block, read_ms))?);
             }
             tried.truncate(wanted);
             match self.json {
@@ -97,7 +96,7 @@ impl Try {
                     "{:#}\n",
                     json!({ "records": tried.iter().map(Tried::json).collect::<Vec<_>>() })
                 )),
-                false => print(&text(&tried)),
+                false => print(&text(&tried, plan.tables.len() > 1)),
             }
         })
     }
@@ -171,7 +170,8 @@ async fn from_source(
 
 /// What became of a record.
 enum Outcome {
-    Row(String),
+    /// Table and row, for each table that takes it.
+    Rows(Vec<(String, String)>),
     Filtered(String),
     Rejected(Reject),
 }
@@ -185,8 +185,7 @@ struct Tried {
 /// Runs the work before the lane on a block, step by step, so that it is known which one drops a record.
 fn outcomes(
     plan: &Plan,
-    intake: &Intake,
-    table: &Schema,
+    Chain { intake, router, .. }: &Chain,
     (block, read_ms): (&RecordBlock, i64),
 ) -> anyhow::Result<Vec<Tried>> {
     let mut dropped: BTreeMap<u64, String> = BTreeMap::new();
@@ -205,13 +204,31 @@ fn outcomes(
     let mut rejects: BTreeMap<u64, Reject> =
         prepared.rejects.into_iter().map(|reject| (reject.position, reject)).collect();
     let batch = prepared.batch;
+    let parts = match router {
+        Some(router) => router.route(&Selected::all(batch.rows.clone())),
+        None => vec![(0, Selected::all(batch.rows.clone()))],
+    };
+    // Columns behind a table's are for steps with state.
+    let rows_of = |row: usize| -> Vec<(String, String)> {
+        let parts = parts
+            .iter()
+            .filter(|(_, part)| part.stretches().iter().any(|stretch| stretch.contains(&(row as u32))));
+        let rows = parts.map(|(place, part)| {
+            let table = &plan.tables[*place];
+            (table.name.clone(), clickhouse::json::row(&table.columns, part.batch(), row))
+        });
+        rows.collect()
+    };
     let mut tried = Vec::with_capacity(block.len());
     for (row, position) in block.positions.iter().enumerate() {
         let outcome = match (rejects.remove(position), batch.positions.binary_search(position)) {
             (Some(reject), _) => Outcome::Rejected(reject),
-            // Columns behind the table's are for steps with state.
-            (None, Ok(row)) => Outcome::Row(clickhouse::json::row(table, &batch.rows, row)),
-            (None, Err(_)) => Outcome::Filtered(dropped.remove(position).unwrap_or_default()),
+            (None, Ok(row)) => Outcome::Rows(rows_of(row)),
+            (None, Err(_)) => {
+                let by =
+                    dropped.remove(position).unwrap_or_else(|| "sinks, for no table takes it".to_owned());
+                Outcome::Filtered(by)
+            }
         };
         let before = String::from_utf8_lossy(block.payloads.get(row)).into_owned();
         tried.push(Tried { place: format!("{}/{position}", block.partition), before, outcome });
@@ -223,9 +240,13 @@ impl Tried {
     fn json(&self) -> Value {
         let mut told = json!({ "record": self.place, "before": self.before });
         match &self.outcome {
-            Outcome::Row(row) => {
+            Outcome::Rows(rows) => {
                 told["becomes"] = "row".into();
-                told["after"] = serde_json::from_str(row).unwrap_or(Value::Null);
+                let rows = rows.iter().map(|(table, row)| {
+                    let row = serde_json::from_str(row).unwrap_or(Value::Null);
+                    (table.clone(), row)
+                });
+                told["after"] = Value::Object(rows.collect());
             }
             Outcome::Filtered(step) => {
                 told["becomes"] = "filtered".into();
@@ -241,9 +262,16 @@ impl Tried {
         told
     }
 
-    fn after(&self) -> String {
+    fn after(&self, is_of_several: bool) -> String {
         match &self.outcome {
-            Outcome::Row(row) => row.clone(),
+            Outcome::Rows(rows) => match rows.as_slice() {
+                [(_, row)] if !is_of_several => row.clone(),
+                rows => {
+                    let rows: Vec<String> =
+                        rows.iter().map(|(table, row)| format!("{table}: {row}")).collect();
+                    rows.join(" ")
+                }
+            },
             Outcome::Filtered(step) => format!("filtered by {step}"),
             Outcome::Rejected(reject) => {
                 format!("dead letter: {}: {}", reject.reason.as_str(), reject.message)
@@ -253,11 +281,13 @@ impl Tried {
 }
 
 /// A table: record, before, after.
-fn text(tried: &[Tried]) -> String {
+fn text(tried: &[Tried], is_of_several: bool) -> String {
     let cell = |text: &str| printing::escaped(text, SHOWN_MAX).into_owned();
     let mut rows = vec![["record".to_owned(), "before".to_owned(), "after".to_owned()]];
     rows.extend(
-        tried.iter().map(|record| [cell(&record.place), cell(&record.before), cell(&record.after())]),
+        tried
+            .iter()
+            .map(|record| [cell(&record.place), cell(&record.before), cell(&record.after(is_of_several))]),
     );
     let mut out = String::new();
     explain::columns_of(&mut out, &rows);
@@ -265,7 +295,7 @@ fn text(tried: &[Tried]) -> String {
     out + &format!(
         "{} records: {} rows, {} filtered, {} dead letters; duplicates are not looked for, nothing was written\n",
         tried.len(),
-        of(|outcome| matches!(outcome, Outcome::Row(_))),
+        of(|outcome| matches!(outcome, Outcome::Rows(_))),
         of(|outcome| matches!(outcome, Outcome::Filtered(_))),
         of(|outcome| matches!(outcome, Outcome::Rejected(_))),
     )

@@ -6,12 +6,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use admin::verify::{Bound, Progress, Work};
+use admin::verify::{Bound, Progress, Report, Work};
 use anyhow::Context;
 use clap::Args;
 use dataflow::Runtime;
 use engine::TokioRuntime;
 use indicatif::ProgressBar;
+use pipeline::config::model::Pipeline;
+use pipeline::config::model::sink::Target;
 
 use crate::console::{Exit, PipelineFile, print};
 
@@ -24,8 +26,9 @@ Examples:
   forebay verify user-events.yaml --from user_events/0:1000 --to user_events/0:2000 --json
   forebay verify user-events.yaml --key event_id
   forebay verify user-events.yaml --values
+  forebay verify user-events.yaml --table bots
 
-Reads the source once more with the pipeline's own decoder and compares it with the table by key: buckets of keys by count and
+Of several tables each is compared in turn, unless `--table` names one. Reads the source once more with the pipeline's own decoder and compares it with the table by key: buckets of keys by count and
 checksum first, then the keys of buckets that differ. What is sealed and not settled, or not read yet, is not missing. Needs the
 source to hold the records still; memory stays small, temporary files take 36 bytes a record.
 
@@ -50,6 +53,10 @@ pub struct Verify {
     /// Looks at records before this.
     #[arg(long, value_name = "TIME|POSITION")]
     to: Vec<Bound>,
+
+    /// Compares this one of several tables: `table` or `database.table`.
+    #[arg(long, value_name = "TABLE")]
+    table: Option<String>,
 
     /// The columns to compare by. The key of the `dedup` step if left out, or else the sink's `unique_key`.
     #[arg(long, value_name = "COLUMN", value_delimiter = ',')]
@@ -83,33 +90,61 @@ impl Verify {
     /// When the comparison cannot be made.
     pub fn execute(&self) -> anyhow::Result<Exit> {
         let Some(pipeline) = super::load(&self.file.file)? else { return Ok(Exit::Fault) };
-        let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        let report = super::runtime()?.block_on(async {
-            let runtime: Arc<dyn Runtime> = TokioRuntime::new(threads);
-            let bar = super::store::bar();
-            let work = Work {
-                pipeline: &pipeline,
-                runtime,
-                from: &self.from,
-                to: &self.to,
-                key: &self.key,
-                values: self.values,
-                wait: Duration::from_secs(self.wait),
-                scratch: self
-                    .scratch
-                    .as_deref()
-                    .map(super::place::given)
-                    .transpose()?
-                    .unwrap_or_else(std::env::temp_dir),
-                limit: self.limit as usize,
-                progress: Arc::new(Bar(bar.clone())),
-            };
-            let report = work.compare().await;
-            bar.finish_and_clear();
-            report.context("the table could not be compared")
+        let places = self.places(&pipeline)?;
+        let reports = super::runtime()?.block_on(async {
+            let mut reports = Vec::with_capacity(places.len());
+            for place in places {
+                reports.push(self.compare(&pipeline, place).await?);
+            }
+            anyhow::Ok(reports)
         })?;
-        print(&if self.json { report.json() } else { report.text() })?;
-        Ok(if report.is_right() { Exit::Done } else { Exit::Person })
+        for report in &reports {
+            print(&if self.json { report.json() } else { report.text() })?;
+        }
+        Ok(if reports.iter().all(Report::is_right) { Exit::Done } else { Exit::Person })
+    }
+
+    /// The tables to compare, by place.
+    fn places(&self, pipeline: &Pipeline) -> anyhow::Result<Vec<usize>> {
+        let targets = pipeline.targets();
+        let Some(table) = &self.table else { return Ok((0..targets.len()).collect()) };
+        let is_meant = |target: &Target| {
+            let clickhouse = &target.clickhouse;
+            clickhouse.table_name() == table || clickhouse.full_name() == *table
+        };
+        let Some(place) = targets.iter().position(is_meant) else {
+            let names: Vec<String> =
+                targets.iter().map(|target| format!("`{}`", target.clickhouse.full_name())).collect();
+            anyhow::bail!("the pipeline has no table `{table}`; its tables are {}", names.join(", "));
+        };
+        Ok(vec![place])
+    }
+
+    async fn compare(&self, pipeline: &Pipeline, place: usize) -> anyhow::Result<Report> {
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let runtime: Arc<dyn Runtime> = TokioRuntime::new(threads);
+        let bar = super::store::bar();
+        let work = Work {
+            pipeline,
+            place,
+            runtime,
+            from: &self.from,
+            to: &self.to,
+            key: &self.key,
+            values: self.values,
+            wait: Duration::from_secs(self.wait),
+            scratch: self
+                .scratch
+                .as_deref()
+                .map(super::place::given)
+                .transpose()?
+                .unwrap_or_else(std::env::temp_dir),
+            limit: self.limit as usize,
+            progress: Arc::new(Bar(bar.clone())),
+        };
+        let report = work.compare().await;
+        bar.finish_and_clear();
+        report.context("the table could not be compared")
     }
 }
 

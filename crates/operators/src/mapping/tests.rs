@@ -25,8 +25,8 @@ fn nullable(inner: T) -> T {
 /// A table of one column, filled by values of `from`.
 fn map(from: T, values: ArrayRef, to: Column) -> Transformed {
     let input = Schema::new(vec![Column::new("x", nullable(from))]);
-    let fill = Fill { from: Some(0), is_untouched: false, type_name: "THE TYPE".into() };
-    let mapping = Mapping::new(&input, Schema::new(vec![to]), vec![fill]).expect("a mapping");
+    let fill = Fill { type_name: "THE TYPE".into(), ..Fill::of(Some(0), &to) };
+    let mapping = Mapping::new(&input, Schema::new(vec![to]), vec![fill], None).expect("a mapping");
     let batch = Batch {
         partition: Partition::new("t", 0),
         positions: (10..10 + values.len() as u64).collect(),
@@ -184,11 +184,14 @@ fn texts_that_are_none_of_their_type_and_times_out_of_range_are_rejected() {
 
 #[test]
 fn a_column_that_nothing_fills_needs_null_or_a_default() {
-    let fill = || Fill { from: None, is_untouched: true, type_name: String::new() };
+    let mapping = |to: Column| {
+        let input = Schema::new(vec![Column::new("x", T::Int8)]);
+        let fill = Fill::of(None, &to);
+        Mapping::new(&input, Schema::new(vec![to]), vec![fill], None)
+    };
     let input = Schema::new(vec![Column::new("x", T::Int8)]);
-    let error = Mapping::new(&input, Schema::new(vec![column(T::Int8)]), vec![fill()]).err();
-    assert_eq!(error, Some((0, Unfit::Missing)));
-    let mapping = Mapping::new(&input, Schema::new(vec![column(nullable(T::Int8))]), vec![fill()]).unwrap();
+    assert_eq!(mapping(column(T::Int8)).err(), Some((0, Unfit::Missing)));
+    let mapping = mapping(column(nullable(T::Int8))).unwrap();
     let rows =
         RecordBatch::try_new(input.arrow().clone(), vec![Arc::new(Int8Array::from(vec![1, 2]))]).unwrap();
     let partition = Partition::new("t", 0);

@@ -26,12 +26,12 @@ pub use sink::Create;
 pub use source::Kafka;
 pub use storage::ObjectStorage;
 
-use self::sink::{DeadLetters, Sink, Spool};
+use self::sink::{DeadLetters, Sink, Spool, TableSink};
 use self::source::Source;
 use self::step::Step;
 use super::values::{Field, Identifier, Listen, Period, PipelineName, Size, StoreUrl};
 
-/// A pipeline: where records come from, what happens to them, and the table they end in.
+/// A pipeline: where records come from, what happens to them, and the tables they end in.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(title = "Forebay pipeline file")]
@@ -64,8 +64,16 @@ pub struct Pipeline {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub columns: BTreeMap<Identifier, Field>,
 
-    /// The table that the rows go to.
+    /// The table that the rows go to. With `sinks` it is what they share: the server and the bounds of a batch.
     pub sink: Sink,
+
+    /// Several tables, and which rows each of them takes. All are written exactly once.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        length(max = 32),
+        extend("x-why" = "each table has inserts in flight of its own, and a bit in the set that says where a row goes")
+    )]
+    pub sinks: Vec<TableSink>,
 
     /// How much may wait in the store while ClickHouse is unavailable. Beyond either bound reading pauses; nothing is lost.
     #[serde(default)]

@@ -4,6 +4,7 @@
 //! all that it compares is there. Does not own anything that needs a server (`wiring`).
 
 use super::faults::{Faults, Position};
+use super::model::sink::Target;
 use super::model::source::{Format, FormatWord, Mechanism, Registry};
 use super::model::{Create, Delivery, Kafka, Pipeline};
 use super::spans::{Node, Value};
@@ -104,6 +105,7 @@ pub fn check(pipeline: &Pipeline, tree: &Node, faults: &mut Faults) {
     rules.fields();
     rules.steps();
     rules.dedup();
+    rules.sinks();
     rules.table();
     rules.dead_letters();
 }
@@ -446,23 +448,74 @@ impl Rules<'_> {
             let named = named.chain(dedup.time.iter().map(|column| (format!("{path}.time"), column)));
             // A column that the table does not store comes from a step, or is a declared field; the planner knows.
             let is_of_table = self.pipeline.source.fields.is_empty()
+                && self.pipeline.sinks.is_empty()
                 && self.pipeline.steps.iter().all(|step| step.dedup.is_some());
-            for (path, column) in named.collect::<Vec<_>>() {
-                if is_of_table {
-                    self.created_column(&path, column.as_str());
+            for (path, column) in named.collect::<Vec<_>>().into_iter().filter(|_| is_of_table) {
+                for target in self.pipeline.targets() {
+                    self.created_column(&target, &path, column.as_str());
                 }
             }
         }
     }
 
+    /// One table under `sink`, or several under `sinks`.
+    fn sinks(&mut self) {
+        let Pipeline { sink, sinks, columns, .. } = self.pipeline;
+        let table = &sink.clickhouse;
+        if sinks.is_empty() {
+            if table.table.is_none() && node(self.tree, "sink.clickhouse.table").is_none() {
+                self.fault("sink.clickhouse", "`table` is missing: name the table, or several under `sinks`");
+            }
+            return;
+        }
+        let of_one_table = [
+            ("sink.clickhouse.table", table.table.is_some()),
+            ("sink.clickhouse.unique_key", !table.unique_key.is_empty()),
+            ("sink.clickhouse.create", table.create.is_some()),
+            ("columns", !columns.is_empty()),
+        ];
+        for (path, _) in of_one_table.iter().filter(|(_, is_set)| *is_set) {
+            let key = path.rsplit('.').next().unwrap_or(path);
+            let message =
+                format!("with `sinks` each table has a `{key}` of its own; move it to one of `sinks`");
+            self.fault(path, message);
+        }
+        for (index, sink) in sinks.iter().enumerate() {
+            if sink.condition.is_some() && sink.otherwise {
+                self.fault(
+                    &format!("sinks[{index}].otherwise"),
+                    "`otherwise` takes what no `where` takes, so a table has one of the two",
+                );
+            }
+            if sink.otherwise && sinks.iter().all(|other| other.condition.is_none()) {
+                self.fault(
+                    &format!("sinks[{index}].otherwise"),
+                    "no other table has a `where`, so this one takes every row; remove it",
+                );
+            }
+        }
+        let targets = self.pipeline.targets();
+        for (at, target) in targets.iter().enumerate() {
+            let name = target.clickhouse.full_name();
+            if targets[..at].iter().any(|other| other.clickhouse.full_name() == name) {
+                let message =
+                    format!("table `{name}` is named twice; join its conditions by `OR` in one `where`");
+                self.fault(&format!("sinks[{at}].clickhouse.table"), message);
+            }
+        }
+    }
+
     fn table(&mut self) {
+        for target in self.pipeline.targets() {
+            let path = format!("{}.clickhouse", target.path);
+            for column in target.columns.keys() {
+                self.created_column(&target, &format!("{}.{column}", target.columns_path), column.as_str());
+            }
+            for (index, column) in target.clickhouse.unique_key.iter().enumerate() {
+                self.created_column(&target, &format!("{path}.unique_key[{index}]"), column.as_str());
+            }
+        }
         let sink = &self.pipeline.sink.clickhouse;
-        for column in self.pipeline.columns.keys() {
-            self.created_column(&format!("columns.{column}"), column.as_str());
-        }
-        for (index, column) in sink.unique_key.iter().enumerate() {
-            self.created_column(&format!("sink.clickhouse.unique_key[{index}]"), column.as_str());
-        }
         if matches!(sink.create, Some(Create::Workload(true))) && self.pipeline.source.generator.is_none() {
             self.fault(
                 "sink.clickhouse.create",
@@ -486,21 +539,21 @@ impl Rules<'_> {
     }
 
     /// A column that is used must be one of those that the file creates.
-    fn created_column(&mut self, path: &str, column: &str) {
-        let Some(Create::Table(create)) = &self.pipeline.sink.clickhouse.create else { return };
+    fn created_column(&mut self, target: &Target, path: &str, column: &str) {
+        let Some(Create::Table(create)) = &target.clickhouse.create else { return };
         if create.columns.has(column) {
             return;
         }
         let known: Vec<&str> = create.columns.0.iter().map(|(name, _)| name.as_str()).collect();
         let near = super::nearest::nearest(column, &known);
         let near = near.map_or(String::new(), |near| format!(", did you mean `{near}`?"));
-        self.fault(path, format!("`{column}` is no column of `sink.clickhouse.create`{near}"));
+        self.fault(path, format!("`{column}` is no column of `{}.clickhouse.create`{near}", target.path));
     }
 
     fn dead_letters(&mut self) {
-        let sink = &self.pipeline.sink.clickhouse;
-        let (database, table) = self.pipeline.dead_letters.place(sink);
-        if database == sink.database.as_str() && table == sink.table.as_str() {
+        let (database, table) = self.pipeline.letters_place();
+        let name = format!("{database}.{table}");
+        if self.pipeline.targets().iter().any(|target| target.clickhouse.full_name() == name) {
             self.fault("dead_letters.table", "dead letters cannot go to the sink's own table");
         }
     }

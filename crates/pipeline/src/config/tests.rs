@@ -109,10 +109,7 @@ fn all_settings_arrive() {
         ["event_id", "tenant", "created_at"],
         "the order of the file is the order of the table"
     );
-    assert_eq!(
-        pipeline.dead_letters.place(&pipeline.sink.clickhouse),
-        ("prod".into(), "user_events_bad".into())
-    );
+    assert_eq!(pipeline.letters_place(), ("prod".into(), "user_events_bad".into()));
     assert_eq!(pipeline.shutdown.timeout.ms, 90_000);
 }
 
@@ -127,13 +124,13 @@ fn defaults_are_those_of_the_reference() {
     assert_eq!(pipeline.spool.bytes.bytes, 4 << 30);
     assert_eq!(pipeline.http.listen.to_string(), "127.0.0.1:9464");
     assert!(pipeline.dead_letters.create);
-    let place = pipeline.dead_letters.place(&pipeline.sink.clickhouse);
+    let place = pipeline.letters_place();
     assert_eq!(place, ("default".into(), "events_rejected".into()));
 }
 
 #[test]
 fn what_was_read_can_be_written_and_read_again() {
-    for name in ["good_minimal.yaml", "good_everything.yaml"] {
+    for name in ["good_minimal.yaml", "good_everything.yaml", "good_sinks.yaml"] {
         let first = serde_json::to_string(&good(&case(name))).unwrap();
         // JSON is YAML, so the written form goes through the whole reader once more.
         let second = serde_json::to_string(&good(&first)).unwrap();

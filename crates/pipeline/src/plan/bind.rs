@@ -11,10 +11,11 @@ impl Planner<'_> {
     /// What a query lets pass is known once it is bound: to all fields that it could read, whether they are decoded in the end or not.
     pub(super) fn shape_queries(&mut self) -> Result<(), Faults> {
         let mut widest = self.declared.clone();
-        for column in self.table.columns() {
+        for column in self.union.columns() {
             let name = self.source_of(column);
             if !widest.iter().any(|known| known.name == name) && !self.is_metadata(name) {
-                widest.push(Column { name: name.to_owned(), field: name.to_owned(), ..column.clone() });
+                let column = self.union.decoded_as(column);
+                widest.push(Column { name: name.to_owned(), field: name.to_owned(), ..column });
             }
         }
         let metadata = Metadata::ALL.into_iter().filter(|one| self.is_metadata(one.name()));
@@ -74,11 +75,17 @@ impl Planner<'_> {
 
     /// A fault of a text, with the line to add if it reads a field that has no type.
     fn text_fault(&self, (at, found): (usize, TextFault)) -> Fault {
-        let TextFault { mut message, at: place, item, unknown, .. } = found;
+        let TextFault { message, at: place, item, unknown, .. } = found;
         let step = &self.steps[at];
         let path = if item.is_empty() { step.path.clone() } else { format!("{}.{item}", step.path) };
-        if let Some(Origin::Field(field)) = unknown.map(|name| self.origin(&name, at)) {
-            let column = self.table.columns().iter().find(|column| column.name == field);
+        Fault { path, at: place, message: message + &self.undeclared_words(unknown, at) }
+    }
+
+    /// The line to add if a text behind the first `steps` steps reads a field that has no type; otherwise nothing.
+    pub(super) fn undeclared_words(&self, unknown: Option<String>, steps: usize) -> String {
+        let mut message = String::new();
+        if let Some(Origin::Field(field)) = unknown.map(|name| self.origin(&name, steps)) {
+            let column = self.union.columns().find(|column| self.union.name_of(&column.name) == field);
             let of_table = column.map(|column| clickhouse::types::name(&column.column_type));
             message += &format!(
                 "; if it is a field of the record, say its type, for no column has it untouched: write \
@@ -86,6 +93,6 @@ impl Planner<'_> {
                 of_table.as_deref().unwrap_or("String")
             );
         }
-        Fault { path, at: place, message }
+        message
     }
 }

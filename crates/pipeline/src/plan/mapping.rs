@@ -1,95 +1,143 @@
-//! How the last schema fills the table.
+//! How the last schema fills the tables.
 //!
 //! Owns the choice of a conversion for each column, and the fault with the cast that mends it where there is none. Does not own the
 //! conversion itself ([`operators::mapping`]).
 
-use dataflow::{Column, ColumnType, Schema};
+use dataflow::{ColumnType, Schema};
 use operators::Mapping;
+use operators::mapping::route::{Routes, Takes};
 use operators::mapping::types::Conversion;
 use operators::mapping::{Fill, Unfit, fits};
 
-use super::{Fault, Faults, Mapped, Origin, Planner, fault};
+use super::tables::{self, Slot};
+use super::{Fault, Faults, Mapped, Origin, Planner, conditions, fault};
+use crate::config::model::sink::{self as model, Target};
+
+/// How the last rows become those of the tables.
+pub(super) struct Made {
+    /// For each table how its columns are filled.
+    pub(super) mappings: Vec<Vec<Mapped>>,
+    /// The columns that the lane sees.
+    pub(super) lane: Schema,
+    /// The step that makes them; `None` if the last rows are the table's as they are.
+    pub(super) mapper: Option<Mapping>,
+    /// Where the set of tables of a row stands in `lane`, if rows go to some tables only.
+    pub(super) set: Option<usize>,
+}
+
+/// The column of the set of tables of a row. No step can name it.
+const SET: &str = "`sinks` of a row";
 
 impl Planner<'_> {
-    /// How the last schema fills the table, the schema that the lane sees, and the step between the two unless they are the same.
-    pub(super) fn mapping(
-        &self,
-        last: &Schema,
-        extras: &[String],
-    ) -> Result<(Vec<Mapped>, Schema, Option<Mapping>), Faults> {
+    /// How the last schema fills the tables, the schema that the lane sees, and the step between the two unless they are the same.
+    /// `shown` are the columns of `last` with those of the conditions behind.
+    pub(super) fn mapping(&self, last: &Schema, shown: &Schema, extras: &[String]) -> Result<Made, Faults> {
         let (mut mapping, mut fills, mut faults) = (Vec::new(), Vec::new(), Faults::new());
-        for column in self.table.columns() {
-            let name = self.source_of(column);
-            let from = last.index_of(name);
+        let mut columns = Vec::new();
+        let routes = self.routes(shown);
+        for slot in self.union.slots() {
+            let from = last.index_of(&slot.source);
             let from_type = from.map(|at| &last.columns()[at].column_type);
-            let conversion = match fits(from_type, column) {
+            let conversion = match fits(from_type, &slot.column) {
                 Ok(conversion) => conversion,
                 Err(unfit) => {
-                    faults.push(self.unfit(column, name, from_type, unfit));
+                    faults.push(self.unfit(slot, from_type, unfit));
                     continue;
                 }
             };
-            let field = match self.origin(name, self.steps.len()) {
+            let field = match self.origin(&slot.source, self.steps.len()) {
                 Origin::Field(field) if from.is_some() => Some(field),
                 _ => None,
             };
-            let type_name = clickhouse::types::name(&column.column_type);
-            fills.push(Fill { from, is_untouched: field.is_some(), type_name });
-            let from = from.map(|_| name.to_owned());
-            mapping.push(Mapped { column: column.name.clone(), from, conversion, field });
+            fills.push(Fill {
+                // Where the step of the conditions puts it.
+                from: from.and_then(|_| shown.index_of(&slot.source)),
+                is_untouched: field.is_some(),
+                is_required: !slot.column.is_optional(),
+                type_name: clickhouse::types::name(&slot.column.column_type),
+                column: slot.name.clone(),
+                table: slot.table.clone(),
+                tables: slot.tables,
+            });
+            let is_loose = routes.is_some() && !self.union.take_every_row(slot.tables);
+            columns.push(if is_loose { tables::loosened(&slot.column) } else { slot.column.clone() });
+            let from = from.map(|_| slot.source.clone());
+            mapping.push(Mapped { column: slot.name.clone(), from, conversion, field });
         }
         if !faults.is_empty() {
             return Err(faults);
         }
-        let mut columns = self.table.columns().to_vec();
         for name in extras {
-            let at = last.index_of(name).expect("it was found there");
-            columns.push(last.columns()[at].clone());
-            fills.push(Fill { from: Some(at), is_untouched: true, type_name: String::new() });
+            let at = shown.index_of(name).expect("it was found there");
+            let column = &shown.columns()[at];
+            columns.push(column.clone());
+            fills.push(Fill { is_untouched: true, ..Fill::of(Some(at), column) });
         }
+        let set = routes.is_some().then_some(columns.len());
+        columns.extend(routes.is_some().then(|| Routes::column(SET)));
         let lane = Schema::new(columns);
-        let is_as_it_is =
-            fills.iter().enumerate().all(|(at, fill)| fill.from == Some(at) && fill.is_untouched)
-                && lane.columns().iter().zip(last.columns()).all(|(lane, last)| lane.name == last.name)
-                && mapping.iter().all(|mapped| mapped.conversion == Conversion::Same)
-                && lane.arrow().fields().iter().zip(last.arrow().fields()).all(|(lane, last)| {
-                    lane.data_type() == last.data_type() && lane.is_nullable() == last.is_nullable()
-                });
-        if is_as_it_is {
+        let mappings = self.union.by_table(&mapping);
+        if !self.union.is_of_several() && is_as_it_is(&lane, last, &fills, &mapping) {
             // What stands behind is for the steps alone, and is left behind with the keys.
-            return Ok((mapping, last.clone(), None));
+            return Ok(Made { mappings, lane: last.clone(), mapper: None, set });
         }
-        let mapper = Mapping::new(last, lane.clone(), fills).map_err(|(at, unfit)| {
-            let column = &lane.columns()[at];
-            vec![self.unfit(column, &column.name, None, unfit)]
+        let mapper = Mapping::new(shown, lane.clone(), fills, routes).map_err(|(at, unfit)| {
+            vec![match self.union.slots().get(at) {
+                Some(slot) => self.unfit(slot, None, unfit),
+                None => fault("steps", format!("`{}` cannot be kept for a key", lane.columns()[at].name)),
+            }]
         })?;
-        Ok((mapping, lane, Some(mapper)))
+        Ok(Made { mappings, lane, mapper: Some(mapper), set })
     }
 
-    fn unfit(&self, column: &Column, name: &str, from: Option<&ColumnType>, unfit: Unfit) -> Fault {
-        let to = clickhouse::types::name(&column.column_type);
+    /// Which rows each table takes, if not every table takes all.
+    fn routes(&self, shown: &Schema) -> Option<Routes> {
+        let takes = |target: &Target| match &target.takes {
+            model::Takes::Every => Takes::Every,
+            model::Takes::Otherwise => Takes::Otherwise,
+            model::Takes::Where(_) => {
+                let column = conditions::column(&target.path);
+                Takes::If(shown.index_of(&column).expect("the step of the conditions has made it"))
+            }
+        };
+        self.union.is_routed().then(|| Routes(self.union.targets().iter().map(takes).collect()))
+    }
+
+    fn unfit(&self, slot: &Slot, from: Option<&ColumnType>, unfit: Unfit) -> Fault {
+        let (column, name) = (&slot.name, &slot.source);
+        let table =
+            if slot.table.is_empty() { "the table".to_owned() } else { format!("table `{}`", slot.table) };
+        let to = clickhouse::types::name(&slot.column.column_type);
         let last = self.stateless().last().map_or("source.fields".to_owned(), |step| step.path.clone());
         match unfit {
             Unfit::Missing => fault(
                 last,
                 format!(
-                    "no step gives column `{}` ({to}) of the table, which has neither NULL nor a DEFAULT; give it, or `ALTER TABLE … MODIFY \
-                     COLUMN` with a DEFAULT",
-                    column.name
+                    "no step gives column `{column}` ({to}) of {table}, which has neither NULL nor a DEFAULT; give it, or `ALTER TABLE … \
+                     MODIFY COLUMN` with a DEFAULT"
                 ),
             ),
             Unfit::Type => {
                 let from = from.map(clickhouse::types::name).unwrap_or_default();
-                let bare = clickhouse::types::name(column.column_type.bare());
+                let bare = clickhouse::types::name(slot.column.column_type.bare());
                 fault(
                     self.giver(name).unwrap_or(last),
                     format!(
-                        "`{name}` is of type {from}, and column `{}` of the table of type {to}: no conversion keeps every value; write \
-                         `CAST(… AS {bare})` in a `select`",
-                        column.name
+                        "`{name}` is of type {from}, and column `{column}` of {table} of type {to}: no conversion keeps every value; write \
+                         `CAST(… AS {bare})` in a `select`"
                     ),
                 )
             }
         }
     }
+}
+
+/// Whether the last rows are the table's without any work.
+fn is_as_it_is(lane: &Schema, last: &Schema, fills: &[Fill], mapping: &[Mapped]) -> bool {
+    fills.iter().enumerate().all(|(at, fill)| fill.from == Some(at) && fill.is_untouched)
+        && lane.columns().iter().zip(last.columns()).all(|(lane, last)| lane.name == last.name)
+        && mapping.iter().all(|mapped| mapped.conversion == Conversion::Same)
+        && lane.arrow().fields().iter().zip(last.arrow().fields()).all(|(lane, last)| {
+            lane.data_type() == last.data_type() && lane.is_nullable() == last.is_nullable()
+        })
 }

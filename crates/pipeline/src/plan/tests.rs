@@ -33,7 +33,7 @@ fn planned(fields: &str, rest: &str) -> String {
         let column = |c: &Column| format!("{} {}", c.name, clickhouse::types::name(&c.column_type));
         schema.columns().iter().map(column).collect::<Vec<_>>().join(", ")
     };
-    match steps::plan(&pipeline, &table()) {
+    match steps::plan(&pipeline, &[table()]) {
         Err(faults) => faults.iter().map(|fault| format!("{fault}\n")).collect(),
         Ok(plan) => {
             let mut told = format!("input: {}\n", schema(&plan.input));
@@ -41,7 +41,8 @@ fn planned(fields: &str, rest: &str) -> String {
             for stage in &plan.stages {
                 told += &format!("{} in {:?}: {}\n", stage.path, stage.place, schema(&stage.output));
             }
-            for mapped in plan.mapping.iter().filter(|m| m.conversion != Conversion::Same || m.from.is_none())
+            for mapped in
+                plan.tables[0].mapping.iter().filter(|m| m.conversion != Conversion::Same || m.from.is_none())
             {
                 told += &format!("{} from {:?} {:?}\n", mapped.column, mapped.from, mapped.conversion);
             }
@@ -224,5 +225,105 @@ fn what_the_source_says_of_a_record_is_a_column_where_something_reads_it() {
         told.contains("time: _timestamp\n")
             && told.contains(&format!("in Lane: {TABLE}, _key Nullable(String)")),
         "{told}"
+    );
+}
+
+/// The plan of a pipeline with two tables in lines, or its faults.
+fn planned_for_two(fields: &str, sinks: &str, steps: &str) -> String {
+    let text = format!(
+        "pipeline: p\nsink: {{ clickhouse: {{ url: \"http://localhost:8123\" }} }}\n\
+         {SOURCE}{fields} }}\n{sinks}\n{steps}"
+    );
+    let around = Surroundings { env: &|_| Ok(None), file: &|_| Err("no".into()) };
+    let checked = config::check(&text, &around);
+    let pipeline = checked.pipeline.unwrap_or_else(|| panic!("{}", checked.faults.render("test")));
+    let bots = Schema::new(vec![
+        Column::new("id", ColumnType::Uuid),
+        Column::new("agent", ColumnType::LowCardinality(Box::new(ColumnType::String))),
+        Column::new("amount", ColumnType::UInt8),
+    ]);
+    let schema = |schema: &Schema| {
+        let column = |c: &Column| format!("{} {}", c.name, clickhouse::types::name(&c.column_type));
+        schema.columns().iter().map(column).collect::<Vec<_>>().join(", ")
+    };
+    match steps::plan(&pipeline, &[table(), bots]) {
+        Err(faults) => faults.iter().map(|fault| format!("{fault}\n")).collect(),
+        Ok(plan) => {
+            let mut told = format!("input: {}\n", schema(&plan.input));
+            for stage in &plan.stages {
+                told += &format!("{} in {:?} reads {:?}\n", stage.path, stage.place, stage.reads);
+            }
+            told += &format!("lane: {}\n", schema(&plan.lane));
+            for table in &plan.tables {
+                let columns = table.mapping.iter().map(|m| format!("{} {:?}", m.column, m.conversion));
+                told += &format!("{}: {}\n", table.name, columns.collect::<Vec<_>>().join(", "));
+            }
+            let router = plan.router.expect("there are two tables");
+            told + &format!("{:?} by {:?}\n", router.columns, router.set)
+        }
+    }
+}
+
+const BOTS: &str = "sinks: [{ clickhouse: { table: t }, otherwise: true }, { clickhouse: { table: bots }, where: agent = 'bot' }]";
+
+#[test]
+fn several_tables_share_the_columns_that_are_filled_alike() {
+    let told =
+        planned_for_two("", "sinks: [{ clickhouse: { table: t } }, { clickhouse: { table: bots } }]", "");
+    assert_eq!(
+        told,
+        "input: id UUID, amount Int64, country String, at DateTime, agent LowCardinality(String)\n\
+         lane: `id` of `t` UUID, `amount` of `t` Int64, `country` of `t` String, `at` of `t` DateTime, \
+         `agent` of `bots` LowCardinality(String), `amount` of `bots` UInt8\n\
+         t: id Same, amount Same, country Same, at Same\n\
+         bots: id Same, agent Same, amount Checked\n\
+         [[0, 1, 2, 3], [0, 4, 5]] by None\n"
+    );
+}
+
+#[test]
+fn a_row_that_a_table_does_not_take_need_not_fit_it() {
+    let dedup = "steps: [{ dedup: { key: [id], window: unbounded } }]";
+    let told = planned_for_two("", BOTS, dedup);
+    assert_eq!(
+        told,
+        "input: id UUID, amount Int64, country String, at Nullable(DateTime), agent LowCardinality(Nullable(String))\n\
+         sinks in DecodeJob reads [\"agent\"]\n\
+         steps[0].dedup in Lane reads [\"id\"]\n\
+         lane: `id` of `t` UUID, `amount` of `t` Nullable(Int64), `country` of `t` String, `at` of `t` Nullable(DateTime), \
+         `agent` of `bots` LowCardinality(Nullable(String)), `amount` of `bots` Nullable(UInt8), id UUID, `sinks` of a row UInt32\n\
+         t: id Same, amount Same, country Same, at Same\n\
+         bots: id Same, agent Same, amount Checked\n\
+         [[0, 1, 2, 3], [0, 4, 5]] by Some(7)\n"
+    );
+}
+
+#[test]
+fn a_condition_is_a_truth_over_the_columns_behind_the_last_step() {
+    let of = |condition: &str| BOTS.replace("agent = 'bot'", condition);
+    let select = "steps: [{ select: { \"*\": \"*\", is_bot: \"agent = 'bot'\" } }]";
+    let fields = ", fields: { agent: String }";
+    let told = planned_for_two(fields, &of("is_bot"), select);
+    assert!(told.contains("sinks in DecodeJob reads [\"is_bot\"]\n"), "{told}");
+    let told = planned_for_two(fields, &of("amount + 1"), "");
+    assert!(told.starts_with("`sinks[1].where`: this is of type "), "{told}");
+    let told = planned_for_two(fields, &of("agnet = 'bot'"), "");
+    assert!(told.starts_with("`sinks[1].where`: there is no column `agnet`"), "{told}");
+    // A column that no table has and that nothing reads is a slip of the pen; one that a condition reads is none.
+    let told = planned_for_two(fields, BOTS, select);
+    assert!(told.starts_with("`steps[0].select.is_bot`: no table has a column `is_bot`"), "{told}");
+}
+
+#[test]
+fn a_column_that_cannot_be_filled_is_told_with_its_table() {
+    let select = "steps: [{ select: { \"*\": \"*\", amount: agent } }]";
+    let told = planned_for_two(", fields: { agent: String }", BOTS, select);
+    assert!(told.contains("column `amount` of table `t` of type Int64"), "{told}");
+    let unknown =
+        "sinks: [{ clickhouse: { table: t }, columns: { conutry: x } }, { clickhouse: { table: bots } }]";
+    let told = planned_for_two("", unknown, "");
+    assert_eq!(
+        told,
+        "`sinks[0].columns.conutry`: table `t` has no column `conutry`, did you mean `country`?\n"
     );
 }

@@ -1,4 +1,4 @@
-//! `sink:` and `dead_letters:` to ClickHouse tables.
+//! `sink:`, `sinks:` and `dead_letters:` to ClickHouse tables.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use protocol::record::FormerName;
 
 use super::{WiringError, bounds};
 use crate::config::model::Pipeline;
-use crate::config::model::sink::{ClickHouse, Compression, Create, ExistingRows};
+use crate::config::model::sink::{ClickHouse, Compression, Create, ExistingRows, Target};
 use crate::config::values::Start;
 
 /// The longest pause between two looks at a server that is away.
@@ -84,7 +84,7 @@ pub async fn faults(
 ) -> Result<Vec<(String, Vec<Fault>)>, WiringError> {
     let server = server(&pipeline.sink.clickhouse)?;
     let mut all = Vec::new();
-    for config in [target(pipeline)?, dead_letters(pipeline)] {
+    for config in targets(pipeline)?.into_iter().chain([dead_letters(pipeline)]) {
         let faults = ClickHouseTable::check(server.clone(), &config, runtime.clone()).await;
         all.push((config.name(), faults));
     }
@@ -100,18 +100,34 @@ pub fn client(pipeline: &Pipeline, runtime: &Arc<dyn Runtime>) -> Result<Client,
     client.map_err(|error| WiringError::Settings(format!("`sink.clickhouse`: {error}")))
 }
 
-/// The table that rows go to.
+/// The tables that rows go to, in the order of the file.
 ///
 /// # Errors
 /// When the table of a workload is asked for and there is no workload.
-pub fn target(pipeline: &Pipeline) -> Result<TableConfig, WiringError> {
-    let sink = &pipeline.sink.clickhouse;
-    let mut config = TableConfig::new(sink.database.as_str(), sink.table.as_str());
+pub fn targets(pipeline: &Pipeline) -> Result<Vec<TableConfig>, WiringError> {
+    pipeline.targets().iter().map(|target| self::target(pipeline, target)).collect()
+}
+
+/// One of the tables that rows go to.
+///
+/// # Errors
+/// As [`targets`].
+pub fn target(pipeline: &Pipeline, target: &Target) -> Result<TableConfig, WiringError> {
+    let sink = &target.clickhouse;
+    let mut config = TableConfig::new(sink.database.as_str(), sink.table_name());
     config.compression = compression(sink.compression);
     config.sort = sink.sort;
     config.provenance = sink.provenance;
-    config.if_missing = "create it, or describe it in the pipeline file and the next start creates it: \
-                         `sink.clickhouse.create: { columns: { name: type }, order_by: name }`";
+    config.if_missing = match pipeline.sinks.is_empty() {
+        true => {
+            "create it, or describe it in the pipeline file and the next start creates it: \
+             `sink.clickhouse.create: { columns: { name: type }, order_by: name }`"
+        }
+        false => {
+            "create it, or describe it in the pipeline file and the next start creates it: give its entry of `sinks` a \
+             `clickhouse.create: { columns: { name: type }, order_by: name }`"
+        }
+    };
     config.inserts_in_flight = u64::from(pipeline.sink.in_flight);
     remember_long_enough(&mut config, pipeline);
     config.unique_key = sink.unique_key.iter().map(ToString::to_string).collect();
@@ -142,7 +158,7 @@ fn reads_what_was_there(pipeline: &Pipeline) -> bool {
 /// The table of dead letters.
 pub fn dead_letters(pipeline: &Pipeline) -> TableConfig {
     let sink = &pipeline.sink.clickhouse;
-    let (database, table) = pipeline.dead_letters.place(sink);
+    let (database, table) = pipeline.letters_place();
     let mut config = letters::config(&database, &table);
     config.compression = compression(sink.compression);
     config.inserts_in_flight = u64::from(pipeline.sink.in_flight);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use dataflow::{Intake, Operator, Schema, Transform};
+use dataflow::{Intake, Operator, Router, Schema, Transform};
 use operators::dedup::SHARDS_MAX;
 use operators::{Dedup, DedupConfig, EventTime};
 
@@ -29,22 +29,24 @@ pub struct Chain {
     pub steps: Vec<Box<dyn Operator>>,
     /// What decoding needs of the source: whoever reads for this intake reads from [`Decoding::ready`].
     pub decoding: Decoding,
+    /// What deals rows out to several tables; `None` with one.
+    pub router: Option<Arc<dyn Router>>,
 }
 
-/// The plan of a pipeline for a table with these columns, its texts being SQL.
+/// The plan of a pipeline for tables with these columns, its texts being SQL.
 ///
 /// # Errors
 /// The faults of its steps.
-pub fn plan(pipeline: &Pipeline, table: &Schema) -> Result<Plan, Vec<Fault>> {
-    plan::plan(pipeline, table, &Sql)
+pub fn plan(pipeline: &Pipeline, tables: &[Schema]) -> Result<Plan, Vec<Fault>> {
+    plan::plan(pipeline, tables, &Sql)
 }
 
-/// The work of a pipeline for a table with these columns, on a runtime with so many compute threads.
+/// The work of a pipeline for tables with these columns, on a runtime with so many compute threads.
 ///
 /// # Errors
-/// When a step, a field or a column of the table does not fit the others.
-pub fn chain(pipeline: &Pipeline, table: &Schema, compute_threads: usize) -> Result<Chain, WiringError> {
-    let plan = plan(pipeline, table).map_err(WiringError::Steps)?;
+/// When a step, a field or a column of a table does not fit the others.
+pub fn chain(pipeline: &Pipeline, tables: &[Schema], compute_threads: usize) -> Result<Chain, WiringError> {
+    let plan = plan(pipeline, tables).map_err(WiringError::Steps)?;
     let decoding = super::source::decoder(&pipeline.source.format, plan.decoded.clone())?;
     let time = match &plan.time {
         Some(column) => Some(Arc::new(event_time(pipeline, &plan.input, column)?) as Arc<dyn Transform>),
@@ -58,6 +60,7 @@ pub fn chain(pipeline: &Pipeline, table: &Schema, compute_threads: usize) -> Res
             .with_steps(plan.transforms),
         steps,
         decoding,
+        router: plan.router.map(|router| Arc::new(router) as Arc<dyn Router>),
     })
 }
 

@@ -30,11 +30,15 @@ const GENERATOR: &str = "{ generator: { workload: glassflow, uniques: 10 } }";
 #[test]
 fn columns_are_filled_by_the_fields_that_the_file_names() {
     let pipeline = with(GENERATOR, "columns: { name: user.name }");
-    let fields: Vec<String> =
-        with_fields(&schema(), &pipeline).unwrap().columns().iter().map(|c| c.field.clone()).collect();
+    let fields: Vec<String> = with_fields(&schema(), &pipeline.targets()[0])
+        .unwrap()
+        .columns()
+        .iter()
+        .map(|c| c.field.clone())
+        .collect();
     assert_eq!(fields, ["id", "at", "user.name"]);
     let pipeline = with(GENERATOR, "columns: { nmae: user.name }");
-    let error = with_fields(&schema(), &pipeline).unwrap_err().to_string();
+    let error = with_fields(&schema(), &pipeline.targets()[0]).unwrap_err().to_string();
     assert_eq!(error, "`columns`: the table has no column `nmae`, did you mean `name`?");
 }
 
@@ -42,7 +46,7 @@ fn columns_are_filled_by_the_fields_that_the_file_names() {
 fn the_first_time_column_is_read_before_the_lane_and_a_later_one_in_it() {
     let names = |steps: &str| {
         let pipeline = with(GENERATOR, &format!("steps: [{steps}]"));
-        let chain = steps::chain(&pipeline, &schema(), 2).unwrap();
+        let chain = steps::chain(&pipeline, &[schema()], 2).unwrap();
         let names: Vec<String> = chain.steps.iter().map(|step| step.name().to_owned()).collect();
         (chain.intake.is_timed(), names.join(" "))
     };
@@ -52,7 +56,7 @@ fn the_first_time_column_is_read_before_the_lane_and_a_later_one_in_it() {
     assert_eq!(names(untimed), (false, "dedup".into()));
     assert_eq!(names(&format!("{timed}, {timed}")), (true, "dedup event_time dedup".into()));
     let pipeline = with(GENERATOR, "steps: [{ dedup: { key: [idd], window: unbounded } }]");
-    let error = steps::chain(&pipeline, &schema(), 2).err().unwrap().to_string();
+    let error = steps::chain(&pipeline, &[schema()], 2).err().unwrap().to_string();
     assert!(error.starts_with("`steps[0].dedup`: ") && error.contains("did you mean `id`?"), "{error}");
 }
 
@@ -76,8 +80,8 @@ fn the_example_of_avro_decodes_records_of_its_schema() {
         Column::new("labels", ColumnType::Map(Box::new(text()), Box::new(text()))),
         Column::new("measured_at", ColumnType::DateTime64 { precision: 3, timezone: Some("UTC".into()) }),
     ]);
-    let decoding = source::decoder(&pipeline.source.format, with_fields(&schema, &pipeline).unwrap());
-    let decoder = decoding.unwrap().decoder;
+    let columns = with_fields(&schema, &pipeline.targets()[0]).unwrap();
+    let decoder = source::decoder(&pipeline.source.format, columns).unwrap().decoder;
     let mut block = BlockBuilder::new(Partition::new("readings", 0), 0);
     let record = b"\xe2\xc5\x08\x0eGen\xc3\xa8ve\x02\x03\x00\x00\x00\x00\x00\x805@\x02\x02\x08line\x02a\x00\xdc\xbc\xcc\xca\xeff";
     block.push(0, 0, Some(record));
@@ -230,7 +234,7 @@ fn tables_come_from_the_file() {
          unique_key: [a], create: { columns: { b: UInt8, a: UUID }, order_by: [b, a], partition_by: b } } }\n\
          dead_letters: { create: false }",
     );
-    let table = sink::target(&pipeline).unwrap();
+    let table = sink::targets(&pipeline).unwrap().remove(0);
     assert_eq!((table.name().as_str(), table.sort), ("d.t", true));
     let create = table.create.unwrap();
     assert_eq!(create.columns, [("b".to_owned(), "UInt8".to_owned()), ("a".to_owned(), "UUID".to_owned())]);
@@ -246,17 +250,17 @@ fn a_fault_of_the_target_is_told_before_one_of_the_dead_letters() {
     use futures::channel::oneshot;
 
     // The dead letters answer first, and the target is waited for.
-    let (answer, target) = oneshot::channel();
+    let (answer, target) = oneshot::channel::<Result<(), &str>>();
     let mut opened = pin!(both(async { target.await.expect("answered") }, async { Err::<(), _>("letters") }));
     assert_eq!(opened.as_mut().now_or_never(), None);
     answer.send(Err("target")).expect("waited for");
     assert_eq!(opened.now_or_never(), Some(Err("target")));
 
     // A target that is refused does not wait for dead letters that do not answer.
-    let opened = both(async { Err::<(), _>("target") }, std::future::pending());
+    let opened = both(async { Err::<(), _>("target") }, std::future::pending::<Result<(), _>>());
     assert_eq!(opened.now_or_never(), Some(Err("target")));
 
     // That of the dead letters is kept for later: faults of the file that only the target shows come before it.
-    let opened = both(async { Ok(()) }, async { Err("letters") });
+    let opened = both(async { Ok(()) }, async { Err::<(), _>("letters") });
     assert_eq!(opened.now_or_never(), Some(Ok(((), Err("letters")))));
 }

@@ -132,7 +132,9 @@ fn a_check_ends_with_the_code_of_a_run_and_names_what_stands_against_it() {
     let said = files.check_and_run("all is well");
     let sample = said["start"]["sample"]["records"].as_array().expect("a sample").clone();
     assert_eq!(sample.len(), 10, "{said:#}");
-    assert_eq!((&sample[0]["becomes"], &sample[0]["row"]["id"]), (&"row".into(), &0.into()), "{said:#}");
+    let rows = sample[0]["rows"].as_object().expect("a row for each table that takes it");
+    let ids: Vec<_> = rows.values().map(|row| &row["id"]).collect();
+    assert_eq!((&sample[0]["becomes"], ids), (&"row".into(), vec![&0.into()]), "{said:#}");
     assert_eq!(
         (&sample[3]["becomes"], &sample[3]["reason"]),
         (&"dead_letter".into(), &"out_of_range".into())

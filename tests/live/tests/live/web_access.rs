@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use live::{Accounts, Case};
+use live::{Accounts, Case, Table};
 use serde_json::{Map, Value, json};
 use testkit::{Lcg, seed, workspace_dir};
 
@@ -138,6 +138,93 @@ fn the_lines_through_sql_give_the_values_of_an_independent_reading() {
         letters,
         [json!({"reason": "expression", "n": failed}), json!({"reason": "malformed", "n": 2})]
     );
+}
+
+/// Rows of bots need a size, which fits 32 bits; those of people need none.
+const BOT_COLUMNS: &str = "id UUID, time DateTime('UTC'), user_agent LowCardinality(String), bytes UInt32";
+const PEOPLE_COLUMNS: &str = "request_id UUID, time DateTime('UTC'), status UInt16, user_agent Nullable(String), bytes Nullable(UInt64)";
+
+#[test]
+fn bots_go_to_a_table_of_their_own_and_each_line_to_one_table() {
+    let path = file();
+    let Ok(text) = std::fs::read_to_string(&path) else {
+        eprintln!("SKIPPED: `{}` is not there", path.display());
+        return;
+    };
+    let Some(case) = Case::begin("web_access_two") else { return };
+    let lines: Vec<&str> = text.lines().collect();
+    let feed = case.feed();
+    for (n, line) in lines.iter().chain(&lines).enumerate() {
+        feed.push(n as u32 % 3, line.as_bytes());
+    }
+    feed.flush();
+
+    let bots = case.table_called("web_access_bots", BOT_COLUMNS, "(time, id)");
+    let people = case.table_called("web_access_people", PEOPLE_COLUMNS, "(time, request_id)");
+    let pipeline = case
+        .pipeline()
+        .field("user_agent: Nullable(String)")
+        .field("bytes: Nullable(UInt64)")
+        .field("status: UInt16")
+        .dedup("request_id", Some("time"))
+        .one_of(
+            "{ clickhouse: { table: web_access_bots }, columns: { id: request_id }, \
+             where: \"lower(user_agent) LIKE '%bot%' OR lower(user_agent) LIKE '%spider%'\" }",
+        )
+        .one_of("{ clickhouse: { table: web_access_people }, otherwise: true }")
+        .batch("{ rows: 1000, age: 100ms }");
+    pipeline.check(&["--connect"]);
+    pipeline.drain();
+
+    let (mut of_bots, mut of_people, mut failed) = (BTreeMap::new(), BTreeMap::new(), 0);
+    for line in &lines {
+        let fields: Value = serde_json::from_str(line).expect("the file is JSON");
+        let id = text_of(&fields["request_id"]);
+        let time = text_of(&fields["time"]).replace('T', " ").replace('Z', "");
+        let agent = fields["user_agent"].as_str();
+        let bytes = fields["bytes"].as_u64();
+        let is_bot = agent.map(str::to_lowercase).is_some_and(|a| a.contains("bot") || a.contains("spider"));
+        match (is_bot, bytes) {
+            (true, None) => failed += 1,
+            (true, Some(bytes)) => {
+                let row = json!({ "id": id, "time": time, "user_agent": agent, "bytes": bytes });
+                of_bots.insert(id, row);
+            }
+            (false, bytes) => {
+                let row = json!({
+                    "request_id": id, "time": time, "status": fields["status"], "user_agent": agent,
+                    "bytes": bytes.map(|bytes| bytes.to_string())
+                });
+                of_people.insert(id, row);
+            }
+        }
+    }
+    assert!(of_bots.len() > 100 && failed > 0, "the file has both: {} {failed}", of_bots.len());
+    for (table, key, wanted) in [(&bots, "id", &of_bots), (&people, "request_id", &of_people)] {
+        let rows = table.rows("SELECT * EXCEPT _forebay FROM {t}");
+        let rows: BTreeMap<String, Value> = rows.into_iter().map(|row| (text_of(&row[key]), row)).collect();
+        assert_eq!(&rows, wanted);
+        assert_eq!(table.count_and_distinct(key), (wanted.len() as u64, wanted.len() as u64));
+    }
+    let written = (of_bots.len() + of_people.len()) as u64;
+    // A record that does not fit its table never counts as seen: both of its copies are dead letters.
+    let accounts = Accounts {
+        read: 2 * lines.len() as u64,
+        written,
+        duplicates: written,
+        dead_letters: 2 * failed,
+        ..Accounts::default()
+    };
+    assert_eq!(pipeline.accounts(), accounts);
+    let letters = Table::at(&case.server().url(), "web_access_two_rejected");
+    let letters =
+        letters.rows("SELECT reason, column, toUInt32(count()) AS n FROM {t} GROUP BY reason, column");
+    assert_eq!(letters, [json!({ "reason": "missing", "column": "bytes", "n": 2 * failed })]);
+    // Each table by its name, against the source.
+    for table in ["web_access_bots", "web_access_people"] {
+        let said = pipeline.tool(&["verify"], &["--json", "--values", "--table", table], 0);
+        assert_eq!(said["table"].as_str(), Some(format!("default.{table}").as_str()), "{said:#}");
+    }
 }
 
 /// What the steps make of a line.

@@ -84,12 +84,12 @@ impl Found {
 /// The tables as they are now.
 #[derive(Default)]
 struct Tables {
-    /// Those that are there and can be used, the target first.
+    /// Those that are there and can be used, in the order of the file, the dead letters last.
     open: Vec<Arc<dyn Table>>,
-    /// The target, if it is one of them.
-    target: Option<Arc<dyn Table>>,
-    /// The target's columns, also of a table that would be created; `None` if the steps do not fit them.
-    schema: Option<Schema>,
+    /// How many there are in the file, the dead letters among them.
+    all: usize,
+    /// The columns of each table for rows, also of one that would be created; `None` if the steps do not fit them.
+    schemas: Option<Vec<Schema>>,
 }
 
 /// Asks everything; `sample` records of the source are decoded and shown.
@@ -103,7 +103,7 @@ pub async fn look(pipeline: &Pipeline, sample: usize) -> Found {
     let stored = stored::look(pipeline, &tables.open, &mut found).await;
     reads::look(pipeline, &runtime, &tables, stored.as_ref(), sample, &mut found).await;
     if let Some(stored) = &stored {
-        stored::state(pipeline, tables.schema.as_ref(), stored, &mut found).await;
+        stored::state(pipeline, tables.schemas.as_deref(), stored, &mut found).await;
     }
     match running::ask(pipeline).await {
         Ok(now) => {
@@ -119,20 +119,23 @@ pub async fn look(pipeline: &Pipeline, sample: usize) -> Found {
     found
 }
 
-/// Every fault of both tables, and of decoder and steps against the target's columns.
+/// Every fault of all tables, and of decoder and steps against the columns of those for rows.
 async fn tables(pipeline: &Pipeline, runtime: &Arc<dyn Runtime>, found: &mut Found) -> Tables {
     let mut tables = Tables::default();
-    let (target, all) = match (sink::target(pipeline), sink::faults(pipeline, runtime).await) {
-        (Ok(target), Ok(all)) => (target, all),
+    let (targets, all) = match (sink::targets(pipeline), sink::faults(pipeline, runtime).await) {
+        (Ok(targets), Ok(all)) => (targets, all),
         (Err(error), _) | (_, Err(error)) => {
             found.wiring("sink.clickhouse", &error);
             return tables;
         }
     };
     let mut is_away = false;
-    for ((table, faults), own) in all.iter().zip(["sink.clickhouse.table", "dead_letters.table"]) {
+    tables.all = all.len();
+    let paths = pipeline.targets().into_iter().map(|target| format!("{}.clickhouse.table", target.path));
+    let paths: Vec<String> = paths.chain(["dead_letters.table".to_owned()]).collect();
+    for ((table, faults), own) in all.iter().zip(&paths) {
         for fault in faults {
-            // A server that is away is away for both tables; once is enough. So is a user that it refuses.
+            // A server that is away is away for all tables; once is enough. So is a user that it refuses.
             let is_of_server = fault.remedy == Remedy::Resend || fault.kind == "access";
             if is_of_server && std::mem::replace(&mut is_away, true) {
                 continue;
@@ -149,7 +152,8 @@ async fn tables(pipeline: &Pipeline, runtime: &Arc<dyn Runtime>, found: &mut Fou
         }
     }
     let mut created = Vec::new();
-    for (config, (table, faults)) in [target, sink::dead_letters(pipeline)].into_iter().zip(&all) {
+    let configs = targets.into_iter().chain([sink::dead_letters(pipeline)]);
+    for (config, (table, faults)) in configs.zip(&all) {
         if !faults.is_empty() {
             continue;
         }
@@ -174,38 +178,39 @@ async fn tables(pipeline: &Pipeline, runtime: &Arc<dyn Runtime>, found: &mut Fou
         }
     }
     found.json["creates"] = json!(created);
-    let name = &all[0].0;
-    tables.target = tables.open.iter().find(|table| table.name() == name).cloned();
-    let columns = tables.target.as_ref().map(|table| table.schema().clone());
-    let columns = match columns {
-        None if created.contains(name) => explain::described(pipeline),
-        columns => columns,
-    };
-    if let Some(columns) = columns {
-        tables.schema = fit(pipeline, &columns, runtime, found);
+    let columns = pipeline.targets().into_iter().map(|target| {
+        let name = target.clickhouse.full_name();
+        match tables.open.iter().find(|table| table.name() == name) {
+            None if created.contains(&name) => explain::described(&target),
+            open => open.map(|table| table.schema().clone()),
+        }
+    });
+    if let Some(columns) = columns.collect::<Option<Vec<Schema>>>() {
+        tables.schemas = fit(pipeline, columns, runtime, found);
     }
     tables
 }
 
-/// Whether `columns:`, the records' fields, decoder and steps fit the table's columns: every fault of each.
+/// Whether `columns:`, the records' fields, decoder and steps fit the tables' columns: every fault of each.
 fn fit(
     pipeline: &Pipeline,
-    columns: &Schema,
+    schemas: Vec<Schema>,
     runtime: &Arc<dyn Runtime>,
     found: &mut Found,
-) -> Option<Schema> {
+) -> Option<Vec<Schema>> {
     let mut known = pipeline.clone();
-    let unknown = pipeline.columns.keys().filter(|name| columns.index_of(name.as_str()).is_none());
-    for name in unknown {
-        // One at a time, so that each gets its own line.
-        let mut only = pipeline.clone();
-        only.columns.retain(|column, _| column == name);
-        if let Err(error) = wiring::with_fields(columns, &only) {
-            found.wiring(&format!("columns.{name}"), &error);
+    for (place, (target, columns)) in pipeline.targets().into_iter().zip(&schemas).enumerate() {
+        for name in target.columns.keys().filter(|name| columns.index_of(name.as_str()).is_none()) {
+            // One at a time, so that each gets its own line.
+            let mut only = target.clone();
+            only.columns.retain(|column, _| column == name);
+            if let Err(error) = wiring::with_fields(columns, &only) {
+                found.wiring(&format!("{}.{name}", target.columns_path), &error);
+            }
+            known.sinks.get_mut(place).map_or(&mut known.columns, |sink| &mut sink.columns).remove(name);
         }
-        known.columns.remove(name);
     }
-    let plan = match wiring::steps::plan(&known, columns) {
+    let plan = match wiring::steps::plan(&known, &schemas) {
         Ok(plan) => plan,
         Err(faults) => {
             faults.iter().for_each(|fault| found.steps(fault));
@@ -223,11 +228,11 @@ fn fit(
             found.problem(&format!("steps[{n}]"), exit, message);
         }
     }
-    if let Err(error) = wiring::steps::chain(&known, columns, 1) {
+    if let Err(error) = wiring::steps::chain(&known, &schemas, 1) {
         // The event time, which is not among the operators.
         if found.problems.is_empty() {
             found.wiring("steps", &error);
         }
     }
-    decodes.then(|| columns.clone())
+    decodes.then_some(schemas)
 }

@@ -29,9 +29,9 @@ fn pipeline(text: &str) -> Pipeline {
 #[test]
 fn the_plan_is_shown_for_people_and_for_programs() {
     let pipeline = pipeline(&FILE.replace(", day: \"date_trunc('day', at)\"", ""));
-    let table = described(&pipeline).expect("the file describes it");
-    let plan = wiring::steps::plan(&pipeline, &table).unwrap_or_else(|faults| panic!("{faults:?}"));
-    let report = Report { pipeline: &pipeline, table: &table, plan: &plan };
+    let tables = all_described(&pipeline).expect("the file describes it");
+    let plan = wiring::steps::plan(&pipeline, &tables).unwrap_or_else(|faults| panic!("{faults:?}"));
+    let report = Report { pipeline: &pipeline, plan: &plan };
     let expected = "\
 pipeline `orders`
 
@@ -63,24 +63,32 @@ table `orders`
 #[test]
 fn a_column_that_nothing_takes_is_a_fault() {
     let pipeline = pipeline(FILE);
-    let faults = wiring::steps::plan(&pipeline, &described(&pipeline).expect("it is described")).err();
+    let faults = wiring::steps::plan(&pipeline, &all_described(&pipeline).expect("it is described")).err();
     let faults = faults.expect("`day` is no column");
     assert_eq!(faults[0].path, "steps[1].select.day");
 }
-/// The file of docs/steps.md, and what that page shows of it.
-#[test]
-fn the_page_about_steps_shows_the_plan_of_its_example() {
+
+/// The example of a page is a part of its file, and the page shows the file's plan.
+fn page_shows_the_plan_of(page: &str, example: &str) {
     let docs = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
     let read = |name: &str| std::fs::read_to_string(docs.join(name)).expect("the page is there");
-    let pipeline = pipeline(&read("examples/paid-orders.yaml"));
-    let table = described(&pipeline).expect("the file describes it");
-    let plan = wiring::steps::plan(&pipeline, &table).unwrap_or_else(|faults| panic!("{faults:?}"));
-    let text = Report { pipeline: &pipeline, table: &table, plan: &plan }.text();
-    let page = read("steps.md");
-    assert!(page.contains(&text), "docs/steps.md should show:\n{text}");
-    let steps = page.split("```yaml\n").nth(1).and_then(|rest| rest.split("```").next()).expect("an example");
-    assert!(
-        read("examples/paid-orders.yaml").contains(steps),
-        "the example of docs/steps.md is that of the file"
-    );
+    let file = read(example);
+    let pipeline = pipeline(&file);
+    let tables = all_described(&pipeline).expect("the file describes them");
+    let plan = wiring::steps::plan(&pipeline, &tables).unwrap_or_else(|faults| panic!("{faults:?}"));
+    let text = Report { pipeline: &pipeline, plan: &plan }.text();
+    let shown = read(page);
+    assert!(shown.contains(&text), "docs/{page} should show:\n{text}");
+    let part = shown.split("```yaml\n").nth(1).and_then(|rest| rest.split("```").next()).expect("an example");
+    assert!(file.contains(part), "the example of docs/{page} is that of docs/{example}");
+}
+
+#[test]
+fn the_page_about_steps_shows_the_plan_of_its_example() {
+    page_shows_the_plan_of("steps.md", "examples/paid-orders.yaml");
+}
+
+#[test]
+fn the_page_about_tables_shows_the_plan_of_its_example() {
+    page_shows_the_plan_of("tables.md", "examples/web-access.yaml");
 }

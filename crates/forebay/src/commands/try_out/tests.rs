@@ -25,9 +25,9 @@ sink:
 fn each_record_is_shown_before_and_after_with_the_step_that_drops_it() {
     let checked = config::check(FILE, &Surroundings::of_process());
     let pipeline = checked.pipeline.unwrap_or_else(|| panic!("{}", checked.faults.render("test")));
-    let table = explain::described(&pipeline).expect("the file describes it");
-    let plan = wiring::steps::plan(&pipeline, &table).unwrap_or_else(|faults| panic!("{faults:?}"));
-    let intake = wiring::steps::chain(&pipeline, &table, 1).expect("it can be made").intake;
+    let tables = explain::all_described(&pipeline).expect("the file describes it");
+    let plan = wiring::steps::plan(&pipeline, &tables).unwrap_or_else(|faults| panic!("{faults:?}"));
+    let chain = wiring::steps::chain(&pipeline, &tables, 1).expect("it can be made");
     let mut block = BlockBuilder::new(Partition::new("orders", 0), 0);
     let records = [
         r#"{"id": 1, "state": "paid", "cents": 9}"#,
@@ -36,15 +36,42 @@ fn each_record_is_shown_before_and_after_with_the_step_that_drops_it() {
         "{",
     ];
     records.iter().zip(0..).for_each(|(record, n)| block.push(n, TIME_UNKNOWN_MS, Some(record.as_bytes())));
-    let tried = outcomes(&plan, &intake, &table, (&block.take(), 0)).expect("the steps run");
-    let after: Vec<String> = tried.iter().map(Tried::after).collect();
+    let tried = outcomes(&plan, &chain, (&block.take(), 0)).expect("the steps run");
+    let after: Vec<String> = tried.iter().map(|record| record.after(false)).collect();
     assert_eq!(after[0], r#"{"id":1,"amount":500}"#);
     assert_eq!(after[1], "filtered by steps[0].filter");
     assert!(after[2].starts_with("dead letter: expression: "), "{}", after[2]);
     assert!(after[3].starts_with("dead letter: malformed: "), "{}", after[3]);
-    let text = text(&tried);
+    let text = text(&tried, false);
     assert!(text.contains("orders/0/1  {\"id\": 2"), "{text}");
     assert!(text.ends_with("4 records: 1 rows, 1 filtered, 2 dead letters; duplicates are not looked for, nothing was written\n"), "{text}");
     assert_eq!(tried[1].json()["by"], "steps[0].filter");
-    assert_eq!(tried[0].json()["after"]["amount"], 500);
+    assert_eq!(tried[0].json()["after"]["orders"]["amount"], 500);
+}
+
+#[test]
+fn with_several_tables_each_record_is_shown_with_those_that_it_goes_to() {
+    let sinks = "sinks:\n  - { clickhouse: { table: small, create: { columns: { id: UInt8 }, order_by: id } }, where: id < 3 }\n  \
+                 - { clickhouse: { table: odd, create: { columns: { id: UInt8, amount: Int8 }, order_by: id } }, where: id % 2 = 1 }\n";
+    let file = FILE.split("    table: orders\n").next().expect("a part").replace(
+        "  - select: { \"*\": \"*\", amount: 1000 / (cents - 7) }\n",
+        "  - select: { id: id, amount: cents }\n",
+    );
+    let checked = config::check(&format!("{file}{sinks}"), &Surroundings::of_process());
+    let pipeline = checked.pipeline.unwrap_or_else(|| panic!("{}", checked.faults.render("test")));
+    let tables = explain::all_described(&pipeline).expect("the file describes them");
+    let plan = wiring::steps::plan(&pipeline, &tables).unwrap_or_else(|faults| panic!("{faults:?}"));
+    let chain = wiring::steps::chain(&pipeline, &tables, 1).expect("it can be made");
+    let mut block = BlockBuilder::new(Partition::new("orders", 0), 0);
+    for (id, cents) in [(1, 9), (2, 200), (3, 200), (4, 9)] {
+        let record = format!(r#"{{"id": {id}, "state": "paid", "cents": {cents}}}"#);
+        block.push(id, TIME_UNKNOWN_MS, Some(record.as_bytes()));
+    }
+    let tried = outcomes(&plan, &chain, (&block.take(), 0)).expect("the steps run");
+    let after: Vec<String> = tried.iter().map(|record| record.after(true)).collect();
+    assert_eq!(after[0], r#"small: {"id":1} odd: {"id":1,"amount":9}"#);
+    assert_eq!(after[1], r#"small: {"id":2}"#, "an amount that does not fit is of no matter there");
+    assert!(after[2].contains("does not fit column `amount` of table `odd`"), "{}", after[2]);
+    assert_eq!(after[3], "filtered by sinks, for no table takes it");
+    assert_eq!(tried[0].json()["after"]["odd"]["amount"], 9);
 }

@@ -1,11 +1,16 @@
-//! `sink:`, `spool:` and `dead_letters:`: the table that rows end in, and what waits for it.
+//! `sink:`, `sinks:`, `spool:` and `dead_letters:`: the tables that rows end in, and what waits for them.
+
+use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::config::values::{HttpUrl, Identifier, OneOrMany, Pairs, Period, Secret, Share, Size, TableName};
+use super::Pipeline;
+use crate::config::values::{
+    Field, HttpUrl, Identifier, OneOrMany, Pairs, Period, Secret, Share, Size, TableName,
+};
 
-/// The table that rows go to, and how they are cut into inserts.
+/// The table that rows go to, and how they are cut into inserts. With `sinks` it is what they share: the server and the bounds of a batch.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Sink {
@@ -36,8 +41,9 @@ pub struct ClickHouse {
     #[serde(default = "default_name")]
     pub database: Identifier,
 
-    /// The table.
-    pub table: Identifier,
+    /// The table. With `sinks` each of them names its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub table: Option<Identifier>,
 
     /// The user.
     #[serde(default = "default_name")]
@@ -96,6 +102,141 @@ pub struct ClickHouse {
     /// table's description. Without it a missing table is an error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub create: Option<Create>,
+}
+
+impl ClickHouse {
+    /// The table's name; empty in what several tables share.
+    pub fn table_name(&self) -> &str {
+        self.table.as_ref().map_or("", Identifier::as_str)
+    }
+
+    /// `database.table`.
+    pub fn full_name(&self) -> String {
+        format!("{}.{}", self.database, self.table_name())
+    }
+}
+
+/// One of several tables. A row goes to each table that takes it: by `where`, by `otherwise`, or because it has neither. A row that none
+/// takes is filtered, and does not count as seen by `dedup`.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TableSink {
+    /// The table.
+    pub clickhouse: OneTable,
+
+    /// Columns that are filled by a field or column of another name, as `columns` beside `sink`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub columns: BTreeMap<Identifier, Field>,
+
+    /// The rows that the table takes: a SQL expression over the columns behind the last step. NULL counts as false. A record for
+    /// which it cannot be computed becomes a dead letter.
+    #[serde(default, rename = "where", skip_serializing_if = "Option::is_none")]
+    pub condition: Option<String>,
+
+    /// Takes the rows for which the `where` of no other table is true.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub otherwise: bool,
+}
+
+/// What is a table's own. Everything else is set under `sink.clickhouse`, for all tables.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct OneTable {
+    /// The database; that of `sink.clickhouse` if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub database: Option<Identifier>,
+
+    /// The table.
+    pub table: Identifier,
+
+    /// As `sink.clickhouse.unique_key`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        length(max = 16),
+        extend("uniqueItems" = true, "x-why" = "a key of more columns is the whole row")
+    )]
+    pub unique_key: Vec<Identifier>,
+
+    /// Creates the table if it does not exist. Without it a missing table is an error.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub create: Option<CreateTable>,
+}
+
+/// A table of a pipeline, with all of its settings.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// The key in the pipeline file that names it, as in `sinks[1]`; `sink` for the only one.
+    pub path: String,
+    /// The table and how to reach it.
+    pub clickhouse: ClickHouse,
+    /// Where the columns that are filled by another name stand in the file.
+    pub columns_path: String,
+    /// Column to the name that fills it.
+    pub columns: BTreeMap<Identifier, Field>,
+    /// Which rows it takes.
+    pub takes: Takes,
+}
+
+/// Which rows a table takes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Takes {
+    /// Every row.
+    Every,
+    /// Those for which this SQL expression is true.
+    Where(String),
+    /// Those for which none of the others' is.
+    Otherwise,
+}
+
+impl Pipeline {
+    /// The tables that rows go to, in the order of the file; at least one.
+    pub fn targets(&self) -> Vec<Target> {
+        if self.sinks.is_empty() {
+            return vec![Target {
+                path: "sink".to_owned(),
+                clickhouse: self.sink.clickhouse.clone(),
+                columns_path: "columns".to_owned(),
+                columns: self.columns.clone(),
+                takes: Takes::Every,
+            }];
+        }
+        let target = |(index, sink): (usize, &TableSink)| {
+            let shared = self.sink.clickhouse.clone();
+            let own = &sink.clickhouse;
+            Target {
+                path: format!("sinks[{index}]"),
+                clickhouse: ClickHouse {
+                    database: own.database.clone().unwrap_or(shared.database),
+                    table: Some(own.table.clone()),
+                    unique_key: own.unique_key.clone(),
+                    create: own.create.clone().map(Create::Table),
+                    ..shared
+                },
+                columns_path: format!("sinks[{index}].columns"),
+                columns: sink.columns.clone(),
+                takes: match &sink.condition {
+                    Some(text) => Takes::Where(text.clone()),
+                    None if sink.otherwise => Takes::Otherwise,
+                    None => Takes::Every,
+                },
+            }
+        };
+        self.sinks.iter().enumerate().map(target).collect()
+    }
+
+    /// Database and table of the dead letters.
+    pub fn letters_place(&self) -> (String, String) {
+        let sink = &self.sink.clickhouse;
+        let database = sink.database.as_str();
+        match &self.dead_letters.table {
+            Some(name) => {
+                let (database, table) = name.split(database);
+                (database.to_owned(), table.to_owned())
+            }
+            None if self.sinks.is_empty() => (database.to_owned(), format!("{}_rejected", sink.table_name())),
+            None => (database.to_owned(), format!("{}_rejected", self.pipeline.as_str().replace('-', "_"))),
+        }
+    }
 }
 
 /// Whether and how to create the table.
@@ -213,7 +354,8 @@ impl Default for Spool {
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DeadLetters {
-    /// The table, on the sink's server; the sink's table with `_rejected` after its name if left out.
+    /// The table, on the sink's server. If left out, the sink's table with `_rejected` after its name; with `sinks` the pipeline's name is
+    /// taken for the table's, with `_` for `-`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub table: Option<TableName>,
 
@@ -234,26 +376,16 @@ impl Default for DeadLetters {
     }
 }
 
-impl DeadLetters {
-    /// Database and table of the dead letters of `sink`.
-    pub fn place(&self, sink: &ClickHouse) -> (String, String) {
-        let database = sink.database.as_str();
-        match &self.table {
-            Some(name) => {
-                let (database, table) = name.split(database);
-                (database.to_owned(), table.to_owned())
-            }
-            None => (database.to_owned(), format!("{}_rejected", sink.table)),
-        }
-    }
-}
-
 fn default_name() -> Identifier {
     "default".parse().expect("the default is a name")
 }
 
 fn default_timeout() -> Period {
     Period::seconds(180)
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 fn default_true() -> bool {

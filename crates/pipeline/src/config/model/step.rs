@@ -51,7 +51,7 @@ impl Step {
 #[serde(deny_unknown_fields)]
 pub struct Dedup {
     /// The columns that make the key, named as in the table; a column that the table does not store is named as the step before gives it, or as
-    /// under `source.fields`. NULL is a value like any other.
+    /// under `source.fields`. With `sinks` each is named as the step before gives it. NULL is a value like any other.
     #[schemars(
         length(min = 1, max = 16),
         extend("uniqueItems" = true, "x-why" = "a key of more columns is the whole row")

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use dataflow::block::NO_LEADER_EPOCH;
 use dataflow::{
-    Event, Intake, Partition, Prepared, ReadFrom, Reader, RecordBlock, Runtime, SourceError, SourceFault,
-    Table,
+    Event, Intake, Partition, Prepared, ReadFrom, Reader, RecordBlock, Router, Runtime, Schema, Selected,
+    SourceError, SourceFault,
 };
 use engine::problem::SOURCE;
 use engine::start;
@@ -15,6 +15,7 @@ use engine::start::open::{Asking, Opened, Refusal, Shown, Standing};
 use engine::{EngineError, Settings, Status};
 use pipeline::config::model::Pipeline;
 use pipeline::wiring;
+use pipeline::wiring::steps::Chain;
 use protocol::record::PartitionGenesis;
 use serde_json::{Value, json};
 
@@ -47,7 +48,7 @@ pub async fn look(
     // A source without settings was reported before; so was a store that cannot be opened.
     let Ok(source) = wiring::source_to_look_at(pipeline, runtime).await else { return };
     // What does not fit was reported before.
-    let chain = tables.schema.as_ref().and_then(|schema| wiring::steps::chain(pipeline, schema, 1).ok());
+    let chain = tables.schemas.as_ref().and_then(|schemas| wiring::steps::chain(pipeline, schemas, 1).ok());
     let source = match &chain {
         Some(chain) => chain.decoding.ready(source, runtime),
         None => source,
@@ -77,8 +78,9 @@ pub async fn look(
         found.problem("source", Exit::Failed, "source: there is no partition to read");
     }
     describe(&from, &ends, found);
-    let sampler =
-        chain.map(|chain| Sampler::new(chain.intake, tables.target.as_ref(), (sample, runtime.wall_ms())));
+    let sampler = chain
+        .zip(tables.schemas.as_ref())
+        .map(|(chain, schemas)| Sampler::new(pipeline, chain, schemas, (sample, runtime.wall_ms())));
     let mut sampler = sampler.filter(|_| sample > 0);
     read(reader, &from, sampler.as_mut(), found).await;
     let mut is_new = true;
@@ -136,9 +138,11 @@ fn exit_of(error: &SourceError) -> Exit {
 
 /// Whether the pipeline fits what the store holds, whatever its source says.
 fn fits(pipeline: &Pipeline, tables: &Tables, stored: &Stored, found: &mut Found) {
-    let steps = tables.schema.as_ref().and_then(|schema| wiring::steps::chain(pipeline, schema, 1).ok());
-    let all = match &tables.open[..] {
-        [target, letters] => engine::tables::Tables::new(vec![target.clone()], letters.clone()),
+    let steps = tables.schemas.as_ref().and_then(|schemas| wiring::steps::chain(pipeline, schemas, 1).ok());
+    let all = match tables.open.split_last() {
+        Some((letters, rows)) if tables.open.len() == tables.all => {
+            engine::tables::Tables::new(rows.to_vec(), letters.clone())
+        }
         _ => Err(EngineError::Internal("a table that is not there")),
     };
     match steps.zip(all.ok()) {
@@ -250,15 +254,35 @@ async fn read(
 struct Sampler {
     /// Without the steps of the lane: whether a record is a duplicate depends on all before it.
     intake: Intake,
+    router: Option<Arc<dyn Router>>,
+    /// Name and columns of each table for rows.
+    tables: Vec<(String, Schema)>,
     read_ms: i64,
-    target: Option<Arc<dyn Table>>,
     wanted: usize,
     seen: Vec<Value>,
 }
 
 impl Sampler {
-    fn new(intake: Intake, target: Option<&Arc<dyn Table>>, (wanted, read_ms): (usize, i64)) -> Self {
-        Self { intake, read_ms, target: target.cloned(), wanted, seen: Vec::new() }
+    fn new(
+        pipeline: &Pipeline,
+        Chain { intake, router, .. }: Chain,
+        schemas: &[Schema],
+        (wanted, read_ms): (usize, i64),
+    ) -> Self {
+        let names = pipeline.targets().into_iter().map(|target| target.clickhouse.full_name());
+        let tables = names.zip(schemas.iter().cloned()).collect();
+        Self { intake, router, tables, read_ms, wanted, seen: Vec::new() }
+    }
+
+    /// Table and row, for each table that takes row `row`.
+    fn rows(&self, parts: &[(usize, Selected)], row: usize) -> serde_json::Map<String, Value> {
+        let is_in = |part: &Selected| part.stretches().iter().any(|rows| rows.contains(&(row as u32)));
+        let rows = parts.iter().filter(|(_, part)| is_in(part)).map(|(place, part)| {
+            let (name, columns) = &self.tables[*place];
+            let text = clickhouse::json::row(columns, part.batch(), row);
+            (name.clone(), serde_json::from_str(&text).unwrap_or(Value::Null))
+        });
+        rows.collect()
     }
 
     fn is_full(&self) -> bool {
@@ -275,6 +299,8 @@ impl Sampler {
             return;
         }
         let Ok(Prepared { batch, rejects, .. }) = self.intake.prepare(block, self.read_ms) else { return };
+        let all = Selected::all(batch.rows.clone());
+        let parts = self.router.as_ref().map_or_else(|| vec![(0, all.clone())], |router| router.route(&all));
         for position in block.positions.iter().take(self.wanted - self.seen.len()) {
             let record = json!({
                 "stream": &*block.partition.stream, "index": block.partition.index, "position": position
@@ -285,9 +311,7 @@ impl Sampler {
                     "message": reject.message
                 })
             } else if let Ok(row) = batch.positions.binary_search(position) {
-                let text = self.target.as_ref().map(|table| table.to_json(&batch.rows, row));
-                let row = text.and_then(|text| serde_json::from_str::<Value>(&text).ok());
-                json!({ "becomes": "row", "row": row })
+                json!({ "becomes": "row", "rows": self.rows(&parts, row) })
             } else {
                 json!({ "becomes": "filtered" })
             };
@@ -320,9 +344,8 @@ impl Sampler {
             let at = format!("  {}/{}/{}", text("stream"), record["index"], record["position"]);
             found.notes.push(match record["becomes"].as_str() {
                 Some("dead_letter") => format!("{at}: dead letter: {}: {}", text("reason"), text("message")),
-                Some("row") if record["row"].is_null() => format!("{at}: row"),
                 // JSON escapes what a terminal would obey.
-                Some("row") => format!("{at}: row {}", record["row"]),
+                Some("row") => format!("{at}: row {}", record["rows"]),
                 _ => format!("{at}: filtered"),
             });
         }

@@ -107,9 +107,9 @@ fn doubt(table: &str, piece: &protocol::lane::Piece, reason: StopReason, more: u
 }
 
 /// Whether the steps can go on with the state that was kept for them.
-pub async fn state(pipeline: &Pipeline, schema: Option<&Schema>, stored: &Stored, found: &mut Found) {
+pub async fn state(pipeline: &Pipeline, schemas: Option<&[Schema]>, stored: &Stored, found: &mut Found) {
     let Some(store) = &stored.store else { return };
-    let steps = schema.and_then(|schema| wiring::steps::chain(pipeline, schema, 1).ok());
+    let steps = schemas.and_then(|schemas| wiring::steps::chain(pipeline, schemas, 1).ok());
     let Some(wiring::steps::Chain { mut steps, .. }) = steps else {
         if stored.lane.next_seq > 0 {
             found

@@ -1,0 +1,71 @@
+//! The conditions of several tables: for each a column of truth values behind the last step.
+//!
+//! Owns their place in the plan and the faults of their texts. Does not own which tables a row goes to
+//! ([`operators::mapping::route`]).
+
+use std::sync::Arc;
+
+use dataflow::{ColumnType, Schema, Transform};
+
+use super::{Bound, Fault, Faults, Planner, TextFault, fault};
+use crate::config::model::sink::Takes;
+
+/// The step that computes them; none if no table has one.
+pub(super) struct Conditions(Option<Bound>);
+
+impl Conditions {
+    /// The columns of the last step that they read.
+    pub(super) fn reads(&self) -> Vec<String> {
+        let Some(bound) = &self.0 else { return Vec::new() };
+        let passes = bound.passes.iter().filter(|(made, from)| made != from).map(|(_, from)| from);
+        bound.reads.iter().chain(passes).cloned().collect()
+    }
+
+    /// The last step's columns with theirs behind.
+    pub(super) fn schema(&self) -> Option<&Schema> {
+        self.0.as_ref().map(|bound| bound.step.schema())
+    }
+
+    /// The step.
+    pub(super) fn step(self) -> Option<Arc<dyn Transform>> {
+        self.0.map(|bound| bound.step)
+    }
+}
+
+/// The column with the condition of the table at `path`, and where its text stands in the file.
+pub(super) fn column(path: &str) -> String {
+    format!("{path}.where")
+}
+
+impl Planner<'_> {
+    /// Binds the conditions to the columns of the last step.
+    pub(super) fn conditions(&self, last: &Schema) -> Result<Conditions, Faults> {
+        let texts = self.union.targets().iter().filter_map(|target| match &target.takes {
+            Takes::Where(text) => Some((column(&target.path), text.clone())),
+            Takes::Every | Takes::Otherwise => None,
+        });
+        let texts: Vec<(String, String)> = texts.collect();
+        if texts.is_empty() {
+            return Ok(Conditions(None));
+        }
+        let bound = self.texts.select(last, &texts, true).map_err(|found| {
+            let TextFault { message, at, item, unknown, .. } = found;
+            let path = if item.is_empty() { "sinks".to_owned() } else { item };
+            vec![Fault { path, at, message: message + &self.undeclared_words(unknown, self.steps.len()) }]
+        })?;
+        let schema = bound.step.schema();
+        let mut faults = Faults::new();
+        for (path, _) in texts {
+            let of_type = schema.index_of(&path).map(|at| &schema.columns()[at].column_type);
+            if let Some(other) = of_type.filter(|of_type| *of_type.bare() != ColumnType::Bool) {
+                let message = format!(
+                    "this is of type {}, and a condition is true or false; compare it, as in `{} = 1`",
+                    clickhouse::types::name(other),
+                    "column"
+                );
+                faults.push(fault(path, message));
+            }
+        }
+        if faults.is_empty() { Ok(Conditions(Some(bound))) } else { Err(faults) }
+    }
+}
