@@ -3,8 +3,10 @@
 //! Owns what the schema cannot say. Runs on files whose single values may still have faults, so a rule only speaks when
 //! all that it compares is there. Does not own anything that needs a server (`wiring`).
 
+use operators::mapping::route::TABLES_MAX;
+
 use super::faults::{Faults, Position};
-use super::model::sink::Target;
+use super::model::sink::{TableSink, Target};
 use super::model::source::{Format, FormatWord, Mechanism, Registry};
 use super::model::{Create, Delivery, Kafka, Pipeline};
 use super::spans::{Node, Value};
@@ -487,7 +489,23 @@ impl Rules<'_> {
                     "`otherwise` takes what no `where` takes, so a table has one of the two",
                 );
             }
-            if sink.otherwise && sinks.iter().all(|other| other.condition.is_none()) {
+            if let Some(by) = &sink.by {
+                let placeholder = by.placeholder();
+                if !sink.clickhouse.table.as_str().contains(&placeholder) {
+                    self.fault(
+                        &format!("sinks[{index}].clickhouse.table"),
+                        format!("with `by` there is a table for each value; write `{placeholder}` where it stands in the name"),
+                    );
+                }
+                if sink.otherwise {
+                    self.fault(
+                        &format!("sinks[{index}].otherwise"),
+                        "a table of a value takes its rows alone; give the other rows an entry of their own",
+                    );
+                }
+            }
+            let chooses = |sink: &TableSink| sink.condition.is_some() || sink.by.is_some();
+            if sink.otherwise && !sinks.iter().any(chooses) {
                 self.fault(
                     &format!("sinks[{index}].otherwise"),
                     "no other table has a `where`, so this one takes every row; remove it",
@@ -495,12 +513,17 @@ impl Rules<'_> {
             }
         }
         let targets = self.pipeline.targets();
+        if targets.len() > TABLES_MAX {
+            let message =
+                format!("these are {} tables, and a pipeline has at most {TABLES_MAX}", targets.len());
+            self.fault("sinks", message);
+        }
         for (at, target) in targets.iter().enumerate() {
             let name = target.clickhouse.full_name();
             if targets[..at].iter().any(|other| other.clickhouse.full_name() == name) {
                 let message =
                     format!("table `{name}` is named twice; join its conditions by `OR` in one `where`");
-                self.fault(&format!("sinks[{at}].clickhouse.table"), message);
+                self.fault(&format!("{}.clickhouse.table", target.path), message);
             }
         }
     }

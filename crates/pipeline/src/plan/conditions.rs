@@ -1,5 +1,7 @@
 //! The conditions of several tables: for each a column of truth values behind the last step.
 //!
+//! The name of such a column is the place of its text in the file, which no step can give to a column.
+//!
 //! Owns their place in the plan and the faults of their texts. Does not own which tables a row goes to
 //! ([`operators::mapping::route`]).
 
@@ -32,16 +34,11 @@ impl Conditions {
     }
 }
 
-/// The column with the condition of the table at `path`, and where its text stands in the file.
-pub(super) fn column(path: &str) -> String {
-    format!("{path}.where")
-}
-
 impl Planner<'_> {
     /// Binds the conditions to the columns of the last step.
     pub(super) fn conditions(&self, last: &Schema) -> Result<Conditions, Faults> {
         let texts = self.union.targets().iter().filter_map(|target| match &target.takes {
-            Takes::Where(text) => Some((column(&target.path), text.clone())),
+            Takes::Where(text) => Some((target.condition_path.clone(), text.clone())),
             Takes::Every | Takes::Otherwise => None,
         });
         let texts: Vec<(String, String)> = texts.collect();
@@ -51,6 +48,8 @@ impl Planner<'_> {
         let bound = self.texts.select(last, &texts, true).map_err(|found| {
             let TextFault { message, at, item, unknown, .. } = found;
             let path = if item.is_empty() { "sinks".to_owned() } else { item };
+            // The text of a value's condition is not in the file.
+            let at = at.filter(|_| path.ends_with(".where"));
             vec![Fault { path, at, message: message + &self.undeclared_words(unknown, self.steps.len()) }]
         })?;
         let schema = bound.step.schema();

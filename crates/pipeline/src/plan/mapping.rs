@@ -10,7 +10,7 @@ use operators::mapping::types::Conversion;
 use operators::mapping::{Fill, Unfit, fits};
 
 use super::tables::{self, Slot};
-use super::{Fault, Faults, Mapped, Origin, Planner, conditions, fault};
+use super::{Fault, Faults, Mapped, Origin, Planner, fault};
 use crate::config::model::sink::{self as model, Target};
 
 /// How the last rows become those of the tables.
@@ -96,8 +96,8 @@ impl Planner<'_> {
             model::Takes::Every => Takes::Every,
             model::Takes::Otherwise => Takes::Otherwise,
             model::Takes::Where(_) => {
-                let column = conditions::column(&target.path);
-                Takes::If(shown.index_of(&column).expect("the step of the conditions has made it"))
+                let at = shown.index_of(&target.condition_path);
+                Takes::If(at.expect("the step of the conditions has made it"))
             }
         };
         self.union.is_routed().then(|| Routes(self.union.targets().iter().map(takes).collect()))

@@ -327,3 +327,16 @@ fn a_column_that_cannot_be_filled_is_told_with_its_table() {
         "`sinks[0].columns.conutry`: table `t` has no column `conutry`, did you mean `country`?\n"
     );
 }
+
+#[test]
+fn a_table_for_each_value_of_a_column_takes_the_rows_of_its_value() {
+    let by = "sinks: [{ clickhouse: { table: \"{kind}\" }, by: { column: kind, values: [t, \"bo'ts\"] }, where: amount > 1 }]";
+    let told = planned_for_two(", fields: { kind: String }", by, "");
+    assert!(told.contains("sinks in DecodeJob reads [\"amount\", \"kind\"]\n"), "{told}");
+    assert!(
+        told.contains("\nt: ") && told.contains("\nbo'ts: ") && told.ends_with(" by Some(6)\n"),
+        "{told}"
+    );
+    let told = planned_for_two("", by, "");
+    assert!(told.starts_with("`sinks[0].by.values[0]`: there is no column `kind`"), "{told}");
+}

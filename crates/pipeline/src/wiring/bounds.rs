@@ -97,7 +97,8 @@ pub fn settings(pipeline: &Pipeline, order_dependent: bool) -> Settings {
         spool_bytes_max: spool.bytes.bytes,
         spool_age_max: spool.age.duration(),
         insert_time_max: sink.clickhouse.timeout.duration(),
-        body_cache_bytes_max: shares(pipeline).frames,
+        // Each table keeps its own.
+        body_cache_bytes_max: shares(pipeline).frames / pipeline.targets().len() as u64,
         drain_time_max: shutdown.timeout.duration(),
         future_ms_max: future(pipeline)
             .map_or(defaults.future_ms_max, |future| future.min(defaults.future_ms_max)),

@@ -199,7 +199,7 @@ fn fit(
     found: &mut Found,
 ) -> Option<Vec<Schema>> {
     let mut known = pipeline.clone();
-    for (place, (target, columns)) in pipeline.targets().into_iter().zip(&schemas).enumerate() {
+    for (target, columns) in pipeline.targets().into_iter().zip(&schemas) {
         for name in target.columns.keys().filter(|name| columns.index_of(name.as_str()).is_none()) {
             // One at a time, so that each gets its own line.
             let mut only = target.clone();
@@ -207,7 +207,13 @@ fn fit(
             if let Err(error) = wiring::with_fields(columns, &only) {
                 found.wiring(&format!("{}.{name}", target.columns_path), &error);
             }
-            known.sinks.get_mut(place).map_or(&mut known.columns, |sink| &mut sink.columns).remove(name);
+            if target.path == "sink" {
+                known.columns.remove(name);
+            }
+            let sinks = known.sinks.iter_mut().enumerate();
+            sinks.filter(|(index, _)| target.path == format!("sinks[{index}]")).for_each(|(_, sink)| {
+                sink.columns.remove(name);
+            });
         }
     }
     let plan = match wiring::steps::plan(&known, &schemas) {

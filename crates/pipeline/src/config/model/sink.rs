@@ -133,9 +133,42 @@ pub struct TableSink {
     #[serde(default, rename = "where", skip_serializing_if = "Option::is_none")]
     pub condition: Option<String>,
 
+    /// Makes a table of each value of a column: `{column}` in `table` stands for the value.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<ByValue>,
+
     /// Takes the rows for which the `where` of no other table is true.
     #[serde(default, skip_serializing_if = "is_false")]
     pub otherwise: bool,
+}
+
+/// One table for each value of a column. A row with another value, or with NULL, goes to none of them; with `where` it goes to the table of
+/// its value if that is true as well.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ByValue {
+    /// The column, a text, as the last step gives it.
+    pub column: Identifier,
+
+    /// The values; each is a part of a table's name.
+    #[schemars(
+        length(min = 1, max = 32),
+        extend("uniqueItems" = true, "x-why" = "there is a table for each, and a pipeline has at most 32")
+    )]
+    pub values: Vec<Identifier>,
+}
+
+impl ByValue {
+    /// What stands for the value in a table's name.
+    pub fn placeholder(&self) -> String {
+        format!("{{{}}}", self.column)
+    }
+
+    /// The SQL condition of one value.
+    fn condition(&self, value: &Identifier) -> String {
+        let column = self.column.as_str().replace('"', "\"\"");
+        format!("\"{column}\" = '{}'", value.as_str().replace('\'', "''"))
+    }
 }
 
 /// What is a table's own. Everything else is set under `sink.clickhouse`, for all tables.
@@ -175,6 +208,8 @@ pub struct Target {
     pub columns: BTreeMap<Identifier, Field>,
     /// Which rows it takes.
     pub takes: Takes,
+    /// Where its condition stands in the file, if it has one; no other table has the same.
+    pub condition_path: String,
 }
 
 /// Which rows a table takes.
@@ -198,30 +233,50 @@ impl Pipeline {
                 columns_path: "columns".to_owned(),
                 columns: self.columns.clone(),
                 takes: Takes::Every,
+                condition_path: String::new(),
             }];
         }
-        let target = |(index, sink): (usize, &TableSink)| {
-            let shared = self.sink.clickhouse.clone();
-            let own = &sink.clickhouse;
-            Target {
-                path: format!("sinks[{index}]"),
-                clickhouse: ClickHouse {
-                    database: own.database.clone().unwrap_or(shared.database),
-                    table: Some(own.table.clone()),
-                    unique_key: own.unique_key.clone(),
-                    create: own.create.clone().map(Create::Table),
-                    ..shared
-                },
-                columns_path: format!("sinks[{index}].columns"),
-                columns: sink.columns.clone(),
-                takes: match &sink.condition {
-                    Some(text) => Takes::Where(text.clone()),
-                    None if sink.otherwise => Takes::Otherwise,
-                    None => Takes::Every,
-                },
-            }
+        self.sinks.iter().enumerate().flat_map(|(index, sink)| self.targets_of(index, sink)).collect()
+    }
+
+    /// The tables of one entry of `sinks`.
+    fn targets_of(&self, index: usize, sink: &TableSink) -> Vec<Target> {
+        let path = format!("sinks[{index}]");
+        let shared = &self.sink.clickhouse;
+        let own = &sink.clickhouse;
+        let target = |table: Identifier, takes: Takes, condition_path: String| Target {
+            path: path.clone(),
+            clickhouse: ClickHouse {
+                database: own.database.clone().unwrap_or_else(|| shared.database.clone()),
+                table: Some(table),
+                unique_key: own.unique_key.clone(),
+                create: own.create.clone().map(Create::Table),
+                ..shared.clone()
+            },
+            columns_path: format!("{path}.columns"),
+            columns: sink.columns.clone(),
+            takes,
+            condition_path,
         };
-        self.sinks.iter().enumerate().map(target).collect()
+        let Some(by) = &sink.by else {
+            let takes = match &sink.condition {
+                Some(text) => Takes::Where(text.clone()),
+                None if sink.otherwise => Takes::Otherwise,
+                None => Takes::Every,
+            };
+            return vec![target(own.table.clone(), takes, format!("{path}.where"))];
+        };
+        let values = by.values.iter().enumerate().map(|(nth, value)| {
+            let name = own.table.as_str().replace(&by.placeholder(), value.as_str());
+            let mut condition = by.condition(value);
+            if let Some(text) = &sink.condition {
+                condition = format!("{condition} AND ({text})");
+            }
+            // A name that is too long is a fault of the rules.
+            let table = name.parse().unwrap_or_else(|_| own.table.clone());
+            target(table, Takes::Where(condition), format!("{path}.by.values[{nth}]"))
+        });
+        values.collect()
     }
 
     /// Database and table of the dead letters.
