@@ -5,17 +5,20 @@
 //!
 //! | module         | step                                              | state              |
 //! |----------------|---------------------------------------------------|--------------------|
+//! | [`ahead`]      | does steps without state that stand behind one with state | none        |
 //! | [`dedup`]      | drops records whose key was kept within a window  | keys and buckets   |
 //! | [`event_time`] | takes the record's time from a column             | none               |
 //! | [`mapping`]    | brings rows to the columns of their tables        | none               |
 //! | [`window`]     | aggregates rows by key and window of event time   | aggregates         |
 
+pub mod ahead;
 pub mod config;
 pub mod dedup;
 pub mod event_time;
 pub mod mapping;
 pub mod window;
 
+pub use ahead::Ahead;
 pub use config::ConfigError;
 pub use dedup::{Dedup, DedupConfig, Late};
 pub use event_time::EventTime;

@@ -17,6 +17,9 @@
 //! input ─▶ steps without state ─▶ conditions ─▶ mapping ─▶ dedup ─▶ router ─▶ tables
 //!          └───────────────── the decode job ───────────┘  └── the lane ──┘
 //! ```
+//! Steps without state behind the last `dedup` are done before it ([`operators::ahead`]): `dedup` only drops rows, so what they make of a
+//! row does not depend on it. A row that they drop goes on to `dedup`, and the router leaves it behind.
+//!
 //! All that a row can fail on stands before the steps with state, so that a row that does not fit, or that no table takes, never counts as
 //! seen. What is left for behind them cannot fail: with several tables the rows have the columns of all of them and the set of tables that
 //! they go to, and the router picks. Columns that only steps with state read (a key that no table stores) stand behind the tables'.
@@ -32,6 +35,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use dataflow::{Column, Metadata, Schema, Transform};
+use operators::Ahead;
 use operators::mapping::route::ByTable;
 pub use operators::mapping::types::Conversion;
 
@@ -111,6 +115,8 @@ pub trait Texts {
 pub enum Place {
     /// In the decode job, on all cores.
     DecodeJob,
+    /// There too, ahead of the steps with state that it stands behind.
+    Ahead,
     /// In the lane, in order.
     Lane,
 }
@@ -228,6 +234,8 @@ struct Planner<'a> {
     union: Union,
     texts: &'a dyn Texts,
     steps: Vec<Planned<'a>>,
+    /// The first step that stands behind the last one with state; their number if there is none.
+    behind: usize,
     declared: Vec<Column>,
 }
 
@@ -240,7 +248,11 @@ fn fault(path: impl Into<String>, message: impl Into<String>) -> Fault {
 impl<'a> Planner<'a> {
     fn new(pipeline: &'a Pipeline, tables: &[Schema], texts: &'a dyn Texts) -> Result<Self, Faults> {
         let (mut faults, mut steps, mut declared) = (Faults::new(), Vec::new(), Vec::new());
-        let union = Union::new(pipeline.targets(), tables, &mut faults);
+        let dedups = || pipeline.steps.iter().map(|step| step.dedup.is_some());
+        let behind = dedups().rposition(|is_dedup| is_dedup).map_or(0, |last| last + 1);
+        let has_steps_behind = behind > 0 && behind < pipeline.steps.len();
+        let union = Union::new(pipeline.targets(), tables, has_steps_behind, &mut faults);
+        let behind = if has_steps_behind { behind } else { pipeline.steps.len() };
         for (name, type_name) in &pipeline.source.fields.0 {
             match clickhouse::types::parse(name.as_str(), type_name) {
                 Ok(column_type) => declared.push(Column::new(name.as_str(), column_type)),
@@ -253,12 +265,14 @@ impl<'a> Planner<'a> {
             let step = Planned::new(step, path);
             match (&step.kind, &stateful) {
                 (Kind::Dedup(_), _) => stateful = Some(step.path.clone()),
-                (_, Some(before)) => faults.push(fault(&step.path, after_dedup(before))),
+                (_, Some(before)) if index < behind => {
+                    faults.push(fault(&step.path, between_dedups(before)));
+                }
                 _ => {}
             }
             steps.push(step);
         }
-        let mut planner = Self { union, texts, steps, declared };
+        let mut planner = Self { union, texts, steps, behind, declared };
         if !faults.is_empty() {
             return Err(faults);
         }
@@ -279,7 +293,7 @@ impl<'a> Planner<'a> {
         if self.declared.is_empty()
             && self.stateless().next().is_none()
             && !takes_metadata
-            && !self.union.is_of_several()
+            && !self.union.is_apart()
         {
             return self.straight();
         }
@@ -290,9 +304,10 @@ impl<'a> Planner<'a> {
         let conditions = self.conditions(&last)?;
         self.unused(&last, &conditions.reads())?;
         let time = self.time(&candidates)?;
-        let extras = self.extras(&last)?;
-        let kept: Vec<String> = extras.iter().cloned().chain(conditions.reads()).collect();
-        let needed = self.needed(&last, &bound, &kept, time.as_deref());
+        let before = self.stateless_before();
+        let candidate = Schema::new(candidates.clone());
+        let extras = self.extras(bound[..before].last().map_or(&candidate, |bound| bound.step.schema()))?;
+        let needed = self.needed(&last, &bound, (&extras, &conditions.reads()), time.as_deref());
         let mut input = candidates;
         // A record without any field that is read still makes a row.
         let first =
@@ -318,28 +333,33 @@ impl<'a> Planner<'a> {
         let last = bound.last().map_or(&input, |bound| bound.step.schema()).clone();
         let conditions = self.conditions(&last)?;
         let reads = conditions.reads();
-        let shown = conditions.schema().cloned();
-        let mapping::Made { mappings, lane, mapper, set } =
-            self.mapping(&last, shown.as_ref().unwrap_or(&last), &extras)?;
-        let mut stages = Vec::with_capacity(self.steps.len());
-        let mut transforms = Vec::with_capacity(bound.len() + 1);
+        let mut work = Vec::with_capacity(bound.len() + 1);
         for (step, bound) in self.stateless().zip(bound) {
-            let output = bound.step.schema().clone();
-            stages.push(Stage {
-                path: step.path.clone(),
-                place: Place::DecodeJob,
-                reads: bound.reads,
-                output,
-            });
-            transforms.push(bound.step);
+            work.push((step.path.clone(), bound.reads, bound.step));
         }
-        if let Some(step) = conditions.step() {
-            let output = step.schema().clone();
-            stages.push(Stage { path: "sinks".to_owned(), place: Place::DecodeJob, reads, output });
-            transforms.push(step);
+        work.extend(conditions.step().map(|step| ("sinks".to_owned(), reads, step)));
+        let behind = if self.union.has_steps_behind() { work.split_off(before) } else { Vec::new() };
+        let stage = |place: Place| {
+            move |(path, reads, step): &(String, Vec<String>, Arc<dyn Transform>)| Stage {
+                path: path.clone(),
+                place,
+                reads: reads.clone(),
+                output: step.schema().clone(),
+            }
+        };
+        let mut stages: Vec<Stage> = work.iter().map(stage(Place::DecodeJob)).collect();
+        let stages_behind: Vec<Stage> = behind.iter().map(stage(Place::Ahead)).collect();
+        let mut transforms: Vec<Arc<dyn Transform>> = work.into_iter().map(|(_, _, step)| step).collect();
+        if !behind.is_empty() {
+            let steps = behind.into_iter().map(|(_, _, step)| step).collect();
+            let from = transforms.last().map_or(&input, |step| step.schema()).clone();
+            transforms.push(Arc::new(ahead(&from, steps, &extras)));
         }
+        let shown = transforms.last().map_or(&input, |step| step.schema()).clone();
+        let mapping::Made { mappings, lane, mapper, set } = self.mapping(&last, &shown, &extras)?;
         transforms.extend(mapper.map(|mapper| Arc::new(mapper) as Arc<dyn Transform>));
         stages.extend(self.lane_stages(&lane));
+        stages.extend(stages_behind);
         let (tables, router) = (self.union.plans(mappings), self.union.router(set));
         Ok(Plan { decoded, metadata, input, time, stages, tables, transforms, lane, router })
     }
@@ -373,6 +393,11 @@ impl<'a> Planner<'a> {
 
     fn stateless(&self) -> impl Iterator<Item = &Planned<'a>> {
         self.steps.iter().filter(|step| step.is_stateless())
+    }
+
+    /// How many steps without state stand before the last one with state.
+    fn stateless_before(&self) -> usize {
+        self.steps[..self.behind].iter().filter(|step| step.is_stateless()).count()
     }
 
     fn dedups(&self) -> impl Iterator<Item = (&str, &'a Dedup)> {
@@ -485,7 +510,7 @@ impl<'a> Planner<'a> {
         let path = format!("{path}.time");
         let column = self.union.columns().find(|column| column.name == time.as_str());
         let name = column.map_or(time.as_str(), |column| self.source_of(column));
-        let field = match self.origin(name, self.steps.len()) {
+        let field = match self.origin(name, self.behind) {
             Origin::Field(field) => field,
             Origin::Absent => time.as_str().to_owned(),
             Origin::Computed(step) => {
@@ -522,7 +547,7 @@ impl<'a> Planner<'a> {
                 known.extend(last.columns().iter().map(|column| column.name.as_str()));
                 let near = nearest(key, &known);
                 let near = near.map_or(String::new(), |near| format!(", did you mean `{near}`?"));
-                let message = match self.origin(key, self.steps.len()) {
+                let message = match self.origin(key, self.behind) {
                     Origin::Field(field) => undeclared(&field, "String") + &near,
                     Origin::Computed(_) | Origin::Absent => {
                         format!("no step before gives a column `{key}`{near}")
@@ -534,18 +559,24 @@ impl<'a> Planner<'a> {
         if faults.is_empty() { Ok(extras) } else { Err(faults) }
     }
 
-    /// The fields that anything reads.
+    /// The fields that anything reads: the tables, the conditions behind the last step, and the keys of the steps with state.
     fn needed(
         &self,
         last: &Schema,
         bound: &[Bound],
-        extras: &[String],
+        (extras, reads): (&[String], &[String]),
         time: Option<&str>,
     ) -> BTreeSet<String> {
+        let before = self.stateless_before();
         let taken = self.union.columns().map(|column| self.source_of(column).to_owned());
         let taken = taken.filter(|name| last.index_of(name).is_some());
-        let mut needed: BTreeSet<String> = taken.chain(extras.iter().cloned()).collect();
-        for (step, bound) in self.stateless().zip(bound).collect::<Vec<_>>().into_iter().rev() {
+        let mut needed: BTreeSet<String> = taken.chain(reads.iter().cloned()).collect();
+        for (at, (step, bound)) in
+            self.stateless().zip(bound).enumerate().collect::<Vec<_>>().into_iter().rev()
+        {
+            if at + 1 == before {
+                needed.extend(extras.iter().cloned());
+            }
             let passed = needed.iter().filter_map(|name| match step.shape.before(name) {
                 shape::Before::Passes(before) => Some(before),
                 shape::Before::Computed | shape::Before::Absent => None,
@@ -557,6 +588,9 @@ impl<'a> Planner<'a> {
             };
             let named = step.shape.passes.values().filter(is_written).cloned();
             needed = passed.chain(named).chain(bound.reads.iter().cloned()).collect();
+        }
+        if before == 0 {
+            needed.extend(extras.iter().cloned());
         }
         needed.extend(time.map(str::to_owned));
         needed
@@ -581,11 +615,18 @@ impl<'a> Planned<'a> {
     }
 }
 
-/// Why a step cannot stand behind `before`.
-pub(crate) fn after_dedup(before: &str) -> String {
+/// Steps that stand behind the last one with state, which reads the columns `keys` of `input`.
+fn ahead(input: &Schema, steps: Vec<Arc<dyn Transform>>, keys: &[String]) -> Ahead {
+    let kept =
+        keys.iter().map(|key| (input.index_of(key).expect("it was found there"), mapping::kept_as(key)));
+    Ahead::new(input, steps, tables::loosened, kept.collect(), mapping::PASSES)
+}
+
+/// Why a step cannot stand behind `before` and before another `dedup`.
+pub(crate) fn between_dedups(before: &str) -> String {
     format!(
-        "a step after `{before}` is not supported yet: a row that it rejects would have to be forgotten by `dedup`; put it before `dedup`, \
-         where a dropped record does not count as seen"
+        "a step between `{before}` and another `dedup` is not supported: whether the later one may know the key of a row would depend on \
+         it; put it before the first `dedup`, where a dropped record does not count as seen, or behind the last, where it does"
     )
 }
 

@@ -164,6 +164,7 @@ impl Report<'_> {
         for stage in &plan.stages {
             let place = match stage.place {
                 Place::DecodeJob => "in the decode job, on all cores",
+                Place::Ahead => "in the decode job too; what it drops counts as seen",
                 Place::Lane => "in the lane, in order",
             };
             let reads = if stage.reads.is_empty() {
@@ -208,6 +209,7 @@ impl Report<'_> {
         let steps = plan.stages.iter().map(|stage| {
             let place = match stage.place {
                 Place::DecodeJob => "decode_job",
+                Place::Ahead => "decode_job_ahead",
                 Place::Lane => "lane",
             };
             json!({ "step": stage.path, "runs_in": place, "reads": stage.reads, "columns": schema(&stage.output) })

@@ -223,7 +223,10 @@ fn outcomes(
     for (row, position) in block.positions.iter().enumerate() {
         let outcome = match (rejects.remove(position), batch.positions.binary_search(position)) {
             (Some(reject), _) => Outcome::Rejected(reject),
-            (None, Ok(row)) => Outcome::Rows(rows_of(row)),
+            (None, Ok(row)) => match rows_of(row) {
+                rows if rows.is_empty() => Outcome::Filtered("a step behind `dedup`".to_owned()),
+                rows => Outcome::Rows(rows),
+            },
             (None, Err(_)) => {
                 let by =
                     dropped.remove(position).unwrap_or_else(|| "sinks, for no table takes it".to_owned());

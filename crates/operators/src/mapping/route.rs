@@ -9,7 +9,8 @@
 //! | by condition  | for which its condition is true; NULL is not                  |
 //! | the others    | for which no condition of another table is true               |
 //!
-//! A row that no table takes is filtered here, before its key counts as seen (C10).
+//! A row that no table takes is filtered here, before its key counts as seen (C10). A row that a step behind the last one with state drops
+//! ([`crate::ahead`]) goes on with the empty set, and the router leaves it behind.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt32Type;
@@ -39,9 +40,14 @@ pub enum Takes {
     Otherwise,
 }
 
-/// Which rows each table takes, by place; at most [`TABLES_MAX`].
+/// Which rows each table takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Routes(pub Vec<Takes>);
+pub struct Routes {
+    /// By table's place; at most [`TABLES_MAX`].
+    pub takes: Vec<Takes>,
+    /// The column that is false for rows that go on and that no table takes; `None` if there are none.
+    pub passes: Option<usize>,
+}
 
 impl Routes {
     /// The column that holds the set of a row.
@@ -57,11 +63,9 @@ impl Routes {
         let always = self.of(|takes| matches!(takes, Takes::Every));
         let otherwise = self.of(|takes| matches!(takes, Takes::Otherwise));
         let mut sets: Vec<TableSet> = vec![0; batch.len()];
-        for (place, takes) in self.0.iter().enumerate() {
+        for (place, takes) in self.takes.iter().enumerate() {
             let Takes::If(column) = takes else { continue };
-            let values = batch.rows.columns().get(*column).and_then(|values| values.as_boolean_opt());
-            let values: &BooleanArray =
-                values.ok_or_else(|| ArrowError::CastError("a condition that is no truth value".into()))?;
+            let values = truths(&batch, *column)?;
             for (row, set) in sets.iter_mut().enumerate() {
                 if values.is_valid(row) && values.value(row) {
                     *set |= only(place);
@@ -71,18 +75,30 @@ impl Routes {
         for set in &mut sets {
             *set |= always | if *set == 0 { otherwise } else { 0 };
         }
-        if sets.iter().all(|set| *set != 0) {
+        let passes = self.passes.map(|column| truths(&batch, column)).transpose()?;
+        let is_dropped_behind = |row: usize| passes.is_some_and(|passes| !passes.value(row));
+        for (row, set) in sets.iter_mut().enumerate().filter(|(row, _)| is_dropped_behind(*row)) {
+            debug_assert!(row < batch.len());
+            *set = 0;
+        }
+        let stays: Vec<bool> =
+            sets.iter().enumerate().map(|(row, set)| *set != 0 || is_dropped_behind(row)).collect();
+        if stays.iter().all(|stays| *stays) {
             return Ok((batch, sets));
         }
-        let keep: BooleanArray = sets.iter().map(|set| Some(*set != 0)).collect();
-        sets.retain(|set| *set != 0);
-        Ok((batch.filter(&keep)?, sets))
+        let sets = sets.into_iter().zip(&stays).filter_map(|(set, stays)| stays.then_some(set)).collect();
+        Ok((batch.filter(&stays.into())?, sets))
     }
 
     fn of(&self, is_of: impl Fn(&Takes) -> bool) -> TableSet {
-        let places = self.0.iter().enumerate().filter(|(_, takes)| is_of(takes));
+        let places = self.takes.iter().enumerate().filter(|(_, takes)| is_of(takes));
         places.map(|(place, _)| only(place)).sum()
     }
+}
+
+fn truths(batch: &Batch, column: usize) -> Result<&BooleanArray, ArrowError> {
+    let values = batch.rows.columns().get(column).and_then(|values| values.as_boolean_opt());
+    values.ok_or_else(|| ArrowError::CastError("a condition that is no truth value".into()))
 }
 
 /// Deals rows out to the tables: each gets its own columns of the rows that it takes.

@@ -394,12 +394,15 @@ impl Rules<'_> {
 
     fn steps(&mut self) {
         let mut dedup = None;
+        let last = self.pipeline.steps.iter().rposition(|step| step.dedup.is_some());
         for (index, step) in self.pipeline.steps.iter().enumerate() {
             let path = format!("steps[{index}].{}", step.word());
             match (&step.dedup, &dedup) {
                 (Some(_), _) => dedup = Some(path),
-                (None, Some(before)) => self.fault(&path, crate::plan::after_dedup(before)),
-                (None, None) => {}
+                (None, Some(before)) if last.is_some_and(|last| index < last) => {
+                    self.fault(&path, crate::plan::between_dedups(before));
+                }
+                (None, _) => {}
             }
             if let Some((_, text)) =
                 step.select.iter().flat_map(|items| &items.0).find(|(name, _)| name.as_str() == "*")

@@ -23,11 +23,6 @@ impl Conditions {
         bound.reads.iter().chain(passes).cloned().collect()
     }
 
-    /// The last step's columns with theirs behind.
-    pub(super) fn schema(&self) -> Option<&Schema> {
-        self.0.as_ref().map(|bound| bound.step.schema())
-    }
-
     /// The step.
     pub(super) fn step(self) -> Option<Arc<dyn Transform>> {
         self.0.map(|bound| bound.step)

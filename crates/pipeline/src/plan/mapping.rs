@@ -3,7 +3,7 @@
 //! Owns the choice of a conversion for each column, and the fault with the cast that mends it where there is none. Does not own the
 //! conversion itself ([`operators::mapping`]).
 
-use dataflow::{ColumnType, Schema};
+use dataflow::{Column, ColumnType, Schema};
 use operators::Mapping;
 use operators::mapping::route::{Routes, Takes};
 use operators::mapping::types::Conversion;
@@ -27,6 +27,14 @@ pub(super) struct Made {
 
 /// The column of the set of tables of a row. No step can name it.
 const SET: &str = "`sinks` of a row";
+
+/// The column that says whether steps behind the last one with state keep a row.
+pub(super) const PASSES: &str = "`steps` keep the row";
+
+/// The column of a key behind which steps are done ahead.
+pub(super) fn kept_as(key: &str) -> String {
+    format!("`{key}` of `dedup`")
+}
 
 impl Planner<'_> {
     /// How the last schema fills the tables, the schema that the lane sees, and the step between the two unless they are the same.
@@ -68,16 +76,17 @@ impl Planner<'_> {
             return Err(faults);
         }
         for name in extras {
-            let at = shown.index_of(name).expect("it was found there");
-            let column = &shown.columns()[at];
-            columns.push(column.clone());
-            fills.push(Fill { is_untouched: true, ..Fill::of(Some(at), column) });
+            let kept = shown.index_of(&kept_as(name)).or_else(|| shown.index_of(name));
+            let at = kept.expect("it was found there");
+            let column = Column { name: name.clone(), ..shown.columns()[at].clone() };
+            fills.push(Fill { is_untouched: true, ..Fill::of(Some(at), &column) });
+            columns.push(column);
         }
         let set = routes.is_some().then_some(columns.len());
         columns.extend(routes.is_some().then(|| Routes::column(SET)));
         let lane = Schema::new(columns);
         let mappings = self.union.by_table(&mapping);
-        if !self.union.is_of_several() && is_as_it_is(&lane, last, &fills, &mapping) {
+        if !self.union.is_apart() && is_as_it_is(&lane, last, &fills, &mapping) {
             // What stands behind is for the steps alone, and is left behind with the keys.
             return Ok(Made { mappings, lane: last.clone(), mapper: None, set });
         }
@@ -100,7 +109,10 @@ impl Planner<'_> {
                 Takes::If(at.expect("the step of the conditions has made it"))
             }
         };
-        self.union.is_routed().then(|| Routes(self.union.targets().iter().map(takes).collect()))
+        self.union.is_routed().then(|| Routes {
+            takes: self.union.targets().iter().map(takes).collect(),
+            passes: shown.index_of(PASSES),
+        })
     }
 
     fn unfit(&self, slot: &Slot, from: Option<&ColumnType>, unfit: Unfit) -> Fault {

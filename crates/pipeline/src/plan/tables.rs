@@ -3,7 +3,7 @@
 //! Owns which columns of several tables are one, for they are filled alike, and which stand side by side. Does not own how a column is
 //! filled ([`super::mapping`]).
 //!
-//! With one table the list is the table's. With several a column has a name of its own there, which no step can name: the keys of steps
+//! With one table the list is the table's. With several, or steps behind the last one with state, a column has a name of its own there, which no step can name: the keys of steps
 //! with state are columns behind the list, with the values that they had before any of them was converted for a table.
 
 use dataflow::{Column, ColumnType, Schema};
@@ -30,6 +30,8 @@ pub(super) struct Slot {
 /// The columns of all tables.
 pub(super) struct Union {
     targets: Vec<Target>,
+    /// Whether steps behind the last one with state may drop rows that go on.
+    has_steps_behind: bool,
     schemas: Vec<Schema>,
     slots: Vec<Slot>,
     /// For each table the places of its columns in `slots`.
@@ -38,26 +40,31 @@ pub(super) struct Union {
 
 impl Union {
     /// The columns of `targets`, which are `schemas`. Names under `columns:` that a table does not have are `faults`.
-    pub(super) fn new(targets: Vec<Target>, schemas: &[Schema], faults: &mut Faults) -> Self {
-        let mut union = Self { targets, schemas: schemas.to_vec(), slots: Vec::new(), columns: Vec::new() };
-        let is_of_several = union.is_of_several();
-        for (place, (target, schema)) in union.targets.iter().zip(schemas).enumerate() {
+    pub(super) fn new(
+        targets: Vec<Target>,
+        schemas: &[Schema],
+        has_steps_behind: bool,
+        faults: &mut Faults,
+    ) -> Self {
+        let (schemas, slots, columns) = (schemas.to_vec(), Vec::new(), Vec::new());
+        let mut union = Self { targets, has_steps_behind, schemas, slots, columns };
+        let (is_of_several, is_apart) = (union.is_of_several(), union.is_apart());
+        for (place, (target, schema)) in union.targets.iter().zip(&union.schemas).enumerate() {
             let table = if is_of_several { target.clickhouse.table_name() } else { "" };
             unknown_columns(target, schema, table, faults);
             let mut own = Vec::with_capacity(schema.columns().len());
             for column in schema.columns() {
                 let named = target.columns.iter().find(|(name, _)| name.as_str() == column.name);
                 let source = named.map_or(column.name.as_str(), |(_, field)| field.as_str());
-                let at =
-                    union.slots.iter().position(|slot| is_of_several && slot.is_filled_as(column, source));
+                let at = union.slots.iter().position(|slot| is_apart && slot.is_filled_as(column, source));
                 own.push(at.unwrap_or(union.slots.len()));
                 match at {
                     Some(at) => union.slots[at].tables |= route::only(place),
                     None => union.slots.push(Slot {
                         column: Column {
-                            name: match table {
-                                "" => column.name.clone(),
-                                table => format!("`{}` of `{table}`", column.name),
+                            name: match is_apart {
+                                false => column.name.clone(),
+                                true => format!("`{}` of `{}`", column.name, target.clickhouse.table_name()),
                             },
                             ..column.clone()
                         },
@@ -77,6 +84,16 @@ impl Union {
     /// Whether there is more than one table.
     pub(super) fn is_of_several(&self) -> bool {
         self.targets.len() > 1
+    }
+
+    /// Whether the columns of the list have names of their own, and a row may go to none of the tables.
+    pub(super) fn is_apart(&self) -> bool {
+        self.is_of_several() || self.has_steps_behind
+    }
+
+    /// Whether steps without state stand behind the last one with state.
+    pub(super) fn has_steps_behind(&self) -> bool {
+        self.has_steps_behind
     }
 
     /// The tables.
@@ -127,11 +144,14 @@ impl Union {
 
     /// Whether some rows go to some tables only.
     pub(super) fn is_routed(&self) -> bool {
-        self.targets.iter().any(|target| target.takes != Takes::Every)
+        self.has_steps_behind || self.targets.iter().any(|target| target.takes != Takes::Every)
     }
 
     /// Whether every row that is not filtered goes to one of these tables.
     pub(super) fn take_every_row(&self, tables: TableSet) -> bool {
+        if self.has_steps_behind {
+            return false;
+        }
         let has = |at: usize| tables & route::only(at) != 0;
         let mut targets = self.targets.iter().enumerate();
         targets.clone().any(|(at, target)| target.takes == Takes::Every && has(at))
@@ -147,7 +167,7 @@ impl Union {
         let of_field = || self.slots.iter().filter(|slot| slot.source == source);
         let tables = of_field().fold(0, |tables, slot| tables | slot.tables);
         let is_needed = of_field().all(|slot| !slot.column.is_optional()) && self.take_every_row(tables);
-        if !self.is_of_several() || is_needed { column.clone() } else { loosened(column) }
+        if !self.is_apart() || is_needed { column.clone() } else { loosened(column) }
     }
 
     /// What the plan says of each table.
@@ -174,7 +194,7 @@ impl Union {
 
     /// What deals rows out to several tables; `set` is where the set of a row stands.
     pub(super) fn router(&self, set: Option<usize>) -> Option<ByTable> {
-        self.is_of_several().then(|| ByTable { columns: self.columns.clone(), set })
+        self.is_apart().then(|| ByTable { columns: self.columns.clone(), set })
     }
 
     /// A decoder fills in the DEFAULT of an array or a map itself, and it can fill in only one.

@@ -340,3 +340,33 @@ fn a_table_for_each_value_of_a_column_takes_the_rows_of_its_value() {
     let told = planned_for_two("", by, "");
     assert!(told.starts_with("`sinks[0].by.values[0]`: there is no column `kind`"), "{told}");
 }
+
+#[test]
+fn a_step_behind_dedup_is_done_ahead_and_leaves_the_key_as_it_was() {
+    let steps = "steps: [{ filter: level > 3 }, { dedup: { key: [id], window: 8h, time: at } }, \
+                 { filter: amount > 7 }, { select: { \"*\": \"*\", id: other } }]";
+    let told = planned(", fields: { level: Int64, other: UUID, id: UUID }", steps);
+    let input = "input: other UUID, amount Nullable(Int64), country String, at Nullable(DateTime), level Int64, id UUID\ntime: at\n";
+    assert!(told.starts_with(input), "{told}");
+    let lane = "`id` of `t` Nullable(UUID), `amount` of `t` Nullable(Int64), `country` of `t` String, `at` of `t` Nullable(DateTime), \
+                id UUID, `sinks` of a row UInt32";
+    assert!(told.contains(&format!("steps[1].dedup in Lane: {lane}\nsteps[2].filter in Ahead: ")), "{told}");
+    assert!(told.contains("steps[3].select in Ahead: ") && told.ends_with("mapping\n"), "{told}");
+    // A key that a step behind replaces is no field of a column, so that its type is not known.
+    let told = planned(", fields: { level: Int64, other: UUID }", steps);
+    assert!(
+        told.starts_with("`steps[1].dedup.key[0]`: `id` is no column of the table, and its type"),
+        "{told}"
+    );
+}
+
+#[test]
+fn a_step_between_two_dedups_is_refused() {
+    let text = "steps: [{ dedup: { key: [id], window: 8h } }, { filter: amount > 7 }, { dedup: { key: [id], window: 8h } }]";
+    let text = format!(
+        "pipeline: p\nsink: {{ clickhouse: {{ url: \"http://localhost:8123\", table: t }} }}\n{SOURCE} }}\n{text}"
+    );
+    let around = Surroundings { env: &|_| Ok(None), file: &|_| Err("no".into()) };
+    let told = config::check(&text, &around).faults.render("test");
+    assert!(told.contains("a step between `steps[0].dedup` and another `dedup` is not supported"), "{told}");
+}

@@ -140,3 +140,57 @@ fn fault_18_a_record_of_time_0_is_not_taken_for_expired() {
     assert_eq!(table.column("(id, at)"), ["(1,'1970-01-01 00:00:00.000')", "(2,'1970-01-01 00:00:01.000')"]);
     assert_eq!(pipeline.accounts().duplicates, 1, "the wall clock has no part in it");
 }
+
+/// The first record of key 1 is open, the first of key 2 is paid; the amount of key 3 does not fit.
+fn orders() -> [Value; 6] {
+    let order = |id: u8, state: &str, amount: u32| json!({ "id": id, "state": state, "amount": amount });
+    [
+        order(1, "open", 1),
+        order(1, "paid", 2),
+        order(2, "paid", 3),
+        order(2, "open", 4),
+        order(3, "paid", 999),
+        order(3, "paid", 5),
+    ]
+}
+
+#[test]
+fn behind_dedup_the_first_record_of_a_key_decides_and_before_it_the_first_that_passes() {
+    for (name, is_behind, ids, accounts) in [
+        (
+            "keys_filter_behind",
+            true,
+            vec!["2", "3"],
+            Accounts {
+                read: 6,
+                written: 2,
+                filtered: 1,
+                duplicates: 2,
+                dead_letters: 1,
+                ..Accounts::default()
+            },
+        ),
+        (
+            "keys_filter_before",
+            false,
+            vec!["1", "2", "3"],
+            Accounts { read: 6, written: 3, filtered: 2, dead_letters: 1, ..Accounts::default() },
+        ),
+    ] {
+        let Some(case) = Case::begin(name) else { return };
+        let feed = case.feed();
+        feed.send_to(0, orders().iter().map(Value::to_string));
+        let table = case.table("id UInt8, amount UInt8, twice UInt16", "id");
+        let pipeline = case.pipeline().field("state: String").field("amount: UInt32");
+        let filter = "filter: state = 'paid'";
+        let select = "select: { \"*\": \"*\", twice: 2 * amount }";
+        let pipeline = match is_behind {
+            true => pipeline.dedup("id", None).step(filter).step(select),
+            false => pipeline.step(filter).step(select).dedup("id", None),
+        };
+        pipeline.drain();
+        assert_eq!(table.column("id"), ids, "{name}");
+        assert_eq!(table.value("SELECT countIf(twice != 2 * amount) FROM {t}"), "0");
+        assert_eq!(pipeline.accounts(), accounts, "{name}");
+    }
+}

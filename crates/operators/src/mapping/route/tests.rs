@@ -44,7 +44,7 @@ fn mapping(input: &Schema, takes: Vec<Takes>) -> Mapping {
         Column::new("s", nullable(ColumnType::String)),
         Routes::column("tables"),
     ]);
-    Mapping::new(input, lane, fills, Some(Routes(takes))).expect("a mapping")
+    Mapping::new(input, lane, fills, Some(Routes { takes, passes: None })).expect("a mapping")
 }
 
 #[test]
@@ -52,14 +52,17 @@ fn a_row_goes_to_every_table_that_takes_it() {
     let rows = [(1, Some("a"), Some(true)), (2, Some("b"), Some(false)), (3, Some("c"), None)];
     let sets = |takes: Vec<Takes>| {
         let (_, batch) = batch(&rows);
-        let (batch, sets) = Routes(takes).sets(batch).unwrap();
+        let (batch, sets) = Routes { takes, passes: None }.sets(batch).unwrap();
         (batch.positions, sets)
     };
     assert_eq!(sets(vec![Takes::If(2), Takes::Every]), (vec![10, 11, 12], vec![3, 2, 2]));
     assert_eq!(sets(vec![Takes::If(2), Takes::Otherwise]), (vec![10, 11, 12], vec![1, 2, 2]));
     assert_eq!(sets(vec![Takes::If(2), Takes::If(2)]), (vec![10], vec![3]), "NULL is not true");
     let (_, batch) = batch(&rows);
-    assert!(Routes(vec![Takes::If(0)]).sets(batch).is_err(), "a number is no condition");
+    assert!(
+        Routes { takes: vec![Takes::If(0)], passes: None }.sets(batch).is_err(),
+        "a number is no condition"
+    );
 }
 
 #[test]
@@ -110,4 +113,20 @@ fn each_table_gets_its_own_columns_of_its_own_rows() {
     assert_eq!(parts[1].1.batch().column(0).as_string::<i32>().value(1), "b");
     let all = ByTable { columns: vec![vec![0], vec![1]], set: None }.route(&left);
     assert!(all.iter().all(|(_, part)| part.len() == 2), "without conditions every table takes every row");
+}
+
+#[test]
+fn a_row_that_a_step_behind_drops_stays_for_its_key_and_goes_to_no_table() {
+    // It has no value for a column that needs one.
+    let (input, batch) = batch(&[(1, None, Some(false)), (2, Some("b"), Some(true))]);
+    let text = Column::new("text", ColumnType::String);
+    let lane = Schema::new(vec![Column::new("s", nullable(ColumnType::String)), Routes::column("tables")]);
+    let routes = Routes { takes: vec![Takes::Every], passes: Some(2) };
+    let fills = vec![Fill { tables: only(0), ..Fill::of(Some(1), &text) }];
+    let mapping = Mapping::new(&input, lane, fills, Some(routes)).expect("a mapping");
+    let made = mapping.apply(batch).unwrap();
+    assert_eq!((made.batch.len(), made.filtered, made.rejects.len()), (2, 0, 0));
+    let router = ByTable { columns: vec![vec![0]], set: Some(1) };
+    let parts = router.route(&Selected::all(made.batch.rows));
+    assert_eq!((parts[0].1.len(), parts[0].1.stretches()[0].start), (1, 1));
 }

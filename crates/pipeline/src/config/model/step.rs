@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::values::{Identifier, Pairs, Period, Size, Window};
 
-/// One step: a single word with its settings. `filter`, `select` and `sql` stand before `dedup`: a record that they drop does not count as
-/// seen.
+/// One step: a single word with its settings. A record that `filter` or `sql` drops before `dedup` does not count as seen; one that they drop
+/// behind it does. A record that a step fails on never counts as seen.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend(
@@ -51,7 +51,7 @@ impl Step {
 #[serde(deny_unknown_fields)]
 pub struct Dedup {
     /// The columns that make the key, named as in the table; a column that the table does not store is named as the step before gives it, or as
-    /// under `source.fields`. With `sinks` each is named as the step before gives it. NULL is a value like any other.
+    /// under `source.fields`. With `sinks`, and where steps follow, each is named as the step before gives it. NULL is a value like any other.
     #[schemars(
         length(min = 1, max = 16),
         extend("uniqueItems" = true, "x-why" = "a key of more columns is the whole row")
