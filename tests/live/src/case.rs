@@ -112,6 +112,8 @@ fn kafka() -> &'static Kafka {
             .property("auto.create.topics.enable", "true")
             .property("message.max.bytes", RECORD_BYTES_MAX)
             .property("replica.fetch.max.bytes", RECORD_BYTES_MAX)
+            // Records of a test may have times of long ago, and are not to go for that reason within the minutes that all tests take.
+            .property("log.retention.ms", "-1")
             // Compacted topics are to have gaps within the test's time.
             .property("log.cleaner.backoff.ms", "100");
         Kafka::start(options).expect("Kafka must start")
