@@ -330,6 +330,20 @@ impl Drive {
         }
     }
 
+    /// A process that goes on with other tables while one of them waits for an answer is stopped by the person who comes to give it.
+    fn stop_what_asks(&mut self, now_us: u64) {
+        let asked_us = self.world.state().oracle.asked_us;
+        let is_waiting = asked_us.is_some_and(|us| now_us >= us + PERSON_MS * 1_000);
+        if !is_waiting || self.last.is_some() || self.person.is_some() {
+            return;
+        }
+        let Some(process) = self.newest().and_then(|pid| self.processes.get_mut(&pid)) else { return };
+        process.is_asked = true;
+        // If it has ended meanwhile, it need not be asked.
+        let _ = process.stop.send(true);
+        self.world.state().oracle.asked_us = Some(now_us);
+    }
+
     fn see_answers(&mut self) {
         if self.person.as_ref().is_some_and(|is_done| *lock(is_done)) {
             self.person = None;
@@ -405,6 +419,7 @@ impl Drive {
             return self
                 .violate("stop", format!("process {pid} goes on though its store cannot sync any more"));
         }
+        self.stop_what_asks(now_us);
         if self.open_acts > 0 || self.rolled_back_since.is_some() || self.person.is_some() {
             return;
         }

@@ -127,6 +127,8 @@ pub struct Oracle {
     deltas: Vec<(u64, String)>,
     /// When attempts of a frame were last ended, by the beginning of their query ids.
     ended: BTreeMap<String, u64>,
+    /// When a person was asked last, or asked for a stop, microseconds; `None` once an answer came.
+    pub asked_us: Option<u64>,
     model: Model,
     windows: Option<windows::Model>,
     clocks: Clocks,
@@ -158,6 +160,7 @@ impl Oracle {
             snapshots: Vec::new(),
             deltas: Vec::new(),
             ended: BTreeMap::new(),
+            asked_us: None,
             model: Model::new(plan),
             windows: windows::Model::new(plan),
             clocks: Clocks::new(plan),

@@ -78,6 +78,8 @@ fn the_invariants_hold_for_seeds_that_once_broke_the_world() {
     assert_holds(18_827);
     // A process that slept tells of records that were gone before its successor went on behind them.
     assert_holds(501_852);
+    // One table waits for a person while the process goes on with the others, and nobody comes.
+    assert_holds(1460);
     // An owner dies at the gate of its last insert, and others wait for the rest of that request for ever.
     assert_holds(7675);
 }

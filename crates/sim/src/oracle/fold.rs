@@ -61,7 +61,14 @@ impl Oracle {
                 Ok(())
             }
             // Neither changes what is in the table; what follows is judged when it happens.
-            Body::Question(_) | Body::Answer(_) => Ok(()),
+            Body::Question(_) => {
+                self.asked_us = Some(now_us);
+                Ok(())
+            }
+            Body::Answer(_) => {
+                self.asked_us = None;
+                Ok(())
+            }
             Body::Forget(_) => Err(("order", "a stream was forgotten, though nobody asked for it".into())),
             Body::Rename(_) | Body::Arrival(_) => {
                 Err(("order", "the pipeline was renamed, though nobody asked for it".into()))
