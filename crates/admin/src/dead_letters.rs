@@ -88,7 +88,7 @@ pub async fn open_to_read(pipeline: &Pipeline) -> anyhow::Result<Option<(Arc<dyn
 
 /// Where the lane stands in the replay log.
 pub fn position_in_log(lane: &Lane) -> u64 {
-    lane.partition(STREAM, 0).map_or(0, |at| lane.partitions[at].next)
+    lane.partition(0, STREAM, 0).map_or(0, |at| lane.partitions[at].next)
 }
 
 /// Which letters were replayed already; nothing where there is no store yet.

@@ -6,6 +6,7 @@ use engine::accounts::Totals;
 use engine::survey::{self, Survey, Tally};
 use pipeline::replays;
 use protocol::Lane;
+use protocol::record::Counts;
 use protocol::retire::Standing;
 use serde_json::{Value, json};
 
@@ -22,9 +23,17 @@ pub fn counts(totals: &Totals, replayed: u64) -> Value {
     })
 }
 
-/// Records of the replay log that the lane has sealed: its positions count them from 0.
+/// What the records of one input became, replayed ones among them: `read` is the sum of the others but `late_kept`.
+pub fn records(counts: &Counts) -> Value {
+    json!({
+        "read": counts.read, "passed": counts.passed, "duplicates": counts.duplicates, "filtered": counts.filtered,
+        "late": counts.late, "late_kept": counts.late_kept, "rejected": counts.dead_letters, "absorbed": counts.absorbed
+    })
+}
+
+/// Records of the replay logs that the lane has sealed: their positions count them from 0.
 pub fn replayed(lane: &Lane) -> u64 {
-    lane.partition(replays::STREAM, 0).map_or(0, |at| lane.partitions[at].next)
+    lane.reading().filter(|(_, p)| p.stream == replays::STREAM).map(|(_, p)| p.next).sum()
 }
 
 /// What lies in the store: objects and bytes by standing, and of each kind.

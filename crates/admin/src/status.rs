@@ -12,6 +12,7 @@ use engine::survey::{self, Survey};
 use pipeline::config::model::Pipeline;
 use pipeline::wiring;
 use protocol::doubt::{StopReason, Verdict};
+use protocol::lane::InputState;
 use protocol::{Lane, names};
 use serde_json::{Value, json};
 
@@ -42,12 +43,12 @@ pub async fn report(pipeline: &Pipeline) -> anyhow::Result<Value> {
         .map(|(_, partition)| {
             let end = ends.as_ref().ok().and_then(|ends| {
                 let of = |(p, _): &&(dataflow::Partition, u64)| {
-                    *p.stream == *partition.stream && p.index == partition.index
+                    partition.is(p.input, &p.stream, p.index)
                 };
                 ends.iter().find(of).map(|(_, end)| *end)
             });
             json!({
-                "stream": partition.stream, "index": partition.index, "next": partition.next, "end": end,
+                "input": input_name(&lane, partition.input), "stream": partition.stream, "index": partition.index, "next": partition.next, "end": end,
                 "lag": end.map(|end| end.saturating_sub(partition.next))
             })
         })
@@ -70,7 +71,8 @@ pub async fn report(pipeline: &Pipeline) -> anyhow::Result<Value> {
         "pipeline": pipeline.pipeline.as_str(),
         "has_run": lane.next_seq > 0,
         "records": fields::counts(&engine::accounts::Totals::of(&lane), fields::replayed(&lane)),
-        "accounts_add_up": lane.counts.add_up(),
+        "inputs": inputs(&lane),
+        "accounts_add_up": engine::accounts::do_add_up(&lane),
         "in_flight": in_flight(&lane),
         "spool_bytes": lane.spool_bytes(),
         "watermark_ms": fields::watermark(lane.watermark_ms),
@@ -91,6 +93,16 @@ pub async fn report(pipeline: &Pipeline) -> anyhow::Result<Value> {
         "not_running": running.as_ref().err(),
         "running": running.ok(),
     }))
+}
+
+/// What the records of each input became.
+fn inputs(lane: &Lane) -> Value {
+    let counts = |input: &InputState| (input.name.clone(), fields::records(&input.counts));
+    lane.inputs.iter().map(counts).collect::<serde_json::Map<_, _>>().into()
+}
+
+fn input_name(lane: &Lane, input: u32) -> Option<&str> {
+    lane.inputs.get(input as usize).map(|input| input.name.as_str())
 }
 
 /// Rows that are sealed, and not settled as far as the journal knows.

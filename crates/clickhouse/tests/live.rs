@@ -798,7 +798,7 @@ async fn dead_letters_have_a_table_of_their_own() {
     let table = clickhouse::dead_letters::open(config, "default", "rejects", RealTime::shared()).await;
     let table = table.unwrap_or_else(|f| panic!("{f:?}"));
     let reject = dataflow::Reject {
-        partition: dataflow::Partition { stream: "events".into(), index: 2 },
+        partition: dataflow::Partition::new("events", 2),
         position: 17,
         time_ms: 1_700_000_000_123,
         reason: dataflow::Reason::OutOfRange,

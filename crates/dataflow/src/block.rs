@@ -26,6 +26,9 @@ pub const NO_LEADER_EPOCH: i32 = -1;
 /// One ordered stream of records inside a source: a topic's partition, a file, a generator's publisher.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Partition {
+    /// The number of the pipeline's input that it belongs to. A source knows nothing of inputs: its partitions are of input 0, and whoever
+    /// reads several sources numbers them.
+    pub input: u32,
     /// The topic, file or publisher group; unique inside one source.
     pub stream: Arc<str>,
     /// The partition's number inside the stream, from 0.
@@ -33,9 +36,15 @@ pub struct Partition {
 }
 
 impl Partition {
-    /// A partition of `stream`.
+    /// A partition of `stream`, of the first input.
     pub fn new(stream: impl Into<Arc<str>>, index: u32) -> Self {
-        Self { stream: stream.into(), index }
+        Self { input: 0, stream: stream.into(), index }
+    }
+
+    /// The same of the input `input`.
+    #[must_use]
+    pub fn of_input(self, input: u32) -> Self {
+        Self { input, ..self }
     }
 }
 

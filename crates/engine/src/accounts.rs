@@ -78,17 +78,20 @@ pub fn refused(error: &crate::EngineError) {
 /// Shows the ledgers since genesis, and that no difference was found: a counter that is not there says nothing.
 pub fn tell(lane: &Lane) {
     mismatches().increment(0);
-    let Counts { read, passed, filtered, duplicates, late, dead_letters, absorbed, .. } = lane.counts;
-    for (what, records) in [
-        ("read", read),
-        ("passed", passed),
-        ("filtered", filtered),
-        ("duplicates", duplicates),
-        ("late", late),
-        ("dead_letters", dead_letters),
-        ("absorbed", absorbed),
-    ] {
-        gauge!("forebay_accounts_records", "what" => what).set(records as f64);
+    for input in &lane.inputs {
+        let Counts { read, passed, filtered, duplicates, late, dead_letters, absorbed, .. } = input.counts;
+        for (what, records) in [
+            ("read", read),
+            ("passed", passed),
+            ("filtered", filtered),
+            ("duplicates", duplicates),
+            ("late", late),
+            ("dead_letters", dead_letters),
+            ("absorbed", absorbed),
+        ] {
+            let labels = [("input", input.name.clone()), ("what", what.to_owned())];
+            gauge!("forebay_accounts_records", &labels).set(records as f64);
+        }
     }
     for table in &lane.tables {
         let rows = table.rows;
@@ -101,7 +104,12 @@ pub fn tell(lane: &Lane) {
             gauge!("forebay_accounts_rows", "table" => table.name.clone(), "what" => what).set(rows as f64);
         }
     }
-    gauge!("forebay_accounts_add_up").set(f64::from(u8::from(lane.counts.add_up())));
+    gauge!("forebay_accounts_add_up").set(f64::from(u8::from(do_add_up(lane))));
+}
+
+/// Whether the records of every input are accounted for.
+pub fn do_add_up(lane: &Lane) -> bool {
+    lane.inputs.iter().all(|input| input.counts.add_up())
 }
 
 /// Compares the rows of a settled frame with what became of them: `sealed` were to be delivered, `settled` are in the table and

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use dataflow::{Effect, Fit, Runtime, Source, Table, TableError, TableFacts};
+use dataflow::{Effect, Fit, Runtime, Table, TableError, TableFacts};
 use protocol::budget::Meter;
 use protocol::record::{Frontier, Server};
 use protocol::{Lane, names, window};
@@ -13,6 +13,7 @@ use store::Store;
 use tokio::sync::{Notify, watch};
 
 use crate::budget;
+use crate::inputs::Inlet;
 use crate::journal::Journal;
 use crate::ownership::Ownership;
 use crate::problem::{Noticed, State};
@@ -257,9 +258,9 @@ pub fn server(table: u32, facts: &TableFacts) -> Server {
 pub struct Context {
     /// Clock, sleep, compute, randomness.
     pub runtime: Arc<dyn Runtime>,
-    /// Where records come from, for those that are read again.
-    pub source: Arc<dyn Source>,
-    /// How long the source has not answered when a record was to be read again.
+    /// Where records come from, by place.
+    pub inputs: Vec<Arc<Inlet>>,
+    /// How long a source has not answered when a record was to be read again.
     pub patience: Patience,
     /// Segments and snapshots.
     pub store: Arc<dyn Store>,
@@ -292,8 +293,6 @@ pub struct Context {
     pub sealed_cuts: AtomicU64,
     /// Set when no more frames will be sealed.
     pub closing: AtomicBool,
-    /// Set once the source is read.
-    pub is_open: AtomicBool,
     /// Single rows that the server refuses, on their way to the lane.
     pub refused: tokio::sync::mpsc::Sender<Refused>,
     /// Names of split frames' objects.

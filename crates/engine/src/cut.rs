@@ -14,6 +14,7 @@
 //! | it goes into a step's state             | absorbed               | `derived.absorbed`                     |
 //! | a watermark lets a state's row out      | `derived.rows`         | `derived.rows`                         |
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -54,8 +55,8 @@ pub struct Cut {
     pub letters: u64,
     /// What was read.
     pub ranges: Vec<Range>,
-    /// What it became.
-    pub counts: Counts,
+    /// What the records of each input became, by the input's number.
+    pub counts: BTreeMap<u32, Counts>,
     /// Rows that are not one each of a record that passed.
     pub derived: Derived,
     /// What the steps' states have released, and what they hold after the cut.
@@ -89,6 +90,8 @@ pub struct Builder {
     cut: Cut,
     bytes: u64,
     begun: Option<Duration>,
+    /// The input whose block is being counted.
+    input: u32,
 }
 
 impl Builder {
@@ -104,17 +107,21 @@ impl Builder {
         }
     }
 
-    /// Records were read; the other counts come with [`Builder::rejects`], [`Builder::stepped`] and [`Builder::passed`].
-    pub fn read(&mut self, records: u64, now: Duration) {
-        self.cut.counts.read += records;
+    /// Records of an input were read; the other counts, which come with [`Builder::rejects`], [`Builder::stepped`] and
+    /// [`Builder::passed`], are those of this input until the next call.
+    pub fn read(&mut self, input: u32, records: u64, now: Duration) {
+        self.input = input;
+        self.own().read += records;
         self.begun.get_or_insert(now);
     }
 
     /// Records that became dead letters; or rows, once `is_derived`.
     pub fn rejects(&mut self, rejects: Vec<Reject>, is_derived: bool) {
-        let Cut { counts, derived, .. } = &mut self.cut;
-        *(if is_derived { &mut derived.dead_letters } else { &mut counts.dead_letters }) +=
-            rejects.len() as u64;
+        let counted = match is_derived {
+            true => &mut self.cut.derived.dead_letters,
+            false => &mut self.own().dead_letters,
+        };
+        *counted += rejects.len() as u64;
         self.bytes += rejects.iter().map(reject_bytes).sum::<u64>();
         self.cut.rejects.extend(rejects);
     }
@@ -130,7 +137,7 @@ impl Builder {
     /// What became of a block before the lane. Takes its rejects; says whether a step has made several rows of one record.
     pub fn prepared(&mut self, prepared: &mut Prepared) -> bool {
         let mut rejects = std::mem::take(&mut prepared.rejects);
-        self.cut.counts.filtered += prepared.filtered;
+        self.own().filtered += prepared.filtered;
         let Some(multiplied) = prepared.multiplied.take() else {
             self.rejects(rejects, false);
             return false;
@@ -138,7 +145,7 @@ impl Builder {
         let of_rows = rejects.split_off(rejects.len() - multiplied.rejects);
         self.rejects(rejects, false);
         self.rejects(of_rows, true);
-        self.cut.counts.passed += multiplied.records;
+        self.own().passed += multiplied.records;
         self.cut.derived.rows += multiplied.added;
         self.cut.derived.dropped += multiplied.filtered;
         true
@@ -148,6 +155,7 @@ impl Builder {
     /// whether one has so far is what comes back.
     pub fn stepped(&mut self, output: &Output, is_derived: bool) -> bool {
         let Cut { counts, derived, absorbed, .. } = &mut self.cut;
+        let counts = counts.entry(self.input).or_default();
         if is_derived {
             derived.dropped += output.filtered + output.duplicates + output.late;
             derived.absorbed += output.absorbed;
@@ -179,6 +187,7 @@ impl Builder {
     /// beyond the first of each.
     pub fn passed(&mut self, taken: u64, dropped: u64, more: u64, is_derived: bool) {
         let Cut { counts, derived, .. } = &mut self.cut;
+        let counts = counts.entry(self.input).or_default();
         if is_derived {
             derived.dropped += dropped;
         } else {
@@ -214,15 +223,21 @@ impl Builder {
         }
     }
 
-    /// What the records gathered so far became.
+    fn own(&mut self) -> &mut Counts {
+        self.cut.counts.entry(self.input).or_default()
+    }
+
+    /// What the records gathered so far became: the sum over the inputs.
     pub fn counts(&self) -> Counts {
-        self.cut.counts
+        let mut sum = Counts::default();
+        self.cut.counts.values().for_each(|counts| sum.add(counts));
+        sum
     }
 
     /// The same, with the rows that were gathered.
     pub fn totals(&self) -> Totals {
         let written = self.cut.tables.iter().map(|table| table.count).sum();
-        Totals { records: self.cut.counts, written, dead_letters: self.cut.rejects.len() as u64 }
+        Totals { records: self.counts(), written, dead_letters: self.cut.rejects.len() as u64 }
     }
 
     /// Rows of the table that gets most.

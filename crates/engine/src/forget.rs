@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use dataflow::{Partition, Runtime};
 use protocol::Lane;
+use protocol::lane::PartitionState;
 use protocol::record::{Body, Forget, Forgotten};
 use store::Store;
 
@@ -25,27 +26,32 @@ use crate::journal::{self, Journal};
 use crate::start::quiet;
 use crate::{EngineError, Settings};
 
-/// A stream, or one partition of it.
+/// An input, a stream, or one partition of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Named {
-    /// The stream: a topic, a file.
-    pub stream: String,
+    /// The input; `None` for those of every input.
+    pub input: Option<String>,
+    /// The stream: a topic, a file; `None` for all.
+    pub stream: Option<String>,
     /// One partition of it; `None` for all.
     pub index: Option<u32>,
 }
 
 impl Named {
-    fn means(&self, stream: &str, index: u32) -> bool {
-        self.stream == stream && self.index.is_none_or(|own| own == index)
+    fn means(&self, lane: &Lane, p: &PartitionState) -> bool {
+        let input = lane.inputs.get(p.input as usize).map(|input| &input.name);
+        self.input.as_ref().is_none_or(|own| Some(own) == input)
+            && self.stream.as_ref().is_none_or(|own| *own == p.stream)
+            && self.index.is_none_or(|own| own == p.index)
     }
 }
 
 impl std::fmt::Display for Named {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.index {
-            Some(index) => write!(f, "{}/{index}", self.stream),
-            None => f.write_str(&self.stream),
-        }
+        let colon = if self.input.is_some() && self.stream.is_some() { ":" } else { "" };
+        let (input, stream) = (self.input.as_deref().unwrap_or(""), self.stream.as_deref().unwrap_or(""));
+        write!(f, "{input}{colon}{stream}")?;
+        self.index.map_or(Ok(()), |index| write!(f, "/{index}"))
     }
 }
 
@@ -118,22 +124,27 @@ pub fn leaving(lane: &Lane, named: &[Named]) -> Result<Leaving, ForgetError> {
     let chosen = chosen(lane, named)?;
     let left = |at: u32| {
         let p = &lane.partitions[at as usize];
-        Left { partition: Partition::new(p.stream.as_str(), p.index), next: p.next }
+        let partition = Partition::new(p.stream.as_str(), p.index).of_input(p.input);
+        Left { partition, next: p.next }
     };
     Ok(Leaving { partitions: chosen.into_iter().map(left).collect(), inserts: lane.spool_frames() })
 }
 
 /// Places of the partitions that are meant.
 fn chosen(lane: &Lane, named: &[Named]) -> Result<Vec<u32>, ForgetError> {
-    let unknown = |named: &&Named| !lane.reading().any(|(_, p)| named.means(&p.stream, p.index));
+    let unknown = |named: &&Named| !lane.reading().any(|(_, p)| named.means(lane, p));
     if let Some(unknown) = named.iter().find(unknown) {
-        let mut read: Vec<String> = lane.reading().map(|(_, p)| p.stream.clone()).collect();
+        let shown = |p: &PartitionState| match lane.inputs.get(p.input as usize) {
+            Some(input) if lane.inputs.len() > 1 => format!("{}:{}", input.name, p.stream),
+            _ => p.stream.clone(),
+        };
+        let mut read: Vec<String> = lane.reading().map(|(_, p)| shown(p)).collect();
         read.sort();
         read.dedup();
         return Err(ForgetError::NotRead { name: unknown.to_string(), read });
     }
-    let is_chosen = |stream: &str, index| named.iter().any(|named| named.means(stream, index));
-    let chosen = lane.reading().filter(|(_, p)| is_chosen(&p.stream, p.index));
+    let is_chosen = |p: &PartitionState| named.iter().any(|named| named.means(lane, p));
+    let chosen = lane.reading().filter(|(_, p)| is_chosen(p));
     Ok(chosen.map(|(at, _)| at as u32).collect())
 }
 

@@ -7,6 +7,7 @@
 //! partition wait in the same queue, so that "caught up" is never told before the records before it.
 
 mod absorb;
+mod feed;
 mod tell;
 
 use std::collections::VecDeque;
@@ -16,8 +17,7 @@ use std::time::Duration;
 
 use dataflow::block::TIME_UNKNOWN_MS;
 use dataflow::{
-    Event, Intake, Operator, Partition, PartitionStart, ReadFrom, Reader, RecordBlock, Router, Source,
-    SourceError, SourceFault,
+    Event, Intake, Operator, Partition, PartitionStart, ReadFrom, RecordBlock, Router, SourceFault,
 };
 use futures::future::BoxFuture;
 use protocol::record::{Body, Genesis};
@@ -25,7 +25,8 @@ use tokio::sync::{mpsc, watch};
 
 use crate::context::{Context, Target};
 use crate::cut::{Builder, Cut};
-use crate::problem::{Noticed, SOURCE};
+use crate::inputs::Inlet;
+use crate::problem::Noticed;
 use crate::refuse::Refused;
 use crate::retry::Backoff;
 use crate::seal::{self, Encoding};
@@ -36,6 +37,7 @@ use crate::status::Phase;
 use crate::waiting::{Waiting, front};
 use crate::watermark::Watermarks;
 use crate::{EngineError, checkpoint};
+use feed::{Came, Feed};
 use tell::tell_late;
 
 /// Blocks decoded or decoding ahead of the steps, for each compute thread: one to work on, one to follow.
@@ -54,13 +56,13 @@ pub enum End {
     Complete,
     /// The process was asked to stop.
     Asked,
-    /// The source refuses. What was read before it did is in the table.
+    /// The source of every input refuses, or that of one did while the others were read to their end. What was read is in the table.
     Refused(EngineError),
     /// The table's columns have changed: what was read and not cut is read again for those of now.
     Reopen,
 }
 
-/// The source on its way to being read.
+/// The source of an input on its way to being read.
 pub type Opening = BoxFuture<'static, Result<Opened, Refusal>>;
 
 /// A partition as the lane reads it.
@@ -81,6 +83,8 @@ struct Reading {
     wants_fates: bool,
     /// True if it has left the pipeline; it keeps its place, for the journal goes by places.
     forgotten: bool,
+    /// True if the source of its input refuses.
+    refused: bool,
 }
 
 /// Records that were absorbed, by where they came from.
@@ -94,12 +98,12 @@ struct Absorbed {
 pub struct LaneTask {
     context: Arc<Context>,
     pipeline: Arc<str>,
-    source: Arc<dyn Source>,
-    /// The source on its way; `None` once it is read.
-    opening: Option<Opening>,
-    /// The running read; `None` before.
-    reader: Option<Box<dyn Reader>>,
-    intake: Arc<Intake>,
+    /// The inputs, by place.
+    feeds: Vec<Feed>,
+    /// The place of the input that is asked first.
+    turn: usize,
+    /// What the first source said that refuses while others are read.
+    refusal: Option<EngineError>,
     /// Columns of the rows that go to the table; those behind them are for the steps alone.
     columns_written: Vec<usize>,
     steps: Vec<Box<dyn Operator>>,
@@ -114,7 +118,6 @@ pub struct LaneTask {
     /// The watermark that the steps go by: of the newest cut.
     judged_by_ms: i64,
     drain: bool,
-    problem: bool,
     refused: mpsc::Receiver<Refused>,
     works: Works,
     /// Which tables get which rows; without one, each gets all.
@@ -127,12 +130,9 @@ pub struct Parts {
     pub context: Arc<Context>,
     /// The pipeline's name.
     pub pipeline: Arc<str>,
-    /// The source, for lag and for where a drain ends.
-    pub source: Arc<dyn Source>,
-    /// The running read, or the way to it: what is sealed is delivered meanwhile.
-    pub opening: Opening,
-    /// What is done with a block before it.
-    pub intake: Intake,
+    /// For each input, by place, what is done with a block before the lane, and the running read or the way to it: what is sealed is
+    /// delivered meanwhile.
+    pub inputs: Vec<(Intake, Opening)>,
     /// The steps, their state restored.
     pub steps: Vec<Box<dyn Operator>>,
     /// Towards the seal.
@@ -148,7 +148,7 @@ pub struct Parts {
 impl LaneTask {
     /// A lane that stands where the journal says.
     pub async fn new(parts: Parts) -> Self {
-        let Parts { context, pipeline, source, opening, intake, steps, cuts, drain, refused, router } = parts;
+        let Parts { context, pipeline, inputs, steps, cuts, drain, refused, router } = parts;
         let now = context.runtime.elapsed();
         let settings = &context.settings;
         let of_rows = context.targets.iter().filter(|target| !target.takes_dead_letters);
@@ -161,7 +161,8 @@ impl LaneTask {
             let mut readings = Vec::new();
             for (at, p) in lane.partitions.iter().enumerate() {
                 marks.add(p.time_ms_max, now);
-                let mut reading = reading(&*source, Partition::new(p.stream.as_str(), p.index), p.next);
+                let partition = Partition::new(p.stream.as_str(), p.index).of_input(p.input);
+                let mut reading = reading(&context.inputs, partition, p.next);
                 if lane.is_forgotten(at as u32) {
                     (reading.forgotten, reading.ended) = (true, true);
                     marks.ended(at);
@@ -170,13 +171,20 @@ impl LaneTask {
             }
             (readings, marks, lane.watermark_ms)
         };
+        let backoff = || Backoff::new(context.settings.retry_pause_max);
+        let feeds = context.inputs.iter().zip(inputs);
+        let feeds = feeds
+            .map(|(inlet, (intake, opening))| {
+                let intake = intake.with_ahead(steps.first().and_then(|step| step.ahead()));
+                Feed::new(inlet.clone(), intake, opening, backoff())
+            })
+            .collect();
         Self {
+            feeds,
+            turn: 0,
+            refusal: None,
             context,
             pipeline,
-            source,
-            opening: Some(opening),
-            reader: None,
-            intake: Arc::new(intake.with_ahead(steps.first().and_then(|step| step.ahead()))),
             columns_written,
             steps,
             cuts,
@@ -188,7 +196,6 @@ impl LaneTask {
             absorbed: Absorbed::default(),
             judged_by_ms,
             drain,
-            problem: false,
             refused,
             works: Works::default(),
             router,
@@ -201,12 +208,14 @@ impl LaneTask {
     /// # Errors
     /// When a step cannot go on, or a record cannot be written.
     pub async fn run(mut self, mut stop: watch::Receiver<bool>) -> Result<End, EngineError> {
-        let lag = tell::watch_lag(self.context.clone(), self.source.clone());
-        let _lag = self.context.runtime.spawn("lag", Box::pin(lag));
+        let lags = self.context.inputs.iter().map(|inlet| {
+            let lag = tell::watch_lag(self.context.clone(), inlet.clone());
+            self.context.runtime.spawn("lag", Box::pin(lag))
+        });
+        let _lags: Vec<_> = lags.collect();
         let ahead_max = BLOCKS_AHEAD * self.context.runtime.compute_threads();
         // Blocks are of 4 MiB or of one larger record: what waits is bounded by its bytes too.
         let ahead_bytes_max = self.context.settings.batch_bytes_max.max(1);
-        let mut backoff = Backoff::new(self.context.settings.retry_pause_max);
         let mut tick = self.context.runtime.sleep(TICK);
         let mut age: Option<BoxFuture<'static, ()>> = None;
         let mut reopening = self.context.reopening.subscribe();
@@ -231,6 +240,8 @@ impl LaneTask {
             if age.is_none() && !self.builder.is_empty() {
                 age = Some(self.context.runtime.sleep(self.batch_age_max()));
             }
+            let has_room = self.waiting.len() < ahead_max && self.waiting_bytes() < ahead_bytes_max;
+            let may_read = !is_full && has_room;
             tokio::select! {
                 biased;
                 // A sender that is gone will never ask; its error must not keep the others from their turn.
@@ -256,30 +267,11 @@ impl LaneTask {
                         age = None;
                     }
                 }
-                opened = opened(&mut self.opening), if self.opening.is_some() => match opened {
-                    Ok(opened) => self.open(opened).await?,
-                    Err(Refusal { error, may_deliver: true }) => break self.refused_by_source(error),
-                    Err(Refusal { error, may_deliver: false }) => return Err(error),
-                },
-                event = next(&mut self.reader), if !is_full && self.waiting.len() < ahead_max && self.waiting_bytes() < ahead_bytes_max => match event {
-                    Ok(event) => {
-                        backoff = Backoff::new(self.context.settings.retry_pause_max);
-                        match self.take(event).await {
-                            Err(EngineError::Source(error)) => break self.refused_by_source(error.into()),
-                            taken => taken?,
-                        }
+                came = feed::next(&mut self.feeds, self.turn, may_read) => {
+                    if let Some(error) = self.came(came).await? {
+                        break End::Refused(error);
                     }
-                    Err(error) if error.fault == SourceFault::Away => {
-                        self.problem = true;
-                        self.context.status.source_away(&error.message, self.context.runtime.wall_ms());
-                        if backoff.should_log() {
-                            tracing::warn!(%error, "the source is unavailable; trying again");
-                        }
-                        backoff.pause(&*self.context.runtime).await;
-                    }
-                    // What was read before is sealed and delivered like any other; the next start goes on behind it.
-                    Err(error) => break self.refused_by_source(error.into()),
-                },
+                }
                 () = &mut tick => {
                     self.tick();
                     if !is_full && self.builder.is_empty() {
@@ -291,7 +283,52 @@ impl LaneTask {
         };
         self.context.status.update(|s| s.phase = Phase::Draining);
         self.finish().await?;
-        Ok(end)
+        Ok(match (end, self.refusal.take()) {
+            (End::Complete | End::Asked, Some(error)) => End::Refused(error),
+            (end, _) => end,
+        })
+    }
+
+    /// What an input gave, or why it gives nothing; the first refusal once the sources of all inputs refuse.
+    async fn came(&mut self, came: Came) -> Result<Option<EngineError>, EngineError> {
+        match came {
+            Came::Opened(place, Ok(opened)) => self.open(place, opened).await?,
+            Came::Opened(place, Err(Refusal { error, may_deliver: true })) => {
+                return Ok(self.refused_by_source(place, error));
+            }
+            Came::Opened(_, Err(Refusal { error, may_deliver: false })) => return Err(error),
+            Came::Event(place, Ok(event)) => {
+                self.turn = place + 1;
+                if self.feeds[place].has_spoken() {
+                    let inlet = &self.feeds[place].inlet;
+                    self.context.status.ended(&inlet.name, Noticed::Asking);
+                    self.set_away(place, false);
+                }
+                match self.take(place, event).await {
+                    Err(EngineError::Source(error)) => return Ok(self.refused_by_source(place, error.into())),
+                    taken => taken?,
+                }
+            }
+            Came::Event(place, Err(error)) if error.fault == SourceFault::Away => {
+                self.turn = place + 1;
+                let (input, now_ms) = (self.feeds[place].inlet.name.clone(), self.context.runtime.wall_ms());
+                self.context.status.source_away(&input, &error.message, now_ms);
+                if self.feeds[place].pause(&*self.context.runtime) {
+                    tracing::warn!(input = &*input, %error, "the source is unavailable; trying again");
+                }
+                self.set_away(place, true);
+            }
+            // What was read before is sealed and delivered like any other; the next start goes on behind it.
+            Came::Event(place, Err(error)) => return Ok(self.refused_by_source(place, error.into())),
+        }
+        Ok(None)
+    }
+
+    /// Partitions of other inputs do not wait for those of an input that gives nothing.
+    fn set_away(&mut self, place: usize, away: bool) {
+        let input = self.feeds[place].inlet.number;
+        let own = self.readings.iter().enumerate().filter(|(_, reading)| reading.partition.input == input);
+        own.for_each(|(at, _)| self.watermarks.set_away(at, away));
     }
 
     /// What was read is absorbed and cut; nothing more is read. Then waits until all of it is settled, for a row that the
@@ -348,26 +385,34 @@ impl LaneTask {
     }
 
     fn is_complete(&self) -> bool {
-        self.opening.is_none()
+        let has_stopped = |r: &Reading| r.next >= r.stop_at.unwrap_or(u64::MAX);
+        !self.feeds.iter().any(Feed::is_opening)
             && self.waiting.is_empty()
             && self
                 .readings
                 .iter()
-                .all(|r| r.ended || (r.answered && r.stop_at.is_some_and(|stop_at| r.next >= stop_at)))
+                .all(|r| r.ended || r.refused || (r.answered && r.stop_at.is_some() && has_stopped(r)))
     }
 
-    /// The source is read from now on. What is new becomes durable before its first record is sealed.
-    async fn open(&mut self, opened: Opened) -> Result<(), EngineError> {
+    /// The source of an input is read from now on. What is new becomes durable before its first record is sealed.
+    async fn open(&mut self, place: usize, opened: Opened) -> Result<(), EngineError> {
+        let number = self.feeds[place].inlet.number;
         let Opened { reader, new, stops, late, .. } = opened;
-        late.iter().for_each(|(partition, records)| tell_late(&self.context, partition, *records));
-        if !new.is_empty() {
-            let genesis = Genesis { partitions: new.clone(), ..Default::default() };
-            self.context.journal.lock().await.append(Body::Genesis(genesis)).await?;
+        let inlet = &self.feeds[place].inlet;
+        late.iter().for_each(|(partition, records)| tell_late(&self.context, inlet, partition, *records));
+        {
+            let mut journal = self.context.journal.lock().await;
+            let was_opened = journal.lane().inputs.get(number as usize).is_some_and(|input| input.was_opened);
+            if !new.is_empty() || !was_opened {
+                let opened = if was_opened { Vec::new() } else { vec![number] };
+                let genesis = Genesis { partitions: new.clone(), opened, ..Default::default() };
+                journal.append(Body::Genesis(genesis)).await?;
+            }
         }
         for p in new {
             self.watermarks.add(TIME_UNKNOWN_MS, self.context.runtime.elapsed());
-            let partition = Partition::new(p.stream, p.index);
-            self.readings.push(reading(&*self.source, partition, p.next));
+            let partition = Partition::new(p.stream, p.index).of_input(p.input);
+            self.readings.push(reading(&self.context.inputs, partition, p.next));
         }
         for (partition, end) in stops {
             if let Some(reading) = self.readings.iter_mut().find(|r| !r.forgotten && r.partition == partition)
@@ -375,16 +420,34 @@ impl LaneTask {
                 reading.stop_at = Some(end);
             }
         }
-        self.reader = Some(reader);
-        self.context.is_open.store(true, Ordering::Release);
+        self.feeds[place].reader = Some(reader);
+        self.feeds[place].inlet.opened();
         Ok(())
     }
 
-    /// Nothing more is read. What was read and sealed goes to the table before the process ends.
-    fn refused_by_source(&self, error: EngineError) -> End {
-        tracing::error!(%error, "the source refuses; what is sealed goes to the table, then the pipeline ends");
-        self.context.status.source_refuses(&error.to_string(), self.context.runtime.wall_ms());
-        End::Refused(error)
+    /// Nothing more is read of an input. The others are read on; once there are none, what was read and sealed goes to the table before
+    /// the process ends, with what the first that refused has said.
+    fn refused_by_source(&mut self, place: usize, error: EngineError) -> Option<EngineError> {
+        self.feeds[place].refuse();
+        self.set_away(place, true);
+        let has_others = self.feeds.iter().any(|feed| !feed.is_refused);
+        let inlet = &self.feeds[place].inlet;
+        if has_others {
+            tracing::error!(input = &*inlet.name, %error, "the source of an input refuses; the other inputs are read on");
+        } else {
+            tracing::error!(input = &*inlet.name, %error, "the source refuses; what is sealed goes to the table, then the pipeline ends");
+        }
+        let now_ms = self.context.runtime.wall_ms();
+        self.context.status.source_refuses(&inlet.name, has_others, &error.to_string(), now_ms);
+        let own = self.readings.iter_mut().filter(|reading| reading.partition.input == inlet.number);
+        own.for_each(|reading| reading.refused = true);
+        let error = inlet.named(error);
+        let first = self.refusal.take().unwrap_or(error);
+        if has_others {
+            self.refusal = Some(first);
+            return None;
+        }
+        Some(first)
     }
 
     fn index(&self, partition: &Partition) -> Result<usize, EngineError> {
@@ -392,12 +455,9 @@ impl LaneTask {
         found.ok_or(EngineError::Internal("a source that hands out a partition it was not asked for"))
     }
 
-    async fn take(&mut self, event: Event) -> Result<(), EngineError> {
-        if std::mem::take(&mut self.problem) {
-            self.context.status.ended(SOURCE, Noticed::Asking);
-        }
+    async fn take(&mut self, place: usize, event: Event) -> Result<(), EngineError> {
         match event {
-            Event::Block(block) => self.decode(block)?,
+            Event::Block(block) => self.decode(place, block)?,
             Event::CaughtUp { partition, next, leader_epoch } => {
                 let partition = self.index(&partition)?;
                 self.waiting.push_back(Waiting::CaughtUp { partition, next, leader_epoch });
@@ -406,14 +466,14 @@ impl LaneTask {
                 let partition = self.index(&partition)?;
                 self.waiting.push_back(Waiting::Ended { partition, next });
             }
-            Event::Found(start) => self.add(start).await?,
+            Event::Found(start) => self.add(place, start).await?,
         }
         Ok(())
     }
 
-    fn decode(&mut self, block: RecordBlock) -> Result<(), EngineError> {
+    fn decode(&mut self, place: usize, block: RecordBlock) -> Result<(), EngineError> {
         let partition = self.index(&block.partition)?;
-        let (intake, block) = (self.intake.clone(), Arc::new(block));
+        let (intake, block) = (self.feeds[place].intake.clone(), Arc::new(block));
         let (preparing, read_ms) = (block.clone(), self.context.runtime.wall_ms());
         let prepared =
             stage::compute(Stage::Decode, &self.context, move || intake.prepare(&preparing, read_ms));
@@ -423,12 +483,12 @@ impl LaneTask {
 
     /// A partition appeared while reading. Its genesis is durable before its first record is sealed, and only once the reader has
     /// taken it.
-    async fn add(&mut self, start: PartitionStart) -> Result<(), EngineError> {
+    async fn add(&mut self, place: usize, start: PartitionStart) -> Result<(), EngineError> {
         let (genesis, expired) = {
             let journal = self.context.journal.lock().await;
             (genesis(journal.lane(), &start), expired(journal.lane(), &start))
         };
-        tell_late(&self.context, &start.partition, expired);
+        tell_late(&self.context, &self.feeds[place].inlet, &start.partition, expired);
         tracing::info!(partition = %start.partition, next = genesis.next, "a partition was added");
         let from = ReadFrom {
             partition: start.partition.clone(),
@@ -436,7 +496,7 @@ impl LaneTask {
             next: genesis.next,
             leader_epoch: genesis.leader_epoch,
         };
-        let Some(reader) = &mut self.reader else {
+        let Some(reader) = &mut self.feeds[place].reader else {
             return Err(EngineError::Internal("a read that is not begun"));
         };
         reader.add(from).await?;
@@ -444,7 +504,7 @@ impl LaneTask {
         let body = Genesis { partitions: vec![genesis], ..Default::default() };
         self.context.journal.lock().await.append(Body::Genesis(body)).await?;
         self.watermarks.add(TIME_UNKNOWN_MS, self.context.runtime.elapsed());
-        let mut added = reading(&*self.source, start.partition, next);
+        let mut added = reading(&self.context.inputs, start.partition, next);
         // A drain that began before the partition was there owes it nothing.
         added.stop_at = self.drain.then_some(next);
         added.answered = true;
@@ -496,8 +556,9 @@ impl LaneTask {
     }
 }
 
-fn reading(source: &dyn Source, partition: Partition, next: u64) -> Reading {
-    let wants_fates = source.wants_fates(&partition);
+fn reading(inputs: &[Arc<Inlet>], partition: Partition, next: u64) -> Reading {
+    let inlet = inputs.iter().find(|inlet| inlet.number == partition.input);
+    let wants_fates = inlet.is_some_and(|inlet| inlet.source.wants_fates(&partition));
     Reading {
         partition,
         next,
@@ -508,23 +569,8 @@ fn reading(source: &dyn Source, partition: Partition, next: u64) -> Reading {
         paused: false,
         wants_fates,
         forgotten: false,
+        refused: false,
     }
-}
-
-/// The next event of a reader; never one before there is a reader.
-async fn next(reader: &mut Option<Box<dyn Reader>>) -> Result<Event, SourceError> {
-    match reader {
-        Some(reader) => reader.next().await,
-        None => std::future::pending().await,
-    }
-}
-
-/// The source once it is open; never, if it is open already.
-async fn opened(opening: &mut Option<Opening>) -> Result<Opened, Refusal> {
-    let Some(running) = opening else { return std::future::pending().await };
-    let opened = running.await;
-    *opening = None;
-    opened
 }
 
 /// True if that many cuts are sealed and every sealed frame is settled.

@@ -56,6 +56,7 @@ pub mod cut;
 pub mod deliver;
 pub mod error;
 pub mod forget;
+pub mod inputs;
 pub mod inspect;
 pub mod jobs;
 pub mod journal;
@@ -86,6 +87,7 @@ pub mod waiting;
 pub mod watermark;
 
 pub use error::EngineError;
+pub use inputs::Input;
 pub use pipeline::{Outcome, Pipeline, run};
 pub use runtime::TokioRuntime;
 pub use settings::Settings;

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use dataflow::{Effect, Gate, Intake, Operator, Router, Runtime, Source, Table, TableFacts};
+use dataflow::{Effect, Gate, Operator, Router, Runtime, Table, TableFacts};
 use futures::FutureExt;
-use futures::future::{Either, join_all, select, try_join, try_join3};
+use futures::future::{BoxFuture, Either, join_all, select, select_all, try_join, try_join3};
 use protocol::names;
 use protocol::record::{Body, Settle};
 use store::Store;
@@ -18,6 +18,7 @@ use tokio::sync::{Notify, mpsc, watch};
 
 use crate::accounts::Totals;
 use crate::context::{Context, Target};
+use crate::inputs::{self, Inlet, Input};
 use crate::journal::{self, Journal};
 use crate::lane::{End, LaneTask, Opening, Parts};
 use crate::measured::Measured;
@@ -27,6 +28,7 @@ use crate::refuse::{REFUSED_AHEAD, Splits};
 use crate::reread::Patience;
 use crate::retire::Retirement;
 use crate::retry::Backoff;
+use crate::start::NewlyOpened;
 use crate::start::open::{Asking, Opened, Refusal, Standing, check_store};
 use crate::status::Phase;
 use crate::tables::Tables;
@@ -43,10 +45,8 @@ pub struct Pipeline {
     pub lane: u32,
     /// Host and process, for the claim.
     pub owner: String,
-    /// Where records come from.
-    pub source: Arc<dyn Source>,
-    /// What is done with a block before the lane: its format, and the steps without state up to the first with state.
-    pub intake: Intake,
+    /// Where records come from; at least one. Their rows go through the steps together.
+    pub inputs: Vec<Input>,
     /// What is done with the rows in the lane.
     pub steps: Vec<Box<dyn Operator>>,
     /// Where rows go; at least one.
@@ -126,17 +126,7 @@ async fn is_asked(mut stop: watch::Receiver<bool>) {
 
 async fn run_to_the_end(pipeline: Pipeline, stop: watch::Receiver<bool>) -> Result<Outcome, EngineError> {
     let Pipeline {
-        name,
-        lane: number,
-        owner,
-        source,
-        intake,
-        mut steps,
-        tables,
-        router,
-        dead_letters,
-        store,
-        ..
+        name, lane: number, owner, inputs, mut steps, tables, router, dead_letters, store, ..
     } = pipeline;
     let (runtime, settings, status, drain) =
         (pipeline.runtime, pipeline.settings, pipeline.status, pipeline.drain);
@@ -145,17 +135,15 @@ async fn run_to_the_end(pipeline: Pipeline, stop: watch::Receiver<bool>) -> Resu
     // One lost answer among the hundreds of reads of a start is no reason to end.
     let reads = Patient::new(store.clone(), runtime.clone(), settings.retry_pause_max);
     let tables = Tables::new(tables, dead_letters)?;
+    inputs::check(&inputs)?;
     let pause = settings.retry_pause_max;
     let with_state = start::stateful(&mut steps);
-    let asking = Asking {
-        runtime: runtime.clone(),
-        settings: settings.clone(),
-        source: source.clone(),
-        status: status.clone(),
-        drain,
-    };
     let beginning = Beginning {
-        asking: &asking,
+        runtime: &runtime,
+        settings: &settings,
+        status: &status,
+        drain,
+        inputs: &inputs,
         reads: &reads,
         folder: &folder,
         name: &name,
@@ -168,7 +156,7 @@ async fn run_to_the_end(pipeline: Pipeline, stop: watch::Receiver<bool>) -> Resu
         Either::Left((begun, _)) => begun?,
         Either::Right(((), _)) => return Ok(Outcome::Interrupted),
     };
-    let Begun { facts, opened } = begun;
+    let Begun { facts, opened, askings } = begun;
     // A start that is refused for the table's columns has claimed, read and sealed nothing.
     let lane = beginning.load().await?;
     layouts::check(&lane, &tables)?;
@@ -180,22 +168,27 @@ async fn run_to_the_end(pipeline: Pipeline, stop: watch::Receiver<bool>) -> Resu
     // From here on this process owns the lane, and an earlier owner is fenced.
     let mut journal = Journal::claim(store.clone(), runtime.clone(), folder.clone(), owner, pause).await?;
     let standing = Standing::of(journal.lane());
-    if let Ok((_, opened)) = &opened {
+    let has_numbers = |askings: &[Asking]| {
+        let now = inputs::numbered(journal.lane(), &inputs);
+        askings.iter().zip(now).all(|(asking, now)| asking.input.number == now.number)
+    };
+    let (askings, opened) = match has_numbers(&askings) {
+        true => (askings, opened),
+        // Another start has named inputs meanwhile, in another order: what was opened has the wrong numbers.
+        false => (beginning.askings(journal.lane()), opened.iter().map(|_| Err(None)).collect()),
+    };
+    for (_, opened) in opened.iter().filter_map(|opened| opened.as_ref().ok()) {
         // The store may have been exchanged for an older copy since it was looked at.
         check_store(journal.lane(), &opened.shown)?;
     }
-    let (opening, new): (Opening, _) = match opened {
-        // Opened where the lane stands: one record with all that is new.
-        Ok((at, mut opened)) if at == standing => {
-            let new = std::mem::take(&mut opened.new);
-            (Box::pin(async { Ok(opened) }), new)
-        }
-        // The owner before has gone on meanwhile.
-        Ok(_) => (Box::pin(asking.shown_and_opened(standing)), Vec::new()),
-        Err(None) => (Box::pin(asking.shown_and_opened(standing)), Vec::new()),
-        Err(Some(refusal)) => (Box::pin(async { Err(refusal) }), Vec::new()),
-    };
-    start::genesis_of_what_is_new(&mut journal, &name, new, &tables, &with_state).await?;
+    let inlets: Vec<Arc<Inlet>> = askings.iter().map(|asking| asking.input.clone()).collect();
+    let mut new = NewlyOpened::default();
+    let openings: Vec<Opening> = askings
+        .into_iter()
+        .zip(opened)
+        .map(|(asking, opened)| opening(asking, opened, &standing, &mut new))
+        .collect();
+    start::genesis_of_what_is_new(&mut journal, &name, &inlets, new, &tables, &with_state).await?;
     if let Err(error) = start::restore(&reads, journal.lane(), &mut steps).await {
         // What a newer owner has retired is missing to one that slept after its claim, and no damage.
         let ownership = journal.ownership();
@@ -210,7 +203,7 @@ async fn run_to_the_end(pipeline: Pipeline, stop: watch::Receiver<bool>) -> Resu
         tables.all().zip(facts).map(|((table, _), facts)| target(journal.lane(), table, facts)).collect();
     let context = Arc::new(Context {
         runtime,
-        source: source.clone(),
+        inputs: inlets,
         patience: Patience::default(),
         store,
         folder,
@@ -227,7 +220,6 @@ async fn run_to_the_end(pipeline: Pipeline, stop: watch::Receiver<bool>) -> Resu
         refusals: AtomicUsize::new(0),
         sealed_cuts: AtomicU64::new(0),
         closing: AtomicBool::new(false),
-        is_open: AtomicBool::new(false),
         state_files: AtomicU64::new(0),
         state_horizon: AtomicU64::new(0),
         checkpointing: AtomicBool::new(false),
@@ -252,8 +244,10 @@ async fn run_to_the_end(pipeline: Pipeline, stop: watch::Receiver<bool>) -> Resu
             s.sealed_at_start = s.sealed;
             s.spool_bytes = journal.lane().spool_bytes();
             s.watermark_ms = journal.lane().watermark_ms;
+            s.inputs = journal.lane().inputs.iter().map(|input| (input.name.clone(), input.counts)).collect();
             for p in &journal.lane().partitions {
-                let told = s.partitions.entry(format!("{}/{}", p.stream, p.index)).or_default();
+                let name = inputs::shown(&context.inputs, journal.lane(), p);
+                let told = s.partitions.entry(name).or_default();
                 (told.next, told.sealed) = (p.next, p.next);
             }
             for table in &journal.lane().tables {
@@ -270,9 +264,7 @@ async fn run_to_the_end(pipeline: Pipeline, stop: watch::Receiver<bool>) -> Resu
     let parts = Parts {
         context: context.clone(),
         pipeline: name.as_str().into(),
-        source: source.clone(),
-        opening,
-        intake,
+        inputs: inputs.into_iter().map(|input| input.intake).zip(openings).collect(),
         steps,
         cuts,
         drain,
@@ -280,7 +272,7 @@ async fn run_to_the_end(pipeline: Pipeline, stop: watch::Receiver<bool>) -> Resu
         router,
     };
     let lane = LaneTask::new(parts).await;
-    let result = tasks(context.clone(), lane, source, cut_queue, stop).await;
+    let result = tasks(context.clone(), lane, cut_queue, stop).await;
     match result {
         // What a newer owner has retired, or has published since, is no fault of the store.
         Err(error @ (EngineError::Damaged { .. } | EngineError::Mismatch(_))) => {
@@ -307,13 +299,45 @@ async fn run_to_the_end(pipeline: Pipeline, stop: watch::Receiver<bool>) -> Resu
 struct Begun {
     /// The tables as they are.
     facts: Vec<TableFacts>,
-    /// The source, opened where the lane stood; otherwise its refusal, or nothing while it is away.
-    opened: Result<(Standing, Opened), Option<Refusal>>,
+    /// The source of each input, opened where the lane stood; otherwise its refusal, or nothing while it is away.
+    opened: Vec<OneOpened>,
+    /// What it takes to ask each of them again.
+    askings: Vec<Asking>,
 }
+
+/// The way to the read of an input once the lane is claimed and stands at `standing`; what its source has opened that is new is put
+/// beside that of the others, into one record.
+fn opening(asking: Asking, opened: OneOpened, standing: &Standing, new: &mut NewlyOpened) -> Opening {
+    match opened {
+        // Opened where the lane stands: one record with all that is new.
+        Ok((at, mut opened)) if at == *standing => {
+            new.partitions.append(&mut opened.new);
+            new.opened.push(asking.input.number);
+            Box::pin(async { Ok(opened) })
+        }
+        // The owner before has gone on meanwhile, or the source is away.
+        Ok(_) | Err(None) => Box::pin(asking.shown_and_opened(standing.clone())),
+        Err(Some(refusal)) => Box::pin(async { Err(refusal) }),
+    }
+}
+
+/// How long a start waits for the sources that do not answer once one is open: as long as a broker takes that was slow to find. It then
+/// goes on without them, and they are read once they are open.
+const OTHERS_TIME_MAX: Duration = Duration::from_secs(3);
+
+/// The source of an input before the claim; nothing while it is away.
+type OneOpened = Result<(Standing, Opened), Option<Refusal>>;
+
+/// The source of an input on its way, before the claim.
+type Asked<'a> = BoxFuture<'a, (usize, Result<(Standing, Opened), Refusal>)>;
 
 /// A start before its claim: it looks, and writes nothing.
 struct Beginning<'a> {
-    asking: &'a Asking,
+    runtime: &'a Arc<dyn Runtime>,
+    settings: &'a Settings,
+    status: &'a Arc<Status>,
+    drain: bool,
+    inputs: &'a [Input],
     reads: &'a Patient,
     folder: &'a str,
     name: &'a str,
@@ -322,16 +346,17 @@ struct Beginning<'a> {
 }
 
 impl Beginning<'_> {
-    /// Waits until the lane may be claimed: the tables answer and the source is open; or frames are pending and nobody else
-    /// seems to deliver them, whatever the source says.
+    /// Waits until the lane may be claimed: the tables answer and the sources are open (at the first start all of them, later as many as
+    /// let themselves be read); or frames are pending and nobody else seems to deliver them, whatever the sources say.
     async fn begin(&self) -> Result<Begun, EngineError> {
-        let Asking { runtime, settings, status, .. } = self.asking;
+        let Self { runtime, settings, status, .. } = self;
         let lane = self.load().await?;
+        let askings = self.askings(&lane);
         let (pending, is_first) = (lane.spool_frames(), lane.pipeline.is_empty());
-        let facts = self.tables.all().map(|(table, _)| facts_of(&**runtime, settings, &**table, status));
+        let facts = self.tables.all().map(|(table, _)| facts_of(&***runtime, settings, &**table, status));
         let facts = join_all(facts).shared();
         if pending == 0 {
-            let opened = async { self.open().await.map_err(|refusal| refusal.error) };
+            let opened = async { self.open_all(&askings, is_first).await.map_err(|refusal| refusal.error) };
             let (opened, facts) = try_join(opened, async { Ok(facts.await) }).await?;
             if is_first
                 && let Err(objection) = self.check_rows().await
@@ -340,21 +365,31 @@ impl Beginning<'_> {
             {
                 return Err(objection);
             }
-            return Ok(Begun { facts, opened: Ok(opened) });
+            return Ok(Begun { facts, opened, askings });
         }
         let left_alone = async {
             facts.clone().await;
             while !self.is_quiet().await? {}
             Ok::<_, EngineError>(())
         };
-        match select(std::pin::pin!(self.open()), std::pin::pin!(left_alone)).await {
-            Either::Left((Ok(opened), _)) => Ok(Begun { facts: facts.clone().await, opened: Ok(opened) }),
+        let opened = {
+            let opening = std::pin::pin!(self.open_all(&askings, is_first));
+            match select(opening, std::pin::pin!(left_alone)).await {
+                Either::Left((opened, _)) => Either::Left((opened, ())),
+                Either::Right((quiet, _)) => Either::Right((quiet, ())),
+            }
+        };
+        match opened {
+            Either::Left((Ok(opened), _)) => Ok(Begun { facts: facts.clone().await, opened, askings }),
             Either::Left((Err(refusal), _)) if refusal.may_deliver => {
                 let facts = facts.clone().await;
                 tracing::warn!(error = %refusal.error, pending,
                     "the source refuses; what is sealed is delivered all the same if nobody else does");
                 if self.is_quiet().await? {
-                    return Ok(Begun { facts, opened: Err(Some(refusal)) });
+                    // Each of the others has refused as well, and says so again.
+                    let mut opened: Vec<_> = askings.iter().map(|_| Err(None)).collect();
+                    opened[0] = Err(Some(refusal));
+                    return Ok(Begun { facts, opened, askings });
                 }
                 let inserts = self.load().await?.spool_frames();
                 Err(EngineError::LeftAlone { error: Box::new(refusal.error), inserts })
@@ -363,16 +398,17 @@ impl Beginning<'_> {
             Either::Right((quiet, _)) => {
                 quiet?;
                 tracing::warn!(pending, "the source is unavailable; what is sealed is delivered meanwhile");
-                Ok(Begun { facts: facts.clone().await, opened: Err(None) })
+                let opened = askings.iter().map(|_| Err(None)).collect();
+                Ok(Begun { facts: facts.clone().await, opened, askings })
             }
         }
     }
 
     /// Whether no table has rows that this start would write a second time.
     async fn check_rows(&self) -> Result<(), EngineError> {
-        let Asking { runtime, settings, status, .. } = self.asking;
+        let Self { runtime, settings, status, .. } = self;
         for table in self.tables.of_rows() {
-            start::check_rows(&**runtime, settings, &**table, status).await?;
+            start::check_rows(&***runtime, settings, &**table, status).await?;
         }
         Ok(())
     }
@@ -384,18 +420,75 @@ impl Beginning<'_> {
         Ok(lane)
     }
 
-    async fn open(&self) -> Result<(Standing, Opened), Refusal> {
-        let shown = self.asking.shown().await?;
+    /// What it takes to ask the source of each input.
+    fn askings(&self, lane: &protocol::Lane) -> Vec<Asking> {
+        let inlets = inputs::numbered(lane, self.inputs);
+        let names: Arc<[Arc<str>]> = inlets.iter().map(|inlet| inlet.name.clone()).collect();
+        let asking = |input: Arc<Inlet>| Asking {
+            runtime: self.runtime.clone(),
+            settings: self.settings.clone(),
+            input,
+            names: names.clone(),
+            status: self.status.clone(),
+            drain: self.drain,
+        };
+        inlets.into_iter().map(asking).collect()
+    }
+
+    /// Opens the sources side by side. At the first start a refusal of one is a refusal of all, for a start that cannot work writes
+    /// nothing. Later the others are read all the same: once one is open, those that do not answer are waited for no longer than
+    /// [`OTHERS_TIME_MAX`].
+    ///
+    /// # Errors
+    /// When all refuse: the refusal of the first. Or when the store may be an older copy.
+    async fn open_all(&self, askings: &[Asking], is_first: bool) -> Result<Vec<OneOpened>, Refusal> {
+        let ask = |(place, asking)| async move { (place, self.open(asking).await) };
+        let mut asked: Vec<Asked<'_>> = askings.iter().enumerate().map(|one| ask(one).boxed()).collect();
+        let mut opened: Vec<OneOpened> = askings.iter().map(|_| Err(None)).collect();
+        let mut others: BoxFuture<'_, ()> = std::future::pending().boxed();
+        while !asked.is_empty() {
+            let next = match select(select_all(std::mem::take(&mut asked)), others).await {
+                Either::Left(((next, _, left), waiting)) => {
+                    (asked, others) = (left, waiting);
+                    next
+                }
+                Either::Right(_) => break,
+            };
+            match next {
+                (place, Ok(one)) => {
+                    opened[place] = Ok(one);
+                    if !is_first {
+                        others = self.runtime.sleep(OTHERS_TIME_MAX);
+                    }
+                }
+                (place, Err(refusal)) => {
+                    let refusal = Refusal { error: askings[place].input.named(refusal.error), ..refusal };
+                    if is_first || !refusal.may_deliver {
+                        return Err(refusal);
+                    }
+                    opened[place] = Err(Some(refusal));
+                }
+            }
+        }
+        if opened.iter().all(|one| matches!(one, Err(Some(_)))) {
+            let first = opened.into_iter().find_map(|one| one.err().flatten());
+            return Err(first.expect("a pipeline has an input"));
+        }
+        Ok(opened)
+    }
+
+    async fn open(&self, asking: &Asking) -> Result<(Standing, Opened), Refusal> {
+        let shown = asking.shown().await?;
         // Behind the source: an owner that still works publishes what it has settled, and a journal that was read earlier than
         // that would look like a store that was rolled back.
         let standing = Standing::of(&self.load().await.map_err(Refusal::of_the_store)?);
-        let opened = self.asking.open(&standing, shown).await?;
+        let opened = asking.open(&standing, shown).await?;
         Ok((standing, opened))
     }
 
     async fn is_quiet(&self) -> Result<bool, EngineError> {
-        let Asking { runtime, settings, .. } = self.asking;
-        start::quiet::is_quiet(&**runtime, settings, self.reads, self.folder).await
+        let Self { runtime, settings, .. } = self;
+        start::quiet::is_quiet(&***runtime, settings, self.reads, self.folder).await
     }
 }
 
@@ -412,7 +505,6 @@ async fn or_fenced(context: &Context, error: EngineError) -> EngineError {
 async fn tasks(
     context: Arc<Context>,
     lane: LaneTask,
-    source: Arc<dyn Source>,
     cuts: mpsc::Receiver<seal::Encoding>,
     stop: watch::Receiver<bool>,
 ) -> Result<End, EngineError> {
@@ -427,7 +519,7 @@ async fn tasks(
     let sealing = on_a_task(&context, "seal", {
         let context = context.clone();
         async move {
-            let result = seal::run(context.clone(), source, cuts).await;
+            let result = seal::run(context.clone(), cuts).await;
             context.closing.store(true, Ordering::Release);
             context.wake_all();
             result

@@ -1,7 +1,7 @@
 //! What a running lane waits for, as a state of its own: what, since when, with which effect, and the way out.
 //!
-//! Owns the states, their words and the rule when one begins and ends. Held in [`crate::status`], one for each table, one for the
-//! source and one for the store, so that they take bounded room whatever goes wrong. Does not own retries, nor the states that
+//! Owns the states, their words and the rule when one begins and ends. Held in [`crate::status`], one for each table, one for each
+//! input and one for the store, so that they take bounded room whatever goes wrong. Does not own retries, nor the states that
 //! a lane *stops* in ([`crate::EngineError::STATES`]). Pure but for the metric.
 //!
 //! | begins with                                     | ends with                                   |
@@ -20,7 +20,8 @@ use dataflow::Effect;
 use metrics::gauge;
 use store::ErrorKind;
 
-/// The place of the source among the problems; tables are named by themselves.
+/// The name of the input that a pipeline file with `source:` has, and so its place among the problems; other inputs and tables are named by
+/// themselves.
 pub const SOURCE: &str = "source";
 /// The place of the store.
 pub const STORE: &str = "store";
@@ -67,6 +68,8 @@ pub enum State {
     SourceAway,
     /// The source refuses, and the process ends once all that is sealed is in the table.
     SourceRefuses,
+    /// The source of one input refuses, and the others are read on.
+    InputRefuses,
     /// The store does not answer.
     StoreAway,
     /// The store has no room.
@@ -77,7 +80,7 @@ pub enum State {
 
 impl State {
     /// Every state.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::Access,
         Self::TableMissing,
         Self::TableDiffers,
@@ -96,6 +99,7 @@ impl State {
         Self::Asks,
         Self::SourceAway,
         Self::SourceRefuses,
+        Self::InputRefuses,
         Self::StoreAway,
         Self::StoreFull,
         Self::StoreAccess,
@@ -161,6 +165,7 @@ impl State {
             Self::Asks => "asks",
             Self::SourceAway => "source_away",
             Self::SourceRefuses => "source_refuses",
+            Self::InputRefuses => "input_refuses",
             Self::StoreAway => "store_away",
             Self::StoreFull => "store_full",
             Self::StoreAccess => "store_access",
@@ -206,6 +211,9 @@ impl State {
             Self::SourceAway => "start the source, or check the network",
             Self::SourceRefuses => {
                 "nothing more is read: the process ends once what is sealed is in the table; follow the message, then start it again"
+            }
+            Self::InputRefuses => {
+                "nothing more is read of this input, and the others go on: follow the message, then restart the process"
             }
             Self::StoreAway => "restore access to the store: nothing is sealed or sent without it",
             Self::StoreFull => {

@@ -45,7 +45,7 @@ pub async fn place(context: &Context, origin: &Origin) -> Option<ReadFrom> {
     let journal = context.journal.lock().await;
     let partition = journal.lane().partitions.get(origin.partition as usize)?;
     Some(ReadFrom {
-        partition: Partition::new(partition.stream.as_str(), partition.index),
+        partition: Partition::new(partition.stream.as_str(), partition.index).of_input(partition.input),
         identity: partition.identity.clone(),
         next: origin.position,
         leader_epoch: partition.leader_epoch,
@@ -57,13 +57,17 @@ pub async fn place(context: &Context, origin: &Origin) -> Option<ReadFrom> {
 /// # Errors
 /// Why it cannot be had, for the dead letter's message.
 pub async fn record(context: &Context, at: ReadFrom) -> Result<RecordBlock, String> {
+    let number = at.partition.input;
+    let Some(input) = context.inputs.iter().find(|input| input.number == number) else {
+        return Err("its input is no longer in the pipeline file".into());
+    };
     let begun = context.runtime.elapsed();
     let bound = context.patience.left(begun, context.settings.reread_time_max);
     let mut newest = None;
     let tries = async {
         let mut backoff = Backoff::new(context.settings.retry_pause_max);
         loop {
-            match same_record(&*context.source, &at).await {
+            match same_record(&*input.source, &at).await {
                 Ok(record) => {
                     return record.ok_or_else(|| "the source holds no record there any more".into());
                 }

@@ -26,12 +26,23 @@ impl Backoff {
 
     /// Waits for the next pause.
     pub async fn pause(&mut self, runtime: &dyn Runtime) {
+        let pause = self.next_pause(runtime);
+        runtime.sleep(pause).await;
+    }
+
+    /// How long the next pause is, for a caller who does something else meanwhile.
+    pub fn next_pause(&mut self, runtime: &dyn Runtime) -> Duration {
         let part = self.next.as_millis() as u64 / 4;
         let jitter = if part == 0 { 0 } else { (runtime.random() % u128::from(part)) as u64 };
         let pause = self.next + Duration::from_millis(jitter);
         self.next = (self.next * 2).min(self.max);
         self.tries += 1;
-        runtime.sleep(pause).await;
+        pause
+    }
+
+    /// The next pause is as short as the first.
+    pub fn reset(&mut self) {
+        (self.next, self.tries) = (FIRST.min(self.max), 0);
     }
 
     /// Pauses so far.

@@ -8,11 +8,12 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
-use dataflow::{Encoded, FrameId, Selected, Table, TableError, reject};
+use dataflow::{Encoded, FrameId, Partition, Selected, Table, TableError, reject};
 use futures::future::BoxFuture;
 use metrics::{counter, gauge, histogram};
+use protocol::lane::PartitionState;
 use protocol::names;
-use protocol::record::{Absorbed, Body, Derived, Frame, Seal, StateDelta, TableRows};
+use protocol::record::{Absorbed, Body, Counts, Derived, Frame, InputCounts, Seal, StateDelta, TableRows};
 use store::{Key, Put};
 use tokio::sync::mpsc;
 
@@ -20,12 +21,13 @@ use crate::accounts::Totals;
 use crate::checkpoint;
 use crate::context::{Context, Target};
 use crate::cut::Cut;
+use crate::inputs::Inlet;
 use crate::origins::Origins;
 use crate::retry::Backoff;
 use crate::segment::Segment;
 use crate::stage::{self, Stage};
 use crate::status::Phase;
-use crate::{EngineError, accounts, deliver, layouts};
+use crate::{EngineError, accounts, deliver, inputs, layouts};
 
 /// Frames of one cut, the bits that number them within it: a cut of half a million rows spread over a million table
 /// partitions would still fit.
@@ -106,11 +108,7 @@ fn count_rejects(context: &Context, rejects: &[dataflow::Reject]) {
 }
 
 /// Seals cuts in order until there are no more.
-pub async fn run(
-    context: Arc<Context>,
-    source: Arc<dyn dataflow::Source>,
-    mut cuts: mpsc::Receiver<Encoding>,
-) -> Result<(), EngineError> {
+pub async fn run(context: Arc<Context>, mut cuts: mpsc::Receiver<Encoding>) -> Result<(), EngineError> {
     // The first seal is published at once: a start with another store must not take the source for one that nobody has read.
     let mut published: Option<Duration> = None;
     let mut publishing = None;
@@ -129,29 +127,32 @@ pub async fn run(
         let now = context.runtime.elapsed();
         if published.is_none_or(|published| now.saturating_sub(published) >= PUBLISH_EVERY) {
             // Beside the seal: a broker that is slow to commit must not hold records up. The task before has run out of time.
-            let (context_of_task, source) = (context.clone(), source.clone());
-            let task = async move { publish(&context_of_task, &*source).await };
+            let context_of_task = context.clone();
+            let task = async move { publish(&context_of_task).await };
             drop(publishing.replace(context.runtime.spawn("publish", Box::pin(task))));
             published = Some(now);
         }
     }
     drop(publishing);
-    publish(&context, &*source).await;
+    publish(&context).await;
     Ok(())
 }
 
-/// Tells the source how far is sealed. Best effort: people's tools read it, nothing else does. A source that was never opened is
+/// Tells the source of every input how far is sealed. Best effort: people's tools read it, nothing else does. A source that was never opened is
 /// left alone: it is away or refuses, and asking it would only hold up the end.
-async fn publish(context: &Context, source: &dyn dataflow::Source) {
-    if !context.is_open.load(Ordering::Acquire) {
-        return;
-    }
+async fn publish(context: &Context) {
+    let open = context.inputs.iter().filter(|input| input.is_open());
+    futures::future::join_all(open.map(|input| publish_of(context, input))).await;
+}
+
+async fn publish_of(context: &Context, input: &Inlet) {
     let positions: Vec<_> = {
         let journal = context.journal.lock().await;
-        let partitions = journal.lane().reading();
-        partitions.map(|(_, p)| (dataflow::Partition::new(p.stream.as_str(), p.index), p.next)).collect()
+        let own = journal.lane().reading().filter(|(_, p)| p.input == input.number);
+        let named = |p: &PartitionState| Partition::new(p.stream.as_str(), p.index).of_input(p.input);
+        own.map(|(_, p)| (named(p), p.next)).collect()
     };
-    match context.runtime.timeout(PUBLISH_EVERY, source.publish(&positions)).await {
+    match context.runtime.timeout(PUBLISH_EVERY, input.source.publish(&positions)).await {
         Some(Ok(())) => {}
         Some(Err(error)) => tracing::debug!(%error, "positions could not be published"),
         None => tracing::debug!("positions could not be published in time"),
@@ -221,7 +222,12 @@ async fn seal(context: &Arc<Context>, cut: Cut, frames: Frames) -> Result<u64, E
             .map(|t| t.frontier_record(journal.lane(), &context.settings))
             .collect(),
         servers: context.targets.iter().map(|t| t.server()).collect(),
-        counts: Some(cut.counts),
+        counts: cut
+            .counts
+            .into_iter()
+            .map(|(input, counts)| InputCounts::of(input, counts))
+            .filter(has_any)
+            .collect(),
         rows,
         derived: (cut.derived != Derived::default()).then_some(cut.derived),
         refusals: cut.refusals,
@@ -241,6 +247,11 @@ async fn seal(context: &Arc<Context>, cut: Cut, frames: Frames) -> Result<u64, E
     tell(context, &sealed, segment_bytes, begun).await;
     context.wake_all();
     Ok(seq)
+}
+
+/// Whether an input gave any record.
+fn has_any(counts: &InputCounts) -> bool {
+    counts.counts.is_some_and(|counts| counts != Counts::default())
 }
 
 /// The rows that a cut has for each table.
@@ -353,14 +364,15 @@ fn warn(backoff: &Backoff, error: &store::StoreError, object: &str) {
 async fn tell(context: &Context, sealed: &[(usize, Frame, Bytes)], segment_bytes: u64, begun: Duration) {
     counter!("forebay_bytes_sealed_total").increment(segment_bytes);
     histogram!("forebay_seal_seconds").record((context.runtime.elapsed() - begun).as_secs_f64());
-    let (partitions, totals, spool_bytes, pending, watermark_ms) = {
+    let (partitions, inputs, totals, spool_bytes, pending, watermark_ms) = {
         let journal = context.journal.lock().await;
         let lane = journal.lane();
         let partitions: Vec<_> =
-            lane.reading().map(|(_, p)| (format!("{}/{}", p.stream, p.index), p.next)).collect();
+            lane.reading().map(|(_, p)| (inputs::shown(&context.inputs, lane, p), p.next)).collect();
         let pending: usize = lane.tables.iter().map(|t| t.pending.len()).sum();
         accounts::tell(lane);
-        (partitions, Totals::of(lane), lane.spool_bytes(), pending, lane.watermark_ms)
+        let inputs: Vec<_> = lane.inputs.iter().map(|input| (input.name.clone(), input.counts)).collect();
+        (partitions, inputs, Totals::of(lane), lane.spool_bytes(), pending, lane.watermark_ms)
     };
     gauge!("forebay_spool_bytes").set(spool_bytes as f64);
     gauge!("forebay_spool_frames").set(pending as f64);
@@ -368,6 +380,7 @@ async fn tell(context: &Context, sealed: &[(usize, Frame, Bytes)], segment_bytes
         for (name, next) in partitions {
             s.partitions.entry(name).or_default().sealed = next;
         }
+        s.inputs = inputs.into_iter().collect();
         s.sealed = totals;
         s.spool_bytes = spool_bytes;
         s.watermark_ms = watermark_ms;

@@ -12,6 +12,7 @@ pub mod open;
 pub mod quiet;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use dataflow::{Effect, Operator, Remedy, Runtime, StateRead, Table};
@@ -19,6 +20,7 @@ use protocol::Lane;
 use protocol::record::{Body, Genesis, PartitionGenesis};
 use store::Store;
 
+use crate::inputs::{self, Inlet};
 use crate::journal::Journal;
 use crate::problem::{Noticed, State};
 use crate::retry::Backoff;
@@ -74,7 +76,16 @@ pub fn check(lane: &Lane, pipeline: &str, tables: &Tables, steps: &[String]) -> 
     fits(lane, pipeline, tables, steps)
 }
 
-/// Writes one genesis for all that the lane does not know yet: `partitions` that the source has opened, tables, and at the first
+/// What the sources of the inputs have opened.
+#[derive(Debug, Default)]
+pub struct NewlyOpened {
+    /// Partitions that the lane does not know yet.
+    pub partitions: Vec<PartitionGenesis>,
+    /// The numbers of the inputs that were opened.
+    pub opened: Vec<u32>,
+}
+
+/// Writes one genesis for all that the lane does not know yet: inputs, what their sources have opened, tables, and at the first
 /// start the pipeline's name and its steps.
 ///
 /// # Errors
@@ -82,15 +93,22 @@ pub fn check(lane: &Lane, pipeline: &str, tables: &Tables, steps: &[String]) -> 
 pub async fn genesis_of_what_is_new(
     journal: &mut Journal,
     pipeline: &str,
-    partitions: Vec<PartitionGenesis>,
+    inputs: &[Arc<Inlet>],
+    opened: NewlyOpened,
     tables: &Tables,
     steps: &[String],
 ) -> Result<(), EngineError> {
+    let NewlyOpened { partitions, opened } = opened;
     let lane = journal.lane();
     let is_new = lane.pipeline.is_empty();
     check(lane, pipeline, tables, steps)?;
     let new_tables = tables.unknown(lane);
-    if partitions.is_empty() && new_tables.is_empty() && !is_new {
+    let new_inputs = inputs::unknown(lane, inputs);
+    let is_known = |input: &u32| lane.inputs.get(*input as usize).is_some_and(|known| known.was_opened);
+    let opened: Vec<u32> = opened.into_iter().filter(|input| !is_known(input)).collect();
+    let is_nothing =
+        partitions.is_empty() && new_tables.is_empty() && new_inputs.is_empty() && opened.is_empty();
+    if is_nothing && !is_new {
         return Ok(());
     }
     let body = Genesis {
@@ -98,6 +116,8 @@ pub async fn genesis_of_what_is_new(
         tables: new_tables,
         pipeline: if is_new { pipeline.to_owned() } else { String::new() },
         steps: if is_new { steps.to_vec() } else { Vec::new() },
+        inputs: new_inputs,
+        opened,
     };
     journal.append(Body::Genesis(body)).await?;
     Ok(())

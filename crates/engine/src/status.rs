@@ -35,7 +35,7 @@
 //! | `forebay_state_keys_spilled`, `forebay_state_file_bytes` | `step` | keys that lie in files, and the files' bytes  |
 //! | `forebay_state_works_total`              |                   | closings and mergers finished                     |
 //! | `forebay_state_bytes_written_total`      |                   | bytes of files written by them                    |
-//! | `forebay_accounts_records`               | `what`            | what became of all sealed records since genesis: `read` is the sum of the others |
+//! | `forebay_accounts_records`               | `input`, `what`   | what became of all sealed records of an input since genesis: `read` is the sum of the others |
 //! | `forebay_accounts_rows`                  | `table`, `what`   | what became of all rows of a table since genesis: `sealed` is the sum of the others |
 //! | `forebay_accounts_add_up`                |                   | 1 while it is                                     |
 //! | `forebay_accounts_mismatches_total`      |                   | seals, settled frames and ends of runs whose rows do not add up: each ends the run |
@@ -52,9 +52,10 @@ use std::time::Duration;
 
 use dataflow::Effect;
 use protocol::budget::Budget;
+use protocol::record::Counts;
 
 use crate::accounts::Totals;
-use crate::problem::{self, Noticed, Problem, SOURCE, STORE, State};
+use crate::problem::{self, Noticed, Problem, STORE, State};
 use crate::survey::Survey;
 
 /// What the lane is doing.
@@ -133,7 +134,9 @@ pub struct StoreUse {
 pub struct Snapshot {
     /// What it is doing.
     pub phase: Phase,
-    /// Partitions by name (`stream/index`).
+    /// What all sealed records of each input became, since its genesis.
+    pub inputs: BTreeMap<String, Counts>,
+    /// Partitions by name (`stream/index`, with several inputs `input:stream/index`).
     pub partitions: BTreeMap<String, PartitionStatus>,
     /// Tables by name.
     pub tables: BTreeMap<String, TableStatus>,
@@ -161,7 +164,7 @@ pub struct Snapshot {
     pub state_file_bytes: u64,
     /// Low watermark, Unix milliseconds.
     pub watermark_ms: i64,
-    /// What is waited for, by place: a table's name, [`problem::SOURCE`] or [`problem::STORE`].
+    /// What is waited for, by place: the name of a table or an input ([`problem::SOURCE`] for the only one of the short form), or [`problem::STORE`].
     pub problems: BTreeMap<String, Problem>,
     /// What was left in the store by the last sweep; `None` before the first.
     pub store: Option<Survey>,
@@ -185,6 +188,7 @@ impl Default for Status {
     fn default() -> Self {
         let snapshot = Snapshot {
             phase: Phase::Starting,
+            inputs: BTreeMap::new(),
             partitions: BTreeMap::new(),
             tables: BTreeMap::new(),
             sealed: Totals::default(),
@@ -265,24 +269,26 @@ impl Status {
         self.1.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// The source does not answer.
-    pub fn source_away(&self, words: &str, now_ms: i64) {
-        self.met(SOURCE, State::SourceAway, words, Effect::None, Noticed::Asking, now_ms);
+    /// The source of an input does not answer.
+    pub fn source_away(&self, input: &str, words: &str, now_ms: i64) {
+        self.met(input, State::SourceAway, words, Effect::None, Noticed::Asking, now_ms);
     }
 
-    /// How often the source was met away since it last answered; `None` while it is not.
-    pub fn source_away_times(&self) -> Option<u64> {
+    /// How often the source of an input was met away since it last answered; `None` while it is not.
+    pub fn source_away_times(&self, input: &str) -> Option<u64> {
         let snapshot = self.lock();
         snapshot
             .problems
-            .get(SOURCE)
+            .get(input)
             .filter(|problem| problem.state == State::SourceAway)
             .map(|problem| problem.times)
     }
 
-    /// The source refuses; the process ends once all that is sealed is in the table.
-    pub fn source_refuses(&self, words: &str, now_ms: i64) {
-        self.met(SOURCE, State::SourceRefuses, words, Effect::None, Noticed::Asking, now_ms);
+    /// The source of an input refuses. Where `others` are read, they go on; otherwise the process ends once all that is sealed is in the
+    /// table.
+    pub fn source_refuses(&self, input: &str, others: bool, words: &str, now_ms: i64) {
+        let state = if others { State::InputRefuses } else { State::SourceRefuses };
+        self.met(input, state, words, Effect::None, Noticed::Asking, now_ms);
     }
 
     /// All is well at `place`, as far as those can tell who ask; one who inserts can tell all.

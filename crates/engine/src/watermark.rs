@@ -65,6 +65,8 @@ struct Progress {
     recent: Recent,
     caught_up: bool,
     ended: bool,
+    /// True while its source gives nothing, away or refusing: others do not wait for it.
+    away: bool,
     last_record: Duration,
     /// When a record had a usable time.
     last_time: Duration,
@@ -92,6 +94,7 @@ impl Watermarks {
             recent: Recent::default(),
             caught_up: false,
             ended: false,
+            away: false,
             last_record: now,
             last_time: now,
         });
@@ -135,6 +138,12 @@ impl Watermarks {
         self.partitions[partition].ended = true;
     }
 
+    /// The source of a partition gives nothing at the moment, or gives again. The watermark waits all the same: what comes later may be
+    /// old. Partitions that run ahead do not.
+    pub fn set_away(&mut self, partition: usize, away: bool) {
+        self.partitions[partition].away = away;
+    }
+
     /// The clock of a partition.
     pub fn time_ms_max(&self, partition: usize) -> i64 {
         self.partitions[partition].time_ms_max
@@ -170,8 +179,8 @@ impl Watermarks {
     /// True if a partition runs ahead of another, which is still behind its own end, by more than `skew_ms`.
     pub fn is_ahead(&self, partition: usize, skew_ms: i64) -> bool {
         let ahead = self.partitions[partition].time_ms_max;
-        let behind =
-            self.partitions.iter().enumerate().filter(|(n, p)| *n != partition && !p.caught_up && !p.ended);
+        let holds_back = |p: &Progress| !p.caught_up && !p.ended && !p.away;
+        let behind = self.partitions.iter().enumerate().filter(|(n, p)| *n != partition && holds_back(p));
         // A partition whose times are not known yet has just begun to be read and holds nobody back.
         let slowest = behind.map(|(_, p)| p.time_ms_max).filter(|t| *t != TIME_UNKNOWN_MS).min();
         ahead != TIME_UNKNOWN_MS && slowest.is_some_and(|slowest| ahead.saturating_sub(slowest) > skew_ms)

@@ -14,6 +14,8 @@ mod doubt;
 mod faults;
 #[path = "lane/forget.rs"]
 mod forget;
+#[path = "lane/inputs.rs"]
+mod inputs;
 #[path = "lane/intake.rs"]
 mod intake;
 #[path = "lane/rename.rs"]
@@ -76,11 +78,13 @@ fn a_source_that_asks_is_told_what_became_of_each_record() {
             bench.push_text(id, text);
         }
         let (_stop, asked) = watch::channel(false);
-        let told =
-            engine::Pipeline { source: Arc::new(Told::honest(bench.source.clone())), ..bench.pipeline(true) };
+        let told = engine::Pipeline {
+            inputs: bench.inputs(Arc::new(Told::honest(bench.source.clone()))),
+            ..bench.pipeline(true)
+        };
         engine::run(told, asked).await.expect("drains");
         let lane = bench.lane().await;
-        let partition = lane.partition("e", 0).expect("it was read") as u32;
+        let partition = lane.partition(0, "e", 0).expect("it was read") as u32;
         let fates = lane.fates.iter().find(|fates| fates.partition == partition).expect("asked for");
         let told: Vec<Option<Fate>> = (0..6).map(|position| fates.at(position)).collect();
         let (written, duplicate, dead) = (Some(Fate::Written), Some(Fate::Duplicate), Some(Fate::DeadLetter));

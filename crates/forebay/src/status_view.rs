@@ -6,11 +6,13 @@
 use std::sync::Arc;
 
 use admin::fields::{counts, survey, watermark};
+use engine::problem::Problem;
 use engine::status::PartitionStatus;
 use engine::{Phase, Snapshot, Status, TableStatus, problem};
 use pipeline::config::model::Pipeline;
 use pipeline::replays;
 use protocol::budget::{Budget, Rate, UNBOUNDED};
+use protocol::record::Counts;
 use serde_json::{Value, json};
 
 use crate::http::View;
@@ -93,7 +95,8 @@ fn snapshot(pipeline: &str, now: &Snapshot) -> Value {
         "phase": now.phase.as_str(),
         "lag": lag(now),
         "sealed": counts(&now.sealed, replays(now).sealed),
-        "accounts_add_up": now.sealed.records.add_up(),
+        "inputs": inputs(now),
+        "accounts_add_up": now.inputs.values().all(Counts::add_up),
         "in_flight_rows": now.tables.values().map(TableStatus::rows_in_flight).sum::<u64>(),
         "unsealed": counts(&now.unsealed, replays(now).next.saturating_sub(replays(now).sealed)),
         "dead_letters_by_reason": now.dead_letters,
@@ -104,13 +107,27 @@ fn snapshot(pipeline: &str, now: &Snapshot) -> Value {
             "file_bytes": now.state_file_bytes
         },
         "watermark_ms": watermark(now.watermark_ms),
-        "source_problem": now.problems.get(problem::SOURCE).map(|problem| &problem.words),
+        "source_problem": source_problem(now).map(|problem| &problem.words),
         "problems": problems(now),
         "store_at_last_sweep": now.store.as_ref().map(survey),
         "partitions": partitions,
         "tables": tables,
         "store_requests": store,
     })
+}
+
+/// What the records of each input became.
+fn inputs(now: &Snapshot) -> Value {
+    let counts = now.inputs.iter().map(|(name, counts)| (name.clone(), admin::fields::records(counts)));
+    counts.collect::<serde_json::Map<_, _>>().into()
+}
+
+/// The problem of the first input that has one.
+fn source_problem(now: &Snapshot) -> Option<&Problem> {
+    now.problems
+        .iter()
+        .find(|(place, _)| *place == problem::SOURCE || now.inputs.contains_key(*place))
+        .map(|(_, found)| found)
 }
 
 /// What the lane waits for, each as a state with the way out.
@@ -141,9 +158,17 @@ pub fn lag(now: &Snapshot) -> Option<u64> {
     if now.partitions.is_empty() { None } else { now.lag() }
 }
 
-/// The partition of the replay log, which a running lane shows like any other.
+/// How far the replay logs of the inputs were read: a running lane shows them like any other partition.
 fn replays(now: &Snapshot) -> PartitionStatus {
-    now.partitions.get(&format!("{}/0", replays::STREAM)).cloned().unwrap_or_default()
+    let name = format!("{}/0", replays::STREAM);
+    let is_log =
+        |shown: &str| shown.strip_suffix(&name).is_some_and(|input| input.is_empty() || input.ends_with(':'));
+    let logs = now.partitions.iter().filter(|(shown, _)| is_log(shown));
+    logs.fold(PartitionStatus::default(), |sum, (_, log)| PartitionStatus {
+        next: sum.next + log.next,
+        sealed: sum.sealed + log.sealed,
+        ..sum
+    })
 }
 
 #[cfg(test)]

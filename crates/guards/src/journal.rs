@@ -1,8 +1,8 @@
 //! The steps of the protocol: what one seal costs its writer, and what it costs who reads it again.
 
 use protocol::record::{
-    Claim, Counts, Frame, Frontier, Genesis, PartitionGenesis, Range, Seal, StateDelta, TableGenesis,
-    TableRows,
+    Claim, Counts, Frame, Frontier, Genesis, InputCounts, PartitionGenesis, Range, Seal, StateDelta,
+    TableGenesis, TableRows,
 };
 use protocol::{Body, Lane, Record, names};
 
@@ -62,6 +62,7 @@ fn journal() -> (Lane, Vec<Record>) {
         identity: "gC8mKzTQQnCoDlFLOXEIrQ".into(),
         next: 0,
         leader_epoch: -1,
+        input: 0,
     });
     let genesis = Genesis {
         partitions: partitions.collect(),
@@ -71,6 +72,8 @@ fn journal() -> (Lane, Vec<Record>) {
         ],
         pipeline: "guards".into(),
         steps: vec!["dedup".into()],
+        inputs: vec!["source".into()],
+        opened: vec![0],
     };
     let claim = Claim { owner: "host 1".into(), version: "0.1.0".into() };
     for body in [Body::Claim(claim), Body::Genesis(genesis)] {
@@ -118,7 +121,7 @@ fn one_seal(n: u64) -> Seal {
             window: WINDOW,
             sent_below: None,
         }],
-        counts: Some(Counts { read, passed: read, ..Counts::default() }),
+        counts: vec![InputCounts::of(0, Counts { read, passed: read, ..Counts::default() })],
         rows: vec![TableRows { table: 0, rows: read }],
         ..Seal::default()
     }

@@ -32,7 +32,8 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use dataflow::{Column, Runtime, Schema, Source, Table};
-use engine::Status;
+use engine::problem::SOURCE;
+use engine::{Input, Status};
 use futures::future::{Either, select, try_join_all};
 
 use crate::config::model::Pipeline;
@@ -137,8 +138,7 @@ pub async fn assemble(
         name: pipeline.pipeline.to_string(),
         lane: LANE,
         owner: owner(),
-        source,
-        intake,
+        inputs: vec![Input { name: SOURCE.to_owned(), source, intake }],
         steps,
         tables: tables.into_iter().map(|table| Arc::new(table) as Arc<dyn Table>).collect(),
         router,

@@ -19,8 +19,8 @@ pub use self::rename::Renamed;
 use crate::doubt::{StopReason, Verdict};
 use crate::record::{
     Absorbed, Answer, Body, Checkpoint, Counts, DeltaImage, Derived, Fates, FormerName, Frame, Frontier,
-    Generation, Genesis, LaneImage, Layout, PartitionGenesis, PieceImage, Question, Record, Rows, Seal,
-    Server, SettledAbove, Split, StateFile, StateObject, TableGenesis, TableImage,
+    Generation, Genesis, InputImage, LaneImage, Layout, PartitionGenesis, PieceImage, Question, Record, Rows,
+    Seal, Server, SettledAbove, Split, StateFile, StateObject, TableGenesis, TableImage,
 };
 use crate::window;
 
@@ -45,9 +45,22 @@ pub struct Violation {
     pub what: String,
 }
 
+/// One input of the lane.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct InputState {
+    /// Its name in the pipeline file.
+    pub name: String,
+    /// True once it was opened for the first time.
+    pub was_opened: bool,
+    /// What all of its records became.
+    pub counts: Counts,
+}
+
 /// One partition of the lane.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartitionState {
+    /// The number of its input.
+    pub input: u32,
     /// Topic, file or publisher group.
     pub stream: String,
     /// Number inside of the stream.
@@ -172,6 +185,8 @@ pub struct Lane {
     pub nonce: Vec<u8>,
     /// Pipeline's name; empty before genesis.
     pub pipeline: String,
+    /// Inputs, by number.
+    pub inputs: Vec<InputState>,
     /// Partitions, by index.
     pub partitions: Vec<PartitionState>,
     /// Tables, by index.
@@ -182,7 +197,7 @@ pub struct Lane {
     pub watermark_ms: i64,
     /// Partitions that the watermark leaves out.
     pub idle: Vec<u32>,
-    /// What all records became.
+    /// What all records became: the sum over the inputs.
     pub counts: Counts,
     /// Rows that were not one each of a record that passed.
     pub derived: Derived,
@@ -240,6 +255,11 @@ impl Lane {
     /// Where the table stands, by name.
     pub fn table(&self, name: &str) -> Option<usize> {
         self.tables.iter().position(|t| t.name == name)
+    }
+
+    /// The number of an input, by name.
+    pub fn input(&self, name: &str) -> Option<u32> {
+        self.inputs.iter().position(|input| input.name == name).map(|number| number as u32)
     }
 
     /// Sealed bytes that are not settled yet.
@@ -337,11 +357,13 @@ impl Lane {
     }
 
     fn check_genesis(&self, record: &Record, genesis: &Genesis) -> Result<(), Violation> {
+        self.check_inputs(record, genesis)?;
+        let name = |p: &PartitionGenesis| (p.input, p.stream.clone(), p.index);
         let twice = |n: usize, p: &PartitionGenesis| {
-            genesis.partitions[..n].iter().any(|other| (&other.stream, other.index) == (&p.stream, p.index))
+            genesis.partitions[..n].iter().any(|other| name(other) == name(p))
         };
         for (n, p) in genesis.partitions.iter().enumerate() {
-            if self.partition(&p.stream, p.index).is_some() || twice(n, p) {
+            if self.partition(p.input, &p.stream, p.index).is_some() || twice(n, p) {
                 let what = format!("partition {}/{} has a first position already", p.stream, p.index);
                 return Err(violation(record, "C1", what));
             }
@@ -361,11 +383,29 @@ impl Lane {
         Ok(())
     }
 
+    /// Every input has one name, and every partition belongs to an input that is known from here on.
+    fn check_inputs(&self, record: &Record, genesis: &Genesis) -> Result<(), Violation> {
+        for (n, name) in genesis.inputs.iter().enumerate() {
+            if self.input(name).is_some() || genesis.inputs[..n].contains(name) {
+                return Err(violation(record, "order", format!("input `{name}` is known already")));
+            }
+        }
+        let inputs = self.inputs.len() + genesis.inputs.len();
+        let mut named = genesis.partitions.iter().map(|p| p.input).chain(genesis.opened.iter().copied());
+        match named.find(|input| *input as usize >= inputs) {
+            Some(input) => Err(violation(record, "order", format!("input {input} has no genesis"))),
+            None => Ok(()),
+        }
+    }
+
     fn genesis(&mut self, genesis: &Genesis) {
         if self.pipeline.is_empty() {
             self.pipeline.clone_from(&genesis.pipeline);
             self.steps.clone_from(&genesis.steps);
         }
+        let inputs = genesis.inputs.iter();
+        self.inputs.extend(inputs.map(|name| InputState { name: name.clone(), ..InputState::default() }));
+        genesis.opened.iter().for_each(|input| self.inputs[*input as usize].was_opened = true);
         self.partitions.extend(genesis.partitions.iter().map(|p| partition_state(p, TIME_UNKNOWN_MS)));
         self.tables.extend(genesis.tables.iter().map(TableState::new));
     }
@@ -432,7 +472,11 @@ impl Lane {
         }));
         self.watermark_ms = seal.watermark_ms;
         self.idle.clone_from(&seal.idle);
-        seal.counts.iter().for_each(|counts| self.counts.add(counts));
+        for of_input in &seal.counts {
+            let counts = of_input.counts.unwrap_or_default();
+            self.inputs[of_input.input as usize].counts.add(&counts);
+            self.counts.add(&counts);
+        }
         seal.derived.iter().for_each(|derived| self.derived.add(derived));
         let absorbed = seal.absorbed.unwrap_or_default();
         self.absorbed.released += absorbed.released;
@@ -698,7 +742,7 @@ impl Lane {
             steps: self.steps.clone(),
             watermark_ms: self.watermark_ms,
             idle: self.idle.clone(),
-            counts: Some(self.counts),
+            inputs: self.inputs.iter().map(input_image).collect(),
             derived: Some(self.derived),
             absorbed: Some(self.absorbed),
             deltas: self.deltas.iter().filter(|d| d.seq > state_seq).cloned().collect(),
@@ -710,15 +754,19 @@ impl Lane {
     }
 
     fn from_image(image: &LaneImage) -> Self {
+        let inputs: Vec<InputState> = image.inputs.iter().map(input_state).collect();
+        let mut counts = Counts::default();
+        inputs.iter().for_each(|input| counts.add(&input.counts));
         let times = image.times_ms_max.iter().copied().chain(std::iter::repeat(TIME_UNKNOWN_MS));
         Self {
             pipeline: image.pipeline.clone(),
+            inputs,
             partitions: image.partitions.iter().zip(times).map(|(p, t)| partition_state(p, t)).collect(),
             tables: image.tables.iter().map(table_from_image).collect(),
             steps: image.steps.clone(),
             watermark_ms: image.watermark_ms,
             idle: image.idle.clone(),
-            counts: image.counts.unwrap_or_default(),
+            counts,
             derived: image.derived.unwrap_or_default(),
             absorbed: image.absorbed.unwrap_or_default(),
             deltas: image.deltas.clone(),
@@ -795,8 +843,22 @@ fn check_frame_numbers(record: &Record, frame: &Frame, segment_bytes: u64) -> Re
     Ok(())
 }
 
+fn input_image(input: &InputState) -> InputImage {
+    InputImage {
+        name: input.name.clone(),
+        was_opened: input.was_opened,
+        counts: Some(input.counts).filter(|counts| *counts != Counts::default()),
+    }
+}
+
+fn input_state(image: &InputImage) -> InputState {
+    let counts = image.counts.unwrap_or_default();
+    InputState { name: image.name.clone(), was_opened: image.was_opened, counts }
+}
+
 fn partition_state(p: &PartitionGenesis, time_ms_max: i64) -> PartitionState {
     PartitionState {
+        input: p.input,
         stream: p.stream.clone(),
         index: p.index,
         identity: p.identity.clone(),
@@ -808,6 +870,7 @@ fn partition_state(p: &PartitionGenesis, time_ms_max: i64) -> PartitionState {
 
 fn partition_image(p: &PartitionState) -> PartitionGenesis {
     PartitionGenesis {
+        input: p.input,
         stream: p.stream.clone(),
         index: p.index,
         identity: p.identity.clone(),

@@ -7,7 +7,7 @@
 //! | body         | written when                                     | says                                         |
 //! |--------------|--------------------------------------------------|----------------------------------------------|
 //! | `Claim`      | an owner starts                                  | who owns the lane from here on               |
-//! | `Genesis`    | before the first read of a partition or table    | identity and first position of each          |
+//! | `Genesis`    | before the first read of a partition or table    | identity and first position of each; inputs  |
 //! | `Seal`       | a batch was cut                                  | positions, frames, state delta, counts       |
 //! | `Settle`     | the frontier must be durable and no seal is due  | the settled frontier of each table           |
 //! | `Generation` | a frame is proven absent after all attempts died | the frame's new token                        |
@@ -35,10 +35,10 @@ use prost::Message;
 pub use bytes::RecordError;
 pub use fates::{Fate, Fates, Unsettled};
 pub use image::{
-    Checkpoint, DeltaImage, FormerName, LaneImage, PieceImage, StateFile, StateObject, TableImage,
+    Checkpoint, DeltaImage, FormerName, InputImage, LaneImage, PieceImage, StateFile, StateObject, TableImage,
 };
 pub use layout::{Layout, LayoutColumn};
-pub use ledger::{Absorbed, Counts, Derived, Rows, TableRows};
+pub use ledger::{Absorbed, Counts, Derived, InputCounts, Rows, TableRows};
 pub use seal::{Frame, Frontier, Range, RecordPlace, Refusal, Seal, Server, StateDelta};
 
 /// First bytes of every record: three letters and the format version.
@@ -73,7 +73,7 @@ pub enum Body {
     /// A new owner.
     #[prost(message, tag = "10")]
     Claim(Claim),
-    /// Partitions and tables that were not known before.
+    /// Inputs, partitions and tables that were not known before.
     #[prost(message, tag = "11")]
     Genesis(Genesis),
     /// A batch.
@@ -119,7 +119,7 @@ pub struct Claim {
     pub version: String,
 }
 
-/// Partitions and tables that were not known before. Lists are appended to the lane's: an index is for ever.
+/// Inputs, partitions and tables that were not known before. Lists are appended to the lane's: an index is for ever.
 #[derive(Clone, PartialEq, Message)]
 pub struct Genesis {
     /// New partitions, each with its first position.
@@ -134,6 +134,13 @@ pub struct Genesis {
     /// The steps that keep state, in order; only in the first genesis.
     #[prost(string, repeated, tag = "4")]
     pub steps: Vec<String>,
+    /// New inputs, by their names in the pipeline file.
+    #[prost(string, repeated, tag = "5")]
+    pub inputs: Vec<String>,
+    /// Inputs (by number) that were opened for the first time: what the pipeline file says of their start holds no more, and a
+    /// partition that appears later is read from its beginning.
+    #[prost(uint32, repeated, tag = "6")]
+    pub opened: Vec<u32>,
 }
 
 /// A partition's identity and first position.
@@ -154,6 +161,9 @@ pub struct PartitionGenesis {
     /// Leader epoch that goes with `next`; -1 if there is none.
     #[prost(sint32, tag = "5")]
     pub leader_epoch: i32,
+    /// The number of the input that it belongs to.
+    #[prost(uint32, tag = "6")]
+    pub input: u32,
 }
 
 /// A table's name and what it is for.

@@ -44,8 +44,8 @@ use crate::append::{self, Next, PutAnswer};
 use crate::doubt::{self, Basis, Decision, Facts, Found, Memory, StopReason, Verdict};
 use crate::lane::{Lane, Piece};
 use crate::record::{
-    Answer, Body, Checkpoint, Claim, Counts, Frame, Frontier, Generation, Genesis, PartitionGenesis,
-    Question, Range, Record, Seal, Server, Settle, TableGenesis, TableRows,
+    Answer, Body, Checkpoint, Claim, Counts, Frame, Frontier, Generation, Genesis, InputCounts,
+    PartitionGenesis, Question, Range, Record, Seal, Server, Settle, TableGenesis, TableRows,
 };
 use crate::window::{self, Settled};
 use crate::{names, retire};
@@ -336,6 +336,8 @@ impl World {
                     tables: vec![TableGenesis::of_rows("d.t")],
                     pipeline: "p".into(),
                     steps: vec![],
+                    inputs: vec!["source".into()],
+                    opened: vec![0],
                 }),
                 None,
             );
@@ -432,7 +434,7 @@ impl World {
             segment_bytes: frames.len() as u64,
             settled: vec![self.frontier()],
             servers: vec![self.table.server()],
-            counts: Some(Counts { read: records, passed: records, ..Counts::default() }),
+            counts: vec![InputCounts::of(0, Counts { read: records, passed: records, ..Counts::default() })],
             rows: vec![TableRows { table: 0, rows: records }],
             frames: frames.clone(),
             ..Default::default()

@@ -293,13 +293,21 @@ pub struct SimSource {
     world: Arc<World>,
     /// Partitions that were cut before the process began.
     cuts: u64,
+    /// Which of the partitions it has: those that belong to the input at this place.
+    place: usize,
 }
 
 impl SimSource {
-    /// Of a process that begins now.
-    pub fn new(world: Arc<World>) -> Self {
+    /// Of a process that begins now, for the input at `place`.
+    pub fn new(world: Arc<World>, place: usize) -> Self {
         let cuts = world.state().broker.cuts;
-        Self { world, cuts }
+        Self { world, cuts, place }
+    }
+
+    /// The numbers of its partitions.
+    fn numbers(&self, broker: &Broker) -> Vec<usize> {
+        let (place, inputs) = (self.place, self.world.plan.inputs as usize);
+        (0..broker.streams.len()).filter(|n| n % inputs == place).collect()
     }
 
     async fn ask<T>(&self, answer: impl FnOnce(&mut Broker) -> T) -> Result<T, SourceError> {
@@ -322,23 +330,24 @@ impl Source for SimSource {
     }
 
     async fn partitions(&self) -> Result<Vec<PartitionStart>, SourceError> {
-        self.ask(|b| (0..b.streams.len()).map(|n| b.start(n)).collect()).await
+        self.ask(|b| self.numbers(b).into_iter().map(|n| b.start(n)).collect()).await
     }
 
     async fn ends(&self) -> Result<Vec<(Partition, u64)>, SourceError> {
         let ends = |b: &mut Broker| {
-            let numbered = b.streams.iter().enumerate();
-            numbered.map(|(n, s)| (Partition::new(TOPIC, n as u32), s.end)).collect()
+            let numbers = self.numbers(b).into_iter();
+            numbers.map(|n| (Partition::new(TOPIC, n as u32), b.streams[n].end)).collect()
         };
         self.ask(ends).await
     }
 
     async fn read(&self, from: Vec<ReadFrom>) -> Result<Box<dyn Reader>, SourceError> {
-        let known = from.len();
+        let inputs = self.world.plan.inputs as usize;
+        let next = self.place + from.len() * inputs;
         self.ask(|b| from.iter().try_for_each(|at| b.check_epoch(at))).await??;
         let changes = self.world.state().broker.changes.subscribe();
         let cursors = from.into_iter().map(Cursor::new).collect();
-        Ok(Box::new(SimReader { world: self.world.clone(), cuts: self.cuts, changes, known, cursors }))
+        Ok(Box::new(SimReader { world: self.world.clone(), cuts: self.cuts, changes, next, inputs, cursors }))
     }
 
     async fn publish(&self, positions: &[(Partition, u64)]) -> Result<(), SourceError> {
@@ -358,8 +367,8 @@ impl Source for SimSource {
             if !b.keeps_positions {
                 return Vec::new();
             }
-            let numbered = b.streams.iter().enumerate();
-            numbered.filter_map(|(n, s)| Some((Partition::new(TOPIC, n as u32), s.published?))).collect()
+            let numbers = self.numbers(b).into_iter();
+            numbers.filter_map(|n| Some((Partition::new(TOPIC, n as u32), b.streams[n].published?))).collect()
         };
         self.ask(published).await
     }
@@ -382,7 +391,9 @@ struct SimReader {
     world: Arc<World>,
     cuts: u64,
     changes: watch::Receiver<u64>,
-    known: usize,
+    /// The number of the next partition that may appear, and by how much those of one input differ.
+    next: usize,
+    inputs: usize,
     cursors: Vec<Cursor>,
 }
 
@@ -392,9 +403,9 @@ impl SimReader {
         let mut state = self.world.state();
         let now_us = state.now_us();
         state.broker.check(now_us)?;
-        if self.known < state.broker.streams.len() {
-            self.known += 1;
-            return Ok(Some(Event::Found(state.broker.start(self.known - 1))));
+        if self.next < state.broker.streams.len() {
+            self.next += self.inputs;
+            return Ok(Some(Event::Found(state.broker.start(self.next - self.inputs))));
         }
         self.cursors.iter().try_for_each(|cursor| {
             state.broker.check_epoch(&cursor.from)?;

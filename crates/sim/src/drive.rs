@@ -11,8 +11,8 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::{Arc, Mutex};
 
-use dataflow::{Intake, Operator, Router, Table, Transform};
-use engine::{EngineError, Outcome, Pipeline};
+use dataflow::{Intake, Operator, Router, Schema, Table, Transform};
+use engine::{EngineError, Input, Outcome, Pipeline};
 use operators::EventTime;
 use operators::dedup::spilled::Sizes;
 use operators::dedup::{Dedup, DedupConfig};
@@ -22,6 +22,7 @@ use crate::broker::SimSource;
 use crate::executor::{Pid, WORLD, lock};
 use crate::objects::{Backup, SimStore};
 use crate::person;
+use crate::plan::inputs::NAMES;
 use crate::plan::{Fault, Plan, When};
 use crate::records::{TextDecoder, schema};
 use crate::route::{ByKey, Twice};
@@ -467,6 +468,21 @@ const KEYS_IN_FILES: u64 = 3;
 /// The open keys are divided into one to so many shards.
 const SHARDS: u64 = 3;
 
+/// The inputs; a person changes their order in the file between two starts.
+fn inputs(world: &Arc<World>, pid: Pid, schema: &Schema, time: Option<Arc<dyn Transform>>) -> Vec<Input> {
+    let intake = Intake::new(Arc::new(TextDecoder(schema.clone()))).with_time(time);
+    let input = |place: usize| Input {
+        name: NAMES[place].into(),
+        source: Arc::new(SimSource::new(world.clone(), place)),
+        intake: intake.clone(),
+    };
+    let mut inputs: Vec<Input> = (0..world.plan.inputs as usize).map(input).collect();
+    if pid % 2 == 1 {
+        inputs.reverse();
+    }
+    inputs
+}
+
 /// Sizes at which a handful of keys is closed, cut into parts and blocks, and merged.
 const TINY: Sizes = Sizes { open_keys_max: 8, part_pairs: 4, block_pairs: 2, runs_max: 3 };
 
@@ -496,8 +512,7 @@ fn pipeline(world: &Arc<World>, pid: Pid, variant: Option<Variant>) -> Pipeline 
         name: "p".into(),
         lane: plan.lane,
         owner: format!("process-{pid}"),
-        source: Arc::new(SimSource::new(world.clone())),
-        intake: Intake::new(Arc::new(TextDecoder(schema))).with_time(time),
+        inputs: inputs(world, pid, &schema, time),
         steps,
         tables: plan.tables.iter().map(|place| -> Arc<dyn Table> { table(*place) }).collect(),
         router: plan.is_routed.then(|| -> Arc<dyn Router> { Arc::new(ByKey { tables: plan.tables.len() }) }),

@@ -15,10 +15,10 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use dataflow::block::NO_LEADER_EPOCH;
 use dataflow::{
-    Attempt, Batch, Decoded, Decoder, Duplicates, Effect, Encoded, FrameId, Gate, InsertError, Operator,
-    OperatorError, Output, Partition, PartitionStart, Presence, Probed, ReadFrom, Reader, RecordBlock,
-    Router, RowsFrom, Runtime, Schema, SeenKeys, Selected, Source, SourceError, State, StateError, StateRead,
-    Table, TableError, TableFacts, Task,
+    Attempt, Batch, Decoded, Decoder, Duplicates, Effect, Encoded, Event, FrameId, Gate, InsertError,
+    Operator, OperatorError, Output, Partition, PartitionStart, Presence, Probed, ReadFrom, Reader,
+    RecordBlock, Router, RowsFrom, Runtime, Schema, SeenKeys, Selected, Source, SourceError, State,
+    StateError, StateRead, Table, TableError, TableFacts, Task,
 };
 use futures::future::BoxFuture;
 use store::{Entry, Key, Prefix, Put, Store, StoreError};
@@ -527,7 +527,14 @@ impl Source for LyingSource {
         if self.variant == Variant::LeaderEpochForgotten {
             from.iter_mut().for_each(|from| from.leader_epoch = NO_LEADER_EPOCH);
         }
-        let reader = self.inner.read(from).await?;
+        let ended = match self.variant {
+            Variant::WatermarkOfOneInput => from.clone(),
+            _ => Vec::new(),
+        };
+        let mut reader = self.inner.read(from).await?;
+        if !ended.is_empty() {
+            reader = Box::new(LyingReader { inner: reader, ended });
+        }
         self.is_read.store(true, Ordering::Relaxed);
         Ok(reader)
     }
@@ -541,6 +548,34 @@ impl Source for LyingSource {
             return Ok(Vec::new());
         }
         self.inner.published().await
+    }
+}
+
+/// A read whose partitions are said to have ended when it begins.
+struct LyingReader {
+    inner: Box<dyn Reader>,
+    ended: Vec<ReadFrom>,
+}
+
+#[async_trait]
+impl Reader for LyingReader {
+    async fn next(&mut self) -> Result<Event, SourceError> {
+        match self.ended.pop() {
+            Some(ReadFrom { partition, next, .. }) => Ok(Event::Ended { partition, next }),
+            None => self.inner.next().await,
+        }
+    }
+
+    async fn add(&mut self, from: ReadFrom) -> Result<(), SourceError> {
+        self.inner.add(from).await
+    }
+
+    fn pause(&mut self, partition: &Partition) {
+        self.inner.pause(partition);
+    }
+
+    fn resume(&mut self, partition: &Partition) {
+        self.inner.resume(partition);
     }
 }
 

@@ -114,6 +114,8 @@ pub struct Oracle {
     nonces: Vec<Vec<u8>>,
     /// Where each of the lane's partitions stands, with the broker's number of it.
     partitions: Vec<(usize, u64)>,
+    /// The place of each of the lane's inputs.
+    inputs: Vec<usize>,
     /// The leader epoch of the last record that was sealed of a partition.
     epochs: BTreeMap<usize, i32>,
     /// The lane's index of a table to its place.
@@ -150,6 +152,7 @@ impl Oracle {
             owner: None,
             nonces: Vec::new(),
             partitions: Vec::new(),
+            inputs: Vec::new(),
             epochs: BTreeMap::new(),
             places: Vec::new(),
             tables: Default::default(),

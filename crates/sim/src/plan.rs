@@ -3,6 +3,7 @@
 //! Owns the drawing of all three before a run begins, so that a run with some of its faults left out is still the same
 //! run otherwise, and a failure can be made smaller. Does not own what a fault does (`drive`, and the part of the world it hits).
 
+pub mod inputs;
 mod sources;
 mod tables;
 
@@ -222,6 +223,8 @@ pub struct Plan {
     pub multiplies: bool,
     /// The window that stands in place of dedup, if one does.
     pub aggregates: Option<Aggregates>,
+    /// How many inputs share the partitions.
+    pub inputs: u32,
     /// The lane's bounds.
     pub settings: Settings,
     /// What goes wrong.
@@ -279,6 +282,7 @@ impl Plan {
             is_routed: false,
             multiplies: false,
             aggregates: None,
+            inputs: 1,
             settings: settings(r, window_ms),
             faults: Vec::new(),
         };
@@ -287,6 +291,7 @@ impl Plan {
         plan.draw_servers(length_us);
         plan.draw_sources(length_us);
         plan.draw_tables(length_us);
+        plan.draw_inputs();
         if plan.faults.iter().any(|f| matches!(f, Fault::Rollback { .. })) {
             // That a store was rolled back is told by the source; while it is away, nobody knows. An assumption of the protocol
             // (docs/design/protocol.md), and no seed breaks it. What is sealed then waits for the source, so that one which

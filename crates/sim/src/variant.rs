@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use dataflow::{Operator, Table, Transform};
+use dataflow::{Operator, Source, Table, Transform};
 use engine::Pipeline;
 
 use crate::drive::{Report, run};
@@ -17,6 +17,7 @@ use crate::lies::{
     LyingTable, LyingTime,
 };
 use crate::plan::Plan;
+use crate::plan::inputs::NAMES;
 use crate::world::World;
 
 /// A clamp of the future that does not look at the window: a year.
@@ -79,11 +80,14 @@ pub enum Variant {
     DuplicatesAsFiltered,
     AwayIsAnswered,
     FilteredHoldTime,
+    LedgerOfTheOtherInput,
+    InputsByPlace,
+    WatermarkOfOneInput,
 }
 
 impl Variant {
     /// All of them.
-    pub const ALL: [Self; 53] = [
+    pub const ALL: [Self; 56] = [
         Self::SendBeforeSeal,
         Self::SettleOverAHole,
         Self::TokenFromTheAttempt,
@@ -137,6 +141,9 @@ impl Variant {
         Self::DuplicatesAsFiltered,
         Self::AwayIsAnswered,
         Self::FilteredHoldTime,
+        Self::LedgerOfTheOtherInput,
+        Self::InputsByPlace,
+        Self::WatermarkOfOneInput,
     ];
 
     /// The variant of this name.
@@ -303,6 +310,15 @@ impl Variant {
             Self::FilteredHoldTime => {
                 ("filtered-hold-time", "a record that no table gets does not move the watermark", 60)
             }
+            Self::LedgerOfTheOtherInput => {
+                ("ledger-of-the-other-input", "the records of each input are counted for the other", 60)
+            }
+            Self::InputsByPlace => {
+                ("inputs-by-place", "an input is known by its place in the file, whatever its name", 100)
+            }
+            Self::WatermarkOfOneInput => {
+                ("watermark-of-one-input", "the watermark does not wait for the second input", 400)
+            }
         }
     }
 
@@ -375,11 +391,13 @@ impl Variant {
             Self::DuplicatesHoldTime | Self::FilteredHoldTime => {
                 let hidden = Hidden::default();
                 let dropped = (self == Self::FilteredHoldTime).then(|| world.plan.clone());
-                let time = pipeline.intake.time().cloned();
-                let lying =
-                    |time| -> Arc<dyn Transform> { Arc::new(LyingTime::new(time, hidden.clone(), dropped)) };
-                let time = time.map(lying);
-                pipeline.intake = pipeline.intake.with_time(time);
+                for input in &mut pipeline.inputs {
+                    let lying = |time| -> Arc<dyn Transform> {
+                        Arc::new(LyingTime::new(time, hidden.clone(), dropped.clone()))
+                    };
+                    let time = input.intake.time().cloned().map(lying);
+                    input.intake = input.intake.clone().with_time(time);
+                }
                 let lying = |inner| -> Box<dyn Operator> { Box::new(LyingClock::new(inner, hidden.clone())) };
                 pipeline.steps = pipeline.steps.into_iter().map(lying).collect();
             }
@@ -400,8 +418,10 @@ impl Variant {
                     Arc::new(table)
                 };
                 pipeline.tables = pipeline.tables.into_iter().map(lying).collect();
-                pipeline.source =
-                    Arc::new(LyingSource { inner: pipeline.source.clone(), variant: self, is_read });
+                for input in &mut pipeline.inputs {
+                    let (inner, is_read) = (input.source.clone(), is_read.clone());
+                    input.source = Arc::new(LyingSource { inner, variant: self, is_read });
+                }
             }
             Self::LagOfAnotherReplica => world.state().server.is_lag_anothers = true,
             Self::AnsweredFromMemory => world.state().server.is_asynchronous = true,
@@ -410,18 +430,43 @@ impl Variant {
             | Self::PublishedIgnored
             | Self::LeaderEpochForgotten
             | Self::EndOneEarly => {
-                pipeline.source = Arc::new(LyingSource {
-                    inner: pipeline.source.clone(),
-                    variant: self,
-                    is_read: Arc::default(),
-                });
+                pipeline.inputs.iter_mut().for_each(|input| lie_about(&mut input.source, self));
             }
             Self::LostRejects => {
-                let decoder = Arc::new(LyingDecoder(pipeline.intake.decoder().clone()));
-                pipeline.intake = pipeline.intake.with_decoder(decoder);
+                for input in &mut pipeline.inputs {
+                    let decoder = Arc::new(LyingDecoder(input.intake.decoder().clone()));
+                    input.intake = input.intake.clone().with_decoder(decoder);
+                }
+            }
+            Self::LedgerOfTheOtherInput => rename(&mut pipeline, |place| NAMES[1 - place]),
+            Self::InputsByPlace => {
+                let mut place = NAMES.iter().copied();
+                pipeline.inputs.iter_mut().filter(|_| world.plan.inputs > 1).zip(&mut place).for_each(
+                    |(input, name)| {
+                        input.name = name.into();
+                    },
+                );
+            }
+            Self::WatermarkOfOneInput => {
+                let second = pipeline.inputs.iter_mut().filter(|input| input.name == NAMES[1]);
+                second.for_each(|input| lie_about(&mut input.source, self));
             }
             Self::OneNonce => pipeline.runtime = Arc::new(LyingRuntime(pipeline.runtime.clone())),
         }
         pipeline
+    }
+}
+
+fn lie_about(source: &mut Arc<dyn Source>, variant: Variant) {
+    let inner = source.clone();
+    *source = Arc::new(LyingSource { inner, variant, is_read: Arc::default() });
+}
+
+/// Gives the inputs other names, where there are two.
+fn rename(pipeline: &mut Pipeline, name: impl Fn(usize) -> &'static str) {
+    let is_two = pipeline.inputs.len() > 1;
+    for input in pipeline.inputs.iter_mut().filter(|_| is_two) {
+        let place = NAMES.iter().position(|own| *own == input.name).expect("an input of this world");
+        input.name = name(place).into();
     }
 }

@@ -82,7 +82,7 @@ impl Results {
 /// What the lane knows of a record of the log; `letters` is the table of the dead letters. A letter that stands in that table
 /// tells more.
 pub fn outcome(lane: &Lane, letters: &str, position: u64) -> Outcome {
-    let Some(at) = lane.partition(STREAM, 0) else { return Outcome::Waiting };
+    let Some(at) = lane.partition(0, STREAM, 0) else { return Outcome::Waiting };
     if position >= lane.partitions[at].next {
         return Outcome::Waiting;
     }

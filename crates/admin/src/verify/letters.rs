@@ -57,7 +57,7 @@ pub struct Kept {
 impl Letters {
     /// Letters that `purge` has deleted count as if they were there. A letter that was replayed has its row from the replay log.
     fn purged(&mut self, expected: &mut BTreeSet<(u32, u64)>, lane: &Lane, ranges: &Ranges, kept: &Kept) {
-        let number = |source: &str, index: u32| lane.partition(source, index).map(|n| n as u32);
+        let number = |source: &str, index: u32| lane.partition(0, source, index).map(|n| n as u32);
         let is_in =
             |n: u32, position: u64| ranges.get(&n).is_some_and(|(from, to)| (*from..*to).contains(&position));
         for (source, index, runs) in kept.purged.turned_down.places() {
@@ -204,7 +204,7 @@ fn judge(
     if letter.reason == "refused" {
         letters.report.refused += letter.copies;
     }
-    let Some(n) = lane.partition(&letter.source, letter.partition).map(|n| n as u32) else { return };
+    let Some(n) = lane.partition(0, &letter.source, letter.partition).map(|n| n as u32) else { return };
     if !ranges.get(&n).is_some_and(|(from, to)| (*from..*to).contains(&letter.position)) {
         return;
     }

@@ -121,7 +121,7 @@ impl DryRun {
         let from = open.iter().map(|n| {
             let p = &lane.partitions[*n as usize];
             ReadFrom {
-                partition: Partition::new(p.stream.as_str(), p.index),
+                partition: Partition::new(p.stream.as_str(), p.index).of_input(p.input),
                 identity: p.identity.clone(),
                 next: ranges[n].0,
                 leader_epoch: NO_LEADER_EPOCH,
@@ -255,5 +255,5 @@ fn reject(seen: &mut Seen, partition: u32, rejects: &[Reject]) {
 
 /// The lane's number of a partition.
 fn number(lane: &Lane, partition: &Partition) -> Option<u32> {
-    lane.partition(&partition.stream, partition.index).map(|n| n as u32)
+    lane.partition(partition.input, &partition.stream, partition.index).map(|n| n as u32)
 }

@@ -4,12 +4,13 @@
 use std::any::Any;
 
 use dataflow::block::TIME_UNKNOWN_MS;
-use dataflow::{Batch, Duplicates, Operator, Output, Probed, RecordBlock, Reject, Selected};
+use dataflow::{Batch, Duplicates, Intake, Operator, Output, Probed, RecordBlock, Reject, Selected};
 use metrics::counter;
 use protocol::Violation;
 use protocol::record::{Counts, Fate};
 
 use super::LaneTask;
+use super::feed::feed_of;
 use crate::context::Context;
 use crate::origins::{self, Part};
 use crate::refuse::Refused;
@@ -58,7 +59,7 @@ impl LaneTask {
                 }
                 counter!("forebay_bytes_read_total").increment(block.payloads.bytes.len() as u64);
                 let before = self.builder.counts();
-                self.builder.read(records, self.context.runtime.elapsed());
+                self.builder.read(block.partition.input, records, self.context.runtime.elapsed());
                 let is_derived = self.builder.prepared(&mut prepared);
                 counter!("forebay_records_filtered_total").increment(prepared.filtered);
                 // Every record moves the watermark, those that no step let pass too.
@@ -219,7 +220,11 @@ impl LaneTask {
         let reading = &mut self.readings[partition];
         if !reading.paused && self.watermarks.is_ahead(partition, skew_ms) {
             reading.paused = true;
-            self.reader.iter_mut().for_each(|reader| reader.pause(&reading.partition));
+            if let Some(reader) =
+                feed_of(&mut self.feeds, &reading.partition).and_then(|feed| feed.reader.as_mut())
+            {
+                reader.pause(&reading.partition);
+            }
         }
     }
 
@@ -266,19 +271,30 @@ impl LaneTask {
     /// record cannot be had the row itself serves, unless steps have made it from other columns.
     fn again(&self, refused: &Refused) -> Result<Option<Batch>, EngineError> {
         if let Some(record) = refused.record() {
-            let batch = self.intake.prepare(record, self.context.runtime.wall_ms())?.batch;
+            let batch = match self.intake_of(record.partition.input) {
+                Some(intake) => intake.prepare(record, self.context.runtime.wall_ms())?.batch,
+                None => return Ok(None),
+            };
             // Otherwise the pipeline's steps are others than those that let the record pass.
             if batch.len() == 1 {
                 return Ok(Some(batch));
             }
         }
-        Ok(self.intake.rows_again(refused.batch())?)
+        let row = refused.batch();
+        match self.intake_of(row.partition.input) {
+            Some(intake) => Ok(intake.rows_again(row)?),
+            None => Ok(None),
+        }
+    }
+
+    fn intake_of(&self, input: u32) -> Option<&Intake> {
+        self.feeds.iter().find(|feed| feed.inlet.number == input).map(|feed| &*feed.intake)
     }
 
     /// Whether a table may have another row of a record; the record as the first step of the lane saw it, if it is known.
     fn is_shared(&self, again: Option<&Batch>) -> Result<bool, EngineError> {
         let multiplies = self.steps.iter().any(|step| step.multiplies())
-            || self.intake.steps().iter().any(|step| step.multiplies());
+            || self.feeds.iter().flat_map(|feed| feed.intake.steps()).any(|step| step.multiplies());
         let tables = self.columns_written.len();
         match again {
             _ if multiplies => Ok(true),

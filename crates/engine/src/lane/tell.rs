@@ -3,42 +3,44 @@
 
 use std::sync::Arc;
 
-use dataflow::{Partition, Source, SourceFault};
+use dataflow::{Partition, SourceFault};
 use metrics::{counter, gauge};
 
 use super::LaneTask;
+use super::feed::feed_of;
 use crate::context::Context;
-use crate::problem::{Noticed, SOURCE};
+use crate::inputs::Inlet;
+use crate::problem::Noticed;
 use crate::status::PartitionStatus;
 
 /// Asks for the ends of the partitions again and again, until it is dropped. On a task of its own: a source that does not answer
 /// must not hold records up, and a lane that waits must not hold the lag up.
-pub(super) async fn watch_lag(context: Arc<Context>, source: Arc<dyn Source>) {
+pub(super) async fn watch_lag(context: Arc<Context>, inlet: Arc<Inlet>) {
     let every = context.settings.lag_every;
     let mut is_away = false;
     // How often the source was met away, as of the last answer.
     let mut times_before = None;
     loop {
-        match context.runtime.timeout(every, source.ends()).await {
+        match context.runtime.timeout(every, inlet.source.ends()).await {
             Some(Ok(ends)) => {
                 context.status.update(|s| {
                     for (partition, end) in ends {
-                        let name = partition.to_string();
+                        let name = inlet.shown(&partition);
                         let partition = s.partitions.entry(name.clone()).or_default();
                         partition.end = Some(end);
                         tell_lag(&name, partition);
                     }
                 });
                 // A reader with nothing to read says nothing either, so what it met is over if it was not met again between two answers.
-                let times = context.status.source_away_times();
+                let times = context.status.source_away_times(&inlet.name);
                 if std::mem::take(&mut is_away) || (times.is_some() && times == times_before) {
-                    context.status.ended(SOURCE, Noticed::Asking);
+                    context.status.ended(&inlet.name, Noticed::Asking);
                 }
                 times_before = times;
             }
             Some(Err(error)) if error.fault == SourceFault::Away => {
                 is_away = true;
-                context.status.source_away(&error.message, context.runtime.wall_ms());
+                context.status.source_away(&inlet.name, &error.message, context.runtime.wall_ms());
             }
             // What the source refuses, its reader finds out too and stops with; a slow answer comes the next time.
             Some(Err(_)) | None => {}
@@ -48,9 +50,9 @@ pub(super) async fn watch_lag(context: Arc<Context>, source: Arc<dyn Source>) {
 }
 
 /// A partition was found late, and at most so many of its records were gone by then. The source has said so in its log.
-pub(super) fn tell_late(context: &Context, partition: &Partition, expired: u64) {
+pub(super) fn tell_late(context: &Context, inlet: &Inlet, partition: &Partition, expired: u64) {
     if expired > 0 {
-        let name = partition.to_string();
+        let name = inlet.shown(partition);
         counter!("forebay_records_expired_total", "partition" => name.clone()).increment(expired);
         context.status.update(|s| s.partitions.entry(name).or_default().expired = expired);
     }
@@ -70,11 +72,19 @@ impl LaneTask {
                 // Half the distance before it may run again, so that it does not stop and go with every block.
                 if reading.paused && !self.watermarks.is_ahead(n, skew_ms / 2) {
                     reading.paused = false;
-                    self.reader.iter_mut().for_each(|reader| reader.resume(&reading.partition));
+                    feed_of(&mut self.feeds, &reading.partition)
+                        .and_then(|feed| feed.reader.as_mut())
+                        .into_iter()
+                        .for_each(|reader| reader.resume(&reading.partition));
                 }
             }
         }
         self.tell();
+    }
+
+    fn shown(&self, partition: &Partition) -> String {
+        let inlet = self.context.inputs.iter().find(|inlet| inlet.number == partition.input);
+        inlet.map_or_else(|| partition.to_string(), |inlet| inlet.shown(partition))
     }
 
     pub(super) fn tell(&mut self) {
@@ -100,7 +110,7 @@ impl LaneTask {
             .readings
             .iter()
             .filter(|r| !r.forgotten)
-            .map(|r| (r.partition.to_string(), r.next))
+            .map(|r| (self.shown(&r.partition), r.next))
             .collect();
         self.context.status.update(|s| {
             s.state_keys = keys;

@@ -1,4 +1,4 @@
-//! Asking the source, checking it against the lane, and opening it for reading.
+//! Asking the source of an input, checking it against the lane, and opening it for reading.
 //!
 //! Owns when a source counts as opened: its partitions fit what the lane has read, it lets itself be read from there, and either
 //! each new partition has said something or a second has passed. Nothing is written here: a source that refuses leaves the
@@ -25,7 +25,8 @@ use protocol::Lane;
 use protocol::lane::PartitionState;
 use protocol::record::PartitionGenesis;
 
-use crate::problem::{Noticed, SOURCE};
+use crate::inputs::Inlet;
+use crate::problem::Noticed;
 use crate::retry::Backoff;
 use crate::{EngineError, Settings, Status};
 
@@ -56,6 +57,7 @@ impl Standing {
         Self {
             lane: Lane {
                 pipeline: lane.pipeline.clone(),
+                inputs: lane.inputs.clone(),
                 partitions: lane.partitions.clone(),
                 forgotten: lane.forgotten.clone(),
                 ..Lane::new()
@@ -112,8 +114,10 @@ pub struct Asking {
     pub runtime: Arc<dyn Runtime>,
     /// The bounds.
     pub settings: Settings,
-    /// The source.
-    pub source: Arc<dyn Source>,
+    /// The input, with its source.
+    pub input: Arc<Inlet>,
+    /// The names of all inputs of the pipeline file.
+    pub names: Arc<[Arc<str>]>,
     /// Where a source that is away is reported.
     pub status: Arc<Status>,
     /// Whether to ask where a drain ends.
@@ -121,6 +125,10 @@ pub struct Asking {
 }
 
 impl Asking {
+    fn source(&self) -> &dyn Source {
+        &*self.input.source
+    }
+
     /// What the source shows; waits while it is away.
     ///
     /// # Errors
@@ -128,7 +136,8 @@ impl Asking {
     pub async fn shown(&self) -> Result<Shown, Refusal> {
         let shown = || -> BoxFuture<'_, _> {
             Box::pin(async {
-                let (partitions, published) = join(self.source.partitions(), self.source.published()).await;
+                let (partitions, published) =
+                    join(self.source().partitions(), self.source().published()).await;
                 Ok(Shown { partitions: partitions?, published: published? })
             })
         };
@@ -141,23 +150,26 @@ impl Asking {
     /// When source and lane do not fit, or the source does not let itself be read.
     pub async fn open(&self, standing: &Standing, shown: Shown) -> Result<Opened, Refusal> {
         let Standing { lane } = standing;
+        let input = self.input.number;
         check_store(lane, &shown).map_err(Refusal::of_the_store)?;
-        check_named(lane, &*self.source).map_err(Refusal::mismatch)?;
+        check_inputs(lane, &self.names).map_err(Refusal::mismatch)?;
+        check_named(lane, &self.input).map_err(Refusal::mismatch)?;
         let shown = self.with_those_that_left(lane, shown).await;
         // Its names may have been given to others since.
-        let known = || lane.reading().map(|(_, p)| from_lane(p)).collect();
-        let recognize = || self.source.recognize(shown.partitions.clone(), known());
+        let known = || lane.reading().filter(|(_, p)| p.input == input).map(|(_, p)| from_lane(p));
+        let known = || known().collect::<Vec<_>>();
+        let recognize = || self.source().recognize(shown.partitions.clone(), known());
         let partitions = self.until_there(recognize).await?;
         let shown = Shown { partitions, ..shown };
         check_identities(lane, &shown).map_err(Refusal::mismatch)?;
-        let new = new_partitions(lane, &shown);
+        let new = new_partitions(lane, input, &shown);
         let unread = shown.partitions.iter().map(|start| (start.partition.clone(), expired(lane, start)));
         let late = unread.filter(|(_, records)| *records > 0).collect();
-        let from = || lane.reading().map(|(_, p)| from_lane(p)).chain(new.iter().map(from_genesis)).collect();
-        let reader = self.until_there(|| self.source.read(from())).await?;
+        let from = || known().into_iter().chain(new.iter().map(from_genesis)).collect();
+        let reader = self.until_there(|| self.source().read(from())).await?;
         let reader = self.first_words(reader, &new).await?;
         let stops = match self.drain {
-            true => self.until_there(|| self.source.ends()).await?,
+            true => self.until_there(|| self.source().ends()).await?,
             false => Vec::new(),
         };
         Ok(Opened { shown, reader, new, late, stops })
@@ -167,12 +179,13 @@ impl Asking {
     /// identity covers more once it has grown.
     async fn with_those_that_left(&self, lane: &Lane, mut shown: Shown) -> Shown {
         for start in &mut shown.partitions {
-            let (stream, index) = (&*start.partition.stream, start.partition.index);
-            let Some(left) = lane.left(stream, index).filter(|left| left.identity != start.identity) else {
+            let Partition { input, stream, index } = &start.partition;
+            let Some(left) = lane.left(*input, stream, *index).filter(|left| left.identity != start.identity)
+            else {
                 continue;
             };
             // Whatever else became of the one that left, the one on show is new then.
-            let recognized = self.source.recognize(vec![start.clone()], vec![from_lane(left)]).await;
+            let recognized = self.source().recognize(vec![start.clone()], vec![from_lane(left)]).await;
             let is_same = |found: &PartitionStart| {
                 found.partition == start.partition && found.identity == left.identity
             };
@@ -200,13 +213,13 @@ impl Asking {
         loop {
             match ask().await {
                 Ok(answer) => {
-                    self.status.ended(SOURCE, Noticed::Asking);
+                    self.status.ended(&self.input.name, Noticed::Asking);
                     return Ok(answer);
                 }
                 Err(error) if error.fault == SourceFault::Away => {
-                    self.status.source_away(&error.message, self.runtime.wall_ms());
+                    self.status.source_away(&self.input.name, &error.message, self.runtime.wall_ms());
                     if backoff.should_log() {
-                        tracing::warn!(%error, "the source is unavailable; trying again");
+                        tracing::warn!(input = &*self.input.name, %error, "the source is unavailable; trying again");
                     }
                     backoff.pause(&*self.runtime).await;
                 }
@@ -222,7 +235,8 @@ impl Asking {
         mut reader: Box<dyn Reader>,
         new: &[PartitionGenesis],
     ) -> Result<Box<dyn Reader>, SourceError> {
-        let mut silent: BTreeSet<Partition> = new.iter().map(|p| named(&p.stream, p.index)).collect();
+        let mut silent: BTreeSet<Partition> =
+            new.iter().map(|p| named(p.input, &p.stream, p.index)).collect();
         let (mut events, mut bytes, mut refusal) = (VecDeque::new(), 0, None);
         let mut too_long = self.runtime.sleep(FIRST_WORD_MAX);
         while events.is_empty() || !silent.is_empty() && bytes < FIRST_BYTES_MAX {
@@ -303,15 +317,16 @@ impl Reader for Begun {
     }
 }
 
-fn named(stream: &str, index: u32) -> Partition {
-    Partition::new(stream, index)
+fn named(input: u32, stream: &str, index: u32) -> Partition {
+    Partition::new(stream, index).of_input(input)
 }
 
 /// A partition's entry in a genesis, for a lane that has not read it, or has left it.
 pub fn genesis(lane: &Lane, start: &PartitionStart) -> PartitionGenesis {
     let PartitionStart { partition, identity, next, leader_epoch, .. } = start;
-    let left = lane.left_at(&partition.stream, partition.index, identity);
+    let left = lane.left_at(partition.input, &partition.stream, partition.index, identity);
     PartitionGenesis {
+        input: partition.input,
         stream: partition.stream.to_string(),
         index: partition.index,
         identity: identity.clone(),
@@ -320,30 +335,37 @@ pub fn genesis(lane: &Lane, start: &PartitionStart) -> PartitionGenesis {
     }
 }
 
+/// Whether the partition belongs to the stream of an input.
+fn is_of_stream(p: &PartitionState, input: u32, stream: &str) -> bool {
+    p.input == input && p.stream == stream
+}
+
 /// Whether the lane has ever read a partition of the stream.
-fn knew(lane: &Lane, stream: &str) -> bool {
-    lane.partitions.iter().any(|p| p.stream == stream)
+fn knew(lane: &Lane, input: u32, stream: &str) -> bool {
+    lane.partitions.iter().any(|p| is_of_stream(p, input, stream))
 }
 
 /// Records at most that are missing of a partition which comes to a stream that was read before: those below its first position, which
 /// retention took before anybody saw the partition. 0 for one that was seen before.
 pub fn expired(lane: &Lane, start: &PartitionStart) -> u64 {
-    let stream: &str = &start.partition.stream;
-    let named = |p: &PartitionState| p.stream == stream && p.index == start.partition.index;
-    let is_late = lane.reading().any(|(_, p)| p.stream == stream) && !lane.partitions.iter().any(named);
+    let Partition { input, stream, index } = &start.partition;
+    let named = |p: &PartitionState| p.is(*input, stream, *index);
+    let is_read = lane.reading().any(|(_, p)| is_of_stream(p, *input, stream));
+    let is_late = is_read && !lane.partitions.iter().any(named);
     if is_late { start.first } else { 0 }
 }
 
 /// The genesis of every partition that the lane does not read yet.
-fn new_partitions(lane: &Lane, shown: &Shown) -> Vec<PartitionGenesis> {
-    let is_first = lane.pipeline.is_empty();
-    let is_read = |p: &&PartitionStart| lane.partition(&p.partition.stream, p.partition.index).is_some();
+fn new_partitions(lane: &Lane, input: u32, shown: &Shown) -> Vec<PartitionGenesis> {
+    let is_first = !lane.inputs.get(input as usize).is_some_and(|known| known.was_opened);
+    let is_read = |p: &&PartitionStart| place(lane, &p.partition).is_some();
     let new = shown.partitions.iter().filter(|p| !is_read(p));
-    // What the pipeline file says of the start holds for the first start of a stream only. A partition that came later is read
+    // What the pipeline file says of the start holds for the first start of an input only. A partition that came later is read
     // from its beginning, or the records before "latest" would be lost. A stream that was forgotten starts anew as a whole.
     let begins_as_told = |p: &PartitionStart| {
         let stream: &str = &p.partition.stream;
-        is_first || knew(lane, stream) && !lane.reading().any(|(_, known)| known.stream == stream)
+        let is_read = || lane.reading().any(|(_, known)| is_of_stream(known, input, stream));
+        is_first || knew(lane, input, stream) && !is_read()
     };
     new.map(|p| match begins_as_told(p) {
         true => genesis(lane, p),
@@ -352,9 +374,14 @@ fn new_partitions(lane: &Lane, shown: &Shown) -> Vec<PartitionGenesis> {
     .collect()
 }
 
+/// Where the lane has a partition.
+fn place(lane: &Lane, Partition { input, stream, index }: &Partition) -> Option<usize> {
+    lane.partition(*input, stream, *index)
+}
+
 fn from_lane(p: &PartitionState) -> ReadFrom {
     ReadFrom {
-        partition: named(&p.stream, p.index),
+        partition: named(p.input, &p.stream, p.index),
         identity: p.identity.clone(),
         next: p.next,
         leader_epoch: if p.leader_epoch < 0 { NO_LEADER_EPOCH } else { p.leader_epoch },
@@ -363,16 +390,34 @@ fn from_lane(p: &PartitionState) -> ReadFrom {
 
 fn from_genesis(p: &PartitionGenesis) -> ReadFrom {
     ReadFrom {
-        partition: named(&p.stream, p.index),
+        partition: named(p.input, &p.stream, p.index),
         identity: p.identity.clone(),
         next: p.next,
         leader_epoch: if p.leader_epoch < 0 { NO_LEADER_EPOCH } else { p.leader_epoch },
     }
 }
 
+/// An input that the lane reads and the pipeline file names no more: a person has to say what that means.
+fn check_inputs(lane: &Lane, names: &[Arc<str>]) -> Result<(), String> {
+    for (number, known) in (0..).zip(&lane.inputs) {
+        if !names.iter().any(|name| **name == *known.name) && lane.reading().any(|(_, p)| p.input == number) {
+            return Err(format!(
+                "input `{0}` is no longer in the pipeline file, though this pipeline has read it; nothing was read or sealed. To take it out \
+                 of the pipeline run `forebay forget FILE --input {1}`; otherwise put it back into the file under this name (`source:` in place of \
+                 `inputs:` has the name `source`)",
+                known.name,
+                quoted(&known.name)
+            ));
+        }
+    }
+    Ok(())
+}
+
 /// A stream that the lane reads and the pipeline file names no more: a person has to say what that means.
-fn check_named(lane: &Lane, source: &dyn Source) -> Result<(), String> {
-    let streams: BTreeSet<&str> = lane.reading().map(|(_, p)| p.stream.as_str()).collect();
+fn check_named(lane: &Lane, input: &Inlet) -> Result<(), String> {
+    let source = &*input.source;
+    let own = lane.reading().filter(|(_, p)| p.input == input.number);
+    let streams: BTreeSet<&str> = own.map(|(_, p)| p.stream.as_str()).collect();
     let gone: Vec<&str> = streams.into_iter().filter(|stream| !source.covers(stream)).collect();
     if gone.is_empty() {
         return Ok(());
@@ -385,11 +430,15 @@ fn check_named(lane: &Lane, source: &dyn Source) -> Result<(), String> {
     let named: Vec<String> = gone.iter().map(|stream| format!("`{stream}`")).collect();
     let flags: Vec<String> = gone.iter().map(|stream| format!("{flag} {}", quoted(stream))).collect();
     let (verb, it) = if gone.len() == 1 { ("is", "it") } else { ("are", "them") };
+    let mut flags = flags.join(" ");
+    if input.has_others {
+        flags = format!("--input {} {flags}", quoted(&input.name));
+    }
     Err(format!(
         "{} {verb} no longer in the pipeline file, though this pipeline has read {it}; nothing was read or sealed. To take {it} out of \
          the pipeline run `forebay forget FILE {}`; otherwise put {it} back into the file",
         named.join(", "),
-        flags.join(" ")
+        flags
     ))
 }
 
@@ -404,7 +453,7 @@ fn quoted(name: &str) -> String {
 
 fn check_identities(lane: &Lane, shown: &Shown) -> Result<(), String> {
     for p in &shown.partitions {
-        let Some(at) = lane.partition(&p.partition.stream, p.partition.index) else { continue };
+        let Some(at) = place(lane, &p.partition) else { continue };
         let known = &lane.partitions[at];
         if !known.identity.is_empty() && !p.identity.is_empty() && known.identity != p.identity {
             return Err(format!(
@@ -431,8 +480,8 @@ pub fn check_store(lane: &Lane, shown: &Shown) -> Result<(), EngineError> {
 
 fn check_published(lane: &Lane, shown: &Shown) -> Result<(), String> {
     for (partition, published) in &shown.published {
-        let Some(at) = lane.partition(&partition.stream, partition.index) else {
-            if !knew(lane, &partition.stream) {
+        let Some(at) = place(lane, partition) else {
+            if !knew(lane, partition.input, &partition.stream) {
                 check_unknown(shown, partition, *published)?;
             } else if !lane.partitions.iter().any(|p| is_of(p, partition)) {
                 check_late(shown, partition, *published)?;
@@ -454,7 +503,7 @@ fn check_published(lane: &Lane, shown: &Shown) -> Result<(), String> {
 }
 
 fn is_of(known: &PartitionState, partition: &Partition) -> bool {
-    known.stream == *partition.stream && known.index == partition.index
+    known.is(partition.input, &partition.stream, partition.index)
 }
 
 /// A partition of a stream that the store knows, which came later and was read: the store is from before that.
@@ -473,10 +522,7 @@ fn check_late(shown: &Shown, partition: &Partition, published: u64) -> Result<()
 /// Whether the partition that is shown is the one that the lane has read: of another one, what was published says nothing.
 fn is_same(lane: &Lane, at: usize, shown: &Shown) -> bool {
     let known = &lane.partitions[at];
-    let now = shown
-        .partitions
-        .iter()
-        .find(|p| *p.partition.stream == *known.stream && p.partition.index == known.index);
+    let now = shown.partitions.iter().find(|p| is_of(known, &p.partition));
     now.is_none_or(|now| {
         now.identity == known.identity || now.identity.is_empty() || known.identity.is_empty()
     })

@@ -137,7 +137,9 @@ fn c1_a_source_that_hands_out_a_block_twice_ends_the_run_and_no_row_is_twice() {
         let twice = Told { inner: bench.source.clone(), twice_from: 50 };
         // A status of its own, as a process has: a task that ends a moment after the run may still report to it.
         let (source, status) = (Arc::new(twice), Arc::default());
-        let error = engine::run(Pipeline { source, status, ..bench.pipeline(true) }, asked).await;
+        let error =
+            engine::run(Pipeline { inputs: bench.inputs(source), status, ..bench.pipeline(true) }, asked)
+                .await;
         let error = error.expect_err("nothing is read twice").to_string();
         assert!(error.contains("C1") && error.contains("again, which was read up to"), "{error}");
         bench.drain().await.expect("an honest source");
@@ -157,7 +159,9 @@ fn what_was_read_before_a_source_refuses_is_delivered_before_the_run_ends() {
         }
         let (_stop, asked) = tokio::sync::watch::channel(false);
         let damaged = Damaged { inner: Arc::new(source), ends_at: None };
-        let error = engine::run(Pipeline { source: Arc::new(damaged), ..bench.pipeline(false) }, asked).await;
+        let error =
+            engine::run(Pipeline { inputs: bench.inputs(Arc::new(damaged)), ..bench.pipeline(false) }, asked)
+                .await;
         let error = error.expect_err("the source refuses");
         assert!(matches!(error.cause(), EngineError::Source(_)), "{error}");
         bench.assert_holds(0..300);
@@ -174,7 +178,9 @@ fn a_drain_of_a_stream_that_ends_before_the_position_is_for_the_reader_to_refuse
         bench.drain().await.expect("reads all");
         let (_stop, asked) = tokio::sync::watch::channel(false);
         let cut = Damaged { inner: bench.source.clone(), ends_at: Some(10) };
-        let error = engine::run(Pipeline { source: Arc::new(cut), ..bench.pipeline(true) }, asked).await;
+        let error =
+            engine::run(Pipeline { inputs: bench.inputs(Arc::new(cut)), ..bench.pipeline(true) }, asked)
+                .await;
         let error = error.expect_err("a stream that was cut is no stream that was read to its end");
         assert!(error.to_string().contains("damaged"), "{error}");
     });

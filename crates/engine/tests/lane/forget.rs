@@ -15,7 +15,7 @@ use crate::{run, wait_until};
 
 fn request(stream: &str, index: Option<u32>, from_start: bool) -> Request {
     Request {
-        named: vec![Named { stream: stream.into(), index }],
+        named: vec![Named { input: None, stream: Some(stream.into()), index }],
         from_start,
         by: "test".into(),
         take_over: false,
@@ -120,7 +120,7 @@ fn a_file_that_has_grown_since_it_was_forgotten_goes_on_where_it_was_left() {
         let drain = async || {
             let options = sources::file::FileOptions::new(vec![name.clone()]);
             let source = Arc::new(sources::file::FileSource::new(options).expect("a path"));
-            until_it_ends(Pipeline { source, ..bench.pipeline(false) }).await
+            until_it_ends(Pipeline { inputs: bench.inputs(source), ..bench.pipeline(false) }).await
         };
         write("1\n2\n3\n");
         drain().await.expect("reads it");

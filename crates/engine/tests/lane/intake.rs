@@ -10,7 +10,7 @@ use dataflow::{
     Batch, Column, ColumnType, Intake, OperatorError, Partition, Reason, Reject, Schema, Transform,
     Transformed,
 };
-use engine::Pipeline;
+use engine::{Input, Pipeline};
 use operators::dedup::{Dedup, DedupConfig, Late};
 use protocol::record::Fate;
 use tokio::sync::watch;
@@ -89,12 +89,14 @@ impl Transform for IdIsTime {
 /// The bench's pipeline with these steps before a dedup by the computed key.
 fn pipeline(bench: &Bench, drain: bool) -> Pipeline {
     let pipeline = bench.pipeline(drain);
-    let (keyed, input) = (Keyed::step(), pipeline.intake.schema().clone());
+    let before = &pipeline.inputs[0].intake;
+    let (keyed, input) = (Keyed::step(), before.schema().clone());
     let dedup = DedupConfig { key: vec!["key".into()], window: None, late: Late::Keep };
     let dedup = Dedup::new(keyed.schema(), dedup).expect("a valid step").with_sizes(bench.sizes);
-    let intake = Intake::new(pipeline.intake.decoder().clone());
+    let intake = Intake::new(before.decoder().clone());
     let intake = intake.with_time(Some(Arc::new(IdIsTime(input)))).with_steps(vec![keyed]);
-    Pipeline { intake, steps: vec![Box::new(dedup)], ..pipeline }
+    let inputs = pipeline.inputs.into_iter().map(|input| Input { intake: intake.clone(), ..input }).collect();
+    Pipeline { inputs, steps: vec![Box::new(dedup)], ..pipeline }
 }
 
 async fn drain(bench: &Bench) {
@@ -138,11 +140,11 @@ fn a_source_that_asks_is_told_what_became_of_each_record() {
         let bench = Bench::new();
         bench.push([8_004, 9_004, 1_004, 2_004]);
         let (_stop, asked) = watch::channel(false);
-        let told =
-            Pipeline { source: Arc::new(Told::honest(bench.source.clone())), ..pipeline(&bench, true) };
+        let mut told = pipeline(&bench, true);
+        told.inputs[0].source = Arc::new(Told::honest(bench.source.clone()));
         engine::run(told, asked).await.expect("drains");
         let lane = bench.lane().await;
-        let partition = lane.partition("e", 0).expect("it was read") as u32;
+        let partition = lane.partition(0, "e", 0).expect("it was read") as u32;
         let fates = lane.fates.iter().find(|fates| fates.partition == partition).expect("asked for");
         let told: Vec<Option<Fate>> = (0..4).map(|position| fates.at(position)).collect();
         assert_eq!(told, [Fate::Filtered, Fate::DeadLetter, Fate::Written, Fate::Duplicate].map(Some));

@@ -128,7 +128,7 @@ impl Reader for RefusingReader {
 }
 
 pub fn with(bench: &Bench, source: Refusing, drain: bool) -> Pipeline {
-    Pipeline { source: Arc::new(source), ..bench.pipeline(drain) }
+    Pipeline { inputs: bench.inputs(Arc::new(source)), ..bench.pipeline(drain) }
 }
 
 /// Runs without an end of its own, for at most 20 seconds.

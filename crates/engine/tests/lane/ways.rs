@@ -48,7 +48,7 @@ impl Source for OtherGroup {
 
 async fn in_other_group(bench: &Bench, name: &str) -> Result<Outcome, EngineError> {
     let source = Arc::new(OtherGroup(bench.source.clone()));
-    until_it_ends(Pipeline { source, name: name.into(), ..bench.pipeline(true) }).await
+    until_it_ends(Pipeline { inputs: bench.inputs(source), name: name.into(), ..bench.pipeline(true) }).await
 }
 
 /// Every object below `from`, under `to`.
@@ -122,7 +122,9 @@ fn every_way_out_of_a_start_that_does_not_fit_lets_it_start() {
         bench.assert_holds(0..110);
         empty(&bench.table);
         let source = Arc::new(OtherGroup(bench.source.clone()));
-        until_it_ends(Pipeline { source, ..without("new") }).await.expect("a new pipeline");
+        until_it_ends(Pipeline { inputs: bench.inputs(source), ..without("new") })
+            .await
+            .expect("a new pipeline");
         bench.assert_holds(0..110);
 
         // Rows that wait for a table that is named no more: named again and drained, then changed.
@@ -320,6 +322,9 @@ fn every_state_that_is_waited_in_has_a_test_that_takes_its_way_out() {
         State::SourceAway => Some("what_is_sealed_is_delivered_while_the_source_is_away_and_reading_follows"),
         State::SourceRefuses => {
             Some("a_source_that_refuses_while_it_is_read_ends_the_pipeline_once_all_is_delivered")
+        }
+        State::InputRefuses => {
+            Some("an_input_that_refuses_or_is_away_at_a_later_start_does_not_stop_the_others")
         }
         State::NoSpace
         | State::ReadOnly

@@ -105,11 +105,11 @@ fn with_memory(bench: &Bench, drain: bool, memory: u64) -> Pipeline {
         ],
     };
     let window = Window::new(&keyed, &config).expect("a valid step").with_memory(memory);
-    Pipeline {
-        intake: Intake::new(Arc::new(Numbers(decoded))).with_steps(vec![Arc::new(Keyed(keyed))]),
-        steps: vec![Box::new(window), Box::new(Pack)],
-        ..bench.pipeline(drain)
-    }
+    let intake = Intake::new(Arc::new(Numbers(decoded))).with_steps(vec![Arc::new(Keyed(keyed))]);
+    let steps: Vec<Box<dyn Operator>> = vec![Box::new(window), Box::new(Pack)];
+    let mut pipeline = Pipeline { steps, ..bench.pipeline(drain) };
+    pipeline.inputs[0].intake = intake;
+    pipeline
 }
 
 fn windowed(bench: &Bench, drain: bool) -> Pipeline {

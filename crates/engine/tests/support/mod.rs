@@ -18,7 +18,8 @@ use dataflow::{
     SourceFault, TYPE_DEFAULT, Table, TableError, TableFacts,
 };
 use engine::accounts::Totals;
-use engine::{EngineError, Outcome, Pipeline, Settings, Status, TokioRuntime};
+use engine::problem::SOURCE;
+use engine::{EngineError, Input, Outcome, Pipeline, Settings, Status, TokioRuntime};
 use operators::dedup::spilled::Sizes;
 use operators::dedup::{Dedup, DedupConfig, Late};
 use sources::memory::{MemoryHandle, MemorySource};
@@ -515,6 +516,17 @@ impl Bench {
         self.feed.push(&Partition::new("e", (n % 2) as u32), 1_000 + n as i64, text);
     }
 
+    /// The only input, with this source.
+    pub fn inputs(&self, source: Arc<dyn Source>) -> Vec<Input> {
+        vec![self.input(SOURCE, source)]
+    }
+
+    /// An input of numbers.
+    pub fn input(&self, name: &str, source: Arc<dyn Source>) -> Input {
+        let intake = Intake::new(Arc::new(Numbers(self.table.schema().clone())));
+        Input { name: name.to_owned(), source, intake }
+    }
+
     /// The pipeline, ready to run.
     pub fn pipeline(&self, drain: bool) -> Pipeline {
         let schema = self.table.schema().clone();
@@ -526,8 +538,7 @@ impl Bench {
             name: "p".into(),
             lane: 0,
             owner: "test".into(),
-            source: self.source.clone(),
-            intake: Intake::new(Arc::new(Numbers(schema))),
+            inputs: self.inputs(self.source.clone()),
             steps,
             tables: vec![self.table.clone()],
             router: None,

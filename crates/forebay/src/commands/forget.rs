@@ -37,7 +37,7 @@ not: reading begins where `start` says, and rows that are in the table already a
 
 Ends with code 0, 2 if the pipeline does not read what is named or nobody can be asked, 3 if a process runs the pipeline, 1 if the
 journal cannot be written or the question was answered with no.")]
-#[command(group(clap::ArgGroup::new("what").required(true).multiple(true).args(["topic", "partition", "files", "stream"])))]
+#[command(group(clap::ArgGroup::new("what").required(true).multiple(true).args(["topic", "partition", "files", "stream", "input"])))]
 pub struct Forget {
     #[command(flatten)]
     pipeline: PipelineFile,
@@ -57,6 +57,10 @@ pub struct Forget {
     /// A stream of any source, by the name that `forebay status` shows.
     #[arg(long, value_name = "NAME")]
     stream: Vec<String>,
+
+    /// An input, with all that it reads; with another of these options, the topic, partition, file or stream of this input alone.
+    #[arg(long, value_name = "NAME")]
+    input: Option<String>,
 
     /// Forgets the positions too: added again, the topic or file is read from where `start` says.
     #[arg(long)]
@@ -84,7 +88,7 @@ impl Forget {
     async fn forget(&self, pipeline: &Pipeline) -> anyhow::Result<Exit> {
         let named = self.named();
         let folder = wiring::lane_folder(pipeline);
-        if named.iter().any(|named| named.stream == replays::STREAM) {
+        if named.iter().any(|named| named.stream.as_deref() == Some(replays::STREAM)) {
             tracing::error!("`{}` holds replayed dead letters and cannot be forgotten", replays::STREAM);
             return Ok(Exit::Fault);
         }
@@ -126,8 +130,22 @@ impl Forget {
 
     fn named(&self) -> Vec<Named> {
         let whole = self.topic.iter().chain(&self.files).chain(&self.stream);
-        let whole = whole.map(|stream| Named { stream: stream.clone(), index: None });
-        whole.chain(self.partition.iter().cloned()).collect()
+        let whole = whole.map(|stream| Named {
+            input: self.input.clone(),
+            stream: Some(stream.clone()),
+            index: None,
+        });
+        let partitions =
+            self.partition.iter().map(|named| Named { input: self.input.clone(), ..named.clone() });
+        let mut named: Vec<Named> = whole.chain(partitions).collect();
+        if named.is_empty() {
+            named.extend(self.input.iter().map(|input| Named {
+                input: Some(input.clone()),
+                stream: None,
+                index: None,
+            }));
+        }
+        named
     }
 
     /// What the person is asked about.
@@ -181,7 +199,7 @@ fn partition(text: &str) -> Result<Named, String> {
     let (stream, index) =
         text.rsplit_once('/').filter(|(stream, _)| !stream.is_empty()).ok_or("write it as `topic/number`")?;
     let index = index.parse().map_err(|_| format!("`{index}` is no partition's number"))?;
-    Ok(Named { stream: stream.to_owned(), index: Some(index) })
+    Ok(Named { input: None, stream: Some(stream.to_owned()), index: Some(index) })
 }
 
 /// Asks on the terminal.

@@ -145,6 +145,13 @@ fn write_people(out: &mut String, report: &Value) -> std::fmt::Result {
         }
         writeln!(out, "{:<12} {}", key.replace('_', " "), text(&records[key]))?;
     }
+    let inputs = report["inputs"].as_object();
+    // The only input has the account above.
+    for (name, of) in inputs.filter(|inputs| inputs.len() > 1).into_iter().flatten() {
+        let kinds = ["read", "passed", "duplicates", "filtered", "late", "rejected"];
+        let each: Vec<String> = kinds.iter().map(|kind| format!("{} {kind}", text(&of[*kind]))).collect();
+        writeln!(out, "input        {name}: {}", each.join(", "))?;
+    }
     let verdict = if report["accounts_add_up"] == true { "add up" } else { "DO NOT ADD UP: report this" };
     writeln!(
         out,

@@ -29,7 +29,7 @@ pub struct Inspected {
 /// When the store cannot be read.
 pub async fn inspect(log: &Log, lane: &Lane) -> Result<Inspected, StoreError> {
     let mut found = Inspected::default();
-    let mut expected = lane.partition(STREAM, 0).map(|at| lane.partitions[at].next);
+    let mut expected = lane.partition(0, STREAM, 0).map(|at| lane.partitions[at].next);
     let begins = log.numbers("replays").await.map_err(of_store)?;
     // Asked for after the objects: what was retired meanwhile is covered by one of these.
     let ends = log.numbers("replayed").await.map_err(of_store)?;

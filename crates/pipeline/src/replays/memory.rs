@@ -154,7 +154,7 @@ impl Log {
 fn worth_a_snapshot(memory: &Memory, lane: &Lane) -> Option<u64> {
     let known = memory.snapshot.as_ref().map_or(0, |snapshot| snapshot.end);
     let new = memory.objects.iter().filter(|(begin, _)| *begin >= known).count();
-    let sealed = lane.partition(STREAM, 0).map_or(0, |at| lane.partitions[at].next);
+    let sealed = lane.partition(0, STREAM, 0).map_or(0, |at| lane.partitions[at].next);
     (new >= OBJECTS_PER_SNAPSHOT && sealed >= memory.end).then_some(memory.end)
 }
 

@@ -20,6 +20,7 @@ pub(super) fn replay(first: u64, positions: impl IntoIterator<Item = u64>, nonce
 /// The log as the partition of a lane that has read it up to `next`.
 pub(crate) fn partition(next: u64) -> PartitionState {
     PartitionState {
+        input: 0,
         stream: STREAM.into(),
         index: 0,
         identity: String::new(),

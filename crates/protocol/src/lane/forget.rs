@@ -12,10 +12,17 @@
 use super::{Lane, PartitionState, Violation, violation};
 use crate::record::{Forget, Forgotten, PartitionGenesis, Record};
 
+impl PartitionState {
+    /// Whether it is the partition of this name.
+    pub fn is(&self, input: u32, stream: &str, index: u32) -> bool {
+        self.input == input && self.index == index && self.stream == stream
+    }
+}
+
 impl Lane {
     /// Where the partition stands, by name; `None` for one that was never read or has left the pipeline.
-    pub fn partition(&self, stream: &str, index: u32) -> Option<usize> {
-        self.reading().find(|(_, p)| p.index == index && p.stream == stream).map(|(at, _)| at)
+    pub fn partition(&self, input: u32, stream: &str, index: u32) -> Option<usize> {
+        self.reading().find(|(_, p)| p.is(input, stream, index)).map(|(at, _)| at)
     }
 
     /// The partitions that belong to the pipeline, each with its place in [`Lane::partitions`].
@@ -29,14 +36,14 @@ impl Lane {
     }
 
     /// Where a partition was left that had this name and identity, if it goes on there when it is added again.
-    pub fn left_at(&self, stream: &str, index: u32, identity: &str) -> Option<&PartitionState> {
-        self.left(stream, index).filter(|left| !identity.is_empty() && left.identity == identity)
+    pub fn left_at(&self, input: u32, stream: &str, index: u32, identity: &str) -> Option<&PartitionState> {
+        self.left(input, stream, index).filter(|left| !identity.is_empty() && left.identity == identity)
     }
 
     /// Where the partition of this name was left, whatever its identity, unless its position was forgotten too. The newest partition
     /// of the name decides.
-    pub fn left(&self, stream: &str, index: u32) -> Option<&PartitionState> {
-        let named = |(_, p): &(usize, &PartitionState)| p.index == index && p.stream == stream;
+    pub fn left(&self, input: u32, stream: &str, index: u32) -> Option<&PartitionState> {
+        let named = |(_, p): &(usize, &PartitionState)| p.is(input, stream, index);
         let (at, last) = self.partitions.iter().enumerate().rfind(named)?;
         let from_start = *self.forgotten.get(&(at as u32))?;
         (!from_start).then_some(last)
@@ -44,7 +51,7 @@ impl Lane {
 
     /// A stream that comes back under its identity goes on where it was left.
     pub(super) fn check_known_again(&self, record: &Record, p: &PartitionGenesis) -> Result<(), Violation> {
-        match self.left_at(&p.stream, p.index, &p.identity) {
+        match self.left_at(p.input, &p.stream, p.index, &p.identity) {
             Some(left) if left.next != p.next => {
                 let what = format!(
                     "partition {}/{} was left at {} and comes back at {}",

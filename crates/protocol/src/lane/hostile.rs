@@ -18,10 +18,11 @@ pub(super) fn check_place(record: &Record) -> Result<(), Violation> {
 /// What a seal's numbers make of the lane's.
 pub(super) fn check_seal(lane: &Lane, record: &Record, seal: &Seal) -> Result<(), Violation> {
     let leaves = |(now, more): (u64, u64)| now.saturating_add(more) > NUMBER_MAX;
-    let counts = seal.counts.as_ref().map(each).unwrap_or_default();
+    let mut counts = lane.counts;
+    seal.counts.iter().filter_map(|of_input| of_input.counts.as_ref()).for_each(|more| counts.add(more));
     let derived = seal.derived.as_ref().map(each_derived).unwrap_or_default();
     let absorbed = seal.absorbed.unwrap_or_default();
-    if each(&lane.counts).into_iter().zip(counts).any(leaves)
+    if each(&counts).into_iter().any(|sum| sum > NUMBER_MAX)
         || each_derived(&lane.derived).into_iter().zip(derived).any(leaves)
         || leaves((lane.absorbed.released, absorbed.released))
         || absorbed.held > NUMBER_MAX
@@ -40,6 +41,9 @@ pub(super) fn check_image(record: &Record, lane: &Lane) -> Result<(), Violation>
     let positions = lane.partitions.iter().map(|partition| partition.next);
     let fates = lane.fates.iter().map(|fates| fates.from);
     check_numbers(record, "C1", positions.chain(fates))?;
+    if lane.partitions.iter().any(|partition| partition.input as usize >= lane.inputs.len()) {
+        return Err(violation(record, "C1", "a partition of an input that the checkpoint does not hold"));
+    }
     check_numbers(record, "order", lane.snapshots.iter().map(|snapshot| snapshot.len))?;
     for table in &lane.tables {
         check_table(record, table)?;

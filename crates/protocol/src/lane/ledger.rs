@@ -4,7 +4,7 @@
 //! where the counts come from (`engine::cut`), nor whether a frame holds the rows that its record says (`engine::inspect`).
 
 use super::{Framed, Lane, Piece, Violation, hostile, violation};
-use crate::record::{Absorbed, Counts, Derived, Record, Seal};
+use crate::record::{Absorbed, Counts, Derived, InputCounts, Record, Seal};
 
 /// The seal's rows in the tables of each kind.
 #[derive(Clone, Copy, Debug, Default)]
@@ -21,10 +21,7 @@ pub(super) fn rows_of(pieces: &[Piece]) -> u64 {
 
 /// Asked once every number of the seal is one that a lane counts with ([`hostile`]).
 pub(super) fn check(lane: &Lane, record: &Record, seal: &Seal, framed: Vec<Framed>) -> Result<(), Violation> {
-    let (counts, derived) = (seal.counts.unwrap_or_default(), seal.derived.unwrap_or_default());
-    if !counts.add_up() {
-        return Err(violation(record, "C9", format!("the counts do not add up: {counts:?}")));
-    }
+    let (counts, derived) = (check_inputs(lane, record, seal)?, seal.derived.unwrap_or_default());
     check_absorbed(record, lane.absorbed.held, &counts, &derived, &seal.absorbed.unwrap_or_default())?;
     let mut sealed = check_rows(lane, record, seal, framed)?;
     for refusal in &seal.refusals {
@@ -55,6 +52,41 @@ fn check_absorbed(
         counts.absorbed, derived.absorbed, after.released, after.held
     );
     Err(violation(record, "C9", what))
+}
+
+/// The records of each input add up, and an input gives records only of partitions that have moved. Gives the sum over the inputs.
+fn check_inputs(lane: &Lane, record: &Record, seal: &Seal) -> Result<Counts, Violation> {
+    let has_moved = |input: u32| {
+        let moved = seal.ranges.iter().filter(|range| range.next > range.from);
+        moved.map(|range| range.partition as usize).any(|at| lane.partitions[at].input == input)
+    };
+    // Before they are compared with each other.
+    if seal.counts.len() > lane.inputs.len() {
+        return Err(violation(record, "C9", format!("counts of {} inputs", seal.counts.len())));
+    }
+    let mut sum = Counts::default();
+    for (n, InputCounts { input, counts }) in seal.counts.iter().enumerate() {
+        let counts = counts.unwrap_or_default();
+        let Some(known) = lane.inputs.get(*input as usize) else {
+            return Err(violation(record, "C9", format!("input {input} has no genesis")));
+        };
+        if seal.counts[..n].iter().any(|other| other.input == *input) {
+            return Err(violation(record, "C9", format!("two counts of input `{}`", known.name)));
+        }
+        if !counts.add_up() {
+            let what = format!("the counts of input `{}` do not add up: {counts:?}", known.name);
+            return Err(violation(record, "C9", what));
+        }
+        if counts.read > 0 && !has_moved(*input) {
+            let what = format!(
+                "{} records are counted for input `{}`, of which none was read",
+                counts.read, known.name
+            );
+            return Err(violation(record, "C9", what));
+        }
+        sum.add(&counts);
+    }
+    Ok(sum)
 }
 
 /// The frames hold the rows that the batch had for each table, and no others.
@@ -116,8 +148,9 @@ fn check_both(record: &Record, counts: &Counts, derived: &Derived, sealed: Seale
 
 /// The ledgers of a lane that a checkpoint holds.
 pub(super) fn check_image(record: &Record, lane: &Lane) -> Result<(), Violation> {
-    if !lane.counts.add_up() {
-        return Err(violation(record, "C9", format!("the counts do not add up: {:?}", lane.counts)));
+    if let Some(input) = lane.inputs.iter().find(|input| !input.counts.add_up()) {
+        let what = format!("the counts of input `{}` do not add up: {:?}", input.name, input.counts);
+        return Err(violation(record, "C9", what));
     }
     check_absorbed(record, 0, &lane.counts, &lane.derived, &lane.absorbed)?;
     let mut sealed = Sealed::default();

@@ -1,6 +1,6 @@
 use super::*;
 use crate::record::{
-    Claim, Fate, Forget, Forgotten, Range, RecordPlace, Refusal, Settle, StateDelta, TableRows,
+    Claim, Fate, Forget, Forgotten, InputCounts, Range, RecordPlace, Refusal, Settle, StateDelta, TableRows,
 };
 
 /// Writes records as one owner would.
@@ -25,6 +25,8 @@ impl Writer {
                 tables: vec![TableGenesis::of_rows("d.t"), TableGenesis::of_dead_letters("d.dead")],
                 pipeline: "p".into(),
                 steps: vec!["dedup".into()],
+                inputs: vec!["source".into()],
+                opened: vec![0],
             }))
             .expect("the first genesis is fine");
         writer
@@ -76,11 +78,16 @@ pub(super) fn seal(from: u64, next: u64, frames: &[u64]) -> Seal {
         frames: frames.iter().map(frame).collect(),
         states: vec![StateDelta { step: 0, offset: 10, len: 5, crc32c: 0 }],
         settled: vec![Frontier { table: 0, frontier: 0, window: 2, sent_below: None }],
-        counts: Some(Counts { read: records, passed, filtered: records - passed, ..Counts::default() }),
+        counts: of_input(Counts { read: records, passed, filtered: records - passed, ..Counts::default() }),
         rows: if rows == 0 { vec![] } else { vec![TableRows { table: 0, rows }] },
         derived: (rows > passed).then(|| Derived { rows: rows - passed, ..Derived::default() }),
         ..Default::default()
     }
+}
+
+/// Counts of the first input.
+pub(super) fn of_input(counts: Counts) -> Vec<InputCounts> {
+    vec![InputCounts::of(0, counts)]
 }
 
 /// The same with a frame of dead letters.
@@ -161,7 +168,7 @@ fn c1_what_is_forgotten_is_read_no_more_and_what_is_sealed_of_it_stays() {
     w.push(forget(0, false)).expect("it was read");
     assert_eq!(rule(w.push(forget(0, false))), "C1", "it has left already");
     assert_eq!(rule(w.push(Body::Seal(seal(20, 30, &[1])))), "C1", "no more of it is sealed");
-    assert_eq!((w.lane.partition("e", 0), w.lane.spool_frames()), (None, 1));
+    assert_eq!((w.lane.partition(0, "e", 0), w.lane.spool_frames()), (None, 1));
     assert_eq!((w.lane.partitions.len(), w.lane.reading().count()), (1, 0));
 }
 
@@ -175,12 +182,12 @@ fn c1_a_forgotten_stream_comes_back_where_it_was_left() {
     for other in [0, 5, 8, 10] {
         assert_eq!(rule(w.push(genesis_of("f", "id", other))), "C1", "twice, or a gap");
     }
-    assert_eq!(w.lane.left_at("f", 0, "id").map(|p| p.next), Some(9));
+    assert_eq!(w.lane.left_at(0, "f", 0, "id").map(|p| p.next), Some(9));
     w.push(genesis_of("f", "id", 9)).expect("goes on");
-    assert_eq!(w.lane.partition("f", 0), Some(2), "under an index of its own");
-    assert_eq!(w.lane.left_at("f", 0, "id"), None, "it is read");
+    assert_eq!(w.lane.partition(0, "f", 0), Some(2), "under an index of its own");
+    assert_eq!(w.lane.left_at(0, "f", 0, "id"), None, "it is read");
     w.push(forget(2, true)).expect("it was read again");
-    assert_eq!(w.lane.left_at("f", 0, "id"), None, "nor does its position count");
+    assert_eq!(w.lane.left_at(0, "f", 0, "id"), None, "nor does its position count");
     w.push(genesis_of("f", "id", 0)).expect("a person has said so");
 }
 
@@ -191,7 +198,7 @@ fn c1_another_stream_of_a_forgotten_name_begins_where_it_likes() {
     w.push(genesis_of("e", "", 3)).expect("nobody knows whether it is the same");
     w.push(forget(1, false)).expect("it was read");
     w.push(genesis_of("e", "other", 0)).expect("another one");
-    assert_eq!(w.lane.partition("e", 0), Some(2));
+    assert_eq!(w.lane.partition(0, "e", 0), Some(2));
 }
 
 #[test]
@@ -204,7 +211,7 @@ fn a_checkpoint_remembers_what_was_forgotten() {
     let body = Body::Checkpoint(Checkpoint { lane: Some(image), ..Default::default() });
     let lane = Lane::from_checkpoint(&w.record(body)).expect("a checkpoint");
     assert_eq!(lane.forgotten, w.lane.forgotten);
-    assert_eq!(lane.left_at("f", 0, "id").map(|p| p.next), Some(5));
+    assert_eq!(lane.left_at(0, "f", 0, "id").map(|p| p.next), Some(5));
 }
 
 #[test]
@@ -528,6 +535,7 @@ fn fault_17_the_largest_spool_and_the_most_partitions_fit_into_a_record() {
     let mut lane = Lane::new();
     lane.partitions = (0..PARTITIONS)
         .map(|index| PartitionState {
+            input: 0,
             stream: long(249),
             index,
             identity: long(36),
@@ -558,7 +566,7 @@ fn numbers_that_no_lane_counts_to_are_a_violation_and_no_overflow() {
     const MOST: u64 = u64::MAX;
     let mut w = Writer::new();
     w.push(Body::Seal(seal(10, 20, &[0]))).expect("a good seal");
-    let counts = |read, passed, late| Some(Counts { read, passed, late, ..Default::default() });
+    let counts = |read, passed, late| of_input(Counts { read, passed, late, ..Default::default() });
     let sealed = |change: fn(&mut Seal)| {
         let mut seal = seal(20, 30, &[1]);
         change(&mut seal);
@@ -606,11 +614,14 @@ fn a_checkpoint_that_no_lane_could_have_written_is_a_violation() {
     };
     restored(&|_, _| ()).expect("as it was written");
     type Change<'a> = &'a dyn Fn(&mut LaneImage, &mut Record);
-    let changes: [Change<'_>; 15] = [
+    let changes: [Change<'_>; 16] = [
         &|_, record| record.seq = u64::MAX,
         &|_, record| record.epoch = u64::MAX,
-        &|image, _| image.counts = Some(Counts { read: u64::MAX, passed: u64::MAX, ..Default::default() }),
-        &|image, _| image.counts = Some(Counts { read: 9, passed: 8, ..Default::default() }),
+        &|image, _| {
+            image.inputs[0].counts = Some(Counts { read: u64::MAX, passed: u64::MAX, ..Default::default() });
+        },
+        &|image, _| image.inputs[0].counts = Some(Counts { read: 9, passed: 8, ..Default::default() }),
+        &|image, _| image.partitions[0].input = 1,
         &|image, _| image.derived = Some(Derived { rows: u64::MAX, ..Default::default() }),
         &|image, _| image.tables[0].rows = Some(Rows { sealed: 20, settled: 1, refused: 0 }),
         &|image, _| image.tables[0].takes_dead_letters = true,

@@ -81,9 +81,9 @@ pub struct LaneImage {
     /// Idle partitions.
     #[prost(uint32, repeated, tag = "7")]
     pub idle: Vec<u32>,
-    /// Sums since genesis.
-    #[prost(message, optional, tag = "8")]
-    pub counts: Option<Counts>,
+    /// Every input.
+    #[prost(message, repeated, tag = "8")]
+    pub inputs: Vec<InputImage>,
     /// State deltas sealed after the newest checkpointed state.
     #[prost(message, repeated, tag = "9")]
     pub deltas: Vec<DeltaImage>,
@@ -105,6 +105,20 @@ pub struct LaneImage {
     /// What states have released since genesis, and what they hold.
     #[prost(message, optional, tag = "15")]
     pub absorbed: Option<Absorbed>,
+}
+
+/// An input as a message.
+#[derive(Clone, PartialEq, Eq, Message)]
+pub struct InputImage {
+    /// Its name in the pipeline file.
+    #[prost(string, tag = "1")]
+    pub name: String,
+    /// As [`super::Genesis::opened`].
+    #[prost(bool, tag = "2")]
+    pub was_opened: bool,
+    /// What its records became, sums since its genesis.
+    #[prost(message, optional, tag = "3")]
+    pub counts: Option<Counts>,
 }
 
 /// A name that the pipeline had before: dead letters of that time stand under it.

@@ -4,7 +4,7 @@
 //!
 //! | ledger                     | equation                                                                             |
 //! |----------------------------|--------------------------------------------------------------------------------------|
-//! | of records                 | `read = passed + filtered + duplicates + late + dead letters + absorbed`             |
+//! | of records, for each input | `read = passed + filtered + duplicates + late + dead letters + absorbed`             |
 //! | of rows, for each table    | `sealed = settled + refused + pending`                                               |
 //! | of states                  | `absorbed = released + held`, of records and of derived rows together                |
 //! | both: tables of rows       | `passed + derived = rows sealed + rows dropped + rows absorbed + rows that became dead letters` |
@@ -52,16 +52,34 @@ impl Counts {
         parts.iter().try_fold(0_u64, |sum, part| sum.checked_add(*part)) == Some(self.read)
     }
 
-    /// Adds the other's counts to these.
+    /// Adds the other's counts to these. A sum beyond all numbers stays there: the fold refuses it.
     pub fn add(&mut self, other: &Counts) {
-        self.read += other.read;
-        self.passed += other.passed;
-        self.filtered += other.filtered;
-        self.duplicates += other.duplicates;
-        self.late += other.late;
-        self.dead_letters += other.dead_letters;
-        self.absorbed += other.absorbed;
-        self.late_kept += other.late_kept;
+        self.read = self.read.saturating_add(other.read);
+        self.passed = self.passed.saturating_add(other.passed);
+        self.filtered = self.filtered.saturating_add(other.filtered);
+        self.duplicates = self.duplicates.saturating_add(other.duplicates);
+        self.late = self.late.saturating_add(other.late);
+        self.dead_letters = self.dead_letters.saturating_add(other.dead_letters);
+        self.absorbed = self.absorbed.saturating_add(other.absorbed);
+        self.late_kept = self.late_kept.saturating_add(other.late_kept);
+    }
+}
+
+/// What the records of one input became in one seal.
+#[derive(Clone, Copy, PartialEq, Eq, Message)]
+pub struct InputCounts {
+    /// The input's number.
+    #[prost(uint32, tag = "1")]
+    pub input: u32,
+    /// What its records became.
+    #[prost(message, optional, tag = "2")]
+    pub counts: Option<Counts>,
+}
+
+impl InputCounts {
+    /// Records of the input `input`.
+    pub fn of(input: u32, counts: Counts) -> Self {
+        Self { input, counts: Some(counts) }
     }
 }
 

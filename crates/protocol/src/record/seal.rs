@@ -5,7 +5,7 @@
 
 use prost::Message;
 
-use super::{Absorbed, Counts, Derived, Fates, Layout, TableRows};
+use super::{Absorbed, Derived, Fates, InputCounts, Layout, TableRows};
 
 /// A batch: positions, state and output in one write.
 #[derive(Clone, PartialEq, Message)]
@@ -37,9 +37,9 @@ pub struct Seal {
     /// The server behind every table, as last seen before this record.
     #[prost(message, repeated, tag = "9")]
     pub servers: Vec<Server>,
-    /// What the batch's records became.
-    #[prost(message, optional, tag = "10")]
-    pub counts: Option<Counts>,
+    /// What the batch's records became, for every input that gave any.
+    #[prost(message, repeated, tag = "10")]
+    pub counts: Vec<InputCounts>,
     /// The rows that the batch has for every table that gets any.
     #[prost(message, repeated, tag = "11")]
     pub rows: Vec<TableRows>,

@@ -66,6 +66,7 @@ fn samples() -> Vec<(&'static str, Record)> {
         identity: "id".into(),
         next: 42,
         leader_epoch: -1,
+        input: 1,
     };
     let image = LaneImage {
         pipeline: "p".into(),
@@ -100,7 +101,7 @@ fn samples() -> Vec<(&'static str, Record)> {
         steps: vec!["dedup".into()],
         watermark_ms: 8,
         idle: vec![2],
-        counts: Some(counts),
+        inputs: vec![InputImage { name: "orders".into(), was_opened: true, counts: Some(counts) }],
         deltas: vec![DeltaImage { seq: 2, segment: "s".into(), delta: Some(delta) }],
         snapshot_bytes: 9,
         fates: vec![],
@@ -142,6 +143,8 @@ fn samples() -> Vec<(&'static str, Record)> {
                 tables: vec![TableGenesis::of_rows("d.t"), TableGenesis::of_dead_letters("d.dead")],
                 pipeline: "p".into(),
                 steps: vec!["dedup".into()],
+                inputs: vec!["orders".into(), "payments".into()],
+                opened: vec![0, 1],
             })),
         ),
         (
@@ -156,7 +159,7 @@ fn samples() -> Vec<(&'static str, Record)> {
                 idle: vec![1],
                 settled: vec![frontier],
                 servers: vec![server()],
-                counts: Some(counts),
+                counts: vec![InputCounts::of(1, counts)],
                 rows: vec![TableRows { table: 1, rows: 3 }],
                 derived: Some(derived),
                 refusals: vec![Refusal { table: 1, ordinal: 4, piece: 3, record: None }],

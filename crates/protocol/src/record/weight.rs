@@ -16,9 +16,9 @@
 //! bound whatever it says.
 
 use super::{
-    DeltaImage, Fates, Forgotten, FormerName, Frame, Frontier, Layout, LayoutColumn, PartitionGenesis,
-    PieceImage, Range, Refusal, Server, SettledAbove, StateDelta, StateFile, StateObject, TableGenesis,
-    TableImage, TableRows, Unsettled,
+    DeltaImage, Fates, Forgotten, FormerName, Frame, Frontier, InputCounts, InputImage, Layout, LayoutColumn,
+    PartitionGenesis, PieceImage, Range, Refusal, Server, SettledAbove, StateDelta, StateFile, StateObject,
+    TableGenesis, TableImage, TableRows, Unsettled,
 };
 
 /// What every record may take: lists of a few entries whose values are all zero, which are not written at all. As much as the longest record
@@ -96,7 +96,14 @@ const RECORD: &[Field] = &[
     one(10, &[text(1), text(2)]),
     one(
         11,
-        &[list::<PartitionGenesis>(1, PARTITION), list::<TableGenesis>(2, &[text(1)]), text(3), texts(4)],
+        &[
+            list::<PartitionGenesis>(1, PARTITION),
+            list::<TableGenesis>(2, &[text(1)]),
+            text(3),
+            texts(4),
+            texts(5),
+            numbers::<u32>(6),
+        ],
     ),
     one(12, SEAL),
     one(
@@ -121,6 +128,7 @@ const SEAL: &[Field] = &[
     numbers::<u32>(7),
     list::<Frontier>(8, &[]),
     list::<Server>(9, SERVER),
+    list::<InputCounts>(10, &[]),
     list::<TableRows>(11, &[]),
     list::<Refusal>(13, &[]),
     list::<Fates>(14, FATES),
@@ -134,6 +142,7 @@ const LANE: &[Field] = &[
     list::<TableImage>(4, TABLE),
     texts(5),
     numbers::<u32>(7),
+    list::<InputImage>(8, &[text(1)]),
     list::<DeltaImage>(9, &[text(2)]),
     list::<Fates>(11, FATES),
     list::<Forgotten>(12, &[]),

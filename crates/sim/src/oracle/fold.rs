@@ -8,7 +8,8 @@ use bytes::Bytes;
 use operators::dedup::Late;
 use protocol::Record;
 use protocol::record::{
-    Body, Checkpoint, Claim, Frame, Frontier, Generation, Genesis, Seal, Split, TableGenesis,
+    Body, Checkpoint, Claim, Counts, Frame, Frontier, Generation, Genesis, InputCounts, Seal, Split,
+    TableGenesis,
 };
 
 use super::dedup::Sealed;
@@ -16,6 +17,7 @@ use super::{Broken, Fate, Oracle, Piece};
 use crate::broker::Broker;
 use crate::executor::WALL_BEGIN_MS;
 use crate::objects::Objects;
+use crate::plan::inputs;
 use crate::records::{Record as Sent, Row, from_body, reason_code};
 use crate::route::record_of;
 use crate::server::{DEAD, Server, VIEW};
@@ -108,6 +110,10 @@ impl Oracle {
     }
 
     fn genesis(&mut self, genesis: &Genesis, _server: &Server) -> Result<(), Broken> {
+        for name in &genesis.inputs {
+            let place = inputs::NAMES.iter().position(|known| known == name);
+            self.inputs.push(place.ok_or(("C9", format!("`{name}` is no input")))?);
+        }
         for p in &genesis.partitions {
             let number = p.index as usize;
             if self.partitions.iter().any(|(known, _)| *known == number) {
@@ -157,6 +163,7 @@ impl Oracle {
                 ));
             }
             let (read, end) = broker.range(*number, range.from, range.next, range.leader_epoch);
+            sealed.read_of[self.plan.input_of(*number)] += read.len() as u64;
             if range.next > end {
                 return Err((
                     "C1",
@@ -212,6 +219,7 @@ impl Oracle {
             *self.expected.entry((place, row_id)).or_default() -= 1;
             sealed.refused.push(record_of(row_id));
         }
+        self.count_inputs(seal, &sealed)?;
         let fates = match &mut self.windows {
             Some(windows) => windows.seal(seal, &sealed, &of_tables)?,
             None => {
@@ -259,9 +267,28 @@ impl Oracle {
         Ok(records)
     }
 
+    /// C9: what is counted for an input was read from its partitions.
+    fn count_inputs(&self, seal: &Seal, sealed: &Sealed) -> Result<(), Broken> {
+        let mut found = [0; 2];
+        for InputCounts { input, counts } in &seal.counts {
+            let place =
+                self.inputs.get(*input as usize).ok_or(("C9", format!("there is no input {input}")))?;
+            found[*place] += counts.as_ref().map_or(0, |counts| counts.read);
+        }
+        if found != sealed.read_of {
+            let what = format!(
+                "the inputs are said to have read {found:?} records, and have read {:?}",
+                sealed.read_of
+            );
+            return Err(("C9", what));
+        }
+        Ok(())
+    }
+
     /// C9: both ledgers are those of the records and of the rows.
     fn count(&self, seal: &Seal, sealed: &Sealed, of_tables: &[(usize, Row)]) -> Result<(), Broken> {
-        let (counts, derived) = (seal.counts.unwrap_or_default(), seal.derived.unwrap_or_default());
+        let derived = seal.derived.unwrap_or_default();
+        let counts = counts_of(seal);
         let refused = sealed.dead.iter().filter(|row| row[1] == reason_code("refused")).count();
         let expected = (sealed.read.len(), sealed.dead.len() - refused);
         let found = (counts.read as usize, counts.dead_letters as usize);
@@ -479,4 +506,11 @@ impl Oracle {
 
 fn id(frame: &Frame) -> u128 {
     frame.id.as_slice().try_into().map_or(0, u128::from_le_bytes)
+}
+
+/// What the records of all inputs became in a seal.
+pub fn counts_of(seal: &Seal) -> Counts {
+    let mut counts = Counts::default();
+    seal.counts.iter().filter_map(|input| input.counts.as_ref()).for_each(|more| counts.add(more));
+    counts
 }

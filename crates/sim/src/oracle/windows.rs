@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use protocol::record::Seal;
 
 use super::dedup::Sealed;
+use super::fold::counts_of;
 use super::{Broken, Fate};
 use crate::plan::Plan;
 use crate::records::{Row, reason_code};
@@ -78,7 +79,7 @@ impl Model {
         if sorted(found.clone()) != sorted(expected) {
             return Err(("C9", format!("dead letters are {found:?}, and should be {dead:?}")));
         }
-        let (counts, derived) = (seal.counts.unwrap_or_default(), seal.derived.unwrap_or_default());
+        let (counts, derived) = (counts_of(seal), seal.derived.unwrap_or_default());
         let held: u64 = self.open.values().map(|of| of.count).sum();
         let released: u64 = results.iter().map(|of| of.count).sum();
         let said = seal.absorbed.unwrap_or_default();

@@ -7,6 +7,7 @@ use super::*;
 /// The log as the partition of a lane that has read it up to `next`.
 fn partition(next: u64) -> PartitionState {
     PartitionState {
+        input: 0,
         stream: STREAM.into(),
         index: 0,
         identity: String::new(),

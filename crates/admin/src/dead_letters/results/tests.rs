@@ -34,6 +34,7 @@ fn a_row_is_written_once_its_insert_is_settled_and_a_dead_letter_once_it_is_refu
     let unsettled = |from, next, table| Unsettled { from, next, table, frontier: 4 };
     let mut lane = Lane::new();
     lane.partitions.push(PartitionState {
+        input: 0,
         stream: STREAM.into(),
         index: 0,
         identity: String::new(),

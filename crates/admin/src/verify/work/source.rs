@@ -27,7 +27,7 @@ const AHEAD_MAX: u64 = 100_000;
 /// gone since.
 async fn starts(source: &dyn Source, lane: &Lane) -> anyhow::Result<Vec<PartitionStart>> {
     let known = lane.reading().map(|(_, p)| ReadFrom {
-        partition: Partition::new(p.stream.as_str(), p.index),
+        partition: Partition::new(p.stream.as_str(), p.index).of_input(p.input),
         identity: p.identity.clone(),
         next: p.next,
         leader_epoch: if p.leader_epoch < 0 { NO_LEADER_EPOCH } else { p.leader_epoch },
@@ -105,7 +105,7 @@ impl Work<'_> {
         let (mut ranges, mut gone) = (Ranges::new(), Vec::new());
         // What has left the pipeline cannot be read by its file.
         for (n, p) in lane.reading() {
-            let partition = Partition::new(p.stream.as_str(), p.index);
+            let partition = Partition::new(p.stream.as_str(), p.index).of_input(p.input);
             let ((from, some_from), (to, some_to)) =
                 (bounds(self.from, &partition), bounds(self.to, &partition));
             if from.is_none() && to.is_none() && (some_from || some_to) {
@@ -153,7 +153,7 @@ impl Work<'_> {
         let starts = starts(&*dry.source, &newest).await?;
         let all = newest.partitions.iter().enumerate().map(|(n, p)| {
             let first =
-                starts.iter().find(|s| *s.partition.stream == *p.stream && s.partition.index == p.index);
+                starts.iter().find(|s| p.is(s.partition.input, &s.partition.stream, s.partition.index));
             (n as u32, (first.map_or(p.next, |s| s.first), p.next))
         });
         let all: Ranges = all.collect();
@@ -208,7 +208,7 @@ impl Work<'_> {
         for (n, p) in newest.partitions.iter().enumerate() {
             let n = n as u32;
             let first =
-                starts.iter().find(|s| *s.partition.stream == *p.stream && s.partition.index == p.index);
+                starts.iter().find(|s| p.is(s.partition.input, &s.partition.stream, s.partition.index));
             let from = match ranges.get(&n) {
                 Some((_, to)) => *to,
                 None if lane.partitions.len() as u32 <= n => first.map_or(p.next, |s| s.first),

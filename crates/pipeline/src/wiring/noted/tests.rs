@@ -8,6 +8,7 @@ fn entry(stream: &str, identity: &str, next: u64) -> Entry {
 
 fn lane(read: &[(&str, &str, u64)]) -> Lane {
     let partition = |(stream, identity, next): &(&str, &str, u64)| PartitionState {
+        input: 0,
         stream: (*stream).into(),
         index: 0,
         identity: (*identity).into(),

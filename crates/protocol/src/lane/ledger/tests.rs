@@ -1,8 +1,8 @@
-use super::super::tests::{Writer, rule, seal, with_letters};
+use super::super::tests::{Writer, of_input, rule, seal, with_letters};
 use crate::Lane;
 use crate::record::{
-    Absorbed, Body, Checkpoint, Counts, Derived, Frame, Frontier, Genesis, Refusal, Rows, Seal, Settle,
-    Split, TableGenesis, TableRows,
+    Absorbed, Body, Checkpoint, Counts, Derived, Frame, Frontier, Genesis, InputCounts, PartitionGenesis,
+    Range, Refusal, Rows, Seal, Settle, Split, TableGenesis, TableRows,
 };
 
 fn refused(change: impl FnOnce(&mut Seal)) -> &'static str {
@@ -13,10 +13,10 @@ fn refused(change: impl FnOnce(&mut Seal)) -> &'static str {
 
 #[test]
 fn c9_the_records_of_a_seal_add_up() {
-    let counts = |passed, absorbed| Some(Counts { read: 10, passed, absorbed, ..Counts::default() });
+    let counts = |passed, absorbed| of_input(Counts { read: 10, passed, absorbed, ..Counts::default() });
     assert_eq!(refused(|seal| seal.counts = counts(9, 0)), "C9");
     assert_eq!(refused(|seal| seal.counts = counts(10, 1)), "C9");
-    assert_eq!(refused(|seal| seal.counts = None), "C9");
+    assert_eq!(refused(|seal| seal.counts.clear()), "C9");
 }
 
 #[test]
@@ -26,7 +26,7 @@ fn c9_what_a_state_absorbed_is_released_or_held() {
         let derived = Derived { rows: derived_rows, absorbed: derived_rows, ..Derived::default() };
         let absorbed = Some(Absorbed { released, held });
         Body::Seal(Seal {
-            counts: Some(counts),
+            counts: of_input(counts),
             derived: Some(derived),
             absorbed,
             ..seal(from, from + 10, &[])
@@ -48,6 +48,61 @@ fn c9_what_a_state_absorbed_is_released_or_held() {
     image.absorbed = Some(Absorbed { released: 4, held: 10 });
     let refused = Lane::from_checkpoint(&w.record(checkpoint(image))).expect_err("one is lost");
     assert_eq!(refused.rule, "C9");
+}
+
+/// A lane with a second input, which has one partition.
+fn with_two_inputs() -> Writer {
+    let mut w = Writer::new();
+    let partition = PartitionGenesis { stream: "e".into(), input: 1, next: 10, ..Default::default() };
+    let (inputs, partitions) = (vec!["payments".into()], vec![partition]);
+    w.push(Body::Genesis(Genesis { inputs, partitions, opened: vec![1], ..Default::default() }))
+        .expect("the same stream of another input");
+    w
+}
+
+#[test]
+fn c9_the_records_of_each_input_add_up() {
+    let refused = |counts: Vec<InputCounts>| {
+        let change = Seal { counts, ..seal(10, 20, &[0]) };
+        rule(with_two_inputs().push(Body::Seal(change)))
+    };
+    let passed = |read, passed| Counts { read, passed, ..Counts::default() };
+    let of = InputCounts::of;
+    assert_eq!(refused(vec![of(1, passed(10, 10))]), "C9", "counted for the input that was not read");
+    assert_eq!(refused(vec![of(0, passed(6, 6)), of(1, passed(4, 4))]), "C9", "some of them");
+    assert_eq!(refused(vec![of(0, passed(6, 6)), of(0, passed(4, 4))]), "C9", "counted in two parts");
+    assert_eq!(refused(vec![of(2, passed(10, 10))]), "C9", "no such input");
+    let mut both = seal(10, 20, &[0]);
+    both.ranges.push(Range { partition: 1, from: 10, next: 14, leader_epoch: -1, time_ms_max: 0 });
+    // The sum is right, and neither of the two is.
+    both.counts = vec![of(0, passed(6, 7)), of(1, passed(4, 3))];
+    assert_eq!(rule(with_two_inputs().push(Body::Seal(both.clone()))), "C9");
+    both.counts = vec![of(0, passed(6, 6)), of(1, passed(4, 4))];
+    let mut w = with_two_inputs();
+    w.push(Body::Seal(both)).expect("both were read");
+    let read = |lane: &Lane| lane.inputs.iter().map(|input| input.counts.read).collect::<Vec<_>>();
+    assert_eq!((read(&w.lane), w.lane.counts.read), (vec![6, 4], 10));
+    let body = Body::Checkpoint(Checkpoint { lane: Some(w.lane.image(0)), ..Default::default() });
+    let back = Lane::from_checkpoint(&w.record(body)).expect("a checkpoint");
+    assert_eq!((back.inputs, back.counts), (w.lane.inputs, w.lane.counts));
+}
+
+#[test]
+fn an_input_has_one_name_and_a_partition_an_input() {
+    let mut w = with_two_inputs();
+    let genesis = |genesis: Genesis| Body::Genesis(genesis);
+    let inputs = vec!["payments".to_owned()];
+    assert_eq!(rule(w.push(genesis(Genesis { inputs, ..Default::default() }))), "order");
+    let inputs = vec!["a".to_owned(), "a".to_owned()];
+    assert_eq!(rule(w.push(genesis(Genesis { inputs, ..Default::default() }))), "order");
+    let partition = |input| PartitionGenesis { stream: "f".into(), input, ..Default::default() };
+    let partitions = vec![partition(2)];
+    assert_eq!(rule(w.push(genesis(Genesis { partitions, ..Default::default() }))), "order");
+    assert_eq!(rule(w.push(genesis(Genesis { opened: vec![2], ..Default::default() }))), "order");
+    let partitions = vec![partition(0), partition(1)];
+    w.push(genesis(Genesis { partitions, ..Default::default() })).expect("one of each");
+    let found = |input| w.lane.partition(input, "f", 0);
+    assert_eq!((found(0), found(1), found(2)), (Some(2), Some(3), None));
 }
 
 #[test]
@@ -89,8 +144,8 @@ fn c9_a_step_that_multiplies_rows_says_by_how_many() {
 #[test]
 fn c9_dead_letters_are_those_of_records_and_of_refused_rows() {
     assert_eq!(rule(Writer::new().push(Body::Seal(with_letters(seal(10, 20, &[0]), 0, 1)))), "C9");
-    let counts = Some(Counts { read: 11, passed: 10, dead_letters: 1, ..Counts::default() });
-    assert_eq!(refused(|seal| seal.counts = counts), "C9", "without its frame");
+    let counts = of_input(Counts { read: 11, passed: 10, dead_letters: 1, ..Counts::default() });
+    assert_eq!(refused(|seal| seal.counts = counts.clone()), "C9", "without its frame");
     let mut w = Writer::new();
     w.push(Body::Seal(Seal { counts, ..with_letters(seal(10, 20, &[0]), 0, 1) }))
         .expect("one is a dead letter");

@@ -9,6 +9,7 @@ use dataflow::{
     Event, Intake, Partition, Prepared, ReadFrom, Reader, RecordBlock, Router, Runtime, Schema, Selected,
     SourceError, SourceFault,
 };
+use engine::inputs::Inlet;
 use engine::problem::SOURCE;
 use engine::start;
 use engine::start::open::{Asking, Opened, Refusal, Shown, Standing};
@@ -53,11 +54,15 @@ pub async fn look(
         Some(chain) => chain.decoding.ready(source, runtime),
         None => source,
     };
+    let number = stored.and_then(|stored| stored.lane.input(SOURCE)).unwrap_or(0);
+    let input = Arc::new(Inlet::new(number, SOURCE, source, false));
+    let source = input.source.clone();
     let status = Arc::new(Status::default());
     let asking = Asking {
         runtime: runtime.clone(),
         settings: Settings::default(),
-        source: source.clone(),
+        input: input.clone(),
+        names: [input.name.clone()].into(),
         status: status.clone(),
         drain: false,
     };
@@ -73,7 +78,7 @@ pub async fn look(
         }
         Err(_) => BTreeMap::new(),
     };
-    let from = read_from(stored, &new);
+    let from = read_from(stored, input.number, &new);
     if from.is_empty() {
         found.problem("source", Exit::Failed, "source: there is no partition to read");
     }
@@ -159,11 +164,12 @@ fn fits(pipeline: &Pipeline, tables: &Tables, stored: &Stored, found: &mut Found
 }
 
 /// Where a start would read on, for every partition: where the lane stands, or where the file says.
-fn read_from(stored: &Stored, new: &[PartitionGenesis]) -> Vec<ReadFrom> {
-    let known = stored.lane.reading().map(|(_, p)| (&p.stream, p.index, &p.identity, p.next, p.leader_epoch));
+fn read_from(stored: &Stored, input: u32, new: &[PartitionGenesis]) -> Vec<ReadFrom> {
+    let known = stored.lane.reading().filter(|(_, p)| p.input == input);
+    let known = known.map(|(_, p)| (&p.stream, p.index, &p.identity, p.next, p.leader_epoch));
     let new = new.iter().map(|p| (&p.stream, p.index, &p.identity, p.next, p.leader_epoch));
     let from = known.chain(new).map(|(stream, index, identity, next, leader_epoch)| ReadFrom {
-        partition: Partition::new(stream.as_str(), index),
+        partition: Partition::new(stream.as_str(), index).of_input(input),
         identity: identity.clone(),
         next,
         leader_epoch: if leader_epoch < 0 { NO_LEADER_EPOCH } else { leader_epoch },

@@ -1,0 +1,150 @@
+//! The inputs of a pipeline: their names, their numbers in the lane, and whether each is read.
+//!
+//! Owns the order of the inputs in a running lane (an input's *place*), the numbers by which the journal knows them, and the source of
+//! a partition. Does not own how a source gets its number ([`numbered`]), when it is opened ([`crate::start::open`]) or the order of
+//! its records ([`crate::lane`]).
+//!
+//! | an input of the file is, in the journal | what follows                                                              |
+//! |-----------------------------------------|---------------------------------------------------------------------------|
+//! | known by its name                       | it keeps its number, wherever it stands in the file                       |
+//! | unknown                                 | the next number, with the next record                                     |
+//! | known, and the file names it no more    | refused as long as streams of it are read ([`crate::forget`] takes them out) |
+
+pub mod numbered;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use dataflow::{Intake, Partition, Source, SourceError};
+use protocol::Lane;
+
+use crate::EngineError;
+use numbered::Numbered;
+
+/// An input of a pipeline.
+#[derive(Clone)]
+pub struct Input {
+    /// Its name in the pipeline file; unique in the pipeline. The journal knows it by this name.
+    pub name: String,
+    /// Where its records come from.
+    pub source: Arc<dyn Source>,
+    /// What is done with a block before the lane: its format, and the steps without state up to the first with state. The rows of all
+    /// inputs have the same columns.
+    pub intake: Intake,
+}
+
+/// An input as the tasks of a lane share it.
+pub struct Inlet {
+    /// Its number in the journal.
+    pub number: u32,
+    /// Its name in the pipeline file, which is also its place among the problems.
+    pub name: Arc<str>,
+    /// Its source; the partitions carry the input's number.
+    pub source: Arc<dyn Source>,
+    /// True if the pipeline has others beside it: partitions are then shown with the input's name.
+    pub has_others: bool,
+    /// Set once it is read.
+    is_open: AtomicBool,
+}
+
+impl Inlet {
+    /// An input whose source is not open yet.
+    pub fn new(number: u32, name: &str, source: Arc<dyn Source>, has_others: bool) -> Self {
+        let source = Arc::new(Numbered::new(source, number));
+        Self { number, name: name.into(), source, has_others, is_open: AtomicBool::new(false) }
+    }
+
+    /// Whether its source was opened.
+    pub fn is_open(&self) -> bool {
+        self.is_open.load(Ordering::Acquire)
+    }
+
+    /// Its source is read from now on.
+    pub fn opened(&self) {
+        self.is_open.store(true, Ordering::Release);
+    }
+
+    /// An error of its source, with the input's name where there are others.
+    pub fn named(&self, error: EngineError) -> EngineError {
+        let named = |message: String| format!("input `{}`: {message}", self.name);
+        match error {
+            EngineError::Source(error) if self.has_others => {
+                EngineError::Source(SourceError { message: named(error.message), ..error })
+            }
+            EngineError::Mismatch(what) if self.has_others => EngineError::Mismatch(named(what)),
+            error => error,
+        }
+    }
+
+    /// A partition of it, for status and metrics.
+    pub fn shown(&self, partition: &Partition) -> String {
+        if self.has_others { format!("{}:{partition}", self.name) } else { partition.to_string() }
+    }
+}
+
+/// Numbers the inputs as the lane knows them; those that it does not know follow in the order of the file.
+pub fn numbered(lane: &Lane, inputs: &[Input]) -> Vec<Arc<Inlet>> {
+    let mut next = lane.inputs.len() as u32;
+    let mut number = |name: &str| {
+        lane.input(name).unwrap_or_else(|| {
+            next += 1;
+            next - 1
+        })
+    };
+    let inlet = |input: &Input| {
+        let number = number(&input.name);
+        Arc::new(Inlet::new(number, &input.name, input.source.clone(), inputs.len() > 1))
+    };
+    inputs.iter().map(inlet).collect()
+}
+
+/// The names of those that the lane does not know, in the order of their numbers.
+pub fn unknown(lane: &Lane, inputs: &[Arc<Inlet>]) -> Vec<String> {
+    inputs
+        .iter()
+        .filter(|input| lane.input(&input.name).is_none())
+        .map(|input| input.name.to_string())
+        .collect()
+}
+
+/// Whether the inputs can stand beside each other.
+///
+/// # Errors
+/// When there is none, two have the same name, or their rows have other columns.
+pub fn check(inputs: &[Input]) -> Result<(), EngineError> {
+    let Some(first) = inputs.first() else {
+        return Err(EngineError::Mismatch("a pipeline without an input has nothing to read".into()));
+    };
+    for (place, input) in inputs.iter().enumerate() {
+        let name = &input.name;
+        if inputs[..place].iter().any(|other| other.name == *name) {
+            let what =
+                format!("input `{name}` is named twice: each input of a pipeline needs a name of its own");
+            return Err(EngineError::Mismatch(what));
+        }
+        if input.intake.schema().columns() != first.intake.schema().columns() {
+            let what = format!(
+                "the rows of input `{name}` have other columns than those of input `{}`: what the steps of an input make must have the same \
+                 columns for all of them",
+                first.name
+            );
+            return Err(EngineError::Mismatch(what));
+        }
+    }
+    Ok(())
+}
+
+/// A partition of the lane for status and metrics, as [`Inlet::shown`] names it.
+pub fn shown(inputs: &[Arc<Inlet>], lane: &Lane, partition: &protocol::lane::PartitionState) -> String {
+    let named = Partition::new(partition.stream.as_str(), partition.index);
+    match inputs.iter().find(|input| input.number == partition.input) {
+        Some(input) => input.shown(&named),
+        None => match lane.inputs.get(partition.input as usize) {
+            Some(input) => format!("{}:{named}", input.name),
+            None => named.to_string(),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,214 @@
+//! Several inputs in one lane: their rows meet in the steps, each keeps its own ledger, and none waits for another.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use dataflow::{Partition, Source, SourceFault};
+use engine::forget::{Named, Request};
+use engine::problem::State;
+use engine::{EngineError, Outcome, Pipeline};
+use protocol::record::Counts;
+use sources::memory::MemorySource;
+use tokio::sync::watch;
+
+use crate::start::{At, Refusing, contents, set_away, until_it_ends};
+use crate::support::Bench;
+use crate::{run, wait_until};
+
+/// A second source that has a stream of the same name.
+fn second(ids: impl IntoIterator<Item = u64>) -> Arc<MemorySource> {
+    let source = Arc::new(MemorySource::new([("e", 1)]));
+    push(&source, ids);
+    source
+}
+
+fn push(source: &Arc<MemorySource>, ids: impl IntoIterator<Item = u64>) {
+    let handle = source.handle();
+    for id in ids {
+        handle.push(&Partition::new("e", 0), 1_000 + id as i64, id.to_string());
+    }
+}
+
+/// The bench's pipeline with `orders`, its own source, and `payments`.
+fn with_both(bench: &Bench, payments: Arc<dyn Source>, drain: bool) -> Pipeline {
+    let inputs = vec![bench.input("orders", bench.source.clone()), bench.input("payments", payments)];
+    Pipeline { inputs, ..bench.pipeline(drain) }
+}
+
+async fn counts(bench: &Bench, input: &str) -> Counts {
+    let lane = bench.lane().await;
+    let number = lane.input(input).expect("the journal knows the input");
+    lane.inputs[number as usize].counts
+}
+
+fn held(bench: &Bench) -> usize {
+    bench.table.world.lock().expect("no panic").ids().len()
+}
+
+#[test]
+fn rows_of_two_inputs_are_deduplicated_together_and_counted_apart() {
+    run(async {
+        let bench = Bench::new();
+        bench.push(0..100);
+        let payments = second(90..150);
+        until_it_ends(with_both(&bench, payments.clone(), true)).await.expect("drains");
+        bench.assert_holds(0..150);
+        let (orders, of_payments) = (counts(&bench, "orders").await, counts(&bench, "payments").await);
+        assert_eq!((orders.read, of_payments.read), (100, 60));
+        assert_eq!(orders.duplicates + of_payments.duplicates, 10, "whichever came second");
+        assert_eq!(bench.lane().await.counts.read, 160);
+        // The next start goes on with each where it was left, in whatever order the file names them.
+        bench.push(200..210);
+        push(&payments, 300..320);
+        let mut swapped = with_both(&bench, payments, true);
+        swapped.inputs.reverse();
+        until_it_ends(swapped).await.expect("drains");
+        bench.assert_holds((0..150).chain(200..210).chain(300..320));
+        assert_eq!((counts(&bench, "orders").await.read, counts(&bench, "payments").await.read), (110, 80));
+    });
+}
+
+#[test]
+fn a_killed_process_reads_each_input_on_from_its_own_position() {
+    run(async {
+        let bench = Bench::new();
+        bench.push(0..100);
+        let payments = second(1_000..1_100);
+        set_away(&bench, true);
+        let (_stop, asked) = watch::channel(false);
+        let dies = tokio::spawn(engine::run(with_both(&bench, payments.clone(), false), asked));
+        while bench.lane().await.counts.passed < 200 {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+        dies.abort();
+        let _ = dies.await;
+        set_away(&bench, false);
+        bench.push(100..130);
+        push(&payments, 1_100..1_110);
+        until_it_ends(with_both(&bench, payments, true)).await.expect("drains");
+        bench.assert_holds((0..130).chain(1_000..1_110));
+        assert_eq!((counts(&bench, "orders").await.read, counts(&bench, "payments").await.read), (130, 110));
+    });
+}
+
+#[test]
+fn a_first_start_of_which_one_input_refuses_writes_nothing() {
+    run(async {
+        let bench = Bench::new();
+        bench.push(0..10);
+        let refusing = Refusing::at(&second(0..10), At::Read);
+        let error =
+            until_it_ends(with_both(&bench, Arc::new(refusing), true)).await.expect_err("one refuses");
+        assert!(error.to_string().contains("input `payments`: made to refuse"), "{error}");
+        assert!(contents(&bench).await.is_empty());
+    });
+}
+
+#[test]
+fn an_input_that_refuses_or_is_away_at_a_later_start_does_not_stop_the_others() {
+    run(async {
+        for fault in [SourceFault::Refused, SourceFault::Away] {
+            let bench = Bench::new();
+            bench.push(0..10);
+            let payments = second(100..110);
+            until_it_ends(with_both(&bench, payments.clone(), true)).await.expect("drains");
+            bench.push(10..50);
+            push(&payments, 110..120);
+            let broken = Refusing { fault, ..Refusing::at(&payments, At::Partitions) };
+            let (stop, asked) = watch::channel(false);
+            let runs = tokio::spawn(engine::run(with_both(&bench, Arc::new(broken), false), asked));
+            wait_until(|| held(&bench) == 60).await;
+            let problem = bench.status.snapshot().problems.get("payments").expect("it is shown").clone();
+            let expected = if fault == SourceFault::Away { State::SourceAway } else { State::InputRefuses };
+            assert_eq!(problem.state, expected);
+            stop.send(true).expect("it listens");
+            let ended = runs.await.expect("no panic");
+            match fault {
+                SourceFault::Away => assert!(matches!(ended, Ok(Outcome::Drained)), "{ended:?}"),
+                _ => {
+                    let Err(error @ EngineError::Delivered { .. }) = ended else { panic!("{ended:?}") };
+                    assert!(error.to_string().contains("input `payments`"), "{error}");
+                }
+            }
+            until_it_ends(with_both(&bench, payments, true)).await.expect("it is back");
+            bench.assert_holds((0..50).chain(100..120));
+        }
+    });
+}
+
+#[test]
+fn an_input_that_refuses_while_it_is_read_does_not_stop_the_others() {
+    run(async {
+        let bench = Bench::new();
+        bench.push(0..10);
+        let payments = second(100..110);
+        let refusing = Refusing::at(&payments, At::Nowhere);
+        let now = refusing.now.clone();
+        let (stop, asked) = watch::channel(false);
+        let runs = tokio::spawn(engine::run(with_both(&bench, Arc::new(refusing), false), asked));
+        wait_until(|| held(&bench) == 20).await;
+        now.store(true, Ordering::SeqCst);
+        wait_until(|| bench.status.snapshot().problems.contains_key("payments")).await;
+        bench.push(10..40);
+        wait_until(|| held(&bench) == 50).await;
+        assert_eq!(bench.status.snapshot().problems["payments"].state, State::InputRefuses);
+        stop.send(true).expect("it listens");
+        let error = runs.await.expect("no panic").expect_err("one input refused");
+        assert!(matches!(error, EngineError::Delivered { .. }), "{error}");
+    });
+}
+
+#[test]
+fn the_watermark_is_that_of_the_slowest_input() {
+    run(async {
+        let bench = Bench::new();
+        // Record times are 1,000 and the number.
+        bench.push([5_000, 5_001]);
+        let payments = second([7, 8]);
+        until_it_ends(with_both(&bench, payments.clone(), true)).await.expect("drains");
+        let lane = bench.lane().await;
+        assert_eq!(lane.watermark_ms, 1_008, "{:?}", lane.partitions);
+    });
+}
+
+#[test]
+fn an_input_that_the_file_names_no_more_is_asked_about_and_can_be_forgotten() {
+    run(async {
+        let bench = Bench::new();
+        bench.push(0..10);
+        let payments = second(100..110);
+        until_it_ends(with_both(&bench, payments, true)).await.expect("drains");
+        let alone =
+            || Pipeline { inputs: vec![bench.input("orders", bench.source.clone())], ..bench.pipeline(true) };
+        let error = until_it_ends(alone()).await.expect_err("payments was read").to_string();
+        assert!(error.contains("`forebay forget FILE --input payments`"), "{error}");
+        let request = Request {
+            named: vec![Named { input: Some("payments".into()), stream: None, index: None }],
+            from_start: false,
+            by: "test".into(),
+            take_over: true,
+            quiet_min: std::time::Duration::ZERO,
+        };
+        let leaving =
+            engine::forget::forget(bench.store.clone(), bench.runtime.clone(), "p/lane-0", &request);
+        let leaving = leaving.await.expect("it is read");
+        assert_eq!(leaving.partitions.len(), 1, "the stream of the same name stays in the other input");
+        bench.push(10..20);
+        until_it_ends(alone()).await.expect("forgotten");
+        bench.assert_holds((0..20).chain(100..110));
+    });
+}
+
+#[test]
+fn a_refused_row_becomes_the_dead_letter_of_its_own_inputs_record() {
+    run(async {
+        let bench = Bench::new();
+        bench.push(0..5);
+        let payments = second(100..105);
+        bench.table.world.lock().expect("no panic").poison.push(103);
+        until_it_ends(with_both(&bench, payments, true)).await.expect("drains");
+        bench.assert_holds((0..5).chain(100..103).chain([104]));
+        let letters = bench.dead_letters.world.lock().expect("no panic").rows.len();
+        assert_eq!(letters, 1);
+    });
+}

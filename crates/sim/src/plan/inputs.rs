@@ -1,0 +1,37 @@
+//! Pipelines with two inputs, which share the partitions of the topic between them.
+//!
+//! Owns the drawing, from numbers of its own, so that all other seeds are what they were. Does not own what an input reads
+//! ([`crate::broker::SimSource`]).
+
+use super::{Fault, Plan};
+use crate::random::Random;
+
+/// The names of the inputs in the pipeline file.
+pub const NAMES: [&str; 2] = ["even", "odd"];
+
+impl Plan {
+    pub(super) fn draw_inputs(&mut self) {
+        let mut random = Random::new(self.seed, 8);
+        if !random.percent(20) || self.partitions < 2 {
+            return;
+        }
+        self.inputs = 2;
+        // An input that refuses leaves the other running, and nobody here looks at the status of a process that runs.
+        let refuses = |fault: &Fault| {
+            matches!(
+                fault,
+                Fault::Election { .. }
+                    | Fault::Expiry { .. }
+                    | Fault::Cut { .. }
+                    | Fault::Damage { .. }
+                    | Fault::Rollback { .. }
+            )
+        };
+        self.faults.retain(|fault| !refuses(fault));
+    }
+
+    /// The place of the input that reads a partition.
+    pub fn input_of(&self, partition: usize) -> usize {
+        partition % self.inputs as usize
+    }
+}
