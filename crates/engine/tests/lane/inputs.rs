@@ -12,7 +12,7 @@ use sources::memory::MemorySource;
 use tokio::sync::watch;
 
 use crate::start::{At, Refusing, contents, set_away, until_it_ends};
-use crate::support::Bench;
+use crate::support::{Bench, Process};
 use crate::{run, wait_until};
 
 /// A second source that has a stream of the same name.
@@ -75,13 +75,11 @@ fn a_killed_process_reads_each_input_on_from_its_own_position() {
         bench.push(0..100);
         let payments = second(1_000..1_100);
         set_away(&bench, true);
-        let (_stop, asked) = watch::channel(false);
-        let dies = tokio::spawn(engine::run(with_both(&bench, payments.clone(), false), asked));
+        let dies = Process::start(with_both(&bench, payments.clone(), false));
         while bench.lane().await.counts.passed < 200 {
             tokio::time::sleep(std::time::Duration::from_millis(5)).await;
         }
-        dies.abort();
-        let _ = dies.await;
+        dies.kill().await;
         set_away(&bench, false);
         bench.push(100..130);
         push(&payments, 1_100..1_110);

@@ -15,7 +15,7 @@ use protocol::doubt::Verdict;
 use protocol::record::{Derived, Rows};
 use tokio::sync::watch;
 
-use crate::support::{Bench, Fault, Process, TokenTable};
+use crate::support::{Bench, Fault, LONG, Process, TokenTable};
 use crate::{run, wait_until};
 
 /// Numbers go to the tables whose number divides them: 2 to the first, 3 to the second.
@@ -238,7 +238,7 @@ fn a_question_about_one_table_leaves_the_others_to_go_on() {
             wait_until(|| ids(&bench.table).len() as u64 == n * 50 + 50).await;
         }
         stop.send(true).expect("it runs");
-        let ended = tokio::time::timeout(Duration::from_secs(30), running).await.expect("it ends");
+        let ended = tokio::time::timeout(LONG, running).await.expect("it ends");
         let error = ended.expect("no panic").expect_err("the question is still open");
         assert!(matches!(&error, EngineError::Doubt { table, .. } if table == "d.second"), "{error}");
         let lane = bench.lane().await;
@@ -275,7 +275,7 @@ fn a_full_spool_ends_the_wait_for_the_answer() {
         bench.push(0..2_000);
         let (_stop, asked) = watch::channel(false);
         let running = engine::run(with(&bench, &more, false), asked);
-        let ended = tokio::time::timeout(Duration::from_secs(30), running).await.expect("it ends");
+        let ended = tokio::time::timeout(LONG, running).await.expect("it ends");
         assert!(matches!(ended, Err(EngineError::Doubt { .. })), "{ended:?}");
         answer_absent(&bench).await;
         ends(with(&bench, &more, true)).await.expect("drains");

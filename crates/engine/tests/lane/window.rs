@@ -17,7 +17,7 @@ use operators::{Window, WindowConfig};
 use protocol::record::Absorbed;
 use tokio::sync::watch;
 
-use crate::support::{Bench, Fault, Numbers};
+use crate::support::{Bench, Fault, Numbers, Process};
 use crate::{run, wait_until};
 
 const SIZE_MS: u64 = 100;
@@ -117,9 +117,7 @@ fn windowed(bench: &Bench, drain: bool) -> Pipeline {
 }
 
 async fn drain(bench: &Bench) -> Result<Outcome, EngineError> {
-    let (_stop, asked) = watch::channel(false);
-    let running = engine::run(windowed(bench, true), asked);
-    tokio::time::timeout(Duration::from_secs(30), running).await.expect("a drain ends")
+    Process::start(windowed(bench, true)).ends().await
 }
 
 /// The results of these records, computed from the records alone.
@@ -172,10 +170,8 @@ fn a_crash_at_any_moment_loses_and_doubles_no_result() {
                         world.restart();
                     }
                 }
-                let (_stop, asked) = watch::channel(false);
                 let life = Duration::from_millis((seed * 7 + round * 5) % 31);
-                // Dropping the run is the crash: every task dies at its next await.
-                let _ = tokio::time::timeout(life, engine::run(windowed(&bench, false), asked)).await;
+                let _ = Process::start(windowed(&bench, false)).kill_after(life).await;
             }
             bench.push(LAST);
             drain(&bench).await.expect("drains");
