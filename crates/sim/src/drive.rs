@@ -348,6 +348,8 @@ impl Drive {
     fn see_answers(&mut self) {
         if self.person.as_ref().is_some_and(|is_done| *lock(is_done)) {
             self.person = None;
+            // What is open still, or again, the next process asks anew.
+            self.world.state().oracle.asked_us = None;
             self.after_ms(100, Act::Start);
         }
     }

@@ -49,6 +49,11 @@ impl Drive {
         if self.last == Some(pid) {
             self.last = None;
         }
+        if outcome == Outcome::Interrupted && self.world.state().oracle.asked_us.is_some() {
+            // It had no time to end with its question, and the person who has stopped it answers all the same.
+            self.doubt_us = self.world.executor.now_us();
+            return self.after_ms(PERSON_MS, Act::Ask);
+        }
         self.after_ms(100, Act::Start);
     }
 
