@@ -329,7 +329,7 @@ const OTHERS_TIME_MAX: Duration = Duration::from_secs(3);
 type OneOpened = Result<(Standing, Opened), Option<Refusal>>;
 
 /// The source of an input on its way, before the claim.
-type Asked<'a> = BoxFuture<'a, (usize, Result<(Standing, Opened), Refusal>)>;
+type Asked<'a> = BoxFuture<'a, (usize, Result<Option<(Standing, Opened)>, Refusal>)>;
 
 /// A start before its claim: it looks, and writes nothing.
 struct Beginning<'a> {
@@ -455,7 +455,8 @@ impl Beginning<'_> {
                 Either::Right(_) => break,
             };
             match next {
-                (place, Ok(one)) => {
+                (_, Ok(None)) => {}
+                (place, Ok(Some(one))) => {
                     opened[place] = Ok(one);
                     if !is_first {
                         others = self.runtime.sleep(OTHERS_TIME_MAX);
@@ -477,13 +478,20 @@ impl Beginning<'_> {
         Ok(opened)
     }
 
-    async fn open(&self, asking: &Asking) -> Result<(Standing, Opened), Refusal> {
+    /// Nothing if another start has given the input another number meanwhile: it is opened after the claim, by that number.
+    async fn open(&self, asking: &Asking) -> Result<Option<(Standing, Opened)>, Refusal> {
         let shown = asking.shown().await?;
         // Behind the source: an owner that still works publishes what it has settled, and a journal that was read earlier than
         // that would look like a store that was rolled back.
-        let standing = Standing::of(&self.load().await.map_err(Refusal::of_the_store)?);
+        let lane = self.load().await.map_err(Refusal::of_the_store)?;
+        let is_same =
+            |inlet: &Arc<Inlet>| inlet.name == asking.input.name && inlet.number == asking.input.number;
+        if !inputs::numbered(&lane, self.inputs).iter().any(is_same) {
+            return Ok(None);
+        }
+        let standing = Standing::of(&lane);
         let opened = asking.open(&standing, shown).await?;
-        Ok((standing, opened))
+        Ok(Some((standing, opened)))
     }
 
     async fn is_quiet(&self) -> Result<bool, EngineError> {

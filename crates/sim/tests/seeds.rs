@@ -107,6 +107,13 @@ fn an_owner_that_was_replaced_while_its_source_was_away_is_not_taken_for_a_store
     assert_holds(19_653);
 }
 
+/// A first start sleeps before its claim, and another whose file names the inputs in another order is faster.
+#[test]
+fn a_start_whose_inputs_were_given_other_numbers_is_not_taken_for_a_store_that_was_rolled_back() {
+    assert_holds(7132);
+    assert_holds(7568);
+}
+
 /// An owner is put to sleep while its record is there and not durable, between two looks of its successor.
 #[test]
 fn a_claim_never_becomes_durable_before_a_record_that_it_stands_on() {
