@@ -9,6 +9,7 @@
 //! | [`dedup`]      | drops records whose key was kept within a window  | keys and buckets   |
 //! | [`event_time`] | takes the record's time from a column             | none               |
 //! | [`mapping`]    | brings rows to the columns of their tables        | none               |
+//! | [`stateless`]  | any step without state, behind a window           | none               |
 //! | [`window`]     | aggregates rows by key and window of event time   | aggregates         |
 
 pub mod ahead;
@@ -16,6 +17,7 @@ pub mod config;
 pub mod dedup;
 pub mod event_time;
 pub mod mapping;
+pub mod stateless;
 pub mod window;
 
 pub use ahead::Ahead;
@@ -23,6 +25,7 @@ pub use config::ConfigError;
 pub use dedup::{Dedup, DedupConfig, Late};
 pub use event_time::EventTime;
 pub use mapping::Mapping;
+pub use stateless::Stateless;
 pub use window::{Window, WindowConfig};
 
 #[cfg(test)]

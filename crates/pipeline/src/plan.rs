@@ -29,6 +29,7 @@ mod conditions;
 mod mapping;
 mod shape;
 mod tables;
+pub(crate) mod windows;
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -46,6 +47,7 @@ use crate::config::nearest::nearest;
 use crate::config::values::Pairs;
 pub use shape::{Rest, Shape};
 use tables::Union;
+pub use windows::WindowPlan;
 
 /// What is wrong with a pipeline's steps, and where.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -178,6 +180,8 @@ pub struct Plan {
     pub lane: Schema,
     /// What deals rows out to several tables; `None` with one, whose columns are the first of `lane`.
     pub router: Option<ByTable>,
+    /// The last step with state, if it is a window: the rows of the tables are its results then, and not `lane`.
+    pub window: Option<WindowPlan>,
 }
 
 impl Plan {
@@ -200,7 +204,11 @@ impl Plan {
 /// # Errors
 /// Every fault that was found before the first that hides the others.
 pub fn plan(pipeline: &Pipeline, tables: &[Schema], texts: &dyn Texts) -> Result<Plan, Vec<Fault>> {
-    Planner::new(pipeline, tables, texts)?.plan()
+    let window = pipeline.steps.iter().enumerate().find_map(|(at, step)| Some((at, step.window.as_ref()?)));
+    match window {
+        Some((at, window)) => windows::plan(pipeline, tables, texts, at, window),
+        None => Planner::new(pipeline, tables, texts)?.plan(),
+    }
 }
 
 /// What a step does, as the file says it.
@@ -209,6 +217,8 @@ enum Kind<'a> {
     Select(&'a Pairs),
     Query(&'a str),
     Dedup(&'a Dedup),
+    /// It is planned by itself ([`windows`]).
+    Window,
     /// A step without a word: the schema refuses it.
     Nothing,
 }
@@ -237,6 +247,8 @@ struct Planner<'a> {
     /// The first step that stands behind the last one with state; their number if there is none.
     behind: usize,
     declared: Vec<Column>,
+    /// Who asks for the event time beside `dedup`, and the column that holds it.
+    event_time: Option<(String, String)>,
 }
 
 type Faults = Vec<Fault>;
@@ -272,7 +284,7 @@ impl<'a> Planner<'a> {
             }
             steps.push(step);
         }
-        let mut planner = Self { union, texts, steps, behind, declared };
+        let mut planner = Self { union, texts, steps, behind, declared, event_time: None };
         if !faults.is_empty() {
             return Err(faults);
         }
@@ -361,7 +373,7 @@ impl<'a> Planner<'a> {
         stages.extend(self.lane_stages(&lane));
         stages.extend(stages_behind);
         let (tables, router) = (self.union.plans(mappings), self.union.router(set));
-        Ok(Plan { decoded, metadata, input, time, stages, tables, transforms, lane, router })
+        Ok(Plan { decoded, metadata, input, time, stages, tables, transforms, lane, router, window: None })
     }
 
     /// Without steps that change or drop rows every column is decoded as the table has it.
@@ -388,6 +400,7 @@ impl<'a> Planner<'a> {
             stages,
             tables: self.union.plans(vec![mapping]),
             router: None,
+            window: None,
         })
     }
 
@@ -403,7 +416,7 @@ impl<'a> Planner<'a> {
     fn dedups(&self) -> impl Iterator<Item = (&str, &'a Dedup)> {
         self.steps.iter().filter_map(|step| match step.kind {
             Kind::Dedup(dedup) => Some((step.path.as_str(), dedup)),
-            Kind::Filter(_) | Kind::Select(_) | Kind::Query(_) | Kind::Nothing => None,
+            Kind::Filter(_) | Kind::Select(_) | Kind::Query(_) | Kind::Window | Kind::Nothing => None,
         })
     }
 
@@ -505,14 +518,24 @@ impl<'a> Planner<'a> {
 
     /// The field that holds the event time: of the first `dedup` that names one, if it is the first of all.
     fn time(&self, candidates: &[Column]) -> Result<Option<String>, Faults> {
-        let Some((path, dedup)) = self.dedups().next() else { return Ok(None) };
-        let Some(time) = &dedup.time else { return Ok(None) };
-        let path = format!("{path}.time");
-        let column = self.union.columns().find(|column| column.name == time.as_str());
-        let name = column.map_or(time.as_str(), |column| self.source_of(column));
+        let first = self.dedups().next();
+        let of_dedup = first.map(|(path, dedup)| (format!("{path}.time"), dedup.time.as_ref()));
+        let (path, time) = match (of_dedup, &self.event_time) {
+            (Some((path, Some(time))), Some((other_path, other))) if time.as_str() != other => {
+                let message = format!(
+                    "the event time is `{time}`, by `{path}`, and a pipeline has one; write the same here, or leave it out"
+                );
+                return Err(vec![fault(other_path, message)]);
+            }
+            (Some((path, Some(time))), _) => (path, time.as_str()),
+            (_, Some((path, time))) => (path.clone(), time.as_str()),
+            (_, None) => return Ok(None),
+        };
+        let column = self.union.columns().find(|column| column.name == time);
+        let name = column.map_or(time, |column| self.source_of(column));
         let field = match self.origin(name, self.behind) {
             Origin::Field(field) => field,
-            Origin::Absent => time.as_str().to_owned(),
+            Origin::Absent => time.to_owned(),
             Origin::Computed(step) => {
                 let message = format!(
                     "`{name}` is computed by `{step}`, and the event time is taken before the first step, so that a record that a step drops \
@@ -609,7 +632,10 @@ impl<'a> Planned<'a> {
             // Its shape is known once it is bound.
             Step { sql: Some(text), .. } => (Kind::Query(text), Shape::all()),
             Step { dedup: Some(dedup), .. } => (Kind::Dedup(dedup), Shape::all()),
-            Step { dedup: None, filter: None, select: None, sql: None } => (Kind::Nothing, Shape::all()),
+            Step { window: Some(_), .. } => (Kind::Window, Shape::all()),
+            Step { dedup: None, filter: None, select: None, sql: None, window: None } => {
+                (Kind::Nothing, Shape::all())
+            }
         };
         Self { path, kind, shape }
     }

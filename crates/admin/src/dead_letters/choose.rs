@@ -42,12 +42,23 @@ pub async fn choose(
     // Two letters of one record (a table that two stores have filled) are one replay.
     let mut chosen = pipeline::replays::taken::Taken::default();
     let mut pages = table.pages(condition).await?;
+    let mut of_steps = 0_u64;
     loop {
         let heads = pages.next().await?;
         if heads.is_empty() {
+            if of_steps > 0 {
+                tracing::warn!(
+                    letters = of_steps,
+                    "dead letters that a step made of several records are left out: they are rows and no records; insert their `raw` as JSONEachRow"
+                );
+            }
             return Ok(choice);
         }
         for head in heads {
+            if is_of_step(&head) {
+                of_steps += 1;
+                continue;
+            }
             let is_taken = !again && memory.taken.holds(&head.letter);
             if is_taken || !chosen.add(&head.letter) {
                 choice.already_count += 1;
@@ -62,6 +73,11 @@ pub async fn choose(
             }
         }
     }
+}
+
+/// True if the letter is a row that a step made of several records, as `@window` does.
+fn is_of_step(head: &Head) -> bool {
+    head.letter.source.starts_with('@') && head.letter.source != STREAM
 }
 
 /// A letter's record as it was, and its first place.

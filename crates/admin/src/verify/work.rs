@@ -87,6 +87,11 @@ impl Work<'_> {
     /// # Errors
     /// When the journal, the source or the table cannot be read, or what is sealed does not settle in time.
     pub async fn compare(self) -> anyhow::Result<Report> {
+        anyhow::ensure!(
+            self.pipeline.steps.iter().all(|step| step.window.is_none()),
+            "`verify` compares each row with its record, and the rows of a `window` are made of many: the accounts of `forebay status` say that \
+             every record is in a result, held, late or a dead letter; compare the results with a query over the source's data"
+        );
         let store = self.store().await?;
         let targets = self.pipeline.targets();
         let target = &targets[self.place];

@@ -71,6 +71,11 @@ impl Try {
         let wanted = self.sample as usize;
         let lines = self.records.as_ref().map(|path| lines(path, wanted)).transpose()?;
         let Some(pipeline) = super::load(&self.file.file)? else { return Ok(Exit::Fault) };
+        anyhow::ensure!(
+            pipeline.steps.iter().all(|step| step.window.is_none()),
+            "`try` shows what becomes of each record, and a `window` makes one row of many when it closes; take the `window` out to see what \
+             goes into it, and `forebay explain` for the columns of its results"
+        );
         super::runtime()?.block_on(async {
             let tables = explain::columns(&pipeline).await?;
             let plan = match wiring::steps::plan(&pipeline, &tables) {

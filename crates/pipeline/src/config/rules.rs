@@ -8,6 +8,7 @@ use operators::mapping::route::TABLES_MAX;
 use super::faults::{Faults, Position};
 use super::model::sink::{TableSink, Target};
 use super::model::source::{Format, FormatWord, Mechanism, Registry};
+use super::model::step::WindowStep;
 use super::model::{Create, Delivery, Kafka, Pipeline};
 use super::spans::{Node, Value};
 use super::values::{Broker, Listen, Period, Size, Window};
@@ -197,9 +198,11 @@ impl Rules<'_> {
 
     fn memory(&mut self) {
         let Pipeline { steps, memory, .. } = self.pipeline;
-        if steps.iter().any(|step| step.dedup.is_some()) && *memory < MEMORY_WITH_KEYS_MIN {
+        if steps.iter().any(|step| step.dedup.is_some() || step.window.is_some())
+            && *memory < MEMORY_WITH_KEYS_MIN
+        {
             let message = format!(
-                "`memory` ({memory}) must be at least {MEMORY_WITH_KEYS_MIN} with `dedup`: the program, a bucket of keys on its \
+                "`memory` ({memory}) must be at least {MEMORY_WITH_KEYS_MIN} with `dedup` or `window`: the program, a bucket of keys on its \
                  way to a file and the batches do not fit into less"
             );
             self.fault("memory", message);
@@ -393,16 +396,27 @@ impl Rules<'_> {
     }
 
     fn steps(&mut self) {
-        let mut dedup = None;
+        let (mut dedup, mut window): (Option<String>, Option<String>) = (None, None);
         let last = self.pipeline.steps.iter().rposition(|step| step.dedup.is_some());
+        let has_window = self.pipeline.steps.iter().any(|step| step.window.is_some());
         for (index, step) in self.pipeline.steps.iter().enumerate() {
             let path = format!("steps[{index}].{}", step.word());
-            match (&step.dedup, &dedup) {
-                (Some(_), _) => dedup = Some(path),
-                (None, Some(before)) if last.is_some_and(|last| index < last) => {
+            if let Some(before) = &window {
+                self.fault(&path, crate::plan::windows::after_window(before));
+            }
+            match (&step.dedup, &step.window, &dedup) {
+                (Some(_), _, _) => dedup = Some(path),
+                (None, Some(step), _) => {
+                    self.window(step, &path);
+                    window = Some(path);
+                }
+                (None, None, Some(before)) if last.is_some_and(|last| index < last) => {
                     self.fault(&path, crate::plan::between_dedups(before));
                 }
-                (None, _) => {}
+                (None, None, Some(before)) if has_window && window.is_none() => {
+                    self.fault(&path, crate::plan::windows::before_window(before));
+                }
+                (None, None, _) => {}
             }
             if let Some((_, text)) =
                 step.select.iter().flat_map(|items| &items.0).find(|(name, _)| name.as_str() == "*")
@@ -413,6 +427,20 @@ impl Rules<'_> {
                     "`*` stands for all columns that are not named; write `\"*\": \"*\"`",
                 );
             }
+        }
+    }
+
+    fn window(&mut self, window: &WindowStep, path: &str) {
+        let is_timed = self
+            .pipeline
+            .steps
+            .iter()
+            .any(|step| step.dedup.as_ref().is_some_and(|dedup| dedup.time.is_some()));
+        if self.pipeline.source.file.is_some() && window.time.is_none() && !is_timed {
+            self.fault(path, "records of a file have no time of their own, so a window needs `time: column`");
+        }
+        for fault in crate::plan::windows::config(window, path).err().into_iter().flatten() {
+            self.fault(&fault.path, fault.message);
         }
     }
 

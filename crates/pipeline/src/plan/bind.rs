@@ -66,7 +66,7 @@ impl Planner<'_> {
                     self.texts.select(input, &shape::items(items), shape::keeps_others(items))
                 }
                 Kind::Query(text) => self.texts.query(input, text),
-                Kind::Dedup(_) | Kind::Nothing => continue,
+                Kind::Dedup(_) | Kind::Window | Kind::Nothing => continue,
             };
             bound.push(made.map_err(|found| Box::new((at, found)))?);
         }

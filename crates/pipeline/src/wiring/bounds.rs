@@ -19,7 +19,8 @@ use std::time::Duration;
 use engine::Settings;
 
 use crate::config::model::Pipeline;
-use crate::config::values::Window;
+use crate::config::model::step::Step;
+use crate::config::values::{Size, Window};
 
 /// Batches that are in memory at once: one gathers, one waits for the seal, one waits in front of it, one is being encoded; and
 /// the frames of two of them, which are no larger.
@@ -69,9 +70,14 @@ impl Shares {
 
 /// How the pipeline's memory is shared out.
 pub fn shares(pipeline: &Pipeline) -> Shares {
-    let asked: Vec<u64> =
-        pipeline.steps.iter().filter_map(|step| Some(step.dedup.as_ref()?.memory.bytes)).collect();
+    let asked: Vec<u64> = pipeline.steps.iter().filter_map(|step| Some(state_memory(step)?.bytes)).collect();
     Shares::of(pipeline.memory.bytes, &asked)
+}
+
+/// The memory that a step asks for its state.
+fn state_memory(step: &Step) -> Option<Size> {
+    let of_window = || step.window.as_ref().map(|window| window.memory);
+    step.dedup.as_ref().map(|dedup| dedup.memory).or_else(of_window)
 }
 
 /// Bytes that a source may read ahead.
@@ -111,6 +117,9 @@ pub fn settings(pipeline: &Pipeline, order_dependent: bool) -> Settings {
 /// no history is freed that the others need. `None` when no step looks at time.
 fn future(pipeline: &Pipeline) -> Option<i64> {
     let futures = pipeline.steps.iter().filter_map(|step| {
+        if let Some(window) = &step.window {
+            return Some(window.size.duration() / 4);
+        }
         let dedup = step.dedup.as_ref()?;
         match (dedup.future_max, dedup.window) {
             (_, Window::Unbounded) => None,
@@ -124,11 +133,15 @@ fn future(pipeline: &Pipeline) -> Option<i64> {
 /// How far partitions may run apart by their records' time: one window, so that the state holds two windows of keys at
 /// the most while a backlog is read. `None` when no step looks at time.
 fn skew(pipeline: &Pipeline) -> Option<Duration> {
+    let of_window = pipeline.steps.iter().filter_map(|step| {
+        let window = step.window.as_ref()?;
+        Some(window.size.duration() + window.lateness.duration())
+    });
     let windows = pipeline.steps.iter().filter_map(|step| match step.dedup.as_ref()?.window {
         Window::Unbounded => None,
         Window::Within(period) => Some(period.duration()),
     });
-    windows.min()
+    windows.chain(of_window).min()
 }
 
 #[cfg(test)]

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use dataflow::{Intake, Operator, Router, Schema, Transform};
 use operators::dedup::SHARDS_MAX;
-use operators::{Dedup, DedupConfig, EventTime};
+use operators::window::MEMORY_DEFAULT;
+use operators::{Dedup, DedupConfig, EventTime, Stateless};
 
 use super::source::Decoding;
 use super::texts::Sql;
@@ -52,7 +53,15 @@ pub fn chain(pipeline: &Pipeline, tables: &[Schema], compute_threads: usize) -> 
         Some(column) => Some(Arc::new(event_time(pipeline, &plan.input, column)?) as Arc<dyn Transform>),
         None => None,
     };
-    let steps = steps(pipeline, &plan.lane, compute_threads)?;
+    let mut steps = steps(pipeline, &plan.lane, compute_threads)?;
+    if let Some(window) = &plan.window {
+        let fault = |error| WiringError::Settings(format!("`{}`: {error}", window.path));
+        // The window is the last step with state, and its share the last.
+        let memory = bounds::shares(pipeline).open_keys.last().copied().unwrap_or(MEMORY_DEFAULT);
+        let step = operators::Window::new(&plan.lane, &window.config).map_err(fault)?;
+        steps.push(Box::new(step.with_memory(memory)));
+        steps.extend(window.behind.iter().map(|step| Box::new(Stateless(step.clone())) as Box<dyn Operator>));
+    }
     Ok(Chain {
         intake: Intake::new(decoding.decoder.clone())
             .with_metadata(plan.metadata)
@@ -66,9 +75,11 @@ pub fn chain(pipeline: &Pipeline, tables: &[Schema], compute_threads: usize) -> 
 
 /// The event time, which the first `dedup` asks for.
 fn event_time(pipeline: &Pipeline, input: &Schema, column: &str) -> Result<EventTime, WiringError> {
-    let index = pipeline.steps.iter().position(|step| step.dedup.is_some()).unwrap_or_default();
+    let asks = |step: &model::Step| step.dedup.is_some() || step.window.is_some();
+    let index = pipeline.steps.iter().position(asks).unwrap_or_default();
+    let word = pipeline.steps.get(index).map_or("dedup", model::Step::word);
     EventTime::new(input, column)
-        .map_err(|error| WiringError::Settings(format!("`steps[{index}].dedup`: {error}")))
+        .map_err(|error| WiringError::Settings(format!("`steps[{index}].{word}`: {error}")))
 }
 
 /// The operators of the steps with state, in their order, for rows of `schema`. The first one's time is the event time, which is taken before

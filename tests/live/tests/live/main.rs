@@ -48,3 +48,4 @@ mod told;
 mod topics;
 mod verify;
 mod web_access;
+mod windows;

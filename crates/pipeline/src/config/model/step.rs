@@ -10,8 +10,8 @@ use crate::config::values::{Identifier, Pairs, Period, Size, Window};
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend(
-    "oneOf" = [{"required": ["dedup"]}, {"required": ["filter"]}, {"required": ["select"]}, {"required": ["sql"]}],
-    "x-later" = ["join", "window"]
+    "oneOf" = [{"required": ["dedup"]}, {"required": ["filter"]}, {"required": ["select"]}, {"required": ["sql"]}, {"required": ["window"]}],
+    "x-later" = ["join"]
 ))]
 pub struct Step {
     /// Drops records whose key was seen before.
@@ -30,6 +30,10 @@ pub struct Step {
     /// A query over the rows of `input`: `SELECT … FROM input WHERE …`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sql: Option<String>,
+
+    /// Aggregates by key and window of event time: the last step, whose results go to the table.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window: Option<WindowStep>,
 }
 
 impl Step {
@@ -39,8 +43,9 @@ impl Step {
             Self { filter: Some(_), .. } => "filter",
             Self { select: Some(_), .. } => "select",
             Self { sql: Some(_), .. } => "sql",
+            Self { window: Some(_), .. } => "window",
             // One that names none was reported by the schema.
-            Self { filter: None, select: None, sql: None, .. } => "dedup",
+            Self { filter: None, select: None, sql: None, window: None, .. } => "dedup",
         }
     }
 }
@@ -96,6 +101,59 @@ pub struct Dedup {
 
 fn default_memory() -> Size {
     Size { bytes: operators::dedup::OPEN_BYTES_DEFAULT }
+}
+
+/// Aggregates records by key and window of event time. A window is closed, and its results are written, once the watermark has passed its end and
+/// `lateness`; they never change afterwards. The table gets the columns of the key, `window_start`, `window_end` and the aggregates.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct WindowStep {
+    /// The columns that make the key: a window has one result for each. NULL is a value like any other. Without a key there is one result a
+    /// window.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        length(max = 16),
+        extend("uniqueItems" = true, "x-why" = "a key of more columns is the whole row")
+    )]
+    pub key: Vec<Identifier>,
+
+    /// The column that holds a record's time, which no step may compute. The broker's timestamp if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time: Option<Identifier>,
+
+    /// How long a window is. Windows begin at whole multiples of it since 1970, in UTC.
+    #[schemars(extend(
+        "x-least" = "1s", "x-most" = "3650d",
+        "x-why" = "a shorter one has hardly more than one record a key; the watermark moves with batches"
+    ))]
+    pub size: Period,
+
+    /// How far the watermark must be behind a window's end to close it: how much later than others a record may come. A record whose window is
+    /// closed is late: it is dropped and counted.
+    #[serde(default = "default_lateness")]
+    #[schemars(extend("x-most" = "3650d", "x-why" = "its windows are held as long"))]
+    pub lateness: Period,
+
+    /// The columns of the results: name to `count()`, `count(x)`, `sum(x)`, `avg(x)`, `min(x)`, `max(x)`, `first(x)` or `last(x)`.
+    #[schemars(extend("minProperties" = 1, "maxProperties" = 64, "x-why" = "each is kept for every key of every open window"))]
+    pub aggregates: Pairs,
+
+    /// Memory for open windows. A pipeline whose open windows need more stops, and says so. Taken from the pipeline's `memory`, at most a quarter
+    /// of it.
+    #[serde(default = "default_window_memory")]
+    #[schemars(extend(
+        "x-least" = "1MiB", "x-most" = "24GiB",
+        "x-why" = "with less there is hardly a key; open windows are in memory only"
+    ))]
+    pub memory: Size,
+}
+
+fn default_lateness() -> Period {
+    Period { ms: 0 }
+}
+
+fn default_window_memory() -> Size {
+    Size { bytes: operators::window::MEMORY_DEFAULT }
 }
 
 /// Which of the records of one key is kept.

@@ -1,0 +1,258 @@
+//! A window in a plan: the columns before it, and how its results fill the tables.
+//!
+//! Owns the two halves and the meaning of `aggregates:`. What stands before the window is planned as if the columns that it reads were those of
+//! a table; its results are planned as if they were what is decoded. Does not own the window ([`operators::window`]).
+//!
+//! ```text
+//! input ─▶ steps without state ─▶ dedup ─▶ window ─▶ conditions ─▶ mapping ─▶ router ─▶ tables
+//!          └── the decode job ───┘ └─────────────────── the lane ────────────────────┘
+//! ```
+
+use std::sync::Arc;
+
+use dataflow::{Column, Schema, Transform};
+use operators::window::{Aggregate, END, Function, START};
+use operators::{Window, WindowConfig};
+
+use super::{Fault, Faults, Origin, Place, Plan, Planner, Stage, Texts, fault, mapping};
+use crate::config::model::Pipeline;
+use crate::config::model::step::{Step, WindowStep};
+use crate::config::nearest::nearest;
+
+/// A window, and what is done with its results.
+pub struct WindowPlan {
+    /// The key in the pipeline file, as in `steps[1].window`.
+    pub path: String,
+    /// The window.
+    pub config: WindowConfig,
+    /// The columns of its results.
+    pub output: Schema,
+    /// What brings them to the columns of the tables; in the lane, for they exist only there.
+    pub behind: Vec<Arc<dyn Transform>>,
+}
+
+/// The settings of a window.
+///
+/// # Errors
+/// The aggregates that are none, each with its place.
+pub(crate) fn config(window: &WindowStep, path: &str) -> Result<WindowConfig, Faults> {
+    let (mut aggregates, mut faults) = (Vec::new(), Faults::new());
+    for (name, text) in &window.aggregates.0 {
+        match aggregate(name.as_str(), text) {
+            Ok(aggregate) => aggregates.push(aggregate),
+            Err(message) => faults.push(fault(format!("{path}.aggregates.{name}"), message)),
+        }
+    }
+    if !faults.is_empty() {
+        return Err(faults);
+    }
+    Ok(WindowConfig {
+        key: window.key.iter().map(ToString::to_string).collect(),
+        size: window.size.duration(),
+        lateness: window.lateness.duration(),
+        aggregates,
+    })
+}
+
+/// `function(column)`, or `count()`.
+fn aggregate(name: &str, text: &str) -> Result<Aggregate, String> {
+    let words: Vec<&str> = Function::ALL.iter().map(|function| function.word()).collect();
+    let text = text.trim();
+    let inner = text.strip_suffix(')').and_then(|rest| rest.split_once('('));
+    let Some((word, column)) = inner.map(|(word, column)| (word.trim(), column.trim())) else {
+        return Err(format!("`{text}` is no aggregate; write `count()` or `sum(column)`"));
+    };
+    let lower = word.to_lowercase();
+    let Some(function) = Function::ALL.into_iter().find(|function| function.word() == lower) else {
+        let near = nearest(&lower, &words);
+        let near = near.map_or(String::new(), |near| format!(", did you mean `{near}`"));
+        return Err(format!("there is no aggregate `{word}`{near}; there are {}", words.join(", ")));
+    };
+    let column = match column {
+        "" | "*" if function == Function::Count => None,
+        "" | "*" => return Err(format!("`{word}` needs a column, as in `{word}(amount)`")),
+        _ => match super::shape::column_of(column) {
+            Some(column) => Some(column),
+            None => {
+                return Err(format!(
+                    "`{column}` is not a column; compute it in a `select` before the window, and aggregate that"
+                ));
+            }
+        },
+    };
+    Ok(Aggregate { name: name.to_owned(), function, column })
+}
+
+/// Why a step cannot stand behind a window.
+pub(crate) fn after_window(window: &str) -> String {
+    format!(
+        "a step after `{window}` is not supported yet; put it before the window, or a condition under `sinks` for the results"
+    )
+}
+
+/// Why a step cannot stand between `dedup` and a window.
+pub(crate) fn before_window(dedup: &str) -> String {
+    format!(
+        "a step between `{dedup}` and a window is not supported yet: the window would count the rows that the step drops; put it before `{dedup}`"
+    )
+}
+
+/// The steps between a `dedup` and the window.
+fn between(steps: &[Step]) -> Faults {
+    let dedup = steps.iter().position(|step| step.dedup.is_some());
+    let behind = |index: usize| dedup.filter(|dedup| *dedup < index);
+    let apart = steps.iter().enumerate().filter(|(_, step)| step.dedup.is_none());
+    let apart = apart.filter_map(|(index, step)| Some((index, step, behind(index)?)));
+    apart
+        .map(|(index, step, dedup)| {
+            fault(format!("steps[{index}].{}", step.word()), before_window(&format!("steps[{dedup}].dedup")))
+        })
+        .collect()
+}
+
+/// Plans a pipeline whose step `at` is a window.
+pub(super) fn plan(
+    pipeline: &Pipeline,
+    tables: &[Schema],
+    texts: &dyn Texts,
+    at: usize,
+    window: &WindowStep,
+) -> Result<Plan, Faults> {
+    let path = format!("steps[{at}].window");
+    if let Some(step) = pipeline.steps.get(at + 1) {
+        return Err(vec![fault(format!("steps[{}].{}", at + 1, step.word()), after_window(&path))]);
+    }
+    let between = between(&pipeline.steps[..at]);
+    if !between.is_empty() {
+        return Err(between);
+    }
+    let config = config(window, &path)?;
+    let mut before = pipeline.clone();
+    before.steps.truncate(at);
+    before.columns.clear();
+    before.sinks.clear();
+    let read = Schema::new(read_columns(&before, texts, window, &config, &path)?);
+    let mut planner = Planner::new(&before, std::slice::from_ref(&read), texts)?;
+    planner.event_time = window.time.as_ref().map(|time| (format!("{path}.time"), time.as_str().to_owned()));
+    let mut plan = planner.plan()?;
+    let step = Window::new(&plan.lane, &config).map_err(|error| vec![fault(&path, error.to_string())])?;
+    let output = step.output().clone();
+    plan.stages.push(Stage {
+        path: path.clone(),
+        place: Place::Lane,
+        reads: read.columns().iter().map(|column| column.name.clone()).collect(),
+        output: output.clone(),
+    });
+    behind(pipeline, tables, texts, WindowPlan { path, config, output, behind: Vec::new() }, plan)
+}
+
+/// How the results fill the tables.
+fn behind(
+    pipeline: &Pipeline,
+    tables: &[Schema],
+    texts: &dyn Texts,
+    mut window: WindowPlan,
+    mut plan: Plan,
+) -> Result<Plan, Faults> {
+    let mut behind = pipeline.clone();
+    behind.steps.clear();
+    behind.source.fields.0.clear();
+    let at_window = |mut faults: Faults| {
+        faults
+            .iter_mut()
+            .filter(|fault| fault.path == "source.fields")
+            .for_each(|fault| fault.path.clone_from(&window.path));
+        faults
+    };
+    let mut planner = Planner::new(&behind, tables, texts)?;
+    planner.declared = window.output.columns().to_vec();
+    unused(&planner, &window)?;
+    let conditions = planner.conditions(&window.output).map_err(at_window)?;
+    let conditions = conditions.step();
+    let shown = conditions.as_ref().map_or(&window.output, |step| step.schema()).clone();
+    let mapping::Made { mut mappings, mapper, set, .. } =
+        planner.mapping(&window.output, &shown, &[]).map_err(at_window)?;
+    // No field of a record is in a result.
+    mappings.iter_mut().flatten().for_each(|mapped| mapped.field = None);
+    let mut made: Vec<Arc<dyn Transform>> = conditions.into_iter().collect();
+    made.extend(mapper.map(|mapper| Arc::new(mapper) as Arc<dyn Transform>));
+    (plan.tables, plan.router) = (planner.union.plans(mappings), planner.union.router(set));
+    window.behind = made;
+    plan.window = Some(window);
+    Ok(plan)
+}
+
+/// An aggregate that no table takes is a slip of the pen.
+fn unused(planner: &Planner<'_>, window: &WindowPlan) -> Result<(), Faults> {
+    let known = planner.union.names();
+    let is_taken = |name: &str| planner.union.columns().any(|column| planner.source_of(column) == name);
+    let conditions =
+        planner.union.targets().iter().any(|target| target.takes != crate::config::model::sink::Takes::Every);
+    let unused =
+        window.config.aggregates.iter().filter(|aggregate| !conditions && !is_taken(&aggregate.name));
+    let message = |aggregate: &Aggregate| {
+        let name = &aggregate.name;
+        let near = nearest(name, &known);
+        let near = near.map_or(String::new(), |near| format!(", did you mean `{near}`?"));
+        fault(format!("{}.aggregates.{name}", window.path), format!("the table has no column `{name}`{near}"))
+    };
+    let faults: Faults = unused.map(message).collect();
+    if faults.is_empty() { Ok(()) } else { Err(faults) }
+}
+
+/// The columns that a window reads, with the types that they have before it.
+fn read_columns(
+    before: &Pipeline,
+    texts: &dyn Texts,
+    window: &WindowStep,
+    config: &WindowConfig,
+    path: &str,
+) -> Result<Vec<Column>, Faults> {
+    let planner = Planner::new(before, &[Schema::new(Vec::new())], texts)?;
+    let candidates = Schema::new(planner.candidates());
+    let bound = planner.bind(&candidates)?;
+    let last = bound.last().map_or(&candidates, |bound| bound.step.schema());
+    let keys = window.key.iter().enumerate().map(|(at, key)| (format!("{path}.key[{at}]"), key.as_str()));
+    let aggregates = config.aggregates.iter().filter_map(|aggregate| {
+        Some((format!("{path}.aggregates.{}", aggregate.name), aggregate.column.as_deref()?))
+    });
+    let (mut columns, mut faults) = (Vec::<Column>::new(), Vec::<Fault>::new());
+    for (path, name) in keys.chain(aggregates) {
+        if columns.iter().any(|column| column.name == name) {
+            continue;
+        }
+        if [START, END].contains(&name) {
+            faults.push(fault(
+                path,
+                format!(
+                    "`{name}` is a column of the window's results; give the field another name in a `select`"
+                ),
+            ));
+            continue;
+        }
+        match last.index_of(name) {
+            Some(at) => {
+                let column = &last.columns()[at];
+                columns.push(Column { field: column.name.clone(), ..column.clone() });
+            }
+            None => {
+                let known: Vec<&str> = last.columns().iter().map(|column| column.name.as_str()).collect();
+                let near = nearest(name, &known);
+                let near = near.map_or(String::new(), |near| format!("; did you mean `{near}`?"));
+                let message = match planner.origin(name, planner.steps.len()) {
+                    Origin::Field(field) => format!(
+                        "the type of `{field}` is not known; write `fields: {{ {field}: String }}` under `source:`, with its type{near}"
+                    ),
+                    Origin::Computed(_) | Origin::Absent => {
+                        format!("no step before gives a column `{name}`{near}")
+                    }
+                };
+                faults.push(fault(path, message));
+            }
+        }
+    }
+    if faults.is_empty() { Ok(columns) } else { Err(faults) }
+}
+
+#[cfg(test)]
+mod tests;

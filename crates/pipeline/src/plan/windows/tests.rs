@@ -1,0 +1,147 @@
+use dataflow::{Column, ColumnType, Schema};
+
+use crate::config;
+use crate::config::values::reference::Surroundings;
+use crate::wiring::steps;
+
+fn checked(fields: &str, steps: &str) -> Result<config::model::Pipeline, String> {
+    let text = format!(
+        "pipeline: p\nsink: {{ clickhouse: {{ url: \"http://localhost:8123\", table: t }} }}\n\
+         source: {{ kafka: {{ brokers: b, topic: t }}, fields: {{ {fields} }} }}\nsteps: [{steps}]"
+    );
+    let around = Surroundings { env: &|_| Ok(None), file: &|_| Err("no".into()) };
+    let checked = config::check(&text, &around);
+    checked.pipeline.ok_or_else(|| checked.faults.render("test"))
+}
+
+fn table(more: &[(&str, ColumnType)]) -> Schema {
+    let time = || ColumnType::DateTime64 { precision: 3, timezone: None };
+    let mut columns = vec![
+        Column::new("device", ColumnType::String),
+        Column::new("window_start", time()),
+        Column::new("n", ColumnType::UInt32),
+        Column::new("total", ColumnType::Int64),
+    ];
+    columns.extend(more.iter().map(|(name, of_type)| Column::new(*name, of_type.clone())));
+    Schema::new(columns)
+}
+
+/// The plan in lines, or its faults.
+fn planned(fields: &str, steps: &str, table: &Schema) -> String {
+    let pipeline = checked(fields, steps).unwrap_or_else(|faults| panic!("{faults}"));
+    let schema = |schema: &Schema| {
+        let column = |c: &Column| format!("{} {}", c.name, clickhouse::types::name(&c.column_type));
+        schema.columns().iter().map(column).collect::<Vec<_>>().join(", ")
+    };
+    match steps::plan(&pipeline, std::slice::from_ref(table)) {
+        Err(faults) => faults.iter().map(|fault| format!("{fault}\n")).collect(),
+        Ok(plan) => {
+            let mut told = format!("input: {}\ntime: {:?}\n", schema(&plan.input), plan.time);
+            for stage in &plan.stages {
+                told += &format!("{} in {:?}: {}\n", stage.path, stage.place, schema(&stage.output));
+            }
+            for mapped in &plan.tables[0].mapping {
+                told += &format!("{} from {:?} {:?}\n", mapped.column, mapped.from, mapped.conversion);
+            }
+            told
+        }
+    }
+}
+
+const FIELDS: &str = "device: String, at: DateTime64(3), amount: Int32, noise: String";
+const WINDOW: &str =
+    "{ window: { key: [device], time: at, size: 1m, aggregates: { n: count(), total: sum(amount) } } }";
+
+#[test]
+fn a_window_reads_declared_fields_alone_and_its_results_fill_the_table() {
+    let told =
+        planned(FIELDS, WINDOW, &table(&[("note", ColumnType::Nullable(Box::new(ColumnType::String)))]));
+    let expected = "\
+input: device String, amount Int32, at DateTime64(3)
+time: Some(\"at\")
+steps[0].window in Lane: device String, window_start DateTime64(3, 'UTC'), window_end DateTime64(3, 'UTC'), n UInt64, total Int64
+device from Some(\"device\") Same
+window_start from Some(\"window_start\") Same
+n from Some(\"n\") Checked
+total from Some(\"total\") Same
+note from None Same
+";
+    assert_eq!(told, expected);
+}
+
+#[test]
+fn steps_before_a_window_run_where_they_did() {
+    let steps = "{ filter: amount > 0 }, { select: { \"*\": \"*\", doubled: amount * 2 } }, { dedup: { key: [noise], window: 1h } }, \
+                 { window: { key: [device], time: at, size: 1m, aggregates: { n: count(), total: sum(doubled) } } }";
+    let told = planned(FIELDS, steps, &table(&[]));
+    let places: Vec<&str> =
+        told.lines().filter_map(|line| line.split_once(':').map(|(place, _)| place)).collect();
+    let expected = [
+        "input",
+        "time",
+        "steps[0].filter in DecodeJob",
+        "steps[1].select in DecodeJob",
+        "steps[2].dedup in Lane",
+        "steps[3].window in Lane",
+    ];
+    assert_eq!(places[..6], expected, "{told}");
+}
+
+#[test]
+fn the_parts_of_a_window_are_the_step_and_the_mapping_behind_it() {
+    let pipeline = checked(FIELDS, WINDOW).expect("it is valid");
+    let chain = steps::chain(&pipeline, &[table(&[])], 2).expect("it can be made");
+    let names: Vec<&str> = chain.steps.iter().map(|step| step.name()).collect();
+    assert_eq!((chain.intake.is_timed(), names), (true, vec!["window", "mapping"]));
+}
+
+#[test]
+fn what_a_window_cannot_be_is_said_at_its_place() {
+    let fault = |fields: &str, steps: &str, table: &Schema| match checked(fields, steps) {
+        Err(faults) => faults,
+        Ok(_) => planned(fields, steps, table),
+    };
+    let window = |change: (&str, &str)| WINDOW.replace(change.0, change.1);
+    let says = |told: String, what: &[&str]| {
+        assert!(what.iter().all(|what| told.contains(what)), "{told}");
+    };
+    let none = table(&[]);
+    says(
+        fault("at: DateTime64(3)", WINDOW, &none),
+        &["steps[0].window.key[0]", "fields: { device: String }", "aggregates.total"],
+    );
+    says(
+        fault(FIELDS, &window(("sum(amount)", "sum(noise)")), &none),
+        &["steps[0].window", "`noise`", "use an integer"],
+    );
+    says(
+        fault(FIELDS, &window(("sum(amount)", "summ(amount)")), &none),
+        &["there is no aggregate `summ`, did you mean `sum`"],
+    );
+    says(
+        fault(FIELDS, &window(("sum(amount)", "sum(amount * 2)")), &none),
+        &["`amount * 2` is not a column", "select"],
+    );
+    says(
+        fault(FIELDS, &window(("n: count()", "m: count()")), &none),
+        &["aggregates.m", "the table has no column `m`"],
+    );
+    says(
+        fault(FIELDS, &format!("{WINDOW}, {{ filter: n > 1 }}"), &none),
+        &["a step after `steps[0].window` is not supported"],
+    );
+    says(fault(FIELDS, &window(("time: at", "time: att")), &none), &["steps[0].window.time", "`att`"]);
+    let two = format!(
+        "{{ dedup: {{ key: [noise], window: 1h, time: at }} }}, {}",
+        window(("time: at", "time: noise"))
+    );
+    says(fault(FIELDS, &two, &none), &["the event time is `at`", "steps[1].window.time"]);
+}
+
+#[test]
+fn a_step_between_dedup_and_a_window_is_refused_for_the_window_would_count_what_it_drops() {
+    let steps = "{ dedup: { key: [noise], window: 1h } }, { filter: amount > 0 }, \
+                 { window: { key: [device], time: at, size: 1m, aggregates: { n: count() } } }";
+    let faults = checked(FIELDS, steps).expect_err("it is refused");
+    assert!(faults.contains("a step between `steps[0].dedup` and a window is not supported yet"), "{faults}");
+}
