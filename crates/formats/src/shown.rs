@@ -1,4 +1,6 @@
 //! Pieces of a record as a message shows them: printable, and not longer than a line.
+//!
+//! Owns their length and escapes. Does not own the sentences around them.
 
 use std::fmt::Write;
 

@@ -1,4 +1,6 @@
 //! The step that decodes Avro, on records of the `flink` workload: 43 bytes, eight fields, each with a column.
+//!
+//! Owns the records and the columns. Does not own how they are counted.
 
 use dataflow::{BlockBuilder, Column, ColumnType, Decoder, Partition, Schema};
 use formats::avro::{AvroDecoder, AvroOptions};

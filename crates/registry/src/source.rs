@@ -6,7 +6,7 @@
 //! | the registry …            | the block …                                                                              |
 //! |---------------------------|------------------------------------------------------------------------------------------|
 //! | has the schema            | goes on                                                                                  |
-//! | has it not                | waits for [`MISSING_TRIES`] answers, for a registry may lag behind the producer; then it goes on, and its records become dead letters |
+//! | has it not                | waits for [`MISSING_TRIES`] answers, for a registry may be slower than the producer; then it goes on, and its records become dead letters |
 //! | is away                   | is kept, and the read fails as for a source that is away                                 |
 //! | refuses us                | is kept, and the read ends with what to change                                           |
 //!
@@ -28,6 +28,9 @@ use crate::client::{Client, Found, RegistryError};
 
 /// How often the registry must say that it does not have a schema before it is believed.
 const MISSING_TRIES: u32 = 6;
+/// Missing numbers that are asked for so often. With more of them a producer writes broken headers, and each would hold up all records for
+/// the pauses; further ones are asked for once.
+const MISSING_PATIENT_MAX: usize = 10;
 /// The pause between two of these questions.
 const MISSING_PAUSE: Duration = Duration::from_secs(1);
 /// What the registry did not have is asked for again after so long.
@@ -83,10 +86,15 @@ impl Asks {
         missing.get(&id).is_some_and(|asked| self.runtime.elapsed() >= *asked + ASK_AGAIN)
     }
 
+    fn missing_count(&self) -> usize {
+        self.missing.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
     /// Asks for each of `ids` and keeps what is found.
     async fn ask(&self, ids: Vec<u32>) -> Result<(), SourceError> {
         for id in ids {
-            let tries = if self.schemas.get(id).is_none() { MISSING_TRIES } else { 1 };
+            let is_patient = self.schemas.get(id).is_none() && self.missing_count() < MISSING_PATIENT_MAX;
+            let tries = if is_patient { MISSING_TRIES } else { 1 };
             let mut found = self.client.schema(id).await.map_err(fault)?;
             for _ in 1..tries {
                 if !matches!(found, Found::Missing(_)) {

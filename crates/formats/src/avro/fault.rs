@@ -1,5 +1,7 @@
 //! Why a record is turned down, and the sentence that says so.
 //!
+//! Owns the kinds of faults and their words. Does not own the rules that they break ([`crate::columns`]).
+//!
 //! Made only on the way out, so it may allocate; the good path carries a pointer that is null.
 //!
 //! | kind    | reason                               | sentence                                                            |

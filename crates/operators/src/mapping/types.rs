@@ -1,5 +1,7 @@
 //! Which values of one type another type takes. Pure: types alone, no rows.
 //!
+//! Owns the table below. Does not own the conversions themselves ([`super::convert`]).
+//!
 //! | from                      | to                          | conversion                                     |
 //! |---------------------------|-----------------------------|------------------------------------------------|
 //! | integer, Bool             | wider integer               | lossless                                       |

@@ -200,3 +200,23 @@ async fn a_single_record_is_read_again_with_its_schema() {
     assert!(world.source.record(at).await.expect("it is held").is_some());
     assert!(world.schemas.get(7).is_some());
 }
+
+#[tokio::test]
+async fn numbers_that_a_producer_makes_up_hold_nothing_up() {
+    let world = world();
+    {
+        // The registry has said of so many others that it does not have them.
+        let mut missing = world.source.asks.missing.lock().expect("no panic");
+        missing.extend((0..MISSING_PATIENT_MAX as u32).map(|id| (id, Duration::ZERO)));
+    }
+    for id in 100..140 {
+        world.registry.says(&format!("/schemas/ids/{id}"), 404, "{}");
+        world.push(id);
+    }
+    let mut reader = world.reader().await;
+    let mut records = 0;
+    while records < 40 {
+        records += next(&mut *reader).await.expect("they go on");
+    }
+    assert_eq!(world.registry.asked(), 40, "each once");
+}
