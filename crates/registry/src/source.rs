@@ -103,23 +103,31 @@ impl Asks {
                 self.runtime.sleep(MISSING_PAUSE).await;
                 found = self.client.schema(id).await.map_err(fault)?;
             }
-            if matches!(found, Found::Missing(_)) {
-                let now = self.runtime.elapsed();
-                self.missing.lock().unwrap_or_else(PoisonError::into_inner).insert(id, now);
-            }
+            let is_missing = matches!(found, Found::Missing(_));
             let writer = match found {
                 Found::Texts(texts) => {
                     tracing::info!(schema = id, "a schema was fetched from the registry");
                     Writer::Texts(texts.into())
                 }
-                Found::Unusable(why) | Found::Missing(why) => {
-                    tracing::warn!(schema = id, "records of this schema become dead letters: {why}");
-                    Writer::Unusable(why.into())
-                }
+                Found::Unusable(why) | Found::Missing(why) => Writer::Unusable(why.into()),
             };
             let full =
                 |error: formats::avro::SchemasFull| SourceError::new(SourceFault::Refused, error.to_string());
-            self.schemas.put(id, writer).map_err(full)?;
+            let why = match &writer {
+                Writer::Unusable(why) => Some(why.clone()),
+                Writer::Texts(_) => None,
+            };
+            let is_kept = self.schemas.put(id, writer).map_err(full)?;
+            if let Some(why) = why.filter(|_| is_kept) {
+                // One line a number, and no more lines than numbers are kept.
+                tracing::warn!(schema = id, "records of this schema become dead letters: {why}");
+            }
+            let now = self.runtime.elapsed();
+            let mut missing = self.missing.lock().unwrap_or_else(PoisonError::into_inner);
+            match is_missing && is_kept {
+                true => missing.insert(id, now),
+                false => missing.remove(&id),
+            };
         }
         Ok(())
     }

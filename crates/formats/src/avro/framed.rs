@@ -23,8 +23,10 @@ use super::schema::Types;
 /// Bytes in front of the datum.
 pub(super) const HEADER_BYTES: usize = 5;
 
-/// Schemas that are kept. A registry has hundreds, seldom thousands; what goes beyond are numbers that a producer made up.
+/// Schemas that are kept. A registry has hundreds, seldom thousands.
 pub const SCHEMAS_MAX: usize = 1 << 16;
+/// Numbers without a usable schema that are kept, apart from the schemas: a producer with broken headers makes up any number of them.
+pub const UNUSABLE_MAX: usize = 1 << 12;
 
 /// What is known of a schema's number.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,35 +40,54 @@ pub enum Writer {
 /// The schemas that records were written with, by number. Shared between whoever fetches them and the decoders.
 #[derive(Debug, Default)]
 pub struct Schemas {
-    known: RwLock<BTreeMap<u32, Writer>>,
+    known: RwLock<Known>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    texts: BTreeMap<u32, Arc<[String]>>,
+    unusable: BTreeMap<u32, Arc<str>>,
 }
 
 impl Schemas {
     /// What is known of `id`.
     pub fn get(&self, id: u32) -> Option<Writer> {
-        self.known.read().unwrap_or_else(PoisonError::into_inner).get(&id).cloned()
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        let texts = known.texts.get(&id).map(|texts| Writer::Texts(texts.clone()));
+        texts.or_else(|| known.unusable.get(&id).map(|why| Writer::Unusable(why.clone())))
     }
 
-    /// Keeps what was found. A text, once known, stays: numbers are never given twice.
+    /// Keeps what was found, and says whether it did: of numbers without a usable schema only [`UNUSABLE_MAX`] are kept. A text, once
+    /// known, stays: numbers are never given twice.
     ///
     /// # Errors
-    /// When [`SCHEMAS_MAX`] are known already.
-    pub fn put(&self, id: u32, found: Writer) -> Result<(), SchemasFull> {
+    /// When [`SCHEMAS_MAX`] schemas are known already.
+    pub fn put(&self, id: u32, found: Writer) -> Result<bool, SchemasFull> {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= SCHEMAS_MAX && !known.contains_key(&id) {
-            return Err(SchemasFull);
+        if known.texts.contains_key(&id) {
+            return Ok(true);
         }
-        if !matches!(known.get(&id), Some(Writer::Texts(_))) {
-            known.insert(id, found);
+        match found {
+            Writer::Texts(_) if known.texts.len() >= SCHEMAS_MAX => return Err(SchemasFull),
+            Writer::Texts(texts) => {
+                known.unusable.remove(&id);
+                known.texts.insert(id, texts);
+            }
+            Writer::Unusable(_)
+                if known.unusable.len() >= UNUSABLE_MAX && !known.unusable.contains_key(&id) =>
+            {
+                return Ok(false);
+            }
+            Writer::Unusable(why) => _ = known.unusable.insert(id, why),
         }
-        Ok(())
+        Ok(true)
     }
 }
 
 /// No further schema is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "records name more than `{SCHEMAS_MAX}` different schemas, which is no registry's use; look for a producer with broken headers"
+    "records were written with more than `{SCHEMAS_MAX}` different schemas, which are not held in memory; register one schema for each kind of record, not one for each record"
 )]
 pub struct SchemasFull;
 
@@ -180,7 +201,10 @@ impl Plans {
             Some(Writer::Texts(texts)) => texts,
             // Not kept: it may be registered later.
             Some(Writer::Unusable(why)) => return Err(Fault::schema(id, &why)),
-            None => return Err(Fault::schema(id, "it was not fetched before its records; report this")),
+            None => {
+                let why = "no usable schema is known of it, nor of many other numbers: look for a producer with broken headers";
+                return Err(Fault::schema(id, why));
+            }
         };
         let plan = Types::read_all(&texts)
             .map_err(super::ConfigError::from)

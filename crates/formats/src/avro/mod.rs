@@ -53,7 +53,7 @@ pub use datum::DEPTH_MAX;
 use datum::Rows;
 use fault::{Fault, Step};
 use framed::{Last, Plans};
-pub use framed::{SCHEMAS_MAX, Schemas, SchemasFull, Writer, schema_id, schema_ids};
+pub use framed::{SCHEMAS_MAX, Schemas, SchemasFull, UNUSABLE_MAX, Writer, schema_id, schema_ids};
 use plan::Plan;
 pub use schema::{SCHEMA_BYTES_MAX, SchemaError};
 

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use dataflow::{Decoder, Reason};
 
-use super::super::{AvroDecoder, AvroOptions, SCHEMAS_MAX, Schemas, Writer, schema_id, schema_ids};
+use super::super::{
+    AvroDecoder, AvroOptions, SCHEMAS_MAX, Schemas, SchemasFull, UNUSABLE_MAX, Writer, schema_id, schema_ids,
+};
 use super::record;
 use super::written::{long, sized};
 use crate::testing::{block, row, schema};
@@ -61,7 +63,7 @@ fn each_record_is_read_by_the_schema_that_it_names() {
 fn more_kinds_of_records_than_are_at_hand_are_read_all_the_same() {
     let schemas = Arc::new(Schemas::default());
     let text = record(r#"{"name": "n", "type": "long"}"#);
-    (0..40).for_each(|id| schemas.put(id, texts([&text])).expect("room"));
+    (0..40).for_each(|id| assert_eq!(schemas.put(id, texts([&text])), Ok(true)));
     let decoder = framed(&["n Int64"], &schemas);
     let records: Vec<Vec<u8>> = (0..400).map(|n| of(n * 7 % 40, &number(i64::from(n)))).collect();
     let decoded = decoder.decode(&block(&records));
@@ -95,7 +97,11 @@ fn a_record_that_cannot_be_read_takes_no_other_along() {
             "schema `5`: field `n`, column `n`: the schema has boolean, and UInt32 does not take a boolean",
         ),
         (of(6, &number(7)), Reason::Schema, "schema `6`: the schema is not one of Avro: "),
-        (of(8, &number(7)), Reason::Schema, "schema `8`: it was not fetched before its records; report this"),
+        (
+            of(8, &number(7)),
+            Reason::Schema,
+            "schema `8`: no usable schema is known of it, nor of many other numbers",
+        ),
         (
             vec![],
             Reason::Malformed,
@@ -140,8 +146,25 @@ fn numbers_of_a_block_are_told_once_a_run_and_their_count_is_bounded() {
     assert_eq!(schema_ids(&block(&records)).collect::<Vec<_>>(), [7, 9, 7]);
     assert_eq!((schema_id(&of(u32::MAX, b"")), schema_id(b"\0\0\0\0")), (Some(u32::MAX), None));
     let schemas = Schemas::default();
-    let none = Writer::Unusable("none".into());
-    assert!((0..SCHEMAS_MAX as u32).all(|id| schemas.put(id, none.clone()).is_ok()));
-    assert!(schemas.put(u32::MAX, none.clone()).is_err());
-    assert!(schemas.put(0, none).is_ok());
+    let none = || Writer::Unusable("none".into());
+    assert!((0..UNUSABLE_MAX as u32).all(|id| schemas.put(id, none()) == Ok(true)));
+    assert_eq!(schemas.put(u32::MAX, none()), Ok(false), "it is not kept, and stops nothing");
+    assert_eq!(schemas.put(0, none()), Ok(true));
+    assert_eq!(schemas.get(u32::MAX), None);
+    let text = || texts(["{}"]);
+    assert!(
+        (0..SCHEMAS_MAX as u32).all(|id| schemas.put(id, text()) == Ok(true)),
+        "they have room of their own"
+    );
+    assert_eq!(schemas.put(u32::MAX, text()), Err(SchemasFull));
+    assert_eq!(schemas.get(0), Some(text()));
+}
+
+#[test]
+fn a_record_whose_number_is_one_of_too_many_is_a_dead_letter() {
+    let decoder = framed(&["n Int64"], &Arc::new(Schemas::default()));
+    let decoded = decoder.decode(&block(&[of(77, &number(1))]));
+    let reject = &decoded.rejects[0];
+    assert_eq!(reject.reason, Reason::Schema);
+    assert!(reject.message.contains("producer with broken headers"), "{}", reject.message);
 }
