@@ -29,8 +29,8 @@ pub type Print<'a> = &'a dyn Fn(&str) -> anyhow::Result<()>;
 #[derive(Debug, Args)]
 #[command(
     long_about = "\
-Measures the engine on this machine, with a published workload: records per CPU-second of the engine, wall rates, CPU of \
-ClickHouse apart, memory, and whether the table is right.
+Measures the engine on this machine, with a published workload: records per CPU-second of the engine, wall-clock rates, the CPU \
+of ClickHouse separately, memory, and whether the table is correct.
 
 The engine runs as a child process, `forebay run`, so that its CPU and memory are its own. Every run starts with an empty \
 table and an empty store.",
@@ -43,7 +43,7 @@ Examples:
   forebay bench dedup --json > report.json
   forebay bench dedup --html report.html
 
-Ends with code 1 when a table is wrong. Quote numbers of a release build only."
+Ends with code 1 if a table is wrong. Quote only figures of a release build."
 )]
 pub struct Bench {
     #[command(subcommand)]

@@ -15,26 +15,27 @@ use crate::logging::{self, LogOptions};
 
 const CODES: &str = "\
 Exit codes:
-  0    done
-  1    failed; starting again may help
-  2    the command line or the pipeline file has a fault; nothing was started
-  3    another process has taken the pipeline over
+  0    success
+  1    failure; starting again may help
+  2    error in the command line or the pipeline file; nothing was started
+  3    another process has taken over the pipeline
   4    you must decide something; starting again does not help
-  5    all was done, but more records became dead letters than `dead_letters.fail_above` allows
+  5    all was done, but a larger share of the records became dead letters than `dead_letters.fail_above` allows
   130  stopped at once by a second signal; nothing that was sealed is lost";
 
-/// Moves event streams into ClickHouse, every record exactly once.
+/// Writes Kafka topics and files into ClickHouse tables, every record exactly once.
 #[derive(Debug, Parser)]
 #[command(name = "forebay", version, after_help = CODES, arg_required_else_help = true)]
 pub struct Cli {
     #[command(subcommand)]
     command: Command,
 
-    /// The least important log lines that are shown, or a filter such as `info,engine=debug`.
+    /// The log level (`error`, `warn`, `info`, `debug` or `trace`), or a filter such as `info,engine=debug`. Takes precedence over
+    /// `log.level` in the pipeline file, which only `run` reads; all other commands log at `warn` by default.
     #[arg(long, global = true, env = "FOREBAY_LOG", value_name = "LEVEL")]
     log_level: Option<String>,
 
-    /// The form of log lines, which go to stderr.
+    /// The format of the log, which is written to standard error.
     #[arg(long, global = true, value_enum, value_name = "FORM")]
     log_format: Option<LogFormat>,
 }
@@ -68,7 +69,7 @@ enum Command {
     Reference(Reference),
 }
 
-/// Prints completions for a shell.
+/// Prints the completion script for a shell.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -85,11 +86,11 @@ struct Completions {
 #[command(after_help = "\
 Examples:
   forebay schema > pipeline.schema.json
-  # first line of a pipeline file, for editors that speak to yaml-language-server:
+  # to use it in editors with yaml-language-server, put this line at the top of a pipeline file:
   # yaml-language-server: $schema=pipeline.schema.json")]
 struct Schema {}
 
-/// Prints the reference of pipeline files, in Markdown.
+/// Prints the reference of all keys of a pipeline file, in Markdown.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

@@ -4,11 +4,11 @@
 //!
 //! | code | meaning                                                                                          |
 //! |------|--------------------------------------------------------------------------------------------------|
-//! | 0    | done                                                                                             |
-//! | 1    | failed; the message says why, and starting again may help                                        |
-//! | 2    | the command line or the pipeline file has a fault; nothing was started                           |
-//! | 3    | another process has taken the pipeline over                                                      |
-//! | 4    | a person must decide; starting again does not help                                               |
+//! | 0    | success                                                                                          |
+//! | 1    | failure; the message says why, and starting again may help                                       |
+//! | 2    | error in the command line or the pipeline file; nothing was started                              |
+//! | 3    | another process has taken over the pipeline                                                      |
+//! | 4    | the operator must decide something; starting again does not help                                 |
 //! | 5    | all was done, but more records became dead letters than `dead_letters.fail_above` allows         |
 //! | 130  | stopped at once by a second signal; nothing that was sealed is lost                              |
 

@@ -28,11 +28,11 @@ Examples:
 Ends with code 1 when a table is wrong."
 )]
 pub struct Clients {
-    /// Rows of a batch.
+    /// Rows per batch.
     #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     batch_rows: u64,
 
-    /// Batches that are measured, after two that are not.
+    /// Batches to measure, after two that are not measured.
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     batches: u64,
 
@@ -44,7 +44,7 @@ pub struct Clients {
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Content::Varied])]
     content: Vec<Content>,
 
-    /// Columns of the table; those beyond 32 are left to their defaults.
+    /// Columns of the table; those beyond 32 get their defaults.
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Columns::Filled])]
     columns: Vec<Columns>,
 
@@ -52,11 +52,11 @@ pub struct Clients {
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Compression::None, Compression::Lz4])]
     compression: Vec<Compression>,
 
-    /// Whether the next batch is encoded while one is under way.
+    /// Whether the next batch is encoded while the previous one is sent.
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Mode::Serial, Mode::Pipelined])]
     mode: Vec<Mode>,
 
-    /// Measures a peer's client too, in the serial mode: it is built by the Go on this machine.
+    /// Also measures a peer client, in serial mode; it is built with Go on this machine.
     #[arg(long, value_name = "PEER", value_delimiter = ',', value_parser = [Peer::ChGo.name(), Peer::ClickhouseGo.name()])]
     against: Vec<String>,
 

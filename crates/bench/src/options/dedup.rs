@@ -7,7 +7,7 @@ use workloads::dedup::{MINUTES_PUBLISHED, Spec, Workload};
 use super::{Print, Shared, runtime, say};
 use crate::dedup::{self, Plan};
 
-/// Ingests files of sales twice: the second time every row is a duplicate.
+/// Reads files of sales twice; the second time every row is a duplicate.
 #[derive(Debug, Args)]
 #[command(
     long_about = "\
@@ -38,7 +38,7 @@ pub struct Dedup {
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 
-    /// Looks for duplicates again 10 s and 60 s after the second reading, in every run.
+    /// Checks for duplicates again 10 s and 60 s after the second reading, in every run.
     #[arg(long)]
     look_again: bool,
 

@@ -42,15 +42,15 @@ pub struct Glassflow {
     #[command(flatten)]
     shape: Shape,
 
-    /// From where the engine reads.
+    /// Where the engine reads from.
     #[arg(long, value_enum, default_value_t = From::Kafka)]
     source: From,
 
-    /// Brokers to ask first, `host:port`, several joined by commas.
+    /// Brokers to contact first, as `host:port`, separated by commas.
     #[arg(long, value_name = "BROKERS", env = "FOREBAY_BROKERS", required_if_eq("source", "kafka"))]
     brokers: Option<String>,
 
-    /// Partitions of the topic, which is made for this measurement.
+    /// Partitions of the topic, which is created for this measurement.
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1024))]
     partitions: u32,
 
@@ -58,33 +58,33 @@ pub struct Glassflow {
     #[arg(long, value_name = "CODEC", default_value = "none", value_parser = ["none", "gzip", "snappy", "lz4", "zstd"])]
     topic_compression: String,
 
-    /// Sends so many records a second while the engine runs, instead of filling the topic first.
+    /// Sends this many records a second while the engine runs, instead of filling the topic first.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     rate: Option<u64>,
 
-    /// Measures latency under these shares of the capacity, such as `50%,80%`: the records are sent at that pace, and it is looked
-    /// when a SELECT sees them.
+    /// Measures latency at these shares of the capacity, such as `50%,80%`: sends records at that rate and measures when a SELECT first
+    /// returns them.
     #[arg(long, value_name = "SHARES", value_delimiter = ',', value_parser = share, conflicts_with = "rate")]
     load: Vec<f64>,
 
-    /// Records a second that are taken for the capacity; without it a backlog is drained, and below that rate the highest is
-    /// searched that six short loads show to be borne, the sender among what has to bear it.
+    /// The capacity, in records a second. Without it, the benchmark drains a backlog and then searches, with six short loads, for the
+    /// highest rate below that drain's which the machine sustains with the sender running.
     #[arg(long, value_name = "N", requires = "load", value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     capacity: Option<u64>,
 
-    /// How old a batch may get, in milliseconds; 200 under a load, else the pipeline's own default.
+    /// The maximum age of a batch, in milliseconds. Default: 200 under a load, else the pipeline's default.
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=3_600_000))]
     batch_age_ms: Option<u64>,
 
-    /// Drains the same backlog with a peer's program too, in turns: it is built by the Go on this machine.
+    /// Also drains the same backlog with a peer program, in alternation; it is built with Go on this machine.
     #[arg(long, value_name = "PEER", value_parser = [Peer::FranzGo.name()], conflicts_with_all = ["rate", "load"])]
     against: Option<String>,
 
-    /// Drains the same backlog without the step `dedup` too, in turns: what deduplication costs.
+    /// Also drains the same backlog without the `dedup` step, in alternation, to show what deduplication costs.
     #[arg(long, conflicts_with_all = ["rate", "load"])]
     without_dedup: bool,
 
-    /// Prints one line a run in the columns of GlassFlow's own load tests, beside honest ones.
+    /// Prints one line per run in the columns of GlassFlow's own load tests, with corrected ones beside them.
     #[arg(long, value_name = "FORMAT", value_parser = ["glassflow-csv"], conflicts_with = "json")]
     format: Option<String>,
 

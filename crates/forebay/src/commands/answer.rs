@@ -15,41 +15,42 @@ use protocol::doubt::Verdict;
 
 use crate::console::{Exit, PipelineFile, print};
 
-/// Answers what a pipeline asked when it stopped with code 4: are the rows of an insert in the table?
+/// Answers the question that a pipeline asked when it stopped with code 4: are the rows of an insert in the table?
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  forebay status user-events.yaml                        # shows what is asked
+  forebay status user-events.yaml                             # shows the questions
   forebay answer user-events.yaml --frame 3f0c…9a --present   # the rows are there: do not send them again
   forebay answer user-events.yaml --frame 3f0c…9a --absent    # they are not: send them
   forebay answer user-events.yaml --all --absent
 
-The answer is written into the pipeline's journal; the next `forebay run` goes on with it. The pipeline must be stopped.
-Ends with code 0, 2 if no such question is open or it is too early to say `--absent`, 3 if another process has taken the
-pipeline since, 1 if the journal cannot be written.")]
+The answer is written to the pipeline's journal, and the next `forebay run` continues with it. The pipeline must be stopped.
+
+Exit codes: 0; 2 if there is no such question, if it is too early for --absent, or for an error in the file; 3 if another process has
+taken over the pipeline since the question; 1 if the journal cannot be written.")]
 #[command(group(clap::ArgGroup::new("which").required(true).args(["frame", "all"])))]
 #[command(group(clap::ArgGroup::new("verdict").required(true).args(["present", "absent"])))]
 pub struct Answer {
     #[command(flatten)]
     file: PipelineFile,
 
-    /// The frame that is asked about, as the message and `status` name it; may be given more than once.
+    /// The id of the frame in question, as shown by the message and by `status`; may be given more than once.
     #[arg(long, value_name = "ID")]
     frame: Vec<String>,
 
-    /// Answers every open question the same way.
+    /// Gives the same answer to every open question.
     #[arg(long)]
     all: bool,
 
-    /// The rows are in the table (and in the targets of its views): they are not sent again.
+    /// The rows are in the table (and in the targets of its views): do not send them again.
     #[arg(long)]
     present: bool,
 
-    /// None of the rows is in the table, and none is on its way: they are sent under a new token.
+    /// None of the rows is in the table, and none is on its way: send them under a new token.
     #[arg(long)]
     absent: bool,
 
-    /// Answers even if a process has claimed the pipeline since; if it is running, it stops.
+    /// Answers even if another process has claimed the pipeline since the question; if that process is running, it stops.
     #[arg(long)]
     take_over: bool,
 }

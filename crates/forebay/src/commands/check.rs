@@ -18,7 +18,7 @@ use serde_json::json;
 use super::{explain, place};
 use crate::console::{Exit, print};
 
-/// Checks pipeline files: every fault at once, with line and column. Never writes or locks.
+/// Checks pipeline files and lists every error with its line and column. Never writes or locks anything.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -36,28 +36,28 @@ A small pipeline file:
   sink:
     clickhouse: { url: \"http://localhost:8123\", table: user_events }
 
-With --connect the program asks everything that a start would ask: the store (its journal, sealed inserts that wait, open questions, the
-state of the steps), the source (partitions, positions that are still held, lag) and the tables (settings, columns). It says what a start
-would do, and every fault at once with its line in the file. --sample decodes that many records as the pipeline would: which become rows,
-which become dead letters, and why.
+With --connect the command makes the checks of a start: of the store (journal, sealed inserts that wait, open questions, state of the
+steps), of the source (partitions, available positions, lag) and of the tables (settings, columns). It lists every error with its line in
+the file, and says what a start would do. --sample decodes that many records as the pipeline would, and shows which become rows, which
+become dead letters, and why.
 
-Ends with code 0 if all files can run, and 2 if one has a fault. With --connect it ends with the code that `forebay run` would end with: 2 for
-a fault of the file, 4 when a person must decide, and 1 where `run` fails or waits (a server, broker or store that does not answer).")]
+Exit codes: 0 if all files are correct, 2 if one has an error. With --connect, the code that `forebay run` would end with: 0; 2 for an error
+in the file; 4 if you must decide something; 1 if `run` would fail or wait, for example because a server, broker or store does not answer.")]
 pub struct Check {
     /// Pipeline files; `-` for standard input.
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
 
-    /// Prints the findings as JSON on standard output.
+    /// Prints the findings as JSON.
     #[arg(long)]
     json: bool,
 
-    /// Also asks the store, the source and the tables whether the pipeline could start. Reads only: nothing is created, claimed or
-    /// written, and no consumer group is touched.
+    /// Also checks the store, the source and the tables: could the pipeline start? Only reads: creates, claims and writes nothing, and
+    /// touches no consumer group.
     #[arg(long)]
     connect: bool,
 
-    /// Decodes so many records of the source as the pipeline would, and shows what becomes of each.
+    /// Decodes this many records of the source as the pipeline would, and shows what becomes of each.
     #[arg(long, value_name = "N", default_value_t = 0, requires = "connect", value_parser = clap::value_parser!(u32).range(..=10_000))]
     sample: u32,
 }

@@ -16,11 +16,11 @@ use crate::console::{Exit, print};
 Runs ClickHouse's engine (libchdb) behind ClickHouse's HTTP interface: a development server in this process, for demos \
 and tests. Real clients insert, query and get their error codes; the data stays in the folder and survives kill -9.
 
-Each start draws a token, prints it, and takes it as the password of every user. Requests that a web page sends are \
-refused, and so are statements that reach files or the network (`file()`, `url()`, `s3()`, …).
+Each start generates a token, prints it, and accepts it as the password of every user. Requests from web pages are \
+refused, and so are statements that access files or the network (`file()`, `url()`, `s3()`, …).
 
-It differs from a real server: there are no users and no native TCP port, bodies are held in memory whole, \
-`async_insert` has no effect, and there are no replicated tables. Do not run production on it.",
+It differs from a real server: there are no users, no native TCP port and no replicated tables, `async_insert` has no \
+effect, and request bodies are held in memory whole. Do not use it in production.",
     after_help = "\
 Examples:
   forebay clickhouse
@@ -28,8 +28,8 @@ Examples:
   curl 'http://127.0.0.1:18123/?password=secret' --data-binary 'SELECT version()'
 
 The library is the file that FOREBAY_LIBCHDB names, else `libchdb.so` beside this program, else the one that `scripts/setup` \
-puts into the project that this program was built in.
-SIGTERM or SIGINT closes the database and ends with code 0."
+has downloaded into the project that this program was built in, else the one in /usr/local/lib or /usr/lib.
+On SIGTERM or SIGINT it closes the database and exits with code 0."
 )]
 pub struct Clickhouse {
     /// The address to listen at; port 0 for any free one.
@@ -58,11 +58,11 @@ pub struct Clickhouse {
     )]
     token: Option<String>,
 
-    /// Asks for no token: every process on this machine may then read and write the data.
+    /// Requires no token: every process on this machine can then read and write the data.
     #[arg(long)]
     no_token: bool,
 
-    /// Allows statements that reach files or the network: `file()`, `url()`, `s3()`, engines of other servers.
+    /// Allows statements that access files or the network: `file()`, `url()`, `s3()`, engines of other servers.
     #[arg(long)]
     allow_files_and_network: bool,
 }

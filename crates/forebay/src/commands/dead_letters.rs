@@ -25,7 +25,7 @@ use clap::{Args, Subcommand};
 
 use crate::console::Exit;
 
-/// Lists, shows, replays and deletes records that could not go on.
+/// Lists, shows, replays and deletes dead letters: records that could not be written.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -34,8 +34,8 @@ Examples:
   forebay dead-letters replay user-events.yaml --reason out_of_range --since 2h
   forebay dead-letters purge user-events.yaml --until 30d --yes
 
-A dead letter is named by the place of its record: stream/partition/position. Replayed records that could not go on again
-are dead letters of the stream `@replays`; their header `forebay_origin` names the first place.")]
+A dead letter is named by the position of its record: stream/partition/position. A replayed record that fails again is a
+dead letter of the stream `@replays`; its header `forebay_origin` holds the record's original position.")]
 pub struct DeadLetters {
     #[command(subcommand)]
     action: Action,

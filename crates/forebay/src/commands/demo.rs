@@ -29,12 +29,12 @@ const TABLE: &str = "user_events";
 /// A file that marks a folder as the demo's own, which may be emptied.
 const MARK: &str = ".forebay-demo";
 
-/// Shows the whole path: made-up events with duplicates, deduplicated into ClickHouse, and the table checked.
+/// Shows the whole path: generates events with duplicates, deduplicates them into ClickHouse, and checks the table.
 #[derive(Debug, Args)]
 #[command(
     long_about = "\
-Shows the whole path on this machine: starts ClickHouse's engine, makes up user events with near and far duplicates, runs \
-a pipeline over them, and then checks the table itself: count, unique ids, content. Needs no other service.
+Shows the whole path on this machine: starts ClickHouse's engine, generates user events with duplicates near and far, runs \
+a pipeline over them, and checks the table: row count, unique ids, content. Needs no other service.
 
 Ends with code 0 only if every event is in the table exactly once.",
     after_help = "\
@@ -44,11 +44,11 @@ Examples:
   forebay demo --dir /tmp/forebay-demo"
 )]
 pub struct Demo {
-    /// Distinct events; a tenth as many duplicates come on top.
+    /// The number of distinct events; a tenth as many duplicates are added.
     #[arg(long, value_name = "N", default_value_t = 2_000_000, value_parser = clap::value_parser!(u64).range(2_000..=1_000_000_000))]
     uniques: u64,
 
-    /// The folder for data and pipeline file. What an earlier demo left there is removed.
+    /// The folder for the data and the pipeline file. Files of an earlier demo in it are deleted.
     #[arg(long, value_name = "DIR", default_value = "./forebay-demo")]
     dir: PathBuf,
 }

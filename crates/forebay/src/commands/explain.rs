@@ -25,8 +25,10 @@ Examples:
   forebay explain orders.yaml
   forebay explain orders.yaml --json
 
-Asks ClickHouse for the tables' columns; of a table that is not there yet those of `create:` are taken. Reads no record, writes nothing.
-Ends with code 2 if the file has a fault or its steps do not fit the table, and 1 if ClickHouse does not answer.")]
+Reads the tables' columns from ClickHouse; for a table that does not exist yet it uses those under `create:`. Reads no record and writes
+nothing.
+
+Exit codes: 0; 2 if the file has an error or its steps do not fit the table; 1 if ClickHouse does not answer.")]
 pub struct Explain {
     #[command(flatten)]
     file: PipelineFile,

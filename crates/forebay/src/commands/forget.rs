@@ -22,7 +22,7 @@ use admin::running;
 /// How long the journal must stand still before it counts as nobody's: an owner that works settles within a second.
 const QUIET: Duration = Duration::from_secs(3);
 
-/// Takes topics, partitions or files out of a pipeline.
+/// Removes topics, partitions or files from a pipeline.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -31,18 +31,19 @@ Examples:
   forebay forget user-events.yaml --partition orders/3 --from-start
   forebay forget user-events.yaml --file /var/log/events-2026-10.jsonl
 
-Stop the pipeline first, and take the topic or file out of the pipeline file. Rows that are sealed already are delivered by the next
-run. The position is remembered: if the same topic or file is added again, reading goes on where it ended. With --from-start it is
-not: reading begins where `start` says, and rows that are in the table already are written a second time unless `dedup` knows them.
+Stop the pipeline first, and remove the topic or file from the pipeline file. Rows that are already sealed are delivered by the next
+run. The position is remembered: if the same topic or file is added again, reading continues where it stopped. With --from-start the
+position is forgotten too: reading then begins where `start` says, and rows that are already in the table are written a second time,
+unless `dedup` still knows their keys.
 
-Ends with code 0, 2 if the pipeline does not read what is named or nobody can be asked, 3 if a process runs the pipeline, 1 if the
-journal cannot be written or the question was answered with no.")]
+Exit codes: 0; 2 if the pipeline does not read what is named, or if the command cannot ask for confirmation (no terminal, no --yes);
+3 if a process runs the pipeline; 1 if the journal cannot be written or you did not confirm.")]
 #[command(group(clap::ArgGroup::new("what").required(true).multiple(true).args(["topic", "partition", "files", "stream", "input"])))]
 pub struct Forget {
     #[command(flatten)]
     pipeline: PipelineFile,
 
-    /// A Kafka topic, with all its partitions; may be given more than once.
+    /// A Kafka topic with all its partitions; may be given more than once.
     #[arg(long, value_name = "NAME")]
     topic: Vec<String>,
 
@@ -50,7 +51,7 @@ pub struct Forget {
     #[arg(long, value_name = "TOPIC/NUMBER", value_parser = partition)]
     partition: Vec<Named>,
 
-    /// A file of a file source, by the path that `forebay status` shows.
+    /// A file, by the path that `forebay status` shows.
     #[arg(long = "file", value_name = "PATH")]
     files: Vec<String>,
 
@@ -62,11 +63,11 @@ pub struct Forget {
     #[arg(long, value_name = "NAME")]
     input: Option<String>,
 
-    /// Forgets the positions too: added again, the topic or file is read from where `start` says.
+    /// Also forgets the positions: if the topic or file is added again, it is read from where `start` says.
     #[arg(long)]
     from_start: bool,
 
-    /// Forgets even if a process runs the pipeline; that process ends with code 3.
+    /// Takes over a pipeline that is running; its process stops with code 3.
     #[arg(long)]
     take_over: bool,
 

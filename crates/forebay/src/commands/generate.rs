@@ -17,7 +17,7 @@ use workloads::glassflow::{self, RECORD_BYTES_MAX};
 
 use crate::console::Exit;
 
-/// Writes made-up records, the same at every run.
+/// Writes generated records, the same in every run.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -41,11 +41,11 @@ pub struct Generate {
     #[arg(long, requires = "to")]
     force: bool,
 
-    /// The Kafka topic to write, which must be there; records have no key, so they spread over its partitions.
+    /// The Kafka topic to write to, which must exist; records have no key, so they are spread over its partitions.
     #[arg(long, value_name = "TOPIC", requires = "brokers", conflicts_with = "to")]
     topic: Option<String>,
 
-    /// Brokers to ask first, `host:port`, several joined by commas.
+    /// Brokers to contact first, as `host:port`, separated by commas.
     #[arg(long, value_name = "BROKERS", requires = "topic")]
     brokers: Option<String>,
 }

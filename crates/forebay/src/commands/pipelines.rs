@@ -27,16 +27,16 @@ use crate::console::{Exit, PipelineFile, print};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  forebay list user-events.yaml                    # all that share its store
+  forebay list user-events.yaml                    # all pipelines in the store of this one
   forebay list --store file:///var/lib/forebay --json
 
-Reads the journals; running pipelines are not disturbed.")]
+Only reads the journals; running pipelines are not affected.")]
 pub struct List {
-    /// A pipeline file whose store is listed; `-` for standard input.
+    /// A pipeline file whose store to list; `-` for standard input.
     #[arg(value_name = "FILE", required_unless_present = "store")]
     file: Option<std::path::PathBuf>,
 
-    /// The store's address instead; keys for object storage come from the environment.
+    /// The store's address, instead of a pipeline file; keys for object storage are then taken from the environment.
     #[arg(long, value_name = "URL", conflicts_with = "file")]
     store: Option<String>,
 
@@ -51,7 +51,7 @@ struct Removal {
     #[command(flatten)]
     file: PipelineFile,
 
-    /// Does it. Without this option, only prints what would be deleted and what would be kept.
+    /// Deletes it. Without this option the command only prints what would be deleted and what would be kept.
     #[arg(long)]
     yes: bool,
 
@@ -60,15 +60,16 @@ struct Removal {
     json: bool,
 }
 
-/// Forgets all that a pipeline has read, so that its next start reads the source from the start again.
+/// Deletes a pipeline's journal and state, so that its next start reads the source from the beginning again.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  forebay reset user-events.yaml           # says what would go
+  forebay reset user-events.yaml           # prints what would be deleted
   forebay reset user-events.yaml --yes
 
-The table keeps its rows: empty it first, or they are there twice. The next `forebay run` asks if it is not empty.
-Ends with code 0 when it is done, 4 without `--yes`, 3 while a process runs the pipeline.")]
+The table keeps its rows: empty it first, or every row will be there twice. If it is not empty, the next `forebay run` asks.
+
+Exit codes: 0 if the pipeline was reset; 4 without --yes; 3 if a process runs the pipeline; 2 for an error in the file.")]
 pub struct Reset {
     #[command(flatten)]
     removal: Removal,
@@ -78,11 +79,12 @@ pub struct Reset {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  forebay delete user-events.yaml          # says what would go
+  forebay delete user-events.yaml          # prints what would be deleted
   forebay delete user-events.yaml --yes
 
-The tables and the source stay as they are.
-Ends with code 0 when it is done, 4 without `--yes`, 3 while a process runs the pipeline.")]
+The tables and the source are not changed.
+
+Exit codes: 0 if the pipeline was deleted; 4 without --yes; 3 if a process runs the pipeline; 2 for an error in the file.")]
 pub struct Delete {
     #[command(flatten)]
     removal: Removal,

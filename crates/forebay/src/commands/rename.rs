@@ -22,16 +22,18 @@ use admin::running;
 /// How long the journal must stand still before it counts as nobody's: an owner that works settles within a second.
 const QUIET: Duration = Duration::from_secs(3);
 
-/// Gives a pipeline another name; what it has read, its state and its rows in flight stay its own.
+/// Renames a pipeline. It keeps its positions, its state and its rows in flight.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  forebay rename user-events.yaml clicks          # says what would happen
+  forebay rename user-events.yaml clicks          # prints what would happen
   forebay rename user-events.yaml clicks --yes
 
-Stop the pipeline first. Afterwards write the new name into the pipeline file; under the old one it refuses to start. Nothing is read
-again, and nothing is lost if the command is interrupted: until the same command has finished it, neither name starts.
-Ends with code 0 when it is done, 4 without `--yes`, 3 while a process runs the pipeline, 2 if the new name cannot be used.")]
+Stop the pipeline first, and write the new name into the pipeline file afterwards: under the old name it no longer starts. Nothing is
+read again. If the command is interrupted, nothing is lost: run it again; until then the pipeline starts under neither name.
+
+Exit codes: 0 if the pipeline was renamed; 4 without --yes; 3 if a process runs the pipeline; 2 if the new name cannot be used, or for
+an error in the file.")]
 pub struct Rename {
     #[command(flatten)]
     file: PipelineFile,
@@ -40,7 +42,7 @@ pub struct Rename {
     #[arg(value_name = "NEW_NAME")]
     to: PipelineName,
 
-    /// Does it. Without this option, only prints what would happen.
+    /// Renames the pipeline. Without this option the command only prints what would happen.
     #[arg(long)]
     yes: bool,
 

@@ -30,29 +30,30 @@ const PROGRESS_EVERY: Duration = Duration::from_secs(10);
 /// Pause between two looks at a table that somebody is changing.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
-/// Runs a pipeline until its source ends or it is asked to stop.
+/// Runs a pipeline until its source ends or a signal stops it.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   forebay run user-events.yaml
-  forebay run user-events.yaml --drain             # what is there now, and then end
+  forebay run user-events.yaml --drain             # processes what is in the source now, then exits
   forebay run user-events.yaml --log-format json --log-level debug
 
-The first SIGTERM or SIGINT drains: nothing more is read, what was read goes to the table within `shutdown.timeout`.
-The second one stops at once. Nothing is lost or doubled either way; the next start goes on where this one ended.
+On the first SIGTERM or SIGINT the pipeline drains: it stops reading and delivers what it has read, for at most
+`shutdown.timeout`. On the second one it stops at once. Nothing is lost or written twice either way; the next start
+continues where this one stopped.
 
-Ends with code 0 when all is done or drained, 2 for a fault of the file, 3 when another process has taken the pipeline
-over, 4 when a person must decide, 5 when all was done but a larger share of the records became dead letters than
-`dead_letters.fail_above` allows (without that setting: when all of them did), 1 for other failures.")]
+Exit codes: 0 if everything was read or the pipeline was drained; 2 for an error in the file; 3 if another process has
+taken over the pipeline; 4 if you must decide something; 5 if all was done, but a larger share of the records became
+dead letters than `dead_letters.fail_above` allows (without that setting: all of them did); 1 for any other failure.")]
 pub struct Run {
     #[command(flatten)]
     file: PipelineFile,
 
-    /// Ends when everything that is there at the start has been read and is in the table.
+    /// Exits once everything that is in the source at the start has been read and is in the table.
     #[arg(long)]
     drain: bool,
 
-    /// A first start continues although the table has rows already, as with `existing_rows: keep`.
+    /// Lets a pipeline that has never run start although its table already contains rows, as `existing_rows: keep` does.
     #[arg(long)]
     into_filled_table: bool,
 }

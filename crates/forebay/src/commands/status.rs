@@ -10,16 +10,18 @@ use serde_json::Value;
 
 use crate::console::{Exit, PipelineFile, print};
 
-/// Shows positions, lag, what is settled, the spool and dead letters of a pipeline.
+/// Shows a pipeline's positions and lag, what was delivered, what waits, and open questions.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   forebay status user-events.yaml
   forebay status user-events.yaml --json | jq .spool_bytes
 
-Reads the journal in the store; the pipeline may run meanwhile, here or elsewhere. If it runs on this machine, it is asked
-at `http.listen` for what it waits for (a table that is missing, a wrong password, a store that does not answer) and for
-how long its tables remember insert tokens. Ends with code 0, or 1 if the journal cannot be read.")]
+Reads the journal in the store; the pipeline may be running, here or on another machine. If it runs on this machine, the
+command also asks it (at `http.listen`) what it waits for, such as a missing table, a wrong password or a store that does
+not answer, and how long its tables remember insert tokens.
+
+Exit codes: 0; 1 if the journal cannot be read; 2 for an error in the file.")]
 pub struct Status {
     #[command(flatten)]
     file: PipelineFile,

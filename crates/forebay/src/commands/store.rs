@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use crate::console::{Exit, print};
 
-/// Looks into stores.
+/// Examines stores.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -34,18 +34,18 @@ enum Command {
     Check(Check),
 }
 
-/// Reads all of a pipeline's journal, segments and state and verifies it. Never writes or locks.
+/// Reads and verifies the journal, the segments and the state of a pipeline. Never writes or locks anything.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   forebay store check user-events.yaml
   forebay store check --store file:///var/lib/forebay --json | jq '.lanes[].findings'
 
-Checks every journal record (checksum, number, and that it may follow the one before), every frame (checksum, and that it decodes
-to the sealed number of rows), and all state. Says what is damaged or missing, what that means and what to do, and lists objects
-that nobody points to. The pipeline may run meanwhile.
+Checks every journal record (checksum, number, and whether it may follow the previous one), every frame (checksum, and whether it
+decodes to the sealed number of rows), and all state. Lists what is damaged or missing, what that means and what to do, and objects
+that nothing refers to. The pipeline may be running.
 
-Ends with code 0 if all is sound, 4 if something is damaged or missing, 1 if the store cannot be read.")]
+Exit codes: 0 if everything is sound; 4 if something is damaged or missing; 2 for an error in the file; 1 if the store cannot be read.")]
 struct Check {
     /// The pipeline file; `-` for standard input.
     #[arg(value_name = "FILE", required_unless_present = "store")]

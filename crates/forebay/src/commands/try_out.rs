@@ -33,7 +33,7 @@ const LINE_BYTES_MAX: u64 = 64 << 20;
 /// Characters of a record that the table shows.
 const SHOWN_MAX: usize = 120;
 
-/// Runs the steps on some records and shows each before and after. Writes nothing.
+/// Runs the steps on a few records and shows each record before and after. Writes nothing.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -41,18 +41,19 @@ Examples:
   forebay try orders.yaml --records bad.jsonl
   head -n 5 orders.jsonl | forebay try orders.yaml --records -
 
-Reads the source from the oldest record that it holds, or the lines of a file. Steps without state run as they do in the pipeline;
-whether a record is a duplicate depends on all before it and is not looked for. Nothing is written, no position moves.
-Ends with code 0, with 2 if the file has a fault, and with 1 if the source or ClickHouse does not answer.")]
+Reads the oldest records of the source, or the lines of a file. Steps without state run as they do in the pipeline. Duplicates are not
+detected, because that would need all earlier records. Nothing is written, and no position changes.
+
+Exit codes: 0; 2 if the file has an error; 1 if the source or ClickHouse does not answer.")]
 pub struct Try {
     #[command(flatten)]
     file: PipelineFile,
 
-    /// So many records.
+    /// How many records to read.
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     sample: u32,
 
-    /// Takes the lines of this file for records, `-` for standard input; the source is not asked.
+    /// Reads the records from the lines of this file instead of the source; `-` for standard input.
     #[arg(long, value_name = "FILE")]
     records: Option<PathBuf>,
 

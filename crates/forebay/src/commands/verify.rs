@@ -17,7 +17,7 @@ use pipeline::config::model::sink::Target;
 
 use crate::console::{Exit, PipelineFile, print};
 
-/// Compares the table with the source and reports missing, duplicate and foreign rows. Reads only; the pipeline may run.
+/// Compares the table with the source and reports missing, duplicate and foreign rows. Only reads; the pipeline may be running.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -28,53 +28,54 @@ Examples:
   forebay verify user-events.yaml --values
   forebay verify user-events.yaml --table bots
 
-Of several tables each is compared in turn, unless `--table` names one. Reads the source once more with the pipeline's own decoder and compares it with the table by key: buckets of keys by count and
-checksum first, then the keys of buckets that differ. What is sealed and not settled, or not read yet, is not missing. Needs the
-source to hold the records still; memory stays small, temporary files take 36 bytes a record.
+Reads the source again with the pipeline's own decoder and steps, and compares it with the table by key: first the count and checksum of
+each bucket of keys, then the keys of buckets that differ. Records that are not read yet, or are sealed and not settled, do not count as
+missing. The source must still hold the records. Temporary files take 44 bytes per record. Of several tables each is compared in turn,
+unless --table names one.
 
-Without --from and --to everything that the pipeline has read is compared. A range tells which of its records are missing, which have
-too many rows (reading all of the source once more if there are such, to see whether they are another record's), and what its dead
-letters lack. A row that came from nowhere (foreign) is in no range, so it is told only when everything is compared.
+Without --from and --to, everything that the pipeline has read is compared. A range shows which of its records are missing, which have too
+many rows (if there are any, the whole source is read once more to find out whether the rows belong to other records), and which dead
+letters are missing. Foreign rows have no record and therefore lie in no range; they are reported only when everything is compared.
 
-With a `_forebay` column the rows of each frame that the journal still knows are counted too. `--values` compares what stands in the
-other columns.
+If the table has a `_forebay` column, the rows of each frame that the journal still knows are counted as well. --values also compares the
+values of the other columns.
 
-Ends with code 0 if all is right, 4 if rows are missing, duplicate, foreign or different, a frame has other than its rows, or the
-accounts do not add up, 1 if it could not be compared.")]
+Exit codes: 0 if everything is correct; 4 if rows are missing, duplicate, foreign or different, if an insert does not have its rows, or if
+the accounts do not add up; 2 for an error in the file; 1 if the comparison was not possible.")]
 pub struct Verify {
     #[command(flatten)]
     file: PipelineFile,
 
-    /// Looks at records from here on: a time (RFC 3339, the source's time of a record), or `STREAM/PARTITION:POSITION`, which may be
-    /// given for several partitions; partitions that are not named are then left out.
+    /// Compares records from here on: a time (RFC 3339, compared with the source's time of a record), or `STREAM/PARTITION:POSITION`,
+    /// which may be given for several partitions; partitions that are not named are then left out.
     #[arg(long, value_name = "TIME|POSITION")]
     from: Vec<Bound>,
 
-    /// Looks at records before this.
+    /// Compares records before this time or position.
     #[arg(long, value_name = "TIME|POSITION")]
     to: Vec<Bound>,
 
-    /// Compares this one of several tables: `table` or `database.table`.
+    /// Compares only this one of several tables: `table` or `database.table`.
     #[arg(long, value_name = "TABLE")]
     table: Option<String>,
 
-    /// The columns to compare by. The key of the `dedup` step if left out, or else the sink's `unique_key`.
+    /// The columns to compare by, separated by commas. Default: the key of the `dedup` step, or else the sink's `unique_key`.
     #[arg(long, value_name = "COLUMN", value_delimiter = ',')]
     key: Vec<String>,
 
-    /// Compares the values of the other columns too: reads all of the table's columns once.
+    /// Also compares the values of the other columns, which reads all columns of the table once.
     #[arg(long)]
     values: bool,
 
-    /// How long to wait until what is sealed is settled.
+    /// Seconds to wait until everything that is sealed is settled.
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     wait: u64,
 
-    /// Where temporary files go. The system's place for them if left out.
+    /// The folder for temporary files. Default: the system's.
     #[arg(long, value_name = "FOLDER")]
     scratch: Option<PathBuf>,
 
-    /// Rows of each kind that are named.
+    /// How many rows of each kind to list at most.
     #[arg(long, value_name = "ROWS", default_value_t = 100, value_parser = clap::value_parser!(u64).range(0..=10_000))]
     limit: u64,
 

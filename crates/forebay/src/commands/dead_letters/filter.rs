@@ -14,15 +14,15 @@ use pipeline::replays::object::Letter;
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Filters")]
 pub struct Filter {
-    /// Only letters of these reasons, joined by commas.
+    /// Only letters with these reasons, separated by commas.
     #[arg(long, value_enum, value_delimiter = ',')]
     pub reason: Vec<Reason>,
 
-    /// Only letters for these columns, joined by commas.
+    /// Only letters about these columns, separated by commas.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub column: Vec<String>,
 
-    /// Only records of this topic or other stream; `@replays` for records that failed in a replay.
+    /// Only records of this topic, file or other stream; `@replays` for records that failed in a replay.
     #[arg(long, visible_alias = "topic", value_name = "STREAM")]
     pub source: Option<String>,
 
@@ -34,15 +34,15 @@ pub struct Filter {
     #[arg(long, value_name = "FROM..TO")]
     pub position: Option<Positions>,
 
-    /// Only letters written since then: a time such as `2026-01-31T08:00:00Z`, or `2h` for two hours ago.
+    /// Only letters written since this time: `2026-01-31T08:00:00Z`, or `2h` for two hours ago.
     #[arg(long, value_name = "TIME")]
     pub since: Option<Moment>,
 
-    /// Only letters written before then.
+    /// Only letters written before this time.
     #[arg(long, value_name = "TIME")]
     pub until: Option<Moment>,
 
-    /// Only letters for which this expression on the columns of the dead-letter table holds.
+    /// Only letters for which this SQL expression on the columns of the dead-letter table is true.
     #[arg(long = "where", value_name = "SQL")]
     pub condition: Option<Condition>,
 }

@@ -20,7 +20,9 @@ Examples:
   forebay dead-letters list user-events.yaml --topic user_events --partition 2 --position 1000..2000
   forebay dead-letters list user-events.yaml --where \"message LIKE '%255%'\" --json | jq -r .raw
 
-Reads only, and may run beside the pipeline. Ends with code 0, 1 if the table cannot be read, 2 for a fault of the file.")]
+Only reads; the pipeline may be running.
+
+Exit codes: 0; 1 if the table cannot be read; 2 for an error in the command line or the file.")]
 pub struct List {
     #[command(flatten)]
     file: PipelineFile,
@@ -28,7 +30,7 @@ pub struct List {
     #[command(flatten)]
     filter: Filter,
 
-    /// Letters to show at the most.
+    /// How many letters to list at most.
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     limit: u64,
 
@@ -36,7 +38,7 @@ pub struct List {
     #[arg(long, conflicts_with = "limit")]
     summary: bool,
 
-    /// Prints a JSON object a line, with the whole record.
+    /// Prints one JSON object per line, with the whole record.
     #[arg(long)]
     json: bool,
 }

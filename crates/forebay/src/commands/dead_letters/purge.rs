@@ -39,11 +39,11 @@ Examples:
   forebay dead-letters purge user-events.yaml --reason malformed
   forebay dead-letters purge user-events.yaml --all --yes
 
-Says how many letters the filters name and asks, on a terminal; elsewhere --yes answers. A letter that was replayed stays
-known as replayed.
+Prints how many letters the filters select, and asks for confirmation on a terminal; elsewhere --yes is required. Forebay
+still remembers which of the deleted letters were replayed.
 
-Ends with code 0 when the letters are gone, or are being deleted and the wait ended; 1 if the server refused or the answer
-was no; 2 for a fault of the file or the command line.")]
+Exit codes: 0 if the letters are deleted, or the wait ended while the server deletes them; 1 if the server refused or you
+did not confirm; 2 for an error in the command line or the file.")]
 pub struct Purge {
     #[command(flatten)]
     file: PipelineFile,
@@ -51,7 +51,7 @@ pub struct Purge {
     #[command(flatten)]
     filter: Filter,
 
-    /// Deletes every letter of the pipeline; needed where no filter is given.
+    /// Deletes every letter of the pipeline; required if no filter is given.
     #[arg(long)]
     all: bool,
 
@@ -59,15 +59,15 @@ pub struct Purge {
     #[arg(long)]
     yes: bool,
 
-    /// Says how many letters would be deleted, and deletes none.
+    /// Only prints how many letters would be deleted.
     #[arg(long)]
     dry_run: bool,
 
-    /// Does not wait until the server has rewritten its files.
+    /// Does not wait until the server has deleted the rows.
     #[arg(long)]
     no_wait: bool,
 
-    /// How long to wait for that.
+    /// How long to wait for the deletion.
     #[arg(long, value_name = "PERIOD", default_value = "60s")]
     timeout: Period,
 }

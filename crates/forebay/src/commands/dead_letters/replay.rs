@@ -39,7 +39,7 @@ const GRACE: Duration = Duration::from_secs(8);
 /// Writers that may come first at one place of the log, each of them another `replay`.
 const RACES_MAX: u32 = 100;
 
-/// Sends the records of dead letters through the pipeline as it is now, exactly once, and tells what became of each.
+/// Sends the records of dead letters through the pipeline as it is now, exactly once, and reports what became of each.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -49,15 +49,16 @@ Examples:
   forebay dead-letters replay user-events.yaml --topic user_events --partition 2 --position 1234 --again
   forebay dead-letters replay user-events.yaml --json | jq -r 'select(.result == \"dead_letter\") | .message'
 
-Mend the cause first: the table, the pipeline file, then replay. The letters stay where they are; one that was replayed is
-not taken again without --again. A pipeline that runs takes the records up within seconds. If it does not run they are read here and
-now, without the source, and the command ends when they are in the table; with --no-wait they wait for the pipeline's next start.
+Fix the cause first (the table or the pipeline file), then replay. The letters stay in their table; one that was replayed
+is not replayed again without --again. A running pipeline reads the records within seconds. If it is not running, this
+command processes them itself, without reading the source, and ends when they are in the table; with --no-wait they wait
+for the pipeline's next start.
 
-Results: written, duplicate, filtered, late, dead_letter (it could not go on again, at its seal or when the server refused
-its row later; the new letter is named), sealed (its insert is not settled), waiting (not read yet).
+Results: written, duplicate, filtered, late, dead_letter (it failed again, or the server refused its row later; the new
+letter is named), sealed (its insert is not settled yet), waiting (not read yet).
 
-Ends with code 0 if no record failed again, 1 if one did or the wait took too long, 2 for a fault of the file, 3 when
-another process has taken the pipeline over meanwhile, 4 when a person must decide.")]
+Exit codes: 0 if no record failed again; 1 if one did or the wait timed out; 2 for an error in the command line or the
+file; 3 if another process took over the pipeline meanwhile; 4 if you must decide something.")]
 pub struct Replay {
     #[command(flatten)]
     file: PipelineFile,
@@ -65,20 +66,20 @@ pub struct Replay {
     #[command(flatten)]
     filter: Filter,
 
-    /// Letters to replay at the most, oldest first.
+    /// How many letters to replay at most, oldest first.
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     limit: u64,
 
-    /// Takes letters that were replayed already once more. Without `dedup` in the pipeline their rows may then be twice.
+    /// Also replays letters that were replayed before. Without `dedup` in the pipeline their rows may then be in the table twice.
     #[arg(long)]
     again: bool,
 
-    /// Tells which letters would be replayed, and does nothing.
+    /// Only prints which letters would be replayed.
     #[arg(long)]
     dry_run: bool,
 
-    /// Takes over a run elsewhere that is at work but has not taken the records up within seconds; it ends with code 3. Without this
-    /// only a pipeline that nobody runs is read here.
+    /// Takes over the pipeline from a process elsewhere that is busy and has not read the records within seconds; that process ends with
+    /// code 3. Without this option the command processes the records itself only if no process runs the pipeline.
     #[arg(long, conflicts_with = "no_wait")]
     run: bool,
 
@@ -90,7 +91,7 @@ pub struct Replay {
     #[arg(long, value_name = "PERIOD", default_value = "60s")]
     timeout: Period,
 
-    /// Prints a JSON object a line for each letter.
+    /// Prints one JSON object per line for each letter.
     #[arg(long)]
     json: bool,
 }

@@ -13,7 +13,7 @@ use crate::console::{Exit, PipelineFile, print};
 use admin::dead_letters::letters::Whole;
 use admin::dead_letters::{Table, clock, memory};
 
-/// Shows one dead letter whole: where it comes from, why it could not go on, and every byte of it.
+/// Shows one complete dead letter: where it comes from, why it could not be written, and every byte of the record.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -21,19 +21,19 @@ Examples:
   forebay dead-letters show user-events.yaml --reason malformed           # the oldest of them
   forebay dead-letters show user-events.yaml user_events/2/1234 --raw > record.bin
 
-Ends with code 0, 1 if there is no such letter or the table cannot be read, 2 for a fault of the file.")]
+Exit codes: 0; 1 if there is no such letter or the table cannot be read; 2 for an error in the command line or the file.")]
 pub struct Show {
     #[command(flatten)]
     file: PipelineFile,
 
-    /// Which letter, as `list` shows it; without it the oldest that the filters name.
+    /// The letter, as `list` shows it. Default: the oldest one that the filters select.
     #[arg(value_name = "STREAM/PARTITION/POSITION", value_parser = place)]
     letter: Option<Letter>,
 
     #[command(flatten)]
     filter: Filter,
 
-    /// Writes the bytes of the record's body to standard output, and nothing else.
+    /// Writes only the bytes of the record's body to standard output.
     #[arg(long, conflicts_with = "json")]
     raw: bool,
 
