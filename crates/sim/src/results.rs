@@ -48,20 +48,15 @@ impl Result {
 impl Aggregates {
     /// The steps of a pipeline.
     pub fn steps(self) -> Vec<Box<dyn Operator>> {
-        let aggregate = |name: &str, function, column: Option<&str>| Aggregate {
-            name: name.to_owned(),
-            function,
-            column: column.map(str::to_owned),
-        };
         let config = WindowConfig {
             key: vec!["key".to_owned()],
             size: Duration::from_millis(self.size_ms as u64),
             lateness: Duration::from_millis(self.lateness_ms as u64),
             aggregates: vec![
-                aggregate("n", Function::Count, None),
-                aggregate("sum", Function::Sum, Some("id")),
-                aggregate("least", Function::Min, Some("id")),
-                aggregate("greatest", Function::Max, Some("id")),
+                Aggregate::new("n", Function::Count, None),
+                Aggregate::new("sum", Function::Sum, Some("id")),
+                Aggregate::new("least", Function::Min, Some("id")),
+                Aggregate::new("greatest", Function::Max, Some("id")),
             ],
         };
         let window = Window::new(&schema(), &config).expect("the windows of a plan are valid");

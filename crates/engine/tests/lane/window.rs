@@ -90,18 +90,13 @@ impl Operator for Pack {
 fn with_memory(bench: &Bench, drain: bool, memory: u64) -> Pipeline {
     let column = |name| Column::new(name, ColumnType::UInt64);
     let (decoded, keyed) = (Schema::new(vec![column("id")]), Schema::new(vec![column("id"), column("key")]));
-    let aggregate = |name: &str, function, column: Option<&str>| Aggregate {
-        name: name.to_owned(),
-        function,
-        column: column.map(str::to_owned),
-    };
     let config = WindowConfig {
         key: vec!["key".to_owned()],
         size: Duration::from_millis(SIZE_MS),
         lateness: Duration::ZERO,
         aggregates: vec![
-            aggregate("n", Function::Count, None),
-            aggregate("total", Function::Sum, Some("id")),
+            Aggregate::new("n", Function::Count, None),
+            Aggregate::new("total", Function::Sum, Some("id")),
         ],
     };
     let window = Window::new(&keyed, &config).expect("a valid step").with_memory(memory);

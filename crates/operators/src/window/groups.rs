@@ -3,10 +3,12 @@
 //! Owns the way from a key to its group: an index of four bytes an entry, at most three quarters full, over hashes of eight bytes. Two
 //! keys are the same if their bytes are. Does not own how keys are made (`key`) or what is computed (`accumulator`).
 
-use arrow_array::RecordBatch;
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, BooleanArray, RecordBatch};
+use arrow_buffer::NullBuffer;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::accumulator::{Accumulator, Rows};
+use super::accumulator::{self, Accumulator, Rows};
 use super::aggregate::Bound;
 use super::key::{Encoded, Keys};
 use super::values::grow_to;
@@ -29,8 +31,7 @@ fn make_room<T>(values: &mut Vec<T>, more: usize) {
 }
 
 /// The groups of one window.
-#[derive(Clone, Debug)]
-pub struct Groups {
+pub(super) struct Groups {
     /// One more than the group's number, or [`FREE`]; a power of two of them.
     index: Vec<u32>,
     hashes: Vec<u64>,
@@ -44,7 +45,7 @@ pub struct Groups {
     /// Rows of all groups.
     rows: u64,
     /// One for each aggregate that needs one.
-    pub(super) accumulators: Vec<Accumulator>,
+    pub(super) accumulators: Vec<Box<dyn Accumulator>>,
 }
 
 impl Groups {
@@ -58,7 +59,7 @@ impl Groups {
             stride: keys.stride(),
             counts: Vec::new(),
             rows: 0,
-            accumulators: aggregates.iter().filter_map(Accumulator::new).collect(),
+            accumulators: aggregates.iter().filter_map(accumulator::new).collect(),
         }
     }
 
@@ -149,25 +150,37 @@ impl Groups {
         self.grow();
         of.groups.iter().for_each(|group| self.counts[*group as usize] += 1);
         self.rows += of.groups.len() as u64;
-        let with_state = aggregates.iter().filter_map(|bound| Some((bound, bound.input.as_ref()?)));
-        for (accumulator, (bound, (column_type, _))) in self.accumulators.iter_mut().zip(with_state) {
-            let name = bound.aggregate.column.as_deref().unwrap_or_default();
-            let array =
-                batch.column_by_name(name).ok_or_else(|| format!("the batch has no column `{name}`"))?;
-            accumulator.update(array.as_ref(), column_type, of)?;
+        let with_state = aggregates.iter().filter(|bound| bound.keeps_state());
+        for (accumulator, bound) in self.accumulators.iter_mut().zip(with_state) {
+            let first = bound.input.as_ref().map(|input| column(batch, &input.name)).transpose()?;
+            let by = bound.by.as_ref().map(|by| column(batch, &by.name)).transpose()?;
+            let condition = bound.aggregate.condition.as_ref();
+            let condition = condition.map(|name| column(batch, name)).transpose()?;
+            let counting = Counting::new(of, [first, by, condition], condition)?;
+            let types = (bound.input.as_ref(), bound.by.as_ref());
+            let input = accumulator::Input {
+                column: first.zip(types.0).map(|(array, input)| (array, &input.column_type)),
+                by: by.zip(types.1).map(|(array, by)| (array, &by.column_type)),
+            };
+            accumulator.update(&input, counting.rows(of))?;
         }
         Ok(())
     }
 
     /// Takes later groups in.
     pub fn merge(&mut self, later: &Self) {
-        let to: Vec<u32> =
-            (0..later.len()).map(|group| self.find(later.hashes[group], later.key(group))).collect();
+        let all = 0..later.len() as u32;
+        let moves: Vec<(u32, u32)> = all
+            .map(|from| {
+                let group = from as usize;
+                (from, self.find(later.hashes[group], later.key(group)))
+            })
+            .collect();
         self.grow();
-        to.iter().zip(&later.counts).for_each(|(group, count)| self.counts[*group as usize] += count);
+        moves.iter().for_each(|(from, to)| self.counts[*to as usize] += later.counts[*from as usize]);
         self.rows += later.rows;
         for (own, later) in self.accumulators.iter_mut().zip(&later.accumulators) {
-            own.merge(later, &to);
+            own.merge(later.as_ref(), &moves);
         }
     }
 
@@ -185,12 +198,56 @@ impl Groups {
 
     /// Memory held in bytes.
     pub fn memory_bytes(&self) -> usize {
-        let accumulators: usize = self.accumulators.iter().map(Accumulator::memory_bytes).sum();
+        let accumulators: usize =
+            self.accumulators.iter().map(|accumulator| accumulator.memory_bytes()).sum();
         self.index.capacity() * 4
             + self.hashes.capacity() * 8
             + self.keys.capacity()
             + self.ends.capacity() * 8
             + self.counts.capacity() * 8
             + accumulators
+    }
+}
+
+fn column<'a>(batch: &'a RecordBatch, name: &str) -> Result<&'a dyn Array, String> {
+    let array = batch.column_by_name(name).ok_or_else(|| format!("the batch has no column `{name}`"))?;
+    Ok(array.as_ref())
+}
+
+/// The rows that count for an aggregate: without a null in what it reads, and with its condition true.
+enum Counting {
+    All,
+    Some { rows: Vec<u32>, groups: Vec<u32> },
+}
+
+impl Counting {
+    fn new(
+        of: Rows<'_>,
+        columns: [Option<&dyn Array>; 3],
+        condition: Option<&dyn Array>,
+    ) -> Result<Self, String> {
+        let nulls = columns.into_iter().flatten().filter_map(|array| array.nulls());
+        let nulls = NullBuffer::union_many(nulls.map(Some)).filter(|nulls| nulls.null_count() > 0);
+        let condition = condition
+            .map(|array| array.as_boolean_opt().ok_or("the condition of an aggregate is not Bool"))
+            .transpose()?
+            .map(BooleanArray::values);
+        if nulls.is_none() && condition.is_none() {
+            return Ok(Self::All);
+        }
+        let counts = |row: usize| {
+            nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row))
+                && condition.is_none_or(|condition| condition.value(row))
+        };
+        let pairs = of.rows.iter().copied().zip(of.groups.iter().copied());
+        let (rows, groups) = pairs.filter(|(row, _)| counts(*row as usize)).unzip();
+        Ok(Self::Some { rows, groups })
+    }
+
+    fn rows<'a>(&'a self, of: Rows<'a>) -> Rows<'a> {
+        match self {
+            Self::All => of,
+            Self::Some { rows, groups } => Rows { rows, groups, ..of },
+        }
     }
 }

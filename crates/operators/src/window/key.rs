@@ -9,7 +9,7 @@
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use dataflow::{Column, Schema};
 
-use super::values::{self, Form, Store, Values};
+use super::values::{self, Form, Store, Values, canonical};
 
 /// One column of the key.
 #[derive(Clone, Debug)]
@@ -225,8 +225,4 @@ impl KeyColumn {
             *cursor = (at + N) as u32;
         }
     }
-}
-
-fn canonical(value: f64) -> f64 {
-    if value.is_nan() { f64::NAN } else { value + 0.0 }
 }

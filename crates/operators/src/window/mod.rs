@@ -28,8 +28,10 @@
 //! | `groups`      | from a key to its aggregates                        |
 //! | `accumulator` | one aggregate of every group                        |
 //! | `key`         | the bytes of keys                                   |
+//! | `index`       | from a hash to an entry                             |
 //! | `values`      | columns in the five forms that state knows          |
 //! | [`state`]     | the bytes of deltas and snapshots                   |
+//! | `encoding`    | numbers and lengths in them                         |
 //!
 //! **State.** The decode job makes the aggregates of each batch; the lane merges them into those of the seal under way (`fresh`), and a seal merges
 //! those into all others (`base`). The delta is `fresh`: a start merges the deltas in the same order, and has the same sums, bit for bit.
@@ -38,7 +40,9 @@
 
 mod accumulator;
 pub mod aggregate;
+mod encoding;
 mod groups;
+mod index;
 mod key;
 mod partial;
 pub mod state;
@@ -280,16 +284,15 @@ impl Plan {
         let mut too_large: Vec<(usize, Vec<u32>)> = Vec::new();
         let mut accumulators = groups.accumulators.iter();
         for bound in &self.aggregates {
-            let column = match &bound.input {
-                None => values::Store::UInt(groups.counts.clone()).column(&bound.output, |_| false),
-                Some(_) => {
-                    let accumulator = accumulators.next().expect("one for each aggregate of a column");
-                    let (column, out) = accumulator.column(bound);
-                    if !out.is_empty() {
-                        too_large.push((columns.len(), out));
-                    }
-                    column
+            let column = if bound.keeps_state() {
+                let accumulator = accumulators.next().expect("one for each aggregate that keeps anything");
+                let (column, out) = accumulator.column(bound);
+                if !out.is_empty() {
+                    too_large.push((columns.len(), out));
                 }
+                column
+            } else {
+                values::Store::UInt(groups.counts.clone()).column(&bound.output, |_| false)
             };
             columns.push(column);
         }

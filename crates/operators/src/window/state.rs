@@ -6,7 +6,7 @@
 //! | field      | bytes | meaning                                                                        |
 //! |------------|-------|--------------------------------------------------------------------------------|
 //! | magic      | 4     | `FBWN`                                                                         |
-//! | version    | 2     | 1                                                                              |
+//! | version    | 2     | 2                                                                              |
 //! | kind       | 1     | 1 snapshot: what the windows hold; 2 delta: what one seal brought into them    |
 //! | –          | 1     | 0                                                                              |
 //! | shape      | 4     | length; then the step's settings in words                                      |
@@ -21,7 +21,7 @@
 //! | ends       | 8 each  | of the keys, if they differ in length                                        |
 //! | keys       |         | one after the other                                                          |
 //! | counts     | 8 each  | rows                                                                         |
-//! | aggregates |         | of each that keeps anything: a byte for each group that is 1 if it has a value, then its columns; values of any length stand behind their length (4) |
+//! | aggregates |         | of each that keeps anything: what `accumulator` writes, mostly a bit for each group that is 1 if it has a value, then its columns; values of any length stand behind their length (4) |
 
 use std::collections::BTreeMap;
 
@@ -30,16 +30,15 @@ use dataflow::StateError;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::Plan;
-use super::accumulator::{Accumulator, Bits, Kind as Of};
 use super::aggregate::Bound;
+use super::encoding::{Reader, damaged, put_len};
 use super::groups::Groups;
 use super::key::Keys;
-use super::values::Store;
 
 const MAGIC: [u8; 4] = *b"FBWN";
 
 /// The version that is written, and the newest that is read.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 
 const CHECKSUM: usize = 8;
 
@@ -80,7 +79,7 @@ pub(super) fn write<'a>(
         put_len(&mut to, groups.len());
         groups.put_keys(&mut to);
         groups.counts.iter().for_each(|count| to.extend_from_slice(&count.to_le_bytes()));
-        groups.accumulators.iter().for_each(|accumulator| put(accumulator, &mut to));
+        groups.accumulators.iter().for_each(|accumulator| accumulator.write(&mut to));
     }
     let checksum = xxh3_64(&to);
     to.extend_from_slice(&checksum.to_le_bytes());
@@ -93,18 +92,23 @@ pub(super) fn write<'a>(
 /// When the bytes are damaged, too new, of the other kind, or of a step with other settings.
 pub(super) fn parse(bytes: &[u8], kind: Kind, plan: &Plan) -> Result<Parsed, StateError> {
     let shape = plan.shape.as_str();
-    let damaged = |what: &str| StateError::Damaged(format!("the state of a window {what}"));
     let (body, checksum) = bytes.split_last_chunk::<CHECKSUM>().ok_or_else(|| damaged("is too short"))?;
     if xxh3_64(body) != u64::from_le_bytes(*checksum) {
         return Err(damaged("has another checksum"));
     }
-    let mut from = From(body);
+    let mut from = Reader(body);
     if from.take(4)? != MAGIC {
         return Err(damaged("does not begin as one"));
     }
     let version = u16::from_le_bytes(from.array()?);
     if version > VERSION {
         return Err(StateError::TooNew { found: version, known: VERSION });
+    }
+    if version < VERSION {
+        let way_out = "an older program can go on with it; this one needs a new name for the pipeline, under which it reads its source from the start"
+            .to_owned();
+        let words = |version: u16| format!("version `{version}` of the state of a window");
+        return Err(StateError::Configured { was: words(version), now: words(VERSION), way_out });
     }
     if from.take(2)? != [kind as u8, 0] {
         return Err(damaged("is of another kind"));
@@ -135,7 +139,7 @@ pub(super) fn parse(bytes: &[u8], kind: Kind, plan: &Plan) -> Result<Parsed, Sta
     Ok(Parsed { watermark_ms, windows })
 }
 
-fn groups(from: &mut From<'_>, keys: &Keys, aggregates: &[Bound]) -> Result<Groups, StateError> {
+fn groups(from: &mut Reader<'_>, keys: &Keys, aggregates: &[Bound]) -> Result<Groups, StateError> {
     let wrong = || StateError::Damaged("a window has keys that are none, or one of them twice".to_owned());
     let len = from.len()?;
     let mut groups = Groups::new(keys, aggregates);
@@ -159,11 +163,7 @@ fn groups(from: &mut From<'_>, keys: &Keys, aggregates: &[Bound]) -> Result<Grou
     groups.counts = from.numbers(len, u64::from_le_bytes)?;
     groups.recount().ok_or_else(wrong)?;
     for accumulator in &mut groups.accumulators {
-        read(accumulator, from, len)?;
-        let counted = accumulator.counts().iter().zip(&groups.counts);
-        if counted.into_iter().any(|(values, rows)| values > rows) {
-            return Err(StateError::Damaged("a window has more values than rows".to_owned()));
-        }
+        accumulator.read(from, &groups.counts)?;
     }
     Ok(groups)
 }
@@ -173,122 +173,6 @@ impl Groups {
         let (ends, keys) = self.raw_keys();
         ends.iter().for_each(|end| to.extend_from_slice(&end.to_le_bytes()));
         to.extend_from_slice(keys);
-    }
-}
-
-fn put(accumulator: &Accumulator, to: &mut Vec<u8>) {
-    to.extend(accumulator.seen.iter().map(u8::from));
-    let counts = |to: &mut Vec<u8>, counts: &[u64]| {
-        counts.iter().for_each(|count| to.extend_from_slice(&count.to_le_bytes()));
-    };
-    match &accumulator.kind {
-        Of::Count(own) => counts(to, own),
-        Of::Sum(sums) => sums.iter().for_each(|sum| to.extend_from_slice(&sum.to_le_bytes())),
-        Of::SumFloat(sums) => sums.iter().for_each(|sum| to.extend_from_slice(&sum.to_le_bytes())),
-        Of::Avg(sums, own) => {
-            sums.iter().for_each(|sum| to.extend_from_slice(&sum.to_le_bytes()));
-            counts(to, own);
-        }
-        Of::AvgFloat(sums, own) => {
-            sums.iter().for_each(|sum| to.extend_from_slice(&sum.to_le_bytes()));
-            counts(to, own);
-        }
-        Of::Min(store) | Of::Max(store) => put_store(store, to),
-        Of::First(store, times) | Of::Last(store, times) => {
-            put_store(store, to);
-            times.iter().for_each(|time| to.extend_from_slice(&time.to_le_bytes()));
-        }
-    }
-}
-
-fn put_store(store: &Store, to: &mut Vec<u8>) {
-    match store {
-        Store::Int(values) => values.iter().for_each(|value| to.extend_from_slice(&value.to_le_bytes())),
-        Store::UInt(values) => values.iter().for_each(|value| to.extend_from_slice(&value.to_le_bytes())),
-        Store::Float(values) => values.iter().for_each(|value| to.extend_from_slice(&value.to_le_bytes())),
-        Store::Wide(values) => values.iter().for_each(|value| to.extend_from_slice(&value.to_le_bytes())),
-        Store::Bytes(values) => {
-            for value in values {
-                put_len(to, value.len());
-                to.extend_from_slice(value);
-            }
-        }
-    }
-}
-
-fn read(accumulator: &mut Accumulator, from: &mut From<'_>, len: usize) -> Result<(), StateError> {
-    accumulator.seen = Bits::of(from.take(len)?.iter().map(|seen| *seen == 1));
-    match &mut accumulator.kind {
-        Of::Count(counts) => *counts = from.numbers(len, u64::from_le_bytes)?,
-        Of::Sum(sums) => *sums = from.numbers(len, i128::from_le_bytes)?,
-        Of::SumFloat(sums) => *sums = from.numbers(len, f64::from_le_bytes)?,
-        Of::Avg(sums, counts) => {
-            *sums = from.numbers(len, i128::from_le_bytes)?;
-            *counts = from.numbers(len, u64::from_le_bytes)?;
-        }
-        Of::AvgFloat(sums, counts) => {
-            *sums = from.numbers(len, f64::from_le_bytes)?;
-            *counts = from.numbers(len, u64::from_le_bytes)?;
-        }
-        Of::Min(store) | Of::Max(store) => read_store(store, from, len)?,
-        Of::First(store, times) | Of::Last(store, times) => {
-            read_store(store, from, len)?;
-            *times = from.numbers(len, i64::from_le_bytes)?;
-        }
-    }
-    Ok(())
-}
-
-fn read_store(store: &mut Store, from: &mut From<'_>, len: usize) -> Result<(), StateError> {
-    match store {
-        Store::Int(values) => *values = from.numbers(len, i64::from_le_bytes)?,
-        Store::UInt(values) => *values = from.numbers(len, u64::from_le_bytes)?,
-        Store::Float(values) => *values = from.numbers(len, f64::from_le_bytes)?,
-        Store::Wide(values) => *values = from.numbers(len, i128::from_le_bytes)?,
-        Store::Bytes(values) => {
-            for _ in 0..len {
-                let len = from.len()?;
-                values.push(from.take(len)?.into());
-            }
-        }
-    }
-    Ok(())
-}
-
-fn put_len(to: &mut Vec<u8>, len: usize) {
-    let len = u32::try_from(len).expect("memory ends before lengths of 32 bits do");
-    to.extend_from_slice(&len.to_le_bytes());
-}
-
-/// Bytes that are read from the front.
-struct From<'a>(&'a [u8]);
-
-impl<'a> From<'a> {
-    fn take(&mut self, len: usize) -> Result<&'a [u8], StateError> {
-        let (taken, rest) = self
-            .0
-            .split_at_checked(len)
-            .ok_or_else(|| StateError::Damaged("the state of a window ends early".to_owned()))?;
-        self.0 = rest;
-        Ok(taken)
-    }
-
-    fn array<const N: usize>(&mut self) -> Result<[u8; N], StateError> {
-        Ok(self.take(N)?.try_into().expect("taken with that length"))
-    }
-
-    fn len(&mut self) -> Result<usize, StateError> {
-        Ok(u32::from_le_bytes(self.array()?) as usize)
-    }
-
-    /// So many numbers: their bytes are there before there is memory for them.
-    fn numbers<const N: usize, T>(
-        &mut self,
-        count: usize,
-        number: impl Fn([u8; N]) -> T,
-    ) -> Result<Vec<T>, StateError> {
-        let bytes = self.take(count.saturating_mul(N))?;
-        Ok(bytes.as_chunks::<N>().0.iter().map(|chunk| number(*chunk)).collect())
     }
 }
 

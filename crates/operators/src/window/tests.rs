@@ -5,13 +5,16 @@ use std::time::Duration;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Decimal128Type, Float64Type, Int64Type, TimestampMillisecondType, UInt64Type};
 use arrow_array::{
-    Array, ArrayRef, BinaryArray, Decimal128Array, Float64Array, Int64Array, RecordBatch, StringArray,
+    Array, ArrayRef, BinaryArray, BooleanArray, Decimal128Array, Float64Array, Int64Array, RecordBatch,
+    StringArray,
 };
 use bytes::Bytes;
 use dataflow::block::TIME_UNKNOWN_MS;
 use dataflow::{Batch, Column, ColumnType, Operator, Output, Partition, Reason, Schema, State, StateError};
 
 use super::{Aggregate, Function, Window, WindowConfig};
+
+mod model;
 
 const SIZE: i64 = 1_000;
 
@@ -25,6 +28,7 @@ pub(super) fn schema() -> Schema {
         Column::new("amount", nullable(ColumnType::Int64)),
         Column::new("heat", ColumnType::Float64),
         Column::new("price", ColumnType::Decimal { precision: 10, scale: 2 }),
+        Column::new("even", nullable(ColumnType::Bool)),
     ])
 }
 
@@ -37,17 +41,18 @@ pub(super) fn batch(rows: &[Row]) -> Batch {
     let heats: ArrayRef = Arc::new(Float64Array::from_iter_values(rows.iter().map(|row| row.2)));
     let prices = Decimal128Array::from_iter_values(rows.iter().map(|row| i128::from(row.1.unwrap_or(0))));
     let prices: ArrayRef = Arc::new(prices.with_precision_and_scale(10, 2).unwrap());
+    let evens = rows.iter().map(|row| row.1.map(|amount| amount % 2 == 0)).collect::<BooleanArray>();
+    let columns = vec![devices, amounts, heats, prices, Arc::new(evens) as ArrayRef];
     Batch {
         partition: Partition::new("t", 0),
-        rows: RecordBatch::try_new(schema().arrow().clone(), vec![devices, amounts, heats, prices]).unwrap(),
+        rows: RecordBatch::try_new(schema().arrow().clone(), columns).unwrap(),
         positions: (100..100 + rows.len() as u64).collect(),
         times_ms: rows.iter().map(|row| row.3).collect(),
     }
 }
 
 fn aggregate(name: &str, function: Function, column: &str) -> Aggregate {
-    let column = (!column.is_empty()).then(|| column.to_owned());
-    Aggregate { name: name.to_owned(), function, column }
+    Aggregate::new(name, function, (!column.is_empty()).then_some(column))
 }
 
 pub(super) fn config(lateness_ms: i64) -> WindowConfig {
@@ -73,6 +78,35 @@ pub(super) fn config(lateness_ms: i64) -> WindowConfig {
 
 pub(super) fn window(lateness_ms: i64) -> Window {
     Window::new(&schema(), &config(lateness_ms)).unwrap()
+}
+
+/// Every function that `config` does not have.
+pub(super) fn others(lateness_ms: i64) -> WindowConfig {
+    let of = |name, function, column| aggregate(name, function, column);
+    let by = |one: Aggregate, by: &str| Aggregate { by: Some(by.to_owned()), ..one };
+    let numbers = |one: Aggregate, numbers: &[u64]| Aggregate { numbers: numbers.to_vec(), ..one };
+    let distinct = |one: Aggregate| Aggregate { distinct: true, ..one };
+    let even = |one: Aggregate| Aggregate { condition: Some("even".to_owned()), ..one };
+    let aggregates = vec![
+        of("n", Function::Count, ""),
+        even(of("n_even", Function::Count, "")),
+        even(of("total_even", Function::Sum, "amount")),
+        of("amounts", Function::CountDistinct, "amount"),
+        distinct(of("devices", Function::Count, "device")),
+        distinct(of("total_once", Function::Sum, "amount")),
+        of("any", Function::Any, "amount"),
+        by(of("at_least", Function::ArgMin, "heat"), "amount"),
+        by(of("at_most", Function::ArgMax, "device"), "heat"),
+        of("all_even", Function::BoolAnd, "even"),
+        of("one_even", Function::BoolOr, "even"),
+        of("about", Function::ApproxCountDistinct, "amount"),
+        numbers(of("values", Function::GroupArray, "amount"), &[3]),
+        numbers(of("middle", Function::Quantile, "amount"), &[500_000]),
+        numbers(of("ends", Function::Quantiles, "heat"), &[0, 900_000, 1_000_000]),
+        of("variance", Function::VarPop, "heat"),
+        of("deviation", Function::StddevSamp, "amount"),
+    ];
+    WindowConfig { aggregates, ..config(lateness_ms) }
 }
 
 pub(super) fn put(step: &mut Window, batch: Batch) -> Output {

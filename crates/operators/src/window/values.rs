@@ -27,6 +27,7 @@ use arrow_array::{
 };
 use arrow_schema::{DataType, TimeUnit};
 use dataflow::ColumnType;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// The form of a column's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,6 +107,8 @@ pub enum Texts<'a> {
     Binary(&'a BinaryArray),
     /// Of one length.
     Fixed(&'a FixedSizeBinaryArray),
+    /// In state.
+    Kept(&'a [Box<[u8]>]),
 }
 
 impl<'a> Texts<'a> {
@@ -115,6 +118,7 @@ impl<'a> Texts<'a> {
             Self::Text(array) => array.value(row).as_bytes(),
             Self::Binary(array) => array.value(row),
             Self::Fixed(array) => array.value(row),
+            Self::Kept(values) => &values[row],
         }
     }
 }
@@ -168,6 +172,25 @@ where
     Values::UInt(array.as_primitive::<T>().values().iter().map(|value| (*value).into()).collect())
 }
 
+impl Values<'_> {
+    /// The hash of a row's value with a number: equal values have equal ones.
+    pub fn hash(&self, row: usize, seed: u32) -> u64 {
+        let seed = u64::from(seed);
+        match self {
+            Self::Int(values) => xxh3_64_with_seed(&values[row].to_le_bytes(), seed),
+            Self::UInt(values) => xxh3_64_with_seed(&values[row].to_le_bytes(), seed),
+            Self::Float(values) => xxh3_64_with_seed(&canonical(values[row]).to_le_bytes(), seed),
+            Self::Wide(values) => xxh3_64_with_seed(&values[row].to_le_bytes(), seed),
+            Self::Bytes(values) => xxh3_64_with_seed(values.get(row), seed),
+        }
+    }
+}
+
+/// The number that stands for all floats that are the same: -0 is 0, and every NaN the same.
+pub(super) fn canonical(value: f64) -> f64 {
+    if value.is_nan() { f64::NAN } else { value + 0.0 }
+}
+
 /// Makes a column as long as there are groups. Room is made for a sixteenth more, rather than as much again: a window that is open for
 /// long holds little that nobody uses.
 pub(super) fn grow_to<T: Clone>(values: &mut Vec<T>, len: usize, value: T) {
@@ -212,6 +235,58 @@ impl Store {
             Self::Float(values) => grow_to(values, groups, 0.0),
             Self::Wide(values) => grow_to(values, groups, 0),
             Self::Bytes(values) => grow_to(values, groups, Box::default()),
+        }
+    }
+
+    /// None, of the same form.
+    pub fn empty(&self) -> Self {
+        match self {
+            Self::Int(_) => Self::new(Form::Int),
+            Self::UInt(_) => Self::new(Form::UInt),
+            Self::Float(_) => Self::new(Form::Float),
+            Self::Wide(_) => Self::new(Form::Wide),
+            Self::Bytes(_) => Self::new(Form::Bytes),
+        }
+    }
+
+    /// The values as those of a batch.
+    pub fn values(&self) -> Values<'_> {
+        match self {
+            Self::Int(values) => Values::Int(Cow::Borrowed(values)),
+            Self::UInt(values) => Values::UInt(Cow::Borrowed(values)),
+            Self::Float(values) => Values::Float(Cow::Borrowed(values)),
+            Self::Wide(values) => Values::Wide(values),
+            Self::Bytes(values) => Values::Bytes(Texts::Kept(values)),
+        }
+    }
+
+    /// One more value: that of a row.
+    pub fn push(&mut self, values: &Values<'_>, row: usize) {
+        match (self, values) {
+            (Self::Int(own), Values::Int(values)) => own.push(values[row]),
+            (Self::UInt(own), Values::UInt(values)) => own.push(values[row]),
+            (Self::Float(own), Values::Float(values)) => own.push(values[row]),
+            (Self::Wide(own), Values::Wide(values)) => own.push(values[row]),
+            (Self::Bytes(own), Values::Bytes(values)) => own.push(values.get(row).into()),
+            _ => unreachable!("a column keeps its form"),
+        }
+    }
+
+    /// The same with the one float that stands for all that are the same.
+    pub fn push_canonical(&mut self, values: &Values<'_>, row: usize) {
+        match (&mut *self, values) {
+            (Self::Float(own), Values::Float(values)) => own.push(canonical(values[row])),
+            _ => self.push(values, row),
+        }
+    }
+
+    /// Whether the value `at`, which is [canonical](Self::push_canonical), is that of a row.
+    pub fn is_same(&self, at: usize, values: &Values<'_>, row: usize) -> bool {
+        match (self, values) {
+            (Self::Float(own), Values::Float(values)) => {
+                own[at].to_bits() == canonical(values[row]).to_bits()
+            }
+            _ => self.compare(at, values, row).is_eq(),
         }
     }
 

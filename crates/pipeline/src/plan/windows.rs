@@ -8,16 +8,20 @@
 //!          └── the decode job ───┘ └─────────────────── the lane ────────────────────┘
 //! ```
 
+mod aggregates;
+
 use std::sync::Arc;
 
 use dataflow::{Column, Schema, Transform};
-use operators::window::{Aggregate, END, Function, START};
+use operators::window::{Aggregate, END, START};
 use operators::{Window, WindowConfig};
 
-use super::{Fault, Faults, Origin, Place, Plan, Planner, Stage, Texts, fault, mapping};
+use super::{Fault, Faults, Origin, Place, Plan, Planner, Stage, Texts, fault, mapping, shape};
 use crate::config::model::Pipeline;
 use crate::config::model::step::{Step, WindowStep};
 use crate::config::nearest::nearest;
+use crate::config::values::{Identifier, Pairs};
+use aggregates::Read;
 
 /// A window, and what is done with its results.
 pub struct WindowPlan {
@@ -36,51 +40,80 @@ pub struct WindowPlan {
 /// # Errors
 /// The aggregates that are none, each with its place.
 pub(crate) fn config(window: &WindowStep, path: &str) -> Result<WindowConfig, Faults> {
-    let (mut aggregates, mut faults) = (Vec::new(), Faults::new());
+    read(window, path).map(|(config, _)| config)
+}
+
+/// The settings, and the columns that must be computed before it: the place of the aggregate and the text, which is the name.
+fn read(window: &WindowStep, path: &str) -> Result<(WindowConfig, Vec<Computed>), Faults> {
+    let (mut aggregates, mut all, mut faults) = (Vec::new(), Vec::<Computed>::new(), Faults::new());
     for (name, text) in &window.aggregates.0 {
-        match aggregate(name.as_str(), text) {
-            Ok(aggregate) => aggregates.push(aggregate),
-            Err(message) => faults.push(fault(format!("{path}.aggregates.{name}"), message)),
+        let path = format!("{path}.aggregates.{name}");
+        let Read { aggregate, computed } = match aggregates::read(name.as_str(), text) {
+            Ok(read) => read,
+            Err(message) => {
+                faults.push(fault(path, message));
+                continue;
+            }
+        };
+        aggregates.push(aggregate);
+        for text in computed {
+            match text.parse() {
+                Ok(name) if !all.iter().any(|one| one.name == name) => {
+                    all.push(Computed { path: path.clone(), name });
+                }
+                Ok(_) => {}
+                Err(error) => faults.push(fault(
+                    &path,
+                    format!("the expression cannot name a column, for it {error}; compute it in a `select` before the window"),
+                )),
+            }
         }
     }
     if !faults.is_empty() {
         return Err(faults);
     }
-    Ok(WindowConfig {
+    let config = WindowConfig {
         key: window.key.iter().map(ToString::to_string).collect(),
         size: window.size.duration(),
         lateness: window.lateness.duration(),
         aggregates,
-    })
+    };
+    Ok((config, all))
 }
 
-/// `function(column)`, or `count()`.
-fn aggregate(name: &str, text: &str) -> Result<Aggregate, String> {
-    let words: Vec<&str> = Function::ALL.iter().map(|function| function.word()).collect();
-    let text = text.trim();
-    let inner = text.strip_suffix(')').and_then(|rest| rest.split_once('('));
-    let Some((word, column)) = inner.map(|(word, column)| (word.trim(), column.trim())) else {
-        return Err(format!("`{text}` is no aggregate; write `count()` or `sum(column)`"));
-    };
-    let lower = word.to_lowercase();
-    let Some(function) = Function::ALL.into_iter().find(|function| function.word() == lower) else {
-        let near = nearest(&lower, &words);
-        let near = near.map_or(String::new(), |near| format!(", did you mean `{near}`"));
-        return Err(format!("there is no aggregate `{word}`{near}; there are {}", words.join(", ")));
-    };
-    let column = match column {
-        "" | "*" if function == Function::Count => None,
-        "" | "*" => return Err(format!("`{word}` needs a column, as in `{word}(amount)`")),
-        _ => match super::shape::column_of(column) {
-            Some(column) => Some(column),
-            None => {
-                return Err(format!(
-                    "`{column}` is not a column; compute it in a `select` before the window, and aggregate that"
-                ));
-            }
-        },
-    };
-    Ok(Aggregate { name: name.to_owned(), function, column })
+/// An expression within an aggregate: a column before the window, whose name is its text.
+struct Computed {
+    /// The aggregate's key in the pipeline file.
+    path: String,
+    name: Identifier,
+}
+
+/// The steps before a window with one that computes its expressions, before any step with state; and the place of that one, if there is any.
+fn computing(before: &mut Pipeline, computed: &[Computed]) -> Option<usize> {
+    if computed.is_empty() {
+        return None;
+    }
+    let at = before.steps.iter().position(|step| step.dedup.is_some()).unwrap_or(before.steps.len());
+    let all: Identifier = shape::ALL.parse().expect("it is a name");
+    let items = computed.iter().map(|one| (one.name.clone(), one.name.to_string()));
+    let items = std::iter::once((all, shape::ALL.to_owned())).chain(items).collect();
+    before.steps.insert(at, Step { select: Some(Pairs(items)), ..Step::default() });
+    Some(at)
+}
+
+/// A place in the steps as they are in the file, where one of a window's own may stand among them.
+fn in_file(path: &str, own: Option<usize>, computed: &[Computed], window: &str) -> String {
+    let place = path.strip_prefix("steps[").and_then(|rest| rest.split_once(']'));
+    let (Some(own), Some((index, rest))) = (own, place) else { return path.to_owned() };
+    match index.parse::<usize>() {
+        Ok(index) if index == own => {
+            let item = rest.strip_prefix(".select.");
+            let of = computed.iter().find(|one| item == Some(one.name.as_str()));
+            of.map_or_else(|| window.to_owned(), |one| one.path.clone())
+        }
+        Ok(index) if index > own => format!("steps[{}]{rest}", index - 1),
+        _ => path.to_owned(),
+    }
 }
 
 /// Why a step cannot stand behind a window.
@@ -126,15 +159,24 @@ pub(super) fn plan(
     if !between.is_empty() {
         return Err(between);
     }
-    let config = config(window, &path)?;
+    let (config, computed) = read(window, &path)?;
     let mut before = pipeline.clone();
     before.steps.truncate(at);
     before.columns.clear();
     before.sinks.clear();
-    let read = Schema::new(read_columns(&before, texts, window, &config, &path)?);
-    let mut planner = Planner::new(&before, std::slice::from_ref(&read), texts)?;
-    planner.event_time = window.time.as_ref().map(|time| (format!("{path}.time"), time.as_str().to_owned()));
-    let mut plan = planner.plan()?;
+    let own = computing(&mut before, &computed);
+    let in_file = |place: &str| in_file(place, own, &computed, &path);
+    let planned = plan_before(&before, texts, window, &config, &path);
+    let (read, mut plan) = planned.map_err(|mut faults| {
+        for fault in &mut faults {
+            let place = in_file(&fault.path);
+            if place != fault.path {
+                (fault.path, fault.at) = (place, None);
+            }
+        }
+        faults
+    })?;
+    plan.stages.iter_mut().for_each(|stage| stage.path = in_file(&stage.path));
     let step = Window::new(&plan.lane, &config).map_err(|error| vec![fault(&path, error.to_string())])?;
     let output = step.output().clone();
     plan.stages.push(Stage {
@@ -144,6 +186,21 @@ pub(super) fn plan(
         output: output.clone(),
     });
     behind(pipeline, tables, texts, WindowPlan { path, config, output, behind: Vec::new() }, plan)
+}
+
+/// The plan of the steps before a window, and the columns that it reads.
+fn plan_before(
+    before: &Pipeline,
+    texts: &dyn Texts,
+    window: &WindowStep,
+    config: &WindowConfig,
+    path: &str,
+) -> Result<(Schema, Plan), Faults> {
+    let read = Schema::new(read_columns(before, texts, window, config, path)?);
+    let mut planner = Planner::new(before, std::slice::from_ref(&read), texts)?;
+    planner.event_time = window.time.as_ref().map(|time| (format!("{path}.time"), time.as_str().to_owned()));
+    let plan = planner.plan()?;
+    Ok((read, plan))
 }
 
 /// How the results fill the tables.
@@ -213,8 +270,8 @@ fn read_columns(
     let bound = planner.bind(&candidates)?;
     let last = bound.last().map_or(&candidates, |bound| bound.step.schema());
     let keys = window.key.iter().enumerate().map(|(at, key)| (format!("{path}.key[{at}]"), key.as_str()));
-    let aggregates = config.aggregates.iter().filter_map(|aggregate| {
-        Some((format!("{path}.aggregates.{}", aggregate.name), aggregate.column.as_deref()?))
+    let aggregates = config.aggregates.iter().flat_map(|aggregate| {
+        aggregate.columns().map(|column| (format!("{path}.aggregates.{}", aggregate.name), column))
     });
     let (mut columns, mut faults) = (Vec::<Column>::new(), Vec::<Fault>::new());
     for (path, name) in keys.chain(aggregates) {

@@ -14,14 +14,14 @@ const LIVES: u64 = 6;
 const BLOCK: u64 = 200;
 const BEGIN_MS: u64 = 1_700_000_000_000;
 
-/// What the table must hold: by device and window the count, the sum, the least, the greatest, the first and the last.
-type Expected = BTreeMap<(u64, u64), (u64, i64, i64, i64, (u64, i64), (u64, i64))>;
+/// What the table must hold: by device and window the amounts with their times.
+type Expected = BTreeMap<(u64, u64), Vec<(u64, i64)>>;
 
 #[test]
 fn windows_are_right_to_the_last_value_whatever_is_killed() {
     let Some(case) = Case::begin("windows") else { return };
     let columns = "device String, window_start DateTime64(3), window_end DateTime64(3), n UInt64, total Int64, least Int32, greatest Int32, \
-                   first Int32, last Nullable(Int32), mean Float64";
+                   first Int32, last Nullable(Int32), mean Float64, large UInt64, amounts UInt64, middle Float64";
     let table = case.table(columns, "(device, window_start)");
     let pipeline = case
         .pipeline()
@@ -32,7 +32,8 @@ fn windows_are_right_to_the_last_value_whatever_is_killed() {
         .step("filter: state = 'good'")
         .step(
             "window: { key: [device], time: at, size: 10s, lateness: 2s, aggregates: { n: count(), total: sum(amount), least: min(amount), \
-             greatest: max(amount), first: first(amount), last: last(amount), mean: avg(amount) } }",
+             greatest: max(amount), first: first(amount), last: last(amount), mean: avg(amount), large: countIf(amount > 500), \
+             amounts: uniqExact(amount), middle: 'quantile(amount, 0.5)' } }",
         );
     let mut random = Lcg::new(seed());
     let feed = case.feed();
@@ -51,17 +52,7 @@ fn windows_are_right_to_the_last_value_whatever_is_killed() {
                     .as_bytes(),
             );
             if is_good {
-                let of = expected.entry((device, at / SIZE_MS)).or_insert((
-                    0,
-                    0,
-                    i64::MAX,
-                    i64::MIN,
-                    (u64::MAX, 0),
-                    (0, 0),
-                ));
-                (of.0, of.1, of.2, of.3) = (of.0 + 1, of.1 + amount, of.2.min(amount), of.3.max(amount));
-                of.4 = of.4.min((at, amount));
-                of.5 = of.5.max((at, amount));
+                expected.entry((device, at / SIZE_MS)).or_default().push((at, amount));
             }
         }
         feed.flush();
@@ -81,24 +72,36 @@ fn windows_are_right_to_the_last_value_whatever_is_killed() {
     pipeline.drain();
     let rows = table.column(
         "concat(device, ' ', toString(toUnixTimestamp64Milli(window_start)), ' ', toString(n), ' ', toString(total), ' ', toString(least), ' ', \
-         toString(greatest), ' ', toString(first), ' ', toString(last), ' ', toString(mean))",
+         toString(greatest), ' ', toString(first), ' ', toString(last), ' ', toString(mean), ' ', toString(large), ' ', \
+         toString(amounts), ' ', toString(abs(middle)))",
     );
     let mut found: Vec<String> = rows;
     found.sort();
-    let mut wanted: Vec<String> = expected
-        .into_iter()
-        .map(|((device, window), (n, total, least, greatest, first, last))| {
-            let mean = total as f64 / n as f64;
-            format!(
-                "d{device} {} {n} {total} {least} {greatest} {} {} {mean}",
-                window * SIZE_MS,
-                first.1,
-                last.1
-            )
-        })
-        .collect();
+    let mut wanted: Vec<String> =
+        expected.into_iter().map(|((device, window), of)| result(device, window, of)).collect();
     wanted.sort();
     assert_eq!(found.len(), wanted.len());
     let wrong: Vec<_> = found.iter().zip(&wanted).filter(|(found, wanted)| found != wanted).take(5).collect();
     assert!(wrong.is_empty(), "{wrong:?}");
+}
+
+/// A result as the query of the table says it.
+fn result(device: u64, window: u64, mut of: Vec<(u64, i64)>) -> String {
+    of.sort_unstable();
+    let (first, last) = (of[0].1, of[of.len() - 1].1);
+    let mut amounts: Vec<i64> = of.into_iter().map(|(_, amount)| amount).collect();
+    amounts.sort_unstable();
+    let (n, total) = (amounts.len(), amounts.iter().sum::<i64>());
+    let (least, greatest, mean) = (amounts[0], amounts[n - 1], total as f64 / n as f64);
+    let large = amounts.iter().filter(|amount| **amount > 500).count();
+    // Of 128 ranges for each doubling the end that is nearer to zero.
+    let middle = amounts[(n - 1) / 2].unsigned_abs();
+    let shift = middle.checked_ilog2().unwrap_or(0).saturating_sub(7);
+    let middle = middle >> shift << shift;
+    amounts.dedup();
+    let start = window * SIZE_MS;
+    format!(
+        "d{device} {start} {n} {total} {least} {greatest} {first} {last} {mean} {large} {} {middle}",
+        amounts.len()
+    )
 }

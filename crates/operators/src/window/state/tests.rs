@@ -3,8 +3,18 @@ use testkit::Fuzz;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::super::Window;
-use super::super::tests::{batch, cut, put, window};
+use super::super::tests::{batch, config, cut, others, put, schema};
 use super::CHECKSUM;
+
+/// A step with every aggregate.
+fn window(lateness_ms: i64) -> Window {
+    let mut config = config(lateness_ms);
+    let known = |name: &str| config.aggregates.iter().any(|aggregate| aggregate.name == name);
+    let others: Vec<_> =
+        others(lateness_ms).aggregates.into_iter().filter(|other| !known(&other.name)).collect();
+    config.aggregates.extend(others);
+    Window::new(&schema(), &config).unwrap()
+}
 
 /// A step with two windows, and its delta and snapshot.
 fn written() -> (Window, bytes::Bytes, bytes::Bytes) {
@@ -23,6 +33,10 @@ fn written() -> (Window, bytes::Bytes, bytes::Bytes) {
 fn deltas_and_snapshots_keep_their_golden_bytes() {
     let (_, delta, snapshot) = written();
     let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    if std::env::var_os("FOREBAY_TEST_WRITE").is_some() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/window/state/golden.txt");
+        std::fs::write(path, format!("{}\n{}\n", hex(&delta), hex(&snapshot))).unwrap();
+    }
     let golden = include_str!("golden.txt").lines().collect::<Vec<_>>();
     assert_eq!(golden, [hex(&delta), hex(&snapshot)]);
 }

@@ -7,7 +7,7 @@ use crate::config::values::{Identifier, Pairs, Period, Size, Window};
 
 /// One step: a single word with its settings. A record that `filter` or `sql` drops before `dedup` does not count as seen; one that they drop
 /// behind it does. A record that a step fails on never counts as seen.
-#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend(
     "oneOf" = [{"required": ["dedup"]}, {"required": ["filter"]}, {"required": ["select"]}, {"required": ["sql"]}, {"required": ["window"]}],
@@ -134,7 +134,8 @@ pub struct WindowStep {
     #[schemars(extend("x-most" = "3650d", "x-why" = "its windows are held as long"))]
     pub lateness: Period,
 
-    /// The columns of the results: name to `count()`, `count(x)`, `sum(x)`, `avg(x)`, `min(x)`, `max(x)`, `first(x)` or `last(x)`.
+    /// The columns of the results: name to an aggregate, as in `count()`, `sum(amount)` or `sum(amount) where status = 'paid'`. docs/windows.md lists the
+    /// functions. What is no column is computed before the window.
     #[schemars(extend("minProperties" = 1, "maxProperties" = 64, "x-why" = "each is kept for every key of every open window"))]
     pub aggregates: Pairs,
 

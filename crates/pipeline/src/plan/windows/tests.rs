@@ -118,10 +118,7 @@ fn what_a_window_cannot_be_is_said_at_its_place() {
         fault(FIELDS, &window(("sum(amount)", "summ(amount)")), &none),
         &["there is no aggregate `summ`, did you mean `sum`"],
     );
-    says(
-        fault(FIELDS, &window(("sum(amount)", "sum(amount * 2)")), &none),
-        &["`amount * 2` is not a column", "select"],
-    );
+    says(fault(FIELDS, &window(("sum(amount)", "'sum(amount, 2)'")), &none), &["`sum` takes one column"]);
     says(
         fault(FIELDS, &window(("n: count()", "m: count()")), &none),
         &["aggregates.m", "the table has no column `m`"],
@@ -144,4 +141,26 @@ fn a_step_between_dedup_and_a_window_is_refused_for_the_window_would_count_what_
                  { window: { key: [device], time: at, size: 1m, aggregates: { n: count() } } }";
     let faults = checked(FIELDS, steps).expect_err("it is refused");
     assert!(faults.contains("a step between `steps[0].dedup` and a window is not supported yet"), "{faults}");
+}
+
+#[test]
+fn what_an_aggregate_computes_is_computed_before_the_window_and_before_any_key_counts_as_seen() {
+    let steps = "{ filter: amount > 0 }, { dedup: { key: [noise], window: 1h } }, \
+                 { window: { key: [device], time: at, size: 1m, aggregates: { n: countIf(amount > 3), total: sum(amount * 2) where noise = 'x' } } }";
+    let told = planned(FIELDS, steps, &table(&[]));
+    let places: Vec<&str> =
+        told.lines().filter_map(|line| line.split_once(": ").map(|(place, _)| place)).collect();
+    let expected = [
+        "input",
+        "time",
+        "steps[0].filter in DecodeJob",
+        "steps[2].window in DecodeJob",
+        "steps[1].dedup in Lane",
+        "steps[2].window in Lane",
+    ];
+    assert_eq!(places, expected, "{told}");
+    assert!(told.contains("amount > 3 Bool") && told.contains("amount * 2 Int64"), "{told}");
+    let wrong = steps.replace("amount * 2", "amuont * 2");
+    let told = planned(FIELDS, &wrong, &table(&[]));
+    assert!(told.starts_with("`steps[2].window.aggregates.total`: ") && told.contains("`amount`"), "{told}");
 }

@@ -1,0 +1,301 @@
+//! One value of all: the least, the first, any, and that where another column is least.
+//!
+//! Owns which value stays when two could: unless a rule below says other, the one that was read first.
+//!
+//! | aggregate | of two values stays                                                              |
+//! |-----------|----------------------------------------------------------------------------------|
+//! | `Extreme` | the lesser, or the greater                                                       |
+//! | `Timed`   | that of the lesser or greater time; of one time the first, or the last           |
+//! | `Any`     | the first                                                                        |
+//! | `By`      | that of the lesser or greater second column; of one second column the first      |
+
+use arrow_array::ArrayRef;
+use dataflow::StateError;
+
+use super::{Accumulator, Bits, Input, Rows, same};
+use crate::window::aggregate::Bound;
+use crate::window::encoding::{Reader, put_each, put_store};
+use crate::window::values::{Form, Store, grow_to};
+
+/// Which end of an order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Side {
+    /// `min`, `first`, `arg_min`.
+    Least,
+    /// `max`, `last`, `arg_max`.
+    Greatest,
+}
+
+/// The least or greatest value.
+pub(super) struct Extreme {
+    side: Side,
+    seen: Bits,
+    store: Store,
+}
+
+impl Extreme {
+    /// For values of this form.
+    pub fn new(form: Form, side: Side) -> Self {
+        Self { side, seen: Bits::default(), store: Store::new(form) }
+    }
+
+    fn is_better(&self, order: std::cmp::Ordering) -> bool {
+        match self.side {
+            Side::Least => order.is_lt(),
+            Side::Greatest => order.is_gt(),
+        }
+    }
+}
+
+impl Accumulator for Extreme {
+    fn grow(&mut self, groups: usize) {
+        self.seen.grow(groups);
+        self.store.grow(groups);
+    }
+
+    fn update(&mut self, input: &Input<'_>, of: Rows<'_>) -> Result<(), String> {
+        let values = input.values()?;
+        for (row, group) in of.pairs() {
+            if !self.seen.set(group) || self.is_better(self.store.compare(group, &values, row)) {
+                self.store.set(group, &values, row);
+            }
+        }
+        Ok(())
+    }
+
+    fn merge(&mut self, later: &dyn Accumulator, moves: &[(u32, u32)]) {
+        let later: &Self = same(later);
+        for (from, to) in moves.iter().map(|(from, to)| (*from as usize, *to as usize)) {
+            if !later.seen.get(from) {
+                continue;
+            }
+            if !self.seen.set(to) || self.is_better(self.store.compare_with(to, &later.store, from)) {
+                self.store.set_from(to, &later.store, from);
+            }
+        }
+    }
+
+    fn column(&self, bound: &Bound) -> (ArrayRef, Vec<u32>) {
+        (self.store.column(&bound.output, |at| !self.seen.get(at)), Vec::new())
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.seen.memory_bytes() + self.store.memory_bytes()
+    }
+
+    fn write(&self, to: &mut Vec<u8>) {
+        self.seen.write(to);
+        put_store(to, &self.store);
+    }
+
+    fn read(&mut self, from: &mut Reader<'_>, counts: &[u64]) -> Result<(), StateError> {
+        self.seen.read(from, counts.len())?;
+        from.store(&mut self.store, counts.len())
+    }
+}
+
+/// The value of the least or greatest time.
+pub(super) struct Timed {
+    side: Side,
+    seen: Bits,
+    store: Store,
+    times_ms: Vec<i64>,
+}
+
+impl Timed {
+    /// For values of this form.
+    pub fn new(form: Form, side: Side) -> Self {
+        Self { side, seen: Bits::default(), store: Store::new(form), times_ms: Vec::new() }
+    }
+
+    fn is_better(&self, group: usize, time_ms: i64) -> bool {
+        match self.side {
+            Side::Least => time_ms < self.times_ms[group],
+            Side::Greatest => time_ms >= self.times_ms[group],
+        }
+    }
+}
+
+impl Accumulator for Timed {
+    fn grow(&mut self, groups: usize) {
+        self.seen.grow(groups);
+        self.store.grow(groups);
+        grow_to(&mut self.times_ms, groups, 0);
+    }
+
+    fn update(&mut self, input: &Input<'_>, of: Rows<'_>) -> Result<(), String> {
+        let values = input.values()?;
+        for (row, group) in of.pairs() {
+            if !self.seen.set(group) || self.is_better(group, of.times_ms[row]) {
+                self.store.set(group, &values, row);
+                self.times_ms[group] = of.times_ms[row];
+            }
+        }
+        Ok(())
+    }
+
+    fn merge(&mut self, later: &dyn Accumulator, moves: &[(u32, u32)]) {
+        let later: &Self = same(later);
+        for (from, to) in moves.iter().map(|(from, to)| (*from as usize, *to as usize)) {
+            if !later.seen.get(from) {
+                continue;
+            }
+            if !self.seen.set(to) || self.is_better(to, later.times_ms[from]) {
+                self.store.set_from(to, &later.store, from);
+                self.times_ms[to] = later.times_ms[from];
+            }
+        }
+    }
+
+    fn column(&self, bound: &Bound) -> (ArrayRef, Vec<u32>) {
+        (self.store.column(&bound.output, |at| !self.seen.get(at)), Vec::new())
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.seen.memory_bytes() + self.store.memory_bytes() + self.times_ms.capacity() * 8
+    }
+
+    fn write(&self, to: &mut Vec<u8>) {
+        self.seen.write(to);
+        put_store(to, &self.store);
+        put_each(to, &self.times_ms, i64::to_le_bytes);
+    }
+
+    fn read(&mut self, from: &mut Reader<'_>, counts: &[u64]) -> Result<(), StateError> {
+        self.seen.read(from, counts.len())?;
+        from.store(&mut self.store, counts.len())?;
+        self.times_ms = from.numbers(counts.len(), i64::from_le_bytes)?;
+        Ok(())
+    }
+}
+
+/// The value that was read first.
+pub(super) struct Any {
+    seen: Bits,
+    store: Store,
+}
+
+impl Any {
+    /// For values of this form.
+    pub fn new(form: Form) -> Self {
+        Self { seen: Bits::default(), store: Store::new(form) }
+    }
+}
+
+impl Accumulator for Any {
+    fn grow(&mut self, groups: usize) {
+        self.seen.grow(groups);
+        self.store.grow(groups);
+    }
+
+    fn update(&mut self, input: &Input<'_>, of: Rows<'_>) -> Result<(), String> {
+        let values = input.values()?;
+        for (row, group) in of.pairs() {
+            if !self.seen.set(group) {
+                self.store.set(group, &values, row);
+            }
+        }
+        Ok(())
+    }
+
+    fn merge(&mut self, later: &dyn Accumulator, moves: &[(u32, u32)]) {
+        let later: &Self = same(later);
+        for (from, to) in moves.iter().map(|(from, to)| (*from as usize, *to as usize)) {
+            if later.seen.get(from) && !self.seen.set(to) {
+                self.store.set_from(to, &later.store, from);
+            }
+        }
+    }
+
+    fn column(&self, bound: &Bound) -> (ArrayRef, Vec<u32>) {
+        (self.store.column(&bound.output, |at| !self.seen.get(at)), Vec::new())
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.seen.memory_bytes() + self.store.memory_bytes()
+    }
+
+    fn write(&self, to: &mut Vec<u8>) {
+        self.seen.write(to);
+        put_store(to, &self.store);
+    }
+
+    fn read(&mut self, from: &mut Reader<'_>, counts: &[u64]) -> Result<(), StateError> {
+        self.seen.read(from, counts.len())?;
+        from.store(&mut self.store, counts.len())
+    }
+}
+
+/// The value where another column is least or greatest.
+pub(super) struct By {
+    side: Side,
+    seen: Bits,
+    store: Store,
+    by: Store,
+}
+
+impl By {
+    /// For values of one form, ordered by those of another.
+    pub fn new(form: Form, by: Form, side: Side) -> Self {
+        Self { side, seen: Bits::default(), store: Store::new(form), by: Store::new(by) }
+    }
+
+    fn is_better(&self, order: std::cmp::Ordering) -> bool {
+        match self.side {
+            Side::Least => order.is_lt(),
+            Side::Greatest => order.is_gt(),
+        }
+    }
+}
+
+impl Accumulator for By {
+    fn grow(&mut self, groups: usize) {
+        self.seen.grow(groups);
+        self.store.grow(groups);
+        self.by.grow(groups);
+    }
+
+    fn update(&mut self, input: &Input<'_>, of: Rows<'_>) -> Result<(), String> {
+        let (values, by) = (input.values()?, input.by()?);
+        for (row, group) in of.pairs() {
+            if !self.seen.set(group) || self.is_better(self.by.compare(group, &by, row)) {
+                self.store.set(group, &values, row);
+                self.by.set(group, &by, row);
+            }
+        }
+        Ok(())
+    }
+
+    fn merge(&mut self, later: &dyn Accumulator, moves: &[(u32, u32)]) {
+        let later: &Self = same(later);
+        for (from, to) in moves.iter().map(|(from, to)| (*from as usize, *to as usize)) {
+            if !later.seen.get(from) {
+                continue;
+            }
+            if !self.seen.set(to) || self.is_better(self.by.compare_with(to, &later.by, from)) {
+                self.store.set_from(to, &later.store, from);
+                self.by.set_from(to, &later.by, from);
+            }
+        }
+    }
+
+    fn column(&self, bound: &Bound) -> (ArrayRef, Vec<u32>) {
+        (self.store.column(&bound.output, |at| !self.seen.get(at)), Vec::new())
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.seen.memory_bytes() + self.store.memory_bytes() + self.by.memory_bytes()
+    }
+
+    fn write(&self, to: &mut Vec<u8>) {
+        self.seen.write(to);
+        put_store(to, &self.store);
+        put_store(to, &self.by);
+    }
+
+    fn read(&mut self, from: &mut Reader<'_>, counts: &[u64]) -> Result<(), StateError> {
+        self.seen.read(from, counts.len())?;
+        from.store(&mut self.store, counts.len())?;
+        from.store(&mut self.by, counts.len())
+    }
+}

@@ -1,0 +1,310 @@
+//! Counts, sums and averages.
+
+use arrow_array::ArrayRef;
+use dataflow::{ColumnType, StateError};
+
+use super::{Accumulator, Bits, Input, Rows, each_float, same};
+use crate::window::aggregate::Bound;
+use crate::window::encoding::{Reader, damaged, put_each};
+use crate::window::values::{Store, Values, grow_to};
+
+/// A sum that has left the range of 128 bits, or is about to: it stays there.
+const LOST: i128 = i128::MAX;
+
+/// Values that are not null, or records that a condition is true of.
+#[derive(Default)]
+pub(super) struct Count {
+    counts: Vec<u64>,
+}
+
+impl Accumulator for Count {
+    fn grow(&mut self, groups: usize) {
+        grow_to(&mut self.counts, groups, 0);
+    }
+
+    fn update(&mut self, _: &Input<'_>, of: Rows<'_>) -> Result<(), String> {
+        of.groups.iter().for_each(|group| self.counts[*group as usize] += 1);
+        Ok(())
+    }
+
+    fn merge(&mut self, later: &dyn Accumulator, moves: &[(u32, u32)]) {
+        let later: &Self = same(later);
+        moves.iter().for_each(|(from, to)| self.counts[*to as usize] += later.counts[*from as usize]);
+    }
+
+    fn column(&self, bound: &Bound) -> (ArrayRef, Vec<u32>) {
+        (Store::UInt(self.counts.clone()).column(&bound.output, |_| false), Vec::new())
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.counts.capacity() * 8
+    }
+
+    fn write(&self, to: &mut Vec<u8>) {
+        put_each(to, &self.counts, u64::to_le_bytes);
+    }
+
+    fn read(&mut self, from: &mut Reader<'_>, counts: &[u64]) -> Result<(), StateError> {
+        self.counts = read_counts(from, counts)?;
+        Ok(())
+    }
+}
+
+/// Counts of values, none of them more than the group's rows.
+pub(super) fn read_counts(from: &mut Reader<'_>, rows: &[u64]) -> Result<Vec<u64>, StateError> {
+    let counts = from.numbers(rows.len(), u64::from_le_bytes)?;
+    if counts.iter().zip(rows).any(|(values, rows)| values > rows) {
+        return Err(damaged("has more values than rows"));
+    }
+    Ok(counts)
+}
+
+/// Sums of integers and decimals.
+#[derive(Default)]
+pub(super) struct Sum {
+    seen: Bits,
+    sums: Vec<i128>,
+}
+
+impl Accumulator for Sum {
+    fn grow(&mut self, groups: usize) {
+        self.seen.grow(groups);
+        grow_to(&mut self.sums, groups, 0);
+    }
+
+    fn update(&mut self, input: &Input<'_>, of: Rows<'_>) -> Result<(), String> {
+        let (seen, sums) = (&mut self.seen, &mut self.sums);
+        each_wide(&input.values()?, of, |group, value| {
+            seen.set(group);
+            add(&mut sums[group], value);
+        });
+        Ok(())
+    }
+
+    fn merge(&mut self, later: &dyn Accumulator, moves: &[(u32, u32)]) {
+        let later: &Self = same(later);
+        for (from, to) in moves.iter().map(|(from, to)| (*from as usize, *to as usize)) {
+            if later.seen.get(from) {
+                self.seen.set(to);
+                add(&mut self.sums[to], later.sums[from]);
+            }
+        }
+    }
+
+    fn column(&self, bound: &Bound) -> (ArrayRef, Vec<u32>) {
+        sum_column(&self.sums, bound.output.bare(), |at| !self.seen.get(at))
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.seen.memory_bytes() + self.sums.capacity() * 16
+    }
+
+    fn write(&self, to: &mut Vec<u8>) {
+        self.seen.write(to);
+        put_each(to, &self.sums, i128::to_le_bytes);
+    }
+
+    fn read(&mut self, from: &mut Reader<'_>, counts: &[u64]) -> Result<(), StateError> {
+        self.seen.read(from, counts.len())?;
+        self.sums = from.numbers(counts.len(), i128::from_le_bytes)?;
+        Ok(())
+    }
+}
+
+/// Sums of floats.
+#[derive(Default)]
+pub(super) struct SumFloat {
+    seen: Bits,
+    sums: Vec<f64>,
+}
+
+impl Accumulator for SumFloat {
+    fn grow(&mut self, groups: usize) {
+        self.seen.grow(groups);
+        grow_to(&mut self.sums, groups, 0.0);
+    }
+
+    fn update(&mut self, input: &Input<'_>, of: Rows<'_>) -> Result<(), String> {
+        let (seen, sums) = (&mut self.seen, &mut self.sums);
+        each_float(&input.values()?, 1.0, of, |group, value| {
+            seen.set(group);
+            sums[group] += value;
+        });
+        Ok(())
+    }
+
+    fn merge(&mut self, later: &dyn Accumulator, moves: &[(u32, u32)]) {
+        let later: &Self = same(later);
+        for (from, to) in moves.iter().map(|(from, to)| (*from as usize, *to as usize)) {
+            if later.seen.get(from) {
+                self.seen.set(to);
+                self.sums[to] += later.sums[from];
+            }
+        }
+    }
+
+    fn column(&self, bound: &Bound) -> (ArrayRef, Vec<u32>) {
+        (Store::Float(self.sums.clone()).column(&bound.output, |at| !self.seen.get(at)), Vec::new())
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.seen.memory_bytes() + self.sums.capacity() * 8
+    }
+
+    fn write(&self, to: &mut Vec<u8>) {
+        self.seen.write(to);
+        put_each(to, &self.sums, f64::to_le_bytes);
+    }
+
+    fn read(&mut self, from: &mut Reader<'_>, counts: &[u64]) -> Result<(), StateError> {
+        self.seen.read(from, counts.len())?;
+        self.sums = from.numbers(counts.len(), f64::from_le_bytes)?;
+        Ok(())
+    }
+}
+
+/// Averages of integers and decimals: the sum and the number of values.
+pub(super) struct Avg {
+    scale: f64,
+    sums: Vec<i128>,
+    counts: Vec<u64>,
+}
+
+impl Avg {
+    /// Of decimals with this factor, or integers with `1.0`.
+    pub fn new(scale: f64) -> Self {
+        Self { scale, sums: Vec::new(), counts: Vec::new() }
+    }
+}
+
+impl Accumulator for Avg {
+    fn grow(&mut self, groups: usize) {
+        grow_to(&mut self.sums, groups, 0);
+        grow_to(&mut self.counts, groups, 0);
+    }
+
+    fn update(&mut self, input: &Input<'_>, of: Rows<'_>) -> Result<(), String> {
+        let (sums, counts) = (&mut self.sums, &mut self.counts);
+        each_wide(&input.values()?, of, |group, value| {
+            add(&mut sums[group], value);
+            counts[group] += 1;
+        });
+        Ok(())
+    }
+
+    fn merge(&mut self, later: &dyn Accumulator, moves: &[(u32, u32)]) {
+        let later: &Self = same(later);
+        for (from, to) in moves.iter().map(|(from, to)| (*from as usize, *to as usize)) {
+            add(&mut self.sums[to], later.sums[from]);
+            self.counts[to] += later.counts[from];
+        }
+    }
+
+    fn column(&self, bound: &Bound) -> (ArrayRef, Vec<u32>) {
+        let average = |(sum, count): (&i128, &u64)| *sum as f64 / self.scale / *count as f64;
+        let averages = self.sums.iter().zip(&self.counts).map(average).collect();
+        (Store::Float(averages).column(&bound.output, |at| self.counts[at] == 0), Vec::new())
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.sums.capacity() * 16 + self.counts.capacity() * 8
+    }
+
+    fn write(&self, to: &mut Vec<u8>) {
+        put_each(to, &self.sums, i128::to_le_bytes);
+        put_each(to, &self.counts, u64::to_le_bytes);
+    }
+
+    fn read(&mut self, from: &mut Reader<'_>, counts: &[u64]) -> Result<(), StateError> {
+        self.sums = from.numbers(counts.len(), i128::from_le_bytes)?;
+        self.counts = read_counts(from, counts)?;
+        Ok(())
+    }
+}
+
+/// Averages of floats.
+#[derive(Default)]
+pub(super) struct AvgFloat {
+    sums: Vec<f64>,
+    counts: Vec<u64>,
+}
+
+impl Accumulator for AvgFloat {
+    fn grow(&mut self, groups: usize) {
+        grow_to(&mut self.sums, groups, 0.0);
+        grow_to(&mut self.counts, groups, 0);
+    }
+
+    fn update(&mut self, input: &Input<'_>, of: Rows<'_>) -> Result<(), String> {
+        let (sums, counts) = (&mut self.sums, &mut self.counts);
+        each_float(&input.values()?, 1.0, of, |group, value| {
+            sums[group] += value;
+            counts[group] += 1;
+        });
+        Ok(())
+    }
+
+    fn merge(&mut self, later: &dyn Accumulator, moves: &[(u32, u32)]) {
+        let later: &Self = same(later);
+        for (from, to) in moves.iter().map(|(from, to)| (*from as usize, *to as usize)) {
+            if later.counts[from] > 0 {
+                self.sums[to] += later.sums[from];
+                self.counts[to] += later.counts[from];
+            }
+        }
+    }
+
+    fn column(&self, bound: &Bound) -> (ArrayRef, Vec<u32>) {
+        let averages = self.sums.iter().zip(&self.counts).map(|(sum, count)| sum / *count as f64);
+        let column = Store::Float(averages.collect()).column(&bound.output, |at| self.counts[at] == 0);
+        (column, Vec::new())
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.sums.capacity() * 8 + self.counts.capacity() * 8
+    }
+
+    fn write(&self, to: &mut Vec<u8>) {
+        put_each(to, &self.sums, f64::to_le_bytes);
+        put_each(to, &self.counts, u64::to_le_bytes);
+    }
+
+    fn read(&mut self, from: &mut Reader<'_>, counts: &[u64]) -> Result<(), StateError> {
+        self.sums = from.numbers(counts.len(), f64::from_le_bytes)?;
+        self.counts = read_counts(from, counts)?;
+        Ok(())
+    }
+}
+
+#[inline]
+fn add(sum: &mut i128, value: i128) {
+    *sum = if *sum == LOST { LOST } else { sum.checked_add(value).unwrap_or(LOST) };
+}
+
+fn each_wide(values: &Values<'_>, of: Rows<'_>, mut each: impl FnMut(usize, i128)) {
+    match values {
+        Values::Int(values) => of.pairs().for_each(|(row, group)| each(group, i128::from(values[row]))),
+        Values::UInt(values) => of.pairs().for_each(|(row, group)| each(group, i128::from(values[row]))),
+        Values::Wide(values) => of.pairs().for_each(|(row, group)| each(group, values[row])),
+        Values::Float(_) | Values::Bytes(_) => unreachable!("checked when the step was made"),
+    }
+}
+
+fn sum_column(sums: &[i128], output: &ColumnType, is_null: impl Fn(usize) -> bool) -> (ArrayRef, Vec<u32>) {
+    let limits = match output {
+        ColumnType::Int64 => i128::from(i64::MIN)..=i128::from(i64::MAX),
+        ColumnType::UInt64 => 0..=i128::from(u64::MAX),
+        _ => -(10_i128.pow(38) - 1)..=10_i128.pow(38) - 1,
+    };
+    let too_large: Vec<u32> =
+        (0..).zip(sums).filter(|(_, sum)| !limits.contains(sum)).map(|(at, _)| at).collect();
+    let is_out = |at: usize| is_null(at) || !limits.contains(&sums[at]);
+    let column = match output {
+        ColumnType::Int64 => Store::Int(sums.iter().map(|sum| *sum as i64).collect()).column(output, is_out),
+        ColumnType::UInt64 => {
+            Store::UInt(sums.iter().map(|sum| *sum as u64).collect()).column(output, is_out)
+        }
+        _ => Store::Wide(sums.to_vec()).column(output, is_out),
+    };
+    (column, too_large)
+}
