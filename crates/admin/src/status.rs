@@ -77,8 +77,9 @@ pub async fn report(pipeline: &Pipeline) -> anyhow::Result<Value> {
         "spool_bytes": lane.spool_bytes(),
         "watermark_ms": fields::watermark(lane.watermark_ms),
         "state": {
-            "steps": lane.steps,
+            "steps": engine::change::labels(&lane.steps),
             "bytes_checkpointed": lane.snapshots.iter().map(|snapshot| snapshot.len).sum::<u64>(),
+            "released": lane.absorbed.released, "held": lane.absorbed.held, "discarded": lane.absorbed.discarded,
             "files": lane.files.len(),
             "file_bytes": lane.files.iter().map(|file| file.len).sum::<u64>(),
             "bytes_since": lane.deltas.iter().filter_map(|delta| delta.delta).map(|delta| delta.len).sum::<u64>(),

@@ -240,6 +240,15 @@ impl Duplicates {
 
 /// State that is sealed together with the records that made it (C6).
 pub trait State: Send {
+    /// The settings that the state depends on, in words: state that was made with others cannot be read back, so a change of them is for
+    /// people to decide.
+    fn shape(&self) -> String;
+
+    /// What is lost with the state, in words that follow "lost is: ".
+    fn loss(&self) -> &str {
+        "what it remembers"
+    }
+
     /// What changed since the last call, for the seal under way; then frees what `watermark_ms` has made useless.
     /// Empty if nothing changed.
     fn seal(&mut self, watermark_ms: i64) -> Bytes;

@@ -27,6 +27,7 @@
 //! | [`deliver`]    | the send window, attempts in flight, settling                                |
 //! | [`attempt`]    | one frame until it is settled: retries and doubt                             |
 //! | [`answer`]     | a person's answer to a question that stopped a lane                          |
+//! | [`change`]     | what may change under a pipeline's name: pure                                |
 //! | [`forget`]     | a stream that a person takes out of the pipeline                             |
 //! | [`rename`]     | a lane goes on under another name                                            |
 //! | [`refuse`]     | a frame refused for its content: bisected down to the rows                   |
@@ -50,6 +51,7 @@ pub mod accounts;
 pub mod answer;
 pub mod attempt;
 pub mod budget;
+pub mod change;
 pub mod checkpoint;
 pub mod context;
 pub mod cut;

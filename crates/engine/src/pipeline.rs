@@ -12,11 +12,12 @@ use dataflow::{Effect, Gate, Operator, Router, Runtime, Table, TableFacts};
 use futures::FutureExt;
 use futures::future::{BoxFuture, Either, join_all, select, select_all, try_join, try_join3};
 use protocol::names;
-use protocol::record::{Body, Settle};
+use protocol::record::{Body, Part, Settle};
 use store::Store;
 use tokio::sync::{Notify, mpsc, watch};
 
 use crate::accounts::Totals;
+use crate::change::{self, Composition, NewState};
 use crate::context::{Context, Target};
 use crate::inputs::{self, Inlet, Input};
 use crate::journal::{self, Journal};
@@ -49,6 +50,10 @@ pub struct Pipeline {
     pub inputs: Vec<Input>,
     /// What is done with the rows in the lane.
     pub steps: Vec<Box<dyn Operator>>,
+    /// What else the pipeline file says that may change at any time, for the next comparison.
+    pub parts: Vec<Part>,
+    /// Steps that are to begin with empty state.
+    pub new_state: NewState,
     /// Where rows go; at least one.
     pub tables: Vec<Arc<dyn Table>>,
     /// Which of them get which rows; without a router, each gets all.
@@ -126,7 +131,18 @@ async fn is_asked(mut stop: watch::Receiver<bool>) {
 
 async fn run_to_the_end(pipeline: Pipeline, stop: watch::Receiver<bool>) -> Result<Outcome, EngineError> {
     let Pipeline {
-        name, lane: number, owner, inputs, mut steps, tables, router, dead_letters, store, ..
+        name,
+        lane: number,
+        owner,
+        inputs,
+        mut steps,
+        parts,
+        new_state,
+        tables,
+        router,
+        dead_letters,
+        store,
+        ..
     } = pipeline;
     let (runtime, settings, status, drain) =
         (pipeline.runtime, pipeline.settings, pipeline.status, pipeline.drain);
@@ -137,7 +153,7 @@ async fn run_to_the_end(pipeline: Pipeline, stop: watch::Receiver<bool>) -> Resu
     let tables = Tables::new(tables, dead_letters)?;
     inputs::check(&inputs)?;
     let pause = settings.retry_pause_max;
-    let with_state = start::stateful(&mut steps);
+    let made = Composition::of(&mut steps, parts);
     let beginning = Beginning {
         runtime: &runtime,
         settings: &settings,
@@ -148,7 +164,9 @@ async fn run_to_the_end(pipeline: Pipeline, stop: watch::Receiver<bool>) -> Resu
         folder: &folder,
         name: &name,
         tables: &tables,
-        steps: &with_state,
+        owner: &owner,
+        made: &made,
+        new_state: &new_state,
     };
     // Nothing is owned yet, so there is nothing to drain.
     let begun = match select(std::pin::pin!(beginning.begin()), std::pin::pin!(is_asked(stop.clone()))).await
@@ -166,7 +184,8 @@ async fn run_to_the_end(pipeline: Pipeline, stop: watch::Receiver<bool>) -> Resu
     }
     layouts::tell(&lane, &tables);
     // From here on this process owns the lane, and an earlier owner is fenced.
-    let mut journal = Journal::claim(store.clone(), runtime.clone(), folder.clone(), owner, pause).await?;
+    let mut journal =
+        Journal::claim(store.clone(), runtime.clone(), folder.clone(), owner.clone(), pause).await?;
     let standing = Standing::of(journal.lane());
     let has_numbers = |askings: &[Asking]| {
         let now = inputs::numbered(journal.lane(), &inputs);
@@ -188,13 +207,21 @@ async fn run_to_the_end(pipeline: Pipeline, stop: watch::Receiver<bool>) -> Resu
         .zip(opened)
         .map(|(asking, opened)| opening(asking, opened, &standing, &mut new))
         .collect();
-    start::genesis_of_what_is_new(&mut journal, &name, &inlets, new, &tables, &with_state).await?;
-    if let Err(error) = start::restore(&reads, journal.lane(), &mut steps).await {
-        // What a newer owner has retired is missing to one that slept after its claim, and no damage.
-        let ownership = journal.ownership();
-        let is_owner = ownership.may_complete().await || !ownership.is_fenced();
-        return Err(if is_owner { error } else { EngineError::Fenced { seq: journal.lane().next_seq } });
+    start::check(journal.lane(), &name, &tables)?;
+    let change = change::decide(journal.lane(), &made, &new_state, &owner)?;
+    let change = match start::restore_changed(&reads, journal.lane(), &mut steps, change).await {
+        Ok(change) => change,
+        Err(error) => {
+            // What a newer owner has retired is missing to one that slept after its claim, and no damage.
+            let ownership = journal.ownership();
+            let is_owner = ownership.may_complete().await || !ownership.is_fenced();
+            return Err(if is_owner { error } else { EngineError::Fenced { seq: journal.lane().next_seq } });
+        }
+    };
+    if let Some(change) = change {
+        journal.append(Body::Change(change)).await?;
     }
+    start::genesis_of_what_is_new(&mut journal, &name, &inlets, new, &tables, &made).await?;
     let (nonce, epoch) = (journal.nonce(), journal.lane().epoch);
     tracing::info!(pipeline = name, epoch, store = store.describe(), "lane claimed and restored");
 
@@ -342,7 +369,9 @@ struct Beginning<'a> {
     folder: &'a str,
     name: &'a str,
     tables: &'a Tables,
-    steps: &'a [String],
+    owner: &'a str,
+    made: &'a Composition,
+    new_state: &'a NewState,
 }
 
 impl Beginning<'_> {
@@ -416,7 +445,8 @@ impl Beginning<'_> {
     /// The lane, if the pipeline fits it.
     async fn load(&self) -> Result<protocol::Lane, EngineError> {
         let lane = journal::load(self.reads, self.folder).await?;
-        start::check(&lane, self.name, self.tables, self.steps)?;
+        start::check(&lane, self.name, self.tables)?;
+        change::decide(&lane, self.made, self.new_state, self.owner)?;
         Ok(lane)
     }
 

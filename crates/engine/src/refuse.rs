@@ -292,7 +292,7 @@ async fn from_source(context: &Context, origins: &FrameOrigins) -> Option<Refuse
     let origin = *origins.rows.first()?;
     if let Some(step) = origin.step() {
         let journal = context.journal.lock().await;
-        let name = journal.lane().steps.get(step as usize).cloned().unwrap_or_default();
+        let name = journal.lane().steps.get(step as usize).map(|step| step.name.clone()).unwrap_or_default();
         return Some(RefusedFrom {
             partition: Partition::new(format!("@{name}"), step),
             origin,

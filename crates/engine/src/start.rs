@@ -17,19 +17,16 @@ use std::sync::Arc;
 use bytes::Bytes;
 use dataflow::{Effect, Operator, Remedy, Runtime, StateRead, Table};
 use protocol::Lane;
-use protocol::record::{Body, Genesis, PartitionGenesis};
+use protocol::record::{Body, Change, Genesis, PartitionGenesis};
 use store::Store;
 
+use crate::change::Composition;
 use crate::inputs::{self, Inlet};
 use crate::journal::Journal;
 use crate::problem::{Noticed, State};
 use crate::retry::Backoff;
 use crate::tables::Tables;
 use crate::{EngineError, Settings, Status, segment, state_files};
-
-/// What a new pipeline name means for the table.
-const NEW_NAME: &str = "Or give the pipeline a new name (and its source another `group`, if the file names one): it then reads its source \
-                        from the start again, so empty the table first or name another, or every row is there twice";
 
 /// Footers of state's files that are read side by side: each is about 2 MB.
 const FILES_AT_ONCE: usize = 8;
@@ -65,15 +62,15 @@ pub async fn check_rows(
 }
 
 /// Whether the pipeline fits what the lane holds, whatever its source says. Asked before the claim, so that a mistaken start does
-/// not end the owner that runs well, and again after it. `steps` are those that keep state.
+/// not end the owner that runs well, and again after it. Of its steps [`crate::change`] decides.
 ///
 /// # Errors
 /// When it does not, with the way out.
-pub fn check(lane: &Lane, pipeline: &str, tables: &Tables, steps: &[String]) -> Result<(), EngineError> {
+pub fn check(lane: &Lane, pipeline: &str, tables: &Tables) -> Result<(), EngineError> {
     if lane.pipeline.is_empty() {
         return Ok(());
     }
-    fits(lane, pipeline, tables, steps)
+    fits(lane, pipeline, tables)
 }
 
 /// What the sources of the inputs have opened.
@@ -96,12 +93,12 @@ pub async fn genesis_of_what_is_new(
     inputs: &[Arc<Inlet>],
     opened: NewlyOpened,
     tables: &Tables,
-    steps: &[String],
+    made: &Composition,
 ) -> Result<(), EngineError> {
     let NewlyOpened { partitions, opened } = opened;
     let lane = journal.lane();
     let is_new = lane.pipeline.is_empty();
-    check(lane, pipeline, tables, steps)?;
+    check(lane, pipeline, tables)?;
     let new_tables = tables.unknown(lane);
     let new_inputs = inputs::unknown(lane, inputs);
     let is_known = |input: &u32| lane.inputs.get(*input as usize).is_some_and(|known| known.was_opened);
@@ -115,33 +112,61 @@ pub async fn genesis_of_what_is_new(
         partitions,
         tables: new_tables,
         pipeline: if is_new { pipeline.to_owned() } else { String::new() },
-        steps: if is_new { steps.to_vec() } else { Vec::new() },
+        steps: if is_new { made.steps.clone() } else { Vec::new() },
         inputs: new_inputs,
         opened,
+        parts: if is_new { made.parts.clone() } else { Vec::new() },
     };
     journal.append(Body::Genesis(body)).await?;
     Ok(())
 }
 
-/// The steps that keep state, by name.
-pub fn stateful(steps: &mut [Box<dyn Operator>]) -> Vec<String> {
-    let with_state = steps.iter_mut().filter_map(|s| s.state().is_some().then_some(()).map(|()| s));
-    with_state.map(|s| s.name().to_owned()).collect()
+/// Brings the steps' states to where the newest seal left them, those that go on after `change`; what the others held is its
+/// [`Change::discarded`].
+///
+/// # Errors
+/// As [`restore`].
+pub async fn restore_changed(
+    store: &dyn Store,
+    lane: &Lane,
+    steps: &mut [Box<dyn Operator>],
+    change: Option<Change>,
+) -> Result<Option<Change>, EngineError> {
+    let Some(mut change) = change else {
+        restore(store, lane, steps).await?;
+        return Ok(None);
+    };
+    restore(store, &lane.with_states(&change.kept), steps).await?;
+    change.discarded = discarded(lane, steps, change.kept.len() < lane.steps.len())?;
+    Ok(Some(change))
 }
 
-fn fits(lane: &Lane, pipeline: &str, tables: &Tables, steps: &[String]) -> Result<(), EngineError> {
+/// What the lane's states hold, and these steps do not, if one was given up.
+///
+/// # Errors
+/// When they hold more than the lane says.
+pub fn discarded(
+    lane: &Lane,
+    steps: &mut [Box<dyn Operator>],
+    is_given_up: bool,
+) -> Result<u64, EngineError> {
+    if !is_given_up {
+        return Ok(0);
+    }
+    let held: u64 = steps.iter_mut().filter_map(|step| step.state()).map(|state| state.held()).sum();
+    lane.absorbed
+        .held
+        .checked_sub(held)
+        .ok_or(EngineError::Internal("states hold more than the journal says"))
+}
+
+fn fits(lane: &Lane, pipeline: &str, tables: &Tables) -> Result<(), EngineError> {
     let refuse = |what: String| Err(EngineError::Mismatch(what));
     if lane.pipeline != pipeline {
         return refuse(format!(
             "the folder of pipeline `{pipeline}` in the store holds pipeline `{0}`: it was copied or moved there by hand; nothing was read or \
              written. Move it back and run `forebay rename FILE {pipeline} --yes` with the file that names `{0}`, or use another store",
             lane.pipeline
-        ));
-    }
-    if lane.steps != steps {
-        return refuse(format!(
-            "the store holds state of the steps {:?}, the pipeline has {steps:?}; put the old steps back. {NEW_NAME}",
-            lane.steps
         ));
     }
     for table in lane.tables.iter().filter(|t| !t.pending.is_empty()) {

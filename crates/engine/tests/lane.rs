@@ -4,6 +4,8 @@
 
 #[path = "lane/cache.rs"]
 mod cache;
+#[path = "lane/change.rs"]
+mod change;
 #[path = "lane/columns.rs"]
 mod columns;
 #[path = "lane/damage.rs"]

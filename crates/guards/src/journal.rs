@@ -71,9 +71,10 @@ fn journal() -> (Lane, Vec<Record>) {
             TableGenesis::of_dead_letters("default.forebay_dead_letters"),
         ],
         pipeline: "guards".into(),
-        steps: vec!["dedup".into()],
+        steps: vec![protocol::record::StepShape::new("dedup", "key")],
         inputs: vec!["source".into()],
         opened: vec![0],
+        parts: vec![],
     };
     let claim = Claim { owner: "host 1".into(), version: "0.1.0".into() };
     for body in [Body::Claim(claim), Body::Genesis(genesis)] {

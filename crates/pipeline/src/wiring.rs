@@ -32,6 +32,7 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use dataflow::{Column, Runtime, Schema, Source, Table};
+use engine::change::NewState;
 use engine::problem::SOURCE;
 use engine::{Input, Status};
 use futures::future::{Either, select, try_join_all};
@@ -89,6 +90,8 @@ pub struct Known {
     pub added: BTreeMap<String, Vec<String>>,
     /// Whether the tables were opened before: then a new column that cannot be written is left out, and is no reason to end.
     pub is_open_again: bool,
+    /// Steps that are to begin with empty state.
+    pub new_state: NewState,
 }
 
 /// Opens the tables and makes all parts. Waits while ClickHouse is away.
@@ -140,6 +143,8 @@ pub async fn assemble(
         owner: owner(),
         inputs: vec![Input { name: SOURCE.to_owned(), source, intake }],
         steps,
+        parts: crate::parts::of(pipeline),
+        new_state: known.new_state.clone(),
         tables: tables.into_iter().map(|table| Arc::new(table) as Arc<dyn Table>).collect(),
         router,
         dead_letters: Arc::new(dead_letters),

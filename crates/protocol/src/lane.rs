@@ -4,6 +4,7 @@
 //! breaks an invariant is a [`Violation`], both before it is written and when it is read back. Does not own the decisions
 //! that lead to records.
 
+mod change;
 mod fates;
 mod forget;
 mod hostile;
@@ -19,8 +20,8 @@ pub use self::rename::Renamed;
 use crate::doubt::{StopReason, Verdict};
 use crate::record::{
     Absorbed, Answer, Body, Checkpoint, Counts, DeltaImage, Derived, Fates, FormerName, Frame, Frontier,
-    Generation, Genesis, InputImage, LaneImage, Layout, PartitionGenesis, PieceImage, Question, Record, Rows,
-    Seal, Server, SettledAbove, Split, StateFile, StateObject, TableGenesis, TableImage,
+    Generation, Genesis, InputImage, LaneImage, Layout, Part, PartitionGenesis, PieceImage, Question, Record,
+    Rows, Seal, Server, SettledAbove, Split, StateFile, StateObject, StepShape, TableGenesis, TableImage,
 };
 use crate::window;
 
@@ -39,7 +40,7 @@ pub const TIME_UNKNOWN_MS: i64 = i64::MIN;
 pub struct Violation {
     /// The record's number.
     pub seq: u64,
-    /// C1, C3, C4, C5, C8, C9, or `order` for a journal that does not hang together.
+    /// C1, C3, C4, C5, C6, C8, C9, C10, or `order` for a journal that does not hang together.
     pub rule: &'static str,
     /// What is wrong.
     pub what: String,
@@ -192,7 +193,9 @@ pub struct Lane {
     /// Tables, by index.
     pub tables: Vec<TableState>,
     /// Steps that keep state, by index.
-    pub steps: Vec<String>,
+    pub steps: Vec<StepShape>,
+    /// What else the pipeline file said at the newest start.
+    pub parts: Vec<Part>,
     /// Low watermark.
     pub watermark_ms: i64,
     /// Partitions that the watermark leaves out.
@@ -217,6 +220,8 @@ pub struct Lane {
     pub fates: Vec<Fates>,
     /// Partitions that have left the pipeline, by index; true for those whose position does not count either.
     pub forgotten: BTreeMap<u32, bool>,
+    /// Partitions that were moved back, by index, with the greatest position up to which each was read before.
+    pub rewound: BTreeMap<u32, u64>,
     /// Names that the pipeline had before, the oldest first.
     pub former_names: Vec<FormerName>,
     /// The name under which the pipeline goes on; `None` as long as it has this one.
@@ -308,6 +313,8 @@ impl Lane {
             Body::Question(question) => self.question(question),
             Body::Answer(answer) => self.answer(answer),
             Body::Forget(forget) => self.forget(forget),
+            Body::Change(change) => self.change(change),
+            Body::Rewind(rewind) => self.rewind(rewind),
         }
         self.next_seq += 1;
         Ok(())
@@ -351,6 +358,8 @@ impl Lane {
             Body::Question(question) => self.check_question(record, question),
             Body::Answer(answer) => self.check_answer(record, answer),
             Body::Forget(forget) => self.check_forget(record, forget),
+            Body::Change(change) => self.check_change(record, change),
+            Body::Rewind(rewind) => self.check_rewind(record, rewind),
             Body::Rename(_) => Ok(()),
             Body::Arrival(_) => self.check_arrival(record),
         }
@@ -376,7 +385,8 @@ impl Lane {
         if let Some((_, table)) = tables.find(|(n, table)| is_known(*n, &table.name)) {
             return Err(violation(record, "order", format!("table `{}` is known already", table.name)));
         }
-        let names_again = !genesis.pipeline.is_empty() || !genesis.steps.is_empty();
+        let names_again =
+            !genesis.pipeline.is_empty() || !genesis.steps.is_empty() || !genesis.parts.is_empty();
         if !self.pipeline.is_empty() && names_again {
             return Err(violation(record, "order", "pipeline and steps are set by the first genesis only"));
         }
@@ -402,6 +412,7 @@ impl Lane {
         if self.pipeline.is_empty() {
             self.pipeline.clone_from(&genesis.pipeline);
             self.steps.clone_from(&genesis.steps);
+            self.parts.clone_from(&genesis.parts);
         }
         let inputs = genesis.inputs.iter();
         self.inputs.extend(inputs.map(|name| InputState { name: name.clone(), ..InputState::default() }));
@@ -750,6 +761,8 @@ impl Lane {
             fates: self.fates.clone(),
             forgotten: self.forgotten_image(),
             former_names: self.former_names.clone(),
+            parts: self.parts.clone(),
+            rewound: self.rewound_image(),
         }
     }
 
@@ -773,6 +786,8 @@ impl Lane {
             fates: image.fates.clone(),
             forgotten: image.forgotten.iter().map(|f| (f.partition, f.from_start)).collect(),
             former_names: image.former_names.clone(),
+            parts: image.parts.clone(),
+            rewound: image.rewound.iter().map(|r| (r.partition, r.read_to)).collect(),
             ..Self::new()
         }
     }

@@ -18,11 +18,14 @@
 //! | `Forget`     | a person takes a stream out of the pipeline      | which partitions are not read any more       |
 //! | `Rename`     | a person gives the pipeline another name         | where the lane goes on; nothing follows here |
 //! | `Arrival`    | first record under the other name                | that the lane is still on its way            |
+//! | `Change`     | the pipeline file says something else than before | steps, and whose state goes on               |
+//! | `Rewind`     | a person moves a stopped pipeline                | where partitions are read on                 |
 //!
-//! Bytes: `FBJ` `2`, body, then CRC-32C (little-endian) of everything before it. A field is never reused; a reader
+//! Bytes: `FBJ` `3`, body, then CRC-32C (little-endian) of everything before it. A field is never reused; a reader
 //! refuses any other format version and an unknown body.
 
 mod bytes;
+mod change;
 mod fates;
 mod image;
 mod layout;
@@ -33,16 +36,18 @@ mod weight;
 use prost::Message;
 
 pub use bytes::RecordError;
+pub use change::{Change, KeptState, Move, Part, Rewind, StepShape};
 pub use fates::{Fate, Fates, Unsettled};
 pub use image::{
-    Checkpoint, DeltaImage, FormerName, InputImage, LaneImage, PieceImage, StateFile, StateObject, TableImage,
+    Checkpoint, DeltaImage, FormerName, InputImage, LaneImage, PieceImage, Rewound, StateFile, StateObject,
+    TableImage,
 };
 pub use layout::{Layout, LayoutColumn};
 pub use ledger::{Absorbed, Counts, Derived, InputCounts, Rows, TableRows};
 pub use seal::{Frame, Frontier, Range, RecordPlace, Refusal, Seal, Server, StateDelta};
 
 /// First bytes of every record: three letters and the format version.
-pub const MAGIC: [u8; 4] = *b"FBJ2";
+pub const MAGIC: [u8; 4] = *b"FBJ3";
 
 /// A record is refused above this: positions of 10,000 partitions and 10,000 frames fit many times over.
 pub const RECORD_BYTES_MAX: u64 = 64 << 20;
@@ -63,7 +68,7 @@ pub struct Record {
     #[prost(int64, tag = "4")]
     pub written_at_ms: i64,
     /// What is said.
-    #[prost(oneof = "Body", tags = "10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21")]
+    #[prost(oneof = "Body", tags = "10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23")]
     pub body: Option<Body>,
 }
 
@@ -106,6 +111,12 @@ pub enum Body {
     /// The name is taken for a lane that comes from another.
     #[prost(message, tag = "21")]
     Arrival(Arrival),
+    /// What the pipeline is made of from here on.
+    #[prost(message, tag = "22")]
+    Change(Change),
+    /// Partitions are read on elsewhere.
+    #[prost(message, tag = "23")]
+    Rewind(Rewind),
 }
 
 /// Who owns the lane from here on.
@@ -132,8 +143,8 @@ pub struct Genesis {
     #[prost(string, tag = "3")]
     pub pipeline: String,
     /// The steps that keep state, in order; only in the first genesis.
-    #[prost(string, repeated, tag = "4")]
-    pub steps: Vec<String>,
+    #[prost(message, repeated, tag = "4")]
+    pub steps: Vec<StepShape>,
     /// New inputs, by their names in the pipeline file.
     #[prost(string, repeated, tag = "5")]
     pub inputs: Vec<String>,
@@ -141,6 +152,9 @@ pub struct Genesis {
     /// partition that appears later is read from its beginning.
     #[prost(uint32, repeated, tag = "6")]
     pub opened: Vec<u32>,
+    /// What else the pipeline file says; only in the first genesis.
+    #[prost(message, repeated, tag = "7")]
+    pub parts: Vec<Part>,
 }
 
 /// A partition's identity and first position.

@@ -34,6 +34,8 @@
 //! | `target lacks F`                      | the server died before the view had F's rows                         |
 //! | `target gets F`                       | a person brings F's rows to the target                               |
 //! | `table loses F`                       | a person deletes F's rows                                            |
+//! | `change STEP[=N] …`                   | the file has these steps with state; `=N` goes on with that of step N before |
+//! | `rewind POSITION [empty=N] [answer=…]` | the partition is read on there; step N's state is given up           |
 //! | `checkpoint`                          | a checkpoint is written and everything below it deleted              |
 //! | `rows [target]`                       | how many times each frame's rows are in the table, or in the target  |
 
@@ -44,8 +46,9 @@ use crate::append::{self, Next, PutAnswer};
 use crate::doubt::{self, Basis, Decision, Facts, Found, Memory, StopReason, Verdict};
 use crate::lane::{Lane, Piece};
 use crate::record::{
-    Answer, Body, Checkpoint, Claim, Counts, Frame, Frontier, Generation, Genesis, InputCounts,
-    PartitionGenesis, Question, Range, Record, Seal, Server, Settle, TableGenesis, TableRows,
+    Answer, Body, Change, Checkpoint, Claim, Counts, Frame, Frontier, Generation, Genesis, InputCounts,
+    KeptState, Move, PartitionGenesis, Question, Range, Record, Rewind, Seal, Server, Settle, StepShape,
+    TableGenesis, TableRows,
 };
 use crate::window::{self, Settled};
 use crate::{names, retire};
@@ -198,6 +201,8 @@ impl World {
             }
             "deliver" => self.deliver(number(1), option("answer")),
             "settle" => self.settle(option("sent-below")),
+            "change" => self.change(&words[1..]),
+            "rewind" => self.rewind(number(1), option("empty"), option("answer")),
             "doubt" => self.doubt(number(1)),
             "checkpoint" => self.checkpoint(),
             "crash" => self.owner = None,
@@ -338,6 +343,7 @@ impl World {
                     steps: vec![],
                     inputs: vec!["source".into()],
                     opened: vec![0],
+                    parts: vec![],
                 }),
                 None,
             );
@@ -566,6 +572,47 @@ impl World {
         let answer = Answer { ordinal, verdict: verdict.number(), ..Default::default() };
         if self.append(Body::Answer(answer), None) {
             self.say(format!("{ordinal} is {word}"));
+        }
+    }
+
+    /// Whether the next record may say this; the rule that it breaks otherwise.
+    fn may(&mut self, body: &Body) -> bool {
+        let lane = &self.owner.as_ref().expect("a process runs").lane;
+        let (epoch, nonce) = (lane.epoch, lane.nonce.clone());
+        let record = Record { seq: lane.next_seq, epoch, nonce, written_at_ms: 0, body: Some(body.clone()) };
+        let Err(violation) = lane.check(&record) else { return true };
+        self.say(format!("refused by {}", violation.rule));
+        false
+    }
+
+    fn change(&mut self, words: &[&str]) {
+        let mut change = Change::default();
+        for (step, word) in (0..).zip(words) {
+            let (name, before) = word.split_once('=').map_or((*word, None), |(name, n)| (name, Some(n)));
+            change.steps.push(StepShape::new("step", name));
+            let before = before.map(|n| n.parse().expect("a number"));
+            change.kept.extend(before.map(|before| KeptState { step, before }));
+        }
+        let body = Body::Change(change);
+        if self.may(&body) && self.append(body, None) {
+            let lane = &self.owner.as_ref().expect("a process runs").lane;
+            let names: Vec<&str> = lane.steps.iter().map(|step| step.shape.as_str()).collect();
+            let line = format!("steps {}", names.join(" "));
+            self.say(line);
+        }
+    }
+
+    fn rewind(&mut self, next: u64, emptied: Option<&str>, answer: Option<&str>) {
+        let from = self.owner.as_ref().expect("a process runs").lane.partitions[0].next;
+        let emptied = emptied.map(|n| n.parse().expect("a number"));
+        let moves = vec![Move { partition: 0, from, next, leader_epoch: -1 }];
+        let body =
+            Body::Rewind(Rewind { moves, emptied: emptied.into_iter().collect(), ..Rewind::default() });
+        if self.may(&body) && self.append(body, answer) {
+            let lane = &self.owner.as_ref().expect("a process runs").lane;
+            let line =
+                format!("moved from {from} to {}, was read to {}", lane.partitions[0].next, lane.read_to(0));
+            self.say(line);
         }
     }
 

@@ -516,6 +516,8 @@ fn pipeline(world: &Arc<World>, pid: Pid, variant: Option<Variant>) -> Pipeline 
         owner: format!("process-{pid}"),
         inputs: inputs(world, pid, &schema, time),
         steps,
+        parts: Vec::new(),
+        new_state: Default::default(),
         tables: plan.tables.iter().map(|place| -> Arc<dyn Table> { table(*place) }).collect(),
         router: plan.is_routed.then(|| -> Arc<dyn Router> { Arc::new(ByKey { tables: plan.tables.len() }) }),
         dead_letters: table(DEAD),

@@ -354,6 +354,7 @@ impl Router for LyingRouter {
 /// A step whose state lies.
 pub struct LyingStep {
     inner: Box<dyn Operator>,
+    shape: String,
     variant: Variant,
     /// The snapshot as of the last seal, and the one before.
     snapshots: [Bytes; 2],
@@ -371,8 +372,10 @@ impl LyingStep {
     /// Around an honest one.
     pub fn new(mut inner: Box<dyn Operator>, variant: Variant) -> Self {
         let snapshot = inner.state().map(|state| state.snapshot()).unwrap_or_default();
+        let shape = inner.state().map(|state| state.shape()).unwrap_or_default();
         Self {
             inner,
+            shape,
             variant,
             snapshots: [snapshot.clone(), snapshot],
             seals: 0,
@@ -438,6 +441,10 @@ impl Operator for LyingStep {
 }
 
 impl State for LyingStep {
+    fn shape(&self) -> String {
+        self.shape.clone()
+    }
+
     fn held(&self) -> u64 {
         self.held
     }

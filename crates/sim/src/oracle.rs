@@ -437,6 +437,8 @@ fn shown(record: &Record) -> String {
         Some(Body::Question(q)) => format!("question about frame {}", q.ordinal),
         Some(Body::Answer(a)) => format!("answer about frame {}", a.ordinal),
         Some(Body::Forget(f)) => format!("{} partitions are forgotten", f.partitions.len()),
+        Some(Body::Change(c)) => format!("{} steps, {} of them go on", c.steps.len(), c.kept.len()),
+        Some(Body::Rewind(r)) => format!("{} partitions are moved", r.moves.len()),
         Some(Body::Rename(r)) => format!("renamed to {}", r.to),
         Some(Body::Arrival(a)) => format!("arrival from {}", a.from),
         Some(Body::Checkpoint(c)) => format!("checkpoint of the state at {}", c.state_seq),

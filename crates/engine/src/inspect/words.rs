@@ -78,5 +78,5 @@ pub(super) fn object(lane: &Lane, object: &str, parts: &[Part], what: &str) -> F
 }
 
 fn step(lane: &Lane, index: u32) -> String {
-    lane.steps.get(index as usize).map_or_else(|| index.to_string(), |name| format!("`{name}`"))
+    lane.steps.get(index as usize).map_or_else(|| index.to_string(), |step| format!("`{}`", step.name))
 }

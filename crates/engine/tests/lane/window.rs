@@ -27,7 +27,7 @@ const KEYS: u64 = 5;
 const BEGIN_MS: u64 = 1_000;
 
 /// Two records that are so far ahead of all others that they close every window before them.
-const LAST: [u64; 2] = [100_000, 100_001];
+pub const LAST: [u64; 2] = [100_000, 100_001];
 
 /// A second column: the key.
 struct Keyed(Schema);
@@ -107,7 +107,7 @@ fn with_memory(bench: &Bench, drain: bool, memory: u64) -> Pipeline {
     pipeline
 }
 
-fn windowed(bench: &Bench, drain: bool) -> Pipeline {
+pub fn windowed(bench: &Bench, drain: bool) -> Pipeline {
     with_memory(bench, drain, 1 << 20)
 }
 
@@ -116,7 +116,7 @@ async fn drain(bench: &Bench) -> Result<Outcome, EngineError> {
 }
 
 /// The results of these records, computed from the records alone.
-fn results(ids: impl Iterator<Item = u64>) -> Vec<u64> {
+pub fn results(ids: impl Iterator<Item = u64>) -> Vec<u64> {
     let mut windows: BTreeMap<(u64, u64), (u64, u64)> = BTreeMap::new();
     for id in ids {
         let start = (BEGIN_MS + id) / SIZE_MS * SIZE_MS;
@@ -136,14 +136,14 @@ fn a_closed_window_is_in_the_table_once_and_an_open_one_is_held() {
         bench.assert_holds(results(0..700));
         let lane = bench.lane().await;
         assert_eq!((lane.counts.read, lane.counts.absorbed, lane.counts.passed), (750, 750, 0));
-        assert_eq!(lane.absorbed, Absorbed { released: 700, held: 50 });
+        assert_eq!(lane.absorbed, Absorbed { released: 700, held: 50, discarded: 0 });
         assert_eq!(lane.derived.rows, 7 * KEYS);
         // The next start has what is held.
         bench.push(750..800);
         bench.push(LAST);
         drain(&bench).await.expect("drains");
         bench.assert_holds(results(0..800));
-        assert_eq!(bench.lane().await.absorbed, Absorbed { released: 800, held: 2 });
+        assert_eq!(bench.lane().await.absorbed, Absorbed { released: 800, held: 2, discarded: 0 });
     });
 }
 
@@ -172,7 +172,7 @@ fn a_crash_at_any_moment_loses_and_doubles_no_result() {
             drain(&bench).await.expect("drains");
             bench.assert_holds(results(0..1_200));
             let lane = bench.lane().await;
-            assert_eq!(lane.absorbed, Absorbed { released: 1_200, held: 2 }, "seed {seed}");
+            assert_eq!(lane.absorbed, Absorbed { released: 1_200, held: 2, discarded: 0 }, "seed {seed}");
             assert_eq!((lane.counts.read, lane.counts.late), (1_202, 0), "seed {seed}");
         }
     });
@@ -247,7 +247,7 @@ fn windows_beyond_the_memory_end_the_run_before_anything_of_the_batch_is_sealed(
 
 /// The records of one partition alone, so that their order is that of their times.
 #[test]
-fn results_wait_for_the_slowest_partition() {
+pub fn results_wait_for_the_slowest_partition() {
     run(async {
         let bench = Bench::new();
         let [slow, fast] = [0, 1].map(|index| Partition::new("e", index));

@@ -538,6 +538,8 @@ impl Bench {
         Pipeline {
             name: "p".into(),
             lane: 0,
+            parts: Vec::new(),
+            new_state: Default::default(),
             owner: "test".into(),
             inputs: self.inputs(self.source.clone()),
             steps,

@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::Args;
 use dataflow::{Effect, Runtime, SourceFault};
+use engine::change::{NewState, Unchanged};
 use engine::problem::{Noticed, State};
 use engine::{EngineError, Outcome, Snapshot, Status, TokioRuntime};
 use metrics_exporter_prometheus::PrometheusHandle;
@@ -37,6 +38,7 @@ Examples:
   forebay run user-events.yaml
   forebay run user-events.yaml --drain             # processes what is in the source now, then exits
   forebay run user-events.yaml --log-format json --log-level debug
+  forebay run user-events.yaml --new-state dedup   # its key or window has changed
 
 On the first SIGTERM or SIGINT the pipeline drains: it stops reading and delivers what it has read, for at most
 `shutdown.timeout`. On the second one it stops at once. Nothing is lost or written twice either way; the next start
@@ -56,6 +58,15 @@ pub struct Run {
     /// Lets a pipeline that has never run start although its table already contains rows, as `existing_rows: keep` does.
     #[arg(long)]
     into_filled_table: bool,
+
+    /// Starts this step with empty state, after its key, its window or its place has changed; may be given more than once. What the step
+    /// remembered is lost. Refused for a step that has not changed.
+    #[arg(long, value_name = "STEP")]
+    new_state: Vec<String>,
+
+    /// With `--new-state`: also for a step that has not changed.
+    #[arg(long, requires = "new_state")]
+    yes: bool,
 }
 
 impl Run {
@@ -72,6 +83,11 @@ impl Run {
         super::runtime()?.block_on(self.run(pipeline))
     }
 
+    fn new_state(&self) -> NewState {
+        let unchanged = if self.yes { Unchanged::Empty } else { Unchanged::Refuse };
+        NewState { steps: self.new_state.clone(), unchanged }
+    }
+
     async fn run(&self, pipeline: Pipeline) -> anyhow::Result<Exit> {
         let mut signals = Signals::listen().context("cannot take over SIGTERM and SIGINT")?;
         let status = Arc::new(Status::default());
@@ -80,7 +96,8 @@ impl Run {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let runtime: Arc<dyn Runtime> = TokioRuntime::new(threads);
         let (stop, stopping) = watch::channel(false);
-        let lane = lane(&pipeline, runtime, status.clone(), self.drain, Reads::All, stopping);
+        let known = Known { new_state: self.new_state(), ..Known::default() };
+        let lane = lane(&pipeline, runtime, status.clone(), self.drain, (Reads::All, known), stopping);
         tokio::select! {
             exit = lane => Ok(exit),
             exit = obey(&mut signals, &stop) => Ok(exit),
@@ -130,10 +147,9 @@ pub(super) async fn lane(
     runtime: Arc<dyn Runtime>,
     status: Arc<Status>,
     drain: bool,
-    reads: Reads,
+    (reads, mut known): (Reads, Known),
     stopping: watch::Receiver<bool>,
 ) -> Exit {
-    let mut known = Known::default();
     // Each turn follows a change of the table's columns: it is opened anew for those of now.
     let result = loop {
         let mut asked = stopping.clone();
@@ -164,6 +180,10 @@ pub(super) async fn lane(
         match engine::run(parts, stopping.clone()).await {
             Ok(Outcome::Reopen { added }) => {
                 known.is_open_again = true;
+                // Columns are named before the claim alone; without them the lane was open, and has done what it was told.
+                if added.is_empty() {
+                    known.new_state.unchanged = Unchanged::Keep;
+                }
                 for (table, columns) in added {
                     let known = known.added.entry(table).or_default();
                     known.extend(columns);

@@ -124,6 +124,14 @@ impl Dedup {
 }
 
 impl State for Dedup {
+    fn shape(&self) -> String {
+        self.shape.words()
+    }
+
+    fn loss(&self) -> &str {
+        "the keys that it has seen: a duplicate of an earlier row is not known any more, and is written a second time"
+    }
+
     fn seal(&mut self, watermark_ms: i64) -> Bytes {
         assert!(!self.shards.are_out(), "a batch that was divided is joined before a seal");
         self.take_over();

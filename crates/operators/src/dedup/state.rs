@@ -91,7 +91,8 @@ impl Shape {
         Self { key: key.iter().map(|c| (c.name.clone(), c.kind.clone())).collect(), window }
     }
 
-    fn words(&self) -> String {
+    /// Both in words.
+    pub fn words(&self) -> String {
         let key: Vec<String> = self.key.iter().map(|(name, kind)| format!("{name} {kind}")).collect();
         let window = match self.window {
             Window::Unbounded => "unbounded".to_owned(),

@@ -441,6 +441,14 @@ impl Operator for Window {
 }
 
 impl State for Window {
+    fn shape(&self) -> String {
+        self.plan.shape.clone()
+    }
+
+    fn loss(&self) -> &str {
+        "the records in its open windows: they are in no result, and results of those windows hold later records only"
+    }
+
     fn seal(&mut self, _watermark_ms: i64) -> Bytes {
         std::mem::take(&mut self.delta)
     }

@@ -25,7 +25,7 @@ pub(super) fn check_seal(lane: &Lane, record: &Record, seal: &Seal) -> Result<()
     if each(&counts).into_iter().any(|sum| sum > NUMBER_MAX)
         || each_derived(&lane.derived).into_iter().zip(derived).any(leaves)
         || leaves((lane.absorbed.released, absorbed.released))
-        || absorbed.held > NUMBER_MAX
+        || absorbed.held.max(absorbed.discarded) > NUMBER_MAX
     {
         return Err(violation(record, "C9", format!("the counts leave all bounds: {counts:?}, {derived:?}")));
     }
@@ -40,7 +40,7 @@ pub(super) fn check_image(record: &Record, lane: &Lane) -> Result<(), Violation>
     check_numbers(record, "C9", both)?;
     let positions = lane.partitions.iter().map(|partition| partition.next);
     let fates = lane.fates.iter().map(|fates| fates.from);
-    check_numbers(record, "C1", positions.chain(fates))?;
+    check_numbers(record, "C1", positions.chain(fates).chain(lane.rewound.values().copied()))?;
     if lane.partitions.iter().any(|partition| partition.input as usize >= lane.inputs.len()) {
         return Err(violation(record, "C1", "a partition of an input that the checkpoint does not hold"));
     }
@@ -98,9 +98,9 @@ fn each_derived(derived: &Derived) -> [u64; 4] {
     [rows, dropped, dead_letters, absorbed]
 }
 
-fn each_absorbed(absorbed: &Absorbed) -> [u64; 2] {
-    let Absorbed { released, held } = *absorbed;
-    [released, held]
+fn each_absorbed(absorbed: &Absorbed) -> [u64; 3] {
+    let Absorbed { released, held, discarded } = *absorbed;
+    [released, held, discarded]
 }
 
 fn check_numbers(

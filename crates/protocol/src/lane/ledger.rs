@@ -22,7 +22,12 @@ pub(super) fn rows_of(pieces: &[Piece]) -> u64 {
 /// Asked once every number of the seal is one that a lane counts with ([`hostile`]).
 pub(super) fn check(lane: &Lane, record: &Record, seal: &Seal, framed: Vec<Framed>) -> Result<(), Violation> {
     let (counts, derived) = (check_inputs(lane, record, seal)?, seal.derived.unwrap_or_default());
-    check_absorbed(record, lane.absorbed.held, &counts, &derived, &seal.absorbed.unwrap_or_default())?;
+    let absorbed = seal.absorbed.unwrap_or_default();
+    if absorbed.discarded > 0 {
+        let what = format!("a seal discards {} records that a state held", absorbed.discarded);
+        return Err(violation(record, "C9", what));
+    }
+    check_absorbed(record, lane.absorbed.held, &counts, &derived, &absorbed)?;
     let mut sealed = check_rows(lane, record, seal, framed)?;
     for refusal in &seal.refusals {
         let Some(table) = lane.tables.get(refusal.table as usize).filter(|table| !table.takes_dead_letters)
@@ -44,12 +49,12 @@ fn check_absorbed(
     after: &Absorbed,
 ) -> Result<(), Violation> {
     // Each is a number of a lane (`hostile`), so that a few of them fit together.
-    if held + counts.absorbed + derived.absorbed == after.released + after.held {
+    if held + counts.absorbed + derived.absorbed == after.released + after.held + after.discarded {
         return Ok(());
     }
     let what = format!(
-        "states held {held}, {} records and {} derived rows were absorbed, but {} are released and {} held",
-        counts.absorbed, derived.absorbed, after.released, after.held
+        "states held {held}, {} records and {} derived rows were absorbed, but {} are released, {} held and {} discarded",
+        counts.absorbed, derived.absorbed, after.released, after.held, after.discarded
     );
     Err(violation(record, "C9", what))
 }

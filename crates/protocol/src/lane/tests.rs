@@ -1,6 +1,7 @@
 use super::*;
 use crate::record::{
-    Claim, Fate, Forget, Forgotten, InputCounts, Range, RecordPlace, Refusal, Settle, StateDelta, TableRows,
+    Claim, Fate, Forget, Forgotten, InputCounts, Range, RecordPlace, Refusal, Settle, StateDelta, StepShape,
+    TableRows,
 };
 
 /// Writes records as one owner would.
@@ -24,9 +25,10 @@ impl Writer {
                 }],
                 tables: vec![TableGenesis::of_rows("d.t"), TableGenesis::of_dead_letters("d.dead")],
                 pipeline: "p".into(),
-                steps: vec!["dedup".into()],
+                steps: vec![StepShape::new("dedup", "key")],
                 inputs: vec!["source".into()],
                 opened: vec![0],
+                parts: vec![],
             }))
             .expect("the first genesis is fine");
         writer

@@ -5,8 +5,8 @@
 use prost::Message;
 
 use super::{
-    Absorbed, Counts, Derived, Fates, Forgotten, Frame, Layout, PartitionGenesis, Question, Rows, Server,
-    StateDelta,
+    Absorbed, Counts, Derived, Fates, Forgotten, Frame, Layout, Part, PartitionGenesis, Question, Rows,
+    Server, StateDelta, StepShape,
 };
 
 /// All that the records before this one fold to, so that they can be retired.
@@ -73,8 +73,8 @@ pub struct LaneImage {
     #[prost(message, repeated, tag = "4")]
     pub tables: Vec<TableImage>,
     /// Steps that keep state.
-    #[prost(string, repeated, tag = "5")]
-    pub steps: Vec<String>,
+    #[prost(message, repeated, tag = "5")]
+    pub steps: Vec<StepShape>,
     /// Low watermark.
     #[prost(sint64, tag = "6")]
     pub watermark_ms: i64,
@@ -105,6 +105,23 @@ pub struct LaneImage {
     /// What states have released since genesis, and what they hold.
     #[prost(message, optional, tag = "15")]
     pub absorbed: Option<Absorbed>,
+    /// What else the pipeline file said at the newest start.
+    #[prost(message, repeated, tag = "16")]
+    pub parts: Vec<Part>,
+    /// Partitions that were moved back.
+    #[prost(message, repeated, tag = "17")]
+    pub rewound: Vec<Rewound>,
+}
+
+/// A partition that was moved back: its source may know that it was read further.
+#[derive(Clone, Copy, PartialEq, Eq, Message)]
+pub struct Rewound {
+    /// The partition's index.
+    #[prost(uint32, tag = "1")]
+    pub partition: u32,
+    /// The position after the last record that was read of it before.
+    #[prost(uint64, tag = "2")]
+    pub read_to: u64,
 }
 
 /// An input as a message.

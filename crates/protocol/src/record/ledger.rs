@@ -6,7 +6,7 @@
 //! |----------------------------|--------------------------------------------------------------------------------------|
 //! | of records, for each input | `read = passed + filtered + duplicates + late + dead letters + absorbed`             |
 //! | of rows, for each table    | `sealed = settled + refused + pending`                                               |
-//! | of states                  | `absorbed = released + held`, of records and of derived rows together                |
+//! | of states                  | `absorbed = released + held + discarded`, of records and of derived rows together                |
 //! | both: tables of rows       | `passed + derived = rows sealed + rows dropped + rows absorbed + rows that became dead letters` |
 //! | both: tables of dead letters | `rows sealed = dead letters + rows that became dead letters + rows refused`        |
 //!
@@ -131,6 +131,9 @@ pub struct Absorbed {
     /// Those that the states hold afterwards, as they count them themselves.
     #[prost(uint64, tag = "2")]
     pub held: u64,
+    /// Those in states that a person has given up ([`super::Change`], [`super::Rewind`]): no result will hold them. A seal discards nothing.
+    #[prost(uint64, tag = "3")]
+    pub discarded: u64,
 }
 
 /// The rows of one table since its genesis. What is neither settled nor refused is pending.

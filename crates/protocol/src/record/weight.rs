@@ -16,9 +16,9 @@
 //! bound whatever it says.
 
 use super::{
-    DeltaImage, Fates, Forgotten, FormerName, Frame, Frontier, InputCounts, InputImage, Layout, LayoutColumn,
-    PartitionGenesis, PieceImage, Range, Refusal, Server, SettledAbove, StateDelta, StateFile, StateObject,
-    TableGenesis, TableImage, TableRows, Unsettled,
+    DeltaImage, Fates, Forgotten, FormerName, Frame, Frontier, InputCounts, InputImage, KeptState, Layout,
+    LayoutColumn, Move, Part, PartitionGenesis, PieceImage, Range, Refusal, Rewound, Server, SettledAbove,
+    StateDelta, StateFile, StateObject, StepShape, TableGenesis, TableImage, TableRows, Unsettled,
 };
 
 /// What every record may take: lists of a few entries whose values are all zero, which are not written at all. As much as the longest record
@@ -100,9 +100,10 @@ const RECORD: &[Field] = &[
             list::<PartitionGenesis>(1, PARTITION),
             list::<TableGenesis>(2, &[text(1)]),
             text(3),
-            texts(4),
+            list::<StepShape>(4, STEP),
             texts(5),
             numbers::<u32>(6),
+            list::<Part>(7, PART),
         ],
     ),
     one(12, SEAL),
@@ -118,6 +119,8 @@ const RECORD: &[Field] = &[
     one(19, &[list::<Forgotten>(1, &[]), text(2)]),
     one(20, &[text(1), text(3)]),
     one(21, &[text(1), text(2)]),
+    one(22, &[list::<StepShape>(1, STEP), list::<KeptState>(2, &[]), list::<Part>(4, PART), text(5)]),
+    one(23, &[list::<Move>(1, &[]), numbers::<u32>(2), text(4)]),
 ];
 
 const SEAL: &[Field] = &[
@@ -140,18 +143,22 @@ const LANE: &[Field] = &[
     list::<PartitionGenesis>(2, PARTITION),
     numbers::<i64>(3),
     list::<TableImage>(4, TABLE),
-    texts(5),
+    list::<StepShape>(5, STEP),
     numbers::<u32>(7),
     list::<InputImage>(8, &[text(1)]),
     list::<DeltaImage>(9, &[text(2)]),
     list::<Fates>(11, FATES),
     list::<Forgotten>(12, &[]),
     list::<FormerName>(13, &[text(1)]),
+    list::<Part>(16, PART),
+    list::<Rewound>(17, &[]),
 ];
 
 const TABLE: &[Field] =
     &[text(1), one(5, SERVER), list::<PieceImage>(6, PIECE), text(7), list::<Layout>(8, LAYOUT)];
 
+const STEP: &[Field] = &[text(1), text(2)];
+const PART: &[Field] = &[text(1), text(2), text(3)];
 const PIECE: &[Field] = &[one(1, FRAME), text(4), one(5, SERVER), one(8, QUESTION)];
 const PARTITION: &[Field] = &[text(1), text(3)];
 const FRAME: &[Field] = &[text(3), text(4)];

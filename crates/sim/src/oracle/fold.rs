@@ -72,6 +72,8 @@ impl Oracle {
                 Ok(())
             }
             Body::Forget(_) => Err(("order", "a stream was forgotten, though nobody asked for it".into())),
+            Body::Change(_) => Err(("order", "the pipeline was changed, though nobody asked for it".into())),
+            Body::Rewind(_) => Err(("order", "the pipeline was moved, though nobody asked for it".into())),
             Body::Rename(_) | Body::Arrival(_) => {
                 Err(("order", "the pipeline was renamed, though nobody asked for it".into()))
             }

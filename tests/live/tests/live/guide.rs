@@ -63,7 +63,7 @@ fn every_command_of_the_guide_does_what_it_says() {
         ("events.yaml", pipeline(&case, "events", data, "1h", "events.jsonl", "events")),
         ("events-2.yaml", pipeline(&case, "events-2", data, "2h", "events.jsonl", "events_2")),
         ("backfill.yaml", pipeline(&case, "backfill", data, "1h", "old.jsonl", "events")),
-        ("moved.yaml", pipeline(&case, "events", "./moved-data", "1h", "events.jsonl", "events")),
+        ("moved.yaml", pipeline(&case, "events", "./moved-data", "2h", "events.jsonl", "events")),
     ] {
         write(case.dir(), file, &text);
     }
@@ -71,6 +71,7 @@ fn every_command_of_the_guide_does_what_it_says() {
         std::fs::read_to_string(workspace_dir().join("docs/changing-a-pipeline.md")).expect("the page");
     // Rows of the table after each block, all of them distinct.
     let rows = [
+        RECORDS,
         RECORDS,
         RECORDS,
         RECORDS,

@@ -159,9 +159,9 @@ fn a_check_ends_with_the_code_of_a_run_and_names_what_stands_against_it() {
     };
     let steps = files.steps;
     files.steps = "steps: [ { dedup: { key: [amount], window: unbounded } } ]\n";
-    names(&files.check_and_run("another key"), "state was written with key", 4);
+    names(&files.check_and_run("another key"), "it was made with key", 4);
     files.steps = "";
-    names(&files.check_and_run("no step"), "the store holds state of the steps", 1);
+    names(&files.check_and_run("no step"), "is no longer in the file", 1);
     files.steps = steps;
     let more = files.more.clone();
     files.more += "columns: { nope: a, neither: b }\n";

@@ -16,7 +16,7 @@ use pipeline::config::values::Period;
 use pipeline::replays::Log;
 use pipeline::replays::memory::Memory;
 use pipeline::replays::object::{self, Replay as Object};
-use pipeline::wiring::{self, Reads};
+use pipeline::wiring::{self, Known, Reads};
 use protocol::Lane;
 
 use super::filter::Filter;
@@ -367,7 +367,8 @@ async fn drain(pipeline: &Pipeline) -> anyhow::Result<Exit> {
     let runtime: Arc<dyn Runtime> = engine::TokioRuntime::new(threads);
     let mut signals = crate::signals::Signals::listen().context("cannot take over SIGTERM and SIGINT")?;
     let (stop, stopping) = tokio::sync::watch::channel(false);
-    let lane = run::lane(pipeline, runtime, Arc::default(), true, Reads::Replays, stopping);
+    let lane =
+        run::lane(pipeline, runtime, Arc::default(), true, (Reads::Replays, Known::default()), stopping);
     Ok(tokio::select! {
         exit = lane => exit,
         exit = run::obey(&mut signals, &stop) => exit,

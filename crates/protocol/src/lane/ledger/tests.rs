@@ -24,7 +24,7 @@ fn c9_what_a_state_absorbed_is_released_or_held() {
     let with = |from, records: u64, derived_rows, released, held| {
         let counts = Counts { read: records, absorbed: records, ..Counts::default() };
         let derived = Derived { rows: derived_rows, absorbed: derived_rows, ..Derived::default() };
-        let absorbed = Some(Absorbed { released, held });
+        let absorbed = Some(Absorbed { released, held, discarded: 0 });
         Body::Seal(Seal {
             counts: of_input(counts),
             derived: Some(derived),
@@ -40,12 +40,12 @@ fn c9_what_a_state_absorbed_is_released_or_held() {
     assert_eq!(rule(w.push(with(20, 0, 0, 0, 9))), "C9", "what was held is gone");
     assert_eq!(rule(w.push(with(20, 0, 0, 4, 7))), "C9", "released, and held none the less");
     w.push(with(20, 3, 2, 4, 11)).expect("derived rows too");
-    assert_eq!(w.lane.absorbed, Absorbed { released: 4, held: 11 });
+    assert_eq!(w.lane.absorbed, Absorbed { released: 4, held: 11, discarded: 0 });
     let checkpoint = |image| Body::Checkpoint(Checkpoint { lane: Some(image), ..Default::default() });
     let mut image = w.lane.image(0);
     let lane = Lane::from_checkpoint(&w.record(checkpoint(image.clone()))).expect("a checkpoint");
     assert_eq!(lane.absorbed, w.lane.absorbed);
-    image.absorbed = Some(Absorbed { released: 4, held: 10 });
+    image.absorbed = Some(Absorbed { released: 4, held: 10, discarded: 0 });
     let refused = Lane::from_checkpoint(&w.record(checkpoint(image))).expect_err("one is lost");
     assert_eq!(refused.rule, "C9");
 }

@@ -9,6 +9,7 @@ use dataflow::{
     Event, Intake, Partition, Prepared, ReadFrom, Reader, RecordBlock, Router, Runtime, Schema, Selected,
     SourceError, SourceFault,
 };
+use engine::change::{self, Composition, NewState};
 use engine::inputs::Inlet;
 use engine::problem::SOURCE;
 use engine::start;
@@ -152,10 +153,13 @@ fn fits(pipeline: &Pipeline, tables: &Tables, stored: &Stored, found: &mut Found
     };
     match steps.zip(all.ok()) {
         Some((wiring::steps::Chain { mut steps, .. }, all)) => {
-            let names = start::stateful(&mut steps);
+            let made = Composition::of(&mut steps, pipeline::parts::of(pipeline));
             let name = pipeline.pipeline.as_str();
-            if let Err(error) = start::check(&stored.lane, name, &all, &names) {
+            if let Err(error) = start::check(&stored.lane, name, &all) {
                 found.engine("pipeline", &error);
+            }
+            if let Err(error) = change::decide(&stored.lane, &made, &NewState::default(), "") {
+                found.engine("steps", &error);
             }
         }
         None if stored.lane.next_seq == 0 => {}

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use dataflow::{Schema, Table};
+use engine::change::{self, Composition};
 use engine::{EngineError, segment, start};
 use pipeline::config::model::Pipeline;
 use pipeline::wiring;
@@ -118,16 +119,15 @@ pub async fn state(pipeline: &Pipeline, schemas: Option<&[Schema]>, stored: &Sto
         }
         return;
     };
-    let names = steps.iter_mut().filter_map(|step| step.state().is_some().then(|| step.name().to_owned()));
     // Other steps than those of the journal were reported before, and their state fits nobody.
-    if names.collect::<Vec<_>>() != stored.lane.steps {
+    if Composition::of(&mut steps, Vec::new()).steps != stored.lane.steps {
         return;
     }
     if let Err(error) = start::restore(&**store, &stored.lane, &mut steps).await {
         let (exit, path) = (run::exit_of(&error), if is_of_store(&error) { "store" } else { "steps" });
         found.problem(path, exit, error.to_string());
     }
-    found.json["state"] = json!({ "steps": stored.lane.steps });
+    found.json["state"] = json!({ "steps": change::labels(&stored.lane.steps) });
 }
 
 fn is_of_store(error: &EngineError) -> bool {

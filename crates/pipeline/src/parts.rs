@@ -1,0 +1,69 @@
+//! What the pipeline file says that may change at any time, in words: written to the journal by the start that follows a change, so that the
+//! next change can be shown beside it.
+//!
+//! Owns the words. Does not own what a change means (`engine::change`), nor what the journal knows better by itself: partitions, the tables'
+//! columns, the settings that state depends on. No secret is in these words: each shows itself as `***`.
+
+use engine::problem::SOURCE;
+use protocol::record::Part;
+use serde::Serialize;
+
+use crate::config::model::Pipeline;
+use crate::config::model::sink::{Takes, Target};
+use crate::config::model::step::Step;
+
+/// An input, how its records are read.
+pub const INPUT: &str = "input";
+/// A step, in the order of the file.
+pub const STEP: &str = "step";
+/// A table, and which rows it takes.
+pub const TABLE: &str = "table";
+
+/// The parts of a pipeline: inputs, steps, tables.
+pub fn of(pipeline: &Pipeline) -> Vec<Part> {
+    let steps = pipeline.steps.iter().map(|step| part(STEP, step.word(), settings(step)));
+    let tables = pipeline
+        .targets()
+        .into_iter()
+        .map(|target| part(TABLE, &target.clickhouse.full_name(), taken(&target)));
+    std::iter::once(input(pipeline)).chain(steps).chain(tables).collect()
+}
+
+fn part(kind: &str, name: &str, text: String) -> Part {
+    Part { kind: kind.to_owned(), name: name.to_owned(), text }
+}
+
+fn input(pipeline: &Pipeline) -> Part {
+    let mut text = format!("format {}", json(&pipeline.source.format));
+    if !pipeline.source.fields.is_empty() {
+        text.push_str(&format!(", fields {}", json(&pipeline.source.fields)));
+    }
+    part(INPUT, SOURCE, text)
+}
+
+fn settings(step: &Step) -> String {
+    match step {
+        Step { filter: Some(text), .. } | Step { sql: Some(text), .. } => text.clone(),
+        Step { select: Some(columns), .. } => json(columns),
+        Step { dedup: Some(dedup), .. } => json(dedup),
+        Step { window: Some(window), .. } => json(window),
+        _ => String::new(),
+    }
+}
+
+fn taken(target: &Target) -> String {
+    let mut text = match &target.takes {
+        Takes::Every => "every row".to_owned(),
+        Takes::Where(condition) => format!("rows where {condition}"),
+        Takes::Otherwise => "rows that no other table takes".to_owned(),
+    };
+    if !target.columns.is_empty() {
+        text.push_str(&format!(", columns {}", json(&target.columns)));
+    }
+    text
+}
+
+/// As the file has it, on one line.
+fn json(value: &impl Serialize) -> String {
+    serde_json::to_string(value).expect("a pipeline file is text, numbers and lists of them")
+}

@@ -1,0 +1,111 @@
+//! What a pipeline is made of, what changes about it, and where it is told to read on, as messages.
+//!
+//! Owns the fields. Does not own what a change does to a lane ([`crate::lane`]), nor which changes need somebody's word
+//! (`engine::change`).
+
+use prost::Message;
+
+/// A step that keeps state.
+#[derive(Clone, PartialEq, Eq, Message)]
+pub struct StepShape {
+    /// Its word in the pipeline file.
+    #[prost(string, tag = "1")]
+    pub name: String,
+    /// The settings that its state depends on, in words: state of another shape cannot be read back.
+    #[prost(string, tag = "2")]
+    pub shape: String,
+}
+
+impl StepShape {
+    /// A step of this name and shape.
+    pub fn new(name: impl Into<String>, shape: impl Into<String>) -> Self {
+        Self { name: name.into(), shape: shape.into() }
+    }
+}
+
+/// Something that the pipeline file says and that may change at any time: kept to be compared and shown, never interpreted.
+#[derive(Clone, PartialEq, Eq, Message)]
+pub struct Part {
+    /// What it belongs to: `input`, `step` or `table`.
+    #[prost(string, tag = "1")]
+    pub kind: String,
+    /// Its name or its place there.
+    #[prost(string, tag = "2")]
+    pub name: String,
+    /// What the file says; no secrets.
+    #[prost(string, tag = "3")]
+    pub text: String,
+}
+
+/// The pipeline file says something else than before. Written by the start that follows it.
+#[derive(Clone, PartialEq, Message)]
+pub struct Change {
+    /// The steps that keep state from here on, in order. An index is that of a step in this list.
+    #[prost(message, repeated, tag = "1")]
+    pub steps: Vec<StepShape>,
+    /// Steps that go on with state from before this record; the others begin with none.
+    #[prost(message, repeated, tag = "2")]
+    pub kept: Vec<KeptState>,
+    /// Of the records and rows that states hold, those in states that are given up.
+    #[prost(uint64, tag = "3")]
+    pub discarded: u64,
+    /// What else the file says.
+    #[prost(message, repeated, tag = "4")]
+    pub parts: Vec<Part>,
+    /// Who has said so, for people.
+    #[prost(string, tag = "5")]
+    pub by: String,
+}
+
+/// A step whose state is kept.
+#[derive(Clone, Copy, PartialEq, Eq, Message)]
+pub struct KeptState {
+    /// Its index from here on.
+    #[prost(uint32, tag = "1")]
+    pub step: u32,
+    /// Its index before.
+    #[prost(uint32, tag = "2")]
+    pub before: u32,
+}
+
+/// A person has said where a stopped pipeline is to read on.
+#[derive(Clone, PartialEq, Message)]
+pub struct Rewind {
+    /// The partitions that are moved.
+    #[prost(message, repeated, tag = "1")]
+    pub moves: Vec<Move>,
+    /// Steps (by index) that begin with no state from here on.
+    #[prost(uint32, repeated, tag = "2")]
+    pub emptied: Vec<u32>,
+    /// Of the records and rows that states hold, those in states that are given up.
+    #[prost(uint64, tag = "3")]
+    pub discarded: u64,
+    /// Who has said so, for people.
+    #[prost(string, tag = "4")]
+    pub by: String,
+}
+
+/// Where a partition is read on. Positions between `from` and a greater `next` are never read; those between `next` and a greater
+/// `from` are read again.
+#[derive(Clone, Copy, PartialEq, Eq, Message)]
+pub struct Move {
+    /// The partition's index.
+    #[prost(uint32, tag = "1")]
+    pub partition: u32,
+    /// Where it stood.
+    #[prost(uint64, tag = "2")]
+    pub from: u64,
+    /// Where the next seal begins.
+    #[prost(uint64, tag = "3")]
+    pub next: u64,
+    /// Leader epoch that goes with `next`; -1 if there is none.
+    #[prost(sint32, tag = "4")]
+    pub leader_epoch: i32,
+}
+
+impl Move {
+    /// Whether records are read again.
+    pub fn is_back(&self) -> bool {
+        self.next < self.from
+    }
+}
