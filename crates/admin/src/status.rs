@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use dataflow::{Runtime, Source};
 use engine::TokioRuntime;
+use engine::inputs::numbered::Numbered;
 use engine::survey::{self, Survey};
-use pipeline::config::model::Pipeline;
+use pipeline::config::model::{Input, Pipeline};
 use pipeline::wiring;
 use protocol::doubt::{StopReason, Verdict};
 use protocol::lane::InputState;
@@ -37,16 +38,12 @@ pub async fn report(pipeline: &Pipeline) -> anyhow::Result<Value> {
         }
         Err(error) => return Err(error.context("the journal cannot be read")),
     };
-    let ends = ends(pipeline).await;
+    let (ends, problems) = ends(pipeline, &lane).await;
     let partitions: Vec<Value> = lane
         .reading()
         .map(|(_, partition)| {
-            let end = ends.as_ref().ok().and_then(|ends| {
-                let of = |(p, _): &&(dataflow::Partition, u64)| {
-                    partition.is(p.input, &p.stream, p.index)
-                };
-                ends.iter().find(of).map(|(_, end)| *end)
-            });
+            let of = |(p, _): &&(dataflow::Partition, u64)| partition.is(p.input, &p.stream, p.index);
+            let end = ends.iter().find(of).map(|(_, end)| *end);
             json!({
                 "input": input_name(&lane, partition.input), "stream": partition.stream, "index": partition.index, "next": partition.next, "end": end,
                 "lag": end.map(|end| end.saturating_sub(partition.next))
@@ -90,7 +87,7 @@ pub async fn report(pipeline: &Pipeline) -> anyhow::Result<Value> {
         "questions": questions(&lane),
         "partitions": partitions,
         "tables": tables,
-        "source_problem": ends.err(),
+        "source_problem": problems.first(),
         "not_running": running.as_ref().err(),
         "running": running.ok(),
     }))
@@ -144,11 +141,37 @@ async fn load(pipeline: &Pipeline) -> anyhow::Result<(Lane, Survey)> {
     Ok((lane, survey))
 }
 
-/// The ends of the source's partitions, or why they are not known.
-async fn ends(pipeline: &Pipeline) -> Result<Vec<(dataflow::Partition, u64)>, String> {
+/// The ends of the inputs' partitions, and why those of some are not known.
+async fn ends(pipeline: &Pipeline, lane: &Lane) -> (Vec<(dataflow::Partition, u64)>, Vec<String>) {
     let runtime: Arc<dyn Runtime> = TokioRuntime::new(1);
-    let source: Arc<dyn Source> =
-        wiring::source_to_look_at(pipeline, &runtime).await.map_err(|error| error.to_string())?;
+    let inputs = pipeline.inputs();
+    let has_others = pipeline.has_several_inputs();
+    let asked = inputs
+        .iter()
+        .filter_map(|input| Some((input, lane.input(input.name).or((!has_others).then_some(0))?)));
+    let asked = asked.map(async |(input, number)| {
+        let ends = ends_of(pipeline, input, number, &runtime).await;
+        ends.map_err(|why| if has_others { format!("input `{}`: {why}", input.name) } else { why })
+    });
+    let (mut all, mut problems) = (Vec::new(), Vec::new());
+    for ends in futures::future::join_all(asked).await {
+        match ends {
+            Ok(ends) => all.extend(ends),
+            Err(why) => problems.push(why),
+        }
+    }
+    (all, problems)
+}
+
+async fn ends_of(
+    pipeline: &Pipeline,
+    input: &Input<'_>,
+    number: u32,
+    runtime: &Arc<dyn Runtime>,
+) -> Result<Vec<(dataflow::Partition, u64)>, String> {
+    let source =
+        wiring::source_to_look_at(pipeline, input, runtime).await.map_err(|error| error.to_string())?;
+    let source = Numbered::new(source, number);
     match tokio::time::timeout(ENDS_WAIT_MAX, source.ends()).await {
         Ok(ends) => ends.map_err(|error| error.to_string()),
         Err(_) => Err(format!("the source did not answer within {} seconds", ENDS_WAIT_MAX.as_secs())),

@@ -82,6 +82,8 @@ pub struct Intake {
     /// The decoder's columns, and those of the metadata.
     input: Schema,
     metadata: Vec<Metadata>,
+    /// The input's name, for the metadata.
+    name: Arc<str>,
     time: Option<Arc<dyn Transform>>,
     steps: Vec<Arc<dyn Transform>>,
     ahead: Option<Arc<dyn Ahead>>,
@@ -91,14 +93,15 @@ impl Intake {
     /// Decodes, and nothing else.
     pub fn new(decoder: Arc<dyn Decoder>) -> Self {
         let input = decoder.schema().clone();
-        Self { input, metadata: Vec::new(), decoder, time: None, steps: Vec::new(), ahead: None }
+        let (metadata, steps) = (Vec::new(), Vec::new());
+        Self { input, metadata, name: "".into(), decoder, time: None, steps, ahead: None }
     }
 
-    /// With columns of what the source says of a record, behind the decoder's.
-    pub fn with_metadata(self, metadata: Vec<Metadata>) -> Self {
+    /// With columns of what the source of the input of this name says of a record, behind the decoder's.
+    pub fn with_metadata(self, input: &str, metadata: Vec<Metadata>) -> Self {
         let columns = self.decoder.schema().columns().iter().cloned();
         let columns = columns.chain(metadata.iter().map(|one| one.column()));
-        Self { input: Schema::new(columns.collect()), metadata, ..self }
+        Self { input: Schema::new(columns.collect()), metadata, name: input.into(), ..self }
     }
 
     /// With a step that takes the event time from a decoded column. It drops nothing.
@@ -232,7 +235,8 @@ impl Intake {
         batch = batch.without(&gone).map_err(failed)?;
         let rows: Vec<usize> = batch.positions.iter().filter_map(|position| row_of(position).ok()).collect();
         let columns = batch.rows.columns().iter().cloned();
-        let columns = columns.chain(self.metadata.iter().map(|one| one.values(block, &rows, read_ms)));
+        let columns =
+            columns.chain(self.metadata.iter().map(|one| one.values(&self.name, block, &rows, read_ms)));
         let rows = RecordBatch::try_new(self.input.arrow().clone(), columns.collect()).map_err(failed)?;
         Ok(Batch { rows, ..batch })
     }

@@ -7,6 +7,7 @@
 //! |--------------|------------------------|--------------------------------------------------------------------------|
 //! | `_key`       | Nullable(String)       | the record's key                                                         |
 //! | `_headers`   | Map(String, String)    | its headers; of several of one name all, in order                        |
+//! | `_input`     | LowCardinality(String) | the name of the input; `source` in a pipeline file with `source:`        |
 //! | `_topic`     | LowCardinality(String) | the topic or file                                                        |
 //! | `_partition` | UInt32                 | the partition's number                                                   |
 //! | `_position`  | UInt64                 | the position: of Kafka the offset                                        |
@@ -28,6 +29,8 @@ pub enum Metadata {
     Key,
     /// `_headers`
     Headers,
+    /// `_input`
+    Input,
     /// `_topic`
     Topic,
     /// `_partition`
@@ -42,9 +45,10 @@ pub enum Metadata {
 
 impl Metadata {
     /// All of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Key,
         Self::Headers,
+        Self::Input,
         Self::Topic,
         Self::Partition,
         Self::Position,
@@ -57,6 +61,7 @@ impl Metadata {
         match self {
             Self::Key => "_key",
             Self::Headers => "_headers",
+            Self::Input => "_input",
             Self::Topic => "_topic",
             Self::Partition => "_partition",
             Self::Position => "_position",
@@ -77,7 +82,7 @@ impl Metadata {
         let column_type = match self {
             Self::Key => ColumnType::Nullable(text()),
             Self::Headers => ColumnType::Map(text(), text()),
-            Self::Topic => ColumnType::LowCardinality(text()),
+            Self::Input | Self::Topic => ColumnType::LowCardinality(text()),
             Self::Partition => ColumnType::UInt32,
             Self::Position => ColumnType::UInt64,
             Self::Timestamp => ColumnType::Nullable(Box::new(time())),
@@ -93,15 +98,20 @@ impl Metadata {
             Self::Headers => encoded(block, row).iter().all(|encoded| {
                 headers(encoded).all(|(_, value)| std::str::from_utf8(value.unwrap_or_default()).is_ok())
             }),
-            Self::Topic | Self::Partition | Self::Position | Self::Timestamp | Self::Ingested => true,
+            Self::Input
+            | Self::Topic
+            | Self::Partition
+            | Self::Position
+            | Self::Timestamp
+            | Self::Ingested => true,
         };
         let name = self.name();
         let message = || format!("`{name}` is read, and is no UTF-8 text in this record");
         (!is_text).then(|| Reject::of(block, row, Reason::WrongKind, name, message()))
     }
 
-    /// The values of these rows of a block, which was read at `read_ms` (Unix milliseconds).
-    pub(crate) fn values(self, block: &RecordBlock, rows: &[usize], read_ms: i64) -> ArrayRef {
+    /// The values of these rows of a block of `input`, which was read at `read_ms` (Unix milliseconds).
+    pub(crate) fn values(self, input: &str, block: &RecordBlock, rows: &[usize], read_ms: i64) -> ArrayRef {
         let times = |time_ms: &dyn Fn(usize) -> Option<i64>| -> ArrayRef {
             let times: TimestampMillisecondArray = rows.iter().map(|row| time_ms(*row)).collect();
             Arc::new(times.with_timezone("UTC"))
@@ -112,6 +122,7 @@ impl Metadata {
                 Arc::new(rows.iter().map(text).collect::<StringArray>())
             }
             Self::Headers => maps(block, rows),
+            Self::Input => Arc::new(StringArray::from_iter_values(rows.iter().map(|_| input))),
             Self::Topic => {
                 let topic = &*block.partition.stream;
                 Arc::new(StringArray::from_iter_values(rows.iter().map(|_| topic)))

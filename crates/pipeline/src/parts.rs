@@ -4,13 +4,13 @@
 //! Owns the words. Does not own what a change means (`engine::change`), nor what the journal knows better by itself: partitions, the tables'
 //! columns, the settings that state depends on. No secret is in these words: each shows itself as `***`.
 
-use engine::problem::SOURCE;
 use protocol::record::Part;
 use serde::Serialize;
 
-use crate::config::model::Pipeline;
 use crate::config::model::sink::{Takes, Target};
+use crate::config::model::source::Source;
 use crate::config::model::step::Step;
+use crate::config::model::{Input, Pipeline};
 
 /// An input, how its records are read.
 pub const INPUT: &str = "input";
@@ -26,28 +26,37 @@ pub fn of(pipeline: &Pipeline) -> Vec<Part> {
         .targets()
         .into_iter()
         .map(|target| part(TABLE, &target.clickhouse.full_name(), taken(&target)));
-    std::iter::once(input(pipeline)).chain(steps).chain(tables).collect()
+    let inputs = pipeline.inputs();
+    inputs.iter().map(input).chain(steps).chain(tables).collect()
 }
 
 fn part(kind: &str, name: &str, text: String) -> Part {
     Part { kind: kind.to_owned(), name: name.to_owned(), text }
 }
 
-fn input(pipeline: &Pipeline) -> Part {
-    let mut text = format!("format {}", json(&pipeline.source.format));
-    if !pipeline.source.fields.is_empty() {
-        text.push_str(&format!(", fields {}", json(&pipeline.source.fields)));
+fn input(input: &Input<'_>) -> Part {
+    let Source { format, fields, time, .. } = input.source;
+    let mut text = format!("format {}", json(format));
+    if !fields.is_empty() {
+        text.push_str(&format!(", fields {}", json(fields)));
     }
-    part(INPUT, SOURCE, text)
+    if let Some(time) = time {
+        text.push_str(&format!(", time {time}"));
+    }
+    part(INPUT, input.name, text)
 }
 
 fn settings(step: &Step) -> String {
-    match step {
+    let text = match step {
         Step { filter: Some(text), .. } | Step { sql: Some(text), .. } => text.clone(),
         Step { select: Some(columns), .. } => json(columns),
         Step { dedup: Some(dedup), .. } => json(dedup),
         Step { window: Some(window), .. } => json(window),
         _ => String::new(),
+    };
+    match &step.from {
+        Some(from) => format!("{text}, from {}", json(from)),
+        None => text,
     }
 }
 

@@ -4,9 +4,12 @@
 //! Owns which fields are decoded and with what types, where each step runs, and the mapping to each table's columns. Does not own what a
 //! step's text means ([`Texts`], which `sql` stands behind), nor the making of parts (`wiring`).
 //!
+//! Everything here is about one input; several are planned one by one, each with the steps that read it, so that their rows have the same
+//! columns where they meet ([`inputs`], [`union`]).
+//!
 //! | a field of the record                                   | is decoded as                                            |
 //! |---------------------------------------------------------|----------------------------------------------------------|
-//! | declared under `source.fields`                          | the declared type                                        |
+//! | declared under `source.fields` or `inputs.NAME.fields`  | the declared type                                        |
 //! | passes every step untouched and fills a column          | that column's type, with its DEFAULT: at today's cost    |
 //! | only expressions read it, and nobody declared it        | nothing: a fault that shows the line to add              |
 //! | nothing reads it                                        | nothing: it is skipped                                   |
@@ -26,9 +29,11 @@
 
 mod bind;
 mod conditions;
+pub mod inputs;
 mod mapping;
 mod shape;
 mod tables;
+mod union;
 pub(crate) mod windows;
 
 use std::collections::BTreeSet;
@@ -45,6 +50,8 @@ use crate::config::model::sink::Takes;
 use crate::config::model::step::{Dedup, Step};
 use crate::config::nearest::nearest;
 use crate::config::values::Pairs;
+use inputs::View;
+pub use inputs::{InputPlan, Plans};
 pub use shape::{Rest, Shape};
 use tables::Union;
 pub use windows::WindowPlan;
@@ -160,7 +167,7 @@ pub struct TablePlan {
     pub mapping: Vec<Mapped>,
 }
 
-/// What a pipeline does with its records, with every schema.
+/// What a pipeline does with the records of an input, with every schema. From the lane on it is the same for all inputs.
 pub struct Plan {
     /// What is decoded.
     pub decoded: Schema,
@@ -203,11 +210,21 @@ impl Plan {
 ///
 /// # Errors
 /// Every fault that was found before the first that hides the others.
-pub fn plan(pipeline: &Pipeline, tables: &[Schema], texts: &dyn Texts) -> Result<Plan, Vec<Fault>> {
+pub fn plan(pipeline: &Pipeline, tables: &[Schema], texts: &dyn Texts) -> Result<Plans, Vec<Fault>> {
+    inputs::plan(pipeline, tables, texts)
+}
+
+/// Plans one input.
+fn plan_input(
+    pipeline: &Pipeline,
+    view: &View<'_>,
+    tables: &[Schema],
+    texts: &dyn Texts,
+) -> Result<Plan, Vec<Fault>> {
     let window = pipeline.steps.iter().enumerate().find_map(|(at, step)| Some((at, step.window.as_ref()?)));
     match window {
-        Some((at, window)) => windows::plan(pipeline, tables, texts, at, window),
-        None => Planner::new(pipeline, tables, texts)?.plan(),
+        Some((at, window)) => windows::plan((pipeline, view), tables, texts, at, window),
+        None => Planner::new(pipeline, view, tables, texts)?.plan(),
     }
 }
 
@@ -219,7 +236,9 @@ enum Kind<'a> {
     Dedup(&'a Dedup),
     /// It is planned by itself ([`windows`]).
     Window,
-    /// A step without a word: the schema refuses it.
+    /// What brings the rows of an input to the columns of all: these.
+    Meet(&'a [Column]),
+    /// A step for the rows of other inputs; or one without a word, which the schema refuses.
     Nothing,
 }
 
@@ -240,6 +259,8 @@ enum Origin {
 }
 
 struct Planner<'a> {
+    /// The input.
+    view: &'a View<'a>,
     /// The columns of all tables.
     union: Union,
     texts: &'a dyn Texts,
@@ -258,23 +279,31 @@ fn fault(path: impl Into<String>, message: impl Into<String>) -> Fault {
 }
 
 impl<'a> Planner<'a> {
-    fn new(pipeline: &'a Pipeline, tables: &[Schema], texts: &'a dyn Texts) -> Result<Self, Faults> {
+    fn new(
+        pipeline: &'a Pipeline,
+        view: &'a View<'a>,
+        tables: &[Schema],
+        texts: &'a dyn Texts,
+    ) -> Result<Self, Faults> {
         let (mut faults, mut steps, mut declared) = (Faults::new(), Vec::new(), Vec::new());
         let dedups = || pipeline.steps.iter().map(|step| step.dedup.is_some());
         let behind = dedups().rposition(|is_dedup| is_dedup).map_or(0, |last| last + 1);
         let has_steps_behind = behind > 0 && behind < pipeline.steps.len();
         let union = Union::new(pipeline.targets(), tables, has_steps_behind, &mut faults);
         let behind = if has_steps_behind { behind } else { pipeline.steps.len() };
-        for (name, type_name) in &pipeline.source.fields.0 {
+        for (name, type_name) in &view.input.source.fields.0 {
             match clickhouse::types::parse(name.as_str(), type_name) {
                 Ok(column_type) => declared.push(Column::new(name.as_str(), column_type)),
-                Err(error) => faults.push(fault(format!("source.fields.{name}"), error.to_string())),
+                Err(error) => faults.push(fault(format!("{}.{name}", view.fields()), error.to_string())),
             }
         }
+        declared.extend(view.joint.also_declared.iter().cloned());
         let mut stateful = None;
         for (index, step) in pipeline.steps.iter().enumerate() {
             let path = format!("steps[{index}].{}", step.word());
-            let step = Planned::new(step, path);
+            steps.extend(view.meeting(index));
+            let step =
+                if step.reads(view.input.name) { Planned::new(step, path) } else { Planned::elsewhere(path) };
             match (&step.kind, &stateful) {
                 (Kind::Dedup(_), _) => stateful = Some(step.path.clone()),
                 (_, Some(before)) if index < behind => {
@@ -284,7 +313,10 @@ impl<'a> Planner<'a> {
             }
             steps.push(step);
         }
-        let mut planner = Self { union, texts, steps, behind, declared, event_time: None };
+        steps.extend(view.meeting(pipeline.steps.len()));
+        // It never stands behind a step with state.
+        let behind = if view.meets() { behind + 1 } else { behind };
+        let mut planner = Self { view, union, texts, steps, behind, declared, event_time: None };
         if !faults.is_empty() {
             return Err(faults);
         }
@@ -306,6 +338,8 @@ impl<'a> Planner<'a> {
             && self.stateless().next().is_none()
             && !takes_metadata
             && !self.union.is_apart()
+            && !self.view.joint.maps
+            && self.view.time().is_none_or(|time| self.column_filled_by(time).is_some())
         {
             return self.straight();
         }
@@ -314,7 +348,7 @@ impl<'a> Planner<'a> {
         let last =
             bound.last().map_or_else(|| Schema::new(candidates.clone()), |bound| bound.step.schema().clone());
         let conditions = self.conditions(&last)?;
-        self.unused(&last, &conditions.reads())?;
+        self.unused(&last, &bound, &conditions.reads())?;
         let time = self.time(&candidates)?;
         let before = self.stateless_before();
         let candidate = Schema::new(candidates.clone());
@@ -337,7 +371,7 @@ impl<'a> Planner<'a> {
         if decoded.is_empty() {
             return Err(vec![fault(
                 "steps",
-                "no field of the record is read; declare one under `source.fields`",
+                format!("no field of the record is read; declare one under `{}`", self.view.fields()),
             )]);
         }
         let (decoded, input) = (Schema::new(decoded), Schema::new(input));
@@ -387,8 +421,7 @@ impl<'a> Planner<'a> {
             field: Some(self.source_of(column).to_owned()),
         };
         let mapping = self.union.columns().map(mapped).collect();
-        let time = self.dedups().next().and_then(|(_, dedup)| dedup.time.as_ref());
-        let time = time.map(|time| time.as_str().to_owned());
+        let time = self.straight_time()?;
         let stages = self.lane_stages(&input);
         Ok(Plan {
             decoded: input.clone(),
@@ -416,7 +449,12 @@ impl<'a> Planner<'a> {
     fn dedups(&self) -> impl Iterator<Item = (&str, &'a Dedup)> {
         self.steps.iter().filter_map(|step| match step.kind {
             Kind::Dedup(dedup) => Some((step.path.as_str(), dedup)),
-            Kind::Filter(_) | Kind::Select(_) | Kind::Query(_) | Kind::Window | Kind::Nothing => None,
+            Kind::Filter(_)
+            | Kind::Select(_)
+            | Kind::Query(_)
+            | Kind::Window
+            | Kind::Meet(_)
+            | Kind::Nothing => None,
         })
     }
 
@@ -481,10 +519,21 @@ impl<'a> Planner<'a> {
         candidates
     }
 
+    /// Whether a step behind the one that gives a column its name reads it.
+    fn is_read_later(&self, name: &str, bound: &[Bound]) -> bool {
+        let steps: Vec<&Planned> = self.stateless().collect();
+        let giver = steps.iter().rposition(|step| step.shape.names(name));
+        bound
+            .iter()
+            .skip(giver.map_or(0, |giver| giver + 1))
+            .any(|bound| bound.reads.iter().any(|read| read == name))
+    }
+
     /// The place in the file that gives a column its name, if a step does.
     fn giver(&self, name: &str) -> Option<String> {
         let names = |step: &&Planned| match step.kind {
             Kind::Select(items) => items.has(name),
+            Kind::Meet(_) => false,
             _ => step.shape.names(name),
         };
         let step = self.stateless().filter(names).last()?;
@@ -495,10 +544,11 @@ impl<'a> Planner<'a> {
     }
 
     /// A column that a step computes under a name that nothing takes is a slip of the pen.
-    fn unused(&self, last: &Schema, read: &[String]) -> Result<(), Faults> {
+    fn unused(&self, last: &Schema, bound: &[Bound], read: &[String]) -> Result<(), Faults> {
         let is_taken = |name: &str| {
             self.union.columns().any(|column| self.source_of(column) == name)
                 || read.iter().any(|read| read == name)
+                || self.is_read_later(name, bound)
                 || self
                     .dedups()
                     .any(|(_, dedup)| dedup.key.iter().chain(&dedup.time).any(|key| key.as_str() == name))
@@ -516,8 +566,54 @@ impl<'a> Planner<'a> {
         if faults.is_empty() { Ok(()) } else { Err(faults) }
     }
 
-    /// The field that holds the event time: of the first `dedup` that names one, if it is the first of all.
+    fn undeclared(&self, field: &str, example: &str) -> String {
+        format!(
+            "`{field}` is no column of the table, and its type is not known; write `fields: {{ {field}: {example} }}` under `{}:`, with its \
+             type",
+            self.view.input.path
+        )
+    }
+
+    /// The column of a table that a field fills untouched, if one does.
+    fn column_filled_by(&self, field: &str) -> Option<&Column> {
+        self.union.columns().find(|column| self.source_of(column) == field)
+    }
+
+    /// The column of the event time where the tables' columns are decoded as they are.
+    fn straight_time(&self) -> Result<Option<String>, Faults> {
+        let of_dedup = self.dedups().next();
+        let of_dedup =
+            of_dedup.and_then(|(path, dedup)| Some((format!("{path}.time"), dedup.time.as_ref()?.as_str())));
+        let own = self.view.time().and_then(|time| self.column_filled_by(time));
+        match (own, of_dedup) {
+            (None, of_dedup) => Ok(of_dedup.map(|(_, time)| time.to_owned())),
+            (Some(own), Some((path, time))) if own.name != time => {
+                Err(vec![fault(path, self.two_times(time))])
+            }
+            (Some(own), _) => Ok(Some(own.name.clone())),
+        }
+    }
+
+    /// The field that holds the event time: the input's own, or that of the first `dedup` that names one, if it is the first of all, or of the
+    /// window.
     fn time(&self, candidates: &[Column]) -> Result<Option<String>, Faults> {
+        let asked = self.asked_time()?;
+        let (path, field) = match (self.view.time(), asked) {
+            (None, None) => return Ok(None),
+            (None, Some(asked)) => asked,
+            (Some(own), Some((path, asked))) if own != asked => {
+                return Err(vec![fault(path, self.two_times(&asked))]);
+            }
+            (Some(own), _) => (format!("{}.time", self.view.input.path), own.to_owned()),
+        };
+        if candidates.iter().any(|known| known.name == field) {
+            return Ok(Some(field));
+        }
+        Err(vec![fault(path, self.undeclared(&field, "DateTime64(3)"))])
+    }
+
+    /// The field that the steps take the event time from, and who asks for it.
+    fn asked_time(&self) -> Result<Option<(String, String)>, Faults> {
         let first = self.dedups().next();
         let of_dedup = first.map(|(path, dedup)| (format!("{path}.time"), dedup.time.as_ref()));
         let (path, time) = match (of_dedup, &self.event_time) {
@@ -533,21 +629,27 @@ impl<'a> Planner<'a> {
         };
         let column = self.union.columns().find(|column| column.name == time);
         let name = column.map_or(time, |column| self.source_of(column));
-        let field = match self.origin(name, self.behind) {
-            Origin::Field(field) => field,
-            Origin::Absent => time.to_owned(),
+        match self.origin(name, self.behind) {
+            Origin::Field(field) => Ok(Some((path, field))),
+            Origin::Absent => Ok(Some((path, time.to_owned()))),
             Origin::Computed(step) => {
                 let message = format!(
                     "`{name}` is computed by `{step}`, and the event time is taken before the first step, so that a record that a step drops \
-                     moves the watermark too; name a field of the record, with its type under `source.fields`"
+                     moves the watermark too; name a field of the record, with its type under `{}`",
+                    self.view.fields()
                 );
-                return Err(vec![fault(path, message)]);
+                Err(vec![fault(path, message)])
             }
-        };
-        if candidates.iter().any(|known| known.name == field) {
-            return Ok(Some(field));
         }
-        Err(vec![fault(path, undeclared(&field, "DateTime64(3)"))])
+    }
+
+    /// Why a step's event time cannot be `asked`: the input has its own.
+    fn two_times(&self, asked: &str) -> String {
+        let input = &self.view.input.path;
+        let own = self.view.time().unwrap_or_default();
+        format!(
+            "the event time of `{input}` is `{own}`, by `{input}.time`, and here it is `{asked}`; leave it out here, and give every input its `time`"
+        )
     }
 
     /// Columns of the last schema that only steps with state read: keys that the table does not store.
@@ -571,7 +673,7 @@ impl<'a> Planner<'a> {
                 let near = nearest(key, &known);
                 let near = near.map_or(String::new(), |near| format!(", did you mean `{near}`?"));
                 let message = match self.origin(key, self.behind) {
-                    Origin::Field(field) => undeclared(&field, "String") + &near,
+                    Origin::Field(field) => self.undeclared(&field, "String") + &near,
                     Origin::Computed(_) | Origin::Absent => {
                         format!("no step before gives a column `{key}`{near}")
                     }
@@ -622,7 +724,12 @@ impl<'a> Planner<'a> {
 
 impl<'a> Planned<'a> {
     fn is_stateless(&self) -> bool {
-        matches!(self.kind, Kind::Filter(_) | Kind::Select(_) | Kind::Query(_))
+        matches!(self.kind, Kind::Filter(_) | Kind::Select(_) | Kind::Query(_) | Kind::Meet(_))
+    }
+
+    /// A step for the rows of other inputs.
+    fn elsewhere(path: String) -> Self {
+        Self { path, kind: Kind::Nothing, shape: Shape::all() }
     }
 
     fn new(step: &'a Step, path: String) -> Self {
@@ -633,7 +740,7 @@ impl<'a> Planned<'a> {
             Step { sql: Some(text), .. } => (Kind::Query(text), Shape::all()),
             Step { dedup: Some(dedup), .. } => (Kind::Dedup(dedup), Shape::all()),
             Step { window: Some(_), .. } => (Kind::Window, Shape::all()),
-            Step { dedup: None, filter: None, select: None, sql: None, window: None } => {
+            Step { dedup: None, filter: None, select: None, sql: None, window: None, .. } => {
                 (Kind::Nothing, Shape::all())
             }
         };
@@ -653,13 +760,6 @@ pub(crate) fn between_dedups(before: &str) -> String {
     format!(
         "a step between `{before}` and another `dedup` is not supported: whether the later one may know the key of a row would depend on \
          it; put it before the first `dedup`, where a dropped record does not count as seen, or behind the last, where it does"
-    )
-}
-
-fn undeclared(field: &str, example: &str) -> String {
-    format!(
-        "`{field}` is no column of the table, and its type is not known; write `fields: {{ {field}: {example} }}` under `source:`, with its \
-         type"
     )
 }
 

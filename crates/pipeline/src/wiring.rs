@@ -10,7 +10,7 @@
 //!
 //! | module     | from                    | to                                           |
 //! |------------|-------------------------|----------------------------------------------|
-//! | [`source`] | `source:`               | [`dataflow::Source`], [`dataflow::Decoder`]  |
+//! | [`source`] | `source:`, each of `inputs:` | [`dataflow::Source`], [`dataflow::Decoder`]  |
 //! | [`steps`]  | `steps:`                | [`dataflow::Intake`], [`dataflow::Operator`]s |
 //! | [`sink`]   | `sink:`, `sinks:`, `dead_letters:` | [`clickhouse::ClickHouseTable`]s  |
 //! | `texts`    | SQL in steps            | what the planner binds                       |
@@ -32,17 +32,16 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use dataflow::{Column, Runtime, Schema, Source, Table};
+use engine::Status;
 use engine::change::NewState;
-use engine::problem::SOURCE;
-use engine::{Input, Status};
 use futures::future::{Either, select, try_join_all};
 
-use crate::config::model::Pipeline;
 use crate::config::model::sink::Target;
+use crate::config::model::{self as config, Pipeline};
 use crate::replays::Log;
 use crate::replays::source::{Aside, WithReplays};
 use noted::{Note, Noted};
-use steps::Chain;
+use steps::{Chain, InputChain};
 
 /// Why a pipeline cannot be put together.
 #[derive(Debug, thiserror::Error)]
@@ -107,18 +106,22 @@ pub async fn assemble(
     known: &Known,
 ) -> Result<engine::Pipeline, WiringError> {
     // What needs no server first, so that a fault there shows at once.
-    let source = source::source(pipeline, &runtime)?;
-    let source = match reads {
-        Reads::All => source,
-        Reads::Replays => Arc::new(Aside::new(source)),
+    let inputs = pipeline.inputs();
+    let source = |input: &config::Input<'_>| {
+        let source = source::source(pipeline, input, &runtime)?;
+        Ok(match reads {
+            Reads::All => source,
+            Reads::Replays => Arc::new(Aside::new(source)) as Arc<dyn Source>,
+        })
     };
+    let sources = inputs.iter().map(source).collect::<Result<Vec<Arc<dyn Source>>, WiringError>>()?;
     let mut targets = sink::targets(pipeline)?;
     for target in &mut targets {
         target.added = known.added.get(&target.name()).cloned().unwrap_or_default();
         target.leaves_out = known.is_open_again;
     }
     // What takes time goes on side by side.
-    source.connect();
+    sources.iter().for_each(|source| source.connect());
     let letters = sink::open(sink::dead_letters(pipeline), pipeline, &runtime, &status);
     let targets = targets.into_iter().map(|target| sink::open(target, pipeline, &runtime, &status));
     let (tables, letters) = both(try_join_all(targets), letters).await?;
@@ -126,22 +129,25 @@ pub async fn assemble(
         table.notes().iter().for_each(|note| tracing::warn!(table = table.name(), "{note}"));
     }
     let schemas: Vec<Schema> = tables.iter().map(|table| table.schema().clone()).collect();
-    let Chain { intake, steps, decoding, router } =
+    let Chain { inputs: chains, steps, router } =
         steps::chain(pipeline, &schemas, runtime.compute_threads())?;
     let settings = bounds::settings(pipeline, tables.iter().any(|table| table.order_dependent()));
     let dead_letters = letters?;
     let store = storage::open(pipeline, &*runtime, &status).await?;
-    let source = match reads {
-        Reads::All => noted(source, pipeline, &*store, true).await,
-        Reads::Replays => source,
-    };
-    let log = Log::new(store.clone(), &lane_folder(pipeline));
-    let source = decoding.ready(Arc::new(WithReplays::new(source, log, runtime.clone())), &runtime);
+    let mut named = Vec::with_capacity(inputs.len());
+    for ((input, source), InputChain { name, intake, decoding }) in inputs.iter().zip(sources).zip(chains) {
+        let source = match reads {
+            Reads::All => noted(source, pipeline, input, &*store, true).await,
+            Reads::Replays => source,
+        };
+        let source = with_replays(source, pipeline, &store, &runtime);
+        named.push(engine::Input { name, source: decoding.ready(source, &runtime), intake });
+    }
     Ok(engine::Pipeline {
         name: pipeline.pipeline.to_string(),
         lane: LANE,
         owner: owner(),
-        inputs: vec![Input { name: SOURCE.to_owned(), source, intake }],
+        inputs: named,
         steps,
         parts: crate::parts::of(pipeline),
         new_state: known.new_state.clone(),
@@ -180,37 +186,53 @@ async fn both<T, L, E>(
     }
 }
 
-/// The source and the replay log beside it, for those who only look. Nothing is connected yet, nothing is created.
+/// The source of an input and the replay log beside it, for those who only look. Nothing is connected yet, nothing is created.
 ///
 /// # Errors
 /// When the settings make no source, or the store cannot be read.
 pub async fn source_to_look_at(
     pipeline: &Pipeline,
+    input: &config::Input<'_>,
     runtime: &Arc<dyn Runtime>,
 ) -> Result<Arc<dyn Source>, WiringError> {
-    let source = source::source(pipeline, runtime)?;
+    let source = source::source(pipeline, input, runtime)?;
     let store = storage::open_to_read(pipeline).await?;
     Ok(match store {
         None => source,
         Some(store) => {
-            let source = noted(source, pipeline, &*store, false).await;
-            Arc::new(WithReplays::new(source, Log::new(store, &lane_folder(pipeline)), runtime.clone()))
+            let source = noted(source, pipeline, input, &*store, false).await;
+            with_replays(source, pipeline, &store, runtime)
         }
     })
+}
+
+/// A source and the replay log, which a pipeline with one input has.
+fn with_replays(
+    source: Arc<dyn Source>,
+    pipeline: &Pipeline,
+    store: &Arc<dyn store::Store>,
+    runtime: &Arc<dyn Runtime>,
+) -> Arc<dyn Source> {
+    if pipeline.has_several_inputs() {
+        return source;
+    }
+    let log = Log::new(store.clone(), &lane_folder(pipeline));
+    Arc::new(WithReplays::new(source, log, runtime.clone()))
 }
 
 /// A source of files with the note of how far they were read; others keep that themselves, or make their records anew.
 async fn noted(
     source: Arc<dyn Source>,
     pipeline: &Pipeline,
+    input: &config::Input<'_>,
     store: &dyn store::Store,
     is_reading: bool,
 ) -> Arc<dyn Source> {
-    let is_of_files = pipeline.source.file.as_ref().is_some_and(|files| {
+    let is_of_files = input.source.file.as_ref().is_some_and(|files| {
         // Standard input is never read twice.
         files.paths.as_slice().iter().all(|path| path != "-")
     });
-    match Note::of(store, &lane_folder(pipeline)).filter(|_| is_of_files) {
+    match Note::of(store, &lane_folder(pipeline), input.name).filter(|_| is_of_files) {
         Some(note) => Arc::new(Noted::new(source, note, store, is_reading).await),
         None => source,
     }

@@ -26,6 +26,7 @@ pub struct Pipeline {
     topic: String,
     brokers: String,
     kafka: Vec<String>,
+    inputs: Vec<String>,
     format: String,
     fields: Vec<String>,
     steps: Vec<String>,
@@ -50,6 +51,7 @@ impl Pipeline {
             topic: case.name().to_owned(),
             brokers: case.kafka().bootstrap(),
             kafka: Vec::new(),
+            inputs: Vec::new(),
             format: "json".to_owned(),
             fields: Vec::new(),
             steps: Vec::new(),
@@ -74,6 +76,26 @@ impl Pipeline {
     /// Another broker.
     pub fn brokers(mut self, brokers: &str) -> Pipeline {
         brokers.clone_into(&mut self.brokers);
+        self
+    }
+
+    /// One of several inputs, from a topic of the case's broker; then the case's own topic is none. `more` are further settings in YAML's flow
+    /// style, as in `, time: at`.
+    pub fn input(self, name: &str, topic: &str, more: &str) -> Pipeline {
+        let brokers = self.brokers.clone();
+        self.input_at(&brokers, name, topic, more)
+    }
+
+    /// The same from another broker. An input of that name is replaced.
+    pub fn input_at(mut self, brokers: &str, name: &str, topic: &str, more: &str) -> Pipeline {
+        self.inputs.retain(|input| !input.starts_with(&format!("{name}: ")));
+        self.inputs.push(format!("{name}: {{ kafka: {{ brokers: '{brokers}', topic: {topic} }}{more} }}"));
+        self
+    }
+
+    /// An input of files, or of anything else, in YAML's flow style.
+    pub fn input_of(mut self, name: &str, source: &str) -> Pipeline {
+        self.inputs.push(format!("{name}: {source}"));
         self
     }
 
@@ -182,11 +204,20 @@ impl Pipeline {
             ),
         };
         let kafka: String = self.kafka.iter().map(|setting| format!(", {setting}")).collect();
-        let mut text = format!(
-            "pipeline: {}\n{store}source:\n  kafka: {{ brokers: '{brokers}', topic: {topic}, start: earliest{kafka} }}\n  \
-             format: {format}\n",
-            name.replace('_', "-"), // A pipeline's name is stricter than a table's.
-        );
+        // A pipeline's name is stricter than a table's.
+        let mut text = format!("pipeline: {}\n{store}", name.replace('_', "-"));
+        if self.inputs.is_empty() {
+            write!(
+                text,
+                "source:\n  kafka: {{ brokers: '{brokers}', topic: {topic}, start: earliest{kafka} }}\n  format: {format}\n"
+            )
+            .expect("a String takes all that is written");
+        } else {
+            text.push_str("inputs:\n");
+        }
+        for input in &self.inputs {
+            writeln!(text, "  {input}").expect("as above");
+        }
         if !self.fields.is_empty() {
             text.push_str("  fields:\n");
         }

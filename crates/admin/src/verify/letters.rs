@@ -13,6 +13,7 @@ use pipeline::replays::purged::{Purged, is_of_a_row};
 use pipeline::replays::taken::Taken;
 use pipeline::wiring::{self, sink};
 use protocol::Lane;
+use protocol::lane::PartitionState;
 
 use super::expect::{Differences, Rule};
 use super::reading::{Ranges, Seen};
@@ -57,7 +58,7 @@ pub struct Kept {
 impl Letters {
     /// Letters that `purge` has deleted count as if they were there. A letter that was replayed has its row from the replay log.
     fn purged(&mut self, expected: &mut BTreeSet<(u32, u64)>, lane: &Lane, ranges: &Ranges, kept: &Kept) {
-        let number = |source: &str, index: u32| lane.partition(0, source, index).map(|n| n as u32);
+        let number = |source: &str, index: u32| number(lane, source, index);
         let is_in =
             |n: u32, position: u64| ranges.get(&n).is_some_and(|(from, to)| (*from..*to).contains(&position));
         for (source, index, runs) in kept.purged.turned_down.places() {
@@ -171,12 +172,15 @@ pub async fn read(work: &Work<'_>, schemas: &[Schema], against: Against<'_>) -> 
         letters.report.duplicate_more = more.len() as u64;
     }
     if is_content_needed {
-        let format = &work.pipeline.source.format;
-        // The row as it was sent, by its columns; or the record as it was read, by its fields and through the steps.
-        let own = wiring::source::decoder(format, schemas[work.place].clone())?;
-        let mut intakes = vec![Intake::new(own.decoder)];
+        // The row as it was sent, by its columns; or the record as it was read, by its fields and through the steps of an input.
+        let mut intakes = Vec::new();
+        for input in work.pipeline.inputs() {
+            let own = wiring::source::decoder(&input, schemas[work.place].clone())?;
+            intakes.push(Intake::new(own.decoder));
+        }
         if schemas.len() == 1 {
-            intakes.push(wiring::steps::chain(work.pipeline, schemas, 1)?.intake);
+            let chain = wiring::steps::chain(work.pipeline, schemas, 1)?;
+            intakes.extend(chain.inputs.into_iter().map(|own| own.intake));
         }
         let mut skip = 0;
         while skip < REFUSED_MAX {
@@ -204,7 +208,7 @@ fn judge(
     if letter.reason == "refused" {
         letters.report.refused += letter.copies;
     }
-    let Some(n) = lane.partition(0, &letter.source, letter.partition).map(|n| n as u32) else { return };
+    let Some(n) = number(lane, &letter.source, letter.partition) else { return };
     if !ranges.get(&n).is_some_and(|(from, to)| (*from..*to).contains(&letter.position)) {
         return;
     }
@@ -217,6 +221,12 @@ fn judge(
     if letter.copies > 1 {
         letters.report.duplicate.push(place(lane, n, letter.position));
     }
+}
+
+/// The lane's number of the partition that a letter names. A topic or file belongs to one input, so its name is enough.
+fn number(lane: &Lane, source: &str, index: u32) -> Option<u32> {
+    let of = |p: &PartitionState| p.stream == source && p.index == index;
+    lane.partitions.iter().position(of).map(|n| n as u32)
 }
 
 fn place(lane: &Lane, n: u32, position: u64) -> String {

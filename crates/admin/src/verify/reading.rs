@@ -60,12 +60,20 @@ pub struct Seen {
 /// A block and what it became.
 type Made = (RecordBlock, Result<Prepared, OperatorError>);
 
-/// A dry run.
-pub struct DryRun {
-    /// Where records come from.
+/// An input that is read once more.
+pub struct DryInput {
+    /// Its number in the lane.
+    pub number: u32,
+    /// Where its records come from; the partitions carry the number.
     pub source: Arc<dyn Source>,
     /// What their bytes are, and the pipeline's steps before the lane; those with state are left out.
     pub intake: Intake,
+}
+
+/// A dry run.
+pub struct DryRun {
+    /// The inputs, which are read one after the other.
+    pub inputs: Vec<DryInput>,
     /// Which rows are the table's, of several tables: the router, and the table's place.
     pub part: Option<(Arc<dyn Router>, usize)>,
     /// The key.
@@ -113,11 +121,27 @@ impl DryRun {
         seen: &mut Seen,
         each: &mut (dyn FnMut(Entry, &[u8]) -> anyhow::Result<()> + Send),
     ) -> anyhow::Result<()> {
-        let mut open: BTreeSet<u32> =
-            ranges.iter().filter(|(_, (from, to))| from < to).map(|(n, _)| *n).collect();
-        if open.is_empty() {
-            return Ok(());
+        for at in 0..self.inputs.len() {
+            let number = self.inputs[at].number;
+            let is_of_input = |n: &u32| lane.partitions[*n as usize].input == number;
+            let open = ranges.iter().filter(|(_, (from, to))| from < to).map(|(n, _)| *n);
+            let open: BTreeSet<u32> = open.filter(is_of_input).collect();
+            if !open.is_empty() {
+                self.read_input(at, open, (lane, ranges), seen, each).await?;
+            }
         }
+        Ok(())
+    }
+
+    /// The same for the partitions `open` of one input.
+    async fn read_input(
+        &mut self,
+        input: usize,
+        mut open: BTreeSet<u32>,
+        (lane, ranges): (&Lane, &Ranges),
+        seen: &mut Seen,
+        each: &mut (dyn FnMut(Entry, &[u8]) -> anyhow::Result<()> + Send),
+    ) -> anyhow::Result<()> {
         let from = open.iter().map(|n| {
             let p = &lane.partitions[*n as usize];
             ReadFrom {
@@ -127,7 +151,11 @@ impl DryRun {
                 leader_epoch: NO_LEADER_EPOCH,
             }
         });
-        let mut reader = self.source.read(from.collect()).await.context("the source cannot be read again")?;
+        let mut reader = self.inputs[input]
+            .source
+            .read(from.collect())
+            .await
+            .context("the source cannot be read again")?;
         let ahead_max = 2 * self.runtime.compute_threads();
         let mut decoding: FuturesOrdered<BoxFuture<'static, Option<Made>>> = FuturesOrdered::new();
         while !open.is_empty() || !decoding.is_empty() {
@@ -152,7 +180,7 @@ impl DryRun {
                     let (partition, next) = match event {
                         Event::Block(block) => {
                             let at = (block.partition.clone(), block.next);
-                            let intake = self.intake.clone();
+                            let intake = self.inputs[input].intake.clone();
                             decoding.push_back(self.runtime.run(move || {
                                 let prepared = intake.prepare(&block, 0);
                                 (block, prepared)

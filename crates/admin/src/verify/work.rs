@@ -23,6 +23,7 @@ use clickhouse::reconcile::{KeyPlan, TableKeys, Values};
 use clickhouse::{ClickHouseTable, TableConfig};
 use dataflow::{Runtime, Table};
 use engine::accounts::Totals;
+use engine::inputs::numbered::Numbered;
 use pipeline::config::model::Pipeline;
 use pipeline::config::model::sink::{Takes, Target};
 use pipeline::config::values::Window;
@@ -33,7 +34,7 @@ use store::Store;
 
 use super::Bound;
 use super::expect::{Expected, Rule};
-use super::reading::{DryRun, Nameless, Ranges, Seen, Times};
+use super::reading::{DryInput, DryRun, Nameless, Ranges, Seen, Times};
 use super::report::{Range, Report};
 use super::spill::Spill;
 use super::{frames, letters};
@@ -129,10 +130,17 @@ impl Work<'_> {
             .with_values(values.as_ref())
             .with_provenance(table.has_provenance());
         let chain = wiring::steps::chain(self.pipeline, &schemas, self.runtime.compute_threads())?;
-        let source = wiring::source_to_look_at(self.pipeline, &self.runtime).await?;
+        let mut inputs = Vec::with_capacity(chain.inputs.len());
+        for (input, own) in self.pipeline.inputs().iter().zip(chain.inputs) {
+            // One that the journal does not know has not been read.
+            let Some(number) = lane.input(input.name) else { continue };
+            let source = wiring::source_to_look_at(self.pipeline, input, &self.runtime).await?;
+            let source = own.decoding.ready(source, &self.runtime);
+            let source = Arc::new(Numbered::new(source, number));
+            inputs.push(DryInput { number, source, intake: own.intake });
+        }
         let mut dry = DryRun {
-            source: chain.decoding.ready(source, &self.runtime),
-            intake: chain.intake,
+            inputs,
             part: chain.router.map(|router| (router, self.place)),
             key: plan,
             values,

@@ -170,12 +170,12 @@ fn metadata_stands_behind_the_decoded_columns_and_a_key_that_is_no_text_is_a_rej
         block.header("none", None);
     }
     let block = block.take();
-    let prepared = intake().with_metadata(Metadata::ALL.to_vec()).prepare(&block, 77).unwrap();
+    let prepared = intake().with_metadata("orders", Metadata::ALL.to_vec()).prepare(&block, 77).unwrap();
     let rows = &prepared.batch.rows;
     let names: Vec<&str> = rows.schema_ref().fields().iter().map(|field| field.name().as_str()).collect();
     assert_eq!(
         names,
-        ["n", "_key", "_headers", "_topic", "_partition", "_position", "_timestamp", "_ingested"]
+        ["n", "_key", "_headers", "_input", "_topic", "_partition", "_position", "_timestamp", "_ingested"]
     );
     let shown = |row: usize| {
         let cells = rows.columns().iter().map(|column| format!("{:?}", column.slice(row, 1)));
@@ -184,12 +184,13 @@ fn metadata_stands_behind_the_decoded_columns_and_a_key_that_is_no_text_is_a_rej
     assert_eq!(prepared.batch.positions, [5, 6]);
     assert_eq!(rows.column(1).as_string::<i32>().iter().collect::<Vec<_>>(), [Some("a"), None]);
     assert!(shown(0).contains("\"h\", \"none\"") && shown(0).contains("\"v\", \"\""), "{}", shown(0));
-    assert_eq!(rows.column(3).as_string::<i32>().value(1), "t");
-    assert_eq!(rows.column(4).as_primitive::<arrow_array::types::UInt32Type>().value(0), 3);
-    assert_eq!(rows.column(5).as_primitive::<arrow_array::types::UInt64Type>().value(1), 6);
+    assert_eq!(rows.column(3).as_string::<i32>().value(1), "orders");
+    assert_eq!(rows.column(4).as_string::<i32>().value(1), "t");
+    assert_eq!(rows.column(5).as_primitive::<arrow_array::types::UInt32Type>().value(0), 3);
+    assert_eq!(rows.column(6).as_primitive::<arrow_array::types::UInt64Type>().value(1), 6);
     let times = |at: usize| rows.column(at).as_primitive::<arrow_array::types::TimestampMillisecondType>();
-    assert_eq!(times(6).iter().collect::<Vec<_>>(), [Some(1_000), None]);
-    assert_eq!(times(7).iter().collect::<Vec<_>>(), [Some(77); 2]);
+    assert_eq!(times(7).iter().collect::<Vec<_>>(), [Some(1_000), None]);
+    assert_eq!(times(8).iter().collect::<Vec<_>>(), [Some(77); 2]);
     let reject = &prepared.rejects[0];
     assert_eq!((reject.position, reject.column.as_str(), reject.reason), (7, "_key", Reason::WrongKind));
     assert_eq!(prepared.records, 3);

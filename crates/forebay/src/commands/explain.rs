@@ -12,7 +12,7 @@ use dataflow::{Column, Runtime, Schema, Table};
 use engine::TokioRuntime;
 use pipeline::config::model::Pipeline;
 use pipeline::config::model::sink::{Create, Takes, Target};
-use pipeline::plan::{Conversion, Mapped, Place, Plan};
+use pipeline::plan::{Conversion, InputPlan, Mapped, Place, Plan, Plans};
 use pipeline::wiring::{self, sink};
 use serde_json::{Value, json};
 
@@ -46,14 +46,14 @@ impl Explain {
     pub fn execute(&self) -> anyhow::Result<Exit> {
         let Some(pipeline) = super::load(&self.file.file)? else { return Ok(Exit::Fault) };
         let tables = super::runtime()?.block_on(columns(&pipeline))?;
-        let plan = match wiring::steps::plan(&pipeline, &tables) {
-            Ok(plan) => plan,
+        let plans = match wiring::steps::plan(&pipeline, &tables) {
+            Ok(plans) => plans,
             Err(faults) => {
                 let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
                 anyhow::bail!("{}: {}", self.file.file.display(), faults.join("\n"));
             }
         };
-        let report = Report { pipeline: &pipeline, plan: &plan };
+        let report = Report { pipeline: &pipeline, plans: &plans };
         match self.json {
             true => print(&format!("{:#}\n", report.json())),
             false => print(&report.text()),
@@ -98,10 +98,60 @@ pub fn described(target: &Target) -> Option<Schema> {
 
 struct Report<'a> {
     pipeline: &'a Pipeline,
-    plan: &'a Plan,
+    plans: &'a Plans,
 }
 
 impl Report<'_> {
+    fn text(&self) -> String {
+        let mut out = format!("pipeline `{}`\n", self.pipeline.pipeline);
+        for input in &self.plans.inputs {
+            let of = OfInput { plan: &input.plan };
+            let which =
+                if self.plans.are_several() { format!(" of input `{}`", input.name) } else { String::new() };
+            let _ = write!(out, "\ndecoded from each record{which}\n{}", of.decoded());
+            let _ = write!(out, "\nsteps{which}\n{}", of.steps());
+        }
+        for place in 0..self.plans.common().tables.len() {
+            self.table(place, &mut out);
+        }
+        out
+    }
+
+    /// How the columns of a table are filled, once if that is the same for all inputs.
+    fn table(&self, place: usize, out: &mut String) {
+        let first = &self.plans.common().tables[place].mapping;
+        let is_one = self.plans.inputs.iter().all(|input| input.plan.tables[place].mapping == *first);
+        for input in &self.plans.inputs[..if is_one { 1 } else { self.plans.inputs.len() }] {
+            let table = &input.plan.tables[place];
+            let which = if is_one { String::new() } else { format!(", rows of input `{}`", input.name) };
+            let _ = write!(out, "\ntable `{}`{}{which}\n", table.name, takes(&table.takes));
+            let rows = table.mapping.iter().zip(table.columns.columns()).map(|(mapped, column)| {
+                let from = mapped.from.as_ref().map_or(String::new(), |from| format!("from {from}"));
+                [format!("{} {}", mapped.column, type_name(&column.column_type)), from, how(mapped, column).0]
+            });
+            columns_of(out, &rows.collect::<Vec<_>>());
+        }
+    }
+
+    fn json(&self) -> Value {
+        let name = self.pipeline.pipeline.to_string();
+        let of = |input: &InputPlan| OfInput { plan: &input.plan }.json();
+        if !self.plans.are_several() {
+            let mut json = of(&self.plans.inputs[0]);
+            json["pipeline"] = name.into();
+            return json;
+        }
+        let inputs = self.plans.inputs.iter().map(|input| (input.name.clone(), of(input)));
+        json!({ "pipeline": name, "inputs": inputs.collect::<serde_json::Map<_, _>>() })
+    }
+}
+
+/// The plan of one input.
+struct OfInput<'a> {
+    plan: &'a Plan,
+}
+
+impl OfInput<'_> {
     /// The steps that read a column of the input, as far as they read it under this name.
     fn readers(&self, field: &str) -> Vec<&str> {
         let stages = self.plan.stages.iter().filter(|stage| stage.reads.iter().any(|read| read == field));
@@ -117,22 +167,9 @@ impl Report<'_> {
         fills
     }
 
-    fn how(mapped: &Mapped, column: &Column) -> (String, &'static str) {
-        let default = column.default.as_deref();
-        match (&mapped.from, mapped.conversion) {
-            (None, _) => (default.map_or("NULL".into(), |default| format!("DEFAULT {default}")), "absent"),
-            (Some(_), Conversion::Same) if mapped.field.is_some() => ("as decoded".into(), "same"),
-            (Some(_), Conversion::Same) => ("of the same type".into(), "same"),
-            (Some(_), Conversion::Lossless) => ("converted, every value fits".into(), "lossless"),
-            (Some(_), Conversion::Checked | Conversion::Absent) => {
-                ("converted; a value that does not fit makes its record a dead letter".into(), "checked")
-            }
-        }
-    }
-
-    fn text(&self) -> String {
+    fn decoded(&self) -> String {
         let plan = self.plan;
-        let mut out = format!("pipeline `{}`\n\ndecoded from each record\n", self.pipeline.pipeline);
+        let mut out = String::new();
         let mut fields = Vec::new();
         for column in plan.input.columns() {
             let field = if column.field == column.name {
@@ -161,9 +198,13 @@ impl Report<'_> {
         if plan.time.is_none() {
             out += "  the event time is the source's\n";
         }
-        out += "\nsteps\n";
+        out
+    }
+
+    fn steps(&self) -> String {
+        let mut out = String::new();
         let mut steps = Vec::new();
-        for stage in &plan.stages {
+        for stage in &self.plan.stages {
             let place = match stage.place {
                 Place::DecodeJob => "in the decode job, on all cores",
                 Place::Ahead => "in the decode job too; what it drops counts as seen",
@@ -180,19 +221,6 @@ impl Report<'_> {
             out += "  none\n";
         }
         columns_of(&mut out, &steps);
-        for table in &plan.tables {
-            let _ = write!(out, "\ntable `{}`{}\n", table.name, takes(&table.takes));
-            let mut mapping = Vec::new();
-            for (mapped, column) in table.mapping.iter().zip(table.columns.columns()) {
-                let from = mapped.from.as_ref().map_or(String::new(), |from| format!("from {from}"));
-                mapping.push([
-                    format!("{} {}", mapped.column, type_name(&column.column_type)),
-                    from,
-                    Self::how(mapped, column).0,
-                ]);
-            }
-            columns_of(&mut out, &mapping);
-        }
         out
     }
 
@@ -220,7 +248,7 @@ impl Report<'_> {
             let mapping = table.mapping.iter().zip(table.columns.columns()).map(|(mapped, column)| {
                 json!({
                     "column": mapped.column, "type": type_name(&column.column_type), "from": mapped.from,
-                    "untouched_field": mapped.field, "how": Self::how(mapped, column).1
+                    "untouched_field": mapped.field, "how": how(mapped, column).1
                 })
             });
             let (condition, otherwise) = match &table.takes {
@@ -234,12 +262,25 @@ impl Report<'_> {
             })
         });
         json!({
-            "pipeline": self.pipeline.pipeline.to_string(),
             "decoded": input.collect::<Vec<_>>(),
             "event_time": plan.time,
             "steps": steps.collect::<Vec<_>>(),
             "tables": tables.collect::<Vec<_>>(),
         })
+    }
+}
+
+/// How a column is filled, for people and for programs.
+fn how(mapped: &Mapped, column: &Column) -> (String, &'static str) {
+    let default = column.default.as_deref();
+    match (&mapped.from, mapped.conversion) {
+        (None, _) => (default.map_or("NULL".into(), |default| format!("DEFAULT {default}")), "absent"),
+        (Some(_), Conversion::Same) if mapped.field.is_some() => ("as decoded".into(), "same"),
+        (Some(_), Conversion::Same) => ("of the same type".into(), "same"),
+        (Some(_), Conversion::Lossless) => ("converted, every value fits".into(), "lossless"),
+        (Some(_), Conversion::Checked | Conversion::Absent) => {
+            ("converted; a value that does not fit makes its record a dead letter".into(), "checked")
+        }
     }
 }
 

@@ -179,10 +179,13 @@ impl Forget {
             writeln!(text, "{}: forgotten at position {}", left.partition, left.next)?;
         }
         let runtime: Arc<dyn Runtime> = TokioRuntime::new(1);
-        let source = wiring::source::source(pipeline, &runtime)?;
+        let inputs = pipeline.inputs();
+        let sources = inputs.iter().map(|input| wiring::source::source(pipeline, input, &runtime));
+        let sources = sources.collect::<Result<Vec<_>, _>>()?;
+        let covers = |stream: &str| sources.iter().any(|source| source.covers(stream));
         let mut named: Vec<&str> = leaving.partitions.iter().map(|left| &*left.partition.stream).collect();
         named.dedup();
-        for stream in named.into_iter().filter(|stream| source.covers(stream)) {
+        for stream in named.into_iter().filter(|stream| covers(stream)) {
             let how = match self.from_start {
                 true => "the next run reads it from where `start` says",
                 false => "the next run goes on reading it where it ended",

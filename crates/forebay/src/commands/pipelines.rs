@@ -259,7 +259,7 @@ fn words(
                 table.quoted()
             )?;
         }
-        if pipeline.source.kafka.is_some() {
+        if pipeline.inputs().iter().any(|input| input.source.kafka.is_some()) {
             writeln!(
                 out,
                 "then         Kafka remembers how far this consumer group has read, and a start without its journal is refused: give the \

@@ -123,7 +123,9 @@ impl Rename {
             out,
             "then         write `pipeline: {to}` into the pipeline file; `{from}` refuses to start from now on"
         )?;
-        if pipeline.source.kafka.as_ref().is_some_and(|kafka| kafka.group.is_none()) {
+        let inputs = pipeline.inputs();
+        let mut kafkas = inputs.iter().filter_map(|input| input.source.kafka.as_ref());
+        if kafkas.any(|kafka| kafka.group.is_none()) {
             writeln!(
                 out,
                 "then         Kafka's consumer group, which only shows the lag, is called `forebay-{to}` from the next run on"

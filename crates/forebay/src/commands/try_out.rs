@@ -16,11 +16,11 @@ use dataflow::{
     BlockBuilder, Event, Partition, ReadFrom, RecordBlock, Reject, Runtime, Selected, SourceFault, printing,
 };
 use engine::TokioRuntime;
-use pipeline::config::model::Pipeline;
+use pipeline::config::model::{Input, Pipeline};
 use pipeline::plan::{Place, Plan};
 use pipeline::wiring;
 use pipeline::wiring::source::Decoding;
-use pipeline::wiring::steps::Chain;
+use pipeline::wiring::steps::{Chain, InputChain};
 use serde_json::{Value, json};
 
 use super::explain;
@@ -40,6 +40,7 @@ Examples:
   forebay try orders.yaml --sample 20
   forebay try orders.yaml --records bad.jsonl
   head -n 5 orders.jsonl | forebay try orders.yaml --records -
+  forebay try shop.yaml --input payments --records bad.jsonl    # one of several inputs
 
 Reads the oldest records of the source, or the lines of a file. Steps without state run as they do in the pipeline. Duplicates are not
 detected, because that would need all earlier records. Nothing is written, and no position changes.
@@ -49,13 +50,17 @@ pub struct Try {
     #[command(flatten)]
     file: PipelineFile,
 
-    /// How many records to read.
+    /// How many records to read from each input.
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     sample: u32,
 
     /// Reads the records from the lines of this file instead of the source; `-` for standard input.
     #[arg(long, value_name = "FILE")]
     records: Option<PathBuf>,
+
+    /// Takes the records of this input only; with `--records` it says which of several inputs they are for.
+    #[arg(long, value_name = "NAME")]
+    input: Option<String>,
 
     /// Prints JSON.
     #[arg(long)]
@@ -79,32 +84,63 @@ impl Try {
         );
         super::runtime()?.block_on(async {
             let tables = explain::columns(&pipeline).await?;
-            let plan = match wiring::steps::plan(&pipeline, &tables) {
-                Ok(plan) => plan,
+            let plans = match wiring::steps::plan(&pipeline, &tables) {
+                Ok(plans) => plans,
                 Err(faults) => {
                     let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
                     anyhow::bail!("{}: {}", self.file.file.display(), faults.join("\n"));
                 }
             };
+            let is_of_several = plans.common().tables.len() > 1;
             let chain = wiring::steps::chain(&pipeline, &tables, 1)?;
-            let blocks = match lines {
-                Some(block) => vec![block],
-                None => from_source(&pipeline, &chain.decoding, wanted).await?,
-            };
+            let inputs = pipeline.inputs();
+            let chosen = self.chosen(&inputs, lines.is_some())?;
             let read_ms = TokioRuntime::new(1).wall_ms();
             let mut tried = Vec::new();
-            for block in &blocks {
-                tried.extend(outcomes(&plan, &chain, (block, read_ms))?);
+            for at in chosen {
+                let (input, own) = (&inputs[at], &chain.inputs[at]);
+                let blocks = match &lines {
+                    Some(block) => vec![block.clone()],
+                    None => from_source(&pipeline, input, &own.decoding, wanted).await?,
+                };
+                let mut of_input = Vec::new();
+                for block in &blocks {
+                    of_input.extend(outcomes(&plans.inputs[at].plan, &chain, own, (block, read_ms))?);
+                }
+                of_input.truncate(wanted);
+                if inputs.len() > 1 {
+                    of_input.iter_mut().for_each(|one| one.place = format!("{}:{}", input.name, one.place));
+                }
+                tried.extend(of_input);
             }
-            tried.truncate(wanted);
             match self.json {
                 true => print(&format!(
                     "{:#}\n",
                     json!({ "records": tried.iter().map(Tried::json).collect::<Vec<_>>() })
                 )),
-                false => print(&text(&tried, plan.tables.len() > 1)),
+                false => print(&text(&tried, is_of_several)),
             }
         })
+    }
+}
+
+impl Try {
+    /// The places of the inputs whose records are taken.
+    fn chosen(&self, inputs: &[Input<'_>], is_of_lines: bool) -> anyhow::Result<Vec<usize>> {
+        let names = || inputs.iter().map(|input| format!("`{}`", input.name)).collect::<Vec<_>>().join(", ");
+        match &self.input {
+            Some(name) => match inputs.iter().position(|input| input.name == name) {
+                Some(at) => Ok(vec![at]),
+                None => anyhow::bail!("there is no input `{name}`; the inputs are {}", names()),
+            },
+            None if is_of_lines && inputs.len() > 1 => {
+                anyhow::bail!(
+                    "say which input the records of `--records` are for: `--input` with one of {}",
+                    names()
+                )
+            }
+            None => Ok((0..inputs.len()).collect()),
+        }
     }
 }
 
@@ -130,14 +166,15 @@ fn lines(path: &Path, wanted: usize) -> anyhow::Result<RecordBlock> {
     Ok(block.take())
 }
 
-/// The oldest records that the source holds.
+/// The oldest records that the source of an input holds.
 async fn from_source(
     pipeline: &Pipeline,
+    input: &Input<'_>,
     decoding: &Decoding,
     wanted: usize,
 ) -> anyhow::Result<Vec<RecordBlock>> {
     let runtime: Arc<dyn Runtime> = TokioRuntime::new(1);
-    let source = decoding.ready(wiring::source::source(pipeline, &runtime)?, &runtime);
+    let source = decoding.ready(wiring::source::source(pipeline, input, &runtime)?, &runtime);
     let starts = tokio::time::timeout(WAIT_MAX, source.partitions()).await;
     let starts = starts.map_err(|_| anyhow::anyhow!("the source does not answer"))??;
     let mut open: BTreeSet<Partition> = starts.iter().map(|start| start.partition.clone()).collect();
@@ -191,7 +228,8 @@ struct Tried {
 /// Runs the work before the lane on a block, step by step, so that it is known which one drops a record.
 fn outcomes(
     plan: &Plan,
-    Chain { intake, router, .. }: &Chain,
+    Chain { router, .. }: &Chain,
+    InputChain { intake, .. }: &InputChain,
     (block, read_ms): (&RecordBlock, i64),
 ) -> anyhow::Result<Vec<Tried>> {
     let mut dropped: BTreeMap<u64, String> = BTreeMap::new();

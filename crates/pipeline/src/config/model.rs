@@ -11,7 +11,9 @@
 //! | `x-least`, `x-most` | bounds of a period or size, as texts of that kind                        |
 //! | `x-why`             | the reason of the bounds                                                 |
 //! | `x-later`           | words that a later version will know                                     |
+//! | `x-both`            | the way out where more than one of `oneOf` is there                      |
 
+pub mod input;
 pub mod sink;
 pub mod source;
 pub mod step;
@@ -22,6 +24,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use input::Input;
 pub use sink::Create;
 pub use source::Kafka;
 pub use storage::ObjectStorage;
@@ -34,7 +37,10 @@ use super::values::{Field, Identifier, Listen, Period, PipelineName, Size, Store
 /// A pipeline: where records come from, what happens to them, and the tables they end in.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(title = "Forebay pipeline file")]
+#[schemars(title = "Forebay pipeline file", extend(
+    "oneOf" = [{"required": ["source"]}, {"required": ["inputs"]}],
+    "x-both" = "write what `source` says as `source: …` under `inputs`, where it keeps its positions"
+))]
 pub struct Pipeline {
     /// The pipeline's name. It names the journal in the store: another name is another pipeline, which reads from the start.
     pub pipeline: PipelineName,
@@ -51,8 +57,18 @@ pub struct Pipeline {
     #[serde(default)]
     pub delivery: Delivery,
 
-    /// Where records come from.
-    pub source: Source,
+    /// Where records come from, if they come from one place: an input whose name is `source`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<Source>,
+
+    /// Several inputs by name, each with what `source` says; the rows of all of them go through the same steps. The journal knows an input by its name: another name is another
+    /// input, which is read from its start.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend(
+        "minProperties" = 1, "maxProperties" = 16,
+        "x-why" = "each reads ahead, with connections and a decoder of its own, and they share the memory for it"
+    ))]
+    pub inputs: BTreeMap<Identifier, Source>,
 
     /// What happens to the rows, in this order.
     #[serde(default)]

@@ -3,93 +3,16 @@
 //! Owns what the schema cannot say. Runs on files whose single values may still have faults, so a rule only speaks when
 //! all that it compares is there. Does not own anything that needs a server (`wiring`).
 
+mod inputs;
+
 use operators::mapping::route::TABLES_MAX;
 
 use super::faults::{Faults, Position};
 use super::model::sink::{TableSink, Target};
-use super::model::source::{Format, FormatWord, Mechanism, Registry};
 use super::model::step::WindowStep;
-use super::model::{Create, Delivery, Kafka, Pipeline};
+use super::model::{Create, Delivery, Pipeline};
 use super::spans::{Node, Value};
-use super::values::{Broker, Listen, Period, Size, Window};
-
-/// Properties of librdkafka that have settings of their own, with the setting; a name that ends in `.` is a prefix.
-const OWNED: [(&str, &str); 15] = [
-    ("bootstrap.servers", "`brokers`"),
-    ("metadata.broker.list", "`brokers`"),
-    ("group.id", "`group`"),
-    ("auto.offset.reset", "`start`"),
-    ("security.protocol", "`security`"),
-    ("sasl.", "`security.sasl`"),
-    ("ssl.ca.location", "`security.tls.ca`"),
-    ("ssl.certificate.location", "`security.tls.cert`"),
-    ("ssl.key.location", "`security.tls.key`"),
-    ("ssl.key.password", "`security.tls.key_password`"),
-    ("enable.auto.commit", "the program: positions live in the journal"),
-    ("enable.auto.offset.store", "the program: positions live in the journal"),
-    ("isolation.level", "the program: transactions are read committed"),
-    ("enable.partition.eof", "the program: it reports when a partition is read to its end"),
-    ("partition.assignment.strategy", "the program: a lane takes all partitions"),
-];
-
-/// Properties of librdkafka that undo what TLS is for, or make the process load and run other code; a name that ends in `.` is a
-/// prefix. They are refused with the reason: no cluster needs them.
-const DANGEROUS: [(&str, Danger, &str); 8] = [
-    (
-        "enable.ssl.certificate.verification",
-        Danger::Unless("true"),
-        "without it anybody can pose as the broker",
-    ),
-    (
-        "ssl.endpoint.identification.algorithm",
-        Danger::Unless("https"),
-        "without it any certificate serves for any broker; write \
-      `security: { tls: { verify_host: false } }` if that is meant",
-    ),
-    (
-        "enable.sasl.oauthbearer.unsecure.jwt",
-        Danger::Unless("false"),
-        "it logs in with tokens that nobody has signed",
-    ),
-    ("ssl.engine.", Danger::Always, "it loads a library into this process"),
-    ("ssl.providers", Danger::Always, "it loads libraries into this process"),
-    ("plugin.library.paths", Danger::Always, "it loads libraries into this process"),
-    ("offset.store.", Danger::Always, "it writes files; positions live in the journal"),
-    (
-        "ssl.cipher.suites",
-        Danger::Ciphers,
-        "it allows ciphers that do not encrypt or do not verify the broker",
-    ),
-];
-
-/// When a property is dangerous.
-#[derive(Clone, Copy)]
-enum Danger {
-    Always,
-    /// With every other value.
-    Unless(&'static str),
-    /// With OpenSSL's words for no encryption, no authentication, or no least strength.
-    Ciphers,
-}
-
-impl Danger {
-    fn is_met(self, value: &str) -> bool {
-        let value = value.trim();
-        match self {
-            Self::Always => true,
-            Self::Unless(safe) => !value.eq_ignore_ascii_case(safe),
-            Self::Ciphers => value.split([':', ',', ' ', '+']).any(|word| {
-                let word = word.to_ascii_uppercase();
-                // `!aNULL` and `-aNULL` take them away.
-                !word.starts_with(['!', '-'])
-                    && (["NULL", "ADH", "AECDH", "EXP", "COMPLEMENTOFALL", "SECLEVEL=0"]
-                        .iter()
-                        .any(|weak| word.contains(weak))
-                        || word == "ALL")
-            }),
-        }
-    }
-}
+use super::values::{Listen, Period, Size, Window};
 
 /// The least `memory` of a pipeline with keys that a full load was seen to stay within, and a fifth.
 const MEMORY_WITH_KEYS_MIN: Size = Size::mib(256);
@@ -102,10 +25,7 @@ pub fn check(pipeline: &Pipeline, tree: &Node, faults: &mut Faults) {
     rules.memory();
     rules.batches();
     rules.http();
-    rules.kafka();
-    rules.generator();
-    rules.format();
-    rules.fields();
+    rules.inputs();
     rules.steps();
     rules.dedup();
     rules.sinks();
@@ -139,10 +59,13 @@ impl Rules<'_> {
                  give a path, or write `delivery: at_least_once`",
             ),
             Delivery::ExactlyOnce => {
-                let files = self.pipeline.source.file.as_ref();
-                if files.is_some_and(|files| files.paths.as_slice().iter().any(|path| path == "-")) {
+                for input in self.pipeline.inputs() {
+                    let files = input.source.file.as_ref();
+                    if !files.is_some_and(|files| files.paths.as_slice().iter().any(|path| path == "-")) {
+                        continue;
+                    }
                     self.fault(
-                        "source.file.paths",
+                        &format!("{}.file.paths", input.path),
                         "standard input (`-`) cannot be read again after a crash, so `exactly_once` cannot be held; \
                          name a file, or write `delivery: at_least_once`",
                     );
@@ -247,154 +170,6 @@ impl Rules<'_> {
         }
     }
 
-    fn kafka(&mut self) {
-        let Some(kafka) = &self.pipeline.source.kafka else { return };
-        for (name, value) in &kafka.properties {
-            let dangerous = DANGEROUS.iter().find(|(own, danger, _)| {
-                let is_meant =
-                    name.as_str() == *own || (own.ends_with('.') && name.as_str().starts_with(own));
-                is_meant && danger.is_met(value.reveal())
-            });
-            if let Some((_, _, why)) = dangerous {
-                let path = format!("source.kafka.properties.{name}");
-                self.fault(&path, format!("`{name}` is refused: {why}"));
-            }
-            let owned = OWNED.iter().find(|(own, _)| {
-                name.as_str() == *own || (own.ends_with('.') && name.as_str().starts_with(own))
-            });
-            if let Some((_, owner)) = owned {
-                let path = format!("source.kafka.properties.{name}");
-                self.fault(&path, format!("`{name}` is set by {owner}"));
-            }
-        }
-        self.tls(kafka);
-        self.sasl(kafka);
-    }
-
-    fn tls(&mut self, kafka: &Kafka) {
-        let Some(tls) = &kafka.security.tls else { return };
-        if tls.cert.is_some() != tls.key.is_some() {
-            self.fault(
-                "source.kafka.security.tls",
-                "`cert` and `key` go together: a certificate needs its key",
-            );
-        }
-    }
-
-    fn sasl(&mut self, kafka: &Kafka) {
-        const PATH: &str = "source.kafka.security.sasl";
-        let Some(sasl) = &kafka.security.sasl else { return };
-        let mechanism = sasl.mechanism.as_str();
-        match sasl.mechanism {
-            Mechanism::Plain | Mechanism::ScramSha256 | Mechanism::ScramSha512 => {
-                if sasl.username.is_none() || sasl.password.is_none() {
-                    self.fault(PATH, format!("`{mechanism}` needs `username` and `password`"));
-                }
-            }
-            Mechanism::OAuthBearer => {
-                if sasl.oauth.is_none() {
-                    self.fault(PATH, format!("`{mechanism}` needs `oauth`"));
-                }
-            }
-        }
-        let in_clear = match sasl.mechanism {
-            Mechanism::Plain => Some("password"),
-            Mechanism::OAuthBearer => Some("token"),
-            // The password itself never travels.
-            Mechanism::ScramSha256 | Mechanism::ScramSha512 => None,
-        };
-        let is_local = kafka.brokers.as_slice().iter().all(Broker::is_loopback);
-        if let Some(what) = in_clear
-            && kafka.security.tls.is_none()
-            && !is_local
-            && !sasl.allow_plaintext_password
-        {
-            self.fault(
-                PATH,
-                format!(
-                    "`{mechanism}` without `tls` sends the {what} in clear to another machine; add `tls: {{}}`, or write \
-                     `allow_plaintext_password: true`"
-                ),
-            );
-        }
-    }
-
-    fn format(&mut self) {
-        let source = &self.pipeline.source;
-        if let Format::Word(FormatWord::Avro) = source.format {
-            let message = "Avro needs the schema that its records were written with: write \
-                           `format: { avro: { schema_file: events.avsc } }`, or for records that name theirs \
-                           `format: { avro: { registry: { url: \"http://registry:8081\" } } }`";
-            self.fault("source.format", message);
-        }
-        let Some(avro) = source.format.avro() else { return };
-        if let Some(registry) = &avro.registry {
-            self.registry(registry);
-        }
-        if source.kafka.is_some() {
-            return;
-        }
-        let message = match source.generator {
-            Some(_) => "a generator makes JSON; leave `format` out",
-            None => "Avro is read from Kafka, where each record is one; a file of lines has no bounds for it",
-        };
-        self.fault("source.format.avro", message);
-    }
-
-    fn registry(&mut self, registry: &Registry) {
-        const PATH: &str = "source.format.avro.registry";
-        let Registry { url, user, password, token, .. } = registry;
-        if token.is_some() && user.is_some() {
-            self.fault(PATH, "`token` and `user` are two ways to log in; take one of them out");
-        }
-        if user.is_some() != password.is_some() {
-            self.fault(PATH, "`user` and `password` go together");
-        }
-        let is_secret = password.is_some() || token.is_some();
-        if is_secret && !url.is_tls() && !url.is_loopback() && !registry.allow_plaintext_password {
-            self.fault(
-                PATH,
-                "the login is sent in clear to another machine; use `https://`, or write `allow_plaintext_password: true`",
-            );
-        }
-        if registry.ca.is_some() && !url.is_tls() {
-            self.hint("source.format.avro.registry.ca", "`ca` has no effect with `http://`");
-        }
-    }
-
-    fn generator(&mut self) {
-        let Some(generator) = &self.pipeline.source.generator else { return };
-        let publishers = u64::from(generator.publishers.max(1));
-        let shared = [
-            ("uniques", generator.uniques),
-            ("far_duplicates", generator.far_duplicates),
-            ("cross_duplicates", generator.cross_duplicates),
-        ];
-        for (key, number) in shared {
-            let rest = number % publishers;
-            if rest > 0 {
-                let near = (number - rest).max(publishers);
-                let message =
-                    format!("`{key}` must be a multiple of `publishers` ({publishers}); `{near}` is one");
-                self.fault(&format!("source.generator.{key}"), message);
-            }
-        }
-        if generator.cross_duplicates > 0 && publishers < 2 {
-            self.fault(
-                "source.generator.cross_duplicates",
-                "duplicates of other publishers need at least two `publishers`",
-            );
-        }
-    }
-
-    fn fields(&mut self) {
-        for (name, type_name) in &self.pipeline.source.fields.0 {
-            if let Err(error) = clickhouse::types::parse(name.as_str(), type_name) {
-                self.fault(&format!("source.fields.{name}"), format!("no type: {}", error.reason));
-            }
-        }
-    }
-
     fn steps(&mut self) {
         let (mut dedup, mut window): (Option<String>, Option<String>) = (None, None);
         let last = self.pipeline.steps.iter().rposition(|step| step.dedup.is_some());
@@ -430,13 +205,18 @@ impl Rules<'_> {
         }
     }
 
+    /// Whether the records of an input have no time unless a step names it.
+    fn has_timeless_input(&self) -> bool {
+        self.pipeline.inputs().iter().any(|input| input.source.file.is_some() && input.source.time.is_none())
+    }
+
     fn window(&mut self, window: &WindowStep, path: &str) {
         let is_timed = self
             .pipeline
             .steps
             .iter()
             .any(|step| step.dedup.as_ref().is_some_and(|dedup| dedup.time.is_some()));
-        if self.pipeline.source.file.is_some() && window.time.is_none() && !is_timed {
+        if window.time.is_none() && !is_timed && self.has_timeless_input() {
             self.fault(path, "records of a file have no time of their own, so a window needs `time: column`");
         }
         for fault in crate::plan::windows::config(window, path).err().into_iter().flatten() {
@@ -445,7 +225,7 @@ impl Rules<'_> {
     }
 
     fn dedup(&mut self) {
-        let timeless = self.pipeline.source.file.is_some();
+        let timeless = self.has_timeless_input();
         for (index, step) in self.pipeline.steps.iter().enumerate() {
             let Some(dedup) = &step.dedup else { continue };
             let path = format!("steps[{index}].dedup");
@@ -480,7 +260,7 @@ impl Rules<'_> {
                 dedup.key.iter().enumerate().map(|(at, column)| (format!("{path}.key[{at}]"), column));
             let named = named.chain(dedup.time.iter().map(|column| (format!("{path}.time"), column)));
             // A column that the table does not store comes from a step, or is a declared field; the planner knows.
-            let is_of_table = self.pipeline.source.fields.is_empty()
+            let is_of_table = self.pipeline.inputs().iter().all(|input| input.source.fields.is_empty())
                 && self.pipeline.sinks.is_empty()
                 && self.pipeline.steps.iter().all(|step| step.dedup.is_some());
             for (path, column) in named.collect::<Vec<_>>().into_iter().filter(|_| is_of_table) {
@@ -570,7 +350,8 @@ impl Rules<'_> {
             }
         }
         let sink = &self.pipeline.sink.clickhouse;
-        if matches!(sink.create, Some(Create::Workload(true))) && self.pipeline.source.generator.is_none() {
+        let is_made_up = self.pipeline.inputs().iter().any(|input| input.source.generator.is_some());
+        if matches!(sink.create, Some(Create::Workload(true))) && !is_made_up {
             self.fault(
                 "sink.clickhouse.create",
                 "`true` creates the table of the generator's workload; with another source describe the table: \

@@ -110,9 +110,10 @@ impl<'s> Walk<'s, '_, '_> {
         }
         let mut chosen = entries.iter().filter(|entry| choice.contains(&entry.key.as_str()));
         let first = chosen.next();
+        let way_out = schema.text("x-both").map_or(String::new(), |way_out| format!("; {way_out}"));
         for further in chosen {
             let message = format!(
-                "{of} has `{}` already; it takes exactly one of {}",
+                "{of} has `{}` already; it takes exactly one of {}{way_out}",
                 first.map_or("", |entry| &entry.key),
                 listed(&choice)
             );

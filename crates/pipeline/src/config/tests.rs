@@ -92,13 +92,13 @@ fn no_secret_reaches_a_fault_or_debug() {
 #[test]
 fn all_settings_arrive() {
     let pipeline = good(&case("good_everything.yaml"));
-    let kafka = pipeline.source.kafka.as_ref().unwrap();
+    let kafka = pipeline.source.as_ref().unwrap().kafka.as_ref().unwrap();
     assert_eq!(pipeline.pipeline.as_str(), "user-events");
     assert_eq!(kafka.brokers.as_slice().len(), 2);
     assert_eq!(kafka.start, Start::At { ms: 1_769_842_800_000 });
     assert_eq!(kafka.security.sasl.as_ref().unwrap().mechanism, Mechanism::ScramSha512);
     assert_eq!(kafka.properties.iter().next().unwrap().1.reveal(), "rack-1");
-    assert_eq!(pipeline.source.format.json().record_bytes_max.bytes, 1 << 20);
+    assert_eq!(pipeline.source.as_ref().unwrap().format.json().record_bytes_max.bytes, 1 << 20);
     let dedup = pipeline.steps.last().unwrap().dedup.as_ref().unwrap();
     assert!(matches!(dedup.window, Window::Within(period) if period.ms == 36 * 3_600_000));
     assert_eq!(dedup.late, Late::DeadLetter);
@@ -207,7 +207,7 @@ fn a_damaged_file_is_answered_with_faults() {
 /// The walk reads the schema's words by hand, so a word that it does not know would be ignored in silence.
 #[test]
 fn the_schema_uses_no_word_that_the_walk_ignores() {
-    const KNOWN: [&str; 30] = [
+    const KNOWN: [&str; 31] = [
         "$schema",
         "$defs",
         "$ref",
@@ -235,6 +235,7 @@ fn the_schema_uses_no_word_that_the_walk_ignores() {
         "x-most",
         "x-why",
         "x-later",
+        "x-both",
         "",
         "",
         "",

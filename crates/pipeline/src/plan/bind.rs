@@ -5,7 +5,7 @@
 
 use dataflow::{Column, Metadata, Schema};
 
-use super::{Bound, Fault, Faults, Kind, Origin, Planner, TextFault, fault, shape};
+use super::{Bound, Fault, Faults, Kind, Origin, Planner, TextFault, fault, shape, union};
 
 impl Planner<'_> {
     /// What a query lets pass is known once it is bound: to all fields that it could read, whether they are decoded in the end or not.
@@ -66,6 +66,7 @@ impl Planner<'_> {
                     self.texts.select(input, &shape::items(items), shape::keeps_others(items))
                 }
                 Kind::Query(text) => self.texts.query(input, text),
+                Kind::Meet(columns) => union::meeting(input, columns),
                 Kind::Dedup(_) | Kind::Window | Kind::Nothing => continue,
             };
             bound.push(made.map_err(|found| Box::new((at, found)))?);
@@ -89,8 +90,9 @@ impl Planner<'_> {
             let of_table = column.map(|column| clickhouse::types::name(&column.column_type));
             message += &format!(
                 "; if it is a field of the record, say its type, for no column has it untouched: write \
-                 `fields: {{ {field}: {} }}` under `source:`",
-                of_table.as_deref().unwrap_or("String")
+                 `fields: {{ {field}: {} }}` under `{}:`",
+                of_table.as_deref().unwrap_or("String"),
+                self.view.input.path
             );
         }
         message

@@ -78,7 +78,7 @@ impl Planner<'_> {
         for name in extras {
             let kept = shown.index_of(&kept_as(name)).or_else(|| shown.index_of(name));
             let at = kept.expect("it was found there");
-            let column = Column { name: name.clone(), ..shown.columns()[at].clone() };
+            let column = Column { name: name.clone(), field: name.clone(), ..shown.columns()[at].clone() };
             fills.push(Fill { is_untouched: true, ..Fill::of(Some(at), &column) });
             columns.push(column);
         }
@@ -86,7 +86,7 @@ impl Planner<'_> {
         columns.extend(routes.is_some().then(|| Routes::column(SET)));
         let lane = Schema::new(columns);
         let mappings = self.union.by_table(&mapping);
-        if !self.union.is_apart() && is_as_it_is(&lane, last, &fills, &mapping) {
+        if !self.union.is_apart() && !self.view.joint.maps && is_as_it_is(&lane, last, &fills, &mapping) {
             // What stands behind is for the steps alone, and is left behind with the keys.
             return Ok(Made { mappings, lane: last.clone(), mapper: None, set });
         }
@@ -120,12 +120,13 @@ impl Planner<'_> {
         let table =
             if slot.table.is_empty() { "the table".to_owned() } else { format!("table `{}`", slot.table) };
         let to = clickhouse::types::name(&slot.column.column_type);
-        let last = self.stateless().last().map_or("source.fields".to_owned(), |step| step.path.clone());
+        let rows = self.view.of_rows();
+        let last = self.stateless().last().map_or(self.view.fields(), |step| step.path.clone());
         match unfit {
             Unfit::Missing => fault(
                 last,
                 format!(
-                    "no step gives column `{column}` ({to}) of {table}, which has neither NULL nor a DEFAULT; give it, or `ALTER TABLE … \
+                    "no step gives column `{column}` ({to}) of {table}{rows}, which has neither NULL nor a DEFAULT; give it, or `ALTER TABLE … \
                      MODIFY COLUMN` with a DEFAULT"
                 ),
             ),
@@ -135,7 +136,7 @@ impl Planner<'_> {
                 fault(
                     self.giver(name).unwrap_or(last),
                     format!(
-                        "`{name}` is of type {from}, and column `{column}` of {table} of type {to}: no conversion keeps every value; write \
+                        "`{name}` is of type {from}{rows}, and column `{column}` of {table} of type {to}: no conversion keeps every value; write \
                          `CAST(… AS {bare})` in a `select`"
                     ),
                 )

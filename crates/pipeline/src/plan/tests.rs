@@ -35,7 +35,8 @@ fn planned(fields: &str, rest: &str) -> String {
     };
     match steps::plan(&pipeline, &[table()]) {
         Err(faults) => faults.iter().map(|fault| format!("{fault}\n")).collect(),
-        Ok(plan) => {
+        Ok(plans) => {
+            let plan = plans.inputs.into_iter().next().expect("one input").plan;
             let mut told = format!("input: {}\n", schema(&plan.input));
             told += &plan.time.map_or(String::new(), |time| format!("time: {time}\n"));
             for stage in &plan.stages {
@@ -77,7 +78,7 @@ fn a_field_that_only_an_expression_reads_is_decoded_if_its_type_is_declared() {
     assert_eq!(planned(", fields: { level: Int64, never_read: String }", steps), expected);
     assert_eq!(
         planned("", steps),
-        "`steps[0].filter`: there is no column `level`; the columns are `id`, `amount`, `country`, `at`, `_key`, `_headers`, `_topic`, `_partition`, \
+        "`steps[0].filter`: there is no column `level`; the columns are `id`, `amount`, `country`, `at`, `_key`, `_headers`, `_input`, `_topic`, `_partition`, \
          `_position`, `_timestamp`, `_ingested`; if it is a field of the record, say its type, for no column has it untouched: write \
          `fields: { level: String }` under `source:`\n"
     );
@@ -94,7 +95,7 @@ fn a_select_decodes_what_it_reads_and_what_passes() {
     let steps = "steps: [{ select: { \"*\": \"*\", amount: amount + 1 } }]";
     assert_eq!(
         planned("", steps),
-        "`steps[0].select.amount`: there is no column `amount`; the columns are `id`, `country`, `at`, `_key`, `_headers`, `_topic`, `_partition`, \
+        "`steps[0].select.amount`: there is no column `amount`; the columns are `id`, `country`, `at`, `_key`, `_headers`, `_input`, `_topic`, `_partition`, \
          `_position`, `_timestamp`, `_ingested`; if it is a field of the record, say its type, for no column has it untouched: \
          write `fields: { amount: Int64 }` under `source:`\n"
     );
@@ -248,7 +249,8 @@ fn planned_for_two(fields: &str, sinks: &str, steps: &str) -> String {
     };
     match steps::plan(&pipeline, &[table(), bots]) {
         Err(faults) => faults.iter().map(|fault| format!("{fault}\n")).collect(),
-        Ok(plan) => {
+        Ok(plans) => {
+            let plan = plans.inputs.into_iter().next().expect("one input").plan;
             let mut told = format!("input: {}\n", schema(&plan.input));
             for stage in &plan.stages {
                 told += &format!("{} in {:?} reads {:?}\n", stage.path, stage.place, stage.reads);
@@ -369,4 +371,16 @@ fn a_step_between_two_dedups_is_refused() {
     let around = Surroundings { env: &|_| Ok(None), file: &|_| Err("no".into()) };
     let told = config::check(&text, &around).faults.render("test");
     assert!(told.contains("a step between `steps[0].dedup` and another `dedup` is not supported"), "{told}");
+}
+
+#[test]
+fn a_computed_column_that_only_a_later_step_reads_is_used() {
+    let steps = "steps:\n  - select: { \"*\": \"*\", level: \"CAST(word AS Int64)\" }\n  - filter: level > 3";
+    let told = planned(", fields: { word: String }", steps);
+    assert!(told.starts_with("input: ") && told.contains("steps[1].filter"), "{told}");
+    let told = planned(
+        ", fields: { level: String }",
+        &steps.replace("word", "level").replace("filter: level", "filter: amount"),
+    );
+    assert!(told.contains("the table has no column `level`, and no step reads it"), "{told}");
 }

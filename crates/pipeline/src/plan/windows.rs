@@ -16,7 +16,7 @@ use dataflow::{Column, Schema, Transform};
 use operators::window::{Aggregate, END, START};
 use operators::{Window, WindowConfig};
 
-use super::{Fault, Faults, Origin, Place, Plan, Planner, Stage, Texts, fault, mapping, shape};
+use super::{Fault, Faults, Origin, Place, Plan, Planner, Stage, Texts, View, fault, mapping, shape};
 use crate::config::model::Pipeline;
 use crate::config::model::step::{Step, WindowStep};
 use crate::config::nearest::nearest;
@@ -145,7 +145,7 @@ fn between(steps: &[Step]) -> Faults {
 
 /// Plans a pipeline whose step `at` is a window.
 pub(super) fn plan(
-    pipeline: &Pipeline,
+    (pipeline, view): (&Pipeline, &View<'_>),
     tables: &[Schema],
     texts: &dyn Texts,
     at: usize,
@@ -160,13 +160,9 @@ pub(super) fn plan(
         return Err(between);
     }
     let (config, computed) = read(window, &path)?;
-    let mut before = pipeline.clone();
-    before.steps.truncate(at);
-    before.columns.clear();
-    before.sinks.clear();
-    let own = computing(&mut before, &computed);
+    let (before, own) = before(pipeline, at, &computed);
     let in_file = |place: &str| in_file(place, own, &computed, &path);
-    let planned = plan_before(&before, texts, window, &config, &path);
+    let planned = plan_before((&before, view), texts, window, &config, &path);
     let (read, mut plan) = planned.map_err(|mut faults| {
         for fault in &mut faults {
             let place = in_file(&fault.path);
@@ -185,19 +181,44 @@ pub(super) fn plan(
         reads: read.columns().iter().map(|column| column.name.clone()).collect(),
         output: output.clone(),
     });
-    behind(pipeline, tables, texts, WindowPlan { path, config, output, behind: Vec::new() }, plan)
+    behind((pipeline, view), tables, texts, WindowPlan { path, config, output, behind: Vec::new() }, plan)
+}
+
+/// What stands before the window of step `at`, for no table, with a step that computes its expressions; and the place of that one.
+fn before(pipeline: &Pipeline, at: usize, computed: &[Computed]) -> (Pipeline, Option<usize>) {
+    let mut before = pipeline.clone();
+    before.steps.truncate(at);
+    before.columns.clear();
+    before.sinks.clear();
+    let own = computing(&mut before, computed);
+    (before, own)
+}
+
+/// What stands before the window of step `at`, and the columns that the window reads.
+///
+/// # Errors
+/// The aggregates that are none.
+pub(super) fn read_of(
+    pipeline: &Pipeline,
+    at: usize,
+    window: &WindowStep,
+) -> Result<(Pipeline, Vec<String>), Faults> {
+    let (config, computed) = read(window, &format!("steps[{at}].window"))?;
+    let aggregates = config.aggregates.iter().flat_map(|aggregate| aggregate.columns());
+    let columns = config.key.iter().map(String::as_str).chain(aggregates).map(str::to_owned).collect();
+    Ok((before(pipeline, at, &computed).0, columns))
 }
 
 /// The plan of the steps before a window, and the columns that it reads.
 fn plan_before(
-    before: &Pipeline,
+    (before, view): (&Pipeline, &View<'_>),
     texts: &dyn Texts,
     window: &WindowStep,
     config: &WindowConfig,
     path: &str,
 ) -> Result<(Schema, Plan), Faults> {
-    let read = Schema::new(read_columns(before, texts, window, config, path)?);
-    let mut planner = Planner::new(before, std::slice::from_ref(&read), texts)?;
+    let read = Schema::new(read_columns((before, view), texts, window, config, path)?);
+    let mut planner = Planner::new(before, view, std::slice::from_ref(&read), texts)?;
     planner.event_time = window.time.as_ref().map(|time| (format!("{path}.time"), time.as_str().to_owned()));
     let plan = planner.plan()?;
     Ok((read, plan))
@@ -205,7 +226,7 @@ fn plan_before(
 
 /// How the results fill the tables.
 fn behind(
-    pipeline: &Pipeline,
+    (pipeline, view): (&Pipeline, &View<'_>),
     tables: &[Schema],
     texts: &dyn Texts,
     mut window: WindowPlan,
@@ -213,15 +234,15 @@ fn behind(
 ) -> Result<Plan, Faults> {
     let mut behind = pipeline.clone();
     behind.steps.clear();
-    behind.source.fields.0.clear();
+    let view = &view.of_results();
     let at_window = |mut faults: Faults| {
         faults
             .iter_mut()
-            .filter(|fault| fault.path == "source.fields")
+            .filter(|fault| fault.path == view.fields())
             .for_each(|fault| fault.path.clone_from(&window.path));
         faults
     };
-    let mut planner = Planner::new(&behind, tables, texts)?;
+    let mut planner = Planner::new(&behind, view, tables, texts)?;
     planner.declared = window.output.columns().to_vec();
     unused(&planner, &window)?;
     let conditions = planner.conditions(&window.output).map_err(at_window)?;
@@ -259,13 +280,13 @@ fn unused(planner: &Planner<'_>, window: &WindowPlan) -> Result<(), Faults> {
 
 /// The columns that a window reads, with the types that they have before it.
 fn read_columns(
-    before: &Pipeline,
+    (before, view): (&Pipeline, &View<'_>),
     texts: &dyn Texts,
     window: &WindowStep,
     config: &WindowConfig,
     path: &str,
 ) -> Result<Vec<Column>, Faults> {
-    let planner = Planner::new(before, &[Schema::new(Vec::new())], texts)?;
+    let planner = Planner::new(before, view, &[Schema::new(Vec::new())], texts)?;
     let candidates = Schema::new(planner.candidates());
     let bound = planner.bind(&candidates)?;
     let last = bound.last().map_or(&candidates, |bound| bound.step.schema());
@@ -298,7 +319,8 @@ fn read_columns(
                 let near = near.map_or(String::new(), |near| format!("; did you mean `{near}`?"));
                 let message = match planner.origin(name, planner.steps.len()) {
                     Origin::Field(field) => format!(
-                        "the type of `{field}` is not known; write `fields: {{ {field}: String }}` under `source:`, with its type{near}"
+                        "the type of `{field}` is not known; write `fields: {{ {field}: String }}` under `{}:`, with its type{near}",
+                        view.input.path
                     ),
                     Origin::Computed(_) | Origin::Absent => {
                         format!("no step before gives a column `{name}`{near}")

@@ -80,9 +80,10 @@ fn state_memory(step: &Step) -> Option<Size> {
     step.dedup.as_ref().map(|dedup| dedup.memory).or_else(of_window)
 }
 
-/// Bytes that a source may read ahead.
+/// Bytes that the source of one input may read ahead: the inputs share what there is.
 pub fn ahead_bytes(pipeline: &Pipeline) -> usize {
-    usize::try_from(shares(pipeline).ahead).unwrap_or(usize::MAX)
+    let inputs = pipeline.inputs().len().max(1) as u64;
+    usize::try_from(shares(pipeline).ahead / inputs).unwrap_or(usize::MAX)
 }
 
 /// Bytes of a batch, as columns, at the most.

@@ -23,6 +23,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use dataflow::{Event, Partition, PartitionStart, ReadFrom, Reader, RecordBlock, Source, SourceError};
+use engine::problem::SOURCE;
 use protocol::Lane;
 use serde::{Deserialize, Serialize};
 use store::Store;
@@ -56,16 +57,20 @@ struct Entry {
 }
 
 impl Note {
-    /// The note for a lane of a store; `None` where there is no folder for it.
-    pub fn of(store: &dyn Store, lane: &str) -> Option<Self> {
+    /// The note for an input of a lane of a store; `None` where there is no folder for it.
+    pub fn of(store: &dyn Store, lane: &str, input: &str) -> Option<Self> {
         let folder = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
         let state = folder("XDG_STATE_HOME").or_else(|| Some(folder("HOME")?.join(".local/state")))?;
-        Some(Self::below(&state, &store.describe(), lane))
+        Some(Self::below(&state, &store.describe(), lane, input))
     }
 
-    fn below(state: &Path, store: &str, lane: &str) -> Self {
-        let sum = crc32c::crc32c(format!("{store}\n{lane}").as_bytes());
-        let name = format!("{}-{sum:08x}.json", lane.replace('/', "."));
+    fn below(state: &Path, store: &str, lane: &str, input: &str) -> Self {
+        let (name, of_input) = match input {
+            SOURCE => (lane.replace('/', "."), String::new()),
+            _ => (format!("{}.{input}", lane.replace('/', ".")), format!("\n{input}")),
+        };
+        let sum = crc32c::crc32c(format!("{store}\n{lane}{of_input}").as_bytes());
+        let name = format!("{name}-{sum:08x}.json");
         let path = state.join("forebay/read").join(name);
         Self { path, store: store.to_owned(), lane: lane.to_owned() }
     }

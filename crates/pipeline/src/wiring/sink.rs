@@ -136,7 +136,7 @@ pub fn target(pipeline: &Pipeline, target: &Target) -> Result<TableConfig, Wirin
     config.asks_if_filled = sink.existing_rows == ExistingRows::Ask && reads_what_was_there(pipeline);
     config.create = match &sink.create {
         None | Some(Create::Workload(false)) => None,
-        Some(Create::Workload(true)) if pipeline.source.generator.is_some() => Some(workload_table()),
+        Some(Create::Workload(true)) if is_made_up(pipeline) => Some(workload_table()),
         Some(Create::Workload(true)) => {
             return Err(WiringError::Settings("`sink.clickhouse.create: true` needs a generator".into()));
         }
@@ -151,8 +151,15 @@ pub fn target(pipeline: &Pipeline, target: &Target) -> Result<TableConfig, Wirin
 
 /// Whether a first start reads records that were in the source before. A generator makes new ones.
 fn reads_what_was_there(pipeline: &Pipeline) -> bool {
-    let kafka = pipeline.source.kafka.as_ref();
-    pipeline.source.file.is_some() || kafka.is_some_and(|kafka| kafka.start != Start::Latest)
+    pipeline.inputs().iter().any(|input| {
+        let kafka = input.source.kafka.as_ref();
+        input.source.file.is_some() || kafka.is_some_and(|kafka| kafka.start != Start::Latest)
+    })
+}
+
+/// Whether an input is a generator.
+fn is_made_up(pipeline: &Pipeline) -> bool {
+    pipeline.inputs().iter().any(|input| input.source.generator.is_some())
 }
 
 /// The table of dead letters.

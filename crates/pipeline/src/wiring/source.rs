@@ -1,4 +1,4 @@
-//! `source:` to a source and a decoder.
+//! An input of the file to a source and a decoder.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -15,43 +15,47 @@ use sources::kafka::{FetchBy, KafkaOptions, KafkaSource, TokenSource};
 use workloads::glassflow;
 
 use super::{WiringError, bounds};
-use crate::config::model::Pipeline;
 use crate::config::model::source::{
     self as model, AvroFormat, EpochUnit, Fetch, Format, Generator, Kafka, Mechanism, Security, Workload,
 };
+use crate::config::model::{Input, Pipeline};
 use crate::config::values::{Secret, Start};
 
-/// The source that the file names. Nothing is connected yet.
+/// The source of an input. Nothing is connected yet.
 ///
 /// # Errors
 /// When its settings contradict each other in a way that only the source knows.
-pub fn source(pipeline: &Pipeline, runtime: &Arc<dyn Runtime>) -> Result<Arc<dyn Source>, WiringError> {
-    let settings = |error: dataflow::SourceError| WiringError::Settings(format!("`source`: {error}"));
-    match &pipeline.source {
+pub fn source(
+    pipeline: &Pipeline,
+    input: &Input<'_>,
+    runtime: &Arc<dyn Runtime>,
+) -> Result<Arc<dyn Source>, WiringError> {
+    let path = &input.path;
+    let settings = |error: dataflow::SourceError| WiringError::Settings(format!("`{path}`: {error}"));
+    match input.source {
         model::Source { kafka: Some(kafka), .. } => {
-            let options = kafka_options(kafka, pipeline);
+            let options = kafka_options(kafka, &input.source.format, pipeline);
             Ok(Arc::new(KafkaSource::new(options, runtime.clone()).map_err(settings)?))
         }
         model::Source { file: Some(files), .. } => {
             let options = FileOptions {
                 // One byte more than a record may have: the decoder then sees that it is too long, and says so.
                 // What a dead letter can hold is handed out, so that it holds all of a record that is merely too long.
-                line_bytes_max: record_bytes(&pipeline.source.format).max(dataflow::reject::RAW_BYTES_MAX)
-                    + 1,
+                line_bytes_max: record_bytes(&input.source.format).max(dataflow::reject::RAW_BYTES_MAX) + 1,
                 ahead_bytes_max: bounds::ahead_bytes(pipeline),
                 ..FileOptions::new(files.paths.as_slice().to_vec())
             };
             Ok(Arc::new(FileSource::new(options).map_err(settings)?))
         }
         model::Source { generator: Some(generator), .. } => {
-            let workload = Arc::new(workload(generator)?);
+            let workload = Arc::new(workload(generator, path)?);
             let source = GeneratorSource::new(workload, runtime.clone());
             match generator.rate {
                 Some(rate) => Ok(Arc::new(source.at_pace(rate as f64).map_err(settings)?)),
                 None => Ok(Arc::new(source)),
             }
         }
-        _ => Err(WiringError::Settings("`source` names no source".into())),
+        _ => Err(WiringError::Settings(format!("`{path}` names no source"))),
     }
 }
 
@@ -78,18 +82,19 @@ impl Decoding {
     }
 }
 
-/// The decoder of the file's format for the columns of `schema`.
+/// The decoder of an input's format for the columns of `schema`.
 ///
 /// # Errors
 /// When a column cannot be filled from that format, a zone is not known, a schema's file cannot be read, or a registry's settings do not do.
-pub fn decoder(format: &Format, schema: Schema) -> Result<Decoding, WiringError> {
+pub fn decoder(input: &Input<'_>, schema: Schema) -> Result<Decoding, WiringError> {
+    let (format, path) = (&input.source.format, format!("{}.format", input.path));
     match format.avro() {
-        Some(avro) => avro_decoder(avro, record_bytes(format), schema),
-        None => json_decoder(format, schema).map(Decoding::of),
+        Some(avro) => avro_decoder(avro, (record_bytes(format), &path), schema),
+        None => json_decoder((format, &path), schema).map(Decoding::of),
     }
 }
 
-fn json_decoder(format: &Format, schema: Schema) -> Result<Arc<dyn Decoder>, WiringError> {
+fn json_decoder((format, path): (&Format, &str), schema: Schema) -> Result<Arc<dyn Decoder>, WiringError> {
     let json = format.json();
     let options = JsonOptions {
         assume_timezone: json.timezone.clone(),
@@ -98,12 +103,15 @@ fn json_decoder(format: &Format, schema: Schema) -> Result<Arc<dyn Decoder>, Wir
         ..JsonOptions::default()
     };
     let decoder = JsonDecoder::new(schema, options);
-    Ok(Arc::new(decoder.map_err(|error| WiringError::Settings(format!("`source.format`: {error}")))?))
+    Ok(Arc::new(decoder.map_err(|error| WiringError::Settings(format!("`{path}`: {error}")))?))
 }
 
-fn avro_decoder(avro: &AvroFormat, record_bytes_max: usize, schema: Schema) -> Result<Decoding, WiringError> {
-    let settings =
-        |error: &dyn std::fmt::Display| WiringError::Settings(format!("`source.format.avro`: {error}"));
+fn avro_decoder(
+    avro: &AvroFormat,
+    (record_bytes_max, path): (usize, &str),
+    schema: Schema,
+) -> Result<Decoding, WiringError> {
+    let settings = |error: &dyn std::fmt::Display| WiringError::Settings(format!("`{path}.avro`: {error}"));
     let options = AvroOptions {
         assume_timezone: avro.timezone.clone(),
         epoch_unit: epoch_unit(avro.epoch_unit),
@@ -117,7 +125,7 @@ fn avro_decoder(avro: &AvroFormat, record_bytes_max: usize, schema: Schema) -> R
             Ok(Decoding::of(Arc::new(decoder.map_err(|error| of_file(&error))?)))
         }
         (None, Some(registry)) => {
-            let client = registry_client(registry)?;
+            let client = registry_client(registry, &format!("{path}.avro.registry"))?;
             let schemas = Arc::<Schemas>::default();
             let decoder = AvroDecoder::framed(schema, schemas.clone(), options);
             let decoder = Arc::new(decoder.map_err(|error| settings(&error))?);
@@ -127,12 +135,10 @@ fn avro_decoder(avro: &AvroFormat, record_bytes_max: usize, schema: Schema) -> R
     }
 }
 
-fn registry_client(registry: &model::Registry) -> Result<Client, WiringError> {
-    const PATH: &str = "source.format.avro.registry";
+fn registry_client(registry: &model::Registry, path: &str) -> Result<Client, WiringError> {
     let secret =
         |secret: &Option<Secret>| secret.as_ref().map(|text| text.reveal().to_owned()).unwrap_or_default();
-    let ca =
-        registry.ca.as_deref().map(|path| super::pem(Path::new(path), &format!("{PATH}.ca"))).transpose()?;
+    let ca = registry.ca.as_deref().map(|ca| super::pem(Path::new(ca), &format!("{path}.ca"))).transpose()?;
     let config = registry::Config {
         url: registry.url.to_string(),
         user: registry.user.clone().unwrap_or_default(),
@@ -140,7 +146,7 @@ fn registry_client(registry: &model::Registry) -> Result<Client, WiringError> {
         token: secret(&registry.token),
         ca_pem: ca,
     };
-    Client::new(&config).map_err(|error| WiringError::Settings(format!("`{PATH}`: {error}")))
+    Client::new(&config).map_err(|error| WiringError::Settings(format!("`{path}`: {error}")))
 }
 
 /// The text of a schema's file, which is not read beyond what a schema may have.
@@ -160,11 +166,11 @@ fn epoch_unit(unit: EpochUnit) -> formats::json::EpochUnit {
     }
 }
 
-/// The workload of a generator.
+/// The workload of a generator, whose input stands at `path`.
 ///
 /// # Errors
 /// When its numbers make none.
-pub fn workload(generator: &Generator) -> Result<glassflow::Workload, WiringError> {
+pub fn workload(generator: &Generator, path: &str) -> Result<glassflow::Workload, WiringError> {
     let Workload::Glassflow = generator.workload;
     let publishers = u64::from(generator.publishers.max(1));
     let spec = glassflow::Spec {
@@ -176,14 +182,14 @@ pub fn workload(generator: &Generator) -> Result<glassflow::Workload, WiringErro
         ..glassflow::Spec::default()
     };
     let workload = glassflow::Workload::new(spec);
-    workload.map_err(|error| WiringError::Settings(format!("`source.generator`: {error}")))
+    workload.map_err(|error| WiringError::Settings(format!("`{path}.generator`: {error}")))
 }
 
 fn record_bytes(format: &Format) -> usize {
     usize::try_from(format.record_bytes_max()).expect("the schema bounds it far below 4 GiB")
 }
 
-fn kafka_options(kafka: &Kafka, pipeline: &Pipeline) -> KafkaOptions {
+fn kafka_options(kafka: &Kafka, format: &Format, pipeline: &Pipeline) -> KafkaOptions {
     let brokers = kafka.brokers.as_slice().iter();
     let brokers =
         brokers.flat_map(|broker| broker.as_str().split(',')).map(|broker| broker.trim().to_owned());
@@ -205,7 +211,7 @@ fn kafka_options(kafka: &Kafka, pipeline: &Pipeline) -> KafkaOptions {
         Fetch::Librdkafka => FetchBy::Librdkafka,
     };
     options.ahead_bytes_max = bounds::ahead_bytes(pipeline);
-    options.record_bytes_max = record_bytes(&pipeline.source.format).max(dataflow::reject::RAW_BYTES_MAX) + 1;
+    options.record_bytes_max = record_bytes(format).max(dataflow::reject::RAW_BYTES_MAX) + 1;
     options.properties =
         kafka.properties.iter().map(|(name, value)| (name.to_string(), value.reveal().to_owned())).collect();
     options.properties.extend(security(&kafka.security));

@@ -10,10 +10,10 @@ use operators::{Dedup, DedupConfig, EventTime, Stateless};
 use super::source::Decoding;
 use super::texts::Sql;
 use super::{WiringError, bounds};
-use crate::config::model::Pipeline;
 use crate::config::model::step::{self as model, Keep};
+use crate::config::model::{Input, Pipeline};
 use crate::config::values::Window;
-use crate::plan::{self, Fault, Plan};
+use crate::plan::{self, Fault, Plan, Plans};
 
 /// Compute threads for each shard of a step's keys. Deciding takes a tenth of the work on a record and decoding and encoding the rest, so
 /// a quarter of the threads is more than a lane's batches keep busy.
@@ -24,21 +24,29 @@ const SHARD_BYTES_MIN: u64 = 4 << 20;
 
 /// The pipeline's work on records: before the lane, and in it.
 pub struct Chain {
-    /// Decoding, the event time, and the steps without state.
-    pub intake: Intake,
+    /// The work before the lane, by input, in the order of [`Pipeline::inputs`]; at least one.
+    pub inputs: Vec<InputChain>,
     /// The steps with state.
     pub steps: Vec<Box<dyn Operator>>,
-    /// What decoding needs of the source: whoever reads for this intake reads from [`Decoding::ready`].
-    pub decoding: Decoding,
     /// What deals rows out to several tables; `None` with one.
     pub router: Option<Arc<dyn Router>>,
+}
+
+/// The work on the records of one input before the lane.
+pub struct InputChain {
+    /// The input's name.
+    pub name: String,
+    /// Decoding, the event time, and the steps without state.
+    pub intake: Intake,
+    /// What decoding needs of the source: whoever reads for this intake reads from [`Decoding::ready`].
+    pub decoding: Decoding,
 }
 
 /// The plan of a pipeline for tables with these columns, its texts being SQL.
 ///
 /// # Errors
 /// The faults of its steps.
-pub fn plan(pipeline: &Pipeline, tables: &[Schema]) -> Result<Plan, Vec<Fault>> {
+pub fn plan(pipeline: &Pipeline, tables: &[Schema]) -> Result<Plans, Vec<Fault>> {
     plan::plan(pipeline, tables, &Sql)
 }
 
@@ -47,39 +55,55 @@ pub fn plan(pipeline: &Pipeline, tables: &[Schema]) -> Result<Plan, Vec<Fault>> 
 /// # Errors
 /// When a step, a field or a column of a table does not fit the others.
 pub fn chain(pipeline: &Pipeline, tables: &[Schema], compute_threads: usize) -> Result<Chain, WiringError> {
-    let plan = plan(pipeline, tables).map_err(WiringError::Steps)?;
-    let decoding = super::source::decoder(&pipeline.source.format, plan.decoded.clone())?;
-    let time = match &plan.time {
-        Some(column) => Some(Arc::new(event_time(pipeline, &plan.input, column)?) as Arc<dyn Transform>),
-        None => None,
-    };
-    let mut steps = steps(pipeline, &plan.lane, compute_threads)?;
-    if let Some(window) = &plan.window {
+    let plans = plan(pipeline, tables).map_err(WiringError::Steps)?;
+    let lane = &plans.common().lane;
+    let mut steps = steps(pipeline, lane, compute_threads)?;
+    if let Some(window) = &plans.common().window {
         let fault = |error| WiringError::Settings(format!("`{}`: {error}", window.path));
         // The window is the last step with state, and its share the last.
         let memory = bounds::shares(pipeline).open_keys.last().copied().unwrap_or(MEMORY_DEFAULT);
-        let step = operators::Window::new(&plan.lane, &window.config).map_err(fault)?;
+        let step = operators::Window::new(lane, &window.config).map_err(fault)?;
         steps.push(Box::new(step.with_memory(memory)));
         steps.extend(window.behind.iter().map(|step| Box::new(Stateless(step.clone())) as Box<dyn Operator>));
     }
+    let router = plans.common().router.clone();
+    let inputs = pipeline.inputs();
+    let of_inputs = inputs.iter().zip(plans.inputs).map(|(input, of)| input_chain(pipeline, input, of.plan));
     Ok(Chain {
-        intake: Intake::new(decoding.decoder.clone())
-            .with_metadata(plan.metadata)
-            .with_time(time)
-            .with_steps(plan.transforms),
+        inputs: of_inputs.collect::<Result<_, _>>()?,
         steps,
-        decoding,
-        router: plan.router.map(|router| Arc::new(router) as Arc<dyn Router>),
+        router: router.map(|router| Arc::new(router) as Arc<dyn Router>),
     })
 }
 
-/// The event time, which the first `dedup` asks for.
-fn event_time(pipeline: &Pipeline, input: &Schema, column: &str) -> Result<EventTime, WiringError> {
-    let asks = |step: &model::Step| step.dedup.is_some() || step.window.is_some();
-    let index = pipeline.steps.iter().position(asks).unwrap_or_default();
-    let word = pipeline.steps.get(index).map_or("dedup", model::Step::word);
-    EventTime::new(input, column)
-        .map_err(|error| WiringError::Settings(format!("`steps[{index}].{word}`: {error}")))
+fn input_chain(pipeline: &Pipeline, input: &Input<'_>, plan: Plan) -> Result<InputChain, WiringError> {
+    let decoding = super::source::decoder(input, plan.decoded)?;
+    let time = match &plan.time {
+        Some(column) => {
+            Some(Arc::new(event_time(pipeline, input, &plan.input, column)?) as Arc<dyn Transform>)
+        }
+        None => None,
+    };
+    let intake = Intake::new(decoding.decoder.clone())
+        .with_metadata(input.name, plan.metadata)
+        .with_time(time)
+        .with_steps(plan.transforms);
+    Ok(InputChain { name: input.name.to_owned(), intake, decoding })
+}
+
+/// The event time, which the input asks for, or the first step with state.
+fn event_time(
+    pipeline: &Pipeline,
+    input: &Input<'_>,
+    schema: &Schema,
+    column: &str,
+) -> Result<EventTime, WiringError> {
+    let index = pipeline.steps.iter().position(model::Step::is_stateful);
+    let path = match index.filter(|_| input.source.time.is_none()) {
+        Some(index) => format!("steps[{index}].{}", pipeline.steps[index].word()),
+        None => format!("{}.time", input.path),
+    };
+    EventTime::new(schema, column).map_err(|error| WiringError::Settings(format!("`{path}`: {error}")))
 }
 
 /// The operators of the steps with state, in their order, for rows of `schema`. The first one's time is the event time, which is taken before

@@ -48,7 +48,7 @@ fn the_first_time_column_is_read_before_the_lane_and_a_later_one_in_it() {
         let pipeline = with(GENERATOR, &format!("steps: [{steps}]"));
         let chain = steps::chain(&pipeline, &[schema()], 2).unwrap();
         let names: Vec<String> = chain.steps.iter().map(|step| step.name().to_owned()).collect();
-        (chain.intake.is_timed(), names.join(" "))
+        (chain.inputs[0].intake.is_timed(), names.join(" "))
     };
     let (timed, untimed) =
         ("{ dedup: { key: [id], window: 8h, time: at } }", "{ dedup: { key: [id], window: 8h } }");
@@ -81,7 +81,7 @@ fn the_example_of_avro_decodes_records_of_its_schema() {
         Column::new("measured_at", ColumnType::DateTime64 { precision: 3, timezone: Some("UTC".into()) }),
     ]);
     let columns = with_fields(&schema, &pipeline.targets()[0]).unwrap();
-    let decoder = source::decoder(&pipeline.source.format, columns).unwrap().decoder;
+    let decoder = source::decoder(&pipeline.inputs()[0], columns).unwrap().decoder;
     let mut block = BlockBuilder::new(Partition::new("readings", 0), 0);
     let record = b"\xe2\xc5\x08\x0eGen\xc3\xa8ve\x02\x03\x00\x00\x00\x00\x00\x805@\x02\x02\x08line\x02a\x00\xdc\xbc\xcc\xca\xeff";
     block.push(0, 0, Some(record));
@@ -92,7 +92,7 @@ fn the_example_of_avro_decodes_records_of_its_schema() {
 
     let refused = |column: &str, column_type| {
         let schema = Schema::new(vec![Column::new(column, column_type)]);
-        source::decoder(&pipeline.source.format, schema)
+        source::decoder(&pipeline.inputs()[0], schema)
             .err()
             .expect("a column that cannot be filled")
             .to_string()
@@ -109,7 +109,7 @@ fn the_example_of_avro_decodes_records_of_its_schema() {
 fn a_schema_file_that_cannot_be_read_is_named() {
     let source =
         "{ kafka: { brokers: \"b:9092\", topic: t }, format: { avro: { schema_file: nowhere.avsc } } }";
-    let error = source::decoder(&with(source, "").source.format, schema()).err().unwrap().to_string();
+    let error = source::decoder(&with(source, "").inputs()[0], schema()).err().unwrap().to_string();
     assert!(error.starts_with("`source.format.avro`: schema_file `nowhere.avsc`: "), "{error}");
 }
 
@@ -121,7 +121,7 @@ fn security_becomes_the_properties_of_the_kafka_client() {
            sasl: { mechanism: SCRAM-SHA-256, username: me, password: \"${X}\" } } } }",
         "",
     );
-    let properties = source::security(&pipeline.source.kafka.as_ref().unwrap().security);
+    let properties = source::security(&pipeline.source.as_ref().unwrap().kafka.as_ref().unwrap().security);
     let pairs: Vec<(&str, &str)> =
         properties.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
     assert_eq!(
@@ -153,7 +153,8 @@ async fn kafka_takes_every_security_that_the_file_can_say() {
         "{ tls: {}, sasl: { mechanism: OAUTHBEARER, oauth: { token_command: [echo, a] } } }",
     ] {
         let text = format!("{{ kafka: {{ brokers: \"127.0.0.1:1\", topic: t, security: {security} }} }}");
-        let source = source::source(&with(&text, ""), &runtime);
+        let pipeline = with(&text, "");
+        let source = source::source(&pipeline, &pipeline.inputs()[0], &runtime);
         assert_eq!(source.map(|source| source.kind()).map_err(|e| e.to_string()), Ok("kafka"), "{security}");
     }
 }
@@ -162,7 +163,8 @@ async fn kafka_takes_every_security_that_the_file_can_say() {
 async fn an_unknown_kafka_property_is_a_fault_without_its_value() {
     let runtime: Arc<dyn Runtime> = TokioRuntime::new(1);
     let text = "{ kafka: { brokers: b, topic: t, properties: { fetch.frob.bytes: \"${X}\" } } }";
-    let error = source::source(&with(text, ""), &runtime).err().unwrap().to_string();
+    let pipeline = with(text, "");
+    let error = source::source(&pipeline, &pipeline.inputs()[0], &runtime).err().unwrap().to_string();
     assert!(error.contains("fetch.frob.bytes") && !error.contains("s3cr3t"), "{error}");
 }
 
@@ -170,7 +172,8 @@ async fn an_unknown_kafka_property_is_a_fault_without_its_value() {
 async fn a_generator_has_a_partition_for_each_publisher() {
     let runtime: Arc<dyn Runtime> = TokioRuntime::new(1);
     let text = "{ generator: { workload: glassflow, uniques: 30, publishers: 3, rate: 10 } }";
-    let source = source::source(&with(text, ""), &runtime).unwrap();
+    let pipeline = with(text, "");
+    let source = source::source(&pipeline, &pipeline.inputs()[0], &runtime).unwrap();
     let partitions = source.partitions().await.unwrap();
     assert_eq!(partitions.len(), 3);
     assert!(partitions.iter().all(|partition| partition.leader_epoch == NO_LEADER_EPOCH));

@@ -5,6 +5,7 @@
 //! | [`web_access`] | real input, compared value by value                                               |
 //! | [`kill`]       | the events workload under many kills of the program and the server                |
 //! | [`faults`]     | faults that were found in other programs, by their numbers                        |
+//! | [`inputs`]     | several inputs in one pipeline, with kills, and while one of them is away          |
 //! | [`keys`]       | keys and nested values that other programs took apart or glued together wrongly    |
 //! | [`poison`]     | records that are not what they should be, and times                               |
 //! | [`doubts`]     | inserts in doubt: tails that come late, questions and answers                     |
@@ -33,6 +34,7 @@ mod faults;
 mod fencing;
 mod glassflow;
 mod guide;
+mod inputs;
 mod keys;
 mod kill;
 mod outages;

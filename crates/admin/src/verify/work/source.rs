@@ -6,13 +6,13 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context, bail};
 use dataflow::block::NO_LEADER_EPOCH;
-use dataflow::{Partition, PartitionStart, ReadFrom, Source};
+use dataflow::{Partition, PartitionStart, ReadFrom};
 use protocol::Lane;
 use store::Store;
 
 use super::super::Bound;
 use super::super::expect::{Differences, Rule};
-use super::super::reading::{DryRun, Ranges, Seen};
+use super::super::reading::{DryInput, DryRun, Ranges, Seen};
 use super::super::report::Report;
 use super::super::spill::{Entry, Spill};
 use super::Work;
@@ -25,15 +25,20 @@ const AHEAD_MAX: u64 = 100_000;
 
 /// What the source shows now, under the names and identities that the lane has read: files may have been renamed, rotated or have
 /// gone since.
-async fn starts(source: &dyn Source, lane: &Lane) -> anyhow::Result<Vec<PartitionStart>> {
-    let known = lane.reading().map(|(_, p)| ReadFrom {
-        partition: Partition::new(p.stream.as_str(), p.index).of_input(p.input),
-        identity: p.identity.clone(),
-        next: p.next,
-        leader_epoch: if p.leader_epoch < 0 { NO_LEADER_EPOCH } else { p.leader_epoch },
-    });
-    let shown = source.partitions().await.context("the source does not answer")?;
-    source.recognize(shown, known.collect()).await.context("the source is not the one that was read")
+async fn starts(inputs: &[DryInput], lane: &Lane) -> anyhow::Result<Vec<PartitionStart>> {
+    let mut all = Vec::new();
+    for DryInput { number, source, .. } in inputs {
+        let known = lane.reading().filter(|(_, p)| p.input == *number).map(|(_, p)| ReadFrom {
+            partition: Partition::new(p.stream.as_str(), p.index).of_input(p.input),
+            identity: p.identity.clone(),
+            next: p.next,
+            leader_epoch: if p.leader_epoch < 0 { NO_LEADER_EPOCH } else { p.leader_epoch },
+        });
+        let shown = source.partitions().await.context("the source does not answer")?;
+        let known = source.recognize(shown, known.collect()).await;
+        all.extend(known.context("the source is not the one that was read")?);
+    }
+    Ok(all)
 }
 
 impl Work<'_> {
@@ -46,7 +51,7 @@ impl Work<'_> {
         seen: &mut Seen,
         report: &mut Report,
     ) -> anyhow::Result<(Lane, Ranges)> {
-        let starts = starts(&*dry.source, &self.lane(store).await?).await?;
+        let starts = starts(&dry.inputs, &self.lane(store).await?).await?;
         let mut done: BTreeMap<u32, u64> = BTreeMap::new();
         let mut lane = self.lane(store).await?;
         for round in 1.. {
@@ -150,7 +155,7 @@ impl Work<'_> {
         self.progress.begin("reading all of the source (positions)");
         // After the table was asked, so that no row is newer than what is read.
         let newest = self.lane(store).await?;
-        let starts = starts(&*dry.source, &newest).await?;
+        let starts = starts(&dry.inputs, &newest).await?;
         let all = newest.partitions.iter().enumerate().map(|(n, p)| {
             let first =
                 starts.iter().find(|s| p.is(s.partition.input, &s.partition.stream, s.partition.index));
@@ -203,7 +208,7 @@ impl Work<'_> {
             return Ok(newest);
         }
         self.progress.begin("reading on (positions)");
-        let starts = starts(&*dry.source, &newest).await?;
+        let starts = starts(&dry.inputs, &newest).await?;
         let mut newer = Ranges::new();
         for (n, p) in newest.partitions.iter().enumerate() {
             let n = n as u32;

@@ -96,8 +96,10 @@ struct Tables {
 pub async fn look(pipeline: &Pipeline, sample: usize) -> Found {
     let runtime: Arc<dyn Runtime> = TokioRuntime::new(1);
     let mut found = Found { json: json!({}), ..Found::default() };
-    if let Err(error) = source::source(pipeline, &runtime) {
-        found.wiring("source", &error);
+    for input in pipeline.inputs() {
+        if let Err(error) = source::source(pipeline, &input, &runtime) {
+            found.wiring(&input.path, &error);
+        }
     }
     let tables = tables(pipeline, &runtime, &mut found).await;
     let stored = stored::look(pipeline, &tables.open, &mut found).await;
@@ -216,19 +218,24 @@ fn fit(
             });
         }
     }
-    let plan = match wiring::steps::plan(&known, &schemas) {
-        Ok(plan) => plan,
+    let plans = match wiring::steps::plan(&known, &schemas) {
+        Ok(plans) => plans,
         Err(faults) => {
             faults.iter().for_each(|fault| found.steps(fault));
             return None;
         }
     };
-    let decodes = source::decoder(&pipeline.source.format, plan.decoded.clone());
-    let decodes = decodes.inspect_err(|error| found.wiring("source.format", error)).is_ok();
+    let mut decodes = true;
+    for (input, of) in pipeline.inputs().iter().zip(&plans.inputs) {
+        if let Err(error) = source::decoder(input, of.plan.decoded.clone()) {
+            found.wiring(&format!("{}.format", input.path), &error);
+            decodes = false;
+        }
+    }
     for n in 0..pipeline.steps.len() {
         let mut only = pipeline.clone();
         only.steps = vec![pipeline.steps[n].clone()];
-        if let Err(error) = wiring::steps::steps(&only, &plan.lane, runtime.compute_threads()) {
+        if let Err(error) = wiring::steps::steps(&only, &plans.common().lane, runtime.compute_threads()) {
             let exit = run::exit_of_wiring(&error);
             let message = error.to_string().replacen("`steps[0]", &format!("`steps[{n}]"), 1);
             found.problem(&format!("steps[{n}]"), exit, message);

@@ -124,6 +124,11 @@ impl Replay {
     }
 
     async fn replay(&self, pipeline: &Pipeline) -> anyhow::Result<Exit> {
+        anyhow::ensure!(
+            !pipeline.has_several_inputs(),
+            "`dead-letters replay` is not supported yet for a pipeline with several inputs: a replayed record would have to know its input; send \
+             the records to their topics again (`forebay dead-letters show` prints them)"
+        );
         let runtime = clock();
         let table = Table::new(pipeline, &runtime).await?;
         let Some((looked_at, lane)) = open_to_read(pipeline).await? else {

@@ -30,8 +30,8 @@ fn pipeline(text: &str) -> Pipeline {
 fn the_plan_is_shown_for_people_and_for_programs() {
     let pipeline = pipeline(&FILE.replace(", day: \"date_trunc('day', at)\"", ""));
     let tables = all_described(&pipeline).expect("the file describes it");
-    let plan = wiring::steps::plan(&pipeline, &tables).unwrap_or_else(|faults| panic!("{faults:?}"));
-    let report = Report { pipeline: &pipeline, plan: &plan };
+    let plans = wiring::steps::plan(&pipeline, &tables).unwrap_or_else(|faults| panic!("{faults:?}"));
+    let report = Report { pipeline: &pipeline, plans: &plans };
     let expected = "\
 pipeline `orders`
 
@@ -75,8 +75,8 @@ fn page_shows_the_plan_of(page: &str, example: &str) {
     let file = read(example);
     let pipeline = pipeline(&file);
     let tables = all_described(&pipeline).expect("the file describes them");
-    let plan = wiring::steps::plan(&pipeline, &tables).unwrap_or_else(|faults| panic!("{faults:?}"));
-    let text = Report { pipeline: &pipeline, plan: &plan }.text();
+    let plans = wiring::steps::plan(&pipeline, &tables).unwrap_or_else(|faults| panic!("{faults:?}"));
+    let text = Report { pipeline: &pipeline, plans: &plans }.text();
     let shown = read(page);
     assert!(shown.contains(&text), "docs/{page} should show:\n{text}");
     let part = shown.split("```yaml\n").nth(1).and_then(|rest| rest.split("```").next()).expect("an example");
@@ -91,4 +91,21 @@ fn the_page_about_steps_shows_the_plan_of_its_example() {
 #[test]
 fn the_page_about_tables_shows_the_plan_of_its_example() {
     page_shows_the_plan_of("tables.md", "examples/web-access.yaml");
+}
+
+#[test]
+fn the_page_about_inputs_shows_the_plan_of_its_example() {
+    page_shows_the_plan_of("inputs.md", "examples/shop.yaml");
+}
+
+#[test]
+fn each_input_has_a_plan_of_its_own_for_programs() {
+    let docs = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/examples/shop.yaml");
+    let pipeline = pipeline(&std::fs::read_to_string(docs).expect("the example is there"));
+    let tables = all_described(&pipeline).expect("the file describes it");
+    let plans = wiring::steps::plan(&pipeline, &tables).unwrap_or_else(|faults| panic!("{faults:?}"));
+    let json = Report { pipeline: &pipeline, plans: &plans }.json();
+    assert_eq!(json["inputs"]["orders"]["steps"][0]["step"], "steps[0].filter");
+    assert_eq!(json["inputs"]["refunds"]["steps"][0]["step"], "steps[1].select");
+    assert_eq!(json["inputs"]["refunds"]["tables"][0]["columns"][4]["how"], "absent");
 }

@@ -26,7 +26,7 @@ fn each_record_is_shown_before_and_after_with_the_step_that_drops_it() {
     let checked = config::check(FILE, &Surroundings::of_process());
     let pipeline = checked.pipeline.unwrap_or_else(|| panic!("{}", checked.faults.render("test")));
     let tables = explain::all_described(&pipeline).expect("the file describes it");
-    let plan = wiring::steps::plan(&pipeline, &tables).unwrap_or_else(|faults| panic!("{faults:?}"));
+    let plans = wiring::steps::plan(&pipeline, &tables).unwrap_or_else(|faults| panic!("{faults:?}"));
     let chain = wiring::steps::chain(&pipeline, &tables, 1).expect("it can be made");
     let mut block = BlockBuilder::new(Partition::new("orders", 0), 0);
     let records = [
@@ -36,7 +36,8 @@ fn each_record_is_shown_before_and_after_with_the_step_that_drops_it() {
         "{",
     ];
     records.iter().zip(0..).for_each(|(record, n)| block.push(n, TIME_UNKNOWN_MS, Some(record.as_bytes())));
-    let tried = outcomes(&plan, &chain, (&block.take(), 0)).expect("the steps run");
+    let tried =
+        outcomes(plans.common(), &chain, &chain.inputs[0], (&block.take(), 0)).expect("the steps run");
     let after: Vec<String> = tried.iter().map(|record| record.after(false)).collect();
     assert_eq!(after[0], r#"{"id":1,"amount":500}"#);
     assert_eq!(after[1], "filtered by steps[0].filter");
@@ -60,14 +61,15 @@ fn with_several_tables_each_record_is_shown_with_those_that_it_goes_to() {
     let checked = config::check(&format!("{file}{sinks}"), &Surroundings::of_process());
     let pipeline = checked.pipeline.unwrap_or_else(|| panic!("{}", checked.faults.render("test")));
     let tables = explain::all_described(&pipeline).expect("the file describes them");
-    let plan = wiring::steps::plan(&pipeline, &tables).unwrap_or_else(|faults| panic!("{faults:?}"));
+    let plans = wiring::steps::plan(&pipeline, &tables).unwrap_or_else(|faults| panic!("{faults:?}"));
     let chain = wiring::steps::chain(&pipeline, &tables, 1).expect("it can be made");
     let mut block = BlockBuilder::new(Partition::new("orders", 0), 0);
     for (id, cents) in [(1, 9), (2, 200), (3, 200), (4, 9)] {
         let record = format!(r#"{{"id": {id}, "state": "paid", "cents": {cents}}}"#);
         block.push(id, TIME_UNKNOWN_MS, Some(record.as_bytes()));
     }
-    let tried = outcomes(&plan, &chain, (&block.take(), 0)).expect("the steps run");
+    let tried =
+        outcomes(plans.common(), &chain, &chain.inputs[0], (&block.take(), 0)).expect("the steps run");
     let after: Vec<String> = tried.iter().map(|record| record.after(true)).collect();
     assert_eq!(after[0], r#"small: {"id":1} odd: {"id":1,"amount":9}"#);
     assert_eq!(after[1], r#"small: {"id":2}"#, "an amount that does not fit is of no matter there");

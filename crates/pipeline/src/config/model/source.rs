@@ -1,4 +1,4 @@
-//! `source:`: Kafka, files, or a generator, and the format of the records.
+//! `source:` and each of `inputs:`: Kafka, files, or a generator, and the format of the records.
 
 use std::collections::BTreeMap;
 
@@ -36,6 +36,11 @@ pub struct Source {
     #[serde(default, skip_serializing_if = "Pairs::is_empty")]
     #[schemars(extend("maxProperties" = 1000, "x-why" = "as many as a table has columns"))]
     pub fields: Pairs,
+
+    /// The field that holds a record's time, which no step may compute. If left out, the column that `time` of the first `dedup` or of the `window`
+    /// names; without that the broker's timestamp.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time: Option<Identifier>,
 }
 
 /// Topics of a Kafka cluster. Read without a consumer group's help: positions live in the journal.

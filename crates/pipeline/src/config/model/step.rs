@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::config::values::{Identifier, Pairs, Period, Size, Window};
+use crate::config::values::{Identifier, OneOrMany, Pairs, Period, Size, Window};
 
 /// One step: a single word with its settings. A record that `filter` or `sql` drops before `dedup` does not count as seen; one that they drop
 /// behind it does. A record that a step fails on never counts as seen.
@@ -14,6 +14,10 @@ use crate::config::values::{Identifier, Pairs, Period, Size, Window};
     "x-later" = ["join"]
 ))]
 pub struct Step {
+    /// The inputs whose rows a step without state works on, by name; all of them if left out. Such steps stand before those for the rows of all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<OneOrMany<Identifier>>,
+
     /// Drops records whose key was seen before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dedup: Option<Dedup>,
@@ -37,6 +41,16 @@ pub struct Step {
 }
 
 impl Step {
+    /// Whether it works on the rows of the input of this name.
+    pub fn reads(&self, input: &str) -> bool {
+        self.from.as_ref().is_none_or(|from| from.as_slice().iter().any(|name| name.as_str() == input))
+    }
+
+    /// Whether it has a state.
+    pub fn is_stateful(&self) -> bool {
+        self.dedup.is_some() || self.window.is_some()
+    }
+
     /// The step's word.
     pub fn word(&self) -> &'static str {
         match self {

@@ -35,7 +35,8 @@ fn planned(fields: &str, steps: &str, table: &Schema) -> String {
     };
     match steps::plan(&pipeline, std::slice::from_ref(table)) {
         Err(faults) => faults.iter().map(|fault| format!("{fault}\n")).collect(),
-        Ok(plan) => {
+        Ok(plans) => {
+            let plan = plans.inputs.into_iter().next().expect("one input").plan;
             let mut told = format!("input: {}\ntime: {:?}\n", schema(&plan.input), plan.time);
             for stage in &plan.stages {
                 told += &format!("{} in {:?}: {}\n", stage.path, stage.place, schema(&stage.output));
@@ -92,7 +93,7 @@ fn the_parts_of_a_window_are_the_step_and_the_mapping_behind_it() {
     let pipeline = checked(FIELDS, WINDOW).expect("it is valid");
     let chain = steps::chain(&pipeline, &[table(&[])], 2).expect("it can be made");
     let names: Vec<&str> = chain.steps.iter().map(|step| step.name()).collect();
-    assert_eq!((chain.intake.is_timed(), names), (true, vec!["window", "mapping"]));
+    assert_eq!((chain.inputs[0].intake.is_timed(), names), (true, vec!["window", "mapping"]));
 }
 
 #[test]

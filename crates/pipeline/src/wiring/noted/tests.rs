@@ -43,12 +43,13 @@ fn a_journal_that_has_read_less_than_the_note_is_an_older_copy() {
 #[test]
 fn a_note_is_read_back_and_counts_for_its_own_lane_only() {
     let dir = testkit::TestDir::new("noted").expect("a folder");
-    let note = Note::below(dir.path(), "file:///data", "p/lane-0");
+    let note = Note::below(dir.path(), "file:///data", "p/lane-0", "source");
     assert_eq!(note.read(), []);
     let read = vec![entry("/a", "one", 7)];
     note.write(read.clone()).expect("writes");
     assert_eq!(note.read(), read);
-    let other = Note { path: note.path.clone(), ..Note::below(dir.path(), "file:///other", "p/lane-0") };
+    let other =
+        Note { path: note.path.clone(), ..Note::below(dir.path(), "file:///other", "p/lane-0", "source") };
     assert_eq!(other.read(), [], "two lanes whose names have one checksum");
     std::fs::write(&note.path, b"{\"store\":").expect("writes");
     assert_eq!(note.read(), [], "a damaged note says nothing");

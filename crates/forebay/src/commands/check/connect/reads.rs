@@ -11,13 +11,12 @@ use dataflow::{
 };
 use engine::change::{self, Composition, NewState};
 use engine::inputs::Inlet;
-use engine::problem::SOURCE;
 use engine::start;
 use engine::start::open::{Asking, Opened, Refusal, Shown, Standing};
 use engine::{EngineError, Settings, Status};
-use pipeline::config::model::Pipeline;
+use pipeline::config::model::{Input, Pipeline};
 use pipeline::wiring;
-use pipeline::wiring::steps::Chain;
+use pipeline::wiring::steps::{Chain, InputChain};
 use protocol::record::PartitionGenesis;
 use serde_json::{Value, json};
 
@@ -47,90 +46,155 @@ pub async fn look(
     if let Some(stored) = stored {
         fits(pipeline, tables, stored, found);
     }
-    // A source without settings was reported before; so was a store that cannot be opened.
-    let Ok(source) = wiring::source_to_look_at(pipeline, runtime).await else { return };
     // What does not fit was reported before.
     let chain = tables.schemas.as_ref().and_then(|schemas| wiring::steps::chain(pipeline, schemas, 1).ok());
-    let source = match &chain {
-        Some(chain) => chain.decoding.ready(source, runtime),
-        None => source,
+    let (router, mut chains) = match chain {
+        Some(Chain { inputs, router, .. }) => (router, inputs.into_iter().map(Some).collect()),
+        None => (None, Vec::new()),
     };
-    let number = stored.and_then(|stored| stored.lane.input(SOURCE)).unwrap_or(0);
-    let input = Arc::new(Inlet::new(number, SOURCE, source, false));
-    let source = input.source.clone();
-    let status = Arc::new(Status::default());
-    let asking = Asking {
-        runtime: runtime.clone(),
-        settings: Settings::default(),
-        input: input.clone(),
-        names: [input.name.clone()].into(),
-        status: status.clone(),
-        drain: false,
-    };
-    let Some(shown) = in_time(asking.shown(), &status, found).await else { return };
-    let Some(stored) = stored else { return };
-    let opened = in_time(asking.open(&Standing::of(&stored.lane), shown), &status, found).await;
-    let Some(Opened { shown, reader, new, .. }) = opened else { return };
-    let ends = match tokio::time::timeout(SOURCE_WAIT_MAX, source.ends()).await {
-        Ok(Ok(ends)) => ends.into_iter().collect(),
-        Ok(Err(error)) => {
-            found.problem("source", exit_of(&error), format!("source: {error}"));
-            BTreeMap::new()
-        }
-        Err(_) => BTreeMap::new(),
-    };
-    let from = read_from(stored, input.number, &new);
-    if from.is_empty() {
-        found.problem("source", Exit::Failed, "source: there is no partition to read");
+    let inputs = pipeline.inputs();
+    chains.resize_with(inputs.len(), || None);
+    let mut asked = Vec::with_capacity(inputs.len());
+    for (input, chain) in inputs.iter().zip(chains) {
+        // Those that the journal does not know get the next numbers; which, is of no matter here.
+        let known = stored.and_then(|stored| stored.lane.input(input.name));
+        let number = known.unwrap_or_else(|| stored.map_or(0, |stored| stored.lane.inputs.len() as u32));
+        let sampler = chain.as_ref().zip(tables.schemas.as_ref()).map(|(chain, schemas)| {
+            Sampler::new(
+                pipeline,
+                (chain.intake.clone(), router.clone()),
+                schemas,
+                (sample, runtime.wall_ms()),
+            )
+        });
+        let one = One { pipeline, input, number, has_others: inputs.len() > 1, runtime };
+        asked.push(one.look(chain, stored, sampler.filter(|_| sample > 0), sample, found).await);
     }
-    describe(&from, &ends, found);
-    let sampler = chain
-        .zip(tables.schemas.as_ref())
-        .map(|(chain, schemas)| Sampler::new(pipeline, chain, schemas, (sample, runtime.wall_ms())));
-    let mut sampler = sampler.filter(|_| sample > 0);
-    read(reader, &from, sampler.as_mut(), found).await;
-    let mut is_new = true;
-    if let Some(sampler) = sampler.as_mut().filter(|sampler| sampler.is_empty()) {
-        let again = from_the_first(&shown, &from);
-        let reader = tokio::time::timeout(RECORDS_WAIT_MAX, source.read(again.clone()));
-        if !again.is_empty()
-            && let Ok(Ok(reader)) = reader.await
-        {
-            is_new = false;
-            // What cannot be read any more is no fault: nobody would read it.
-            let mut nobody = Found { json: json!({}), ..Found::default() };
-            read(reader, &again, Some(sampler), &mut nobody).await;
+    found.json["source"] = match asked.as_slice() {
+        [one] => one.clone(),
+        several => inputs
+            .iter()
+            .map(|input| input.name.to_owned())
+            .zip(several.iter().cloned())
+            .collect::<serde_json::Map<_, _>>()
+            .into(),
+    };
+}
+
+/// One input on its own.
+struct One<'a> {
+    pipeline: &'a Pipeline,
+    input: &'a Input<'a>,
+    /// Its number in the lane.
+    number: u32,
+    has_others: bool,
+    runtime: &'a Arc<dyn Runtime>,
+}
+
+impl One<'_> {
+    /// Asks the source where it stands, whether it can be read from where the lane stands, and for a sample. Its partitions and its lag.
+    async fn look(
+        &self,
+        chain: Option<InputChain>,
+        stored: Option<&Stored>,
+        mut sampler: Option<Sampler>,
+        sample: usize,
+        found: &mut Found,
+    ) -> Value {
+        let path = self.input.path.as_str();
+        // A source without settings was reported before; so was a store that cannot be opened.
+        let Ok(source) = wiring::source_to_look_at(self.pipeline, self.input, self.runtime).await else {
+            return Value::Null;
+        };
+        let source = match &chain {
+            Some(chain) => chain.decoding.ready(source, self.runtime),
+            None => source,
+        };
+        let inlet = Arc::new(Inlet::new(self.number, self.input.name, source, self.has_others));
+        let source = inlet.source.clone();
+        let status = Arc::new(Status::default());
+        let asking = Asking {
+            runtime: self.runtime.clone(),
+            settings: Settings::default(),
+            input: inlet.clone(),
+            names: [inlet.name.clone()].into(),
+            status: status.clone(),
+            drain: false,
+        };
+        let Some(shown) = self.in_time(asking.shown(), &status, found).await else { return Value::Null };
+        let Some(stored) = stored else { return Value::Null };
+        let opened = self.in_time(asking.open(&Standing::of(&stored.lane), shown), &status, found).await;
+        let Some(Opened { shown, reader, new, .. }) = opened else { return Value::Null };
+        let ends = match tokio::time::timeout(SOURCE_WAIT_MAX, source.ends()).await {
+            Ok(Ok(ends)) => ends.into_iter().collect(),
+            Ok(Err(error)) => {
+                found.problem(path, exit_of(&error), format!("{}: {error}", self.shown()));
+                BTreeMap::new()
+            }
+            Err(_) => BTreeMap::new(),
+        };
+        let from = read_from(stored, self.number, &new);
+        if from.is_empty() {
+            found.problem(path, Exit::Failed, format!("{}: there is no partition to read", self.shown()));
         }
+        let told = describe(&inlet, &from, &ends, found);
+        read(reader, path, &from, sampler.as_mut(), found).await;
+        let mut is_new = true;
+        if let Some(sampler) = sampler.as_mut().filter(|sampler| sampler.is_empty()) {
+            let again = from_the_first(&shown, &from);
+            let reader = tokio::time::timeout(RECORDS_WAIT_MAX, source.read(again.clone()));
+            if !again.is_empty()
+                && let Ok(Ok(reader)) = reader.await
+            {
+                is_new = false;
+                // What cannot be read any more is no fault: nobody would read it.
+                let mut nobody = Found { json: json!({}), ..Found::default() };
+                read(reader, path, &again, Some(sampler), &mut nobody).await;
+            }
+        }
+        match sampler {
+            Some(sampler) => sampler.tell(is_new, self.has_others.then_some(self.input.name), found),
+            None if sample > 0 => {
+                let note = "no sample: without the table's columns records cannot be decoded".to_owned();
+                if !found.notes.contains(&note) {
+                    found.notes.push(note);
+                }
+            }
+            None => {}
+        }
+        told
     }
-    match sampler {
-        Some(sampler) => sampler.tell(is_new, found),
-        None if sample > 0 => {
-            found.notes.push("no sample: without the table's columns records cannot be decoded".to_owned());
-        }
-        None => {}
+
+    /// The source in a message.
+    fn shown(&self) -> String {
+        if self.has_others { format!("input `{}`", self.input.name) } else { "source".to_owned() }
     }
 }
 
-/// What the source answers; a refusal, or that it is away, is reported.
-async fn in_time<T>(
-    asked: impl Future<Output = Result<T, Refusal>>,
-    status: &Status,
-    found: &mut Found,
-) -> Option<T> {
-    match tokio::time::timeout(SOURCE_WAIT_MAX, asked).await {
-        Ok(Ok(answer)) => Some(answer),
-        Ok(Err(refusal)) => {
-            found.engine(if refusal.may_deliver { "source" } else { "store" }, &refusal.error);
-            None
-        }
-        Err(_) => {
-            let away = status.snapshot().problems.remove(SOURCE);
-            let why = away.map_or_else(
-                || format!("no answer within {} seconds", SOURCE_WAIT_MAX.as_secs()),
-                |problem| problem.words,
-            );
-            found.problem("source", Exit::Failed, format!("source: {why}"));
-            None
+impl One<'_> {
+    /// What the source answers; a refusal, or that it is away, is reported.
+    async fn in_time<T>(
+        &self,
+        asked: impl Future<Output = Result<T, Refusal>>,
+        status: &Status,
+        found: &mut Found,
+    ) -> Option<T> {
+        let path = self.input.path.as_str();
+        match tokio::time::timeout(SOURCE_WAIT_MAX, asked).await {
+            Ok(Ok(answer)) => Some(answer),
+            Ok(Err(refusal)) => {
+                found.engine(if refusal.may_deliver { path } else { "store" }, &refusal.error);
+                None
+            }
+            Err(_) => {
+                let away = status.snapshot().problems.remove(self.input.name);
+                let why = away.map_or_else(
+                    || format!("no answer within {} seconds", SOURCE_WAIT_MAX.as_secs()),
+                    |problem| problem.words,
+                );
+                found.problem(path, Exit::Failed, format!("{}: {why}", self.shown()));
+                None
+            }
         }
     }
 }
@@ -191,7 +255,8 @@ fn from_the_first(shown: &Shown, from: &[ReadFrom]) -> Vec<ReadFrom> {
     from.iter().filter_map(first).collect()
 }
 
-fn describe(from: &[ReadFrom], ends: &BTreeMap<Partition, u64>, found: &mut Found) {
+/// Describes the partitions to people, and gives them for programs.
+fn describe(inlet: &Inlet, from: &[ReadFrom], ends: &BTreeMap<Partition, u64>, found: &mut Found) -> Value {
     let lag = |at: &ReadFrom| ends.get(&at.partition).map(|end| end.saturating_sub(at.next));
     let partitions: Vec<Value> = from
         .iter()
@@ -207,18 +272,19 @@ fn describe(from: &[ReadFrom], ends: &BTreeMap<Partition, u64>, found: &mut Foun
             (Some(end), Some(lag)) => format!("to {end}: {lag} positions are not read yet"),
             _ => "to its end, which is not known".to_owned(),
         };
-        found.notes.push(format!("`{}` is read from {} {left}", at.partition, at.next));
+        found.notes.push(format!("`{}` is read from {} {left}", inlet.shown(&at.partition), at.next));
     }
     if from.len() > SHOWN_MAX {
         found.notes.push(format!("and {} more partitions", from.len() - SHOWN_MAX));
     }
     let all: Option<u64> = from.iter().map(lag).sum();
-    found.json["source"] = json!({ "partitions": partitions, "lag": all.filter(|_| !from.is_empty()) });
+    json!({ "partitions": partitions, "lag": all.filter(|_| !from.is_empty()) })
 }
 
 /// Reads until every partition has shown that it can be read, and the sample is full.
 async fn read(
     mut reader: Box<dyn Reader>,
+    path: &str,
     from: &[ReadFrom],
     mut sampler: Option<&mut Sampler>,
     found: &mut Found,
@@ -226,7 +292,7 @@ async fn read(
     let mut silent: BTreeSet<Partition> = from.iter().map(|at| at.partition.clone()).collect();
     let mut open = silent.clone();
     let mut refuse = |error: SourceError| {
-        found.problem("source", exit_of(&error), EngineError::Source(error).to_string());
+        found.problem(path, exit_of(&error), EngineError::Source(error).to_string());
     };
     let deadline = tokio::time::Instant::now() + RECORDS_WAIT_MAX;
     loop {
@@ -275,7 +341,7 @@ struct Sampler {
 impl Sampler {
     fn new(
         pipeline: &Pipeline,
-        Chain { intake, router, .. }: Chain,
+        (intake, router): (Intake, Option<Arc<dyn Router>>),
         schemas: &[Schema],
         (wanted, read_ms): (usize, i64),
     ) -> Self {
@@ -333,7 +399,8 @@ impl Sampler {
         }
     }
 
-    fn tell(self, is_new: bool, found: &mut Found) {
+    fn tell(self, is_new: bool, input: Option<&str>, found: &mut Found) {
+        let of_input = input.map_or(String::new(), |input| format!(" of input `{input}`"));
         let of = |word: &str| self.seen.iter().filter(|record| record["becomes"] == word).count();
         let whence = if is_new {
             "that a start would read next"
@@ -341,9 +408,9 @@ impl Sampler {
             "that were read before: nothing new is there"
         };
         found.notes.push(match self.seen.len() {
-            0 => "no sample: the source holds no record".to_owned(),
+            0 => format!("no sample{of_input}: the source holds no record"),
             all => format!(
-                "of {all} records {whence}, {} become rows, {} dead letters, and {} are filtered (duplicates are not looked for)",
+                "of {all} records{of_input} {whence}, {} become rows, {} dead letters, and {} are filtered (duplicates are not looked for)",
                 of("row"),
                 of("dead_letter"),
                 of("filtered")
@@ -359,6 +426,10 @@ impl Sampler {
                 _ => format!("{at}: filtered"),
             });
         }
-        found.json["sample"] = json!({ "is_new": is_new, "records": self.seen });
+        let sample = json!({ "is_new": is_new, "records": self.seen });
+        match input {
+            Some(input) => found.json["sample"][input] = sample,
+            None => found.json["sample"] = sample,
+        }
     }
 }

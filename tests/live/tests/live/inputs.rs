@@ -1,0 +1,233 @@
+//! Several inputs in one pipeline: their rows are one, and each of them is in its table once.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use live::{Accounts, Case, Feed, Pipeline};
+use testkit::{Lcg, seed};
+
+/// Different records of each input.
+const ORDERS: u64 = 30_000;
+const REFUNDS: u64 = 12_000;
+const LIVES: u64 = 8;
+const BEGIN_MS: u64 = 1_700_000_000_000;
+
+const LARGE: &str = "id String, amount Int64, country LowCardinality(String), at DateTime64(3)";
+const SMALL: &str = "id String, amount Int32, via LowCardinality(String)";
+const BACK: &str =
+    "id String, amount Int64, reason Nullable(String), at DateTime64(3), topic LowCardinality(String)";
+
+/// What every table must hold: its rows as texts.
+#[derive(Default)]
+struct Expected {
+    large: Vec<String>,
+    small: Vec<String>,
+    back: Vec<String>,
+    accounts: Accounts,
+}
+
+/// The pipeline: orders with an amount in whole units, refunds in cents under other names.
+fn pipeline(case: &Case, topics: [&str; 2], tables: [&str; 3]) -> Pipeline {
+    let [large, small, back] = tables;
+    case.pipeline()
+        .input("orders", topics[0], ", time: at, fields: { state: String, id: String, amount: Int32 }")
+        .input("refunds", topics[1], ", time: refunded_at, fields: { refund: String, cents: Int64, refunded_at: DateTime64(3) }")
+        .step("{ from: orders, filter: state = 'paid' }")
+        .step(
+            "{ from: refunds, select: { id: refund, amount: 'cents / -100', at: refunded_at, reason: why, _topic: _topic, _input: _input, country: \"'?'\" } }",
+        )
+        .step("filter: amount <> 0")
+        .step("dedup: { key: [id], window: 7d }")
+        .one_of(&format!("{{ clickhouse: {{ table: {large} }}, where: amount >= 500 }}"))
+        .one_of(&format!("{{ clickhouse: {{ table: {back} }}, where: amount < 0, columns: {{ topic: _topic }} }}"))
+        .one_of(&format!("{{ clickhouse: {{ table: {small} }}, otherwise: true, columns: {{ via: _input }} }}"))
+        .batch("{ rows: 2000, age: 100ms }")
+}
+
+/// Sends order `n`, and what becomes of it.
+fn order(n: u64, random: &mut Lcg, feed: &Feed, expected: &mut Expected) {
+    let amount = random.below(1_000);
+    let is_paid = !n.is_multiple_of(5);
+    let country = ["nl", "de", "fr"][(n % 3) as usize];
+    let at = BEGIN_MS + n * 10;
+    let state = if is_paid { "paid" } else { "open" };
+    let id = format!("o{n}");
+    let body = format!(
+        r#"{{"id":"{id}","amount":{amount},"country":"{country}","state":"{state}","at":{at},"refund":"never read"}}"#
+    );
+    let copies = copies(random, feed, body.as_bytes());
+    let accounts = &mut expected.accounts;
+    accounts.read += copies;
+    if !is_paid || amount == 0 {
+        accounts.filtered += copies;
+        return;
+    }
+    (accounts.written, accounts.duplicates) = (accounts.written + 1, accounts.duplicates + copies - 1);
+    if amount >= 500 {
+        expected.large.push(format!("{id} {amount} {country} {at}"));
+    } else {
+        expected.small.push(format!("{id} {amount} orders"));
+    }
+}
+
+/// The same for a refund.
+fn refund(n: u64, topic: &str, random: &mut Lcg, feed: &Feed, expected: &mut Expected) {
+    // Whole units; one in seven refunds nothing, one in eleven is no number.
+    let units = if n.is_multiple_of(7) { 0 } else { random.below(90) + 1 };
+    let is_number = !n.is_multiple_of(11);
+    let cents = if is_number { format!("{}", units * 100) } else { "\"much\"".to_owned() };
+    let why = if n.is_multiple_of(2) { format!(",\"why\":\"w{n}\"") } else { String::new() };
+    let at = BEGIN_MS + n * 25;
+    let id = format!("r{n}");
+    let body = format!(r#"{{"refund":"{id}","cents":{cents},"refunded_at":{at}{why},"id":17}}"#);
+    let copies = copies(random, feed, body.as_bytes());
+    let accounts = &mut expected.accounts;
+    accounts.read += copies;
+    match (is_number, units) {
+        (false, _) => accounts.dead_letters += copies,
+        (true, 0) => accounts.filtered += copies,
+        (true, _) => {
+            (accounts.written, accounts.duplicates) =
+                (accounts.written + 1, accounts.duplicates + copies - 1);
+            let reason = if n.is_multiple_of(2) { format!("w{n}") } else { "-".to_owned() };
+            expected.back.push(format!("{id} -{units} {reason} {at} {topic}"));
+        }
+    }
+}
+
+/// One record in four twice, each to any partition.
+fn copies(random: &mut Lcg, feed: &Feed, body: &[u8]) -> u64 {
+    let copies = if random.below(4) == 0 { 2 } else { 1 };
+    (0..copies).for_each(|_| feed.push(random.below(3) as u32, body));
+    copies
+}
+
+#[track_caller]
+fn holds(table: &live::Table, row: &str, wanted: &[String]) {
+    let mut found = table.column(row);
+    let mut wanted = wanted.to_vec();
+    (found.sort(), wanted.sort());
+    assert_eq!(found.len(), wanted.len(), "{}", wanted.first().map_or("", String::as_str));
+    let wrong: Vec<_> = found.iter().zip(&wanted).filter(|(found, wanted)| found != wanted).take(5).collect();
+    assert!(wrong.is_empty(), "{wrong:?}");
+}
+
+#[test]
+fn kill_test_two_inputs_a_filter_a_router_and_three_tables_are_right_to_the_last_row() {
+    let Some(case) = Case::begin("inputs_kills") else { return };
+    let topics = ["inputs_kills_orders", "inputs_kills_refunds"];
+    let large = case.table_called("inputs_large", LARGE, "id");
+    let small = case.table_called("inputs_small", SMALL, "id");
+    let back = case.table_called("inputs_back", BACK, "id");
+    let pipeline = pipeline(&case, topics, ["inputs_large", "inputs_small", "inputs_back"]);
+    let mut random = Lcg::new(seed());
+    let feeds = topics.map(|topic| Feed::new(case.kafka(), topic));
+    let mut expected = Expected::default();
+    for life in 0..LIVES {
+        for n in life * ORDERS / LIVES..(life + 1) * ORDERS / LIVES {
+            order(n, &mut random, &feeds[0], &mut expected);
+        }
+        for n in life * REFUNDS / LIVES..(life + 1) * REFUNDS / LIVES {
+            refund(n, topics[1], &mut random, &feeds[1], &mut expected);
+        }
+        feeds.iter().for_each(Feed::flush);
+        if life == 0 {
+            pipeline.check(&["--connect", "--sample", "20"]);
+        }
+        let mut running = pipeline.run();
+        std::thread::sleep(Duration::from_millis(300 + random.below(1_500)));
+        running.kill9().expect("a kill");
+    }
+    pipeline.drain();
+    holds(
+        &large,
+        "concat(id, ' ', toString(amount), ' ', country, ' ', toString(toUnixTimestamp64Milli(at)))",
+        &expected.large,
+    );
+    holds(&small, "concat(id, ' ', toString(amount), ' ', via)", &expected.small);
+    holds(
+        &back,
+        "concat(id, ' ', toString(amount), ' ', coalesce(reason, '-'), ' ', toString(toUnixTimestamp64Milli(at)), ' ', topic)",
+        &expected.back,
+    );
+    assert!(expected.accounts.dead_letters > 1_000 && expected.back.len() > 5_000, "{:?}", expected.accounts);
+    assert_eq!(pipeline.accounts(), expected.accounts);
+    let status = pipeline.status();
+    let read = |input: &str| status["inputs"][input]["read"].as_u64().expect("a number");
+    assert_eq!(read("orders") + read("refunds"), expected.accounts.read, "{status:#}");
+    assert!(read("refunds") < read("orders") && pipeline.lag() == 0, "{status:#}");
+    let letters = live::Table::at(&case.server().url(), "inputs_kills_rejected");
+    let topics_of_letters = letters.rows("SELECT source, toUInt32(count()) AS n FROM {t} GROUP BY source");
+    assert_eq!(
+        topics_of_letters,
+        [serde_json::json!({ "source": topics[1], "n": expected.accounts.dead_letters })]
+    );
+    // Each table by its name, against both topics.
+    for table in ["inputs_large", "inputs_small", "inputs_back"] {
+        let said = pipeline.tool(&["verify"], &["--json", "--table", table], 0);
+        assert_eq!(said["table"].as_str(), Some(format!("default.{table}").as_str()), "{said:#}");
+    }
+}
+
+#[test]
+fn an_input_that_is_away_does_not_stop_the_other() {
+    let Some(case) = Case::begin("inputs_away") else { return };
+    let table = case.table("id String, via LowCardinality(String)", "id");
+    let (one, two) = ("inputs_away_one", "inputs_away_two");
+    let both = case.pipeline().input("one", one, "").input("two", two, "").more("columns: { via: _input }");
+    let feeds = [one, two].map(|topic| Feed::new(case.kafka(), topic));
+    let send = |feed: &Feed, name: &str, from: u32, to: u32| {
+        feed.spread((from..to).map(|n| format!(r#"{{"id":"{name}{n}"}}"#)));
+    };
+    send(&feeds[0], "a", 0, 100);
+    send(&feeds[1], "b", 0, 100);
+    both.drain();
+    assert_eq!(table.count(), 200);
+
+    // Nobody answers there.
+    let away = both.clone().input_at("127.0.0.1:1", "two", two, "");
+    send(&feeds[0], "a", 100, 300);
+    send(&feeds[1], "b", 100, 200);
+    let running = away.run();
+    table.wait_for(300);
+    away.wait_for_live("both inputs to be told of", |status| {
+        status["inputs"]["one"]["read"].as_u64() == Some(300)
+            && status["inputs"]["two"]["read"].as_u64() == Some(100)
+    });
+    away.wait_for_live("the input that is away to be told of", |status| {
+        let problems = status["problems"].as_array().expect("a list");
+        problems.iter().any(|problem| problem["place"] == "two" && problem["effect"] == "none")
+            && problems.iter().all(|problem| problem["place"] != "one")
+    });
+    live::pipeline::term(running);
+
+    both.drain();
+    let mut found: BTreeMap<String, u64> = BTreeMap::new();
+    table.column("via").into_iter().for_each(|via| *found.entry(via).or_default() += 1);
+    assert_eq!(found, BTreeMap::from([("one".to_owned(), 300), ("two".to_owned(), 200)]));
+    assert_eq!(table.count_and_distinct("id"), (500, 500));
+    let accounts = Accounts { read: 500, written: 500, ..Accounts::default() };
+    assert_eq!(both.accounts(), accounts);
+}
+
+#[test]
+fn a_source_becomes_one_of_several_inputs_and_goes_on_where_it_was() {
+    let Some(case) = Case::begin("inputs_grow") else { return };
+    let table = case.table("id String", "id");
+    case.feed().spread((0..100).map(|n| format!(r#"{{"id":"a{n}"}}"#)));
+    case.pipeline().drain();
+    assert_eq!(table.count(), 100);
+
+    let lines: String = (0..50).map(|n| format!("{{\"id\":\"f{n}\"}}\n")).collect();
+    let file = case.dir().join("more.jsonl");
+    std::fs::write(&file, lines).expect("a file");
+    case.feed().spread((100..150).map(|n| format!(r#"{{"id":"a{n}"}}"#)));
+    let several = case
+        .pipeline()
+        .input("source", case.name(), "")
+        .input_of("lines", &format!("{{ file: {{ paths: {} }} }}", file.display()));
+    several.drain();
+    assert_eq!(table.count_and_distinct("id"), (200, 200));
+    let accounts = Accounts { read: 200, written: 200, ..Accounts::default() };
+    assert_eq!(several.accounts(), accounts);
+}
