@@ -165,7 +165,8 @@ pub trait Operator: Send {
     /// What the watermark lets out, as ordinary output: rows of its own making ([`Output::added`]), in the place of those that it
     /// [absorbed](Output::absorbed). Empty for most steps and most watermarks.
     ///
-    /// The engine calls it at each cut, after the last batch and before [`State::seal`], with the watermark of the seal under way. What
+    /// The engine calls it at each cut, after the last batch, after what the watermark lets out of the steps before it, and before
+    /// [`State::seal`]: with the watermark of the seal under way, or what the steps before it [leave](Self::watermark_behind) of that. What
     /// comes back is part of that seal, so it must depend on nothing but the batches and watermarks so far: then a start after a crash
     /// neither loses rows nor makes them twice.
     ///
@@ -173,6 +174,12 @@ pub trait Operator: Send {
     /// When the step cannot go on: its state is larger than its memory.
     fn advance(&mut self, _watermark_ms: i64) -> Result<Vec<Output>, OperatorError> {
         Ok(Vec::new())
+    }
+
+    /// The watermark of the rows that this step lets out: once it was [advanced](Self::advance) to `watermark_ms`, no row with a lesser time
+    /// comes from it any more. What steps behind it are advanced to and sealed with. A step that holds rows back holds it back too.
+    fn watermark_behind(&self, watermark_ms: i64) -> i64 {
+        watermark_ms
     }
 
     /// Whether [`advance`](Self::advance) with this watermark would let anything out: asked while nothing is read, so that a cut is made

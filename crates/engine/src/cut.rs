@@ -164,8 +164,8 @@ impl Builder {
             counts.filtered += output.filtered;
             counts.duplicates += output.duplicates;
             counts.late += output.late;
+            counts.late_kept += output.late_kept;
         }
-        counts.late_kept += output.late_kept;
         absorbed.released += output.released;
         derived.rows += output.added;
         let begins = output.added > 0 && !is_derived;

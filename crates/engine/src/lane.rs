@@ -375,8 +375,12 @@ impl LaneTask {
 
     /// Whether a cut without a new record would let something out: a partition has fallen silent, and no longer holds the watermark.
     fn is_due(&self) -> bool {
-        let watermark_ms = self.watermarks.next(self.context.runtime.elapsed());
-        self.steps.iter().any(|step| step.is_due(watermark_ms))
+        let mut watermark_ms = self.watermarks.next(self.context.runtime.elapsed());
+        self.steps.iter().any(|step| {
+            let is_due = step.is_due(watermark_ms);
+            watermark_ms = step.watermark_behind(watermark_ms);
+            is_due
+        })
     }
 
     /// Bytes of blocks between the source and the steps.
@@ -530,10 +534,12 @@ impl LaneTask {
             let journal = self.context.journal.lock().await;
             checkpoint::is_due(&self.context, journal.lane())
         };
-        let mut index = 0;
+        let (mut index, mut watermark_ms) = (0, cut.watermark_ms);
         for step in &mut self.steps {
+            let own_ms = watermark_ms;
+            watermark_ms = step.watermark_behind(own_ms);
             let Some(state) = step.state() else { continue };
-            let delta = state.seal(cut.watermark_ms);
+            let delta = state.seal(own_ms);
             if !delta.is_empty() {
                 cut.states.push((index, delta));
             }

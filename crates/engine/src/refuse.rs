@@ -60,9 +60,9 @@ pub struct RefusedFrom {
 }
 
 impl Refused {
-    /// True if a step made the row from its state: no one record is at fault.
-    pub fn is_of_step(&self) -> bool {
-        self.source.as_ref().is_some_and(|from| from.step.is_some())
+    /// The step that made the row from its state, the so manyth of those with state: no one record is at fault then.
+    pub fn step(&self) -> Option<u32> {
+        self.source.as_ref()?.origin.step()
     }
 
     /// The record that it was made from, if it can be read again.

@@ -1,63 +1,114 @@
-//! Steps without state that stand behind the last step with state, done before it.
+//! Steps without state that stand behind a step with state, done before it.
 //!
-//! Owns the order of such work where the step with state only drops rows: what these steps make of a row does not depend on which rows
-//! it drops. So they run in the decode job, on all cores, and a row that one of them fails on is rejected before its key counts as seen
-//! (C10). A row that one of them drops goes on and is dropped behind the step with state, for its key does count as seen. Does not own
-//! the steps, nor what becomes of the rows behind ([`crate::mapping::route`]).
+//! Owns the order of such work where the steps with state only drop rows: what these steps make of a row does not depend on which rows
+//! are dropped. So they run in the decode job, on all cores, and a row that one of them fails on is rejected before its first key counts as
+//! seen (C10). A row that one of them drops goes on, for its keys count as seen up to that step; a flag tells the lane where it ends
+//! ([`crate::gate`] between steps with state, [`crate::mapping::route`] behind the last). Does not own the steps.
 //!
-//! | a row that these steps | goes on                                                       |
-//! |------------------------|---------------------------------------------------------------|
-//! | keep                   | with the columns that they make                               |
-//! | drop                   | with NULL in these, and false in the column that says so      |
-//! | fail on                | not: it is a reject                                           |
+//! The steps between two with state are a [`Segment`].
+//!
+//! | a row that a segment | goes on                                                                       |
+//! |----------------------|-------------------------------------------------------------------------------|
+//! | keeps                | with the columns that it makes                                                |
+//! | drops                | with NULL in these and in those of later segments, and false in their flags   |
+//! | fails on             | not: it is a reject                                                           |
 
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, UInt32Array};
 use arrow_schema::ArrowError;
-use dataflow::{Batch, Column, ColumnType, OperatorError, Schema, Transform, Transformed};
+use dataflow::{Batch, Column, ColumnType, OperatorError, Reject, Schema, Transform, Transformed};
 
 const NAME: &str = "ahead";
 
+/// Steps without state that stand behind one with state, up to the next one with state.
+pub struct Segment {
+    /// The places of the columns in the segment's input that the steps with state before it read, and their names behind the step.
+    pub kept: Vec<(usize, String)>,
+    /// The steps, each bound to the columns of the one before; at least one.
+    pub steps: Vec<Arc<dyn Transform>>,
+    /// The name of the column that says whether a row is still there behind the segment.
+    pub flag: String,
+}
+
 /// The step.
 pub struct Ahead {
-    steps: Vec<Arc<dyn Transform>>,
-    /// The places of the columns of the input that the steps with state read.
-    kept: Vec<usize>,
+    segments: Vec<Segment>,
     schema: Schema,
 }
 
+/// The rows of a batch at one place of the chain: their positions, and some of their columns.
+struct Part {
+    positions: Vec<u64>,
+    columns: Vec<ArrayRef>,
+}
+
 impl Ahead {
-    /// Does `steps`, each bound to the columns of the one before, at least one. Behind their columns, which `made` makes nullable where they are not, stand those
-    /// of the input at `kept` under new names, and at the end, under the name `passes`, whether the steps keep the row.
-    pub fn new(
-        input: &Schema,
-        steps: Vec<Arc<dyn Transform>>,
-        made: impl Fn(&Column) -> Column,
-        kept: Vec<(usize, String)>,
-        passes: &str,
-    ) -> Self {
-        let last = steps.last().map_or(input, |step| step.schema());
-        let mut columns: Vec<Column> = last.columns().iter().map(made).collect();
-        columns.extend(
-            kept.iter().map(|(at, name)| Column { name: name.clone(), ..input.columns()[*at].clone() }),
-        );
-        columns.push(Column::new(passes, ColumnType::Bool));
-        Self { steps, kept: kept.into_iter().map(|(at, _)| at).collect(), schema: Schema::new(columns) }
+    /// Does `segments`, at least one. The columns are those of the last step, then those that each segment keeps, then the flags. `made`
+    /// makes a column nullable that rows may lack.
+    pub fn new(input: &Schema, segments: Vec<Segment>, made: impl Fn(&Column) -> Column) -> Self {
+        let (mut kept, mut before) = (Vec::new(), input);
+        for (at, segment) in segments.iter().enumerate() {
+            let named = |(place, name): &(usize, String)| {
+                let column = &before.columns()[*place];
+                Column { name: name.clone(), ..if at == 0 { column.clone() } else { made(column) } }
+            };
+            kept.extend(segment.kept.iter().map(named));
+            before = segment.steps.last().map_or(before, |step| step.schema());
+        }
+        let mut columns: Vec<Column> = before.columns().iter().map(&made).collect();
+        columns.append(&mut kept);
+        columns.extend(segments.iter().map(|segment| Column::new(&segment.flag, ColumnType::Bool)));
+        Self { schema: Schema::new(columns), segments }
     }
 
     fn failed(error: impl std::fmt::Display) -> OperatorError {
         OperatorError { step: NAME.to_owned(), message: error.to_string() }
     }
 
-    /// The columns that the steps have made of `rows`, a row for each entry of `made_of`; NULL where it is none.
-    fn spread(rows: &RecordBatch, made_of: &[Option<u32>]) -> Result<Vec<ArrayRef>, ArrowError> {
-        if rows.num_rows() == made_of.len() {
-            return Ok(rows.columns().to_vec());
+    /// What the steps make of a batch: the columns that each segment keeps and then those of the last step, with the rows that were there
+    /// then, and the rows that failed.
+    fn chain(&self, batch: Batch) -> Result<(Vec<Part>, Vec<Reject>), OperatorError> {
+        let (mut parts, mut rejects, mut batch) = (Vec::new(), Vec::new(), batch);
+        for Segment { kept, steps, .. } in &self.segments {
+            let columns = kept.iter().map(|(at, _)| batch.rows.column(*at).clone()).collect();
+            parts.push(Part { positions: batch.positions.clone(), columns });
+            for step in steps {
+                let done = step.apply(batch)?;
+                rejects.extend(done.rejects);
+                batch = done.batch;
+            }
         }
-        let indices = UInt32Array::from_iter(made_of.iter().copied());
-        rows.columns().iter().map(|column| arrow_select::take::take(column, &indices, None)).collect()
+        parts.push(Part { positions: batch.positions, columns: batch.rows.columns().to_vec() });
+        Ok((parts, rejects))
     }
+}
+
+/// For each of `positions`, the number of its row among those that were `there`, some of which `failed` later; `None` if they are the
+/// same. All ascend.
+fn rows_of(
+    positions: &[u64],
+    there: &[u64],
+    failed: &[u64],
+) -> Result<Option<Vec<Option<u32>>>, OperatorError> {
+    if positions == there {
+        return Ok(None);
+    }
+    let has_failed = |position: &u64| failed.binary_search(position).is_ok();
+    let mut next = there.iter().zip(0_u32..).filter(|(position, _)| !has_failed(position)).peekable();
+    let row = |position: &u64| next.next_if(|(there, _)| *there == position).map(|(_, row)| row);
+    let rows = positions.iter().map(row).collect();
+    match next.peek() {
+        None => Ok(Some(rows)),
+        Some(_) => Err(Ahead::failed("a step has made a row of no record, or changed the order of the rows")),
+    }
+}
+
+/// The columns with these rows; NULL where it is none.
+fn spread(columns: Vec<ArrayRef>, rows: &Option<Vec<Option<u32>>>) -> Result<Vec<ArrayRef>, ArrowError> {
+    let Some(rows) = rows else { return Ok(columns) };
+    let indices = UInt32Array::from_iter(rows.iter().copied());
+    columns.iter().map(|column| arrow_select::take::take(column, &indices, None)).collect()
 }
 
 impl Transform for Ahead {
@@ -70,34 +121,37 @@ impl Transform for Ahead {
     }
 
     fn apply(&self, batch: Batch) -> Result<Transformed, OperatorError> {
-        let mut made = batch.clone();
-        let mut rejects = Vec::new();
-        for step in &self.steps {
-            let done = step.apply(made)?;
-            rejects.extend(done.rejects);
-            made = done.batch;
-        }
+        let (mut parts, rejects) = self.chain(batch.clone())?;
         // Positions ascend, and no step makes several rows of one record: each of these is a part of the batch's.
         let mut failed: Vec<u64> = rejects.iter().map(|reject| reject.position).collect();
         failed.sort_unstable();
-        let gone = |position: &u64| failed.binary_search(position).is_ok();
-        let dropped: Vec<usize> = (0..batch.len()).filter(|row| gone(&batch.positions[*row])).collect();
-        let batch = batch.without(&dropped).map_err(Self::failed)?;
-        let mut next = made.positions.iter().zip(0_u32..).peekable();
-        let made_of: Vec<Option<u32>> = batch
-            .positions
-            .iter()
-            .map(|position| next.next_if(|(made, _)| *made == position).map(|(_, row)| row))
-            .collect();
-        if next.peek().is_some() {
-            return Err(Self::failed("a step has made a row of no record, or changed the order of the rows"));
+        let (positions, times_ms) = if failed.is_empty() {
+            (batch.positions, batch.times_ms)
+        } else {
+            let rows = batch.positions.iter().zip(&batch.times_ms);
+            rows.filter(|(position, _)| failed.binary_search(position).is_err()).unzip()
+        };
+        let last = parts.pop().into_iter();
+        let (mut columns, mut flags): (Vec<ArrayRef>, Vec<ArrayRef>) = Default::default();
+        for (at, part) in last.chain(parts).enumerate() {
+            let rows = rows_of(&positions, &part.positions, &failed)?;
+            // The first is the last step's, the second what is there before the first segment.
+            if at != 1 {
+                flags.push(Arc::new(match &rows {
+                    None => BooleanArray::from(vec![true; positions.len()]),
+                    Some(rows) => BooleanArray::from_iter(rows.iter().map(|row| Some(row.is_some()))),
+                }));
+            }
+            columns.extend(spread(part.columns, &rows).map_err(Self::failed)?);
         }
-        let mut columns = Self::spread(&made.rows, &made_of).map_err(Self::failed)?;
-        columns.extend(self.kept.iter().map(|at| batch.rows.column(*at).clone()));
-        columns.push(Arc::new(BooleanArray::from_iter(made_of.iter().map(|row| Some(row.is_some())))));
-        let options = RecordBatchOptions::new().with_row_count(Some(batch.len()));
+        // Whether a row is there behind a segment is whether it is there before the next one.
+        flags.rotate_left(1);
+        columns.extend(flags);
+        let options = RecordBatchOptions::new().with_row_count(Some(positions.len()));
         let rows = RecordBatch::try_new_with_options(self.schema.arrow().clone(), columns, &options);
-        Ok(Transformed { batch: Batch { rows: rows.map_err(Self::failed)?, ..batch }, filtered: 0, rejects })
+        let rows = rows.map_err(Self::failed)?;
+        let batch = Batch { partition: batch.partition, rows, positions, times_ms };
+        Ok(Transformed { batch, filtered: 0, rejects })
     }
 }
 

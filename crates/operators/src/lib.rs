@@ -8,6 +8,7 @@
 //! | [`ahead`]      | does steps without state that stand behind one with state | none        |
 //! | [`dedup`]      | drops records whose key was kept within a window  | keys and buckets   |
 //! | [`event_time`] | takes the record's time from a column             | none               |
+//! | [`gate`]       | ends rows that a step has dropped ahead of time   | none               |
 //! | [`mapping`]    | brings rows to the columns of their tables        | none               |
 //! | [`stateless`]  | any step without state, behind a window           | none               |
 //! | [`window`]     | aggregates rows by key and window of event time   | aggregates         |
@@ -16,6 +17,7 @@ pub mod ahead;
 pub mod config;
 pub mod dedup;
 pub mod event_time;
+pub mod gate;
 pub mod mapping;
 pub mod stateless;
 pub mod window;
@@ -24,6 +26,7 @@ pub use ahead::Ahead;
 pub use config::ConfigError;
 pub use dedup::{Dedup, DedupConfig, Late};
 pub use event_time::EventTime;
+pub use gate::Gate;
 pub use mapping::Mapping;
 pub use stateless::Stateless;
 pub use window::{Window, WindowConfig};

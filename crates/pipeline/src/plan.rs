@@ -20,14 +20,16 @@
 //! input ─▶ steps without state ─▶ conditions ─▶ mapping ─▶ dedup ─▶ router ─▶ tables
 //!          └───────────────── the decode job ───────────┘  └── the lane ──┘
 //! ```
-//! Steps without state behind the last `dedup` are done before it ([`operators::ahead`]): `dedup` only drops rows, so what they make of a
-//! row does not depend on it. A row that they drop goes on to `dedup`, and the router leaves it behind.
+//! Steps without state behind a `dedup` are done before the first one ([`chain`]): `dedup` only drops rows, so what they make of a row does
+//! not depend on it. A window divides a chain: what stands before it is planned as if the columns that it reads were a table's, and what
+//! stands behind it as if its results were the records ([`windows`]).
 //!
 //! All that a row can fail on stands before the steps with state, so that a row that does not fit, or that no table takes, never counts as
 //! seen. What is left for behind them cannot fail: with several tables the rows have the columns of all of them and the set of tables that
 //! they go to, and the router picks. Columns that only steps with state read (a key that no table stores) stand behind the tables'.
 
 mod bind;
+pub mod chain;
 mod conditions;
 pub mod inputs;
 mod mapping;
@@ -41,20 +43,20 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use dataflow::{Column, Metadata, Schema, Transform};
-use operators::Ahead;
 use operators::mapping::route::ByTable;
 pub use operators::mapping::types::Conversion;
 
 use crate::config::model::Pipeline;
-use crate::config::model::sink::Takes;
+use crate::config::model::sink::{Takes, Target};
 use crate::config::model::step::{Dedup, Step};
 use crate::config::nearest::nearest;
 use crate::config::values::Pairs;
+use chain::Key;
+pub use chain::LaneStep;
 use inputs::View;
 pub use inputs::{InputPlan, Plans};
 pub use shape::{Rest, Shape};
 use tables::Union;
-pub use windows::WindowPlan;
 
 /// What is wrong with a pipeline's steps, and where.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -128,6 +130,8 @@ pub enum Place {
     Ahead,
     /// In the lane, in order.
     Lane,
+    /// In the lane, with the results of a window, when it closes.
+    Results,
 }
 
 /// One step of the plan.
@@ -185,10 +189,10 @@ pub struct Plan {
     pub transforms: Vec<Arc<dyn Transform>>,
     /// The columns that steps with state see: the tables', and those behind them that only such steps read.
     pub lane: Schema,
-    /// What deals rows out to several tables; `None` with one, whose columns are the first of `lane`.
+    /// What the lane does, in order.
+    pub lane_steps: Vec<LaneStep>,
+    /// What deals rows out to several tables; `None` with one, whose columns are the first of the last rows.
     pub router: Option<ByTable>,
-    /// The last step with state, if it is a window: the rows of the tables are its results then, and not `lane`.
-    pub window: Option<WindowPlan>,
 }
 
 impl Plan {
@@ -221,10 +225,9 @@ fn plan_input(
     tables: &[Schema],
     texts: &dyn Texts,
 ) -> Result<Plan, Vec<Fault>> {
-    let window = pipeline.steps.iter().enumerate().find_map(|(at, step)| Some((at, step.window.as_ref()?)));
-    match window {
-        Some((at, window)) => windows::plan((pipeline, view), tables, texts, at, window),
-        None => Planner::new(pipeline, view, tables, texts)?.plan(),
+    match pipeline.steps.iter().any(|step| step.window.is_some()) {
+        true => windows::plan((pipeline, view), tables, texts),
+        false => Planner::new(pipeline, view, tables, texts)?.plan(),
     }
 }
 
@@ -244,6 +247,8 @@ enum Kind<'a> {
 
 struct Planned<'a> {
     path: String,
+    /// Its number among all steps of the file.
+    at: usize,
     kind: Kind<'a>,
     shape: Shape,
 }
@@ -265,9 +270,12 @@ struct Planner<'a> {
     union: Union,
     texts: &'a dyn Texts,
     steps: Vec<Planned<'a>>,
-    /// The first step that stands behind the last one with state; their number if there is none.
-    behind: usize,
+    /// The columns of the rows that the first step sees as far as they are known: fields that are declared, or all columns of a window's results.
     declared: Vec<Column>,
+    /// The window whose results the first step sees, by its key in the file; `None` if it sees records.
+    results_of: Option<String>,
+    /// Whether the table stands for the columns that a window reads.
+    is_for_window: bool,
     /// Who asks for the event time beside `dedup`, and the column that holds it.
     event_time: Option<(String, String)>,
 }
@@ -285,12 +293,19 @@ impl<'a> Planner<'a> {
         tables: &[Schema],
         texts: &'a dyn Texts,
     ) -> Result<Self, Faults> {
-        let (mut faults, mut steps, mut declared) = (Faults::new(), Vec::new(), Vec::new());
-        let dedups = || pipeline.steps.iter().map(|step| step.dedup.is_some());
-        let behind = dedups().rposition(|is_dedup| is_dedup).map_or(0, |last| last + 1);
-        let has_steps_behind = behind > 0 && behind < pipeline.steps.len();
-        let union = Union::new(pipeline.targets(), tables, has_steps_behind, &mut faults);
-        let behind = if has_steps_behind { behind } else { pipeline.steps.len() };
+        let steps = planned(pipeline, view, pipeline.steps.len());
+        Self::of_records(view, pipeline.targets(), tables, texts, steps)
+    }
+
+    /// A planner for `steps`, the first of which sees records, and for tables that need not be the pipeline's.
+    fn of_records(
+        view: &'a View<'a>,
+        targets: Vec<Target>,
+        tables: &[Schema],
+        texts: &'a dyn Texts,
+        steps: Vec<Planned<'a>>,
+    ) -> Result<Self, Faults> {
+        let (mut faults, mut declared) = (Faults::new(), Vec::new());
         for (name, type_name) in &view.input.source.fields.0 {
             match clickhouse::types::parse(name.as_str(), type_name) {
                 Ok(column_type) => declared.push(Column::new(name.as_str(), column_type)),
@@ -298,38 +313,41 @@ impl<'a> Planner<'a> {
             }
         }
         declared.extend(view.joint.also_declared.iter().cloned());
-        let mut stateful = None;
-        for (index, step) in pipeline.steps.iter().enumerate() {
-            let path = format!("steps[{index}].{}", step.word());
-            steps.extend(view.meeting(index));
-            let step =
-                if step.reads(view.input.name) { Planned::new(step, path) } else { Planned::elsewhere(path) };
-            match (&step.kind, &stateful) {
-                (Kind::Dedup(_), _) => stateful = Some(step.path.clone()),
-                (_, Some(before)) if index < behind => {
-                    faults.push(fault(&step.path, between_dedups(before)));
-                }
-                _ => {}
-            }
-            steps.push(step);
-        }
-        steps.extend(view.meeting(pipeline.steps.len()));
-        // It never stands behind a step with state.
-        let behind = if view.meets() { behind + 1 } else { behind };
-        let mut planner = Self { view, union, texts, steps, behind, declared, event_time: None };
+        let union = Union::new(targets, tables, chain::has_steps_behind(&steps), &mut faults);
+        let (results_of, is_for_window, event_time) = (None, false, None);
+        Self { view, union, texts, steps, declared, results_of, is_for_window, event_time }.shaped(faults)
+    }
+
+    /// The same for steps that see the results of a window, which have the columns `output`.
+    fn of_results(
+        view: &'a View<'a>,
+        (window, output): (&str, &Schema),
+        targets: Vec<Target>,
+        tables: &[Schema],
+        texts: &'a dyn Texts,
+        steps: Vec<Planned<'a>>,
+    ) -> Result<Self, Faults> {
+        let mut faults = Faults::new();
+        let union = Union::new(targets, tables, chain::has_steps_behind(&steps), &mut faults);
+        let (declared, results_of) = (output.columns().to_vec(), Some(window.to_owned()));
+        let (is_for_window, event_time) = (false, None);
+        Self { view, union, texts, steps, declared, results_of, is_for_window, event_time }.shaped(faults)
+    }
+
+    fn shaped(mut self, faults: Faults) -> Result<Self, Faults> {
         if !faults.is_empty() {
             return Err(faults);
         }
-        if planner.steps.iter().any(|step| matches!(step.kind, Kind::Query(_))) {
-            planner.shape_queries()?;
+        if self.steps.iter().any(|step| matches!(step.kind, Kind::Query(_))) {
+            self.shape_queries()?;
         }
-        Ok(planner)
+        Ok(self)
     }
 
     fn plan(&self) -> Result<Plan, Faults> {
         let read = self
             .dedups()
-            .flat_map(|(_, dedup)| dedup.key.iter().chain(&dedup.time))
+            .flat_map(|(_, _, dedup)| dedup.key.iter().chain(&dedup.time))
             .map(|name| name.as_str());
         let read = read.filter(|name| self.union.index_of(name).is_none());
         let mut read = read.chain(self.union.columns().map(|column| self.source_of(column)));
@@ -350,10 +368,8 @@ impl<'a> Planner<'a> {
         let conditions = self.conditions(&last)?;
         self.unused(&last, &bound, &conditions.reads())?;
         let time = self.time(&candidates)?;
-        let before = self.stateless_before();
-        let candidate = Schema::new(candidates.clone());
-        let extras = self.extras(bound[..before].last().map_or(&candidate, |bound| bound.step.schema()))?;
-        let needed = self.needed(&last, &bound, (&extras, &conditions.reads()), time.as_deref());
+        let keys = self.keys(&Schema::new(candidates.clone()), &bound)?;
+        let needed = self.needed(&last, &bound, (&keys, &conditions.reads()), time.as_deref());
         let mut input = candidates;
         // A record without any field that is read still makes a row.
         let first =
@@ -375,39 +391,8 @@ impl<'a> Planner<'a> {
             )]);
         }
         let (decoded, input) = (Schema::new(decoded), Schema::new(input));
-        let bound = self.bind(&input)?;
-        let last = bound.last().map_or(&input, |bound| bound.step.schema()).clone();
-        let conditions = self.conditions(&last)?;
-        let reads = conditions.reads();
-        let mut work = Vec::with_capacity(bound.len() + 1);
-        for (step, bound) in self.stateless().zip(bound) {
-            work.push((step.path.clone(), bound.reads, bound.step));
-        }
-        work.extend(conditions.step().map(|step| ("sinks".to_owned(), reads, step)));
-        let behind = if self.union.has_steps_behind() { work.split_off(before) } else { Vec::new() };
-        let stage = |place: Place| {
-            move |(path, reads, step): &(String, Vec<String>, Arc<dyn Transform>)| Stage {
-                path: path.clone(),
-                place,
-                reads: reads.clone(),
-                output: step.schema().clone(),
-            }
-        };
-        let mut stages: Vec<Stage> = work.iter().map(stage(Place::DecodeJob)).collect();
-        let stages_behind: Vec<Stage> = behind.iter().map(stage(Place::Ahead)).collect();
-        let mut transforms: Vec<Arc<dyn Transform>> = work.into_iter().map(|(_, _, step)| step).collect();
-        if !behind.is_empty() {
-            let steps = behind.into_iter().map(|(_, _, step)| step).collect();
-            let from = transforms.last().map_or(&input, |step| step.schema()).clone();
-            transforms.push(Arc::new(ahead(&from, steps, &extras)));
-        }
-        let shown = transforms.last().map_or(&input, |step| step.schema()).clone();
-        let mapping::Made { mappings, lane, mapper, set } = self.mapping(&last, &shown, &extras)?;
-        transforms.extend(mapper.map(|mapper| Arc::new(mapper) as Arc<dyn Transform>));
-        stages.extend(self.lane_stages(&lane));
-        stages.extend(stages_behind);
-        let (tables, router) = (self.union.plans(mappings), self.union.router(set));
-        Ok(Plan { decoded, metadata, input, time, stages, tables, transforms, lane, router, window: None })
+        let chain::Made { stages, transforms, lane, lane_steps, tables, router } = self.chain(&input)?;
+        Ok(Plan { decoded, metadata, input, time, stages, tables, transforms, lane, lane_steps, router })
     }
 
     /// Without steps that change or drop rows every column is decoded as the table has it.
@@ -422,7 +407,7 @@ impl<'a> Planner<'a> {
         };
         let mapping = self.union.columns().map(mapped).collect();
         let time = self.straight_time()?;
-        let stages = self.lane_stages(&input);
+        let lane_steps = self.lane_steps(&input, &[]);
         Ok(Plan {
             decoded: input.clone(),
             metadata: Vec::new(),
@@ -430,10 +415,10 @@ impl<'a> Planner<'a> {
             transforms: Vec::new(),
             input,
             time,
-            stages,
+            stages: lane_steps.iter().filter_map(|step| self.lane_stage(step)).collect(),
+            lane_steps,
             tables: self.union.plans(vec![mapping]),
             router: None,
-            window: None,
         })
     }
 
@@ -441,14 +426,10 @@ impl<'a> Planner<'a> {
         self.steps.iter().filter(|step| step.is_stateless())
     }
 
-    /// How many steps without state stand before the last one with state.
-    fn stateless_before(&self) -> usize {
-        self.steps[..self.behind].iter().filter(|step| step.is_stateless()).count()
-    }
-
-    fn dedups(&self) -> impl Iterator<Item = (&str, &'a Dedup)> {
-        self.steps.iter().filter_map(|step| match step.kind {
-            Kind::Dedup(dedup) => Some((step.path.as_str(), dedup)),
+    /// Each `dedup`, with its place among the steps and its key in the file.
+    fn dedups(&self) -> impl Iterator<Item = (usize, &str, &'a Dedup)> {
+        self.steps.iter().enumerate().filter_map(|(place, step)| match step.kind {
+            Kind::Dedup(dedup) => Some((place, step.path.as_str(), dedup)),
             Kind::Filter(_)
             | Kind::Select(_)
             | Kind::Query(_)
@@ -456,16 +437,6 @@ impl<'a> Planner<'a> {
             | Kind::Meet(_)
             | Kind::Nothing => None,
         })
-    }
-
-    fn lane_stages(&self, lane: &Schema) -> Vec<Stage> {
-        let stage = |(path, dedup): (&str, &Dedup)| Stage {
-            path: path.to_owned(),
-            place: Place::Lane,
-            reads: dedup.key.iter().map(ToString::to_string).collect(),
-            output: lane.clone(),
-        };
-        self.dedups().map(stage).collect()
     }
 
     /// The name that fills a column of a table: its own, unless `columns:` says other.
@@ -492,7 +463,7 @@ impl<'a> Planner<'a> {
 
     /// True if the source fills the column of that name.
     fn is_metadata(&self, name: &str) -> bool {
-        Metadata::named(name).is_some() && !self.is_declared(name)
+        Metadata::named(name).is_some() && !self.is_declared(name) && self.results_of.is_none()
     }
 
     /// Every column that the first step may see: fields that pass untouched to a column, in the order of the table, those that are
@@ -551,7 +522,7 @@ impl<'a> Planner<'a> {
                 || self.is_read_later(name, bound)
                 || self
                     .dedups()
-                    .any(|(_, dedup)| dedup.key.iter().chain(&dedup.time).any(|key| key.as_str() == name))
+                    .any(|(_, _, dedup)| dedup.key.iter().chain(&dedup.time).any(|key| key.as_str() == name))
         };
         let known = self.union.names();
         let the_table = if self.union.is_of_several() { "no table has a" } else { "the table has no" };
@@ -582,8 +553,8 @@ impl<'a> Planner<'a> {
     /// The column of the event time where the tables' columns are decoded as they are.
     fn straight_time(&self) -> Result<Option<String>, Faults> {
         let of_dedup = self.dedups().next();
-        let of_dedup =
-            of_dedup.and_then(|(path, dedup)| Some((format!("{path}.time"), dedup.time.as_ref()?.as_str())));
+        let of_dedup = of_dedup
+            .and_then(|(_, path, dedup)| Some((format!("{path}.time"), dedup.time.as_ref()?.as_str())));
         let own = self.view.time().and_then(|time| self.column_filled_by(time));
         match (own, of_dedup) {
             (None, of_dedup) => Ok(of_dedup.map(|(_, time)| time.to_owned())),
@@ -615,7 +586,8 @@ impl<'a> Planner<'a> {
     /// The field that the steps take the event time from, and who asks for it.
     fn asked_time(&self) -> Result<Option<(String, String)>, Faults> {
         let first = self.dedups().next();
-        let of_dedup = first.map(|(path, dedup)| (format!("{path}.time"), dedup.time.as_ref()));
+        let of_dedup = first.map(|(_, path, dedup)| (format!("{path}.time"), dedup.time.as_ref()));
+        let place = first.filter(|(_, _, dedup)| dedup.time.is_some()).map(|(place, ..)| place);
         let (path, time) = match (of_dedup, &self.event_time) {
             (Some((path, Some(time))), Some((other_path, other))) if time.as_str() != other => {
                 let message = format!(
@@ -629,7 +601,7 @@ impl<'a> Planner<'a> {
         };
         let column = self.union.columns().find(|column| column.name == time);
         let name = column.map_or(time, |column| self.source_of(column));
-        match self.origin(name, self.behind) {
+        match self.origin(name, place.unwrap_or(self.steps.len())) {
             Origin::Field(field) => Ok(Some((path, field))),
             Origin::Absent => Ok(Some((path, time.to_owned()))),
             Origin::Computed(step) => {
@@ -652,56 +624,25 @@ impl<'a> Planner<'a> {
         )
     }
 
-    /// Columns of the last schema that only steps with state read: keys that the table does not store.
-    fn extras(&self, last: &Schema) -> Result<Vec<String>, Faults> {
-        let (mut extras, mut faults) = (Vec::new(), Faults::new());
-        for (nth, (path, dedup)) in self.dedups().enumerate() {
-            let keys = dedup.key.iter().enumerate().map(|(at, key)| (format!("{path}.key[{at}]"), key));
-            // The first one's time is the event time; a later one takes its own in the lane.
-            let time = dedup.time.iter().filter(|_| nth > 0).map(|time| (format!("{path}.time"), time));
-            for (path, key) in keys.chain(time) {
-                let key = key.as_str();
-                if self.union.index_of(key).is_some() || extras.iter().any(|known| known == key) {
-                    continue;
-                }
-                if last.index_of(key).is_some() {
-                    extras.push(key.to_owned());
-                    continue;
-                }
-                let mut known = self.union.names();
-                known.extend(last.columns().iter().map(|column| column.name.as_str()));
-                let near = nearest(key, &known);
-                let near = near.map_or(String::new(), |near| format!(", did you mean `{near}`?"));
-                let message = match self.origin(key, self.behind) {
-                    Origin::Field(field) => self.undeclared(&field, "String") + &near,
-                    Origin::Computed(_) | Origin::Absent => {
-                        format!("no step before gives a column `{key}`{near}")
-                    }
-                };
-                faults.push(fault(path, message));
-            }
-        }
-        if faults.is_empty() { Ok(extras) } else { Err(faults) }
-    }
-
-    /// The fields that anything reads: the tables, the conditions behind the last step, and the keys of the steps with state.
+    /// The columns of the first step's rows that anything reads: the tables, the conditions behind the last step, and the keys of the steps
+    /// with state.
     fn needed(
         &self,
         last: &Schema,
         bound: &[Bound],
-        (extras, reads): (&[String], &[String]),
+        (keys, reads): (&[Key], &[String]),
         time: Option<&str>,
     ) -> BTreeSet<String> {
-        let before = self.stateless_before();
         let taken = self.union.columns().map(|column| self.source_of(column).to_owned());
         let taken = taken.filter(|name| last.index_of(name).is_some());
         let mut needed: BTreeSet<String> = taken.chain(reads.iter().cloned()).collect();
+        let keys_behind = |stateless: usize| {
+            keys.iter().filter(move |key| key.behind == stateless).map(|key| key.column.clone())
+        };
         for (at, (step, bound)) in
             self.stateless().zip(bound).enumerate().collect::<Vec<_>>().into_iter().rev()
         {
-            if at + 1 == before {
-                needed.extend(extras.iter().cloned());
-            }
+            needed.extend(keys_behind(at + 1));
             let passed = needed.iter().filter_map(|name| match step.shape.before(name) {
                 shape::Before::Passes(before) => Some(before),
                 shape::Before::Computed | shape::Before::Absent => None,
@@ -714,9 +655,7 @@ impl<'a> Planner<'a> {
             let named = step.shape.passes.values().filter(is_written).cloned();
             needed = passed.chain(named).chain(bound.reads.iter().cloned()).collect();
         }
-        if before == 0 {
-            needed.extend(extras.iter().cloned());
-        }
+        needed.extend(keys_behind(0));
         needed.extend(time.map(str::to_owned));
         needed
     }
@@ -728,11 +667,12 @@ impl<'a> Planned<'a> {
     }
 
     /// A step for the rows of other inputs.
-    fn elsewhere(path: String) -> Self {
-        Self { path, kind: Kind::Nothing, shape: Shape::all() }
+    fn elsewhere(at: usize) -> Self {
+        Self { path: String::new(), at, kind: Kind::Nothing, shape: Shape::all() }
     }
 
-    fn new(step: &'a Step, path: String) -> Self {
+    fn new((at, step): (usize, &'a Step)) -> Self {
+        let path = format!("steps[{at}].{}", step.word());
         let (kind, shape) = match step {
             Step { filter: Some(text), .. } => (Kind::Filter(text), Shape::all()),
             Step { select: Some(items), .. } => (Kind::Select(items), shape::of_select(items)),
@@ -744,23 +684,20 @@ impl<'a> Planned<'a> {
                 (Kind::Nothing, Shape::all())
             }
         };
-        Self { path, kind, shape }
+        Self { path, at, kind, shape }
     }
 }
 
-/// Steps that stand behind the last one with state, which reads the columns `keys` of `input`.
-fn ahead(input: &Schema, steps: Vec<Arc<dyn Transform>>, keys: &[String]) -> Ahead {
-    let kept =
-        keys.iter().map(|key| (input.index_of(key).expect("it was found there"), mapping::kept_as(key)));
-    Ahead::new(input, steps, tables::loosened, kept.collect(), mapping::PASSES)
-}
-
-/// Why a step cannot stand behind `before` and before another `dedup`.
-pub(crate) fn between_dedups(before: &str) -> String {
-    format!(
-        "a step between `{before}` and another `dedup` is not supported: whether the later one may know the key of a row would depend on \
-         it; put it before the first `dedup`, where a dropped record does not count as seen, or behind the last, where it does"
-    )
+/// The first steps of the file, `count` in number, as they are for the rows of an input.
+fn planned<'a>(pipeline: &'a Pipeline, view: &'a View<'a>, count: usize) -> Vec<Planned<'a>> {
+    let mut steps = Vec::with_capacity(count + 1);
+    for (at, step) in pipeline.steps.iter().enumerate().take(count) {
+        steps.extend(view.meeting(at));
+        let is_own = step.reads(view.input.name);
+        steps.push(if is_own { Planned::new((at, step)) } else { Planned::elsewhere(at) });
+    }
+    steps.extend(view.meeting(count));
+    steps
 }
 
 #[cfg(test)]

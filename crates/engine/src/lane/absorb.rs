@@ -26,6 +26,9 @@ const DROPPED_ONE_IN: usize = 4;
 /// What the dead letter of a refused row says whose dedup key is not known any more.
 const KEY_KEPT: &str = "; its `dedup` key could not be forgotten, for its record cannot be read again and steps have made the row from it: later \
                         records of the same key are dropped as its duplicates until the window has passed";
+/// What the dead letter of a refused row says that a step made of several records, and that another step took for seen.
+const RESULT_KEPT: &str = "; its `dedup` key stays known, for no record can be read again: later results of the same key are dropped as its \
+                           duplicates until the window has passed";
 /// What the dead letter of a refused row says whose record may have other rows.
 const SHARED: &str = "; other rows of its record may be in a table, so that its key stays known: replayed, this dead letter is a duplicate";
 
@@ -155,13 +158,14 @@ impl LaneTask {
         Ok((output, is_derived))
     }
 
-    /// What the watermark of the cut under way lets out of each step goes through those behind it.
-    pub(super) async fn release(&mut self, watermark_ms: i64) -> Result<(), EngineError> {
+    /// What the watermark of the cut under way lets out of each step goes through those behind it, before they are advanced themselves.
+    pub(super) async fn release(&mut self, mut watermark_ms: i64) -> Result<(), EngineError> {
         let mut stateful = 0;
         for at in 0..self.steps.len() {
             let (runtime, status) = (&*self.context.runtime, &*self.context.status);
             let step = &mut self.steps[at];
             let outputs = accounted(Stage::Steps, runtime, status, || step.advance(watermark_ms))?;
+            watermark_ms = step.watermark_behind(watermark_ms);
             let from = From::Step(stateful);
             stateful += u32::from(step.state().is_some());
             for mut output in outputs {
@@ -233,10 +237,12 @@ impl LaneTask {
     pub(super) async fn refuse(&mut self, refused: Refused) -> Result<(), EngineError> {
         let mut duplicates = Duplicates::default();
         // No key was taken for seen by a row that a state released: its records are in the state's other rows too.
-        let stateful = !refused.is_of_step() && self.steps.iter_mut().any(|step| step.seen_keys().is_some());
+        let stateful =
+            refused.step().is_none() && self.steps.iter_mut().any(|step| step.seen_keys().is_some());
         let again = if stateful { self.again(&refused)? } else { None };
         let is_shared = stateful && self.is_shared(again.as_ref())?;
         let is_forgotten = again.is_some() || !stateful;
+        let is_kept_behind = refused.step().is_some_and(|step| self.has_keys_behind(step));
         if let Some(mut batch) = again.filter(|_| !is_shared) {
             for step in &mut self.steps {
                 if let Some(keys) = step.seen_keys() {
@@ -262,9 +268,20 @@ impl LaneTask {
             let partition = &reject.partition;
             tracing::warn!(%partition, position = reject.position, "the key of a refused row cannot be forgotten");
             reject.message += KEY_KEPT;
+        } else if is_kept_behind {
+            reject.message += RESULT_KEPT;
         }
         self.builder.refused(refusal, reject, self.context.runtime.elapsed());
         Ok(())
+    }
+
+    /// Whether a step behind the so manyth with state takes keys for seen.
+    fn has_keys_behind(&mut self, step: u32) -> bool {
+        let with_state = self.steps.iter_mut().filter_map(|step| {
+            let has_keys = step.seen_keys().is_some();
+            step.state().map(|_| has_keys)
+        });
+        with_state.skip(step as usize + 1).any(|has_keys| has_keys)
     }
 
     /// A refused row as the first step of the lane saw it: its record, read again, goes through the same work as the first time. Where the

@@ -20,17 +20,17 @@ use tokio::sync::watch;
 use crate::support::{Bench, Fault, Numbers, Process};
 use crate::{run, wait_until};
 
-const SIZE_MS: u64 = 100;
-const KEYS: u64 = 5;
+pub const SIZE_MS: u64 = 100;
+pub const KEYS: u64 = 5;
 
 /// The time that a bench gives its first record.
-const BEGIN_MS: u64 = 1_000;
+pub const BEGIN_MS: u64 = 1_000;
 
 /// Two records that are so far ahead of all others that they close every window before them.
 pub const LAST: [u64; 2] = [100_000, 100_001];
 
 /// A second column: the key.
-struct Keyed(Schema);
+pub struct Keyed(pub Schema);
 
 impl Transform for Keyed {
     fn name(&self) -> &str {
@@ -53,12 +53,12 @@ impl Transform for Keyed {
 }
 
 /// A result as one number: window, key, count and sum.
-fn packed(start_ms: u64, key: u64, count: u64, sum: u64) -> u64 {
+pub fn packed(start_ms: u64, key: u64, count: u64, sum: u64) -> u64 {
     ((start_ms / SIZE_MS * 10 + key) * 1_000 + count) * 10_000_000 + sum
 }
 
 /// A step behind the window: results as numbers.
-struct Pack;
+pub struct Pack;
 
 impl Operator for Pack {
     fn name(&self) -> &str {

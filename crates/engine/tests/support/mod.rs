@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use arrow_array::{Array, RecordBatch, UInt64Array};
+use arrow_array::{Array, RecordBatch, StringArray, UInt64Array};
 use async_trait::async_trait;
 use bytes::Bytes;
 use dataflow::{
@@ -89,6 +89,8 @@ pub struct World {
     pub away: bool,
     /// Rows that the server does not take.
     pub poison: Vec<u64>,
+    /// The messages of the dead letters that were encoded.
+    pub messages: Vec<String>,
     /// Rows that it no longer takes after so many attempts.
     pub poison_after: Option<(u64, Vec<u64>)>,
     /// False if questions are answered while it is away: only inserts find nobody.
@@ -285,6 +287,10 @@ impl Table for TokenTable {
         ids: &mut dyn FnMut() -> FrameId,
     ) -> Result<Vec<Encoded>, TableError> {
         let numbers = self.ids_of(rows);
+        let said = rows.iter().filter_map(|rows| rows.batch().column_by_name("message"));
+        let said = said.filter_map(|column| column.as_any().downcast_ref::<StringArray>());
+        let said = said.flat_map(|column| column.iter().flatten().map(str::to_owned));
+        self.world.lock().expect("no panic").messages.extend(said);
         let weight_max = self.world.lock().expect("no panic").frame_weight_max;
         let mean = numbers.iter().sum::<u64>() / numbers.len().max(1) as u64;
         let cut = if weight_max == 0 { numbers.len() } else { (weight_max / mean.max(1)).max(1) as usize };

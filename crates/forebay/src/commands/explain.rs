@@ -154,7 +154,9 @@ struct OfInput<'a> {
 impl OfInput<'_> {
     /// The steps that read a column of the input, as far as they read it under this name.
     fn readers(&self, field: &str) -> Vec<&str> {
-        let stages = self.plan.stages.iter().filter(|stage| stage.reads.iter().any(|read| read == field));
+        // What reads the results of a window reads no field, though it may be of the same name.
+        let of_records = self.plan.stages.iter().filter(|stage| stage.place != Place::Results);
+        let stages = of_records.filter(|stage| stage.reads.iter().any(|read| read == field));
         stages.map(|stage| stage.path.as_str()).collect()
     }
 
@@ -209,6 +211,7 @@ impl OfInput<'_> {
                 Place::DecodeJob => "in the decode job, on all cores",
                 Place::Ahead => "in the decode job too; what it drops counts as seen",
                 Place::Lane => "in the lane, in order",
+                Place::Results => "in the lane, when a window closes",
             };
             let reads = if stage.reads.is_empty() {
                 String::new()
@@ -241,6 +244,7 @@ impl OfInput<'_> {
                 Place::DecodeJob => "decode_job",
                 Place::Ahead => "decode_job_ahead",
                 Place::Lane => "lane",
+                Place::Results => "lane_results",
             };
             json!({ "step": stage.path, "runs_in": place, "reads": stage.reads, "columns": schema(&stage.output) })
         });

@@ -49,7 +49,13 @@ fn run(numbers: &[i64]) -> Transformed {
         column_type: ColumnType::Nullable(Box::new(column.column_type.clone())),
         ..column.clone()
     };
-    let ahead = Ahead::new(&input, vec![Arc::new(tenfold)], nullable, vec![(0, "key".into())], "passes");
+    let segment =
+        Segment { kept: vec![(0, "key".into())], steps: vec![Arc::new(tenfold)], flag: "passes".into() };
+    apply(&Ahead::new(&input, vec![segment], nullable), numbers)
+}
+
+fn apply(ahead: &Ahead, numbers: &[i64]) -> Transformed {
+    let input = Schema::new(vec![Column::new("n", ColumnType::Int64)]);
     let rows = RecordBatch::try_new(
         input.arrow().clone(),
         vec![Arc::new(Int64Array::from(numbers.to_vec())) as ArrayRef],
@@ -89,4 +95,75 @@ fn a_batch_of_which_every_row_passes_or_none_is_whole() {
     let made = run(&[0, 1]);
     assert_eq!((numbers(&made, 0), passes(&made)), (vec![None; 2], vec![Some(false); 2]));
     assert_eq!(run(&[5]).batch.len(), 0);
+}
+
+/// Keeps even numbers, fails on 40, and takes 1 away.
+struct Even(Schema);
+
+impl Transform for Even {
+    fn name(&self) -> &str {
+        "even"
+    }
+
+    fn schema(&self) -> &Schema {
+        &self.0
+    }
+
+    fn apply(&self, batch: Batch) -> Result<Transformed, OperatorError> {
+        let numbers = batch.rows.column(0).as_primitive::<Int64Type>().clone();
+        let failed = |n: i64| n == 40;
+        let reject = |row: usize| Reject {
+            partition: batch.partition.clone(),
+            position: batch.positions[row],
+            time_ms: 0,
+            reason: Reason::Expression,
+            column: "n".into(),
+            message: "forty".into(),
+            key: None,
+            headers: Vec::new(),
+            raw: Vec::new(),
+        };
+        let rejects = (0..batch.len()).filter(|row| failed(numbers.value(*row))).map(reject).collect();
+        let keep: BooleanArray = numbers.values().iter().map(|n| Some(*n % 20 == 0 && !failed(*n))).collect();
+        let filtered = numbers.values().iter().filter(|n| **n % 20 != 0).count() as u64;
+        let kept = batch.filter(&keep).unwrap();
+        let less = Int64Array::from_iter_values(
+            kept.rows.column(0).as_primitive::<Int64Type>().values().iter().map(|n| n - 1),
+        );
+        let rows = RecordBatch::try_new(self.0.arrow().clone(), vec![Arc::new(less)]).unwrap();
+        Ok(Transformed { batch: Batch { rows, ..kept }, filtered, rejects })
+    }
+}
+
+#[test]
+fn each_segment_keeps_the_keys_that_stand_before_it_and_says_whether_the_row_is_there_behind_it() {
+    let of_n = || Schema::new(vec![Column::new("n", ColumnType::Int64)]);
+    let nullable = |column: &Column| Column {
+        column_type: ColumnType::Nullable(Box::new(column.column_type.clone())),
+        ..column.clone()
+    };
+    let segment = |key: &str, step: Arc<dyn Transform>, flag: &str| Segment {
+        kept: vec![(0, key.into())],
+        steps: vec![step],
+        flag: flag.into(),
+    };
+    let segments = vec![
+        segment("first", Arc::new(Tenfold(of_n())), "tenfold"),
+        segment("second", Arc::new(Even(of_n())), "even"),
+    ];
+    let ahead = Ahead::new(&of_n(), segments, nullable);
+    let names: Vec<&str> = ahead.schema().columns().iter().map(|column| column.name.as_str()).collect();
+    assert_eq!(names, ["n", "first", "second", "tenfold", "even"]);
+    // 5 fails in the first step and 4 in the second; the first drops 0, the second 3 and 7.
+    let made = apply(&ahead, &[2, 0, 5, 3, 4, 7, 6]);
+    assert_eq!(made.batch.positions, [100, 101, 103, 105, 106]);
+    assert_eq!(numbers(&made, 0), [Some(19), None, None, None, Some(59)]);
+    assert_eq!(numbers(&made, 1), [Some(2), Some(0), Some(3), Some(7), Some(6)]);
+    assert_eq!(numbers(&made, 2), [Some(20), None, Some(30), Some(70), Some(60)]);
+    let flags =
+        |column: usize| made.batch.rows.column(column).as_boolean().iter().flatten().collect::<Vec<_>>();
+    assert_eq!(flags(3), [true, false, true, true, true]);
+    assert_eq!(flags(4), [true, false, false, false, true]);
+    let failed: Vec<u64> = made.rejects.iter().map(|reject| reject.position).collect();
+    assert_eq!((failed, made.filtered), (vec![102, 104], 0));
 }

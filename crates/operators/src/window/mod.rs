@@ -430,6 +430,11 @@ impl Operator for Window {
         closed.iter().map(|(start, groups)| self.plan.results(*start, groups)).collect()
     }
 
+    fn watermark_behind(&self, watermark_ms: i64) -> i64 {
+        // Windows that end later are still open, and a result has the time of its window's last millisecond.
+        watermark_ms.saturating_sub(self.plan.lateness_ms)
+    }
+
     fn is_due(&self, watermark_ms: i64) -> bool {
         let first = self.base.keys().next().into_iter().chain(self.fresh.keys().next()).min();
         first.is_some_and(|first| self.plan.is_closed(*first, watermark_ms))

@@ -171,27 +171,17 @@ impl Rules<'_> {
     }
 
     fn steps(&mut self) {
-        let (mut dedup, mut window): (Option<String>, Option<String>) = (None, None);
-        let last = self.pipeline.steps.iter().rposition(|step| step.dedup.is_some());
-        let has_window = self.pipeline.steps.iter().any(|step| step.window.is_some());
+        let mut is_behind_window = false;
         for (index, step) in self.pipeline.steps.iter().enumerate() {
             let path = format!("steps[{index}].{}", step.word());
-            if let Some(before) = &window {
-                self.fault(&path, crate::plan::windows::after_window(before));
+            let time = step.dedup.as_ref().and_then(|dedup| dedup.time.as_ref());
+            let time = step.window.as_ref().and_then(|window| window.time.as_ref()).or(time);
+            if is_behind_window && time.is_some() {
+                self.fault(&format!("{path}.time"), crate::plan::windows::TIME_OF_RESULTS);
             }
-            match (&step.dedup, &step.window, &dedup) {
-                (Some(_), _, _) => dedup = Some(path),
-                (None, Some(step), _) => {
-                    self.window(step, &path);
-                    window = Some(path);
-                }
-                (None, None, Some(before)) if last.is_some_and(|last| index < last) => {
-                    self.fault(&path, crate::plan::between_dedups(before));
-                }
-                (None, None, Some(before)) if has_window && window.is_none() => {
-                    self.fault(&path, crate::plan::windows::before_window(before));
-                }
-                (None, None, _) => {}
+            if let Some(window) = &step.window {
+                self.window(window, &path, is_behind_window);
+                is_behind_window = true;
             }
             if let Some((_, text)) =
                 step.select.iter().flat_map(|items| &items.0).find(|(name, _)| name.as_str() == "*")
@@ -210,13 +200,13 @@ impl Rules<'_> {
         self.pipeline.inputs().iter().any(|input| input.source.file.is_some() && input.source.time.is_none())
     }
 
-    fn window(&mut self, window: &WindowStep, path: &str) {
+    fn window(&mut self, window: &WindowStep, path: &str, is_behind_window: bool) {
         let is_timed = self
             .pipeline
             .steps
             .iter()
             .any(|step| step.dedup.as_ref().is_some_and(|dedup| dedup.time.is_some()));
-        if window.time.is_none() && !is_timed && self.has_timeless_input() {
+        if window.time.is_none() && !is_timed && !is_behind_window && self.has_timeless_input() {
             self.fault(path, "records of a file have no time of their own, so a window needs `time: column`");
         }
         for fault in crate::plan::windows::config(window, path).err().into_iter().flatten() {
@@ -225,8 +215,9 @@ impl Rules<'_> {
     }
 
     fn dedup(&mut self) {
-        let timeless = self.has_timeless_input();
+        let window = self.pipeline.steps.iter().position(|step| step.window.is_some());
         for (index, step) in self.pipeline.steps.iter().enumerate() {
+            let timeless = self.has_timeless_input() && window.is_none_or(|window| index < window);
             let Some(dedup) = &step.dedup else { continue };
             let path = format!("steps[{index}].dedup");
             if timeless && dedup.time.is_none() && dedup.window != Window::Unbounded {

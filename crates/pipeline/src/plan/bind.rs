@@ -11,7 +11,8 @@ impl Planner<'_> {
     /// What a query lets pass is known once it is bound: to all fields that it could read, whether they are decoded in the end or not.
     pub(super) fn shape_queries(&mut self) -> Result<(), Faults> {
         let mut widest = self.declared.clone();
-        for column in self.union.columns() {
+        // All columns of a window's results are known.
+        for column in self.union.columns().filter(|_| self.results_of.is_none()) {
             let name = self.source_of(column);
             if !widest.iter().any(|known| known.name == name) && !self.is_metadata(name) {
                 let column = self.union.decoded_as(column);
@@ -85,7 +86,9 @@ impl Planner<'_> {
     /// The line to add if a text behind the first `steps` steps reads a field that has no type; otherwise nothing.
     pub(super) fn undeclared_words(&self, unknown: Option<String>, steps: usize) -> String {
         let mut message = String::new();
-        if let Some(Origin::Field(field)) = unknown.map(|name| self.origin(&name, steps)) {
+        if let Some(Origin::Field(field)) = unknown.map(|name| self.origin(&name, steps))
+            && self.results_of.is_none()
+        {
             let column = self.union.columns().find(|column| self.union.name_of(&column.name) == field);
             let of_table = column.map(|column| clickhouse::types::name(&column.column_type));
             message += &format!(

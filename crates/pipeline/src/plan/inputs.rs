@@ -32,7 +32,7 @@ pub struct InputPlan {
 }
 
 impl Plans {
-    /// What is the same for all inputs: the lane's columns, the steps with state, the tables' names and columns, the router, the window.
+    /// What is the same for all inputs: the lane's columns, the steps with state, the tables' names and columns, the router.
     pub fn common(&self) -> &Plan {
         &self.inputs[0].plan
     }
@@ -116,7 +116,7 @@ impl<'a> View<'a> {
         }
         // Which of them are new is known once it is bound; a new one is read by a step behind it in any case.
         let shape = Shape { rest: shape::Rest::Pass(Default::default()), ..Shape::all() };
-        Some(Planned { path: "inputs".to_owned(), kind: Kind::Meet(&self.joint.columns), shape })
+        Some(Planned { path: "inputs".to_owned(), at: index, kind: Kind::Meet(&self.joint.columns), shape })
     }
 }
 

@@ -9,6 +9,7 @@ use operators::mapping::route::{Routes, Takes};
 use operators::mapping::types::Conversion;
 use operators::mapping::{Fill, Unfit, fits};
 
+use super::chain::flag;
 use super::tables::{self, Slot};
 use super::{Fault, Faults, Mapped, Origin, Planner, fault};
 use crate::config::model::sink::{self as model, Target};
@@ -28,8 +29,13 @@ pub(super) struct Made {
 /// The column of the set of tables of a row. No step can name it.
 const SET: &str = "`sinks` of a row";
 
-/// The column that says whether steps behind the last one with state keep a row.
-pub(super) const PASSES: &str = "`steps` keep the row";
+/// A column behind the tables' that only steps with state read.
+pub(super) struct Extra {
+    /// Its name in the lane.
+    pub(super) name: String,
+    /// Its name among the columns that are shown.
+    pub(super) from: String,
+}
 
 /// The column of a key behind which steps are done ahead.
 pub(super) fn kept_as(key: &str) -> String {
@@ -39,7 +45,7 @@ pub(super) fn kept_as(key: &str) -> String {
 impl Planner<'_> {
     /// How the last schema fills the tables, the schema that the lane sees, and the step between the two unless they are the same.
     /// `shown` are the columns of `last` with those of the conditions behind.
-    pub(super) fn mapping(&self, last: &Schema, shown: &Schema, extras: &[String]) -> Result<Made, Faults> {
+    pub(super) fn mapping(&self, last: &Schema, shown: &Schema, extras: &[Extra]) -> Result<Made, Faults> {
         let (mut mapping, mut fills, mut faults) = (Vec::new(), Vec::new(), Faults::new());
         let mut columns = Vec::new();
         let routes = self.routes(shown);
@@ -70,14 +76,15 @@ impl Planner<'_> {
             let is_loose = routes.is_some() && !self.union.take_every_row(slot.tables);
             columns.push(if is_loose { tables::loosened(&slot.column) } else { slot.column.clone() });
             let from = from.map(|_| slot.source.clone());
+            // No field of a record is in a result.
+            let field = field.filter(|_| self.results_of.is_none());
             mapping.push(Mapped { column: slot.name.clone(), from, conversion, field });
         }
         if !faults.is_empty() {
             return Err(faults);
         }
-        for name in extras {
-            let kept = shown.index_of(&kept_as(name)).or_else(|| shown.index_of(name));
-            let at = kept.expect("it was found there");
+        for Extra { name, from } in extras {
+            let at = shown.index_of(from).expect("it was found there");
             let column = Column { name: name.clone(), field: name.clone(), ..shown.columns()[at].clone() };
             fills.push(Fill { is_untouched: true, ..Fill::of(Some(at), &column) });
             columns.push(column);
@@ -111,7 +118,7 @@ impl Planner<'_> {
         };
         self.union.is_routed().then(|| Routes {
             takes: self.union.targets().iter().map(takes).collect(),
-            passes: shown.index_of(PASSES),
+            passes: shown.index_of(&flag(self.segments())),
         })
     }
 
@@ -121,7 +128,8 @@ impl Planner<'_> {
             if slot.table.is_empty() { "the table".to_owned() } else { format!("table `{}`", slot.table) };
         let to = clickhouse::types::name(&slot.column.column_type);
         let rows = self.view.of_rows();
-        let last = self.stateless().last().map_or(self.view.fields(), |step| step.path.clone());
+        let given_by = || self.results_of.clone().unwrap_or_else(|| self.view.fields());
+        let last = self.stateless().last().map_or_else(given_by, |step| step.path.clone());
         match unfit {
             Unfit::Missing => fault(
                 last,

@@ -3,7 +3,7 @@
 //! Owns which columns of several tables are one, for they are filled alike, and which stand side by side. Does not own how a column is
 //! filled ([`super::mapping`]).
 //!
-//! With one table the list is the table's. With several, or steps behind the last one with state, a column has a name of its own there, which no step can name: the keys of steps
+//! With one table the list is the table's. With several, or steps behind one with state, a column has a name of its own there, which no step can name: the keys of steps
 //! with state are columns behind the list, with the values that they had before any of them was converted for a table.
 
 use dataflow::{Column, ColumnType, Schema};
@@ -30,7 +30,7 @@ pub(super) struct Slot {
 /// The columns of all tables.
 pub(super) struct Union {
     targets: Vec<Target>,
-    /// Whether steps behind the last one with state may drop rows that go on.
+    /// Whether steps behind one with state may drop rows that go on.
     has_steps_behind: bool,
     schemas: Vec<Schema>,
     slots: Vec<Slot>,
@@ -89,11 +89,6 @@ impl Union {
     /// Whether the columns of the list have names of their own, and a row may go to none of the tables.
     pub(super) fn is_apart(&self) -> bool {
         self.is_of_several() || self.has_steps_behind
-    }
-
-    /// Whether steps without state stand behind the last one with state.
-    pub(super) fn has_steps_behind(&self) -> bool {
-        self.has_steps_behind
     }
 
     /// The tables.

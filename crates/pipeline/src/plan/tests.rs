@@ -363,17 +363,6 @@ fn a_step_behind_dedup_is_done_ahead_and_leaves_the_key_as_it_was() {
 }
 
 #[test]
-fn a_step_between_two_dedups_is_refused() {
-    let text = "steps: [{ dedup: { key: [id], window: 8h } }, { filter: amount > 7 }, { dedup: { key: [id], window: 8h } }]";
-    let text = format!(
-        "pipeline: p\nsink: {{ clickhouse: {{ url: \"http://localhost:8123\", table: t }} }}\n{SOURCE} }}\n{text}"
-    );
-    let around = Surroundings { env: &|_| Ok(None), file: &|_| Err("no".into()) };
-    let told = config::check(&text, &around).faults.render("test");
-    assert!(told.contains("a step between `steps[0].dedup` and another `dedup` is not supported"), "{told}");
-}
-
-#[test]
 fn a_computed_column_that_only_a_later_step_reads_is_used() {
     let steps = "steps:\n  - select: { \"*\": \"*\", level: \"CAST(word AS Int64)\" }\n  - filter: level > 3";
     let told = planned(", fields: { word: String }", steps);

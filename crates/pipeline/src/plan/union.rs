@@ -20,7 +20,7 @@ use operators::mapping::Fill;
 use operators::mapping::types::{Conversion, conversion};
 
 use super::inputs::{Joint, View};
-use super::{Bound, Fault, Faults, Origin, Planner, TextFault, Texts, fault, shape, windows};
+use super::{Bound, Fault, Faults, Key, Origin, Planner, TextFault, Texts, fault, shape, windows};
 use crate::config::model::{Input, Pipeline};
 
 /// What each input has to do so that the steps for all rows see the same columns.
@@ -182,10 +182,8 @@ impl<'a> Meeting<'a> {
         let last = bound.last().map_or(&candidates, |bound| bound.step.schema());
         let mut read = planner.conditions(last)?.reads();
         read.extend(of_window);
-        let before = planner.stateless_before();
-        let state = bound[..before].last().map_or(&candidates, |bound| bound.step.schema());
-        let extras = planner.extras(state)?;
-        Ok(planner.reads(&bound, (before, &extras), read))
+        let keys = planner.keys(&candidates, &bound)?;
+        Ok(planner.reads(&bound, &keys, read))
     }
 
     /// What input `side` has to do.
@@ -306,27 +304,21 @@ pub(super) fn meeting(input: &Schema, columns: &[Column]) -> Result<Bound, TextF
 
 impl Planner<'_> {
     /// The columns before the first step that any step, condition or key reads; those that only pass are not among them.
-    fn reads(
-        &self,
-        bound: &[Bound],
-        (before, keys): (usize, &[String]),
-        read: Vec<String>,
-    ) -> BTreeSet<String> {
+    fn reads(&self, bound: &[Bound], keys: &[Key], read: Vec<String>) -> BTreeSet<String> {
         let mut read: BTreeSet<String> = read.into_iter().collect();
+        let keys_behind = |stateless: usize| {
+            keys.iter().filter(move |key| key.behind == stateless).map(|key| key.column.clone())
+        };
         let steps: Vec<_> = self.stateless().zip(bound).enumerate().collect();
         for (at, (step, bound)) in steps.into_iter().rev() {
-            if at + 1 == before {
-                read.extend(keys.iter().cloned());
-            }
+            read.extend(keys_behind(at + 1));
             let passed = read.iter().filter_map(|name| match step.shape.before(name) {
                 shape::Before::Passes(before) => Some(before),
                 shape::Before::Computed | shape::Before::Absent => None,
             });
             read = passed.chain(bound.reads.iter().cloned()).collect();
         }
-        if before == 0 {
-            read.extend(keys.iter().cloned());
-        }
+        read.extend(keys_behind(0));
         read.retain(|name| Metadata::named(name).is_none() || self.is_declared(name));
         read
     }

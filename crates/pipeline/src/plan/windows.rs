@@ -1,39 +1,28 @@
-//! A window in a plan: the columns before it, and how its results fill the tables.
+//! Windows in a plan: the columns before each, and how the results of the last fill the tables.
 //!
-//! Owns the two halves and the meaning of `aggregates:`. What stands before the window is planned as if the columns that it reads were those of
-//! a table; its results are planned as if they were what is decoded. Does not own the window ([`operators::window`]).
+//! Owns how windows divide a pipeline into chains, and the meaning of `aggregates:`. What stands before a window is planned as if the columns that it
+//! reads were those of a table; what stands behind it as if its results were the records. Does not own the window
+//! ([`operators::window`]), nor the order within a chain ([`super::chain`]).
 //!
 //! ```text
-//! input ─▶ steps without state ─▶ dedup ─▶ window ─▶ conditions ─▶ mapping ─▶ router ─▶ tables
-//!          └── the decode job ───┘ └─────────────────── the lane ────────────────────┘
+//! input ─▶ a chain ─▶ window ─▶ a chain ─▶ window ─▶ a chain ─▶ conditions ─▶ mapping ─▶ router ─▶ tables
+//!          └ decode job, lane ┘ └────────────── the lane, when a window closes ──────────────┘
 //! ```
 
 mod aggregates;
 
-use std::sync::Arc;
-
-use dataflow::{Column, Schema, Transform};
+use dataflow::{Column, Schema};
 use operators::window::{Aggregate, END, START};
-use operators::{Window, WindowConfig};
+use operators::{Gate, Window, WindowConfig};
 
-use super::{Fault, Faults, Origin, Place, Plan, Planner, Stage, Texts, View, fault, mapping, shape};
+use super::chain::{self, LaneStep, Made};
+use super::{Fault, Faults, Origin, Place, Plan, Planned, Planner, Stage, Texts, View, fault, shape};
 use crate::config::model::Pipeline;
+use crate::config::model::sink::Target;
 use crate::config::model::step::{Step, WindowStep};
 use crate::config::nearest::nearest;
 use crate::config::values::{Identifier, Pairs};
 use aggregates::Read;
-
-/// A window, and what is done with its results.
-pub struct WindowPlan {
-    /// The key in the pipeline file, as in `steps[1].window`.
-    pub path: String,
-    /// The window.
-    pub config: WindowConfig,
-    /// The columns of its results.
-    pub output: Schema,
-    /// What brings them to the columns of the tables; in the lane, for they exist only there.
-    pub behind: Vec<Arc<dyn Transform>>,
-}
 
 /// The settings of a window.
 ///
@@ -88,113 +77,169 @@ struct Computed {
     name: Identifier,
 }
 
-/// The steps before a window with one that computes its expressions, before any step with state; and the place of that one, if there is any.
-fn computing(before: &mut Pipeline, computed: &[Computed]) -> Option<usize> {
-    if computed.is_empty() {
-        return None;
-    }
-    let at = before.steps.iter().position(|step| step.dedup.is_some()).unwrap_or(before.steps.len());
-    let all: Identifier = shape::ALL.parse().expect("it is a name");
-    let items = computed.iter().map(|one| (one.name.clone(), one.name.to_string()));
-    let items = std::iter::once((all, shape::ALL.to_owned())).chain(items).collect();
-    before.steps.insert(at, Step { select: Some(Pairs(items)), ..Step::default() });
-    Some(at)
+/// Why a step behind a window takes no time from a column.
+pub(crate) const TIME_OF_RESULTS: &str =
+    "a result of a window has a time of its own, the last millisecond of its window; leave `time` out";
+
+/// A window of the pipeline.
+struct At<'a> {
+    at: usize,
+    path: String,
+    step: &'a WindowStep,
+    config: WindowConfig,
+    /// The expressions within its aggregates.
+    computed: Vec<Computed>,
+    /// The step that computes them.
+    computing: Option<Step>,
 }
 
-/// A place in the steps as they are in the file, where one of a window's own may stand among them.
-fn in_file(path: &str, own: Option<usize>, computed: &[Computed], window: &str) -> String {
-    let place = path.strip_prefix("steps[").and_then(|rest| rest.split_once(']'));
-    let (Some(own), Some((index, rest))) = (own, place) else { return path.to_owned() };
-    match index.parse::<usize>() {
-        Ok(index) if index == own => {
-            let item = rest.strip_prefix(".select.");
-            let of = computed.iter().find(|one| item == Some(one.name.as_str()));
-            of.map_or_else(|| window.to_owned(), |one| one.path.clone())
+impl<'a> At<'a> {
+    fn new(at: usize, step: &'a WindowStep) -> Result<Self, Faults> {
+        let path = format!("steps[{at}].window");
+        let (config, computed) = read(step, &path)?;
+        let all: Identifier = shape::ALL.parse().expect("it is a name");
+        let items = computed.iter().map(|one| (one.name.clone(), one.name.to_string()));
+        let items = std::iter::once((all, shape::ALL.to_owned())).chain(items).collect();
+        let select = || Step { select: Some(Pairs(items)), ..Step::default() };
+        let computing = (!computed.is_empty()).then(select);
+        Ok(Self { at, path, step, config, computed, computing })
+    }
+
+    /// The `steps` before this window, with its own behind the last one without state: a row that it fails on is rejected before its
+    /// first key counts as seen, and it does not make another segment.
+    fn computing<'s>(&'s self, mut steps: Vec<Planned<'s>>) -> Vec<Planned<'s>> {
+        let own = self.computing.iter().map(|step| Planned::new((self.at, step)));
+        let place = steps.iter().rposition(Planned::is_stateless).map_or(0, |last| last + 1);
+        for own in own {
+            steps.insert(place, Planned { path: self.path.clone(), ..own });
         }
-        Ok(index) if index > own => format!("steps[{}]{rest}", index - 1),
-        _ => path.to_owned(),
+        steps
+    }
+
+    /// The faults of this window's own step, at the places of its aggregates.
+    fn in_file(&self, mut faults: Faults) -> Faults {
+        for fault in &mut faults {
+            let item = fault.path.strip_prefix(&self.path).and_then(|rest| rest.strip_prefix('.'));
+            let of = self.computed.iter().find(|one| item == Some(one.name.as_str()));
+            if let Some(one) = of {
+                (fault.path, fault.at) = (one.path.clone(), None);
+            }
+        }
+        faults
     }
 }
 
-/// Why a step cannot stand behind a window.
-pub(crate) fn after_window(window: &str) -> String {
-    format!(
-        "a step after `{window}` is not supported yet; put it before the window, or a condition under `sinks` for the results"
-    )
-}
-
-/// Why a step cannot stand between `dedup` and a window.
-pub(crate) fn before_window(dedup: &str) -> String {
-    format!(
-        "a step between `{dedup}` and a window is not supported yet: the window would count the rows that the step drops; put it before `{dedup}`"
-    )
-}
-
-/// The steps between a `dedup` and the window.
-fn between(steps: &[Step]) -> Faults {
-    let dedup = steps.iter().position(|step| step.dedup.is_some());
-    let behind = |index: usize| dedup.filter(|dedup| *dedup < index);
-    let apart = steps.iter().enumerate().filter(|(_, step)| step.dedup.is_none());
-    let apart = apart.filter_map(|(index, step)| Some((index, step, behind(index)?)));
-    apart
-        .map(|(index, step, dedup)| {
-            fault(format!("steps[{index}].{}", step.word()), before_window(&format!("steps[{dedup}].dedup")))
-        })
-        .collect()
-}
-
-/// Plans a pipeline whose step `at` is a window.
+/// Plans a pipeline with windows.
 pub(super) fn plan(
     (pipeline, view): (&Pipeline, &View<'_>),
     tables: &[Schema],
     texts: &dyn Texts,
-    at: usize,
-    window: &WindowStep,
 ) -> Result<Plan, Faults> {
-    let path = format!("steps[{at}].window");
-    if let Some(step) = pipeline.steps.get(at + 1) {
-        return Err(vec![fault(format!("steps[{}].{}", at + 1, step.word()), after_window(&path))]);
+    let steps = pipeline.steps.iter().enumerate();
+    let windows = steps.filter_map(|(at, step)| Some((at, step.window.as_ref()?)));
+    let windows = windows.map(|(at, step)| At::new(at, step)).collect::<Result<Vec<At>, Faults>>()?;
+    let (first, later) = windows.split_first().expect("the pipeline has a window");
+    let (mut plan, mut output) =
+        records((pipeline, view), texts, first).map_err(|faults| first.in_file(faults))?;
+    let (mut window, view) = (first, &view.of_results());
+    for next in later {
+        let behind = behind((pipeline, view), texts, (window, &output), next, &mut plan);
+        output = behind.map_err(|faults| next.in_file(faults))?;
+        window = next;
     }
-    let between = between(&pipeline.steps[..at]);
-    if !between.is_empty() {
-        return Err(between);
-    }
-    let (config, computed) = read(window, &path)?;
-    let (before, own) = before(pipeline, at, &computed);
-    let in_file = |place: &str| in_file(place, own, &computed, &path);
-    let planned = plan_before((&before, view), texts, window, &config, &path);
-    let (read, mut plan) = planned.map_err(|mut faults| {
-        for fault in &mut faults {
-            let place = in_file(&fault.path);
-            if place != fault.path {
-                (fault.path, fault.at) = (place, None);
-            }
+    let steps = between(pipeline, window.at + 1, pipeline.steps.len());
+    let planner =
+        Planner::of_results(view, (&window.path, &output), pipeline.targets(), tables, texts, steps)?;
+    add(&mut plan, results(&planner, window)?);
+    Ok(plan)
+}
+
+fn between(pipeline: &Pipeline, from: usize, to: usize) -> Vec<Planned<'_>> {
+    pipeline.steps.iter().enumerate().skip(from).take(to - from).map(Planned::new).collect()
+}
+
+/// What stands for the table where a chain ends in a window.
+fn unnamed(pipeline: &Pipeline) -> Vec<Target> {
+    let mut one = pipeline.clone();
+    one.columns.clear();
+    one.sinks.clear();
+    one.targets()
+}
+
+/// The plan up to the first window, and the columns of that window's results.
+fn records(
+    (pipeline, view): (&Pipeline, &View<'_>),
+    texts: &dyn Texts,
+    window: &At<'_>,
+) -> Result<(Plan, Schema), Faults> {
+    let of = |table: Schema| {
+        let steps = window.computing(super::planned(pipeline, view, window.at));
+        Planner::of_records(view, unnamed(pipeline), &[table], texts, steps)
+    };
+    let read = Schema::new(read_columns(&of(Schema::new(Vec::new()))?, window)?);
+    let mut planner = of(read.clone())?;
+    planner.is_for_window = true;
+    let time = window.step.time.as_ref();
+    planner.event_time = time.map(|time| (format!("{}.time", window.path), time.as_str().to_owned()));
+    let mut plan = planner.plan()?;
+    let (lane, router) = (plan.lane.clone(), plan.router.take());
+    let output = close(&mut plan, &planner, (&lane, router), &read, window)?;
+    Ok((plan, output))
+}
+
+/// The plan from the results of a window, with the columns `output`, to the window `next`; the columns of that window's results.
+fn behind(
+    (pipeline, view): (&Pipeline, &View<'_>),
+    texts: &dyn Texts,
+    (window, output): (&At<'_>, &Schema),
+    next: &At<'_>,
+    plan: &mut Plan,
+) -> Result<Schema, Faults> {
+    let of = |table: Schema| {
+        let steps = next.computing(between(pipeline, window.at + 1, next.at));
+        Planner::of_results(view, (&window.path, output), unnamed(pipeline), &[table], texts, steps)
+    };
+    let read = Schema::new(read_columns(&of(Schema::new(Vec::new()))?, next)?);
+    let mut planner = of(read.clone())?;
+    planner.is_for_window = true;
+    let made = results(&planner, window)?;
+    let (lane, router) = (made.lane.clone(), made.router.clone());
+    add(plan, made);
+    close(plan, &planner, (&lane, router), &read, next)
+}
+
+/// Puts a window behind the rows of a chain, whose columns are `lane` and whose table are the columns `read`; the columns of its results.
+fn close(
+    plan: &mut Plan,
+    planner: &Planner<'_>,
+    (lane, router): (&Schema, Option<operators::mapping::route::ByTable>),
+    read: &Schema,
+    window: &At<'_>,
+) -> Result<Schema, Faults> {
+    let segments = planner.segments();
+    let columns = match router.filter(|_| segments > 0) {
+        None => lane.clone(),
+        Some(router) => {
+            let flag = lane.index_of(&chain::flag(segments)).expect("the mapping keeps the flags");
+            plan.lane_steps.push(LaneStep::Gate(Gate::new(flag, router.columns[0].clone(), read.clone())));
+            read.clone()
         }
-        faults
-    })?;
-    plan.stages.iter_mut().for_each(|stage| stage.path = in_file(&stage.path));
-    let step = Window::new(&plan.lane, &config).map_err(|error| vec![fault(&path, error.to_string())])?;
+    };
+    let step = Window::new(&columns, &window.config);
+    let step = step.map_err(|error| vec![fault(&window.path, error.to_string())])?;
     let output = step.output().clone();
     plan.stages.push(Stage {
-        path: path.clone(),
-        place: Place::Lane,
+        path: window.path.clone(),
+        place: if planner.results_of.is_some() { Place::Results } else { Place::Lane },
         reads: read.columns().iter().map(|column| column.name.clone()).collect(),
         output: output.clone(),
     });
-    behind((pipeline, view), tables, texts, WindowPlan { path, config, output, behind: Vec::new() }, plan)
+    let config = window.config.clone();
+    plan.lane_steps.push(LaneStep::Window { at: window.at, config, columns });
+    Ok(output)
 }
 
-/// What stands before the window of step `at`, for no table, with a step that computes its expressions; and the place of that one.
-fn before(pipeline: &Pipeline, at: usize, computed: &[Computed]) -> (Pipeline, Option<usize>) {
-    let mut before = pipeline.clone();
-    before.steps.truncate(at);
-    before.columns.clear();
-    before.sinks.clear();
-    let own = computing(&mut before, computed);
-    (before, own)
-}
-
-/// What stands before the window of step `at`, and the columns that the window reads.
+/// What stands before the window of step `at`, for no table and with a step that computes its expressions, and the columns that the window reads.
 ///
 /// # Errors
 /// The aggregates that are none.
@@ -203,94 +248,65 @@ pub(super) fn read_of(
     at: usize,
     window: &WindowStep,
 ) -> Result<(Pipeline, Vec<String>), Faults> {
-    let (config, computed) = read(window, &format!("steps[{at}].window"))?;
+    let At { config, computing, .. } = At::new(at, window)?;
+    let mut before = pipeline.clone();
+    before.steps.truncate(at);
+    before.columns.clear();
+    before.sinks.clear();
+    let last = before.steps.iter().rposition(|step| step.dedup.is_none());
+    let place = last.map_or(0, |last| last + 1);
+    computing.into_iter().for_each(|step| before.steps.insert(place, step));
     let aggregates = config.aggregates.iter().flat_map(|aggregate| aggregate.columns());
     let columns = config.key.iter().map(String::as_str).chain(aggregates).map(str::to_owned).collect();
-    Ok((before(pipeline, at, &computed).0, columns))
+    Ok((before, columns))
 }
 
-/// The plan of the steps before a window, and the columns that it reads.
-fn plan_before(
-    (before, view): (&Pipeline, &View<'_>),
-    texts: &dyn Texts,
-    window: &WindowStep,
-    config: &WindowConfig,
-    path: &str,
-) -> Result<(Schema, Plan), Faults> {
-    let read = Schema::new(read_columns((before, view), texts, window, config, path)?);
-    let mut planner = Planner::new(before, view, std::slice::from_ref(&read), texts)?;
-    planner.event_time = window.time.as_ref().map(|time| (format!("{path}.time"), time.as_str().to_owned()));
-    let plan = planner.plan()?;
-    Ok((read, plan))
+/// Puts a chain behind a window.
+fn add(plan: &mut Plan, made: Made) {
+    let Made { stages, transforms, lane_steps, tables, router, .. } = made;
+    plan.stages.extend(stages);
+    plan.lane_steps.extend(transforms.into_iter().map(LaneStep::Stateless));
+    plan.lane_steps.extend(lane_steps);
+    (plan.tables, plan.router) = (tables, router);
 }
 
-/// How the results fill the tables.
-fn behind(
-    (pipeline, view): (&Pipeline, &View<'_>),
-    tables: &[Schema],
-    texts: &dyn Texts,
-    mut window: WindowPlan,
-    mut plan: Plan,
-) -> Result<Plan, Faults> {
-    let mut behind = pipeline.clone();
-    behind.steps.clear();
-    let view = &view.of_results();
-    let at_window = |mut faults: Faults| {
-        faults
-            .iter_mut()
-            .filter(|fault| fault.path == view.fields())
-            .for_each(|fault| fault.path.clone_from(&window.path));
-        faults
-    };
-    let mut planner = Planner::new(&behind, view, tables, texts)?;
-    planner.declared = window.output.columns().to_vec();
-    unused(&planner, &window)?;
-    let conditions = planner.conditions(&window.output).map_err(at_window)?;
-    let conditions = conditions.step();
-    let shown = conditions.as_ref().map_or(&window.output, |step| step.schema()).clone();
-    let mapping::Made { mut mappings, mapper, set, .. } =
-        planner.mapping(&window.output, &shown, &[]).map_err(at_window)?;
-    // No field of a record is in a result.
-    mappings.iter_mut().flatten().for_each(|mapped| mapped.field = None);
-    let mut made: Vec<Arc<dyn Transform>> = conditions.into_iter().collect();
-    made.extend(mapper.map(|mapper| Arc::new(mapper) as Arc<dyn Transform>));
-    (plan.tables, plan.router) = (planner.union.plans(mappings), planner.union.router(set));
-    window.behind = made;
-    plan.window = Some(window);
-    Ok(plan)
-}
-
-/// An aggregate that no table takes is a slip of the pen.
-fn unused(planner: &Planner<'_>, window: &WindowPlan) -> Result<(), Faults> {
+/// The chain behind a window.
+fn results(planner: &Planner<'_>, window: &At<'_>) -> Result<Made, Faults> {
+    let input = Schema::new(planner.declared.clone());
+    let bound = planner.bind(&input)?;
+    let last = bound.last().map_or(&input, |bound| bound.step.schema());
+    let reads = planner.conditions(last)?.reads();
+    planner.unused(last, &bound, &reads)?;
+    let keys = planner.keys(&input, &bound)?;
+    let needed = planner.needed(last, &bound, (&keys, &reads), None);
     let known = planner.union.names();
-    let is_taken = |name: &str| planner.union.columns().any(|column| planner.source_of(column) == name);
-    let conditions =
-        planner.union.targets().iter().any(|target| target.takes != crate::config::model::sink::Takes::Every);
-    let unused =
-        window.config.aggregates.iter().filter(|aggregate| !conditions && !is_taken(&aggregate.name));
+    let unused = window.config.aggregates.iter().filter(|aggregate| !needed.contains(&aggregate.name));
+    // An aggregate that nothing takes is a slip of the pen.
     let message = |aggregate: &Aggregate| {
         let name = &aggregate.name;
         let near = nearest(name, &known);
         let near = near.map_or(String::new(), |near| format!(", did you mean `{near}`?"));
-        fault(format!("{}.aggregates.{name}", window.path), format!("the table has no column `{name}`{near}"))
+        let no_table = match planner.steps.is_empty() {
+            _ if planner.is_for_window => format!("no step behind reads `{name}`"),
+            true => format!("the table has no column `{name}`"),
+            false => format!("the table has no column `{name}`, and no step reads it"),
+        };
+        fault(format!("{}.aggregates.{name}", window.path), no_table + &near)
     };
     let faults: Faults = unused.map(message).collect();
-    if faults.is_empty() { Ok(()) } else { Err(faults) }
+    if faults.is_empty() { planner.chain(&input) } else { Err(faults) }
 }
 
-/// The columns that a window reads, with the types that they have before it.
-fn read_columns(
-    (before, view): (&Pipeline, &View<'_>),
-    texts: &dyn Texts,
-    window: &WindowStep,
-    config: &WindowConfig,
-    path: &str,
-) -> Result<Vec<Column>, Faults> {
-    let planner = Planner::new(before, view, &[Schema::new(Vec::new())], texts)?;
-    let candidates = Schema::new(planner.candidates());
+/// The columns that a window reads, with the types that they have behind the steps of `planner`.
+fn read_columns(planner: &Planner<'_>, window: &At<'_>) -> Result<Vec<Column>, Faults> {
+    let At { path, step, config, .. } = window;
+    let candidates = match &planner.results_of {
+        Some(_) => Schema::new(planner.declared.clone()),
+        None => Schema::new(planner.candidates()),
+    };
     let bound = planner.bind(&candidates)?;
     let last = bound.last().map_or(&candidates, |bound| bound.step.schema());
-    let keys = window.key.iter().enumerate().map(|(at, key)| (format!("{path}.key[{at}]"), key.as_str()));
+    let keys = step.key.iter().enumerate().map(|(at, key)| (format!("{path}.key[{at}]"), key.as_str()));
     let aggregates = config.aggregates.iter().flat_map(|aggregate| {
         aggregate.columns().map(|column| (format!("{path}.aggregates.{}", aggregate.name), column))
     });
@@ -318,11 +334,11 @@ fn read_columns(
                 let near = nearest(name, &known);
                 let near = near.map_or(String::new(), |near| format!("; did you mean `{near}`?"));
                 let message = match planner.origin(name, planner.steps.len()) {
-                    Origin::Field(field) => format!(
+                    Origin::Field(field) if planner.results_of.is_none() => format!(
                         "the type of `{field}` is not known; write `fields: {{ {field}: String }}` under `{}:`, with its type{near}",
-                        view.input.path
+                        planner.view.input.path
                     ),
-                    Origin::Computed(_) | Origin::Absent => {
+                    Origin::Field(_) | Origin::Computed(_) | Origin::Absent => {
                         format!("no step before gives a column `{name}`{near}")
                     }
                 };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use dataflow::{Intake, Operator, Router, Schema, Transform};
 use operators::dedup::SHARDS_MAX;
 use operators::window::MEMORY_DEFAULT;
-use operators::{Dedup, DedupConfig, EventTime, Stateless};
+use operators::{ConfigError, Dedup, DedupConfig, EventTime, Stateless};
 
 use super::source::Decoding;
 use super::texts::Sql;
@@ -13,7 +13,7 @@ use super::{WiringError, bounds};
 use crate::config::model::step::{self as model, Keep};
 use crate::config::model::{Input, Pipeline};
 use crate::config::values::Window;
-use crate::plan::{self, Fault, Plan, Plans};
+use crate::plan::{self, Fault, LaneStep, Plan, Plans};
 
 /// Compute threads for each shard of a step's keys. Deciding takes a tenth of the work on a record and decoding and encoding the rest, so
 /// a quarter of the threads is more than a lane's batches keep busy.
@@ -56,16 +56,7 @@ pub fn plan(pipeline: &Pipeline, tables: &[Schema]) -> Result<Plans, Vec<Fault>>
 /// When a step, a field or a column of a table does not fit the others.
 pub fn chain(pipeline: &Pipeline, tables: &[Schema], compute_threads: usize) -> Result<Chain, WiringError> {
     let plans = plan(pipeline, tables).map_err(WiringError::Steps)?;
-    let lane = &plans.common().lane;
-    let mut steps = steps(pipeline, lane, compute_threads)?;
-    if let Some(window) = &plans.common().window {
-        let fault = |error| WiringError::Settings(format!("`{}`: {error}", window.path));
-        // The window is the last step with state, and its share the last.
-        let memory = bounds::shares(pipeline).open_keys.last().copied().unwrap_or(MEMORY_DEFAULT);
-        let step = operators::Window::new(lane, &window.config).map_err(fault)?;
-        steps.push(Box::new(step.with_memory(memory)));
-        steps.extend(window.behind.iter().map(|step| Box::new(Stateless(step.clone())) as Box<dyn Operator>));
-    }
+    let steps = lane(pipeline, plans.common().lane_steps.clone(), compute_threads)?;
     let router = plans.common().router.clone();
     let inputs = pipeline.inputs();
     let of_inputs = inputs.iter().zip(plans.inputs).map(|(input, of)| input_chain(pipeline, input, of.plan));
@@ -106,31 +97,59 @@ fn event_time(
     EventTime::new(schema, column).map_err(|error| WiringError::Settings(format!("`{path}`: {error}")))
 }
 
-/// The operators of the steps with state, in their order, for rows of `schema`. The first one's time is the event time, which is taken before
-/// the lane; a later one that asks for a time has an operator of its own before it.
-///
-/// # Errors
-/// When a step names a column that is not there or does not serve.
-pub fn steps(
+/// The operators of the lane, in their order.
+fn lane(
     pipeline: &Pipeline,
-    schema: &Schema,
+    steps: Vec<LaneStep>,
     compute_threads: usize,
 ) -> Result<Vec<Box<dyn Operator>>, WiringError> {
-    let mut operators: Vec<Box<dyn Operator>> = Vec::new();
+    let made = operators(pipeline, steps, compute_threads);
+    made.map(|(_, operator)| operator).collect()
+}
+
+/// The steps that cannot be made, by their numbers in the file, and why.
+pub fn lane_faults(
+    pipeline: &Pipeline,
+    steps: Vec<LaneStep>,
+    compute_threads: usize,
+) -> Vec<(usize, WiringError)> {
+    operators(pipeline, steps, compute_threads).filter_map(|(at, made)| Some((at?, made.err()?))).collect()
+}
+
+/// The operator of each step, with the step's number in the file if it is one of those.
+fn operators(
+    pipeline: &Pipeline,
+    steps: Vec<LaneStep>,
+    compute_threads: usize,
+) -> impl Iterator<Item = (Option<usize>, Result<Box<dyn Operator>, WiringError>)> {
     let mut open_keys = bounds::shares(pipeline).open_keys.into_iter();
-    for (index, step) in pipeline.steps.iter().enumerate() {
-        let Some(dedup) = &step.dedup else { continue };
-        let fault =
-            |error: operators::ConfigError| WiringError::Settings(format!("`steps[{index}].dedup`: {error}"));
-        if let Some(column) = dedup.time.as_ref().filter(|_| !operators.is_empty()) {
-            operators.push(Box::new(EventTime::new(schema, column.as_str()).map_err(fault)?));
-        }
-        let step = Dedup::new(schema, dedup_config(dedup)).map_err(fault)?;
-        let open_bytes = open_keys.next().unwrap_or(dedup.memory.bytes);
-        let step = step.with_shards(shards(compute_threads, open_bytes)).with_memory(open_bytes);
-        operators.push(Box::new(step));
-    }
-    Ok(operators)
+    steps.into_iter().map(move |step| {
+        let at = step.at();
+        // In the order of the file, as the shares are.
+        let mut memory = |default| open_keys.next().unwrap_or(default);
+        let fault = |error: ConfigError| {
+            let at = at.unwrap_or_default();
+            WiringError::Settings(format!("`steps[{at}].{}`: {error}", pipeline.steps[at].word()))
+        };
+        let operator: Result<Box<dyn Operator>, ConfigError> = match step {
+            LaneStep::Gate(gate) => Ok(Box::new(gate)),
+            LaneStep::Stateless(step) => Ok(Box::new(Stateless(step))),
+            LaneStep::Time { column, columns, .. } => {
+                EventTime::new(&columns, &column).map(|step| Box::new(step) as _)
+            }
+            LaneStep::Dedup { at, columns } => {
+                let dedup = pipeline.steps[at].dedup.as_ref().expect("the plan names a `dedup`");
+                let bytes = memory(dedup.memory.bytes);
+                let sized = |step: Dedup| step.with_shards(shards(compute_threads, bytes)).with_memory(bytes);
+                Dedup::new(&columns, dedup_config(dedup)).map(|step| Box::new(sized(step)) as _)
+            }
+            LaneStep::Window { config, columns, .. } => {
+                let bytes = memory(MEMORY_DEFAULT);
+                operators::Window::new(&columns, &config).map(|step| Box::new(step.with_memory(bytes)) as _)
+            }
+        };
+        (at, operator.map_err(fault))
+    })
 }
 
 /// Shards of a step's keys. With fewer than four threads one, for all of them have blocks to decode and frames to encode, and one

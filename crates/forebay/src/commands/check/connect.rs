@@ -232,14 +232,9 @@ fn fit(
             decodes = false;
         }
     }
-    for n in 0..pipeline.steps.len() {
-        let mut only = pipeline.clone();
-        only.steps = vec![pipeline.steps[n].clone()];
-        if let Err(error) = wiring::steps::steps(&only, &plans.common().lane, runtime.compute_threads()) {
-            let exit = run::exit_of_wiring(&error);
-            let message = error.to_string().replacen("`steps[0]", &format!("`steps[{n}]"), 1);
-            found.problem(&format!("steps[{n}]"), exit, message);
-        }
+    let lane_steps = plans.common().lane_steps.clone();
+    for (n, error) in wiring::steps::lane_faults(&known, lane_steps, runtime.compute_threads()) {
+        found.problem(&format!("steps[{n}]"), run::exit_of_wiring(&error), error.to_string());
     }
     if let Err(error) = wiring::steps::chain(&known, &schemas, 1) {
         // The event time, which is not among the operators.

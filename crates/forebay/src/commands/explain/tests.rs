@@ -109,3 +109,17 @@ fn each_input_has_a_plan_of_its_own_for_programs() {
     assert_eq!(json["inputs"]["refunds"]["steps"][0]["step"], "steps[1].select");
     assert_eq!(json["inputs"]["refunds"]["tables"][0]["columns"][4]["how"], "absent");
 }
+
+#[test]
+fn the_steps_of_the_example_run_where_its_page_says() {
+    let docs = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+    let text = std::fs::read_to_string(docs.join("examples/rollup.yaml")).expect("the example is there");
+    let pipeline = pipeline(&text);
+    let tables = all_described(&pipeline).expect("the file describes it");
+    let plans = wiring::steps::plan(&pipeline, &tables).unwrap_or_else(|faults| panic!("{faults:?}"));
+    let told = Report { pipeline: &pipeline, plans: &plans }.text();
+    let page = std::fs::read_to_string(docs.join("windows.md")).expect("the page is there");
+    let steps = &told[told.find("steps\n").expect("a section")..told.find("\ntable").expect("a section")];
+    assert!(page.contains(steps), "{steps}");
+    assert!(told.contains("device       String         read by steps[2].window\n"), "{told}");
+}

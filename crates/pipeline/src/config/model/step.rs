@@ -35,7 +35,7 @@ pub struct Step {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sql: Option<String>,
 
-    /// Aggregates by key and window of event time: the last step, whose results go to the table.
+    /// Aggregates by key and window of event time. The steps behind it see its results.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window: Option<WindowStep>,
 }
@@ -118,7 +118,8 @@ fn default_memory() -> Size {
 }
 
 /// Aggregates records by key and window of event time. A window is closed, and its results are written, once the watermark has passed its end and
-/// `lateness`; they never change afterwards. The table gets the columns of the key, `window_start`, `window_end` and the aggregates.
+/// `lateness`; they never change afterwards. The next step, or the table, gets the columns of the key, `window_start`, `window_end` and the
+/// aggregates.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WindowStep {
@@ -131,7 +132,8 @@ pub struct WindowStep {
     )]
     pub key: Vec<Identifier>,
 
-    /// The column that holds a record's time, which no step may compute. The broker's timestamp if left out.
+    /// The column that holds a record's time, which no step may compute. The broker's timestamp if left out. Behind another window it must be
+    /// left out: the time of a result is the last millisecond of its window.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time: Option<Identifier>,
 

@@ -124,24 +124,12 @@ fn what_a_window_cannot_be_is_said_at_its_place() {
         fault(FIELDS, &window(("n: count()", "m: count()")), &none),
         &["aggregates.m", "the table has no column `m`"],
     );
-    says(
-        fault(FIELDS, &format!("{WINDOW}, {{ filter: n > 1 }}"), &none),
-        &["a step after `steps[0].window` is not supported"],
-    );
     says(fault(FIELDS, &window(("time: at", "time: att")), &none), &["steps[0].window.time", "`att`"]);
     let two = format!(
         "{{ dedup: {{ key: [noise], window: 1h, time: at }} }}, {}",
         window(("time: at", "time: noise"))
     );
     says(fault(FIELDS, &two, &none), &["the event time is `at`", "steps[1].window.time"]);
-}
-
-#[test]
-fn a_step_between_dedup_and_a_window_is_refused_for_the_window_would_count_what_it_drops() {
-    let steps = "{ dedup: { key: [noise], window: 1h } }, { filter: amount > 0 }, \
-                 { window: { key: [device], time: at, size: 1m, aggregates: { n: count() } } }";
-    let faults = checked(FIELDS, steps).expect_err("it is refused");
-    assert!(faults.contains("a step between `steps[0].dedup` and a window is not supported yet"), "{faults}");
 }
 
 #[test]
