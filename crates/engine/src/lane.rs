@@ -219,6 +219,7 @@ impl LaneTask {
         let mut tick = self.context.runtime.sleep(TICK);
         let mut age: Option<BoxFuture<'static, ()>> = None;
         let mut reopening = self.context.reopening.subscribe();
+        self.hold();
         let end = loop {
             if self.context.is_reopening() {
                 return Ok(End::Reopen);
@@ -231,6 +232,7 @@ impl LaneTask {
             }
             // While the spool is full nothing is read; only what may empty it, a refused row's dead letter, is cut.
             let is_full = self.context.is_spool_full();
+            self.watermarks.turn(self.context.runtime.elapsed(), !is_full);
             // The spool may have filled up behind a refused row that waits here for the batch's age, and it empties only by its seal.
             if is_full && self.builder.has_refusals() {
                 self.cut().await?;
@@ -328,7 +330,19 @@ impl LaneTask {
     fn set_away(&mut self, place: usize, away: bool) {
         let input = self.feeds[place].inlet.number;
         let own = self.readings.iter().enumerate().filter(|(_, reading)| reading.partition.input == input);
-        own.for_each(|(at, _)| self.watermarks.set_away(at, away));
+        let now = self.context.runtime.elapsed();
+        own.for_each(|(at, _)| self.watermarks.set_away(at, away, now));
+        self.hold();
+    }
+
+    /// The watermark stands still as long as an input that was never open may come with partitions.
+    fn hold(&mut self) {
+        let is_unknown = |feed: &Feed| {
+            let is_known = || self.readings.iter().any(|r| r.partition.input == feed.inlet.number);
+            (feed.is_opening() || feed.is_refused) && !is_known()
+        };
+        let is_held = self.feeds.iter().any(is_unknown);
+        self.watermarks.hold(is_held);
     }
 
     /// What was read is absorbed and cut; nothing more is read. Then waits until all of it is settled, for a row that the
@@ -336,6 +350,7 @@ impl LaneTask {
     async fn finish(&mut self) -> Result<(), EngineError> {
         while !self.waiting.is_empty() {
             let decoded = front(&mut self.waiting).await;
+            self.watermarks.turn(self.context.runtime.elapsed(), true);
             self.absorb(decoded).await?;
             if self.is_full() {
                 self.cut().await?;
@@ -426,6 +441,7 @@ impl LaneTask {
         }
         self.feeds[place].reader = Some(reader);
         self.feeds[place].inlet.opened();
+        self.hold();
         Ok(())
     }
 

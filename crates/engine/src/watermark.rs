@@ -13,6 +13,9 @@
 //!
 //! Every record shows that its partition is alive, whatever becomes of it. A partition that has yielded records without a usable time
 //! for as long as `idle_after` no longer holds the watermark.
+//!
+//! Silence counts only while somebody listens. A source that is away, a full spool and a store that does not answer keep records back, and
+//! those of one partition may come long before those of another: a partition that nobody could hear holds the watermark.
 
 use std::time::Duration;
 
@@ -65,9 +68,11 @@ struct Progress {
     recent: Recent,
     caught_up: bool,
     ended: bool,
-    /// True while its source gives nothing, away or refusing: others do not wait for it.
+    /// True while its source gives nothing, away or refusing: partitions that run ahead do not wait for it.
     away: bool,
     last_record: Duration,
+    /// Since when it could have been heard, and was not.
+    silent_since: Duration,
     /// When a record had a usable time.
     last_time: Duration,
 }
@@ -79,12 +84,53 @@ pub struct Watermarks {
     low_ms: i64,
     idle_after: Duration,
     future_ms_max: i64,
+    /// The lane's last turn, and whether it let its sources be read.
+    turned: Option<(Duration, bool)>,
+    /// How long nobody has listened without a break.
+    deaf: Duration,
+    /// True while an input was never open.
+    is_held: bool,
 }
+
+/// A turn of the lane takes no longer than this, for it looks around once a second; if one did, the lane was waiting for the store.
+const TURN_MAX: Duration = Duration::from_secs(2);
+
+/// The part of `idle_after` after which a time without listening is made up for in full: what was kept back meanwhile takes its time to come.
+const DEAF_PART: u32 = 4;
 
 impl Watermarks {
     /// No partition yet; the watermark stands at `low_ms`.
     pub fn new(low_ms: i64, idle_after: Duration, future_ms_max: i64) -> Self {
-        Self { partitions: Vec::new(), low_ms, idle_after, future_ms_max }
+        Self {
+            partitions: Vec::new(),
+            low_ms,
+            idle_after,
+            future_ms_max,
+            turned: None,
+            deaf: Duration::ZERO,
+            is_held: false,
+        }
+    }
+
+    /// The lane takes its next turn, in which it lets its sources be read, or not. What passed since the last one is no silence of any
+    /// partition if nobody listened.
+    pub fn turn(&mut self, now: Duration, is_reading: bool) {
+        let Some((turned, was_reading)) = self.turned.replace((now, is_reading)) else { return };
+        let passed = now.saturating_sub(turned);
+        if was_reading && passed <= TURN_MAX {
+            self.deaf = Duration::ZERO;
+            return;
+        }
+        self.deaf += passed;
+        let is_long = self.deaf >= self.idle_after / DEAF_PART;
+        for progress in &mut self.partitions {
+            progress.silent_since = if is_long { now } else { progress.silent_since + passed };
+        }
+    }
+
+    /// Whether an input was never open, so that nobody knows its partitions: the watermark stands still meanwhile.
+    pub fn hold(&mut self, is_held: bool) {
+        self.is_held = is_held;
     }
 
     /// Adds the next partition, whose greatest record time so far is known from the journal.
@@ -96,6 +142,7 @@ impl Watermarks {
             ended: false,
             away: false,
             last_record: now,
+            silent_since: now,
             last_time: now,
         });
     }
@@ -105,7 +152,7 @@ impl Watermarks {
         let future = self.future_ms_max;
         let progress = &mut self.partitions[partition];
         let was_caught_up = std::mem::take(&mut progress.caught_up);
-        progress.last_record = now;
+        (progress.last_record, progress.silent_since) = (now, now);
         let wall_limit = wall_ms.saturating_add(future);
         progress.recent.add(times_ms);
         let middle = progress.recent.middle().unwrap_or(TIME_UNKNOWN_MS).min(wall_limit);
@@ -140,8 +187,11 @@ impl Watermarks {
 
     /// The source of a partition gives nothing at the moment, or gives again. The watermark waits all the same: what comes later may be
     /// old. Partitions that run ahead do not.
-    pub fn set_away(&mut self, partition: usize, away: bool) {
-        self.partitions[partition].away = away;
+    pub fn set_away(&mut self, partition: usize, away: bool, now: Duration) {
+        let progress = &mut self.partitions[partition];
+        if std::mem::replace(&mut progress.away, away) {
+            progress.silent_since = now;
+        }
     }
 
     /// The clock of a partition.
@@ -151,7 +201,7 @@ impl Watermarks {
 
     fn is_idle(&self, p: &Progress, now: Duration) -> bool {
         let is_long_ago = |since: Duration| now.saturating_sub(since) >= self.idle_after;
-        let is_silent = p.caught_up && is_long_ago(p.last_record);
+        let is_silent = p.caught_up && !p.away && is_long_ago(p.silent_since);
         // Records came since, and none said what time it is.
         let is_untimed = p.last_record > p.last_time && is_long_ago(p.last_time);
         p.ended || is_silent || is_untimed
@@ -171,6 +221,9 @@ impl Watermarks {
 
     /// Where [`advance`](Self::advance) would move it.
     pub fn next(&self, now: Duration) -> i64 {
+        if self.is_held {
+            return self.low_ms;
+        }
         let active = self.partitions.iter().filter(|p| !self.is_idle(p, now)).map(|p| p.time_ms_max).min();
         let low = active.or_else(|| self.partitions.iter().map(|p| p.time_ms_max).max());
         self.low_ms.max(low.unwrap_or(TIME_UNKNOWN_MS))

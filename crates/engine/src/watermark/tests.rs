@@ -33,6 +33,66 @@ fn an_idle_partition_lets_go_and_a_late_one_does_not_pull_back() {
     assert!(w.idle(11 * S).is_empty());
 }
 
+/// Two partitions that were read to their ends, looked at every second until `until`.
+fn two_at_their_ends(until: u32, is_reading: impl Fn(u32) -> bool) -> Watermarks {
+    let mut w = two();
+    for partition in [0, 1] {
+        w.observe(partition, &[50], 1_000, S);
+        w.caught_up(partition);
+    }
+    (1..=until).for_each(|second| w.turn(second * S, is_reading(second)));
+    w
+}
+
+#[test]
+fn a_time_in_which_nothing_is_read_is_no_silence() {
+    // The spool was full from the third second to the twentieth.
+    let mut w = two_at_their_ends(20, |second| !(3..20).contains(&second));
+    w.observe(0, &[900], 1_000, 20 * S);
+    assert_eq!(w.advance(20 * S), 50, "the other had no chance to be heard");
+    (21..=29).for_each(|second| w.turn(second * S, true));
+    assert_eq!(w.advance(29 * S), 50, "and has all of its time");
+    assert_eq!(w.advance(30 * S), 900);
+    // Without that it is silent.
+    let mut w = two_at_their_ends(20, |_| true);
+    w.observe(0, &[900], 1_000, 20 * S);
+    assert_eq!(w.advance(20 * S), 900);
+}
+
+#[test]
+fn a_lane_that_hung_has_listened_to_nobody() {
+    let mut w = two_at_their_ends(2, |_| true);
+    w.turn(40 * S, true);
+    w.observe(0, &[900], 1_000, 40 * S);
+    assert_eq!(w.advance(40 * S), 50);
+    // Short breaks under load do not add up to a time in which nobody is ever silent.
+    let mut w = two_at_their_ends(2, |_| true);
+    (3..40).for_each(|second| w.turn(second * S, second % 2 == 0));
+    w.observe(0, &[900], 1_000, 40 * S);
+    assert_eq!(w.advance(40 * S), 900);
+}
+
+#[test]
+fn partitions_of_a_source_that_is_away_hold_the_watermark() {
+    let mut w = two_at_their_ends(5, |_| true);
+    w.set_away(1, true, 5 * S);
+    w.observe(0, &[900], 1_000, 60 * S);
+    assert_eq!(w.advance(60 * S), 50);
+    w.set_away(1, false, 60 * S);
+    assert_eq!((w.advance(69 * S), w.advance(70 * S)), (50, 900));
+}
+
+#[test]
+fn an_input_that_was_never_open_holds_the_watermark() {
+    let mut w = two_at_their_ends(5, |_| true);
+    assert_eq!(w.advance(S), 50);
+    w.hold(true);
+    w.observe(0, &[900], 1_000, 60 * S);
+    assert_eq!(w.advance(60 * S), 50);
+    w.hold(false);
+    assert_eq!(w.advance(60 * S), 900);
+}
+
 #[test]
 fn a_clock_from_the_future_moves_nothing() {
     let mut w = two();

@@ -265,3 +265,34 @@ pub fn results_wait_for_the_slowest_partition() {
         bench.assert_holds(results((0..300).chain([120, 150])));
     });
 }
+
+/// The source comes back with the records of one partition first: those of the other were held up with it.
+#[test]
+fn a_partition_whose_source_was_away_for_long_is_waited_for() {
+    run(async {
+        let mut bench = Bench::new();
+        bench.settings.idle_after = Duration::from_secs(2);
+        let [slow, fast] = [0, 1].map(|index| Partition::new("e", index));
+        let push = |partition: &Partition, id: u64| {
+            bench.feed.push(partition, (BEGIN_MS + id) as i64, id.to_string());
+        };
+        (0..10).for_each(|id| push(if id % 2 == 0 { &slow } else { &fast }, id));
+        let (stop, asked) = watch::channel(false);
+        let running = tokio::spawn(engine::run(windowed(&bench, false), asked));
+        let read = |count: u64| {
+            let status = bench.status.clone();
+            wait_until(move || status.snapshot().sealed.records.read == count)
+        };
+        read(10).await;
+        bench.feed.fail(u32::MAX);
+        tokio::time::sleep(Duration::from_millis(2_500)).await;
+        (10..600).for_each(|id| push(&fast, id));
+        bench.feed.fail(0);
+        read(600).await;
+        (600..610).for_each(|id| push(&slow, id));
+        read(610).await;
+        assert_eq!(bench.lane().await.counts.late, 0);
+        stop.send(true).expect("it runs");
+        running.await.expect("no panic").expect("drains");
+    });
+}
