@@ -289,7 +289,7 @@ fn a_partition_whose_source_was_away_for_long_is_waited_for() {
         (10..600).for_each(|id| push(&fast, id));
         bench.feed.fail(0);
         read(600).await;
-        (600..610).for_each(|id| push(&slow, id));
+        (10..20).for_each(|id| push(&slow, id));
         read(610).await;
         assert_eq!(bench.lane().await.counts.late, 0);
         stop.send(true).expect("it runs");

@@ -61,8 +61,7 @@ fn of(
     let mut computed = Vec::new();
     let mut column = |text: &str| {
         shape::column_of(text).unwrap_or_else(|| {
-            let words: Vec<&str> = text.split_whitespace().collect();
-            let text = words.join(" ");
+            let text = spaced(text);
             computed.push(text.clone());
             text
         })
@@ -102,6 +101,15 @@ fn of(
         Aggregate { name: name.to_owned(), function, column: first, by, numbers, distinct, condition };
     aggregate.check()?;
     Ok(Read { aggregate, computed })
+}
+
+/// An expression with single spaces, so that one that was written twice is computed once; as it stands if spaces may mean something.
+fn spaced(text: &str) -> String {
+    let means_something = text.contains(['\'', '"', '`']) || text.contains("--");
+    if means_something {
+        return text.trim().to_owned();
+    }
+    text.split_whitespace().collect::<Vec<&str>>().join(" ")
 }
 
 /// The function of a name, and whether its last argument is a condition, as in `countIf(paid)`.

@@ -37,6 +37,10 @@ fn an_aggregate_is_read_as_sql_and_clickhouse_write_it() {
         ),
         ("countIf(paid)", "count() where paid"),
         ("sum(price  *\n amount)", "sum(price * amount); computes price * amount"),
+        (
+            "countIf(status = 'in  transit')",
+            "count() where status = 'in  transit'; computes status = 'in  transit'",
+        ),
         ("argMax(price, sold_at)", "arg_max(price) by sold_at"),
         ("min_by(price, a + b)", "arg_min(price) by a + b; computes a + b"),
         ("median(x)", "quantile(x) [500000]"),
