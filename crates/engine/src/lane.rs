@@ -519,7 +519,17 @@ impl LaneTask {
         let Some(reader) = &mut self.feeds[place].reader else {
             return Err(EngineError::Internal("a read that is not begun"));
         };
-        reader.add(from).await?;
+        let mut backoff = Backoff::new(self.context.settings.retry_pause_max);
+        // It is told of only once. Where it waits for a source that is away, it waits no longer than a stop does.
+        while let Err(error) = reader.add(from.clone()).await {
+            if error.fault != SourceFault::Away {
+                return Err(error.into());
+            }
+            if backoff.should_log() {
+                tracing::warn!(partition = %start.partition, %error, "a new partition cannot be read yet; trying again");
+            }
+            self.context.runtime.sleep(backoff.next_pause(&*self.context.runtime)).await;
+        }
         let next = genesis.next;
         let body = Genesis { partitions: vec![genesis], ..Default::default() };
         self.context.journal.lock().await.append(Body::Genesis(body)).await?;

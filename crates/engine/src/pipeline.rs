@@ -272,7 +272,8 @@ async fn run_to_the_end(pipeline: Pipeline, stop: watch::Receiver<bool>) -> Resu
             s.spool_bytes = journal.lane().spool_bytes();
             s.watermark_ms = journal.lane().watermark_ms;
             s.inputs = journal.lane().inputs.iter().map(|input| (input.name.clone(), input.counts)).collect();
-            for p in &journal.lane().partitions {
+            // Those that were forgotten have no end that anybody asks for.
+            for (_, p) in journal.lane().reading() {
                 let name = inputs::shown(&context.inputs, journal.lane(), p);
                 let told = s.partitions.entry(name).or_default();
                 (told.next, told.sealed) = (p.next, p.next);
@@ -493,9 +494,16 @@ impl Beginning<'_> {
                     }
                 }
                 (place, Err(refusal)) => {
+                    let name = &askings[place].input.name;
                     let refusal = Refusal { error: askings[place].input.named(refusal.error), ..refusal };
                     if is_first || !refusal.may_deliver {
                         return Err(refusal);
+                    }
+                    if askings.len() > 1 {
+                        // The start may wait long for the others.
+                        tracing::error!(input = &**name, error = %refusal.error, "the source of an input refuses");
+                        let (words, now_ms) = (refusal.error.to_string(), self.runtime.wall_ms());
+                        self.status.source_refuses(name, true, &words, now_ms);
                     }
                     opened[place] = Err(Some(refusal));
                 }

@@ -100,17 +100,23 @@ pub fn verdict(outcome: &Outcome, last: &Snapshot, letters: &str) -> String {
     text
 }
 
-/// Why this run has too many dead letters, if it has: more than the share `fail_above` of its records; without such a share, all of
-/// them.
+/// Why this run has too many dead letters, if it has: more than the share `fail_above` of its records; without such a share, as many as
+/// records, and no row.
 pub fn too_many_dead_letters(last: &Snapshot, fail_above: Option<Share>) -> Option<String> {
     let run = of_this_run(last);
     let (read, dead_letters) = (run.records.read, run.dead_letters);
-    let what = format!("{dead_letters} of the {} read became dead letters", counted(read, "record"));
+    // A record that two tables refuse, and a result of a window, are dead letters beyond the records.
+    let what = match dead_letters <= read {
+        true => format!("{dead_letters} of the {} read became dead letters", counted(read, "record")),
+        false => format!("{dead_letters} dead letters came of {} read", counted(read, "record")),
+    };
     match fail_above {
         Some(share) if share.is_exceeded(dead_letters, read) => {
             Some(format!("{what}, more than the {share} that `dead_letters.fail_above` allows"))
         }
-        None if read > 0 && dead_letters >= read => Some(format!("{what}, and none a row")),
+        None if read > 0 && dead_letters >= read && run.written == 0 => {
+            Some(format!("{what}, and none a row"))
+        }
         _ => None,
     }
 }
@@ -124,8 +130,9 @@ fn of_this_run(last: &Snapshot) -> Totals {
 /// `4 rows written, 1 filtered, 3 dead letters`: rows always, the others where there are any.
 fn kinds(run: &Totals) -> String {
     let mut text = format!("{} written", counted(run.written, "row"));
-    let Counts { filtered, duplicates, late, .. } = run.records;
+    let Counts { filtered, duplicates, late, absorbed, .. } = run.records;
     let others = [
+        (absorbed, "taken into windows".to_owned()),
         (filtered, "filtered".to_owned()),
         (duplicates, plural(duplicates, "duplicate")),
         (late, "late".to_owned()),

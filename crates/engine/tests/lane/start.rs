@@ -29,6 +29,8 @@ pub enum At {
     Read,
     /// With the first event, though it let the read begin.
     FirstEvent,
+    /// Twice, when a partition that it found is to be read.
+    Found,
 }
 
 /// A source that refuses at a place of its own.
@@ -56,6 +58,7 @@ impl Refusing {
 struct RefusingReader {
     inner: Box<dyn Reader>,
     first: Option<SourceError>,
+    found: Vec<SourceError>,
     now: Arc<AtomicBool>,
 }
 
@@ -85,7 +88,9 @@ impl Source for Refusing {
             return Err(self.refusal());
         }
         let first = (self.at == At::FirstEvent).then(|| self.refusal());
-        Ok(Box::new(RefusingReader { inner: self.inner.read(from).await?, first, now: self.now.clone() }))
+        let found = if self.at == At::Found { vec![self.refusal(), self.refusal()] } else { Vec::new() };
+        let (inner, now) = (self.inner.read(from).await?, self.now.clone());
+        Ok(Box::new(RefusingReader { inner, first, found, now }))
     }
 
     async fn publish(&self, positions: &[(Partition, u64)]) -> Result<(), SourceError> {
@@ -115,7 +120,10 @@ impl Reader for RefusingReader {
     }
 
     async fn add(&mut self, from: ReadFrom) -> Result<(), SourceError> {
-        self.inner.add(from).await
+        match self.found.pop() {
+            Some(error) => Err(error),
+            None => self.inner.add(from).await,
+        }
     }
 
     fn pause(&mut self, partition: &Partition) {
@@ -394,6 +402,27 @@ fn a_store_from_before_a_partition_was_added_is_told_by_what_was_published_of_it
         bench.feed.forget(&late, 3);
         bench.drain().await.expect("nothing comes twice");
         bench.assert_holds((0..10).chain(13..15));
+    });
+}
+
+#[test]
+fn a_partition_that_is_found_while_the_source_is_away_is_read_once_it_is_back() {
+    run(async {
+        let bench = Bench::new();
+        let source = Refusing { fault: SourceFault::Away, ..Refusing::at(&bench.source, At::Found) };
+        let (stop, asked) = watch::channel(false);
+        let running = tokio::spawn(engine::run(with(&bench, source, false), asked));
+        bench.push(0..10);
+        let found = Partition::new("e", 2);
+        bench.feed.open(found.clone());
+        bench.feed.push(&found, 1_010, "10");
+        while bench.lane().await.counts.passed < 11 {
+            assert!(!running.is_finished(), "it is only away");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        stop.send(true).expect("it runs");
+        running.await.expect("no panic").expect("drains");
+        bench.assert_holds(0..11);
     });
 }
 

@@ -82,6 +82,10 @@ fn a_share_of_dead_letters_above_the_limit_fails_a_run() {
     // Without the setting, only a run of which nothing else came.
     assert_eq!(failed(counts(10_000, 1, 0, 9_999), None), None);
     assert!(failed(counts(9_999, 0, 0, 9_999), None).is_some());
+    // Of two tables one has refused every row.
+    assert_eq!(failed(counts(100, 100, 0, 100), None), None, "the other has all of them");
+    let twice = failed(counts(100, 0, 0, 200), None).expect("both have");
+    assert!(twice.starts_with("200 dead letters came of 100 records read"), "{twice}");
     assert_eq!(failed(counts(5, 0, 5, 0), None), None, "duplicates are no failure");
     let earlier = ended(|s| {
         s.sealed = counts(110, 10, 0, 100);
