@@ -8,6 +8,7 @@
 //! | [`dead_letters`] | reading letters, what a replay takes, what became of it               |
 //! | [`fields`]      | what several answers say in the same JSON fields                      |
 //! | [`pipelines`]   | the pipelines of a store, and their end                               |
+//! | [`rewind`]      | where a stopped pipeline is told to read on                           |
 //! | [`running`]     | what the process that runs a pipeline says of it                      |
 //! | [`status`]      | what is known of a pipeline, running or not                           |
 //! | [`store`]       | everything of a pipeline in its store, read and verified              |
@@ -20,6 +21,7 @@
 pub mod dead_letters;
 pub mod fields;
 pub mod pipelines;
+pub mod rewind;
 pub mod running;
 pub mod status;
 pub mod store;

@@ -251,6 +251,11 @@ pub trait State: Send {
     /// people to decide.
     fn shape(&self) -> String;
 
+    /// Whether it takes records in and [releases](Output::released) results later: then no record may be read again while the state is kept.
+    fn absorbs(&self) -> bool {
+        false
+    }
+
     /// What is lost with the state, in words that follow "lost is: ".
     fn loss(&self) -> &str {
         "what it remembers"

@@ -58,7 +58,7 @@ impl Composition {
         for operator in operators {
             let name = operator.name().to_owned();
             if let Some(state) = operator.state() {
-                made.steps.push(StepShape { name, shape: state.shape() });
+                made.steps.push(StepShape { name, shape: state.shape(), absorbs: state.absorbs() });
                 made.losses.push(state.loss().to_owned());
             }
         }

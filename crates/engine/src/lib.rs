@@ -30,6 +30,7 @@
 //! | [`change`]     | what may change under a pipeline's name: pure                                |
 //! | [`forget`]     | a stream that a person takes out of the pipeline                             |
 //! | [`rename`]     | a lane goes on under another name                                            |
+//! | [`rewind`]     | partitions of a stopped pipeline that a person moves                         |
 //! | [`refuse`]     | a frame refused for its content: bisected down to the rows                   |
 //! | [`reread`]     | the record of a refused row, read again from the source                      |
 //! | [`checkpoint`] | snapshots and the checkpoint record                                         |
@@ -75,6 +76,7 @@ pub mod rename;
 pub mod reread;
 pub mod retire;
 pub mod retry;
+pub mod rewind;
 pub mod runtime;
 pub mod seal;
 pub mod segment;

@@ -22,6 +22,8 @@ mod inputs;
 mod intake;
 #[path = "lane/rename.rs"]
 mod rename;
+#[path = "lane/rewind.rs"]
+mod rewind;
 #[path = "lane/rollup.rs"]
 mod rollup;
 #[path = "lane/start.rs"]

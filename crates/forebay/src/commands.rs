@@ -16,6 +16,7 @@ pub mod generate;
 pub mod pipelines;
 pub mod place;
 pub mod rename;
+pub mod rewind;
 pub mod run;
 pub mod status;
 pub mod store;

@@ -355,6 +355,7 @@ impl Router for LyingRouter {
 pub struct LyingStep {
     inner: Box<dyn Operator>,
     shape: String,
+    absorbs: bool,
     variant: Variant,
     /// The snapshot as of the last seal, and the one before.
     snapshots: [Bytes; 2],
@@ -372,10 +373,12 @@ impl LyingStep {
     /// Around an honest one.
     pub fn new(mut inner: Box<dyn Operator>, variant: Variant) -> Self {
         let snapshot = inner.state().map(|state| state.snapshot()).unwrap_or_default();
+        let absorbs = inner.state().is_some_and(|state| state.absorbs());
         let shape = inner.state().map(|state| state.shape()).unwrap_or_default();
         Self {
             inner,
             shape,
+            absorbs,
             variant,
             snapshots: [snapshot.clone(), snapshot],
             seals: 0,
@@ -443,6 +446,10 @@ impl Operator for LyingStep {
 impl State for LyingStep {
     fn shape(&self) -> String {
         self.shape.clone()
+    }
+
+    fn absorbs(&self) -> bool {
+        self.absorbs
     }
 
     fn held(&self) -> u64 {

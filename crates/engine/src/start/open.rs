@@ -60,6 +60,7 @@ impl Standing {
                 inputs: lane.inputs.clone(),
                 partitions: lane.partitions.clone(),
                 forgotten: lane.forgotten.clone(),
+                rewound: lane.rewound.clone(),
                 ..Lane::new()
             },
         }
@@ -488,9 +489,11 @@ fn check_published(lane: &Lane, shown: &Shown) -> Result<(), String> {
             }
             continue;
         };
-        let sealed = lane.partitions[at].next;
+        // One that was moved back was read further before, and the source may know.
+        let sealed = lane.read_to(at);
         // A stream that was forgotten and came back was read further before.
-        let before = lane.partitions.iter().filter(|p| is_of(p, partition)).map(|p| p.next).max();
+        let all = lane.partitions.iter().enumerate().filter(|(_, p)| is_of(p, partition));
+        let before = all.map(|(at, _)| lane.read_to(at)).max();
         if *published > before.unwrap_or(sealed) && is_same(lane, at, shown) {
             return Err(format!(
                 "the source says that `{partition}` was read up to {published}, but the store is at {sealed}: the store was \

@@ -5,6 +5,7 @@
 //! | command  | goes                                                        | stays                                                |
 //! |----------|-------------------------------------------------------------|------------------------------------------------------|
 //! | `list`   | nothing                                                     | everything; it reads the journals alone              |
+//! | `reset --to` | nothing: see [`rewind`]                                 | everything                                           |
 //! | `reset`  | the pipeline's journal, state, sealed rows and replay log    | its file, tables and source; the next start reads anew |
 //! | `delete` | the same                                                    | the same; it is not expected to start again          |
 
@@ -21,6 +22,7 @@ use pipeline::wiring;
 use serde_json::{Value, json};
 use store::Prefix;
 
+use super::rewind;
 use crate::console::{Exit, PipelineFile, print};
 
 /// Lists the pipelines in a store.
@@ -51,7 +53,7 @@ struct Removal {
     #[command(flatten)]
     file: PipelineFile,
 
-    /// Deletes it. Without this option the command only prints what would be deleted and what would be kept.
+    /// Does it. Without this option the command only prints what would be deleted or moved, and what would be kept.
     #[arg(long)]
     yes: bool,
 
@@ -60,19 +62,30 @@ struct Removal {
     json: bool,
 }
 
-/// Deletes a pipeline's journal and state, so that its next start reads the source from the beginning again.
+/// Deletes a pipeline's journal and state, so that its next start reads the source from the beginning again; with --to, moves a stopped
+/// pipeline to other positions and keeps everything else.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   forebay reset user-events.yaml           # prints what would be deleted
   forebay reset user-events.yaml --yes
+  forebay reset user-events.yaml --to earliest                        # prints what would be read again
+  forebay reset user-events.yaml --to 2026-01-31T08:00:00Z --yes
+  forebay reset user-events.yaml --to orders/0=1200,orders/1=900 --yes
+  forebay reset user-events.yaml --to latest --topic returns --yes
 
-The table keeps its rows: empty it first, or every row will be there twice. If it is not empty, the next `forebay run` asks.
+With --to, the journal and the state stay. Records between the old and an earlier new position are read again: rows that are
+in the table already are written a second time unless `dedup` knows their keys. Records before a later position are never read.
+
+Without --to, the table keeps its rows: empty it first, or every row will be there twice. If it is not empty, the next `forebay run` asks.
 
 Exit codes: 0 if the pipeline was reset; 4 without --yes; 3 if a process runs the pipeline; 2 for an error in the file.")]
 pub struct Reset {
     #[command(flatten)]
     removal: Removal,
+
+    #[command(flatten)]
+    moved: rewind::Options,
 }
 
 /// Deletes a pipeline from its store.
@@ -143,7 +156,13 @@ impl Reset {
     /// # Errors
     /// When the store cannot be used.
     pub fn execute(&self) -> anyhow::Result<Exit> {
-        self.removal.execute(End::Reset)
+        if !self.moved.is_given() {
+            return self.removal.execute(End::Reset);
+        }
+        let Removal { file, yes, json } = &self.removal;
+        let Some(pipeline) = super::load(&file.file)? else { return Ok(Exit::Fault) };
+        let call = rewind::Call { file: &file.file, yes: *yes, json: *json };
+        super::runtime()?.block_on(self.moved.execute(&pipeline, &call))
     }
 }
 

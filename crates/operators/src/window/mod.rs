@@ -446,6 +446,10 @@ impl Operator for Window {
 }
 
 impl State for Window {
+    fn absorbs(&self) -> bool {
+        true
+    }
+
     fn shape(&self) -> String {
         self.plan.shape.clone()
     }

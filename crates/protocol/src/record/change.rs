@@ -14,12 +14,20 @@ pub struct StepShape {
     /// The settings that its state depends on, in words: state of another shape cannot be read back.
     #[prost(string, tag = "2")]
     pub shape: String,
+    /// True if it takes records into its state and releases results later: a record that is read again would be in two results.
+    #[prost(bool, tag = "3")]
+    pub absorbs: bool,
 }
 
 impl StepShape {
-    /// A step of this name and shape.
+    /// A step of this name and shape, which lets rows through or drops them.
     pub fn new(name: impl Into<String>, shape: impl Into<String>) -> Self {
-        Self { name: name.into(), shape: shape.into() }
+        Self { name: name.into(), shape: shape.into(), absorbs: false }
+    }
+
+    /// The same, of a step that absorbs records.
+    pub fn absorbing(self) -> Self {
+        Self { absorbs: true, ..self }
     }
 }
 

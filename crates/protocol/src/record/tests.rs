@@ -319,7 +319,7 @@ fn samples() -> Vec<(&'static str, Record)> {
         (
             "change",
             sample(Body::Change(Change {
-                steps: vec![StepShape::new("dedup", "key"), StepShape::new("window", "size")],
+                steps: vec![StepShape::new("dedup", "key"), StepShape::new("window", "size").absorbing()],
                 kept: vec![KeptState { step: 1, before: 2 }],
                 discarded: 5,
                 parts: vec![part.clone()],

@@ -75,6 +75,7 @@ fn every_command_of_the_guide_does_what_it_says() {
         RECORDS,
         RECORDS,
         RECORDS,
+        RECORDS,
         RECORDS + BACKFILL,
         RECORDS + BACKFILL,
         RECORDS + BACKFILL,

@@ -21,6 +21,7 @@
 //! | [`verify`]     | the table compared with the source, and a store that is read as a whole           |
 //! | [`glassflow`]  | what GlassFlow's own scenarios assert                                             |
 //! | [`bench`]      | the benchmarks, at a tiny scale                                                    |
+//! | [`changing`]   | a pipeline that is moved to other positions                                       |
 //! | [`guide`]      | the commands of docs/changing-a-pipeline.md, and a store that is lost              |
 //! | [`demo`]       | what a newcomer runs first                                                        |
 
@@ -28,6 +29,7 @@
 #![allow(clippy::disallowed_methods)]
 
 mod bench;
+mod changing;
 mod demo;
 mod doubts;
 mod faults;

@@ -130,11 +130,16 @@ fn c9_a_rewind_leaves_no_row_that_may_be_refused_behind_the_position() {
 #[test]
 fn c9_no_state_holds_a_record_twice() {
     let mut w = Writer::new();
+    let steps = vec![StepShape::new("dedup", "key"), StepShape::new("window", "1m").absorbing()];
+    let kept = vec![KeptState { step: 0, before: 0 }];
+    w.push(Body::Change(Change { steps, kept, ..Change::default() })).expect("a window");
     w.push(Body::Seal(absorbing(10, 20, 10))).expect("held");
-    assert_eq!(rule(w.push(rewind(vec![moved(20, 10)], &[], 0))), "C9");
-    assert_eq!(rule(w.push(rewind(vec![moved(20, 10)], &[0], 9))), "C9");
+    for emptied in [&[][..], &[0], &[1]] {
+        assert_eq!(rule(w.push(rewind(vec![moved(20, 10)], emptied, 0))), "C9");
+    }
+    assert_eq!(rule(w.push(rewind(vec![moved(20, 10)], &[0, 1], 11))), "C9");
     w.push(rewind(vec![moved(20, 40)], &[], 0)).expect("on");
-    w.push(rewind(vec![moved(40, 10)], &[0], 10)).expect("given up");
+    w.push(rewind(vec![moved(40, 10)], &[0, 1], 10)).expect("given up");
     assert_eq!(w.lane.absorbed, Absorbed { released: 0, held: 0, discarded: 10 });
     w.push(Body::Seal(absorbing(10, 20, 10))).expect("counted as read again");
     assert_eq!((w.lane.counts.read, w.lane.counts.absorbed), (20, 20));

@@ -1,0 +1,222 @@
+//! Where a stopped pipeline is told to read on: words, times and positions, as the partitions of its inputs.
+//!
+//! Owns what `earliest`, `latest`, a time and positions lead to, and which partitions are meant. Does not own the conditions under which
+//! partitions are moved, nor the record (`engine::rewind`).
+//!
+//! | the word                 | Kafka                                          | files                          |
+//! |--------------------------|------------------------------------------------|--------------------------------|
+//! | `earliest`               | the oldest record that is still held           | the file's beginning           |
+//! | `latest`                 | behind the newest record                       | the file's end                 |
+//! | a time in RFC 3339       | the first record at or after it, by the broker | refused: files know no times   |
+//! | `topic/partition=offset` | there, if it is still held                     | refused: positions are bytes, and one may lie within a record |
+
+use std::collections::BTreeMap;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use anyhow::{Context, bail, ensure};
+use dataflow::block::NO_LEADER_EPOCH;
+use dataflow::{Partition, PartitionStart, ReadFrom, Runtime, Source};
+use engine::inputs::Inlet;
+use engine::rewind::Target;
+use pipeline::config::model::{Input, Pipeline};
+use pipeline::config::values::Start;
+use pipeline::{replays, wiring};
+use protocol::Lane;
+
+/// Where to read on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum To {
+    /// The oldest record, the newest one, or a time.
+    Start(Start),
+    /// These positions: stream, partition, position.
+    Positions(Vec<(String, u32, u64)>),
+}
+
+impl FromStr for To {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if !text.contains('=') {
+            return text.parse().map(Self::Start).map_err(|_| {
+                format!("`{text}` is neither `earliest`, `latest`, a time like `2026-01-31T08:00:00Z`, nor positions like `orders/0=1200,orders/1=900`")
+            });
+        }
+        let position = |text: &str| {
+            let (partition, position) = text.split_once('=')?;
+            let (stream, index) = partition.rsplit_once('/').filter(|(stream, _)| !stream.is_empty())?;
+            Some((stream.to_owned(), index.parse().ok()?, position.parse().ok()?))
+        };
+        let parse = |text: &str| {
+            position(text).ok_or(format!("`{text}` is no position; write `topic/partition=offset`"))
+        };
+        text.split(',').map(parse).collect::<Result<_, _>>().map(Self::Positions)
+    }
+}
+
+/// Which partitions are meant; all if nothing is named.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Chosen {
+    /// Only those of this input.
+    pub input: Option<String>,
+    /// Only those of these streams: topics or files.
+    pub streams: Vec<String>,
+    /// Only these.
+    pub partitions: Vec<(String, u32)>,
+}
+
+impl Chosen {
+    fn means(&self, lane: &Lane, p: &Partition) -> bool {
+        let input = lane.inputs.get(p.input as usize).map(|input| &input.name);
+        let is_named = self.streams.is_empty() && self.partitions.is_empty()
+            || self.streams.iter().any(|stream| **stream == *p.stream)
+            || self.partitions.iter().any(|(stream, index)| **stream == *p.stream && *index == p.index);
+        is_named && self.input.as_ref().is_none_or(|own| Some(own) == input)
+    }
+
+    /// What is named and not read.
+    fn unknown(&self, read: &[Partition], lane: &Lane) -> Option<String> {
+        let input = self.input.iter().find(|name| lane.input(name).is_none());
+        let is_read = |stream: &str| read.iter().any(|p| &*p.stream == stream);
+        let stream = self.streams.iter().find(|stream| !is_read(stream));
+        let is_there = |(stream, index): &&(String, u32)| {
+            read.iter().any(|p| *p.stream == **stream && p.index == *index)
+        };
+        let partition = self.partitions.iter().find(|partition| !is_there(partition));
+        input.or(stream).cloned().or_else(|| partition.map(|(stream, index)| format!("{stream}/{index}")))
+    }
+}
+
+/// Where the partitions that are meant are to be read on.
+///
+/// # Errors
+/// When the source cannot be asked, or the words lead nowhere there.
+pub async fn targets(
+    pipeline: &Pipeline,
+    lane: &Lane,
+    to: &To,
+    chosen: &Chosen,
+    runtime: &Arc<dyn Runtime>,
+) -> anyhow::Result<Vec<Target>> {
+    let read: Vec<Partition> = lane
+        .reading()
+        .filter(|(_, p)| p.stream != replays::STREAM)
+        .map(|(_, p)| Partition::new(p.stream.as_str(), p.index).of_input(p.input))
+        .collect();
+    if let Some(unknown) = chosen.unknown(&read, lane) {
+        let all: Vec<String> = read.iter().map(|p| format!("`{p}`")).collect();
+        bail!(
+            "this pipeline does not read `{unknown}`; it reads {}",
+            if all.is_empty() { "nothing".into() } else { all.join(", ") }
+        );
+    }
+    let meant: Vec<Partition> = read.into_iter().filter(|p| chosen.means(lane, p)).collect();
+    let sources = sources(pipeline, lane, to, runtime)?;
+    let mut targets = Vec::new();
+    for (number, source) in sources {
+        let own: Vec<&Partition> = meant.iter().filter(|p| p.input == number).collect();
+        if !own.is_empty() {
+            targets.append(&mut of_input(lane, &*source, to, &own).await?);
+        }
+    }
+    if let To::Positions(positions) = to {
+        let is_known = |(stream, index, _): &&(String, u32, u64)| {
+            meant.iter().any(|p| *p.stream == **stream && p.index == *index)
+        };
+        if let Some((stream, index, _)) = positions.iter().find(|position| !is_known(position)) {
+            bail!("this pipeline does not read `{stream}/{index}`");
+        }
+    }
+    Ok(targets)
+}
+
+/// The source of each input, asked for the start that is meant.
+fn sources(
+    pipeline: &Pipeline,
+    lane: &Lane,
+    to: &To,
+    runtime: &Arc<dyn Runtime>,
+) -> anyhow::Result<Vec<(u32, Arc<dyn Source>)>> {
+    let mut sources = Vec::new();
+    for input in pipeline.inputs() {
+        let Some(number) = lane.input(input.name) else { continue };
+        let mut asked = input.source.clone();
+        if let (Some(kafka), To::Start(start)) = (&mut asked.kafka, to) {
+            kafka.start = *start;
+        }
+        let asked = Input { source: &asked, ..input };
+        let inlet = Inlet::new(number, asked.name, wiring::source::source(pipeline, &asked, runtime)?, false);
+        sources.push((number, inlet.source.clone()));
+    }
+    Ok(sources)
+}
+
+async fn of_input(
+    lane: &Lane,
+    source: &dyn Source,
+    to: &To,
+    own: &[&Partition],
+) -> anyhow::Result<Vec<Target>> {
+    let knows_times = source.kind() == "kafka";
+    ensure!(
+        knows_times || matches!(to, To::Start(Start::Earliest | Start::Latest)),
+        "this source knows no times, and its positions may lie within a record: use `--to earliest` or `--to latest`"
+    );
+    let known: Vec<ReadFrom> = lane
+        .reading()
+        .filter_map(|(_, p)| {
+            let partition = Partition::new(p.stream.as_str(), p.index).of_input(p.input);
+            own.contains(&&partition).then(|| ReadFrom {
+                partition,
+                identity: p.identity.clone(),
+                next: p.next,
+                leader_epoch: NO_LEADER_EPOCH,
+            })
+        })
+        .collect();
+    let shown = source.partitions().await?;
+    let shown = source.recognize(shown, known).await?;
+    let ends: BTreeMap<Partition, u64> = source.ends().await?.into_iter().collect();
+    let mut targets = Vec::new();
+    for partition in own {
+        let start = shown.iter().find(|start| start.partition == **partition);
+        let start = start.with_context(|| {
+            format!("the source has no `{partition}` at the moment, so it cannot be moved")
+        })?;
+        let end = ends.get(*partition).copied();
+        let Some(target) = target(start, end, to)? else { continue };
+        targets.push(target);
+    }
+    Ok(targets)
+}
+
+/// Where one partition is to be read on; `None` if the words do not name it.
+fn target(start: &PartitionStart, end: Option<u64>, to: &To) -> anyhow::Result<Option<Target>> {
+    let partition = start.partition.clone();
+    let at = |next, leader_epoch| Ok(Some(Target { partition: partition.clone(), next, leader_epoch }));
+    match to {
+        To::Start(Start::Earliest) => at(start.first, NO_LEADER_EPOCH),
+        To::Start(Start::At { .. }) => at(start.next, start.leader_epoch),
+        To::Start(Start::Latest) => at(
+            end.with_context(|| format!("the end of `{partition}` is known only once it was read"))?,
+            NO_LEADER_EPOCH,
+        ),
+        To::Positions(positions) => {
+            let is_named = |(stream, index, _): &&(String, u32, u64)| {
+                **stream == *partition.stream && *index == partition.index
+            };
+            let Some((.., next)) = positions.iter().find(is_named) else { return Ok(None) };
+            let held = start.first..=end.unwrap_or(u64::MAX);
+            ensure!(
+                held.contains(next),
+                "`{partition}` has positions from {} to {}, and {next} is not among them",
+                held.start(),
+                held.end()
+            );
+            at(*next, NO_LEADER_EPOCH)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,57 @@
+use protocol::lane::{InputState, PartitionState};
+use protocol::record::{Absorbed, StepShape};
+
+use super::*;
+
+fn lane(steps: Vec<StepShape>) -> Lane {
+    let partition = |index| PartitionState {
+        input: 0,
+        stream: "e".into(),
+        index,
+        identity: String::new(),
+        next: 50,
+        leader_epoch: -1,
+        time_ms_max: 0,
+    };
+    let inputs = vec![InputState { name: "source".into(), ..InputState::default() }];
+    Lane { pipeline: "p".into(), inputs, partitions: vec![partition(0), partition(1)], steps, ..Lane::new() }
+}
+
+fn request(targets: &[(u32, u64)], new_state: &[&str]) -> Request {
+    let target = |(index, next): &(u32, u64)| Target {
+        partition: Partition::new("e", *index),
+        next: *next,
+        leader_epoch: -1,
+    };
+    Request {
+        targets: targets.iter().map(target).collect(),
+        new_state: new_state.iter().map(|step| (*step).to_owned()).collect(),
+        by: "test".into(),
+        take_over: false,
+        quiet_min: Duration::ZERO,
+    }
+}
+
+#[test]
+fn a_partition_that_stands_there_already_is_not_moved() {
+    let rewind = plan(&lane(Vec::new()), &request(&[(0, 50), (1, 20)], &[])).expect("nothing is in the way");
+    assert_eq!(rewind.moves, [Move { partition: 1, from: 50, next: 20, leader_epoch: -1 }]);
+    let refused = plan(&lane(Vec::new()), &request(&[(2, 0)], &[])).expect_err("there is no such partition");
+    assert!(refused.to_string().contains("it reads `e/0`, `e/1`"), "{refused}");
+}
+
+#[test]
+fn a_window_is_not_moved_back_with_what_it_holds() {
+    let mut lane = lane(vec![StepShape::new("dedup", "id"), StepShape::new("window", "1m").absorbing()]);
+    lane.absorbed = Absorbed { held: 7, ..Absorbed::default() };
+    for steps in [&[][..], &["window"], &["dedup"]] {
+        let refused = plan(&lane, &request(&[(0, 0)], steps)).expect_err("it would count twice");
+        assert!(refused.to_string().contains("`--new-state dedup --new-state window`"), "{refused}");
+    }
+    let both = plan(&lane, &request(&[(0, 0)], &["window", "dedup"])).expect("given up");
+    assert_eq!((both.emptied, both.discarded), (vec![0, 1], 7));
+    let on = plan(&lane, &request(&[(0, 90)], &[])).expect("nothing is read again");
+    assert_eq!((on.emptied, on.discarded), (vec![], 0));
+    let refused = plan(&lane, &request(&[(0, 90)], &["join"])).expect_err("no such step");
+    assert!(refused.to_string().contains("`dedup`, `window`"), "{refused}");
+}

@@ -1,0 +1,236 @@
+//! `forebay reset --to`: partitions of a stopped pipeline are read on elsewhere.
+//!
+//! Owns the options and what is printed. Does not own where a word leads ([`admin::rewind`]), nor the conditions and the record
+//! (`engine::rewind`).
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use admin::rewind::{Chosen, To, targets};
+use admin::running;
+use clap::Args;
+use dataflow::Runtime;
+use engine::rewind::{Request, RewindError};
+use engine::{Status, TokioRuntime, change};
+use pipeline::config::model::Pipeline;
+use pipeline::wiring;
+use protocol::Lane;
+use protocol::record::{Move, Rewind};
+use serde_json::{Value, json};
+
+use crate::console::{Exit, print};
+
+/// How long the journal must stand still before it counts as nobody's: an owner that works settles within a second.
+const QUIET: Duration = Duration::from_secs(3);
+
+/// What is moved, and where.
+#[derive(Debug, Args)]
+pub struct Options {
+    /// Moves the pipeline instead of deleting what it has read: it continues at the oldest record, behind the newest one, at a time
+    /// (RFC 3339), or at positions (`topic/partition=offset,…`).
+    #[arg(long, value_name = "earliest|latest|TIME|POSITIONS")]
+    to: Option<To>,
+
+    /// With `--to`: only this Kafka topic; may be given more than once.
+    #[arg(long, value_name = "NAME", requires = "to")]
+    topic: Vec<String>,
+
+    /// With `--to`: only this partition of a topic.
+    #[arg(long, value_name = "TOPIC/NUMBER", value_parser = partition, requires = "to")]
+    partition: Vec<(String, u32)>,
+
+    /// With `--to`: only this file of a file source, by the path that `forebay status` shows.
+    #[arg(long = "file", value_name = "PATH", requires = "to")]
+    files: Vec<String>,
+
+    /// With `--to`: only this input.
+    #[arg(long, value_name = "NAME", requires = "to")]
+    input: Option<String>,
+
+    /// With `--to`: gives up what this step remembers; may be given more than once.
+    #[arg(long, value_name = "STEP", requires = "to")]
+    new_state: Vec<String>,
+
+    /// With `--to`: moves it even if a process runs the pipeline; that process ends with code 3.
+    #[arg(long, requires = "to")]
+    take_over: bool,
+}
+
+/// How it is called, and what of it is printed.
+pub struct Call<'a> {
+    /// The pipeline file.
+    pub file: &'a Path,
+    /// Do it.
+    pub yes: bool,
+    /// Print JSON.
+    pub json: bool,
+}
+
+impl Options {
+    /// Whether partitions are moved.
+    pub fn is_given(&self) -> bool {
+        self.to.is_some()
+    }
+
+    /// Moves the partitions, or says what would be moved.
+    ///
+    /// # Errors
+    /// When the store or the source cannot be used.
+    pub async fn execute(&self, pipeline: &Pipeline, call: &Call<'_>) -> anyhow::Result<Exit> {
+        let Some(to) = &self.to else { return Ok(Exit::Done) };
+        let folder = wiring::lane_folder(pipeline);
+        let Some(store) = wiring::storage::open_to_read(pipeline).await? else {
+            tracing::error!(pipeline = %pipeline.pipeline, "this pipeline has never run with this store, so there is nothing to move");
+            return Ok(Exit::Fault);
+        };
+        if !self.take_over && running::ask(pipeline).await.is_ok() {
+            return refuse(&RewindError::Running);
+        }
+        let lane = engine::journal::load(&*store, &folder).await?;
+        let runtime: Arc<dyn Runtime> = TokioRuntime::new(1);
+        let targets = match targets(pipeline, &lane, to, &self.chosen(), &runtime).await {
+            Ok(targets) => targets,
+            Err(error) => {
+                tracing::error!("{error:#}; nothing was moved");
+                return Ok(Exit::Fault);
+            }
+        };
+        let request = Request {
+            targets,
+            new_state: self.new_state.clone(),
+            by: wiring::owner(),
+            take_over: self.take_over,
+            quiet_min: QUIET,
+        };
+        let planned = match engine::rewind::plan(&lane, &request) {
+            Ok(planned) => planned,
+            Err(error) => return refuse(&error),
+        };
+        if !call.yes {
+            let words = words(pipeline, &lane, &planned)?;
+            let again = "Nothing was changed. To do it, add `--yes`\n";
+            return tell(pipeline, &lane, &planned, call, false, &format!("{words}{again}"), Exit::Person);
+        }
+        let store = wiring::storage::open(pipeline, &*runtime, &Status::default()).await?;
+        match engine::rewind::rewind(store, runtime, &folder, &request).await {
+            Ok(done) => tell(pipeline, &lane, &done, call, true, &words(pipeline, &lane, &done)?, Exit::Done),
+            Err(error) => refuse(&error),
+        }
+    }
+
+    fn chosen(&self) -> Chosen {
+        let streams = self.topic.iter().chain(&self.files).cloned().collect();
+        Chosen { input: self.input.clone(), streams, partitions: self.partition.clone() }
+    }
+}
+
+fn partition(text: &str) -> Result<(String, u32), String> {
+    let (stream, index) =
+        text.rsplit_once('/').filter(|(stream, _)| !stream.is_empty()).ok_or("write it as `topic/number`")?;
+    let index = index.parse().map_err(|_| format!("`{index}` is no partition's number"))?;
+    Ok((stream.to_owned(), index))
+}
+
+fn name(lane: &Lane, moved: &Move) -> String {
+    let p = &lane.partitions[moved.partition as usize];
+    let input = lane.inputs.get(p.input as usize).filter(|_| lane.inputs.len() > 1);
+    let input = input.map_or(String::new(), |input| format!("{}:", input.name));
+    format!("{input}{}/{}", p.stream, p.index)
+}
+
+/// What is moved and what it means.
+fn words(pipeline: &Pipeline, lane: &Lane, rewind: &Rewind) -> anyhow::Result<String> {
+    let mut out = String::new();
+    for moved in &rewind.moves {
+        let (from, to) = (moved.from, moved.next);
+        let means = match moved.is_back() {
+            true => format!("{} positions are read again", from - to),
+            false => format!("{} positions are never read", to - from),
+        };
+        writeln!(out, "moves        {} from {from} to {to}: {means}", name(lane, moved))?;
+    }
+    if rewind.moves.is_empty() {
+        writeln!(out, "moves        nothing: pipeline `{}` stands there already", pipeline.pipeline)?;
+    }
+    for line in meaning(lane, rewind) {
+        writeln!(out, "means        {line}")?;
+    }
+    Ok(out)
+}
+
+/// What follows for the rows of the tables, each a whole sentence.
+fn meaning(lane: &Lane, rewind: &Rewind) -> Vec<String> {
+    let labels = change::labels(&lane.steps);
+    let mut lines = Vec::new();
+    for step in &rewind.emptied {
+        lines.push(format!("step `{}` begins with empty state", labels[*step as usize]));
+    }
+    if rewind.discarded > 0 {
+        lines.push(format!(
+            "{} records in open windows are discarded: they are in no result",
+            rewind.discarded
+        ));
+    }
+    if rewind.moves.iter().any(Move::is_back) {
+        let kept = (0..).zip(&lane.steps).filter(|(at, _)| !rewind.emptied.contains(at));
+        let known: Vec<String> =
+            kept.map(|(at, step)| format!("`{}` ({})", labels[at as usize], step.shape)).collect();
+        lines.push(match known.is_empty() {
+            true => "rows that are in the tables already are written a second time: delete them first".to_owned(),
+            false => format!(
+                "rows that are in the tables already are written a second time, except those whose key is known to {}; it knows the keys of its \
+                 window before the newest record, and what is older is late",
+                known.join(" or ")
+            ),
+        });
+    }
+    if rewind.moves.iter().any(|moved| !moved.is_back()) {
+        lines.push(
+            "records that are skipped are in no table and no count; the journal names their positions"
+                .to_owned(),
+        );
+    }
+    lines
+}
+
+fn tell(
+    pipeline: &Pipeline,
+    lane: &Lane,
+    rewind: &Rewind,
+    call: &Call<'_>,
+    done: bool,
+    words: &str,
+    exit: Exit,
+) -> anyhow::Result<Exit> {
+    let labels = change::labels(&lane.steps);
+    let moves: Vec<Value> = rewind
+        .moves
+        .iter()
+        .map(|moved| {
+            let p = &lane.partitions[moved.partition as usize];
+            let input = lane.inputs.get(p.input as usize).map(|input| &input.name);
+            json!({ "input": input, "stream": p.stream, "index": p.index, "from": moved.from, "to": moved.next })
+        })
+        .collect();
+    let emptied: Vec<&String> = rewind.emptied.iter().map(|step| &labels[*step as usize]).collect();
+    let value = json!({
+        "pipeline": pipeline.pipeline.as_str(), "file": call.file.display().to_string(), "done": done, "moves": moves,
+        "new_state": emptied, "discarded": rewind.discarded, "means": meaning(lane, rewind)
+    });
+    print(&if call.json { format!("{value:#}\n") } else { words.to_owned() })?;
+    Ok(exit)
+}
+
+/// Says why nothing was moved.
+fn refuse(error: &RewindError) -> anyhow::Result<Exit> {
+    let exit = match error {
+        RewindError::NotRead { .. } | RewindError::NoStep { .. } | RewindError::Some { .. } => Exit::Fault,
+        RewindError::Pending { .. } | RewindError::Counted { .. } => Exit::Person,
+        RewindError::Running => Exit::Fenced,
+        RewindError::Engine(error) => super::run::exit_of(error),
+    };
+    tracing::error!("{error}");
+    Ok(exit)
+}

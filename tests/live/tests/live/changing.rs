@@ -1,0 +1,97 @@
+//! What people change about a stopped pipeline: where it reads on.
+
+use live::Case;
+use serde_json::{Value, json};
+use sources::kafka::produce::Outgoing;
+
+/// The exit codes for "a person must decide" and for an error of the command line.
+const PERSON: i32 = 4;
+const FAULT: i32 = 2;
+
+fn ids(range: std::ops::Range<u32>) -> impl Iterator<Item = String> {
+    range.map(|id| json!({ "id": id }).to_string())
+}
+
+fn moves(said: &Value) -> Vec<(u64, u64, u64)> {
+    let moves = said["moves"].as_array().expect("moves").iter();
+    let number = |one: &Value, key: &str| one[key].as_u64().expect("a number");
+    let mut all: Vec<_> =
+        moves.map(|one| (number(one, "index"), number(one, "from"), number(one, "to"))).collect();
+    all.sort_unstable();
+    all
+}
+
+#[test]
+fn a_stopped_pipeline_is_moved_by_time_by_positions_and_to_both_ends() {
+    let Some(case) = Case::begin("moved_back") else { return };
+    let feed = case.feed();
+    for id in 0..90_u32 {
+        let body = json!({ "id": id }).to_string();
+        let time_ms = Some(1_700_000_000_000 + i64::from(id) * 1_000);
+        feed.put(&Outgoing {
+            topic: case.name(),
+            partition: Some(id % 3),
+            payload: Some(body.as_bytes()),
+            key: None,
+            time_ms,
+            headers: &[],
+        });
+    }
+    feed.flush();
+    let table = case.table("id UInt32", "id");
+    let pipeline = case.pipeline();
+    pipeline.drain();
+    let name = case.name();
+    let reset = |to: &str, more: &[&str], code: i32| {
+        let mut after = vec!["--to", to, "--json"];
+        after.extend(more);
+        pipeline.tool(&["reset"], &after, code)
+    };
+    // Nothing is changed without a word.
+    assert_eq!(moves(&reset("earliest", &[], PERSON)), [(0, 30, 0), (1, 30, 0), (2, 30, 0)]);
+    pipeline.drain();
+    assert_eq!(table.count(), 90);
+    // By the broker's times: records 60 to 89 are read again. What the consumer group says is no sign of an older store.
+    let said = reset("2023-11-14T22:14:20Z", &["--yes"], 0);
+    assert_eq!(moves(&said), [(0, 30, 20), (1, 30, 20), (2, 30, 20)]);
+    pipeline.drain();
+    assert_eq!(table.count_and_distinct("id"), (120, 90));
+    // Positions of some partitions; those that are not held are refused.
+    pipeline.tool_fails(
+        &["reset"],
+        &["--to", &format!("{name}/1=31"), "--yes"],
+        FAULT,
+        "positions from 0 to 30",
+    );
+    pipeline.tool_fails(&["reset"], &["--to", &format!("{name}/7=1"), "--yes"], FAULT, "does not read");
+    pipeline.tool_fails(
+        &["reset"],
+        &["--to", "earliest", "--topic", "another"],
+        FAULT,
+        "does not read `another`",
+    );
+    let said = reset(&format!("{name}/1=25"), &["--yes"], 0);
+    assert_eq!(moves(&said), [(1, 30, 25)]);
+    pipeline.drain();
+    assert_eq!(table.count_and_distinct("id"), (125, 90));
+    // On: what comes before is never read.
+    feed.send_to(0, ids(1_000..1_010));
+    assert_eq!(moves(&reset("latest", &["--partition", &format!("{name}/0"), "--yes"], 0)), [(0, 30, 40)]);
+    feed.send_to(0, ids(2_000..2_005));
+    pipeline.drain();
+    assert_eq!(table.count_and_distinct("id"), (130, 95));
+    assert_eq!(pipeline.accounts().read, 130);
+}
+
+#[test]
+fn a_running_pipeline_is_not_moved() {
+    let Some(case) = Case::begin("moved_while_running") else { return };
+    case.feed().send(ids(0..30));
+    let table = case.table("id UInt32", "id");
+    let pipeline = case.pipeline();
+    let running = pipeline.run();
+    table.wait_for(30);
+    pipeline.tool_fails(&["reset"], &["--to", "earliest", "--yes"], 3, "stop it first");
+    live::pipeline::term(running);
+    assert_eq!(table.count(), 30);
+}
