@@ -20,7 +20,7 @@ Exit codes:
   2    error in the command line or the pipeline file; nothing was started
   3    another process has taken over the pipeline
   4    you must decide something; starting again does not help
-  5    all was done, but a larger share of the records became dead letters than `dead_letters.fail_above` allows
+  5    all was done, but too many records became dead letters (`dead_letters.fail_above`)
   130  stopped at once by a second signal; nothing that was sealed is lost";
 
 /// Writes Kafka topics and files into ClickHouse tables, every record exactly once.

@@ -26,7 +26,7 @@ Examples:
 
 The answer is written to the pipeline's journal, and the next `forebay run` continues with it. The pipeline must be stopped.
 
-Exit codes: 0; 2 if there is no such question, if it is too early for --absent, or for an error in the file; 3 if another process has
+Exit codes: 0; 2 if there is no such question, if it is too early for --absent, or for an error in the file; 3 if another process has \
 taken over the pipeline since the question; 1 if the journal cannot be written.")]
 #[command(group(clap::ArgGroup::new("which").required(true).args(["frame", "all"])))]
 #[command(group(clap::ArgGroup::new("verdict").required(true).args(["present", "absent"])))]

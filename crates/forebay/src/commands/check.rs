@@ -36,12 +36,12 @@ A small pipeline file:
   sink:
     clickhouse: { url: \"http://localhost:8123\", table: user_events }
 
-With --connect the command makes the checks of a start: of the store (journal, sealed inserts that wait, open questions, state of the
-steps), of the source (partitions, available positions, lag) and of the tables (settings, columns). It lists every error with its line in
-the file, and says what a start would do. --sample decodes that many records as the pipeline would, and shows which become rows, which
+With --connect the command makes the checks of a start: of the store (journal, sealed inserts that wait, open questions, state of the \
+steps), of the source (partitions, available positions, lag) and of the tables (settings, columns). It lists every error with its line in \
+the file, and says what a start would do. --sample decodes that many records as the pipeline would, and shows which become rows, which \
 become dead letters, and why.
 
-Exit codes: 0 if all files are correct, 2 if one has an error. With --connect, the code that `forebay run` would end with: 0; 2 for an error
+Exit codes: 0 if all files are correct, 2 if one has an error. With --connect, the code that `forebay run` would end with: 0; 2 for an error \
 in the file; 4 if you must decide something; 1 if `run` would fail or wait, for example because a server, broker or store does not answer.")]
 pub struct Check {
     /// Pipeline files; `-` for standard input.

@@ -28,7 +28,7 @@ Examples:
   curl 'http://127.0.0.1:18123/?password=secret' --data-binary 'SELECT version()'
 
 The library is the file that FOREBAY_LIBCHDB names, else `libchdb.so` beside this program, else the one that `scripts/setup` \
-has downloaded into the project that this program was built in, else the one in /usr/local/lib or /usr/lib.
+has downloaded into the project that this program was built in, else the one in /usr/local/lib or /usr/lib. \
 On SIGTERM or SIGINT it closes the database and exits with code 0."
 )]
 pub struct Clickhouse {

@@ -34,7 +34,7 @@ Examples:
   forebay dead-letters replay user-events.yaml --reason out_of_range --since 2h
   forebay dead-letters purge user-events.yaml --until 30d --yes
 
-A dead letter is named by the position of its record: stream/partition/position. A replayed record that fails again is a
+A dead letter is named by the position of its record: stream/partition/position. A replayed record that fails again is a \
 dead letter of the stream `@replays`; its header `forebay_origin` holds the record's original position.")]
 pub struct DeadLetters {
     #[command(subcommand)]

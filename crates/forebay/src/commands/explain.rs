@@ -25,7 +25,7 @@ Examples:
   forebay explain orders.yaml
   forebay explain orders.yaml --json
 
-Reads the tables' columns from ClickHouse; for a table that does not exist yet it uses those under `create:`. Reads no record and writes
+Reads the tables' columns from ClickHouse; for a table that does not exist yet it uses those under `create:`. Reads no record and writes \
 nothing.
 
 Exit codes: 0; 2 if the file has an error or its steps do not fit the table; 1 if ClickHouse does not answer.")]

@@ -31,12 +31,12 @@ Examples:
   forebay forget user-events.yaml --partition orders/3 --from-start
   forebay forget user-events.yaml --file /var/log/events-2026-10.jsonl
 
-Stop the pipeline first, and remove the topic or file from the pipeline file. Rows that are already sealed are delivered by the next
-run. The position is remembered: if the same topic or file is added again, reading continues where it stopped. With --from-start the
-position is forgotten too: reading then begins where `start` says, and rows that are already in the table are written a second time,
+Stop the pipeline first, and remove the topic or file from the pipeline file. Rows that are already sealed are delivered by the next \
+run. The position is remembered: if the same topic or file is added again, reading continues where it stopped. With --from-start the \
+position is forgotten too: reading then begins where `start` says, and rows that are already in the table are written a second time, \
 unless `dedup` still knows their keys.
 
-Exit codes: 0; 2 if the pipeline does not read what is named, or if the command cannot ask for confirmation (no terminal, no --yes);
+Exit codes: 0; 2 if the pipeline does not read what is named, or if the command cannot ask for confirmation (no terminal, no --yes); \
 3 if a process runs the pipeline; 1 if the journal cannot be written or you did not confirm.")]
 #[command(group(clap::ArgGroup::new("what").required(true).multiple(true).args(["topic", "partition", "files", "stream", "input"])))]
 pub struct Forget {

@@ -29,10 +29,10 @@ Examples:
   forebay rename user-events.yaml clicks          # prints what would happen
   forebay rename user-events.yaml clicks --yes
 
-Stop the pipeline first, and write the new name into the pipeline file afterwards: under the old name it no longer starts. Nothing is
+Stop the pipeline first, and write the new name into the pipeline file afterwards: under the old name it no longer starts. Nothing is \
 read again. If the command is interrupted, nothing is lost: run it again; until then the pipeline starts under neither name.
 
-Exit codes: 0 if the pipeline was renamed; 4 without --yes; 3 if a process runs the pipeline; 2 if the new name cannot be used, or for
+Exit codes: 0 if the pipeline was renamed; 4 without --yes; 3 if a process runs the pipeline; 2 if the new name cannot be used, or for \
 an error in the file.")]
 pub struct Rename {
     #[command(flatten)]

@@ -40,12 +40,12 @@ Examples:
   forebay run user-events.yaml --log-format json --log-level debug
   forebay run user-events.yaml --new-state dedup   # its key or window has changed
 
-On the first SIGTERM or SIGINT the pipeline drains: it stops reading and delivers what it has read, for at most
-`shutdown.timeout`. On the second one it stops at once. Nothing is lost or written twice either way; the next start
+On the first SIGTERM or SIGINT the pipeline drains: it stops reading and delivers what it has read, for at most \
+`shutdown.timeout`. On the second one it stops at once. Nothing is lost or written twice either way; the next start \
 continues where this one stopped.
 
-Exit codes: 0 if everything was read or the pipeline was drained; 2 for an error in the file; 3 if another process has
-taken over the pipeline; 4 if you must decide something; 5 if all was done, but a larger share of the records became
+Exit codes: 0 if everything was read or the pipeline was drained; 2 for an error in the file; 3 if another process has \
+taken over the pipeline; 4 if you must decide something; 5 if all was done, but a larger share of the records became \
 dead letters than `dead_letters.fail_above` allows (without that setting: all of them did); 1 for any other failure.")]
 pub struct Run {
     #[command(flatten)]

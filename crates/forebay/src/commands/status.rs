@@ -17,8 +17,8 @@ Examples:
   forebay status user-events.yaml
   forebay status user-events.yaml --json | jq .spool_bytes
 
-Reads the journal in the store; the pipeline may be running, here or on another machine. If it runs on this machine, the
-command also asks it (at `http.listen`) what it waits for, such as a missing table, a wrong password or a store that does
+Reads the journal in the store; the pipeline may be running, here or on another machine. If it runs on this machine, the \
+command also asks it (at `http.listen`) what it waits for, such as a missing table, a wrong password or a store that does \
 not answer, and how long its tables remember insert tokens.
 
 Exit codes: 0; 1 if the journal cannot be read; 2 for an error in the file.")]

@@ -41,8 +41,8 @@ Examples:
   forebay store check user-events.yaml
   forebay store check --store file:///var/lib/forebay --json | jq '.lanes[].findings'
 
-Checks every journal record (checksum, number, and whether it may follow the previous one), every frame (checksum, and whether it
-decodes to the sealed number of rows), and all state. Lists what is damaged or missing, what that means and what to do, and objects
+Checks every journal record (checksum, number, and whether it may follow the previous one), every frame (checksum, and whether it \
+decodes to the sealed number of rows), and all state. Lists what is damaged or missing, what that means and what to do, and objects \
 that nothing refers to. The pipeline may be running.
 
 Exit codes: 0 if everything is sound; 4 if something is damaged or missing; 2 for an error in the file; 1 if the store cannot be read.")]

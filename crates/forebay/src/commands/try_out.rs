@@ -42,7 +42,7 @@ Examples:
   head -n 5 orders.jsonl | forebay try orders.yaml --records -
   forebay try shop.yaml --input payments --records bad.jsonl    # one of several inputs
 
-Reads the oldest records of the source, or the lines of a file. Steps without state run as they do in the pipeline. Duplicates are not
+Reads the oldest records of the source, or the lines of a file. Steps without state run as they do in the pipeline. Duplicates are not \
 detected, because that would need all earlier records. Nothing is written, and no position changes.
 
 Exit codes: 0; 2 if the file has an error; 1 if the source or ClickHouse does not answer.")]

@@ -28,19 +28,19 @@ Examples:
   forebay verify user-events.yaml --values
   forebay verify user-events.yaml --table bots
 
-Reads the source again with the pipeline's own decoder and steps, and compares it with the table by key: first the count and checksum of
-each bucket of keys, then the keys of buckets that differ. Records that are not read yet, or are sealed and not settled, do not count as
-missing. The source must still hold the records. Temporary files take 44 bytes per record. Of several tables each is compared in turn,
+Reads the source again with the pipeline's own decoder and steps, and compares it with the table by key: first the count and checksum of \
+each bucket of keys, then the keys of buckets that differ. Records that are not read yet, or are sealed and not settled, do not count as \
+missing. The source must still hold the records. Temporary files take 44 bytes per record. Of several tables each is compared in turn, \
 unless --table names one.
 
-Without --from and --to, everything that the pipeline has read is compared. A range shows which of its records are missing, which have too
-many rows (if there are any, the whole source is read once more to find out whether the rows belong to other records), and which dead
+Without --from and --to, everything that the pipeline has read is compared. A range shows which of its records are missing, which have too \
+many rows (if there are any, the whole source is read once more to find out whether the rows belong to other records), and which dead \
 letters are missing. Foreign rows have no record and therefore lie in no range; they are reported only when everything is compared.
 
-If the table has a `_forebay` column, the rows of each frame that the journal still knows are counted as well. --values also compares the
+If the table has a `_forebay` column, the rows of each frame that the journal still knows are counted as well. --values also compares the \
 values of the other columns.
 
-Exit codes: 0 if everything is correct; 4 if rows are missing, duplicate, foreign or different, if an insert does not have its rows, or if
+Exit codes: 0 if everything is correct; 4 if rows are missing, duplicate, foreign or different, if an insert does not have its rows, or if \
 the accounts do not add up; 2 for an error in the file; 1 if the comparison was not possible.")]
 pub struct Verify {
     #[command(flatten)]

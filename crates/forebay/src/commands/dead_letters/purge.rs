@@ -39,10 +39,10 @@ Examples:
   forebay dead-letters purge user-events.yaml --reason malformed
   forebay dead-letters purge user-events.yaml --all --yes
 
-Prints how many letters the filters select, and asks for confirmation on a terminal; elsewhere --yes is required. Forebay
+Prints how many letters the filters select, and asks for confirmation on a terminal; elsewhere --yes is required. Forebay \
 still remembers which of the deleted letters were replayed.
 
-Exit codes: 0 if the letters are deleted, or the wait ended while the server deletes them; 1 if the server refused or you
+Exit codes: 0 if the letters are deleted, or the wait ended while the server deletes them; 1 if the server refused or you \
 did not confirm; 2 for an error in the command line or the file.")]
 pub struct Purge {
     #[command(flatten)]

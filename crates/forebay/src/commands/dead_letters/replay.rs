@@ -49,15 +49,15 @@ Examples:
   forebay dead-letters replay user-events.yaml --topic user_events --partition 2 --position 1234 --again
   forebay dead-letters replay user-events.yaml --json | jq -r 'select(.result == \"dead_letter\") | .message'
 
-Fix the cause first (the table or the pipeline file), then replay. The letters stay in their table; one that was replayed
-is not replayed again without --again. A running pipeline reads the records within seconds. If it is not running, this
-command processes them itself, without reading the source, and ends when they are in the table; with --no-wait they wait
+Fix the cause first (the table or the pipeline file), then replay. The letters stay in their table; one that was replayed \
+is not replayed again without --again. A running pipeline reads the records within seconds. If it is not running, this \
+command processes them itself, without reading the source, and ends when they are in the table; with --no-wait they wait \
 for the pipeline's next start.
 
-Results: written, duplicate, filtered, late, dead_letter (it failed again, or the server refused its row later; the new
+Results: written, duplicate, filtered, late, dead_letter (it failed again, or the server refused its row later; the new \
 letter is named), sealed (its insert is not settled yet), waiting (not read yet).
 
-Exit codes: 0 if no record failed again; 1 if one did or the wait timed out; 2 for an error in the command line or the
+Exit codes: 0 if no record failed again; 1 if one did or the wait timed out; 2 for an error in the command line or the \
 file; 3 if another process took over the pipeline meanwhile; 4 if you must decide something.")]
 pub struct Replay {
     #[command(flatten)]
