@@ -17,6 +17,9 @@ pub const HEADERS_BYTES_MAX: usize = 1 << 20;
 /// The name of the header that stands for those that were too long; its value is empty.
 pub const HEADERS_CUT: &str = "forebay.headers_cut";
 
+/// The header by which a dead letter keeps the first line of its file ([`RecordBlock::head`]).
+pub const HEAD_HEADER: &str = "forebay.first_line";
+
 /// Stands for "the source gave this record no time".
 pub const TIME_UNKNOWN_MS: i64 = i64::MIN;
 
@@ -105,6 +108,8 @@ pub struct RecordBlock {
     pub keys: Option<Spans>,
     /// The records' headers in the form of [`push_header`], if any record has some.
     pub headers: Option<Spans>,
+    /// What stands once before all records of the partition and says how to read them: the first line of a CSV file. Without its line end.
+    pub head: Option<Arc<[u8]>>,
     /// The position of each record.
     pub positions: Vec<u64>,
     /// The source's time of each record in Unix milliseconds, or [`TIME_UNKNOWN_MS`].
@@ -151,6 +156,7 @@ impl RecordBlock {
             cut: cut.into_iter().collect(),
             keys: self.keys.as_ref().map(only),
             headers: self.headers.as_ref().map(only),
+            head: self.head.clone(),
             positions: vec![position],
             times_ms: vec![self.times_ms[row]],
             next: position + 1,
@@ -228,6 +234,7 @@ impl BlockBuilder {
             cut: Vec::new(),
             keys: None,
             headers: None,
+            head: None,
             positions: Vec::new(),
             times_ms: Vec::new(),
             next,
@@ -360,6 +367,11 @@ impl BlockBuilder {
         self.block.leader_epoch = epoch;
     }
 
+    /// Says what stands before all records of the partition, in this block and in those after it.
+    pub fn head(&mut self, head: Arc<[u8]>) {
+        self.block.head = Some(head);
+    }
+
     /// True when the block has reached a bound and should be taken.
     pub fn is_full(&self) -> bool {
         self.block.len() >= Self::RECORDS_MAX || self.bytes() >= Self::BYTES_MAX
@@ -390,6 +402,7 @@ impl BlockBuilder {
         }
         let mut next = Self::new(self.block.partition.clone(), self.block.next).block;
         next.leader_epoch = self.block.leader_epoch;
+        next.head = self.block.head.clone();
         std::mem::replace(&mut self.block, next)
     }
 }

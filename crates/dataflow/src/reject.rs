@@ -8,7 +8,7 @@ use std::sync::Arc;
 use arrow_array::builder::{BinaryBuilder, MapBuilder, StringBuilder};
 use arrow_array::{ArrayRef, RecordBatch, StringArray, TimestampMillisecondArray, UInt32Array, UInt64Array};
 
-use crate::block::{KEY_BYTES_MAX, TIME_UNKNOWN_MS, headers};
+use crate::block::{HEAD_HEADER, KEY_BYTES_MAX, TIME_UNKNOWN_MS, headers, push_header};
 use crate::{Column, ColumnType, Partition, RecordBlock, Schema};
 
 /// Bytes of a record that a reject keeps. What is longer is kept in part, and the message says how long it is: a longer value
@@ -99,6 +99,11 @@ impl Reject {
             ),
             key => (key, message),
         };
+        let mut headers = block.headers.as_ref().map(|h| h.get(row).to_vec()).unwrap_or_default();
+        if let Some(head) = &block.head {
+            // The record cannot be read again without it.
+            push_header(&mut headers, HEAD_HEADER, Some(head));
+        }
         Self {
             partition: block.partition.clone(),
             position: block.positions[row],
@@ -107,7 +112,7 @@ impl Reject {
             column: column.to_owned(),
             message,
             key: key.map(<[u8]>::to_vec),
-            headers: block.headers.as_ref().map(|h| h.get(row).to_vec()).unwrap_or_default(),
+            headers,
             raw: raw.to_vec(),
         }
     }

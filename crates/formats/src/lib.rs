@@ -8,6 +8,7 @@
 //! |-----------|-------------------------------------------------------------------------|
 //! | [`json`]  | records that are JSON objects                                           |
 //! | [`avro`]  | records that are Avro data, with their writer's schema                  |
+//! | [`csv`]   | records that are lines of CSV or TSV                                    |
 //! | `columns` | growing columns and the rules of what they take, shared by all formats  |
 //! | `rows`    | records that are not looked at; columns with their origins              |
 //! | `shown`   | pieces of a record as messages show them                                |
@@ -15,6 +16,7 @@
 
 pub mod avro;
 mod columns;
+pub mod csv;
 pub mod json;
 mod rows;
 mod shown;

@@ -11,6 +11,8 @@
 //! | position                 | byte offset of the line's start in the inflated file; `next` is after its newline |
 //! | gzip, zstd               | known by their first bytes, never by name; any number of members or frames        |
 //! | damaged, truncated       | refused; nothing of a member is returned before its checksum is known (`verified`) |
+//! | line breaks in quotes    | parts of the record, if the files are CSV (`quoted`)                               |
+//! | the header of CSV        | no record; the head of every block, read again where reading begins later         |
 //! | `\r\n`, empty lines      | the `\r` is no part of the record; empty lines are none                           |
 //! | no newline at the end    | a record if it is whole (`lines`), else left for the run after it was completed    |
 //! | byte order mark          | no part of the first line                                                         |
@@ -27,6 +29,7 @@ mod identity;
 mod inflate;
 mod lines;
 mod place;
+mod quoted;
 mod raw;
 mod reader;
 mod verified;
@@ -36,10 +39,13 @@ use std::sync::{Mutex, PoisonError};
 
 use async_trait::async_trait;
 use dataflow::block::NO_LEADER_EPOCH;
-use dataflow::{Partition, PartitionStart, ReadFrom, Reader, Source, SourceError, SourceFault};
+use dataflow::{
+    BlockBuilder, Partition, PartitionStart, ReadFrom, Reader, RecordBlock, Source, SourceError, SourceFault,
+};
 
 use crate::thread;
 use place::Place;
+pub use quoted::Csv;
 
 /// The name of standard input.
 pub const STDIN: &str = "-";
@@ -49,6 +55,8 @@ pub const STDIN: &str = "-";
 pub struct FileOptions {
     /// Paths, patterns (`*`, `?`, `[a-z]`, `**`) or [`STDIN`]. A path that exists is never taken for a pattern.
     pub paths: Vec<String>,
+    /// How the lines of CSV are joined to records; none if each line is a record.
+    pub csv: Option<Csv>,
     /// Bytes of the longest line returned whole. Keep the decoder's own bound at or below it.
     pub line_bytes_max: usize,
     /// Files read at the same time, each by a thread; at least 1.
@@ -60,7 +68,7 @@ pub struct FileOptions {
 impl FileOptions {
     /// The defaults for these paths: lines of 128 MiB, two threads, 32 MiB ahead.
     pub fn new(paths: Vec<String>) -> Self {
-        Self { paths, line_bytes_max: 128 << 20, threads: 2, ahead_bytes_max: 32 << 20 }
+        Self { paths, csv: None, line_bytes_max: 128 << 20, threads: 2, ahead_bytes_max: 32 << 20 }
     }
 }
 
@@ -186,6 +194,21 @@ impl Source for FileSource {
     async fn published(&self) -> Result<Vec<(Partition, u64)>, SourceError> {
         Ok(Vec::new())
     }
+}
+
+/// The records of CSV that `lines` are, as if they were all of a file.
+pub fn joined(lines: &RecordBlock, csv: Csv) -> RecordBlock {
+    let partition = lines.partition.clone();
+    let mut block = BlockBuilder::new(partition, 0);
+    let mut joined = quoted::Joined::new(csv, 0, usize::MAX);
+    let mut offset = 0;
+    for row in 0..lines.len() {
+        let line = lines.payloads.get(row);
+        joined.line(offset, line, line.len() as u64, &mut block);
+        offset += line.len() as u64 + 1;
+    }
+    joined.advance(&mut block, true);
+    block.take()
 }
 
 /// What `shown` is to a pipeline that has read `known`.

@@ -27,6 +27,8 @@ pub struct Pipeline {
     brokers: String,
     kafka: Vec<String>,
     inputs: Vec<String>,
+    /// What `source` says instead of a topic.
+    files: Option<String>,
     format: String,
     fields: Vec<String>,
     steps: Vec<String>,
@@ -52,6 +54,7 @@ impl Pipeline {
             brokers: case.kafka().bootstrap(),
             kafka: Vec::new(),
             inputs: Vec::new(),
+            files: None,
             format: "json".to_owned(),
             fields: Vec::new(),
             steps: Vec::new(),
@@ -102,6 +105,12 @@ impl Pipeline {
     /// One more setting of `source.kafka`, in YAML's flow style.
     pub fn kafka(mut self, setting: &str) -> Pipeline {
         self.kafka.push(setting.to_owned());
+        self
+    }
+
+    /// Reads the files of this pattern, in the case's folder.
+    pub fn files(mut self, pattern: &str) -> Pipeline {
+        self.files = Some(self.dir.join(pattern).display().to_string());
         self
     }
 
@@ -207,11 +216,12 @@ impl Pipeline {
         // A pipeline's name is stricter than a table's.
         let mut text = format!("pipeline: {}\n{store}", name.replace('_', "-"));
         if self.inputs.is_empty() {
-            write!(
-                text,
-                "source:\n  kafka: {{ brokers: '{brokers}', topic: {topic}, start: earliest{kafka} }}\n  format: {format}\n"
-            )
-            .expect("a String takes all that is written");
+            let source = match &self.files {
+                None => format!("kafka: {{ brokers: '{brokers}', topic: {topic}, start: earliest{kafka} }}"),
+                Some(files) => format!("file: {{ paths: '{files}' }}"),
+            };
+            write!(text, "source:\n  {source}\n  format: {format}\n")
+                .expect("a String takes all that is written");
         } else {
             text.push_str("inputs:\n");
         }

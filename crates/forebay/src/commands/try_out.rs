@@ -75,7 +75,8 @@ impl Try {
     pub fn execute(&self) -> anyhow::Result<Exit> {
         // Before the pipeline file's folder is entered: this path is the caller's.
         let wanted = self.sample as usize;
-        let lines = self.records.as_ref().map(|path| lines(path, wanted)).transpose()?;
+        // One more, for a line that names the fields.
+        let lines = self.records.as_ref().map(|path| lines(path, wanted + 1)).transpose()?;
         let Some(pipeline) = super::load(&self.file.file)? else { return Ok(Exit::Fault) };
         anyhow::ensure!(
             pipeline.steps.iter().all(|step| step.window.is_none()),
@@ -100,7 +101,7 @@ impl Try {
             for at in chosen {
                 let (input, own) = (&inputs[at], &chain.inputs[at]);
                 let blocks = match &lines {
-                    Some(block) => vec![block.clone()],
+                    Some(lines) => vec![wiring::source::records(input, lines)?],
                     None => from_source(&pipeline, input, &own.decoding, wanted).await?,
                 };
                 let mut of_input = Vec::new();

@@ -9,9 +9,9 @@ use dataflow::Schema;
 
 use super::cursor::Cursor;
 use super::fault::{Fault, Step, bytes_fit, fits, text_fits};
-use super::plan::{Absence, Field, Op, Plan, Wire};
+use super::plan::{Field, Op, Plan, Wire};
 use super::schema::{Type, TypeId};
-use crate::columns::{Exact, TypedColumn, append_json};
+use crate::columns::{Absence, Exact, TypedColumn};
 
 /// Values inside each other in a field that is skipped; a schema may let them nest without end.
 pub const DEPTH_MAX: usize = 128;
@@ -137,18 +137,7 @@ fn null(column: &mut dyn TypedColumn, on_null: OnNull<'_>) -> Step<()> {
             return Err(Fault::null("is an item whose type is not Nullable"));
         }
     };
-    match absence {
-        Absence::Null => fits(column.null(), "null"),
-        Absence::Default(json) => {
-            let before = column.len();
-            append_json(column, json).map_err(|_| {
-                // Only a DEFAULT that the column's own type does not take fails here; then nothing can replace the null.
-                column.truncate(before);
-                Fault::null("is refused, for its column's DEFAULT is not of its type")
-            })
-        }
-        Absence::Required => Err(Fault::null("is refused, for its column has neither NULL nor a DEFAULT")),
-    }
+    fits(absence.append(column), "null")
 }
 
 /// Steps over a value and appends it.

@@ -9,11 +9,10 @@
 use std::collections::BTreeMap;
 
 use dataflow::{Column, ColumnType, Schema};
-use serde_json::Value;
 
 use super::ConfigError;
 use super::schema::{Type, TypeId, Types};
-use crate::columns::{Kind, takes};
+use crate::columns::{Absence, Kind, takes};
 
 /// Parts of a field's path. A column's field comes from a pipeline's file, and plans are walked by recursion.
 const PATH_PARTS_MAX: usize = 64;
@@ -81,17 +80,6 @@ pub(super) enum Wire {
     Union(Box<[Wire]>),
 }
 
-/// What a column gets where a record has nothing for it.
-#[derive(Debug)]
-pub(super) enum Absence {
-    /// Nothing: the record is turned down.
-    Required,
-    /// A null, which stands for NULL or for the DEFAULT.
-    Null,
-    /// The DEFAULT itself, where it cannot be sent as NULL.
-    Default(Value),
-}
-
 /// The columns by the parts of their fields' paths.
 #[derive(Debug, Default)]
 struct Tree {
@@ -127,7 +115,7 @@ impl Plan {
             }
             node.columns.push(column);
         }
-        let absences = schema.columns().iter().map(absence).collect();
+        let absences = schema.columns().iter().map(Absence::of).collect();
         let root = types.root();
         let Type::Record(_) = types.get(root) else {
             return Err(ConfigError::NoRecord { found: types.name(root) });
@@ -136,15 +124,6 @@ impl Plan {
         let compiler = Compiler { types: &types, empty: &empty, schema };
         let fields = compiler.record(root, &tree, false)?;
         Ok(Self { empty, fields, absences, types })
-    }
-}
-
-fn absence(column: &Column) -> Absence {
-    match &column.default_json {
-        _ if !column.is_optional() => Absence::Required,
-        // Text that is no JSON stands for nothing.
-        Some(json) => serde_json::from_str(json).map_or(Absence::Required, Absence::Default),
-        None => Absence::Null,
     }
 }
 

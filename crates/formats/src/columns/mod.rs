@@ -12,11 +12,13 @@
 //! | `text_types` | UUID, addresses, FixedString, enums                              |
 //! | `compile`    | from a column's type to storage and rule, for any kind of builder |
 //! | `typed`      | columns that are filled by typed values                          |
+//! | `absence`    | NULL, the DEFAULT or a refusal, where a record has nothing for a column |
 //!
 //! **How a further format uses it.** A format whose values have types of their own (Avro, Protobuf) asks [`takes`] whether a column takes what
 //! its schema declares, makes [`typed`] columns, and calls the method of the value's kind. A format that is all text can do the same with
 //! [`TypedColumn::text`], or, like JSON, implement [`compile::Maker`] with builders that read its bytes in one step.
 
+mod absence;
 mod compile;
 mod numbers;
 mod rules;
@@ -25,6 +27,7 @@ mod text_types;
 mod times;
 mod typed;
 
+pub(crate) use absence::Absence;
 pub(crate) use compile::{Maker, Settings, compile, has_time};
 #[cfg(test)]
 pub(crate) use numbers::Whole;
@@ -34,4 +37,4 @@ pub(crate) use storage::{Bools, FixedBytes, Growing, Lists, Maps, Primitives, Te
 pub(crate) use text_types::{Enum, FixedText, Ipv4, dashed_uuid};
 pub use times::EpochUnit;
 pub(crate) use times::{Date, Time, Zone};
-pub(crate) use typed::{TypedColumn, append_json, typed};
+pub(crate) use typed::{TypedColumn, typed};

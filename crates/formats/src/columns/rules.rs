@@ -135,6 +135,12 @@ impl Misfit {
         Self::form(format!("is not of the kind that {type_name} takes"))
     }
 
+    /// A null that the column does not take.
+    #[cold]
+    pub fn missing(rule: &'static str) -> Box<Self> {
+        Box::new(Self { reason: Reason::Missing, rule: rule.into() })
+    }
+
     /// The column's memory is at its bound.
     #[cold]
     pub fn full() -> Box<Self> {

@@ -3,6 +3,7 @@
 //! Owns what the schema cannot say. Runs on files whose single values may still have faults, so a rule only speaks when
 //! all that it compares is there. Does not own anything that needs a server (`wiring`).
 
+mod csv;
 mod inputs;
 
 use operators::mapping::route::TABLES_MAX;

@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use dataflow::block::{NO_LEADER_EPOCH, headers};
+use dataflow::block::{HEAD_HEADER, NO_LEADER_EPOCH, headers};
 use dataflow::{
     BlockBuilder, Event, Partition, PartitionStart, ReadFrom, Reader, RecordBlock, Runtime, Source,
     SourceError, SourceFault,
@@ -381,7 +381,10 @@ fn block(position: u64, record: &Replayed) -> RecordBlock {
         builder.key(key);
     }
     for (name, value) in headers(&record.headers) {
-        builder.header(name, value);
+        match value {
+            Some(head) if name == HEAD_HEADER => builder.head(head.into()),
+            value => builder.header(name, value),
+        }
     }
     builder.header(ORIGIN_HEADER, Some(record.origin.as_bytes()));
     builder.take()

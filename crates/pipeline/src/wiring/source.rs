@@ -5,18 +5,20 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
-use dataflow::{Decoder, Runtime, Schema, Source};
+use dataflow::{Decoder, RecordBlock, Runtime, Schema, Source};
 use formats::avro::{AvroDecoder, AvroOptions, SCHEMA_BYTES_MAX, Schemas};
+use formats::csv::{CsvDecoder, CsvOptions};
 use formats::json::{JsonDecoder, JsonOptions};
 use registry::{Client, WithSchemas};
-use sources::file::{FileOptions, FileSource};
+use sources::file::{Csv, FileOptions, FileSource};
 use sources::generator::GeneratorSource;
 use sources::kafka::{FetchBy, KafkaOptions, KafkaSource, TokenSource};
 use workloads::glassflow;
 
 use super::{WiringError, bounds};
 use crate::config::model::source::{
-    self as model, AvroFormat, EpochUnit, Fetch, Format, Generator, Kafka, Mechanism, Security, Workload,
+    self as model, AvroFormat, CsvFormat, EpochUnit, Fetch, Format, Generator, Kafka, Mechanism, NO_QUOTE,
+    Security, Workload,
 };
 use crate::config::model::{Input, Pipeline};
 use crate::config::values::{Secret, Start};
@@ -30,7 +32,7 @@ pub fn source(
     input: &Input<'_>,
     runtime: &Arc<dyn Runtime>,
 ) -> Result<Arc<dyn Source>, WiringError> {
-    let path = &input.path;
+    let (path, format) = (&input.path, &input.source.format);
     let settings = |error: dataflow::SourceError| WiringError::Settings(format!("`{path}`: {error}"));
     match input.source {
         model::Source { kafka: Some(kafka), .. } => {
@@ -39,6 +41,7 @@ pub fn source(
         }
         model::Source { file: Some(files), .. } => {
             let options = FileOptions {
+                csv: format.csv().map(|csv| file_csv(csv, &format!("{path}.format"))).transpose()?,
                 // One byte more than a record may have: the decoder then sees that it is too long, and says so.
                 // What a dead letter can hold is handed out, so that it holds all of a record that is merely too long.
                 line_bytes_max: record_bytes(&input.source.format).max(dataflow::reject::RAW_BYTES_MAX) + 1,
@@ -88,9 +91,10 @@ impl Decoding {
 /// When a column cannot be filled from that format, a zone is not known, a schema's file cannot be read, or a registry's settings do not do.
 pub fn decoder(input: &Input<'_>, schema: Schema) -> Result<Decoding, WiringError> {
     let (format, path) = (&input.source.format, format!("{}.format", input.path));
-    match format.avro() {
-        Some(avro) => avro_decoder(avro, (record_bytes(format), &path), schema),
-        None => json_decoder((format, &path), schema).map(Decoding::of),
+    match (format.avro(), format.csv()) {
+        (Some(avro), _) => avro_decoder(avro, (record_bytes(format), &path), schema),
+        (None, Some(csv)) => csv_decoder(csv, (record_bytes(format), &path), schema).map(Decoding::of),
+        (None, None) => json_decoder((format, &path), schema).map(Decoding::of),
     }
 }
 
@@ -104,6 +108,47 @@ fn json_decoder((format, path): (&Format, &str), schema: Schema) -> Result<Arc<d
     };
     let decoder = JsonDecoder::new(schema, options);
     Ok(Arc::new(decoder.map_err(|error| WiringError::Settings(format!("`{path}`: {error}")))?))
+}
+
+fn csv_decoder(
+    csv: &CsvFormat,
+    (record_bytes_max, path): (usize, &str),
+    schema: Schema,
+) -> Result<Arc<dyn Decoder>, WiringError> {
+    let Csv { delimiter, quote, has_head } = file_csv(csv, path)?;
+    let options = CsvOptions {
+        columns: if has_head { Vec::new() } else { csv.columns.clone() },
+        delimiter,
+        quote,
+        null: csv.null.clone(),
+        assume_timezone: csv.timezone.clone(),
+        epoch_unit: epoch_unit(csv.epoch_unit),
+        record_bytes_max,
+    };
+    let decoder = CsvDecoder::new(schema, options);
+    Ok(Arc::new(decoder.map_err(|error| WiringError::Settings(format!("`{path}.csv`: {error}")))?))
+}
+
+/// The records that lines of a file are in the format of an input.
+///
+/// # Errors
+/// When the format's settings contradict each other.
+pub fn records(input: &Input<'_>, lines: &RecordBlock) -> Result<RecordBlock, WiringError> {
+    match input.source.format.csv() {
+        Some(csv) => Ok(sources::file::joined(lines, file_csv(csv, &format!("{}.format", input.path))?)),
+        None => Ok(lines.clone()),
+    }
+}
+
+/// What tells the records of a CSV file apart.
+fn file_csv(csv: &CsvFormat, path: &str) -> Result<Csv, WiringError> {
+    let byte = |name: &str, text: &str| match text.as_bytes() {
+        [byte] => Ok(*byte),
+        _ => Err(WiringError::Settings(format!("`{path}.csv`: `{name}` is one ASCII character"))),
+    };
+    let delimiter = byte("delimiter", &csv.delimiter)?;
+    let quote = if csv.quote == NO_QUOTE { None } else { Some(byte("quote", &csv.quote)?) };
+    Ok(Csv { delimiter, quote, has_head: csv.header })
 }
 
 fn avro_decoder(

@@ -209,7 +209,7 @@ fn skip(mut bytes: Bytes, count: u64, go_on: &dyn Fn() -> bool) -> io::Result<(B
 }
 
 /// The next bytes, however many steps it takes to check them.
-fn filled<'a>(bytes: &'a mut Bytes, go_on: &dyn Fn() -> bool) -> io::Result<&'a [u8]> {
+pub(super) fn filled<'a>(bytes: &'a mut Bytes, go_on: &dyn Fn() -> bool) -> io::Result<&'a [u8]> {
     loop {
         if !go_on() {
             return Err(io::Error::new(io::ErrorKind::Interrupted, "nobody waits for it any more"));

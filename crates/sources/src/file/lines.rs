@@ -1,13 +1,18 @@
 //! Cuts chunks of bytes into lines. Pure: knows no file.
 //!
 //! A byte order mark at position 0 is no part of the first line. A last line without a newline is a record if it is whole:
-//! if it ends with the `}` that closes its first `{`. A writer stops anywhere, so any other rest may be half of a record.
+//! if it ends with the `}` that closes its first `{`. A writer stops anywhere, so any other rest may be half of a record; a line of CSV
+//! always may.
+
+use std::sync::Arc;
 
 use dataflow::BlockBuilder;
 use dataflow::block::TIME_UNKNOWN_MS;
 
+use super::quoted::{Csv, Joined};
+
 /// What some programs put in front of UTF-8.
-const MARK: &[u8] = b"\xef\xbb\xbf";
+pub(super) const MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// Where a file's lines stand, and the piece of a line that the last chunk ended with.
 #[derive(Debug)]
@@ -22,6 +27,8 @@ pub(super) struct Lines {
     piece_bytes: u64,
     last: u8,
     line_bytes_max: usize,
+    /// For CSV, whose records may be several lines.
+    joined: Option<Box<Joined>>,
 }
 
 impl Lines {
@@ -34,12 +41,30 @@ impl Lines {
             piece_bytes: 0,
             last: 0,
             line_bytes_max,
+            joined: None,
         }
     }
 
-    /// The position after the last complete line.
+    /// Records of CSV from `position` on, where one starts.
+    pub(super) fn of_csv(csv: Csv, position: u64, line_bytes_max: usize) -> Self {
+        let joined = Joined::new(csv, position, line_bytes_max);
+        Self { joined: Some(Box::new(joined)), ..Self::new(position, line_bytes_max) }
+    }
+
+    /// The position after the last complete record.
     pub(super) fn next(&self) -> u64 {
-        self.line_start
+        let open = self.joined.as_ref().and_then(|joined| joined.open_at());
+        open.unwrap_or(self.line_start)
+    }
+
+    /// The first record of a CSV file, if it names the fields and was met.
+    pub(super) fn head(&self) -> Option<&Arc<[u8]>> {
+        self.joined.as_ref()?.head()
+    }
+
+    /// Whether that was met, or is none.
+    pub(super) fn is_past_head(&self) -> bool {
+        self.joined.as_ref().is_none_or(|joined| joined.is_past_head())
     }
 
     /// Bytes seen so far.
@@ -50,6 +75,11 @@ impl Lines {
     /// Pushes lines of `chunk` into `block` until one of them ends; returns the bytes used.
     pub(super) fn feed(&mut self, chunk: &[u8], block: &mut BlockBuilder) -> usize {
         let mut used = 0;
+        if let Some(joined) = &mut self.joined {
+            // What the block before had no room for.
+            joined.advance(block, false);
+            block.skip_to(self.next());
+        }
         while used < chunk.len() && !block.is_full() {
             let rest = &chunk[used..];
             let Some(length) = memchr::memchr(b'\n', rest) else {
@@ -66,7 +96,7 @@ impl Lines {
                 self.push_piece(block);
             }
             self.line_start = self.offset;
-            block.skip_to(self.offset);
+            block.skip_to(self.next());
         }
         used
     }
@@ -74,6 +104,9 @@ impl Lines {
     /// The file has ended. What is left is a line too if it is whole, or if nothing can follow it (`is_final`); returns how
     /// many bytes are left for later otherwise.
     pub(super) fn finish(&mut self, block: &mut BlockBuilder, is_final: bool) -> u64 {
+        if self.joined.is_some() {
+            return self.finish_joined(block, is_final);
+        }
         if !self.piece.is_empty() {
             let is_all_here = self.piece_bytes == self.piece.len() as u64;
             if !(is_final || is_all_here && is_whole(&self.piece)) {
@@ -86,9 +119,24 @@ impl Lines {
         0
     }
 
+    /// The same for CSV: no line without its end is known to be whole, nor is one that ends within quotes.
+    fn finish_joined(&mut self, block: &mut BlockBuilder, is_final: bool) -> u64 {
+        if is_final && !self.piece.is_empty() {
+            self.push_piece(block);
+            self.line_start = self.offset;
+        }
+        if let Some(joined) = &mut self.joined {
+            joined.advance(block, is_final);
+        }
+        let next = self.next();
+        block.skip_to(next);
+        self.offset - next
+    }
+
     /// True if what is left for later is nothing but blanks.
     pub(super) fn is_blank(&self) -> bool {
-        self.piece.iter().all(u8::is_ascii_whitespace)
+        let is_open = self.joined.as_ref().is_some_and(|joined| joined.open_at().is_some());
+        !is_open && self.piece.iter().all(u8::is_ascii_whitespace)
     }
 
     /// Keeps a piece within the bound: one byte more than it, and room for what is no part of it, tell that the line is too
@@ -112,7 +160,15 @@ impl Lines {
     }
 
     /// Pushes a line of which the file has `whole` bytes; what is above the bound is cut off, and its length told.
-    fn push(&self, block: &mut BlockBuilder, line: &[u8], whole: u64) {
+    fn push(&mut self, block: &mut BlockBuilder, line: &[u8], whole: u64) {
+        if let Some(joined) = &mut self.joined {
+            return joined.line(
+                self.line_start,
+                &line[..line.len().min(self.line_bytes_max + 1)],
+                whole,
+                block,
+            );
+        }
         let is_whole = line.len() as u64 == whole;
         let (line, whole) = match line.strip_prefix(MARK) {
             Some(line) if self.line_start == 0 => (line, whole - MARK.len() as u64),

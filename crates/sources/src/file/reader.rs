@@ -17,6 +17,7 @@ use super::identity::{Identity, Likeness};
 use super::inflate::{self, Bytes, CHUNK_BYTES, Stands};
 use super::lines::Lines;
 use super::place::{self, NOT_AT_ITS_END, Place, READ_TO_ITS_END};
+use super::quoted::Csv;
 use super::{FileOptions, STDIN, fault_of, find};
 use crate::queue::{Closed, Receiver, Sender, channel};
 
@@ -51,6 +52,8 @@ struct Opened {
     bytes_at_open: u64,
     /// Whether the file's bytes are those that are read.
     is_plain: bool,
+    /// The first record of a CSV file that names the fields, where reading begins behind it.
+    head: Option<Arc<[u8]>>,
 }
 
 #[derive(Default)]
@@ -205,12 +208,16 @@ fn advance(
             return Ok(Some(Event::CaughtUp { partition, next, leader_epoch: epoch }));
         }
         if left > 0 && !lines.is_blank() {
-            tracing::warn!(
-                file = path,
-                position = lines.next(),
-                bytes = left,
-                "the last line has no newline and is no whole record; it is left for the run after it was completed"
-            );
+            let what = match options.csv {
+                None => {
+                    "the last line has no newline and is no whole record; it is left for the run after it was completed"
+                }
+                Some(_) => {
+                    "the last line has no newline, or ends within quotes, so the record may be incomplete; it is left for the run after it was \
+                     completed. If only the newline is missing, `echo >> FILE` completes it"
+                }
+            };
+            tracing::warn!(file = path, position = lines.next(), bytes = left, "{what}");
         }
         return Ok(Some(Event::Ended { partition, next }));
     }
@@ -261,8 +268,14 @@ fn open(from: &ReadFrom, options: &FileOptions, go_on: &dyn Fn() -> bool) -> Res
     let is_live = &*from.partition.stream == STDIN;
     let (bytes, file) =
         if is_live { (open_stdin(from, options)?, None) } else { open_file(from, options, go_on)? };
-    let lines = Lines::new(from.next, options.line_bytes_max);
-    let block = BlockBuilder::new(from.partition.clone(), from.next);
+    let lines = match options.csv {
+        Some(csv) => Lines::of_csv(csv, from.next, options.line_bytes_max),
+        None => Lines::new(from.next, options.line_bytes_max),
+    };
+    let mut block = BlockBuilder::new(from.partition.clone(), from.next);
+    if let Some(head) = file.as_ref().and_then(|file| file.head.clone()) {
+        block.head(head);
+    }
     Ok(Open { bytes, lines, block, is_live, file })
 }
 
@@ -289,11 +302,18 @@ fn open_file(
     let bytes_at_open = file.metadata().map_err(failed)?.len();
     let is_plain = inflate::packing(&mut file).map_err(failed)? == inflate::Packing::Plain;
     let seen = file.try_clone().map_err(failed)?;
+    let head = match options.csv {
+        Some(csv) if csv.has_head && next > 0 => {
+            let file = file.try_clone().map_err(failed)?;
+            head(csv, file, &path, options, go_on).map_err(|error| unreadable(&path, 0, &error))?
+        }
+        Some(_) | None => None,
+    };
     let opened = inflate::open(file, &path, next, options.hold_bytes_max(), go_on);
     let (bytes, stands) = opened.map_err(|error| unreadable(&path, next, &error))?;
     match stands {
         Stands::Line | Stands::AfterWhole => {
-            Ok((bytes, Some(Opened { file: seen, path, identity, bytes_at_open, is_plain })))
+            Ok((bytes, Some(Opened { file: seen, path, identity, bytes_at_open, is_plain, head })))
         }
         Stands::Middle => refuse(format!(
             "no line of file `{path}` starts at position `{next}`: the file was changed in place after it was read to there"
@@ -303,6 +323,29 @@ fn open_file(
              back in place (`cat whole > file`), or take it out of the pipeline with `forebay forget FILE --file {path}`"
         )),
     }
+}
+
+/// The first record of a CSV file; none if it is longer than any header.
+fn head(
+    csv: Csv,
+    file: File,
+    path: &str,
+    options: &FileOptions,
+    go_on: &dyn Fn() -> bool,
+) -> std::io::Result<Option<Arc<[u8]>>> {
+    let (mut bytes, _) = inflate::open(file, path, 0, options.hold_bytes_max(), go_on)?;
+    let mut lines = Lines::of_csv(csv, 0, options.line_bytes_max);
+    // Records behind the head, up to the end of the first chunk, are read once more in their turn.
+    let mut block = BlockBuilder::new(Partition::new(path, 0), 0);
+    while !lines.is_past_head() {
+        let chunk = inflate::filled(&mut bytes, go_on)?;
+        if chunk.is_empty() {
+            break;
+        }
+        let used = lines.feed(chunk, &mut block);
+        bytes.consume(used);
+    }
+    Ok(lines.head().cloned())
 }
 
 fn open_stdin(from: &ReadFrom, options: &FileOptions) -> Result<Bytes, SourceError> {

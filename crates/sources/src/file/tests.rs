@@ -109,6 +109,51 @@ async fn plain_and_compressed_files_keep_the_rules_of_a_source() {
     }
 }
 
+fn csv(paths: &[String]) -> FileFixture {
+    let csv = Some(Csv { delimiter: b',', quote: Some(b'"'), has_head: true });
+    fixture(FileOptions { csv, ..FileOptions::new(paths.to_vec()) })
+}
+
+/// Records of one to three lines below a header.
+fn lines_of_csv(count: usize) -> Vec<u8> {
+    let record = |n: usize| format!("{n},\"{}\"\r\n", "text\n".repeat(n % 3)).into_bytes();
+    b"\xef\xbb\xbfid,text\r\n".iter().copied().chain((0..count).flat_map(record)).collect()
+}
+
+#[tokio::test]
+async fn files_of_csv_keep_the_rules_of_a_source() {
+    for (name, pack) in [("plain", <[u8]>::to_vec as fn(&[u8]) -> Vec<u8>), ("gzip", gzip), ("zstd", zstd)] {
+        let dir = Dir::new(&format!("csv-rules-{name}"));
+        let paths: Vec<String> =
+            (0..3).map(|n| dir.write(&format!("{n}.csv"), &pack(&lines_of_csv(20 + 9_000 * n)))).collect();
+        source::run(async || Box::new(csv(&paths)) as Box<dyn Fixture>).await;
+    }
+}
+
+#[tokio::test]
+async fn every_block_has_the_header_of_its_file_wherever_reading_begins() {
+    let dir = Dir::new("csv-head");
+    let fixture = csv(&[dir.write("a", &gzip(&lines_of_csv(20_000)))]);
+    let starts = fixture.source.partitions().await.unwrap();
+    let first = one(&fixture).await;
+    assert_eq!(first.records.len(), 20_000);
+    assert_eq!(first.records[2].2.as_deref(), Some(&b"2,\"text\ntext\n\""[..]));
+    for next in [0, first.records[5].0, first.records[19_999].0] {
+        let mut reader = fixture.source.read(vec![source::at(&starts[0], next)]).await.unwrap();
+        let mut blocks = 0;
+        while let dataflow::Event::Block(block) = reader.next().await.unwrap() {
+            assert_eq!(block.head.as_deref(), Some(&b"id,text"[..]));
+            blocks += 1;
+        }
+        assert!(blocks > 0);
+    }
+    let record = fixture.source.record(source::at(&starts[0], first.records[7].0)).await.unwrap().unwrap();
+    assert_eq!((record.len(), record.head.as_deref()), (1, Some(&b"id,text"[..])));
+    // A file that has nothing but its header has no record, and is read to its end.
+    let empty = one(&csv(&[dir.write("b", b"id,text\n")])).await;
+    assert_eq!((empty.records.len(), empty.next), (0, 8));
+}
+
 #[tokio::test]
 async fn compression_is_known_by_the_bytes_and_changes_no_record() {
     let dir = Dir::new("magic");

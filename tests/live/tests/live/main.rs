@@ -6,6 +6,7 @@
 //! | [`kill`]       | the events workload under many kills of the program and the server                |
 //! | [`faults`]     | faults that were found in other programs, by their numbers                        |
 //! | [`inputs`]     | several inputs in one pipeline, with kills, and while one of them is away          |
+//! | [`csv`]        | lines of CSV from a topic, and files with headers                                 |
 //! | [`keys`]       | keys and nested values that other programs took apart or glued together wrongly    |
 //! | [`poison`]     | records that are not what they should be, and times                               |
 //! | [`doubts`]     | inserts in doubt: tails that come late, questions and answers                     |
@@ -30,6 +31,7 @@
 
 mod bench;
 mod changing;
+mod csv;
 mod demo;
 mod doubts;
 mod faults;

@@ -123,3 +123,8 @@ fn the_steps_of_the_example_run_where_its_page_says() {
     assert!(page.contains(steps), "{steps}");
     assert!(told.contains("device       String         read by steps[2].window\n"), "{told}");
 }
+
+#[test]
+fn the_page_about_formats_shows_the_plan_of_its_example() {
+    page_shows_the_plan_of("formats.md", "examples/csv-files.yaml");
+}

@@ -77,3 +77,29 @@ fn with_several_tables_each_record_is_shown_with_those_that_it_goes_to() {
     assert_eq!(after[3], "filtered by sinks, for no table takes it");
     assert_eq!(tried[0].json()["after"]["odd"]["amount"], 9);
 }
+
+/// The example of `docs/formats.md`.
+#[test]
+fn lines_of_csv_are_joined_to_records_below_their_header() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/examples");
+    let file = std::fs::read_to_string(folder.join("csv-files.yaml")).expect("the example is there");
+    let checked = config::check(&file, &Surroundings::of_process());
+    let pipeline = checked.pipeline.unwrap_or_else(|| panic!("{}", checked.faults.render("test")));
+    let tables = explain::all_described(&pipeline).expect("the file describes it");
+    let plans = wiring::steps::plan(&pipeline, &tables).unwrap_or_else(|faults| panic!("{faults:?}"));
+    let chain = wiring::steps::chain(&pipeline, &tables, 1).expect("it can be made");
+    let lines = lines(&folder.join("orders-1.csv"), 100).expect("the records are there");
+    let block = wiring::source::records(&pipeline.inputs()[0], &lines).expect("the settings are good");
+    let tried = outcomes(plans.common(), &chain, &chain.inputs[0], (&block, 0)).expect("the steps run");
+    let after: Vec<String> = tried.iter().map(|record| record.after(false)).collect();
+    assert_eq!(after.len(), 5);
+    assert_eq!(
+        after[0],
+        r#"{"order_id":1001,"ordered_at":"2026-11-23T08:15:00Z","customer":"Ana Silva","amount":19.90,"note":null}"#
+    );
+    assert!(after[1].contains(r#""note":"ring twice\nthen leave it at the \"back\" door""#), "{}", after[1]);
+    assert_eq!(after[2], "filtered by steps[0].filter");
+    let letter =
+        "dead letter: wrong_kind: field `amount`: value `12;50` is not of the kind that Decimal(12, 2) takes";
+    assert_eq!(after[3], letter);
+}

@@ -19,7 +19,7 @@ pub struct Source {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kafka: Option<Kafka>,
 
-    /// Files of JSON lines.
+    /// Files of JSON lines or CSV.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<FileSource>,
 
@@ -27,7 +27,7 @@ pub struct Source {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generator: Option<Generator>,
 
-    /// How a record is read: `json`, or `{ json: { … } }` or `{ avro: { … } }` with options.
+    /// How a record is read: `json`, or `{ json: { … } }`, `{ avro: { … } }` or `{ csv: { … } }` with options.
     #[serde(default)]
     pub format: Format,
 
@@ -203,7 +203,7 @@ pub struct OAuth {
     pub token_command: Option<Vec<String>>,
 }
 
-/// Files of JSON lines. Each file is a partition; a file must not change after it was read.
+/// Files of JSON lines or CSV. Each file is a partition; a file must not change after it was read.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FileSource {
@@ -293,6 +293,14 @@ impl Format {
         }
     }
 
+    /// The options of CSV, if that is the format.
+    pub fn csv(&self) -> Option<&CsvFormat> {
+        match self {
+            Self::Word(_) => None,
+            Self::Options(options) => options.csv.as_deref(),
+        }
+    }
+
     /// The options of JSON, as written or by default.
     pub fn json(&self) -> JsonFormat {
         match self {
@@ -303,27 +311,31 @@ impl Format {
 
     /// The length from which on a record becomes a dead letter.
     pub fn record_bytes_max(&self) -> u64 {
-        self.avro().map_or_else(|| self.json().record_bytes_max.bytes, |avro| avro.record_bytes_max.bytes)
+        let of_avro = self.avro().map(|avro| avro.record_bytes_max);
+        let of_csv = self.csv().map(|csv| csv.record_bytes_max);
+        of_avro.or(of_csv).unwrap_or_else(|| self.json().record_bytes_max).bytes
     }
 }
 
 /// A format by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-#[schemars(extend("x-later" = ["protobuf", "csv", "raw", "otlp"]))]
+#[schemars(extend("x-later" = ["protobuf", "raw", "otlp"]))]
 pub enum FormatWord {
     /// One JSON object a record.
     Json,
     /// Avro, which needs options: where the schema comes from.
     Avro,
+    /// CSV, which needs options: where the names of the fields come from.
+    Csv,
 }
 
-/// A format with its options: exactly one of `json` and `avro`.
+/// A format with its options: exactly one of `json`, `avro` and `csv`.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend(
-    "oneOf" = [{"required": ["json"]}, {"required": ["avro"]}],
-    "x-later" = ["protobuf", "csv", "raw", "otlp"]
+    "oneOf" = [{"required": ["json"]}, {"required": ["avro"]}, {"required": ["csv"]}],
+    "x-later" = ["protobuf", "raw", "otlp"]
 ))]
 pub struct FormatOptions {
     /// One JSON object a record.
@@ -333,6 +345,10 @@ pub struct FormatOptions {
     /// One Avro datum a record, in binary; from Kafka.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub avro: Option<AvroFormat>,
+
+    /// One line of CSV or TSV a record.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub csv: Option<Box<CsvFormat>>,
 }
 
 /// Options of JSON.
@@ -384,6 +400,51 @@ pub struct AvroFormat {
     pub timezone: String,
 
     /// The unit of an `int` or `long` without a logical type that fills a column of times.
+    #[serde(default)]
+    pub epoch_unit: EpochUnit,
+
+    /// A longer record becomes a dead letter.
+    #[serde(default = "default_record_bytes")]
+    #[schemars(extend(
+        "x-least" = "1KiB", "x-most" = "512MiB",
+        "x-why" = "a record is held in memory whole, next to others"
+    ))]
+    pub record_bytes_max: Size,
+}
+
+/// Stands for the quote where quotes have no meaning.
+pub const NO_QUOTE: &str = "none";
+
+/// Options of CSV. What the fields are called: either `columns`, or `header: true` for files that say it themselves.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CsvFormat {
+    /// The names of a record's fields, in order; also of those that no column takes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 10_000), extend("x-why" = "a record is searched for each of them"))]
+    pub columns: Vec<String>,
+
+    /// The first line of each file names the fields, in an order of its own. Not with Kafka.
+    #[serde(default)]
+    pub header: bool,
+
+    /// The character between two fields; `"\t"` for TSV.
+    #[serde(default = "default_delimiter")]
+    pub delimiter: String,
+
+    /// The character around fields that hold delimiters, line breaks or, doubled, itself; `none` if quotes have no meaning.
+    #[serde(default = "default_quote")]
+    pub quote: String,
+
+    /// What an unquoted field holds that is NULL. An unquoted field that is empty is NULL too, or the DEFAULT, or the empty String.
+    #[serde(default = "default_null")]
+    pub null: String,
+
+    /// The zone of times that name none, by its name in the tz database. Never the server's zone.
+    #[serde(default = "default_timezone")]
+    pub timezone: String,
+
+    /// The unit of numbers that fill a column of times.
     #[serde(default)]
     pub epoch_unit: EpochUnit,
 
@@ -463,6 +524,18 @@ fn default_publishers() -> u32 {
 
 fn default_timezone() -> String {
     "UTC".into()
+}
+
+fn default_delimiter() -> String {
+    ",".into()
+}
+
+fn default_quote() -> String {
+    "\"".into()
+}
+
+fn default_null() -> String {
+    "\\N".into()
 }
 
 fn default_record_bytes() -> Size {

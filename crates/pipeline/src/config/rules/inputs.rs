@@ -257,6 +257,7 @@ impl Rules<'_> {
                            `format: { avro: { registry: { url: \"http://registry:8081\" } } }`";
             self.fault(&format!("{}.format", input.path), message);
         }
+        self.csv(input);
         let Some(avro) = source.format.avro() else { return };
         if let Some(registry) = &avro.registry {
             self.registry(registry, &format!("{}.format.avro.registry", input.path));
