@@ -8,7 +8,7 @@ use std::time::Duration;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{TimestampMillisecondType, UInt64Type};
 use dataflow::{Batch, Operator, OperatorError, Output, Probed, State};
-use operators::window::{Aggregate, Function};
+use operators::window::{Aggregate, Function, Windows};
 use operators::{Window, WindowConfig};
 
 use crate::records::{Row, schema, to_columns};
@@ -50,7 +50,7 @@ impl Aggregates {
     pub fn steps(self) -> Vec<Box<dyn Operator>> {
         let config = WindowConfig {
             key: vec!["key".to_owned()],
-            size: Duration::from_millis(self.size_ms as u64),
+            windows: Windows::Tumbling { size: Duration::from_millis(self.size_ms as u64) },
             lateness: Duration::from_millis(self.lateness_ms as u64),
             aggregates: vec![
                 Aggregate::new("n", Function::Count, None),

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use dataflow::{Column, ColumnType, Intake, Operator, Schema};
 use engine::Pipeline;
-use operators::window::{Aggregate, Function};
+use operators::window::{Aggregate, Function, Windows};
 use operators::{Dedup, DedupConfig, Late, Window, WindowConfig};
 use protocol::record::Absorbed;
 
@@ -21,7 +21,7 @@ const LARGE_MS: u64 = 10 * SIZE_MS;
 fn window(columns: &Schema, key: &[&str], size_ms: u64, lateness_ms: u64, counted: &str) -> Window {
     let config = WindowConfig {
         key: key.iter().map(ToString::to_string).collect(),
-        size: Duration::from_millis(size_ms),
+        windows: Windows::Tumbling { size: Duration::from_millis(size_ms) },
         lateness: Duration::from_millis(lateness_ms),
         aggregates: vec![
             Aggregate::new("n", Function::Count, None),

@@ -12,7 +12,7 @@ use dataflow::{
     Transform, Transformed,
 };
 use engine::{EngineError, Outcome, Pipeline};
-use operators::window::{Aggregate, Function};
+use operators::window::{Aggregate, Function, Windows};
 use operators::{Window, WindowConfig};
 use protocol::record::Absorbed;
 use tokio::sync::watch;
@@ -92,7 +92,7 @@ fn with_memory(bench: &Bench, drain: bool, memory: u64) -> Pipeline {
     let (decoded, keyed) = (Schema::new(vec![column("id")]), Schema::new(vec![column("id"), column("key")]));
     let config = WindowConfig {
         key: vec!["key".to_owned()],
-        size: Duration::from_millis(SIZE_MS),
+        windows: Windows::Tumbling { size: Duration::from_millis(SIZE_MS) },
         lateness: Duration::ZERO,
         aggregates: vec![
             Aggregate::new("n", Function::Count, None),

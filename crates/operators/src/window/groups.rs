@@ -6,10 +6,12 @@
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, BooleanArray, RecordBatch};
 use arrow_buffer::NullBuffer;
+use dataflow::StateError;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::accumulator::{self, Accumulator, Rows};
 use super::aggregate::Bound;
+use super::encoding::{Reader, damaged, put_each, put_len};
 use super::key::{Encoded, Keys};
 use super::values::grow_to;
 
@@ -122,6 +124,19 @@ impl Groups {
         self.hashes.len() as u32 - 1
     }
 
+    /// The group of a key, if there is one.
+    pub(super) fn lookup(&self, hash: u64, key: &[u8]) -> Option<u32> {
+        let mask = self.index.len() - 1;
+        let mut at = hash as usize & mask;
+        loop {
+            let group = (self.index[at] as usize).checked_sub(1)?;
+            if self.hashes[group] == hash && self.key(group) == key {
+                return Some(group as u32);
+            }
+            at = (at + 1) & mask;
+        }
+    }
+
     fn rebuild(&mut self) {
         let len = self.index.len() * 2;
         self.index.clear();
@@ -150,21 +165,7 @@ impl Groups {
         self.grow();
         of.groups.iter().for_each(|group| self.counts[*group as usize] += 1);
         self.rows += of.groups.len() as u64;
-        let with_state = aggregates.iter().filter(|bound| bound.keeps_state());
-        for (accumulator, bound) in self.accumulators.iter_mut().zip(with_state) {
-            let first = bound.input.as_ref().map(|input| column(batch, &input.name)).transpose()?;
-            let by = bound.by.as_ref().map(|by| column(batch, &by.name)).transpose()?;
-            let condition = bound.aggregate.condition.as_ref();
-            let condition = condition.map(|name| column(batch, name)).transpose()?;
-            let counting = Counting::new(of, [first, by, condition], condition)?;
-            let types = (bound.input.as_ref(), bound.by.as_ref());
-            let input = accumulator::Input {
-                column: first.zip(types.0).map(|(array, input)| (array, &input.column_type)),
-                by: by.zip(types.1).map(|(array, by)| (array, &by.column_type)),
-            };
-            accumulator.update(&input, counting.rows(of))?;
-        }
-        Ok(())
+        update(&mut self.accumulators, batch, aggregates, of)
     }
 
     /// Takes later groups in.
@@ -184,13 +185,36 @@ impl Groups {
         }
     }
 
-    /// The keys one after the other, and where each ends unless all have as many bytes.
-    pub(super) fn raw_keys(&self) -> (&[u64], &[u8]) {
-        (&self.ends, &self.keys)
+    /// Writes them for a seal.
+    pub(super) fn write(&self, to: &mut Vec<u8>) {
+        put_len(to, self.len());
+        put_each(to, &self.ends, u64::to_le_bytes);
+        to.extend_from_slice(&self.keys);
+        put_each(to, &self.counts, u64::to_le_bytes);
+        self.accumulators.iter().for_each(|accumulator| accumulator.write(to));
+    }
+
+    /// Reads what was written.
+    ///
+    /// # Errors
+    /// When a key is none or there twice, or the aggregates cannot be those of so many rows.
+    pub(super) fn read(keys: &Keys, aggregates: &[Bound], from: &mut Reader<'_>) -> Result<Self, StateError> {
+        let mut groups = Self::new(keys, aggregates);
+        for (at, key) in read_keys(keys, from)?.into_iter().enumerate() {
+            if groups.find(xxh3_64(key), key) as usize != at {
+                return Err(damaged("has a key twice"));
+            }
+        }
+        groups.counts = from.numbers(groups.len(), u64::from_le_bytes)?;
+        groups.recount().ok_or_else(|| damaged("has more rows than there can be"))?;
+        for accumulator in &mut groups.accumulators {
+            accumulator.read(from, &groups.counts)?;
+        }
+        Ok(groups)
     }
 
     /// Counts the rows again after the counts were read; `None` if they are more than [`ROWS_MAX`].
-    pub(super) fn recount(&mut self) -> Option<()> {
+    fn recount(&mut self) -> Option<()> {
         let add = |sum: u64, count: &u64| sum.checked_add(*count).filter(|sum| *sum <= ROWS_MAX);
         self.rows = self.counts.iter().try_fold(0, add)?;
         Some(())
@@ -207,6 +231,63 @@ impl Groups {
             + self.counts.capacity() * 8
             + accumulators
     }
+}
+
+/// Takes rows of a batch into aggregates.
+///
+/// # Errors
+/// When a column is missing or of another form.
+pub(super) fn update(
+    accumulators: &mut [Box<dyn Accumulator>],
+    batch: &RecordBatch,
+    aggregates: &[Bound],
+    of: Rows<'_>,
+) -> Result<(), String> {
+    let with_state = aggregates.iter().filter(|bound| bound.keeps_state());
+    for (accumulator, bound) in accumulators.iter_mut().zip(with_state) {
+        let first = bound.input.as_ref().map(|input| column(batch, &input.name)).transpose()?;
+        let by = bound.by.as_ref().map(|by| column(batch, &by.name)).transpose()?;
+        let condition = bound.aggregate.condition.as_ref();
+        let condition = condition.map(|name| column(batch, name)).transpose()?;
+        let counting = Counting::new(of, [first, by, condition], condition)?;
+        let types = (bound.input.as_ref(), bound.by.as_ref());
+        let input = accumulator::Input {
+            column: first.zip(types.0).map(|(array, input)| (array, &input.column_type)),
+            by: by.zip(types.1).map(|(array, by)| (array, &by.column_type)),
+        };
+        accumulator.update(&input, counting.rows(of))?;
+    }
+    Ok(())
+}
+
+/// Keys that were written behind their number: where each ends unless all have as many bytes, then all of them.
+///
+/// # Errors
+/// When one is no key.
+pub(super) fn read_keys<'a>(keys: &Keys, from: &mut Reader<'a>) -> Result<Vec<&'a [u8]>, StateError> {
+    let wrong = || damaged("has a key that is none");
+    let len = from.len()?;
+    let ends: Option<Vec<u64>> = match keys.stride() {
+        // Keys without columns take no bytes, but the numbers behind them do.
+        Some(0) if len > from.0.len() => return Err(wrong()),
+        Some(_) => None,
+        None => Some(from.numbers(len, u64::from_le_bytes)?),
+    };
+    // Each is in the bytes before anything is kept for it: there are no more than bytes.
+    let (mut begin, mut read) = (0, Vec::new());
+    for at in 0..len {
+        let key_len = match (&ends, keys.stride()) {
+            (Some(ends), _) => ends[at].checked_sub(begin).ok_or_else(wrong)?,
+            (None, stride) => stride.unwrap_or(0) as u64,
+        };
+        begin += key_len;
+        let key = from.take(usize::try_from(key_len).map_err(|_| wrong())?)?;
+        if !keys.is_key(key) {
+            return Err(wrong());
+        }
+        read.push(key);
+    }
+    Ok(read)
 }
 
 fn column<'a>(batch: &'a RecordBatch, name: &str) -> Result<&'a dyn Array, String> {

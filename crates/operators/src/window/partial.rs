@@ -1,30 +1,39 @@
-//! The aggregates of one batch, by window: what the decode job makes of it, before anything is known of what came before.
+//! The aggregates of one batch, by pane: what the decode job makes of it, before anything is known of what came before.
 //!
-//! Owns the dealing out of rows to windows and groups. Does not own the decision whether a window is still open: that is the lane's.
+//! Owns the dealing out of rows to panes and groups. Does not own the decision whether a window is still open: that is the lane's.
 
 use std::collections::BTreeMap;
 
 use dataflow::block::TIME_UNKNOWN_MS;
 use dataflow::{Batch, Reason, Reject};
 
-use super::Plan;
 use super::accumulator::Rows;
 use super::groups::Groups;
+use super::key::Encoded;
+use super::kinds::Spans;
+use super::plan::Plan;
+use super::sessions::Sessions;
 
 /// What a batch is to the step.
 pub(super) struct Partial {
-    /// The groups of each window, the earliest first.
-    pub windows: Vec<(i64, Groups)>,
+    /// What it brings.
+    pub parts: Parts,
     /// Rows without a usable time.
     pub rejects: Vec<Reject>,
 }
 
-/// The rows of one window.
-struct Part {
-    start: i64,
-    groups: Groups,
-    rows: Vec<u32>,
-    of: Vec<u32>,
+/// What a batch brings, by pane, the earliest first.
+pub(super) enum Parts {
+    /// Groups of each.
+    Panes(Vec<(i64, Groups)>),
+    /// Sessions between two times at which all of them end.
+    Sessions(Vec<(i64, Sessions)>),
+}
+
+/// The rows of one pane.
+pub(super) struct Part {
+    pub pane: i64,
+    pub rows: Vec<u32>,
 }
 
 impl Partial {
@@ -34,40 +43,55 @@ impl Partial {
     /// When a column is missing or of another form.
     pub fn of(plan: &Plan, batch: &Batch) -> Result<Self, String> {
         let keys = plan.keys.encode(&batch.rows)?;
-        let (mut parts, mut by_start) = (Vec::<Part>::new(), BTreeMap::<i64, usize>::new());
-        let mut rejects = Vec::new();
-        // Most rows lie in the window of the row before.
-        let mut newest: Option<(i64, i64, usize)> = None;
-        for (row, time_ms) in batch.times_ms.iter().enumerate() {
-            let at = match newest {
-                Some((start, end, at)) if *time_ms >= start && *time_ms < end => at,
-                _ => {
-                    let Some(start) = plan.start(*time_ms) else {
-                        rejects.push(reject(batch, row, *time_ms));
-                        continue;
-                    };
-                    let at = *by_start.entry(start).or_insert_with(|| {
-                        let groups = Groups::new(&plan.keys, &plan.aggregates);
-                        parts.push(Part { start, groups, rows: Vec::new(), of: Vec::new() });
-                        parts.len() - 1
-                    });
-                    newest = Some((start, start + plan.size_ms, at));
-                    at
-                }
-            };
-            let part = &mut parts[at];
-            part.rows.push(row as u32);
-            part.of.push(part.groups.group_of(&keys, row));
-        }
-        parts.sort_by_key(|part| part.start);
-        let mut windows = Vec::with_capacity(parts.len());
-        for Part { start, mut groups, rows, of } in parts {
-            let rows = Rows { rows: &rows, groups: &of, times_ms: &batch.times_ms };
-            groups.update(&batch.rows, &plan.aggregates, rows)?;
-            windows.push((start, groups));
-        }
-        Ok(Self { windows, rejects })
+        let (parts, rejects) = deal(plan, batch);
+        let parts = match plan.spans {
+            Spans::Session { .. } => {
+                let of = |part: &Part| Ok((part.pane, Sessions::of(plan, batch, &keys, &part.rows)?));
+                Parts::Sessions(parts.iter().map(of).collect::<Result<_, String>>()?)
+            }
+            Spans::Hopping { .. } | Spans::Cumulative { .. } => {
+                let of = |part: &Part| Ok((part.pane, groups(plan, batch, &keys, &part.rows)?));
+                Parts::Panes(parts.iter().map(of).collect::<Result<_, String>>()?)
+            }
+        };
+        Ok(Self { parts, rejects })
     }
+}
+
+/// The groups of some rows.
+fn groups(plan: &Plan, batch: &Batch, keys: &Encoded, rows: &[u32]) -> Result<Groups, String> {
+    let mut groups = Groups::new(&plan.keys, &plan.aggregates);
+    let of: Vec<u32> = rows.iter().map(|row| groups.group_of(keys, *row as usize)).collect();
+    groups.update(&batch.rows, &plan.aggregates, Rows { rows, groups: &of, times_ms: &batch.times_ms })?;
+    Ok(groups)
+}
+
+/// The rows of each pane, the earliest first, and those that belong to none.
+pub(super) fn deal(plan: &Plan, batch: &Batch) -> (Vec<Part>, Vec<Reject>) {
+    let (mut parts, mut by_pane) = (Vec::<Part>::new(), BTreeMap::<i64, usize>::new());
+    let mut rejects = Vec::new();
+    // Most rows lie in the pane of the row before.
+    let mut newest: Option<(i64, i64, usize)> = None;
+    for (row, time_ms) in batch.times_ms.iter().enumerate() {
+        let at = match newest {
+            Some((pane, end, at)) if *time_ms >= pane && *time_ms < end => at,
+            _ => {
+                let Some(pane) = plan.pane_of(*time_ms) else {
+                    rejects.push(reject(batch, row, *time_ms));
+                    continue;
+                };
+                let at = *by_pane.entry(pane).or_insert_with(|| {
+                    parts.push(Part { pane, rows: Vec::new() });
+                    parts.len() - 1
+                });
+                newest = Some((pane, pane + plan.spans.pane(), at));
+                at
+            }
+        };
+        parts[at].rows.push(row as u32);
+    }
+    parts.sort_by_key(|part| part.pane);
+    (parts, rejects)
 }
 
 fn reject(batch: &Batch, row: usize, time_ms: i64) -> Reject {

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use dataflow::block::TIME_UNKNOWN_MS;
 use dataflow::{Batch, Column, ColumnType, Operator, Output, Partition, Reason, Schema, State, StateError};
 
-use super::{Aggregate, Function, Window, WindowConfig};
+use super::{Aggregate, Function, Window, WindowConfig, Windows};
 
 mod model;
 
@@ -58,7 +58,7 @@ fn aggregate(name: &str, function: Function, column: &str) -> Aggregate {
 pub(super) fn config(lateness_ms: i64) -> WindowConfig {
     WindowConfig {
         key: vec!["device".to_owned()],
-        size: Duration::from_millis(SIZE as u64),
+        windows: Windows::Tumbling { size: Duration::from_millis(SIZE as u64) },
         lateness: Duration::from_millis(lateness_ms as u64),
         aggregates: vec![
             aggregate("n", Function::Count, ""),
@@ -391,7 +391,7 @@ fn settings_that_cannot_be_are_refused_by_name() {
     };
     assert!(refused(&|c| c.key = vec!["devise".into()]).contains("did you mean `device`?"));
     assert!(refused(&|c| c.key = vec!["device".into(), "device".into()]).contains("named twice"));
-    assert!(refused(&|c| c.size = Duration::ZERO).contains("window.size"));
+    assert!(refused(&|c| c.windows = Windows::Tumbling { size: Duration::ZERO }).contains("`size`"));
     assert!(refused(&|c| c.aggregates.clear()).contains("at least one aggregate"));
     assert!(of(Function::Sum, "device").contains("use an integer, a Float or a Decimal"));
     assert!(of(Function::Sum, "").contains("`sum` needs a column"));

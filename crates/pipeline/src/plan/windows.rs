@@ -11,8 +11,10 @@
 
 mod aggregates;
 
+use std::time::Duration;
+
 use dataflow::{Column, Schema};
-use operators::window::{Aggregate, END, START};
+use operators::window::{Aggregate, END, START, Windows};
 use operators::{Gate, Window, WindowConfig};
 
 use super::chain::{self, LaneStep, Made};
@@ -58,16 +60,59 @@ fn read(window: &WindowStep, path: &str) -> Result<(WindowConfig, Vec<Computed>)
             }
         }
     }
-    if !faults.is_empty() {
-        return Err(faults);
-    }
+    let windows = match windows(window, path) {
+        Ok(windows) if faults.is_empty() => windows,
+        windows => return Err(windows.err().into_iter().chain(faults).collect()),
+    };
     let config = WindowConfig {
         key: window.key.iter().map(ToString::to_string).collect(),
-        size: window.size.duration(),
+        windows,
         lateness: window.lateness.duration(),
         aggregates,
     };
     Ok((config, all))
+}
+
+/// The kind of windows that the settings say.
+fn windows(window: &WindowStep, path: &str) -> Result<Windows, Fault> {
+    const SESSION_MAX: Duration = Duration::from_secs(24 * 3600);
+    let wrong = |setting: &str, message: &str| Err(fault(format!("{path}.{setting}"), message));
+    let WindowStep { size, slide, step, gap, max, .. } = window;
+    let windows = match (size, slide, step, gap) {
+        (Some(size), None, None, None) => Windows::Tumbling { size: size.duration() },
+        (Some(size), Some(slide), None, None) => {
+            Windows::Hopping { size: size.duration(), slide: slide.duration() }
+        }
+        (Some(size), None, Some(step), None) => {
+            Windows::Cumulative { size: size.duration(), step: step.duration() }
+        }
+        (None, None, None, Some(gap)) => {
+            let max = max.map_or_else(|| SESSION_MAX.max(gap.duration()), |max| max.duration());
+            Windows::Session { gap: gap.duration(), max }
+        }
+        (None, None, None, None) => {
+            return Err(fault(path, "write `size: 1m` for windows of a minute, or `gap: 30m` for sessions"));
+        }
+        (Some(_), Some(_), Some(_), _) => {
+            return wrong("step", "windows have a `slide` or a `step`, not both; remove one");
+        }
+        (Some(_), _, _, Some(_)) => {
+            return wrong(
+                "gap",
+                "a session is as long as its records say, so it has a `gap` and no `size`; remove one",
+            );
+        }
+        (None, Some(_), _, _) => return wrong("slide", "it needs a `size`, as in `size: 1h, slide: 5m`"),
+        (None, None, Some(_), _) => return wrong("step", "it needs a `size`, as in `size: 1d, step: 1h`"),
+    };
+    match (windows, max) {
+        (Windows::Session { .. }, _) | (_, None) => {}
+        (_, Some(_)) => {
+            return wrong("max", "only sessions have a `max`, as in `gap: 30m, max: 1d`; remove it");
+        }
+    }
+    windows.check().map_err(|(setting, message)| fault(format!("{path}.{setting}"), message))?;
+    Ok(windows)
 }
 
 /// An expression within an aggregate: a column before the window, whose name is its text.

@@ -119,7 +119,7 @@ pub fn settings(pipeline: &Pipeline, order_dependent: bool) -> Settings {
 fn future(pipeline: &Pipeline) -> Option<i64> {
     let futures = pipeline.steps.iter().filter_map(|step| {
         if let Some(window) = &step.window {
-            return Some(window.size.duration() / 4);
+            return Some(window.shortest().duration() / 4);
         }
         let dedup = step.dedup.as_ref()?;
         match (dedup.future_max, dedup.window) {
@@ -136,7 +136,7 @@ fn future(pipeline: &Pipeline) -> Option<i64> {
 fn skew(pipeline: &Pipeline) -> Option<Duration> {
     let of_window = pipeline.steps.iter().filter_map(|step| {
         let window = step.window.as_ref()?;
-        Some(window.size.duration() + window.lateness.duration())
+        Some(window.longest().duration() + window.lateness.duration())
     });
     let windows = pipeline.steps.iter().filter_map(|step| match step.dedup.as_ref()?.window {
         Window::Unbounded => None,

@@ -1,9 +1,9 @@
-//! Windows from Kafka into ClickHouse's engine, with kills in between; every value against a reading of the records alone.
+//! Windows of all kinds from Kafka into ClickHouse's engine, with kills in between; every value against a reading of the records alone.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use live::Case;
+use live::{Case, Pipeline};
 use testkit::{Lcg, seed};
 
 const SIZE_MS: u64 = 10_000;
@@ -35,11 +35,24 @@ fn windows_are_right_to_the_last_value_whatever_is_killed() {
              greatest: max(amount), first: first(amount), last: last(amount), mean: avg(amount), large: countIf(amount > 500), \
              amounts: uniqExact(amount), middle: 'quantile(amount, 0.5)' } }",
         );
+    let expected = by_window(fed_with_kills(&case, &pipeline, LIVES));
+    let rows = table.column(
+        "concat(device, ' ', toString(toUnixTimestamp64Milli(window_start)), ' ', toString(n), ' ', toString(total), ' ', toString(least), ' ', \
+         toString(greatest), ' ', toString(first), ' ', toString(last), ' ', toString(mean), ' ', toString(large), ' ', \
+         toString(amounts), ' ', toString(abs(middle)))",
+    );
+    let wanted: Vec<String> =
+        expected.into_iter().map(|((device, window), of)| result(device, window, of)).collect();
+    same(rows, wanted);
+}
+
+/// Produces records, and kills the pipeline so often in between; those that pass its filter come back: device, time and amount.
+fn fed_with_kills(case: &Case, pipeline: &Pipeline, lives: u64) -> Vec<(u64, u64, i64)> {
     let mut random = Lcg::new(seed());
     let feed = case.feed();
-    let mut expected = Expected::new();
-    for life in 0..LIVES {
-        for n in life * RECORDS / LIVES..(life + 1) * RECORDS / LIVES {
+    let mut records = Vec::new();
+    for life in 0..lives {
+        for n in life * RECORDS / lives..(life + 1) * RECORDS / lives {
             // Up to 1.4 s out of order, and no two records of one time, of which either might be the first.
             let place = n / BLOCK * BLOCK + (n % BLOCK * 77 + n / BLOCK * 31) % BLOCK;
             let at = BEGIN_MS + place * 7;
@@ -52,7 +65,7 @@ fn windows_are_right_to_the_last_value_whatever_is_killed() {
                     .as_bytes(),
             );
             if is_good {
-                expected.entry((device, at / SIZE_MS)).or_default().push((at, amount));
+                records.push((device, at, amount));
             }
         }
         feed.flush();
@@ -70,15 +83,81 @@ fn windows_are_right_to_the_last_value_whatever_is_killed() {
     });
     feed.flush();
     pipeline.drain();
-    let rows = table.column(
-        "concat(device, ' ', toString(toUnixTimestamp64Milli(window_start)), ' ', toString(n), ' ', toString(total), ' ', toString(least), ' ', \
-         toString(greatest), ' ', toString(first), ' ', toString(last), ' ', toString(mean), ' ', toString(large), ' ', \
-         toString(amounts), ' ', toString(abs(middle)))",
+    records
+}
+
+fn by_window(records: Vec<(u64, u64, i64)>) -> Expected {
+    let mut expected = Expected::new();
+    for (device, at, amount) in records {
+        expected.entry((device, at / SIZE_MS)).or_default().push((at, amount));
+    }
+    expected
+}
+
+/// Runs windows of a kind with kills; `expected` says the count and the sum of each by device, start and end.
+fn kind(name: &str, lengths: &str, expected: fn(Vec<(u64, u64, i64)>) -> Counted) {
+    let Some(case) = Case::begin(name) else { return };
+    let columns =
+        "device String, window_start DateTime64(3), window_end DateTime64(3), n UInt64, total Int64";
+    let table = case.table(columns, "(device, window_start)");
+    let pipeline = case
+        .pipeline()
+        .field("device: String")
+        .field("at: DateTime64(3)")
+        .field("amount: Int32")
+        .field("state: String")
+        .step("filter: state = 'good'")
+        .step(&format!(
+            "window: {{ key: [device], time: at, {lengths}, lateness: 2s, aggregates: {{ n: count(), total: sum(amount) }} }}"
+        ));
+    let expected = expected(fed_with_kills(&case, &pipeline, 3));
+    let found = table.column(
+        "concat(device, ' ', toString(toUnixTimestamp64Milli(window_start)), ' ', toString(toUnixTimestamp64Milli(window_end)), ' ', \
+         toString(n), ' ', toString(total))",
     );
-    let mut found: Vec<String> = rows;
+    let wanted = expected
+        .into_iter()
+        .map(|((device, start, end), (n, total))| format!("d{device} {start} {end} {n} {total}"))
+        .collect();
+    same(found, wanted);
+}
+
+/// The count and the sum of each window: device, start and end.
+type Counted = BTreeMap<(u64, u64, u64), (u64, i64)>;
+
+#[test]
+fn overlapping_windows_are_right_to_the_last_value_whatever_is_killed() {
+    kind("overlapping", "size: 10s, slide: 2s", |records| {
+        let mut counted = Counted::new();
+        for (device, at, amount) in records {
+            let last = at / 2_000 * 2_000;
+            for start in (0..5).map(|n| last - n * 2_000) {
+                let of = counted.entry((device, start, start + 10_000)).or_default();
+                *of = (of.0 + 1, of.1 + amount);
+            }
+        }
+        counted
+    });
+}
+
+#[test]
+fn sessions_are_right_to_the_last_value_whatever_is_killed() {
+    kind("sessions", "gap: 1s, max: 30s", |mut records| {
+        records.sort_unstable();
+        let mut counted = Counted::new();
+        for of_one in records.chunk_by(|a, b| a.0 == b.0 && a.1 / 30_000 == b.1 / 30_000 && b.1 - a.1 < 1_000)
+        {
+            let (device, first, last) = (of_one[0].0, of_one[0].1, of_one[of_one.len() - 1].1);
+            let end = (last + 1_000).min(last / 30_000 * 30_000 + 30_000);
+            let total = of_one.iter().map(|record| record.2).sum();
+            counted.insert((device, first, end), (of_one.len() as u64, total));
+        }
+        counted
+    });
+}
+
+fn same(mut found: Vec<String>, mut wanted: Vec<String>) {
     found.sort();
-    let mut wanted: Vec<String> =
-        expected.into_iter().map(|((device, window), of)| result(device, window, of)).collect();
     wanted.sort();
     assert_eq!(found.len(), wanted.len());
     let wrong: Vec<_> = found.iter().zip(&wanted).filter(|(found, wanted)| found != wanted).take(5).collect();

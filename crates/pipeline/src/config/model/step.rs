@@ -138,11 +138,36 @@ pub struct WindowStep {
     pub time: Option<Identifier>,
 
     /// How long a window is. Windows begin at whole multiples of it since 1970, in UTC.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend(
         "x-least" = "1s", "x-most" = "3650d",
         "x-why" = "a shorter one has hardly more than one record a key; the watermark moves with batches"
     ))]
-    pub size: Period,
+    pub size: Option<Period>,
+
+    /// Windows of `size` that overlap: how long after one the next begins, at its whole multiples; at most `size`. A record is in each that contains its
+    /// time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-least" = "1s", "x-most" = "3650d", "x-why" = "the watermark moves with batches"))]
+    pub slide: Option<Period>,
+
+    /// Windows that grow by `step` up to `size`, which is a whole multiple of it: each has a result of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-least" = "1s", "x-most" = "3650d", "x-why" = "the watermark moves with batches"))]
+    pub step: Option<Period>,
+
+    /// Sessions in place of windows of a `size`: records of a key that are less than this apart. A session's window ends `gap` after its last record.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-least" = "1s", "x-most" = "3650d", "x-why" = "the watermark moves with batches"))]
+    pub gap: Option<Period>,
+
+    /// Sessions end at its whole multiples since 1970, in UTC: `1d` unless it is given, so at midnight. At least `gap`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend(
+        "x-least" = "1s", "x-most" = "3650d",
+        "x-why" = "a session without an end would hold its state for ever"
+    ))]
+    pub max: Option<Period>,
 
     /// How far the watermark must be behind a window's end to close it: how much later than others a record may come. A record whose window is
     /// closed is late: it is dropped and counted.
@@ -163,6 +188,18 @@ pub struct WindowStep {
         "x-why" = "with less there is hardly a key; open windows are in memory only"
     ))]
     pub memory: Size,
+}
+
+impl WindowStep {
+    /// The shortest time from the end of one window to that of the next.
+    pub fn shortest(&self) -> Period {
+        self.slide.or(self.step).or(self.size).or(self.gap).unwrap_or(Period { ms: 0 })
+    }
+
+    /// How long windows are, or how long a session waits.
+    pub fn longest(&self) -> Period {
+        self.size.or(self.gap).unwrap_or(Period { ms: 0 })
+    }
 }
 
 fn default_lateness() -> Period {

@@ -153,3 +153,39 @@ fn what_an_aggregate_computes_is_computed_before_the_window_and_before_any_key_c
     let told = planned(FIELDS, &wrong, &table(&[]));
     assert!(told.starts_with("`steps[2].window.aggregates.total`: ") && told.contains("`amount`"), "{told}");
 }
+
+#[test]
+fn the_kind_of_windows_follows_from_the_lengths_that_are_given() {
+    use operators::window::Windows;
+    let kind = |lengths: &str| {
+        let window = WINDOW.replace("size: 1m", lengths);
+        let pipeline = checked(FIELDS, &window)?;
+        let config = super::config(pipeline.steps[0].window.as_ref().unwrap(), "w");
+        config.map(|config| config.windows).map_err(|faults| faults[0].to_string())
+    };
+    let seconds = std::time::Duration::from_secs;
+    let day = seconds(86_400);
+    for (lengths, expected) in [
+        ("size: 1m", Windows::Tumbling { size: seconds(60) }),
+        ("size: 1m, slide: 10s", Windows::Hopping { size: seconds(60), slide: seconds(10) }),
+        ("size: 1m, step: 10s", Windows::Cumulative { size: seconds(60), step: seconds(10) }),
+        ("gap: 30s", Windows::Session { gap: seconds(30), max: day }),
+        ("gap: 30s, max: 1m", Windows::Session { gap: seconds(30), max: seconds(60) }),
+    ] {
+        assert_eq!(kind(lengths), Ok(expected), "{lengths}");
+    }
+    for (lengths, expected) in [
+        ("lateness: 1s", "write `size: 1m`"),
+        ("slide: 1m", "needs a `size`"),
+        ("size: 1m, gap: 1m", "no `size`"),
+        ("size: 1m, slide: 1m, step: 1m", "not both"),
+        ("size: 1m, max: 1m", "only sessions"),
+        ("size: 1m, slide: 2m", "more than `size`"),
+        ("size: 1m, step: 7s", "whole multiple"),
+        ("size: 365d, slide: 1s", "31536000"),
+        ("gap: 1m, max: 30s", "less than `gap`"),
+    ] {
+        let told = kind(lengths).unwrap_err();
+        assert!(told.contains(expected), "{lengths}: {told}");
+    }
+}

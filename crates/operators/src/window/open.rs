@@ -1,0 +1,154 @@
+//! What open windows hold, whichever their kind.
+//!
+//! Owns which of the two forms that is, and what the step asks of both. A record comes to `fresh` and, with a seal, from there to `base`.
+
+use dataflow::{Batch, StateError};
+
+use super::encoding::Reader;
+use super::kinds::Spans;
+use super::panes::Panes;
+use super::partial::Parts;
+use super::plan::Plan;
+use super::results::Closed;
+use super::sessions::ByKey;
+
+/// The windows that are open.
+pub(super) enum Open {
+    /// Of panes.
+    Panes(Panes),
+    /// Sessions.
+    Sessions(ByKey),
+}
+
+/// What became of the rows of a batch.
+#[derive(Default)]
+pub(super) struct Taken {
+    pub absorbed: u64,
+    pub late: u64,
+}
+
+impl Open {
+    /// None.
+    pub fn new(plan: &Plan) -> Self {
+        match plan.spans {
+            Spans::Session { .. } => Self::Sessions(ByKey::default()),
+            Spans::Hopping { .. } | Spans::Cumulative { .. } => Self::Panes(Panes::default()),
+        }
+    }
+
+    /// Takes what a batch brought in, into what came since the last seal; `base` is what was there before.
+    ///
+    /// # Errors
+    /// When a column is missing or of another form.
+    pub fn take(
+        &mut self,
+        plan: &Plan,
+        (base, watermark_ms): (&Self, i64),
+        batch: &Batch,
+        parts: Parts,
+    ) -> Result<Taken, String> {
+        let mut taken = Taken::default();
+        match (self, base, parts) {
+            (Self::Panes(own), _, Parts::Panes(parts)) => {
+                for (pane, groups) in parts {
+                    if plan.is_closed(plan.spans.last_end(pane), watermark_ms) {
+                        taken.late += groups.rows();
+                        continue;
+                    }
+                    taken.absorbed += groups.rows();
+                    own.add(pane, groups);
+                }
+            }
+            (Self::Sessions(own), Self::Sessions(base), Parts::Sessions(parts)) => {
+                taken = own.take(plan, (base, watermark_ms), batch, parts)?;
+            }
+            _ => unreachable!("a step keeps its kind of windows"),
+        }
+        Ok(taken)
+    }
+
+    /// Takes what came since the last seal in.
+    pub fn merge(&mut self, plan: &Plan, later: Self) {
+        match (self, later) {
+            (Self::Panes(own), Self::Panes(later)) => own.merge(later),
+            (Self::Sessions(own), Self::Sessions(later)) => own.merge(plan, later),
+            _ => unreachable!("a step keeps its kind of windows"),
+        }
+    }
+
+    /// Closes the windows that the second watermark closes and the first does not; hands them to `each`.
+    ///
+    /// # Errors
+    /// What `each` returns.
+    pub fn close<E>(
+        &mut self,
+        plan: &Plan,
+        between: (i64, i64),
+        each: impl FnMut(Closed<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        match self {
+            Self::Panes(own) => own.close(plan, between, each),
+            Self::Sessions(own) => own.close(plan, between.1, each),
+        }
+    }
+
+    /// Whether that would close any, or may.
+    pub fn is_due(&self, plan: &Plan, between: (i64, i64)) -> bool {
+        match self {
+            Self::Panes(own) => own.is_due(plan, between),
+            Self::Sessions(own) => own.is_due(plan, between.1),
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        match self {
+            Self::Panes(own) => own.0.is_empty(),
+            Self::Sessions(own) => own.is_empty(),
+        }
+    }
+
+    /// Rows held.
+    pub fn rows(&self) -> u64 {
+        match self {
+            Self::Panes(own) => own.rows(),
+            Self::Sessions(own) => own.rows(),
+        }
+    }
+
+    /// Pairs of a key and a pane, or sessions.
+    pub fn entries(&self) -> u64 {
+        match self {
+            Self::Panes(own) => own.entries(),
+            Self::Sessions(own) => own.entries(),
+        }
+    }
+
+    /// Memory held in bytes.
+    pub fn memory_bytes(&self) -> u64 {
+        match self {
+            Self::Panes(own) => own.memory_bytes(),
+            Self::Sessions(own) => own.memory_bytes(),
+        }
+    }
+
+    /// Writes it, but for what this watermark closes and nothing can join.
+    pub fn write(&self, plan: &Plan, watermark_ms: i64, to: &mut Vec<u8>) {
+        match self {
+            Self::Panes(own) => own.write(plan, watermark_ms, to),
+            Self::Sessions(own) => own.write(plan, to),
+        }
+    }
+
+    /// Reads what was written.
+    ///
+    /// # Errors
+    /// When the bytes cannot be those of open windows of this step.
+    pub fn read(plan: &Plan, watermark_ms: i64, from: &mut Reader<'_>) -> Result<Self, StateError> {
+        Ok(match plan.spans {
+            Spans::Session { .. } => Self::Sessions(ByKey::read(plan, from)?),
+            Spans::Hopping { .. } | Spans::Cumulative { .. } => {
+                Self::Panes(Panes::read(plan, watermark_ms, from)?)
+            }
+        })
+    }
+}

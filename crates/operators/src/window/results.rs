@@ -1,0 +1,142 @@
+//! From closed windows to rows of the table.
+//!
+//! Owns the columns of results, and the dead letter of a result that its type does not hold. Does not own when a window is closed.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use arrow_array::{Array, ArrayRef, RecordBatch, TimestampMillisecondArray};
+use arrow_cast::display::{ArrayFormatter, FormatOptions};
+use arrow_schema::Field;
+use dataflow::{Batch, Column, OperatorError, Output, Partition, Reason, Reject};
+
+use super::accumulator::Accumulator;
+use super::groups::Groups;
+use super::plan::Plan;
+use super::{NAME, failed, values};
+
+/// Windows that are closed: a result for each key.
+pub(super) struct Closed<'a> {
+    /// The key of each.
+    pub keys: Vec<&'a [u8]>,
+    /// The first instant of each.
+    pub starts: Vec<i64>,
+    /// The instant after its last.
+    pub ends: Vec<i64>,
+    /// Rows of each.
+    pub counts: &'a [u64],
+    /// The aggregates of all of them.
+    pub accumulators: &'a [Box<dyn Accumulator>],
+    /// Rows that are not held any more.
+    pub released: u64,
+}
+
+impl<'a> Closed<'a> {
+    /// One window of all keys.
+    pub fn of_window((start, end): (i64, i64), groups: &'a Groups, released: u64) -> Self {
+        let len = groups.len();
+        Self {
+            keys: (0..len).map(|group| groups.key(group)).collect(),
+            starts: vec![start; len],
+            ends: vec![end; len],
+            counts: &groups.counts,
+            accumulators: &groups.accumulators,
+            released,
+        }
+    }
+}
+
+impl Plan {
+    /// The results of what was closed.
+    ///
+    /// # Errors
+    /// When the columns are none of a batch.
+    pub fn results(&self, closed: &Closed<'_>) -> Result<Output, OperatorError> {
+        let len = closed.keys.len();
+        let mut columns = self.keys.decode(closed.keys.iter().copied());
+        for bounds in [&closed.starts, &closed.ends] {
+            let bounds = TimestampMillisecondArray::from_iter_values(bounds.iter().copied());
+            columns.push(Arc::new(bounds.with_timezone("UTC")));
+        }
+        let mut too_large: Vec<(usize, Vec<u32>)> = Vec::new();
+        let mut accumulators = closed.accumulators.iter();
+        for bound in &self.aggregates {
+            let column = if bound.keeps_state() {
+                let accumulator = accumulators.next().expect("one for each aggregate that keeps anything");
+                let (column, out) = accumulator.column(bound);
+                if !out.is_empty() {
+                    too_large.push((columns.len(), out));
+                }
+                column
+            } else {
+                values::Store::UInt(closed.counts.to_vec()).column(&bound.output, |_| false)
+            };
+            columns.push(column);
+        }
+        let times_ms: Vec<i64> = closed.ends.iter().map(|end| end - 1).collect();
+        let rejects = self.rejects(&too_large, &columns, &times_ms);
+        let fields: Vec<Field> = self.output.arrow().fields().iter().map(|field| (**field).clone()).collect();
+        // Texts that are not UTF-8 come as Binary, and a result that is a reject has a null.
+        let fields: Vec<Field> = fields
+            .into_iter()
+            .zip(&columns)
+            .map(|(field, column)| {
+                let is_nullable = field.is_nullable() || column.null_count() > 0;
+                field.with_data_type(column.data_type().clone()).with_nullable(is_nullable)
+            })
+            .collect();
+        let rows = RecordBatch::try_new(Arc::new(arrow_schema::Schema::new(fields)), columns)
+            .map_err(|error| failed(error.to_string()))?;
+        let batch = Batch {
+            partition: Partition::new(format!("@{NAME}"), 0),
+            rows,
+            positions: (0..len as u64).collect(),
+            times_ms,
+        };
+        let gone: Vec<usize> = rejects.iter().map(|reject| reject.position as usize).collect();
+        let batch = batch.without(&gone).map_err(|error| failed(error.to_string()))?;
+        Ok(Output { added: len as u64, released: closed.released, rejects, ..Output::all(batch) })
+    }
+
+    /// The results with a sum that its type does not hold.
+    fn rejects(
+        &self,
+        too_large: &[(usize, Vec<u32>)],
+        columns: &[ArrayRef],
+        times_ms: &[i64],
+    ) -> Vec<Reject> {
+        let mut rejects: BTreeMap<u32, Reject> = BTreeMap::new();
+        for (column, rows) in too_large {
+            let name = &self.output.columns()[*column].name;
+            for row in rows {
+                rejects.entry(*row).or_insert_with(|| Reject {
+                    partition: Partition::new(format!("@{NAME}"), 0),
+                    position: u64::from(*row),
+                    time_ms: times_ms[*row as usize],
+                    reason: Reason::OutOfRange,
+                    column: name.clone(),
+                    message: format!(
+                        "the sum `{name}` of a window does not fit its type; sum a Decimal or a Float64; `raw` is the result without it"
+                    ),
+                    key: None,
+                    headers: Vec::new(),
+                    raw: self.json(columns, *row as usize).into_bytes(),
+                });
+            }
+        }
+        rejects.into_values().collect()
+    }
+
+    /// A result as a JSON object of texts.
+    fn json(&self, columns: &[ArrayRef], row: usize) -> String {
+        let quoted = |text: &str| format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""));
+        let member = |(column, array): (&Column, &ArrayRef)| {
+            let text = ArrayFormatter::try_new(array, &FormatOptions::default())
+                .map_or_else(|error| error.to_string(), |formatter| formatter.value(row).to_string());
+            let value = if array.is_null(row) { "null".to_owned() } else { quoted(&text) };
+            format!("{}:{value}", quoted(&column.name))
+        };
+        let members: Vec<String> = self.output.columns().iter().zip(columns).map(member).collect();
+        format!("{{{}}}", members.join(","))
+    }
+}
