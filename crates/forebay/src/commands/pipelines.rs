@@ -53,7 +53,7 @@ struct Removal {
     #[command(flatten)]
     file: PipelineFile,
 
-    /// Does it. Without this option the command only prints what would be deleted or moved, and what would be kept.
+    /// Makes the change. Without this option the command only prints what would be deleted or moved, and what would be kept.
     #[arg(long)]
     yes: bool,
 
@@ -74,8 +74,8 @@ Examples:
   forebay reset user-events.yaml --to orders/0=1200,orders/1=900 --yes
   forebay reset user-events.yaml --to latest --topic returns --yes
 
-With --to, the journal and the state stay. Records between the old and an earlier new position are read again: rows that are
-in the table already are written a second time unless `dedup` knows their keys. Records before a later position are never read.
+With --to, the journal and the state stay. If the new position is earlier, the records in between are read again: their rows are written a \
+second time, unless `dedup` still knows their keys. If it is later, the records in between are never read.
 
 Without --to, the table keeps its rows: empty it first, or every row will be there twice. If it is not empty, the next `forebay run` asks.
 

@@ -28,7 +28,7 @@ const QUIET: Duration = Duration::from_secs(3);
 /// What is moved, and where.
 #[derive(Debug, Args)]
 pub struct Options {
-    /// Moves the pipeline instead of deleting what it has read: it continues at the oldest record, behind the newest one, at a time
+    /// Moves the pipeline instead of deleting its journal: it then continues at the oldest record, after the newest one, at a time
     /// (RFC 3339), or at positions (`topic/partition=offset,…`).
     #[arg(long, value_name = "earliest|latest|TIME|POSITIONS")]
     to: Option<To>,
@@ -49,11 +49,11 @@ pub struct Options {
     #[arg(long, value_name = "NAME", requires = "to")]
     input: Option<String>,
 
-    /// With `--to`: gives up what this step remembers; may be given more than once.
+    /// With `--to`: this step starts with empty state; may be given more than once.
     #[arg(long, value_name = "STEP", requires = "to")]
     new_state: Vec<String>,
 
-    /// With `--to`: moves it even if a process runs the pipeline; that process ends with code 3.
+    /// With `--to`: takes over a pipeline that is running; its process stops with code 3.
     #[arg(long, requires = "to")]
     take_over: bool,
 }
