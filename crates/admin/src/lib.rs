@@ -8,6 +8,7 @@
 //! | [`dead_letters`] | reading letters, what a replay takes, what became of it               |
 //! | [`fields`]      | what several answers say in the same JSON fields                      |
 //! | [`pipelines`]   | the pipelines of a store, and their end                               |
+//! | [`plan`]        | what the next run would change                                        |
 //! | [`rewind`]      | where a stopped pipeline is told to read on                           |
 //! | [`running`]     | what the process that runs a pipeline says of it                      |
 //! | [`status`]      | what is known of a pipeline, running or not                           |
@@ -21,6 +22,7 @@
 pub mod dead_letters;
 pub mod fields;
 pub mod pipelines;
+pub mod plan;
 pub mod rewind;
 pub mod running;
 pub mod status;

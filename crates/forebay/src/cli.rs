@@ -44,6 +44,7 @@ pub struct Cli {
 enum Command {
     Run(commands::run::Run),
     Check(commands::check::Check),
+    Plan(commands::plan::Plan),
     Explain(commands::explain::Explain),
     Try(commands::try_out::Try),
     Status(commands::status::Status),
@@ -104,6 +105,7 @@ pub fn main() -> ExitCode {
     let result = match cli.command {
         Command::Run(run) => run.execute(&log),
         Command::Check(check) => with_logs(&log, || check.execute()),
+        Command::Plan(plan) => with_logs(&log, || plan.execute()),
         Command::Explain(explain) => with_logs(&log, || explain.execute()),
         Command::Try(try_out) => with_logs(&log, || try_out.execute()),
         Command::Status(status) => with_logs(&log, || status.execute()),

@@ -15,6 +15,7 @@ pub mod forget;
 pub mod generate;
 pub mod pipelines;
 pub mod place;
+pub mod plan;
 pub mod rename;
 pub mod rewind;
 pub mod run;

@@ -3,7 +3,7 @@
 //! Owns the report. Reads the files and the environment; with `--connect` it also asks the store, the source and the tables. Never
 //! writes, creates or locks anything.
 
-mod connect;
+pub(super) mod connect;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

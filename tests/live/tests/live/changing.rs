@@ -95,3 +95,65 @@ fn a_running_pipeline_is_not_moved() {
     live::pipeline::term(running);
     assert_eq!(table.count(), 30);
 }
+
+/// `about name becomes` of every item that is a change.
+fn changes(plan: &Value) -> Vec<String> {
+    let items = plan["items"].as_array().expect("items").iter();
+    let text = |item: &Value, key: &str| item[key].as_str().expect("a text").to_owned();
+    let changed = items.filter(|item| item["becomes"] != "same");
+    changed
+        .map(|item| format!("{} {} {}", text(item, "about"), text(item, "name"), text(item, "becomes")))
+        .collect()
+}
+
+#[test]
+fn a_plan_says_what_the_next_run_changes_and_writes_nothing() {
+    let Some(case) = Case::begin("planned") else { return };
+    let feed = case.feed();
+    feed.send(ids(0..30));
+    let table = case.table("id UInt32", "id");
+    let name = case.name();
+    let base = case.pipeline().field("id: UInt32");
+    let pipeline = base.clone().dedup("id", None);
+    let plan = |pipeline: &live::Pipeline, code| pipeline.tool(&["plan"], &["--json"], code);
+    let first = plan(&pipeline, 0);
+    assert!(
+        first["has_run"] == false && changes(&first).contains(&"state dedup new".to_owned()),
+        "{first:#}"
+    );
+    assert!(!pipeline.store().exists(), "a plan makes no store");
+    pipeline.drain();
+    let epoch = pipeline.status()["epoch"].clone();
+    let same = plan(&pipeline, 0);
+    assert_eq!((&same["changes"], changes(&same)), (&false.into(), vec![]), "{same:#}");
+    // What changes freely.
+    feed.send(ids(30..60));
+    table.ask("ALTER TABLE {t} ADD COLUMN more Nullable(UInt8)");
+    let filtered = base.clone().step("filter: 'id >= 0'").dedup("id", None);
+    let free = plan(&filtered, 0);
+    let columns = format!("columns default.{} changed", table.name());
+    assert_eq!(changes(&free), ["step 1 filter new".to_owned(), columns], "{free:#}");
+    let waits = free["items"].as_array().expect("items").iter().filter(|item| item["about"] == "partition");
+    let waits: u64 = waits
+        .filter_map(|item| {
+            item["words"].as_str()?.rsplit_once(": ")?.1.split(' ').next()?.parse::<u64>().ok()
+        })
+        .sum();
+    assert_eq!(waits, 30, "{free:#}");
+    // What needs a decision, and the way out that is named.
+    let other = base.clone().step("filter: 'id >= 0'").step("dedup: { key: [id], window: 1d }");
+    let undecided = plan(&other, PERSON);
+    assert!(changes(&undecided).contains(&"state dedup undecided".to_owned()), "{undecided:#}");
+    assert!(undecided["problems"][0].as_str().is_some_and(|words| words.contains("--new-state dedup")));
+    assert_eq!(pipeline.status()["epoch"], epoch, "nothing was claimed");
+    let output = other.run_tool(&["run"], &["--drain", "--new-state", "dedup"]);
+    assert_eq!(output.exit.status.code(), Some(0), "{}", output.stderr);
+    assert_eq!(changes(&plan(&other, 0)), Vec::<String>::new());
+    assert_eq!(table.count_and_distinct("id"), (60, 60));
+    // A topic that is gone: the plan says what `run` would.
+    let gone = plan(&other.clone().topic(&format!("{name}_other")), PERSON);
+    assert!(gone["problems"].as_array().is_some_and(|all| !all.is_empty()), "{gone:#}");
+    let text = other.run_tool(&["plan"], &[]);
+    assert!(text.stdout.contains("the next run changes nothing"), "{}", text.stdout);
+    assert!(text.stdout.contains("state      dedup is kept"), "{}", text.stdout);
+}

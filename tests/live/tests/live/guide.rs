@@ -71,6 +71,7 @@ fn every_command_of_the_guide_does_what_it_says() {
         std::fs::read_to_string(workspace_dir().join("docs/changing-a-pipeline.md")).expect("the page");
     // Rows of the table after each block, all of them distinct.
     let rows = [
+        0,
         RECORDS,
         RECORDS,
         RECORDS,

@@ -22,7 +22,7 @@
 //! | [`verify`]     | the table compared with the source, and a store that is read as a whole           |
 //! | [`glassflow`]  | what GlassFlow's own scenarios assert                                             |
 //! | [`bench`]      | the benchmarks, at a tiny scale                                                    |
-//! | [`changing`]   | a pipeline that is moved to other positions                                       |
+//! | [`changing`]   | a plan of the next run, and a pipeline that is moved to other positions           |
 //! | [`guide`]      | the commands of docs/changing-a-pipeline.md, and a store that is lost              |
 //! | [`demo`]       | what a newcomer runs first                                                        |
 

@@ -15,13 +15,18 @@ use std::sync::Arc;
 
 use dataflow::{Remedy, Runtime, Schema, Table};
 use engine::TokioRuntime;
+use engine::change::Composition;
 use pipeline::config::model::Pipeline;
+use pipeline::config::model::sink::Target;
+use pipeline::parts;
 use pipeline::plan::Fault;
 use pipeline::wiring::{self, WiringError, sink, source};
+use protocol::Lane;
 use serde_json::{Value, json};
 
 use crate::commands::{explain, run};
 use crate::console::Exit;
+use admin::plan::{PartitionNow, TableNow};
 use admin::running;
 
 /// Something that stands against a start.
@@ -46,6 +51,18 @@ pub struct Found {
     pub notes: Vec<String>,
     /// The same for programs.
     pub json: Value,
+    /// The partitions that a start would read.
+    pub partitions: Vec<PartitionNow>,
+}
+
+/// What was read on the way, for a comparison.
+pub struct Looked {
+    /// The journal; `None` if it cannot be read.
+    pub lane: Option<Lane>,
+    /// What the pipeline is made of; `None` if its steps do not fit the tables, or those cannot be read.
+    pub made: Option<Composition>,
+    /// The tables for rows.
+    pub tables: Vec<TableNow>,
 }
 
 impl Found {
@@ -94,6 +111,24 @@ struct Tables {
 
 /// Asks everything; `sample` records of the source are decoded and shown.
 pub async fn look(pipeline: &Pipeline, sample: usize) -> Found {
+    ask(pipeline, sample).await.0
+}
+
+/// As [`look`] without records, and what was read on the way.
+pub async fn look_closer(pipeline: &Pipeline) -> (Found, Looked) {
+    let (found, tables, stored) = ask(pipeline, 0).await;
+    let made = tables.schemas.as_ref().and_then(|schemas| wiring::steps::chain(pipeline, schemas, 1).ok());
+    let made = made.map(|mut chain| Composition::of(&mut chain.steps, parts::of(pipeline)));
+    let table = |target: Target| {
+        let name = target.clickhouse.full_name();
+        let open = tables.open.iter().find(|table| table.name() == name);
+        TableNow { name, layout: open.map(|table| table.layout()) }
+    };
+    let tables = pipeline.targets().into_iter().map(table).collect();
+    (found, Looked { lane: stored.map(|stored| stored.lane), made, tables })
+}
+
+async fn ask(pipeline: &Pipeline, sample: usize) -> (Found, Tables, Option<stored::Stored>) {
     let runtime: Arc<dyn Runtime> = TokioRuntime::new(1);
     let mut found = Found { json: json!({}), ..Found::default() };
     for input in pipeline.inputs() {
@@ -118,7 +153,7 @@ pub async fn look(pipeline: &Pipeline, sample: usize) -> Found {
         Err(_) => found.json["running"] = Value::Null,
     }
     found.json["exit"] = (found.exit() as u8).into();
-    found
+    (found, tables, stored)
 }
 
 /// Every fault of all tables, and of decoder and steps against the columns of those for rows.

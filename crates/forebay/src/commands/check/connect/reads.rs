@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use admin::plan::PartitionNow;
 use dataflow::block::NO_LEADER_EPOCH;
 use dataflow::{
     Event, Intake, Partition, Prepared, ReadFrom, Reader, RecordBlock, Router, Runtime, Schema, Selected,
@@ -267,6 +268,13 @@ fn describe(inlet: &Inlet, from: &[ReadFrom], ends: &BTreeMap<Partition, u64>, f
             })
         })
         .collect();
+    found.partitions.extend(from.iter().map(|at| PartitionNow {
+        input: inlet.name.to_string(),
+        stream: at.partition.stream.to_string(),
+        index: at.partition.index,
+        next: at.next,
+        end: ends.get(&at.partition).copied(),
+    }));
     for at in from.iter().take(SHOWN_MAX) {
         let left = match (ends.get(&at.partition), lag(at)) {
             (Some(end), Some(lag)) => format!("to {end}: {lag} positions are not read yet"),

@@ -1,0 +1,140 @@
+//! `forebay plan`: what the next run would change.
+//!
+//! Owns the words. Does not own the comparison ([`admin::plan`]), nor the questions behind it, which are those of `check --connect`
+//! ([`super::check::connect`]).
+
+use std::fmt::Write as _;
+
+use admin::pipelines::in_flight;
+use admin::plan::{Becomes, Item, compare};
+use clap::Args;
+use pipeline::config::model::Pipeline;
+use pipeline::parts;
+use protocol::Lane;
+use serde_json::json;
+
+use super::check::connect::{self, Found, Looked, Problem};
+use crate::console::{Exit, PipelineFile, print};
+
+/// Partitions that are shown to people one by one.
+const SHOWN_MAX: usize = 10;
+
+/// Compares a pipeline file with what the journal, the tables and the source hold, and says what the next `run` would change.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  forebay plan user-events.yaml
+  forebay plan user-events.yaml --json
+
+Writes nothing and claims nothing; a running pipeline is not disturbed.
+
+Exit codes: 0 if nothing would change, or what changes is free to change; 4 if you must decide something first; 2 for an error in the
+file; 1 if the store, the source or ClickHouse does not answer.")]
+pub struct Plan {
+    #[command(flatten)]
+    file: PipelineFile,
+
+    /// Prints JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Plan {
+    /// Runs the command.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn execute(&self) -> anyhow::Result<Exit> {
+        let Some(pipeline) = super::load(&self.file.file)? else { return Ok(Exit::Fault) };
+        let (found, looked) = super::runtime()?.block_on(connect::look_closer(&pipeline));
+        let exit = found.exit();
+        let Some(lane) = &looked.lane else {
+            for problem in &found.problems {
+                tracing::error!("{}", problem.message);
+            }
+            return Ok(exit);
+        };
+        let said = parts::of(&pipeline);
+        let Looked { made, tables, .. } = &looked;
+        let items = compare(lane, &said, made.as_ref(), tables, &found.partitions);
+        match self.json {
+            true => print(&format!("{:#}\n", json(&pipeline, lane, &items, &found))),
+            false => print(&text(&pipeline, lane, &items, &found)?),
+        }?;
+        Ok(exit)
+    }
+}
+
+fn json(pipeline: &Pipeline, lane: &Lane, items: &[Item], found: &Found) -> serde_json::Value {
+    let (frames, rows) = in_flight(lane);
+    json!({
+        "pipeline": pipeline.pipeline.as_str(), "has_run": !lane.pipeline.is_empty(),
+        "changes": items.iter().any(Item::is_change), "items": items,
+        "in_flight": { "frames": frames, "rows": rows }, "dead_letters": dead_letters(lane),
+        "problems": found.problems.iter().map(|problem| problem.message.as_str()).collect::<Vec<_>>(),
+        "running": found.json["running"], "exit": found.exit() as u8
+    })
+}
+
+/// Dead letters that were sealed so far.
+fn dead_letters(lane: &Lane) -> u64 {
+    lane.tables.iter().filter(|table| table.takes_dead_letters).map(|table| table.rows.sealed).sum()
+}
+
+fn text(pipeline: &Pipeline, lane: &Lane, items: &[Item], found: &Found) -> anyhow::Result<String> {
+    let mut out = String::new();
+    let name = pipeline.pipeline.as_str();
+    match lane.pipeline.is_empty() {
+        true => writeln!(out, "pipeline `{name}` has never run with this store: everything is new")?,
+        false if !items.iter().any(Item::is_change) => {
+            writeln!(out, "pipeline `{name}`: the next run changes nothing")?;
+        }
+        false => writeln!(out, "pipeline `{name}`: what the next run changes")?,
+    }
+    let partitions = items.iter().filter(|item| item.about == "partition").count();
+    let mut shown = 0;
+    for item in items {
+        shown += usize::from(item.about == "partition");
+        if item.about == "partition" && shown > SHOWN_MAX {
+            continue;
+        }
+        let colon = if item.words.is_empty() { "" } else { ": " };
+        writeln!(out, "{:10} {}{}{colon}{}", item.about, item.name, becomes(item), item.words)?;
+        if shown == SHOWN_MAX && item.about == "partition" && partitions > SHOWN_MAX {
+            writeln!(out, "{:10} and {} more", "partition", partitions - SHOWN_MAX)?;
+        }
+    }
+    let (frames, rows) = in_flight(lane);
+    if frames > 0 {
+        writeln!(
+            out,
+            "{:10} {rows} rows in {frames} sealed inserts wait: the next run delivers them",
+            "in flight"
+        )?;
+    }
+    match dead_letters(lane) {
+        0 => {}
+        letters => writeln!(out, "{:10} {letters} dead letters so far", "letters")?,
+    }
+    if !found.json["running"].is_null() {
+        writeln!(out, "{:10} a process runs this pipeline now: a start takes it over", "running")?;
+    }
+    for Problem { exit, message, .. } in &found.problems {
+        let word = if *exit == Exit::Person { "decide" } else { "problem" };
+        writeln!(out, "{word:10} {message}")?;
+    }
+    Ok(out)
+}
+
+fn becomes(item: &Item) -> &'static str {
+    match item.becomes {
+        // Where it is read on is said beside it.
+        Becomes::Same if item.about == "partition" => "",
+        Becomes::Same if item.about == "state" => " is kept",
+        Becomes::Same => " stays",
+        Becomes::New => " is new",
+        Becomes::Gone => " is gone",
+        Becomes::Changed => " changes",
+        Becomes::Undecided => " needs a decision",
+    }
+}
