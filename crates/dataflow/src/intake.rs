@@ -87,6 +87,13 @@ pub struct Intake {
     time: Option<Arc<dyn Transform>>,
     steps: Vec<Arc<dyn Transform>>,
     ahead: Option<Arc<dyn Ahead>>,
+    elsewhere: Option<Arc<dyn Elsewhere>>,
+}
+
+/// Says which blocks of an input have records of another one, and what is done with those.
+pub trait Elsewhere: Send + Sync {
+    /// The intake of the block's records, which makes rows with the same columns; `None` if they are the input's own.
+    fn intake(&self, block: &RecordBlock) -> Option<&Intake>;
 }
 
 impl Intake {
@@ -94,7 +101,7 @@ impl Intake {
     pub fn new(decoder: Arc<dyn Decoder>) -> Self {
         let input = decoder.schema().clone();
         let (metadata, steps) = (Vec::new(), Vec::new());
-        Self { input, metadata, name: "".into(), decoder, time: None, steps, ahead: None }
+        Self { input, metadata, name: "".into(), decoder, time: None, steps, ahead: None, elsewhere: None }
     }
 
     /// With columns of what the source of the input of this name says of a record, behind the decoder's.
@@ -117,6 +124,11 @@ impl Intake {
     /// With the work that the first step of the lane gives away.
     pub fn with_ahead(self, ahead: Option<Arc<dyn Ahead>>) -> Self {
         Self { ahead, ..self }
+    }
+
+    /// For an input that also hands out records of others.
+    pub fn with_elsewhere(self, elsewhere: Option<Arc<dyn Elsewhere>>) -> Self {
+        Self { elsewhere, ..self }
     }
 
     /// The same with another decoder.
@@ -154,6 +166,9 @@ impl Intake {
     /// # Errors
     /// When a step cannot go on, or breaks its contract.
     pub fn prepare(&self, block: &RecordBlock, read_ms: i64) -> Result<Prepared, OperatorError> {
+        if let Some(intake) = self.elsewhere.as_ref().and_then(|elsewhere| elsewhere.intake(block)) {
+            return intake.prepare(block, read_ms);
+        }
         let Decoded { mut batch, mut rejects } = self.decoder.decode(block);
         let records = (batch.len() + rejects.len()) as u64;
         if !self.metadata.is_empty() {

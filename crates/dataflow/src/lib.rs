@@ -48,7 +48,7 @@ pub use batch::selected::Selected;
 pub use block::{BlockBuilder, Partition, RecordBlock, Spans};
 pub use decoder::{Decoded, Decoder};
 pub use effect::{Effect, Remedy};
-pub use intake::{Intake, Prepared};
+pub use intake::{Elsewhere, Intake, Prepared};
 pub use layout::{Fit, Layout, LayoutColumn, TYPE_DEFAULT};
 pub use metadata::Metadata;
 pub use operator::{

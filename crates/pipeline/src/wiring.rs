@@ -16,10 +16,12 @@
 //! | `texts`    | SQL in steps            | what the planner binds                       |
 //! | [`storage`]| `store:`, `object_storage:` | [`store::Store`]                     |
 //! | `noted`    | a source of files       | one that shows when its store was rolled back |
+//! | [`replayed`] | one of the inputs     | the one that carries the replay log          |
 //! | [`bounds`] | sizes and times         | [`engine::Settings`]                         |
 
 pub mod bounds;
 mod noted;
+pub mod replayed;
 pub mod sink;
 pub mod source;
 pub mod steps;
@@ -38,8 +40,7 @@ use futures::future::{Either, select, try_join_all};
 
 use crate::config::model::sink::Target;
 use crate::config::model::{self as config, Pipeline};
-use crate::replays::Log;
-use crate::replays::source::{Aside, WithReplays};
+use crate::replays::source::Aside;
 use noted::{Note, Noted};
 use steps::{Chain, InputChain};
 
@@ -134,13 +135,18 @@ pub async fn assemble(
     let settings = bounds::settings(pipeline, tables.iter().any(|table| table.order_dependent()));
     let dead_letters = letters?;
     let store = storage::open(pipeline, &*runtime, &status).await?;
+    let carrier = replayed::carrier(pipeline, &store).await;
+    let others = replayed::Others::of(&chains);
     let mut named = Vec::with_capacity(inputs.len());
     for ((input, source), InputChain { name, intake, decoding }) in inputs.iter().zip(sources).zip(chains) {
         let source = match reads {
             Reads::All => noted(source, pipeline, input, &*store, true).await,
             Reads::Replays => source,
         };
-        let source = with_replays(source, pipeline, &store, &runtime);
+        let (source, intake) = match carrier.as_deref() == Some(input.name) {
+            true => (replayed::beside(source, pipeline, &store, &runtime), others.within(intake)),
+            false => (source, intake),
+        };
         named.push(engine::Input { name, source: decoding.ready(source, &runtime), intake });
     }
     Ok(engine::Pipeline {
@@ -201,23 +207,12 @@ pub async fn source_to_look_at(
         None => source,
         Some(store) => {
             let source = noted(source, pipeline, input, &*store, false).await;
-            with_replays(source, pipeline, &store, runtime)
+            match replayed::carrier(pipeline, &store).await.as_deref() == Some(input.name) {
+                true => replayed::beside(source, pipeline, &store, runtime),
+                false => source,
+            }
         }
     })
-}
-
-/// A source and the replay log, which a pipeline with one input has.
-fn with_replays(
-    source: Arc<dyn Source>,
-    pipeline: &Pipeline,
-    store: &Arc<dyn store::Store>,
-    runtime: &Arc<dyn Runtime>,
-) -> Arc<dyn Source> {
-    if pipeline.has_several_inputs() {
-        return source;
-    }
-    let log = Log::new(store.clone(), &lane_folder(pipeline));
-    Arc::new(WithReplays::new(source, log, runtime.clone()))
 }
 
 /// A source of files with the note of how far they were read; others keep that themselves, or make their records anew.

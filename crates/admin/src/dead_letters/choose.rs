@@ -6,7 +6,7 @@ use dataflow::block::{TIME_UNKNOWN_MS, push_header};
 use pipeline::replays::STREAM;
 use pipeline::replays::memory::Memory;
 use pipeline::replays::object::{BYTES_MAX, RECORDS_MAX, Replayed};
-use pipeline::replays::source::ORIGIN_HEADER;
+use pipeline::replays::source::{INPUT_HEADER, ORIGIN_HEADER};
 
 use super::Table;
 use super::letters::{Head, Whole};
@@ -80,17 +80,23 @@ fn is_of_step(head: &Head) -> bool {
     head.letter.source.starts_with('@') && head.letter.source != STREAM
 }
 
-/// A letter's record as it was, and its first place.
-pub fn record(whole: &Whole) -> Replayed {
+/// A letter's record as it was, its first place and its input. `input_of` gives the input of a topic or file; empty where there is only one.
+pub fn record(whole: &Whole, input_of: &dyn Fn(&str) -> String) -> Replayed {
     let head = &whole.head;
     // The last header of that name was added by the replay in which the record failed, and the next one adds it again.
     let is_origin = |(name, _): &(Vec<u8>, Vec<u8>)| name.as_slice() == ORIGIN_HEADER.as_bytes();
     let ours = whole.headers.iter().rposition(is_origin).filter(|_| head.letter.source == STREAM);
+    let named = ours
+        .and_then(|ours| ours.checked_sub(1))
+        .filter(|at| whole.headers[*at].0 == INPUT_HEADER.as_bytes());
     let mut headers = Vec::new();
     let mut origin = head.letter.to_string();
+    let mut input = if ours.is_none() { input_of(&head.letter.source) } else { String::new() };
     for (at, (name, value)) in whole.headers.iter().enumerate() {
         if Some(at) == ours {
             origin = String::from_utf8_lossy(value).into_owned();
+        } else if Some(at) == named {
+            input = String::from_utf8_lossy(value).into_owned();
         } else {
             push_header(&mut headers, &String::from_utf8_lossy(name), Some(value));
         }
@@ -104,6 +110,7 @@ pub fn record(whole: &Whole) -> Replayed {
         headers,
         body: has_body.then(|| whole.raw.clone()),
         reason: head.reason.clone(),
+        input,
     }
 }
 

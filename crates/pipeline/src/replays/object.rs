@@ -70,6 +70,9 @@ pub struct Replayed {
     /// What it was turned down for, for people.
     #[prost(string, tag = "7")]
     pub reason: String,
+    /// The input that it belongs to; empty in a pipeline with one.
+    #[prost(string, tag = "8")]
+    pub input: String,
 }
 
 /// What tells one dead letter of a pipeline from all others.

@@ -10,6 +10,8 @@
 //! | reads on                                  | is looked at every [`LOOK_EVERY`]: one request for the next name |
 //! | has read every other partition to its end | ends too, for this run; the next start looks again               |
 //!
+//! With several inputs the first that the journal knows carries the log, and each record names its own ([`input_of`]).
+//!
 //! A store that does not answer delays replays and nothing else: the pipeline's own records go on.
 
 use std::collections::BTreeSet;
@@ -34,6 +36,22 @@ pub const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// The header of a replayed record that says where it stood first, `stream/partition/position`.
 pub const ORIGIN_HEADER: &str = "forebay_origin";
 
+/// The header before it that names the record's input, in a pipeline with several.
+pub const INPUT_HEADER: &str = "forebay_input";
+
+/// The input that a block of the log names.
+pub fn input_of(block: &RecordBlock) -> Option<&str> {
+    if *block.partition.stream != *STREAM {
+        return None;
+    }
+    // The log has put both of its headers behind the record's own.
+    let all: Vec<_> = headers(block.headers.as_ref()?.get(0)).collect();
+    match all.as_slice() {
+        [.., (INPUT_HEADER, Some(name)), (ORIGIN_HEADER, _)] => std::str::from_utf8(name).ok(),
+        _ => None,
+    }
+}
+
 /// The log's partition.
 pub fn partition() -> Partition {
     Partition::new(STREAM, 0)
@@ -44,6 +62,8 @@ pub struct WithReplays {
     inner: Arc<dyn Source>,
     log: Log,
     runtime: Arc<dyn Runtime>,
+    /// Whether the log is read on when the source has ended: another input has not.
+    outlives: bool,
     /// The log's end as last seen: objects never change, so only what is new is asked for.
     end: Mutex<Option<u64>>,
 }
@@ -51,7 +71,13 @@ pub struct WithReplays {
 impl WithReplays {
     /// `inner`, and beside it the log.
     pub fn new(inner: Arc<dyn Source>, log: Log, runtime: Arc<dyn Runtime>) -> Self {
-        Self { inner, log, runtime, end: Mutex::default() }
+        Self { inner, log, runtime, outlives: false, end: Mutex::default() }
+    }
+
+    /// The same, for a source beside which another input may go on for ever.
+    #[must_use]
+    pub fn outliving(self, outlives: bool) -> Self {
+        Self { outlives, ..self }
     }
 
     /// The position after the log's newest record; `None` while it holds nothing.
@@ -155,7 +181,8 @@ impl Source for WithReplays {
         Ok(Box::new(ReaderWithReplays {
             inner: self.inner.read(theirs).await?,
             open,
-            log: WithReplays::new(self.inner.clone(), self.log.clone(), self.runtime.clone()),
+            log: WithReplays::new(self.inner.clone(), self.log.clone(), self.runtime.clone())
+                .outliving(self.outlives),
             cursor,
             is_found: false,
             is_failing: false,
@@ -237,7 +264,10 @@ impl ReaderWithReplays {
     fn look(&mut self) {
         let (position, waits) = match &self.cursor {
             Some(cursor) if cursor.is_paused || cursor.has_ended => return,
-            Some(cursor) => (Some(cursor.next), cursor.is_told && !self.open.is_empty()),
+            Some(cursor) => {
+                let is_open = !self.open.is_empty() || self.log.outlives;
+                (Some(cursor.next), cursor.is_told && is_open)
+            }
             None if self.is_found => return,
             None => (None, true),
         };
@@ -281,7 +311,7 @@ impl ReaderWithReplays {
                 cursor.loaded = Some(replay);
                 Ok(None)
             }
-            (None, Some(cursor)) if self.open.is_empty() => {
+            (None, Some(cursor)) if self.open.is_empty() && !self.log.outlives => {
                 cursor.has_ended = true;
                 Ok(Some(Event::Ended { partition: partition(), next: cursor.next }))
             }
@@ -385,6 +415,9 @@ fn block(position: u64, record: &Replayed) -> RecordBlock {
             Some(head) if name == HEAD_HEADER => builder.head(head.into()),
             value => builder.header(name, value),
         }
+    }
+    if !record.input.is_empty() {
+        builder.header(INPUT_HEADER, Some(record.input.as_bytes()));
     }
     builder.header(ORIGIN_HEADER, Some(record.origin.as_bytes()));
     builder.take()

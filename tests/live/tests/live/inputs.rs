@@ -231,3 +231,45 @@ fn a_source_becomes_one_of_several_inputs_and_goes_on_where_it_was() {
     let accounts = Accounts { read: 200, written: 200, ..Accounts::default() };
     assert_eq!(several.accounts(), accounts);
 }
+
+#[test]
+fn dead_letters_of_each_input_are_replayed_through_its_own_steps() {
+    let Some(case) = Case::begin("inputs_replay") else { return };
+    let table = case.table("id String, n Int32", "id");
+    let (one, two) = ("inputs_replay_one", "inputs_replay_two");
+    let pipeline = case
+        .pipeline()
+        .input("one", one, "")
+        .input("two", two, ", fields: { n: Int64 }")
+        .step("{ from: two, select: { id: id, n: n * 10 } }");
+    let feeds = [one, two].map(|topic| Feed::new(case.kafka(), topic));
+    // Too much for 32 bits, in both.
+    for (feed, name) in feeds.iter().zip(["a", "b"]) {
+        feed.spread((0..6_u64).map(|n| format!(r#"{{"id":"{name}{n}","n":{}}}"#, n % 2 * 3_000_000_000 + n)));
+    }
+    pipeline.drain();
+    assert_eq!((table.count(), table.dead_letters().count()), (6, 6));
+
+    table.ask("ALTER TABLE {t} MODIFY COLUMN n Int64");
+    // Nobody runs the pipeline: the command reads the log itself.
+    let replayed = pipeline.dead_letters("replay", &["--topic", two, "--json"]).success().expect("a replay");
+    assert_eq!(replayed.stdout.matches("\"written\"").count(), 3, "{}", replayed.stdout);
+    // Somebody runs it.
+    let running = pipeline.run();
+    pipeline.wait_for_live("the first records", |status| status["phase"] == "running");
+    let replayed = pipeline.dead_letters("replay", &["--json"]).success().expect("a replay");
+    assert_eq!(replayed.stdout.matches("\"written\"").count(), 6, "{}", replayed.stdout);
+    live::pipeline::term(running);
+
+    let mut rows = table.column("concat(id, ' ', toString(n))");
+    rows.sort();
+    let of = |name: &str, times: u64| {
+        (0..6_u64)
+            .map(move |n| format!("{name}{n} {}", (n % 2 * 3_000_000_000 + n) * times))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(rows, [of("a", 1), of("b", 10)].concat());
+    let accounts = Accounts { read: 18, written: 12, dead_letters: 6, ..Accounts::default() };
+    assert_eq!(pipeline.accounts(), accounts);
+    pipeline.tool(&["verify"], &["--json", "--key", "id"], 0);
+}

@@ -22,9 +22,26 @@ fn whole(source: &str, reason: &str, raw: &[u8], headers: &[(&[u8], &[u8])]) -> 
     }
 }
 
+/// A pipeline with one input.
+fn none(_: &str) -> String {
+    String::new()
+}
+
+#[test]
+fn a_record_names_its_input_through_all_replays() {
+    let by_topic = |topic: &str| format!("input of {topic}");
+    let first = record(&whole("events", "malformed", b"x", &[(b"a", b"1")]), &by_topic);
+    assert_eq!(first.input, "input of events");
+    let again: [(&[u8], &[u8]); 3] =
+        [(b"a", b"1"), (b"forebay_input", b"input of events"), (b"forebay_origin", b"events/1/5")];
+    let again = record(&whole(STREAM, "malformed", b"x", &again), &by_topic);
+    assert_eq!((again.input.as_str(), again.origin.as_str()), ("input of events", "events/1/5"));
+    assert_eq!(headers(&again.headers).count(), 1, "the replay adds its own");
+}
+
 #[test]
 fn a_record_is_what_it_was() {
-    let record = record(&whole("events", "malformed", b"\xff", &[(b"a", b"1"), (b"a", b"2")]));
+    let record = record(&whole("events", "malformed", b"\xff", &[(b"a", b"1"), (b"a", b"2")]), &none);
     assert_eq!((record.origin.as_str(), record.time_ms), ("events/1/5", 77));
     assert_eq!((record.key.as_deref(), record.body.as_deref()), (Some(&b"k"[..]), Some(&b"\xff"[..])));
     let kept: Vec<_> = headers(&record.headers).collect();
@@ -34,18 +51,18 @@ fn a_record_is_what_it_was() {
 #[test]
 fn a_record_that_failed_again_keeps_its_first_place() {
     let record =
-        record(&whole(STREAM, "malformed", b"x", &[(b"forebay_origin", b"events/1/5"), (b"b", b"")]));
+        record(&whole(STREAM, "malformed", b"x", &[(b"forebay_origin", b"events/1/5"), (b"b", b"")]), &none);
     assert_eq!(record.origin, "events/1/5");
     assert_eq!(headers(&record.headers).count(), 1, "the replay adds its own");
     // A header of that name from the sender is the sender's.
-    let first = self::record(&whole("events", "malformed", b"x", &[(b"forebay_origin", b"mine")]));
+    let first = self::record(&whole("events", "malformed", b"x", &[(b"forebay_origin", b"mine")]), &none);
     assert_eq!((first.origin.as_str(), headers(&first.headers).count()), ("events/1/5", 1));
 }
 
 #[test]
 fn an_empty_body_is_one_and_none_is_none() {
-    assert_eq!(record(&whole("e", "malformed", b"", &[])).body.as_deref(), Some(&b""[..]));
-    assert_eq!(record(&whole("e", "no_body", b"", &[])).body, None);
+    assert_eq!(record(&whole("e", "malformed", b"", &[]), &none).body.as_deref(), Some(&b""[..]));
+    assert_eq!(record(&whole("e", "no_body", b"", &[]), &none).body, None);
 }
 
 #[test]

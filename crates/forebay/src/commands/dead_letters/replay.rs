@@ -4,6 +4,7 @@
 //! exactly once: killed before it, nothing has happened; killed after it, the pipeline reads the records all the same, and the
 //! same command again tells the results.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -11,13 +12,14 @@ use anyhow::{Context, bail};
 use clap::Args;
 use dataflow::Runtime;
 use engine::Status;
-use pipeline::config::model::Pipeline;
+use pipeline::config::model::{Input, Pipeline};
 use pipeline::config::values::Period;
-use pipeline::replays::Log;
 use pipeline::replays::memory::Memory;
 use pipeline::replays::object::{self, Replay as Object};
+use pipeline::replays::{Log, STREAM};
 use pipeline::wiring::{self, Known, Reads};
 use protocol::Lane;
+use store::Store;
 
 use super::filter::Filter;
 use super::results;
@@ -124,11 +126,6 @@ impl Replay {
     }
 
     async fn replay(&self, pipeline: &Pipeline) -> anyhow::Result<Exit> {
-        anyhow::ensure!(
-            !pipeline.has_several_inputs(),
-            "`dead-letters replay` is not supported yet for a pipeline with several inputs: a replayed record would have to know its input; send \
-             the records to their topics again (`forebay dead-letters show` prints them)"
-        );
         let runtime = clock();
         let table = Table::new(pipeline, &runtime).await?;
         let Some((looked_at, lane)) = open_to_read(pipeline).await? else {
@@ -144,6 +141,7 @@ impl Replay {
             true => looked_at,
             false => wiring::storage::open(pipeline, &*runtime, &Status::default()).await?,
         };
+        let inputs = Inputs::of(pipeline, &lane, &store).await?;
         let log = Log::new(store.clone(), &folder);
         let mut memory = log.memory(position_in_log(&lane)).await?;
         let condition = self.filter.sql(&table.of, runtime.wall_ms());
@@ -153,7 +151,7 @@ impl Replay {
         if self.dry_run {
             return results::print_choice(&choice, self.json);
         }
-        let placed = self.place(&table, &condition, &choice, &log, &mut memory, &*runtime).await?;
+        let placed = self.place((&table, &condition, &inputs), &choice, &log, &mut memory, &*runtime).await?;
         if let Err(error) = log.retire(&memory, &lane).await {
             tracing::warn!(%error, "replays that were read are not retired this time");
         }
@@ -191,19 +189,24 @@ impl Replay {
     /// meanwhile are left to it.
     async fn place(
         &self,
-        table: &Table,
-        condition: &str,
+        (table, condition, inputs): (&Table, &str, &Inputs),
         choice: &Choice,
         log: &Log,
         memory: &mut Memory,
         runtime: &dyn Runtime,
     ) -> anyhow::Result<Vec<(Head, Option<u64>)>> {
+        // Before the first is put; of those that were replayed before, each piece shows it.
+        let first_time = choice.fresh.iter().filter(|head| head.letter.source != STREAM);
+        let owners: BTreeSet<String> = first_time.map(|head| inputs.of_stream(&head.letter.source)).collect();
+        inputs.check(owners.iter().map(String::as_str))?;
         let mut placed: Vec<(Head, Option<u64>)> = Vec::new();
         for piece in pieces(&choice.fresh) {
             let mut records = Vec::with_capacity(piece.len());
             for batch in batches(piece) {
-                records.extend(table.whole(condition, batch).await?.iter().map(record));
+                let whole = table.whole(condition, batch).await?;
+                records.extend(whole.iter().map(|whole| record(whole, &|stream| inputs.of_stream(stream))));
             }
+            inputs.check(records.iter().map(|record| record.input.as_str()))?;
             self.append(table, records, log, memory, runtime).await?;
             placed.extend(piece.iter().map(|head| (head.clone(), memory.place(&head.letter))));
         }
@@ -333,6 +336,67 @@ impl Replay {
             .iter()
             .any(|result| !result.is_already && matches!(result.outcome, Outcome::DeadLetter(_)));
         Ok(if has_failed { Exit::Failed } else { Exit::Done })
+    }
+}
+
+/// The inputs that records may belong to.
+struct Inputs {
+    /// By topic or file, the name of its input; empty in a pipeline with one.
+    of_streams: BTreeMap<String, String>,
+    /// The input that carries the log.
+    carrier: String,
+    /// Those that can take records of the log.
+    can: BTreeSet<String>,
+    /// Those whose schemas are fetched while they are read.
+    fetch: BTreeSet<String>,
+}
+
+impl Inputs {
+    async fn of(pipeline: &Pipeline, lane: &Lane, store: &Arc<dyn Store>) -> anyhow::Result<Self> {
+        let Some(carrier) = wiring::replayed::carrier(pipeline, store).await else {
+            let first = lane.inputs.first().map_or("", |input| input.name.as_str());
+            bail!(
+                "input `{first}` is not in the pipeline file any more, and replays stand beside it, for it was the pipeline's first; write it \
+                 there again, or send the records to their topics (`forebay dead-letters show` prints them)"
+            );
+        };
+        let mut of_streams = BTreeMap::new();
+        if pipeline.has_several_inputs() {
+            let name = |input: u32| lane.inputs.get(input as usize).map(|input| input.name.clone());
+            let named = lane.partitions.iter().filter_map(|p| Some((p.stream.clone(), name(p.input)?)));
+            of_streams.extend(named.filter(|(stream, _)| stream != STREAM));
+        }
+        let inputs = pipeline.inputs();
+        let fetches =
+            |input: &&Input<'_>| input.source.format.avro().is_some_and(|avro| avro.registry.is_some());
+        let fetch = inputs.iter().filter(fetches).map(|input| input.name.to_owned()).collect();
+        let can = inputs.iter().map(|input| input.name.to_owned()).collect();
+        Ok(Self { of_streams, carrier, can, fetch })
+    }
+
+    fn of_stream(&self, stream: &str) -> String {
+        // Letters of programs that did not say where a row came from are older than the second input.
+        let unknown = if self.of_streams.is_empty() { "" } else { self.carrier.as_str() };
+        self.of_streams.get(stream).map_or(unknown, String::as_str).to_owned()
+    }
+
+    /// Whether the pipeline can take these records.
+    fn check<'r>(&self, of_records: impl Iterator<Item = &'r str>) -> anyhow::Result<()> {
+        for name in of_records.filter(|name| !name.is_empty()) {
+            if !self.can.contains(name) {
+                bail!(
+                    "some of these records are of input `{name}`, which the pipeline file does not name any more; choose others by `--topic`"
+                );
+            }
+            if name != self.carrier && self.fetch.contains(name) {
+                bail!(
+                    "some of these records are of input `{name}`, whose schemas come from a registry: they cannot be replayed beside input `{}` \
+                     yet; choose others by `--topic`, or send them to their topic again",
+                    self.carrier
+                );
+            }
+        }
+        Ok(())
     }
 }
 

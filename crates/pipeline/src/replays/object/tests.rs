@@ -17,12 +17,14 @@ fn sample() -> Replay {
                 headers: vec![1, 2],
                 body: Some(vec![0xff, 0]),
                 reason: "malformed".into(),
+                input: String::new(),
             },
             Replayed {
                 letter: Some(nameless),
                 origin: "#000000000000feed/1".into(),
                 time_ms: i64::MIN,
                 reason: "no_body".into(),
+                input: String::new(),
                 ..Replayed::default()
             },
         ],

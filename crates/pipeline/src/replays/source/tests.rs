@@ -192,3 +192,37 @@ async fn what_stands_aside_counts_as_read_wherever_it_stands() {
         "it says nothing more"
     );
 }
+
+#[test]
+fn a_record_names_its_input_in_a_header_that_no_sender_can_forge() {
+    let named = |input: &str, headers: &[(&str, &[u8])]| {
+        let mut encoded = Vec::new();
+        headers
+            .iter()
+            .for_each(|(name, value)| dataflow::block::push_header(&mut encoded, name, Some(value)));
+        let record =
+            Replayed { input: input.into(), origin: "t/0/1".into(), headers: encoded, ..Replayed::default() };
+        input_of(&block(3, &record)).map(str::to_owned)
+    };
+    assert_eq!(named("orders", &[]).as_deref(), Some("orders"));
+    assert_eq!(named("", &[]), None, "a pipeline with one input");
+    assert_eq!(named("orders", &[(INPUT_HEADER, b"refunds")]).as_deref(), Some("orders"));
+    let mut foreign = BlockBuilder::new(Partition::new("topic", 0), 0);
+    foreign.push(0, 0, None);
+    foreign.header(INPUT_HEADER, Some(b"orders"));
+    foreign.header(ORIGIN_HEADER, Some(b"t/0/1"));
+    assert_eq!(input_of(&foreign.take()), None, "no block of the log");
+}
+
+#[tokio::test]
+async fn the_log_goes_on_where_another_input_does() {
+    let (handle, log, source) = world();
+    let source = source.outliving(true);
+    log.append(&replay(0, [70], 1)).await.expect("a put");
+    let mut reader = read_all(&source, 0).await;
+    handle.end(&Partition::new("events", 0));
+    assert_eq!(next(&mut *reader).await, "0=70");
+    assert_eq!(next(&mut *reader).await, "up to 1");
+    log.append(&replay(1, [80], 2)).await.expect("a put");
+    assert_eq!(next(&mut *reader).await, "1=80");
+}
