@@ -91,16 +91,7 @@ impl Refused {
     /// The dead letter: the record itself, or if that cannot be had the row as it was sent, and says so.
     pub fn into_reject(self, duplicates: &Duplicates) -> (Refusal, Reject) {
         let Self { refusal, json, mut message, source, .. } = self;
-        if duplicates.count > 0 {
-            let count = duplicates.count;
-            let places: Vec<String> =
-                duplicates.places.iter().map(|(p, n)| format!("`{p}` at `{n}`")).collect();
-            let others = if count > places.len() as u64 { ", …" } else { "" };
-            message += &format!(
-                "; records that came after it and were dropped as its duplicates: `{count}` ({}{others})",
-                places.join(", ")
-            );
-        }
+        message += &told_duplicates(duplicates);
         let mut as_sent = |step: &Option<String>, why: &str| {
             message += &match step {
                 Some(step) => format!("; `raw` is the row, which the step `{step}` made of several records"),
@@ -389,4 +380,17 @@ fn encode(
         frames.push((frame, made_for, origins));
     }
     Ok(frames)
+}
+/// What a dead letter says of the records that were dropped as its duplicates; nothing if there are none.
+pub fn told_duplicates(duplicates: &Duplicates) -> String {
+    let Duplicates { count, places } = duplicates;
+    if *count == 0 {
+        return String::new();
+    }
+    let others = if *count > places.len() as u64 { ", …" } else { "" };
+    let places: Vec<String> = places.iter().map(|(p, n)| format!("`{p}` at `{n}`")).collect();
+    format!(
+        "; records that came after it and were dropped as its duplicates: `{count}` ({}{others})",
+        places.join(", ")
+    )
 }

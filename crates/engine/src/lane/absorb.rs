@@ -13,7 +13,7 @@ use super::LaneTask;
 use super::feed::feed_of;
 use crate::context::Context;
 use crate::origins::{self, Part};
-use crate::refuse::Refused;
+use crate::refuse::{Refused, told_duplicates};
 use crate::stage::{Stage, accounted};
 use crate::tables::{Routed, route};
 use crate::waiting::Ready;
@@ -129,8 +129,12 @@ impl LaneTask {
         mut is_derived: bool,
         from: From<'_>,
     ) -> Result<(Output, bool), EngineError> {
-        let (runtime, status) = (&*self.context.runtime, &*self.context.status);
-        for step in &mut self.steps[first..] {
+        let (runtime, status) = (self.context.runtime.clone(), self.context.status.clone());
+        let (runtime, status) = (&*runtime, &*status);
+        let entering = (first == 0 && self.has_keys_before_a_step() && matches!(from, From::Block { .. }))
+            .then(|| output.batch.clone());
+        for at in first..self.steps.len() {
+            let step = &mut self.steps[at];
             let batch = dense(output)?.batch;
             // A row that no record holds has nothing but its columns.
             let rows = matches!(from, From::Step(_)).then(|| batch.clone());
@@ -148,14 +152,61 @@ impl LaneTask {
             counter!("forebay_records_late_total").increment(output.late);
             counter!("forebay_records_late_kept_total").increment(output.late_kept);
             counter!("forebay_records_absorbed_total").increment(output.absorbed);
-            let rejects = std::mem::take(&mut output.rejects).into_iter();
+            let mut rejects = std::mem::take(&mut output.rejects);
+            if let Some(entering) = entering.as_ref().filter(|_| !was_derived) {
+                self.forget_rejected(at, entering, &mut rejects).await?;
+            }
             let completed = |reject: Reject| match (from, &rows) {
                 (From::Block { block, .. }, _) => reject.completed(block),
                 (From::Step(_), rows) => with_row(&self.context, reject, rows.as_ref()),
             };
-            self.builder.rejects(rejects.map(completed).collect(), was_derived);
+            self.builder.rejects(rejects.into_iter().map(completed).collect(), was_derived);
         }
         Ok((output, is_derived))
+    }
+
+    /// Whether another step stands behind one that takes keys for seen.
+    fn has_keys_before_a_step(&mut self) -> bool {
+        let before = self.steps.len().saturating_sub(1);
+        self.steps[..before].iter_mut().any(|step| step.seen_keys().is_some())
+    }
+
+    /// A record that step `at` rejects does not count as seen: the steps before it forget its key, in the seal that has its dead letter
+    /// (C10). `entering` are the rows as they came to the first step, one for each record.
+    async fn forget_rejected(
+        &mut self,
+        at: usize,
+        entering: &Batch,
+        rejects: &mut [Reject],
+    ) -> Result<(), EngineError> {
+        for reject in rejects {
+            let Ok(row) = entering.positions.binary_search(&reject.position) else {
+                return Err(EngineError::Internal("a step that rejects a record it was not given"));
+            };
+            let mut batch = Batch {
+                rows: entering.rows.slice(row, 1),
+                positions: vec![reject.position],
+                times_ms: vec![entering.times_ms[row]],
+                ..entering.clone()
+            };
+            if batch.times_ms == [TIME_UNKNOWN_MS] {
+                // As `dedup` has placed it.
+                batch.times_ms = vec![self.judged_by_ms];
+            }
+            for step in &mut self.steps[..at] {
+                match step.seen_keys() {
+                    Some(keys) => {
+                        reject.message += &told_duplicates(&keys.duplicates_of(&batch)?);
+                        forget(&self.context, step, &batch).await?;
+                    }
+                    None => {
+                        let probed = step.probe(batch)?;
+                        batch = dense(step.finish(probed, &[])?)?.batch;
+                    }
+                }
+            }
+        }
+        Ok(())
     }
 
     /// What the watermark of the cut under way lets out of each step goes through those behind it, before they are advanced themselves.
