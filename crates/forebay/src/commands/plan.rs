@@ -19,16 +19,16 @@ use crate::console::{Exit, PipelineFile, print};
 /// Partitions that are shown to people one by one.
 const SHOWN_MAX: usize = 10;
 
-/// Compares a pipeline file with what the journal, the tables and the source hold, and says what the next `run` would change.
+/// Compares a pipeline file with the journal, the tables and the source, and shows what the next `run` would change.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   forebay plan user-events.yaml
   forebay plan user-events.yaml --json
 
-Writes nothing and claims nothing; a running pipeline is not disturbed.
+Writes nothing and claims nothing; a running pipeline is not affected.
 
-Exit codes: 0 if nothing would change, or what changes is free to change; 4 if you must decide something first; 2 for an error in the
+Exit codes: 0 if the next run can start, with or without changes; 4 if you must decide something first; 2 for an error in the \
 file; 1 if the store, the source or ClickHouse does not answer.")]
 pub struct Plan {
     #[command(flatten)]
