@@ -14,6 +14,7 @@ use dataflow::{Batch, Column, ColumnType, Operator, Output, Partition, Reason, S
 
 use super::{Aggregate, Function, Window, WindowConfig, Windows};
 
+mod extremes;
 mod model;
 
 const SIZE: i64 = 1_000;

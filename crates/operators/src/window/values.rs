@@ -191,6 +191,11 @@ pub(super) fn canonical(value: f64) -> f64 {
     if value.is_nan() { f64::NAN } else { value + 0.0 }
 }
 
+/// NaN is above all numbers whatever its sign, which depends on the processor that has made it.
+fn compare_floats(a: f64, b: f64) -> Ordering {
+    canonical(a).total_cmp(&canonical(b))
+}
+
 /// Makes a column as long as there are groups. Room is made for a sixteenth more, rather than as much again: a window that is open for
 /// long holds little that nobody uses.
 pub(super) fn grow_to<T: Clone>(values: &mut Vec<T>, len: usize, value: T) {
@@ -319,7 +324,7 @@ impl Store {
         match (self, values) {
             (Self::Int(own), Values::Int(values)) => values[row].cmp(&own[group]),
             (Self::UInt(own), Values::UInt(values)) => values[row].cmp(&own[group]),
-            (Self::Float(own), Values::Float(values)) => values[row].total_cmp(&own[group]),
+            (Self::Float(own), Values::Float(values)) => compare_floats(values[row], own[group]),
             (Self::Wide(own), Values::Wide(values)) => values[row].cmp(&own[group]),
             (Self::Bytes(own), Values::Bytes(values)) => values.get(row).cmp(&own[group]),
             _ => unreachable!("a column keeps its form"),
@@ -331,7 +336,7 @@ impl Store {
         match (self, other) {
             (Self::Int(own), Self::Int(other)) => other[at].cmp(&own[group]),
             (Self::UInt(own), Self::UInt(other)) => other[at].cmp(&own[group]),
-            (Self::Float(own), Self::Float(other)) => other[at].total_cmp(&own[group]),
+            (Self::Float(own), Self::Float(other)) => compare_floats(other[at], own[group]),
             (Self::Wide(own), Self::Wide(other)) => other[at].cmp(&own[group]),
             (Self::Bytes(own), Self::Bytes(other)) => other[at].cmp(&own[group]),
             _ => unreachable!("a column keeps its form"),

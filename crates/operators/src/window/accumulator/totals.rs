@@ -203,7 +203,10 @@ impl Accumulator for Avg {
     fn column(&self, bound: &Bound) -> (ArrayRef, Vec<u32>) {
         let average = |(sum, count): (&i128, &u64)| *sum as f64 / self.scale / *count as f64;
         let averages = self.sums.iter().zip(&self.counts).map(average).collect();
-        (Store::Float(averages).column(&bound.output, |at| self.counts[at] == 0), Vec::new())
+        let is_lost = |at: usize| self.sums[at] == LOST;
+        let too_large = (0..self.sums.len()).filter(|at| is_lost(*at)).map(|at| at as u32).collect();
+        let column = Store::Float(averages).column(&bound.output, |at| self.counts[at] == 0 || is_lost(at));
+        (column, too_large)
     }
 
     fn memory_bytes(&self) -> usize {
@@ -278,7 +281,8 @@ impl Accumulator for AvgFloat {
 
 #[inline]
 fn add(sum: &mut i128, value: i128) {
-    *sum = if *sum == LOST { LOST } else { sum.checked_add(value).unwrap_or(LOST) };
+    let is_lost = *sum == LOST || value == LOST;
+    *sum = if is_lost { LOST } else { sum.checked_add(value).unwrap_or(LOST) };
 }
 
 fn each_wide(values: &Values<'_>, of: Rows<'_>, mut each: impl FnMut(usize, i128)) {

@@ -1,0 +1,75 @@
+//! Values at the ends of their types: a result that does not fit is rejected, and never another number.
+
+use super::*;
+
+fn decimals(values: &[i128], heats: &[f64]) -> Batch {
+    let wide = Decimal128Array::from_iter_values(values.iter().copied()).with_precision_and_scale(38, 0);
+    let heats: ArrayRef = Arc::new(Float64Array::from_iter_values(heats.iter().copied()));
+    let columns = vec![Arc::new(wide.unwrap()) as ArrayRef, heats];
+    Batch {
+        partition: Partition::new("t", 0),
+        rows: RecordBatch::try_new(decimal_schema().arrow().clone(), columns).unwrap(),
+        positions: (0..values.len() as u64).collect(),
+        times_ms: vec![10; values.len()],
+    }
+}
+
+fn decimal_schema() -> Schema {
+    Schema::new(vec![
+        Column::new("amount", ColumnType::Decimal { precision: 38, scale: 0 }),
+        Column::new("heat", ColumnType::Float64),
+    ])
+}
+
+fn of(function: Function, column: &str) -> Window {
+    let aggregates = vec![aggregate("x", function, column)];
+    let config = WindowConfig { key: Vec::new(), aggregates, ..config(0) };
+    Window::new(&decimal_schema(), &config).unwrap()
+}
+
+/// What the only window gives for these batches, each sealed by itself.
+fn result(mut step: Window, batches: &[Batch]) -> Output {
+    for batch in batches {
+        put(&mut step, batch.clone());
+        step.seal(0);
+    }
+    let (mut outputs, _) = cut(&mut step, SIZE);
+    assert_eq!(outputs.len(), 1);
+    outputs.remove(0)
+}
+
+const NINES: i128 = 9 * 10_i128.pow(37);
+
+#[test]
+fn an_average_whose_sum_does_not_fit_is_rejected() {
+    for sign in [1, -1] {
+        let out = result(of(Function::Avg, "amount"), &[decimals(&[sign * NINES, sign * NINES], &[0.0; 2])]);
+        assert_eq!((out.rejects.len(), out.batch.len()), (1, 0), "{sign}");
+    }
+    let out = result(of(Function::Avg, "amount"), &[decimals(&[NINES], &[0.0])]);
+    assert_eq!(out.rejects.len(), 0);
+}
+
+#[test]
+fn a_sum_that_is_lost_stays_lost_whatever_is_added() {
+    let batches = [decimals(&[-NINES], &[0.0]), decimals(&[NINES, NINES], &[0.0; 2])];
+    let out = result(of(Function::Sum, "amount"), &batches);
+    assert_eq!((out.rejects.len(), out.batch.len()), (1, 0));
+}
+
+#[test]
+fn nan_is_above_all_numbers_whatever_its_sign() {
+    for nan in [f64::NAN, -f64::NAN] {
+        for heats in [[nan, 1.0], [1.0, nan]] {
+            let split: Vec<Batch> = heats.iter().map(|heat| decimals(&[1], &[*heat])).collect();
+            for batches in [vec![decimals(&[1, 1], &heats)], split] {
+                let x = |function| {
+                    let out = result(of(function, "heat"), &batches);
+                    out.batch.rows.column_by_name("x").unwrap().as_primitive::<Float64Type>().value(0)
+                };
+                assert_eq!(x(Function::Min), 1.0, "{heats:?}");
+                assert!(x(Function::Max).is_nan(), "{heats:?}");
+            }
+        }
+    }
+}
