@@ -21,7 +21,9 @@ use anyhow::Context;
 use clickhouse::client::Client;
 use dataflow::Runtime;
 use engine::TokioRuntime;
+use letters::Whole;
 use pipeline::config::model::Pipeline;
+use pipeline::replays::source::INPUT_HEADER;
 use pipeline::replays::{Log, STREAM};
 use pipeline::wiring;
 use protocol::Lane;
@@ -39,6 +41,8 @@ pub struct Table {
     pub pipeline: String,
     /// The condition that names the pipeline's letters.
     pub of: String,
+    /// Topic or file, and the input that has read it; empty without a journal.
+    pub inputs: Vec<(String, String)>,
 }
 
 impl Table {
@@ -48,14 +52,17 @@ impl Table {
     /// When the file does not say how the server is reached.
     pub async fn new(pipeline: &Pipeline, runtime: &Arc<dyn Runtime>) -> anyhow::Result<Self> {
         // Letters can be read whatever has become of the journal; only those from under another name are not known without it.
-        let former = match open_to_read(pipeline).await {
-            Ok(Some((_, lane))) => lane.former_names,
-            Ok(None) => Vec::new(),
+        let (former, inputs) = match open_to_read(pipeline).await {
+            Ok(Some((_, lane))) => {
+                let inputs = inputs(&lane);
+                (lane.former_names, inputs)
+            }
+            Ok(None) => Default::default(),
             Err(error) => {
                 tracing::warn!(
                     "dead letters from before the pipeline was last renamed, if it was, are left out: {error:#}"
                 );
-                Vec::new()
+                Default::default()
             }
         };
         let config = wiring::sink::dead_letters(pipeline);
@@ -65,8 +72,57 @@ impl Table {
             name: config.name(),
             pipeline: pipeline.pipeline.to_string(),
             of: wiring::sink::letters_of(pipeline.pipeline.as_str(), &former),
+            inputs,
         })
     }
+
+    /// The input of a letter, if the pipeline has had several.
+    pub fn input_of(&self, letter: &Whole) -> Option<String> {
+        let mut names = self.inputs.iter().map(|(_, input)| input);
+        let first = names.next()?;
+        if names.all(|name| name == first) {
+            return None;
+        }
+        if letter.head.letter.source == STREAM {
+            let named = letter.headers.iter().rfind(|(name, _)| name == INPUT_HEADER.as_bytes());
+            return named.map(|(_, name)| String::from_utf8_lossy(name).into_owned());
+        }
+        let of = self.inputs.iter().find(|(stream, _)| *stream == letter.head.letter.source);
+        of.map(|(_, input)| input.clone())
+    }
+
+    /// The condition for letters of one input.
+    ///
+    /// # Errors
+    /// When the pipeline has never read such an input.
+    pub fn of_input(&self, name: &str) -> anyhow::Result<String> {
+        let quote = clickhouse::types::quote;
+        let streams = self.inputs.iter().filter(|(_, input)| input == name);
+        let streams: Vec<String> = streams.map(|(stream, _)| quote(stream)).collect();
+        if streams.is_empty() {
+            let mut known: Vec<String> = self.inputs.iter().map(|(_, input)| format!("`{input}`")).collect();
+            known.dedup();
+            let known = if known.is_empty() { "none yet".to_owned() } else { known.join(", ") };
+            anyhow::bail!("the pipeline has read nothing from an input `{name}`; its inputs are: {known}");
+        }
+        let of_log =
+            format!("source = {} AND headers[{}] = {}", quote(STREAM), quote(INPUT_HEADER), quote(name));
+        Ok(format!("(source IN ({}) OR {of_log})", streams.join(", ")))
+    }
+}
+
+/// Every topic or file that a lane has read, with its input.
+fn inputs(lane: &Lane) -> Vec<(String, String)> {
+    let mut all: Vec<(String, String)> = Vec::new();
+    for partition in lane.partitions.iter().filter(|partition| partition.stream != STREAM) {
+        let Some(input) = lane.inputs.get(partition.input as usize) else { continue };
+        let named = (partition.stream.clone(), input.name.clone());
+        if !all.contains(&named) {
+            all.push(named);
+        }
+    }
+    all.sort_by(|(_, a), (_, b)| a.cmp(b));
+    all
 }
 
 /// The clock and threads of these commands.

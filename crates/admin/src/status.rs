@@ -87,7 +87,7 @@ pub async fn report(pipeline: &Pipeline) -> anyhow::Result<Value> {
         "questions": questions(&lane),
         "partitions": partitions,
         "tables": tables,
-        "source_problem": problems.first(),
+        "source_problem": (!problems.is_empty()).then(|| problems.join("; ")),
         "not_running": running.as_ref().err(),
         "running": running.ok(),
     }))

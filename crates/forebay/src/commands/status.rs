@@ -216,10 +216,13 @@ fn write_people(out: &mut String, report: &Value) -> std::fmt::Result {
             }
         }
     }
+    let has_several = inputs.is_some_and(|inputs| inputs.len() > 1);
     for partition in report["partitions"].as_array().into_iter().flatten() {
+        let input = partition["input"].as_str().filter(|_| has_several);
         writeln!(
             out,
-            "partition    {}/{}: next {}, end {}, lag {}",
+            "partition    {}{}/{}: next {}, end {}, lag {}",
+            input.map_or(String::new(), |input| format!("{input}:")),
             text(&partition["stream"]),
             text(&partition["index"]),
             text(&partition["next"]),

@@ -252,8 +252,14 @@ fn dead_letters_of_each_input_are_replayed_through_its_own_steps() {
 
     table.ask("ALTER TABLE {t} MODIFY COLUMN n Int64");
     // Nobody runs the pipeline: the command reads the log itself.
-    let replayed = pipeline.dead_letters("replay", &["--topic", two, "--json"]).success().expect("a replay");
+    let replayed =
+        pipeline.dead_letters("replay", &["--input", "two", "--json"]).success().expect("a replay");
     assert_eq!(replayed.stdout.matches("\"written\"").count(), 3, "{}", replayed.stdout);
+    let listed = pipeline.dead_letters("list", &["--input", "one", "--json"]).success().expect("a list");
+    let of_one = listed.stdout.lines().filter(|line| line.contains("\"input\":\"one\"")).count();
+    assert_eq!((listed.stdout.lines().count(), of_one), (3, 3), "{}", listed.stdout);
+    let unknown = pipeline.dead_letters("list", &["--input", "three"]);
+    assert!(unknown.stderr.contains("its inputs are: `one`, `two`"), "{}", unknown.stderr);
     // Somebody runs it.
     let running = pipeline.run();
     pipeline.wait_for_live("the first records", |status| status["phase"] == "running");

@@ -4,6 +4,7 @@
 
 use std::str::FromStr;
 
+use admin::dead_letters::Table;
 use admin::dead_letters::letters::time;
 use clap::{Args, ValueEnum};
 use clickhouse::types::{identifier, quote};
@@ -25,6 +26,10 @@ pub struct Filter {
     /// Only records of this topic, file or other stream; `@replays` for records that failed in a replay.
     #[arg(long, visible_alias = "topic", value_name = "STREAM")]
     pub source: Option<String>,
+
+    /// Only records of this input of the pipeline file, also those that failed in a replay.
+    #[arg(long, value_name = "NAME")]
+    pub input: Option<String>,
 
     /// Only records of this partition of the stream.
     #[arg(long, value_name = "N")]
@@ -207,10 +212,11 @@ fn close(rest: &mut std::iter::Peekable<std::str::CharIndices<'_>>, quote: char)
 impl Filter {
     /// True if nothing is asked for but that the letter is this pipeline's.
     pub fn is_empty(&self) -> bool {
-        let Self { reason, column, source, partition, position, since, until, condition } = self;
+        let Self { reason, column, source, input, partition, position, since, until, condition } = self;
         reason.is_empty()
             && column.is_empty()
             && source.is_none()
+            && input.is_none()
             && partition.is_none()
             && position.is_none()
             && since.is_none()
@@ -218,8 +224,20 @@ impl Filter {
             && condition.is_none()
     }
 
+    /// The condition for letters of this table.
+    ///
+    /// # Errors
+    /// When the pipeline has never read the input that is named.
+    pub fn on(&self, table: &Table, now_ms: i64) -> anyhow::Result<String> {
+        let all = self.sql(&table.of, now_ms);
+        match &self.input {
+            Some(input) => Ok(format!("{all} AND {}", table.of_input(input)?)),
+            None => Ok(all),
+        }
+    }
+
     /// The condition for letters, behind `of`, the one that names those of the pipeline.
-    pub fn sql(&self, of: &str, now_ms: i64) -> String {
+    fn sql(&self, of: &str, now_ms: i64) -> String {
         let mut all = vec![of.to_owned()];
         let any = |name: &str, words: Vec<String>| format!("{} IN ({})", identifier(name), words.join(", "));
         if !self.reason.is_empty() {

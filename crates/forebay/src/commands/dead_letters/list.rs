@@ -63,7 +63,7 @@ impl List {
         const LINES_MAX: usize = 10_000;
         let runtime = clock();
         let table = Table::new(pipeline, &runtime).await?;
-        let condition = self.filter.sql(&table.of, runtime.wall_ms());
+        let condition = self.filter.on(&table, runtime.wall_ms())?;
         let sql = format!(
             "SELECT reason, column, source, count() AS letters, toUnixTimestamp64Milli(min(time)), \
              toUnixTimestamp64Milli(max(time)) FROM {} WHERE {condition} GROUP BY reason, column, source \
@@ -103,7 +103,7 @@ impl List {
         let runtime = clock();
         let table = Table::new(pipeline, &runtime).await?;
         let replayed = memory(pipeline).await?.taken;
-        let condition = self.filter.sql(&table.of, runtime.wall_ms());
+        let condition = self.filter.on(&table, runtime.wall_ms())?;
         let mut pages = table.pages(&condition).await?;
         let mut left = usize::try_from(self.limit).unwrap_or(usize::MAX);
         let mut has_more = false;
@@ -120,7 +120,7 @@ impl List {
                 for whole in table.whole(&condition, batch).await? {
                     let is_replayed = replayed.holds(&whole.head.letter);
                     if self.json {
-                        print(&format!("{}\n", output::json(&whole, &table.pipeline, is_replayed)))?;
+                        print(&format!("{}\n", output::json(&whole, &table, is_replayed)))?;
                     } else {
                         let head = &whole.head;
                         rows.push(vec![

@@ -5,6 +5,7 @@
 use dataflow::printing;
 use serde_json::{Value, json};
 
+use admin::dead_letters::Table;
 use admin::dead_letters::letters::{Whole, hex};
 
 /// Lines with a head, in columns as wide as what stands in them.
@@ -51,8 +52,17 @@ pub fn text_or_hex(bytes: &[u8]) -> (String, bool) {
     }
 }
 
-/// A letter as JSON: `raw` where it is text, `raw_hex` where it is not, and the same for key and headers.
-pub fn json(letter: &Whole, pipeline: &str, is_replayed: bool) -> Value {
+/// A letter of this table as JSON: `raw` where it is text, `raw_hex` where it is not, and the same for key and headers; its input where there are
+/// several.
+pub fn json(letter: &Whole, table: &Table, is_replayed: bool) -> Value {
+    let mut value = of_letter(letter, &table.pipeline, is_replayed);
+    if let Some(input) = table.input_of(letter) {
+        value["input"] = input.into();
+    }
+    value
+}
+
+fn of_letter(letter: &Whole, pipeline: &str, is_replayed: bool) -> Value {
     let head = &letter.head;
     let mut value = json!({
         "id": head.letter.to_string(),

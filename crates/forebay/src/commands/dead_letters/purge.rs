@@ -92,7 +92,7 @@ impl Purge {
         let now_ms = runtime.wall_ms();
         let before_ms = self.before(pipeline, &table, now_ms).await?;
         // A letter that is written from here on was not counted, and is not deleted.
-        let condition = format!("{} AND time <= {}", self.filter.sql(&table.of, now_ms), time(before_ms));
+        let condition = format!("{} AND time <= {}", self.filter.on(&table, now_ms)?, time(before_ms));
         let count = table.count(&condition).await?;
         eprintln!("the filters name {count} letters of pipeline `{}` in `{}`", table.pipeline, table.name);
         if count == 0 || self.dry_run {

@@ -144,7 +144,7 @@ impl Replay {
         let inputs = Inputs::of(pipeline, &lane, &store).await?;
         let log = Log::new(store.clone(), &folder);
         let mut memory = log.memory(position_in_log(&lane)).await?;
-        let condition = self.filter.sql(&table.of, runtime.wall_ms());
+        let condition = self.filter.on(&table, runtime.wall_ms())?;
         let limit = usize::try_from(self.limit).unwrap_or(usize::MAX);
         let choice = choose::choose(&table, &condition, &memory, self.again, limit).await?;
         tell_choice(&choice, &table);

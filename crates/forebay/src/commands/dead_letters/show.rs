@@ -55,7 +55,7 @@ impl Show {
     async fn show(&self, pipeline: &Pipeline) -> anyhow::Result<Exit> {
         let runtime = clock();
         let table = Table::new(pipeline, &runtime).await?;
-        let mut condition = self.filter.sql(&table.of, runtime.wall_ms());
+        let mut condition = self.filter.on(&table, runtime.wall_ms())?;
         if let Some(Letter { source, partition, position, .. }) = &self.letter {
             let source = clickhouse::types::quote(source);
             write!(
@@ -75,7 +75,7 @@ impl Show {
         }
         let is_replayed = memory(pipeline).await?.taken.holds(&whole.head.letter);
         if self.json {
-            return print(&format!("{:#}\n", output::json(whole, &table.pipeline, is_replayed)));
+            return print(&format!("{:#}\n", output::json(whole, &table, is_replayed)));
         }
         print(&for_people(whole, is_replayed))?;
         if heads.len() > 1 {

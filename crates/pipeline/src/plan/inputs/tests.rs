@@ -220,3 +220,53 @@ fn a_key_that_stands_for_a_default_in_one_input_may_be_null_in_all() {
     let told = planned("", "", rest);
     assert!(told.contains("country Nullable(String)") && told.contains("lane: "), "{told}");
 }
+
+#[test]
+fn steps_behind_a_dedup_read_one_type_too() {
+    let steps = "steps: [{ dedup: { key: [id], window: unbounded } }, { filter: level > 3 }]";
+    let told = planned(", fields: { level: Int32 }", ", fields: { level: Int64 }", steps);
+    let a = told.lines().skip_while(|line| !line.starts_with("a: ")).take(2).collect::<Vec<_>>();
+    assert!(a[0].ends_with(", level Int32") && a[1].ends_with(", level Int64"), "{told}");
+    let told = planned(", fields: { level: Int32 }", ", fields: { level: String }", steps);
+    assert!(told.starts_with("`inputs.b.fields.level`: `level` is Int32 in input `a` and String"), "{told}");
+    let window = "steps:\n  - dedup: { key: [id], window: unbounded }\n  - filter: cents > 3\n  \
+                  - window: { key: [id], size: 1m, aggregates: { amount: sum(cents) } }\n  - filter: amount > 100\n";
+    let told =
+        planned(", fields: { id: String, cents: Int32 }", ", fields: { id: String, cents: Int64 }", window);
+    assert!(told.contains("a: id String, cents Int32\n  inputs: id String, cents Int64\n"), "{told}");
+}
+
+#[test]
+fn the_time_of_a_step_is_found_under_the_name_that_each_input_has_for_it() {
+    let steps = "steps:\n  - { from: b, select: { \"*\": \"*\", note: remark } }\n  - dedup: { key: [id], window: 8h, time: note }";
+    let told = planned("", ", fields: { remark: Nullable(String) }", steps);
+    assert!(told.contains("  time note\n") && told.contains("  time remark\n"), "{told}");
+}
+
+#[test]
+fn a_query_over_the_rows_of_all_reads_one_type_and_lets_the_others_pass() {
+    let steps = "steps:\n  - sql: \"SELECT *, level + 1 AS amount FROM input WHERE level > 3\"";
+    let told = planned(", fields: { level: Int32 }", ", fields: { level: Int64 }", steps);
+    assert!(
+        told.contains("level Int32\n  inputs: ") && told.ends_with(&format!("lane: {TABLE}\n")),
+        "{told}"
+    );
+    let told = planned(", fields: { level: Int32 }", "", steps);
+    assert!(told.starts_with("`inputs.b.fields`: a step reads `level`"), "{told}");
+}
+
+#[test]
+fn a_condition_of_a_table_reads_one_type() {
+    let with = |b: &str| {
+        let text = format!(
+            "pipeline: p\nsink: {{ clickhouse: {{ url: \"http://localhost:8123\" }} }}\nsinks:\n  - {{ clickhouse: {{ table: t }}, where: level > 3 }}\n\
+             inputs:\n  a: {{ kafka: {{ brokers: k, topic: ta }}, fields: {{ level: Int32 }} }}\n  b: {{ kafka: {{ brokers: k, topic: tb }}{b} }}\n"
+        );
+        let around = Surroundings { env: &|_| Ok(None), file: &|_| Err("no".into()) };
+        let pipeline = config::check(&text, &around).pipeline.expect("a good file");
+        steps::plan(&pipeline, &[table()]).map(|plans| plans.inputs.len())
+    };
+    assert_eq!(with(", fields: { level: UInt8 }").ok(), Some(2));
+    let faults = with("").expect_err("it is not known there");
+    assert!(faults[0].path == "inputs.b.fields" && faults.len() == 1, "{faults:?}");
+}
