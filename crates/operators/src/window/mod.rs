@@ -130,7 +130,8 @@ impl Window {
         }
         Err(failed(format!(
             "the open windows hold `{}` results in `{bytes}` bytes, and `memory` is `{}`; nothing of this batch is sealed, and nothing is lost. \
-             Raise `memory` of the step (and of the pipeline), or close windows sooner with a smaller `size` or `lateness`, then start again",
+             Raise `memory` of the step (and of the pipeline), then start again. If times far in the future fill it, put a `filter` before the step, \
+             and start once with `--new-state`, which drops the records of the open windows",
             self.entries(),
             self.memory_max
         )))

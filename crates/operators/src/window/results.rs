@@ -129,7 +129,6 @@ impl Plan {
 
     /// A result as a JSON object of texts.
     fn json(&self, columns: &[ArrayRef], row: usize) -> String {
-        let quoted = |text: &str| format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""));
         let member = |(column, array): (&Column, &ArrayRef)| {
             let text = ArrayFormatter::try_new(array, &FormatOptions::default())
                 .map_or_else(|error| error.to_string(), |formatter| formatter.value(row).to_string());
@@ -139,4 +138,19 @@ impl Plan {
         let members: Vec<String> = self.output.columns().iter().zip(columns).map(member).collect();
         format!("{{{}}}", members.join(","))
     }
+}
+
+/// A text as JSON.
+fn quoted(text: &str) -> String {
+    let mut json = String::with_capacity(text.len() + 2);
+    json.push('"');
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => json.extend(['\\', c]),
+            '\0'..='\x1f' => json += &format!("\\u{:04x}", u32::from(c)),
+            c => json.push(c),
+        }
+    }
+    json.push('"');
+    json
 }

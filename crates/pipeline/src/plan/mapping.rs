@@ -66,7 +66,8 @@ impl Planner<'_> {
             fills.push(Fill {
                 // Where the step of the conditions puts it.
                 from: from.and_then(|_| shown.index_of(&slot.source)),
-                is_untouched: field.is_some(),
+                // The bounds of a window may lie where its type does not reach: no decoder has looked at them.
+                is_untouched: field.is_some() && self.results_of.is_none(),
                 is_required: !slot.column.is_optional(),
                 type_name: clickhouse::types::name(&slot.column.column_type),
                 column: slot.name.clone(),

@@ -73,3 +73,13 @@ fn nan_is_above_all_numbers_whatever_its_sign() {
         }
     }
 }
+
+#[test]
+fn the_body_of_a_rejected_result_is_json_whatever_its_key_is() {
+    let rows = [(Some("a\n\"b\\\u{1}"), Some(i64::MAX), 0.0, 10), (Some("a\n\"b\\\u{1}"), Some(1), 0.0, 11)];
+    let mut step = window(0);
+    put(&mut step, batch(&rows));
+    let (outputs, _) = cut(&mut step, SIZE);
+    let raw = String::from_utf8(outputs[0].rejects[0].raw.clone()).unwrap();
+    assert!(raw.starts_with(r#"{"device":"a\u000a\"b\\\u0001","window_start":"#), "{raw}");
+}

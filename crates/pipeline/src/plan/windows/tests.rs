@@ -1,7 +1,12 @@
-use dataflow::{Column, ColumnType, Schema};
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray, TimestampMillisecondArray, UInt64Array};
+use dataflow::{Batch, Column, ColumnType, Partition, Schema};
+use operators::Window;
 
 use crate::config;
 use crate::config::values::reference::Surroundings;
+use crate::plan::chain::LaneStep;
 use crate::wiring::steps;
 
 fn checked(fields: &str, steps: &str) -> Result<config::model::Pipeline, String> {
@@ -188,4 +193,37 @@ fn the_kind_of_windows_follows_from_the_lengths_that_are_given() {
         let told = kind(lengths).unwrap_err();
         assert!(told.contains(expected), "{lengths}: {told}");
     }
+}
+
+/// Nobody has decoded the bounds of a window, and an event time may be far before those that the column's type reaches.
+#[test]
+fn bounds_of_a_window_beyond_their_type_are_rejected() {
+    let pipeline = checked(FIELDS, WINDOW).unwrap_or_else(|faults| panic!("{faults}"));
+    let plans = steps::plan(&pipeline, &[table(&[])]).expect("a good plan");
+    let plan = plans.inputs.into_iter().next().expect("one input").plan;
+    let mut steps = plan.lane_steps.into_iter();
+    let output = steps.by_ref().find_map(|step| match step {
+        LaneStep::Window { config, columns, .. } => {
+            Some(Window::new(&columns, &config).expect("a valid step").output().clone())
+        }
+        _ => None,
+    });
+    let Some(LaneStep::Stateless(mapping)) = steps.next() else { panic!("results are looked at") };
+    let year_1 = -62_135_596_800_000_i64;
+    let (bounds, totals) = ([year_1, 0], [7_i64, 8]);
+    let time = || TimestampMillisecondArray::from_iter_values(bounds).with_timezone("UTC");
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(StringArray::from(vec!["a", "b"])),
+        Arc::new(time()),
+        Arc::new(time()),
+        Arc::new(UInt64Array::from(vec![1, 1])),
+        Arc::new(Int64Array::from_iter_values(totals)),
+    ];
+    let schema = output.expect("a window");
+    let rows = RecordBatch::try_new(schema.arrow().clone(), columns).expect("the columns of results");
+    let batch =
+        Batch { partition: Partition::new("@window", 0), rows, positions: vec![0, 1], times_ms: vec![0, 1] };
+    let made = mapping.apply(batch).expect("applies");
+    assert_eq!((made.batch.len(), made.rejects.len()), (1, 1));
+    assert_eq!(made.rejects[0].column, "window_start");
 }
