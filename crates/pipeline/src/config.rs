@@ -10,6 +10,7 @@
 //! | [`spans`]       | YAML to a tree with places                                            |
 //! | [`schema`]      | the JSON Schema of the model                                          |
 //! | [`schema_walk`] | the tree along the schema: every fault at once                        |
+//! | `queries`       | `sql` steps that are windows, as `window` steps                       |
 //! | [`rules`]       | rules that span several keys                                          |
 //! | [`faults`]      | faults with line and column                                           |
 //! | [`reference_doc`] | the reference page                                                  |
@@ -17,6 +18,7 @@
 pub mod faults;
 pub mod model;
 pub mod nearest;
+mod queries;
 pub mod reference_doc;
 mod rules;
 pub mod schema;
@@ -90,7 +92,8 @@ fn read(tree: &spans::Node, around: &Surroundings, faults: &mut Faults) -> Optio
     let schema = schema::pipeline_schema();
     let json = schema_walk::walk(tree, View::root(&schema), around, faults)?;
     match serde_json::from_value::<Pipeline>(json) {
-        Ok(pipeline) => {
+        Ok(mut pipeline) => {
+            queries::windows(&mut pipeline, tree, faults);
             rules::check(&pipeline, tree, faults);
             Some(pipeline)
         }

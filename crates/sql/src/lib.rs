@@ -13,6 +13,7 @@
 //! | `nullable`| which results can be NULL                                        |
 //! | `compile` | tree to typed expression, and the place of a fault               |
 //! | `query`   | the clauses of `SELECT … FROM input WHERE …`                     |
+//! | `windowed` | `SELECT … FROM TUMBLE(…) GROUP BY …`: the settings of a window   |
 //! | `reference` | the page that lists every function                             |
 //! | `operand` | columns as expressions read them: UUID, IP, Enum as text         |
 //! | `program` | the evaluation of batches, and the rows that fail                |
@@ -35,12 +36,14 @@ mod reference;
 mod step;
 mod text;
 mod types;
+mod windowed;
 
 use dataflow::Schema;
 
 pub use fault::{Fault, Misnamed};
 pub use reference::reference;
 pub use step::Step;
+pub use windowed::{WindowKind, Windowed};
 
 /// Rows for which `text` is true go on; those for which it is false or NULL are filtered. `name` is the step's in the pipeline.
 ///
@@ -73,11 +76,20 @@ pub fn query(input: &Schema, text: &str, name: &str) -> Result<Step, Fault> {
     with_room(|| Step::query(input, text, name))
 }
 
+/// The windows of `SELECT … FROM TUMBLE(input, time, INTERVAL '1 minute') GROUP BY …`, or of `HOP`, `CUMULATE` or `SESSION`; `None` for any other
+/// text.
+///
+/// # Errors
+/// When it is such a query, and says what windows cannot do.
+pub fn windowed(text: &str) -> Result<Option<Windowed>, Fault> {
+    with_room(|| windowed::windowed(&text::Text::new(text)))
+}
+
 /// Stack for planning: DataFusion takes up to 100 KiB for each expression within another, and [`text::DEPTH_MAX`] of them are read.
 const STACK_BYTES: usize = 16 << 20;
 
 /// Plans on a thread that has room for the deepest text, whatever the caller's has.
-fn with_room(plan: impl FnOnce() -> Result<Step, Fault> + Send) -> Result<Step, Fault> {
+fn with_room<T: Send>(plan: impl FnOnce() -> Result<T, Fault> + Send) -> Result<T, Fault> {
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().name("sql-plan".to_owned()).stack_size(STACK_BYTES);
         let thread = thread.spawn_scoped(scope, plan);

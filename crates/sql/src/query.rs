@@ -52,7 +52,7 @@ pub(crate) fn parts(input: &Schema, text: &Text) -> Result<Parts, Fault> {
     Ok(Parts { scope, condition: select.selection, chosen })
 }
 
-fn only_select(text: &Text, query: Query) -> Result<Select, Fault> {
+pub(crate) fn only_select(text: &Text, query: Query) -> Result<Select, Fault> {
     let refuse = |message: &str| Err(Fault::new(message, text.whole()));
     if let Some(with) = &query.with {
         return Err(Fault::new("WITH is refused; make a step of each query", text.range(with)));
@@ -120,7 +120,7 @@ fn tables(text: &Text, select: &Select) -> Result<Vec<String>, Fault> {
     Ok(std::iter::once(name.to_string()).chain(alias.iter().map(|alias| alias.name.value.clone())).collect())
 }
 
-fn only_known_clauses(text: &Text, select: &Select) -> Result<(), Fault> {
+pub(crate) fn only_known_clauses(text: &Text, select: &Select) -> Result<(), Fault> {
     let group = match &select.group_by {
         GroupByExpr::All(_) => Some(text.whole()),
         GroupByExpr::Expressions(by, modifiers) => {

@@ -52,6 +52,10 @@ impl Dialect for OurDialect {
         true
     }
 
+    fn supports_filter_during_aggregation(&self) -> bool {
+        true
+    }
+
     fn supports_numeric_literal_underscores(&self) -> bool {
         true
     }

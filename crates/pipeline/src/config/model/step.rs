@@ -31,7 +31,8 @@ pub struct Step {
     #[schemars(extend("minProperties" = 1, "maxProperties" = 1000, "x-why" = "as many as a table has columns"))]
     pub select: Option<Pairs>,
 
-    /// A query over the rows of `input`: `SELECT … FROM input WHERE …`.
+    /// A query over the rows of `input`: `SELECT … FROM input WHERE …`. With `FROM TUMBLE(input, time, INTERVAL '1 minute') GROUP BY …`, or `HOP`,
+    /// `CUMULATE` or `SESSION`, it is a `window`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sql: Option<String>,
 
@@ -188,6 +189,23 @@ pub struct WindowStep {
         "x-why" = "with less there is hardly a key; open windows are in memory only"
     ))]
     pub memory: Size,
+}
+
+impl Default for WindowStep {
+    fn default() -> Self {
+        Self {
+            key: Vec::new(),
+            time: None,
+            size: None,
+            slide: None,
+            step: None,
+            gap: None,
+            max: None,
+            lateness: default_lateness(),
+            aggregates: Pairs(Vec::new()),
+            memory: default_window_memory(),
+        }
+    }
 }
 
 impl WindowStep {

@@ -1,0 +1,83 @@
+use super::{WindowKind, Windowed, windowed};
+use crate::text::Text;
+
+const MINUTE: u64 = 60_000;
+
+fn read(text: &str) -> Result<Option<Windowed>, String> {
+    windowed(&Text::new(text)).map_err(|fault| fault.message)
+}
+
+#[test]
+fn the_table_functions_say_the_windows() {
+    for (from, kind) in [
+        ("TUMBLE(input, at, INTERVAL '1 minute')", WindowKind::Tumble { size: MINUTE }),
+        ("tumble(input, at, INTERVAL '1' MINUTE)", WindowKind::Tumble { size: MINUTE }),
+        ("TUMBLE(input, at, INTERVAL '1 hour 30 minutes')", WindowKind::Tumble { size: 90 * MINUTE }),
+        (
+            "HOP(input, at, INTERVAL '5' MINUTES, INTERVAL '1' HOUR)",
+            WindowKind::Hop { slide: 5 * MINUTE, size: 60 * MINUTE },
+        ),
+        (
+            "CUMULATE(input, at, INTERVAL '1 hour', INTERVAL '1 day')",
+            WindowKind::Cumulate { step: 60 * MINUTE, size: 1440 * MINUTE },
+        ),
+        ("SESSION(input, at, INTERVAL '30 minutes')", WindowKind::Session { gap: 30 * MINUTE }),
+    ] {
+        let text = format!(
+            "SELECT window_start, device, count(*) AS n, sum(amount * 2) FILTER (WHERE amount > 3) AS total FROM {from} \
+             GROUP BY window_start, window_end, device"
+        );
+        let expected = Windowed {
+            kind,
+            time: "at".into(),
+            key: vec!["device".into()],
+            aggregates: vec![
+                ("n".into(), "count(*)".into()),
+                ("total".into(), "sum(amount * 2) FILTER (WHERE amount > 3)".into()),
+            ],
+        };
+        assert_eq!(read(&text), Ok(Some(expected)), "{from}");
+    }
+}
+
+#[test]
+fn other_queries_are_none_of_windows() {
+    for text in [
+        "SELECT * FROM input",
+        "SELECT FROM",
+        "SELECT * FROM a JOIN b ON a.x = b.x",
+        "SELECT 1 FROM unnest(x)",
+    ] {
+        assert_eq!(read(text), Ok(None), "{text}");
+    }
+}
+
+#[test]
+fn what_windows_cannot_do_is_refused_with_the_step_that_can() {
+    let tumble = "FROM TUMBLE(input, at, INTERVAL '1 minute')";
+    let by = "GROUP BY window_start, window_end, device";
+    for (text, expected) in [
+        (format!("SELECT count(*) AS n {tumble} WHERE x > 1 {by}"), "`filter` step before"),
+        (format!("SELECT count(*) AS n {tumble} {by} HAVING count(*) > 1"), "`filter` step behind"),
+        (format!("SELECT sum(a) / count(*) AS mean {tumble} {by}"), "`select` step behind"),
+        (format!("SELECT count(*) {tumble} {by}"), "AS name"),
+        (format!("SELECT amount, count(*) AS n {tumble} {by}"), "not in GROUP BY"),
+        (format!("SELECT device AS d, count(*) AS n {tumble} {by}"), "columns:"),
+        (format!("SELECT * {tumble} {by}"), "`*` is refused"),
+        (format!("SELECT device {tumble} {by}"), "no aggregate"),
+        (format!("SELECT count(*) AS n {tumble} GROUP BY device"), "GROUP BY window_start, window_end"),
+        (format!("SELECT count(*) AS n {tumble} GROUP BY upper(device)"), "`select` step before"),
+        (format!("SELECT DISTINCT count(*) AS n {tumble} {by}"), "DISTINCT"),
+        (
+            format!("SELECT count(*) AS n FROM TUMBLE(input, at, '1 minute') {by}"),
+            "write `FROM TUMBLE(input, time, INTERVAL '1 minute')`",
+        ),
+        (
+            format!("SELECT count(*) AS n FROM HOP(orders, at, INTERVAL '1 minute', INTERVAL '1 hour') {by}"),
+            "write `FROM HOP(input",
+        ),
+    ] {
+        let told = read(&text).unwrap_err();
+        assert!(told.contains(expected), "{text}: {told}");
+    }
+}
