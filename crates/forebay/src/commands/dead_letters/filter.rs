@@ -27,7 +27,7 @@ pub struct Filter {
     #[arg(long, visible_alias = "topic", value_name = "STREAM")]
     pub source: Option<String>,
 
-    /// Only records of this input of the pipeline file, also those that failed in a replay.
+    /// Only records of this input of the pipeline file, including those that failed in a replay.
     #[arg(long, value_name = "NAME")]
     pub input: Option<String>,
 
