@@ -2,7 +2,7 @@
 //!
 //! | task                                                                 | what it does                                        |
 //! |----------------------------------------------------------------------|-----------------------------------------------------|
-//! | `cargo xtask sim --seeds N [--seed S] [--variant NAME] [--windowed] [--jobs J]`   | runs the simulation over many seeds and prints the first that breaks a rule, with as few faults as can be found; one seed is printed with its trace |
+//! | `cargo xtask sim --seeds N [--seed S] [--variant NAME] [--windowed] [--moved] [--jobs J]` | runs the simulation over many seeds and prints the first that breaks a rule, with as few faults as can be found; one seed is printed with its trace |
 //! | `cargo xtask guards [--bless]`                                       | counts the instructions of the hot path's steps     |
 //! | `cargo xtask profile [--out FILE] [--pid PID] [-- COMMAND]`          | draws a flame graph of a run                        |
 //! | `cargo xtask advisories`                                              | compares Cargo.lock with scripts/advisories.txt     |
@@ -53,6 +53,9 @@ struct Sim {
     /// With a window in place of dedup.
     #[arg(long)]
     windowed: bool,
+    /// With a person who moves the pipeline back.
+    #[arg(long)]
+    moved: bool,
     /// Threads; as many as there are cores unless given.
     #[arg(long)]
     jobs: Option<usize>,
@@ -122,6 +125,7 @@ fn simulate(args: &Sim) -> anyhow::Result<()> {
 fn plan(args: &Sim, seed: u64, variant: Option<Variant>) -> Plan {
     match variant {
         _ if args.windowed => Plan::windowed(seed),
+        _ if args.moved => Plan::moved(seed),
         Some(variant) => variant.plan(seed),
         None => Plan::new(seed),
     }

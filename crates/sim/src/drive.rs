@@ -65,6 +65,8 @@ pub struct Report {
     pub time_us: u64,
     /// Journal records.
     pub records: u64,
+    /// Positions that a person has moved back over.
+    pub read_again: u64,
     /// Processes that were started.
     pub starts: u32,
     /// True if the run ended with a stop that the model expects.
@@ -103,6 +105,7 @@ enum Act {
     Start,
     Thaw(Pid),
     Ask,
+    Move,
     TakeBackup(usize),
     Wake,
     Look,
@@ -122,6 +125,8 @@ struct Drive {
     rolled_back_since: Option<u64>,
     /// Set while a person is at work; turns true when all is answered.
     person: Option<Arc<Mutex<bool>>>,
+    /// Set while a person moves the pipeline; turns true when that is done.
+    mover: Option<Arc<Mutex<bool>>>,
     /// When a lane stopped last that asks a person.
     doubt_us: u64,
     /// Acts that must have happened before the run is over.
@@ -148,6 +153,7 @@ pub fn run(plan: &Plan, variant: Option<Variant>, with_trace: bool) -> Report {
         backups: BTreeMap::new(),
         rolled_back_since: None,
         person: None,
+        mover: None,
         doubt_us: 0,
         open_acts: 0,
         calm_since: None,
@@ -170,6 +176,7 @@ pub fn run(plan: &Plan, variant: Option<Variant>, with_trace: bool) -> Report {
         polls: world.executor.polls(),
         time_us: world.executor.now_us(),
         records: state.oracle.records(),
+        read_again: state.oracle.read_again,
         starts: drive.starts,
         is_stopped: drive.is_stopped,
         trace: state.trace(),
@@ -198,6 +205,9 @@ impl Drive {
         }
         if let Some(us) = plan.partition_added_us {
             self.at(us, Act::AddPartition);
+        }
+        if let Some(moved) = plan.moved {
+            self.at(moved.at_us, Act::Move);
         }
         for (n, fault) in plan.faults.iter().enumerate() {
             let when = match *fault {
@@ -296,6 +306,7 @@ impl Drive {
             Act::Start => self.start(),
             Act::Thaw(pid) => self.thaw(pid),
             Act::Ask => self.ask_a_person(),
+            Act::Move => self.move_back(),
             Act::TakeBackup(n) => {
                 let state = self.world.state();
                 self.backups.insert(n, (state.objects.backup(), state.oracle.sealed()));
@@ -331,6 +342,19 @@ impl Drive {
         }
     }
 
+    /// A person moves the pipeline back.
+    fn move_back(&mut self) {
+        let Some(moved) = self.world.plan.moved else { return };
+        self.calm_since = None;
+        self.mover = Some(Arc::default());
+        let (world, is_done) = (self.world.clone(), self.mover.clone().unwrap_or_default());
+        let forgets_pending = self.variant == Some(Variant::MovedWhilePending);
+        self.world.spawn(async move {
+            person::move_back(&world, moved.is_emptied, forgets_pending).await;
+            *lock(&is_done) = true;
+        });
+    }
+
     /// A process that goes on with other tables while one of them waits for an answer is stopped by the person who comes to give it.
     fn stop_what_asks(&mut self, now_us: u64) {
         let asked_us = self.world.state().oracle.asked_us;
@@ -346,6 +370,10 @@ impl Drive {
     }
 
     fn see_answers(&mut self) {
+        if self.mover.as_ref().is_some_and(|is_done| *lock(is_done)) {
+            self.mover = None;
+            self.after_ms(100, Act::Start);
+        }
         if self.person.as_ref().is_some_and(|is_done| *lock(is_done)) {
             self.person = None;
             // What is open still, or again, the next process asks anew.
@@ -423,7 +451,11 @@ impl Drive {
                 .violate("stop", format!("process {pid} goes on though its store cannot sync any more"));
         }
         self.stop_what_asks(now_us);
-        if self.open_acts > 0 || self.rolled_back_since.is_some() || self.person.is_some() {
+        if self.open_acts > 0
+            || self.rolled_back_since.is_some()
+            || self.person.is_some()
+            || self.mover.is_some()
+        {
             return;
         }
         let since_us = *self.calm_since.get_or_insert(now_us);

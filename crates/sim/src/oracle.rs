@@ -13,6 +13,7 @@
 //! | a request is complete  | its seal is durable, its bytes are the sealed ones, it is within the window            | C2 C3 C8  |
 //! | a gate opens           | no newer claim was durable when it was asked                                          | C5        |
 //! | rows are committed     | those of this frame are there once, and it is no dead piece                           | C3 C8     |
+//! | a person moves it back | everything is delivered; what is read again has its fate and its rows once more      | C1 C6 C9  |
 //! | a new generation       | none of the rows is there, and no earlier attempt runs                                | C8        |
 //! | an object is deleted   | nothing points to it, and the floor is above                                          | C7        |
 //! | the end                | every record has one fate, and the tables hold exactly that                           | C9        |
@@ -131,6 +132,8 @@ pub struct Oracle {
     ended: BTreeMap<String, u64>,
     /// When a person was asked last, or asked for a stop, microseconds; `None` once an answer came.
     pub asked_us: Option<u64>,
+    /// Positions that a person has moved back over.
+    pub read_again: u64,
     model: Model,
     windows: Option<windows::Model>,
     clocks: Clocks,
@@ -164,6 +167,7 @@ impl Oracle {
             deltas: Vec::new(),
             ended: BTreeMap::new(),
             asked_us: None,
+            read_again: 0,
             model: Model::new(plan),
             windows: windows::Model::new(plan),
             clocks: Clocks::new(plan),

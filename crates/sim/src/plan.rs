@@ -4,6 +4,7 @@
 //! run otherwise, and a failure can be made smaller. Does not own what a fault does (`drive`, and the part of the world it hits).
 
 pub mod inputs;
+pub mod moved;
 mod sources;
 mod tables;
 
@@ -227,6 +228,8 @@ pub struct Plan {
     pub inputs: u32,
     /// The lane's bounds.
     pub settings: Settings,
+    /// When a person moves it back, if one does.
+    pub moved: Option<moved::Moved>,
     /// What goes wrong.
     pub faults: Vec<Fault>,
 }
@@ -284,6 +287,7 @@ impl Plan {
             aggregates: None,
             inputs: 1,
             settings: settings(r, window_ms),
+            moved: None,
             faults: Vec::new(),
         };
         plan.faults = faults(r, length_us, &plan);

@@ -83,11 +83,13 @@ pub enum Variant {
     LedgerOfTheOtherInput,
     InputsByPlace,
     WatermarkOfOneInput,
+    MovedWhilePending,
+    NewStateKeepsTheOld,
 }
 
 impl Variant {
     /// All of them.
-    pub const ALL: [Self; 56] = [
+    pub const ALL: [Self; 58] = [
         Self::SendBeforeSeal,
         Self::SettleOverAHole,
         Self::TokenFromTheAttempt,
@@ -144,6 +146,8 @@ impl Variant {
         Self::LedgerOfTheOtherInput,
         Self::InputsByPlace,
         Self::WatermarkOfOneInput,
+        Self::MovedWhilePending,
+        Self::NewStateKeepsTheOld,
     ];
 
     /// The variant of this name.
@@ -319,6 +323,12 @@ impl Variant {
             Self::WatermarkOfOneInput => {
                 ("watermark-of-one-input", "the watermark does not wait for the second input", 400)
             }
+            Self::MovedWhilePending => {
+                ("moved-while-pending", "a pipeline is moved back while inserts are pending", 20)
+            }
+            Self::NewStateKeepsTheOld => {
+                ("new-state-keeps-the-old", "a step that is to begin empty goes on with its state", 100)
+            }
         }
     }
 
@@ -332,6 +342,9 @@ impl Variant {
     pub fn plan(self, seed: u64) -> Plan {
         match self {
             Self::ClosedEarly | Self::ClosedUnsealed | Self::ReleasedUncounted => Plan::windowed(seed),
+            Self::MovedWhilePending => Plan::moved(seed),
+            // Of a window that is kept the fold tells at once.
+            Self::NewStateKeepsTheOld => Plan::moved(3 * seed + 1),
             _ => Plan::new(seed),
         }
     }
@@ -346,6 +359,7 @@ impl Variant {
             | Self::CollectOneRecordEarly
             | Self::IgnoreTheFloor
             | Self::SyncFailedIsCreated
+            | Self::NewStateKeepsTheOld
             | Self::NoHarden => {
                 let inner = pipeline.store.clone();
                 pipeline.store = Arc::new(LyingStore { inner, world: world.clone(), variant: self });
@@ -451,6 +465,8 @@ impl Variant {
                 let second = pipeline.inputs.iter_mut().filter(|input| input.name == NAMES[1]);
                 second.for_each(|input| lie_about(&mut input.source, self));
             }
+            // The person lies.
+            Self::MovedWhilePending => {}
             Self::OneNonce => pipeline.runtime = Arc::new(LyingRuntime(pipeline.runtime.clone())),
         }
         pipeline

@@ -10,6 +10,9 @@ const FIXED: u64 = 300;
 /// Fixed seeds with a window.
 const WINDOWED: u64 = 150;
 
+/// Fixed seeds that are moved back.
+const MOVED: u64 = 100;
+
 /// Seeds drawn anew in every run, and printed; the same ones in CI.
 const RANDOM: u64 = 100;
 
@@ -40,6 +43,24 @@ fn the_invariants_hold_for_fixed_seeds_with_a_window() {
             );
         }
     }
+}
+
+/// The same seeds with a person who moves the pipeline back: what is read again becomes what the rule says, once more, and nothing else does.
+#[test]
+fn the_invariants_hold_for_fixed_seeds_that_are_moved_back() {
+    let mut moved = 0;
+    for seed in 0..MOVED {
+        let report = sim::run(&Plan::moved(seed), None, false);
+        moved += u64::from(report.read_again > 0);
+        if let Some(violation) = report.violation {
+            let trace = sim::run(&Plan::moved(seed), None, true).trace.join("\n");
+            panic!(
+                "seed {seed} breaks {violation}; the last events:\n{trace}\nrepeat it with: cargo xtask sim --moved --seed {seed}"
+            );
+        }
+    }
+    // In the others nothing was read when the person came, or something was pending for as long as they tried.
+    assert!(moved * 4 > MOVED * 3, "{moved} of {MOVED} were moved");
 }
 
 #[test]

@@ -50,6 +50,11 @@ impl Clocks {
         }
     }
 
+    /// A partition is read again, and its clock begins again.
+    pub fn begin_again(&mut self, partition: usize) {
+        self.known.remove(&partition);
+    }
+
     /// A process begins, which has read nothing.
     pub fn claimed(&mut self) {
         for known in self.known.values_mut() {

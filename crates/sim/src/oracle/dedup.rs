@@ -65,6 +65,12 @@ impl Model {
         }
     }
 
+    /// No key is known any more, and time begins again.
+    pub fn begin_again(&mut self) {
+        self.kept.clear();
+        self.watermark = None;
+    }
+
     fn bucket(&self, time_ms: i64) -> i64 {
         self.width_ms.map_or(0, |width| time_ms.div_euclid(width))
     }

@@ -8,12 +8,12 @@ use bytes::Bytes;
 use operators::dedup::Late;
 use protocol::Record;
 use protocol::record::{
-    Body, Checkpoint, Claim, Counts, Frame, Frontier, Generation, Genesis, InputCounts, Seal, Split,
+    Body, Checkpoint, Claim, Counts, Frame, Frontier, Generation, Genesis, InputCounts, Rewind, Seal, Split,
     TableGenesis,
 };
 
 use super::dedup::Sealed;
-use super::{Broken, Fate, Oracle, Piece};
+use super::{Broken, Fate, Oracle, Piece, windows};
 use crate::broker::Broker;
 use crate::executor::WALL_BEGIN_MS;
 use crate::objects::Objects;
@@ -73,7 +73,7 @@ impl Oracle {
             }
             Body::Forget(_) => Err(("order", "a stream was forgotten, though nobody asked for it".into())),
             Body::Change(_) => Err(("order", "the pipeline was changed, though nobody asked for it".into())),
-            Body::Rewind(_) => Err(("order", "the pipeline was moved, though nobody asked for it".into())),
+            Body::Rewind(rewind) => self.moved(rewind, broker),
             Body::Rename(_) | Body::Arrival(_) => {
                 Err(("order", "the pipeline was renamed, though nobody asked for it".into()))
             }
@@ -136,6 +136,49 @@ impl Oracle {
                 return Err(("C9", format!("`{name}` takes dead letters: {takes_dead_letters}")));
             }
             self.places.push(place);
+        }
+        Ok(())
+    }
+
+    /// A person moves the lane: only what is delivered lies behind it, and what is read again has no fate yet.
+    fn moved(&mut self, rewind: &Rewind, broker: &Broker) -> Result<(), Broken> {
+        let Some(asked) = self.plan.moved else {
+            return Err(("order", "the pipeline was moved, though nobody asked for it".into()));
+        };
+        if !self.is_settled() {
+            return Err(("C9", format!("the pipeline is moved, and {}", self.unsettled())));
+        }
+        for moved in &rewind.moves {
+            let at = self.partitions.get_mut(moved.partition as usize);
+            let (number, next) = at.ok_or(("C1", "no such partition".into()))?;
+            if *next != moved.from {
+                return Err((
+                    "C1",
+                    format!("partition {number} is moved from {}, and stands at {next}", moved.from),
+                ));
+            }
+            *next = moved.next;
+            self.read_again += moved.from.saturating_sub(moved.next);
+            let again = broker.streams[*number].records.iter();
+            let again = again.filter(|r| (moved.next..moved.from).contains(&r.position)).map(|r| r.id);
+            for id in again {
+                self.fates.remove(&id);
+            }
+            if asked.is_emptied {
+                self.clocks.begin_again(*number);
+            }
+        }
+        if rewind.emptied.is_empty() == asked.is_emptied {
+            return Err(("C6", format!("the state is given up: {:?}, asked for: {asked:?}", rewind.emptied)));
+        }
+        let held = self.windows.as_mut().map_or(0, windows::Model::begin_again);
+        if rewind.discarded != held {
+            return Err(("C9", format!("{} records are discarded, and {held} were held", rewind.discarded)));
+        }
+        if asked.is_emptied {
+            self.model.begin_again();
+            self.deltas.clear();
+            self.snapshots.clear();
         }
         Ok(())
     }

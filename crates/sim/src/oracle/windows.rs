@@ -37,6 +37,12 @@ impl Model {
         })
     }
 
+    /// All windows are given up, and time begins again: how many records they held.
+    pub fn begin_again(&mut self) -> u64 {
+        self.watermark_ms = i64::MIN;
+        std::mem::take(&mut self.open).values().map(|of| of.count).sum()
+    }
+
     fn is_closed(&self, start_ms: i64) -> bool {
         start_ms + self.size_ms + self.lateness_ms <= self.watermark_ms
     }
