@@ -267,3 +267,22 @@ fn a_fault_of_the_target_is_told_before_one_of_the_dead_letters() {
     let opened = both(async { Ok(()) }, async { Err::<(), _>("letters") });
     assert_eq!(opened.now_or_never(), Some(Ok(((), Err("letters")))));
 }
+
+#[test]
+fn a_field_that_another_input_declares_need_not_be_in_the_schema_of_avro() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/examples/readings.avsc");
+    let text = format!(
+        "pipeline: p\ninputs:\n  readings: {{ kafka: {{ brokers: b, topic: r }}, format: {{ avro: {{ schema_file: {} }} }} }}\n  \
+         lines: {{ kafka: {{ brokers: b, topic: l }}, fields: {{ level: Nullable(Int64) }} }}\n\
+         steps: [{{ filter: \"level IS NULL OR level > 3\" }}]\nsink: {{ clickhouse: {{ url: \"http://localhost:8123\", table: t }} }}\n",
+        folder.display()
+    );
+    let pipeline = pipeline(&text);
+    let table = Schema::new(vec![Column::new("temperature", ColumnType::Float32)]);
+    let chain = steps::chain(&pipeline, &[table], 1).unwrap_or_else(|error| panic!("{error}"));
+    let columns = chain.inputs[0].intake.schema().columns();
+    assert_eq!(
+        (chain.inputs[0].name.as_str(), columns.len()),
+        ("lines", chain.inputs[1].intake.schema().columns().len())
+    );
+}

@@ -279,3 +279,50 @@ fn dead_letters_of_each_input_are_replayed_through_its_own_steps() {
     assert_eq!(pipeline.accounts(), accounts);
     pipeline.tool(&["verify"], &["--json", "--key", "id"], 0);
 }
+
+#[test]
+fn a_window_aggregates_the_rows_of_both_inputs_each_by_its_own_time() {
+    let Some(case) = Case::begin("inputs_window") else { return };
+    let columns =
+        "device String, window_start DateTime64(3), window_end DateTime64(3), n UInt64, total Int64";
+    let table = case.table(columns, "(device, window_start)");
+    let (one, two) = ("inputs_window_one", "inputs_window_two");
+    let pipeline = case
+        .pipeline()
+        .input("one", one, ", time: at, fields: { device: String, at: DateTime64(3), amount: Int32 }")
+        .input("two", two, ", time: seen, fields: { device: String, seen: DateTime64(3), amount: Int64 }")
+        .step("window: { key: [device], size: 10s, lateness: 2s, aggregates: { n: count(), total: sum(amount) } }");
+    let mut random = Lcg::new(seed());
+    let feeds = [one, two].map(|topic| Feed::new(case.kafka(), topic));
+    let times = ["at", "seen"];
+    let mut expected: BTreeMap<(u64, u64), (u64, u64)> = BTreeMap::new();
+    for life in 0..4 {
+        for n in life * 3_000..(life + 1) * 3_000_u64 {
+            let (which, device, amount) = ((n % 2) as usize, random.below(20), random.below(1_000));
+            let at = BEGIN_MS + n * 20;
+            let body = format!(r#"{{"device":"d{device}","{}":{at},"amount":{amount}}}"#, times[which]);
+            feeds[which].push((n / 2 % 3) as u32, body.as_bytes());
+            let of = expected.entry((device, at / 10_000)).or_default();
+            *of = (of.0 + 1, of.1 + amount);
+        }
+        feeds.iter().for_each(Feed::flush);
+        let mut running = pipeline.run();
+        std::thread::sleep(Duration::from_millis(300 + random.below(1_500)));
+        running.kill9().expect("a kill");
+    }
+    // What closes the windows: one record far behind all others in each partition of each.
+    for (feed, time) in feeds.iter().zip(times) {
+        let body = format!(r#"{{"device":"end","{time}":{},"amount":0}}"#, BEGIN_MS + 12_000 * 20 + 60_000);
+        feed.spread([&body, &body, &body]);
+    }
+    pipeline.drain();
+    let mut found = table.column(
+        "concat(device, ' ', toString(toUnixTimestamp64Milli(window_start)), ' ', toString(n), ' ', toString(total))",
+    );
+    let mut wanted: Vec<String> = expected
+        .into_iter()
+        .map(|((device, window), (n, total))| format!("d{device} {} {n} {total}", window * 10_000))
+        .collect();
+    (found.sort(), wanted.sort());
+    assert_eq!(found, wanted);
+}
