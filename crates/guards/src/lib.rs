@@ -11,6 +11,7 @@
 //! | `dedup_new`   | keys that were never seen, and their state delta                            |
 //! | `dedup_known` | keys that were all seen                                                     |
 //! | `copies`      | records with a tenth of copies through dedup and into a Native block        |
+//! | `window`      | records to the aggregates of their keys in one window, and their state delta |
 //! | `encode`      | columns to one Native block, in LZ4 chunks                                  |
 //! | `seal`        | a seal is checked, made to bytes and folded                                 |
 //! | `recover`     | a journal's bytes are read and folded                                       |
@@ -18,6 +19,7 @@
 mod journal;
 mod readings;
 mod rows;
+mod windows;
 
 /// Columns of `glassflow`, and their schema: `count` records from number `first` on.
 pub fn columns(first: u64, count: u64) -> (dataflow::Schema, Vec<dataflow::Batch>) {
@@ -45,6 +47,7 @@ pub static STEPS: &[Step] = &[
     Step { name: "dedup_new", unit: "records", units: rows::RECORDS, prepare: rows::dedup_new },
     Step { name: "dedup_known", unit: "records", units: rows::RECORDS, prepare: rows::dedup_known },
     Step { name: "copies", unit: "records", units: rows::RECORDS, prepare: rows::copies },
+    Step { name: "window", unit: "records", units: rows::RECORDS, prepare: windows::window },
     Step { name: "encode", unit: "records", units: rows::RECORDS, prepare: rows::encode },
     Step { name: "seal", unit: "seals", units: journal::SEALS, prepare: journal::seal },
     Step { name: "recover", unit: "seals", units: journal::SEALS, prepare: journal::recover },

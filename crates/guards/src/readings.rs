@@ -63,7 +63,7 @@ fn reading(n: u64, random: &mut u64, out: &mut Vec<u8>) {
 }
 
 /// Appends a number as Avro writes it.
-fn long(value: i64, out: &mut Vec<u8>) {
+pub(crate) fn long(value: i64, out: &mut Vec<u8>) {
     let mut rest = (value << 1 ^ value >> 63) as u64;
     while rest > 0x7f {
         out.push(rest as u8 | 0x80);

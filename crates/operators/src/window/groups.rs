@@ -13,7 +13,7 @@ use super::accumulator::{self, Accumulator, Rows};
 use super::aggregate::Bound;
 use super::encoding::{Reader, damaged, put_each, put_len};
 use super::key::{Encoded, Keys};
-use super::values::grow_to;
+use super::values::{grow_to, spare};
 
 /// An entry of the index that stands for no group.
 const FREE: u32 = 0;
@@ -25,10 +25,10 @@ const ROWS_MAX: u64 = 1 << 48;
 /// Groups of one window at the most: their numbers have 32 bits.
 pub const GROUPS_MAX: usize = (u32::MAX - 1) as usize;
 
-/// Makes room for so many more, and a sixteenth on top.
+/// Makes room for so many more, and some on top.
 fn make_room<T>(values: &mut Vec<T>, more: usize) {
     if values.capacity() - values.len() < more {
-        values.reserve_exact(more + (values.len() / 16).max(16));
+        values.reserve_exact(more + spare(values.len()));
     }
 }
 

@@ -196,11 +196,17 @@ fn compare_floats(a: f64, b: f64) -> Ordering {
     canonical(a).total_cmp(&canonical(b))
 }
 
-/// Makes a column as long as there are groups. Room is made for a sixteenth more, rather than as much again: a window that is open for
-/// long holds little that nobody uses.
+/// Room for how many values more a column of so many gets when it is full: as many again while it is short, which most are that a batch makes; then a
+/// sixteenth, so that a window that is open for long holds little that nobody uses.
+pub(super) fn spare(len: usize) -> usize {
+    (len / 16).max(len.clamp(16, 4096))
+}
+
+/// Makes a column as long as there are groups.
 pub(super) fn grow_to<T: Clone>(values: &mut Vec<T>, len: usize, value: T) {
     if len > values.capacity() {
-        values.reserve_exact(len + len / 16 - values.len());
+        let room = if values.is_empty() { 0 } else { spare(len) };
+        values.reserve_exact(len + room - values.len());
     }
     values.resize(len, value);
 }
