@@ -7,6 +7,7 @@
 //! | step          | what is measured                                                            |
 //! |---------------|-----------------------------------------------------------------------------|
 //! | `decode`      | records of JSON to columns                                                  |
+//! | `csv`         | the same records as lines of CSV to columns                                 |
 //! | `avro`        | records of Avro to columns                                                  |
 //! | `dedup_new`   | keys that were never seen, and their state delta                            |
 //! | `dedup_known` | keys that were all seen                                                     |
@@ -43,6 +44,7 @@ pub struct Step {
 /// Every step, in the order of the data's path.
 pub static STEPS: &[Step] = &[
     Step { name: "decode", unit: "records", units: rows::RECORDS, prepare: rows::decode },
+    Step { name: "csv", unit: "records", units: rows::RECORDS, prepare: rows::decode_csv },
     Step { name: "avro", unit: "records", units: rows::RECORDS, prepare: readings::decode },
     Step { name: "dedup_new", unit: "records", units: rows::RECORDS, prepare: rows::dedup_new },
     Step { name: "dedup_known", unit: "records", units: rows::RECORDS, prepare: rows::dedup_known },

@@ -163,6 +163,12 @@ pub(crate) trait Rule: Clone + Send + Sync + 'static {
     /// A text, which formats without kinds have for everything. Also the key of a map.
     fn text(&self, text: &[u8]) -> Fit<Native<Self>>;
 
+    /// The same, by a rule that may remember something of it to read the next one faster. That changes no value.
+    #[inline]
+    fn next_text(&mut self, text: &[u8]) -> Fit<Native<Self>> {
+        self.text(text)
+    }
+
     /// An integer.
     #[inline]
     fn signed(&self, _value: i64) -> Fit<Native<Self>> {

@@ -610,6 +610,14 @@ impl<A: ArrowPrimitiveType<Native = i64>> Rule for Time<A> {
     }
 
     #[inline]
+    fn next_text(&mut self, text: &[u8]) -> Fit<i64> {
+        match text.try_into().ok().and_then(|text| self.plain(text)) {
+            Some(second) => self.second(second),
+            None => self.text(text),
+        }
+    }
+
+    #[inline]
     fn signed(&self, value: i64) -> Fit<i64> {
         self.spec.unix_integer(value)
     }

@@ -181,7 +181,7 @@ impl<R: Rule> TypedColumn for Ruled<R> {
     }
 
     fn text(&mut self, text: &str) -> Fit<()> {
-        self.column.push(self.rule.text(text.as_bytes())?);
+        self.column.push(self.rule.next_text(text.as_bytes())?);
         Ok(())
     }
 
