@@ -12,7 +12,7 @@
 //!
 //! A number that the registry did not have is asked for again once a minute, so that records replayed later are read.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -31,6 +31,9 @@ const MISSING_TRIES: u32 = 6;
 /// Missing numbers that are asked for so often. With more of them a producer writes broken headers, and each would hold up all records for
 /// the pauses; further ones are asked for once.
 const MISSING_PATIENT_MAX: usize = 10;
+/// Unknown numbers of one block that are asked for once so many unusable ones are known that no more are kept: they would be asked for with
+/// each block, and a registry that limits requests would never let the block pass. The others' records become dead letters.
+const BEYOND_MAX: usize = 64;
 /// The pause between two of these questions.
 const MISSING_PAUSE: Duration = Duration::from_secs(1);
 /// What the registry did not have is asked for again after so long.
@@ -67,16 +70,19 @@ impl WithSchemas {
 impl Asks {
     /// The numbers in a block that have to be asked for.
     fn open(&self, block: &RecordBlock) -> Vec<u32> {
-        let mut open = Vec::new();
+        let (mut open, mut seen) = (Vec::new(), BTreeSet::new());
         for id in schema_ids(block) {
             let is_open = match self.schemas.get(id) {
                 Some(Writer::Texts(_)) => false,
                 Some(Writer::Unusable(_)) => self.is_due(id),
                 None => true,
             };
-            if is_open && !open.contains(&id) {
+            if is_open && seen.insert(id) {
                 open.push(id);
             }
+        }
+        if self.schemas.is_full_of_unusable() {
+            open.truncate(BEYOND_MAX);
         }
         open
     }
@@ -93,7 +99,8 @@ impl Asks {
     /// Asks for each of `ids` and keeps what is found.
     async fn ask(&self, ids: Vec<u32>) -> Result<(), SourceError> {
         for id in ids {
-            let is_patient = self.schemas.get(id).is_none() && self.missing_count() < MISSING_PATIENT_MAX;
+            let is_new = self.schemas.get(id).is_none() && !self.schemas.is_full_of_unusable();
+            let is_patient = is_new && self.missing_count() < MISSING_PATIENT_MAX;
             let tries = if is_patient { MISSING_TRIES } else { 1 };
             let mut found = self.client.schema(id).await.map_err(fault)?;
             for _ in 1..tries {

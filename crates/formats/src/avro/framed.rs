@@ -57,6 +57,11 @@ impl Schemas {
         texts.or_else(|| known.unusable.get(&id).map(|why| Writer::Unusable(why.clone())))
     }
 
+    /// Whether [`UNUSABLE_MAX`] numbers without a usable schema are kept, so that no further one is.
+    pub fn is_full_of_unusable(&self) -> bool {
+        self.known.read().unwrap_or_else(PoisonError::into_inner).unusable.len() >= UNUSABLE_MAX
+    }
+
     /// Keeps what was found, and says whether it did: of numbers without a usable schema only [`UNUSABLE_MAX`] are kept. A text, once
     /// known, stays: numbers are never given twice.
     ///

@@ -7,6 +7,7 @@
 //! field `user`. Whatever way a record takes through its unions, each column is filled once.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use dataflow::{Column, ColumnType, Schema};
 
@@ -68,7 +69,7 @@ pub(super) enum Wire {
     Bytes,
     Text,
     Fixed(usize),
-    Enum(Box<[Box<str>]>),
+    Enum(Arc<[Box<str>]>),
     Decimal { scale: u32 },
     DecimalFixed { scale: u32, size: usize },
     UuidFixed,
@@ -244,7 +245,7 @@ impl Compiler<'_> {
             Type::Bytes => of(Kind::Bytes, Wire::Bytes),
             Type::String | Type::UuidText => of(Kind::Text, Wire::Text),
             Type::Fixed(size) => of(Kind::Bytes, Wire::Fixed(*size)),
-            Type::Enum(symbols) => of(Kind::Text, Wire::Enum(symbols.clone().into())),
+            Type::Enum(symbols) => of(Kind::Text, Wire::Enum(symbols.clone())),
             Type::Decimal { scale } => of(Kind::Decimal, Wire::Decimal { scale: *scale }),
             Type::DecimalFixed { scale, size } => {
                 of(Kind::Decimal, Wire::DecimalFixed { scale: *scale, size: *size })

@@ -8,7 +8,8 @@
 //! - As the specification has it, a logical type that is not known, or does not belong to its type, is as if it were not there.
 //! - `doc`, `default`, `aliases`, `order` and all other attributes say nothing about a record's bytes and are not looked at.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
@@ -40,7 +41,7 @@ pub(super) enum Type {
     String,
     Fixed(usize),
     /// The symbols, in order.
-    Enum(Vec<Box<str>>),
+    Enum(Arc<[Box<str>]>),
     Array(TypeId),
     Map(TypeId),
     Union(Vec<TypeId>),
@@ -246,7 +247,12 @@ impl Reader {
             return Err(SchemaError::new("a union does not hold a union"));
         }
         let branches = branches.iter().map(|branch| self.any(branch, namespace, depth + 1));
-        let branches = branches.collect::<Result<_, _>>()?;
+        let branches: Vec<TypeId> = branches.collect::<Result<_, _>>()?;
+        // A plan has work for each branch, so a short text that names a large type again and again would take much memory.
+        let mut once = BTreeSet::new();
+        if !branches.iter().all(|branch| once.insert(*branch)) {
+            return Err(SchemaError::new("a union has the same type twice"));
+        }
         Ok(self.add(Type::Union(branches)))
     }
 
@@ -265,7 +271,7 @@ impl Reader {
             "record" | "error" => self.record(json, namespace, depth),
             "enum" => {
                 let symbols = list(json, "symbols")?.iter().map(|symbol| symbol.as_str().map(Box::from));
-                let symbols: Option<Vec<Box<str>>> = symbols.collect();
+                let symbols: Option<Arc<[Box<str>]>> = symbols.collect();
                 let symbols =
                     symbols.ok_or_else(|| SchemaError::new("the `symbols` of an enum are names"))?;
                 let (name, _) = definition(json, namespace)?;

@@ -220,3 +220,25 @@ async fn numbers_that_a_producer_makes_up_hold_nothing_up() {
     }
     assert_eq!(world.registry.asked(), 40, "each once");
 }
+
+/// A registry that limits requests would refuse so many at once, and the block would never pass.
+#[tokio::test]
+async fn a_block_of_made_up_numbers_asks_a_bounded_number_of_questions() {
+    let world = world();
+    for id in 0..formats::avro::UNUSABLE_MAX as u32 {
+        let none = Writer::Unusable("none".into());
+        world.schemas.put(1_000_000 + id, none).expect("room");
+    }
+    for id in 0..500 {
+        world.registry.says(&format!("/schemas/ids/{id}"), 404, "{}");
+        world.push(id);
+    }
+    let mut reader = world.reader().await;
+    let (mut records, mut blocks) = (0, 0);
+    while records < 500 {
+        records += next(&mut *reader).await.expect("they go on");
+        blocks += 1;
+    }
+    assert!(blocks < 7, "{blocks}: blocks of more numbers than are asked for");
+    assert!(world.registry.asked() <= blocks * BEYOND_MAX as u32, "{}", world.registry.asked());
+}

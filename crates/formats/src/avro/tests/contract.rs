@@ -58,6 +58,12 @@ fn a_union_of_records_fills_each_column_once_whatever_the_branch() {
 }
 
 #[test]
+fn a_union_that_names_a_type_twice_is_refused() {
+    let fields = r#"{"name": "a", "type": {"type": "enum", "name": "e", "symbols": ["x"]}}, {"name": "b", "type": ["e", "null", "e"]}"#;
+    assert!(refusal(fields, &["b String"]).contains("a union has the same type twice"));
+}
+
+#[test]
 fn columns_that_the_schema_can_never_fill_are_refused_with_field_and_type() {
     let long = r#"{"name": "v", "type": "long"}"#;
     for (fields, columns, expected) in [
