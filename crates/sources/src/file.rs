@@ -1,4 +1,4 @@
-//! Lines of files as records: JSON lines and anything else that ends with a newline.
+//! Lines of files as records: JSON lines, CSV and anything else that ends with a newline.
 //!
 //! Owns which files a pattern means, what a position in them is, and the threads that read them. Does not own the meaning
 //! of a line. A source of files is bounded: each file ends where it ends when the reader gets there; files that appear

@@ -63,7 +63,11 @@ fn the_header_of_each_file_names_its_fields_also_where_reading_goes_on_and_for_a
     put("b.csv", b"v,id\n40,4\n50,5\n");
     put("c.csv", b"id,v\n6,\"60\n7,70\n8,80");
     let table = case.table("id UInt32, text Nullable(String), v UInt16 DEFAULT 9", "id");
-    let pipeline = case.pipeline().files("*.csv").format("{ csv: { header: true } }");
+    let pipeline = case
+        .pipeline()
+        .files("*.csv")
+        .format("{ csv: { header: true } }")
+        .step("dedup: { key: [id], window: unbounded }");
     pipeline.drain();
     let rows = || table.rows("SELECT * EXCEPT _forebay FROM {t} ORDER BY id");
     let row = |id: u32, text: Option<&str>, v: u32| json!({ "id": id, "text": text, "v": v });
@@ -95,4 +99,5 @@ fn the_header_of_each_file_names_its_fields_also_where_reading_goes_on_and_for_a
     assert_eq!(rows(), wanted);
     let accounts = pipeline.accounts();
     assert_eq!((accounts.written, accounts.dead_letters), (9, 2), "{accounts:?}");
+    pipeline.tool(&["verify"], &["--json"], 0);
 }
