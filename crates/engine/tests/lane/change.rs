@@ -11,6 +11,7 @@ use operators::{Dedup, DedupConfig, Late};
 use protocol::record::{Absorbed, Part};
 
 use crate::run;
+use crate::start::set_away;
 use crate::support::{Bench, Process, TokenTable};
 use crate::window;
 
@@ -112,6 +113,29 @@ fn records_of_a_window_that_begins_anew_are_counted_as_discarded() {
         assert_eq!((lane.counts.read, lane.counts.absorbed), (802, 802));
         bench.assert_holds(window::results(0..700).into_iter().chain(window::results(750..800)));
         ends(window::windowed(&bench, true)).await.expect("the ledger adds up");
+    });
+}
+
+#[test]
+fn a_state_is_given_up_once_what_waits_has_arrived() {
+    run(async {
+        let bench = Bench::new();
+        bench.push(0..100);
+        set_away(&bench, true);
+        let dies = Process::start(bench.pipeline(false));
+        while bench.lane().await.counts.passed < 100 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        dies.kill().await;
+        set_away(&bench, false);
+        let before = bench.lane().await;
+        let told = || new_state(changed(&bench, true), "dedup");
+        refused(ends(told()).await, "let the inserts arrive (`forebay run FILE --drain`)");
+        assert_eq!(bench.lane().await, before);
+        // The way out.
+        ends(bench.pipeline(true)).await.expect("the old steps");
+        ends(told()).await.expect("nothing waits");
+        bench.assert_holds(0..100);
     });
 }
 

@@ -157,3 +157,36 @@ fn a_plan_says_what_the_next_run_changes_and_writes_nothing() {
     assert!(text.stdout.contains("the next run changes nothing"), "{}", text.stdout);
     assert!(text.stdout.contains("state      dedup is kept"), "{}", text.stdout);
 }
+
+#[test]
+fn steps_without_state_fields_and_tables_change_freely_around_a_dedup_that_goes_on() {
+    let Some(case) = Case::begin("changed_freely") else { return };
+    let feed = case.feed();
+    let records = |range: std::ops::Range<u32>| range.map(|id| json!({ "id": id, "v": id % 2 }).to_string());
+    let table = case.table("id UInt32, v UInt8", "id");
+    let more = case.table_called(&format!("{}_more", case.name()), "id UInt32, v UInt8", "id");
+    let base = case.pipeline().field("id: UInt32");
+    feed.send(records(0..30));
+    base.clone().dedup("id", None).drain();
+    assert_eq!(table.count_and_distinct("id"), (30, 30));
+    // In front of it: what is filtered there does not count as seen.
+    feed.send(records(30..60));
+    base.clone().field("v: UInt8").step("filter: 'v = 0'").dedup("id", None).drain();
+    assert_eq!(table.count_and_distinct("id"), (45, 45));
+    // Behind it: that does.
+    feed.send(records(60..90));
+    base.clone().dedup("id", None).step("filter: 'id % 3 = 0'").drain();
+    assert_eq!(table.count_and_distinct("id"), (55, 55));
+    // All of it again, without the filters and with a second table.
+    feed.send(records(0..90));
+    let [first, second] =
+        [&table, &more].map(|table| format!("{{ clickhouse: {{ table: {} }} }}", table.name()));
+    base.clone().dedup("id", None).one_of(&first).one_of(&second).drain();
+    assert_eq!(table.count_and_distinct("id"), (70, 70));
+    assert_eq!(more.count_and_distinct("id"), (15, 15));
+    // And without it.
+    feed.send(records(80..100));
+    base.dedup("id", None).drain();
+    assert_eq!(table.count_and_distinct("id"), (80, 80));
+    assert_eq!(more.count(), 15);
+}
