@@ -91,6 +91,11 @@ impl Union {
         self.is_of_several() || self.has_steps_behind
     }
 
+    /// Whether steps without state are to stand behind one with state, of which only those before it are at hand.
+    pub(super) fn expect_steps_behind(&mut self, are_behind: bool) {
+        self.has_steps_behind = are_behind;
+    }
+
     /// The tables.
     pub(super) fn targets(&self) -> &[Target] {
         &self.targets

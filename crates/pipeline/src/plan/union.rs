@@ -20,7 +20,9 @@ use operators::mapping::Fill;
 use operators::mapping::types::{Conversion, conversion};
 
 use super::inputs::{Joint, View};
-use super::{Bound, Fault, Faults, Key, Origin, Planner, TextFault, Texts, fault, shape, windows};
+use super::{
+    Bound, Fault, Faults, Key, Origin, Planner, TextFault, Texts, chain, fault, planned, shape, windows,
+};
 use crate::config::model::{Input, Pipeline};
 
 /// What each input has to do so that the steps for all rows see the same columns.
@@ -46,8 +48,11 @@ pub(super) fn joints(
     let mut meeting = Meeting::of(inputs, &sides);
     let read = match meeting.read(pipeline, (at, of_window), tables, texts) {
         Ok(read) => read,
-        // The planner of each input says it, with the place in that input.
-        Err(_) => meeting.names(),
+        // The planner of each input says it, with the place in that input; which columns are read is not known.
+        Err(_) => {
+            meeting.columns.retain(|column| column.fault.is_none());
+            meeting.names()
+        }
     };
     meeting.columns.retain(|column| read.contains(&column.name));
     let faults: Faults = meeting.columns.iter().filter_map(|column| column.fault.clone()).collect();
@@ -85,7 +90,7 @@ fn sides(
     own.steps.truncate(at);
     let (mut sides, mut faults) = (Vec::with_capacity(inputs.len()), Faults::new());
     for input in inputs {
-        match side(&own, input, tables, texts) {
+        match side((pipeline, &own), input, tables, texts) {
             Ok(side) => sides.push(side),
             Err(found) => faults.extend(found),
         }
@@ -101,9 +106,18 @@ fn sides(
     if faults.is_empty() { Ok(sides) } else { Err(faults) }
 }
 
-fn side(own: &Pipeline, input: &Input<'_>, tables: &[Schema], texts: &dyn Texts) -> Result<Side, Faults> {
+/// What the steps of its `own` make of an input.
+fn side(
+    (pipeline, own): (&Pipeline, &Pipeline),
+    input: &Input<'_>,
+    tables: &[Schema],
+    texts: &dyn Texts,
+) -> Result<Side, Faults> {
     let view = View::alone(input);
-    let planner = Planner::new(own, &view, tables, texts)?;
+    let mut planner = Planner::new(own, &view, tables, texts)?;
+    // A field that fills a column has the type that it has in the whole plan.
+    let all = planned(pipeline, &view, pipeline.steps.len());
+    planner.union.expect_steps_behind(chain::has_steps_behind(&all));
     let candidates = Schema::new(planner.candidates());
     let bound = planner.bind(&candidates)?;
     let last = bound.last().map_or(&candidates, |bound| bound.step.schema());

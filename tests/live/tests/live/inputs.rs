@@ -164,7 +164,7 @@ fn kill_test_two_inputs_a_filter_a_router_and_three_tables_are_right_to_the_last
     );
     // Each table by its name, against both topics.
     for table in ["inputs_large", "inputs_small", "inputs_back"] {
-        let said = pipeline.tool(&["verify"], &["--json", "--table", table], 0);
+        let said = pipeline.tool(&["verify"], &["--json", "--values", "--table", table], 0);
         assert_eq!(said["table"].as_str(), Some(format!("default.{table}").as_str()), "{said:#}");
     }
 }

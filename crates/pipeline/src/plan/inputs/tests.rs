@@ -187,6 +187,10 @@ fn a_key_that_no_table_stores_has_one_type() {
 fn a_fault_of_a_step_for_all_rows_is_told_once() {
     let told = planned("", "", "steps: [{ filter: amount >> }]");
     assert_eq!(told.lines().count(), 1, "{told}");
+    // Types that no step reads do not hide it.
+    let hidden =
+        planned(", fields: { x: String }", ", fields: { x: Int8 }", "steps: [{ filter: amount >> }]");
+    assert_eq!(hidden, told);
 }
 
 #[test]
@@ -269,4 +273,13 @@ fn a_condition_of_a_table_reads_one_type() {
     assert_eq!(with(", fields: { level: UInt8 }").ok(), Some(2));
     let faults = with("").expect_err("it is not known there");
     assert!(faults[0].path == "inputs.b.fields" && faults.len() == 1, "{faults:?}");
+}
+
+#[test]
+fn a_key_that_one_input_declares_has_one_type_where_steps_stand_behind_it() {
+    let steps = "steps: [{ dedup: { key: [id], window: unbounded } }, { filter: amount > 3 }]";
+    for a in [", fields: { id: String }", ", fields: { id: String, amount: Int64 }", ""] {
+        let told = planned(a, "", steps);
+        assert!(told.contains("lane: "), "{told}");
+    }
 }
