@@ -34,8 +34,8 @@ pub struct Probed {
     pub scratch: Option<Box<dyn Any + Send>>,
 }
 
-/// What a step made of a batch. `batch.len() - dropped.len() - added + filtered + duplicates + late + absorbed + rejects.len()` is the
-/// number of rows put in.
+/// What a step made of a batch. `batch.len() - dropped.len() - added + filtered + duplicates + late + absorbed + rejects.len()`, with the
+/// rows of `late_rows`, is the number of rows put in.
 #[derive(Debug)]
 pub struct Output {
     /// The rows that go on, and those in `dropped` among them.
@@ -51,6 +51,9 @@ pub struct Output {
     pub duplicates: u64,
     /// Rows dropped because they came too late to be told from a duplicate, where the pipeline says to drop such.
     pub late: u64,
+    /// Rows that came too late and go to a table of their own, with the columns that they came with: a step's side output, which it makes
+    /// only if it was told to. They are not among those of `late`.
+    pub late_rows: Option<Box<Batch>>,
     /// Of the rows that go on, those that came so late that they may be duplicates nobody knows any more. A part of them, not one more fate.
     pub late_kept: u64,
     /// Rows that went into the step's state, which [releases](Self::released) them later.
@@ -73,6 +76,7 @@ impl Output {
             filtered: 0,
             duplicates: 0,
             late: 0,
+            late_rows: None,
             late_kept: 0,
             rejects: Vec::new(),
         }

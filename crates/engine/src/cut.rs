@@ -183,6 +183,11 @@ impl Builder {
         self.cut.absorbed.released += output.released;
     }
 
+    /// So many records came late, and go on to a table of their own.
+    pub fn late_rows(&mut self, rows: u64) {
+        self.own().late_kept += rows;
+    }
+
     /// Rows came through all steps: `taken` of them go to a table or several, `dropped` to none, and `more` is how many there are
     /// beyond the first of each.
     pub fn passed(&mut self, taken: u64, dropped: u64, more: u64, is_derived: bool) {

@@ -34,6 +34,7 @@ use crate::stage::{self, Stage};
 use crate::start::open::{Opened, Refusal, expired, genesis};
 use crate::state_files::Works;
 use crate::status::Phase;
+use crate::tables::Side;
 use crate::waiting::{Waiting, front};
 use crate::watermark::Watermarks;
 use crate::{EngineError, checkpoint};
@@ -122,6 +123,8 @@ pub struct LaneTask {
     works: Works,
     /// Which tables get which rows; without one, each gets all.
     router: Option<Arc<dyn Router>>,
+    /// What takes late rows.
+    sides: Vec<Side>,
 }
 
 /// What a lane task needs to begin.
@@ -143,12 +146,14 @@ pub struct Parts {
     pub refused: mpsc::Receiver<Refused>,
     /// Which tables get which rows.
     pub router: Option<Arc<dyn Router>>,
+    /// What takes late rows.
+    pub sides: Vec<Side>,
 }
 
 impl LaneTask {
     /// A lane that stands where the journal says.
     pub async fn new(parts: Parts) -> Self {
-        let Parts { context, pipeline, inputs, steps, cuts, drain, refused, router } = parts;
+        let Parts { context, pipeline, inputs, steps, cuts, drain, refused, router, sides } = parts;
         let now = context.runtime.elapsed();
         let settings = &context.settings;
         let of_rows = context.targets.iter().filter(|target| !target.takes_dead_letters);
@@ -199,6 +204,7 @@ impl LaneTask {
             refused,
             works: Works::default(),
             router,
+            sides,
         }
     }
 

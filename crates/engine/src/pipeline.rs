@@ -32,7 +32,7 @@ use crate::retry::Backoff;
 use crate::start::NewlyOpened;
 use crate::start::open::{Asking, Opened, Refusal, Standing, check_store};
 use crate::status::Phase;
-use crate::tables::Tables;
+use crate::tables::{Side, Tables};
 use crate::{EngineError, Settings, Status, accounts, budget, deliver, layouts, seal, start};
 
 /// Cuts between the lane and the seal: one that encodes while another is written.
@@ -56,8 +56,10 @@ pub struct Pipeline {
     pub new_state: NewState,
     /// Where rows go; at least one.
     pub tables: Vec<Arc<dyn Table>>,
-    /// Which of them get which rows; without a router, each gets all.
+    /// Which of them get which rows; without a router, each gets all. Those of `sides` get none.
     pub router: Option<Arc<dyn Router>>,
+    /// What takes rows that a step finds late; their tables are the last ones.
+    pub sides: Vec<Side>,
     /// Where records and rows go that cannot go on.
     pub dead_letters: Arc<dyn Table>,
     /// Journal, segments, state.
@@ -140,6 +142,7 @@ async fn run_to_the_end(pipeline: Pipeline, stop: watch::Receiver<bool>) -> Resu
         new_state,
         tables,
         router,
+        sides,
         dead_letters,
         store,
         ..
@@ -298,6 +301,7 @@ async fn run_to_the_end(pipeline: Pipeline, stop: watch::Receiver<bool>) -> Resu
         drain,
         refused: refused_queue,
         router,
+        sides,
     };
     let lane = LaneTask::new(parts).await;
     let result = tasks(context.clone(), lane, cut_queue, stop).await;

@@ -13,7 +13,7 @@
 
 use std::sync::Arc;
 
-use dataflow::{Router, Selected, Table};
+use dataflow::{Router, Selected, Table, Transform};
 use protocol::Lane;
 use protocol::record::TableGenesis;
 
@@ -94,6 +94,17 @@ impl Tables {
         }
         Ok(())
     }
+}
+
+/// A side output of a step: a table for the rows that it finds [late](dataflow::Output::late_rows).
+#[derive(Clone)]
+pub struct Side {
+    /// The step, by its index among all steps of the lane.
+    pub step: usize,
+    /// The table, by its place; behind those that take rows of the last step.
+    pub table: usize,
+    /// What brings the rows to the table's columns. It keeps every row.
+    pub mapping: Arc<dyn Transform>,
 }
 
 /// Rows behind the last step, and the tables that they go to.

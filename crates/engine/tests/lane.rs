@@ -20,6 +20,8 @@ mod forget;
 mod inputs;
 #[path = "lane/intake.rs"]
 mod intake;
+#[path = "lane/late.rs"]
+mod late;
 #[path = "lane/rename.rs"]
 mod rename;
 #[path = "lane/rewind.rs"]

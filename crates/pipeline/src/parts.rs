@@ -65,6 +65,7 @@ fn taken(target: &Target) -> String {
         Takes::Every => "every row".to_owned(),
         Takes::Where(condition) => format!("rows where {condition}"),
         Takes::Otherwise => "rows that no other table takes".to_owned(),
+        Takes::Late(step) => format!("late records of steps[{step}]"),
     };
     if !target.columns.is_empty() {
         text.push_str(&format!(", columns {}", json(&target.columns)));

@@ -32,6 +32,7 @@ mod bind;
 pub mod chain;
 mod conditions;
 pub mod inputs;
+mod late;
 mod mapping;
 mod shape;
 mod tables;

@@ -133,6 +133,7 @@ impl LaneTask {
         let (runtime, status) = (&*runtime, &*status);
         let entering = (first == 0 && self.has_keys_before_a_step() && matches!(from, From::Block { .. }))
             .then(|| output.batch.clone());
+        let mut aside: Vec<(usize, Batch, bool)> = Vec::new();
         for at in first..self.steps.len() {
             let step = &mut self.steps[at];
             let batch = dense(output)?.batch;
@@ -146,6 +147,7 @@ impl LaneTask {
             let answers = state_files::read(&self.context, &std::mem::take(&mut probed.reads)).await?;
             output = jobs::finish(&self.context, &mut **step, probed, &answers).await?;
             let was_derived = is_derived;
+            aside.extend(output.late_rows.take().map(|late| (at, *late, was_derived)));
             is_derived = self.builder.stepped(&output, was_derived);
             counter!("forebay_records_duplicate_total").increment(output.duplicates);
             counter!("forebay_records_filtered_total").increment(output.filtered);
@@ -161,6 +163,9 @@ impl LaneTask {
                 (From::Step(_), rows) => with_row(&self.context, reject, rows.as_ref()),
             };
             self.builder.rejects(rejects.into_iter().map(completed).collect(), was_derived);
+        }
+        for (at, late, was_derived) in aside {
+            self.gather_late(at, late, was_derived, from)?;
         }
         Ok((output, is_derived))
     }
@@ -209,6 +214,38 @@ impl LaneTask {
         Ok(())
     }
 
+    /// Rows that step `at` found late go into the cut for their table: they are written, and counted as late beside that.
+    fn gather_late(
+        &mut self,
+        at: usize,
+        late: Batch,
+        is_derived: bool,
+        from: From<'_>,
+    ) -> Result<(), EngineError> {
+        let (Some(side), From::Block { partition, block, sample }) =
+            (self.sides.iter().find(|side| side.step == at), from)
+        else {
+            return Err(EngineError::Internal("late rows of a step that was not asked for them"));
+        };
+        let (table, len) = (side.table, late.len());
+        let made = side.mapping.apply(late)?;
+        if made.batch.len() != len {
+            return Err(EngineError::Internal("late rows that do not fit their table"));
+        }
+        let rows = Selected::all(made.batch.rows);
+        self.builder.passed(len as u64, 0, 0, is_derived);
+        self.builder.late_rows(len as u64);
+        counter!("forebay_records_late_kept_total").increment(len as u64);
+        let origins = part(partition, made.batch.positions, &rows, block, is_derived);
+        self.builder.rows(table, rows, origins, sample);
+        Ok(())
+    }
+
+    /// The number of tables that take rows of the last step.
+    fn tables(&self) -> usize {
+        self.columns_written.len() - self.sides.len()
+    }
+
     /// What the watermark of the cut under way lets out of each step goes through those behind it, before they are advanced themselves.
     pub(super) async fn release(&mut self, mut watermark_ms: i64) -> Result<(), EngineError> {
         let mut stateful = 0;
@@ -246,8 +283,7 @@ impl LaneTask {
             return Ok(());
         }
         let len = rows.len() as u64;
-        let Routed { tables, dropped, more } =
-            route(self.router.as_deref(), self.columns_written.len(), rows)?;
+        let Routed { tables, dropped, more } = route(self.router.as_deref(), self.tables(), rows)?;
         self.builder.passed(len - dropped, dropped, more, is_derived);
         counter!("forebay_records_filtered_total").increment(dropped);
         let mut left = tables.len();
@@ -290,12 +326,14 @@ impl LaneTask {
         // No key was taken for seen by a row that a state released: its records are in the state's other rows too.
         let stateful =
             refused.step().is_none() && self.steps.iter_mut().any(|step| step.seen_keys().is_some());
-        let again = if stateful { self.again(&refused)? } else { None };
-        let is_shared = stateful && self.is_shared(again.as_ref())?;
+        let late_at = self.late_at(&refused);
+        let again = if stateful { self.again(&refused, late_at.is_some())? } else { None };
+        let is_shared = stateful && self.is_shared(again.as_ref(), late_at.is_some())?;
         let is_forgotten = again.is_some() || !stateful;
         let is_kept_behind = refused.step().is_some_and(|step| self.has_keys_behind(step));
         if let Some(mut batch) = again.filter(|_| !is_shared) {
-            for step in &mut self.steps {
+            // A late row came no further, and no step behind knows its key.
+            for step in self.steps.iter_mut().take(late_at.unwrap_or(usize::MAX)) {
                 if let Some(keys) = step.seen_keys() {
                     refused.place(&mut batch);
                     let found = keys.duplicates_of(&batch)?;
@@ -326,6 +364,13 @@ impl LaneTask {
         Ok(())
     }
 
+    /// The step that found a refused row late, if its table takes such rows.
+    fn late_at(&self, refused: &Refused) -> Option<usize> {
+        let index = |place: usize| self.context.targets[place].index;
+        let side = self.sides.iter().find(|side| index(side.table) == refused.refusal.table);
+        side.map(|side| side.step)
+    }
+
     /// Whether a step behind the so manyth with state takes keys for seen.
     fn has_keys_behind(&mut self, step: u32) -> bool {
         let with_state = self.steps.iter_mut().filter_map(|step| {
@@ -337,7 +382,7 @@ impl LaneTask {
 
     /// A refused row as the first step of the lane saw it: its record, read again, goes through the same work as the first time. Where the
     /// record cannot be had the row itself serves, unless steps have made it from other columns.
-    fn again(&self, refused: &Refused) -> Result<Option<Batch>, EngineError> {
+    fn again(&self, refused: &Refused, is_late: bool) -> Result<Option<Batch>, EngineError> {
         if let Some(record) = refused.record() {
             let batch = match self.intake_of(record.partition.input) {
                 Some(intake) => intake.prepare(record, self.context.runtime.wall_ms())?.batch,
@@ -347,6 +392,9 @@ impl LaneTask {
             if batch.len() == 1 {
                 return Ok(Some(batch));
             }
+        }
+        if is_late {
+            return Ok(None);
         }
         let row = refused.batch();
         match self.intake_of(row.partition.input) {
@@ -360,12 +408,14 @@ impl LaneTask {
     }
 
     /// Whether a table may have another row of a record; the record as the first step of the lane saw it, if it is known.
-    fn is_shared(&self, again: Option<&Batch>) -> Result<bool, EngineError> {
+    fn is_shared(&self, again: Option<&Batch>, is_late: bool) -> Result<bool, EngineError> {
         let multiplies = self.steps.iter().any(|step| step.multiplies())
             || self.feeds.iter().flat_map(|feed| feed.intake.steps()).any(|step| step.multiplies());
-        let tables = self.columns_written.len();
+        let tables = self.tables();
         match again {
             _ if multiplies => Ok(true),
+            // It goes to the table for late rows alone.
+            _ if is_late => Ok(false),
             None => Ok(tables > 1),
             Some(batch) => {
                 let rows = Selected::all(batch.rows.clone());

@@ -88,9 +88,14 @@ impl Operator for Pack {
     }
 }
 
-fn with_memory(bench: &Bench, drain: bool, memory: u64) -> Pipeline {
+/// The columns of the records, and those that the window takes.
+pub fn columns() -> (Schema, Schema) {
     let column = |name| Column::new(name, ColumnType::UInt64);
-    let (decoded, keyed) = (Schema::new(vec![column("id")]), Schema::new(vec![column("id"), column("key")]));
+    (Schema::new(vec![column("id")]), Schema::new(vec![column("id"), column("key")]))
+}
+
+/// The window.
+pub fn window(keyed: &Schema) -> Window {
     let config = WindowConfig {
         key: vec!["key".to_owned()],
         windows: Windows::Tumbling { size: Duration::from_millis(SIZE_MS) },
@@ -100,7 +105,12 @@ fn with_memory(bench: &Bench, drain: bool, memory: u64) -> Pipeline {
             Aggregate::new("total", Function::Sum, Some("id")),
         ],
     };
-    let window = Window::new(&keyed, &config).expect("a valid step").with_memory(memory);
+    Window::new(keyed, &config).expect("a valid step")
+}
+
+fn with_memory(bench: &Bench, drain: bool, memory: u64) -> Pipeline {
+    let (decoded, keyed) = columns();
+    let window = window(&keyed).with_memory(memory);
     let intake = Intake::new(Arc::new(Numbers(decoded))).with_steps(vec![Arc::new(Keyed(keyed))]);
     let steps: Vec<Box<dyn Operator>> = vec![Box::new(window), Box::new(Pack)];
     let mut pipeline = Pipeline { steps, ..bench.pipeline(drain) };

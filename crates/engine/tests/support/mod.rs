@@ -551,6 +551,7 @@ impl Bench {
             steps,
             tables: vec![self.table.clone()],
             router: None,
+            sides: Vec::new(),
             dead_letters: self.dead_letters.clone(),
             store: self.store.clone(),
             runtime: self.runtime.clone(),

@@ -256,7 +256,7 @@ impl OfInput<'_> {
                 })
             });
             let (condition, otherwise) = match &table.takes {
-                Takes::Every => (None, false),
+                Takes::Every | Takes::Late(_) => (None, false),
                 Takes::Where(text) => (Some(text), false),
                 Takes::Otherwise => (None, true),
             };
@@ -294,6 +294,7 @@ fn takes(takes: &Takes) -> String {
         Takes::Every => String::new(),
         Takes::Where(text) => format!(", where {text}"),
         Takes::Otherwise => ", otherwise".to_owned(),
+        Takes::Late(step) => format!(", the late records of steps[{step}].window"),
     }
 }
 

@@ -93,6 +93,8 @@ pub struct Window {
     /// The delta of the seal under way, made when its watermark was known.
     delta: Bytes,
     memory_max: u64,
+    /// Whether late rows come out of it, instead of being dropped.
+    gives_late_rows: bool,
 }
 
 impl Window {
@@ -109,6 +111,7 @@ impl Window {
             watermark_ms: TIME_UNKNOWN_MS,
             delta: Bytes::new(),
             memory_max: MEMORY_DEFAULT,
+            gives_late_rows: false,
         })
     }
 
@@ -121,6 +124,23 @@ impl Window {
     /// The columns of the results.
     pub fn output(&self) -> &Schema {
         &self.plan.output
+    }
+
+    /// Lets rows out that came too late, as [`Output::late_rows`]. Not with sessions: whether a row is late there depends on its key.
+    #[must_use]
+    pub fn with_late_rows(self, gives_late_rows: bool) -> Self {
+        Self { gives_late_rows, ..self }
+    }
+
+    /// The rows of a batch that are late, of which there are `late`.
+    fn late_rows(&self, batch: Batch, late: u64) -> Result<Batch, OperatorError> {
+        let is_closed = |pane: i64| self.plan.is_closed(self.plan.spans.last_end(pane), self.watermark_ms);
+        let is_late = |time_ms: i64| self.plan.pane_of(time_ms).is_some_and(is_closed);
+        let others: Vec<usize> = (0..batch.len()).filter(|row| !is_late(batch.times_ms[*row])).collect();
+        if (batch.len() - others.len()) as u64 != late {
+            return Err(failed("other rows are late than those of closed windows".to_owned()));
+        }
+        batch.without(&others).map_err(|error| failed(error.to_string()))
     }
 
     fn check_memory(&self) -> Result<(), OperatorError> {
@@ -169,15 +189,20 @@ impl Operator for Window {
         };
         let Partial { parts, rejects } = *partial;
         let before = (&self.base, self.watermark_ms);
-        let taken = self.fresh.take(&self.plan, before, &probed.batch, parts).map_err(failed)?;
+        let came = probed.batch;
+        let taken = self.fresh.take(&self.plan, before, &came, parts).map_err(failed)?;
         let Taken { absorbed, late } = taken;
         let batch = Batch {
+            partition: came.partition.clone(),
             rows: RecordBatch::new_empty(self.plan.output.arrow().clone()),
             positions: Vec::new(),
             times_ms: Vec::new(),
-            ..probed.batch
         };
-        Ok(Output { late, absorbed, rejects, ..Output::all(batch) })
+        if late == 0 || !self.gives_late_rows {
+            return Ok(Output { late, absorbed, rejects, ..Output::all(batch) });
+        }
+        let late_rows = Some(Box::new(self.late_rows(came, late)?));
+        Ok(Output { late_rows, absorbed, rejects, ..Output::all(batch) })
     }
 
     fn advance(&mut self, watermark_ms: i64) -> Result<Vec<Output>, OperatorError> {

@@ -201,6 +201,28 @@ fn a_window_has_one_row_for_each_key_with_the_aggregates_of_its_rows() {
 }
 
 #[test]
+fn late_rows_come_out_as_they_came_if_they_are_asked_for() {
+    let mut step = window(0).with_late_rows(true);
+    put(&mut step, batch(&[(Some("a"), Some(1), 0.0, 10)]));
+    step.advance(SIZE).unwrap();
+    let probed = step
+        .probe(batch(&[
+            (Some("b"), Some(2), 0.0, SIZE + 1),
+            (None, Some(3), 1.5, 20),
+            (Some("c"), None, 0.0, 30),
+        ]))
+        .unwrap();
+    let out = step.finish(probed, &[]).unwrap();
+    let late = out.late_rows.expect("two are late");
+    assert_eq!(
+        (out.late, out.absorbed, &late.positions[..], &late.times_ms[..]),
+        (0, 1, &[101, 102][..], &[20, 30][..])
+    );
+    assert_eq!(late.rows.schema(), schema().arrow().clone());
+    assert_eq!(late.rows.column(2).as_primitive::<Float64Type>().values()[..], [1.5, 0.0]);
+}
+
+#[test]
 fn a_row_is_late_once_its_window_is_closed_and_not_before() {
     let mut step = window(500);
     put(&mut step, batch(&[(Some("a"), Some(1), 0.0, 10)]));

@@ -53,6 +53,8 @@ pub enum LaneStep {
         config: WindowConfig,
         /// The columns of the rows that it takes.
         columns: Schema,
+        /// What brings its late rows to the columns of their table; `None` if they are dropped.
+        late: Option<Arc<dyn Transform>>,
     },
     /// A step without state behind a window, whose rows exist only in the lane.
     Stateless(Arc<dyn Transform>),

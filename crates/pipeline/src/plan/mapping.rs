@@ -110,7 +110,8 @@ impl Planner<'_> {
     /// Which rows each table takes, if not every table takes all.
     fn routes(&self, shown: &Schema) -> Option<Routes> {
         let takes = |target: &Target| match &target.takes {
-            model::Takes::Every => Takes::Every,
+            // The planner of the rows behind the last step knows no table for late ones.
+            model::Takes::Every | model::Takes::Late(_) => Takes::Every,
             model::Takes::Otherwise => Takes::Otherwise,
             model::Takes::Where(_) => {
                 let at = shown.index_of(&target.condition_path);

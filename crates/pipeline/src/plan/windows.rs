@@ -18,6 +18,7 @@ use operators::window::{Aggregate, END, START, Windows};
 use operators::{Gate, Window, WindowConfig};
 
 use super::chain::{self, LaneStep, Made};
+use super::late::Late;
 use super::{Fault, Faults, Origin, Place, Plan, Planned, Planner, Stage, Texts, View, fault, shape};
 use crate::config::model::Pipeline;
 use crate::config::model::sink::Target;
@@ -184,8 +185,8 @@ pub(super) fn plan(
     let windows = steps.filter_map(|(at, step)| Some((at, step.window.as_ref()?)));
     let windows = windows.map(|(at, step)| At::new(at, step)).collect::<Result<Vec<At>, Faults>>()?;
     let (first, later) = windows.split_first().expect("the pipeline has a window");
-    let (mut plan, mut output) =
-        records((pipeline, view), texts, first).map_err(|faults| first.in_file(faults))?;
+    let (mut plan, mut output, late) =
+        records((pipeline, view), tables, texts, first).map_err(|faults| first.in_file(faults))?;
     let (mut window, view) = (first, &view.of_results());
     for next in later {
         let behind = behind((pipeline, view), texts, (window, &output), next, &mut plan);
@@ -193,9 +194,12 @@ pub(super) fn plan(
         window = next;
     }
     let steps = between(pipeline, window.at + 1, pipeline.steps.len());
-    let planner =
-        Planner::of_results(view, (&window.path, &output), pipeline.targets(), tables, texts, steps)?;
+    let mut targets = pipeline.targets();
+    targets.retain(|target| !target.is_for_late());
+    let (tables, _) = tables.split_at(targets.len());
+    let planner = Planner::of_results(view, (&window.path, &output), targets, tables, texts, steps)?;
     add(&mut plan, results(&planner, window)?);
+    plan.tables.extend(late.map(Late::plan));
     Ok(plan)
 }
 
@@ -211,25 +215,36 @@ fn unnamed(pipeline: &Pipeline) -> Vec<Target> {
     one.targets()
 }
 
-/// The plan up to the first window, and the columns of that window's results.
+/// The plan up to the first window, the columns of that window's results, and how its late records fill a table if they do.
 fn records(
     (pipeline, view): (&Pipeline, &View<'_>),
+    tables: &[Schema],
     texts: &dyn Texts,
     window: &At<'_>,
-) -> Result<(Plan, Schema), Faults> {
+) -> Result<(Plan, Schema, Option<Late>), Faults> {
     let of = |table: Schema| {
         let steps = window.computing(super::planned(pipeline, view, window.at));
         Planner::of_records(view, unnamed(pipeline), &[table], texts, steps)
     };
-    let read = Schema::new(read_columns(&of(Schema::new(Vec::new()))?, window)?);
+    let planner = of(Schema::new(Vec::new()))?;
+    let mut read = read_columns(&planner, window)?;
+    let reads = names(&read);
+    let targets = pipeline.targets();
+    let late = targets.iter().zip(tables).find(|(target, _)| target.is_for_late());
+    let late = late.map(|late| Late::new(&planner, &planner.last()?, late, &mut read)).transpose()?;
+    let read = Schema::new(read);
     let mut planner = of(read.clone())?;
     planner.is_for_window = true;
     let time = window.step.time.as_ref();
     planner.event_time = time.map(|time| (format!("{}.time", window.path), time.as_str().to_owned()));
     let mut plan = planner.plan()?;
     let (lane, router) = (plan.lane.clone(), plan.router.take());
-    let output = close(&mut plan, &planner, (&lane, router), &read, window)?;
-    Ok((plan, output))
+    let output = close(&mut plan, &planner, (&lane, router), (&read, reads), window)?;
+    if let (Some(of_late), Some(LaneStep::Window { columns, late, .. })) = (&late, plan.lane_steps.last_mut())
+    {
+        *late = Some(of_late.step(columns)?);
+    }
+    Ok((plan, output, late))
 }
 
 /// The plan from the results of a window, with the columns `output`, to the window `next`; the columns of that window's results.
@@ -250,7 +265,8 @@ fn behind(
     let made = results(&planner, window)?;
     let (lane, router) = (made.lane.clone(), made.router.clone());
     add(plan, made);
-    close(plan, &planner, (&lane, router), &read, next)
+    let reads = names(read.columns());
+    close(plan, &planner, (&lane, router), (&read, reads), next)
 }
 
 /// Puts a window behind the rows of a chain, whose columns are `lane` and whose table are the columns `read`; the columns of its results.
@@ -258,7 +274,7 @@ fn close(
     plan: &mut Plan,
     planner: &Planner<'_>,
     (lane, router): (&Schema, Option<operators::mapping::route::ByTable>),
-    read: &Schema,
+    (read, reads): (&Schema, Vec<String>),
     window: &At<'_>,
 ) -> Result<Schema, Faults> {
     let segments = planner.segments();
@@ -276,11 +292,11 @@ fn close(
     plan.stages.push(Stage {
         path: window.path.clone(),
         place: if planner.results_of.is_some() { Place::Results } else { Place::Lane },
-        reads: read.columns().iter().map(|column| column.name.clone()).collect(),
+        reads,
         output: output.clone(),
     });
     let config = window.config.clone();
-    plan.lane_steps.push(LaneStep::Window { at: window.at, config, columns });
+    plan.lane_steps.push(LaneStep::Window { at: window.at, config, columns, late: None });
     Ok(output)
 }
 
@@ -342,15 +358,26 @@ fn results(planner: &Planner<'_>, window: &At<'_>) -> Result<Made, Faults> {
     if faults.is_empty() { planner.chain(&input) } else { Err(faults) }
 }
 
+fn names(columns: &[Column]) -> Vec<String> {
+    columns.iter().map(|column| column.name.clone()).collect()
+}
+
+impl Planner<'_> {
+    /// The columns behind the last step, as far as they are known without a table.
+    fn last(&self) -> Result<Schema, Faults> {
+        let candidates = match &self.results_of {
+            Some(_) => Schema::new(self.declared.clone()),
+            None => Schema::new(self.candidates()),
+        };
+        let bound = self.bind(&candidates)?;
+        Ok(bound.last().map_or(candidates, |bound| bound.step.schema().clone()))
+    }
+}
+
 /// The columns that a window reads, with the types that they have behind the steps of `planner`.
 fn read_columns(planner: &Planner<'_>, window: &At<'_>) -> Result<Vec<Column>, Faults> {
     let At { path, step, config, .. } = window;
-    let candidates = match &planner.results_of {
-        Some(_) => Schema::new(planner.declared.clone()),
-        None => Schema::new(planner.candidates()),
-    };
-    let bound = planner.bind(&candidates)?;
-    let last = bound.last().map_or(&candidates, |bound| bound.step.schema());
+    let last = planner.last()?;
     let keys = step.key.iter().enumerate().map(|(at, key)| (format!("{path}.key[{at}]"), key.as_str()));
     let aggregates = config.aggregates.iter().flat_map(|aggregate| {
         aggregate.columns().map(|column| (format!("{path}.aggregates.{}", aggregate.name), column))

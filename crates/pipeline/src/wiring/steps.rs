@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use dataflow::{Intake, Operator, Router, Schema, Transform};
+use engine::tables::Side;
 use operators::dedup::SHARDS_MAX;
 use operators::window::MEMORY_DEFAULT;
 use operators::{ConfigError, Dedup, DedupConfig, EventTime, Stateless};
@@ -10,6 +11,7 @@ use operators::{ConfigError, Dedup, DedupConfig, EventTime, Stateless};
 use super::source::Decoding;
 use super::texts::Sql;
 use super::{WiringError, bounds};
+use crate::config::model::sink::Takes;
 use crate::config::model::step::{self as model, Keep};
 use crate::config::model::{Input, Pipeline};
 use crate::config::values::Window;
@@ -30,6 +32,8 @@ pub struct Chain {
     pub steps: Vec<Box<dyn Operator>>,
     /// What deals rows out to several tables; `None` with one.
     pub router: Option<Arc<dyn Router>>,
+    /// The tables for late records.
+    pub sides: Vec<Side>,
 }
 
 /// The work on the records of one input before the lane.
@@ -58,11 +62,13 @@ pub fn chain(pipeline: &Pipeline, tables: &[Schema], compute_threads: usize) -> 
     let plans = plan(pipeline, tables).map_err(WiringError::Steps)?;
     let steps = lane(pipeline, plans.common().lane_steps.clone(), compute_threads)?;
     let router = plans.common().router.clone();
+    let sides = sides(pipeline, &plans.common().lane_steps);
     let inputs = pipeline.inputs();
     let of_inputs = inputs.iter().zip(plans.inputs).map(|(input, of)| input_chain(pipeline, input, of.plan));
     Ok(Chain {
         inputs: of_inputs.collect::<Result<_, _>>()?,
         steps,
+        sides,
         router: router.map(|router| Arc::new(router) as Arc<dyn Router>),
     })
 }
@@ -95,6 +101,19 @@ fn event_time(
         None => format!("{}.time", input.path),
     };
     EventTime::new(schema, column).map_err(|error| WiringError::Settings(format!("`{path}`: {error}")))
+}
+
+/// Which tables take the late records of which steps of the lane.
+fn sides(pipeline: &Pipeline, steps: &[LaneStep]) -> Vec<Side> {
+    let targets = pipeline.targets();
+    let side = |(step, lane): (usize, &LaneStep)| match lane {
+        LaneStep::Window { at, late: Some(mapping), .. } => {
+            let table = targets.iter().position(|target| target.takes == Takes::Late(*at))?;
+            Some(Side { step, table, mapping: mapping.clone() })
+        }
+        _ => None,
+    };
+    steps.iter().enumerate().filter_map(side).collect()
 }
 
 /// The operators of the lane, in their order.
@@ -143,9 +162,10 @@ fn operators(
                 let sized = |step: Dedup| step.with_shards(shards(compute_threads, bytes)).with_memory(bytes);
                 Dedup::new(&columns, dedup_config(dedup)).map(|step| Box::new(sized(step)) as _)
             }
-            LaneStep::Window { config, columns, .. } => {
+            LaneStep::Window { config, columns, late, .. } => {
                 let bytes = memory(MEMORY_DEFAULT);
-                operators::Window::new(&columns, &config).map(|step| Box::new(step.with_memory(bytes)) as _)
+                let step = operators::Window::new(&columns, &config);
+                step.map(|step| Box::new(step.with_memory(bytes).with_late_rows(late.is_some())) as _)
             }
         };
         (at, operator.map_err(fault))

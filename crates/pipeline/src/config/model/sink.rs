@@ -128,6 +128,11 @@ pub struct TableSink {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub columns: BTreeMap<Identifier, Field>,
 
+    /// Takes the late records of a window in place of rows behind the last step: `NAME.late`, for the window with `as: NAME`. They have the
+    /// columns that came to the window.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
+
     /// The rows that the table takes: a SQL expression over the columns behind the last step. NULL counts as false. A record for
     /// which it cannot be computed becomes a dead letter.
     #[serde(default, rename = "where", skip_serializing_if = "Option::is_none")]
@@ -221,10 +226,19 @@ pub enum Takes {
     Where(String),
     /// Those for which none of the others' is.
     Otherwise,
+    /// The records that the window of this step finds late, and no row behind the last step.
+    Late(usize),
+}
+
+impl Target {
+    /// Whether it takes late records.
+    pub fn is_for_late(&self) -> bool {
+        matches!(self.takes, Takes::Late(_))
+    }
 }
 
 impl Pipeline {
-    /// The tables that rows go to, in the order of the file; at least one.
+    /// The tables that rows go to, in the order of the file, and behind them those that take late records; at least one.
     pub fn targets(&self) -> Vec<Target> {
         if self.sinks.is_empty() {
             return vec![Target {
@@ -236,7 +250,10 @@ impl Pipeline {
                 condition_path: String::new(),
             }];
         }
-        self.sinks.iter().enumerate().flat_map(|(index, sink)| self.targets_of(index, sink)).collect()
+        let targets = self.sinks.iter().enumerate().flat_map(|(index, sink)| self.targets_of(index, sink));
+        let (late, mut targets): (Vec<_>, Vec<_>) = targets.partition(Target::is_for_late);
+        targets.extend(late);
+        targets
     }
 
     /// The tables of one entry of `sinks`.
@@ -260,6 +277,8 @@ impl Pipeline {
         };
         let Some(by) = &sink.by else {
             let takes = match &sink.condition {
+                // A name that no window has is a fault of the rules.
+                _ if sink.from.is_some() => Takes::Late(self.late_of(sink).unwrap_or_default()),
                 Some(text) => Takes::Where(text.clone()),
                 None if sink.otherwise => Takes::Otherwise,
                 None => Takes::Every,
@@ -277,6 +296,15 @@ impl Pipeline {
             target(table, Takes::Where(condition), format!("{path}.by.values[{nth}]"))
         });
         values.collect()
+    }
+
+    /// The step whose late records an entry takes, if it names one.
+    pub fn late_of(&self, sink: &TableSink) -> Option<usize> {
+        let name = sink.from.as_ref()?.strip_suffix(".late")?;
+        self.steps.iter().position(|step| {
+            let own = step.window.as_ref().and_then(|window| window.name.as_ref());
+            own.is_some_and(|own| own.as_str() == name)
+        })
     }
 
     /// Database and table of the dead letters.

@@ -124,6 +124,10 @@ fn default_memory() -> Size {
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WindowStep {
+    /// A name for the step, by which `sinks` can take what else comes of it: `from: NAME.late` are the records that it finds late.
+    #[serde(default, rename = "as", skip_serializing_if = "Option::is_none")]
+    pub name: Option<Identifier>,
+
     /// The columns that make the key: a window has one result for each. NULL is a value like any other. Without a key there is one result a
     /// window.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -194,6 +198,7 @@ pub struct WindowStep {
 impl Default for WindowStep {
     fn default() -> Self {
         Self {
+            name: None,
             key: Vec::new(),
             time: None,
             size: None,

@@ -1,5 +1,6 @@
 //! Chains in any order: what their steps make of records, without an engine.
 
+use arrow_array::RecordBatch;
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use dataflow::{Batch, BlockBuilder, Column, ColumnType, Output, Partition, Schema, Selected};
 
@@ -11,8 +12,12 @@ use crate::wiring::steps;
 const FIELDS: &str = "id: Int64, who: String, at: DateTime64(3), amount: Int64";
 
 fn checked(steps: &str) -> Result<config::model::Pipeline, String> {
+    checked_for(steps, "sink: { clickhouse: { url: \"http://localhost:8123\", table: t } }")
+}
+
+fn checked_for(steps: &str, sinks: &str) -> Result<config::model::Pipeline, String> {
     let text = format!(
-        "pipeline: p\nsink: {{ clickhouse: {{ url: \"http://localhost:8123\", table: t }} }}\n\
+        "pipeline: p\n{sinks}\n\
          source: {{ kafka: {{ brokers: b, topic: t }}, fields: {{ {FIELDS} }} }}\nsteps: [{steps}]"
     );
     let around = Surroundings { env: &|_| Ok(None), file: &|_| Err("no".into()) };
@@ -59,21 +64,33 @@ struct Counts {
     rejects: u64,
 }
 
+fn shown(rows: &RecordBatch, row: usize) -> String {
+    let shown = rows.columns().iter().map(|column| {
+        let formatter = ArrayFormatter::try_new(column, &FormatOptions::default());
+        formatter.expect("a type that is shown").value(row).to_string()
+    });
+    shown.collect::<Vec<_>>().join(" ")
+}
+
 struct Running {
     chain: steps::Chain,
     columns: usize,
     next: u64,
     counts: Counts,
     rows: Vec<String>,
+    late: Vec<String>,
 }
 
 impl Running {
     fn new(steps: &str, table: &Schema) -> Self {
         let pipeline = checked(steps).unwrap_or_else(|faults| panic!("{faults}"));
-        let chain = steps::chain(&pipeline, std::slice::from_ref(table), 2);
-        let chain = chain.unwrap_or_else(|error| panic!("{error}"));
-        let columns = table.columns().len();
-        Self { chain, columns, next: 0, counts: Counts::default(), rows: Vec::new() }
+        Self::of(&pipeline, std::slice::from_ref(table))
+    }
+
+    fn of(pipeline: &config::model::Pipeline, tables: &[Schema]) -> Self {
+        let chain = steps::chain(pipeline, tables, 2).unwrap_or_else(|error| panic!("{error}"));
+        let columns = tables[0].columns().len();
+        Self { chain, columns, next: 0, counts: Counts::default(), rows: Vec::new(), late: Vec::new() }
     }
 
     /// Records go through the chain: `id who seconds amount` of each.
@@ -108,9 +125,17 @@ impl Running {
     }
 
     fn through(&mut self, first: usize, mut batch: Batch) {
-        for step in &mut self.chain.steps[first..] {
+        for (at, step) in self.chain.steps.iter_mut().enumerate().skip(first) {
             let probed = step.probe(batch).expect("it knows the columns");
-            let output: Output = step.finish(probed, &[]).expect("it knows the columns");
+            let mut output: Output = step.finish(probed, &[]).expect("it knows the columns");
+            if let Some(late) = output.late_rows.take() {
+                let side =
+                    self.chain.sides.iter().find(|side| side.step == at).expect("it was asked for them");
+                let made = side.mapping.apply(*late).expect("it knows the columns");
+                assert!(made.rejects.is_empty(), "{:?}", made.rejects);
+                let shown = |row| shown(&made.batch.rows, row);
+                self.late.extend((0..made.batch.len()).map(shown));
+            }
             let counts = &mut self.counts;
             counts.filtered += output.filtered;
             counts.duplicates += output.duplicates;
@@ -130,12 +155,7 @@ impl Running {
             let taken = rows.len() as u64;
             self.counts.filtered += all.len() as u64 - taken;
             for row in rows.stretches().iter().cloned().flatten() {
-                let columns = rows.batch().columns().iter();
-                let shown = columns.map(|column| {
-                    let formatter = ArrayFormatter::try_new(column, &FormatOptions::default());
-                    formatter.expect("a type that is shown").value(row as usize).to_string()
-                });
-                self.rows.push(shown.collect::<Vec<_>>().join(" "));
+                self.rows.push(shown(rows.batch(), row as usize));
             }
         }
     }
@@ -309,4 +329,53 @@ fn what_an_aggregate_computes_stands_behind_the_steps_before_its_window() {
     run.assert(&["4 4"], counts);
     let told = faults(&steps.replace("n * 2", "m * 2"), &of);
     assert!(told.starts_with("`steps[4].window.aggregates.n`: there is no column `m`"), "{told}");
+}
+
+const WITH_LATE: &str = "sink: { clickhouse: { url: \"http://localhost:8123\" } }\n\
+                         sinks: [{ clickhouse: { table: late }, from: minutes.late, columns: { what: note } }, { clickhouse: { table: t } }]";
+
+/// A table with a column that nothing else reads, one of a wider type, and one with a DEFAULT.
+fn of_late() -> Schema {
+    let seen = Column { default: Some("now()".into()), ..Column::new("seen", ColumnType::UInt8) };
+    let note = ColumnType::Nullable(Box::new(ColumnType::String));
+    let mut columns =
+        table(&[("id", ColumnType::Int64), ("what", note), ("tens", ColumnType::Int64)]).columns().to_vec();
+    columns.push(seen);
+    Schema::new(columns)
+}
+
+#[test]
+fn late_records_go_to_their_table_as_they_came_to_the_window() {
+    let steps = "{ dedup: { key: [id], window: 1h, time: at } }, { filter: amount > 10 }, \
+                 { select: { \"*\": \"*\", tens: CAST(amount / 10 AS Int32) } }, \
+                 { window: { as: minutes, key: [who], time: at, size: 1m, aggregates: { n: count() } } }, { filter: n > 1 }";
+    let of = table(&[("who", ColumnType::String), ("n", ColumnType::UInt64)]);
+    let pipeline = checked_for(steps, WITH_LATE).unwrap_or_else(|faults| panic!("{faults}"));
+    // The table for late records is the last one, wherever it stands in the file.
+    let tables = [of.clone(), of_late()];
+    let plans = steps::plan(&pipeline, &tables).unwrap_or_else(|faults| panic!("{faults:?}"));
+    let names: Vec<&str> = plans.common().tables.iter().map(|table| table.name.as_str()).collect();
+    assert_eq!(names, ["t", "late"]);
+    assert_eq!(plans.common().stages[3].reads, ["who"], "the window itself reads no more than it did");
+    let mut run = Running::of(&pipeline, &tables);
+    run.read(&["1 ann 00:01 50", "2 ann 00:02 50", "3 bob 00:03 50"]).cut(60_000);
+    run.read(&["4 ann 00:04 70", "4 ann 00:04 70", "5 ann 00:05 3", "6 eve 01:05 20", "7 eve 01:05 20"])
+        .cut(120_000);
+    // One is late, one its duplicate, and one late one is dropped by the filter before.
+    assert_eq!(run.late, ["4  7 "], "{:?}", run.counts);
+    run.assert(&["ann 2", "eve 2"], Counts { filtered: 2, duplicates: 1, absorbed: 5, ..Counts::default() });
+}
+
+#[test]
+fn a_column_that_a_late_record_might_not_fit_is_a_fault() {
+    let steps = "{ window: { as: minutes, key: [who], time: at, size: 1m, aggregates: { n: count() } } }";
+    let of = table(&[("who", ColumnType::String), ("n", ColumnType::UInt64)]);
+    let pipeline = checked_for(steps, WITH_LATE).unwrap_or_else(|faults| panic!("{faults}"));
+    let late = table(&[("id", ColumnType::Int32), ("note", ColumnType::String)]);
+    let faults = steps::plan(&pipeline, &[of.clone(), late]).err().expect("an Int64 may not fit");
+    let told: String = faults.iter().map(|fault| format!("{fault}\n")).collect();
+    assert!(
+        told.contains("`id` is Int64, and column `id` of table `late` is Int32; make the column Int64"),
+        "{told}"
+    );
 }
