@@ -93,7 +93,8 @@ pub fn compare(
 ) -> Vec<Item> {
     let mut items = Vec::new();
     items.extend(named(lane, said, parts::INPUT, "input"));
-    items.extend(partitions.iter().map(|partition| of_partition(lane, partition)));
+    let is_one_input = partitions.windows(2).all(|two| two[0].input == two[1].input);
+    items.extend(partitions.iter().map(|partition| of_partition(lane, partition, is_one_input)));
     items.extend(steps(lane, said));
     if let Some(made) = made {
         items.extend(states(lane, made));
@@ -219,8 +220,9 @@ fn columns(lane: &Lane, table: &TableNow) -> Option<Item> {
     (!words.is_empty()).then(|| Item::new("columns", &table.name, Becomes::Changed, words))
 }
 
-fn of_partition(lane: &Lane, now: &PartitionNow) -> Item {
-    let name = format!("{}/{}", now.stream, now.index);
+fn of_partition(lane: &Lane, now: &PartitionNow, is_one_input: bool) -> Item {
+    let input = if is_one_input { String::new() } else { format!("{}:", now.input) };
+    let name = format!("{input}{}/{}", now.stream, now.index);
     let is_known =
         lane.input(&now.input).is_some_and(|input| lane.partition(input, &now.stream, now.index).is_some());
     let becomes = if is_known { Becomes::Same } else { Becomes::New };

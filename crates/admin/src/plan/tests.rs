@@ -113,4 +113,12 @@ fn columns_are_those_of_the_newest_insert_and_partitions_go_on() {
             "columns d.a Changed added `c` UInt8, dropped `b`",
         ]
     );
+    let other = PartitionNow { input: "other".into(), ..partition(0, 3, None) };
+    assert_eq!(
+        lines(&compare(&before, &[], None, &[], &[partition(0, 10, Some(10)), other])),
+        [
+            "partition source:e/0 Same read from 10 to 10: 0 positions",
+            "partition other:e/0 New read from 3 to its end, which is not known",
+        ]
+    );
 }

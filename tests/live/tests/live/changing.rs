@@ -190,3 +190,36 @@ fn steps_without_state_fields_and_tables_change_freely_around_a_dedup_that_goes_
     assert_eq!(table.count_and_distinct("id"), (80, 80));
     assert_eq!(more.count(), 15);
 }
+
+#[test]
+fn one_of_two_inputs_is_moved_and_the_other_stays() {
+    let Some(case) = Case::begin("moved_input") else { return };
+    let other = format!("{}_b", case.name());
+    case.feed().send(ids(0..30));
+    live::Feed::new(case.kafka(), &other).send(ids(100..120));
+    let table = case.table("id UInt32", "id");
+    let pipeline = case.pipeline().input("a", case.name(), "").input("b", &other, "");
+    pipeline.drain();
+    let earliest = ["--to", "earliest", "--input", "b", "--json"];
+    let said = pipeline.tool(&["reset"], &[&earliest[..], &["--yes"]].concat(), 0);
+    let all = said["moves"].as_array().expect("moves");
+    assert!(
+        !all.is_empty() && all.iter().all(|one| one["input"] == "b" && one["stream"] == *other),
+        "{said:#}"
+    );
+    pipeline.tool_fails(
+        &["reset"],
+        &["--to", "earliest", "--input", "c", "--yes"],
+        FAULT,
+        "does not read `c`",
+    );
+    pipeline.drain();
+    assert_eq!(table.count_and_distinct("id"), (70, 50));
+    // An input that is gone is a decision, and the plan says so.
+    let plan = case.pipeline().input("a", case.name(), "").tool(&["plan"], &["--json"], PERSON);
+    assert!(changes(&plan).contains(&"input b gone".to_owned()), "{plan:#}");
+    assert!(
+        plan["problems"][0].as_str().is_some_and(|words| words.contains("forebay forget FILE --input b")),
+        "{plan:#}"
+    );
+}
