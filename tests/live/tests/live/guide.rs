@@ -207,8 +207,11 @@ fn a_file_source_whose_store_is_lost_asks_before_it_writes_every_row_twice() {
     write(case.dir(), "events.yaml", &text);
     let program = binary().expect("the program is built");
     let start = |more: &[&str]| {
+        let command = if more == ["--connect"] { "check" } else { "run" };
+        let drain: &[&str] = if command == "run" { &["--drain"] } else { &[] };
         let output = Command::new(&program)
-            .args(["run", "events.yaml", "--drain"])
+            .args([command, "events.yaml"])
+            .args(drain)
             .args(more)
             .current_dir(case.dir())
             .output();
@@ -219,8 +222,8 @@ fn a_file_source_whose_store_is_lost_asks_before_it_writes_every_row_twice() {
     assert_eq!(start(&[]).0, Some(0), "with its journal it goes on");
     std::fs::remove_dir_all(case.dir().join("data")).expect("the store");
     // At once, and again: what refuses has written nothing that would let the next start through.
-    for _ in 0..2 {
-        let (code, words) = start(&[]);
+    for more in [&[][..], &[], &["--connect"]] {
+        let (code, words) = start(more);
         assert!(
             code == Some(4) && words.contains("--into-filled-table") && words.contains("TRUNCATE"),
             "{code:?} {words}"

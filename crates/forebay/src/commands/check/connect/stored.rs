@@ -14,6 +14,7 @@ use store::Store;
 
 use super::Found;
 use crate::commands::run;
+use crate::console::Exit;
 
 /// The lane as the store holds it.
 pub struct Stored {
@@ -54,6 +55,9 @@ pub async fn look(pipeline: &Pipeline, tables: &[Arc<dyn Table>], found: &mut Fo
         }
     }
     questions(&lane, tables, found).await;
+    if lane.pipeline.is_empty() {
+        rows_there(pipeline, tables, found).await;
+    }
     found.notes.push(match lane.next_seq {
         0 => "the store has nothing of this pipeline: a start begins at the source's start".to_owned(),
         records => {
@@ -69,6 +73,20 @@ pub async fn look(pipeline: &Pipeline, tables: &[Arc<dyn Table>], found: &mut Fo
         json!({ "records": lane.next_seq, "epoch": lane.epoch, "has_run": lane.next_seq > 0 });
     found.json["pending"] = json!({ "frames": frames, "rows": rows, "bytes": lane.spool_bytes() });
     Some(Stored { store, lane })
+}
+
+/// Tables with rows that a first start would ask about: it may be that it writes them a second time.
+async fn rows_there(pipeline: &Pipeline, tables: &[Arc<dyn Table>], found: &mut Found) {
+    for target in pipeline.targets() {
+        let name = target.clickhouse.full_name();
+        let Some(table) = tables.iter().find(|table| table.name() == name) else { continue };
+        let path = format!("{}.clickhouse.table", target.path);
+        match table.objects_to_first_start().await {
+            Ok(None) => {}
+            Ok(Some(why)) => found.problem(&path, Exit::Person, why),
+            Err(error) => found.problem(&path, Exit::Failed, error.message),
+        }
+    }
 }
 
 /// Frames that a start would stop for: a question that nobody has answered, or a table that is not the one they were sealed for.
