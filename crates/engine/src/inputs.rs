@@ -45,13 +45,21 @@ pub struct Inlet {
     pub has_others: bool,
     /// Set once it is read.
     is_open: AtomicBool,
+    /// True while its source does not take the positions that are published.
+    is_unpublished: AtomicBool,
 }
 
 impl Inlet {
     /// An input whose source is not open yet.
     pub fn new(number: u32, name: &str, source: Arc<dyn Source>, has_others: bool) -> Self {
         let source = Arc::new(Numbered::new(source, number));
-        Self { number, name: name.into(), source, has_others, is_open: AtomicBool::new(false) }
+        let (is_open, is_unpublished) = Default::default();
+        Self { number, name: name.into(), source, has_others, is_open, is_unpublished }
+    }
+
+    /// Whether its source does not take published positions now; says whether that has changed.
+    pub fn set_unpublished(&self, is_unpublished: bool) -> bool {
+        self.is_unpublished.swap(is_unpublished, Ordering::AcqRel) != is_unpublished
     }
 
     /// Whether its source was opened.

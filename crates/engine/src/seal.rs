@@ -153,8 +153,17 @@ async fn publish_of(context: &Context, input: &Inlet) {
         own.map(|(_, p)| (named(p), p.next)).collect()
     };
     match context.runtime.timeout(PUBLISH_EVERY, input.source.publish(&positions)).await {
-        Some(Ok(())) => {}
-        Some(Err(error)) => tracing::debug!(%error, "positions could not be published"),
+        Some(Ok(())) => {
+            if input.set_unpublished(false) {
+                tracing::info!(input = &*input.name, "positions are published again");
+            }
+        }
+        Some(Err(error)) => {
+            if input.set_unpublished(true) {
+                tracing::warn!(input = &*input.name, %error,
+                    "positions are not published: tools that show the lag do not see this pipeline, and an older copy of the store is not recognized");
+            }
+        }
         None => tracing::debug!("positions could not be published in time"),
     }
 }
