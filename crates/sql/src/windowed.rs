@@ -9,6 +9,9 @@
 //! | `HOP(input, time, slide, size)`      | one each `slide`                                               |
 //! | `CUMULATE(input, time, step, size)`  | growing by `step` up to `size`                                 |
 //! | `SESSION(input, time, gap)`          | of records of a key that are less than `gap` apart             |
+//!
+//! Each takes `lateness => INTERVAL '10 seconds'` behind its arguments, and `SESSION` takes `max => INTERVAL '1 day'`: settings that elsewhere are those
+//! of the table.
 
 use datafusion_sql::sqlparser::ast::{
     Expr, FunctionArg, FunctionArgExpr, GroupByExpr, Interval, ObjectNamePart, Select, SelectItem,
@@ -32,6 +35,10 @@ pub struct Windowed {
     pub kind: WindowKind,
     /// The column that holds the time.
     pub time: String,
+    /// How far the watermark must be behind a window's end to close it, in milliseconds, if that is said.
+    pub lateness: Option<u64>,
+    /// At which multiples all sessions end, in milliseconds, if that is said.
+    pub max: Option<u64>,
     /// The columns of the key.
     pub key: Vec<String>,
     /// The columns of the results: the name and the text of each aggregate.
@@ -66,8 +73,9 @@ pub(crate) fn windowed(text: &Text) -> Result<Option<Windowed>, Fault> {
     let Ok(mut select) = only_select(text, *query.clone()) else { return Ok(None) };
     let Some((function, args)) = function(&select) else { return Ok(None) };
     let how = FUNCTIONS.iter().find(|(name, _)| *name == function).map_or("", |(_, how)| how);
-    let (time, kind) = kind(&function, args).ok_or_else(|| {
-        Fault::new(format!("the windows are not understood; write `FROM {how}`"), text.whole())
+    let Arguments { time, kind, lateness, max } = arguments(&function, args).ok_or_else(|| {
+        let message = format!("the windows are not understood; write `FROM {how}`");
+        Fault::new(message, text.whole())
     })?;
     let by = grouped(text, &mut select)?;
     if let Some(condition) = &select.selection {
@@ -97,7 +105,7 @@ pub(crate) fn windowed(text: &Text) -> Result<Option<Windowed>, Fault> {
         let message = "no aggregate is selected; write one with a name, as in `count(*) AS n`";
         return Err(Fault::new(message, text.whole()));
     }
-    Ok(Some(Windowed { kind, time, key, aggregates }))
+    Ok(Some(Windowed { kind, time, lateness, max, key, aggregates }))
 }
 
 /// The table function, if the query reads from one of ours.
@@ -111,15 +119,32 @@ fn function(select: &Select) -> Option<(String, &[FunctionArg])> {
     (from.joins.is_empty() && FUNCTIONS.iter().any(|(name, _)| *name == word)).then_some((word, args))
 }
 
-/// The column of the time, and the windows.
-fn kind(function: &str, args: &[FunctionArg]) -> Option<(String, WindowKind)> {
-    let exprs: Vec<&Expr> = args
-        .iter()
-        .map(|arg| match arg {
-            FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Some(expr),
-            _ => None,
-        })
-        .collect::<Option<_>>()?;
+/// What the arguments say.
+struct Arguments {
+    time: String,
+    kind: WindowKind,
+    lateness: Option<u64>,
+    max: Option<u64>,
+}
+
+fn arguments(function: &str, args: &[FunctionArg]) -> Option<Arguments> {
+    let (mut exprs, mut lateness, mut max) = (Vec::new(), None, None);
+    for arg in args {
+        match arg {
+            FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => exprs.push(expr),
+            FunctionArg::Named { name, arg: FunctionArgExpr::Expr(expr), .. } => {
+                let setting = match name.value.to_lowercase().as_str() {
+                    "lateness" => &mut lateness,
+                    "max" if function == "session" => &mut max,
+                    _ => return None,
+                };
+                if setting.replace(milliseconds(expr)?).is_some() {
+                    return None;
+                }
+            }
+            _ => return None,
+        }
+    }
     let [Expr::Identifier(input), Expr::Identifier(time), lengths @ ..] = exprs.as_slice() else {
         return None;
     };
@@ -131,7 +156,8 @@ fn kind(function: &str, args: &[FunctionArg]) -> Option<(String, WindowKind)> {
         ("session", [gap]) => WindowKind::Session { gap: *gap },
         _ => return None,
     };
-    input.value.eq_ignore_ascii_case(INPUT).then(|| (time.value.clone(), kind))
+    let is_input = input.value.eq_ignore_ascii_case(INPUT);
+    is_input.then(|| Arguments { time: time.value.clone(), kind, lateness, max })
 }
 
 /// `INTERVAL '1 minute'`, `INTERVAL '1' MINUTE`, `INTERVAL '1 hour 30 minutes'`.

@@ -31,13 +31,15 @@ fn window(found: sql::Windowed) -> Result<super::model::step::WindowStep, String
     use super::model::step::WindowStep;
     use super::values::{Identifier, Pairs, Period};
 
-    let sql::Windowed { kind, time, key, aggregates } = found;
+    let sql::Windowed { kind, time, lateness, max, key, aggregates } = found;
     let name =
         |name: String| name.parse::<Identifier>().map_err(|error| format!("the name `{name}` {error}"));
     let aggregates = aggregates.into_iter().map(|(one, text)| Ok((name(one)?, text)));
     let aggregates = Pairs(aggregates.collect::<Result<_, String>>()?);
     let key = key.into_iter().map(name).collect::<Result<_, _>>()?;
-    let window = WindowStep { key, time: Some(name(time)?), aggregates, ..WindowStep::default() };
+    let mut window = WindowStep { key, time: Some(name(time)?), aggregates, ..WindowStep::default() };
+    window.lateness = lateness.map_or(window.lateness, |ms| Period { ms });
+    window.max = max.map(|ms| Period { ms });
     let length = |ms: u64| match ms {
         1_000.. => Ok(Some(Period { ms })),
         _ => Err(format!("`{ms}` ms is too short for a window; write a second or more")),

@@ -30,6 +30,8 @@ fn the_table_functions_say_the_windows() {
         let expected = Windowed {
             kind,
             time: "at".into(),
+            lateness: None,
+            max: None,
             key: vec!["device".into()],
             aggregates: vec![
                 ("n".into(), "count(*)".into()),
@@ -37,6 +39,20 @@ fn the_table_functions_say_the_windows() {
             ],
         };
         assert_eq!(read(&text), Ok(Some(expected)), "{from}");
+    }
+}
+
+#[test]
+fn lateness_and_the_end_of_sessions_are_named_arguments() {
+    let query = |from: &str| format!("SELECT count(*) AS n FROM {from} GROUP BY window_start, window_end");
+    let session = "SESSION(input, at, INTERVAL '1 minute', lateness => INTERVAL '10 seconds', max => INTERVAL '1 hour')";
+    let found = read(&query(session)).unwrap().unwrap();
+    assert_eq!((found.lateness, found.max), (Some(10_000), Some(60 * MINUTE)));
+    let tumble = "TUMBLE(input, at, INTERVAL '1 minute', lateness => INTERVAL '10 seconds')";
+    assert_eq!(read(&query(tumble)).unwrap().unwrap().lateness, Some(10_000));
+    for wrong in ["max => INTERVAL '1 hour'", "latency => INTERVAL '1 hour'", "lateness => 10"] {
+        let told = read(&query(&format!("TUMBLE(input, at, INTERVAL '1 minute', {wrong})"))).unwrap_err();
+        assert!(told.contains("write `FROM TUMBLE("), "{told}");
     }
 }
 

@@ -1,14 +1,21 @@
+use std::time::Duration;
+
 use dataflow::{Operator, State};
 use testkit::Fuzz;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::super::Window;
 use super::super::tests::{batch, config, cut, others, put, schema};
+use super::super::{Window, WindowConfig, Windows};
 use super::CHECKSUM;
 
 /// A step with every aggregate.
 fn window(lateness_ms: i64) -> Window {
-    let mut config = config(lateness_ms);
+    of(lateness_ms, config(lateness_ms).windows)
+}
+
+/// The same of other windows.
+fn of(lateness_ms: i64, windows: Windows) -> Window {
+    let mut config = WindowConfig { windows, ..config(lateness_ms) };
     let known = |name: &str| config.aggregates.iter().any(|aggregate| aggregate.name == name);
     let others: Vec<_> =
         others(lateness_ms).aggregates.into_iter().filter(|other| !known(&other.name)).collect();
@@ -18,7 +25,10 @@ fn window(lateness_ms: i64) -> Window {
 
 /// A step with two windows, and its delta and snapshot.
 fn written() -> (Window, bytes::Bytes, bytes::Bytes) {
-    let mut step = window(100);
+    of_step(window(100))
+}
+
+fn of_step(mut step: Window) -> (Window, bytes::Bytes, bytes::Bytes) {
     put(
         &mut step,
         batch(&[(Some("a"), Some(5), 1.5, 10), (None, None, 2.0, 1_020), (Some("bc"), Some(7), 3.0, 30)]),
@@ -58,13 +68,30 @@ fn every_damaged_byte_is_noticed() {
 /// Whoever can write into the store can make a checksum, too.
 #[test]
 fn fuzz_window_state() {
-    let (_, delta, snapshot) = written();
+    fuzz("window state", || window(100));
+}
+
+#[test]
+fn fuzz_state_of_overlapping_windows() {
+    let ms = Duration::from_millis;
+    fuzz("state of hopping windows", || of(100, Windows::Hopping { size: ms(1_000), slide: ms(300) }));
+    fuzz("state of cumulative windows", || of(100, Windows::Cumulative { size: ms(1_000), step: ms(100) }));
+}
+
+#[test]
+fn fuzz_state_of_sessions() {
+    let ms = Duration::from_millis;
+    fuzz("state of sessions", || of(100, Windows::Session { gap: ms(500), max: ms(2_000) }));
+}
+
+fn fuzz(name: &str, step: impl Fn() -> Window) {
+    let (_, delta, snapshot) = of_step(step());
     let examples = [delta.to_vec(), snapshot.to_vec()];
-    Fuzz::new("window state").examples(examples).memory_max(1 << 20, 256).run(10_000, |bytes| {
+    Fuzz::new(name).examples(examples).memory_max(1 << 20, 256).run(10_000, |bytes| {
         let Some((body, _)) = bytes.split_last_chunk::<CHECKSUM>() else { return };
         let mut summed = body.to_vec();
         summed.extend_from_slice(&xxh3_64(body).to_le_bytes());
-        let mut step = window(100);
+        let mut step = step();
         let _ = step.restore(&summed);
         let _ = step.apply(&summed);
         let held = step.held();

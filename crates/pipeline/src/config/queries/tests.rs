@@ -14,14 +14,14 @@ fn checked(query: &str) -> Result<Pipeline, String> {
 #[test]
 fn a_query_over_windows_is_the_window_step() {
     let query = "SELECT window_start, device, count(*) AS n, sum(amount) FILTER (WHERE amount > 3) AS total FROM HOP(input, at, \
-                 INTERVAL '10 seconds', INTERVAL '1 minute') GROUP BY window_start, window_end, device";
+                 INTERVAL '10 seconds', INTERVAL '1 minute', lateness => INTERVAL '2 seconds') GROUP BY window_start, window_end, device";
     let pipeline = checked(query).unwrap();
     let [step] = &pipeline.steps[..] else { panic!("one step") };
     let window = step.window.as_ref().expect("a window");
     assert_eq!(step.word(), "window");
     let told = serde_json::to_value(window).unwrap();
     let expected = serde_json::json!({
-        "key": ["device"], "time": "at", "size": "1m", "slide": "10s", "lateness": "0ms", "memory": "256MiB",
+        "key": ["device"], "time": "at", "size": "1m", "slide": "10s", "lateness": "2s", "memory": "256MiB",
         "aggregates": { "n": "count(*)", "total": "sum(amount) FILTER (WHERE amount > 3)" }
     });
     assert_eq!(told, expected);
