@@ -53,7 +53,7 @@ pub struct Pipeline {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub object_storage: Option<ObjectStorage>,
 
-    /// What the pipeline promises. With `exactly_once` it refuses to start where it could not keep the promise.
+    /// The delivery guarantee. With `exactly_once` the pipeline refuses to start where the guarantee could not be kept.
     #[serde(default)]
     pub delivery: Delivery,
 
@@ -83,7 +83,7 @@ pub struct Pipeline {
     /// The table that the rows go to. With `sinks` it is what they share: the server and the bounds of a batch.
     pub sink: Sink,
 
-    /// Several tables, and which rows each of them takes. All are written exactly once.
+    /// Several tables, with the rows that each of them takes. All are written exactly once.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 32),
@@ -99,7 +99,7 @@ pub struct Pipeline {
     #[serde(default)]
     pub dead_letters: DeadLetters,
 
-    /// All memory that the pipeline takes, within a fifth: records read ahead, batches, frames on their way, and the keys of `dedup`.
+    /// The memory that the pipeline uses in all, to within a fifth: records read ahead, batches, frames in flight, and the keys of `dedup`.
     #[serde(default = "default_memory")]
     #[schemars(extend(
         "x-least" = "128MiB", "x-most" = "1TiB",
@@ -135,8 +135,8 @@ pub enum Delivery {
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Http {
-    /// The address to listen at; `none` for nowhere, port 0 for any free port (the log says which). Where another pipeline has the default
-    /// port, the next free one of the 16 from it on is taken.
+    /// The address to listen on; `none` for no server, port 0 for any free port (the log says which). If the default port is in use, the next
+    /// free one of the 16 from it on is taken.
     #[serde(default = "default_listen")]
     pub listen: Listen,
 
@@ -171,7 +171,7 @@ impl Default for Http {
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Shutdown {
-    /// How long what is sealed may take to reach the table. What is left then waits in the store for the next start.
+    /// How long to wait until sealed rows are in the table. What is left then waits in the store for the next start.
     #[serde(default = "default_shutdown")]
     #[schemars(extend(
         "x-least" = "1s", "x-most" = "1h",
@@ -190,11 +190,11 @@ impl Default for Shutdown {
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Log {
-    /// The least important lines that are shown.
+    /// The log level: lines of this importance or more are logged.
     #[serde(default)]
     pub level: LogLevel,
 
-    /// The form of a line.
+    /// The format of a line.
     #[serde(default)]
     pub format: LogFormat,
 }
@@ -219,7 +219,7 @@ pub enum LogFormat {
     /// For people; coloured on a terminal.
     #[default]
     Text,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
 }
 

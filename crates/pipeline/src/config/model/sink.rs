@@ -21,7 +21,7 @@ pub struct Sink {
     #[serde(default)]
     pub batch: Batching,
 
-    /// Inserts in flight at the same time. Two keep the server busy while an answer is on its way. Tables whose engine depends on the order of inserts get one.
+    /// How many inserts may be in flight at the same time. With two, the server is busy while an answer is on its way. Tables whose engine depends on the order of inserts get one.
     #[serde(default = "default_in_flight")]
     #[schemars(
         range(min = 1, max = 64),
@@ -41,7 +41,7 @@ pub struct ClickHouse {
     #[serde(default = "default_name")]
     pub database: Identifier,
 
-    /// The table. With `sinks` each of them names its own.
+    /// The table. With `sinks`, each entry names its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub table: Option<Identifier>,
 
@@ -57,7 +57,7 @@ pub struct ClickHouse {
     #[serde(default)]
     pub allow_plaintext_password: bool,
 
-    /// PEM file of the authorities to trust; the system's if left out.
+    /// PEM file of the certificate authorities to trust. Default: the system's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ca: Option<String>,
 
@@ -77,15 +77,15 @@ pub struct ClickHouse {
     #[serde(default)]
     pub sort: bool,
 
-    /// Whether the table must have a column `_forebay UUID` that names the insert a row came with; a table that is created
-    /// gets it then. With it the rows of an insert whose answer was lost can be found, whatever else happens; without it, and without
-    /// `unique_key`, Forebay stops in rare cases (the server dies in the middle of an insert) and asks. A table that has the
-    /// column has it filled in any case.
+    /// Whether the table must have a column `_forebay UUID`, which holds the id of the insert that a row came with; a table that Forebay creates
+    /// then gets it. With it, the rows of an insert whose answer was lost can always be found. Without it, and without
+    /// `unique_key`, Forebay stops in rare cases (the server dies in the middle of an insert) and asks. If the table has the
+    /// column, it is filled in any case.
     #[serde(default)]
     pub provenance: bool,
 
-    /// Columns that together never repeat in the table. With them the rows of an insert in doubt can be found even in a table
-    /// without the column `_forebay`; not in tables whose merges join rows.
+    /// Columns whose values together never repeat in the table. By them the rows of an insert in doubt can be found even in a table
+    /// without the column `_forebay`, except in tables whose merges combine or drop rows.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 16),
@@ -93,8 +93,8 @@ pub struct ClickHouse {
     )]
     pub unique_key: Vec<Identifier>,
 
-    /// What a first start does about rows that are in the table already. A pipeline without a journal reads its source from the start, so
-    /// rows that came from there before, with a store that is lost or under another name, would be there twice.
+    /// What a first start does if the table already has rows. A pipeline without a journal reads its source from the start, so rows that were
+    /// delivered from it before, with a store that is lost or under another name, would be in the table twice.
     #[serde(default)]
     pub existing_rows: ExistingRows,
 
@@ -124,7 +124,7 @@ pub struct TableSink {
     /// The table.
     pub clickhouse: OneTable,
 
-    /// Columns that are filled by a field or column of another name, as `columns` beside `sink`.
+    /// Columns that are filled by a field or column of another name, like the top-level `columns`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub columns: BTreeMap<Identifier, Field>,
 
@@ -133,12 +133,12 @@ pub struct TableSink {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
 
-    /// The rows that the table takes: a SQL expression over the columns behind the last step. NULL counts as false. A record for
+    /// A SQL expression over the columns of the last step: the table takes the rows for which it is true. NULL counts as false. A record for
     /// which it cannot be computed becomes a dead letter.
     #[serde(default, rename = "where", skip_serializing_if = "Option::is_none")]
     pub condition: Option<String>,
 
-    /// Makes a table of each value of a column: `{column}` in `table` stands for the value.
+    /// One table for each value of a column: `{column}` in `table` is replaced by the value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<ByValue>,
 
@@ -152,10 +152,10 @@ pub struct TableSink {
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ByValue {
-    /// The column, a text, as the last step gives it.
+    /// The column, of type String, as the last step gives it.
     pub column: Identifier,
 
-    /// The values; each is a part of a table's name.
+    /// The values; each becomes part of a table's name.
     #[schemars(
         length(min = 1, max = 32),
         extend("uniqueItems" = true, "x-why" = "there is a table for each, and a pipeline has at most 32")
@@ -353,7 +353,7 @@ pub struct CreateTable {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ExistingRows {
-    /// It ends with code 4 and asks, if the source is read from a place before its end.
+    /// It ends with code 4 and asks, unless the source is read from its end.
     #[default]
     Ask,
     /// They are kept, and the source's rows are added.
@@ -364,10 +364,10 @@ pub enum ExistingRows {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Compression {
-    /// By LZ4: little work for either side.
+    /// LZ4: little work for either side.
     #[default]
     Lz4,
-    /// Not at all: for a server on the same machine with time to spare.
+    /// No compression: for a server on the same machine.
     None,
 }
 
@@ -437,8 +437,8 @@ impl Default for Spool {
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DeadLetters {
-    /// The table, on the sink's server. If left out, the sink's table with `_rejected` after its name; with `sinks` the pipeline's name is
-    /// taken for the table's, with `_` for `-`.
+    /// The table, on the sink's server. Default: the name of the sink's table with `_rejected` appended; with `sinks`, the pipeline's name,
+    /// with `_` for `-`, and `_rejected`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub table: Option<TableName>,
 

@@ -132,8 +132,8 @@ pub struct Tls {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key_password: Option<Secret>,
 
-    /// Whether the broker's certificate must name the broker's host. Only to be turned off where certificates name
-    /// something else; the authority is checked all the same.
+    /// Whether the broker's certificate must contain the broker's host name. Turn this off only if the certificates contain other names;
+    /// the certificate authority is still checked.
     #[serde(default = "default_true")]
     pub verify_host: bool,
 }
@@ -253,7 +253,7 @@ pub struct Generator {
     #[serde(default)]
     pub cross_duplicates: u64,
 
-    /// Records a second over all publishers; as fast as possible if left out.
+    /// Records per second of all publishers together. Default: as fast as possible.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 1_000_000_000u64), extend("x-why" = "no machine makes more"))]
     pub rate: Option<u64>,
@@ -322,7 +322,7 @@ impl Format {
 #[serde(rename_all = "snake_case")]
 #[schemars(extend("x-later" = ["protobuf", "raw", "otlp"]))]
 pub enum FormatWord {
-    /// One JSON object a record.
+    /// One JSON object per record.
     Json,
     /// Avro, which needs options: where the schema comes from.
     Avro,
@@ -387,7 +387,7 @@ impl Default for JsonFormat {
 #[serde(deny_unknown_fields)]
 #[schemars(extend("oneOf" = [{"required": ["schema_file"]}, {"required": ["registry"]}]))]
 pub struct AvroFormat {
-    /// The file with the schema that all records were written with, in JSON (`.avsc`); a relative path begins at the pipeline file's folder. Records have no header.
+    /// The file with the schema that all records were written with, in JSON (`.avsc`); a relative path is relative to the pipeline file's folder. Records have no header.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schema_file: Option<String>,
 
@@ -395,7 +395,7 @@ pub struct AvroFormat {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub registry: Option<Box<Registry>>,
 
-    /// The zone of local timestamps, dates and texts without one, by its name in the tz database. Never the server's zone.
+    /// The time zone of local timestamps, dates and texts without one, by its name in the tz database. The server's zone is never used.
     #[serde(default = "default_timezone")]
     pub timezone: String,
 
@@ -464,7 +464,7 @@ pub struct Registry {
     /// The registry's address, with a path if it has one.
     pub url: HttpUrl,
 
-    /// The user of a basic login.
+    /// The user, for basic authentication.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
 

@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::values::{Identifier, OneOrMany, Pairs, Period, Size, Window};
 
-/// One step: a single word with its settings. A record that `filter` or `sql` drops before `dedup` does not count as seen; one that they drop
-/// behind it does. A record that a step fails on never counts as seen.
+/// One step: its keyword with its settings. A record that `filter` or `sql` drops before `dedup` does not count as seen; one that they drop
+/// behind it does. A record that fails in a step never counts as seen.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend(
@@ -14,7 +14,7 @@ use crate::config::values::{Identifier, OneOrMany, Pairs, Period, Size, Window};
     "x-later" = ["join"]
 ))]
 pub struct Step {
-    /// The inputs whose rows a step without state works on, by name; all of them if left out. Such steps stand before those for the rows of all.
+    /// The names of the inputs whose rows this step processes (only for steps without state). Default: all. Such steps come before the steps for the rows of all inputs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<OneOrMany<Identifier>>,
 
@@ -22,11 +22,11 @@ pub struct Step {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dedup: Option<Dedup>,
 
-    /// Lets only those records pass for which this SQL expression is true. A record for which it cannot be computed becomes a dead letter.
+    /// Keeps only the records for which this SQL expression is true. A record for which it cannot be computed becomes a dead letter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filter: Option<String>,
 
-    /// The columns that go on: name to SQL expression. `"*": "*"` lets all columns pass that are not named.
+    /// The columns of the result: name to SQL expression. `"*": "*"` keeps all columns that are not named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("minProperties" = 1, "maxProperties" = 1000, "x-why" = "as many as a table has columns"))]
     pub select: Option<Pairs>,
@@ -78,7 +78,7 @@ pub struct Dedup {
     )]
     pub key: Vec<Identifier>,
 
-    /// How far apart by their time two records of one key may lie and still be duplicates.
+    /// How far apart in time two records with the same key may be and still count as duplicates.
     #[schemars(extend(
         "x-least" = "1s", "x-most" = "3650d",
         "x-why" = "time is cut into buckets, and a bucket holds at least a second of records"
@@ -93,7 +93,7 @@ pub struct Dedup {
     #[serde(default)]
     pub keep: Keep,
 
-    /// What happens to records that are older than the history that is kept and whose key is not known any more, so that it is unknown
+    /// What happens to records that are older than the history that is kept and whose key is no longer known, so that nobody can say
     /// whether they are duplicates.
     #[serde(default)]
     pub late: Late,
@@ -174,14 +174,14 @@ pub struct WindowStep {
     ))]
     pub max: Option<Period>,
 
-    /// How far the watermark must be behind a window's end to close it: how much later than others a record may come. A record whose window is
-    /// closed is late: it is dropped and counted.
+    /// How far the watermark must be past the end of a window to close it, that is, how much later than others a record may arrive. A record
+    /// whose window is closed is late: it is dropped and counted.
     #[serde(default = "default_lateness")]
     #[schemars(extend("x-most" = "3650d", "x-why" = "its windows are held as long"))]
     pub lateness: Period,
 
     /// The columns of the results: name to an aggregate, as in `count()`, `sum(amount)` or `sum(amount) where status = 'paid'`. docs/windows.md lists the
-    /// functions. What is no column is computed before the window.
+    /// functions. Expressions that are not columns are computed before the window.
     #[schemars(extend("minProperties" = 1, "maxProperties" = 64, "x-why" = "each is kept for every key of every open window"))]
     pub aggregates: Pairs,
 

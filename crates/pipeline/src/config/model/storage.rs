@@ -38,7 +38,7 @@ pub struct ObjectStorage {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service_account: Option<String>,
 
-    /// PEM file of the authorities to trust; the system's if left out.
+    /// PEM file of the certificate authorities to trust. Default: the system's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ca: Option<String>,
 
