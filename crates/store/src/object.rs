@@ -55,6 +55,10 @@ const RESERVED_BYTES: usize = 8 << 20;
 /// Where the probing object of [`Store::probe`] lies. No [`Key`] begins with a dot.
 const PROBES: &str = ".probe";
 
+/// Puts of it. A name of its own is no folder; a gateway over a file system says so all the same when another process's probe is removed
+/// at that moment, and the folder with it. So many times in a row are no chance any more.
+const PROBE_TRIES: u32 = 5;
+
 /// A store on object storage. Clones share one bound of requests.
 #[derive(Clone)]
 pub struct ObjectStorage {
@@ -279,7 +283,13 @@ impl Store for ObjectStorage {
         let lacks = |reason: &str| {
             Err(StoreError::new(ErrorKind::NotSupported, Operation::Open, &self.url, reason.to_owned()))
         };
-        let first = self.put(&path, &place, vec![Bytes::from_static(b"first")]).await?;
+        let mut tries = 1;
+        let first = loop {
+            match self.put(&path, &place, vec![Bytes::from_static(b"first")]).await {
+                Err(error) if error.kind == ErrorKind::Conflict && tries < PROBE_TRIES => tries += 1,
+                first => break first?,
+            }
+        };
         let second = self.put(&path, &place, vec![Bytes::from_static(b"second")]).await;
         let found = self.get_bounded(&path, &place, None, 64).await;
         self.remove(&path, &place).await?;

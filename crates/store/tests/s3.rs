@@ -76,6 +76,22 @@ async fn the_probe_lets_a_store_pass_that_refuses_the_second_put_and_leaves_noth
     assert!(left.is_empty(), "{left:?}");
 }
 
+/// As a gateway over a file system answers when another probe's folder goes away under it.
+#[tokio::test]
+async fn the_probe_tries_again_where_its_name_is_said_to_be_a_folder() {
+    let Some((s3, proxy)) = world() else { return };
+    let store = empty(&proxy.url());
+    let code = "<Error><Code>ExistingObjectIsDirectory</Code><Message>Existing Object is a directory.</Message></Error>";
+    let refused = || Rule::next(1, Fault::Answer(Answer::new(409, code))).method("PUT");
+    proxy.add(refused());
+    proxy.add(refused());
+    store.probe(7).await.expect("the third try");
+    proxy.add(Rule::always(Fault::Answer(Answer::new(409, code))).method("PUT"));
+    let error = store.probe(8).await.expect_err("it is a folder, whatever it means");
+    assert_eq!(error.kind, ErrorKind::Conflict);
+    drop(s3);
+}
+
 /// Files below a folder.
 fn walk(dir: &std::path::Path) -> Vec<std::path::PathBuf> {
     let entries = std::fs::read_dir(dir).expect("a folder").map(|entry| entry.expect("an entry").path());
