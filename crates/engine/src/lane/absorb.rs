@@ -131,8 +131,6 @@ impl LaneTask {
     ) -> Result<(Output, bool), EngineError> {
         let (runtime, status) = (self.context.runtime.clone(), self.context.status.clone());
         let (runtime, status) = (&*runtime, &*status);
-        let entering = (first == 0 && self.has_keys_before_a_step() && matches!(from, From::Block { .. }))
-            .then(|| output.batch.clone());
         let mut aside: Vec<(usize, Batch, bool)> = Vec::new();
         for at in first..self.steps.len() {
             let step = &mut self.steps[at];
@@ -155,8 +153,11 @@ impl LaneTask {
             counter!("forebay_records_late_kept_total").increment(output.late_kept);
             counter!("forebay_records_absorbed_total").increment(output.absorbed);
             let mut rejects = std::mem::take(&mut output.rejects);
-            if let Some(entering) = entering.as_ref().filter(|_| !was_derived) {
-                self.forget_rejected(at, entering, &mut rejects).await?;
+            if let From::Block { block, .. } = from
+                && !rejects.is_empty()
+                && !was_derived
+            {
+                self.forget_rejected(at, block, &mut rejects).await?;
             }
             let completed = |reject: Reject| match (from, &rows) {
                 (From::Block { block, .. }, _) => reject.completed(block),
@@ -170,30 +171,23 @@ impl LaneTask {
         Ok((output, is_derived))
     }
 
-    /// Whether another step stands behind one that takes keys for seen.
-    fn has_keys_before_a_step(&mut self) -> bool {
-        let before = self.steps.len().saturating_sub(1);
-        self.steps[..before].iter_mut().any(|step| step.seen_keys().is_some())
-    }
-
-    /// A record that step `at` rejects does not count as seen: the steps before it forget its key, in the seal that has its dead letter
-    /// (C10). `entering` are the rows as they came to the first step, one for each record.
+    /// Records of `block` that step `at` rejects do not count as seen: the steps before it forget their keys, in the seal that has the dead
+    /// letters (C10). Each is taken through the same work once more, so that nothing is kept of those that no step rejects.
     async fn forget_rejected(
         &mut self,
         at: usize,
-        entering: &Batch,
+        block: &RecordBlock,
         rejects: &mut [Reject],
     ) -> Result<(), EngineError> {
+        if !self.steps[..at].iter_mut().any(|step| step.seen_keys().is_some()) {
+            return Ok(());
+        }
         for reject in rejects {
-            let Ok(row) = entering.positions.binary_search(&reject.position) else {
+            let record = block.one(reject.position);
+            let (Some(record), Some(intake)) = (record, self.intake_of(block.partition.input)) else {
                 return Err(EngineError::Internal("a step that rejects a record it was not given"));
             };
-            let mut batch = Batch {
-                rows: entering.rows.slice(row, 1),
-                positions: vec![reject.position],
-                times_ms: vec![entering.times_ms[row]],
-                ..entering.clone()
-            };
+            let mut batch = intake.prepare(&record, self.context.runtime.wall_ms())?.batch;
             if batch.times_ms == [TIME_UNKNOWN_MS] {
                 // As `dedup` has placed it.
                 batch.times_ms = vec![self.judged_by_ms];
