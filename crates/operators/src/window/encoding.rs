@@ -1,5 +1,7 @@
 //! Numbers and lengths in the bytes of a window's state: written one after the other, and read with every length checked before anything is
 //! allocated for it.
+//!
+//! Owns the form of single values. Does not own which of them a state consists of.
 
 use dataflow::StateError;
 

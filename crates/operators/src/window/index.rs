@@ -1,5 +1,7 @@
 //! From a hash to the number of an entry, with open addressing: four bytes an entry, at most three quarters full. The entries themselves, and what
 //! makes two of them the same, are the caller's.
+//!
+//! Owns the places and their growth. Does not own hashing.
 
 /// A place that stands for no entry.
 const FREE: u32 = 0;

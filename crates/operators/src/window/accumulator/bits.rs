@@ -1,4 +1,6 @@
 //! A bit for each group.
+//!
+//! Owns the words that hold the bits, and their bytes in the state. Does not own what a bit means: its accumulator does.
 
 use dataflow::StateError;
 

@@ -1,4 +1,7 @@
 //! Counts, sums and averages.
+//!
+//! Owns the exact sums of integers and Decimals, and the mark of a sum that was lost because it does not fit. Does not own the rejection of such a
+//! result ([`crate::window`] does).
 
 use arrow_array::ArrayRef;
 use dataflow::{ColumnType, StateError};

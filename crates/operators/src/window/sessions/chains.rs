@@ -1,4 +1,6 @@
 //! The sessions of keys by number, without their aggregates: when each begins and ends, how many rows it has, and which others are of its key.
+//!
+//! Owns the order of the sessions of a key, and which of them a record joins together. Does not own when one is closed.
 
 use std::collections::BTreeMap;
 

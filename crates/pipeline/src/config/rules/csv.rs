@@ -1,4 +1,6 @@
 //! Rules of `format: csv` of an input.
+//!
+//! Owns what the schema of the pipeline file cannot say of these settings. Does not own the format ([`formats::csv`]).
 
 use std::collections::BTreeSet;
 
