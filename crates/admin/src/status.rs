@@ -12,9 +12,9 @@ use engine::inputs::numbered::Numbered;
 use engine::survey::{self, Survey};
 use pipeline::config::model::{Input, Pipeline};
 use pipeline::wiring;
+use protocol::Lane;
 use protocol::doubt::{StopReason, Verdict};
 use protocol::lane::InputState;
-use protocol::{Lane, names};
 use serde_json::{Value, json};
 
 use crate::{fields, running};
@@ -135,7 +135,7 @@ async fn load(pipeline: &Pipeline) -> anyhow::Result<(Lane, Survey)> {
     let Some(store) = wiring::storage::open_to_read(pipeline).await? else {
         return Ok((Lane::new(), Survey::default()));
     };
-    let folder = names::lane_folder(pipeline.pipeline.as_str(), 0);
+    let folder = wiring::lane_folder(pipeline);
     let lane = engine::journal::load(&*store, &folder).await?;
     let survey = survey::survey(&*store, &folder, &lane).await?;
     Ok((lane, survey))

@@ -260,7 +260,7 @@ async fn seal(context: &Arc<Context>, cut: Cut, frames: Frames) -> Result<u64, E
 
 /// Whether an input gave any record.
 fn has_any(counts: &InputCounts) -> bool {
-    counts.counts.is_some_and(|counts| counts != Counts::default())
+    counts.counts() != Counts::default()
 }
 
 /// The rows that a cut has for each table.

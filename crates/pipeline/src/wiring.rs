@@ -234,7 +234,7 @@ async fn noted(
     }
 }
 
-/// The number of the lane that a program runs. A pipeline has one so far.
+/// The number of the lane that a program runs. A pipeline has one so far; whoever needs its folder asks [`lane_folder`].
 pub const LANE: u32 = 0;
 
 /// The folder of the pipeline's lane.

@@ -484,7 +484,7 @@ impl Lane {
         self.watermark_ms = seal.watermark_ms;
         self.idle.clone_from(&seal.idle);
         for of_input in &seal.counts {
-            let counts = of_input.counts.unwrap_or_default();
+            let counts = of_input.counts();
             self.inputs[of_input.input as usize].counts.add(&counts);
             self.counts.add(&counts);
         }

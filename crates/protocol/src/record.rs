@@ -21,7 +21,7 @@
 //! | `Change`     | the pipeline file says something else than before | steps, and whose state goes on               |
 //! | `Rewind`     | a person moves a stopped pipeline                | where partitions are read on                 |
 //!
-//! Bytes: `FBJ` `3`, body, then CRC-32C (little-endian) of everything before it. A field is never reused; a reader
+//! Bytes: `FBJ` `4`, body, then CRC-32C (little-endian) of everything before it. A field is never reused; a reader
 //! refuses any other format version and an unknown body.
 
 mod bytes;
@@ -47,7 +47,7 @@ pub use ledger::{Absorbed, Counts, Derived, InputCounts, Rows, TableRows};
 pub use seal::{Frame, Frontier, Range, RecordPlace, Refusal, Seal, Server, StateDelta};
 
 /// First bytes of every record: three letters and the format version.
-pub const MAGIC: [u8; 4] = *b"FBJ3";
+pub const MAGIC: [u8; 4] = *b"FBJ4";
 
 /// A record is refused above this: positions of 10,000 partitions and 10,000 frames fit many times over.
 pub const RECORD_BYTES_MAX: u64 = 64 << 20;

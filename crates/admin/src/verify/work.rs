@@ -29,7 +29,7 @@ use pipeline::config::model::sink::{Takes, Target};
 use pipeline::config::values::Window;
 use pipeline::replays::{self, Log};
 use pipeline::wiring::{self, WiringError, sink};
-use protocol::{Lane, names};
+use protocol::Lane;
 use store::Store;
 
 use super::Bound;
@@ -188,7 +188,7 @@ impl Work<'_> {
         }
         if table.has_provenance() {
             self.progress.begin("counting the rows of frames");
-            let folder = names::lane_folder(self.pipeline.pipeline.as_str(), 0);
+            let folder = wiring::lane_folder(self.pipeline);
             report.frames = Some(frames::compare(&*store, &folder, table.name(), &keys, self.limit).await?);
         }
         letters.take_from(&mut differences);
@@ -255,7 +255,7 @@ impl Work<'_> {
     }
 
     async fn lane(&self, store: &dyn Store) -> anyhow::Result<Lane> {
-        let folder = names::lane_folder(self.pipeline.pipeline.as_str(), 0);
+        let folder = wiring::lane_folder(self.pipeline);
         engine::journal::load(store, &folder)
             .await
             .context("the journal cannot be read; see `forebay store check`")

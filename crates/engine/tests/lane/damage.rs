@@ -174,7 +174,7 @@ fn a_frame_whose_seal_claims_other_rows_than_it_holds_is_damaged_and_takes_no_me
                 frame.rows = rows;
                 // The bytes that tell where rows come from say the same number, in the few bytes that any number of rows may take.
                 assert!(!whole[&seal.segment].is_empty());
-                for counts in seal.counts.iter_mut().filter_map(|input| input.counts.as_mut()) {
+                for counts in &mut seal.counts {
                     (counts.read, counts.passed) = (rows, rows);
                 }
                 seal.rows.iter_mut().for_each(|table| table.rows = rows);

@@ -19,7 +19,7 @@ pub(super) fn check_place(record: &Record) -> Result<(), Violation> {
 pub(super) fn check_seal(lane: &Lane, record: &Record, seal: &Seal) -> Result<(), Violation> {
     let leaves = |(now, more): (u64, u64)| now.saturating_add(more) > NUMBER_MAX;
     let mut counts = lane.counts;
-    seal.counts.iter().filter_map(|of_input| of_input.counts.as_ref()).for_each(|more| counts.add(more));
+    seal.counts.iter().for_each(|of_input| counts.add(&of_input.counts()));
     let derived = seal.derived.as_ref().map(each_derived).unwrap_or_default();
     let absorbed = seal.absorbed.unwrap_or_default();
     if each(&counts).into_iter().any(|sum| sum > NUMBER_MAX)

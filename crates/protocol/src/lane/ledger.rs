@@ -4,7 +4,7 @@
 //! where the counts come from (`engine::cut`), nor whether a frame holds the rows that its record says (`engine::inspect`).
 
 use super::{Framed, Lane, Piece, Violation, hostile, violation};
-use crate::record::{Absorbed, Counts, Derived, InputCounts, Record, Seal};
+use crate::record::{Absorbed, Counts, Derived, Record, Seal};
 
 /// The seal's rows in the tables of each kind.
 #[derive(Clone, Copy, Debug, Default)]
@@ -70,19 +70,19 @@ fn check_inputs(lane: &Lane, record: &Record, seal: &Seal) -> Result<Counts, Vio
         return Err(violation(record, "C9", format!("counts of {} inputs", seal.counts.len())));
     }
     let mut sum = Counts::default();
-    for (n, InputCounts { input, counts }) in seal.counts.iter().enumerate() {
-        let counts = counts.unwrap_or_default();
-        let Some(known) = lane.inputs.get(*input as usize) else {
+    for (n, said) in seal.counts.iter().enumerate() {
+        let (input, counts) = (said.input, said.counts());
+        let Some(known) = lane.inputs.get(input as usize) else {
             return Err(violation(record, "C9", format!("input {input} has no genesis")));
         };
-        if seal.counts[..n].iter().any(|other| other.input == *input) {
+        if seal.counts[..n].iter().any(|other| other.input == input) {
             return Err(violation(record, "C9", format!("two counts of input `{}`", known.name)));
         }
         if !counts.add_up() {
             let what = format!("the counts of input `{}` do not add up: {counts:?}", known.name);
             return Err(violation(record, "C9", what));
         }
-        if counts.read > 0 && !has_moved(*input) {
+        if counts.read > 0 && !has_moved(input) {
             let what = format!(
                 "{} records are counted for input `{}`, of which none was read",
                 counts.read, known.name

@@ -65,21 +65,51 @@ impl Counts {
     }
 }
 
-/// What the records of one input became in one seal.
+/// What the records of one input became in one seal. The fields of [`Counts`] stand beside the input's number, and not in a message of
+/// their own: every seal has one of these.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub struct InputCounts {
     /// The input's number.
     #[prost(uint32, tag = "1")]
     pub input: u32,
-    /// What its records became.
-    #[prost(message, optional, tag = "2")]
-    pub counts: Option<Counts>,
+    /// [`Counts::read`]
+    #[prost(uint64, tag = "2")]
+    pub read: u64,
+    /// [`Counts::passed`]
+    #[prost(uint64, tag = "3")]
+    pub passed: u64,
+    /// [`Counts::filtered`]
+    #[prost(uint64, tag = "4")]
+    pub filtered: u64,
+    /// [`Counts::duplicates`]
+    #[prost(uint64, tag = "5")]
+    pub duplicates: u64,
+    /// [`Counts::late`]
+    #[prost(uint64, tag = "6")]
+    pub late: u64,
+    /// [`Counts::dead_letters`]
+    #[prost(uint64, tag = "7")]
+    pub dead_letters: u64,
+    /// [`Counts::absorbed`]
+    #[prost(uint64, tag = "8")]
+    pub absorbed: u64,
+    /// [`Counts::late_kept`]
+    #[prost(uint64, tag = "9")]
+    pub late_kept: u64,
 }
 
 impl InputCounts {
     /// Records of the input `input`.
     pub fn of(input: u32, counts: Counts) -> Self {
-        Self { input, counts: Some(counts) }
+        let Counts { read, passed, filtered, duplicates, late, dead_letters, absorbed, late_kept } = counts;
+        Self { input, read, passed, filtered, duplicates, late, dead_letters, absorbed, late_kept }
+    }
+
+    /// What the input's records became.
+    pub fn counts(&self) -> Counts {
+        let Self { input: _, read, passed, filtered, duplicates, late, dead_letters, absorbed, late_kept } =
+            *self;
+        Counts { read, passed, filtered, duplicates, late, dead_letters, absorbed, late_kept }
     }
 }
 

@@ -315,10 +315,10 @@ impl Oracle {
     /// C9: what is counted for an input was read from its partitions.
     fn count_inputs(&self, seal: &Seal, sealed: &Sealed) -> Result<(), Broken> {
         let mut found = [0; 2];
-        for InputCounts { input, counts } in &seal.counts {
+        for InputCounts { input, read, .. } in &seal.counts {
             let place =
                 self.inputs.get(*input as usize).ok_or(("C9", format!("there is no input {input}")))?;
-            found[*place] += counts.as_ref().map_or(0, |counts| counts.read);
+            found[*place] += *read;
         }
         if found != sealed.read_of {
             let what = format!(
@@ -556,6 +556,6 @@ fn id(frame: &Frame) -> u128 {
 /// What the records of all inputs became in a seal.
 pub fn counts_of(seal: &Seal) -> Counts {
     let mut counts = Counts::default();
-    seal.counts.iter().filter_map(|input| input.counts.as_ref()).for_each(|more| counts.add(more));
+    seal.counts.iter().for_each(|input| counts.add(&input.counts()));
     counts
 }
