@@ -64,6 +64,11 @@ pub enum Event {
     },
     /// A partition appeared while reading; it is not read until [`Reader::add`].
     Found(PartitionStart),
+    /// The partition was taken away by [`Reader::remove`]: nothing more comes of it until it is added again.
+    Removed {
+        /// The partition.
+        partition: Partition,
+    },
 }
 
 /// A kind of failure that decides what the engine does.
@@ -195,7 +200,7 @@ pub async fn first_record(
     loop {
         match reader.next().await? {
             Event::Block(block) => return Ok(block.one(position)),
-            Event::CaughtUp { .. } | Event::Ended { .. } => return Ok(None),
+            Event::CaughtUp { .. } | Event::Ended { .. } | Event::Removed { .. } => return Ok(None),
             Event::Found(_) => {}
         }
     }
@@ -207,6 +212,8 @@ pub async fn first_record(
 /// 2. A reader holds a bounded number of bytes ahead of the caller; not calling `next` is the back-pressure.
 /// 3. Dropping the reader ends all that it started.
 /// 4. A partition is added once: another [`Reader::add`] of it is refused, by that call or by the next events.
+/// 5. What was handed out of a partition up to its [`Event::Removed`] is all that this reader hands out of it: who reads it next begins
+///    behind that.
 #[async_trait]
 pub trait Reader: Send {
     /// The next event; waits while there is none.
@@ -217,6 +224,11 @@ pub trait Reader: Send {
 
     /// Reads a further partition from now on.
     async fn add(&mut self, from: ReadFrom) -> Result<(), SourceError>;
+
+    /// Takes a partition away, paused, caught up or ended, so that another reader can read it. Blocks on their way still come, then
+    /// [`Event::Removed`]; only behind that may it be added again. A partition that is not read gives no event, and this reader does not
+    /// find it again.
+    fn remove(&mut self, partition: &Partition);
 
     /// Stops handing out records of a partition until [`resume`](Self::resume); blocks on their way still come.
     fn pause(&mut self, partition: &Partition);

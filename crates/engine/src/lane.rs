@@ -493,6 +493,10 @@ impl LaneTask {
                 self.waiting.push_back(Waiting::Ended { partition, next });
             }
             Event::Found(start) => self.add(place, start).await?,
+            // A lane keeps its partitions as long as it reads.
+            Event::Removed { .. } => {
+                return Err(EngineError::Internal("a source that takes away a partition by itself"));
+            }
         }
         Ok(())
     }

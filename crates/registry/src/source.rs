@@ -244,6 +244,10 @@ impl Reader for ReaderWithSchemas {
         self.inner.add(from).await
     }
 
+    fn remove(&mut self, partition: &Partition) {
+        self.inner.remove(partition);
+    }
+
     fn pause(&mut self, partition: &Partition) {
         self.inner.pause(partition);
     }

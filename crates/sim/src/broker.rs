@@ -377,13 +377,15 @@ impl Source for SimSource {
 struct Cursor {
     from: ReadFrom,
     is_paused: bool,
+    /// Taken away, and nobody has heard so yet.
+    is_leaving: bool,
     /// `CaughtUp` was told at this position.
     told: Option<u64>,
 }
 
 impl Cursor {
     fn new(from: ReadFrom) -> Self {
-        Self { from, is_paused: false, told: None }
+        Self { from, is_paused: false, is_leaving: false, told: None }
     }
 }
 
@@ -406,6 +408,9 @@ impl SimReader {
         if self.next < state.broker.streams.len() {
             self.next += self.inputs;
             return Ok(Some(Event::Found(state.broker.start(self.next - self.inputs))));
+        }
+        if let Some(at) = self.cursors.iter().position(|cursor| cursor.is_leaving) {
+            return Ok(Some(Event::Removed { partition: self.cursors.remove(at).from.partition }));
         }
         self.cursors.iter().try_for_each(|cursor| {
             state.broker.check_epoch(&cursor.from)?;
@@ -478,6 +483,11 @@ impl Reader for SimReader {
     async fn add(&mut self, from: ReadFrom) -> Result<(), SourceError> {
         self.cursors.push(Cursor::new(from));
         Ok(())
+    }
+
+    fn remove(&mut self, partition: &Partition) {
+        let cursors = self.cursors.iter_mut().filter(|c| c.from.partition == *partition);
+        cursors.for_each(|cursor| cursor.is_leaving = true);
     }
 
     fn pause(&mut self, partition: &Partition) {

@@ -602,6 +602,10 @@ impl Reader for LyingReader {
         self.inner.add(from).await
     }
 
+    fn remove(&mut self, partition: &Partition) {
+        self.inner.remove(partition);
+    }
+
     fn pause(&mut self, partition: &Partition) {
         self.inner.pause(partition);
     }

@@ -162,6 +162,7 @@ impl Source for GeneratorSource {
             pace,
             read: from.iter().map(|from| from.partition.clone()).collect(),
             cursors: from.into_iter().map(Cursor::new).collect(),
+            leaving: Vec::new(),
             making: None,
         }))
     }
@@ -218,6 +219,8 @@ struct GeneratorReader {
     cursors: VecDeque<Cursor>,
     /// Partitions that are read, or were to their end.
     read: BTreeSet<Partition>,
+    /// Taken away, and not reported yet.
+    leaving: Vec<Partition>,
     /// The block under way. It stays here when `next` is dropped.
     making: Option<BoxFuture<'static, Option<RecordBlock>>>,
 }
@@ -287,6 +290,11 @@ impl Reader for GeneratorReader {
                 self.finish(&block);
                 return Ok(Event::Block(block));
             }
+            if let Some(partition) = self.leaving.pop() {
+                self.cursors.retain(|cursor| cursor.partition != partition);
+                self.read.remove(&partition);
+                return Ok(Event::Removed { partition });
+            }
             if let Some(pace) = &self.pace {
                 let wait = pace.wait(self.runtime.elapsed());
                 if !wait.is_zero() {
@@ -311,6 +319,13 @@ impl Reader for GeneratorReader {
         }
         self.cursors.push_back(Cursor::new(from));
         Ok(())
+    }
+
+    fn remove(&mut self, partition: &Partition) {
+        // A block under way is handed out first: it belongs to the cursor that stands first.
+        if self.read.contains(partition) && !self.leaving.contains(partition) {
+            self.leaving.push(partition.clone());
+        }
     }
 
     fn pause(&mut self, partition: &Partition) {

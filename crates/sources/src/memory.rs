@@ -264,6 +264,8 @@ impl Source for MemorySource {
 struct Cursor {
     from: ReadFrom,
     is_paused: bool,
+    /// Taken away, and not reported yet.
+    is_leaving: bool,
     /// `CaughtUp` was reported at `from.next`.
     is_caught_up: bool,
     is_ended: bool,
@@ -271,7 +273,7 @@ struct Cursor {
 
 impl Cursor {
     fn new(from: ReadFrom) -> Self {
-        Self { from, is_paused: false, is_caught_up: false, is_ended: false }
+        Self { from, is_paused: false, is_leaving: false, is_caught_up: false, is_ended: false }
     }
 
     /// What there is to report of this partition now, if anything.
@@ -336,6 +338,13 @@ impl MemoryReader {
             self.known.insert(partition.clone());
             return Ok(Some(Event::Found(state.start(partition))));
         }
+        if let Some(index) = self.cursors.iter().position(|cursor| cursor.is_leaving)
+            && let Some(cursor) = self.cursors.remove(index)
+        {
+            let partition = cursor.from.partition;
+            self.read.remove(&partition);
+            return Ok(Some(Event::Removed { partition }));
+        }
         // The partition that was served goes to the back, so that a full one does not starve the others.
         for index in 0..self.cursors.len() {
             if let Some(event) = self.cursors[index].event(&state)? {
@@ -376,6 +385,12 @@ impl Reader for MemoryReader {
         self.known.insert(from.partition.clone());
         self.cursors.push_back(Cursor::new(from));
         Ok(())
+    }
+
+    fn remove(&mut self, partition: &Partition) {
+        for cursor in self.cursors.iter_mut().filter(|cursor| cursor.from.partition == *partition) {
+            cursor.is_leaving = true;
+        }
     }
 
     fn pause(&mut self, partition: &Partition) {

@@ -189,7 +189,7 @@ impl DryRun {
                         }
                         Event::CaughtUp { partition, next, .. } => (partition, next),
                         Event::Ended { partition, .. } => (partition, u64::MAX),
-                        Event::Found(_) => continue,
+                        Event::Found(_) | Event::Removed { .. } => continue,
                     };
                     if let Some(n) = number(lane, &partition)
                         && ranges.get(&n).is_some_and(|(_, to)| next >= *to)

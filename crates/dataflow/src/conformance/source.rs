@@ -64,6 +64,8 @@ where
     a_paused_partition_waits_and_loses_nothing(&*fresh().await).await;
     an_added_partition_is_read_beside_the_first(&*fresh().await).await;
     a_partition_is_not_added_twice(&*fresh().await).await;
+    a_removed_partition_is_read_on_by_another_reader(&*fresh().await).await;
+    a_removed_partition_may_be_added_again(&*fresh().await).await;
     another_identity_is_refused(&*fresh().await).await;
     a_position_beyond_the_end_is_refused(&*fresh().await).await;
     an_unknown_partition_is_refused(&*fresh().await).await;

@@ -118,7 +118,9 @@ impl Reader for NumberedReader {
         let mut event = self.reader.next().await.map_err(|error| numbered(error, self.input))?;
         let partition = match &mut event {
             Event::Block(block) => &mut block.partition,
-            Event::CaughtUp { partition, .. } | Event::Ended { partition, .. } => partition,
+            Event::CaughtUp { partition, .. }
+            | Event::Ended { partition, .. }
+            | Event::Removed { partition } => partition,
             Event::Found(start) => &mut start.partition,
         };
         partition.input = self.input;
@@ -127,6 +129,10 @@ impl Reader for NumberedReader {
 
     async fn add(&mut self, from: ReadFrom) -> Result<(), SourceError> {
         self.reader.add(from_plain(from)).await.map_err(|error| numbered(error, self.input))
+    }
+
+    fn remove(&mut self, partition: &Partition) {
+        self.reader.remove(&plain(partition));
     }
 
     fn pause(&mut self, partition: &Partition) {

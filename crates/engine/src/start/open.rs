@@ -279,7 +279,9 @@ fn has_given(events: &VecDeque<Event>, error: &SourceError) -> bool {
 fn spoken(event: &Event) -> &Partition {
     match event {
         Event::Block(block) => &block.partition,
-        Event::CaughtUp { partition, .. } | Event::Ended { partition, .. } => partition,
+        Event::CaughtUp { partition, .. } | Event::Ended { partition, .. } | Event::Removed { partition } => {
+            partition
+        }
         Event::Found(start) => &start.partition,
     }
 }
@@ -307,6 +309,10 @@ impl Reader for Begun {
 
     async fn add(&mut self, from: ReadFrom) -> Result<(), SourceError> {
         self.reader.add(from).await
+    }
+
+    fn remove(&mut self, partition: &Partition) {
+        self.reader.remove(partition);
     }
 
     fn pause(&mut self, partition: &Partition) {

@@ -126,6 +126,10 @@ impl Reader for RefusingReader {
         }
     }
 
+    fn remove(&mut self, partition: &Partition) {
+        self.inner.remove(partition);
+    }
+
     fn pause(&mut self, partition: &Partition) {
         self.inner.pause(partition);
     }

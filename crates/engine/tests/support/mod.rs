@@ -734,6 +734,10 @@ impl Reader for OneByOne {
         self.inner.add(from).await
     }
 
+    fn remove(&mut self, partition: &Partition) {
+        self.inner.remove(partition);
+    }
+
     fn pause(&mut self, partition: &Partition) {
         self.inner.pause(partition);
     }
@@ -784,7 +788,7 @@ impl Reader for DamagedReader {
     async fn next(&mut self) -> Result<Event, SourceError> {
         match self.0.next().await? {
             Event::Block(block) => Ok(Event::Block(block)),
-            Event::CaughtUp { .. } | Event::Ended { .. } | Event::Found(_) => {
+            Event::CaughtUp { .. } | Event::Ended { .. } | Event::Found(_) | Event::Removed { .. } => {
                 Err(SourceError::new(SourceFault::Refused, "damaged from here on"))
             }
         }
@@ -792,6 +796,10 @@ impl Reader for DamagedReader {
 
     async fn add(&mut self, from: ReadFrom) -> Result<(), SourceError> {
         self.0.add(from).await
+    }
+
+    fn remove(&mut self, partition: &Partition) {
+        self.0.remove(partition);
     }
 
     fn pause(&mut self, partition: &Partition) {

@@ -206,7 +206,7 @@ async fn from_source(
             Ok(Ok(Event::CaughtUp { partition, .. } | Event::Ended { partition, .. })) => {
                 open.remove(&partition);
             }
-            Ok(Ok(Event::Found(_))) => {}
+            Ok(Ok(Event::Found(_) | Event::Removed { .. })) => {}
         }
     }
     Ok(blocks)

@@ -185,6 +185,7 @@ impl Source for WithReplays {
                 .outliving(self.outlives),
             cursor,
             is_found: false,
+            is_leaving: false,
             is_failing: false,
             look: None,
         }))
@@ -243,6 +244,8 @@ struct ReaderWithReplays {
     cursor: Option<Cursor>,
     /// True once the lane was told of the log.
     is_found: bool,
+    /// The log was taken away, and nobody has heard so yet.
+    is_leaving: bool,
     /// True if the last look had no answer.
     is_failing: bool,
     /// The look under way: kept, for the lane drops `next` whenever something else happens.
@@ -330,6 +333,9 @@ impl ReaderWithReplays {
 impl Reader for ReaderWithReplays {
     async fn next(&mut self) -> Result<Event, SourceError> {
         loop {
+            if std::mem::take(&mut self.is_leaving) {
+                return Ok(Event::Removed { partition: partition() });
+            }
             if let Some(block) = self.take() {
                 return Ok(Event::Block(block));
             }
@@ -350,7 +356,7 @@ impl Reader for ReaderWithReplays {
                 }
                 event = self.inner.next() => {
                     let event = event?;
-                    if let Event::Ended { partition, .. } = &event {
+                    if let Event::Ended { partition, .. } | Event::Removed { partition } = &event {
                         self.open.remove(partition);
                         if self.open.is_empty() {
                             // The log is looked at once more, and at once.
@@ -376,6 +382,14 @@ impl Reader for ReaderWithReplays {
         self.cursor = Some(self.log.cursor(&from).await?);
         self.look = None;
         Ok(())
+    }
+
+    fn remove(&mut self, at: &Partition) {
+        if *at != partition() {
+            self.inner.remove(at);
+        } else if self.cursor.take().is_some() {
+            (self.look, self.is_found, self.is_leaving) = (None, true, true);
+        }
     }
 
     fn pause(&mut self, at: &Partition) {
@@ -447,7 +461,9 @@ impl Aside {
 
 /// Has nothing to hand out, and says so once of each partition: a drain waits for that.
 struct Silence {
+    read: BTreeSet<Partition>,
     untold: Vec<ReadFrom>,
+    removed: Vec<Partition>,
 }
 
 #[async_trait]
@@ -468,7 +484,8 @@ impl Source for Aside {
     async fn read(&self, from: Vec<ReadFrom>) -> Result<Box<dyn Reader>, SourceError> {
         let asked = from.iter().map(|from| from.partition.clone()).collect();
         *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = asked;
-        Ok(Box::new(Silence { untold: from }))
+        let read = from.iter().map(|from| from.partition.clone()).collect();
+        Ok(Box::new(Silence { read, untold: from, removed: Vec::new() }))
     }
 
     async fn publish(&self, _: &[(Partition, u64)]) -> Result<(), SourceError> {
@@ -487,6 +504,9 @@ impl Source for Aside {
 #[async_trait]
 impl Reader for Silence {
     async fn next(&mut self) -> Result<Event, SourceError> {
+        if let Some(partition) = self.removed.pop() {
+            return Ok(Event::Removed { partition });
+        }
         let Some(ReadFrom { partition, next, leader_epoch, .. }) = self.untold.pop() else {
             return std::future::pending().await;
         };
@@ -494,8 +514,16 @@ impl Reader for Silence {
     }
 
     async fn add(&mut self, from: ReadFrom) -> Result<(), SourceError> {
+        self.read.insert(from.partition.clone());
         self.untold.push(from);
         Ok(())
+    }
+
+    fn remove(&mut self, partition: &Partition) {
+        if self.read.remove(partition) {
+            self.untold.retain(|from| from.partition != *partition);
+            self.removed.push(partition.clone());
+        }
     }
 
     fn pause(&mut self, _: &Partition) {}

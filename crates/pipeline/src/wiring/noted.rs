@@ -235,6 +235,10 @@ impl Reader for NotedReader {
         self.inner.add(from).await
     }
 
+    fn remove(&mut self, partition: &Partition) {
+        self.inner.remove(partition);
+    }
+
     fn pause(&mut self, partition: &Partition) {
         self.inner.pause(partition);
     }

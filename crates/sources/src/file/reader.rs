@@ -1,6 +1,6 @@
 //! The threads that read files, and the reader in front of them.
 //!
-//! Owns the list of files to read and which of them are paused. A thread works on one file at a time and puts it back when
+//! Owns the list of files to read, and which of them are paused or taken away. A thread works on one file at a time and puts it back when
 //! it is paused, so that paused files never keep the threads from the others.
 
 use std::collections::{BTreeSet, VecDeque};
@@ -60,6 +60,10 @@ struct Opened {
 struct Work {
     jobs: VecDeque<Job>,
     paused: BTreeSet<Partition>,
+    /// Files that are taken away, until the thread that has one says so behind its blocks.
+    leaving: BTreeSet<Partition>,
+    /// Files that no thread has any more: read to their end, or given up after an error.
+    over: BTreeSet<Partition>,
     is_closed: bool,
 }
 
@@ -80,8 +84,22 @@ impl Shared {
         self.changed.notify_all();
     }
 
-    fn is_paused(&self, partition: &Partition) -> bool {
-        self.lock().paused.contains(partition)
+    /// Whether the file is to be put back, or taken away.
+    fn is_wanted(&self, partition: &Partition) -> bool {
+        let work = self.lock();
+        !work.paused.contains(partition) && !work.leaving.contains(partition)
+    }
+
+    /// True, once, for a file that is taken away. Otherwise it is noted if nothing more is read of it.
+    fn leaves(&self, partition: &Partition, is_over: bool) -> bool {
+        let mut work = self.lock();
+        let leaves = work.leaving.remove(partition);
+        if leaves {
+            work.paused.remove(partition);
+        } else if is_over {
+            work.over.insert(partition.clone());
+        }
+        leaves
     }
 
     /// The next file that is not paused; waits while there is none. `None` once the reader is gone.
@@ -91,7 +109,9 @@ impl Shared {
             if work.is_closed {
                 return None;
             }
-            let free = work.jobs.iter().position(|job| !work.paused.contains(&job.from.partition));
+            let free = work.jobs.iter().position(|job| {
+                !work.paused.contains(&job.from.partition) || work.leaving.contains(&job.from.partition)
+            });
             if let Some(job) = free.and_then(|index| work.jobs.remove(index)) {
                 return Some(job);
             }
@@ -137,7 +157,10 @@ impl FileReader {
 fn run(shared: &Shared, sender: &Sender<Item>, mut job: Job) -> Result<(), Closed> {
     let partition = job.from.partition.clone();
     loop {
-        if shared.is_paused(&partition) {
+        if !shared.is_wanted(&partition) {
+            if shared.leaves(&partition, false) {
+                return sender.send(Ok(Event::Removed { partition }), 0);
+            }
             shared.change(|work| work.jobs.push_front(job));
             return Ok(());
         }
@@ -150,7 +173,7 @@ fn run(shared: &Shared, sender: &Sender<Item>, mut job: Job) -> Result<(), Close
                 let bytes = if let Event::Block(block) = &event { block.memory_bytes() } else { 0 };
                 sender.send(Ok(event), bytes)?;
                 if is_end {
-                    return Ok(());
+                    return over(shared, sender, partition);
                 }
             }
             Ok(None) => {}
@@ -158,7 +181,7 @@ fn run(shared: &Shared, sender: &Sender<Item>, mut job: Job) -> Result<(), Close
                 let is_away = error.fault == SourceFault::Away;
                 sender.send(Err(error.at(&partition)), 0)?;
                 if !is_away {
-                    return Ok(());
+                    return over(shared, sender, partition);
                 }
                 job.open = None;
                 if sender.wait_closed(RETRY) {
@@ -170,6 +193,14 @@ fn run(shared: &Shared, sender: &Sender<Item>, mut job: Job) -> Result<(), Close
             return Err(Closed);
         }
     }
+}
+
+/// Nothing more is read of a file; it may be taken away at any time, or was in this moment.
+fn over(shared: &Shared, sender: &Sender<Item>, partition: Partition) -> Result<(), Closed> {
+    if shared.leaves(&partition, true) {
+        return sender.send(Ok(Event::Removed { partition }), 0);
+    }
+    Ok(())
 }
 
 /// Reads on until there is something to report, or for one chunk.
@@ -368,7 +399,11 @@ fn open_stdin(from: &ReadFrom, options: &FileOptions) -> Result<Bytes, SourceErr
 impl Reader for FileReader {
     async fn next(&mut self) -> Result<Event, SourceError> {
         let ended = || SourceError::new(SourceFault::Refused, "the threads that read files have ended");
-        self.events.recv().await.unwrap_or_else(|| Err(ended()))
+        let event = self.events.recv().await.unwrap_or_else(|| Err(ended()));
+        if let Ok(Event::Removed { partition }) = &event {
+            self.read.remove(partition);
+        }
+        event
     }
 
     async fn add(&mut self, from: ReadFrom) -> Result<(), SourceError> {
@@ -377,6 +412,25 @@ impl Reader for FileReader {
         }
         self.shared.change(|work| work.jobs.push_back(Job { from, open: None }));
         Ok(())
+    }
+
+    fn remove(&mut self, partition: &Partition) {
+        if !self.read.contains(partition) {
+            return;
+        }
+        self.shared.change(|work| {
+            work.leaving.insert(partition.clone());
+            if work.over.remove(partition) {
+                // Some thread has to say so, behind what it has sent of the file.
+                let from = ReadFrom {
+                    partition: partition.clone(),
+                    identity: String::new(),
+                    next: 0,
+                    leader_epoch: NOT_AT_ITS_END,
+                };
+                work.jobs.push_back(Job { from, open: None });
+            }
+        });
     }
 
     fn pause(&mut self, partition: &Partition) {

@@ -99,6 +99,8 @@ impl Drop for Handle {
 pub(super) enum Order {
     /// A partition to read from now on. If that fails, the next event tells.
     Add(ReadFrom),
+    /// No more of this one, and say so.
+    Remove(Partition),
     /// No more of this one for now.
     Pause(Partition),
     /// On with it.
@@ -229,6 +231,7 @@ impl Fetch {
         while let Ok(order) = self.orders.try_recv() {
             match order {
                 Order::Add(from) => self.add(from)?,
+                Order::Remove(partition) => self.remove(&partition)?,
                 Order::Pause(partition) => self.set_paused(&partition, true)?,
                 Order::Resume(partition) => self.set_paused(&partition, false)?,
             }
@@ -249,6 +252,30 @@ impl Fetch {
         Ok(())
     }
 
+    /// Leaves a partition; what was fetched of it goes out first, with all that is staged.
+    fn remove(&mut self, partition: &Partition) -> Result<(), SourceError> {
+        let Some(at) = self.slots.iter().position(|slot| slot.from.partition == *partition) else {
+            return Ok(());
+        };
+        let mut slot = self.slots.remove(at);
+        if !slot.is_paused {
+            self.handle.unassign(partition)?;
+        }
+        if !slot.block.is_empty() {
+            self.staged.push(Event::Block(slot.block.take()));
+        }
+        self.staged.push(Event::Removed { partition: partition.clone() });
+        self.must_confirm = true;
+        self.forget_places();
+        Ok(())
+    }
+
+    /// Slots have moved, or a topic's object may be another one from now on.
+    fn forget_places(&mut self) {
+        self.index.clear();
+        self.newest = ((0, -1), 0);
+    }
+
     /// Pauses by leaving the partition, and resumes at our own position. librdkafka's own pause goes on from a position
     /// that it counts one too far after the end of a partition was reported, and so would step over a record.
     fn set_paused(&mut self, partition: &Partition, is_paused: bool) -> Result<(), Stop> {
@@ -260,9 +287,7 @@ impl Fetch {
         } else {
             self.handle.assign([&*slot])?;
         }
-        // The topic's object may be another one from now on.
-        self.index.clear();
-        self.newest = ((0, -1), 0);
+        self.forget_places();
         Ok(())
     }
 

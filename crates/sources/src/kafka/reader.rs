@@ -62,6 +62,11 @@ impl Reader for KafkaReader {
         self.order(Order::Add(from))
     }
 
+    fn remove(&mut self, partition: &Partition) {
+        // A thread that has ended returns nothing more anyway; `next` says why.
+        let _ = self.order(Order::Remove(partition.clone()));
+    }
+
     fn pause(&mut self, partition: &Partition) {
         // A thread that has ended returns nothing more anyway.
         let _ = self.order(Order::Pause(partition.clone()));

@@ -197,6 +197,44 @@ pub async fn a_partition_is_not_added_twice(fixture: &dyn Fixture) {
     assert_eq!(error.partition, Some(start.partition), "names the partition: {error}");
 }
 
+/// Reader 5: a partition may be taken away at any time, and whoever reads it next goes on behind what came of it.
+pub async fn a_removed_partition_is_read_on_by_another_reader(fixture: &dyn Fixture) {
+    let whole = read_all(fixture).await;
+    let starts = starts(fixture).await;
+    let removed = &starts[0].partition;
+    let from = starts.iter().map(|start| at(start, start.next)).collect();
+    let mut watch = Watch::start(fixture, from).await.expect("reading starts");
+    watch.until(|seen| !seen[removed].records.is_empty()).await.expect("records come");
+    let mut left = watch.remove(removed).await.expect("it is taken away");
+    let rest = vec![at(&starts[0], left.next)];
+    let mut other = Watch::start(fixture, rest).await.expect("another reader reads it");
+    other.all().await.expect("to its end");
+    left.records.append(&mut other.seen.get_mut(removed).expect("it is read").records);
+    assert_eq!(left.records, whole[removed].records, "each record came to one of the two");
+    watch.all().await.expect("the others go on");
+    for (partition, seen) in &watch.seen {
+        assert_eq!(seen, &whole[partition], "{partition}: as if nothing had been taken away");
+    }
+}
+
+/// Reader 5: a partition that was taken away may be added again, and taken away at its end and while it is paused.
+pub async fn a_removed_partition_may_be_added_again(fixture: &dyn Fixture) {
+    let whole = read_all(fixture).await;
+    let start = first(fixture).await;
+    let removed = &start.partition;
+    let mut watch = Watch::start(fixture, vec![at(&start, start.next)]).await.expect("reading starts");
+    watch.all().await.expect("it is read to its end");
+    assert_eq!(watch.remove(removed).await.expect("at its end"), whole[removed]);
+    watch.add(at(&start, start.next)).await.expect("it is added again");
+    watch.reader().pause(removed);
+    watch.remove(removed).await.expect("while it is paused");
+    watch.add(at(&start, start.next)).await.expect("and again");
+    watch.all().await.expect("it is read to its end, and not paused any more");
+    assert_eq!(watch.seen[removed], whole[removed], "from where it was added");
+    watch.reader().remove(&Partition::new(removed.stream.clone(), 77_777));
+    watch.linger(QUIET).await.expect("what is not read gives no event");
+}
+
 /// Source 3: an identity other than the recorded one is refused, and the message names both.
 pub async fn another_identity_is_refused(fixture: &dyn Fixture) {
     let start = first(fixture).await;

@@ -44,6 +44,8 @@ pub struct Watch<'a> {
     pub found: Vec<PartitionStart>,
     /// Partitions that were added without having been found.
     added: BTreeSet<Partition>,
+    /// What was seen of partitions that were taken away.
+    left: BTreeMap<Partition, Seen>,
 }
 
 /// The start of a partition as a place to go on.
@@ -63,7 +65,15 @@ impl<'a> Watch<'a> {
             from.iter().map(|f| (f.partition.clone(), Seen { next: f.next, ..Seen::default() })).collect();
         let epochs = from.iter().map(|f| (f.partition.clone(), f.leader_epoch)).collect();
         let reader = fixture.source().read(from).await?;
-        Ok(Self { fixture, reader, seen, epochs, found: Vec::new(), added: BTreeSet::new() })
+        Ok(Self {
+            fixture,
+            reader,
+            seen,
+            epochs,
+            found: Vec::new(),
+            added: BTreeSet::new(),
+            left: BTreeMap::new(),
+        })
     }
 
     /// The reader itself.
@@ -78,6 +88,17 @@ impl<'a> Watch<'a> {
             self.added.insert(from.partition.clone());
         }
         self.reader.add(from).await
+    }
+
+    /// Takes a partition away, and waits until the reader says that it is; what came of it up to then.
+    pub async fn remove(&mut self, partition: &Partition) -> Result<Seen, SourceError> {
+        self.reader.remove(partition);
+        loop {
+            if let Some(seen) = self.left.remove(partition) {
+                return Ok(seen);
+            }
+            self.step().await?;
+        }
     }
 
     /// Waits for one event and notes it.
@@ -145,6 +166,11 @@ impl<'a> Watch<'a> {
                 assert!(next >= seen.next, "{partition}: ended at `{next}`, before `{}`", seen.next);
                 seen.next = next;
                 seen.ended = true;
+            }
+            Event::Removed { partition } => {
+                let seen = self.seen.remove(&partition);
+                let seen = seen.unwrap_or_else(|| panic!("{partition}: taken away, and it is not read"));
+                assert!(self.left.insert(partition, seen).is_none(), "taken away twice");
             }
             // It may have been on its way when the partition was added.
             Event::Found(start) if self.added.remove(&start.partition) => {}

@@ -44,10 +44,25 @@ async fn next(reader: &mut dyn Reader) -> String {
                 return format!("up to {next}");
             }
             Event::Ended { partition: at, next } if at == partition() => return format!("ended {next}"),
+            Event::Removed { partition: at } if at == partition() => return "removed".to_owned(),
             Event::Found(start) => return format!("found {}", start.partition),
             _ => {}
         }
     }
+}
+
+#[tokio::test]
+async fn the_log_is_taken_away_and_added_again_like_any_partition() {
+    let (_, log, source) = world();
+    log.append(&replay(0, [70, 80], 1)).await.expect("a put");
+    let mut reader = read_all(&source, 0).await;
+    assert_eq!(next(&mut *reader).await, "0=70");
+    reader.remove(&partition());
+    assert_eq!(next(&mut *reader).await, "removed", "behind the record that was handed out");
+    let starts = source.partitions().await.expect("partitions");
+    let start = starts.iter().find(|start| start.partition == partition()).expect("it is shown");
+    reader.add(from(start, 1)).await.expect("it is read again");
+    assert_eq!(next(&mut *reader).await, "1=80");
 }
 
 #[tokio::test]

@@ -45,6 +45,7 @@ impl DirectReader {
             known: from.iter().map(|from| from.partition.clone()).collect(),
             waiting: from.into_iter().map(|from| Slot::new(from, options.record_bytes_max)).collect(),
             paused: BTreeSet::new(),
+            leaving: BTreeSet::new(),
             brokers: BTreeMap::new(),
             placed: BTreeMap::new(),
             leaders: Known::default(),
@@ -71,6 +72,11 @@ impl Reader for DirectReader {
     async fn add(&mut self, from: ReadFrom) -> Result<(), SourceError> {
         // Not waited for: the threads may themselves wait for room in the queue, which only `next` makes.
         self.orders.send(Message::Add(from)).map_err(|_| ended())
+    }
+
+    fn remove(&mut self, partition: &Partition) {
+        // As below.
+        let _ = self.orders.send(Message::Remove(partition.clone()));
     }
 
     fn pause(&mut self, partition: &Partition) {

@@ -33,6 +33,8 @@ const MISSES_MAX: u32 = 10;
 pub(super) enum Message {
     /// A partition to read from now on. If that fails, the next event tells.
     Add(ReadFrom),
+    /// No more of this one, and say so.
+    Remove(Partition),
     /// No more of this one for now (true), or on with it.
     Pause(Partition, bool),
     /// A broker's thread hands a partition back.
@@ -70,6 +72,8 @@ pub(super) struct Supervisor {
     /// Every partition that was there, was reported or is read.
     pub(super) known: BTreeSet<Partition>,
     pub(super) paused: BTreeSet<Partition>,
+    /// Partitions that are taken away, and that a broker's thread has not handed back yet.
+    pub(super) leaving: BTreeSet<Partition>,
     /// By address. A thread that has ended is taken out when it reports so.
     pub(super) brokers: BTreeMap<String, mpsc::Sender<Command>>,
     /// Where each partition is fetched from, unless it waits.
@@ -147,7 +151,7 @@ impl Supervisor {
     fn take(&mut self, message: Message) -> Result<(), Stop> {
         match message {
             Message::Add(from) => {
-                if self.read.contains_key(&from.partition) {
+                if self.read.contains_key(&from.partition) || self.leaving.contains(&from.partition) {
                     return Err(Stop::Failed(SourceError::read_already(&from.partition)));
                 }
                 self.known.insert(from.partition.clone());
@@ -155,6 +159,7 @@ impl Supervisor {
                 self.waiting.push(Slot::new(from, self.options.record_bytes_max));
                 self.look_within(Duration::ZERO);
             }
+            Message::Remove(partition) => self.remove(partition)?,
             Message::Pause(partition, is_paused) => {
                 if is_paused {
                     self.paused.insert(partition.clone());
@@ -167,8 +172,10 @@ impl Supervisor {
                 }
             }
             Message::Back { slot, trouble } => {
-                self.displaced(&slot);
-                self.back(*slot, trouble)?;
+                if let Some(slot) = self.kept(*slot)? {
+                    self.displaced(&slot);
+                    self.back(slot, trouble)?;
+                }
             }
             Message::Leaders(all) => self.follow(all),
             Message::Lost { address, slots, lost } => {
@@ -178,12 +185,45 @@ impl Supervisor {
                     return Err(Stop::Failed(SourceError::new(SourceFault::Config, message)));
                 }
                 self.brokers.remove(&address);
-                self.waiting.extend(slots);
+                for slot in slots {
+                    let kept = self.kept(slot)?;
+                    self.waiting.extend(kept);
+                }
                 self.look_within(AGAIN);
                 self.away(format!("kafka is unavailable: {lost}"))?;
             }
         }
         Ok(())
+    }
+
+    /// Takes a partition away: at once if no thread fetches it, else as soon as its thread has handed it back, behind its blocks.
+    fn remove(&mut self, partition: Partition) -> Result<(), Stop> {
+        if self.read.remove(&partition).is_none() {
+            return Ok(());
+        }
+        self.paused.remove(&partition);
+        if let Some(at) = self.waiting.iter().position(|slot| slot.from.partition == partition) {
+            self.waiting.remove(at);
+            return Ok(self.events.send(Ok(Event::Removed { partition }), 0)?);
+        }
+        let address = self.placed.get(&partition).map(|(_, address)| address);
+        if let Some(broker) = address.and_then(|address| self.brokers.get(address)) {
+            // A thread that has ended hands its partitions back by itself.
+            let _ = broker.send(Command::Release(partition.clone(), "it is taken away".into()));
+        }
+        self.leaving.insert(partition);
+        Ok(())
+    }
+
+    /// A partition that a thread has handed back, unless it is taken away.
+    fn kept(&mut self, slot: Slot) -> Result<Option<Slot>, Stop> {
+        let partition = &slot.from.partition;
+        if !self.leaving.remove(partition) {
+            return Ok(Some(slot));
+        }
+        self.placed.remove(partition);
+        self.events.send(Ok(Event::Removed { partition: partition.clone() }), 0)?;
+        Ok(None)
     }
 
     /// A partition is fetched from nowhere now, and the broker that it was fetched from is no leader for it.

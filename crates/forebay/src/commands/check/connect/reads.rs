@@ -329,7 +329,7 @@ async fn read(
                 silent.remove(&partition);
                 open.remove(&partition);
             }
-            Ok(Ok(Event::Found(_))) => {}
+            Ok(Ok(Event::Found(_) | Event::Removed { .. })) => {}
         }
     }
 }
