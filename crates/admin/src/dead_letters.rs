@@ -15,6 +15,7 @@ pub mod follow;
 pub mod letters;
 pub mod results;
 
+use dataflow::position;
 use std::sync::Arc;
 
 use anyhow::Context;
@@ -144,7 +145,7 @@ pub async fn open_to_read(pipeline: &Pipeline) -> anyhow::Result<Option<(Arc<dyn
 
 /// Where the lane stands in the replay log.
 pub fn position_in_log(lane: &Lane) -> u64 {
-    lane.partition(0, STREAM, 0).map_or(0, |at| lane.partitions[at].next)
+    lane.partition(0, STREAM, 0).map_or(0, |at| position::low(lane.partitions[at].next))
 }
 
 /// Which letters were replayed already; nothing where there is no store yet.

@@ -2,6 +2,7 @@
 //!
 //! Owns the names of these fields, which `/status` and the commands share. Does not own the sums (`protocol::lane`, `engine::survey`).
 
+use dataflow::position::{self, Position};
 use engine::accounts::Totals;
 use engine::survey::{self, Survey, Tally};
 use pipeline::replays;
@@ -33,7 +34,12 @@ pub fn records(counts: &Counts) -> Value {
 
 /// Records of the replay logs that the lane has sealed: their positions count them from 0.
 pub fn replayed(lane: &Lane) -> u64 {
-    lane.reading().filter(|(_, p)| p.stream == replays::STREAM).map(|(_, p)| p.next).sum()
+    lane.reading().filter(|(_, p)| p.stream == replays::STREAM).map(|(_, p)| position::low(p.next)).sum()
+}
+
+/// A position: a number, or `"era:place"` where it has an era.
+pub fn position(at: Position) -> Value {
+    position::plain(at).map_or_else(|| position::shown(at).to_string().into(), Value::from)
 }
 
 /// What lies in the store: objects and bytes by standing, and of each kind.

@@ -12,6 +12,7 @@
 //!
 //! Of batch settings, addresses and passwords the journal holds nothing: they change no row.
 
+use dataflow::position::{self, Position};
 use engine::change::{self, Composition, Fate};
 use engine::layouts;
 use pipeline::parts;
@@ -78,9 +79,9 @@ pub struct PartitionNow {
     /// Its number there.
     pub index: u32,
     /// Where reading goes on.
-    pub next: u64,
+    pub next: Position,
     /// Its end, if that is known.
-    pub end: Option<u64>,
+    pub end: Option<Position>,
 }
 
 /// What the next run would change. `made` is `None` if the steps could not be made, `said` is what the file says.
@@ -226,9 +227,13 @@ fn of_partition(lane: &Lane, now: &PartitionNow, is_one_input: bool) -> Item {
     let is_known =
         lane.input(&now.input).is_some_and(|input| lane.partition(input, &now.stream, now.index).is_some());
     let becomes = if is_known { Becomes::Same } else { Becomes::New };
+    let from = position::shown(now.next);
     let words = match now.end {
-        Some(end) => format!("read from {} to {end}: {} positions", now.next, end.saturating_sub(now.next)),
-        None => format!("read from {} to its end, which is not known", now.next),
+        Some(end) => match position::between(now.next, end) {
+            Some(count) => format!("read from {from} to {}: {count} positions", position::shown(end)),
+            None => format!("read from {from} to {}", position::shown(end)),
+        },
+        None => format!("read from {from} to its end, which is not known"),
     };
     Item::new("partition", &name, becomes, words)
 }

@@ -10,13 +10,14 @@
 //! | a time in RFC 3339       | the first record at or after it, by the broker | refused: files know no times   |
 //! | `topic/partition=offset` | there, if it is still held                     | refused: positions are bytes, and one may lie within a record |
 
+use dataflow::position;
 use std::collections::BTreeMap;
 use std::str::FromStr;
 use std::sync::Arc;
 
 use anyhow::{Context, bail, ensure};
 use dataflow::block::NO_LEADER_EPOCH;
-use dataflow::{Partition, PartitionStart, ReadFrom, Runtime, Source};
+use dataflow::{Partition, PartitionStart, Position, ReadFrom, Runtime, Source};
 use engine::inputs::Inlet;
 use engine::rewind::Target;
 use pipeline::config::model::{Input, Pipeline};
@@ -30,7 +31,7 @@ pub enum To {
     /// The oldest record, the newest one, or a time.
     Start(Start),
     /// These positions: stream, partition, position.
-    Positions(Vec<(String, u32, u64)>),
+    Positions(Vec<(String, u32, Position)>),
 }
 
 impl FromStr for To {
@@ -42,13 +43,13 @@ impl FromStr for To {
                 format!("`{text}` is neither `earliest`, `latest`, a time like `2026-01-31T08:00:00Z`, nor positions like `orders/0=1200,orders/1=900`")
             });
         }
-        let position = |text: &str| {
+        let place = |text: &str| {
             let (partition, position) = text.split_once('=')?;
             let (stream, index) = partition.rsplit_once('/').filter(|(stream, _)| !stream.is_empty())?;
-            Some((stream.to_owned(), index.parse().ok()?, position.parse().ok()?))
+            Some((stream.to_owned(), index.parse().ok()?, position::parse(position)?))
         };
         let parse = |text: &str| {
-            position(text).ok_or(format!("`{text}` is no position; write `topic/partition=offset`"))
+            place(text).ok_or(format!("`{text}` is no position; write `topic/partition=offset`"))
         };
         text.split(',').map(parse).collect::<Result<_, _>>().map(Self::Positions)
     }
@@ -120,7 +121,7 @@ pub async fn targets(
         }
     }
     if let To::Positions(positions) = to {
-        let is_known = |(stream, index, _): &&(String, u32, u64)| {
+        let is_known = |(stream, index, _): &&(String, u32, Position)| {
             meant.iter().any(|p| *p.stream == **stream && p.index == *index)
         };
         if let Some((stream, index, _)) = positions.iter().find(|position| !is_known(position)) {
@@ -176,7 +177,7 @@ async fn of_input(
         .collect();
     let shown = source.partitions().await?;
     let shown = source.recognize(shown, known).await?;
-    let ends: BTreeMap<Partition, u64> = source.ends().await?.into_iter().collect();
+    let ends: BTreeMap<Partition, Position> = source.ends().await?.into_iter().collect();
     let mut targets = Vec::new();
     for partition in own {
         let start = shown.iter().find(|start| start.partition == **partition);
@@ -191,7 +192,7 @@ async fn of_input(
 }
 
 /// Where one partition is to be read on; `None` if the words do not name it.
-fn target(start: &PartitionStart, end: Option<u64>, to: &To) -> anyhow::Result<Option<Target>> {
+fn target(start: &PartitionStart, end: Option<Position>, to: &To) -> anyhow::Result<Option<Target>> {
     let partition = start.partition.clone();
     let at = |next, leader_epoch| Ok(Some(Target { partition: partition.clone(), next, leader_epoch }));
     match to {
@@ -202,16 +203,17 @@ fn target(start: &PartitionStart, end: Option<u64>, to: &To) -> anyhow::Result<O
             NO_LEADER_EPOCH,
         ),
         To::Positions(positions) => {
-            let is_named = |(stream, index, _): &&(String, u32, u64)| {
+            let is_named = |(stream, index, _): &&(String, u32, Position)| {
                 **stream == *partition.stream && *index == partition.index
             };
             let Some((.., next)) = positions.iter().find(is_named) else { return Ok(None) };
-            let held = start.first..=end.unwrap_or(u64::MAX);
+            let held = start.first..=end.unwrap_or(Position::MAX);
             ensure!(
                 held.contains(next),
-                "`{partition}` has positions from {} to {}, and {next} is not among them",
-                held.start(),
-                held.end()
+                "`{partition}` has positions from {} to {}, and {} is not among them",
+                position::shown(*held.start()),
+                position::shown(*held.end()),
+                position::shown(*next)
             );
             at(*next, NO_LEADER_EPOCH)
         }

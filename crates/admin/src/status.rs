@@ -3,10 +3,11 @@
 //! Owns the report. Reads the journal, asks the source for its ends and the process that runs the pipeline, if there is one on
 //! this machine, for what it waits for; claims nothing and appends nothing, so a running pipeline is not disturbed.
 
+use dataflow::position;
 use std::sync::Arc;
 use std::time::Duration;
 
-use dataflow::{Runtime, Source};
+use dataflow::{Position, Runtime, Source};
 use engine::TokioRuntime;
 use engine::inputs::numbered::Numbered;
 use engine::survey::{self, Survey};
@@ -42,11 +43,11 @@ pub async fn report(pipeline: &Pipeline) -> anyhow::Result<Value> {
     let partitions: Vec<Value> = lane
         .reading()
         .map(|(_, partition)| {
-            let of = |(p, _): &&(dataflow::Partition, u64)| partition.is(p.input, &p.stream, p.index);
+            let of = |(p, _): &&(dataflow::Partition, Position)| partition.is(p.input, &p.stream, p.index);
             let end = ends.iter().find(of).map(|(_, end)| *end);
             json!({
-                "input": input_name(&lane, partition.input), "stream": partition.stream, "index": partition.index, "next": partition.next, "end": end,
-                "lag": end.map(|end| end.saturating_sub(partition.next))
+                "input": input_name(&lane, partition.input), "stream": partition.stream, "index": partition.index, "next": fields::position(partition.next), "end": end.map(fields::position),
+                "lag": end.and_then(|end| position::between(partition.next, end))
             })
         })
         .collect();
@@ -142,7 +143,7 @@ async fn load(pipeline: &Pipeline) -> anyhow::Result<(Lane, Survey)> {
 }
 
 /// The ends of the inputs' partitions, and why those of some are not known.
-async fn ends(pipeline: &Pipeline, lane: &Lane) -> (Vec<(dataflow::Partition, u64)>, Vec<String>) {
+async fn ends(pipeline: &Pipeline, lane: &Lane) -> (Vec<(dataflow::Partition, Position)>, Vec<String>) {
     let runtime: Arc<dyn Runtime> = TokioRuntime::new(1);
     let inputs = pipeline.inputs();
     let has_others = pipeline.has_several_inputs();
@@ -168,7 +169,7 @@ async fn ends_of(
     input: &Input<'_>,
     number: u32,
     runtime: &Arc<dyn Runtime>,
-) -> Result<Vec<(dataflow::Partition, u64)>, String> {
+) -> Result<Vec<(dataflow::Partition, Position)>, String> {
     let source =
         wiring::source_to_look_at(pipeline, input, runtime).await.map_err(|error| error.to_string())?;
     let source = Numbered::new(source, number);

@@ -9,6 +9,7 @@ use arrow_array::{BooleanArray, RecordBatch};
 use arrow_schema::ArrowError;
 
 use crate::Partition;
+use crate::position::{self, Position};
 
 /// Rows of one partition, in the partition's order.
 #[derive(Clone, Debug)]
@@ -17,7 +18,9 @@ pub struct Batch {
     pub partition: Partition,
     /// The columns; at least one, in the order of the schema of the step that made them.
     pub rows: RecordBatch,
-    /// The position of each row; same length as `rows`.
+    /// The era of all rows: the high half of their positions.
+    pub era: u64,
+    /// The low half of each row's position; same length as `rows`.
     pub positions: Vec<u64>,
     /// The record's time of each row in Unix milliseconds, or [`TIME_UNKNOWN_MS`](crate::block::TIME_UNKNOWN_MS):
     /// the broker's until a step takes it from a column.
@@ -28,6 +31,17 @@ impl Batch {
     /// The number of rows.
     pub fn len(&self) -> usize {
         self.positions.len()
+    }
+
+    /// The position of a row; panics when `row >= len()`.
+    pub fn position(&self, row: usize) -> Position {
+        position::position(self.era, self.positions[row])
+    }
+
+    /// The row of the record at this position; `None` if it is not here.
+    pub fn row_of(&self, at: Position) -> Option<usize> {
+        let row = self.positions.binary_search(&position::low(at)).ok()?;
+        (position::era(at) == self.era).then_some(row)
     }
 
     /// True if there is no row.
@@ -71,7 +85,7 @@ impl Batch {
                 times_ms.push(self.times_ms[row]);
             }
         }
-        Ok(Self { partition: self.partition, rows, positions, times_ms })
+        Ok(Self { rows, positions, times_ms, ..self })
     }
 }
 

@@ -6,6 +6,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::position::{self, Position};
+
 /// Bytes of a record's key that are kept, and one more, by which a longer one is known. Keys and headers go nowhere but to the dead
 /// letters, whose cells nobody reads beyond this.
 pub const KEY_BYTES_MAX: usize = 1 << 20;
@@ -13,6 +15,9 @@ pub const KEY_BYTES_MAX: usize = 1 << 20;
 /// Bytes of a record's headers that are kept, as [`push_header`] writes them; the first that does not fit and all after it are
 /// replaced by one named [`HEADERS_CUT`].
 pub const HEADERS_BYTES_MAX: usize = 1 << 20;
+
+/// The header by which a dead letter keeps the era of its record's position, unless that is 0.
+pub const ERA_HEADER: &str = "forebay.era";
 
 /// The name of the header that stands for those that were too long; its value is empty.
 pub const HEADERS_CUT: &str = "forebay.headers_cut";
@@ -110,12 +115,14 @@ pub struct RecordBlock {
     pub headers: Option<Spans>,
     /// What stands once before all records of the partition and says how to read them: the first line of a CSV file. Without its line end.
     pub head: Option<Arc<[u8]>>,
-    /// The position of each record.
+    /// The era of all records: the high half of their positions.
+    pub era: u64,
+    /// The low half of each record's position.
     pub positions: Vec<u64>,
     /// The source's time of each record in Unix milliseconds, or [`TIME_UNKNOWN_MS`].
     pub times_ms: Vec<i64>,
-    /// The position to fetch after this block: greater than the last of `positions`.
-    pub next: u64,
+    /// The position to fetch after this block: greater than that of the last record.
+    pub next: Position,
     /// The leader epoch under which the last record was read, or [`NO_LEADER_EPOCH`].
     pub leader_epoch: i32,
 }
@@ -139,9 +146,20 @@ impl RecordBlock {
         }
     }
 
-    /// The record at `position` in a block of its own; `None` if it is not in this one.
-    pub fn one(&self, position: u64) -> Option<RecordBlock> {
-        let row = self.positions.binary_search(&position).ok()?;
+    /// The position of the record at `row`; panics when `row >= len()`.
+    pub fn position(&self, row: usize) -> Position {
+        position::position(self.era, self.positions[row])
+    }
+
+    /// The row of the record at `at`; `None` if it is not in this block.
+    pub fn row_of(&self, at: Position) -> Option<usize> {
+        let row = self.positions.binary_search(&position::low(at)).ok()?;
+        (position::era(at) == self.era).then_some(row)
+    }
+
+    /// The record at `at` in a block of its own; `None` if it is not in this one.
+    pub fn one(&self, at: Position) -> Option<RecordBlock> {
+        let row = self.row_of(at)?;
         let only = |spans: &Spans| {
             let mut one = Spans::default();
             one.push(spans.get(row));
@@ -157,9 +175,10 @@ impl RecordBlock {
             keys: self.keys.as_ref().map(only),
             headers: self.headers.as_ref().map(only),
             head: self.head.clone(),
-            positions: vec![position],
+            era: self.era,
+            positions: vec![self.positions[row]],
             times_ms: vec![self.times_ms[row]],
-            next: position + 1,
+            next: at + 1,
             leader_epoch: self.leader_epoch,
         })
     }
@@ -225,8 +244,8 @@ impl BlockBuilder {
     /// A source cuts a block at this many bytes of payloads, keys and headers (one larger record fills a block alone).
     pub const BYTES_MAX: usize = 4 << 20;
 
-    /// An empty builder for records of `partition` from position `next` on.
-    pub fn new(partition: Partition, next: u64) -> Self {
+    /// An empty builder for records of `partition` from position `next` on, all of its era.
+    pub fn new(partition: Partition, next: Position) -> Self {
         let block = RecordBlock {
             partition,
             payloads: Spans::default(),
@@ -235,6 +254,7 @@ impl BlockBuilder {
             keys: None,
             headers: None,
             head: None,
+            era: position::era(next),
             positions: Vec::new(),
             times_ms: Vec::new(),
             next,
@@ -285,7 +305,7 @@ impl BlockBuilder {
         }
     }
 
-    /// Appends a record. `position` must be above all before it.
+    /// Appends a record. `position` is its place in the block's era and must be above all before it.
     pub fn push(&mut self, position: u64, time_ms: i64, payload: Option<&[u8]>) {
         self.begin();
         let row = self.block.positions.len() as u32;
@@ -300,7 +320,7 @@ impl BlockBuilder {
         self.block.payloads.push(&payload[..payload.len().min(self.payload_bytes_max)]);
         self.block.positions.push(position);
         self.block.times_ms.push(time_ms);
-        self.block.next = position + 1;
+        self.block.next = position::position(self.block.era, position) + 1;
         if let Some(keys) = &mut self.block.keys {
             keys.push(&[]);
         }
@@ -321,7 +341,7 @@ impl BlockBuilder {
     }
 
     /// Says which position to fetch after this block, when places that hold no record follow its last one.
-    pub fn skip_to(&mut self, next: u64) {
+    pub fn skip_to(&mut self, next: Position) {
         self.block.next = self.block.next.max(next);
     }
 

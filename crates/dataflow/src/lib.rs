@@ -7,6 +7,7 @@
 //! | module       | what it defines                                    | implemented by            |
 //! |--------------|----------------------------------------------------|---------------------------|
 //! | [`block`]    | [`RecordBlock`]: raw records of one partition      | filled by `sources`       |
+//! | [`position`] | [`Position`]: a place in a partition                | -                         |
 //! | [`source`]   | [`Source`], [`Reader`]: partitions with positions  | `sources`                 |
 //! | [`decoder`]  | [`Decoder`]: block to batch and rejects            | `formats`                 |
 //! | [`batch`]    | [`Batch`]: Arrow rows with their origin; [`Selected`]: some of them | passed along |
@@ -33,6 +34,7 @@ pub mod intake;
 pub mod layout;
 pub mod metadata;
 pub mod operator;
+pub mod position;
 pub mod printing;
 pub mod reject;
 pub mod router;
@@ -55,6 +57,7 @@ pub use operator::{
     Ahead, Divided, Duplicates, Job, JobDone, Operator, OperatorError, Output, Probed, SeenKeys, State,
     StateError, StateFile, StateRead, StateWork,
 };
+pub use position::Position;
 pub use reject::{Reason, Reject};
 pub use router::Router;
 pub use runtime::{Runtime, Task};

@@ -98,6 +98,13 @@ impl Metadata {
             Self::Headers => encoded(block, row).iter().all(|encoded| {
                 headers(encoded).all(|(_, value)| std::str::from_utf8(value.unwrap_or_default()).is_ok())
             }),
+            Self::Position if block.era != 0 => {
+                let message = format!(
+                    "`_position` is read, and this position has an era (`{}`), which its type has no room for",
+                    block.era
+                );
+                return Some(Reject::of(block, row, Reason::OutOfRange, self.name(), message));
+            }
             Self::Input
             | Self::Topic
             | Self::Partition

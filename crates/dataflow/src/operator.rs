@@ -11,7 +11,7 @@ use std::sync::Arc;
 use arrow_schema::ArrowError;
 use bytes::Bytes;
 
-use crate::{Batch, Partition, Reject};
+use crate::{Batch, Partition, Position, Reject};
 
 /// A range of a state object that must be read before a batch can be finished.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -99,6 +99,7 @@ pub type Job = Box<dyn FnOnce() -> JobDone + Send>;
 pub type JobDone = Box<dyn Any + Send>;
 
 /// What a step made of a batch, or what must be done before it can say so.
+#[allow(clippy::large_enum_variant, reason = "there is one for each batch, which nothing keeps")]
 pub enum Divided {
     /// It is decided.
     Done(Output),
@@ -233,7 +234,7 @@ pub struct Duplicates {
     /// How many are known.
     pub count: u64,
     /// Where the first of them stand; at most [`Duplicates::PLACES_MAX`].
-    pub places: Vec<(Partition, u64)>,
+    pub places: Vec<(Partition, Position)>,
 }
 
 impl Duplicates {
@@ -241,7 +242,7 @@ impl Duplicates {
     pub const PLACES_MAX: usize = 8;
 
     /// Counts one more.
-    pub fn add(&mut self, partition: &Partition, position: u64) {
+    pub fn add(&mut self, partition: &Partition, position: Position) {
         self.count += 1;
         if self.places.len() < Self::PLACES_MAX {
             self.places.push((partition.clone(), position));

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use arrow_array::builder::{BinaryBuilder, MapBuilder, StringBuilder};
 use arrow_array::{ArrayRef, RecordBatch, StringArray, TimestampMillisecondArray, UInt32Array, UInt64Array};
 
-use crate::block::{HEAD_HEADER, KEY_BYTES_MAX, TIME_UNKNOWN_MS, headers, push_header};
+use crate::block::{ERA_HEADER, HEAD_HEADER, KEY_BYTES_MAX, TIME_UNKNOWN_MS, headers, push_header};
+use crate::position::{self, Position};
 use crate::{Column, ColumnType, Partition, RecordBlock, Schema};
 
 /// Bytes of a record that a reject keeps. What is longer is kept in part, and the message says how long it is: a longer value
@@ -63,8 +64,8 @@ impl Reason {
 pub struct Reject {
     /// Where the record comes from.
     pub partition: Partition,
-    /// Its position there.
-    pub position: u64,
+    /// Its position there. A dead letter's row has the low half in its column, and an era that is not 0 in a header.
+    pub position: Position,
     /// Its time from the source in Unix milliseconds, or [`TIME_UNKNOWN_MS`].
     pub time_ms: i64,
     /// The rule that it broke.
@@ -100,13 +101,16 @@ impl Reject {
             key => (key, message),
         };
         let mut headers = block.headers.as_ref().map(|h| h.get(row).to_vec()).unwrap_or_default();
+        if block.era != 0 {
+            push_header(&mut headers, ERA_HEADER, Some(block.era.to_string().as_bytes()));
+        }
         if let Some(head) = &block.head {
             // The record cannot be read again without it.
             push_header(&mut headers, HEAD_HEADER, Some(head));
         }
         Self {
             partition: block.partition.clone(),
-            position: block.positions[row],
+            position: block.position(row),
             time_ms: block.times_ms[row],
             reason,
             column: column.to_owned(),
@@ -119,9 +123,9 @@ impl Reject {
 
     /// The same with the record's time, bytes, key and headers from its block: steps see columns alone.
     pub fn completed(self, block: &RecordBlock) -> Self {
-        match block.positions.binary_search(&self.position) {
-            Ok(row) => Self { column: self.column, ..Self::of(block, row, self.reason, "", self.message) },
-            Err(_) => self,
+        match block.row_of(self.position) {
+            Some(row) => Self { column: self.column, ..Self::of(block, row, self.reason, "", self.message) },
+            None => self,
         }
     }
 }
@@ -175,7 +179,10 @@ pub fn to_rows(pipeline: &str, now_ms: i64, rejects: &[Reject]) -> RecordBatch {
         ("pipeline", Arc::new(pipelines)),
         ("source", text(&|r| &r.partition.stream)),
         ("partition", Arc::new(UInt32Array::from_iter_values(rejects.iter().map(|r| r.partition.index)))),
-        ("position", Arc::new(UInt64Array::from_iter_values(rejects.iter().map(|r| r.position)))),
+        (
+            "position",
+            Arc::new(UInt64Array::from_iter_values(rejects.iter().map(|r| position::low(r.position)))),
+        ),
         ("record_time", times(&|r| (r.time_ms != TIME_UNKNOWN_MS).then_some(r.time_ms))),
         ("key", Arc::new(keys.finish())),
         ("headers", Arc::new(maps.finish())),

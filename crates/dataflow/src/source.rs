@@ -5,6 +5,7 @@
 
 use async_trait::async_trait;
 
+use crate::position::{self, Position};
 use crate::{Partition, RecordBlock};
 
 /// A partition as the source shows it, with the place where a pipeline that has never read it begins.
@@ -16,9 +17,9 @@ pub struct PartitionStart {
     /// Empty if the source cannot tell.
     pub identity: String,
     /// The first position to fetch, by the start that the pipeline file asks for.
-    pub next: u64,
+    pub next: Position,
     /// The oldest position that is still held: where a partition begins that appeared after the pipeline's first start.
-    pub first: u64,
+    pub first: Position,
     /// The leader epoch that goes with `next`, or [`NO_LEADER_EPOCH`](crate::block::NO_LEADER_EPOCH).
     pub leader_epoch: i32,
 }
@@ -31,9 +32,27 @@ pub struct ReadFrom {
     /// The identity recorded when it was first read.
     pub identity: String,
     /// The next position to fetch.
-    pub next: u64,
+    pub next: Position,
     /// The leader epoch that goes with `next`.
     pub leader_epoch: i32,
+}
+
+impl ReadFrom {
+    /// The next position to fetch from a source whose positions have no era.
+    ///
+    /// # Errors
+    /// [`SourceFault::Refused`] for any other: the journal is of another source.
+    pub fn plain(&self) -> Result<u64, SourceError> {
+        position::plain(self.next).ok_or_else(|| SourceError {
+            fault: SourceFault::Refused,
+            partition: Some(self.partition.clone()),
+            message: format!(
+                "{}: position `{}` is none of this source; give the pipeline another name if its source is another one now",
+                self.partition,
+                position::shown(self.next)
+            ),
+        })
+    }
 }
 
 /// What a reader reports.
@@ -51,7 +70,7 @@ pub enum Event {
         /// The partition.
         partition: Partition,
         /// The next position to fetch.
-        next: u64,
+        next: Position,
         /// The leader epoch that goes with it.
         leader_epoch: i32,
     },
@@ -60,7 +79,7 @@ pub enum Event {
         /// The partition.
         partition: Partition,
         /// The position after its last record.
-        next: u64,
+        next: Position,
     },
     /// A partition appeared while reading; it is not read until [`Reader::add`].
     Found(PartitionStart),
@@ -157,17 +176,17 @@ pub trait Source: Send + Sync {
 
     /// For each partition the position after its newest record; for lag and for `--drain`. A
     /// partition whose end is only known by reading all of it (a compressed file) is left out.
-    async fn ends(&self) -> Result<Vec<(Partition, u64)>, SourceError>;
+    async fn ends(&self) -> Result<Vec<(Partition, Position)>, SourceError>;
 
     /// Starts reading.
     async fn read(&self, from: Vec<ReadFrom>) -> Result<Box<dyn Reader>, SourceError>;
 
     /// Publishes positions for people's lag tools (Kafka: commits offsets). Best effort; nothing depends on it but the
     /// check for a store that was rolled back.
-    async fn publish(&self, positions: &[(Partition, u64)]) -> Result<(), SourceError>;
+    async fn publish(&self, positions: &[(Partition, Position)]) -> Result<(), SourceError>;
 
     /// The positions published last, if the source keeps them; empty otherwise.
-    async fn published(&self) -> Result<Vec<(Partition, u64)>, SourceError>;
+    async fn published(&self) -> Result<Vec<(Partition, Position)>, SourceError>;
 
     /// True if the seal shall keep what became of each record of the partition, so that an operator can be told. Such a
     /// partition has no gaps, and its blocks hold one record each.
@@ -195,7 +214,7 @@ pub trait Source: Send + Sync {
 /// As [`Reader::next`].
 pub async fn first_record(
     reader: &mut dyn Reader,
-    position: u64,
+    position: Position,
 ) -> Result<Option<RecordBlock>, SourceError> {
     loop {
         match reader.next().await? {

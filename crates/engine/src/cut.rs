@@ -19,6 +19,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use dataflow::position::{self, Position};
 use dataflow::{Output, Prepared, Reject, Selected};
 use protocol::record::{Absorbed, Counts, Derived, Fate, Fates, Range, Refusal};
 
@@ -96,14 +97,23 @@ pub struct Builder {
 
 impl Builder {
     /// Where a partition stands in the cut under construction; `from` is where the last cut ended.
-    pub fn moved(&mut self, partition: u32, from: u64, next: u64, leader_epoch: i32, time_ms_max: i64) {
+    pub fn moved(
+        &mut self,
+        partition: u32,
+        from: Position,
+        next: Position,
+        leader_epoch: i32,
+        time_ms_max: i64,
+    ) {
         match self.cut.ranges.iter_mut().find(|r| r.partition == partition) {
             Some(range) => {
-                range.next = next;
+                range.set_next(next);
                 range.leader_epoch = leader_epoch;
                 range.time_ms_max = time_ms_max;
             }
-            None => self.cut.ranges.push(Range { partition, from, next, leader_epoch, time_ms_max }),
+            None => {
+                self.cut.ranges.push(Range { leader_epoch, time_ms_max, ..Range::new(partition, from, next) })
+            }
         }
     }
 
@@ -218,11 +228,16 @@ impl Builder {
     }
 
     /// What became of the record at `position`, which follows the one told before it.
-    pub fn fate(&mut self, partition: u32, position: u64, fate: Fate) {
+    pub fn fate(&mut self, partition: u32, position: Position, fate: Fate) {
         match self.cut.fates.iter_mut().find(|fates| fates.partition == partition) {
             Some(fates) => fates.codes.push(fate.code()),
             None => {
-                let first = Fates { partition, from: position, codes: vec![fate.code()], ..Fates::default() };
+                let first = Fates {
+                    partition,
+                    from: position::low(position),
+                    codes: vec![fate.code()],
+                    ..Fates::default()
+                };
                 self.cut.fates.push(first);
             }
         }

@@ -16,7 +16,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use dataflow::{Partition, Runtime};
+use dataflow::{Partition, Position, Runtime};
 use protocol::Lane;
 use protocol::lane::PartitionState;
 use protocol::record::{Body, Forget, Forgotten};
@@ -76,7 +76,7 @@ pub struct Left {
     /// The partition.
     pub partition: Partition,
     /// The position after the last record that was read of it.
-    pub next: u64,
+    pub next: Position,
 }
 
 /// What leaves, and what of the pipeline is still on its way.

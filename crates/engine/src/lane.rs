@@ -16,6 +16,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use dataflow::block::TIME_UNKNOWN_MS;
+use dataflow::position::{self, Position};
 use dataflow::{
     Event, Intake, Operator, Partition, PartitionStart, ReadFrom, RecordBlock, Router, SourceFault,
 };
@@ -70,11 +71,11 @@ pub type Opening = BoxFuture<'static, Result<Opened, Refusal>>;
 struct Reading {
     partition: Partition,
     /// Position after the last absorbed record: where the next cut of it begins or ends.
-    next: u64,
+    next: Position,
     /// Position after the last sealed record.
-    cut: u64,
+    cut: Position,
     /// Where a drain stops; `None` without `--drain`.
-    stop_at: Option<u64>,
+    stop_at: Option<Position>,
     /// True once the reader has handed out anything of it, if only that there is nothing more. A stream that was cut ends before
     /// `next`, and only the reader says so.
     answered: bool,
@@ -410,7 +411,7 @@ impl LaneTask {
     }
 
     fn is_complete(&self) -> bool {
-        let has_stopped = |r: &Reading| r.next >= r.stop_at.unwrap_or(u64::MAX);
+        let has_stopped = |r: &Reading| r.next >= r.stop_at.unwrap_or(Position::MAX);
         !self.feeds.iter().any(Feed::is_opening)
             && self.waiting.is_empty()
             && self
@@ -436,8 +437,9 @@ impl LaneTask {
         }
         for p in new {
             self.watermarks.add(TIME_UNKNOWN_MS, self.context.runtime.elapsed());
+            let next = p.next();
             let partition = Partition::new(p.stream, p.index).of_input(p.input);
-            self.readings.push(reading(&self.context.inputs, partition, p.next));
+            self.readings.push(reading(&self.context.inputs, partition, next));
         }
         for (partition, end) in stops {
             if let Some(reading) = self.readings.iter_mut().find(|r| !r.forgotten && r.partition == partition)
@@ -519,11 +521,11 @@ impl LaneTask {
             (genesis(journal.lane(), &start), expired(journal.lane(), &start))
         };
         tell_late(&self.context, &self.feeds[place].inlet, &start.partition, expired);
-        tracing::info!(partition = %start.partition, next = genesis.next, "a partition was added");
+        tracing::info!(partition = %start.partition, next = %position::shown(genesis.next()), "a partition was added");
         let from = ReadFrom {
             partition: start.partition.clone(),
             identity: start.identity,
-            next: genesis.next,
+            next: genesis.next(),
             leader_epoch: genesis.leader_epoch,
         };
         let Some(reader) = &mut self.feeds[place].reader else {
@@ -540,7 +542,7 @@ impl LaneTask {
             }
             self.context.runtime.sleep(backoff.next_pause(&*self.context.runtime)).await;
         }
-        let next = genesis.next;
+        let next = genesis.next();
         let body = Genesis { partitions: vec![genesis], ..Default::default() };
         self.context.journal.lock().await.append(Body::Genesis(body)).await?;
         self.watermarks.add(TIME_UNKNOWN_MS, self.context.runtime.elapsed());
@@ -586,7 +588,7 @@ impl LaneTask {
             cut.snapshots = Some(self.works.snapshots(&self.context, &mut self.steps));
         }
         for range in &cut.ranges {
-            self.readings[range.partition as usize].cut = range.next;
+            self.readings[range.partition as usize].cut = range.next();
         }
         self.tell();
         let encoding = seal::encode(&self.context, &self.pipeline, cut);
@@ -598,7 +600,7 @@ impl LaneTask {
     }
 }
 
-fn reading(inputs: &[Arc<Inlet>], partition: Partition, next: u64) -> Reading {
+fn reading(inputs: &[Arc<Inlet>], partition: Partition, next: Position) -> Reading {
     let inlet = inputs.iter().find(|inlet| inlet.number == partition.input);
     let wants_fates = inlet.is_some_and(|inlet| inlet.source.wants_fates(&partition));
     Reading {

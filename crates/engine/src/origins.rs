@@ -10,16 +10,17 @@
 //! | position, source's time   | the gap to the row before, in runs of "the next one" / "the same time" | 0.01 for an untouched topic, 3 for lines of files |
 //! | order of a frame that is sorted or cut | a permutation, ⌈log₂ rows⌉ bits each                    | 2.4 at 500,000 rows              |
 //!
-//! Bytes: version `1`; flags (1: permuted); the watermark that the frame's rows were judged by (zigzag varint); rows; stretches,
-//! each with partition, rows, first position, first time; the gaps of the positions and of the times, each behind its length; the
-//! permutation; CRC-32C (little-endian) of everything before it. Numbers are LEB128 varints. A later version is refused.
+//! Bytes: version `2`; flags (1: permuted); the watermark that the frame's rows were judged by (zigzag varint); rows; stretches,
+//! each with partition, rows, era, first place in it, first time; the gaps of the positions and of the times, each behind its length; the
+//! permutation; CRC-32C (little-endian) of everything before it. Numbers are LEB128 varints. Another version is refused.
 
 use std::ops::Range;
 
 use dataflow::RowsFrom;
+use dataflow::position::{self, Position};
 
 /// The version that is written.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
 /// Set if the rows stand in another order than the records.
 const PERMUTED: u8 = 1;
@@ -37,25 +38,34 @@ pub fn of_step(step: u32) -> u32 {
 pub struct Origin {
     /// The partition's index in the lane.
     pub partition: u32,
-    /// Its position there.
-    pub position: u64,
+    /// The era of its position there.
+    pub era: u64,
+    /// Its place in the era.
+    pub low: u64,
     /// The time that the source gave it, Unix milliseconds.
     pub time_ms: i64,
 }
 
 impl Origin {
+    /// Its position in the partition.
+    pub fn position(&self) -> Position {
+        position::position(self.era, self.low)
+    }
+
     /// The step that made the row, by its index among those with state; `None` for a row of a record.
     pub fn step(&self) -> Option<u32> {
         self.partition.checked_sub(OF_STEPS)
     }
 }
 
-/// Rows of one partition, in the partition's order.
+/// Rows of one partition and one era, in the partition's order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Part {
     /// The partition's index in the lane.
     pub partition: u32,
-    /// The position of each row.
+    /// The era of their positions.
+    pub era: u64,
+    /// The place of each row in the era.
     pub positions: Vec<u64>,
     /// The source's time of each row, Unix milliseconds; same length as `positions`.
     pub times_ms: Vec<i64>,
@@ -111,7 +121,8 @@ impl Origins {
             let rows = part.positions.iter().zip(&part.times_ms);
             rows.map(|(position, time_ms)| Origin {
                 partition: part.partition,
-                position: *position,
+                era: part.era,
+                low: *position,
                 time_ms: *time_ms,
             })
         })
@@ -138,11 +149,11 @@ impl FrameOrigins {
         encode(self.watermark_ms, sorted.into_iter().map(|(origin, _)| origin), order)
     }
 
-    /// Reads what an `encode` wrote for a frame of `rows` rows. Takes 24 bytes of memory a row, and a few bytes may stand for any
+    /// Reads what an `encode` wrote for a frame of `rows` rows. Takes 32 bytes of memory a row, and a few bytes may stand for any
     /// number of rows: `rows` is to be what the frame's own body holds, and not what a journal record claims.
     ///
     /// # Errors
-    /// When the bytes are damaged, of a later version, or for another number of rows.
+    /// When the bytes are damaged, of another version, or for another number of rows.
     pub fn decode(bytes: &[u8], rows: usize) -> Result<Self, String> {
         let Parsed { watermark_ms, stretches, mut positions, mut times, order } = parse(bytes, rows as u64)?;
         let mut origins = Vec::with_capacity(rows);
@@ -150,8 +161,8 @@ impl FrameOrigins {
             let mut origin = first;
             origins.push(origin);
             for _ in 1..rows {
-                let position = origin.position.checked_add(positions.next()?).and_then(|p| p.checked_add(1));
-                origin.position = position.ok_or("a position beyond any")?;
+                let low = origin.low.checked_add(positions.next()?).and_then(|p| p.checked_add(1));
+                origin.low = low.ok_or("a position beyond any")?;
                 origin.time_ms = origin.time_ms.wrapping_add(unzigzag(times.next()?));
                 origins.push(origin);
             }
@@ -171,7 +182,7 @@ impl FrameOrigins {
         let Parsed { stretches, mut positions, mut times, order, .. } = parse(bytes, rows)?;
         for Stretch { first, rows } in stretches {
             let gaps = positions.sum(rows - 1)?;
-            let last = gaps.checked_add(rows - 1).and_then(|further| first.position.checked_add(further));
+            let last = gaps.checked_add(rows - 1).and_then(|further| first.low.checked_add(further));
             last.ok_or("a position beyond any")?;
             times.skip(rows - 1)?;
         }
@@ -179,7 +190,13 @@ impl FrameOrigins {
     }
 }
 
-/// Ascending positions of one partition.
+/// Whether a row is of the same stretch as the one before it.
+#[inline]
+fn goes_on(before: &Origin, origin: &Origin) -> bool {
+    (origin.partition, origin.era) == (before.partition, before.era) && origin.low > before.low
+}
+
+/// Ascending positions of one partition and one era.
 struct Stretch {
     first: Origin,
     /// At least 1.
@@ -204,7 +221,7 @@ fn parse(bytes: &[u8], rows: u64) -> Result<Parsed<'_>, String> {
     let mut from = Bytes(head);
     match from.byte()? {
         VERSION => {}
-        later => return Err(format!("of version `{later}`, this program reads `{VERSION}`")),
+        other => return Err(format!("of version `{other}`, this program reads `{VERSION}`")),
     }
     let flags = from.byte()?;
     let watermark_ms = unzigzag(from.number()?);
@@ -228,7 +245,8 @@ fn stretches(from: &mut Bytes<'_>, rows: u64) -> Result<Vec<Stretch>, String> {
             return Err("more rows than the frame has".into());
         }
         left -= rows;
-        let first = Origin { partition, position: from.number()?, time_ms: unzigzag(from.number()?) };
+        let (era, low) = (from.number()?, from.number()?);
+        let first = Origin { partition, era, low, time_ms: unzigzag(from.number()?) };
         stretches.push(Stretch { first, rows });
     }
     if left > 0 {
@@ -243,22 +261,23 @@ fn encode(watermark_ms: i64, origins: impl Iterator<Item = Origin>, order: Optio
     let (mut positions, mut times) = (Gaps::default(), Gaps::default());
     let mut stretch: Option<(Origin, u64)> = None;
     let (mut count, mut stretch_count) = (0, 0);
-    let mut before = Origin { partition: 0, position: 0, time_ms: 0 };
+    let mut before = Origin { partition: 0, era: 0, low: 0, time_ms: 0 };
     let mut end = |stretch: Option<(Origin, u64)>| {
         if let Some((first, rows)) = stretch {
             stretch_count += 1;
             put(&mut stretches, u64::from(first.partition));
             put(&mut stretches, rows);
-            put(&mut stretches, first.position);
+            put(&mut stretches, first.era);
+            put(&mut stretches, first.low);
             put(&mut stretches, zigzag(first.time_ms));
         }
     };
     for origin in origins {
         count += 1;
         match &mut stretch {
-            Some((_, rows)) if origin.partition == before.partition && origin.position > before.position => {
+            Some((_, rows)) if goes_on(&before, &origin) => {
                 *rows += 1;
-                positions.push(origin.position - before.position - 1);
+                positions.push(origin.low - before.low - 1);
                 times.push(zigzag(origin.time_ms.wrapping_sub(before.time_ms)));
             }
             _ => end(stretch.replace((origin, 1))),

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use arrow_array::RecordBatch;
 use bytes::Bytes;
 use dataflow::block::TIME_UNKNOWN_MS;
+use dataflow::position;
 use dataflow::{
     Batch, Duplicates, Encoded, FrameId, Layout, Partition, Reason, RecordBlock, Reject, Table, TableError,
 };
@@ -74,9 +75,10 @@ impl Refused {
     pub fn batch(&self) -> Batch {
         let place = self.source.as_ref();
         Batch {
+            era: place.map_or(0, |from| from.origin.era),
             partition: place.map_or_else(|| Partition::new("", 0), |from| from.partition.clone()),
             rows: self.row.clone(),
-            positions: vec![place.map_or(0, |from| from.origin.position)],
+            positions: vec![place.map_or(0, |from| from.origin.low)],
             times_ms: vec![place.map_or(TIME_UNKNOWN_MS, |from| from.origin.time_ms)],
         }
     }
@@ -107,7 +109,7 @@ impl Refused {
             }
             Some(RefusedFrom { partition, origin, record: Err(why), step, .. }) => Reject {
                 partition,
-                position: origin.position,
+                position: origin.position(),
                 time_ms: origin.time_ms,
                 reason: Reason::Refused,
                 column: String::new(),
@@ -191,10 +193,10 @@ pub async fn refuse(
             Some(origins) => from_source(context, &origins).await,
             None => None,
         };
-        refusal.record = source.as_ref().filter(|from| from.step.is_none()).map(|from| {
-            let Origin { partition, position, .. } = from.origin;
-            RecordPlace { partition, position }
-        });
+        refusal.record = source
+            .as_ref()
+            .filter(|from| from.step.is_none())
+            .map(|from| RecordPlace::new(from.origin.partition, from.origin.position()));
         // The steps know the columns of the table as it was opened, and no others.
         let row = target.table.as_schema(&rows).unwrap_or(rows);
         let refused = Refused { refusal, row, json, message: message.to_owned(), source };
@@ -296,7 +298,7 @@ async fn from_source(context: &Context, origins: &FrameOrigins) -> Option<Refuse
     let partition = at.partition.clone();
     let record = reread::record(context, at).await;
     if let Err(why) = &record {
-        tracing::warn!(%partition, position = origin.position, why, "a refused row's record cannot be read again");
+        tracing::warn!(%partition, position = %position::shown(origin.position()), why, "a refused row's record cannot be read again");
     }
     Some(RefusedFrom { partition, origin, watermark_ms: origins.watermark_ms, record, step: None })
 }

@@ -47,7 +47,7 @@ pub async fn place(context: &Context, origin: &Origin) -> Option<ReadFrom> {
     Some(ReadFrom {
         partition: Partition::new(partition.stream.as_str(), partition.index).of_input(partition.input),
         identity: partition.identity.clone(),
-        next: origin.position,
+        next: origin.position(),
         leader_epoch: partition.leader_epoch,
     })
 }

@@ -16,7 +16,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use dataflow::{Partition, Runtime};
+use dataflow::{Partition, Position, Runtime};
 use protocol::Lane;
 use protocol::record::{Body, Move, Rewind};
 use store::Store;
@@ -31,7 +31,7 @@ pub struct Target {
     /// The partition, with the number of its input.
     pub partition: Partition,
     /// The first position to read.
-    pub next: u64,
+    pub next: Position,
     /// The leader epoch that goes with it; -1 if there is none.
     pub leader_epoch: i32,
 }
@@ -134,7 +134,7 @@ pub fn plan(lane: &Lane, request: &Request) -> Result<Rewind, RewindError> {
         };
         let from = lane.partitions[at].next;
         if from != *next {
-            moves.push(Move { partition: at as u32, from, next: *next, leader_epoch: *leader_epoch });
+            moves.push(Move::new(at as u32, from, *next, *leader_epoch));
         }
     }
     let emptied = emptied(lane, &request.new_state)?;

@@ -51,6 +51,7 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use dataflow::Effect;
+use dataflow::position::{self, Position};
 use protocol::budget::Budget;
 use protocol::record::Counts;
 
@@ -90,11 +91,11 @@ impl Phase {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PartitionStatus {
     /// Next position to read.
-    pub next: u64,
+    pub next: Position,
     /// Next position after the newest seal.
-    pub sealed: u64,
+    pub sealed: Position,
     /// Position after the newest record in the source, as last asked.
-    pub end: Option<u64>,
+    pub end: Option<Position>,
     /// Records at most that retention took before the partition was found; they are not read.
     pub expired: u64,
 }
@@ -323,10 +324,18 @@ impl TableStatus {
     }
 }
 
+impl PartitionStatus {
+    /// Records between `next` and the end, those that are no more among them; `None` while the end is not known, or where the two are of
+    /// different eras and nobody can count what lies between.
+    pub fn lag(&self) -> Option<u64> {
+        position::between(self.next, self.end?)
+    }
+}
+
 impl Snapshot {
     /// Records that the source holds and that were not read yet; `None` while the ends are not known.
     pub fn lag(&self) -> Option<u64> {
-        self.partitions.values().map(|p| Some(p.end?.saturating_sub(p.next))).sum()
+        self.partitions.values().map(PartitionStatus::lag).sum()
     }
 }
 

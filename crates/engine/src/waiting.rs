@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use dataflow::{OperatorError, Prepared, RecordBlock};
+use dataflow::{OperatorError, Position, Prepared, RecordBlock};
 use futures::future::BoxFuture;
 
 /// What a block became before the lane; `None` if that work panicked.
@@ -18,9 +18,9 @@ pub enum Waiting {
     /// A block that is being decoded and goes through the steps without state.
     Block { partition: usize, block: Arc<RecordBlock>, prepared: BoxFuture<'static, Made> },
     /// A partition has nothing more at the moment.
-    CaughtUp { partition: usize, next: u64, leader_epoch: i32 },
+    CaughtUp { partition: usize, next: Position, leader_epoch: i32 },
     /// A partition has ended for ever.
-    Ended { partition: usize, next: u64 },
+    Ended { partition: usize, next: Position },
 }
 
 impl Waiting {
@@ -38,9 +38,9 @@ pub enum Ready {
     /// A block and what it became.
     Block { partition: usize, block: Arc<RecordBlock>, prepared: Made },
     /// A partition has nothing more at the moment.
-    CaughtUp { partition: usize, next: u64, leader_epoch: i32 },
+    CaughtUp { partition: usize, next: Position, leader_epoch: i32 },
     /// A partition has ended for ever.
-    Ended { partition: usize, next: u64 },
+    Ended { partition: usize, next: Position },
 }
 
 /// Takes the front of the queue once it is ready. Dropped before that, it has taken nothing.

@@ -12,6 +12,8 @@ mod columns;
 mod damage;
 #[path = "lane/doubt.rs"]
 mod doubt;
+#[path = "lane/eras.rs"]
+mod eras;
 #[path = "lane/faults.rs"]
 mod faults;
 #[path = "lane/forget.rs"]

@@ -5,7 +5,8 @@
 
 use std::sync::Arc;
 
-use admin::fields::{counts, survey, watermark};
+use admin::fields::{counts, position, survey, watermark};
+use dataflow::position::low;
 use engine::problem::Problem;
 use engine::status::PartitionStatus;
 use engine::{Phase, Snapshot, Status, TableStatus, problem};
@@ -56,9 +57,9 @@ fn snapshot(pipeline: &str, now: &Snapshot) -> Value {
         .partitions
         .iter()
         .map(|(name, partition)| {
-            let lag = partition.end.map(|end| end.saturating_sub(partition.next));
+            let lag = partition.lag();
             let mut value = json!({
-                "next": partition.next, "sealed": partition.sealed, "end": partition.end, "lag": lag
+                "next": position(partition.next), "sealed": position(partition.sealed), "end": partition.end.map(position), "lag": lag
             });
             if partition.expired > 0 {
                 value["expired_max"] = partition.expired.into();
@@ -94,11 +95,11 @@ fn snapshot(pipeline: &str, now: &Snapshot) -> Value {
         "pipeline": pipeline,
         "phase": now.phase.as_str(),
         "lag": lag(now),
-        "sealed": counts(&now.sealed, replays(now).sealed),
+        "sealed": counts(&now.sealed, low(replays(now).sealed)),
         "inputs": inputs(now),
         "accounts_add_up": now.inputs.values().all(Counts::add_up),
         "in_flight_rows": now.tables.values().map(TableStatus::rows_in_flight).sum::<u64>(),
-        "unsealed": counts(&now.unsealed, replays(now).next.saturating_sub(replays(now).sealed)),
+        "unsealed": counts(&now.unsealed, low(replays(now).next.saturating_sub(replays(now).sealed))),
         "dead_letters_by_reason": now.dead_letters,
         "spool_bytes": now.spool_bytes,
         "cpu_s": cpu,

@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch};
+use dataflow::position;
 use dataflow::{Batch, Decoded, Reason, RecordBlock, Reject, Schema};
 
 /// The reject of a record without a body.
@@ -34,13 +35,16 @@ pub(crate) fn decoded(
     }
     let rows = RecordBatch::try_new(Arc::clone(schema.arrow()), arrays)
         .expect("columns are compiled from the same schema and refuse nulls that it does not take");
-    Decoded { batch: Batch { partition: block.partition.clone(), rows, positions, times_ms }, rejects }
+    Decoded {
+        batch: Batch { era: block.era, partition: block.partition.clone(), rows, positions, times_ms },
+        rejects,
+    }
 }
 
 /// Takes the positions of records that were turned down out, and their times. Both ascend as the rejects do.
 #[cold]
 fn drop_rejects(positions: &mut Vec<u64>, times_ms: &mut Vec<i64>, rejects: &[Reject]) {
-    let mut rejected = rejects.iter().map(|reject| reject.position).peekable();
+    let mut rejected = rejects.iter().map(|reject| position::low(reject.position)).peekable();
     let is_kept: Vec<bool> =
         positions.iter().map(|position| rejected.next_if_eq(position).is_none()).collect();
     for_kept(positions, &is_kept);

@@ -60,9 +60,8 @@ fn journal() -> (Lane, Vec<Record>) {
         stream: "events".into(),
         index,
         identity: "gC8mKzTQQnCoDlFLOXEIrQ".into(),
-        next: 0,
         leader_epoch: -1,
-        input: 0,
+        ..PartitionGenesis::default()
     });
     let genesis = Genesis {
         partitions: partitions.collect(),
@@ -89,11 +88,9 @@ fn journal() -> (Lane, Vec<Record>) {
 fn one_seal(n: u64) -> Seal {
     const FRAME_BYTES: u64 = 12 << 20;
     let range = |partition| Range {
-        partition,
-        from: n * RECORDS,
-        next: (n + 1) * RECORDS,
         leader_epoch: 3,
         time_ms_max: 1_735_689_600_000 + n as i64,
+        ..Range::new(partition, (n * RECORDS).into(), ((n + 1) * RECORDS).into())
     };
     let read = u64::from(PARTITIONS) * RECORDS;
     let frame = |k| Frame {

@@ -47,7 +47,7 @@ fn blocks(first: u64, count: u64, position: u64) -> Vec<RecordBlock> {
 fn blocks_of(spec: Spec, first: u64, count: u64, position: u64) -> Vec<RecordBlock> {
     let spec = Spec { publishers: 1, ..spec };
     let workload = Workload::new(spec).expect("the default with fewer duplicates is a workload");
-    let mut builder = BlockBuilder::new(Partition::new("events", 0), position);
+    let mut builder = BlockBuilder::new(Partition::new("events", 0), position.into());
     let (mut blocks, mut record) = (Vec::new(), Vec::with_capacity(RECORD_BYTES_MAX));
     for n in 0..count {
         record.clear();
@@ -97,7 +97,7 @@ pub(crate) fn decode_csv() -> Work {
 
 /// The records of a block as lines of CSV.
 fn lines(block: &RecordBlock, names: &[&str]) -> RecordBlock {
-    let mut builder = BlockBuilder::new(block.partition.clone(), block.positions[0]);
+    let mut builder = BlockBuilder::new(block.partition.clone(), block.position(0));
     for (row, position) in block.positions.iter().enumerate() {
         let record = std::str::from_utf8(block.payloads.get(row)).expect("the workload writes text");
         // Its names and values are texts without escapes.

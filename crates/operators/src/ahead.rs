@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, UInt32Array};
 use arrow_schema::ArrowError;
-use dataflow::{Batch, Column, ColumnType, OperatorError, Reject, Schema, Transform, Transformed};
+use dataflow::{Batch, Column, ColumnType, OperatorError, Reject, Schema, Transform, Transformed, position};
 
 const NAME: &str = "ahead";
 
@@ -123,7 +123,7 @@ impl Transform for Ahead {
     fn apply(&self, batch: Batch) -> Result<Transformed, OperatorError> {
         let (mut parts, rejects) = self.chain(batch.clone())?;
         // Positions ascend, and no step makes several rows of one record: each of these is a part of the batch's.
-        let mut failed: Vec<u64> = rejects.iter().map(|reject| reject.position).collect();
+        let mut failed: Vec<u64> = rejects.iter().map(|reject| position::low(reject.position)).collect();
         failed.sort_unstable();
         let (positions, times_ms) = if failed.is_empty() {
             (batch.positions, batch.times_ms)
@@ -150,7 +150,7 @@ impl Transform for Ahead {
         let options = RecordBatchOptions::new().with_row_count(Some(positions.len()));
         let rows = RecordBatch::try_new_with_options(self.schema.arrow().clone(), columns, &options);
         let rows = rows.map_err(Self::failed)?;
-        let batch = Batch { partition: batch.partition, rows, positions, times_ms };
+        let batch = Batch { era: batch.era, partition: batch.partition, rows, positions, times_ms };
         Ok(Transformed { batch, filtered: 0, rejects })
     }
 }

@@ -252,7 +252,7 @@ impl Mapping {
         let (place, reason, message) = why;
         Reject {
             partition: batch.partition.clone(),
-            position: batch.positions[row],
+            position: batch.position(row),
             time_ms: batch.times_ms[row],
             reason: *reason,
             column: self.fills[*place].fill.column.clone(),

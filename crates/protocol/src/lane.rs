@@ -7,6 +7,7 @@
 mod change;
 mod fates;
 mod forget;
+pub mod hand_over;
 mod hostile;
 mod layouts;
 mod ledger;
@@ -20,8 +21,9 @@ pub use self::rename::Renamed;
 use crate::doubt::{StopReason, Verdict};
 use crate::record::{
     Absorbed, Answer, Body, Checkpoint, Counts, DeltaImage, Derived, Fates, FormerName, Frame, Frontier,
-    Generation, Genesis, InputImage, LaneImage, Layout, Part, PartitionGenesis, PieceImage, Question, Record,
-    Rows, Seal, Server, SettledAbove, Split, StateFile, StateObject, StepShape, TableGenesis, TableImage,
+    Generation, Genesis, HandedOver, InputImage, LaneImage, Layout, Part, PartitionGenesis, PieceImage,
+    Position, Question, Record, Rows, Seal, Server, SettledAbove, Split, StateFile, StateObject, StepShape,
+    TableGenesis, TableImage, TakenOver, shown,
 };
 use crate::window;
 
@@ -69,11 +71,13 @@ pub struct PartitionState {
     /// Identity at genesis.
     pub identity: String,
     /// Where the next seal begins.
-    pub next: u64,
+    pub next: Position,
     /// Leader epoch that goes with `next`.
     pub leader_epoch: i32,
     /// Greatest record time so far.
     pub time_ms_max: i64,
+    /// The lane that has handed it over, if one has.
+    pub taken_over: Option<TakenOver>,
 }
 
 /// A frame, or a piece of one that was split: the unit that is sent under one token.
@@ -221,7 +225,9 @@ pub struct Lane {
     /// Partitions that have left the pipeline, by index; true for those whose position does not count either.
     pub forgotten: BTreeMap<u32, bool>,
     /// Partitions that were moved back, by index, with the greatest position up to which each was read before.
-    pub rewound: BTreeMap<u32, u64>,
+    pub rewound: BTreeMap<u32, Position>,
+    /// Partitions that other lanes read on; each is among the `forgotten` too.
+    pub handed_over: Vec<HandedOver>,
     /// Names that the pipeline had before, the oldest first.
     pub former_names: Vec<FormerName>,
     /// The name under which the pipeline goes on; `None` as long as it has this one.
@@ -315,6 +321,7 @@ impl Lane {
             Body::Forget(forget) => self.forget(forget),
             Body::Change(change) => self.change(change),
             Body::Rewind(rewind) => self.rewind(rewind),
+            Body::HandOver(hand_over) => self.hand_over(record.seq, hand_over),
         }
         self.next_seq += 1;
         Ok(())
@@ -360,6 +367,7 @@ impl Lane {
             Body::Forget(forget) => self.check_forget(record, forget),
             Body::Change(change) => self.check_change(record, change),
             Body::Rewind(rewind) => self.check_rewind(record, rewind),
+            Body::HandOver(hand_over) => self.check_hand_over(record, hand_over),
             Body::Rename(_) => Ok(()),
             Body::Arrival(_) => self.check_arrival(record),
         }
@@ -377,6 +385,7 @@ impl Lane {
                 return Err(violation(record, "C1", what));
             }
             self.check_known_again(record, p)?;
+            self.check_taken_over(record, p)?;
         }
         let mut tables = genesis.tables.iter().enumerate();
         let is_known = |n: usize, name: &str| {
@@ -417,7 +426,9 @@ impl Lane {
         let inputs = genesis.inputs.iter();
         self.inputs.extend(inputs.map(|name| InputState { name: name.clone(), ..InputState::default() }));
         genesis.opened.iter().for_each(|input| self.inputs[*input as usize].was_opened = true);
-        self.partitions.extend(genesis.partitions.iter().map(|p| partition_state(p, TIME_UNKNOWN_MS)));
+        let first_time =
+            |p: &PartitionGenesis| p.taken_over.map_or(TIME_UNKNOWN_MS, |taken| taken.time_ms_max);
+        self.partitions.extend(genesis.partitions.iter().map(|p| partition_state(p, first_time(p))));
         self.tables.extend(genesis.tables.iter().map(TableState::new));
     }
 
@@ -442,7 +453,7 @@ impl Lane {
     fn seal(&mut self, record: &Record, seal: &Seal) {
         for range in &seal.ranges {
             let partition = &mut self.partitions[range.partition as usize];
-            partition.next = range.next;
+            partition.next = range.next();
             partition.leader_epoch = range.leader_epoch;
             partition.time_ms_max = partition.time_ms_max.max(range.time_ms_max);
         }
@@ -508,14 +519,18 @@ impl Lane {
             if seen.replace(range.partition as usize) {
                 return Err(violation(record, "C1", format!("two ranges of partition {}", range.partition)));
             }
-            if range.from != partition.next || range.next < range.from {
+            if range.from() != partition.next || range.next() < range.from() {
                 let what = format!(
                     "range {}..{} of {}/{}, the journal is at {}",
-                    range.from, range.next, partition.stream, partition.index, partition.next
+                    shown(range.from()),
+                    shown(range.next()),
+                    partition.stream,
+                    partition.index,
+                    shown(partition.next)
                 );
                 return Err(violation(record, "C1", what));
             }
-            next_max = next_max.max(range.next);
+            next_max = next_max.max(hostile::most(range.next()));
         }
         hostile::check_number(record, "C1", next_max)
     }
@@ -763,6 +778,7 @@ impl Lane {
             former_names: self.former_names.clone(),
             parts: self.parts.clone(),
             rewound: self.rewound_image(),
+            handed_over: self.handed_over.clone(),
         }
     }
 
@@ -787,7 +803,8 @@ impl Lane {
             forgotten: image.forgotten.iter().map(|f| (f.partition, f.from_start)).collect(),
             former_names: image.former_names.clone(),
             parts: image.parts.clone(),
-            rewound: image.rewound.iter().map(|r| (r.partition, r.read_to)).collect(),
+            handed_over: image.handed_over.clone(),
+            rewound: image.rewound.iter().map(|r| (r.partition, r.read_to())).collect(),
             ..Self::new()
         }
     }
@@ -877,9 +894,10 @@ fn partition_state(p: &PartitionGenesis, time_ms_max: i64) -> PartitionState {
         stream: p.stream.clone(),
         index: p.index,
         identity: p.identity.clone(),
-        next: p.next,
+        next: p.next(),
         leader_epoch: p.leader_epoch,
         time_ms_max,
+        taken_over: p.taken_over,
     }
 }
 
@@ -889,9 +907,11 @@ fn partition_image(p: &PartitionState) -> PartitionGenesis {
         stream: p.stream.clone(),
         index: p.index,
         identity: p.identity.clone(),
-        next: p.next,
         leader_epoch: p.leader_epoch,
+        taken_over: p.taken_over,
+        ..PartitionGenesis::default()
     }
+    .at(p.next)
 }
 
 fn table_image(table: &TableState) -> TableImage {

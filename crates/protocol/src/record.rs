@@ -20,16 +20,19 @@
 //! | `Arrival`    | first record under the other name                | that the lane is still on its way            |
 //! | `Change`     | the pipeline file says something else than before | steps, and whose state goes on               |
 //! | `Rewind`     | a person moves a stopped pipeline                | where partitions are read on                 |
+//! | `HandOver`   | another lane shall read partitions on            | which, and the lane                          |
 //!
-//! Bytes: `FBJ` `4`, body, then CRC-32C (little-endian) of everything before it. A field is never reused; a reader
+//! Bytes: `FBJ` `5`, body, then CRC-32C (little-endian) of everything before it. A field is never reused; a reader
 //! refuses any other format version and an unknown body.
 
 mod bytes;
 mod change;
 mod fates;
+mod hand_over;
 mod image;
 mod layout;
 mod ledger;
+mod position;
 mod seal;
 mod weight;
 
@@ -38,16 +41,19 @@ use prost::Message;
 pub use bytes::RecordError;
 pub use change::{Change, KeptState, Move, Part, Rewind, StepShape};
 pub use fates::{Fate, Fates, Unsettled};
+pub use hand_over::{HandOver, HandedOver, TakenOver};
 pub use image::{
     Checkpoint, DeltaImage, FormerName, InputImage, LaneImage, PieceImage, Rewound, StateFile, StateObject,
     TableImage,
 };
 pub use layout::{Layout, LayoutColumn};
 pub use ledger::{Absorbed, Counts, Derived, InputCounts, Rows, TableRows};
+pub use position::Position;
+pub(crate) use position::{joined, parted, shown};
 pub use seal::{Frame, Frontier, Range, RecordPlace, Refusal, Seal, Server, StateDelta};
 
 /// First bytes of every record: three letters and the format version.
-pub const MAGIC: [u8; 4] = *b"FBJ4";
+pub const MAGIC: [u8; 4] = *b"FBJ5";
 
 /// A record is refused above this: positions of 10,000 partitions and 10,000 frames fit many times over.
 pub const RECORD_BYTES_MAX: u64 = 64 << 20;
@@ -68,7 +74,7 @@ pub struct Record {
     #[prost(int64, tag = "4")]
     pub written_at_ms: i64,
     /// What is said.
-    #[prost(oneof = "Body", tags = "10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23")]
+    #[prost(oneof = "Body", tags = "10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24")]
     pub body: Option<Body>,
 }
 
@@ -114,9 +120,12 @@ pub enum Body {
     /// What the pipeline is made of from here on.
     #[prost(message, tag = "22")]
     Change(Change),
-    /// Partitions are read on elsewhere.
+    /// Partitions are read on from another position.
     #[prost(message, tag = "23")]
     Rewind(Rewind),
+    /// Partitions are read on by another lane.
+    #[prost(message, tag = "24")]
+    HandOver(HandOver),
 }
 
 /// Who owns the lane from here on.
@@ -169,15 +178,35 @@ pub struct PartitionGenesis {
     /// What makes the stream itself (a topic id); empty if the source has none.
     #[prost(string, tag = "3")]
     pub identity: String,
-    /// First position to fetch.
+    /// First position to fetch: the low half.
     #[prost(uint64, tag = "4")]
-    pub next: u64,
-    /// Leader epoch that goes with `next`; -1 if there is none.
+    pub next_low: u64,
+    /// Leader epoch that goes with it; -1 if there is none.
     #[prost(sint32, tag = "5")]
     pub leader_epoch: i32,
     /// The number of the input that it belongs to.
     #[prost(uint32, tag = "6")]
     pub input: u32,
+    /// The high half of the first position.
+    #[prost(uint64, tag = "7")]
+    pub next_era: u64,
+    /// The lane that has read it before and handed it over, if one has.
+    #[prost(message, optional, tag = "8")]
+    pub taken_over: Option<TakenOver>,
+}
+
+impl PartitionGenesis {
+    /// First position to fetch.
+    pub fn next(&self) -> Position {
+        joined(self.next_era, self.next_low)
+    }
+
+    /// The same from `next` on.
+    #[must_use]
+    pub fn at(self, next: Position) -> Self {
+        let (next_era, next_low) = parted(next);
+        Self { next_low, next_era, ..self }
+    }
 }
 
 /// A table's name and what it is for.

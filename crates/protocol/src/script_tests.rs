@@ -47,8 +47,8 @@ use crate::doubt::{self, Basis, Decision, Facts, Found, Memory, StopReason, Verd
 use crate::lane::{Lane, Piece};
 use crate::record::{
     Answer, Body, Change, Checkpoint, Claim, Counts, Frame, Frontier, Generation, Genesis, InputCounts,
-    KeptState, Move, PartitionGenesis, Question, Range, Record, Rewind, Seal, Server, Settle, StepShape,
-    TableGenesis, TableRows,
+    KeptState, Move, PartitionGenesis, Position, Question, Range, Record, Rewind, Seal, Server, Settle,
+    StepShape, TableGenesis, TableRows,
 };
 use crate::window::{self, Settled};
 use crate::{names, retire};
@@ -428,14 +428,9 @@ impl World {
             ..Default::default()
         };
         let frames: Vec<Frame> = (0..frames).map(frame).collect();
+        let next = from + Position::from(records);
         let seal = Seal {
-            ranges: vec![Range {
-                partition: 0,
-                from,
-                next: from + records,
-                leader_epoch: -1,
-                time_ms_max: 0,
-            }],
+            ranges: vec![Range { time_ms_max: 0, ..Range::new(0, from, next) }],
             segment: format!("s{from}"),
             segment_bytes: frames.len() as u64,
             settled: vec![self.frontier()],
@@ -450,11 +445,7 @@ impl World {
                 self.ids
                     .insert(u128::from_le_bytes(f.id.as_slice().try_into().expect("16 bytes")), f.ordinal);
             }
-            self.say(format!(
-                "sealed {from}..{} frames {first}..{}",
-                from + records,
-                first + frames.len() as u64
-            ));
+            self.say(format!("sealed {from}..{next} frames {first}..{}", first + frames.len() as u64));
         }
     }
 
@@ -605,7 +596,7 @@ impl World {
     fn rewind(&mut self, next: u64, emptied: Option<&str>, answer: Option<&str>) {
         let from = self.owner.as_ref().expect("a process runs").lane.partitions[0].next;
         let emptied = emptied.map(|n| n.parse().expect("a number"));
-        let moves = vec![Move { partition: 0, from, next, leader_epoch: -1 }];
+        let moves = vec![Move::new(0, from, next.into(), -1)];
         let body =
             Body::Rewind(Rewind { moves, emptied: emptied.into_iter().collect(), ..Rewind::default() });
         if self.may(&body) && self.append(body, answer) {

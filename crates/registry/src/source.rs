@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use dataflow::{
-    Event, Partition, PartitionStart, ReadFrom, Reader, RecordBlock, Runtime, Source, SourceError,
+    Event, Partition, PartitionStart, Position, ReadFrom, Reader, RecordBlock, Runtime, Source, SourceError,
     SourceFault,
 };
 use formats::avro::{Schemas, Writer, schema_ids};
@@ -170,7 +170,7 @@ impl Source for WithSchemas {
         self.inner.recognize(shown, known).await
     }
 
-    async fn ends(&self) -> Result<Vec<(Partition, u64)>, SourceError> {
+    async fn ends(&self) -> Result<Vec<(Partition, Position)>, SourceError> {
         self.inner.ends().await
     }
 
@@ -179,11 +179,11 @@ impl Source for WithSchemas {
         Ok(Box::new(ReaderWithSchemas { inner, asks: self.asks.clone(), held: None }))
     }
 
-    async fn publish(&self, positions: &[(Partition, u64)]) -> Result<(), SourceError> {
+    async fn publish(&self, positions: &[(Partition, Position)]) -> Result<(), SourceError> {
         self.inner.publish(positions).await
     }
 
-    async fn published(&self) -> Result<Vec<(Partition, u64)>, SourceError> {
+    async fn published(&self) -> Result<Vec<(Partition, Position)>, SourceError> {
         self.inner.published().await
     }
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use dataflow::block::NO_LEADER_EPOCH;
+use dataflow::position::{self, Position};
 use dataflow::{
     BlockBuilder, Event, Partition, PartitionStart, ReadFrom, Reader, Source, SourceError, SourceFault,
 };
@@ -237,22 +238,22 @@ impl Broker {
     }
 
     /// The records of a partition in a range of positions that was read in `epoch`, and where the partition ended then.
-    pub fn range(&self, partition: usize, from: u64, next: u64, epoch: i32) -> (&[Record], u64) {
+    pub fn range(&self, partition: usize, from: Position, next: Position, epoch: i32) -> (&[Record], u64) {
         let Some(stream) = self.streams.get(partition) else { return (&[], 0) };
         let (records, log_end) = stream.as_read_in(epoch);
-        let begin = records.partition_point(|r| r.position < from);
-        let end = records.partition_point(|r| r.position < next);
+        let begin = records.partition_point(|r| Position::from(r.position) < from);
+        let end = records.partition_point(|r| Position::from(r.position) < next);
         (&records[begin..end.max(begin)], log_end)
     }
 
     /// A reader that came to `next` in `epoch` may not go on if the log was cut before that.
     fn check_epoch(&self, at: &ReadFrom) -> Result<(), SourceError> {
         let Some(stream) = self.streams.get(at.partition.index as usize) else { return Ok(()) };
-        if stream.has_expired(at.next) {
+        if stream.has_expired(position::low(at.next)) {
             let message = format!("`{}` has no records before {} any more", at.partition, stream.gone_before);
             return Err(SourceError::new(SourceFault::Refused, message).at(&at.partition));
         }
-        if !stream.has_lost(at.leader_epoch, at.next) {
+        if !stream.has_lost(at.leader_epoch, position::low(at.next)) {
             return Ok(());
         }
         let message = format!("`{}` was truncated below {}", at.partition, at.next);
@@ -262,7 +263,7 @@ impl Broker {
     /// A partition that is cut while it is read, or below where a reader stands, may not be read on.
     fn check_whole(&self, at: &ReadFrom, cuts: u64) -> Result<(), SourceError> {
         let stream = self.streams.get(at.partition.index as usize);
-        let is_cut = stream.is_some_and(|s| s.cut_number > cuts || s.is_cut_below(at.next));
+        let is_cut = stream.is_some_and(|s| s.cut_number > cuts || s.is_cut_below(position::low(at.next)));
         if !is_cut || self.takes_cut_for_end {
             return Ok(());
         }
@@ -333,10 +334,10 @@ impl Source for SimSource {
         self.ask(|b| self.numbers(b).into_iter().map(|n| b.start(n)).collect()).await
     }
 
-    async fn ends(&self) -> Result<Vec<(Partition, u64)>, SourceError> {
+    async fn ends(&self) -> Result<Vec<(Partition, Position)>, SourceError> {
         let ends = |b: &mut Broker| {
             let numbers = self.numbers(b).into_iter();
-            numbers.map(|n| (Partition::new(TOPIC, n as u32), b.streams[n].end)).collect()
+            numbers.map(|n| (Partition::new(TOPIC, n as u32), b.streams[n].end.into())).collect()
         };
         self.ask(ends).await
     }
@@ -350,25 +351,27 @@ impl Source for SimSource {
         Ok(Box::new(SimReader { world: self.world.clone(), cuts: self.cuts, changes, next, inputs, cursors }))
     }
 
-    async fn publish(&self, positions: &[(Partition, u64)]) -> Result<(), SourceError> {
+    async fn publish(&self, positions: &[(Partition, Position)]) -> Result<(), SourceError> {
         let positions = positions.to_vec();
         self.ask(move |b| {
             for (partition, next) in positions {
                 if let Some(stream) = b.streams.get_mut(partition.index as usize) {
-                    stream.published = Some(next);
+                    stream.published = Some(position::low(next));
                 }
             }
         })
         .await
     }
 
-    async fn published(&self) -> Result<Vec<(Partition, u64)>, SourceError> {
+    async fn published(&self) -> Result<Vec<(Partition, Position)>, SourceError> {
         let published = |b: &mut Broker| {
             if !b.keeps_positions {
                 return Vec::new();
             }
             let numbers = self.numbers(b).into_iter();
-            numbers.filter_map(|n| Some((Partition::new(TOPIC, n as u32), b.streams[n].published?))).collect()
+            numbers
+                .filter_map(|n| Some((Partition::new(TOPIC, n as u32), b.streams[n].published?.into())))
+                .collect()
         };
         self.ask(published).await
     }
@@ -426,7 +429,7 @@ impl SimReader {
             if cursor.is_paused || now_us < stream.lost_until_us {
                 continue;
             }
-            let begin = stream.records.partition_point(|r| r.position < cursor.from.next);
+            let begin = stream.records.partition_point(|r| u128::from(r.position) < cursor.from.next);
             let damaged = stream.damaged();
             let is_sound = |r: &&Record| hands_out_unverified || damaged.is_none_or(|at| r.position < at);
             let sound = || stream.records[begin..].iter().take(records_max as usize).take_while(is_sound);
@@ -451,7 +454,7 @@ impl SimReader {
             }
             if cursor.told != Some(stream.end) {
                 cursor.told = Some(stream.end);
-                cursor.from.next = cursor.from.next.max(stream.end);
+                cursor.from.next = cursor.from.next.max(stream.end.into());
                 cursor.from.leader_epoch = stream.epoch();
                 let ReadFrom { partition, next, leader_epoch, .. } = cursor.from.clone();
                 return Ok(Some(Event::CaughtUp { partition, next, leader_epoch }));

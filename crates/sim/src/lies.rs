@@ -16,7 +16,7 @@ use bytes::Bytes;
 use dataflow::block::NO_LEADER_EPOCH;
 use dataflow::{
     Attempt, Batch, Decoded, Decoder, Duplicates, Effect, Encoded, Event, FrameId, Gate, InsertError,
-    Operator, OperatorError, Output, Partition, PartitionStart, Presence, Probed, ReadFrom, Reader,
+    Operator, OperatorError, Output, Partition, PartitionStart, Position, Presence, Probed, ReadFrom, Reader,
     RecordBlock, Router, RowsFrom, Runtime, Schema, SeenKeys, Selected, Source, SourceError, State,
     StateError, StateRead, Table, TableError, TableFacts, Task,
 };
@@ -544,7 +544,7 @@ impl Source for LyingSource {
         self.inner.partitions().await
     }
 
-    async fn ends(&self) -> Result<Vec<(Partition, u64)>, SourceError> {
+    async fn ends(&self) -> Result<Vec<(Partition, Position)>, SourceError> {
         let mut ends = self.inner.ends().await?;
         if self.variant == Variant::EndOneEarly {
             ends.iter_mut().for_each(|(_, end)| *end = end.saturating_sub(1));
@@ -571,11 +571,11 @@ impl Source for LyingSource {
         Ok(reader)
     }
 
-    async fn publish(&self, positions: &[(Partition, u64)]) -> Result<(), SourceError> {
+    async fn publish(&self, positions: &[(Partition, Position)]) -> Result<(), SourceError> {
         self.inner.publish(positions).await
     }
 
-    async fn published(&self) -> Result<Vec<(Partition, u64)>, SourceError> {
+    async fn published(&self) -> Result<Vec<(Partition, Position)>, SourceError> {
         if self.variant == Variant::PublishedIgnored {
             return Ok(Vec::new());
         }

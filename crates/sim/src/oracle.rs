@@ -27,6 +27,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use dataflow::block::NO_LEADER_EPOCH;
+use dataflow::position::{self, Position};
 use protocol::Record;
 use protocol::record::Body;
 
@@ -114,7 +115,7 @@ pub struct Oracle {
     owner: Option<(Pid, u64)>,
     nonces: Vec<Vec<u8>>,
     /// Where each of the lane's partitions stands, with the broker's number of it.
-    partitions: Vec<(usize, u64)>,
+    partitions: Vec<(usize, Position)>,
     /// The place of each of the lane's inputs.
     inputs: Vec<usize>,
     /// The leader epoch of the last record that was sealed of a partition.
@@ -190,14 +191,14 @@ impl Oracle {
 
     /// Where the lane stands in each of the broker's partitions.
     pub fn sealed(&self) -> Vec<(usize, u64)> {
-        self.partitions.clone()
+        self.partitions.iter().map(|(number, next)| (*number, position::low(*next))).collect()
     }
 
     /// True if records were sealed that the broker's log has no more.
     pub fn has_lost(&self, broker: &Broker) -> bool {
         self.partitions.iter().any(|(number, next)| {
             let epoch = self.epochs.get(number).copied().unwrap_or(NO_LEADER_EPOCH);
-            broker.streams.get(*number).is_some_and(|stream| stream.has_lost(epoch, *next))
+            broker.streams.get(*number).is_some_and(|stream| stream.has_lost(epoch, position::low(*next)))
         })
     }
 
@@ -205,7 +206,7 @@ impl Oracle {
     pub fn has_expired(&self, broker: &Broker) -> bool {
         let next =
             |n: usize| self.partitions.iter().find(|(number, _)| *number == n).map_or(0, |(_, next)| *next);
-        broker.streams.iter().enumerate().any(|(n, stream)| stream.has_expired(next(n)))
+        broker.streams.iter().enumerate().any(|(n, stream)| stream.has_expired(position::low(next(n))))
     }
 
     /// True if all that the journal seals is settled, as recorded.
@@ -418,7 +419,7 @@ fn shown(record: &Record) -> String {
             format!("genesis of {} partitions, {} tables", genesis.partitions.len(), genesis.tables.len())
         }
         Some(Body::Seal(seal)) => {
-            let ranges: Vec<_> = seal.ranges.iter().map(|r| (r.partition, r.from, r.next)).collect();
+            let ranges: Vec<_> = seal.ranges.iter().map(|r| (r.partition, r.from(), r.next())).collect();
             let frames: Vec<_> = seal.frames.iter().map(|f| (f.table, f.ordinal, f.rows)).collect();
             let settled: Vec<_> =
                 seal.settled.iter().map(|f| (f.table, f.frontier, f.window, f.sent_below)).collect();
@@ -443,6 +444,9 @@ fn shown(record: &Record) -> String {
         Some(Body::Forget(f)) => format!("{} partitions are forgotten", f.partitions.len()),
         Some(Body::Change(c)) => format!("{} steps, {} of them go on", c.steps.len(), c.kept.len()),
         Some(Body::Rewind(r)) => format!("{} partitions are moved", r.moves.len()),
+        Some(Body::HandOver(h)) => {
+            format!("{} partitions are handed over to lane {}", h.partitions.len(), h.to)
+        }
         Some(Body::Rename(r)) => format!("renamed to {}", r.to),
         Some(Body::Arrival(a)) => format!("arrival from {}", a.from),
         Some(Body::Checkpoint(c)) => format!("checkpoint of the state at {}", c.state_seq),

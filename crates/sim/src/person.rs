@@ -79,11 +79,8 @@ async fn forget_pending(
     let pause = Duration::from_secs(1);
     let journal = Journal::claim(store.clone(), runtime, folder.to_owned(), owner, pause).await?;
     let lane = journal.lane();
-    let moved = |(at, p): (usize, &PartitionState)| protocol::record::Move {
-        partition: at as u32,
-        from: p.next,
-        next: p.next / 2,
-        leader_epoch: NO_LEADER_EPOCH,
+    let moved = |(at, p): (usize, &PartitionState)| {
+        protocol::record::Move::new(at as u32, p.next, p.next / 2, NO_LEADER_EPOCH)
     };
     let moves = lane.reading().map(moved).collect();
     let record = Record {

@@ -139,8 +139,13 @@ impl Decoder for TextDecoder {
                 None => rejects.push(Reject::of(block, n, Reason::Malformed, "id", "not a record".into())),
             }
         }
-        let batch =
-            Batch { partition: block.partition.clone(), rows: to_columns(&rows), positions, times_ms };
+        let batch = Batch {
+            era: block.era,
+            partition: block.partition.clone(),
+            rows: to_columns(&rows),
+            positions,
+            times_ms,
+        };
         Decoded { batch, rejects }
     }
 }

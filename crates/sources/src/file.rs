@@ -40,7 +40,8 @@ use std::sync::{Mutex, PoisonError};
 use async_trait::async_trait;
 use dataflow::block::NO_LEADER_EPOCH;
 use dataflow::{
-    BlockBuilder, Partition, PartitionStart, ReadFrom, Reader, RecordBlock, Source, SourceError, SourceFault,
+    BlockBuilder, Partition, PartitionStart, Position, ReadFrom, Reader, RecordBlock, Source, SourceError,
+    SourceFault,
 };
 
 use crate::thread;
@@ -163,7 +164,7 @@ impl Source for FileSource {
     }
 
     /// The ends of plain files. Those of compressed ones and of standard input are only known by reading all of them.
-    async fn ends(&self) -> Result<Vec<(Partition, u64)>, SourceError> {
+    async fn ends(&self) -> Result<Vec<(Partition, Position)>, SourceError> {
         if self.is_stdin() {
             return Ok(Vec::new());
         }
@@ -174,7 +175,7 @@ impl Source for FileSource {
             for path in find::files(&paths)? {
                 let index = namesakes.get(&path).copied().unwrap_or(0);
                 if let Some(end) = inflate::plain_end(&path)? {
-                    ends.push((Partition::new(path, index), end));
+                    ends.push((Partition::new(path, index), Position::from(end)));
                 }
             }
             Ok(ends)
@@ -187,11 +188,11 @@ impl Source for FileSource {
     }
 
     /// Files keep no positions for others.
-    async fn publish(&self, _positions: &[(Partition, u64)]) -> Result<(), SourceError> {
+    async fn publish(&self, _positions: &[(Partition, Position)]) -> Result<(), SourceError> {
         Ok(())
     }
 
-    async fn published(&self) -> Result<Vec<(Partition, u64)>, SourceError> {
+    async fn published(&self) -> Result<Vec<(Partition, Position)>, SourceError> {
         Ok(Vec::new())
     }
 }

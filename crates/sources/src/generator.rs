@@ -10,8 +10,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use dataflow::block::NO_LEADER_EPOCH;
+use dataflow::position;
 use dataflow::{
-    BlockBuilder, Event, Partition, PartitionStart, ReadFrom, Reader, RecordBlock, Runtime, Source,
+    BlockBuilder, Event, Partition, PartitionStart, Position, ReadFrom, Reader, RecordBlock, Runtime, Source,
     SourceError, SourceFault,
 };
 use futures::future::BoxFuture;
@@ -115,7 +116,7 @@ fn check(workload: &dyn Workload, from: &ReadFrom) -> Result<(), SourceError> {
         return refuse(format!("the workload is another one: recorded `{recorded}`, now `{identity}`"));
     }
     let records = workload.records(partition.index);
-    if from.next > records {
+    if from.next > records.into() {
         return refuse(format!("`{partition}` has `{records}` records, so no position `{}`", from.next));
     }
     Ok(())
@@ -142,8 +143,8 @@ impl Source for GeneratorSource {
         Ok((0..self.workload.publishers()).map(start).collect())
     }
 
-    async fn ends(&self) -> Result<Vec<(Partition, u64)>, SourceError> {
-        let end = |publisher| (self.partition(publisher), self.workload.records(publisher));
+    async fn ends(&self) -> Result<Vec<(Partition, Position)>, SourceError> {
+        let end = |publisher| (self.partition(publisher), self.workload.records(publisher).into());
         Ok((0..self.workload.publishers()).map(end).collect())
     }
 
@@ -168,11 +169,11 @@ impl Source for GeneratorSource {
     }
 
     /// A generator keeps no positions for others.
-    async fn publish(&self, _positions: &[(Partition, u64)]) -> Result<(), SourceError> {
+    async fn publish(&self, _positions: &[(Partition, Position)]) -> Result<(), SourceError> {
         Ok(())
     }
 
-    async fn published(&self) -> Result<Vec<(Partition, u64)>, SourceError> {
+    async fn published(&self) -> Result<Vec<(Partition, Position)>, SourceError> {
         Ok(Vec::new())
     }
 }
@@ -185,7 +186,7 @@ struct Cursor {
 
 impl Cursor {
     fn new(from: ReadFrom) -> Self {
-        Self { partition: from.partition, next: from.next, is_paused: false }
+        Self { partition: from.partition, next: position::low(from.next), is_paused: false }
     }
 }
 
@@ -234,7 +235,7 @@ impl GeneratorReader {
         let left = self.workload.records(publisher).saturating_sub(cursor.next);
         if left == 0 {
             let Cursor { partition, next, .. } = self.cursors.remove(index)?;
-            return Some(Event::Ended { partition, next });
+            return Some(Event::Ended { partition, next: next.into() });
         }
         let records_max =
             self.pace.as_ref().map_or(BlockBuilder::RECORDS_MAX as u64, Pace::block_records_max);
@@ -251,7 +252,7 @@ impl GeneratorReader {
             pace.sent += block.len() as u64;
         }
         if let Some(mut cursor) = self.cursors.pop_front() {
-            cursor.next = block.next;
+            cursor.next = position::low(block.next);
             self.cursors.push_back(cursor);
         }
     }
@@ -266,7 +267,7 @@ impl GeneratorReader {
 /// At most `records` records from `next` on.
 fn make(workload: &dyn Workload, partition: Partition, next: u64, records: u64) -> RecordBlock {
     let publisher = partition.index;
-    let mut builder = BlockBuilder::new(partition, next);
+    let mut builder = BlockBuilder::new(partition, next.into());
     for position in next..next + records {
         let time_ms = workload.time_ms(publisher, position);
         builder.push_with(position, time_ms, |out| workload.write(publisher, position, out));

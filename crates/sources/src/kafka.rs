@@ -38,7 +38,8 @@ use async_trait::async_trait;
 use dataflow::block::NO_LEADER_EPOCH;
 use dataflow::source::first_record;
 use dataflow::{
-    Partition, PartitionStart, ReadFrom, Reader, RecordBlock, Runtime, Source, SourceError, SourceFault,
+    Partition, PartitionStart, Position, ReadFrom, Reader, RecordBlock, Runtime, Source, SourceError,
+    SourceFault,
 };
 
 use crate::thread;
@@ -272,14 +273,20 @@ impl Shared {
                 (Start::Latest | Start::Time(_), _) => end,
             };
             let identity = topics[&*partition.stream].id.clone();
-            starts.push(PartitionStart { partition, identity, next, first, leader_epoch: NO_LEADER_EPOCH });
+            starts.push(PartitionStart {
+                partition,
+                identity,
+                next: next.into(),
+                first: first.into(),
+                leader_epoch: NO_LEADER_EPOCH,
+            });
         }
         Ok(Ok(starts))
     }
 
-    fn ends(&self) -> Result<Vec<(Partition, u64)>, SourceError> {
+    fn ends(&self) -> Result<Vec<(Partition, Position)>, SourceError> {
         let partitions = Self::all(&self.topics(SourceFault::Away)?);
-        let ends = self.ranges(&partitions)?.into_iter().map(|(_, high)| high);
+        let ends = self.ranges(&partitions)?.into_iter().map(|(_, high)| high.into());
         Ok(partitions.into_iter().zip(ends).collect())
     }
 
@@ -356,7 +363,7 @@ impl Shared {
         }
         let partitions: Vec<_> = from.iter().map(|from| from.partition.clone()).collect();
         for (from, range) in from.iter().zip(self.ranges(&partitions)?) {
-            if from.next < range.0 || from.next > range.1 {
+            if from.next < range.0.into() || from.next > range.1.into() {
                 return Err(slot::out_of_range(&from.partition, from.next, Some(range)));
             }
         }
@@ -410,7 +417,7 @@ impl Source for KafkaSource {
         Ok(shown)
     }
 
-    async fn ends(&self) -> Result<Vec<(Partition, u64)>, SourceError> {
+    async fn ends(&self) -> Result<Vec<(Partition, Position)>, SourceError> {
         self.ask(Shared::ends).await
     }
 
@@ -429,7 +436,7 @@ impl Source for KafkaSource {
     }
 
     /// Commits offsets to the group. The group has no members, so nothing else moves them.
-    async fn publish(&self, positions: &[(Partition, u64)]) -> Result<(), SourceError> {
+    async fn publish(&self, positions: &[(Partition, Position)]) -> Result<(), SourceError> {
         let positions = positions.to_vec();
         if positions.is_empty() {
             return Ok(());
@@ -437,11 +444,11 @@ impl Source for KafkaSource {
         self.ask(move |shared| shared.client(Role::Commit)?.commit(&positions)).await
     }
 
-    async fn published(&self) -> Result<Vec<(Partition, u64)>, SourceError> {
+    async fn published(&self) -> Result<Vec<(Partition, Position)>, SourceError> {
         self.ask(|shared| {
             let partitions = Shared::all(&shared.topics(SourceFault::Away)?);
             let committed = shared.client(Role::Commit)?.committed(&partitions, CALL_WAIT_MAX)?;
-            let known = |(partition, offset): (Partition, Option<u64>)| Some((partition, offset?));
+            let known = |(partition, offset): (Partition, Option<u64>)| Some((partition, offset?.into()));
             Ok(partitions.into_iter().zip(committed).filter_map(known).collect())
         })
         .await

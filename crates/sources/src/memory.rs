@@ -17,6 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use dataflow::block::NO_LEADER_EPOCH;
+use dataflow::position::{self, Position};
 use dataflow::{
     BlockBuilder, Event, Partition, PartitionStart, ReadFrom, Reader, Source, SourceError, SourceFault,
 };
@@ -38,16 +39,16 @@ pub struct MemoryRecord {
 #[derive(Debug)]
 struct Stream {
     identity: String,
-    first: u64,
-    next: u64,
-    records: VecDeque<(u64, MemoryRecord)>,
+    first: Position,
+    next: Position,
+    records: VecDeque<(Position, MemoryRecord)>,
     is_ended: bool,
 }
 
 #[derive(Debug, Default)]
 struct State {
     streams: BTreeMap<Partition, Stream>,
-    published: BTreeMap<Partition, u64>,
+    published: BTreeMap<Partition, Position>,
     opened: u64,
     failures_left: u32,
 }
@@ -104,7 +105,7 @@ impl MemorySource {
 
 impl MemoryHandle {
     /// Appends a body and returns its position; panics when the partition is unknown or has ended.
-    pub fn push(&self, partition: &Partition, time_ms: i64, payload: impl Into<Vec<u8>>) -> u64 {
+    pub fn push(&self, partition: &Partition, time_ms: i64, payload: impl Into<Vec<u8>>) -> Position {
         self.push_record(
             partition,
             MemoryRecord { time_ms, payload: Some(payload.into()), ..Default::default() },
@@ -112,7 +113,7 @@ impl MemoryHandle {
     }
 
     /// Appends a record and returns its position; panics when the partition is unknown or has ended.
-    pub fn push_record(&self, partition: &Partition, record: MemoryRecord) -> u64 {
+    pub fn push_record(&self, partition: &Partition, record: MemoryRecord) -> Position {
         self.change_stream(partition, |stream| {
             assert!(!stream.is_ended, "{partition} has ended");
             stream.records.push_back((stream.next, record));
@@ -123,11 +124,18 @@ impl MemoryHandle {
 
     /// Leaves `count` positions without a record, as compaction and transactions do.
     pub fn skip(&self, partition: &Partition, count: u64) {
-        self.change_stream(partition, |stream| stream.next += count);
+        self.change_stream(partition, |stream| stream.next += Position::from(count));
+    }
+
+    /// Says that what follows is of the next era, as a ledger that is closed and followed by another.
+    pub fn begin_era(&self, partition: &Partition) {
+        self.change_stream(partition, |stream| {
+            stream.next = position::position(position::era(stream.next) + 1, 0)
+        });
     }
 
     /// Drops the records below `position`, as retention does.
-    pub fn forget(&self, partition: &Partition, position: u64) {
+    pub fn forget(&self, partition: &Partition, position: Position) {
         self.change_stream(partition, |stream| {
             stream.first = position.clamp(stream.first, stream.next);
             stream.records.retain(|(at, _)| *at >= stream.first);
@@ -150,7 +158,7 @@ impl MemoryHandle {
     }
 
     /// The same, of a partition whose records below `first` retention has taken.
-    pub fn open_at(&self, partition: Partition, first: u64) {
+    pub fn open_at(&self, partition: Partition, first: Position) {
         self.shared.change(|state| {
             state.opened += 1;
             let identity = format!("memory-{}", state.opened);
@@ -165,7 +173,7 @@ impl MemoryHandle {
     }
 
     /// What was published last.
-    pub fn published(&self) -> BTreeMap<Partition, u64> {
+    pub fn published(&self) -> BTreeMap<Partition, Position> {
         self.shared.lock().published.clone()
     }
 
@@ -201,7 +209,9 @@ impl State {
         if from.next < stream.first || from.next > stream.next {
             return Err(refuse(format!(
                 "partition `{partition}` holds `{}` to `{}`, not position `{}`",
-                stream.first, stream.next, from.next
+                position::shown(stream.first),
+                position::shown(stream.next),
+                position::shown(from.next)
             )));
         }
         Ok(stream)
@@ -231,7 +241,7 @@ impl Source for MemorySource {
         Ok(state.streams.keys().map(|partition| state.start(partition)).collect())
     }
 
-    async fn ends(&self) -> Result<Vec<(Partition, u64)>, SourceError> {
+    async fn ends(&self) -> Result<Vec<(Partition, Position)>, SourceError> {
         let mut state = self.shared.lock();
         state.ask()?;
         Ok(state.streams.iter().map(|(partition, stream)| (partition.clone(), stream.next)).collect())
@@ -250,12 +260,12 @@ impl Source for MemorySource {
         Ok(Box::new(MemoryReader { shared: self.shared.clone(), changes, known, read, cursors }))
     }
 
-    async fn publish(&self, positions: &[(Partition, u64)]) -> Result<(), SourceError> {
+    async fn publish(&self, positions: &[(Partition, Position)]) -> Result<(), SourceError> {
         self.shared.change(|state| state.published.extend(positions.iter().cloned()));
         Ok(())
     }
 
-    async fn published(&self) -> Result<Vec<(Partition, u64)>, SourceError> {
+    async fn published(&self) -> Result<Vec<(Partition, Position)>, SourceError> {
         Ok(self.shared.lock().published.clone().into_iter().collect())
     }
 }
@@ -285,8 +295,12 @@ impl Cursor {
         let partition = self.from.partition.clone();
         let begin = stream.records.partition_point(|(position, _)| *position < self.from.next);
         if begin < stream.records.len() {
-            let mut builder = BlockBuilder::new(partition, self.from.next);
+            let first = stream.records[begin].0;
+            let mut builder = BlockBuilder::new(partition, first);
             for (position, record) in stream.records.range(begin..) {
+                if position::era(*position) != position::era(first) {
+                    break;
+                }
                 push(&mut builder, *position, record);
                 if builder.is_full() {
                     break;
@@ -311,8 +325,8 @@ impl Cursor {
     }
 }
 
-fn push(builder: &mut BlockBuilder, position: u64, record: &MemoryRecord) {
-    builder.push(position, record.time_ms, record.payload.as_deref());
+fn push(builder: &mut BlockBuilder, position: Position, record: &MemoryRecord) {
+    builder.push(position::low(position), record.time_ms, record.payload.as_deref());
     if let Some(key) = &record.key {
         builder.key(key);
     }

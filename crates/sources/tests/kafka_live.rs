@@ -13,7 +13,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use dataflow::block::TIME_UNKNOWN_MS;
 use dataflow::conformance::source::{self, Fixture, Record, Seen, Watch, at};
-use dataflow::{Event, Partition, Runtime, Source, SourceError, SourceFault};
+use dataflow::{Event, Partition, Position, Runtime, Source, SourceError, SourceFault};
 use runtime::TestRuntime;
 use sources::kafka::produce::{Outgoing, Producer};
 use sources::kafka::{FetchBy, KafkaOptions, KafkaSource, Start};
@@ -126,8 +126,10 @@ impl Fixture for KafkaFixture {
         true
     }
 
-    async fn forget(&self, partition: &Partition, position: u64) -> bool {
-        self.kafka().delete_records(&self.topic, partition.index, position).expect("deletes");
+    async fn forget(&self, partition: &Partition, position: Position) -> bool {
+        self.kafka()
+            .delete_records(&self.topic, partition.index, dataflow::position::low(position))
+            .expect("deletes");
         true
     }
 
@@ -344,7 +346,7 @@ async fn gaps_of_compaction_are_no_fault(fetch: FetchBy) {
         let mut watch = fixture.watch().await;
         watch.all().await.expect("read");
         let seen = watch.seen.remove(&partition).expect("read");
-        assert_eq!(seen.next, written as u64);
+        assert_eq!(seen.next, (written as u64).into());
         if seen.records.len() < 40 {
             break seen;
         }
@@ -359,12 +361,12 @@ async fn gaps_of_compaction_are_no_fault(fetch: FetchBy) {
     }
     // A position inside a gap is held: reading goes on with the next record there is.
     let starts = fixture.source.partitions().await.expect("partitions");
-    let gap = (1..written as u64).find(|at| seen.records.iter().all(|r| r.0 != *at)).expect("a gap");
-    let mut watch = Watch::start(&fixture, vec![at(&starts[0], gap)]).await.expect("reads");
+    let gap = (1..written as u64).find(|at| seen.records.iter().all(|r| r.0 != (*at).into())).expect("a gap");
+    let mut watch = Watch::start(&fixture, vec![at(&starts[0], gap.into())]).await.expect("reads");
     watch.all().await.expect("read");
     // The cleaner may have taken more in between, but not the newest of a key.
     let rest = &watch.seen[&partition];
-    assert_eq!(rest.next, written as u64);
+    assert_eq!(rest.next, (written as u64).into());
     assert!(rest.records.iter().all(|record| seen.records.contains(record)));
     assert!(rest.records.ends_with(&seen.records[seen.records.len() - 5..]));
 }
@@ -442,7 +444,7 @@ async fn looking_and_reading_leave_no_group_and_publishing_is_read_back() {
 }
 
 /// What was published last. A group's coordinator is away for a while after the first question for it has made it.
-async fn published(fixture: &KafkaFixture) -> Vec<(Partition, u64)> {
+async fn published(fixture: &KafkaFixture) -> Vec<(Partition, Position)> {
     for _ in 0..60 {
         match fixture.source.published().await {
             Err(error) if error.fault == SourceFault::Away => {}

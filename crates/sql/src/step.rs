@@ -375,7 +375,7 @@ fn unnest(done: &mut Transformed, arrays: &mut [ArrayRef], at: usize) -> Result<
 fn reject(batch: &Batch, failed: Failed) -> Reject {
     Reject {
         partition: batch.partition.clone(),
-        position: batch.positions[failed.row],
+        position: batch.position(failed.row),
         time_ms: batch.times_ms[failed.row],
         reason: Reason::Expression,
         column: failed.column,

@@ -83,10 +83,10 @@ impl Results {
 /// tells more.
 pub fn outcome(lane: &Lane, letters: &str, position: u64) -> Outcome {
     let Some(at) = lane.partition(0, STREAM, 0) else { return Outcome::Waiting };
-    if position >= lane.partitions[at].next {
+    if u128::from(position) >= lane.partitions[at].next {
         return Outcome::Waiting;
     }
-    let place = RecordPlace { partition: at as u32, position };
+    let place = RecordPlace::new(at as u32, position.into());
     match lane.fate(place) {
         Some(Fate::Written) if lane.unsettled(place).any(|table| table.name != letters) => Outcome::OnItsWay,
         // Its letter was purged, or its insert is not settled yet.

@@ -82,6 +82,7 @@ fn columns_are_those_of_the_newest_insert_and_partitions_go_on() {
         next: 10,
         leader_epoch: -1,
         time_ms_max: 0,
+        taken_over: None,
     }];
     let column = |name: &str| record::LayoutColumn {
         name: name.into(),

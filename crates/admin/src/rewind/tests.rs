@@ -6,8 +6,8 @@ fn a_word_a_time_and_positions_are_told_apart() {
     assert_eq!(to("earliest"), Ok(To::Start(Start::Earliest)));
     assert_eq!(to("latest"), Ok(To::Start(Start::Latest)));
     assert_eq!(to("1970-01-01T00:00:01Z"), Ok(To::Start(Start::At { ms: 1_000 })));
-    let positions = vec![("a/b".to_owned(), 0, 12), ("c".to_owned(), 3, 0)];
-    assert_eq!(to("a/b/0=12,c/3=0"), Ok(To::Positions(positions)));
+    let positions = vec![("a/b".to_owned(), 0, 12), ("c".to_owned(), 3, dataflow::position::position(7, 9))];
+    assert_eq!(to("a/b/0=12,c/3=7:9"), Ok(To::Positions(positions)));
     for wrong in ["soon", "a=1", "a/x=1", "a/1=", "/1=2", "a/1=2,", "2026-01-31"] {
         assert!(to(wrong).is_err(), "{wrong}");
     }

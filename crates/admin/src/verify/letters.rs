@@ -59,8 +59,9 @@ impl Letters {
     /// Letters that `purge` has deleted count as if they were there. A letter that was replayed has its row from the replay log.
     fn purged(&mut self, expected: &mut BTreeSet<(u32, u64)>, lane: &Lane, ranges: &Ranges, kept: &Kept) {
         let number = |source: &str, index: u32| number(lane, source, index);
-        let is_in =
-            |n: u32, position: u64| ranges.get(&n).is_some_and(|(from, to)| (*from..*to).contains(&position));
+        let is_in = |n: u32, position: u64| {
+            ranges.get(&n).is_some_and(|(from, to)| (*from..*to).contains(&position.into()))
+        };
         for (source, index, runs) in kept.purged.turned_down.places() {
             let Some(n) = number(source, index) else { continue };
             let places = runs.iter().flat_map(|(from, end)| *from..*end).filter(|at| is_in(n, *at));
@@ -209,7 +210,7 @@ fn judge(
         letters.report.refused += letter.copies;
     }
     let Some(n) = number(lane, &letter.source, letter.partition) else { return };
-    if !ranges.get(&n).is_some_and(|(from, to)| (*from..*to).contains(&letter.position)) {
+    if !ranges.get(&n).is_some_and(|(from, to)| (*from..*to).contains(&letter.position.into())) {
         return;
     }
     if is_of_a_row(&letter.reason) {

@@ -3,6 +3,7 @@
 //! Owns the dry run: blocks, the pipeline's own decoder, and its steps before the lane, which keep no state. Does not own what is done with
 //! the keys that come out ([`super::expect`]).
 
+use dataflow::position;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,8 +12,8 @@ use anyhow::{Context, bail};
 use clickhouse::reconcile::{self, KeyPlan, Value, Values};
 use dataflow::block::NO_LEADER_EPOCH;
 use dataflow::{
-    Batch, Event, Intake, OperatorError, Partition, Prepared, ReadFrom, RecordBlock, Reject, Router, Runtime,
-    Selected, Source, SourceFault,
+    Batch, Event, Intake, OperatorError, Partition, Position, Prepared, ReadFrom, RecordBlock, Reject,
+    Router, Runtime, Selected, Source, SourceFault,
 };
 use futures::future::BoxFuture;
 use futures::stream::{FuturesOrdered, StreamExt};
@@ -27,7 +28,7 @@ const SILENCE_MAX: Duration = Duration::from_secs(60);
 const REJECTS_MAX: usize = 1_000_000;
 
 /// Positions to read, by the lane's number of the partition: from and to.
-pub type Ranges = BTreeMap<u32, (u64, u64)>;
+pub type Ranges = BTreeMap<u32, (Position, Position)>;
 
 /// Record times (the source's) to look at, Unix milliseconds; `from` included, `to` not.
 #[derive(Clone, Copy, Debug, Default)]
@@ -188,7 +189,7 @@ impl DryRun {
                             at
                         }
                         Event::CaughtUp { partition, next, .. } => (partition, next),
-                        Event::Ended { partition, .. } => (partition, u64::MAX),
+                        Event::Ended { partition, .. } => (partition, Position::MAX),
                         Event::Found(_) | Event::Removed { .. } => continue,
                     };
                     if let Some(n) = number(lane, &partition)
@@ -214,12 +215,12 @@ impl DryRun {
         let Some(partition) = number(lane, &block.partition) else { return Ok(()) };
         let Some((from, to)) = ranges.get(&partition).copied() else { return Ok(()) };
         let times = self.times;
-        let counts = |position: u64, time_ms: i64| (from..to).contains(&position) && times.contain(time_ms);
+        let counts = |at: Position, time_ms: i64| (from..to).contains(&at) && times.contain(time_ms);
         // Records are chosen by the time that the source gave them, whatever the steps take for it.
-        let records = block.positions.iter().zip(&block.times_ms);
-        let counted: Vec<u64> = records.filter(|(p, t)| counts(**p, **t)).map(|(p, _)| *p).collect();
+        let records = (0..block.len()).filter(|row| counts(block.position(*row), block.times_ms[*row]));
+        let counted: Vec<u64> = records.map(|row| block.positions[row]).collect();
         let Prepared { batch, mut rejects, .. } = prepared;
-        rejects.retain(|r| counted.binary_search(&r.position).is_ok());
+        rejects.retain(|r| counted.binary_search(&position::low(r.position)).is_ok());
         let keep: Vec<bool> = batch.positions.iter().map(|p| counted.binary_search(p).is_ok()).collect();
         let batch = batch.filter(&keep.into()).context("a batch cannot be filtered")?;
         seen.records += counted.len() as u64;
@@ -276,7 +277,7 @@ fn reject(seen: &mut Seen, partition: u32, rejects: &[Reject]) {
     seen.rejects += rejects.len() as u64;
     for reject in rejects {
         if seen.places.len() < REJECTS_MAX {
-            seen.places.insert((partition, reject.position));
+            seen.places.insert((partition, position::low(reject.position)));
         }
     }
 }

@@ -1,11 +1,12 @@
 //! What a comparison has found, and its words.
 
+use dataflow::position::{self, Position};
+
+use crate::fields;
 use std::fmt::Write as _;
 
 use engine::accounts::Totals;
 use serde_json::{Value, json};
-
-use crate::fields;
 
 /// A row or key that is not as it should be.
 #[derive(Debug)]
@@ -100,9 +101,9 @@ pub struct Range {
     /// `stream/index`.
     pub partition: String,
     /// First position.
-    pub from: u64,
+    pub from: Position,
     /// Position after the last.
-    pub to: u64,
+    pub to: Position,
 }
 
 /// Dead letters that Forebay itself has turned down, by their places.
@@ -202,7 +203,7 @@ impl Report {
         let ranges: Vec<Value> = self
             .ranges
             .iter()
-            .map(|r| json!({ "partition": r.partition, "from": r.from, "to": r.to }))
+            .map(|r| json!({ "partition": r.partition, "from": fields::position(r.from), "to": fields::position(r.to) }))
             .collect();
         let mut accounts = fields::counts(&self.accounts, self.replayed);
         accounts["add_up"] = json!(self.accounts.records.add_up());
@@ -274,7 +275,13 @@ impl Report {
         )?;
         writeln!(out, "in flight    {} rows in {} frames", self.in_flight.1, self.in_flight.0)?;
         for range in &self.ranges {
-            writeln!(out, "range        {}: {} to {}", range.partition, range.from, range.to)?;
+            writeln!(
+                out,
+                "range        {}: {} to {}",
+                range.partition,
+                position::shown(range.from),
+                position::shown(range.to)
+            )?;
         }
         let all = if self.is_all { "all that was ever read" } else { "not all that was ever read" };
         writeln!(

@@ -13,6 +13,7 @@ mod buckets;
 mod naming;
 mod source;
 
+use dataflow::position;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -173,7 +174,7 @@ impl Work<'_> {
         let log = Log::new(store.clone(), &wiring::lane_folder(self.pipeline));
         let at = lane.partition(0, replays::STREAM, 0).map_or(0, |at| lane.partitions[at].next);
         let kept = letters::Kept {
-            replayed: log.memory(at).await.context("the replay log cannot be read")?.taken,
+            replayed: log.memory(position::low(at)).await.context("the replay log cannot be read")?.taken,
             purged: log.purged().await.context("what was purged cannot be read")?,
         };
         let against =

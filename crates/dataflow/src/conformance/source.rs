@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use crate::{Partition, Runtime, Source};
+use crate::{Partition, Position, Runtime, Source};
 
 pub use rules::*;
 pub use watch::{Record, Seen, Watch, at, read_all};
@@ -33,7 +33,7 @@ pub trait Fixture: Send + Sync {
     }
 
     /// Makes the records below `position` vanish, as retention does. `false` if this source never forgets.
-    async fn forget(&self, _partition: &Partition, _position: u64) -> bool {
+    async fn forget(&self, _partition: &Partition, _position: Position) -> bool {
         false
     }
 

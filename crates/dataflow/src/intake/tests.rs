@@ -33,7 +33,10 @@ impl Decoder for Numbers {
         }
         let column: ArrayRef = Arc::new(Int64Array::from(values));
         let rows = RecordBatch::try_new(self.0.arrow().clone(), vec![column]).unwrap();
-        Decoded { batch: Batch { partition: block.partition.clone(), rows, positions, times_ms }, rejects }
+        Decoded {
+            batch: Batch { era: 0, partition: block.partition.clone(), rows, positions, times_ms },
+            rejects,
+        }
     }
 }
 
@@ -80,7 +83,7 @@ impl Transform for Even {
         for (row, _) in numbers.iter().enumerate().filter(|(_, n)| **n % 10 == 0 && !self.forgets) {
             rejects.push(Reject {
                 partition: batch.partition.clone(),
-                position: batch.positions[row],
+                position: batch.position(row),
                 time_ms: batch.times_ms[row],
                 reason: Reason::Expression,
                 column: "n".into(),

@@ -6,7 +6,9 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use dataflow::{Event, Partition, PartitionStart, ReadFrom, Reader, RecordBlock, Source, SourceError};
+use dataflow::{
+    Event, Partition, PartitionStart, Position, ReadFrom, Reader, RecordBlock, Source, SourceError,
+};
 
 /// See the module.
 pub struct Numbered {
@@ -24,7 +26,7 @@ impl Numbered {
         PartitionStart { partition: start.partition.of_input(self.input), ..start }
     }
 
-    fn places(&self, places: Vec<(Partition, u64)>) -> Vec<(Partition, u64)> {
+    fn places(&self, places: Vec<(Partition, Position)>) -> Vec<(Partition, Position)> {
         places.into_iter().map(|(partition, next)| (partition.of_input(self.input), next)).collect()
     }
 }
@@ -73,7 +75,7 @@ impl Source for Numbered {
         Ok(shown.into_iter().map(|start| self.start(start)).collect())
     }
 
-    async fn ends(&self) -> Result<Vec<(Partition, u64)>, SourceError> {
+    async fn ends(&self) -> Result<Vec<(Partition, Position)>, SourceError> {
         let ends = self.source.ends().await.map_err(|error| numbered(error, self.input))?;
         Ok(self.places(ends))
     }
@@ -84,12 +86,12 @@ impl Source for Numbered {
         Ok(Box::new(NumberedReader { reader, input: self.input }))
     }
 
-    async fn publish(&self, positions: &[(Partition, u64)]) -> Result<(), SourceError> {
+    async fn publish(&self, positions: &[(Partition, Position)]) -> Result<(), SourceError> {
         let positions: Vec<_> = positions.iter().map(|(partition, next)| (plain(partition), *next)).collect();
         self.source.publish(&positions).await.map_err(|error| numbered(error, self.input))
     }
 
-    async fn published(&self) -> Result<Vec<(Partition, u64)>, SourceError> {
+    async fn published(&self) -> Result<Vec<(Partition, Position)>, SourceError> {
         let published = self.source.published().await.map_err(|error| numbered(error, self.input))?;
         Ok(self.places(published))
     }

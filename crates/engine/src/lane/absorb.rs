@@ -4,7 +4,10 @@
 use std::any::Any;
 
 use dataflow::block::TIME_UNKNOWN_MS;
-use dataflow::{Batch, Duplicates, Intake, Operator, Output, Probed, RecordBlock, Reject, Selected};
+use dataflow::position;
+use dataflow::{
+    Batch, Duplicates, Intake, Operator, Output, Position, Probed, RecordBlock, Reject, Selected,
+};
 use metrics::counter;
 use protocol::Violation;
 use protocol::record::{Counts, Fate};
@@ -75,7 +78,7 @@ impl LaneTask {
                 self.gather(reached, from)?;
                 if self.readings[partition].wants_fates {
                     let fate = fate(&before, &self.builder.counts(), &block)?;
-                    self.builder.fate(partition as u32, block.positions[0], fate);
+                    self.builder.fate(partition as u32, block.position(0), fate);
                 }
                 self.advance(partition, block.next, block.leader_epoch);
                 self.throttle(partition);
@@ -96,12 +99,15 @@ impl LaneTask {
     /// A record that was handed out before would be counted, and perhaps written, a second time (C1).
     fn check_new(&self, partition: usize, block: &RecordBlock) -> Result<(), EngineError> {
         let reading = &self.readings[partition];
-        match block.positions.first() {
-            Some(first) if *first < reading.next => {
+        let first = (!block.is_empty()).then(|| block.position(0));
+        match first {
+            Some(first) if first < reading.next => {
                 let seq = self.context.ownership.next_seq();
                 let what = format!(
-                    "the source returned position {first} of `{}` again, which was read up to {}",
-                    reading.partition, reading.next
+                    "the source returned position {} of `{}` again, which was read up to {}",
+                    position::shown(first),
+                    reading.partition,
+                    position::shown(reading.next)
                 );
                 Err(Violation { seq, rule: "C1", what }.into())
             }
@@ -109,7 +115,7 @@ impl LaneTask {
         }
     }
 
-    pub(super) fn advance(&mut self, partition: usize, next: u64, leader_epoch: i32) {
+    pub(super) fn advance(&mut self, partition: usize, next: Position, leader_epoch: i32) {
         let reading = &mut self.readings[partition];
         if next > reading.next {
             reading.next = next;
@@ -290,7 +296,7 @@ impl LaneTask {
                 }
                 From::Step(step) => {
                     let (positions, times_ms) = (rows.gather(&positions), rows.gather(&times_ms));
-                    (Part { partition: origins::of_step(step), positions, times_ms }, None)
+                    (Part { era: 0, partition: origins::of_step(step), positions, times_ms }, None)
                 }
             };
             let rows = written(rows, self.columns_written[place])?;
@@ -456,7 +462,7 @@ fn part(partition: u32, positions: Vec<u64>, rows: &Selected, block: &RecordBloc
         };
         positions.iter().map(&mut time).collect()
     };
-    Part { partition, positions, times_ms }
+    Part { partition, era: block.era, positions, times_ms }
 }
 
 /// The time that the source gave the last record of a batch; latency is counted from it.
@@ -486,7 +492,7 @@ async fn forget(context: &Context, step: &mut Box<dyn Operator>, rows: &Batch) -
 
 /// The reject of a row that no record holds, with the row itself. `rows` are those that went into the step.
 fn with_row(context: &Context, mut reject: Reject, rows: Option<&Batch>) -> Reject {
-    let row = rows.and_then(|batch| Some((batch, batch.positions.binary_search(&reject.position).ok()?)));
+    let row = rows.and_then(|batch| Some((batch, batch.row_of(reject.position)?)));
     if let Some((batch, row)) = row {
         reject.raw = context.targets[0].table.to_json(&batch.rows, row).into_bytes();
         reject.message += "; `raw` is the row as a step made it of several records";

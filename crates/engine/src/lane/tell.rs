@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use dataflow::{Partition, SourceFault};
+use dataflow::{Partition, Position, SourceFault};
 use metrics::{counter, gauge};
 
 use super::LaneTask;
@@ -59,9 +59,8 @@ pub(super) fn tell_late(context: &Context, inlet: &Inlet, partition: &Partition,
 }
 
 fn tell_lag(name: &str, partition: &PartitionStatus) {
-    if let Some(end) = partition.end {
-        gauge!("forebay_partition_lag_records", "partition" => name.to_owned())
-            .set(end.saturating_sub(partition.next) as f64);
+    if let Some(lag) = partition.lag() {
+        gauge!("forebay_partition_lag_records", "partition" => name.to_owned()).set(lag as f64);
     }
 }
 
@@ -106,7 +105,7 @@ impl LaneTask {
             }
         }
         let (unsealed, absorbed) = (self.builder.totals(), self.absorbed);
-        let readings: Vec<(String, u64)> = self
+        let readings: Vec<(String, Position)> = self
             .readings
             .iter()
             .filter(|r| !r.forgotten)

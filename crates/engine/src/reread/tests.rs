@@ -1,5 +1,5 @@
 use async_trait::async_trait;
-use dataflow::{BlockBuilder, PartitionStart, Reader};
+use dataflow::{BlockBuilder, PartitionStart, Position, Reader};
 
 use super::*;
 
@@ -16,7 +16,7 @@ impl Source for Cut {
         Ok(Vec::new())
     }
 
-    async fn ends(&self) -> Result<Vec<(Partition, u64)>, SourceError> {
+    async fn ends(&self) -> Result<Vec<(Partition, Position)>, SourceError> {
         Ok(Vec::new())
     }
 
@@ -24,22 +24,22 @@ impl Source for Cut {
         Err(SourceError::new(SourceFault::Config, "only single records are read here"))
     }
 
-    async fn publish(&self, _positions: &[(Partition, u64)]) -> Result<(), SourceError> {
+    async fn publish(&self, _positions: &[(Partition, Position)]) -> Result<(), SourceError> {
         Ok(())
     }
 
-    async fn published(&self) -> Result<Vec<(Partition, u64)>, SourceError> {
+    async fn published(&self) -> Result<Vec<(Partition, Position)>, SourceError> {
         Ok(Vec::new())
     }
 
     /// As a broker has it: a position is refused if the log of the epoch that comes with it ends before.
     async fn record(&self, at: ReadFrom) -> Result<Option<RecordBlock>, SourceError> {
-        if at.leader_epoch == 0 && at.next > self.0 {
+        if at.leader_epoch == 0 && at.next > self.0.into() {
             return Err(SourceError::new(SourceFault::Refused, "the log was cut"));
         }
         let mut one = BlockBuilder::new(at.partition, at.next);
-        one.push(at.next, 0, Some(b"what stands there now"));
-        one.leader_epoch(i32::from(at.next + 1 >= self.0));
+        one.push(dataflow::position::low(at.next), 0, Some(b"what stands there now"));
+        one.leader_epoch(i32::from(at.next + 1 >= self.0.into()));
         Ok(Some(one.take()))
     }
 }

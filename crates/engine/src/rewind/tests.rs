@@ -12,6 +12,7 @@ fn lane(steps: Vec<StepShape>) -> Lane {
         next: 50,
         leader_epoch: -1,
         time_ms_max: 0,
+        taken_over: None,
     };
     let inputs = vec![InputState { name: "source".into(), ..InputState::default() }];
     Lane { pipeline: "p".into(), inputs, partitions: vec![partition(0), partition(1)], steps, ..Lane::new() }
@@ -20,7 +21,7 @@ fn lane(steps: Vec<StepShape>) -> Lane {
 fn request(targets: &[(u32, u64)], new_state: &[&str]) -> Request {
     let target = |(index, next): &(u32, u64)| Target {
         partition: Partition::new("e", *index),
-        next: *next,
+        next: (*next).into(),
         leader_epoch: -1,
     };
     Request {
@@ -35,7 +36,7 @@ fn request(targets: &[(u32, u64)], new_state: &[&str]) -> Request {
 #[test]
 fn a_partition_that_stands_there_already_is_not_moved() {
     let rewind = plan(&lane(Vec::new()), &request(&[(0, 50), (1, 20)], &[])).expect("nothing is in the way");
-    assert_eq!(rewind.moves, [Move { partition: 1, from: 50, next: 20, leader_epoch: -1 }]);
+    assert_eq!(rewind.moves, [Move::new(1, 50, 20, -1)]);
     let refused = plan(&lane(Vec::new()), &request(&[(2, 0)], &[])).expect_err("there is no such partition");
     assert!(refused.to_string().contains("it reads `e/0`, `e/1`"), "{refused}");
 }

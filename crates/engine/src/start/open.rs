@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use dataflow::block::NO_LEADER_EPOCH;
+use dataflow::position::{self, Position};
 use dataflow::{
     Event, Partition, PartitionStart, ReadFrom, Reader, Runtime, Source, SourceError, SourceFault,
 };
@@ -42,7 +43,7 @@ pub struct Shown {
     /// Its partitions, with the start that the pipeline file asks for.
     pub partitions: Vec<PartitionStart>,
     /// The positions published last.
-    pub published: Vec<(Partition, u64)>,
+    pub published: Vec<(Partition, Position)>,
 }
 
 /// Where a lane stands, as far as its source is concerned.
@@ -78,7 +79,7 @@ pub struct Opened {
     /// Partitions of streams that were read before, with the records at most that were gone when they were found.
     pub late: Vec<(Partition, u64)>,
     /// Where a drain ends, for each partition whose end is known; empty without one.
-    pub stops: Vec<(Partition, u64)>,
+    pub stops: Vec<(Partition, Position)>,
 }
 
 /// A source that cannot be read before a person has done something.
@@ -337,9 +338,10 @@ pub fn genesis(lane: &Lane, start: &PartitionStart) -> PartitionGenesis {
         stream: partition.stream.to_string(),
         index: partition.index,
         identity: identity.clone(),
-        next: left.map_or(*next, |left| left.next),
         leader_epoch: left.map_or(*leader_epoch, |left| left.leader_epoch),
+        ..PartitionGenesis::default()
     }
+    .at(left.map_or(*next, |left| left.next))
 }
 
 /// Whether the partition belongs to the stream of an input.
@@ -353,13 +355,13 @@ fn knew(lane: &Lane, input: u32, stream: &str) -> bool {
 }
 
 /// Records at most that are missing of a partition which comes to a stream that was read before: those below its first position, which
-/// retention took before anybody saw the partition. 0 for one that was seen before.
+/// retention took before anybody saw the partition; 1 where nobody can tell how many, since positions have eras. 0 for one that was seen before.
 pub fn expired(lane: &Lane, start: &PartitionStart) -> u64 {
     let Partition { input, stream, index } = &start.partition;
     let named = |p: &PartitionState| p.is(*input, stream, *index);
     let is_read = lane.reading().any(|(_, p)| is_of_stream(p, *input, stream));
     let is_late = is_read && !lane.partitions.iter().any(named);
-    if is_late { start.first } else { 0 }
+    if is_late { position::plain(start.first).unwrap_or(1) } else { 0 }
 }
 
 /// The genesis of every partition that the lane does not read yet.
@@ -399,7 +401,7 @@ fn from_genesis(p: &PartitionGenesis) -> ReadFrom {
     ReadFrom {
         partition: named(p.input, &p.stream, p.index),
         identity: p.identity.clone(),
-        next: p.next,
+        next: p.next(),
         leader_epoch: if p.leader_epoch < 0 { NO_LEADER_EPOCH } else { p.leader_epoch },
     }
 }
@@ -502,9 +504,11 @@ fn check_published(lane: &Lane, shown: &Shown) -> Result<(), String> {
         let before = all.map(|(at, _)| lane.read_to(at)).max();
         if *published > before.unwrap_or(sealed) && is_same(lane, at, shown) {
             return Err(format!(
-                "the source says that `{partition}` was read up to {published}, but the store is at {sealed}: the store was \
+                "the source says that `{partition}` was read up to {}, but the store is at {}: the store was \
                  rolled back to an older copy, and reading on would write rows twice. Restore the newer store; or, to read \
-                 everything again, empty the table, run `forebay reset FILE --yes` and give the source another `group`"
+                 everything again, empty the table, run `forebay reset FILE --yes` and give the source another `group`",
+                position::shown(*published),
+                position::shown(sealed)
             ));
         }
     }
@@ -516,13 +520,14 @@ fn is_of(known: &PartitionState, partition: &Partition) -> bool {
 }
 
 /// A partition of a stream that the store knows, which came later and was read: the store is from before that.
-fn check_late(shown: &Shown, partition: &Partition, published: u64) -> Result<(), String> {
+fn check_late(shown: &Shown, partition: &Partition, published: Position) -> Result<(), String> {
     let first = shown.partitions.iter().find(|p| p.partition == *partition).map(|p| p.first);
     if first.is_some_and(|first| published > first) {
         return Err(format!(
-            "the source says that `{partition}` was read up to {published}, but the store does not know this partition: the store was \
+            "the source says that `{partition}` was read up to {}, but the store does not know this partition: the store was \
              rolled back to an older copy, from before the partition was added, and reading it from the start would write rows twice. \
-             Restore the newer store, or give the pipeline a new name and an empty table"
+             Restore the newer store, or give the pipeline a new name and an empty table",
+            position::shown(published)
         ));
     }
     Ok(())
@@ -538,13 +543,14 @@ fn is_same(lane: &Lane, at: usize, shown: &Shown) -> bool {
 }
 
 /// A partition that the store does not know, though its positions were published: the store is lost, or another one.
-fn check_unknown(shown: &Shown, partition: &Partition, published: u64) -> Result<(), String> {
+fn check_unknown(shown: &Shown, partition: &Partition, published: Position) -> Result<(), String> {
     let next = shown.partitions.iter().find(|p| p.partition == *partition).map(|p| p.next);
     if next.is_some_and(|next| published > next) {
         return Err(format!(
-            "the source says that `{partition}` was read up to {published}, but the store does not know this partition: the store was lost, \
+            "the source says that `{partition}` was read up to {}, but the store does not know this partition: the store was lost, \
              or is another one, and reading from the start would write rows twice. Restore the store; or, to read everything into \
-             an empty table, give the source another `group`"
+             an empty table, give the source another `group`",
+            position::shown(published)
         ));
     }
     Ok(())

@@ -179,7 +179,7 @@ fn a_frame_whose_seal_claims_other_rows_than_it_holds_is_damaged_and_takes_no_me
                 }
                 seal.rows.iter_mut().for_each(|table| table.rows = rows);
                 if let Some(range) = seal.ranges.first_mut() {
-                    range.next = range.next.max(range.from + rows);
+                    range.next_low = range.next_low.max(range.from_low + rows);
                 }
             };
             let error = taken_apart(forged(&all, claimed).await).await.expect_err("it is forged");

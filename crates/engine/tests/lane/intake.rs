@@ -49,7 +49,7 @@ impl Transform for Keyed {
         let failed = all.iter().enumerate().filter(|(_, id)| of(9)(id));
         let rejects = failed.map(|(row, id)| Reject {
             partition: batch.partition.clone(),
-            position: batch.positions[row],
+            position: batch.position(row),
             time_ms: batch.times_ms[row],
             reason: Reason::Expression,
             column: "key".into(),

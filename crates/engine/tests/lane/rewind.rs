@@ -13,7 +13,8 @@ use crate::support::{Bench, Process};
 use crate::{run, window};
 
 fn to(next: u64) -> Request {
-    let target = |index| Target { partition: Partition::new("e", index), next, leader_epoch: -1 };
+    let target =
+        |index| Target { partition: Partition::new("e", index), next: next.into(), leader_epoch: -1 };
     Request {
         targets: (0..2).map(target).collect(),
         new_state: Vec::new(),
@@ -46,7 +47,7 @@ fn what_is_read_again_is_written_again_unless_dedup_knows_it() {
         bench.push(0..100);
         ends(bench.pipeline(true)).await.expect("drains");
         let moved = rewound(&bench, &to(10)).await.expect("nobody runs it").moves;
-        assert_eq!(moved.iter().map(|m| (m.from, m.next)).collect::<Vec<_>>(), [(50, 10), (50, 10)]);
+        assert_eq!(moved.iter().map(|m| (m.from(), m.next())).collect::<Vec<_>>(), [(50, 10), (50, 10)]);
         bench.push(100..110);
         ends(bench.pipeline(true)).await.expect("drains");
         bench.assert_holds(0..110);
@@ -176,7 +177,7 @@ fn a_crash_around_the_record_leaves_both_partitions_moved_or_neither() {
             let _ =
                 tokio::time::timeout(Duration::from_micros(55_000 + life * 100), rewound(&bench, &request))
                     .await;
-            let next: Vec<u64> = bench.lane().await.partitions.iter().map(|p| p.next).collect();
+            let next: Vec<u128> = bench.lane().await.partitions.iter().map(|p| p.next).collect();
             assert!(next == [0, 0] || next == [50, 50], "{next:?}");
             ends(bench.pipeline(true)).await.expect("drains");
             bench.assert_holds(0..100);

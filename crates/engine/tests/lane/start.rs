@@ -8,7 +8,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use dataflow::{
-    Effect, Event, Partition, PartitionStart, ReadFrom, Reader, Remedy, Source, SourceError, SourceFault,
+    Effect, Event, Partition, PartitionStart, Position, ReadFrom, Reader, Remedy, Source, SourceError,
+    SourceFault,
 };
 use engine::{EngineError, Outcome, Pipeline};
 use sources::memory::MemorySource;
@@ -79,7 +80,7 @@ impl Source for Refusing {
         }
     }
 
-    async fn ends(&self) -> Result<Vec<(Partition, u64)>, SourceError> {
+    async fn ends(&self) -> Result<Vec<(Partition, Position)>, SourceError> {
         self.inner.ends().await
     }
 
@@ -93,11 +94,11 @@ impl Source for Refusing {
         Ok(Box::new(RefusingReader { inner, first, found, now }))
     }
 
-    async fn publish(&self, positions: &[(Partition, u64)]) -> Result<(), SourceError> {
+    async fn publish(&self, positions: &[(Partition, Position)]) -> Result<(), SourceError> {
         self.inner.publish(positions).await
     }
 
-    async fn published(&self) -> Result<Vec<(Partition, u64)>, SourceError> {
+    async fn published(&self) -> Result<Vec<(Partition, Position)>, SourceError> {
         self.inner.published().await
     }
 }

@@ -115,7 +115,7 @@ fn a_partition_found_late_counts_the_records_that_were_gone_by_then() {
         bench.feed.open(held.clone());
         bench.feed.push(&held, 1_000, "500");
         let open_cut = |partition: &Partition, first: u64| {
-            bench.feed.open_at(partition.clone(), first);
+            bench.feed.open_at(partition.clone(), first.into());
             for id in first..40 {
                 bench.feed.push(partition, 1_000, (1_000 * u64::from(partition.index) + id).to_string());
             }

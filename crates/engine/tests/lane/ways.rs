@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use dataflow::{Effect, Partition, PartitionStart, ReadFrom, Reader, Remedy, Source, SourceError};
+use dataflow::{Effect, Partition, PartitionStart, Position, ReadFrom, Reader, Remedy, Source, SourceError};
 use engine::problem::{STORE, State};
 use engine::{EngineError, Outcome, Pipeline};
 use store::{Entry, ErrorKind, Key, Operation, Prefix, Put, Store, StoreError};
@@ -29,7 +29,7 @@ impl Source for OtherGroup {
         self.0.partitions().await
     }
 
-    async fn ends(&self) -> Result<Vec<(Partition, u64)>, SourceError> {
+    async fn ends(&self) -> Result<Vec<(Partition, Position)>, SourceError> {
         self.0.ends().await
     }
 
@@ -37,11 +37,11 @@ impl Source for OtherGroup {
         self.0.read(from).await
     }
 
-    async fn publish(&self, _: &[(Partition, u64)]) -> Result<(), SourceError> {
+    async fn publish(&self, _: &[(Partition, Position)]) -> Result<(), SourceError> {
         Ok(())
     }
 
-    async fn published(&self) -> Result<Vec<(Partition, u64)>, SourceError> {
+    async fn published(&self) -> Result<Vec<(Partition, Position)>, SourceError> {
         Ok(Vec::new())
     }
 }

@@ -13,9 +13,9 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use dataflow::{
     Attempt, Batch, BlockBuilder, Column, ColumnType, Decoded, Decoder, Effect, Encoded, Event, Fit, FrameId,
-    InsertError, Intake, Layout, LayoutColumn, Operator, Partition, PartitionStart, Presence, ReadFrom,
-    Reader, Reason, RecordBlock, Reject, Remedy, RowsFrom, Runtime, Schema, Selected, Source, SourceError,
-    SourceFault, TYPE_DEFAULT, Table, TableError, TableFacts,
+    InsertError, Intake, Layout, LayoutColumn, Operator, Partition, PartitionStart, Position, Presence,
+    ReadFrom, Reader, Reason, RecordBlock, Reject, Remedy, RowsFrom, Runtime, Schema, Selected, Source,
+    SourceError, SourceFault, TYPE_DEFAULT, Table, TableError, TableFacts,
 };
 use engine::accounts::Totals;
 use engine::problem::SOURCE;
@@ -50,6 +50,7 @@ impl Decoder for Numbers {
         }
         let rows = RecordBatch::try_new(self.0.arrow().clone(), vec![Arc::new(UInt64Array::from(ids))]);
         let batch = Batch {
+            era: 0,
             partition: block.partition.clone(),
             rows: rows.expect("one column"),
             positions,
@@ -686,7 +687,7 @@ impl Source for Told {
         self.inner.partitions().await
     }
 
-    async fn ends(&self) -> Result<Vec<(Partition, u64)>, SourceError> {
+    async fn ends(&self) -> Result<Vec<(Partition, Position)>, SourceError> {
         self.inner.ends().await
     }
 
@@ -695,11 +696,11 @@ impl Source for Told {
         Ok(Box::new(OneByOne { inner, blocks: VecDeque::new(), twice_from: self.twice_from }))
     }
 
-    async fn publish(&self, positions: &[(Partition, u64)]) -> Result<(), SourceError> {
+    async fn publish(&self, positions: &[(Partition, Position)]) -> Result<(), SourceError> {
         self.inner.publish(positions).await
     }
 
-    async fn published(&self) -> Result<Vec<(Partition, u64)>, SourceError> {
+    async fn published(&self) -> Result<Vec<(Partition, Position)>, SourceError> {
         self.inner.published().await
     }
 
@@ -715,7 +716,7 @@ impl Reader for OneByOne {
             match self.inner.next().await? {
                 Event::Block(block) => {
                     for row in 0..block.len() {
-                        let mut one = BlockBuilder::new(block.partition.clone(), block.positions[row]);
+                        let mut one = BlockBuilder::new(block.partition.clone(), block.positions[row].into());
                         one.push(block.positions[row], block.times_ms[row], Some(block.payloads.get(row)));
                         let one = one.take();
                         if one.positions[0] >= self.twice_from {
@@ -750,7 +751,7 @@ impl Reader for OneByOne {
 /// Refuses to go on behind the last record, as a file does that is damaged there. Says that it ends early where `ends_at` says so.
 pub struct Damaged {
     pub inner: Arc<MemorySource>,
-    pub ends_at: Option<u64>,
+    pub ends_at: Option<Position>,
 }
 
 struct DamagedReader(Box<dyn Reader>);
@@ -765,7 +766,7 @@ impl Source for Damaged {
         self.inner.partitions().await
     }
 
-    async fn ends(&self) -> Result<Vec<(Partition, u64)>, SourceError> {
+    async fn ends(&self) -> Result<Vec<(Partition, Position)>, SourceError> {
         let ends = self.inner.ends().await?;
         Ok(ends.into_iter().map(|(partition, end)| (partition, self.ends_at.unwrap_or(end))).collect())
     }
@@ -774,11 +775,11 @@ impl Source for Damaged {
         Ok(Box::new(DamagedReader(self.inner.read(from).await?)))
     }
 
-    async fn publish(&self, positions: &[(Partition, u64)]) -> Result<(), SourceError> {
+    async fn publish(&self, positions: &[(Partition, Position)]) -> Result<(), SourceError> {
         self.inner.publish(positions).await
     }
 
-    async fn published(&self) -> Result<Vec<(Partition, u64)>, SourceError> {
+    async fn published(&self) -> Result<Vec<(Partition, Position)>, SourceError> {
         self.inner.published().await
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Owns the command line, the question on the terminal and what is printed. Does not own when a stream is forgotten (`engine::forget`).
 
+use dataflow::position;
 use std::fmt::Write as _;
 use std::io::{IsTerminal as _, Write as _};
 use std::sync::Arc;
@@ -154,7 +155,7 @@ impl Forget {
         let mut text = String::new();
         writeln!(text, "pipeline `{}` will read no more of:", pipeline.pipeline)?;
         for left in &leaving.partitions {
-            writeln!(text, "  {} (read up to position {})", left.partition, left.next)?;
+            writeln!(text, "  {} (read up to position {})", left.partition, position::shown(left.next))?;
         }
         if leaving.inserts > 0 {
             writeln!(
@@ -176,7 +177,7 @@ impl Forget {
     fn told(&self, pipeline: &Pipeline, leaving: &Leaving) -> anyhow::Result<String> {
         let mut text = String::new();
         for left in &leaving.partitions {
-            writeln!(text, "{}: forgotten at position {}", left.partition, left.next)?;
+            writeln!(text, "{}: forgotten at position {}", left.partition, position::shown(left.next))?;
         }
         let runtime: Arc<dyn Runtime> = TokioRuntime::new(1);
         let inputs = pipeline.inputs();

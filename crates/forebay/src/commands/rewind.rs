@@ -3,6 +3,8 @@
 //! Owns the options and what is printed. Does not own where a word leads ([`admin::rewind`]), nor the conditions and the record
 //! (`engine::rewind`).
 
+use admin::fields;
+use dataflow::position;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Arc;
@@ -144,11 +146,14 @@ fn name(lane: &Lane, moved: &Move) -> String {
 fn words(pipeline: &Pipeline, lane: &Lane, rewind: &Rewind) -> anyhow::Result<String> {
     let mut out = String::new();
     for moved in &rewind.moves {
-        let (from, to) = (moved.from, moved.next);
-        let means = match moved.is_back() {
-            true => format!("{} positions are read again", from - to),
-            false => format!("{} positions are never read", to - from),
+        let (from, to) = (moved.from(), moved.next());
+        let means = match (moved.is_back(), position::between(from.min(to), from.max(to))) {
+            (true, Some(count)) => format!("{count} positions are read again"),
+            (true, None) => "all between is read again".to_owned(),
+            (false, Some(count)) => format!("{count} positions are never read"),
+            (false, None) => "all between is never read".to_owned(),
         };
+        let (from, to) = (position::shown(from), position::shown(to));
         writeln!(out, "moves        {} from {from} to {to}: {means}", name(lane, moved))?;
     }
     if rewind.moves.is_empty() {
@@ -211,7 +216,7 @@ fn tell(
         .map(|moved| {
             let p = &lane.partitions[moved.partition as usize];
             let input = lane.inputs.get(p.input as usize).map(|input| &input.name);
-            json!({ "input": input, "stream": p.stream, "index": p.index, "from": moved.from, "to": moved.next })
+            json!({ "input": input, "stream": p.stream, "index": p.index, "from": fields::position(moved.from()), "to": fields::position(moved.next()) })
         })
         .collect();
     let emptied: Vec<&String> = rewind.emptied.iter().map(|step| &labels[*step as usize]).collect();

@@ -3,6 +3,7 @@
 //! Owns the report and the reading of a sample. Does not own the plan or the steps. Reads the source from its beginning, or a file; writes
 //! nothing, moves no position and creates nothing.
 
+use dataflow::position;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::BufRead;
 use std::path::{Path, PathBuf};
@@ -247,7 +248,7 @@ fn outcomes(
     }
     let prepared = intake.prepare(block, read_ms)?;
     let mut rejects: BTreeMap<u64, Reject> =
-        prepared.rejects.into_iter().map(|reject| (reject.position, reject)).collect();
+        prepared.rejects.into_iter().map(|reject| (position::low(reject.position), reject)).collect();
     let batch = prepared.batch;
     let parts = match router {
         Some(router) => router.route(&Selected::all(batch.rows.clone())),
@@ -279,7 +280,11 @@ fn outcomes(
             }
         };
         let before = String::from_utf8_lossy(block.payloads.get(row)).into_owned();
-        tried.push(Tried { place: format!("{}/{position}", block.partition), before, outcome });
+        tried.push(Tried {
+            place: format!("{}/{}", block.partition, position::shown(block.position(row))),
+            before,
+            outcome,
+        });
     }
     Ok(tried)
 }

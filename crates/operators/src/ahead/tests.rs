@@ -21,7 +21,7 @@ impl Transform for Tenfold {
         let numbers = batch.rows.column(0).as_primitive::<Int64Type>().clone();
         let reject = |row: usize| Reject {
             partition: batch.partition.clone(),
-            position: batch.positions[row],
+            position: batch.position(row),
             time_ms: 0,
             reason: Reason::Expression,
             column: "n".into(),
@@ -62,6 +62,7 @@ fn apply(ahead: &Ahead, numbers: &[i64]) -> Transformed {
     );
     let positions = (100..100 + numbers.len() as u64).collect();
     let batch = Batch {
+        era: 0,
         partition: Partition::new("t", 0),
         rows: rows.unwrap(),
         positions,
@@ -114,7 +115,7 @@ impl Transform for Even {
         let failed = |n: i64| n == 40;
         let reject = |row: usize| Reject {
             partition: batch.partition.clone(),
-            position: batch.positions[row],
+            position: batch.position(row),
             time_ms: 0,
             reason: Reason::Expression,
             column: "n".into(),
@@ -164,6 +165,6 @@ fn each_segment_keeps_the_keys_that_stand_before_it_and_says_whether_the_row_is_
         |column: usize| made.batch.rows.column(column).as_boolean().iter().flatten().collect::<Vec<_>>();
     assert_eq!(flags(3), [true, false, true, true, true]);
     assert_eq!(flags(4), [true, false, false, false, true]);
-    let failed: Vec<u64> = made.rejects.iter().map(|reject| reject.position).collect();
+    let failed: Vec<u128> = made.rejects.iter().map(|reject| reject.position).collect();
     assert_eq!((failed, made.filtered), (vec![102, 104], 0));
 }

@@ -228,7 +228,7 @@ impl Dedup {
         if let Some(only) = self.shards.only() {
             let rows = Rows { hashes, times_ms: &batch.times_ms, names: &batch.positions, found };
             let dropped = only.decide(&rules, rows);
-            self.dropped.extend(&batch.partition, &only.known);
+            self.dropped.extend(&batch.partition, batch.era, &only.known);
             return dropped;
         }
         let dealt = self.shards.deal(hashes, &batch.times_ms, found);
@@ -250,7 +250,7 @@ impl Dedup {
         let mut placing = self.window.placing(self.watermark);
         let mut record = |row: usize| (hashes[row], placing.place(batch.times_ms[row]), batch.positions[row]);
         let known: Vec<_> = self.shards.known(dealt, &dropped).into_iter().map(&mut record).collect();
-        self.dropped.extend(&batch.partition, &known);
+        self.dropped.extend(&batch.partition, batch.era, &known);
         dropped
     }
 
@@ -272,7 +272,7 @@ fn late_letter(batch: &Batch, row: usize) -> Reject {
     let time_ms = batch.times_ms[row];
     Reject {
         partition: batch.partition.clone(),
-        position: batch.positions[row],
+        position: batch.position(row),
         time_ms,
         reason: Reason::Late,
         column: String::new(),

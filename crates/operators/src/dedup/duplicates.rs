@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 
-use dataflow::{Duplicates, Partition};
+use dataflow::{Duplicates, Partition, position};
 
 use super::window::near;
 
@@ -27,10 +27,11 @@ struct Record {
 
 const _: () = assert!(size_of::<Record>() == 24);
 
-/// Dropped records of one partition that came one after the other.
+/// Dropped records of one partition and one era that came one after the other.
 struct Group {
     partition: Partition,
-    /// Bucket and position of the first.
+    era: u64,
+    /// Bucket of the first, and its place in the era.
     first: (i64, u64),
     records: VecDeque<Record>,
 }
@@ -46,8 +47,8 @@ impl Record {
 }
 
 impl Group {
-    fn new(partition: Partition, first: (i64, u64)) -> Self {
-        Self { partition, first, records: VecDeque::new() }
+    fn new(partition: Partition, era: u64, first: (i64, u64)) -> Self {
+        Self { partition, era, first, records: VecDeque::new() }
     }
 }
 
@@ -63,19 +64,19 @@ pub(super) struct Newest {
 }
 
 impl Newest {
-    /// Records of this partition were dropped, one after the other: hash, bucket, position of each.
-    pub(super) fn extend(&mut self, partition: &Partition, records: &[(u128, i64, u64)]) {
+    /// Records of this partition were dropped, one after the other: hash, bucket and place in the era of each.
+    pub(super) fn extend(&mut self, partition: &Partition, era: u64, records: &[(u128, i64, u64)]) {
         let records = &records[records.len().saturating_sub(HELD_MAX)..];
         // Before they are added, so that the bound is never passed.
         self.make_room(records.len());
         let mut goes_on = self.groups.back().is_some_and(|last| {
             let room = last.records.capacity().max(SMALL);
-            last.partition == *partition && last.records.len() + records.len() <= room
+            (&last.partition, last.era) == (partition, era) && last.records.len() + records.len() <= room
         });
         let (mut left, mut room) = (records, records.len());
         while let Some((_, bucket, position)) = left.first() {
             if !std::mem::take(&mut goes_on) {
-                let mut group = Group::new(partition.clone(), (*bucket, *position));
+                let mut group = Group::new(partition.clone(), era, (*bucket, *position));
                 // Of a batch whose records lie far apart, the groups behind the first grow as they are filled.
                 group.records.reserve_exact(std::mem::take(&mut room));
                 self.groups.push_back(group);
@@ -106,12 +107,14 @@ impl Newest {
     pub(super) fn take(&mut self, hash: u128, bucket: i64, duplicates: &mut Duplicates) {
         for group in &mut self.groups {
             let before = group.records.len();
-            let (partition, (first_bucket, first_position)) = (&group.partition, group.first);
+            let (partition, era, (first_bucket, first_position)) =
+                (&group.partition, &group.era, group.first);
             group.records.retain(|record| {
                 let at = first_bucket.saturating_add(i64::from(record.bucket));
                 let is_copy = record.hash == quarters(hash) && near(at, bucket);
                 if is_copy {
-                    duplicates.add(partition, first_position + u64::from(record.position));
+                    let low = first_position + u64::from(record.position);
+                    duplicates.add(partition, position::position(*era, low));
                 }
                 !is_copy
             });

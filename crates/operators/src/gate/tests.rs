@@ -15,6 +15,7 @@ fn passed(flags: Vec<Option<bool>>) -> Output {
     let rows = rows.expect("two columns");
     let len = rows.num_rows();
     let batch = Batch {
+        era: 0,
         partition: Partition::new("t", 0),
         rows,
         positions: (0..len as u64).collect(),

@@ -28,6 +28,7 @@ fn map(from: T, values: ArrayRef, to: Column) -> Transformed {
     let fill = Fill { type_name: "THE TYPE".into(), ..Fill::of(Some(0), &to) };
     let mapping = Mapping::new(&input, Schema::new(vec![to]), vec![fill], None).expect("a mapping");
     let batch = Batch {
+        era: 0,
         partition: Partition::new("t", 0),
         positions: (10..10 + values.len() as u64).collect(),
         times_ms: vec![7; values.len()],
@@ -84,8 +85,11 @@ fn a_value_that_does_not_fit_rejects_its_row_and_no_other() {
     let made = map(T::Int64, Arc::new(Int64Array::from(vec![1, 300, -1, 255])), column(T::UInt8));
     assert_eq!(made.batch.rows.column(0), &(Arc::new(UInt8Array::from(vec![1, 255])) as ArrayRef));
     assert_eq!((made.batch.positions, made.filtered), (vec![10, 13], 0));
-    let rejected: Vec<(u64, Reason, &str)> =
-        made.rejects.iter().map(|reject| (reject.position, reject.reason, reject.column.as_str())).collect();
+    let rejected: Vec<(u64, Reason, &str)> = made
+        .rejects
+        .iter()
+        .map(|reject| (dataflow::position::low(reject.position), reject.reason, reject.column.as_str()))
+        .collect();
     assert_eq!(rejected, [(11, Reason::OutOfRange, "c"), (12, Reason::OutOfRange, "c")]);
     assert_eq!(made.rejects[0].message, "the value `300` does not fit column `c` of type THE TYPE");
 }
@@ -195,6 +199,8 @@ fn a_column_that_nothing_fills_needs_null_or_a_default() {
     let rows =
         RecordBatch::try_new(input.arrow().clone(), vec![Arc::new(Int8Array::from(vec![1, 2]))]).unwrap();
     let partition = Partition::new("t", 0);
-    let made = mapping.apply(Batch { partition, rows, positions: vec![0, 1], times_ms: vec![0, 0] }).unwrap();
+    let made = mapping
+        .apply(Batch { era: 0, partition, rows, positions: vec![0, 1], times_ms: vec![0, 0] })
+        .unwrap();
     assert_eq!(made.batch.rows.column(0).null_count(), 2);
 }

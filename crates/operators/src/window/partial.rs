@@ -102,7 +102,7 @@ fn reject(batch: &Batch, row: usize, time_ms: i64) -> Reject {
     };
     Reject {
         partition: batch.partition.clone(),
-        position: batch.positions[row],
+        position: batch.position(row),
         time_ms,
         reason: if time_ms == TIME_UNKNOWN_MS { Reason::Missing } else { Reason::OutOfRange },
         column: String::new(),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use arrow_array::{Array, ArrayRef, RecordBatch, TimestampMillisecondArray};
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use arrow_schema::Field;
-use dataflow::{Batch, Column, OperatorError, Output, Partition, Reason, Reject};
+use dataflow::{Batch, Column, OperatorError, Output, Partition, Position, Reason, Reject};
 
 use super::accumulator::Accumulator;
 use super::groups::Groups;
@@ -88,6 +88,7 @@ impl Plan {
         let rows = RecordBatch::try_new(Arc::new(arrow_schema::Schema::new(fields)), columns)
             .map_err(|error| failed(error.to_string()))?;
         let batch = Batch {
+            era: 0,
             partition: Partition::new(format!("@{NAME}"), 0),
             rows,
             positions: (0..len as u64).collect(),
@@ -111,7 +112,7 @@ impl Plan {
             for row in rows {
                 rejects.entry(*row).or_insert_with(|| Reject {
                     partition: Partition::new(format!("@{NAME}"), 0),
-                    position: u64::from(*row),
+                    position: Position::from(*row),
                     time_ms: times_ms[*row as usize],
                     reason: Reason::OutOfRange,
                     column: name.clone(),

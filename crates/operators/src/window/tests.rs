@@ -45,6 +45,7 @@ pub(super) fn batch(rows: &[Row]) -> Batch {
     let evens = rows.iter().map(|row| row.1.map(|amount| amount % 2 == 0)).collect::<BooleanArray>();
     let columns = vec![devices, amounts, heats, prices, Arc::new(evens) as ArrayRef];
     Batch {
+        era: 0,
         partition: Partition::new("t", 0),
         rows: RecordBatch::try_new(schema().arrow().clone(), columns).unwrap(),
         positions: (100..100 + rows.len() as u64).collect(),
@@ -389,8 +390,13 @@ fn texts_that_are_not_utf_8_stay_what_they_are() {
     let mut step = Window::new(&schema, &config).unwrap();
     let names: ArrayRef = Arc::new(BinaryArray::from_iter_values([b"\xff\x00", b"ab"]));
     let rows = RecordBatch::try_from_iter([("name", names)]).unwrap();
-    let batch =
-        Batch { partition: Partition::new("t", 0), rows, positions: vec![0, 1], times_ms: vec![0, 0] };
+    let batch = Batch {
+        era: 0,
+        partition: Partition::new("t", 0),
+        rows,
+        positions: vec![0, 1],
+        times_ms: vec![0, 0],
+    };
     put(&mut step, batch);
     let (outputs, _) = cut(&mut step, SIZE);
     let rows = &outputs[0].batch.rows;
@@ -445,7 +451,7 @@ fn an_open_pair_of_an_id_and_seven_aggregates_takes_at_most_100_bytes() {
         let positions = (0..5_000).collect();
         put(
             &mut step,
-            Batch { partition: Partition::new("t", 0), rows, positions, times_ms: vec![0; 5_000] },
+            Batch { era: 0, partition: Partition::new("t", 0), rows, positions, times_ms: vec![0; 5_000] },
         );
         cut(&mut step, 0);
     }

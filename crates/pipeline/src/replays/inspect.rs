@@ -4,6 +4,7 @@
 //! them and the place where the lane stands. Does not own the rest of the store (`engine::inspect`). Only reads; what is retired
 //! meanwhile is not taken for missing.
 
+use dataflow::position;
 use engine::inspect::Finding;
 use protocol::Lane;
 use store::{ErrorKind, StoreError};
@@ -29,7 +30,7 @@ pub struct Inspected {
 /// When the store cannot be read.
 pub async fn inspect(log: &Log, lane: &Lane) -> Result<Inspected, StoreError> {
     let mut found = Inspected::default();
-    let mut expected = lane.partition(0, STREAM, 0).map(|at| lane.partitions[at].next);
+    let mut expected = lane.partition(0, STREAM, 0).map(|at| position::low(lane.partitions[at].next));
     let begins = log.numbers("replays").await.map_err(of_store)?;
     // Asked for after the objects: what was retired meanwhile is covered by one of these.
     let ends = log.numbers("replayed").await.map_err(of_store)?;

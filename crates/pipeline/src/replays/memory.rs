@@ -155,7 +155,7 @@ fn worth_a_snapshot(memory: &Memory, lane: &Lane) -> Option<u64> {
     let known = memory.snapshot.as_ref().map_or(0, |snapshot| snapshot.end);
     let new = memory.objects.iter().filter(|(begin, _)| *begin >= known).count();
     let sealed = lane.partition(0, STREAM, 0).map_or(0, |at| lane.partitions[at].next);
-    (new >= OBJECTS_PER_SNAPSHOT && sealed >= memory.end).then_some(memory.end)
+    (new >= OBJECTS_PER_SNAPSHOT && sealed >= memory.end.into()).then_some(memory.end)
 }
 
 /// True if every frame below the marks is settled; a table that the lane no longer names has none.

@@ -21,7 +21,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use dataflow::block::{HEAD_HEADER, NO_LEADER_EPOCH, headers};
 use dataflow::{
-    BlockBuilder, Event, Partition, PartitionStart, ReadFrom, Reader, RecordBlock, Runtime, Source,
+    BlockBuilder, Event, Partition, PartitionStart, Position, ReadFrom, Reader, RecordBlock, Runtime, Source,
     SourceError, SourceFault,
 };
 use futures::future::BoxFuture;
@@ -107,20 +107,20 @@ impl WithReplays {
             )));
         }
         let held = self.log.extent().await.map_err(fault)?;
-        let (first, end) = held.unwrap_or((from.next, from.next));
-        if from.next < first || from.next > end {
+        let next = from.plain()?;
+        let (first, end) = held.unwrap_or((next, next));
+        if next < first || next > end {
             return Err(refuse(format!(
-                "the replay log holds `{first}` to `{end}`, the journal stands at `{}`: objects below `replays` are missing; \
-                 bring the store's newest copy back",
-                from.next
+                "the replay log holds `{first}` to `{end}`, the journal stands at `{next}`: objects below `replays` are missing; \
+                 bring the store's newest copy back"
             )));
         }
-        let begin = self.log.begins().await.map_err(fault)?.into_iter().rfind(|begin| *begin <= from.next);
+        let begin = self.log.begins().await.map_err(fault)?.into_iter().rfind(|begin| *begin <= next);
         let loaded = match begin {
             Some(begin) => self.log.at(begin).await.map_err(fault)?,
             None => None,
         };
-        Ok(Cursor { next: from.next, loaded, is_paused: false, is_told: false, has_ended: false })
+        Ok(Cursor { next, loaded, is_paused: false, is_told: false, has_ended: false })
     }
 }
 
@@ -164,9 +164,9 @@ impl Source for WithReplays {
         Ok(recognized)
     }
 
-    async fn ends(&self) -> Result<Vec<(Partition, u64)>, SourceError> {
+    async fn ends(&self) -> Result<Vec<(Partition, Position)>, SourceError> {
         let mut ends = self.inner.ends().await?;
-        ends.extend(self.end().await?.map(|end| (partition(), end)));
+        ends.extend(self.end().await?.map(|end| (partition(), end.into())));
         Ok(ends)
     }
 
@@ -191,12 +191,12 @@ impl Source for WithReplays {
         }))
     }
 
-    async fn publish(&self, positions: &[(Partition, u64)]) -> Result<(), SourceError> {
+    async fn publish(&self, positions: &[(Partition, Position)]) -> Result<(), SourceError> {
         let theirs: Vec<_> = positions.iter().filter(|(at, _)| *at != partition()).cloned().collect();
         self.inner.publish(&theirs).await
     }
 
-    async fn published(&self) -> Result<Vec<(Partition, u64)>, SourceError> {
+    async fn published(&self) -> Result<Vec<(Partition, Position)>, SourceError> {
         self.inner.published().await
     }
 
@@ -205,8 +205,8 @@ impl Source for WithReplays {
             return self.inner.record(at).await;
         }
         let cursor = self.cursor(&at).await?;
-        let record = cursor.loaded.as_ref().and_then(|replay| replay.record(at.next));
-        Ok(record.map(|record| block(at.next, record)))
+        let record = cursor.loaded.as_ref().and_then(|replay| replay.record(cursor.next));
+        Ok(record.map(|record| block(cursor.next, record)))
     }
 
     fn wants_fates(&self, at: &Partition) -> bool {
@@ -316,13 +316,17 @@ impl ReaderWithReplays {
             }
             (None, Some(cursor)) if self.open.is_empty() && !self.log.outlives => {
                 cursor.has_ended = true;
-                Ok(Some(Event::Ended { partition: partition(), next: cursor.next }))
+                Ok(Some(Event::Ended { partition: partition(), next: cursor.next.into() }))
             }
             (None, Some(cursor)) if !cursor.is_told => {
                 cursor.is_told = true;
                 cursor.loaded = None;
                 let next = cursor.next;
-                Ok(Some(Event::CaughtUp { partition: partition(), next, leader_epoch: NO_LEADER_EPOCH }))
+                Ok(Some(Event::CaughtUp {
+                    partition: partition(),
+                    next: next.into(),
+                    leader_epoch: NO_LEADER_EPOCH,
+                }))
             }
             (Some(Found::Next(_)) | None, _) => Ok(None),
         }
@@ -411,15 +415,15 @@ fn start(first: u64) -> PartitionStart {
     PartitionStart {
         partition: partition(),
         identity: IDENTITY.to_owned(),
-        next: first,
-        first,
+        next: first.into(),
+        first: first.into(),
         leader_epoch: NO_LEADER_EPOCH,
     }
 }
 
 /// One record as a block of its own, with what it had and where it stood first.
 fn block(position: u64, record: &Replayed) -> RecordBlock {
-    let mut builder = BlockBuilder::new(partition(), position);
+    let mut builder = BlockBuilder::new(partition(), position.into());
     builder.push(position, record.time_ms, record.body.as_deref());
     if let Some(key) = &record.key {
         builder.key(key);
@@ -476,7 +480,7 @@ impl Source for Aside {
         Ok(Vec::new())
     }
 
-    async fn ends(&self) -> Result<Vec<(Partition, u64)>, SourceError> {
+    async fn ends(&self) -> Result<Vec<(Partition, Position)>, SourceError> {
         let asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(asked.iter().map(|partition| (partition.clone(), 0)).collect())
     }
@@ -488,11 +492,11 @@ impl Source for Aside {
         Ok(Box::new(Silence { read, untold: from, removed: Vec::new() }))
     }
 
-    async fn publish(&self, _: &[(Partition, u64)]) -> Result<(), SourceError> {
+    async fn publish(&self, _: &[(Partition, Position)]) -> Result<(), SourceError> {
         Ok(())
     }
 
-    async fn published(&self) -> Result<Vec<(Partition, u64)>, SourceError> {
+    async fn published(&self) -> Result<Vec<(Partition, Position)>, SourceError> {
         Ok(Vec::new())
     }
 

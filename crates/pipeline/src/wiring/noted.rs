@@ -22,7 +22,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
-use dataflow::{Event, Partition, PartitionStart, ReadFrom, Reader, RecordBlock, Source, SourceError};
+use dataflow::{
+    Event, Partition, PartitionStart, Position, ReadFrom, Reader, RecordBlock, Source, SourceError,
+};
 use engine::problem::SOURCE;
 use protocol::Lane;
 use serde::{Deserialize, Serialize};
@@ -53,7 +55,7 @@ struct Entry {
     index: u32,
     identity: String,
     /// Records below were sealed.
-    next: u64,
+    next: Position,
 }
 
 impl Note {
@@ -99,7 +101,7 @@ impl Note {
 }
 
 /// The positions of `noted` that a journal must know if it is the newest one.
-fn ahead(noted: &[Entry], lane: &Lane) -> Vec<(Partition, u64)> {
+fn ahead(noted: &[Entry], lane: &Lane) -> Vec<(Partition, Position)> {
     if lane.pipeline.is_empty() {
         return Vec::new();
     }
@@ -121,7 +123,7 @@ pub struct Noted {
     note: Note,
     /// As the journal has recorded them.
     identities: Identities,
-    ahead: Vec<(Partition, u64)>,
+    ahead: Vec<(Partition, Position)>,
 }
 
 type Identities = Arc<Mutex<BTreeMap<Partition, String>>>;
@@ -177,7 +179,7 @@ impl Source for Noted {
         self.inner.recognize(shown, known).await
     }
 
-    async fn ends(&self) -> Result<Vec<(Partition, u64)>, SourceError> {
+    async fn ends(&self) -> Result<Vec<(Partition, Position)>, SourceError> {
         self.inner.ends().await
     }
 
@@ -187,10 +189,10 @@ impl Source for Noted {
         Ok(Box::new(NotedReader { inner, identities: self.identities.clone() }))
     }
 
-    async fn publish(&self, positions: &[(Partition, u64)]) -> Result<(), SourceError> {
+    async fn publish(&self, positions: &[(Partition, Position)]) -> Result<(), SourceError> {
         let entries = {
             let identities = self.identities.lock().unwrap_or_else(PoisonError::into_inner);
-            let entry = |(partition, next): &(Partition, u64)| {
+            let entry = |(partition, next): &(Partition, Position)| {
                 let (stream, index) = (partition.stream.to_string(), partition.index);
                 Some(Entry { stream, index, identity: identities.get(partition)?.clone(), next: *next })
             };
@@ -203,7 +205,7 @@ impl Source for Noted {
         self.inner.publish(positions).await
     }
 
-    async fn published(&self) -> Result<Vec<(Partition, u64)>, SourceError> {
+    async fn published(&self) -> Result<Vec<(Partition, Position)>, SourceError> {
         let mut published = self.inner.published().await?;
         published.extend(self.ahead.iter().cloned());
         Ok(published)

@@ -14,7 +14,7 @@
 //! | moves back and keeps a state, where a step absorbs records | C9: results would hold a record twice, or lack it          |
 
 use super::{Lane, TIME_UNKNOWN_MS, Violation, hostile, violation};
-use crate::record::{Change, KeptState, Record, Rewind, Rewound};
+use crate::record::{Change, KeptState, Position, Record, Rewind, Rewound, shown};
 
 impl Lane {
     /// The lane with the states of these steps, and those of no others.
@@ -38,7 +38,7 @@ impl Lane {
     }
 
     /// The greatest position up to which a partition was read, also before it was moved back.
-    pub fn read_to(&self, partition: usize) -> u64 {
+    pub fn read_to(&self, partition: usize) -> Position {
         let next = self.partitions.get(partition).map_or(0, |p| p.next);
         let before = u32::try_from(partition).ok().and_then(|at| self.rewound.get(&at));
         before.map_or(next, |before| next.max(*before))
@@ -76,17 +76,17 @@ impl Lane {
         for (n, moved) in rewind.moves.iter().enumerate() {
             let at = moved.partition;
             let found = self.partitions.get(at as usize).filter(|_| !self.is_forgotten(at));
-            if found.map(|p| p.next) != Some(moved.from)
+            if found.map(|p| p.next) != Some(moved.from())
                 || rewind.moves[..n].iter().any(|other| other.partition == at)
             {
-                let stands = found.map(|p| p.next);
+                let stands = found.map(|p| shown(p.next).to_string());
                 return Err(violation(
                     record,
                     "C1",
                     format!("{moved:?} is moved, which stands at {stands:?}"),
                 ));
             }
-            hostile::check_number(record, "C1", moved.next)?;
+            hostile::check_number(record, "C1", hostile::most(moved.next()))?;
         }
         if self.spool_frames() > 0 {
             let what = format!("partitions are moved while {} frames are pending", self.spool_frames());
@@ -121,7 +121,7 @@ impl Lane {
         for moved in &rewind.moves {
             let read_to = self.read_to(moved.partition as usize);
             let partition = &mut self.partitions[moved.partition as usize];
-            (partition.next, partition.leader_epoch) = (moved.next, moved.leader_epoch);
+            (partition.next, partition.leader_epoch) = (moved.next(), moved.leader_epoch);
             if moved.is_back() {
                 self.rewound.insert(moved.partition, read_to);
                 if is_new_time {
@@ -133,10 +133,7 @@ impl Lane {
     }
 
     pub(super) fn rewound_image(&self) -> Vec<Rewound> {
-        self.rewound
-            .iter()
-            .map(|(partition, read_to)| Rewound { partition: *partition, read_to: *read_to })
-            .collect()
+        self.rewound.iter().map(|(partition, read_to)| Rewound::new(*partition, *read_to)).collect()
     }
 
     fn check_discarded(&self, record: &Record, discarded: u64, is_dropped: bool) -> Result<(), Violation> {

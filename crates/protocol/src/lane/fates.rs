@@ -4,7 +4,7 @@
 //! settled is known as such. Does not own who asks (`Source::wants_fates`) or the words for people.
 
 use super::{Lane, TableState, Violation, violation};
-use crate::record::{Fate, Fates, Frame, Record, RecordPlace, Refusal, Seal, Unsettled};
+use crate::record::{Fate, Fates, Frame, Position, Record, RecordPlace, Refusal, Seal, Unsettled, shown};
 
 /// Fates that are remembered for each partition that has any, a byte each: several of the largest replays, and still
 /// nothing beside the rest of a checkpoint.
@@ -13,14 +13,16 @@ pub const FATES_KEPT: usize = 64 << 10;
 impl Lane {
     /// What became of a record; `None` if that is not kept, or not any more.
     pub fn fate(&self, place: RecordPlace) -> Option<Fate> {
-        self.fates.iter().find(|fates| fates.partition == place.partition)?.at(place.position)
+        self.fates.iter().find(|fates| fates.partition == place.partition)?.at(place.position())
     }
 
     /// Tables that hold inserts of the record's seal which are not settled: a row among them may still be refused.
     pub fn unsettled(&self, place: RecordPlace) -> impl Iterator<Item = &TableState> {
         let fates = self.fates.iter().filter(move |fates| fates.partition == place.partition);
         let unsettled = fates.flat_map(|fates| &fates.unsettled);
-        let held = unsettled.filter(move |some| (some.from..some.next).contains(&place.position));
+        let held = unsettled.filter(move |some| {
+            (Position::from(some.from)..Position::from(some.next)).contains(&place.position())
+        });
         held.filter_map(|some| self.tables.get(some.table as usize))
     }
 
@@ -55,7 +57,7 @@ impl Lane {
     pub(super) fn refused(&mut self, refusal: &Refusal) {
         let Some(place) = refusal.record else { return };
         let known = self.fates.iter_mut().find(|fates| fates.partition == place.partition);
-        if let Some(code) = known.and_then(|fates| fates.code_mut(place.position)) {
+        if let Some(code) = known.and_then(|fates| fates.code_mut(place.position())) {
             *code = Fate::Refused.code();
         }
     }
@@ -74,11 +76,12 @@ impl Lane {
     /// A refused row was written before, as far as is known.
     pub(super) fn check_refused_record(&self, record: &Record, refusal: &Refusal) -> Result<(), Violation> {
         let Some(place) = refusal.record else { return Ok(()) };
-        let is_read = self.partitions.get(place.partition as usize).is_some_and(|p| place.position < p.next);
+        let is_read =
+            self.partitions.get(place.partition as usize).is_some_and(|p| place.position() < p.next);
         // A record whose rows go to several tables may be refused by more than one.
         let has_rows = |fate| matches!(fate, Fate::Written | Fate::Refused);
         if !is_read || self.fate(place).is_some_and(|fate| !has_rows(fate)) {
-            let RecordPlace { partition, position } = place;
+            let (partition, position) = (place.partition, shown(place.position()));
             let what = format!(
                 "the record at {position} of partition {partition} is refused, but no row was made of it"
             );
@@ -92,7 +95,8 @@ impl Lane {
 pub(super) fn check(record: &Record, seal: &Seal) -> Result<(), Violation> {
     for (n, fates) in seal.fates.iter().enumerate() {
         let range = seal.ranges.iter().find(|range| range.partition == fates.partition);
-        let is_whole = range.is_some_and(|range| (range.from, range.next) == (fates.from, fates.next()));
+        let is_whole = range
+            .is_some_and(|range| (range.from(), range.next()) == (fates.from.into(), fates.next().into()));
         let is_known = fates.codes.iter().all(|code| Fate::of(*code).is_some());
         let is_twice = seal.fates[..n].iter().any(|other| other.partition == fates.partition);
         if !is_whole || !is_known || is_twice {

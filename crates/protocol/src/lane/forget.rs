@@ -10,7 +10,7 @@
 //! | was forgotten with its position         | where the pipeline file says                                |
 
 use super::{Lane, PartitionState, Violation, violation};
-use crate::record::{Forget, Forgotten, PartitionGenesis, Record};
+use crate::record::{Forget, Forgotten, PartitionGenesis, Record, shown};
 
 impl PartitionState {
     /// Whether it is the partition of this name.
@@ -52,10 +52,13 @@ impl Lane {
     /// A stream that comes back under its identity goes on where it was left.
     pub(super) fn check_known_again(&self, record: &Record, p: &PartitionGenesis) -> Result<(), Violation> {
         match self.left_at(p.input, &p.stream, p.index, &p.identity) {
-            Some(left) if left.next != p.next => {
+            Some(left) if left.next != p.next() && p.taken_over.is_none() => {
                 let what = format!(
                     "partition {}/{} was left at {} and comes back at {}",
-                    p.stream, p.index, left.next, p.next
+                    p.stream,
+                    p.index,
+                    shown(left.next),
+                    shown(p.next())
                 );
                 Err(violation(record, "C1", what))
             }

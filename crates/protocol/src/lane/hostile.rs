@@ -4,7 +4,7 @@
 //! computed from it: a record that breaks a rule is a [`Violation`], never an overflow or an index out of bounds.
 
 use super::{Lane, TableState, Violation, check_frame_numbers, ledger, violation};
-use crate::record::{Absorbed, Counts, Derived, Record, Seal};
+use crate::record::{Absorbed, Counts, Derived, Position, Record, Seal, parted};
 
 /// The largest number that a lane counts with. A lane that writes a billion records a second gets there in 36 years, and sums of a few
 /// such numbers still fit into their type.
@@ -38,9 +38,13 @@ pub(super) fn check_image(record: &Record, lane: &Lane) -> Result<(), Violation>
     check_counts(record, &lane.counts)?;
     let both = each_derived(&lane.derived).into_iter().chain(each_absorbed(&lane.absorbed));
     check_numbers(record, "C9", both)?;
-    let positions = lane.partitions.iter().map(|partition| partition.next);
+    let positions = lane.partitions.iter().map(|partition| most(partition.next));
     let fates = lane.fates.iter().map(|fates| fates.from);
-    check_numbers(record, "C1", positions.chain(fates).chain(lane.rewound.values().copied()))?;
+    check_numbers(
+        record,
+        "C1",
+        positions.chain(fates).chain(lane.rewound.values().map(|read_to| most(*read_to))),
+    )?;
     if lane.partitions.iter().any(|partition| partition.input as usize >= lane.inputs.len()) {
         return Err(violation(record, "C1", "a partition of an input that the checkpoint does not hold"));
     }
@@ -59,6 +63,12 @@ pub(super) fn check_image(record: &Record, lane: &Lane) -> Result<(), Violation>
         return Err(violation(record, "order", "a state delta points nowhere"));
     }
     ledger::check_image(record, lane)
+}
+
+/// The greater half of a position: numbers are added to the low one, and both are written.
+pub(super) fn most(position: Position) -> u64 {
+    let (era, low) = parted(position);
+    era.max(low)
 }
 
 /// The pending frames are those from the frontier on, without a gap, each with its pieces in their order.

@@ -62,7 +62,7 @@ fn check_absorbed(
 /// The records of each input add up, and an input gives records only of partitions that have moved. Gives the sum over the inputs.
 fn check_inputs(lane: &Lane, record: &Record, seal: &Seal) -> Result<Counts, Violation> {
     let has_moved = |input: u32| {
-        let moved = seal.ranges.iter().filter(|range| range.next > range.from);
+        let moved = seal.ranges.iter().filter(|range| range.next() > range.from());
         moved.map(|range| range.partition as usize).any(|at| lane.partitions[at].input == input)
     };
     // Before they are compared with each other.

@@ -19,7 +19,7 @@ impl Writer {
             .push(Body::Genesis(Genesis {
                 partitions: vec![PartitionGenesis {
                     stream: "e".into(),
-                    next: 10,
+                    next_low: 10,
                     leader_epoch: -1,
                     ..Default::default()
                 }],
@@ -74,7 +74,7 @@ pub(super) fn seal(from: u64, next: u64, frames: &[u64]) -> Seal {
     let rows = records * frames.len() as u64;
     let passed = if frames.is_empty() { 0 } else { records };
     Seal {
-        ranges: vec![Range { partition: 0, from, next, leader_epoch: -1, time_ms_max: next as i64 }],
+        ranges: vec![Range { time_ms_max: next as i64, ..Range::new(0, from.into(), next.into()) }],
         segment: format!("s{from}"),
         segment_bytes: 20,
         frames: frames.iter().map(frame).collect(),
@@ -120,8 +120,12 @@ fn c1_ranges_of_successive_seals_touch() {
 #[test]
 fn c1_a_seal_has_one_range_of_a_partition_however_many_there_are() {
     let mut w = Writer::new();
-    let more =
-        (1..200).map(|index| PartitionGenesis { stream: "e".into(), index, next: 10, ..Default::default() });
+    let more = (1..200).map(|index| PartitionGenesis {
+        stream: "e".into(),
+        index,
+        next_low: 10,
+        ..Default::default()
+    });
     w.push(Body::Genesis(Genesis { partitions: more.collect(), ..Genesis::default() }))
         .expect("they are new");
     let mut whole = seal(10, 10, &[]);
@@ -137,9 +141,9 @@ fn c1_a_seal_has_one_range_of_a_partition_however_many_there_are() {
 #[test]
 fn c1_a_partition_has_one_genesis() {
     let mut w = Writer::new();
-    let again = PartitionGenesis { stream: "e".into(), next: 0, ..Default::default() };
+    let again = PartitionGenesis { stream: "e".into(), ..Default::default() };
     assert_eq!(rule(w.push(Body::Genesis(Genesis { partitions: vec![again], ..Default::default() }))), "C1");
-    let new = PartitionGenesis { stream: "f".into(), next: 0, ..Default::default() };
+    let new = PartitionGenesis { stream: "f".into(), ..Default::default() };
     let twice = Genesis { partitions: vec![new.clone(), new], ..Default::default() };
     assert_eq!(rule(w.push(Body::Genesis(twice))), "C1");
     let tables = vec![TableGenesis::of_rows("d.new"), TableGenesis::of_dead_letters("d.new")];
@@ -151,7 +155,7 @@ fn genesis_of(stream: &str, identity: &str, next: u64) -> Body {
     let p = PartitionGenesis {
         stream: stream.into(),
         identity: identity.into(),
-        next,
+        next_low: next,
         leader_epoch: -1,
         ..Default::default()
     };
@@ -178,7 +182,7 @@ fn c1_what_is_forgotten_is_read_no_more_and_what_is_sealed_of_it_stays() {
 fn c1_a_forgotten_stream_comes_back_where_it_was_left() {
     let mut w = Writer::new();
     w.push(genesis_of("f", "id", 5)).expect("a new stream");
-    let range = Range { partition: 1, from: 5, next: 9, leader_epoch: -1, time_ms_max: 0 };
+    let range = Range { time_ms_max: 0, ..Range::new(1, 5, 9) };
     w.push(Body::Seal(Seal { ranges: vec![range], ..Seal::default() })).expect("read");
     w.push(forget(1, false)).expect("it was read");
     for other in [0, 5, 8, 10] {
@@ -314,7 +318,7 @@ fn a_split_keeps_every_row_and_kills_the_old_token() {
     assert_eq!(live(&w), [1]);
     assert_eq!((w.lane.counts.passed, w.lane.counts.dead_letters), (20, 0), "it passed all the same");
     assert_eq!(w.lane.tables[0].rows, Rows { sealed: 20, settled: 0, refused: 1 });
-    next.ranges[0] = Range { from: 30, next: 40, ..next.ranges[0] };
+    next.ranges[0] = Range { from_low: 30, next_low: 40, ..next.ranges[0] };
     (next.frames[0].ordinal, next.frames[1].ordinal) = (2, 1);
     assert_eq!(rule(w.push(Body::Seal(next))), "C3");
 }
@@ -369,7 +373,7 @@ fn c9_fates_tell_of_every_record_of_their_range_and_the_newest_are_kept() {
 #[test]
 fn a_row_that_is_refused_after_its_seal_is_a_dead_letter_from_then_on() {
     let mut w = Writer::new();
-    let at = |position| RecordPlace { partition: 0, position };
+    let at = |position| RecordPlace::new(0, position);
     let fates = |from, codes: Vec<u8>| vec![Fates { from, codes, ..Fates::default() }];
     let sealed = Seal { fates: fates(10, [vec![1; 9], vec![3]].concat()), ..seal(10, 20, &[0]) };
     w.push(Body::Seal(sealed)).expect("nine rows and a duplicate");
@@ -409,7 +413,7 @@ fn fuzz_fold_of_records_that_no_program_of_ours_wrote() {
         Body::Seal(seal(30, 40, &[3])),
         Body::Claim(Claim::default()),
         Body::Genesis(Genesis {
-            partitions: vec![PartitionGenesis { stream: "f".into(), next: 5, ..Default::default() }],
+            partitions: vec![PartitionGenesis { stream: "f".into(), next_low: 5, ..Default::default() }],
             ..Default::default()
         }),
         Body::Settle(Settle {
@@ -541,9 +545,10 @@ fn fault_17_the_largest_spool_and_the_most_partitions_fit_into_a_record() {
             stream: long(249),
             index,
             identity: long(36),
-            next: u64::MAX,
+            next: Position::MAX,
             leader_epoch: i32::MAX,
             time_ms_max: i64::MAX,
+            taken_over: None,
         })
         .collect();
     lane.tables.push(TableState {
@@ -577,7 +582,7 @@ fn numbers_that_no_lane_counts_to_are_a_violation_and_no_overflow() {
     for body in [
         Body::Seal(Seal { counts: counts(MOST, MOST, 0), ..seal(20, 30, &[1]) }),
         Body::Seal(Seal { counts: counts(0, MOST, 1), ..seal(20, 30, &[1]) }),
-        sealed(|seal| seal.ranges[0].next = MOST),
+        sealed(|seal| seal.ranges[0].next_low = MOST),
         sealed(|seal| seal.segment_bytes = MOST),
         sealed(|seal| seal.frames[0].rows = MOST),
         sealed(|seal| seal.rows[0].rows = MOST),
@@ -627,7 +632,7 @@ fn a_checkpoint_that_no_lane_could_have_written_is_a_violation() {
         &|image, _| image.derived = Some(Derived { rows: u64::MAX, ..Default::default() }),
         &|image, _| image.tables[0].rows = Some(Rows { sealed: 20, settled: 1, refused: 0 }),
         &|image, _| image.tables[0].takes_dead_letters = true,
-        &|image, _| image.partitions[0].next = u64::MAX,
+        &|image, _| image.partitions[0].next_low = u64::MAX,
         &|image, _| image.tables[0].next_ordinal = u64::MAX,
         &|image, _| image.tables[0].frontier = 7,
         &|image, _| image.tables[0].pending.truncate(1),

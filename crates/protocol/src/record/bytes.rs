@@ -19,7 +19,7 @@ pub enum RecordError {
     },
     /// An earlier program's format.
     #[error(
-        "journal record {seq} has format `{found}`, and this program reads `FBJ4`: an earlier program wrote this store; nothing was \
+        "journal record {seq} has format `{found}`, and this program reads `FBJ5`: an earlier program wrote this store; nothing was \
          read or changed. Finish with that program: `forebay run FILE --drain` brings all that it has sealed into the table. Then start \
          this one with an empty store, or under a new pipeline name, and with a `start` behind what was drained"
     )]
@@ -30,7 +30,7 @@ pub enum RecordError {
         found: String,
     },
     /// A later program's format.
-    #[error("journal record {seq} has format `{found}`, this program reads `FBJ4`; run the newer program")]
+    #[error("journal record {seq} has format `{found}`, this program reads `FBJ5`; run the newer program")]
     Later {
         /// The number it was read under.
         seq: u64,

@@ -5,6 +5,9 @@
 
 use prost::Message;
 
+use super::Position;
+use super::position::{joined, parted};
+
 /// A step that keeps state.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct StepShape {
@@ -93,27 +96,49 @@ pub struct Rewind {
     pub by: String,
 }
 
-/// Where a partition is read on. Positions between `from` and a greater `next` are never read; those between `next` and a greater
+/// Where a partition is read on. Positions between [`from`](Self::from) and a greater [`next`](Self::next) are never read; those between `next` and a greater
 /// `from` are read again.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub struct Move {
     /// The partition's index.
     #[prost(uint32, tag = "1")]
     pub partition: u32,
-    /// Where it stood.
+    /// Where it stood: the low half.
     #[prost(uint64, tag = "2")]
-    pub from: u64,
-    /// Where the next seal begins.
+    pub from_low: u64,
+    /// Where the next seal begins: the low half.
     #[prost(uint64, tag = "3")]
-    pub next: u64,
+    pub next_low: u64,
     /// Leader epoch that goes with `next`; -1 if there is none.
     #[prost(sint32, tag = "4")]
     pub leader_epoch: i32,
+    /// The high half of where it stood.
+    #[prost(uint64, tag = "5")]
+    pub from_era: u64,
+    /// The high half of where the next seal begins.
+    #[prost(uint64, tag = "6")]
+    pub next_era: u64,
 }
 
 impl Move {
+    /// The partition with this index, from a position to another.
+    pub fn new(partition: u32, from: Position, next: Position, leader_epoch: i32) -> Self {
+        let ((from_era, from_low), (next_era, next_low)) = (parted(from), parted(next));
+        Self { partition, from_low, next_low, leader_epoch, from_era, next_era }
+    }
+
+    /// Where it stood.
+    pub fn from(&self) -> Position {
+        joined(self.from_era, self.from_low)
+    }
+
+    /// Where the next seal begins.
+    pub fn next(&self) -> Position {
+        joined(self.next_era, self.next_low)
+    }
+
     /// Whether records are read again.
     pub fn is_back(&self) -> bool {
-        self.next < self.from
+        self.next() < self.from()
     }
 }

@@ -4,7 +4,10 @@
 
 use prost::Message;
 
-/// What became of each record of a partition without gaps, in the order of their positions.
+use super::Position;
+
+/// What became of each record of a partition without gaps, in the order of their positions. Such a partition counts its records: its
+/// positions are of era 0.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct Fates {
     /// The partition's index.
@@ -40,14 +43,14 @@ pub struct Unsettled {
 
 impl Fates {
     /// What became of the record at `position`; `None` if it is not among these.
-    pub fn at(&self, position: u64) -> Option<Fate> {
-        let at = usize::try_from(position.checked_sub(self.from)?).ok()?;
+    pub fn at(&self, position: Position) -> Option<Fate> {
+        let at = usize::try_from(position.checked_sub(self.from.into())?).ok()?;
         Fate::of(*self.codes.get(at)?)
     }
 
     /// The byte that stands for what became of the record at `position`.
-    pub(crate) fn code_mut(&mut self, position: u64) -> Option<&mut u8> {
-        let at = usize::try_from(position.checked_sub(self.from)?).ok()?;
+    pub(crate) fn code_mut(&mut self, position: Position) -> Option<&mut u8> {
+        let at = usize::try_from(position.checked_sub(self.from.into())?).ok()?;
         self.codes.get_mut(at)
     }
 

@@ -4,9 +4,10 @@
 
 use prost::Message;
 
+use super::position::{joined, parted};
 use super::{
-    Absorbed, Counts, Derived, Fates, Forgotten, Frame, Layout, Part, PartitionGenesis, Question, Rows,
-    Server, StateDelta, StepShape,
+    Absorbed, Counts, Derived, Fates, Forgotten, Frame, HandedOver, Layout, Part, PartitionGenesis, Position,
+    Question, Rows, Server, StateDelta, StepShape,
 };
 
 /// All that the records before this one fold to, so that they can be retired.
@@ -111,6 +112,9 @@ pub struct LaneImage {
     /// Partitions that were moved back.
     #[prost(message, repeated, tag = "17")]
     pub rewound: Vec<Rewound>,
+    /// Partitions that other lanes read on.
+    #[prost(message, repeated, tag = "18")]
+    pub handed_over: Vec<HandedOver>,
 }
 
 /// A partition that was moved back: its source may know that it was read further.
@@ -119,9 +123,25 @@ pub struct Rewound {
     /// The partition's index.
     #[prost(uint32, tag = "1")]
     pub partition: u32,
-    /// The position after the last record that was read of it before.
+    /// The position after the last record that was read of it before: the low half.
     #[prost(uint64, tag = "2")]
-    pub read_to: u64,
+    pub read_to_low: u64,
+    /// The high half.
+    #[prost(uint64, tag = "3")]
+    pub read_to_era: u64,
+}
+
+impl Rewound {
+    /// The partition with this index, which was read up to `read_to` before.
+    pub fn new(partition: u32, read_to: Position) -> Self {
+        let (read_to_era, read_to_low) = parted(read_to);
+        Self { partition, read_to_low, read_to_era }
+    }
+
+    /// The position after the last record that was read of it before.
+    pub fn read_to(&self) -> Position {
+        joined(self.read_to_era, self.read_to_low)
+    }
 }
 
 /// An input as a message.

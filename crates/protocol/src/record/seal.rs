@@ -5,7 +5,8 @@
 
 use prost::Message;
 
-use super::{Absorbed, Derived, Fates, InputCounts, Layout, TableRows};
+use super::position::{joined, parted};
+use super::{Absorbed, Derived, Fates, InputCounts, Layout, Position, TableRows};
 
 /// A batch: positions, state and output in one write.
 #[derive(Clone, PartialEq, Message)]
@@ -90,9 +91,25 @@ pub struct RecordPlace {
     /// The partition's index.
     #[prost(uint32, tag = "1")]
     pub partition: u32,
-    /// Its position there.
+    /// The low half of its position there.
     #[prost(uint64, tag = "2")]
-    pub position: u64,
+    pub position_low: u64,
+    /// The high half.
+    #[prost(uint64, tag = "3")]
+    pub position_era: u64,
+}
+
+impl RecordPlace {
+    /// The record at `position` of the partition with this index.
+    pub fn new(partition: u32, position: Position) -> Self {
+        let (position_era, position_low) = parted(position);
+        Self { partition, position_low, position_era }
+    }
+
+    /// Its position.
+    pub fn position(&self) -> Position {
+        joined(self.position_era, self.position_low)
+    }
 }
 
 /// What was read of a partition: `from` and `next` are next-fetch positions, so gaps in between do not matter.
@@ -101,18 +118,47 @@ pub struct Range {
     /// The partition's index.
     #[prost(uint32, tag = "1")]
     pub partition: u32,
-    /// Where the batch began.
+    /// Where the batch began: the low half.
     #[prost(uint64, tag = "2")]
-    pub from: u64,
-    /// Where the next one begins.
+    pub from_low: u64,
+    /// Where the next one begins: the low half.
     #[prost(uint64, tag = "3")]
-    pub next: u64,
+    pub next_low: u64,
     /// Leader epoch that goes with `next`; -1 if there is none.
     #[prost(sint32, tag = "4")]
     pub leader_epoch: i32,
     /// Greatest record time of the partition so far, Unix milliseconds; `i64::MIN` while unknown.
     #[prost(sint64, tag = "5")]
     pub time_ms_max: i64,
+    /// The high half of where the batch began.
+    #[prost(uint64, tag = "6")]
+    pub from_era: u64,
+    /// The high half of where the next one begins.
+    #[prost(uint64, tag = "7")]
+    pub next_era: u64,
+}
+
+impl Range {
+    /// A range of the partition with this index, which has shown no time and no leader epoch.
+    pub fn new(partition: u32, from: Position, next: Position) -> Self {
+        let ((from_era, from_low), (next_era, next_low)) = (parted(from), parted(next));
+        Self { partition, from_low, next_low, leader_epoch: -1, time_ms_max: i64::MIN, from_era, next_era }
+    }
+
+    /// Where the batch began.
+    pub fn from(&self) -> Position {
+        joined(self.from_era, self.from_low)
+    }
+
+    /// Says where the next one begins.
+    pub fn set_next(&mut self, next: Position) {
+        (self.next_era, self.next_low) = parted(next);
+    }
+
+    /// Where the next one begins.
+    pub fn next(&self) -> Position {
+        joined(self.next_era, self.next_low)
+    }
 }
 
 /// The body of one insert.

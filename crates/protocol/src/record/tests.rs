@@ -45,6 +45,9 @@ fn question() -> Question {
     }
 }
 
+/// A position whose high half is not 0.
+const IN_AN_ERA: Position = (77 << 64) | 5;
+
 /// One of every body, with every field set.
 fn samples() -> Vec<(&'static str, Record)> {
     let frontier = Frontier { table: 1, frontier: 4, window: 64, sent_below: None };
@@ -59,14 +62,17 @@ fn samples() -> Vec<(&'static str, Record)> {
         absorbed: 6,
         late_kept: 2,
     };
+    let taken = TakenOver { from: 3, seq: 40, time_ms_max: 9 };
     let derived = Derived { rows: 7, dropped: 8, dead_letters: 9, absorbed: 0 };
     let partition = PartitionGenesis {
         stream: "events".into(),
         index: 2,
         identity: "id".into(),
-        next: 42,
+        next_low: 42,
         leader_epoch: -1,
         input: 1,
+        next_era: 0,
+        taken_over: None,
     };
     let image = LaneImage {
         pipeline: "p".into(),
@@ -111,13 +117,14 @@ fn samples() -> Vec<(&'static str, Record)> {
         absorbed: None,
         parts: vec![],
         rewound: vec![],
+        handed_over: vec![],
     };
     let part = Part { kind: "step".into(), name: "1".into(), text: "filter: a > 1".into() };
     let fates = vec![Fates { partition: 1, from: 7, codes: vec![1, 2, 3, 4, 5], unsettled: vec![] }];
     let unsettled = vec![Unsettled { from: 8, next: 12, table: 1, frontier: 6 }];
     let with_unsettled = Fates { unsettled, ..fates[0].clone() };
     let with_unsettled = LaneImage { fates: vec![with_unsettled], ..LaneImage::default() };
-    let place = RecordPlace { partition: 2, position: 41 };
+    let place = RecordPlace::new(2, 41);
     let refused = Refusal { table: 1, ordinal: 4, piece: 3, record: Some(place) };
     let forgotten =
         vec![Forgotten { partition: 2, from_start: false }, Forgotten { partition: 5, from_start: true }];
@@ -154,7 +161,7 @@ fn samples() -> Vec<(&'static str, Record)> {
         (
             "seal",
             sample(Body::Seal(Seal {
-                ranges: vec![Range { partition: 0, from: 1, next: 9, leader_epoch: 4, time_ms_max: -1 }],
+                ranges: vec![Range { leader_epoch: 4, time_ms_max: -1, ..Range::new(0, 1, 9) }],
                 segment: "p/lane-0/segments/x".into(),
                 segment_bytes: 130,
                 frames: vec![frame()],
@@ -329,7 +336,7 @@ fn samples() -> Vec<(&'static str, Record)> {
         (
             "rewind",
             sample(Body::Rewind(Rewind {
-                moves: vec![Move { partition: 2, from: 9, next: 4, leader_epoch: -1 }],
+                moves: vec![Move::new(2, 9, 4, -1)],
                 emptied: vec![0, 1],
                 discarded: 5,
                 by: "someone@host".into(),
@@ -341,11 +348,44 @@ fn samples() -> Vec<(&'static str, Record)> {
                 lane: Some(LaneImage {
                     absorbed: Some(Absorbed { released: 4, held: 7, discarded: 2 }),
                     parts: vec![part],
-                    rewound: vec![Rewound { partition: 2, read_to: 9 }],
+                    rewound: vec![Rewound::new(2, 9)],
                     ..LaneImage::default()
                 }),
                 ..Checkpoint::default()
             })),
+        ),
+        ("hand-over", sample(Body::HandOver(HandOver { to: 1, partitions: vec![2, 5] }))),
+        (
+            "taken-over",
+            sample(Body::Genesis(Genesis {
+                partitions: vec![
+                    PartitionGenesis { taken_over: Some(taken), ..PartitionGenesis::default() }.at(IN_AN_ERA),
+                ],
+                ..Genesis::default()
+            })),
+        ),
+        (
+            "checkpoint-of-long-positions",
+            sample(Body::Checkpoint(Checkpoint {
+                lane: Some(LaneImage {
+                    rewound: vec![Rewound::new(2, IN_AN_ERA)],
+                    handed_over: vec![HandedOver { partition: 2, to: 1, seq: 40 }],
+                    ..LaneImage::default()
+                }),
+                ..Checkpoint::default()
+            })),
+        ),
+        (
+            "seal-of-long-positions",
+            sample(Body::Seal(Seal {
+                ranges: vec![Range::new(0, 1, IN_AN_ERA)],
+                refusals: vec![Refusal { record: Some(RecordPlace::new(0, IN_AN_ERA)), ..refused }],
+                ..Seal::default()
+            })),
+        ),
+        (
+            "rewind-to-a-long-position",
+            sample(Body::Rewind(Rewind { moves: vec![Move::new(0, IN_AN_ERA, 7, 3)], ..Rewind::default() })),
         ),
     ]
 }
@@ -404,6 +444,21 @@ fn another_format_is_named_as_such_with_the_way_out() {
     let error = Record::from_bytes(3, &bytes).expect_err("an earlier program's");
     assert!(matches!(error, RecordError::Earlier { .. }));
     assert!(error.to_string().contains("`forebay run FILE --drain`"), "{error}");
+}
+
+#[test]
+fn a_position_keeps_its_order_and_both_halves() {
+    let positions = [0, 5, u64::MAX.into(), 1 << 64, IN_AN_ERA, Position::MAX];
+    assert!(positions.is_sorted());
+    for position in positions {
+        let (range, moved) = (Range::new(0, position, Position::MAX), Move::new(0, 0, position, -1));
+        let genesis = PartitionGenesis::default().at(position);
+        let read = [range.from(), moved.next(), genesis.next(), Rewound::new(0, position).read_to()];
+        assert_eq!((read, range.next()), ([position; 4], Position::MAX));
+        assert_eq!((RecordPlace::new(0, position).position(), moved.is_back()), (position, false));
+    }
+    assert!(Move::new(0, IN_AN_ERA, 7, -1).is_back(), "a lower era, whatever the low half");
+    assert_eq!((shown(7).to_string(), shown(IN_AN_ERA).to_string()), ("7".into(), "77:5".into()));
 }
 
 #[test]

@@ -16,9 +16,10 @@
 //! bound whatever it says.
 
 use super::{
-    DeltaImage, Fates, Forgotten, FormerName, Frame, Frontier, InputCounts, InputImage, KeptState, Layout,
-    LayoutColumn, Move, Part, PartitionGenesis, PieceImage, Range, Refusal, Rewound, Server, SettledAbove,
-    StateDelta, StateFile, StateObject, StepShape, TableGenesis, TableImage, TableRows, Unsettled,
+    DeltaImage, Fates, Forgotten, FormerName, Frame, Frontier, HandedOver, InputCounts, InputImage,
+    KeptState, Layout, LayoutColumn, Move, Part, PartitionGenesis, PieceImage, Range, Refusal, Rewound,
+    Server, SettledAbove, StateDelta, StateFile, StateObject, StepShape, TableGenesis, TableImage, TableRows,
+    Unsettled,
 };
 
 /// What every record may take: lists of a few entries whose values are all zero, which are not written at all. As much as the longest record
@@ -121,6 +122,7 @@ const RECORD: &[Field] = &[
     one(21, &[text(1), text(2)]),
     one(22, &[list::<StepShape>(1, STEP), list::<KeptState>(2, &[]), list::<Part>(4, PART), text(5)]),
     one(23, &[list::<Move>(1, &[]), numbers::<u32>(2), text(4)]),
+    one(24, &[numbers::<u32>(2)]),
 ];
 
 const SEAL: &[Field] = &[
@@ -152,6 +154,7 @@ const LANE: &[Field] = &[
     list::<FormerName>(13, &[text(1)]),
     list::<Part>(16, PART),
     list::<Rewound>(17, &[]),
+    list::<HandedOver>(18, &[]),
 ];
 
 const TABLE: &[Field] =

@@ -72,6 +72,7 @@ impl Oracle {
                 Ok(())
             }
             Body::Forget(_) => Err(("order", "a stream was forgotten, though nobody asked for it".into())),
+            Body::HandOver(_) => Err(("order", "a partition was handed over, and there is one lane".into())),
             Body::Change(_) => Err(("order", "the pipeline was changed, though nobody asked for it".into())),
             Body::Rewind(rewind) => self.moved(rewind, broker),
             Body::Rename(_) | Body::Arrival(_) => {
@@ -121,13 +122,13 @@ impl Oracle {
             if self.partitions.iter().any(|(known, _)| *known == number) {
                 return Err(("C1", format!("partition {number} has two first positions")));
             }
-            if p.next != 0 {
+            if p.next() != 0 {
                 return Err((
                     "C1",
-                    format!("partition {number} begins at {}, and not at its beginning", p.next),
+                    format!("partition {number} begins at {}, and not at its beginning", p.next()),
                 ));
             }
-            self.partitions.push((number, p.next));
+            self.partitions.push((number, p.next()));
         }
         for TableGenesis { name, takes_dead_letters } in &genesis.tables {
             let place =
@@ -151,16 +152,17 @@ impl Oracle {
         for moved in &rewind.moves {
             let at = self.partitions.get_mut(moved.partition as usize);
             let (number, next) = at.ok_or(("C1", "no such partition".into()))?;
-            if *next != moved.from {
+            if *next != moved.from() {
                 return Err((
                     "C1",
-                    format!("partition {number} is moved from {}, and stands at {next}", moved.from),
+                    format!("partition {number} is moved from {}, and stands at {next}", moved.from()),
                 ));
             }
-            *next = moved.next;
-            self.read_again += moved.from.saturating_sub(moved.next);
+            *next = moved.next();
+            self.read_again += moved.from().saturating_sub(moved.next()) as u64;
             let again = broker.streams[*number].records.iter();
-            let again = again.filter(|r| (moved.next..moved.from).contains(&r.position)).map(|r| r.id);
+            let again =
+                again.filter(|r| (moved.next()..moved.from()).contains(&r.position.into())).map(|r| r.id);
             for id in again {
                 self.fates.remove(&id);
             }
@@ -198,26 +200,27 @@ impl Oracle {
                 .partitions
                 .get_mut(range.partition as usize)
                 .ok_or(("C1", "no such partition".into()))?;
-            if range.from != *next || range.next < range.from {
+            if range.from() != *next || range.next() < range.from() {
                 return Err((
                     "C1",
                     format!(
                         "range {}..{} of partition {number}, which stands at {next}",
-                        range.from, range.next
+                        range.from(),
+                        range.next()
                     ),
                 ));
             }
-            let (read, end) = broker.range(*number, range.from, range.next, range.leader_epoch);
+            let (read, end) = broker.range(*number, range.from(), range.next(), range.leader_epoch);
             sealed.read_of[self.plan.input_of(*number)] += read.len() as u64;
-            if range.next > end {
+            if range.next() > end.into() {
                 return Err((
                     "C1",
-                    format!("range up to {} of partition {number}, which ends at {end}", range.next),
+                    format!("range up to {} of partition {number}, which ends at {end}", range.next()),
                 ));
             }
             self.clocks.read(*number, read, range.time_ms_max, now_us)?;
             sealed.read.extend_from_slice(read);
-            *next = range.next;
+            *next = range.next();
             self.epochs.insert(*number, range.leader_epoch);
         }
         let known: Vec<usize> = self.partitions.iter().map(|(number, _)| *number).collect();
@@ -501,7 +504,7 @@ impl Oracle {
 
     fn checkpoint(&mut self, seq: u64, checkpoint: &Checkpoint, objects: &Objects) -> Result<(), Broken> {
         let image = checkpoint.lane.clone().unwrap_or_default();
-        let positions: Vec<_> = image.partitions.iter().map(|p| (p.index as usize, p.next)).collect();
+        let positions: Vec<_> = image.partitions.iter().map(|p| (p.index as usize, p.next())).collect();
         if positions != self.partitions {
             return Err((
                 "C6",

@@ -78,7 +78,7 @@ impl Lines {
         if let Some(joined) = &mut self.joined {
             // What the block before had no room for.
             joined.advance(block, false);
-            block.skip_to(self.next());
+            block.skip_to(self.next().into());
         }
         while used < chunk.len() && !block.is_full() {
             let rest = &chunk[used..];
@@ -96,7 +96,7 @@ impl Lines {
                 self.push_piece(block);
             }
             self.line_start = self.offset;
-            block.skip_to(self.next());
+            block.skip_to(self.next().into());
         }
         used
     }
@@ -115,7 +115,7 @@ impl Lines {
             self.push_piece(block);
         }
         self.line_start = self.offset;
-        block.skip_to(self.offset);
+        block.skip_to(self.offset.into());
         0
     }
 
@@ -129,7 +129,7 @@ impl Lines {
             joined.advance(block, is_final);
         }
         let next = self.next();
-        block.skip_to(next);
+        block.skip_to(next.into());
         self.offset - next
     }
 

@@ -49,7 +49,7 @@ pub(super) fn find(
     paths: &dyn Fn() -> Result<Vec<String>, SourceError>,
 ) -> Result<Place, SourceError> {
     let path = &*from.partition.stream;
-    let next = from.next;
+    let next = from.plain()?;
     let refuse = |message: String| Err(SourceError::new(SourceFault::Refused, message).at(&from.partition));
     if from.partition.index >= NAMESAKES_MAX {
         return refuse(format!("file `{path}` has no partition `{}`", from.partition.index));

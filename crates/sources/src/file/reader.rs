@@ -233,10 +233,10 @@ fn advance(
             return Ok(Some(Event::Block(block.take())));
         }
         let (partition, next) = (job.from.partition.clone(), lines.next());
-        if next > job.from.next {
+        if u128::from(next) > job.from.next {
             // Empty lines, which no block stands for.
-            job.from.next = next;
-            return Ok(Some(Event::CaughtUp { partition, next, leader_epoch: epoch }));
+            job.from.next = next.into();
+            return Ok(Some(Event::CaughtUp { partition, next: next.into(), leader_epoch: epoch }));
         }
         if left > 0 && !lines.is_blank() {
             let what = match options.csv {
@@ -250,7 +250,7 @@ fn advance(
             };
             tracing::warn!(file = path, position = lines.next(), bytes = left, "{what}");
         }
-        return Ok(Some(Event::Ended { partition, next }));
+        return Ok(Some(Event::Ended { partition, next: next.into() }));
     }
     block.leader_epoch(NOT_AT_ITS_END);
     // Not before it is known that more follows: the last block says that the file was read to its end.
@@ -300,8 +300,8 @@ fn open(from: &ReadFrom, options: &FileOptions, go_on: &dyn Fn() -> bool) -> Res
     let (bytes, file) =
         if is_live { (open_stdin(from, options)?, None) } else { open_file(from, options, go_on)? };
     let lines = match options.csv {
-        Some(csv) => Lines::of_csv(csv, from.next, options.line_bytes_max),
-        None => Lines::new(from.next, options.line_bytes_max),
+        Some(csv) => Lines::of_csv(csv, from.plain()?, options.line_bytes_max),
+        None => Lines::new(from.plain()?, options.line_bytes_max),
     };
     let mut block = BlockBuilder::new(from.partition.clone(), from.next);
     if let Some(head) = file.as_ref().and_then(|file| file.head.clone()) {
@@ -316,7 +316,7 @@ fn open_file(
     go_on: &dyn Fn() -> bool,
 ) -> Result<(Bytes, Option<Opened>), SourceError> {
     let refuse = |message: String| Err(SourceError::new(SourceFault::Refused, message));
-    let next = from.next;
+    let next = from.plain()?;
     let others = || find::files(&options.paths);
     let (mut file, path) = match place::find(from, &others)? {
         Place::At(file, path) => (file, path),

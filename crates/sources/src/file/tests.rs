@@ -3,7 +3,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use dataflow::conformance::source::{self, Fixture, Seen, Watch, read_all};
-use dataflow::{BlockBuilder, Runtime};
+use dataflow::{BlockBuilder, Position, Runtime};
 use proptest::prelude::*;
 
 use super::inflate::Packing;
@@ -95,7 +95,7 @@ async fn one(fixture: &FileFixture) -> Seen {
 }
 
 async fn refusal(fixture: &FileFixture, start: &PartitionStart, next: u64) -> SourceError {
-    let mut watch = Watch::start(fixture, vec![source::at(start, next)]).await.unwrap();
+    let mut watch = Watch::start(fixture, vec![source::at(start, next.into())]).await.unwrap();
     watch.all().await.expect_err("must be refused")
 }
 
@@ -187,7 +187,7 @@ async fn a_line_above_the_bound_is_cut_one_byte_above_it_and_harms_no_other() {
     let seen = one(&fixture(options)).await;
     let lengths: Vec<usize> = bodies(&seen).iter().map(String::len).collect();
     assert_eq!(lengths, [1_000, 1_001, 5, 1_001]);
-    assert_eq!(seen.next, (1_002 + long.len() + 1 + 6 + 1_002) as u64);
+    assert_eq!(seen.next, ((1_002 + long.len() + 1 + 6 + 1_002) as u64).into());
 }
 
 #[test]
@@ -220,8 +220,8 @@ pub(super) fn append(path: &str, bytes: &[u8]) {
 }
 
 /// The records from `next` on, and where the file ended.
-async fn rest(fixture: &FileFixture, start: &PartitionStart, next: u64) -> (Vec<String>, u64) {
-    let mut watch = Watch::start(fixture, vec![source::at(start, next)]).await.unwrap();
+async fn rest(fixture: &FileFixture, start: &PartitionStart, next: u64) -> (Vec<String>, Position) {
+    let mut watch = Watch::start(fixture, vec![source::at(start, next.into())]).await.unwrap();
     watch.all().await.unwrap();
     (bodies(&watch.seen[&start.partition]), watch.seen[&start.partition].next)
 }

@@ -56,7 +56,7 @@ async fn records_are_the_workload_s_own() {
         assert_eq!(seen.records.len() as u64, workload.records(partition.index));
         for (position, time_ms, body, _, _) in &seen.records {
             let mut expected = Vec::new();
-            workload.write(partition.index, *position, &mut expected);
+            workload.write(partition.index, dataflow::position::low(*position), &mut expected);
             assert_eq!(body.as_deref(), Some(&expected[..]));
             assert!(*time_ms >= i64::from(workload.spec().start_time_s) * 1_000);
         }
@@ -67,7 +67,8 @@ async fn records_are_the_workload_s_own() {
 #[tokio::test]
 async fn the_pace_bounds_the_rate() {
     let fixture = fixture(100);
-    let records: u64 = fixture.source.ends().await.expect("known").iter().map(|(_, end)| *end).sum();
+    let ends = fixture.source.ends().await.expect("known");
+    let records: u64 = ends.iter().map(|(_, end)| dataflow::position::low(*end)).sum();
     let rate = records as f64 * 2.0;
     let fixture = GeneratorFixture { source: fixture.source.at_pace(rate).expect("a pace"), ..fixture };
     let began = fixture.runtime.elapsed();

@@ -9,7 +9,7 @@ use std::ptr::{NonNull, null, null_mut};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use dataflow::{Partition, Runtime, SourceError, SourceFault};
+use dataflow::{Partition, Position, Runtime, SourceError, SourceFault};
 use rdkafka_sys as ffi;
 
 use super::config::{self, Role, is_secret};
@@ -307,7 +307,7 @@ impl Client {
     }
 
     /// Commits positions for people's tools.
-    pub(super) fn commit(&self, positions: &[(Partition, u64)]) -> Result<(), SourceError> {
+    pub(super) fn commit(&self, positions: &[(Partition, Position)]) -> Result<(), SourceError> {
         let mut list = List::new(positions.len());
         for (partition, next) in positions {
             list.add(partition, i64::try_from(*next).unwrap_or(i64::MAX), None);

@@ -399,7 +399,7 @@ impl Fetch {
                 // What came before is still good; and with another topic id, that is the reason to be reported.
                 self.confirm_and_send()?;
                 let range = self.look.watermarks(&partition, CALL_WAIT_MAX).ok();
-                let mut error = slot::out_of_range(&partition, self.slots[index].next, range);
+                let mut error = slot::out_of_range(&partition, self.slots[index].next.into(), range);
                 error.message = format!("{} ({why})", error.message);
                 Err(Stop::Failed(error))
             }
@@ -429,7 +429,7 @@ impl Fetch {
             self.staged.push(Event::Block(block));
         }
         let (partition, next, leader_epoch) = (slot.from.partition.clone(), slot.next, slot.leader_epoch);
-        self.staged.push(Event::CaughtUp { partition, next, leader_epoch });
+        self.staged.push(Event::CaughtUp { partition, next: next.into(), leader_epoch });
     }
 
     fn denied(&mut self, why: &str) -> Result<(), Stop> {

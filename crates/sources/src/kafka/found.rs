@@ -53,8 +53,8 @@ pub(super) fn report(
             let start = PartitionStart {
                 partition,
                 identity: topic.id.clone(),
-                next: low,
-                first: low,
+                next: low.into(),
+                first: low.into(),
                 leader_epoch: NO_LEADER_EPOCH,
             };
             if start.first > 0 {

@@ -1,6 +1,7 @@
 //! What is known of one partition while it is read, and when reading it must stop. Pure.
 
 use dataflow::block::NO_LEADER_EPOCH;
+use dataflow::position::{self, Position};
 use dataflow::{BlockBuilder, Partition, ReadFrom, SourceError, SourceFault};
 
 use super::client::Topic;
@@ -18,7 +19,13 @@ pub(super) struct Slot {
 impl Slot {
     pub(super) fn new(from: ReadFrom, record_bytes_max: usize) -> Self {
         let block = BlockBuilder::new(from.partition.clone(), from.next).bounded(record_bytes_max);
-        Self { next: from.next, leader_epoch: from.leader_epoch, block, is_paused: false, from }
+        Self {
+            next: position::low(from.next),
+            leader_epoch: from.leader_epoch,
+            block,
+            is_paused: false,
+            from,
+        }
     }
 
     /// The epoch to give back to librdkafka, which then notices a log that was cut.
@@ -60,15 +67,16 @@ pub(super) fn check(from: &ReadFrom, topic: Option<&Topic>) -> Result<(), Source
 }
 
 /// The refusal of a position that is not held.
-pub(super) fn out_of_range(partition: &Partition, next: u64, range: Option<(u64, u64)>) -> SourceError {
+pub(super) fn out_of_range(partition: &Partition, next: Position, range: Option<(u64, u64)>) -> SourceError {
     let held = match range {
         Some((low, high)) => format!("it holds `{low}` to `{high}`"),
         None => "its range cannot be asked for at the moment".into(),
     };
     let message = format!(
-        "offset `{next}` of `{partition}` is not held any more: {held}; records were deleted by retention before they were \
+        "offset `{}` of `{partition}` is not held any more: {held}; records were deleted by retention before they were \
          read, or the log was cut. To give them up, run `forebay forget FILE --partition {partition} --from-start` and start again: the \
-         partition is then read from where `start` says"
+         partition is then read from where `start` says",
+        position::shown(next)
     );
     SourceError::new(SourceFault::Refused, message).at(partition)
 }

@@ -4,8 +4,11 @@ use dataflow::{Runtime, SourceFault};
 use super::*;
 use crate::test_runtime::TestRuntime;
 
+const ONE_ERA: usize = 16;
+
 struct MemoryFixture {
     source: MemorySource,
+    eras: usize,
     runtime: Arc<TestRuntime>,
 }
 
@@ -14,7 +17,8 @@ fn body(n: usize) -> Vec<u8> {
 }
 
 impl MemoryFixture {
-    fn fill(handle: &MemoryHandle, partition: &Partition) {
+    /// Forty records with gaps between them; of three eras if `eras` is below 16.
+    fn fill(handle: &MemoryHandle, partition: &Partition, eras: usize) {
         for n in 0..40 {
             let is_tombstone = n % 9 == 4;
             handle.push_record(
@@ -27,15 +31,18 @@ impl MemoryFixture {
                 },
             );
             handle.skip(partition, (n % 4) as u64);
+            if n % 16 == eras {
+                handle.begin_era(partition);
+            }
         }
     }
 
-    fn new() -> Self {
+    fn new(eras: usize) -> Self {
         let source = MemorySource::new([("events", 3)]);
         for index in 0..3 {
-            Self::fill(&source.handle(), &Partition::new("events", index));
+            Self::fill(&source.handle(), &Partition::new("events", index), eras);
         }
-        Self { source, runtime: Arc::new(TestRuntime::new()) }
+        Self { source, eras, runtime: Arc::new(TestRuntime::new()) }
     }
 }
 
@@ -54,14 +61,14 @@ impl Fixture for MemoryFixture {
         true
     }
 
-    async fn forget(&self, partition: &Partition, position: u64) -> bool {
+    async fn forget(&self, partition: &Partition, position: Position) -> bool {
         self.source.handle().forget(partition, position);
         true
     }
 
     async fn recreate(&self, partition: &Partition) -> bool {
         self.source.handle().open(partition.clone());
-        Self::fill(&self.source.handle(), partition);
+        Self::fill(&self.source.handle(), partition, self.eras);
         true
     }
 
@@ -74,7 +81,12 @@ impl Fixture for MemoryFixture {
 
 #[tokio::test]
 async fn memory_keeps_the_rules_of_a_source() {
-    source::run(async || Box::new(MemoryFixture::new()) as Box<dyn Fixture>).await;
+    source::run(async || Box::new(MemoryFixture::new(ONE_ERA)) as Box<dyn Fixture>).await;
+}
+
+#[tokio::test]
+async fn memory_whose_positions_have_eras_keeps_the_rules_of_a_source() {
+    source::run(async || Box::new(MemoryFixture::new(7)) as Box<dyn Fixture>).await;
 }
 
 #[tokio::test]
@@ -90,7 +102,7 @@ async fn bounded_memory_keeps_the_rules_of_a_source() {
         }
     }
     source::run(async || {
-        let fixture = MemoryFixture::new();
+        let fixture = MemoryFixture::new(ONE_ERA);
         fixture.source.handle().end_all();
         Box::new(Bounded(fixture)) as Box<dyn Fixture>
     })
@@ -99,7 +111,7 @@ async fn bounded_memory_keeps_the_rules_of_a_source() {
 
 #[tokio::test]
 async fn being_away_is_reported_so_many_times_and_loses_nothing() {
-    let fixture = MemoryFixture::new();
+    let fixture = MemoryFixture::new(ONE_ERA);
     let start = fixture.source.partitions().await.expect("at hand").swap_remove(0);
     let from = source::at(&start, 0);
     let mut reader = fixture.source.read(vec![from]).await.expect("reads");

@@ -11,9 +11,10 @@ fn partition(next: u64) -> PartitionState {
         stream: STREAM.into(),
         index: 0,
         identity: String::new(),
-        next,
+        next: next.into(),
         leader_epoch: -1,
         time_ms_max: 0,
+        taken_over: None,
     }
 }
 

@@ -41,6 +41,7 @@ fn a_row_is_written_once_its_insert_is_settled_and_a_dead_letter_once_it_is_refu
         next: 8,
         leader_epoch: -1,
         time_ms_max: 0,
+        taken_over: None,
     });
     lane.tables = vec![table("d.t", 3), table("d.letters", 3)];
     assert_eq!(outcome(&lane, "d.letters", 7), Outcome::Forgotten);

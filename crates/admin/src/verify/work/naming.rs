@@ -2,6 +2,7 @@
 //!
 //! Owns how many are named, and the questions for them. Does not own what differs.
 
+use dataflow::Position;
 use std::collections::BTreeMap;
 
 use anyhow::Context;
@@ -34,7 +35,10 @@ impl Work<'_> {
             let first = expected.first;
             let mut key = None;
             if n < KEYS_READ_MAX {
-                let at = Ranges::from([(first.partition, (first.position, first.position + 1))]);
+                let at = Ranges::from([(
+                    first.partition,
+                    (first.position.into(), Position::from(first.position) + 1),
+                )]);
                 let mut seen = Seen::default();
                 let mut remember = |_: Entry, text: &[u8]| {
                     key = Some(String::from_utf8_lossy(text).into_owned());

@@ -2,11 +2,12 @@
 //!
 //! Owns the ranges, and what a second reading explains of the differences. Does not own the reading itself ([`DryRun`]).
 
+use dataflow::position;
 use std::collections::BTreeMap;
 
 use anyhow::{Context, bail};
 use dataflow::block::NO_LEADER_EPOCH;
-use dataflow::{Partition, PartitionStart, ReadFrom};
+use dataflow::{Partition, PartitionStart, Position, ReadFrom};
 use protocol::Lane;
 use store::Store;
 
@@ -52,7 +53,7 @@ impl Work<'_> {
         report: &mut Report,
     ) -> anyhow::Result<(Lane, Ranges)> {
         let starts = starts(&dry.inputs, &self.lane(store).await?).await?;
-        let mut done: BTreeMap<u32, u64> = BTreeMap::new();
+        let mut done: BTreeMap<u32, Position> = BTreeMap::new();
         let mut lane = self.lane(store).await?;
         for round in 1.. {
             let (ranges, gone) = self.ranges(&lane, &starts)?;
@@ -60,7 +61,7 @@ impl Work<'_> {
                 .iter()
                 .map(|(n, (from, to))| (*n, (done.get(n).copied().unwrap_or(*from), *to)))
                 .collect();
-            let all: u64 = ranges.values().map(|(from, to)| to.saturating_sub(*from)).sum();
+            let all: u64 = ranges.values().filter_map(|(from, to)| position::between(*from, *to)).sum();
             self.progress.begin("reading the source (positions)");
             self.progress.length(all);
             let progress = self.progress.clone();
@@ -78,7 +79,7 @@ impl Work<'_> {
                 .ranges(&newer, &starts)?
                 .0
                 .iter()
-                .map(|(n, (from, to))| to.saturating_sub(done.get(n).copied().unwrap_or(*from)))
+                .filter_map(|(n, (from, to))| position::between(done.get(n).copied().unwrap_or(*from), *to))
                 .sum();
             if round == ROUNDS_MAX || ahead <= AHEAD_MAX {
                 report.notes.extend(gone.iter().map(|partition| {
@@ -125,11 +126,17 @@ impl Work<'_> {
                 }
                 bail!("the source does not have `{partition}` any more, so it cannot be read again");
             };
-            if let Some(from) = from.filter(|from| *from < first) {
+            if let Some(from) = from.map(Position::from).filter(|from| *from < first) {
                 bail!("the source holds `{partition}` from {first} on, not from {from}");
             }
-            let to = to.map_or(p.next, |to| to.min(p.next));
-            ranges.insert(n as u32, (from.unwrap_or(first), to));
+            let to = to.map_or(p.next, |to| p.next.min(to.into()));
+            let from = from.map_or(first, Position::from);
+            if position::plain(from).and(position::plain(to)).is_none() {
+                bail!(
+                    "`{partition}` has positions with eras, which are not compared yet; compare the other inputs with `--from` and `--to`"
+                );
+            }
+            ranges.insert(n as u32, (from, to));
         }
         if ranges.is_empty() && !gone.is_empty() {
             bail!("the source does not have `{}` any more, so it cannot be read again", gone[0]);

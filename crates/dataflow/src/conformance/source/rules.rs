@@ -6,6 +6,7 @@ use futures::future::poll_immediate;
 
 use super::Fixture;
 use super::watch::{Seen, Watch, at, note_block, read_all};
+use crate::position::{self, Position};
 use crate::{Partition, PartitionStart, ReadFrom, RecordBlock, SourceError, SourceFault};
 
 /// Long enough for a record that should not come to come all the same.
@@ -64,7 +65,7 @@ pub async fn any_position_gives_the_rest(fixture: &dyn Fixture) {
     }
 }
 
-fn cut_at(seen: &Seen, cut: usize) -> u64 {
+fn cut_at(seen: &Seen, cut: usize) -> Position {
     seen.records.get(cut).map_or(seen.next, |record| record.0)
 }
 
@@ -253,7 +254,7 @@ pub async fn a_position_beyond_the_end_is_refused(fixture: &dyn Fixture) {
     let start = first(fixture).await;
     let beyond = whole[&start.partition].next + 1_000_000;
     let error = refusal(fixture, at(&start, beyond)).await;
-    assert!(error.message.contains(&beyond.to_string()), "names the position: {error}");
+    assert!(error.message.contains(&position::shown(beyond).to_string()), "names the position: {error}");
 }
 
 /// A partition that the source does not have is refused.
@@ -272,7 +273,10 @@ pub async fn a_position_no_longer_held_is_refused(fixture: &dyn Fixture) {
         return;
     }
     let error = refusal(fixture, at(&start, start.next)).await;
-    assert!(error.message.contains(&held.to_string()), "names the first position held, `{held}`: {error}");
+    assert!(
+        error.message.contains(&position::shown(held).to_string()),
+        "names the first position held, `{held}`: {error}"
+    );
     let mut watch = Watch::start(fixture, vec![at(&start, held)]).await.expect("what is held can be read");
     watch.all().await.expect("to its end");
     assert_eq!(watch.seen[&start.partition].records, whole[&start.partition].records[10..]);

@@ -4,13 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::Fixture;
-use crate::{Event, Partition, PartitionStart, ReadFrom, Reader, RecordBlock, SourceError, SourceFault};
+use crate::{
+    Event, Partition, PartitionStart, Position, ReadFrom, Reader, RecordBlock, SourceError, SourceFault,
+};
 
 /// How long the suite waits for one event: a real broker may need a metadata round first.
 const EVENT_WAIT_MAX: Duration = Duration::from_secs(30);
 
 /// A record as the suite compares it: position, time, body, key, encoded headers.
-pub type Record = (u64, i64, Option<Vec<u8>>, Vec<u8>, Vec<u8>);
+pub type Record = (Position, i64, Option<Vec<u8>>, Vec<u8>, Vec<u8>);
 
 /// What a reader has returned of one partition.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -18,7 +20,7 @@ pub struct Seen {
     /// The records, in order.
     pub records: Vec<Record>,
     /// The position to fetch next.
-    pub next: u64,
+    pub next: Position,
     /// True once everything at hand was returned.
     pub caught_up: bool,
     /// True once the partition has ended for ever.
@@ -49,7 +51,7 @@ pub struct Watch<'a> {
 }
 
 /// The start of a partition as a place to go on.
-pub fn at(start: &PartitionStart, next: u64) -> ReadFrom {
+pub fn at(start: &PartitionStart, next: Position) -> ReadFrom {
     ReadFrom {
         partition: start.partition.clone(),
         identity: start.identity.clone(),
@@ -195,7 +197,8 @@ pub(super) fn note_block(seen: &mut Seen, block: &RecordBlock) {
     let beside = |spans: &Option<crate::Spans>, row: usize| {
         spans.as_ref().map(|s| s.get(row).to_vec()).unwrap_or_default()
     };
-    for (row, &position) in block.positions.iter().enumerate() {
+    for row in 0..block.len() {
+        let position = block.position(row);
         assert!(position >= seen.next, "{partition}: position `{position}` came before `{}`", seen.next);
         seen.next = position + 1;
         let is_absent = block.absent.binary_search(&(row as u32)).is_ok();

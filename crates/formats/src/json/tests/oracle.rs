@@ -144,7 +144,7 @@ proptest! {
                 }
                 Err(alone) => {
                     let reject = rejects.next().expect("as many rejects as records that fail alone");
-                    prop_assert_eq!(reject.position, 100 + n as u64);
+                    prop_assert_eq!(reject.position, 100 + n as u128);
                     prop_assert_eq!(format!("{}: {}", reject.reason.as_str(), reject.message), alone);
                     prop_assert_eq!(&reject.raw, record);
                 }

@@ -1,7 +1,7 @@
 use super::*;
 
 fn push(newest: &mut Newest, partition: &Partition, hash: u128, bucket: i64, position: u64) {
-    newest.extend(partition, &[(hash, bucket, position)]);
+    newest.extend(partition, 0, &[(hash, bucket, position)]);
 }
 
 #[test]
@@ -49,8 +49,8 @@ fn the_memory_of_one_partitions_copies_is_their_bound() {
 fn more_at_once_than_is_held_leaves_the_newest() {
     let mut newest = Newest::default();
     let records = |from: u64, len: u64| (0..len).map(|n| (u128::from(n), 0, n + from)).collect::<Vec<_>>();
-    newest.extend(&Partition::new("t", 0), &records(0, HELD_MAX as u64));
-    newest.extend(&Partition::new("t", 0), &records(1_000_000, HELD_MAX as u64 + 5));
+    newest.extend(&Partition::new("t", 0), 0, &records(0, HELD_MAX as u64));
+    newest.extend(&Partition::new("t", 0), 0, &records(1_000_000, HELD_MAX as u64 + 5));
     assert_eq!(newest.held, HELD_MAX);
     let mut duplicates = Duplicates::default();
     newest.take(4, 0, &mut duplicates);
@@ -64,11 +64,11 @@ fn records_far_apart_are_named_right() {
     let (partition, mut newest) = (Partition::new("t", 0), Newest::default());
     let far =
         [(1, i64::MIN + 1, 5), (2, i64::MAX - 1, 6), (3, -1, u64::MAX), (4, -1, 0), (5, 1 << 40, 1 << 40)];
-    newest.extend(&partition, &far);
+    newest.extend(&partition, 0, &far);
     for (hash, bucket, position) in far {
         let mut duplicates = Duplicates::default();
         newest.take(hash, bucket, &mut duplicates);
-        assert_eq!(duplicates.places, [(partition.clone(), position)]);
+        assert_eq!(duplicates.places, [(partition.clone(), position.into())]);
     }
 }
 
@@ -76,7 +76,7 @@ fn records_far_apart_are_named_right() {
 fn records_that_lie_far_apart_by_turns_take_no_more_memory_than_single_ones() {
     let mut newest = Newest::default();
     let far = |n: u64| (u128::from(n), if n.is_multiple_of(2) { i64::MIN } else { 100 }, n);
-    newest.extend(&Partition::new("t", 0), &(0..10_000).map(far).collect::<Vec<_>>());
+    newest.extend(&Partition::new("t", 0), 0, &(0..10_000).map(far).collect::<Vec<_>>());
     assert_eq!(newest.held, 10_000);
     assert!(newest.memory_bytes() < 10_000 * 400, "{}", newest.memory_bytes());
 }

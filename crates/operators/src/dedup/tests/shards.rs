@@ -21,7 +21,7 @@ fn batches() -> Vec<Batch> {
 
 /// What the step says of a batch, all of it.
 fn said(out: &Output) -> (Vec<u64>, u64, u64, Vec<u64>) {
-    let rejects = out.rejects.iter().map(|reject| reject.position).collect();
+    let rejects = out.rejects.iter().map(|reject| dataflow::position::low(reject.position)).collect();
     (out.batch.positions.clone(), out.duplicates, out.late, rejects)
 }
 

@@ -95,7 +95,7 @@ impl Running {
 
     /// Records go through the chain: `id who seconds amount` of each.
     fn read(&mut self, records: &[&str]) -> &mut Self {
-        let mut block = BlockBuilder::new(Partition::new("t", 0), self.next);
+        let mut block = BlockBuilder::new(Partition::new("t", 0), self.next.into());
         for record in records {
             let [id, who, at, amount] = record.split(' ').collect::<Vec<_>>()[..] else { panic!("{record}") };
             let json = format!(r#"{{"id":{id},"who":"{who}","at":"1970-01-01 00:{at}","amount":{amount}}}"#);

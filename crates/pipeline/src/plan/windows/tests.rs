@@ -221,8 +221,13 @@ fn bounds_of_a_window_beyond_their_type_are_rejected() {
     ];
     let schema = output.expect("a window");
     let rows = RecordBatch::try_new(schema.arrow().clone(), columns).expect("the columns of results");
-    let batch =
-        Batch { partition: Partition::new("@window", 0), rows, positions: vec![0, 1], times_ms: vec![0, 1] };
+    let batch = Batch {
+        era: 0,
+        partition: Partition::new("@window", 0),
+        rows,
+        positions: vec![0, 1],
+        times_ms: vec![0, 1],
+    };
     let made = mapping.apply(batch).expect("applies");
     assert_eq!((made.batch.len(), made.rejects.len()), (1, 1));
     assert_eq!(made.rejects[0].column, "window_start");

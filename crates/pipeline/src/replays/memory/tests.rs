@@ -1,3 +1,4 @@
+use dataflow::position;
 use protocol::lane::TableState;
 
 use super::super::tests::{log, partition, replay};
@@ -73,7 +74,7 @@ async fn of_older_snapshots_none_stays() {
         }
         let lane = lane((round + 1) * all, 0, 0);
         for _ in 0..2 {
-            let memory = log.memory(lane.partitions[0].next).await.expect("a sound log");
+            let memory = log.memory(position::low(lane.partitions[0].next)).await.expect("a sound log");
             log.retire(&memory, &lane).await.expect("retires");
         }
     }
@@ -104,7 +105,7 @@ async fn a_replay_that_slept_through_a_retirement_is_put_where_the_lane_reads_it
     assert!(!log.append(&replay(3, [500, 501], 2)).await.expect("an answer"), "nobody would ever read it");
     assert_eq!(log.begins().await.expect("names"), [7], "and nothing of it is left");
     let memory = log.memory(3).await.expect("a sound log");
-    assert_eq!(memory.end, lane.partitions[0].next);
+    assert_eq!(memory.end, position::low(lane.partitions[0].next));
     assert!(!memory.taken.holds(&letter(500)), "so it is taken now");
     assert!(log.append(&replay(memory.end, [500, 501], 2)).await.expect("a put"));
     assert_eq!(log.memory(8).await.expect("a sound log").place(&letter(501)), Some(9));

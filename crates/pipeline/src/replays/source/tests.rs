@@ -20,14 +20,16 @@ fn from(start: &PartitionStart, next: u64) -> ReadFrom {
     ReadFrom {
         partition: start.partition.clone(),
         identity: start.identity.clone(),
-        next,
+        next: next.into(),
         leader_epoch: start.leader_epoch,
     }
 }
 
 async fn read_all(source: &WithReplays, log_from: u64) -> Box<dyn Reader> {
     let starts = source.partitions().await.expect("partitions");
-    let at = |start: &PartitionStart| if start.partition == partition() { log_from } else { start.next };
+    let at = |start: &PartitionStart| {
+        if start.partition == partition() { log_from } else { dataflow::position::low(start.next) }
+    };
     source.read(starts.iter().map(|start| from(start, at(start))).collect()).await.expect("a reader")
 }
 

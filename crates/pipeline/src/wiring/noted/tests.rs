@@ -3,7 +3,7 @@ use protocol::lane::PartitionState;
 use super::*;
 
 fn entry(stream: &str, identity: &str, next: u64) -> Entry {
-    Entry { stream: stream.into(), index: 0, identity: identity.into(), next }
+    Entry { stream: stream.into(), index: 0, identity: identity.into(), next: next.into() }
 }
 
 fn lane(read: &[(&str, &str, u64)]) -> Lane {
@@ -12,9 +12,10 @@ fn lane(read: &[(&str, &str, u64)]) -> Lane {
         stream: (*stream).into(),
         index: 0,
         identity: (*identity).into(),
-        next: *next,
+        next: (*next).into(),
         leader_epoch: -1,
         time_ms_max: 0,
+        taken_over: None,
     };
     Lane { pipeline: "p".into(), partitions: read.iter().map(partition).collect(), ..Lane::new() }
 }

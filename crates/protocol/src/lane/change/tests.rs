@@ -15,7 +15,7 @@ fn change(steps: &[(&str, &str)], kept: &[(u32, u32)], discarded: u64) -> Body {
 }
 
 fn moved(from: u64, next: u64) -> Move {
-    Move { partition: 0, from, next, leader_epoch: -1 }
+    Move::new(0, from.into(), next.into(), -1)
 }
 
 fn rewind(moves: Vec<Move>, emptied: &[u32], discarded: u64) -> Body {

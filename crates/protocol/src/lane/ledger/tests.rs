@@ -53,7 +53,7 @@ fn c9_what_a_state_absorbed_is_released_or_held() {
 /// A lane with a second input, which has one partition.
 fn with_two_inputs() -> Writer {
     let mut w = Writer::new();
-    let partition = PartitionGenesis { stream: "e".into(), input: 1, next: 10, ..Default::default() };
+    let partition = PartitionGenesis { stream: "e".into(), input: 1, next_low: 10, ..Default::default() };
     let (inputs, partitions) = (vec!["payments".into()], vec![partition]);
     w.push(Body::Genesis(Genesis { inputs, partitions, opened: vec![1], ..Default::default() }))
         .expect("the same stream of another input");
@@ -73,7 +73,7 @@ fn c9_the_records_of_each_input_add_up() {
     assert_eq!(refused(vec![of(0, passed(6, 6)), of(0, passed(4, 4))]), "C9", "counted in two parts");
     assert_eq!(refused(vec![of(2, passed(10, 10))]), "C9", "no such input");
     let mut both = seal(10, 20, &[0]);
-    both.ranges.push(Range { partition: 1, from: 10, next: 14, leader_epoch: -1, time_ms_max: 0 });
+    both.ranges.push(Range { time_ms_max: 0, ..Range::new(1, 10, 14) });
     // The sum is right, and neither of the two is.
     both.counts = vec![of(0, passed(6, 7)), of(1, passed(4, 3))];
     assert_eq!(rule(with_two_inputs().push(Body::Seal(both.clone()))), "C9");

@@ -176,7 +176,7 @@ impl Batches<'_> {
             }
             self.leader_epoch = header.leader_epoch;
             self.next = self.next.max(end);
-            self.block.skip_to(self.next);
+            self.block.skip_to(self.next.into());
             self.block.leader_epoch(self.leader_epoch);
             has_read = true;
             records = rest;

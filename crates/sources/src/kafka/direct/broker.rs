@@ -208,7 +208,7 @@ impl Broker {
                 let slot = &lead.slot;
                 let (partition, next, leader_epoch) =
                     (slot.from.partition.clone(), slot.next, slot.leader_epoch);
-                self.events.send(Ok(Event::CaughtUp { partition, next, leader_epoch }), 0)?;
+                self.events.send(Ok(Event::CaughtUp { partition, next: next.into(), leader_epoch }), 0)?;
             }
         }
         if self.scratch.capacity() > SCRATCH_KEPT_MAX {

@@ -261,7 +261,7 @@ impl Supervisor {
             }
             Trouble::OutOfRange(why) => {
                 let range = self.look.watermarks(&partition, CALL_WAIT_MAX).ok();
-                let mut error = slot::out_of_range(&partition, next, range);
+                let mut error = slot::out_of_range(&partition, next.into(), range);
                 error.message = format!("{} ({why})", error.message);
                 Err(Stop::Failed(error))
             }

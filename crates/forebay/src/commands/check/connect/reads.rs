@@ -1,5 +1,7 @@
 //! What the source says to a start, and what becomes of some of its records.
 
+use admin::fields;
+use dataflow::position::{self, Position};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -236,7 +238,7 @@ fn fits(pipeline: &Pipeline, tables: &Tables, stored: &Stored, found: &mut Found
 fn read_from(stored: &Stored, input: u32, new: &[PartitionGenesis]) -> Vec<ReadFrom> {
     let known = stored.lane.reading().filter(|(_, p)| p.input == input);
     let known = known.map(|(_, p)| (&p.stream, p.index, &p.identity, p.next, p.leader_epoch));
-    let new = new.iter().map(|p| (&p.stream, p.index, &p.identity, p.next, p.leader_epoch));
+    let new = new.iter().map(|p| (&p.stream, p.index, &p.identity, p.next(), p.leader_epoch));
     let from = known.chain(new).map(|(stream, index, identity, next, leader_epoch)| ReadFrom {
         partition: Partition::new(stream.as_str(), index).of_input(input),
         identity: identity.clone(),
@@ -257,14 +259,19 @@ fn from_the_first(shown: &Shown, from: &[ReadFrom]) -> Vec<ReadFrom> {
 }
 
 /// Describes the partitions to people, and gives them for programs.
-fn describe(inlet: &Inlet, from: &[ReadFrom], ends: &BTreeMap<Partition, u64>, found: &mut Found) -> Value {
-    let lag = |at: &ReadFrom| ends.get(&at.partition).map(|end| end.saturating_sub(at.next));
+fn describe(
+    inlet: &Inlet,
+    from: &[ReadFrom],
+    ends: &BTreeMap<Partition, Position>,
+    found: &mut Found,
+) -> Value {
+    let lag = |at: &ReadFrom| ends.get(&at.partition).and_then(|end| position::between(at.next, *end));
     let partitions: Vec<Value> = from
         .iter()
         .map(|at| {
             json!({
-                "stream": &*at.partition.stream, "index": at.partition.index, "next": at.next,
-                "end": ends.get(&at.partition), "lag": lag(at)
+                "stream": &*at.partition.stream, "index": at.partition.index, "next": fields::position(at.next),
+                "end": ends.get(&at.partition).map(|end| fields::position(*end)), "lag": lag(at)
             })
         })
         .collect();
@@ -277,10 +284,16 @@ fn describe(inlet: &Inlet, from: &[ReadFrom], ends: &BTreeMap<Partition, u64>, f
     }));
     for at in from.iter().take(SHOWN_MAX) {
         let left = match (ends.get(&at.partition), lag(at)) {
-            (Some(end), Some(lag)) => format!("to {end}: {lag} positions are not read yet"),
+            (Some(end), Some(lag)) => {
+                format!("to {}: {lag} positions are not read yet", position::shown(*end))
+            }
             _ => "to its end, which is not known".to_owned(),
         };
-        found.notes.push(format!("`{}` is read from {} {left}", inlet.shown(&at.partition), at.next));
+        found.notes.push(format!(
+            "`{}` is read from {} {left}",
+            inlet.shown(&at.partition),
+            position::shown(at.next)
+        ));
     }
     if from.len() > SHOWN_MAX {
         found.notes.push(format!("and {} more partitions", from.len() - SHOWN_MAX));
@@ -385,20 +398,22 @@ impl Sampler {
         let Ok(Prepared { batch, rejects, .. }) = self.intake.prepare(block, self.read_ms) else { return };
         let all = Selected::all(batch.rows.clone());
         let parts = self.router.as_ref().map_or_else(|| vec![(0, all.clone())], |router| router.route(&all));
-        for position in block.positions.iter().take(self.wanted - self.seen.len()) {
+        for (row, position) in block.positions.iter().enumerate().take(self.wanted - self.seen.len()) {
             let record = json!({
-                "stream": &*block.partition.stream, "index": block.partition.index, "position": position
+                "stream": &*block.partition.stream, "index": block.partition.index,
+                "position": fields::position(block.position(row))
             });
-            let became = if let Some(reject) = rejects.iter().find(|reject| reject.position == *position) {
-                json!({
-                    "becomes": "dead_letter", "reason": reject.reason.as_str(), "column": reject.column,
-                    "message": reject.message
-                })
-            } else if let Ok(row) = batch.positions.binary_search(position) {
-                json!({ "becomes": "row", "rows": self.rows(&parts, row) })
-            } else {
-                json!({ "becomes": "filtered" })
-            };
+            let became =
+                if let Some(reject) = rejects.iter().find(|reject| reject.position == block.position(row)) {
+                    json!({
+                        "becomes": "dead_letter", "reason": reject.reason.as_str(), "column": reject.column,
+                        "message": reject.message
+                    })
+                } else if let Ok(row) = batch.positions.binary_search(position) {
+                    json!({ "becomes": "row", "rows": self.rows(&parts, row) })
+                } else {
+                    json!({ "becomes": "filtered" })
+                };
             let (mut all, became) = (record, became);
             if let (Some(all), Value::Object(became)) = (all.as_object_mut(), became) {
                 all.extend(became);

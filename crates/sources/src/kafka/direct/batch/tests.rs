@@ -62,7 +62,7 @@ struct Got {
 }
 
 fn read_from(next: u64, bytes: &[u8], aborted: &[(i64, i64)]) -> Result<Got, BatchError> {
-    let mut builder = BlockBuilder::new(Partition::new("t", 0), next);
+    let mut builder = BlockBuilder::new(Partition::new("t", 0), next.into());
     let mut scratch = Vec::new();
     let mut blocks = Vec::new();
     let mut batches = Batches {
