@@ -26,6 +26,10 @@ pub type Pid = u32;
 /// The process of servers, brokers and networks: never killed, never frozen.
 pub const WORLD: Pid = 0;
 
+/// The operator's command that moves a pipeline. The world runs it; what it writes to the store bears its number, so that its death in the middle
+/// of a put is not taken for that of another command.
+pub const MOVER: Pid = Pid::MAX;
+
 /// What the wall clock shows when a run begins, Unix milliseconds.
 pub const WALL_BEGIN_MS: i64 = 1_700_000_000_000;
 

@@ -18,7 +18,7 @@ use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 use store::{Effect, Entry, ErrorKind, Key, LIST_LIMIT_MAX, Operation, Prefix, Put, Store, StoreError};
 
-use crate::executor::{Pid, WORLD};
+use crate::executor::{MOVER, Pid, WORLD};
 use crate::plan::PutFault;
 use crate::world::{State, World};
 
@@ -188,7 +188,7 @@ fn error(kind: ErrorKind, operation: Operation, key: &str, effect: Effect) -> St
 impl SimStore {
     /// The process that a write lives and dies with.
     fn writer(&self) -> Pid {
-        if self.world.plan.is_local { self.pid } else { WORLD }
+        if self.world.plan.is_local && self.pid != MOVER { self.pid } else { WORLD }
     }
 
     /// One read: it takes its time, sees the store at one instant of it, and may fail.

@@ -18,7 +18,7 @@ use protocol::record::{Body, Rewind};
 use protocol::{Lane, Record, names};
 use store::{Key, Store};
 
-use crate::executor::WORLD;
+use crate::executor::{MOVER, WORLD};
 use crate::objects::SimStore;
 use crate::table::NAMES;
 use crate::world::World;
@@ -40,7 +40,7 @@ pub async fn move_back(world: &Arc<World>, is_emptied: bool, forgets_pending: bo
 }
 
 async fn try_to_move(world: &Arc<World>, is_emptied: bool, forgets_pending: bool) -> Result<(), RewindError> {
-    let store: Arc<dyn Store> = Arc::new(SimStore { world: world.clone(), pid: WORLD });
+    let store: Arc<dyn Store> = Arc::new(SimStore { world: world.clone(), pid: MOVER });
     let folder = names::lane_folder("p", world.plan.lane);
     let lane = journal::load(&*store, &folder).await?;
     let target = |(_, p): (usize, &PartitionState)| Target {

@@ -13,6 +13,9 @@ const WINDOWED: u64 = 150;
 /// Fixed seeds that are moved back.
 const MOVED: u64 = 100;
 
+/// Seeds whose operator's own `reset` dies in the middle of its put: nobody repeated it, and the run did not end.
+const MOVED_TWICE: [u64; 2] = [461, 563];
+
 /// Seeds drawn anew in every run, and printed; the same ones in CI.
 const RANDOM: u64 = 100;
 
@@ -49,7 +52,7 @@ fn the_invariants_hold_for_fixed_seeds_with_a_window() {
 #[test]
 fn the_invariants_hold_for_fixed_seeds_that_are_moved_back() {
     let mut moved = 0;
-    for seed in 0..MOVED {
+    for seed in (0..MOVED).chain(MOVED_TWICE) {
         let report = sim::run(&Plan::moved(seed), None, false);
         moved += u64::from(report.read_again > 0);
         if let Some(violation) = report.violation {

@@ -4,7 +4,7 @@
 //! single operation (`objects`, `table`).
 
 use super::{Act, Drive, Life};
-use crate::executor::{Pid, WORLD};
+use crate::executor::{MOVER, Pid, WORLD};
 use crate::plan::{Change, Fault};
 use crate::table::crash;
 
@@ -24,14 +24,21 @@ impl Drive {
     pub(super) fn see_torn(&mut self) {
         let doomed = std::mem::take(&mut self.world.state().objects.doomed);
         for (pid, down_ms) in doomed {
-            if pid == WORLD {
-                // The person's command: what it waits for never comes, so the person begins anew.
-                self.person = None;
-                self.after_ms(down_ms, Act::Ask);
-                continue;
+            // What a command waits for whose put is torn never comes, so the person repeats it.
+            match pid {
+                WORLD => {
+                    self.person = None;
+                    self.after_ms(down_ms, Act::Ask);
+                }
+                MOVER => {
+                    self.mover = None;
+                    self.after_ms(down_ms, Act::Move);
+                }
+                _ => {
+                    self.kill(pid);
+                    self.after_ms(down_ms, Act::Start);
+                }
             }
-            self.kill(pid);
-            self.after_ms(down_ms, Act::Start);
         }
     }
 
