@@ -28,7 +28,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use dataflow::{Remedy, Schema};
-use protocol::{doubt, window};
+use tokens::trust;
 
 use crate::config::{CreateTable, TableConfig};
 use crate::partition::PartitionKey;
@@ -380,7 +380,7 @@ fn window_setting(engine: &Engine) -> &'static str {
 }
 
 /// Every insert that may be under way must find its token again after all the others, within the half of the memory that a
-/// resend may count on (`protocol::window::tokens_min`), and before half of its age is over (`protocol::doubt::insert_time_ms_max`).
+/// resend may count on (`tokens::trust::tokens_min`), and before half of its age is over (`tokens::trust::insert_time_ms_max`).
 fn check_room(
     config: &TableConfig,
     engine: &Engine,
@@ -391,7 +391,7 @@ fn check_room(
     faults: &mut Vec<Fault>,
 ) {
     let in_flight = config.inserts_in_flight.max(1);
-    let need = window::tokens_min(in_flight, parts);
+    let need = trust::tokens_min(in_flight, parts);
     if memory.window > 0 && memory.window < need {
         let setting = window_setting(engine);
         faults.push(Fault::fixed_by(
@@ -406,7 +406,7 @@ fn check_room(
     }
     let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
     let (time_ms, margin_ms) = (ms(config.insert_time_max), ms(config.resend_margin));
-    let time_ms_max = doubt::insert_time_ms_max(memory.age_ms, margin_ms);
+    let time_ms_max = trust::insert_time_ms_max(memory.age_ms, margin_ms);
     if memory.age_ms > 0 && time_ms > time_ms_max {
         let age_s = (time_ms + margin_ms).div_ceil(1_000).saturating_mul(2);
         let lower = match time_ms_max / 1_000 {

@@ -96,7 +96,7 @@ pub struct TableConfig {
     /// Columns whose values together name a row: the probe uses them if the table has no provenance column.
     pub unique_key: Vec<String>,
     /// Inserts that may be under way at the same time; at least 1. The table must remember the tokens of four times as many
-    /// (`protocol::window::tokens_min`).
+    /// (`tokens::trust::tokens_min`).
     pub inserts_in_flight: u64,
     /// The longest that one insert may take: [`ServerConfig::insert_timeout`]. A table that forgets tokens by age must remember
     /// them for more than twice as long.

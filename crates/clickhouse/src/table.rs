@@ -14,8 +14,9 @@ use arrow_array::RecordBatch;
 use async_trait::async_trait;
 use dataflow::{
     Attempt, Column, Encoded, Fit, FrameId, InsertError, Layout, Presence, Remedy, Runtime, Schema, Selected,
-    Spares, Table, TableError, TableFacts,
+    Sighting, Spares, Table, TableError, Tokens,
 };
+use tokens::{ClickHouseTokens, Facts};
 
 use crate::checks::sight::{self, Sight};
 use crate::checks::{self, Fault, PROVENANCE, Plan, read};
@@ -284,7 +285,7 @@ impl ClickHouseTable {
         })
     }
 
-    fn facts_of(&self, plan: &Plan, sight: &Sight) -> Result<TableFacts, TableError> {
+    fn seen(&self, plan: &Plan, sight: &Sight) -> Result<Sighting, TableError> {
         let uncertain = |message: String| TableError { remedy: Remedy::Resend, kind: "uncertain", message };
         let mut view_blocks = sight.blocks(&plan.places).map_err(uncertain)?;
         let block_number = view_blocks.remove(0);
@@ -292,18 +293,19 @@ impl ClickHouseTable {
             let message = format!("table `{}` was there a moment ago and is not now", self.name);
             return Err(TableError { remedy: Remedy::Resend, kind: "table_missing", message });
         };
-        Ok(TableFacts {
-            server_start_ms: sight.start_ms(),
-            server_now_ms: sight.now_ms,
+        let bounded = |bound: u64| (bound != u64::MAX).then_some(bound);
+        let facts = Facts {
+            start_ms: sight.start_ms(),
+            seen_ms: sight.now_ms,
             server_uuid: sight.server_identity().to_owned(),
-            table_uuid: table_uuid.to_owned(),
             block_number,
             view_blocks,
             token_window: plan.token_window,
-            parts_per_frame: plan.parts_per_frame,
-            token_age_ms_max: plan.token_age_ms_max,
-            tokens_per_block_max: plan.tokens_per_block_max,
-        })
+            tokens_per_frame: plan.parts_per_frame,
+            token_age_ms_max: bounded(plan.token_age_ms_max),
+            tokens_per_block_max: bounded(plan.tokens_per_block_max),
+        };
+        Ok(facts.seen(table_uuid))
     }
 }
 
@@ -438,9 +440,13 @@ impl Table for ClickHouseTable {
         }
     }
 
-    async fn facts(&self) -> Result<TableFacts, TableError> {
+    fn tokens(&self) -> &dyn Tokens {
+        &ClickHouseTokens
+    }
+
+    async fn see(&self) -> Result<Sighting, TableError> {
         let (plan, sight) = self.sight(None).await?;
-        self.facts_of(&plan, &sight)
+        self.seen(&plan, &sight)
     }
 
     async fn probe(&self, frame: FrameId, rows: u64, probe: &[u8]) -> Result<Presence, TableError> {
@@ -452,10 +458,10 @@ impl Table for ClickHouseTable {
         frame: FrameId,
         rows: u64,
         probe: &[u8],
-    ) -> Result<(Presence, TableFacts), TableError> {
+    ) -> Result<(Presence, Sighting), TableError> {
         let question = Question::read(&self.config.quoted(), frame, rows, probe)?
             .filter(|question| question.is_admissible(self.now().plan.provenance, self.plan.merges));
-        let Some(question) = question else { return Ok((Presence::Inadmissible, self.facts().await?)) };
+        let Some(question) = question else { return Ok((Presence::Inadmissible, self.see().await?)) };
         let (plan, sight) = self.sight(Some(&question.sql)).await?;
         if let Some(why) = sight.lag(&plan.places) {
             return Err(TableError {
@@ -477,7 +483,7 @@ impl Table for ClickHouseTable {
             });
         };
         let presence = question.judge(found, plan.merges || plan.expires);
-        Ok((presence, self.facts_of(&plan, &sight)?))
+        Ok((presence, self.seen(&plan, &sight)?))
     }
 
     async fn end_attempts(&self, prefix: &str) -> Result<u64, TableError> {

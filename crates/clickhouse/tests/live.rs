@@ -78,6 +78,11 @@ fn fixed<const N: usize>(values: [[u8; N]; 2]) -> ArrayRef {
     Arc::new(FixedSizeBinaryArray::try_from_iter(values.iter()).unwrap())
 }
 
+/// What the rules read of a sighting.
+fn facts(seen: &dataflow::Sighting) -> tokens::Facts {
+    tokens::Facts::of(seen).expect("the table was seen")
+}
+
 #[tokio::test]
 async fn every_type_arrives_as_it_was() {
     let server = server_or_skip!();
@@ -355,7 +360,7 @@ async fn refusals_say_what_they_did_and_what_to_do() {
     server.query("DROP TABLE t").unwrap();
     let error = send(&table, "a", &frame.body).await.unwrap_err();
     assert_eq!((error.code, error.effect, error.remedy), (60, Effect::None, Remedy::Stop), "{error}");
-    assert!(table.facts().await.unwrap_err().message.contains("does not exist"));
+    assert!(table.see().await.unwrap_err().message.contains("does not exist"));
 }
 
 #[tokio::test]
@@ -528,15 +533,17 @@ async fn facts_and_probes_see_the_frame() {
         .unwrap();
     let table = open(&server, "t").await;
     let frame = frames(&table, &[batch(vec![("n", ints(0..1000))])]).remove(0);
-    let before = table.facts().await.unwrap();
-    assert_eq!((before.token_window, before.parts_per_frame, before.token_age_ms_max), (100, 1, u64::MAX));
+    let before = table.see().await.unwrap();
+    let told = facts(&before);
+    assert_eq!((told.token_window, told.tokens_per_frame, told.token_age_ms_max), (100, 1, None));
     assert_eq!(table.probe(frame.id, 1000, &frame.probe).await.unwrap(), Presence::None);
     send(&table, "a", &frame.body).await.unwrap();
-    let after = table.facts().await.unwrap();
-    assert!(after.block_number > before.block_number, "{before:?} {after:?}");
+    let after = table.see().await.unwrap();
+    assert!(facts(&after).block_number > told.block_number, "{before:?} {after:?}");
     assert_eq!(after.table_uuid, before.table_uuid);
-    assert!((after.server_start_ms - before.server_start_ms).abs() <= 2000, "{before:?} {after:?}");
-    assert!(after.server_start_ms <= after.server_now_ms);
+    let later = facts(&after);
+    assert!((later.start_ms - told.start_ms).abs() <= 2000, "{told:?} {later:?}");
+    assert!(later.start_ms <= later.seen_ms);
     assert_eq!(table.probe(frame.id, 1000, &frame.probe).await.unwrap(), Presence::All);
     server.query("ALTER TABLE t DELETE WHERE n < 10 SETTINGS mutations_sync = 1").unwrap();
     let part = Presence::Part { found: 990, expected: 1000 };
@@ -544,18 +551,14 @@ async fn facts_and_probes_see_the_frame() {
     tokio::time::sleep(std::time::Duration::from_secs(3)).await;
     server.kill9().unwrap();
     server.restart().unwrap();
-    let restarted = table.facts().await.unwrap();
-    assert!(restarted.server_start_ms > after.server_start_ms + 1000, "{after:?} {restarted:?}");
+    let restarted = table.see().await.unwrap();
+    assert!(facts(&restarted).start_ms > later.start_ms + 1000, "{later:?} {:?}", facts(&restarted));
     assert_eq!(restarted.table_uuid, before.table_uuid);
     server.query("DROP TABLE t SYNC").unwrap();
     server
         .query(&format!("CREATE TABLE t (n Int32, _forebay UUID) ENGINE = MergeTree ORDER BY n {WINDOW}"))
         .unwrap();
-    assert_ne!(
-        table.facts().await.unwrap().table_uuid,
-        before.table_uuid,
-        "a table made again is another one"
-    );
+    assert_ne!(table.see().await.unwrap().table_uuid, before.table_uuid, "a table made again is another one");
     assert_eq!(table.end_attempts("forebay-live").await.unwrap(), 0);
     assert!(table.end_attempts("x' OR 1").await.is_err());
 }
@@ -624,17 +627,17 @@ async fn an_exchanged_table_is_another_and_a_truncated_one_is_not() {
     server.query("CREATE TABLE a.copy AS a.t").unwrap();
     let frame = frames(&table, &[dated(0..10, 1, 1_700_000_000)]).remove(0);
     send(&table, "a", &frame.body).await.unwrap();
-    let before = table.facts().await.unwrap();
+    let before = table.see().await.unwrap();
     server.query("EXCHANGE TABLES a.t AND a.copy").unwrap();
-    let exchanged = table.facts().await.unwrap();
+    let exchanged = table.see().await.unwrap();
     assert_ne!(exchanged.table_uuid, before.table_uuid, "nothing else tells");
     assert_eq!(table.probe(frame.id, 10, &frame.probe).await.unwrap(), Presence::None);
     server.query("EXCHANGE TABLES a.t AND a.copy").unwrap();
-    assert_eq!(table.facts().await.unwrap().table_uuid, before.table_uuid, "put back");
+    assert_eq!(table.see().await.unwrap().table_uuid, before.table_uuid, "put back");
     server.query("TRUNCATE TABLE a.t").unwrap();
-    let truncated = table.facts().await.unwrap();
+    let truncated = table.see().await.unwrap();
     assert_eq!(truncated.table_uuid, before.table_uuid);
-    assert!(truncated.block_number <= before.block_number, "{before:?} {truncated:?}");
+    assert!(facts(&truncated).block_number <= facts(&before).block_number, "{before:?} {truncated:?}");
     send(&table, "a", &frame.body).await.unwrap();
     assert_eq!(server.query("SELECT count() FROM a.t").unwrap(), "10\n", "its tokens are gone with its rows");
 }
@@ -643,12 +646,12 @@ async fn an_exchanged_table_is_another_and_a_truncated_one_is_not() {
 async fn a_table_of_a_moved_database_is_missing_and_keeps_its_identity() {
     let server = server_or_skip!();
     let table = open_with(&server, atomic(&server, "MergeTree ORDER BY n")).await.unwrap();
-    let before = table.facts().await.unwrap();
+    let before = table.see().await.unwrap();
     server.query("RENAME DATABASE a TO b").unwrap();
-    let missing = table.facts().await.unwrap_err();
+    let missing = table.see().await.unwrap_err();
     assert!(missing.to_string().contains("`a.t` does not exist"), "{missing}");
     server.query("RENAME DATABASE b TO a").unwrap();
-    assert_eq!(table.facts().await.unwrap().table_uuid, before.table_uuid);
+    assert_eq!(table.see().await.unwrap().table_uuid, before.table_uuid);
 }
 
 #[tokio::test]
@@ -696,12 +699,13 @@ async fn a_views_target_is_seen_with_writers_of_its_own() {
     server.query("CREATE MATERIALIZED VIEW a.v1 TO a.target AS SELECT n FROM a.t").unwrap();
     server.query("CREATE MATERIALIZED VIEW a.v2 TO a.target AS SELECT n FROM a.t").unwrap();
     let table = open_with(&server, config).await.unwrap();
-    let before = table.facts().await.unwrap();
-    assert_eq!((before.view_blocks.len(), before.parts_per_frame), (1, 2), "one target, fed twice");
+    let before = table.see().await.unwrap();
+    let told = facts(&before);
+    assert_eq!((told.view_blocks.len(), told.tokens_per_frame), (1, 2), "one target, fed twice");
     server.query("INSERT INTO a.target SELECT 1").unwrap();
-    let after = table.facts().await.unwrap();
-    assert!(after.view_blocks[0] > before.view_blocks[0], "{before:?} {after:?}");
-    assert_eq!(after.block_number, before.block_number);
+    let after = table.see().await.unwrap();
+    assert!(facts(&after).view_blocks[0] > told.view_blocks[0], "{before:?} {after:?}");
+    assert_eq!(facts(&after).block_number, told.block_number);
 }
 
 #[tokio::test]
@@ -852,7 +856,7 @@ async fn a_lost_answer_is_unknown_and_the_resend_is_a_no_op() {
         let error = send(&table, "b", &frame.body).await.unwrap_err();
         assert_eq!((error.effect, error.remedy, error.kind), (Effect::None, Remedy::Resend, kind), "{error}");
     }
-    assert_eq!(table.facts().await.unwrap_err().remedy, Remedy::Resend);
+    assert_eq!(table.see().await.unwrap_err().remedy, Remedy::Resend);
 }
 
 #[tokio::test]
@@ -913,7 +917,7 @@ async fn a_partitioned_target_takes_a_frame_of_several_partitions() {
         .unwrap();
     server.query("CREATE MATERIALIZED VIEW v TO target AS SELECT n FROM t").unwrap();
     let table = open(&server, "t").await;
-    assert_eq!(table.facts().await.unwrap().parts_per_frame, 100);
+    assert_eq!(facts(&table.see().await.unwrap()).tokens_per_frame, 100);
     let frame = frames(&table, &[batch(vec![("n", ints(0..100))])]).remove(0);
     for _ in 0..2 {
         send(&table, "a", &frame.body).await.unwrap();

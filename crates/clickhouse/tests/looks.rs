@@ -54,16 +54,16 @@ async fn a_table_that_becomes_asynchronous_is_seen_at_the_next_look_and_its_stat
     let Some(server) = start() else { return };
     server.query(TABLE).unwrap();
     let table = open(&server.url()).await.unwrap();
-    table.facts().await.unwrap();
+    table.see().await.unwrap();
     for value in ["1", "true"] {
         server.query(&format!("ALTER TABLE t MODIFY SETTING async_insert = {value}")).unwrap();
-        let error = table.facts().await.unwrap_err();
+        let error = table.see().await.unwrap_err();
         assert_eq!((error.remedy, error.kind), (Remedy::Stop, "table"));
         let (_, statement) = error.message.split_once("fix it with: ").unwrap();
         let refused = open(&server.url()).await.err().unwrap();
         assert_eq!(refused[0].fix.as_deref(), Some(statement), "{refused:?}");
         server.query(statement).unwrap();
-        table.facts().await.unwrap();
+        table.see().await.unwrap();
     }
 }
 
@@ -78,8 +78,9 @@ async fn a_look_and_the_rows_of_a_frame_come_from_one_request() {
     send(&table, &frame).await;
     let (presence, seen) = table.look_for(frame.id, 10, &frame.probe).await.unwrap();
     assert_eq!(presence, Presence::All);
-    assert!(seen.block_number >= 1 && seen.tokens_per_block_max == 1, "{seen:?}");
-    assert!(seen.server_start_ms <= seen.server_now_ms && !seen.table_uuid.is_empty());
+    let facts = tokens::Facts::of(&seen).expect("it was seen");
+    assert!(facts.block_number >= 1 && facts.tokens_per_block_max == Some(1), "{facts:?}");
+    assert!(facts.start_ms <= facts.seen_ms && !seen.table_uuid.is_empty());
     // The client may have its answer a moment before the request is over for the proxy.
     let is_count = |seen: &&testkit::Seen| seen.query.contains("count() FROM `default`.`t`");
     testkit::wait_until(Duration::from_secs(300), "the record of both looks", || {
@@ -140,7 +141,7 @@ async fn an_empty_answer_to_any_question_of_a_look_is_an_error_and_never_no_rows
         proxy.clear();
     }
     proxy.add(Rule::always(Trouble::Answer(empty())).query("uptime()"));
-    assert_eq!(table.facts().await.unwrap_err().kind, "uncertain", "no facts");
+    assert_eq!(table.see().await.unwrap_err().kind, "uncertain", "no facts");
     proxy.clear();
     proxy.add(Rule::always(Trouble::Answer(empty())).query("FROM system.processes"));
     let error = table.end_attempts("forebay-looks").await.unwrap_err();
@@ -159,7 +160,7 @@ async fn a_balancer_by_request_before_plain_tables_is_refused_at_the_start_and_a
     let elsewhere = other.url().strip_prefix("http://").unwrap().parse().unwrap();
     let proxy = FaultProxy::start(&server.url()).unwrap();
     let table = open(&proxy.url()).await.unwrap();
-    let facts = table.facts().await.unwrap();
+    let seen = table.see().await.unwrap();
     let turns = || {
         proxy.clear();
         proxy.add(Rule::next(2, Trouble::Pass).query("hostName()"));
@@ -169,14 +170,14 @@ async fn a_balancer_by_request_before_plain_tables_is_refused_at_the_start_and_a
     let refused = open(&proxy.url()).await.err().expect("two servers");
     assert!(refused[0].message.contains("reach 2 servers"), "{refused:?}");
     turns();
-    let error = table.facts().await.unwrap_err();
+    let error = table.see().await.unwrap_err();
     assert!(error.message.contains("reach 2 servers"), "{error}");
     proxy.clear();
     // A look that lands on the other server alone sees another table.
     proxy.add(Rule::always(Trouble::Elsewhere(elsewhere)).query("uptime()"));
-    assert_ne!(table.facts().await.unwrap().table_uuid, facts.table_uuid);
+    assert_ne!(table.see().await.unwrap().table_uuid, seen.table_uuid);
     proxy.clear();
-    assert_eq!(table.facts().await.unwrap().table_uuid, facts.table_uuid);
+    assert_eq!(table.see().await.unwrap().table_uuid, seen.table_uuid);
 }
 
 #[tokio::test]

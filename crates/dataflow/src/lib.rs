@@ -17,6 +17,7 @@
 //! | [`intake`]   | [`Intake`]: block to rows for the lane             | -                         |
 //! | [`router`]   | [`Router`]: which tables the rows go to            | `sim`                     |
 //! | [`table`]    | [`Table`]: rows to frames, frames to a server      | `clickhouse`              |
+//! | [`sighting`] | [`Sighting`], [`Tokens`]: what was seen of a table, and how it remembers inserts | `tokens` |
 //! | [`layout`]   | [`Layout`], [`Fit`]: the columns that frames were made for | -                  |
 //! | [`reject`]   | [`Reject`]: a record that cannot go on, and why    | made by decoders and operators |
 //! | [`types`]    | [`ColumnType`], [`Column`], [`Schema`]             | -                         |
@@ -39,6 +40,7 @@ pub mod printing;
 pub mod reject;
 pub mod router;
 pub mod runtime;
+pub mod sighting;
 pub mod source;
 pub mod spare;
 pub mod table;
@@ -61,10 +63,9 @@ pub use position::Position;
 pub use reject::{Reason, Reject};
 pub use router::Router;
 pub use runtime::{Runtime, Task};
+pub use sighting::{Basis, Budget, Meter, Sighting, Tokens};
 pub use source::{Event, PartitionStart, ReadFrom, Reader, Source, SourceError, SourceFault};
 pub use spare::{PAGE_BYTES, Spares};
-pub use table::{
-    Attempt, Encoded, FrameId, Gate, InsertError, Presence, RowsFrom, Table, TableError, TableFacts,
-};
+pub use table::{Attempt, Encoded, FrameId, Gate, InsertError, Presence, RowsFrom, Table, TableError};
 pub use transform::{Transform, Transformed};
 pub use types::{Column, ColumnType, Schema};

@@ -9,7 +9,7 @@ use arrow_array::RecordBatch;
 use async_trait::async_trait;
 use bytes::Bytes;
 
-use crate::{Effect, Fit, Layout, Remedy, Schema, Selected};
+use crate::{Effect, Fit, Layout, Remedy, Schema, Selected, Sighting, Tokens};
 
 /// Names a frame for ever: random by its claim's nonce, so that no two lanes, incarnations or restored stores share one.
 /// Also the value of the provenance column.
@@ -73,35 +73,6 @@ impl RowsFrom {
             Self::Picked(rows) => rows[at],
         }
     }
-}
-
-/// What is known of the server and the table at one moment.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TableFacts {
-    /// When the server started, Unix milliseconds by its own clock (precise to a second or two).
-    pub server_start_ms: i64,
-    /// The server's clock when it answered, Unix milliseconds.
-    pub server_now_ms: i64,
-    /// The server's identity; empty if it has none.
-    pub server_uuid: String,
-    /// The table's identity.
-    pub table_uuid: String,
-    /// The newest block number of the table: moves with every insert by anyone.
-    pub block_number: u64,
-    /// The newest block number of each materialized view's target, by the targets' names, each target once; empty without
-    /// views. A target has tokens and writers of its own.
-    pub view_blocks: Vec<u64>,
-    /// How many tokens the table remembers (the smallest over the table and its views' targets).
-    pub token_window: u64,
-    /// How many tokens one frame costs at most: its parts, twice where the server writes two hashes for each.
-    pub parts_per_frame: u64,
-    /// How long a token is remembered at least, in milliseconds; `u64::MAX` if only the number counts.
-    pub token_age_ms_max: u64,
-    /// How many tokens one step of [`block_number`](Self::block_number), or of a number in [`view_blocks`](Self::view_blocks), may
-    /// stand for at most; at least 1. An upper bound for inserts by anyone: a server may write two hashes for one insert, and
-    /// one part may hold the asynchronous inserts of many clients, with a token each. So the tokens that were used between two
-    /// looks are at most the difference of the numbers times this.
-    pub tokens_per_block_max: u64,
 }
 
 /// What a probe found.
@@ -201,18 +172,18 @@ pub trait Table: Send + Sync {
         Layout::default()
     }
 
-    /// The columns of the table as [`Table::facts`] saw it last, if a table opened now would make frames for other ones.
+    /// The columns of the table as [`Table::see`] saw it last, if a table opened now would make frames for other ones.
     fn changed(&self) -> Option<Layout> {
         None
     }
 
-    /// Whether the table as [`Table::facts`] saw it last needs inserts that a table opened before cannot make as well: a materialized view
+    /// Whether the table as [`Table::see`] saw it last needs inserts that a table opened before cannot make as well: a materialized view
     /// came. Inserts go on; the lane is to be opened again soon.
     fn must_reopen(&self) -> bool {
         false
     }
 
-    /// Whether a frame made for `layout` can be inserted into the table as [`Table::facts`] saw it last.
+    /// Whether a frame made for `layout` can be inserted into the table as [`Table::see`] saw it last.
     fn fit(&self, layout: &Layout) -> Fit {
         let _ = layout;
         Fit::AsIs
@@ -232,7 +203,7 @@ pub trait Table: Send + Sync {
 
     /// Encodes rows that [`Table::decode`] gave, or a part of them, as one frame, however many they are: they were one frame of one
     /// table partition before. It is made for the columns that these rows have, with the types that the table has now (as
-    /// [`Table::facts`] saw it last). `made_for` are the columns that the frame was made for, if they are known. An error of the
+    /// [`Table::see`] saw it last). `made_for` are the columns that the frame was made for, if they are known. An error of the
     /// kind `table` if a value would be lost.
     fn encode_again(
         &self,
@@ -265,8 +236,11 @@ pub trait Table: Send + Sync {
     /// Sends a frame once.
     async fn insert(&self, attempt: Attempt<'_>) -> Result<(), InsertError>;
 
-    /// Asks the server for [`TableFacts`], and checks again that the table can be written exactly once.
-    async fn facts(&self) -> Result<TableFacts, TableError>;
+    /// How the table remembers inserts.
+    fn tokens(&self) -> &dyn Tokens;
+
+    /// Looks at the server and the table, and checks again that the table can be written exactly once.
+    async fn see(&self) -> Result<Sighting, TableError>;
 
     /// Why a person must decide before a pipeline without a journal reads its source into this table from the start: the table has rows
     /// already, which may be of the same source. The whole sentence with the way out; `None` if nothing speaks against it.
@@ -282,7 +256,7 @@ pub trait Table: Send + Sync {
     /// Looks for the rows of a frame.
     async fn probe(&self, frame: FrameId, rows: u64, probe: &[u8]) -> Result<Presence, TableError>;
 
-    /// Looks for the rows of a frame, and gives the facts as they were when it looked. A table that may be reached by way of several
+    /// Looks for the rows of a frame, and gives the sighting of that moment. A table that may be reached by way of several
     /// servers overrides this, so that both come from one of them at one moment: rows that one server does not show prove nothing
     /// together with what another one says of itself.
     async fn look_for(
@@ -290,9 +264,9 @@ pub trait Table: Send + Sync {
         frame: FrameId,
         rows: u64,
         probe: &[u8],
-    ) -> Result<(Presence, TableFacts), TableError> {
+    ) -> Result<(Presence, Sighting), TableError> {
         let presence = self.probe(frame, rows, probe).await?;
-        Ok((presence, self.facts().await?))
+        Ok((presence, self.see().await?))
     }
 
     /// Ends inserts whose `query_id` begins with `prefix`, and says how many are still running.

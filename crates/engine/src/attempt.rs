@@ -13,14 +13,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use dataflow::{Attempt, Effect, Fit, Gate, InsertError, Layout, Remedy, TableFacts};
+use dataflow::{Attempt, Effect, Fit, Gate, InsertError, Layout, Remedy, Sighting};
 use metrics::{counter, histogram};
 use protocol::doubt::StopReason;
 use protocol::lane::Piece;
 use protocol::names;
-use protocol::record::Server;
 
-use crate::context::{Context, Target};
+use crate::context::{Context, Target, seen};
 use crate::problem::{Noticed, State};
 use crate::retry::Backoff;
 use crate::{EngineError, accounts, layouts, refuse, segment};
@@ -82,7 +81,7 @@ pub async fn settle(context: &Arc<Context>, task: Task) -> Result<Rows, EngineEr
             ordinal: task.ordinal,
             generation: piece.generation,
             accepted_uuid: &task.accepted_uuid,
-            before: doubtful.then(|| piece.server.clone()).flatten(),
+            before: piece.server.as_ref().filter(|_| doubtful).map(seen),
             in_doubt: doubtful,
             refused: false,
             decided: None,
@@ -178,7 +177,7 @@ struct Sending<'a> {
     generation: u32,
     accepted_uuid: &'a str,
     /// The server as seen before the first attempt that may have happened.
-    before: Option<Server>,
+    before: Option<Sighting>,
     /// True if an attempt under the present token may have happened.
     in_doubt: bool,
     /// True if the server turned the piece down for its content while it was in doubt.
@@ -204,7 +203,7 @@ impl Sending<'_> {
             }
             if !self.in_doubt {
                 self.check_table().await?;
-                self.before = Some(self.target.server());
+                self.before = Some(self.target.seen());
                 self.decided = None;
             }
             let (body, has_taken_long) = self.body().await?;
@@ -326,7 +325,7 @@ impl Sending<'_> {
     /// A frame is for the table that it was sealed for, and for no other of that name that nobody has accepted.
     async fn check_table(&self) -> Result<(), EngineError> {
         let sealed_for = self.piece.server.as_ref().map_or("", |s| s.table_uuid.as_str());
-        let now = self.target.facts().table_uuid;
+        let now = self.target.seen().table_uuid;
         if !sealed_for.is_empty() && sealed_for != now && !self.is_accepted(&now) {
             return Err(self.stop(StopReason::TableChanged, &now).await);
         }
@@ -398,9 +397,9 @@ impl Sending<'_> {
     /// True if the table answers at once and takes the piece's columns as they are. Otherwise waits until it answers: the rows
     /// are then sent again, or made to fit.
     async fn is_unchanged(&mut self) -> bool {
-        match self.target.table.facts().await {
-            Ok(facts) => {
-                self.context.see(self.place, facts);
+        match self.target.table.see().await {
+            Ok(seen) => {
+                self.context.see(self.place, seen);
                 self.fit() == Fit::AsIs
             }
             Err(_) => {
@@ -460,12 +459,12 @@ impl Sending<'_> {
     }
 
     /// Sees the server again, until it answers: settings, views and identity are read anew before any resend.
-    async fn look(&mut self) -> TableFacts {
+    async fn look(&mut self) -> Sighting {
         loop {
-            match self.target.table.facts().await {
-                Ok(facts) => {
-                    self.context.see(self.place, facts.clone());
-                    return facts;
+            match self.target.table.see().await {
+                Ok(seen) => {
+                    self.context.see(self.place, seen.clone());
+                    return seen;
                 }
                 Err(error) => {
                     if self.backoff.should_log() {

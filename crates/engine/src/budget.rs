@@ -1,17 +1,17 @@
 //! How long the tables' memories of tokens last, at the rate at which tokens are used: measured, shown, warned of.
 //!
 //! Owns the measuring at each look at a table, the two metrics and the one warning. Does not own the arithmetic
-//! (`protocol::budget`) or what a doubt does when a token is no proof any more (`protocol::doubt`).
+//! (`dataflow::Tokens`) or what a doubt does when a token is no proof any more (`protocol::doubt`).
 
+use dataflow::Budget;
 use metrics::gauge;
-use protocol::budget::{Budget, budget};
 
 use crate::Settings;
 use crate::context::{Context, Target};
 
 /// Reports a table that was just seen.
 pub fn tell(context: &Context, target: &Target) {
-    let (now, was_scarce) = look(target, &context.settings);
+    let Some((now, was_scarce)) = look(target, &context.settings) else { return };
     let name = target.table.name();
     gauge!("forebay_token_memory_seconds", "table" => name.to_owned()).set(seconds(now.memory_ms));
     gauge!("forebay_token_needed_seconds", "table" => name.to_owned()).set(seconds(now.needed_ms));
@@ -19,8 +19,8 @@ pub fn tell(context: &Context, target: &Target) {
     if now.is_scarce && !was_scarce {
         tracing::warn!(
             table = name,
-            tokens = now.tokens,
-            tokens_per_s = now.rate.map(|rate| rate.per_second()),
+            tokens = now.remembered,
+            tokens_per_s = now.used_per_s,
             memory_s = seconds(now.memory_ms),
             needed_s = seconds(now.needed_ms),
             "the table forgets insert tokens too soon: an insert whose answer is lost takes up to `needed_s`, which is more than half of \
@@ -37,16 +37,15 @@ pub fn tell(context: &Context, target: &Target) {
     }
 }
 
-/// The budget by what is known now, and whether the one before was scarce.
-fn look(target: &Target, settings: &Settings) -> (Budget, bool) {
-    let facts = target.facts();
+/// The budget by what is known now, and whether the one before was scarce; `None` if the table's rules measure nothing.
+fn look(target: &Target, settings: &Settings) -> Option<(Budget, bool)> {
     let mut tokens = target.tokens();
-    tokens.meter.see(&target.server());
+    tokens.meter.see(&target.seen());
     let needed_ms = u64::try_from(settings.token_needed().as_millis()).unwrap_or(u64::MAX);
     let was = tokens.is_scarce;
-    let now = budget(facts.token_window, facts.token_age_ms_max, tokens.meter.rate(), needed_ms, was);
+    let now = tokens.meter.budget(needed_ms)?;
     tokens.is_scarce = now.is_scarce;
-    (now, was)
+    Some((now, was))
 }
 
 fn seconds(ms: u64) -> f64 {

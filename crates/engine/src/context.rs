@@ -5,9 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use dataflow::{Effect, Fit, Runtime, Table, TableError, TableFacts};
-use protocol::budget::Meter;
-use protocol::record::{Frontier, Server};
+use dataflow::{Effect, Fit, Meter, Runtime, Sighting, Table, TableError};
+use protocol::record::{self, Frontier};
 use protocol::{Lane, names, window};
 use store::Store;
 use tokio::sync::{Notify, watch};
@@ -46,7 +45,7 @@ pub struct Target {
     has_ended: AtomicBool,
     /// Woken when frames were sealed, the frontier was recorded, or the lane closes.
     pub wake: Notify,
-    facts: Mutex<TableFacts>,
+    seen: Mutex<Sighting>,
     bodies: Mutex<Bodies>,
     samples: Mutex<BTreeMap<u64, Vec<i64>>>,
     suspect: AtomicBool,
@@ -54,10 +53,9 @@ pub struct Target {
 }
 
 /// How fast a table's tokens are used, and whether it was warned that they last too short a time.
-#[derive(Default)]
 pub struct Tokens {
     /// Measures the rate.
-    pub meter: Meter,
+    pub meter: Box<dyn Meter>,
     /// What was said last.
     pub is_scarce: bool,
 }
@@ -74,7 +72,7 @@ struct Bodies {
 
 impl Target {
     /// A table as `lane` has it now; an owner before this one may have sent all that the lane lets out.
-    pub fn new(index: u32, table: Arc<dyn Table>, lane: &Lane, facts: TableFacts) -> Self {
+    pub fn new(index: u32, table: Arc<dyn Table>, lane: &Lane, seen: Sighting) -> Self {
         let state = &lane.tables[index as usize];
         // A table that a running pipeline is given later may hold rows of others.
         let is_untouched =
@@ -89,11 +87,11 @@ impl Target {
             is_answered: AtomicBool::new(state.sent_below.is_none()),
             has_ended: AtomicBool::new(false),
             wake: Notify::new(),
-            facts: Mutex::new(facts),
+            seen: Mutex::new(seen),
             bodies: Mutex::default(),
             samples: Mutex::default(),
             suspect: AtomicBool::new(false),
-            tokens: Mutex::default(),
+            tokens: Mutex::new(Tokens { meter: table.tokens().meter(), is_scarce: false }),
             takes_dead_letters: state.takes_dead_letters,
             table,
         }
@@ -138,21 +136,22 @@ impl Target {
     }
 
     /// The server and the table as last seen.
-    pub fn facts(&self) -> TableFacts {
-        self.facts.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    pub fn seen(&self) -> Sighting {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The server and the table were seen again: what [`Context::see`] does with a target.
-    fn see(&self, facts: TableFacts) {
+    fn see(&self, seen: Sighting) {
+        let now = seen.table_uuid.clone();
         let before = {
-            let mut known = self.facts.lock().unwrap_or_else(PoisonError::into_inner);
-            std::mem::replace(&mut *known, facts.clone()).table_uuid
+            let mut known = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+            std::mem::replace(&mut *known, seen).table_uuid
         };
-        if !before.is_empty() && !facts.table_uuid.is_empty() && before != facts.table_uuid {
+        if !before.is_empty() && !now.is_empty() && before != now {
             tracing::warn!(
                 table = self.table.name(),
                 before,
-                now = facts.table_uuid,
+                now,
                 "another table has this name now (EXCHANGE, RENAME, or dropped and created again): later inserts go to the new one"
             );
         }
@@ -170,8 +169,8 @@ impl Target {
     }
 
     /// The same as a part of a record.
-    pub fn server(&self) -> Server {
-        server(self.index, &self.facts())
+    pub fn server(&self) -> record::Sighting {
+        recorded(self.index, self.seen())
     }
 
     /// The frontier to put into the next record after `lane`. The journal must be held from here to the append, or
@@ -207,8 +206,9 @@ impl Target {
 
     /// W as the table and the settings have it now.
     pub fn window(&self, settings: &Settings) -> u64 {
-        let facts = self.facts();
-        window::frames(facts.token_window, facts.parts_per_frame, settings.window_frames_max)
+        let frames = self.table.tokens().frames_max(&self.seen());
+        // At most the user's bound on frames in doubt.
+        frames.clamp(1, settings.window_frames_max.max(1))
     }
 
     /// True if bodies of so many bytes will be kept: room only grows but for what [`keep`](Self::keep) takes.
@@ -240,17 +240,18 @@ impl Target {
     }
 }
 
-/// Facts as a part of a record.
-pub fn server(table: u32, facts: &TableFacts) -> Server {
-    Server {
-        table,
-        start_ms: facts.server_start_ms,
-        seen_ms: facts.server_now_ms,
-        server_uuid: facts.server_uuid.clone(),
-        table_uuid: facts.table_uuid.clone(),
-        block_number: facts.block_number,
-        view_blocks: facts.view_blocks.clone(),
-        tokens_per_block_max: facts.tokens_per_block_max,
+/// A sighting as a part of a record.
+pub fn recorded(table: u32, seen: Sighting) -> record::Sighting {
+    let Sighting { table_uuid, feeds_views, facts } = seen;
+    record::Sighting { table, table_uuid, feeds_views, facts }
+}
+
+/// What a record keeps of a sighting.
+pub fn seen(recorded: &record::Sighting) -> Sighting {
+    Sighting {
+        table_uuid: recorded.table_uuid.clone(),
+        feeds_views: recorded.feeds_views,
+        facts: recorded.facts.clone(),
     }
 }
 
@@ -312,9 +313,9 @@ pub struct Context {
 impl Context {
     /// The server and a table were seen again: nothing that was asked about is waited for any more, and the tokens used since
     /// are counted.
-    pub fn see(&self, place: usize, facts: TableFacts) {
+    pub fn see(&self, place: usize, seen: Sighting) {
         let target = &self.targets[place];
-        target.see(facts);
+        target.see(seen);
         budget::tell(self, target);
         let name = target.table.name();
         match target.table.changed().map(|_| target.table.fit(&target.table.layout())) {

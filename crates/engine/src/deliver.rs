@@ -9,14 +9,14 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
-use dataflow::{Effect, Remedy, TableFacts};
+use dataflow::{Effect, Remedy, Sighting};
 use futures::future::BoxFuture;
 use futures::stream::{FuturesUnordered, StreamExt};
 use metrics::{counter, gauge, histogram};
 use protocol::Lane;
 use protocol::lane::Piece;
 use protocol::record::{Body, Frame, Settle, SettledAbove};
-use protocol::window::{self, Settled};
+use protocol::window::{self, Reach, Settled};
 
 use crate::attempt::{self, Rows, Task};
 use crate::context::Context;
@@ -40,9 +40,7 @@ type Attempts = FuturesUnordered<BoxFuture<'static, (u64, Result<Rows, EngineErr
 
 /// What the journal says about a table, at one moment.
 struct View {
-    recorded: u64,
-    next_ordinal: u64,
-    limit: u64,
+    reach: Reach,
     fresh: Vec<(u64, Vec<Piece>)>,
     accepted_uuid: String,
 }
@@ -132,7 +130,7 @@ async fn deliver(context: &Arc<Context>, place: usize) -> Result<(), EngineError
     let mut settled = Settled::at(start);
     let mut in_flight: BTreeSet<u64> = BTreeSet::new();
     let mut attempts: Attempts = FuturesUnordered::new();
-    let mut facts = facts_later(context, place);
+    let mut later = see_later(context, place);
     let mut asked = Asked::default();
     let mut settle_at: Option<BoxFuture<'static, ()>> = None;
     let mut silent_at: Option<BoxFuture<'static, ()>> = None;
@@ -154,11 +152,11 @@ async fn deliver(context: &Arc<Context>, place: usize) -> Result<(), EngineError
         if is_ending && attempts.is_empty() {
             return record(context, place, &settled, true).await;
         }
-        if window_is_due(context, &view, &settled) {
+        if view.reach.must_record(&settled, context.is_closing()) {
             record(context, place, &settled, false).await?;
             continue;
         }
-        if target.is_held() && view.next_ordinal > 0 && !is_ending {
+        if target.is_held() && view.reach.next_ordinal > 0 && !is_ending {
             // Another journal of the same source, in another store, may have begun at the same time as this one.
             start::check_rows(&*context.runtime, &context.settings, &*target.table, &context.status).await?;
             target.release();
@@ -166,8 +164,9 @@ async fn deliver(context: &Arc<Context>, place: usize) -> Result<(), EngineError
             continue;
         }
         // Nothing may be sent but what was let out before, and there is room for more: the others are let out one by one.
-        let is_short = view.fresh.is_empty() && target.lets_out_more(view.limit, settled.frontier());
-        let is_short = is_short && view.limit < view.next_ordinal && !is_ending && asked.first.is_none();
+        let is_short = view.fresh.is_empty() && target.lets_out_more(view.reach.limit, settled.frontier());
+        let is_short =
+            is_short && view.reach.limit < view.reach.next_ordinal && !is_ending && asked.first.is_none();
         if is_short && record_limit(context, place, &settled).await? {
             continue;
         }
@@ -190,8 +189,8 @@ async fn deliver(context: &Arc<Context>, place: usize) -> Result<(), EngineError
             record(context, place, &settled, true).await?;
             return Err(error);
         }
-        let all_settled = settled.frontier() == view.next_ordinal;
-        if context.is_closing() && all_settled && view.recorded == view.next_ordinal {
+        let all_settled = settled.frontier() == view.reach.next_ordinal;
+        if context.is_closing() && all_settled && view.reach.recorded == view.reach.next_ordinal {
             return Ok(());
         }
         let ask_at = async {
@@ -204,7 +203,7 @@ async fn deliver(context: &Arc<Context>, place: usize) -> Result<(), EngineError
             }
         };
         // One timer from the first answer on: whatever else wakes this loop must not put it off for ever.
-        if settled.frontier() == view.recorded {
+        if settled.frontier() == view.reach.recorded {
             settle_at = None;
         } else if settle_at.is_none() {
             settle_at = Some(context.runtime.sleep(context.settings.settle_age_max));
@@ -251,11 +250,11 @@ async fn deliver(context: &Arc<Context>, place: usize) -> Result<(), EngineError
                 settle_at = None;
                 record(context, place, &settled, false).await?;
             }
-            seen = &mut facts => {
+            seen = &mut later => {
                 if let Some(seen) = seen {
                     context.see(place, seen);
                 }
-                facts = facts_later(context, place);
+                later = see_later(context, place);
             }
         }
     }
@@ -263,20 +262,19 @@ async fn deliver(context: &Arc<Context>, place: usize) -> Result<(), EngineError
 
 /// Sees the server again after a while, although all goes well: the token of a frame whose answer is lost certainly stands
 /// only if the server was seen shortly before. `None` if it does not answer; the attempts find out what that means.
-fn facts_later(context: &Arc<Context>, place: usize) -> BoxFuture<'static, Option<TableFacts>> {
+fn see_later(context: &Arc<Context>, place: usize) -> BoxFuture<'static, Option<Sighting>> {
     let (context, table) = (context.clone(), context.targets[place].table.clone());
     Box::pin(async move {
         context.runtime.sleep(context.settings.facts_every).await;
-        let facts = table.facts().await;
-        facts
-            .inspect_err(|error| {
-                tracing::debug!(%error, "the table does not answer, or not as it did");
-                context.not_seen(place, error, Effect::None);
-                if error.remedy == Remedy::Stop {
-                    context.targets[place].suspect();
-                }
-            })
-            .ok()
+        let seen = table.see().await;
+        seen.inspect_err(|error| {
+            tracing::debug!(%error, "the table does not answer, or not as it did");
+            context.not_seen(place, error, Effect::None);
+            if error.remedy == Remedy::Stop {
+                context.targets[place].suspect();
+            }
+        })
+        .ok()
     })
 }
 
@@ -284,10 +282,10 @@ fn facts_later(context: &Arc<Context>, place: usize) -> BoxFuture<'static, Optio
 async fn look(context: &Context, place: usize, is_next: impl Fn(u64) -> bool, in_flight: usize) -> View {
     let journal = context.journal.lock().await;
     let table = &journal.lane().tables[context.targets[place].index as usize];
-    let limit = window::send_limit(table);
+    let reach = Reach::of(table);
     let free = context.settings.in_flight_max.saturating_sub(in_flight);
     let accepted_uuid = table.accepted_uuid.clone();
-    let fresh: Vec<(u64, Vec<Piece>)> = (table.frontier..limit)
+    let fresh: Vec<(u64, Vec<Piece>)> = (table.frontier..reach.limit)
         .filter(|n| is_next(*n))
         .take(free)
         .filter_map(|n| Some((n, table.pieces(n)?.to_vec())))
@@ -295,15 +293,7 @@ async fn look(context: &Context, place: usize, is_next: impl Fn(u64) -> bool, in
     // The journal is still held: no record says of these that they are unsent.
     let end = fresh.last().map(|(ordinal, _)| ordinal + 1);
     context.targets[place].let_out(end, free.saturating_sub(fresh.len()) as u64);
-    View { recorded: table.frontier, next_ordinal: table.next_ordinal, limit, fresh, accepted_uuid }
-}
-
-/// The frontier must be recorded now: nothing more may be sent before it is, or the lane closes with everything settled.
-fn window_is_due(context: &Context, view: &View, settled: &Settled) -> bool {
-    let moved = settled.frontier() > view.recorded;
-    let blocked = view.limit < view.next_ordinal && settled.frontier() >= view.limit;
-    let last = context.is_closing() && settled.frontier() == view.next_ordinal;
-    moved && (blocked || last)
+    View { reach, fresh, accepted_uuid }
 }
 
 /// Records the frontier if it has moved, with what is settled beyond a hole; `always` if the lane is about to stop with one.

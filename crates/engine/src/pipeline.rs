@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use dataflow::{Effect, Gate, Operator, Router, Runtime, Table, TableFacts};
+use dataflow::{Effect, Gate, Operator, Router, Runtime, Sighting, Table};
 use futures::FutureExt;
 use futures::future::{BoxFuture, Either, join_all, select, select_all, try_join, try_join3};
 use protocol::names;
@@ -18,7 +18,7 @@ use tokio::sync::{Notify, mpsc, watch};
 
 use crate::accounts::Totals;
 use crate::change::{self, Composition, NewState};
-use crate::context::{Context, Target};
+use crate::context::{self, Context, Target};
 use crate::inputs::{self, Inlet, Input};
 use crate::journal::{self, Journal};
 use crate::lane::{End, LaneTask, Opening, Parts};
@@ -177,7 +177,7 @@ async fn run_to_the_end(pipeline: Pipeline, stop: watch::Receiver<bool>) -> Resu
         Either::Left((begun, _)) => begun?,
         Either::Right(((), _)) => return Ok(Outcome::Interrupted),
     };
-    let Begun { facts, opened, askings } = begun;
+    let Begun { seen, opened, askings } = begun;
     // A start that is refused for the table's columns has claimed, read and sealed nothing.
     let lane = beginning.load().await?;
     layouts::check(&lane, &tables)?;
@@ -230,7 +230,7 @@ async fn run_to_the_end(pipeline: Pipeline, stop: watch::Receiver<bool>) -> Resu
 
     let (refused, refused_queue) = mpsc::channel(REFUSED_AHEAD);
     let targets =
-        tables.all().zip(facts).map(|((table, _), facts)| target(journal.lane(), table, facts)).collect();
+        tables.all().zip(seen).map(|((table, _), seen)| target(journal.lane(), table, seen)).collect();
     let context = Arc::new(Context {
         runtime,
         inputs: inlets,
@@ -263,7 +263,7 @@ async fn run_to_the_end(pipeline: Pipeline, stop: watch::Receiver<bool>) -> Resu
         for target in &context.targets {
             // What an earlier owner saw last gives a first rate.
             if let Some(server) = &journal.lane().tables[target.index as usize].server {
-                target.tokens().meter.see(server);
+                target.tokens().meter.see(&context::seen(server));
             }
             budget::tell(&context, target);
         }
@@ -330,7 +330,7 @@ async fn run_to_the_end(pipeline: Pipeline, stop: watch::Receiver<bool>) -> Resu
 /// What a start has before it claims the lane.
 struct Begun {
     /// The tables as they are.
-    facts: Vec<TableFacts>,
+    seen: Vec<Sighting>,
     /// The source of each input, opened where the lane stood; otherwise its refusal, or nothing while it is away.
     opened: Vec<OneOpened>,
     /// What it takes to ask each of them again.
@@ -387,11 +387,11 @@ impl Beginning<'_> {
         let lane = self.load().await?;
         let askings = self.askings(&lane);
         let (pending, is_first) = (lane.spool_frames(), lane.pipeline.is_empty());
-        let facts = self.tables.all().map(|(table, _)| facts_of(&***runtime, settings, &**table, status));
-        let facts = join_all(facts).shared();
+        let seen = self.tables.all().map(|(table, _)| see_table(&***runtime, settings, &**table, status));
+        let seen = join_all(seen).shared();
         if pending == 0 {
             let opened = async { self.open_all(&askings, is_first).await.map_err(|refusal| refusal.error) };
-            let (opened, facts) = try_join(opened, async { Ok(facts.await) }).await?;
+            let (opened, seen) = try_join(opened, async { Ok(seen.await) }).await?;
             if is_first
                 && let Err(objection) = self.check_rows().await
                 // The rows may be those of another start of this pipeline, which was faster.
@@ -399,10 +399,10 @@ impl Beginning<'_> {
             {
                 return Err(objection);
             }
-            return Ok(Begun { facts, opened, askings });
+            return Ok(Begun { seen, opened, askings });
         }
         let left_alone = async {
-            facts.clone().await;
+            seen.clone().await;
             while !self.is_quiet().await? {}
             Ok::<_, EngineError>(())
         };
@@ -414,16 +414,16 @@ impl Beginning<'_> {
             }
         };
         match opened {
-            Either::Left((Ok(opened), _)) => Ok(Begun { facts: facts.clone().await, opened, askings }),
+            Either::Left((Ok(opened), _)) => Ok(Begun { seen: seen.clone().await, opened, askings }),
             Either::Left((Err(refusal), _)) if refusal.may_deliver => {
-                let facts = facts.clone().await;
+                let seen = seen.clone().await;
                 tracing::warn!(error = %refusal.error, pending,
                     "the source refuses; what is sealed is delivered all the same if nobody else does");
                 if self.is_quiet().await? {
                     // Each of the others has refused as well, and says so again.
                     let mut opened: Vec<_> = askings.iter().map(|_| Err(None)).collect();
                     opened[0] = Err(Some(refusal));
-                    return Ok(Begun { facts, opened, askings });
+                    return Ok(Begun { seen, opened, askings });
                 }
                 let inserts = self.load().await?.spool_frames();
                 Err(EngineError::LeftAlone { error: Box::new(refusal.error), inserts })
@@ -433,7 +433,7 @@ impl Beginning<'_> {
                 quiet?;
                 tracing::warn!(pending, "the source is unavailable; what is sealed is delivered meanwhile");
                 let opened = askings.iter().map(|_| Err(None)).collect();
-                Ok(Begun { facts: facts.clone().await, opened, askings })
+                Ok(Begun { seen: seen.clone().await, opened, askings })
             }
         }
     }
@@ -649,23 +649,23 @@ pub async fn on_a_task<T: Send + 'static>(
     result.await.map_err(|_| EngineError::Internal(name))?
 }
 
-fn target(lane: &protocol::Lane, table: &Arc<dyn Table>, facts: TableFacts) -> Target {
+fn target(lane: &protocol::Lane, table: &Arc<dyn Table>, seen: Sighting) -> Target {
     let index = lane.table(table.name()).expect("genesis has named every table");
-    Target::new(index as u32, table.clone(), lane, facts)
+    Target::new(index as u32, table.clone(), lane, seen)
 }
 
-async fn facts_of(
+async fn see_table(
     runtime: &dyn Runtime,
     settings: &Settings,
     table: &dyn Table,
     status: &Status,
-) -> TableFacts {
+) -> Sighting {
     let mut backoff = Backoff::new(settings.retry_pause_max);
     loop {
-        match table.facts().await {
-            Ok(facts) => {
+        match table.see().await {
+            Ok(seen) => {
                 status.ended(table.name(), Noticed::Asking);
-                return facts;
+                return seen;
             }
             Err(error) => {
                 let (state, now_ms) = (State::of_table(error.kind), runtime.wall_ms());

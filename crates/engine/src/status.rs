@@ -50,9 +50,8 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
-use dataflow::Effect;
 use dataflow::position::{self, Position};
-use protocol::budget::Budget;
+use dataflow::{Budget, Effect};
 use protocol::record::Counts;
 
 use crate::accounts::Totals;
@@ -101,7 +100,7 @@ pub struct PartitionStatus {
 }
 
 /// One table.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct TableStatus {
     /// Frames sealed.
     pub frames_sealed: u64,

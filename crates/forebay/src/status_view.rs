@@ -6,13 +6,13 @@
 use std::sync::Arc;
 
 use admin::fields::{counts, position, survey, watermark};
+use dataflow::Budget;
 use dataflow::position::low;
 use engine::problem::Problem;
 use engine::status::PartitionStatus;
 use engine::{Phase, Snapshot, Status, TableStatus, problem};
 use pipeline::config::model::Pipeline;
 use pipeline::replays;
-use protocol::budget::{Budget, Rate, UNBOUNDED};
 use protocol::record::Counts;
 use serde_json::{Value, json};
 
@@ -144,12 +144,10 @@ fn problems(now: &Snapshot) -> Vec<Value> {
 
 /// How long a table remembers tokens. Null for what is not measured yet, and for times without an end in sight.
 fn tokens(budget: &Budget) -> Value {
-    let is_bounded = |rate: &Rate| rate.tokens != UNBOUNDED;
     let seconds = |ms: u64| (ms != u64::MAX).then_some(ms as f64 / 1_000.0);
     json!({
-        "remembered": budget.tokens, "used_per_s": budget.rate.filter(is_bounded).map(Rate::per_second),
-        "is_bounded": budget.rate.as_ref().is_none_or(is_bounded),
-        "used_per_s_max": budget.rate_max(), "memory_s": seconds(budget.memory_ms),
+        "remembered": budget.remembered, "used_per_s": budget.used_per_s.filter(|rate| rate.is_finite()),
+        "is_bounded": budget.used_per_s.is_none_or(f64::is_finite), "used_per_s_max": budget.used_per_s_max, "memory_s": seconds(budget.memory_ms),
         "trusted_s": seconds(budget.trusted_ms), "needed_s": seconds(budget.needed_ms), "is_scarce": budget.is_scarce
     })
 }

@@ -1,6 +1,7 @@
 //! An insert has no positive answer, or its owner died: is the frame in the table, and what now?
 //!
-//! Owns the decision from facts already read. Does not own the reading (`dataflow::Table::{facts, probe, end_attempts}`).
+//! Owns the decision from facts already read. Does not own the reading (`dataflow::Table::{see, probe, end_attempts}`), nor
+//! what makes a token stand (`dataflow::Tokens`).
 //!
 //! A token proves presence only while it certainly stands *with its rows*. A server that crashed may keep a token whose
 //! rows are gone, and other writers may have pushed the token out; then only a look at the rows themselves helps.
@@ -31,17 +32,12 @@
 //! Attempts are ended before a resend too: one that the server still works on when the token is pushed out, long after the resend,
 //! would write the rows again.
 //!
-//! A decision to send again rests on facts that age while the bytes travel. Before the last of them leave, the facts are read anew
-//! and [`lapse`] says whether the decision still holds; if not, the request is never completed, and it is decided anew. A first
+//! A decision to send again rests on facts that age while the bytes travel. Before the last of them leave, the table is looked at anew
+//! and its rules say whether the decision still holds; if not, the request is never completed, and it is decided anew. A first
 //! attempt under a token needs no such look: no copy of it exists that could be forgotten.
 //!
-//! | the decision rests on | it lapses when                                                                                        |
-//! |-----------------------|-------------------------------------------------------------------------------------------------------|
-//! | the token (resend)    | the token does not certainly stand any more: another table or run of the server, half of the tokens used, half of the age |
-//! | absence (confirm)     | the table is another, or since the look half of the tokens were used or half of the age has passed: a late copy could have come and been forgotten |
-//!
-//! How many tokens others use is bounded from above ([`tokens_since`]): a block may cost two tokens, and a block of asynchronous
-//! inserts one for each of them. Where nothing bounds it, no token is trusted by count.
+//! When a token *certainly stands* is for the rules of the sink to say, from what it saw before the first attempt and what it sees now
+//! (`dataflow::Tokens`; those of ClickHouse are in `tokens`). It is one of the facts here, and nothing else of them is known.
 //!
 //! To *confirm* is to send the same bytes under the same token until the server answers positively, and to look again. No list
 //! of running inserts shows one that is still in a proxy or a socket; once the token stands, such a late copy is a no-op.
@@ -62,11 +58,6 @@
 //!
 //! A person's word is about the table that was there when it was asked for; with another table in its place it is asked again.
 
-use crate::record::Server;
-
-/// A server's start, told by its own clock in whole seconds, may seem to move by this much without a restart.
-pub const START_SLACK_MS: i64 = 2_000;
-
 /// What a probe found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
@@ -83,14 +74,14 @@ pub enum Found {
 /// Facts about one frame in doubt.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Facts {
-    /// The server as seen before the first attempt under the present token; `None` if it never was.
-    pub before: Option<Server>,
-    /// The server now.
-    pub now: Server,
-    /// Tokens that the table remembers.
-    pub token_window: u64,
-    /// How long it remembers them at least, in milliseconds; `u64::MAX` if only the number counts.
-    pub token_age_ms_max: u64,
+    /// The table as seen before the first attempt under the present token, by identity; `None` if it never was.
+    pub table_before: Option<String>,
+    /// The table now.
+    pub table: String,
+    /// True if the token certainly stands, by what was seen before the first attempt and what is seen now.
+    pub token_stands: bool,
+    /// True if the table feeds materialized views.
+    pub feeds_views: bool,
     /// What was found, if it was looked for.
     pub found: Option<Found>,
     /// Attempts that still run, if it was asked *before* the probe.
@@ -108,21 +99,11 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// What the table remembers of its tokens.
-    fn memory(&self) -> Memory {
-        Memory { tokens: self.token_window, age_ms_max: self.token_age_ms_max }
-    }
-
-    /// True if the table feeds materialized views.
-    fn views(&self) -> bool {
-        !self.now.view_blocks.is_empty()
-    }
-
     /// The open question whose answer a person may have prepared by bringing rows or deleting them.
     fn mending(&self) -> Option<StopReason> {
         self.asked.filter(|asked| match asked {
             StopReason::ViewsUnknown | StopReason::PartPresent => true,
-            StopReason::CannotTell => self.views(),
+            StopReason::CannotTell => self.feeds_views,
             StopReason::TableChanged => false,
         })
     }
@@ -266,7 +247,7 @@ impl StopReason {
 /// The decision.
 pub fn decide(facts: &Facts) -> Decision {
     if let Some((verdict, of_table)) = &facts.answer
-        && *of_table == facts.now.table_uuid
+        && *of_table == facts.table
     {
         return match verdict {
             Verdict::Present => Decision::Settle,
@@ -274,7 +255,7 @@ pub fn decide(facts: &Facts) -> Decision {
             Verdict::Absent => Decision::NewGeneration,
         };
     }
-    let is_other = facts.before.as_ref().is_some_and(|before| before.table_uuid != facts.now.table_uuid);
+    let is_other = facts.table_before.as_ref().is_some_and(|before| *before != facts.table);
     if is_other && !facts.accepted {
         return Decision::Stop(StopReason::TableChanged);
     }
@@ -285,11 +266,12 @@ pub fn decide(facts: &Facts) -> Decision {
         return Decision::EndAttempts;
     }
     // A person who was asked may have brought rows to a view, or deleted some: no token tells of that.
-    if let Some(before) = facts.before.as_ref().filter(|_| !is_other && facts.mending().is_none()) {
-        let is_told =
-            !matches!((facts.found, facts.views()), (Some(Found::CannotTell), _) | (Some(Found::All), true));
-        let token_stands = lapse(Basis::Token, before, &facts.now, facts.memory()).is_none();
-        if token_stands && !(facts.refused && is_told) {
+    if facts.token_stands && facts.table_before.is_some() && !is_other && facts.mending().is_none() {
+        let is_told = !matches!(
+            (facts.found, facts.feeds_views),
+            (Some(Found::CannotTell), _) | (Some(Found::All), true)
+        );
+        if !(facts.refused && is_told) {
             return Decision::Resend;
         }
     }
@@ -299,132 +281,14 @@ pub fn decide(facts: &Facts) -> Decision {
         // A narrower question must not take the place of one that is open.
         Some(Found::CannotTell) => Decision::Stop(facts.mending().unwrap_or(StopReason::CannotTell)),
         Some(Found::Part) => Decision::Stop(facts.mending().unwrap_or(StopReason::PartPresent)),
-        Some(Found::All) if facts.views() && !facts.confirmed => Decision::Stop(StopReason::ViewsUnknown),
+        Some(Found::All) if facts.feeds_views && !facts.confirmed => Decision::Stop(StopReason::ViewsUnknown),
         Some(Found::All) => Decision::Settle,
-        Some(Found::None) if facts.views() && (facts.confirmed || views_asked || is_other) => {
+        Some(Found::None) if facts.feeds_views && (facts.confirmed || views_asked || is_other) => {
             Decision::Stop(StopReason::ViewsUnknown)
         }
         Some(Found::None) if facts.confirmed || facts.refused => Decision::NewGeneration,
         Some(Found::None) => Decision::Confirm,
     }
-}
-
-/// What a table remembers of its tokens.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Memory {
-    /// Tokens, the fewest over the table and its views' targets.
-    pub tokens: u64,
-    /// For how long at least, in milliseconds; `u64::MAX` if only the number counts.
-    pub age_ms_max: u64,
-}
-
-/// What a decision to send a frame again rests on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Basis {
-    /// Its token certainly stands, with the rows if they came ([`Decision::Resend`]); since the look before its first attempt.
-    Token,
-    /// No row of it was there and no attempt ran ([`Decision::Confirm`]); since the look that this was decided by.
-    Absence,
-}
-
-/// Why a frame must not be sent again under its token as it was decided.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lapse {
-    /// The table is another one.
-    OtherTable,
-    /// The server has restarted, or is another one.
-    OtherRun,
-    /// Half of the tokens that the table remembers may have been used, or nothing bounds how many were.
-    TokensUsed,
-    /// Half of the time is over that the table remembers a token for.
-    TooOld,
-}
-
-impl Lapse {
-    /// The word in log lines.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::OtherTable => "table_changed",
-            Self::OtherRun => "server_restarted",
-            Self::TokensUsed => "tokens_used",
-            Self::TooOld => "token_too_old",
-        }
-    }
-}
-
-/// Why a decision that rests on the sighting `since` does not hold at the sighting `now`; `None` while it holds.
-pub fn lapse(basis: Basis, since: &Server, now: &Server, memory: Memory) -> Option<Lapse> {
-    let age_ms = now.seen_ms.saturating_sub(since.seen_ms).max(0) as u64;
-    if since.table_uuid != now.table_uuid {
-        return Some(Lapse::OtherTable);
-    }
-    if basis == Basis::Token && !is_same_run(since, now) {
-        return Some(Lapse::OtherRun);
-    }
-    if tokens_since(since, now).is_none_or(|n| n >= trusted_tokens(memory.tokens)) {
-        return Some(Lapse::TokensUsed);
-    }
-    (age_ms >= trusted_age_ms(memory.age_ms_max)).then_some(Lapse::TooOld)
-}
-
-/// A token is trusted only while fewer tokens than these were used since: half of what the table remembers, for inserts may be
-/// under way that the newest look did not show. [`crate::budget`] forecasts with the same number.
-pub fn trusted_tokens(token_window: u64) -> u64 {
-    token_window / 2
-}
-
-/// A token is trusted only while it is younger than this: half of the age that the table remembers, in milliseconds.
-pub fn trusted_age_ms(token_age_ms_max: u64) -> u64 {
-    token_age_ms_max / 2
-}
-
-/// The longest that an insert may take, by the client's clock, milliseconds: from the look before its first attempt to the look
-/// that judges its resend, with `margin_ms` for both, a token must be younger than [`trusted_age_ms`].
-pub fn insert_time_ms_max(token_age_ms_max: u64, margin_ms: u64) -> u64 {
-    match token_age_ms_max {
-        u64::MAX => u64::MAX,
-        age => trusted_age_ms(age).saturating_sub(margin_ms),
-    }
-}
-
-/// Blocks written by anyone between two sightings, in the table or the view's target that had most; `None` if block numbers went
-/// back or the views are others, so that it cannot be told.
-pub fn blocks_since(before: &Server, now: &Server) -> Option<u64> {
-    if before.view_blocks.len() != now.view_blocks.len() {
-        return None;
-    }
-    let views = before.view_blocks.iter().copied().zip(now.view_blocks.iter().copied());
-    let all = std::iter::once((before.block_number, now.block_number)).chain(views);
-    all.map(|(before, now)| now.checked_sub(before)).try_fold(0, |most, n| Some(most.max(n?)))
-}
-
-/// Tokens used by anyone between two sightings at the most, in the table or the view's target that used most; `None` if it
-/// cannot be told, or nothing bounds them.
-///
-/// | what was written | tokens at the most                                                                                |
-/// |------------------|---------------------------------------------------------------------------------------------------|
-/// | no block         | none                                                                                              |
-/// | blocks           | the larger [`Server::tokens_per_block_max`] of the two sightings for each; no bound if it has none |
-///
-/// A block number counts parts, and a part may cost more than one token: two hashes of one insert, or a token for each of the
-/// asynchronous inserts of others that were written as one part.
-pub fn tokens_since(before: &Server, now: &Server) -> Option<u64> {
-    let per_block = before.tokens_per_block_max.max(now.tokens_per_block_max).max(1);
-    match blocks_since(before, now)? {
-        0 => Some(0),
-        _ if per_block == u64::MAX => None,
-        blocks => Some(blocks.saturating_mul(per_block)),
-    }
-}
-
-/// True only if the server certainly has not restarted in between.
-///
-/// A start is known to a second or so. If the server had run for less than twice the slack when it was seen, a restart
-/// right after could show nearly the same start, so that is not certain either.
-pub fn is_same_run(before: &Server, now: &Server) -> bool {
-    before.server_uuid == now.server_uuid
-        && (now.start_ms - before.start_ms).abs() <= START_SLACK_MS
-        && before.seen_ms - before.start_ms > 2 * START_SLACK_MS
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ use crate::doubt::{StopReason, Verdict};
 use crate::record::{
     Absorbed, Answer, Body, Checkpoint, Counts, DeltaImage, Derived, Fates, FormerName, Frame, Frontier,
     Generation, Genesis, HandedOver, InputImage, LaneImage, Layout, Part, PartitionGenesis, PieceImage,
-    Position, Question, Record, Rows, Seal, Server, SettledAbove, Split, StateFile, StateObject, StepShape,
+    Position, Question, Record, Rows, Seal, SettledAbove, Sighting, Split, StateFile, StateObject, StepShape,
     TableGenesis, TableImage, TakenOver, shown,
 };
 use crate::window;
@@ -92,7 +92,7 @@ pub struct Piece {
     /// The object that holds its bytes.
     pub segment: String,
     /// The server as seen before its first attempt could be made.
-    pub server: Option<Server>,
+    pub server: Option<Sighting>,
     /// True if a split replaced it; a dead piece is never sent again.
     pub dead: bool,
     /// When its frame was sealed, Unix milliseconds by the writer's wall clock; for the spool's age alone.
@@ -143,8 +143,8 @@ pub struct TableState {
     pub sent_below: Option<u64>,
     /// Ordinal of the next frame.
     pub next_ordinal: u64,
-    /// Server as last seen.
-    pub server: Option<Server>,
+    /// The table as last seen.
+    pub server: Option<Sighting>,
     /// Pieces of the frames from `frontier` to `next_ordinal`, by ordinal.
     pub pending: VecDeque<Vec<Piece>>,
     /// Identity of a later table of this name that a person has accepted; empty if there is none.
@@ -637,7 +637,7 @@ impl Lane {
         self.forget_layouts();
     }
 
-    fn see(&mut self, servers: &[Server]) {
+    fn see(&mut self, servers: &[Sighting]) {
         for server in servers {
             if let Some(table) = self.tables.get_mut(server.table as usize) {
                 table.server = Some(server.clone());

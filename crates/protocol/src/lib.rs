@@ -2,7 +2,8 @@
 //!
 //! Owns the journal's records and their bytes, the state that a journal folds to, and every decision of the protocol, each
 //! a pure function from facts already read to a decision. Does not own I/O (`store`, `engine`), nor the bytes inside of frames
-//! and state (`clickhouse`, `operators`). Uses no local crate, no clock, no randomness and no executor.
+//! and state (`clickhouse`, `operators`), nor
+//! what a sink remembers of inserts (`tokens`). Uses no local crate, no clock, no randomness and no executor.
 //!
 //! | module      | question                                             | invariants |
 //! |-------------|------------------------------------------------------|------------|
@@ -11,14 +12,12 @@
 //! | [`append`]  | a put was answered (or not): is the record ours?     | C5         |
 //! | [`window`]  | which frames may be sent now?                        | C2 C8      |
 //! | [`doubt`]   | an insert has no answer: what now?                   | C3 C8      |
-//! | [`budget`]  | how long do tokens last at this rate?                | C8         |
 //! | [`retire`]  | what may be deleted?                                 | C7         |
 //! | [`names`]   | what are tokens, query ids and objects called?       | C3         |
 //!
 //! The invariants are named in ARCHITECTURE.md; code and tests use the same names.
 
 pub mod append;
-pub mod budget;
 pub mod doubt;
 pub mod lane;
 pub mod names;

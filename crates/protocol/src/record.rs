@@ -50,7 +50,7 @@ pub use layout::{Layout, LayoutColumn};
 pub use ledger::{Absorbed, Counts, Derived, InputCounts, Rows, TableRows};
 pub use position::Position;
 pub(crate) use position::{joined, parted, shown};
-pub use seal::{Frame, Frontier, Range, RecordPlace, Refusal, Seal, Server, StateDelta};
+pub use seal::{Frame, Frontier, Range, RecordPlace, Refusal, Seal, Sighting, StateDelta};
 
 /// First bytes of every record: three letters and the format version.
 pub const MAGIC: [u8; 4] = *b"FBJ5";
@@ -240,7 +240,7 @@ pub struct Settle {
     pub settled: Vec<Frontier>,
     /// The server behind every table, as last seen.
     #[prost(message, repeated, tag = "2")]
-    pub servers: Vec<Server>,
+    pub servers: Vec<Sighting>,
     /// Frames at or above the frontier that are settled too, beyond a hole: the next owner need not doubt them.
     #[prost(message, repeated, tag = "3")]
     pub above: Vec<SettledAbove>,
@@ -274,7 +274,7 @@ pub struct Generation {
     pub generation: u32,
     /// The server as seen by the probe: attempts under the new token are judged against it.
     #[prost(message, optional, tag = "5")]
-    pub server: Option<Server>,
+    pub server: Option<Sighting>,
 }
 
 /// A frame (or a piece of one) that was refused for its content, replaced by smaller ones. Its token is dead for ever.

@@ -42,12 +42,15 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write as _;
 
+use dataflow::{Basis, Tokens as _};
+use tokens::ClickHouseTokens;
+
 use crate::append::{self, Next, PutAnswer};
-use crate::doubt::{self, Basis, Decision, Facts, Found, Memory, StopReason, Verdict};
+use crate::doubt::{self, Decision, Facts, Found, StopReason, Verdict};
 use crate::lane::{Lane, Piece};
 use crate::record::{
     Answer, Body, Change, Checkpoint, Claim, Counts, Frame, Frontier, Generation, Genesis, InputCounts,
-    KeptState, Move, PartitionGenesis, Position, Question, Range, Record, Rewind, Seal, Server, Settle,
+    KeptState, Move, PartitionGenesis, Position, Question, Range, Record, Rewind, Seal, Settle, Sighting,
     StepShape, TableGenesis, TableRows,
 };
 use crate::window::{self, Settled};
@@ -62,15 +65,15 @@ struct Table {
     server: String,
     start_ms: i64,
     now_ms: i64,
-    age_ms_max: u64,
+    age_ms_max: Option<u64>,
     base: Rows,
     target: Option<Rows>,
     cannot_tell: bool,
     merges: bool,
     part_of: Option<u128>,
     lags: u64,
-    /// Tokens that a block may cost.
-    tokens_per_block: u64,
+    /// Tokens that a block may cost; `None` if nothing bounds them.
+    tokens_per_block: Option<u64>,
 }
 
 /// Rows and tokens of the table, or of a view's target.
@@ -122,18 +125,31 @@ impl Table {
         })
     }
 
-    fn server(&self) -> Server {
-        Server {
-            table: 0,
+    fn seen(&self) -> dataflow::Sighting {
+        let facts = tokens::Facts {
             start_ms: self.start_ms,
             seen_ms: self.now_ms,
             server_uuid: self.server.clone(),
-            table_uuid: self.uuid.to_string(),
             block_number: self.base.block,
             view_blocks: self.target.iter().map(|target| target.block).collect(),
+            token_window: TOKENS as u64,
+            tokens_per_frame: 1,
+            token_age_ms_max: self.age_ms_max,
             tokens_per_block_max: self.tokens_per_block,
-        }
+        };
+        facts.seen(self.uuid.to_string())
     }
+
+    fn server(&self) -> Sighting {
+        let dataflow::Sighting { table_uuid, feeds_views, facts } = self.seen();
+        Sighting { table: 0, table_uuid, feeds_views, facts }
+    }
+}
+
+/// What the journal kept of a look.
+fn seen(server: Sighting) -> dataflow::Sighting {
+    let Sighting { table_uuid, feeds_views, facts, .. } = server;
+    dataflow::Sighting { table_uuid, feeds_views, facts }
 }
 
 /// A process that owns, or believes to own, the lane.
@@ -163,14 +179,14 @@ impl World {
             server: "s".into(),
             start_ms: 0,
             now_ms: 100_000,
-            age_ms_max: u64::MAX,
+            age_ms_max: None,
             base: Rows::default(),
             target: None,
             cannot_tell: false,
             merges: false,
             part_of: None,
             lags: 0,
-            tokens_per_block: 1,
+            tokens_per_block: Some(1),
         };
         Self {
             journal: BTreeMap::new(),
@@ -224,7 +240,7 @@ impl World {
                     false => &mut self.table.base,
                 };
                 // Where nothing bounds what a block costs, these happen to cost one.
-                let hashes = if per_block == u64::MAX { 1 } else { per_block };
+                let hashes = per_block.unwrap_or(1);
                 let of_block = |n| (0..hashes).map(move |hash| format!("other-{n}-{hash}"));
                 if is_async {
                     rows.remember((0..number(2)).flat_map(of_block));
@@ -283,11 +299,11 @@ impl World {
             }
             "truncated" => self.table.base = Rows::default(),
             "cannot-tell" => self.table.cannot_tell = true,
-            "writes-two-hashes" => self.table.tokens_per_block = 2,
-            "bounds-nothing" => self.table.tokens_per_block = u64::MAX,
+            "writes-two-hashes" => self.table.tokens_per_block = Some(2),
+            "bounds-nothing" => self.table.tokens_per_block = None,
             "has-view" => self.table.target = Some(Rows::default()),
             "forgets-after" => {
-                self.table.age_ms_max = of.expect("a time").parse().expect("a number");
+                self.table.age_ms_max = Some(of.expect("a time").parse().expect("a number"));
             }
             "merges" => {
                 let id = frame(self);
@@ -410,7 +426,7 @@ impl World {
         Frontier {
             table: 0,
             frontier: owner.settled.frontier(),
-            window: window::frames(TOKENS as u64, 1, 64),
+            window: ClickHouseTokens.frames_max(&self.table.seen()),
             sent_below: None,
         }
     }
@@ -490,11 +506,14 @@ impl World {
             let accepted = &self.owner.as_ref().expect("runs").lane.tables[0].accepted_uuid;
             let asked = piece.question.as_ref().and_then(|question| StopReason::from_number(question.reason));
             let asked_of = piece.question.as_ref().map(|question| question.table_uuid.clone());
+            let (before, now) = (piece.server.clone().map(seen), self.table.seen());
             let facts = Facts {
-                before: piece.server.clone(),
-                now: self.table.server(),
-                token_window: TOKENS as u64,
-                token_age_ms_max: self.table.age_ms_max,
+                table_before: before.as_ref().map(|before| before.table_uuid.clone()),
+                table: now.table_uuid.clone(),
+                token_stands: before
+                    .as_ref()
+                    .is_some_and(|before| ClickHouseTokens.lapse(Basis::Token, before, &now).is_none()),
+                feeds_views: now.feeds_views,
                 found,
                 alive,
                 refused: false,
@@ -506,18 +525,17 @@ impl World {
             let decision = doubt::decide(&facts);
             self.say(format!("{ordinal}: {decision:?}"));
             let basis = match decision {
-                Decision::Resend => Some((Basis::Token, facts.before.clone())),
-                Decision::Confirm => Some((Basis::Absence, Some(facts.now.clone()))),
+                Decision::Resend => Some((Basis::Token, before)),
+                Decision::Confirm => Some((Basis::Absence, Some(now))),
                 _ => None,
             };
             if let Some((basis, since)) = basis {
                 if let Some(command) = self.meanwhile.take() {
                     self.run(&command);
                 }
-                let memory = Memory { tokens: TOKENS as u64, age_ms_max: self.table.age_ms_max };
                 let since = since.expect("a resend rests on a sighting");
-                if let Some(lapse) = doubt::lapse(basis, &since, &self.table.server(), memory) {
-                    self.say(format!("{ordinal}: held back, {}", lapse.word()));
+                if let Some(lapse) = ClickHouseTokens.lapse(basis, &since, &self.table.seen()) {
+                    self.say(format!("{ordinal}: held back, {lapse}"));
                     (alive, found, confirmed) = (None, None, false);
                     continue;
                 }

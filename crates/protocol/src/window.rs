@@ -7,28 +7,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::doubt::trusted_tokens;
 use crate::lane::TableState;
 use crate::record::Frontier;
-
-/// Of the tokens within which a resend is trusted, our own frames in doubt may use one in so many. The rest is for the frames that
-/// were sent between the look at the server and the first attempt, and for everybody else.
-const OWN_SHARE: u64 = 2;
-
-/// W from what the table remembers: as many frames as cost half of the tokens within which a resend is trusted, so that it finds its
-/// own token even after the other frames of the window. At least 1, at most `frames_max` (the user's bound on frames in doubt).
-pub fn frames(token_window: u64, tokens_per_frame: u64, frames_max: u64) -> u64 {
-    (trusted_tokens(token_window) / OWN_SHARE / tokens_per_frame.max(1)).clamp(1, frames_max.max(1))
-}
-
-/// The fewest tokens that a table must remember: with them W is as large as the number of inserts that may be under way, so that
-/// each of these can be the one whose answer is lost, and be sent again within half of the memory after all others.
-///
-/// `2 (half is trusted) × 2 (half of that is ours) × inserts in flight × tokens per frame`.
-pub fn tokens_min(in_flight: u64, tokens_per_frame: u64) -> u64 {
-    let trusted = in_flight.max(1).saturating_mul(tokens_per_frame.max(1)).saturating_mul(OWN_SHARE);
-    trusted.saturating_mul(2)
-}
 
 /// The W to record with `frontier`: never so small that a frame below the limit recorded last falls out of it, for that
 /// frame may have been sent. A table that remembers less from now on therefore gets its smaller W frame by frame.
@@ -94,10 +74,30 @@ fn first_unsent(frontier: u64, window: u64, sent_below: Option<u64>) -> u64 {
     frontier.saturating_add(window).min(sent_below.unwrap_or(u64::MAX))
 }
 
-/// True if a frontier must be recorded now for frames to be sent at all: there are frames beyond the limit, and recording
-/// what is settled would move it.
-pub fn is_blocked(table: &TableState, settled: &Settled) -> bool {
-    send_limit(table) < table.next_ordinal && settled.frontier() > table.frontier
+/// How far frames of a table are recorded as settled, may be sent, and are sealed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reach {
+    /// The recorded frontier.
+    pub recorded: u64,
+    /// The first ordinal that may not be sent yet.
+    pub limit: u64,
+    /// The first ordinal that is not sealed yet.
+    pub next_ordinal: u64,
+}
+
+impl Reach {
+    /// That of a table as the journal has it.
+    pub fn of(table: &TableState) -> Self {
+        Self { recorded: table.frontier, limit: send_limit(table), next_ordinal: table.next_ordinal }
+    }
+
+    /// True if the frontier must be recorded now: every frame that may be sent is settled and there are more, or all are settled and no
+    /// more will come. Otherwise it is recorded once in a while, and with each seal.
+    pub fn must_record(&self, settled: &Settled, is_closing: bool) -> bool {
+        let is_blocked = self.limit < self.next_ordinal && settled.frontier() >= self.limit;
+        let is_last = is_closing && settled.frontier() == self.next_ordinal;
+        settled.frontier() > self.recorded && (is_blocked || is_last)
+    }
 }
 
 /// True if a frame may have been sent by an owner that is gone.
@@ -115,37 +115,6 @@ pub fn sent_below(frontier: u64, let_out: u64, free: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_frames_of_a_window_cost_half_of_the_tokens_that_a_resend_may_count_on() {
-        assert_eq!(frames(100, 1, 64), 25);
-        assert_eq!(frames(100, 2, 64), 12);
-        assert_eq!(frames(10_000, 1, 64), 64);
-        assert_eq!(frames(100, 10, 64), 2);
-        assert_eq!(frames(1, 1, 64), 1);
-    }
-
-    /// With the fewest tokens accepted, every insert under way may be in doubt at once, and each is still resent without a look
-    /// at the rows after all the others; with one frame's tokens fewer, that does not hold for all.
-    #[test]
-    fn the_least_memory_lets_every_insert_under_way_be_sent_again_after_all_others() {
-        for in_flight in [1, 2, 4, 64] {
-            for cost in [1, 2, 6, 200] {
-                let least = tokens_min(in_flight, cost);
-                assert!(frames(least, cost, 64) >= in_flight, "{in_flight} in flight at {cost}");
-                assert!(
-                    frames(least, cost, u64::MAX) * cost < trusted_tokens(least),
-                    "{in_flight} at {cost}"
-                );
-                assert!(
-                    in_flight == 1 || frames(least - 4, cost, 64) < in_flight,
-                    "{in_flight} at {cost}: not the least"
-                );
-            }
-        }
-        assert_eq!(tokens_min(2, 1), 8);
-        assert_eq!(tokens_min(u64::MAX, 2), u64::MAX);
-    }
 
     #[test]
     fn a_smaller_window_never_makes_a_frame_that_may_have_been_sent_pass_for_unsent() {
@@ -171,6 +140,27 @@ mod tests {
         assert_eq!((send_limit(&table), is_doubtful(&table, 11), is_doubtful(&table, 12)), (12, true, false));
         // Settled frames were sent, and a stuck one leaves room for others.
         assert_eq!((sent_below(13, 12, 0), sent_below(10, 11, 1)), (13, 12));
+    }
+
+    #[test]
+    fn the_frontier_is_recorded_at_once_only_where_something_waits_for_it() {
+        let table = TableState { frontier: 10, window: 4, next_ordinal: 20, ..TableState::default() };
+        let reach = Reach::of(&table);
+        assert_eq!(reach, Reach { recorded: 10, limit: 14, next_ordinal: 20 });
+        for (settled, is_closing, must) in [
+            (10, false, false),
+            // Others may still be sent.
+            (13, true, false),
+            (14, false, true),
+            (16, false, true),
+        ] {
+            assert_eq!(reach.must_record(&Settled::at(settled), is_closing), must, "{settled}");
+        }
+        // Nothing is left to send.
+        let all = Reach { next_ordinal: 14, ..reach };
+        assert!(!all.must_record(&Settled::at(14), false) && all.must_record(&Settled::at(14), true));
+        assert!(!all.must_record(&Settled::at(13), true));
+        assert!(!Reach { recorded: 14, ..all }.must_record(&Settled::at(14), true));
     }
 
     #[test]

@@ -17,13 +17,14 @@ use dataflow::block::NO_LEADER_EPOCH;
 use dataflow::{
     Attempt, Batch, Decoded, Decoder, Duplicates, Effect, Encoded, Event, FrameId, Gate, InsertError,
     Operator, OperatorError, Output, Partition, PartitionStart, Position, Presence, Probed, ReadFrom, Reader,
-    RecordBlock, Router, RowsFrom, Runtime, Schema, SeenKeys, Selected, Source, SourceError, State,
-    StateError, StateRead, Table, TableError, TableFacts, Task,
+    RecordBlock, Router, RowsFrom, Runtime, Schema, SeenKeys, Selected, Sighting, Source, SourceError, State,
+    StateError, StateRead, Table, TableError, Task, Tokens,
 };
 use futures::future::BoxFuture;
 use protocol::Record;
 use protocol::record::Body;
 use store::{Entry, Key, Prefix, Put, Store, StoreError};
+use tokens::Facts;
 
 use crate::executor::lock;
 use crate::records::{from_body, to_body};
@@ -137,9 +138,9 @@ fn without_new_state(key: &Key, bytes: Bytes) -> Bytes {
 pub struct LyingTable {
     inner: Arc<dyn Table>,
     variant: Variant,
-    first: Mutex<Option<TableFacts>>,
+    first: Mutex<Option<Sighting>>,
     /// What was seen last, and how many gates are being asked.
-    last: Mutex<Option<TableFacts>>,
+    last: Mutex<Option<Sighting>>,
     gates: AtomicU64,
     /// Inserts find nobody until this is set.
     pub waits_for: Option<Arc<AtomicBool>>,
@@ -274,15 +275,19 @@ impl Table for LyingTable {
         }
     }
 
-    async fn facts(&self) -> Result<TableFacts, TableError> {
+    fn tokens(&self) -> &dyn Tokens {
+        self.inner.tokens()
+    }
+
+    async fn see(&self) -> Result<Sighting, TableError> {
         if self.gates.load(Ordering::Relaxed) > 0
             && let Some(last) = lock(&self.last).clone()
         {
             return Ok(last);
         }
-        let facts = self.inner.facts().await?;
-        *lock(&self.last) = Some(facts.clone());
-        Ok(self.lie_of(facts))
+        let seen = self.inner.see().await?;
+        *lock(&self.last) = Some(seen.clone());
+        Ok(self.lie_of(seen))
     }
 
     async fn objects_to_first_start(&self) -> Result<Option<String>, TableError> {
@@ -301,9 +306,9 @@ impl Table for LyingTable {
         frame: FrameId,
         rows: u64,
         probe: &[u8],
-    ) -> Result<(Presence, TableFacts), TableError> {
-        let (presence, facts) = self.inner.look_for(frame, rows, probe).await?;
-        Ok((self.lie_about(presence), self.lie_of(facts)))
+    ) -> Result<(Presence, Sighting), TableError> {
+        let (presence, seen) = self.inner.look_for(frame, rows, probe).await?;
+        Ok((self.lie_about(presence), self.lie_of(seen)))
     }
 
     async fn end_attempts(&self, prefix: &str) -> Result<u64, TableError> {
@@ -315,15 +320,18 @@ impl Table for LyingTable {
 }
 
 impl LyingTable {
-    fn lie_of(&self, facts: TableFacts) -> TableFacts {
-        let first = lock(&self.first).get_or_insert_with(|| facts.clone()).clone();
+    fn lie_of(&self, seen: Sighting) -> Sighting {
+        let first = lock(&self.first).get_or_insert_with(|| seen.clone()).clone();
+        let facts = Facts::of(&seen).expect("the table was seen");
         match self.variant {
             Variant::ResendBeyondMemory => first,
-            Variant::TokenAgeIgnored => TableFacts { token_age_ms_max: u64::MAX, ..facts },
-            Variant::TokensCountedAsBlocks => TableFacts { tokens_per_block_max: 1, ..facts },
-            Variant::ViewsIgnored => TableFacts { view_blocks: Vec::new(), ..facts },
-            Variant::AnotherTableIgnored => TableFacts { table_uuid: "the only one".into(), ..facts },
-            _ => facts,
+            Variant::TokenAgeIgnored => Facts { token_age_ms_max: None, ..facts }.seen(seen.table_uuid),
+            Variant::TokensCountedAsBlocks => {
+                Facts { tokens_per_block_max: Some(1), ..facts }.seen(seen.table_uuid)
+            }
+            Variant::ViewsIgnored => Facts { view_blocks: Vec::new(), ..facts }.seen(seen.table_uuid),
+            Variant::AnotherTableIgnored => Sighting { table_uuid: "the only one".into(), ..seen },
+            _ => seen,
         }
     }
 

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use engine::Settings;
 use operators::dedup::Late;
+use tokens::trust;
 
 use crate::executor::WALL_BEGIN_MS;
 use crate::random::Random;
@@ -330,14 +331,14 @@ impl Plan {
     /// the one behind it.
     pub fn own_tokens_max(&self) -> u64 {
         let cost = self.tokens_per_frame();
-        2 * cost * protocol::window::frames(self.token_window, cost, self.settings.window_frames_max)
+        2 * cost * trust::frames(self.token_window, cost).min(self.settings.window_frames_max)
     }
 
     /// How long a client waits for the answer to an insert, and the server works on it where tokens are forgotten by age: shorter than
     /// half of the age, with room for the looks before and after.
     pub fn insert_time_us(&self) -> u64 {
         let age_ms = self.token_age_ms.unwrap_or(u64::MAX);
-        let ms_max = protocol::doubt::insert_time_ms_max(age_ms, self.looks_ms());
+        let ms_max = trust::insert_time_ms_max(age_ms, self.looks_ms());
         ms_max.clamp(500, ANSWER_MS_MAX) * 1_000
     }
 
@@ -347,7 +348,7 @@ impl Plan {
 
     /// As the checks of a table have it, whatever was drawn.
     fn remember_enough(&mut self) {
-        let least = protocol::window::tokens_min(self.settings.in_flight_max as u64, self.tokens_per_frame());
+        let least = trust::tokens_min(self.settings.in_flight_max as u64, self.tokens_per_frame());
         self.token_window = self.token_window.max(least);
         let looks_ms = self.looks_ms();
         self.token_age_ms = self.token_age_ms.map(|ms| ms.max(2 * (looks_ms + INSERT_MS_MIN)));

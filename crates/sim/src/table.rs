@@ -11,10 +11,11 @@ use arrow_array::RecordBatch;
 use async_trait::async_trait;
 use bytes::Bytes;
 use dataflow::{
-    Attempt, Effect, Encoded, FrameId, InsertError, Presence, Remedy, RowsFrom, Schema, Selected, Table,
-    TableError, TableFacts,
+    Attempt, Effect, Encoded, FrameId, InsertError, Presence, Remedy, RowsFrom, Schema, Selected, Sighting,
+    Table, TableError, Tokens,
 };
 use futures::future::{Either, select};
+use tokens::{ClickHouseTokens, Facts};
 
 use crate::executor::{Pid, WORLD};
 use crate::oracle::Sent;
@@ -218,8 +219,12 @@ impl Table for SimTable {
         }
     }
 
-    async fn facts(&self) -> Result<TableFacts, TableError> {
-        self.ask(|state, node| self.facts_of(state, node)).await
+    fn tokens(&self) -> &dyn Tokens {
+        &ClickHouseTokens
+    }
+
+    async fn see(&self) -> Result<Sighting, TableError> {
+        self.ask(|state, node| self.seen(state, node)).await
     }
 
     /// Asked only where nothing else tells that a journal is lost.
@@ -241,9 +246,8 @@ impl Table for SimTable {
         frame: FrameId,
         rows: u64,
         _probe: &[u8],
-    ) -> Result<(Presence, TableFacts), TableError> {
-        self.ask(|state, node| Ok((self.presence(state, node, frame, rows)?, self.facts_of(state, node))))
-            .await?
+    ) -> Result<(Presence, Sighting), TableError> {
+        self.ask(|state, node| Ok((self.presence(state, node, frame, rows)?, self.seen(state, node)))).await?
     }
 
     async fn end_attempts(&self, prefix: &str) -> Result<u64, TableError> {
@@ -261,22 +265,22 @@ impl Table for SimTable {
 
 impl SimTable {
     /// What a replica says of itself and the table.
-    fn facts_of(&self, state: &State, node: u64) -> TableFacts {
+    fn seen(&self, state: &State, node: u64) -> Sighting {
         let (place, plan) = (self.place, &self.world.plan);
-        let (server_start_ms, server_now_ms) = state.server.times_ms(state.now_us());
+        let (start_ms, seen_ms) = state.server.times_ms(state.now_us());
         let has_view = state.server.feeds_view(place);
-        TableFacts {
-            server_start_ms,
-            server_now_ms,
+        let facts = Facts {
+            start_ms,
+            seen_ms,
             server_uuid: state.server.server_uuid(node),
-            table_uuid: state.server.uuid(place),
             block_number: state.server.block(place),
             view_blocks: has_view.then(|| state.server.block(VIEW)).into_iter().collect(),
             token_window: plan.token_window,
-            parts_per_frame: plan.tokens_per_frame(),
-            token_age_ms_max: plan.token_age_ms.unwrap_or(u64::MAX),
-            tokens_per_block_max: if plan.others_at_once { u64::MAX } else { plan.tokens_per_block },
-        }
+            tokens_per_frame: plan.tokens_per_frame(),
+            token_age_ms_max: plan.token_age_ms,
+            tokens_per_block_max: (!plan.others_at_once).then_some(plan.tokens_per_block),
+        };
+        facts.seen(state.server.uuid(place))
     }
 
     /// Which rows of a frame a replica shows; an error if it lags, and says so.

@@ -1,7 +1,7 @@
 //! One poll of a table: everything that changes from moment to moment, in one statement.
 //!
 //! Owns the statement and the judgement of its one row. Pure. Does not own the shape of the table ([`super::read`]), nor what is done with
-//! what was seen (`protocol::doubt`).
+//! what was seen (`tokens`, `protocol::doubt`).
 //!
 //! Behind a balancer each request may reach another server. What a doubt compares (which server, since when it runs, how far its replica is
 //! behind, the newest blocks, the rows of the frame) therefore comes from one statement, which one server answers.

@@ -226,7 +226,7 @@ fn the_least_memory_that_is_accepted_is_the_protocols() {
     for in_flight in [1, 2, 4, 64] {
         let config = TableConfig { inserts_in_flight: in_flight, ..config() };
         let least =
-            protocol::window::tokens_min(in_flight, judge(&with(10_000), &config).unwrap().parts_per_frame);
+            tokens::trust::tokens_min(in_flight, judge(&with(10_000), &config).unwrap().parts_per_frame);
         assert!(judge(&with(least), &config).is_ok(), "{in_flight}");
         assert!(judge(&with(least - 1), &config).is_err(), "{in_flight}");
         assert!(judge(&with(4), &config).is_ok() == (least <= 4), "{in_flight}");

@@ -4,16 +4,16 @@
 //! ([`super`]).
 
 use bytes::Bytes;
-use dataflow::{Effect, FrameId, Gate, Presence, Remedy, TableFacts};
+use dataflow::{Basis, Effect, FrameId, Gate, Presence, Remedy, Sighting};
 use metrics::counter;
-use protocol::doubt::{self, Basis, Decision, Facts, Found, StopReason, Verdict};
+use protocol::doubt::{self, Decision, Facts, Found, StopReason, Verdict};
 use protocol::names;
-use protocol::record::{Body, Generation, Question, Server};
+use protocol::record::{Body, Generation, Question};
 
 use super::gate::Decided;
 use super::{Sending, Unsent};
 use crate::EngineError;
-use crate::context::server;
+use crate::context::recorded;
 use crate::problem::State;
 
 impl Sending<'_> {
@@ -27,11 +27,12 @@ impl Sending<'_> {
                 Some(seen) => seen,
                 None => self.look().await,
             };
+            let stands = |before| self.target.table.tokens().lapse(Basis::Token, before, &seen).is_none();
             let facts = Facts {
-                before: self.before.clone(),
-                now: server(self.target.index, &seen),
-                token_window: seen.token_window,
-                token_age_ms_max: seen.token_age_ms_max,
+                table_before: self.before.as_ref().map(|before| before.table_uuid.clone()),
+                table: seen.table_uuid.clone(),
+                token_stands: self.before.as_ref().is_some_and(stands),
+                feeds_views: seen.feeds_views,
                 found,
                 alive,
                 refused: self.refused,
@@ -44,22 +45,23 @@ impl Sending<'_> {
             self.tell(decision);
             match decision {
                 Decision::Resend => {
-                    let since = facts.before.expect("a resend rests on a sighting before the first attempt");
+                    let since =
+                        self.before.clone().expect("a resend rests on a sighting before the first attempt");
                     self.decided = Some(Decided { basis: Basis::Token, since });
                     return Ok(false);
                 }
                 Decision::Settle => return Ok(true),
-                Decision::Stop(reason) => return Err(self.stop(reason, &facts.now.table_uuid).await),
+                Decision::Stop(reason) => return Err(self.stop(reason, &seen.table_uuid).await),
                 Decision::EndAttempts => alive = self.end_attempts(alive).await?,
                 Decision::Probe => (found, seen_with_rows) = self.probe().await?.unzip(),
                 Decision::Confirm => {
-                    self.decided = Some(Decided { basis: Basis::Absence, since: facts.now });
+                    self.decided = Some(Decided { basis: Basis::Absence, since: seen });
                     confirmed = self.confirm().await?;
                     // What was found before says nothing any more, whatever the answer; nor does it of running attempts.
                     (found, alive) = (None, None);
                 }
                 Decision::NewGeneration => {
-                    self.renew(facts.now).await?;
+                    self.renew(seen).await?;
                     return Ok(false);
                 }
             }
@@ -118,7 +120,7 @@ impl Sending<'_> {
     }
 
     /// What was found, and the server and the table at that moment; `None` if they did not answer.
-    async fn probe(&mut self) -> Result<Option<(Found, TableFacts)>, EngineError> {
+    async fn probe(&mut self) -> Result<Option<(Found, Sighting)>, EngineError> {
         let frame = &self.piece.frame;
         let keys = match frame.probe_len {
             0 => Bytes::new(),
@@ -176,14 +178,14 @@ impl Sending<'_> {
         Ok(false)
     }
 
-    async fn renew(&mut self, now: Server) -> Result<(), EngineError> {
+    async fn renew(&mut self, now: Sighting) -> Result<(), EngineError> {
         let generation = self.generation + 1;
         let body = Body::Generation(Generation {
             table: self.target.index,
             ordinal: self.ordinal,
             piece: self.piece.piece,
             generation,
-            server: Some(now),
+            server: Some(recorded(self.target.index, now)),
         });
         self.context.journal.lock().await.append(body).await?;
         self.generation = generation;

@@ -2,7 +2,7 @@
 //!
 //! Owns the second judgement of a resend. Sending a body takes up to the insert's timeout, and meanwhile others use up tokens, the server
 //! restarts, the token grows old or another table takes the name. So before the held-back bytes of a resend leave, the facts are read
-//! again, [`protocol::doubt::lapse`] says whether the decision still holds, and if not the request is never completed. Does not own
+//! again, the table's rules ([`dataflow::Tokens`]) say whether the decision still holds, and if not the request is never completed. Does not own
 //! the rule, nor what follows: the doubt begins again ([`super::doubt`]).
 //!
 //! | attempt                       | asked before its last bytes                             |
@@ -17,11 +17,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use dataflow::Gate;
-use protocol::doubt::{self, Basis, Memory};
-use protocol::record::Server;
+use dataflow::{Basis, Gate, Sighting};
 
-use crate::context::{Context, server};
+use crate::context::Context;
 
 /// A judgement counts for this long: a process that was stopped between the facts and the last bytes asks again. As long as the table
 /// is left alone while all goes well, which a resend reckons with anyway.
@@ -37,7 +35,7 @@ pub struct Decided {
     /// Why it may be sent again.
     pub basis: Basis,
     /// The sighting of the server since which that must hold.
-    pub since: Server,
+    pub since: Sighting,
 }
 
 /// The gate of one attempt.
@@ -63,16 +61,14 @@ impl<'a> ResendGate<'a> {
     async fn holds(&self, decided: &Decided) -> bool {
         let target = &self.context.targets[self.place];
         let table = target.table.name();
-        match target.table.facts().await {
-            Ok(facts) => {
-                let now = server(target.index, &facts);
-                let memory = Memory { tokens: facts.token_window, age_ms_max: facts.token_age_ms_max };
-                self.context.see(self.place, facts);
-                let lapse = doubt::lapse(decided.basis, &decided.since, &now, memory);
-                if let Some(lapse) = lapse {
+        match target.table.see().await {
+            Ok(now) => {
+                let lapse = target.table.tokens().lapse(decided.basis, &decided.since, &now);
+                self.context.see(self.place, now);
+                if let Some(reason) = lapse {
                     tracing::info!(
                         table,
-                        reason = lapse.word(),
+                        reason,
                         "a resend is given up before its last bytes: what it was decided by has changed meanwhile; nothing of it was \
                          written, and it is decided anew"
                     );

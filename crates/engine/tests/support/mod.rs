@@ -14,8 +14,8 @@ use bytes::Bytes;
 use dataflow::{
     Attempt, Batch, BlockBuilder, Column, ColumnType, Decoded, Decoder, Effect, Encoded, Event, Fit, FrameId,
     InsertError, Intake, Layout, LayoutColumn, Operator, Partition, PartitionStart, Position, Presence,
-    ReadFrom, Reader, Reason, RecordBlock, Reject, Remedy, RowsFrom, Runtime, Schema, Selected, Source,
-    SourceError, SourceFault, TYPE_DEFAULT, Table, TableError, TableFacts,
+    ReadFrom, Reader, Reason, RecordBlock, Reject, Remedy, RowsFrom, Runtime, Schema, Selected, Sighting,
+    Source, SourceError, SourceFault, TYPE_DEFAULT, Table, TableError, Tokens,
 };
 use engine::accounts::Totals;
 use engine::problem::SOURCE;
@@ -24,6 +24,7 @@ use operators::dedup::spilled::Sizes;
 use operators::dedup::{Dedup, DedupConfig, Late};
 use sources::memory::{MemoryHandle, MemorySource};
 use store::{Entry, Key, Prefix, Put, Store, StoreError};
+use tokens::{ClickHouseTokens, Facts};
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 
@@ -400,7 +401,11 @@ impl Table for TokenTable {
         }
     }
 
-    async fn facts(&self) -> Result<TableFacts, TableError> {
+    fn tokens(&self) -> &dyn Tokens {
+        &ClickHouseTokens
+    }
+
+    async fn see(&self) -> Result<Sighting, TableError> {
         let mut world = self.world.lock().expect("no panic");
         world.looks += 1;
         if world.away && world.facts_away {
@@ -410,18 +415,18 @@ impl Table for TokenTable {
             let message = "column `id` has changed".into();
             return Err(TableError { remedy: Remedy::Stop, kind: "table", message });
         }
-        Ok(TableFacts {
-            server_start_ms: world.start_ms,
-            server_now_ms: world.now_ms,
+        let facts = Facts {
+            start_ms: world.start_ms,
+            seen_ms: world.now_ms,
             server_uuid: "s".into(),
-            table_uuid: format!("{}-{}", self.name, world.exchanged),
             block_number: world.block,
             view_blocks: vec![world.block; world.views],
             token_window: 100,
-            parts_per_frame: 1,
-            token_age_ms_max: u64::MAX,
-            tokens_per_block_max: 1,
-        })
+            tokens_per_frame: 1,
+            token_age_ms_max: None,
+            tokens_per_block_max: Some(1),
+        };
+        Ok(facts.seen(format!("{}-{}", self.name, world.exchanged)))
     }
 
     async fn probe(&self, frame: FrameId, _: u64, _: &[u8]) -> Result<Presence, TableError> {
@@ -439,13 +444,13 @@ impl Table for TokenTable {
         frame: FrameId,
         rows: u64,
         probe: &[u8],
-    ) -> Result<(Presence, TableFacts), TableError> {
-        let (presence, mut facts) = (self.probe(frame, rows, probe).await?, self.facts().await?);
+    ) -> Result<(Presence, Sighting), TableError> {
+        let (presence, mut seen) = (self.probe(frame, rows, probe).await?, self.see().await?);
         if self.world.lock().expect("no panic").rows_elsewhere {
-            facts.table_uuid = "elsewhere".into();
-            return Ok((Presence::None, facts));
+            seen.table_uuid = "elsewhere".into();
+            return Ok((Presence::None, seen));
         }
-        Ok((presence, facts))
+        Ok((presence, seen))
     }
 
     fn may_object_to_first_start(&self) -> bool {

@@ -3,7 +3,6 @@ use std::time::Duration;
 use dataflow::Effect;
 use engine::problem::{Noticed, State};
 use engine::status::{PartitionStatus, TableStatus};
-use protocol::budget::budget;
 use protocol::record::Counts;
 
 use super::*;
@@ -94,13 +93,15 @@ fn numbers_and_problems_are_shown() {
                 rows_sealed: 10,
                 rows_settled: 7,
                 rows_refused: 2,
-                tokens: Some(budget(
-                    100,
-                    u64::MAX,
-                    Some(Rate { tokens: 50, over_ms: 5_000 }),
-                    190_000,
-                    false,
-                )),
+                tokens: Some(Budget {
+                    remembered: 100,
+                    used_per_s: Some(10.0),
+                    used_per_s_max: 50.0 * 1_000.0 / 190_000.0,
+                    memory_ms: 10_000,
+                    trusted_ms: 5_000,
+                    needed_ms: 190_000,
+                    is_scarce: true,
+                }),
                 ..TableStatus::default()
             },
         );

@@ -505,13 +505,8 @@ fn fault_17_the_largest_spool_and_the_most_partitions_fit_into_a_record() {
     const FRAMES: u64 = 100_000;
     const PARTITIONS: u32 = 10_000;
     let long = |n: usize| "x".repeat(n);
-    let server = Server {
-        server_uuid: long(36),
-        table_uuid: long(120),
-        seen_ms: i64::MAX,
-        block_number: u64::MAX,
-        ..Default::default()
-    };
+    let server =
+        Sighting { table_uuid: long(120), facts: long(150).into_bytes().into(), ..Default::default() };
     let piece = |ordinal| Piece {
         frame: Frame {
             ordinal,

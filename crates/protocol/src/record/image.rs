@@ -7,7 +7,7 @@ use prost::Message;
 use super::position::{joined, parted};
 use super::{
     Absorbed, Counts, Derived, Fates, Forgotten, Frame, HandedOver, Layout, Part, PartitionGenesis, Position,
-    Question, Rows, Server, StateDelta, StepShape,
+    Question, Rows, Sighting, StateDelta, StepShape,
 };
 
 /// All that the records before this one fold to, so that they can be retired.
@@ -185,9 +185,9 @@ pub struct TableImage {
     /// The ordinal of the next frame.
     #[prost(uint64, tag = "4")]
     pub next_ordinal: u64,
-    /// Server as last seen.
+    /// The table as last seen.
     #[prost(message, optional, tag = "5")]
-    pub server: Option<Server>,
+    pub server: Option<Sighting>,
     /// Frames from `frontier` to `next_ordinal`.
     #[prost(message, repeated, tag = "6")]
     pub pending: Vec<PieceImage>,
@@ -228,7 +228,7 @@ pub struct PieceImage {
     pub segment: String,
     /// The server as seen before its first attempt.
     #[prost(message, optional, tag = "5")]
-    pub server: Option<Server>,
+    pub server: Option<Sighting>,
     /// True if a split replaced it.
     #[prost(bool, tag = "6")]
     pub dead: bool,

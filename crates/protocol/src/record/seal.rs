@@ -37,7 +37,7 @@ pub struct Seal {
     pub settled: Vec<Frontier>,
     /// The server behind every table, as last seen before this record.
     #[prost(message, repeated, tag = "9")]
-    pub servers: Vec<Server>,
+    pub servers: Vec<Sighting>,
     /// What the batch's records became, for every input that gave any.
     #[prost(message, repeated, tag = "10")]
     pub counts: Vec<InputCounts>,
@@ -235,32 +235,19 @@ pub struct Frontier {
     pub sent_below: Option<u64>,
 }
 
-/// A server and a table as last seen.
+/// A table, and the server that showed it, as last seen.
 #[derive(Clone, PartialEq, Message)]
-pub struct Server {
+pub struct Sighting {
     /// The table's index.
     #[prost(uint32, tag = "1")]
     pub table: u32,
-    /// When the server started, by its clock, Unix milliseconds.
-    #[prost(sint64, tag = "2")]
-    pub start_ms: i64,
-    /// When it was seen, by its clock, Unix milliseconds.
-    #[prost(sint64, tag = "3")]
-    pub seen_ms: i64,
-    /// The server's identity.
-    #[prost(string, tag = "4")]
-    pub server_uuid: String,
     /// The table's identity.
-    #[prost(string, tag = "5")]
+    #[prost(string, tag = "2")]
     pub table_uuid: String,
-    /// The table's newest block number then.
-    #[prost(uint64, tag = "6")]
-    pub block_number: u64,
-    /// The newest block number of each materialized view's target, by the targets' names; empty without views. A target has
-    /// a token memory of its own, and writers of its own.
-    #[prost(uint64, repeated, tag = "7")]
-    pub view_blocks: Vec<u64>,
-    /// Tokens that one step of a block number stands for at most; `u64::MAX` where nothing bounds them.
-    #[prost(uint64, tag = "8")]
-    pub tokens_per_block_max: u64,
+    /// True if inserts bring rows to other tables as well.
+    #[prost(bool, tag = "3")]
+    pub feeds_views: bool,
+    /// What the sink's rules read of it; nobody else does.
+    #[prost(bytes = "bytes", tag = "4")]
+    pub facts: ::bytes::Bytes,
 }

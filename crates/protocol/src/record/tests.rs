@@ -20,16 +20,12 @@ fn frame() -> Frame {
     }
 }
 
-fn server() -> Server {
-    Server {
+fn server() -> Sighting {
+    Sighting {
         table: 1,
-        start_ms: -5,
-        seen_ms: 9,
-        server_uuid: "s".into(),
         table_uuid: "t".into(),
-        block_number: 77,
-        view_blocks: Vec::new(),
-        ..Server::default()
+        feeds_views: false,
+        facts: ::bytes::Bytes::from_static(&[8, 9, 0, 255]),
     }
 }
 
@@ -129,7 +125,7 @@ fn samples() -> Vec<(&'static str, Record)> {
     let forgotten =
         vec![Forgotten { partition: 2, from_start: false }, Forgotten { partition: 5, from_start: true }];
     let with_fates = LaneImage { fates: fates.clone(), ..LaneImage::default() };
-    let with_views = Server { view_blocks: vec![78, 79], ..server() };
+    let with_views = Sighting { feeds_views: true, facts: ::bytes::Bytes::new(), ..server() };
     let told = PieceImage { question: Some(question()), verdict: 2, ..PieceImage::default() };
     let accepted = TableImage { pending: vec![told], accepted_uuid: "t2".into(), ..TableImage::default() };
     let column = |name: &str, type_name: &str, default: &str| LayoutColumn {

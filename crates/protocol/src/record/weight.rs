@@ -18,8 +18,8 @@
 use super::{
     DeltaImage, Fates, Forgotten, FormerName, Frame, Frontier, HandedOver, InputCounts, InputImage,
     KeptState, Layout, LayoutColumn, Move, Part, PartitionGenesis, PieceImage, Range, Refusal, Rewound,
-    Server, SettledAbove, StateDelta, StateFile, StateObject, StepShape, TableGenesis, TableImage, TableRows,
-    Unsettled,
+    SettledAbove, Sighting, StateDelta, StateFile, StateObject, StepShape, TableGenesis, TableImage,
+    TableRows, Unsettled,
 };
 
 /// What every record may take: lists of a few entries whose values are all zero, which are not written at all. As much as the longest record
@@ -110,9 +110,13 @@ const RECORD: &[Field] = &[
     one(12, SEAL),
     one(
         13,
-        &[list::<Frontier>(1, &[]), list::<Server>(2, SERVER), list::<SettledAbove>(3, &[numbers::<u64>(2)])],
+        &[
+            list::<Frontier>(1, &[]),
+            list::<Sighting>(2, SIGHTING),
+            list::<SettledAbove>(3, &[numbers::<u64>(2)]),
+        ],
     ),
-    one(14, &[one(5, SERVER)]),
+    one(14, &[one(5, SIGHTING)]),
     one(15, &[text(4), list::<Frame>(5, FRAME), list::<Layout>(6, LAYOUT)]),
     one(16, &[one(1, LANE), list::<StateObject>(2, &[text(2)]), list::<StateFile>(4, &[text(2)])]),
     one(17, QUESTION),
@@ -132,7 +136,7 @@ const SEAL: &[Field] = &[
     list::<StateDelta>(5, &[]),
     numbers::<u32>(7),
     list::<Frontier>(8, &[]),
-    list::<Server>(9, SERVER),
+    list::<Sighting>(9, SIGHTING),
     list::<InputCounts>(10, &[]),
     list::<TableRows>(11, &[]),
     list::<Refusal>(13, &[]),
@@ -158,14 +162,14 @@ const LANE: &[Field] = &[
 ];
 
 const TABLE: &[Field] =
-    &[text(1), one(5, SERVER), list::<PieceImage>(6, PIECE), text(7), list::<Layout>(8, LAYOUT)];
+    &[text(1), one(5, SIGHTING), list::<PieceImage>(6, PIECE), text(7), list::<Layout>(8, LAYOUT)];
 
 const STEP: &[Field] = &[text(1), text(2)];
 const PART: &[Field] = &[text(1), text(2), text(3)];
-const PIECE: &[Field] = &[one(1, FRAME), text(4), one(5, SERVER), one(8, QUESTION)];
+const PIECE: &[Field] = &[one(1, FRAME), text(4), one(5, SIGHTING), one(8, QUESTION)];
 const PARTITION: &[Field] = &[text(1), text(3)];
 const FRAME: &[Field] = &[text(3), text(4)];
-const SERVER: &[Field] = &[text(4), text(5), numbers::<u64>(7)];
+const SIGHTING: &[Field] = &[text(2), text(4)];
 const QUESTION: &[Field] = &[text(5)];
 const FATES: &[Field] = &[text(3), list::<Unsettled>(4, &[])];
 const LAYOUT: &[Field] = &[list::<LayoutColumn>(3, &[text(1), text(2), text(3)])];

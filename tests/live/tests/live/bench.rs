@@ -69,11 +69,13 @@ fn bench_under_a_load_sees_every_sampled_record_become_visible() {
     let page_argument = [page.to_str().expect("UTF-8")];
     let report = bench(&case, "glassflow", &[load.as_slice(), page_argument.as_slice()].concat());
     assert_eq!(report["right"], true, "{report:#}");
-    let arm = &report["arms"][0];
-    assert_eq!(arm["name"], "load 50 %");
-    assert_eq!(arm["summary"]["offered_records_per_s"]["median"], 4_000.0);
-    assert_eq!(arm["summary"]["visible_samples"]["median"], 4_000.0, "so few are all looked at");
-    let at = |key: &str| arm["summary"][key]["median"].as_f64().expect("a latency");
+    assert_eq!(report["arms"][0]["name"], "load 50 %");
+    // The run itself: a sender that is late on a busy machine makes its figures count in no median.
+    let run = &report["runs"][0];
+    assert_eq!(run["arm"], "load 50 %");
+    assert_eq!(run["offered_records_per_s"], 4_000.0);
+    assert_eq!(run["visible_samples"], 4_000.0, "so few are all looked at");
+    let at = |key: &str| run[key].as_f64().expect("a latency");
     assert!(at("visible_p50_s") > 0.0 && at("visible_p50_s") <= at("visible_p99_s"));
     assert!(at("visible_p99_s") <= at("visible_max_s"));
     let page = std::fs::read_to_string(page).expect("the page was written");

@@ -93,13 +93,13 @@ async fn rows_there(pipeline: &Pipeline, tables: &[Arc<dyn Table>], found: &mut 
 async fn questions(lane: &Lane, tables: &[Arc<dyn Table>], found: &mut Found) {
     for table in &lane.tables {
         let Some(now) = tables.iter().find(|now| now.name() == table.name) else { continue };
-        let Ok(facts) = now.facts().await else { continue };
+        let Ok(seen) = now.see().await else { continue };
         let live = table.pending.iter().flatten().filter(|piece| piece.is_live());
         let of_another =
-            |uuid: &str| !uuid.is_empty() && uuid != facts.table_uuid && uuid != table.accepted_uuid;
+            |uuid: &str| !uuid.is_empty() && uuid != seen.table_uuid && uuid != table.accepted_uuid;
         let moved = live.filter(|p| {
             p.open_question().is_none()
-                && table.accepted_uuid != facts.table_uuid
+                && table.accepted_uuid != seen.table_uuid
                 && p.server.as_ref().is_some_and(|server| of_another(&server.table_uuid))
         });
         if let Some(first) = moved.into_iter().next() {

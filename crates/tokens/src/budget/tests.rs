@@ -1,22 +1,22 @@
-use super::*;
-use crate::doubt::{Decision, Facts, decide};
+use dataflow::Basis;
 
-fn server(seen_ms: i64, block_number: u64) -> Server {
-    Server {
-        table: 0,
+use super::*;
+use crate::trust::lapse;
+
+fn server(seen_ms: i64, block_number: u64) -> Facts {
+    Facts {
         start_ms: 0,
         seen_ms: 100_000 + seen_ms,
         server_uuid: "s".into(),
-        table_uuid: "t".into(),
         block_number,
-        view_blocks: Vec::new(),
-        ..Server::default()
+        tokens_per_block_max: Some(1),
+        ..Facts::default()
     }
 }
 
 fn measured(sightings: impl IntoIterator<Item = (i64, u64)>) -> Option<Rate> {
-    let mut meter = Meter::default();
-    sightings.into_iter().for_each(|(seen_ms, block)| meter.see(&server(seen_ms, block)));
+    let mut meter = UsedTokens::default();
+    sightings.into_iter().for_each(|(seen_ms, block)| meter.see(&server(seen_ms, block).seen("t")));
     meter.rate()
 }
 
@@ -47,25 +47,25 @@ fn an_earlier_owners_sighting_counts_until_there_is_a_better_one() {
 
 #[test]
 fn what_cannot_be_compared_is_forgotten() {
-    let mut meter = Meter::default();
-    meter.see(&server(0, 100));
-    meter.see(&server(10_000, 50));
+    let mut meter = UsedTokens::default();
+    meter.see(&server(0, 100).seen("t"));
+    meter.see(&server(10_000, 50).seen("t"));
     assert_eq!(meter.rate(), None, "blocks went back");
-    meter.see(&server(20_000, 70));
+    meter.see(&server(20_000, 70).seen("t"));
     assert_eq!(meter.rate(), Some(Rate { tokens: 20, over_ms: 10_000 }));
-    meter.see(&Server { table_uuid: "other".into(), ..server(30_000, 500) });
+    meter.see(&server(30_000, 500).seen("other"));
     assert_eq!(meter.rate(), None);
-    meter.see(&Server { table_uuid: "other".into(), view_blocks: vec![3], ..server(40_000, 500) });
+    meter.see(&Facts { view_blocks: vec![3], ..server(40_000, 500) }.seen("other"));
     assert_eq!(meter.rate(), None, "a view came");
-    meter.see(&Server { table_uuid: "other".into(), view_blocks: vec![903], ..server(50_000, 501) });
+    meter.see(&Facts { view_blocks: vec![903], ..server(50_000, 501) }.seen("other"));
     assert_eq!(meter.rate().map(|rate| rate.tokens), Some(900), "the view's target uses most");
 }
 
 #[test]
 fn sightings_that_crowd_take_no_room() {
-    let mut meter = Meter::default();
+    let mut meter = UsedTokens::default();
     for n in 0..100_000 {
-        meter.see(&server(n * 10, n as u64));
+        meter.see(&server(n * 10, n as u64).seen("t"));
         assert!(meter.seen.len() <= 2 * (SPAN_MS / KEPT_EVERY_MS) as usize + 2);
     }
     let rate = meter.rate().expect("a rate");
@@ -77,7 +77,7 @@ fn the_memory_lasts_as_many_seconds_as_it_has_tokens_for() {
     let ten_a_second = Some(Rate { tokens: 50, over_ms: 5_000 });
     let found = budget(10_000, u64::MAX, ten_a_second, 190_000, false);
     assert_eq!((found.memory_ms, found.trusted_ms, found.is_scarce), (1_000_000, 500_000, false));
-    assert!((26.3..26.4).contains(&found.rate_max()), "{}", found.rate_max());
+    assert!((26.3..26.4).contains(&found.used_per_s_max), "{}", found.used_per_s_max);
     // By age: half an hour of an hour.
     let aged = budget(10_000, 3_600_000, Some(Rate { tokens: 1, over_ms: 5_000 }), 190_000, false);
     assert_eq!((aged.memory_ms, aged.trusted_ms), (3_600_000, 1_800_000));
@@ -113,31 +113,20 @@ fn a_rate_that_wavers_around_the_bound_warns_once() {
 fn enough_means_that_the_resend_is_trusted_and_scarce_that_it_is_not() {
     let needed_ms = 190_000;
     let resent = |window, age_ms_max, tokens| {
-        let facts = Facts {
-            before: Some(server(0, 7)),
-            now: server(needed_ms, 7 + tokens),
-            token_window: window,
-            token_age_ms_max: age_ms_max,
-            found: None,
-            alive: Some(0),
-            confirmed: false,
-            asked: None,
-            refused: false,
-            answer: None,
-            accepted: false,
-        };
-        decide(&facts) == Decision::Resend
+        let of =
+            |facts: Facts| Facts { token_window: window, token_age_ms_max: age_ms_max, ..facts }.seen("t");
+        lapse(Basis::Token, &of(server(0, 7)), &of(server(needed_ms, 7 + tokens))).is_none()
     };
     for window in [2, 100, 9_999, 10_000] {
-        for age_ms_max in [u64::MAX, 3_600_000, 380_000, 379_998, 10_000] {
+        for age_ms_max in [None, Some(3_600_000), Some(380_000), Some(379_998), Some(10_000)] {
             for tokens in [0, 1, 49, 50, 51, 4_998, 4_999, 5_000, 10_001] {
                 // As many as the rate brings in the time that is needed.
                 let rate = Some(Rate { tokens, over_ms: needed_ms as u64 });
-                let found = budget(window, age_ms_max, rate, needed_ms as u64, false);
+                let found = budget(window, age_ms_max.unwrap_or(u64::MAX), rate, needed_ms as u64, false);
                 assert_eq!(
                     !found.is_scarce,
                     resent(window, age_ms_max, tokens),
-                    "{window} tokens, {age_ms_max} ms, {tokens} used"
+                    "{window} tokens, {age_ms_max:?} ms, {tokens} used"
                 );
             }
         }
@@ -147,16 +136,25 @@ fn enough_means_that_the_resend_is_trusted_and_scarce_that_it_is_not() {
 #[test]
 fn the_rate_counts_what_each_block_may_cost_and_without_a_bound_the_budget_is_scarce() {
     let rate = |per_block, blocks| {
-        let mut meter = Meter::default();
-        let of = |s: Server| Server { tokens_per_block_max: per_block, ..s };
+        let mut meter = UsedTokens::default();
+        let of = |facts| Facts { tokens_per_block_max: per_block, ..facts }.seen("t");
         [of(server(0, 0)), of(server(10_000, blocks))].iter().for_each(|seen| meter.see(seen));
         meter.rate()
     };
-    assert_eq!(rate(2, 50), Some(Rate { tokens: 100, over_ms: 10_000 }));
-    assert_eq!(rate(u64::MAX, 0), Some(Rate { tokens: 0, over_ms: 10_000 }));
-    let unbounded = rate(u64::MAX, 1).expect("two sightings");
+    assert_eq!(rate(Some(2), 50), Some(Rate { tokens: 100, over_ms: 10_000 }));
+    assert_eq!(rate(None, 0), Some(Rate { tokens: 0, over_ms: 10_000 }));
+    let unbounded = rate(None, 1).expect("two sightings");
     assert_eq!(unbounded.tokens, UNBOUNDED);
     assert!(unbounded.per_second().is_infinite());
     let found = budget(10_000, u64::MAX, Some(unbounded), 190_000, false);
     assert!(found.is_scarce && found.trusted_ms == 0, "{found:?}");
+}
+
+#[test]
+fn what_is_no_sighting_of_a_server_says_nothing() {
+    let mut meter = UsedTokens::default();
+    meter.see(&Sighting { table_uuid: "t".into(), ..Sighting::default() });
+    assert!(meter.budget(1).is_none());
+    meter.see(&Facts { token_window: 10, ..server(0, 1) }.seen("t"));
+    assert_eq!(meter.budget(1).map(|budget| (budget.remembered, budget.used_per_s)), Some((10, None)));
 }

@@ -1,0 +1,60 @@
+//! What was seen of a server and a table at one moment.
+//!
+//! Owns the bytes that the engine and the journal carry. Does not own how they are asked for (`clickhouse::checks::sight`).
+
+use dataflow::Sighting;
+use prost::Message;
+
+/// The server, and how its tables remember inserts.
+#[derive(Clone, PartialEq, Message)]
+pub struct Facts {
+    /// When the server started, Unix milliseconds by its own clock (precise to a second or two).
+    #[prost(sint64, tag = "1")]
+    pub start_ms: i64,
+    /// The server's clock when it answered, Unix milliseconds.
+    #[prost(sint64, tag = "2")]
+    pub seen_ms: i64,
+    /// The server's identity; empty if it has none.
+    #[prost(string, tag = "3")]
+    pub server_uuid: String,
+    /// The newest block number of the table: moves with every insert by anyone.
+    #[prost(uint64, tag = "4")]
+    pub block_number: u64,
+    /// The newest block number of each materialized view's target, by the targets' names, each target once; empty without views. A
+    /// target has tokens and writers of its own.
+    #[prost(uint64, repeated, tag = "5")]
+    pub view_blocks: Vec<u64>,
+    /// How many tokens the table remembers (the smallest over the table and its views' targets).
+    #[prost(uint64, tag = "6")]
+    pub token_window: u64,
+    /// How many tokens one frame costs at most: its parts, twice where the server writes two hashes for each.
+    #[prost(uint64, tag = "7")]
+    pub tokens_per_frame: u64,
+    /// How long a token is remembered at least, in milliseconds; `None` if only the number counts.
+    #[prost(uint64, optional, tag = "8")]
+    pub token_age_ms_max: Option<u64>,
+    /// How many tokens one step of [`block_number`](Self::block_number), or of a number in [`view_blocks`](Self::view_blocks), may stand
+    /// for at most: an upper bound for inserts by anyone. A server may write two hashes for one insert, and one part may hold the
+    /// asynchronous inserts of many clients, with a token each. `None` where nothing bounds it.
+    #[prost(uint64, optional, tag = "9")]
+    pub tokens_per_block_max: Option<u64>,
+}
+
+impl Facts {
+    /// The same as the engine carries them, with what it reads itself: the identity of the table, and whether inserts feed views.
+    pub fn seen(&self, table_uuid: impl Into<String>) -> Sighting {
+        Sighting {
+            table_uuid: table_uuid.into(),
+            feeds_views: !self.view_blocks.is_empty(),
+            facts: self.encode_to_vec().into(),
+        }
+    }
+
+    /// What a sighting carries; `None` if that are no facts of a ClickHouse server. Then nothing is trusted.
+    pub fn of(sighting: &Sighting) -> Option<Self> {
+        if sighting.facts.is_empty() {
+            return None;
+        }
+        Self::decode(&*sighting.facts).ok()
+    }
+}

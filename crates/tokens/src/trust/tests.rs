@@ -1,0 +1,120 @@
+use super::*;
+
+fn server(start_ms: i64, seen_ms: i64, block_number: u64) -> Facts {
+    Facts {
+        start_ms,
+        seen_ms,
+        server_uuid: "s".into(),
+        block_number,
+        token_window: 100,
+        tokens_per_block_max: Some(1),
+        ..Facts::default()
+    }
+}
+
+#[test]
+fn a_decision_to_send_again_lapses_with_the_facts_that_it_rests_on() {
+    let aged = |facts| Facts { token_age_ms_max: Some(60_000), ..facts };
+    let since = server(0, 60_000, 100).seen("t");
+    let view = Facts { view_blocks: vec![1], ..server(0, 70_000, 100) };
+    let nothing = Sighting { table_uuid: "t".into(), ..Sighting::default() };
+    let of_another_kind = Sighting { facts: vec![0xff; 7].into(), ..nothing.clone() };
+    let seen = |facts| aged(facts).seen("t");
+    for (now, of_token, of_absence) in [
+        (seen(server(0, 70_000, 149)), None, None),
+        (seen(server(0, 70_000, 150)), Some(Lapse::TokensUsed), Some(Lapse::TokensUsed)),
+        (seen(server(0, 70_000, 99)), Some(Lapse::TokensUsed), Some(Lapse::TokensUsed)),
+        (seen(view), Some(Lapse::TokensUsed), Some(Lapse::TokensUsed)),
+        (seen(server(0, 89_999, 100)), None, None),
+        (seen(server(0, 90_000, 100)), Some(Lapse::TooOld), Some(Lapse::TooOld)),
+        (server(0, 70_000, 100).seen("other"), Some(Lapse::OtherTable), Some(Lapse::OtherTable)),
+        // A restart takes no token of a frame that was looked for in vain, and brings none of its rows.
+        (seen(server(65_000, 70_000, 100)), Some(Lapse::OtherRun), None),
+        (nothing, Some(Lapse::Unreadable), Some(Lapse::Unreadable)),
+        (of_another_kind, Some(Lapse::Unreadable), Some(Lapse::Unreadable)),
+    ] {
+        assert_eq!(lapse(Basis::Token, &since, &now), of_token, "{now:?}");
+        assert_eq!(lapse(Basis::Absence, &since, &now), of_absence, "{now:?}");
+    }
+}
+
+#[test]
+fn tokens_are_bounded_by_what_each_block_may_cost() {
+    let of =
+        |per_block, seen_ms, block| Facts { tokens_per_block_max: per_block, ..server(0, seen_ms, block) };
+    let with =
+        |before, now, blocks: u64| tokens_since(&of(before, 60_000, 100), &of(now, 70_000, 100 + blocks));
+    assert_eq!(with(Some(1), Some(1), 10), Some(10), "one token a block");
+    assert_eq!(with(Some(2), Some(2), 10), Some(20), "two hashes of each");
+    assert_eq!(with(None, None, 10), None, "nothing bounds them");
+    assert_eq!(with(None, None, 0), Some(0), "no block, no token");
+    assert_eq!(with(Some(1 << 40), Some(1), 1 << 30), Some(u64::MAX), "more than there are numbers for");
+    // A bound that changes in between counts at its larger value.
+    assert_eq!(with(Some(2), Some(1), 10), Some(20));
+    assert_eq!(with(Some(1), Some(2), 10), Some(20));
+    assert_eq!(with(None, Some(1), 10), None);
+    assert_eq!(with(Some(1), None, 10), None);
+}
+
+#[test]
+fn an_insert_must_end_within_half_of_a_tokens_age() {
+    assert_eq!(insert_time_ms_max(u64::MAX, 10_000), u64::MAX);
+    assert_eq!(insert_time_ms_max(3_600_000, 10_000), 1_790_000);
+    assert_eq!(insert_time_ms_max(10_000, 10_000), 0);
+}
+
+#[test]
+fn a_run_is_the_same_only_if_that_is_certain() {
+    let before = server(0, 60_000, 100);
+    assert!(is_same_run(&before, &server(0, 70_000, 100)));
+    // A start that is told to the second may wobble.
+    assert!(is_same_run(&before, &server(1_500, 70_000, 100)));
+    assert!(!is_same_run(&before, &server(65_000, 70_000, 100)));
+    assert!(!is_same_run(&before, &Facts { server_uuid: "other".into(), ..server(0, 70_000, 100) }));
+    // It had hardly started when it was seen: a restart right after could show the same start.
+    assert!(!is_same_run(&server(0, 3_000, 100), &server(0, 70_000, 100)));
+}
+
+#[test]
+fn what_the_engine_carries_is_what_was_seen() {
+    let views = Facts {
+        view_blocks: vec![7, 8],
+        token_age_ms_max: Some(1),
+        tokens_per_frame: 3,
+        ..server(-5, 60_000, u64::MAX)
+    };
+    for facts in [server(0, 60_000, 100), views] {
+        let seen = facts.seen("t");
+        assert_eq!((seen.table_uuid.as_str(), seen.feeds_views), ("t", !facts.view_blocks.is_empty()));
+        assert_eq!(Facts::of(&seen), Some(facts));
+    }
+    assert_eq!(Facts::of(&Sighting::default()), None);
+}
+
+#[test]
+fn the_frames_of_a_window_cost_half_of_the_tokens_that_a_resend_may_count_on() {
+    assert_eq!(frames(100, 1), 25);
+    assert_eq!(frames(100, 2), 12);
+    assert_eq!(frames(10_000, 1), 2_500);
+    assert_eq!(frames(100, 10), 2);
+    assert_eq!(frames(1, 1), 1);
+}
+
+/// With the fewest tokens accepted, every insert under way may be in doubt at once, and each is still resent without a look
+/// at the rows after all the others; with one frame's tokens fewer, that does not hold for all.
+#[test]
+fn the_least_memory_lets_every_insert_under_way_be_sent_again_after_all_others() {
+    for in_flight in [1, 2, 4, 64] {
+        for cost in [1, 2, 6, 200] {
+            let least = tokens_min(in_flight, cost);
+            assert!(frames(least, cost) >= in_flight, "{in_flight} in flight at {cost}");
+            assert!(frames(least, cost) * cost < trusted_tokens(least), "{in_flight} at {cost}");
+            assert!(
+                in_flight == 1 || frames(least - 4, cost) < in_flight,
+                "{in_flight} at {cost}: not the least"
+            );
+        }
+    }
+    assert_eq!(tokens_min(2, 1), 8);
+    assert_eq!(tokens_min(u64::MAX, 2), u64::MAX);
+}
