@@ -21,7 +21,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use dataflow::Runtime;
 use metrics::{counter, histogram};
-use store::{Effect, Entry, ErrorKind, Key, Operation, Prefix, Put, Store, StoreError};
+use store::{Effect, Entry, ErrorKind, Key, Operation, Prefix, Put, Store, StoreError, Swap, Tag};
 
 use crate::Status;
 use crate::problem::{Noticed, STORE, State};
@@ -196,6 +196,31 @@ impl Store for Measured {
         let begun = self.runtime.elapsed();
         let result = self.store.delete(key).await;
         self.tell("delete", begun, &result, |()| ("ok", 0));
+        result
+    }
+
+    async fn read_register(&self, key: &Key, bytes_max: u64) -> Result<Option<(Bytes, Tag)>, StoreError> {
+        let begun = self.runtime.elapsed();
+        let result = self.store.read_register(key, bytes_max).await;
+        self.tell("get", begun, &result, |read| match read {
+            Some((bytes, _)) => ("ok", bytes.len() as u64),
+            None => ("absent", 0),
+        });
+        result
+    }
+
+    async fn compare_and_set(
+        &self,
+        key: &Key,
+        expected: Option<&Tag>,
+        body: Bytes,
+    ) -> Result<Swap, StoreError> {
+        let (begun, bytes) = (self.runtime.elapsed(), body.len() as u64);
+        let result = self.store.compare_and_set(key, expected, body).await;
+        self.tell("put", begun, &result, |swap| match swap {
+            Swap::Done(_) => ("ok", bytes),
+            Swap::Refused => ("exists", 0),
+        });
         result
     }
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use dataflow::Runtime;
-use store::{Entry, Key, Prefix, Put, Store, StoreError};
+use store::{Entry, Key, Prefix, Put, Store, StoreError, Swap, Tag};
 
 use crate::retry::Backoff;
 
@@ -92,6 +92,19 @@ impl Store for Patient {
 
     async fn delete(&self, key: &Key) -> Result<(), StoreError> {
         self.store.delete(key).await
+    }
+
+    async fn read_register(&self, key: &Key, bytes_max: u64) -> Result<Option<(Bytes, Tag)>, StoreError> {
+        self.until_answered(|| self.store.read_register(key, bytes_max)).await
+    }
+
+    async fn compare_and_set(
+        &self,
+        key: &Key,
+        expected: Option<&Tag>,
+        body: Bytes,
+    ) -> Result<Swap, StoreError> {
+        self.store.compare_and_set(key, expected, body).await
     }
 
     async fn harden(&self, prefix: &Prefix) -> Result<(), StoreError> {

@@ -16,6 +16,13 @@ use crate::{
 
 /// Runs every rule, each on a store of its own.
 pub async fn run(mut empty: impl FnMut() -> Arc<dyn Store>) {
+    objects(&mut empty).await;
+    registers::alone(&mut empty).await;
+    registers::racing(&mut empty).await;
+}
+
+/// The rules for objects.
+pub async fn objects(empty: &mut impl FnMut() -> Arc<dyn Store>) {
     racing_creators_have_one_winner(empty()).await;
     an_existing_object_keeps_its_content(empty()).await;
     pieces_arrive_joined_in_order(empty()).await;
@@ -29,6 +36,8 @@ pub async fn run(mut empty: impl FnMut() -> Arc<dyn Store>) {
     odd_names_are_kept_apart(empty()).await;
     hardening_changes_nothing_that_is_seen(empty()).await;
 }
+
+pub mod registers;
 
 /// Rule 1: sixteen creators of one key at once, for several keys.
 pub async fn racing_creators_have_one_winner(store: Arc<dyn Store>) {
@@ -111,7 +120,7 @@ pub fn at_page(bytes: &[u8]) -> Bytes {
     Bytes::from(memory).slice(front..)
 }
 
-/// Rule 9: an object larger than asked for is an error, and one of exactly that size is not.
+/// Rule 10: an object larger than asked for is an error, and one of exactly that size is not.
 pub async fn reading_stops_at_the_bound(store: Arc<dyn Store>) {
     put(&store, &key("object"), &[7; 100]).await;
     assert!(store.get(&key("object"), 100).await.expect("fits").is_some());

@@ -1,10 +1,12 @@
 //! A store in a folder of a local disk.
 //!
 //! Owns the hand-over from async callers to threads that may block, and the bound on how many do. Does not own the
-//! system calls (`disk`), temporary files (`temp`), writing past the page cache (`direct`) or listings (`walk`).
+//! system calls (`disk`), temporary files (`temp`), writing past the page cache (`direct`), listings (`walk`) or registers
+//! (`register`).
 //!
 //! ```text
 //! root/.tmp/4711-12      being written; never listed; removed by the next open if its writer is dead
+//! root/lane/.root        the register of the key `lane/root`
 //! root/lane/journal/7    the object of the key `lane/journal/7`
 //! ```
 //!
@@ -19,6 +21,7 @@
 
 mod direct;
 mod disk;
+mod register;
 mod temp;
 mod walk;
 
@@ -31,7 +34,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use tokio::sync::{Semaphore, oneshot};
 
-use crate::{Effect, Entry, ErrorKind, Key, Operation, Prefix, Put, Store, StoreError};
+use crate::{Effect, Entry, ErrorKind, Key, Operation, Prefix, Put, Store, StoreError, Swap, Tag};
 use disk::{Disk, Way};
 
 /// Operations of one store that run or wait in the pool at once; more wait their turn. Enough to keep a fast disk's
@@ -170,6 +173,23 @@ impl Store for FileStore {
     async fn delete(&self, key: &Key) -> Result<(), StoreError> {
         let owned = key.clone();
         self.run(Operation::Delete, key, move |disk| disk.delete(&owned)).await
+    }
+
+    async fn read_register(&self, key: &Key, bytes_max: u64) -> Result<Option<(Bytes, Tag)>, StoreError> {
+        let owned = key.clone();
+        self.run(Operation::Get, key, move |disk| disk.read_register(&owned, bytes_max)).await
+    }
+
+    async fn compare_and_set(
+        &self,
+        key: &Key,
+        expected: Option<&Tag>,
+        body: Bytes,
+    ) -> Result<Swap, StoreError> {
+        crate::limits::check_register(key, &body)?;
+        let (owned, expected) = (key.clone(), expected.cloned());
+        self.run(Operation::Put, key, move |disk| disk.compare_and_set(&owned, expected.as_ref(), &body))
+            .await
     }
 
     async fn harden(&self, prefix: &Prefix) -> Result<(), StoreError> {

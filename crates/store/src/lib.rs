@@ -1,9 +1,9 @@
 //! Journals, segments and state: immutable objects under keys, on local disk, on object storage or
-//! in memory.
+//! in memory; and registers, small values that are replaced.
 //!
-//! Owns the one primitive that the delivery protocol rests on, a durable *put if absent*, and the suite that every
-//! implementation passes. Does not own what the bytes mean (`protocol`), which keys exist when, retries, or how long
-//! anything is kept (`engine`). An object never changes once it exists; there is no overwrite and no append.
+//! Owns the two primitives that the protocols rest on, a durable *put if absent* for objects and a durable *compare and set* for
+//! registers, and the suite that every implementation passes. Does not own what the bytes mean (`protocol`, `object_log`), which keys
+//! exist when, retries, or how long anything is kept. An object never changes once it exists; there is no overwrite and no append.
 //!
 //! | module          | what it holds                                                        |
 //! |-----------------|----------------------------------------------------------------------|
@@ -46,6 +46,9 @@ pub use url::{open, open_with};
 /// able to move there.
 pub const OBJECT_BYTES_MAX: u64 = 4 << 30;
 
+/// Bytes that a register may have: 1 MiB. What is replaced every second must be small.
+pub const REGISTER_BYTES_MAX: u64 = 1 << 20;
+
 /// Where memory and place in the object of a piece are to begin that goes past the system's cache: at a multiple of this. The page of
 /// the system, and the largest block of the file systems in use.
 pub const PAGE_BYTES: usize = 4_096;
@@ -71,6 +74,36 @@ pub enum Put {
     Exists,
 }
 
+/// Names one value of a register. Only the store that gave it knows what is inside.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tag {
+    pub(crate) e_tag: String,
+    /// What some providers compare instead; empty where there is none.
+    pub(crate) version: String,
+}
+
+impl Tag {
+    /// A tag of a store outside of this crate: a wrapper's or a simulation's.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self { e_tag: text.into(), version: String::new() }
+    }
+
+    /// What it was made from.
+    pub fn as_str(&self) -> &str {
+        &self.e_tag
+    }
+}
+
+/// What became of a compare-and-set that did not fail.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Swap {
+    /// The register has the new value, durably; this tag names it.
+    Done(Tag),
+    /// The register has another value than the one expected, or none; nothing was changed. The value that stands there may be the work
+    /// of an earlier try of the same writer, so read it and compare.
+    Refused,
+}
+
 /// One object of a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
@@ -78,6 +111,10 @@ pub struct Entry {
     pub key: Key,
     /// Length of the object's content in bytes.
     pub size_bytes: u64,
+}
+
+fn no_registers(operation: Operation, key: &Key) -> StoreError {
+    StoreError::new(ErrorKind::NotSupported, operation, key, "this store has no registers")
 }
 
 /// Immutable objects under keys. Shared as `Arc<dyn Store>`.
@@ -94,14 +131,19 @@ pub struct Entry {
 /// 4. **Read your writes.** What a put created is seen by every `get` and `list` that starts after it returned, from any
 ///    process.
 /// 5. **Errors tell the effect.** [`Effect::None`]: nothing has happened and nothing will. [`Effect::Unknown`]: the
-///    object may be there now, later or never; read back. Only `put_if_absent` and `delete` can be in doubt.
+///    object may be there now, later or never; read back. Only `put_if_absent`, `compare_and_set` and `delete` can be in doubt.
 /// 6. **Cancellation.** A future that is dropped leaves the effect unknown, and the operation may still land after the
 ///    drop. Nothing is torn by it.
 /// 7. **Deletes are lazy.** A deleted object is gone for every reader at once, but may come back after a loss of power.
 ///    Whoever deletes must already have made durable that the object no longer counts.
 /// 8. **Keys are objects or folders.** A key that is an object is never at the same time the folder of another key; a
 ///    put that would make it so fails with [`ErrorKind::Conflict`] where the store can see it.
-/// 9. **Bounded.** No call takes more memory than the object, range or page that it was asked for. Concurrent calls are
+/// 9. **Registers.** Of any number of [`compare_and_set`](Store::compare_and_set) calls that expect one tag, by any number of processes,
+///    at most one is done, for ever; a call that expects none creates the register if there is none. The new value is seen by every
+///    read that starts later, and whatever [`read_register`](Store::read_register) returns is durable. Each value of a register must
+///    differ from all others that it ever had (hold a counter and a nonce), since some stores make the tag from the bytes. A key is a
+///    register or an object, for ever; registers may or may not show in lists.
+/// 10. **Bounded.** No call takes more memory than the object, range or page that it was asked for. Concurrent calls are
 ///    bounded by the store, further ones wait.
 ///
 /// No call retries by itself beyond what keeps rule 5 true; back-off belongs to the caller.
@@ -160,6 +202,23 @@ pub trait Store: Send + Sync + fmt::Debug {
 
     /// Removes the object. That there is none is no error.
     async fn delete(&self, key: &Key) -> Result<(), StoreError>;
+
+    /// The value of the register `key` and the tag that names it, or `None` if there is none. Fails with [`ErrorKind::TooLarge`] before
+    /// anything is read if it has more than `bytes_max` bytes.
+    async fn read_register(&self, key: &Key, _bytes_max: u64) -> Result<Option<(Bytes, Tag)>, StoreError> {
+        Err(no_registers(Operation::Get, key))
+    }
+
+    /// Gives the register `key` the value `body` if its present value is the one that `expected` names, or if it is to be absent and is.
+    /// Needs no read before: the tag of the last success serves. Fails with [`ErrorKind::TooLarge`] above [`REGISTER_BYTES_MAX`].
+    async fn compare_and_set(
+        &self,
+        key: &Key,
+        _expected: Option<&Tag>,
+        _body: Bytes,
+    ) -> Result<Swap, StoreError> {
+        Err(no_registers(Operation::Put, key))
+    }
 
     /// Makes durable whatever is below `prefix` now, and the folders that lead to it. A writer that crashed may have
     /// left an object that can be read but that a loss of power would take away; call this before trusting anything

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
-use crate::{ErrorKind, OBJECT_BYTES_MAX, Operation, StoreError};
+use crate::{ErrorKind, OBJECT_BYTES_MAX, Operation, REGISTER_BYTES_MAX, StoreError};
 
 /// The bytes of all pieces, or an error if they are more than an object may have.
 pub(crate) fn check_size(key: impl Display, body: &[Bytes]) -> Result<u64, StoreError> {
@@ -15,6 +15,15 @@ pub(crate) fn check_size(key: impl Display, body: &[Bytes]) -> Result<u64, Store
         return Err(StoreError::new(ErrorKind::TooLarge, Operation::Put, key, reason));
     }
     Ok(size_bytes)
+}
+
+/// An error if a register's value has more bytes than it may.
+pub(crate) fn check_register(key: impl Display, body: &Bytes) -> Result<(), StoreError> {
+    if body.len() as u64 > REGISTER_BYTES_MAX {
+        let reason = format!("it has `{}` bytes and a register at most `{REGISTER_BYTES_MAX}`", body.len());
+        return Err(StoreError::new(ErrorKind::TooLarge, Operation::Put, key, reason));
+    }
+    Ok(())
 }
 
 /// An error if an object of `size_bytes` is larger than the caller takes.

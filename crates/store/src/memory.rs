@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 
-use crate::limits::{check_bytes_max, check_range, check_size};
-use crate::{Entry, ErrorKind, Key, LIST_LIMIT_MAX, Operation, Prefix, Put, Store, StoreError};
+use crate::limits::{check_bytes_max, check_range, check_register, check_size};
+use crate::{Entry, ErrorKind, Key, LIST_LIMIT_MAX, Operation, Prefix, Put, Store, StoreError, Swap, Tag};
 
 /// Bytes that [`MemoryStore::default`] holds: enough for a demo, little enough for a laptop.
 pub const DEFAULT_BYTES_MAX: u64 = 1 << 30;
@@ -28,6 +28,9 @@ pub struct MemoryStore {
 struct Inner {
     objects: BTreeMap<Key, Bytes>,
     bytes: u64,
+    /// Each with the number of the swap that gave it its value.
+    registers: BTreeMap<Key, (Bytes, u64)>,
+    swaps: u64,
 }
 
 impl MemoryStore {
@@ -127,6 +130,36 @@ impl Store for MemoryStore {
             inner.bytes -= body.len() as u64;
         }
         Ok(())
+    }
+
+    async fn read_register(&self, key: &Key, bytes_max: u64) -> Result<Option<(Bytes, Tag)>, StoreError> {
+        let Some((body, swap)) = self.lock().registers.get(key).cloned() else { return Ok(None) };
+        check_bytes_max(key, body.len() as u64, bytes_max)?;
+        Ok(Some((body, Tag::new(swap.to_string()))))
+    }
+
+    async fn compare_and_set(
+        &self,
+        key: &Key,
+        expected: Option<&Tag>,
+        body: Bytes,
+    ) -> Result<Swap, StoreError> {
+        check_register(key, &body)?;
+        let mut inner = self.lock();
+        let found = inner.registers.get(key);
+        if found.map(|(_, swap)| swap.to_string()).as_deref() != expected.map(Tag::as_str) {
+            return Ok(Swap::Refused);
+        }
+        let (had, has) = (found.map_or(0, |(body, _)| body.len() as u64), body.len() as u64);
+        if has > had + self.bytes_max.saturating_sub(inner.bytes) {
+            let reason = format!("the memory store holds at most `{}` bytes", self.bytes_max);
+            return Err(StoreError::new(ErrorKind::Full, Operation::Put, key, reason));
+        }
+        inner.bytes = inner.bytes + has - had;
+        inner.swaps += 1;
+        let swap = inner.swaps;
+        inner.registers.insert(key.clone(), (body, swap));
+        Ok(Swap::Done(Tag::new(swap.to_string())))
     }
 
     async fn harden(&self, _prefix: &Prefix) -> Result<(), StoreError> {

@@ -35,13 +35,15 @@ use bytes::{Bytes, BytesMut};
 use futures::StreamExt;
 use object_store::list::{PaginatedListOptions, PaginatedListStore};
 use object_store::path::Path;
-use object_store::{GetOptions, GetRange, GetResult, ObjectStore, PutMode, PutOptions, PutPayload};
+use object_store::{
+    GetOptions, GetRange, GetResult, ObjectStore, PutMode, PutOptions, PutPayload, PutResult, UpdateVersion,
+};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use crate::limits::{check_bytes_max, check_range, check_size};
+use crate::limits::{check_bytes_max, check_range, check_register, check_size};
 use crate::{
     Entry, ErrorKind, Key, LIST_LIMIT_MAX, OBJECT_BYTES_MAX, Operation, Prefix, Put, Remote, Store,
-    StoreError,
+    StoreError, Swap, Tag,
 };
 use answer::Answer;
 
@@ -100,6 +102,47 @@ impl ObjectStorage {
                 answer if answer.is_exists() => Ok(Put::Exists),
                 answer => Err(answer.into_error(Operation::Put, place, error)),
             },
+        }
+    }
+
+    /// A put under a condition. `None` if the condition does not hold.
+    async fn swap(
+        &self,
+        path: &Path,
+        place: &str,
+        expected: Option<&Tag>,
+        body: Bytes,
+    ) -> Result<Option<PutResult>, StoreError> {
+        let _turn = self.turn().await;
+        let text = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+        let mode = match expected {
+            None => PutMode::Create,
+            Some(Tag { e_tag, version }) => {
+                PutMode::Update(UpdateVersion { e_tag: text(e_tag), version: text(version) })
+            }
+        };
+        let options = PutOptions { mode, extensions: wire::told(), ..PutOptions::default() };
+        match self.objects.put_opts(path, PutPayload::from(body), options).await {
+            Ok(result) => Ok(Some(result)),
+            Err(error) => match Answer::of(&error) {
+                answer if answer.is_exists() => Ok(None),
+                // What is to be replaced is not there any more.
+                answer if expected.is_some() && answer.is_absent() => Ok(None),
+                answer => Err(answer.into_error(Operation::Put, place, error)),
+            },
+        }
+    }
+
+    /// The tag of what was answered. An object without one could never be replaced.
+    fn tag(&self, place: &str, e_tag: Option<String>, version: Option<String>) -> Result<Tag, StoreError> {
+        match (e_tag, version) {
+            (None, None) => {
+                let reason = "the service gives objects no ETag, so none can be replaced under a condition";
+                Err(StoreError::new(ErrorKind::NotSupported, Operation::Get, place, reason))
+            }
+            (e_tag, version) => {
+                Ok(Tag { e_tag: e_tag.unwrap_or_default(), version: version.unwrap_or_default() })
+            }
         }
     }
 
@@ -269,6 +312,29 @@ impl Store for ObjectStorage {
 
     async fn delete(&self, key: &Key) -> Result<(), StoreError> {
         self.remove(&self.path(key.as_str()), key.as_str()).await
+    }
+
+    async fn read_register(&self, key: &Key, bytes_max: u64) -> Result<Option<(Bytes, Tag)>, StoreError> {
+        let (path, place) = (self.path(key.as_str()), key.as_str());
+        let _turn = self.turn().await;
+        let Some(result) = self.open(&path, place, None, false).await? else { return Ok(None) };
+        check_bytes_max(place, result.meta.size, bytes_max)?;
+        let tag = self.tag(place, result.meta.e_tag.clone(), result.meta.version.clone())?;
+        Ok(Some((read(result, place).await?, tag)))
+    }
+
+    async fn compare_and_set(
+        &self,
+        key: &Key,
+        expected: Option<&Tag>,
+        body: Bytes,
+    ) -> Result<Swap, StoreError> {
+        check_register(key, &body)?;
+        let place = key.as_str();
+        Ok(match self.swap(&self.path(place), place, expected, body).await? {
+            Some(result) => Swap::Done(self.tag(place, result.e_tag, result.version)?),
+            None => Swap::Refused,
+        })
     }
 
     async fn harden(&self, _prefix: &Prefix) -> Result<(), StoreError> {

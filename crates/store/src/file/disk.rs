@@ -13,7 +13,7 @@
 //! A failed fsync of a folder, at any step, is final for this store: it takes no more writes, because a second fsync may
 //! succeed although the first one lost the pages.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
@@ -33,7 +33,7 @@ use crate::{Effect, ErrorKind, Key, Operation, Prefix, Put, StoreError};
 const ATTEMPTS_MAX: usize = 4;
 
 /// Folders that are remembered as durable; when there are more, all are forgotten and cost their fsyncs once again.
-const FOLDERS_MAX: usize = 4_096;
+pub(super) const FOLDERS_MAX: usize = 4_096;
 
 /// One root.
 pub(super) struct Disk {
@@ -42,12 +42,14 @@ pub(super) struct Disk {
     folders: Mutex<BTreeSet<PathBuf>>,
     /// Folders that were seen to be folders and no links, with all above them.
     plain: Mutex<BTreeSet<PathBuf>>,
+    /// The value of each register that was last seen to be durable.
+    synced: Mutex<BTreeMap<PathBuf, String>>,
     /// An fsync of a folder has failed: what is durable is not known any more.
     sync_failed: AtomicBool,
     /// Puts and deletes are refused.
     read_only: bool,
     #[cfg(test)]
-    pub(super) faults: tests::Faults,
+    pub(crate) faults: tests::Faults,
 }
 
 /// How a put's bytes reach the disk.
@@ -89,6 +91,7 @@ impl Disk {
             root,
             folders: Mutex::default(),
             plain: Mutex::default(),
+            synced: Mutex::default(),
             sync_failed: AtomicBool::new(false),
             read_only: false,
             #[cfg(test)]
@@ -112,6 +115,7 @@ impl Disk {
             root: fs::canonicalize(root).map_err(failed)?,
             folders: Mutex::default(),
             plain: Mutex::default(),
+            synced: Mutex::default(),
             sync_failed: AtomicBool::new(false),
             read_only: true,
             #[cfg(test)]
@@ -119,7 +123,7 @@ impl Disk {
         })
     }
 
-    fn check_writable(&self, operation: Operation, key: &Key) -> Result<(), StoreError> {
+    pub(super) fn check_writable(&self, operation: Operation, key: &Key) -> Result<(), StoreError> {
         if self.read_only {
             return Err(StoreError::new(
                 ErrorKind::NotSupported,
@@ -290,7 +294,7 @@ impl Disk {
 
     /// Makes `folder` and those above it down from the root, and makes their names durable once per process: one that
     /// is found may have been left undurable by a writer that crashed.
-    fn make_folders(&self, folder: &Path) -> io::Result<()> {
+    pub(super) fn make_folders(&self, folder: &Path) -> io::Result<()> {
         if folder == self.root || self.folders().contains(folder) {
             return Ok(());
         }
@@ -340,7 +344,12 @@ impl Disk {
     }
 
     /// Refuses a place that is reached over a link: behind it lies what is none of this store.
-    fn check_folders(&self, operation: Operation, key: &Key, path: &Path) -> Result<(), StoreError> {
+    pub(super) fn check_folders(
+        &self,
+        operation: Operation,
+        key: &Key,
+        path: &Path,
+    ) -> Result<(), StoreError> {
         let folder = path.parent().expect("an object lies below the root");
         if folder == self.root || self.plain().contains(folder) {
             return Ok(());
@@ -364,6 +373,11 @@ impl Disk {
         }
         plain.insert(folder.to_owned());
         Ok(())
+    }
+
+    pub(super) fn synced(&self) -> MutexGuard<'_, BTreeMap<PathBuf, String>> {
+        // As the set below.
+        self.synced.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn plain(&self) -> MutexGuard<'_, BTreeSet<PathBuf>> {
@@ -394,7 +408,7 @@ impl Disk {
     }
 
     /// Makes a folder's names durable.
-    fn sync(&self, folder: &File) -> io::Result<()> {
+    pub(super) fn sync(&self, folder: &File) -> io::Result<()> {
         self.step(Step::Sync).and_then(|()| folder.sync_all()).inspect_err(|_| {
             self.sync_failed.store(true, Ordering::SeqCst);
         })?;
@@ -406,11 +420,15 @@ impl Disk {
     }
 
     /// Calls an error what it is once an fsync has failed.
-    fn judge(&self, error: StoreError) -> StoreError {
+    pub(super) fn judge(&self, error: StoreError) -> StoreError {
         if self.sync_failed.load(Ordering::SeqCst) { error.with_kind(ErrorKind::SyncFailed) } else { error }
     }
 
-    fn check_sync(&self, operation: Operation, place: &impl std::fmt::Display) -> Result<(), StoreError> {
+    pub(super) fn check_sync(
+        &self,
+        operation: Operation,
+        place: &impl std::fmt::Display,
+    ) -> Result<(), StoreError> {
         if self.sync_failed.load(Ordering::SeqCst) {
             let reason = "an earlier fsync failed, so what is durable is not known";
             return Err(StoreError::new(ErrorKind::SyncFailed, operation, place, reason));
@@ -437,12 +455,12 @@ impl Disk {
     }
 
     #[cfg(not(test))]
-    fn step(&self, _step: Step) -> io::Result<()> {
+    pub(super) fn step(&self, _step: Step) -> io::Result<()> {
         Ok(())
     }
 
     #[cfg(test)]
-    fn step(&self, step: Step) -> io::Result<()> {
+    pub(super) fn step(&self, step: Step) -> io::Result<()> {
         self.faults.reach(step)
     }
 }
@@ -453,7 +471,7 @@ pub(super) fn is_absent(error: &io::Error) -> bool {
 }
 
 /// Reads exactly `bytes` from where the file stands, into memory that is not zeroed first.
-fn read(key: &Key, file: File, bytes: u64) -> Result<Bytes, StoreError> {
+pub(super) fn read(key: &Key, file: File, bytes: u64) -> Result<Bytes, StoreError> {
     let too_large = || {
         let reason = format!("no memory for its `{bytes}` bytes");
         StoreError::new(ErrorKind::TooLarge, Operation::Get, key, reason)
@@ -472,7 +490,7 @@ fn read(key: &Key, file: File, bytes: u64) -> Result<Bytes, StoreError> {
     Ok(Bytes::from(body))
 }
 
-fn not_a_file(operation: Operation, key: &Key) -> StoreError {
+pub(super) fn not_a_file(operation: Operation, key: &Key) -> StoreError {
     StoreError::new(ErrorKind::Corrupt, operation, key, "its place is taken by a link or a special file")
 }
 

@@ -19,6 +19,9 @@ use super::direct;
 /// The folder below the root. It begins with a dot, which no key's segment does.
 pub(super) const FOLDER: &str = ".tmp";
 
+/// Names the folder that goes with a temporary file.
+const FOLDER_EXTENSION: &str = "d";
+
 /// Names tried before giving up. A clash needs a leftover of the same process id in another container or after a
 /// restart, and each try moves on by one.
 const NAMES_MAX: usize = 10_000;
@@ -49,6 +52,8 @@ impl TempFile {
                 Err(error) => return Err(error),
             };
             match file.try_lock() {
+                // A sweep may have had the lock in between, and the name is gone.
+                Ok(()) if file.metadata()?.nlink() == 0 => continue,
                 Ok(()) => return Ok(Self { path, file }),
                 // A sweep was quicker than the lock and is about to remove the file.
                 Err(TryLockError::WouldBlock) => continue,
@@ -61,6 +66,16 @@ impl TempFile {
 
     pub(super) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Where a folder may be made while this file lives; removed by a sweep once it does not.
+    pub(super) fn folder(&self) -> PathBuf {
+        self.path.with_extension(FOLDER_EXTENSION)
+    }
+
+    /// The number of the file in its file system; no other file has it as long as one of its names exists.
+    pub(super) fn inode(&self) -> io::Result<u64> {
+        super::register::inode(&self.file)
     }
 
     /// Appends the pieces in order.
@@ -103,6 +118,15 @@ pub(super) fn sweep(root: &Path) -> io::Result<usize> {
     let mut removed = 0;
     for entry in fs::read_dir(&folder)? {
         let entry = entry?;
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            // Its file is made before it and removed after it.
+            let own = entry.path();
+            let is_made = own.extension().is_some_and(|extension| extension == FOLDER_EXTENSION);
+            if is_made && is_dead(&own.with_extension("")) && fs::remove_dir_all(&own).is_ok() {
+                removed += 1;
+            }
+            continue;
+        }
         if !entry.file_type().is_ok_and(|kind| kind.is_file()) {
             continue;
         }
@@ -115,6 +139,15 @@ pub(super) fn sweep(root: &Path) -> io::Result<usize> {
         }
     }
     Ok(removed)
+}
+
+/// Whether no process holds the temporary file, or it is gone.
+fn is_dead(path: &Path) -> bool {
+    let no_link = OFlags::NOFOLLOW.bits() as i32;
+    match OpenOptions::new().write(true).custom_flags(no_link).open(path) {
+        Ok(file) => file.try_lock().is_ok(),
+        Err(error) => error.kind() == io::ErrorKind::NotFound,
+    }
 }
 
 fn make_folder(folder: &Path) -> io::Result<()> {

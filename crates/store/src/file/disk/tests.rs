@@ -13,7 +13,7 @@ struct State {
 }
 
 impl Faults {
-    pub(super) fn reach(&self, step: Step) -> io::Result<()> {
+    pub(crate) fn reach(&self, step: Step) -> io::Result<()> {
         let mut state = self.0.lock().expect("no panic");
         state.reached.push(step);
         match state.fail {
@@ -29,11 +29,11 @@ impl Faults {
         }
     }
 
-    fn fail(&self, step: Step, after: usize, kind: io::ErrorKind) {
+    pub(crate) fn fail(&self, step: Step, after: usize, kind: io::ErrorKind) {
         self.0.lock().expect("no panic").fail = Some((step, after, kind));
     }
 
-    fn take(&self) -> Vec<Step> {
+    pub(crate) fn take(&self) -> Vec<Step> {
         std::mem::take(&mut self.0.lock().expect("no panic").reached)
     }
 }
