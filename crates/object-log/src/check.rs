@@ -1,0 +1,121 @@
+//! Whether everything that a partition names is there and whole.
+//!
+//! Owns the walk and the report. Changes nothing (L10).
+
+use std::collections::BTreeSet;
+
+use dataflow::Partition;
+use futures::StreamExt;
+
+use crate::collect;
+use crate::decide;
+use crate::error::LogError;
+use crate::partition::LogPartition;
+use crate::reader;
+use crate::root::Root;
+
+/// Objects read side by side.
+const READS_AT_ONCE: usize = 8;
+
+/// Findings that are named; more are counted.
+const NAMED_MAX: usize = 20;
+
+/// What was found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Data objects that were read and are whole.
+    pub objects: u64,
+    /// Records in them.
+    pub records: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Manifest segments.
+    pub segments: u64,
+    /// What is missing or damaged, the first ones in words.
+    pub findings: Vec<String>,
+    /// How many that are.
+    pub finding_count: u64,
+    /// Objects that nobody can commit any more; the owner's next sweep deletes them.
+    pub orphans: u64,
+}
+
+impl Report {
+    fn found(&mut self, what: String) {
+        self.finding_count += 1;
+        if self.findings.len() < NAMED_MAX {
+            self.findings.push(what);
+        }
+    }
+}
+
+/// Reads every object of the partition, and compares what is stored with what is named.
+///
+/// # Errors
+/// When there is no such partition, its root is damaged, or the store fails for good. What is wrong below the root is in the report.
+pub async fn check(partition: &LogPartition) -> Result<(Root, Report), LogError> {
+    let root = partition.root().await?.root;
+    let mut report = Report::default();
+    let (queue, mut at) = (root.queue_id(), root.low);
+    while at < root.next {
+        let entries = match partition.entries_from(&root, at).await {
+            Ok(entries) => entries,
+            Err(error @ (LogError::Missing { .. } | LogError::Format { .. })) => {
+                report.found(error.to_string());
+                // Behind a segment that cannot be read nothing can be told of what it names.
+                let end = root.spans().find(|span| span.end > at).map_or(root.next, |span| span.end);
+                at = end;
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
+        let Some(last) = entries.last() else { break };
+        at = last.end();
+        let shown = Partition::new("check", partition.index());
+        let reads = entries.into_iter().map(|entry| {
+            let shown = shown.clone();
+            async move { (entry, reader::fetch(partition, queue, entry, shown).await) }
+        });
+        let mut reads = futures::stream::iter(reads).buffer_unordered(READS_AT_ONCE);
+        while let Some((entry, object)) = reads.next().await {
+            match object {
+                Ok(_) => {
+                    report.objects += 1;
+                    report.records += u64::from(entry.rows);
+                    report.bytes += entry.bytes;
+                }
+                Err(error @ (LogError::Missing { .. } | LogError::Format { .. })) => {
+                    report.found(error.to_string())
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+    orphans(partition, &root, &mut report).await?;
+    Ok((root, report))
+}
+
+async fn orphans(partition: &LogPartition, root: &Root, report: &mut Report) -> Result<(), LogError> {
+    let (live, segments) = match collect::live(partition, root).await {
+        Ok(live) => live,
+        // Said above; what is no orphan cannot be told then.
+        Err(LogError::Missing { .. } | LogError::Format { .. }) => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    report.segments = segments.len() as u64;
+    let names = partition.names();
+    let mut orphans = 0;
+    let none = decide::Live::new();
+    for (folder, live, segments) in
+        [(names.data(), &live, &BTreeSet::new()), (names.segments(), &none, &segments)]
+    {
+        collect::list(partition, &folder, |key| {
+            if let Some((queue, written)) = names.parse(&key) {
+                let is_orphan = decide::is_orphan(root, live, queue, written) && !segments.contains(&written);
+                orphans += u64::from(is_orphan);
+            }
+        })
+        .await?;
+    }
+    report.orphans = orphans;
+    Ok(())
+}

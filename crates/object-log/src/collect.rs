@@ -1,0 +1,269 @@
+//! What goes: records that retention lets go, objects by their names, and objects that nobody can commit any more.
+//!
+//! Owns the order of the steps. Does not own the rules (`decide`).
+//!
+//! | step                                  | what a crash behind it leaves                                       |
+//! |---------------------------------------|----------------------------------------------------------------------|
+//! | `low` is raised in the root           | objects below it, which the root still names: deleted by name again  |
+//! | data objects below `low` are deleted  | the same, for a delete is repeatable                                 |
+//! | segments that hold only such          | the same: a segment that is absent below `low` counts as done        |
+//! | `cleaned` is raised in the root       | nothing                                                              |
+//!
+//! Objects that no root names (an owner died behind its upload) are found by a list, by the next owner: [`sweep`].
+
+use std::collections::BTreeSet;
+
+use futures::StreamExt;
+use store::{Key, Prefix};
+
+use crate::acks;
+use crate::decide::{self, Live, Retention};
+use crate::error::LogError;
+use crate::names::{QueueId, Written};
+use crate::partition::LogPartition;
+use crate::root::{Claim, Root};
+use crate::segment::{Of, Span};
+
+/// Objects that one pass deletes; the next follows at once.
+const OBJECTS_MAX: usize = 1_024;
+
+/// Deletes side by side.
+const DELETES_AT_ONCE: usize = 16;
+
+/// Objects that one sweep judges at the most: what it holds of each is 48 bytes.
+const SWEPT_MAX: usize = 200_000;
+
+/// Names of a page of a list.
+const PAGE: usize = 1_000;
+
+/// What a pass has found and done.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Collected {
+    /// The new low.
+    pub low: Option<u64>,
+    /// The consumers whose acknowledgements it rests on.
+    pub consumers: Vec<String>,
+    /// Everything that ends at or below is deleted, with so many bytes.
+    pub cleaned: Option<(u64, u64)>,
+    /// There is more to delete.
+    pub is_more: bool,
+    /// Objects that were deleted.
+    pub deleted: usize,
+}
+
+/// One pass of retention over what `root` says: deletes what is below its low, or finds a new low.
+///
+/// # Errors
+/// When the store fails for good, or what the root names is damaged.
+pub async fn collect(
+    partition: &LogPartition,
+    root: &Root,
+    retention: &Retention,
+) -> Result<Collected, LogError> {
+    if root.cleaned < root.low {
+        return clean(partition, root).await;
+    }
+    let mut positions = Vec::with_capacity(root.consumers.len());
+    if retention.acknowledged {
+        for consumer in &root.consumers {
+            positions.push(acks::acknowledged(partition, consumer, root.queue_id()).await?);
+        }
+    }
+    let expired = expired(partition, root, retention).await?;
+    let low = decide::low(root, decide::acknowledged(retention, &positions), expired);
+    let consumers = root.consumers.clone();
+    Ok(Collected { low: (low > root.low).then_some(low), consumers, ..Collected::default() })
+}
+
+/// The end of the records that go by age or bytes, if any does. Descends only into the one segment that goes in part.
+async fn expired(
+    partition: &LogPartition,
+    root: &Root,
+    retention: &Retention,
+) -> Result<Option<u64>, LogError> {
+    if retention.age_max.is_none() && retention.bytes_max.is_none() {
+        return Ok(None);
+    }
+    let now_ms = root.stamp(partition.runtime().wall_ms());
+    let (mut held, mut end) = (root.bytes, None);
+    let mut spans: Vec<Span> = root.spans().collect();
+    'level: loop {
+        for span in spans {
+            if decide::is_expired(retention, &span, held, now_ms) {
+                held = held.saturating_sub(span.bytes);
+                end = Some(span.end);
+                continue;
+            }
+            if let Of::Segment(reference) = span.of
+                && span.end > root.low
+                && let Some(segment) = partition.segment(root, &reference).await?
+            {
+                spans = segment.spans().collect();
+                continue 'level;
+            }
+            return Ok(end);
+        }
+        return Ok(end);
+    }
+}
+
+/// Deletes objects and segments below the root's low, oldest first.
+async fn clean(partition: &LogPartition, root: &Root) -> Result<Collected, LogError> {
+    let (queue, names) = (root.queue_id(), partition.names());
+    let mut stack: Vec<Span> = root.spans().collect();
+    stack.reverse();
+    let (mut objects, mut segments): (Vec<Key>, Vec<(u64, Key)>) = (Vec::new(), Vec::new());
+    let (mut cleaned, mut bytes, mut is_more) = (root.cleaned, 0, false);
+    while let Some(span) = stack.pop() {
+        if span.end <= root.cleaned {
+            continue;
+        }
+        if span.first >= root.low {
+            break;
+        }
+        match span.of {
+            Of::Entry(_) if span.end > root.low => break,
+            Of::Entry(_) if objects.len() == OBJECTS_MAX => {
+                is_more = true;
+                break;
+            }
+            Of::Entry(entry) => {
+                objects.push(names.object(queue, entry.written()));
+                bytes += entry.bytes;
+                cleaned = span.end;
+            }
+            Of::Segment(reference) => match partition.segment(root, &reference).await? {
+                Some(segment) => {
+                    segments.push((span.end, names.segment(queue, reference.written())));
+                    stack.extend(segment.spans().rev());
+                }
+                // A pass that was not recorded has deleted it, behind all that it names.
+                None if span.end <= root.low => {
+                    bytes += span.bytes;
+                    cleaned = span.end;
+                }
+                None => {
+                    let key = names.segment(queue, reference.written());
+                    return Err(LogError::Missing { key: key.to_string() });
+                }
+            },
+        }
+    }
+    let mut deleted = delete(partition, objects).await?;
+    // Only behind the objects: a segment that is gone says that they are.
+    let done = segments.into_iter().filter(|(end, _)| *end <= cleaned).map(|(_, key)| key).collect();
+    deleted += delete(partition, done).await?;
+    // An entry that is held in part stays: what is below it is all that can go.
+    Ok(Collected {
+        cleaned: (cleaned > root.cleaned).then_some((cleaned, bytes)),
+        is_more,
+        deleted,
+        ..Collected::default()
+    })
+}
+
+/// Deletes objects that nobody can commit any more: of earlier owners, and of a partition of this name that was deleted. For the owner
+/// alone. What is uploaded by a sleeper after the list is found by a later sweep.
+///
+/// # Errors
+/// [`LogError::Fenced`] when the partition is ours no more; others when the store fails for good.
+pub async fn sweep(partition: &LogPartition, claim: Claim) -> Result<Collected, LogError> {
+    let names = partition.names();
+    let seen = partition.root().await?;
+    let is_ours = |queue: QueueId, written: Written, root: &Root| {
+        queue == root.queue_id() && (written.epoch, written.run) == (claim.epoch, claim.run)
+    };
+    let mut found = Vec::new();
+    for folder in [names.data(), names.segments()] {
+        list(partition, &folder, |key| {
+            if let Some((queue, written)) = names.parse(&key)
+                && !is_ours(queue, written, &seen.root)
+                && found.len() < SWEPT_MAX
+            {
+                found.push((key, queue, written));
+            }
+        })
+        .await?;
+    }
+    if found.is_empty() {
+        return Ok(Collected::default());
+    }
+    // Read behind the list: a partition that was created again meanwhile, or claimed by another, has objects in it that are no orphans.
+    let root = partition.root().await?.root;
+    if root.queue_id() != seen.root.queue_id() {
+        return Err(partition.recreated(seen.root.queue_id(), Some(root.queue_id())));
+    }
+    if root.claim() != claim {
+        return Err(LogError::Fenced { place: partition.place(), epoch: root.epoch });
+    }
+    let (live, segments) = live(partition, &root).await?;
+    let segment_folder = names.segments();
+    let orphans = found.into_iter().filter(|(key, queue, written)| match segment_folder.contains(key) {
+        true => decide::is_orphan(&root, &Live::new(), *queue, *written) && !segments.contains(written),
+        false => decide::is_orphan(&root, &live, *queue, *written),
+    });
+    let orphans: Vec<Key> = orphans.map(|(key, ..)| key).collect();
+    let deleted = delete(partition, orphans).await?;
+    Ok(Collected { deleted, ..Collected::default() })
+}
+
+/// What the log has: numbers of objects by owner, and segments.
+pub(crate) async fn live(
+    partition: &LogPartition,
+    root: &Root,
+) -> Result<(Live, BTreeSet<Written>), LogError> {
+    let (mut live, mut segments) = (Live::new(), BTreeSet::new());
+    let mut stack: Vec<Span> = root.spans().filter(|span| span.end > root.cleaned).collect();
+    while let Some(span) = stack.pop() {
+        match span.of {
+            Of::Entry(entry) if span.end > root.cleaned => {
+                let range = live.entry((entry.epoch, entry.run)).or_insert((entry.number, entry.number));
+                *range = (range.0.min(entry.number), range.1.max(entry.number));
+            }
+            Of::Entry(_) => {}
+            Of::Segment(reference) => {
+                segments.insert(reference.written());
+                match partition.segment(root, &reference).await? {
+                    Some(segment) => stack.extend(segment.spans().filter(|span| span.end > root.cleaned)),
+                    None if span.end <= root.low => {}
+                    None => {
+                        let key = partition.names().segment(root.queue_id(), reference.written());
+                        return Err(LogError::Missing { key: key.to_string() });
+                    }
+                }
+            }
+        }
+    }
+    Ok((live, segments))
+}
+
+/// Every key below a folder.
+pub(crate) async fn list(
+    partition: &LogPartition,
+    folder: &Prefix,
+    mut visit: impl FnMut(Key),
+) -> Result<(), LogError> {
+    let mut after: Option<Key> = None;
+    loop {
+        let page = partition.patiently(|| partition.store().list(folder, after.as_ref(), PAGE)).await?;
+        let Some(last) = page.last() else { return Ok(()) };
+        after = Some(last.key.clone());
+        page.into_iter().for_each(|entry| visit(entry.key));
+    }
+}
+
+async fn delete(partition: &LogPartition, keys: Vec<Key>) -> Result<usize, LogError> {
+    let count = keys.len();
+    let deletes = futures::stream::iter(keys).map(|key| async move {
+        // A delete may be repeated, whatever became of the first.
+        partition.patiently_even_in_doubt(|| partition.store().delete(&key)).await
+    });
+    let mut deletes = deletes.buffer_unordered(DELETES_AT_ONCE);
+    while let Some(deleted) = deletes.next().await {
+        deleted?;
+    }
+    Ok(count)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,212 @@
+//! The decisions of the log: pure functions from facts already read to what is done next.
+//!
+//! | question                                             | function        | invariants |
+//! |------------------------------------------------------|-----------------|------------|
+//! | may this append come now, or is it in the log?       | [`admit`]       | L3 L5      |
+//! | is the open batch an object now?                     | [`cut`]         |            |
+//! | is it time to commit?                                | [`commit_in`]   |            |
+//! | a swap was refused or not answered: what stands?     | [`standing`]    | L4 L5      |
+//! | which part of the manifest leaves the root?          | [`seal`]        | L8         |
+//! | up to where may records go?                          | [`low`]         | L7         |
+//! | is this object one that nobody can commit any more?  | [`is_orphan`]   | L6         |
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::names::{QueueId, Written};
+use crate::root::{Claim, FANOUT, LEVEL_MAX, LEVELS_MAX, Root};
+use crate::segment::{Segment, Span};
+
+/// What to do with an append that names its producer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Admit {
+    /// It is the next one.
+    Accept,
+    /// It is in the log: its first answer was lost.
+    Known,
+    /// It is on its way into the log: answer this one with the first.
+    OnItsWay,
+    /// It is not the next one.
+    Gap {
+        /// The next one.
+        expected: u64,
+    },
+    /// Nothing is known of the producer, and this is not its first append: whether it is in the log cannot be told.
+    Unknown,
+}
+
+/// Whether the append `ordinal` may come. `committed`: the producer's newest ordinal in the log; `last`: its newest that was
+/// accepted since, if any.
+pub fn admit(committed: Option<u64>, last: Option<u64>, ordinal: u64) -> Admit {
+    let newest = last.or(committed);
+    match (committed, newest) {
+        (Some(committed), _) if ordinal <= committed => Admit::Known,
+        (_, Some(newest)) if ordinal <= newest => Admit::OnItsWay,
+        (_, Some(newest)) if ordinal == newest + 1 => Admit::Accept,
+        (_, Some(newest)) => Admit::Gap { expected: newest + 1 },
+        (_, None) if ordinal == 0 => Admit::Accept,
+        (_, None) => Admit::Unknown,
+    }
+}
+
+/// What is known when the open batch may be cut.
+#[derive(Clone, Copy, Debug)]
+pub struct Open {
+    /// Raw bytes in it.
+    pub bytes: usize,
+    /// Age of its oldest append.
+    pub age: Duration,
+    /// Objects that are being encoded or uploaded.
+    pub uploads: usize,
+    /// Objects that are uploaded and not committed.
+    pub uncommitted: usize,
+}
+
+/// How the linger adapts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Linger {
+    /// An object is cut at so many raw bytes.
+    pub object_bytes: usize,
+    /// Nothing waits for less than this, so that appends of one moment share an object.
+    pub min: Duration,
+    /// Nothing waits for longer before it is uploaded, nor between two commits under load.
+    pub max: Duration,
+    /// Objects that are encoded or uploaded at a time.
+    pub uploads_max: usize,
+}
+
+/// In how long the open batch is to be cut; zero is now, `None` when an upload ends. While nothing is on its way waiting gains nothing, so the batch goes after
+/// [`Linger::min`]; under load batches grow while the earlier ones travel, up to [`Linger::max`].
+pub fn cut(open: &Open, linger: &Linger) -> Option<Duration> {
+    if open.uploads >= linger.uploads_max {
+        return None;
+    }
+    if open.bytes >= linger.object_bytes {
+        return Some(Duration::ZERO);
+    }
+    let wait = if open.uploads + open.uncommitted == 0 { linger.min } else { linger.max };
+    Some(wait.saturating_sub(open.age))
+}
+
+/// In how long what is uploaded is to be committed, when the last commit began `since` ago and no swap is on its way; zero is now. So one that
+/// comes alone is committed at once, and under load there are one or two commits a second, with many objects each.
+pub fn commit_in(since: Option<Duration>, linger: &Linger) -> Duration {
+    since.map_or(Duration::ZERO, |since| linger.max.saturating_sub(since))
+}
+
+/// What stands in the root, seen from one owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It is still ours: apply the edit to what was read, which may have it already.
+    Ours,
+    /// Another owner has claimed the partition.
+    Fenced {
+        /// Objects of ours that are in the log, if that is still known.
+        committed: Option<u64>,
+    },
+    /// The partition is gone, or another one of that name.
+    Recreated,
+}
+
+/// Judges a root that was read after a swap was refused, or had no answer.
+///
+/// | the root has            | decision                                          |
+/// |-------------------------|---------------------------------------------------|
+/// | our epoch and run       | ours; what is in it already is not committed twice |
+/// | another epoch or run    | fenced; its list of owners says what of ours landed |
+/// | another queue, or absent | recreated: nothing of ours is in it                |
+pub fn standing(queue: QueueId, claim: Claim, found: Option<&Root>) -> Standing {
+    match found {
+        None => Standing::Recreated,
+        Some(root) if root.queue_id() != queue => Standing::Recreated,
+        Some(root) if root.claim() == claim => Standing::Ours,
+        Some(root) => Standing::Fenced { committed: root.committed_by(claim) },
+    }
+}
+
+/// Entries of the tail at which the oldest leave it. The newest stay, so that readers at the end need no segment.
+const TAIL_SEALED_AT: usize = FANOUT + FANOUT / 3;
+
+/// The segment that is to be written now, if any: of the highest level that is full, so that there is always room above.
+pub fn seal(root: &Root) -> Option<Segment> {
+    let full = |level: usize| {
+        let references = &root.levels.get(level)?.references;
+        (references.len() >= FANOUT).then(|| Segment::of_references(&root.queue, &references[..FANOUT]))
+    };
+    let has_room =
+        |level: usize| root.levels.get(level).is_none_or(|above| above.references.len() < LEVEL_MAX);
+    // The highest level has nothing above it.
+    let above = (0..LEVELS_MAX - 1).rev().filter(|level| has_room(level + 1)).find_map(full);
+    above.or_else(|| {
+        (root.tail.len() >= TAIL_SEALED_AT && has_room(0))
+            .then(|| Segment::of_entries(&root.queue, &root.tail[..FANOUT]))
+    })
+}
+
+/// What may go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Retention {
+    /// Records that every consumer has acknowledged go. Without a consumer none does by this.
+    pub acknowledged: bool,
+    /// Records go that were committed longer ago than this, acknowledged or not.
+    pub age_max: Option<Duration>,
+    /// The oldest go while the log has more bytes than this, acknowledged or not.
+    pub bytes_max: Option<u64>,
+}
+
+/// The position below which retention lets records go, as far as acknowledgements say: the least of those of the consumers that the
+/// root names. A consumer that has not acknowledged anything yet is at `None`.
+pub fn acknowledged(retention: &Retention, acks: &[Option<u64>]) -> Option<u64> {
+    match retention.acknowledged {
+        true => acks.iter().map(|ack| ack.unwrap_or(0)).min(),
+        false => None,
+    }
+}
+
+/// Whether a span goes by age or bytes; asked from the oldest on, until one does not. `held` is what the log has in bytes from this span on.
+pub fn is_expired(retention: &Retention, span: &Span, held: u64, now_ms: i64) -> bool {
+    let is_old = retention.age_max.is_some_and(|age_max| {
+        let age_max = i64::try_from(age_max.as_millis()).unwrap_or(i64::MAX);
+        now_ms.saturating_sub(span.stamp_max_ms) > age_max
+    });
+    // The span goes only if what is left without it still has more than the bound, or just as much.
+    let is_beyond = retention.bytes_max.is_some_and(|bytes_max| held.saturating_sub(span.bytes) >= bytes_max);
+    is_old || is_beyond
+}
+
+/// The new low: the highest that any rule says, never beyond the end, never back.
+pub fn low(root: &Root, acknowledged: Option<u64>, expired: Option<u64>) -> u64 {
+    acknowledged.unwrap_or(0).max(expired.unwrap_or(0)).clamp(root.low, root.next)
+}
+
+/// Numbers of an owner's objects that are in the log and not cleaned: from, and to. An owner commits its objects in the order of
+/// their numbers, and the oldest go first, so they are without a gap.
+pub type Live = BTreeMap<Claimed, (u64, u64)>;
+
+/// An epoch and a run, ordered.
+pub type Claimed = (u64, u64);
+
+/// Whether an object can be deleted although nobody has named it: its owner is not the present one, so that it is committed by
+/// nobody any more, and it is not in the log. `root` must have been read *after* the object was found, by the owner.
+///
+/// | the object's          | orphan                                                       |
+/// |-----------------------|--------------------------------------------------------------|
+/// | queue is another one  | yes: the root was this queue's after the object was listed    |
+/// | epoch is the present  | only with another run, which has lost the claim               |
+/// | epoch is a later one  | no: the root is older than its store says; a person must look |
+/// | epoch is an earlier one | unless the log has it                                       |
+pub fn is_orphan(root: &Root, live: &Live, queue: QueueId, written: Written) -> bool {
+    if queue != root.queue_id() {
+        return true;
+    }
+    match written.epoch.cmp(&root.epoch) {
+        std::cmp::Ordering::Greater => false,
+        std::cmp::Ordering::Equal => written.run != root.run,
+        std::cmp::Ordering::Less => !live
+            .get(&(written.epoch, written.run))
+            .is_some_and(|(from, to)| (*from..=*to).contains(&written.number)),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,346 @@
+//! Data objects: the records of many appends, by column and compressed.
+//!
+//! Owns their bytes. Does not own when one is cut (`decide::cut`), nor its position, which the entry that commits it says.
+//!
+//! ```text
+//! head     "FBD1", queue (16 bytes), epoch, run, number (8 each), rows, frames, appends (4 each)
+//! appends  producer (16, zero for none), ordinal (8), rows (4)                                  for each
+//! frames   rows, raw bytes, stored bytes (4 each), flags (1), then the stored bytes: zstd of      for each
+//!          times (8 a row), body lengths (4 a row, !0 for none), key lengths and header lengths
+//!          if flagged, then all bodies, keys and headers
+//! ```
+//! All numbers are little-endian. The CRC-32C of the whole stands in the entry.
+
+use bytes::Bytes;
+use dataflow::block::{NO_LEADER_EPOCH, TIME_UNKNOWN_MS};
+use dataflow::{BlockBuilder, Partition, RecordBlock, position};
+
+use crate::framing::{FormatError, damaged};
+use crate::names::{QueueId, Written};
+use crate::root::Entry;
+
+/// First bytes of a data object: three letters and the format version.
+pub const MAGIC: [u8; 4] = *b"FBD1";
+
+/// Bytes of one append: payloads, keys and headers. A batch of a source's blocks fits, and so does a record of 16 MiB.
+pub const APPEND_BYTES_MAX: usize = 16 << 20;
+
+/// Records of one append.
+pub const APPEND_ROWS_MAX: usize = 1 << 20;
+
+/// Raw bytes of an object: what is cut at [`crate::owner::Settings::object_bytes`], which is at most half of it, and one append beyond. The reader's bound is this one
+/// too, so nothing can be written that it refuses.
+pub const OBJECT_RAW_MAX: usize = 64 << 20;
+
+/// Bytes of an object: incompressible records with their lengths and times.
+pub const OBJECT_BYTES_MAX: u64 = 96 << 20;
+
+/// Raw bytes of a frame: a block's, and one record beyond.
+const FRAME_RAW_MAX: usize = BlockBuilder::BYTES_MAX + APPEND_BYTES_MAX + 24 * BlockBuilder::RECORDS_MAX;
+
+const HEAD_BYTES: usize = 4 + 16 + 3 * 8 + 3 * 4;
+const APPEND_BYTES: usize = 16 + 8 + 4;
+#[cfg(test)]
+const FRAME_BYTES: usize = 3 * 4 + 1;
+const HAS_KEYS: u8 = 1;
+const HAS_HEADERS: u8 = 2;
+const ABSENT: u32 = u32::MAX;
+
+/// zstd's level: 1 takes a third of the time of its default for a tenth more bytes.
+const LEVEL: i32 = 1;
+
+/// One append in an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AppendMark {
+    /// Who has sent it and which of its appends it is, if it said so.
+    pub producer: Option<(u128, u64)>,
+    /// Records.
+    pub rows: u32,
+}
+
+/// A decoded object.
+#[derive(Debug)]
+pub struct Object {
+    /// Its records, with their positions.
+    pub blocks: Vec<RecordBlock>,
+    /// The appends that they came in, in order.
+    pub appends: Vec<AppendMark>,
+}
+
+/// Encodes appends into an object; there is at least one record. The entry lacks its position and the time of its commit.
+pub fn encode(
+    queue: QueueId,
+    written: Written,
+    appends: &[(Option<(u128, u64)>, RecordBlock)],
+) -> (Bytes, Entry) {
+    let mut entry = Entry {
+        epoch: written.epoch,
+        run: written.run,
+        number: written.number,
+        appends: appends.len() as u32,
+        time_min_ms: i64::MAX,
+        time_max_ms: i64::MIN,
+        ..Entry::default()
+    };
+    let mut out = Vec::with_capacity(1 << 20);
+    out.extend_from_slice(&MAGIC);
+    out.extend_from_slice(&queue.0.to_le_bytes());
+    for number in [written.epoch, written.run, written.number] {
+        out.extend_from_slice(&number.to_le_bytes());
+    }
+    let counts_at = out.len();
+    out.extend_from_slice(&[0; 12]);
+    for (producer, block) in appends {
+        let (id, ordinal) = producer.unwrap_or((0, 0));
+        out.extend_from_slice(&id.to_le_bytes());
+        out.extend_from_slice(&ordinal.to_le_bytes());
+        out.extend_from_slice(&(block.len() as u32).to_le_bytes());
+    }
+    let mut frame = Frame::default();
+    let mut frames = 0u32;
+    for (_, block) in appends {
+        for row in 0..block.len() {
+            frame.push(block, row);
+            let time_ms = block.times_ms[row];
+            entry.time_min_ms = entry.time_min_ms.min(time_ms);
+            entry.time_max_ms = entry.time_max_ms.max(time_ms);
+            if frame.is_full() {
+                frames += 1;
+                frame.write(&mut out, &mut entry);
+            }
+        }
+    }
+    if frame.rows > 0 {
+        frames += 1;
+        frame.write(&mut out, &mut entry);
+    }
+    for (at, count) in [entry.rows, frames, appends.len() as u32].into_iter().enumerate() {
+        out[counts_at + 4 * at..][..4].copy_from_slice(&count.to_le_bytes());
+    }
+    entry.bytes = out.len() as u64;
+    entry.crc32c = crc32c::crc32c(&out);
+    (Bytes::from(out), entry)
+}
+
+/// Rows on their way into a frame.
+#[derive(Default)]
+struct Frame {
+    rows: u32,
+    has_keys: bool,
+    has_headers: bool,
+    times: Vec<u8>,
+    lengths: [Vec<u8>; 3],
+    bytes: [Vec<u8>; 3],
+}
+
+impl Frame {
+    fn push(&mut self, block: &RecordBlock, row: usize) {
+        self.rows += 1;
+        self.times.extend_from_slice(&block.times_ms[row].to_le_bytes());
+        let is_absent = block.absent.binary_search(&(row as u32)).is_ok();
+        let key = block.keys.as_ref().map_or(&[][..], |keys| keys.get(row));
+        let headers = block.headers.as_ref().map_or(&[][..], |headers| headers.get(row));
+        self.has_keys |= !key.is_empty();
+        self.has_headers |= !headers.is_empty();
+        for (at, bytes) in [block.payloads.get(row), key, headers].into_iter().enumerate() {
+            let length = if at == 0 && is_absent { ABSENT } else { bytes.len() as u32 };
+            self.lengths[at].extend_from_slice(&length.to_le_bytes());
+            self.bytes[at].extend_from_slice(bytes);
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.rows as usize >= BlockBuilder::RECORDS_MAX
+            || self.bytes.iter().map(Vec::len).sum::<usize>() >= BlockBuilder::BYTES_MAX
+    }
+
+    fn write(&mut self, out: &mut Vec<u8>, entry: &mut Entry) {
+        let kept = [true, self.has_keys, self.has_headers];
+        let mut raw = std::mem::take(&mut self.times);
+        for lists in [&self.lengths, &self.bytes] {
+            for (list, _) in lists.iter().zip(kept).filter(|(_, kept)| *kept) {
+                raw.extend_from_slice(list);
+            }
+        }
+        let stored = zstd::bulk::compress(&raw, LEVEL).expect("memory is written to, which does not fail");
+        for number in [self.rows, raw.len() as u32, stored.len() as u32] {
+            out.extend_from_slice(&number.to_le_bytes());
+        }
+        out.push(u8::from(self.has_keys) * HAS_KEYS + u8::from(self.has_headers) * HAS_HEADERS);
+        out.extend_from_slice(&stored);
+        entry.rows += self.rows;
+        entry.raw_bytes += raw.len() as u64;
+        *self = Self::default();
+    }
+}
+
+/// Reads the object of `entry`; its records get the entry's positions.
+///
+/// # Errors
+/// When the bytes are damaged, of another format, or not the object that the entry says.
+pub fn decode(
+    queue: QueueId,
+    entry: &Entry,
+    bytes: &[u8],
+    partition: &Partition,
+) -> Result<Object, FormatError> {
+    if bytes.len() as u64 != entry.bytes || crc32c::crc32c(bytes) != entry.crc32c {
+        return Err(damaged("its bytes are not those that were committed"));
+    }
+    let mut rest = bytes;
+    let head = take(&mut rest, HEAD_BYTES)?;
+    if head[..4] != MAGIC {
+        return Err(match head.starts_with(&MAGIC[..3]) {
+            true => FormatError::Version {
+                found: head[..4].escape_ascii().to_string(),
+                known: MAGIC.escape_ascii().to_string(),
+            },
+            false => damaged("no data object begins like this"),
+        });
+    }
+    let mut head = &head[4..];
+    let is_own = u128::from_le_bytes(array(&mut head)?) == queue.0
+        && [entry.epoch, entry.run, entry.number] == [long(&mut head)?, long(&mut head)?, long(&mut head)?];
+    if !is_own {
+        return Err(damaged("it is the object of another log or entry"));
+    }
+    let [rows, frames, appends] = [int(&mut head)?, int(&mut head)?, int(&mut head)?];
+    let mut marks = take(&mut rest, (appends as usize).saturating_mul(APPEND_BYTES))?;
+    let mut object = Object { blocks: Vec::new(), appends: Vec::with_capacity(appends as usize) };
+    while !marks.is_empty() {
+        let (id, ordinal) = (u128::from_le_bytes(array(&mut marks)?), long(&mut marks)?);
+        let rows = int(&mut marks)?;
+        object.appends.push(AppendMark { producer: (id != 0).then_some((id, ordinal)), rows });
+    }
+    let (mut next, mut raw_bytes) = (entry.first, 0usize);
+    for _ in 0..frames {
+        let [frame_rows, raw_len, stored] = [int(&mut rest)?, int(&mut rest)?, int(&mut rest)?];
+        let flags = take(&mut rest, 1)?[0];
+        let stored = take(&mut rest, stored as usize)?;
+        raw_bytes += raw_len as usize;
+        if raw_len as usize > FRAME_RAW_MAX || raw_bytes > 2 * OBJECT_RAW_MAX {
+            return Err(damaged("a frame is longer than any"));
+        }
+        let raw = zstd::bulk::decompress(stored, raw_len as usize).map_err(|e| damaged(e.to_string()))?;
+        let block = block(&raw, frame_rows as usize, flags, next, partition)?;
+        next += u64::from(frame_rows);
+        object.blocks.push(block);
+    }
+    let in_appends: u64 = object.appends.iter().map(|mark| u64::from(mark.rows)).sum();
+    match rest.is_empty() && next == entry.end() && rows == entry.rows && in_appends == u64::from(rows) {
+        true => Ok(object),
+        false => Err(damaged("it does not hold as many records as it says")),
+    }
+}
+
+/// The records of one frame, straight into the layout of a block.
+fn block(
+    raw: &[u8],
+    rows: usize,
+    flags: u8,
+    first: u64,
+    partition: &Partition,
+) -> Result<RecordBlock, FormatError> {
+    let mut rest = raw;
+    if rows == 0 || rows > BlockBuilder::RECORDS_MAX {
+        return Err(damaged("a frame has no record, or too many"));
+    }
+    let times = take(&mut rest, 8 * rows)?.chunks_exact(8);
+    let times_ms = times.map(|time| i64::from_le_bytes(time.try_into().expect("eight bytes"))).collect();
+    let kept = [true, flags & HAS_KEYS != 0, flags & HAS_HEADERS != 0];
+    let mut lengths: [&[u8]; 3] = [&[]; 3];
+    for (list, _) in lengths.iter_mut().zip(kept).filter(|(_, kept)| *kept) {
+        *list = take(&mut rest, 4 * rows)?;
+    }
+    let mut absent = Vec::new();
+    let mut spans = [None, None, None];
+    for (at, list) in lengths.into_iter().enumerate().filter(|(at, _)| kept[*at]) {
+        let mut ends = Vec::with_capacity(rows);
+        let mut end = 0u64;
+        for (row, length) in list.chunks_exact(4).enumerate() {
+            match u32::from_le_bytes(length.try_into().expect("four bytes")) {
+                ABSENT if at == 0 => absent.push(row as u32),
+                length => end += u64::from(length),
+            }
+            // More than the frame has is found out below, and none has 4 GiB.
+            ends.push(end as u32);
+        }
+        let bytes = take(&mut rest, usize::try_from(end).map_err(|_| damaged("a length"))?)?.to_vec();
+        spans[at] = Some(dataflow::block::Spans { bytes, ends });
+    }
+    if !rest.is_empty() {
+        return Err(damaged("a frame has bytes that belong to no record"));
+    }
+    let [payloads, keys, headers] = spans;
+    let end = first + rows as u64;
+    Ok(RecordBlock {
+        partition: partition.clone(),
+        payloads: payloads.unwrap_or_default(),
+        absent,
+        cut: Vec::new(),
+        keys,
+        headers,
+        head: None,
+        era: 0,
+        positions: (first..end).collect(),
+        times_ms,
+        next: position::position(0, end),
+        leader_epoch: NO_LEADER_EPOCH,
+    })
+}
+
+/// The rows of a block from position `from` on; `None` if there is none.
+pub fn rows_from(block: RecordBlock, from: u64) -> Option<RecordBlock> {
+    let skip = block.positions.partition_point(|position| *position < from);
+    if skip == 0 {
+        return Some(block);
+    }
+    if skip == block.len() {
+        return None;
+    }
+    let mut builder = BlockBuilder::new(block.partition.clone(), position::position(0, from));
+    for row in skip..block.len() {
+        let is_absent = block.absent.binary_search(&(row as u32)).is_ok();
+        let payload = (!is_absent).then(|| block.payloads.get(row));
+        builder.push(block.positions[row], block.times_ms[row], payload);
+        if let Some(key) = block.keys.as_ref().map(|keys| keys.get(row)).filter(|key| !key.is_empty()) {
+            builder.key(key);
+        }
+        for (name, value) in block.headers.iter().flat_map(|all| dataflow::block::headers(all.get(row))) {
+            builder.header(name, value);
+        }
+    }
+    Some(builder.take())
+}
+
+/// Bytes of an append as they are counted: payloads, keys and headers.
+pub fn append_bytes(block: &RecordBlock) -> usize {
+    let spans = |s: &Option<dataflow::block::Spans>| s.as_ref().map_or(0, |s| s.bytes.len());
+    block.payloads.bytes.len() + spans(&block.keys) + spans(&block.headers)
+}
+
+/// Whether a time was given.
+pub fn is_time(time_ms: i64) -> bool {
+    time_ms != TIME_UNKNOWN_MS
+}
+
+fn take<'a>(bytes: &mut &'a [u8], n: usize) -> Result<&'a [u8], FormatError> {
+    let (head, tail) = bytes.split_at_checked(n).ok_or_else(|| damaged("it ends too early"))?;
+    *bytes = tail;
+    Ok(head)
+}
+
+fn array<const N: usize>(bytes: &mut &[u8]) -> Result<[u8; N], FormatError> {
+    Ok(take(bytes, N)?.try_into().expect("as many were taken"))
+}
+
+fn int(bytes: &mut &[u8]) -> Result<u32, FormatError> {
+    Ok(u32::from_le_bytes(array(bytes)?))
+}
+
+fn long(bytes: &mut &[u8]) -> Result<u64, FormatError> {
+    Ok(u64::from_le_bytes(array(bytes)?))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,138 @@
+use super::*;
+
+const QUEUE: QueueId = QueueId(0xabcd);
+const WRITTEN: Written = Written { epoch: 1, run: 77, number: 4 };
+
+fn shown() -> Partition {
+    Partition::new("log", 3)
+}
+
+/// Rows with and without a body, a key, headers and a time.
+fn mixed(rows: u64) -> RecordBlock {
+    let mut builder = BlockBuilder::new(Partition::new("any", 0), 0);
+    for row in 0..rows {
+        let body = format!("record {row} {}", "x".repeat(row as usize % 50));
+        let time_ms = if row % 7 == 3 { TIME_UNKNOWN_MS } else { 1_000 + row as i64 };
+        builder.push(row, time_ms, (row % 5 != 1).then_some(body.as_bytes()));
+        if row % 3 == 0 {
+            builder.key(format!("key {row}").as_bytes());
+        }
+        if row % 4 == 0 {
+            builder.header("name", Some(b"value"));
+            builder.header("null", None);
+        }
+    }
+    builder.take()
+}
+
+/// Body, key, headers, time.
+type Row = (Option<Vec<u8>>, Vec<u8>, Vec<u8>, i64);
+
+fn rows(blocks: &[RecordBlock]) -> Vec<Row> {
+    let spans =
+        |spans: &Option<dataflow::Spans>, row: usize| spans.as_ref().map_or(vec![], |s| s.get(row).to_vec());
+    let row = |block: &RecordBlock, row: usize| {
+        let is_absent = block.absent.contains(&(row as u32));
+        let body = (!is_absent).then(|| block.payloads.get(row).to_vec());
+        (body, spans(&block.keys, row), spans(&block.headers, row), block.times_ms[row])
+    };
+    blocks.iter().flat_map(|block| (0..block.len()).map(move |at| row(block, at))).collect()
+}
+
+#[test]
+fn records_come_back_with_everything_that_goes_beside_them() {
+    let appends = vec![(Some((9, 4)), mixed(30)), (None, mixed(1)), (Some((8, 0)), mixed(9_000))];
+    let (bytes, entry) = encode(QUEUE, WRITTEN, &appends);
+    let entry = Entry { first: 100, ..entry };
+    assert_eq!((entry.rows, entry.appends, entry.bytes), (9_031, 3, bytes.len() as u64));
+    let object = decode(QUEUE, &entry, &bytes, &shown()).expect("is whole");
+    let blocks: Vec<RecordBlock> = appends.iter().map(|(_, block)| block.clone()).collect();
+    assert_eq!(rows(&object.blocks), rows(&blocks));
+    let marks: Vec<_> = object.appends.iter().map(|mark| (mark.producer, mark.rows)).collect();
+    assert_eq!(marks, [(Some((9, 4)), 30), (None, 1), (Some((8, 0)), 9_000)]);
+    let positions: Vec<u64> = object.blocks.iter().flat_map(|block| block.positions.clone()).collect();
+    assert_eq!(positions, (100..9_131).collect::<Vec<u64>>());
+    assert!(
+        object
+            .blocks
+            .iter()
+            .all(|block| block.len() <= BlockBuilder::RECORDS_MAX && block.partition == shown())
+    );
+}
+
+#[test]
+fn a_block_is_read_from_its_middle() {
+    let (bytes, entry) = encode(QUEUE, WRITTEN, &[(None, mixed(40))]);
+    let object = decode(QUEUE, &Entry { first: 10, ..entry }, &bytes, &shown()).expect("is whole");
+    let block = object.blocks[0].clone();
+    let all = rows(&object.blocks);
+    for (from, left) in [(0, 40), (10, 40), (11, 39), (49, 1), (50, 0)] {
+        let found = rows_from(block.clone(), from);
+        assert_eq!(found.as_ref().map_or(0, RecordBlock::len), left, "from {from}");
+        if let Some(found) = found {
+            assert_eq!((found.positions[0], rows(&[found])), (from.max(10), all[40 - left..].to_vec()));
+        }
+    }
+}
+
+#[test]
+fn an_object_of_another_entry_or_log_or_with_one_other_byte_is_refused() {
+    let (bytes, entry) = encode(QUEUE, WRITTEN, &[(None, mixed(3))]);
+    let is_taken = |queue, entry: Entry, bytes: &[u8]| decode(queue, &entry, bytes, &shown()).is_ok();
+    assert!(is_taken(QUEUE, entry, &bytes));
+    assert!(!is_taken(QueueId(1), entry, &bytes));
+    assert!(!is_taken(QUEUE, Entry { number: 5, ..entry }, &bytes));
+    assert!(!is_taken(QUEUE, Entry { rows: 2, ..entry }, &bytes));
+    assert!(!is_taken(QUEUE, entry, &bytes[..bytes.len() - 1]));
+    for at in 0..bytes.len() {
+        let mut other = bytes.to_vec();
+        other[at] ^= 1;
+        assert!(!is_taken(QUEUE, entry, &other), "byte {at}");
+    }
+}
+
+/// The largest append that is taken is read again by the reader's own bound.
+#[test]
+fn what_can_be_written_can_be_read() {
+    let mut state = 1_u64;
+    let mut noise = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (state >> 33) as u8
+    };
+    let mut builder = BlockBuilder::new(Partition::new("any", 0), 0);
+    let body: Vec<u8> = (0..APPEND_BYTES_MAX).map(|_| noise()).collect();
+    builder.push(0, 0, Some(&body));
+    let large = builder.take();
+    let (bytes, entry) = encode(QUEUE, WRITTEN, &[(None, mixed(8_191)), (None, large)]);
+    assert!(entry.bytes <= OBJECT_BYTES_MAX);
+    assert_eq!(decode(QUEUE, &entry, &bytes, &shown()).expect("is whole").blocks.len(), 1);
+}
+
+#[test]
+fn an_object_keeps_its_golden_head() {
+    let (bytes, _) = encode(QUEUE, WRITTEN, &[(Some((9, 4)), mixed(2))]);
+    // What zstd makes of a frame is zstd's; the rest is ours.
+    let ours = HEAD_BYTES + APPEND_BYTES + FRAME_BYTES;
+    let hex: String = bytes[..ours].iter().map(|byte| format!("{byte:02x}")).collect();
+    assert_eq!(hex, include_str!("golden.txt").trim());
+}
+
+#[test]
+fn fuzz_data_object() {
+    let (example, _) = encode(QUEUE, WRITTEN, &[(Some((9, 4)), mixed(20)), (None, mixed(2))]);
+    let fuzz = testkit::Fuzz::new("log data object").example(&example);
+    fuzz.memory_max(FRAME_RAW_MAX * 2 + (4 << 20), 400).run(3_000, |bytes| {
+        let entry = Entry {
+            epoch: 1,
+            run: 77,
+            number: 4,
+            rows: 22,
+            bytes: bytes.len() as u64,
+            crc32c: crc32c::crc32c(bytes),
+            ..Entry::default()
+        };
+        if let Ok(object) = decode(QUEUE, &entry, bytes, &shown()) {
+            assert_eq!(object.blocks.iter().map(RecordBlock::len).sum::<usize>(), 22);
+        }
+    });
+}

@@ -1,0 +1,110 @@
+use dataflow::Effect;
+
+use super::*;
+use crate::support::{append, block, owner, partition, quick, read_from};
+
+#[tokio::test]
+async fn what_is_answered_is_in_the_log_in_order_and_a_repeat_is_known() {
+    let partition = partition();
+    let owner = owner(&partition).await;
+    let appender = owner.appender();
+    for ordinal in 0..5 {
+        let text = format!("record {ordinal}");
+        let answer = appender.append(append(Some((9, ordinal)), &text)).await.expect("appends");
+        assert_eq!(answer, Appended::At(ordinal));
+    }
+    assert_eq!(appender.append(append(Some((9, 3)), "again")).await, Ok(Appended::Known));
+    for (ordinal, fault) in [(6, AppendFault::Gap)] {
+        let error = appender.append(append(Some((9, ordinal)), "x")).await.expect_err("refused");
+        assert_eq!((error.fault, error.effect), (fault, Effect::None));
+    }
+    let error = appender.append(append(Some((8, 1)), "x")).await.expect_err("refused");
+    assert_eq!((error.fault, error.effect), (AppendFault::UnknownProducer, Effect::None));
+    drop(appender);
+    owner.close().await.expect("ends");
+    let expected: Vec<_> = (0..5).map(|n| (n, format!("record {n}"))).collect();
+    assert_eq!(read_from(&partition, 0).await, expected);
+    assert_eq!(read_from(&partition, 3).await, expected[3..]);
+}
+
+#[tokio::test]
+async fn appends_of_one_moment_share_an_object_and_a_commit() {
+    let partition = partition();
+    let settings = Settings { linger_min: Duration::from_millis(30), ..quick() };
+    let owner = Owner::start(partition.clone(), "test", settings).await.expect("claims");
+    let texts: Vec<String> = (0..50).map(|n| n.to_string()).collect();
+    let appends = texts.iter().map(|text| {
+        let appender = owner.appender();
+        async move { appender.append(append(None, text)).await }
+    });
+    let answers = futures::future::join_all(appends).await;
+    let mut at: Vec<_> = answers.into_iter().map(|answer| answer.expect("appends")).collect();
+    at.sort_unstable_by_key(|at| match at {
+        Appended::At(position) => *position,
+        Appended::Known => u64::MAX,
+    });
+    assert_eq!(at, (0..50).map(Appended::At).collect::<Vec<_>>());
+    let root = owner.root();
+    assert_eq!((root.tail.len(), root.revision), (1, 1), "one object, one swap");
+    assert_eq!(root.tail[0].appends, 50);
+}
+
+#[tokio::test]
+async fn a_fenced_owner_says_what_is_not_in_the_log_and_a_repeat_at_the_next_one_is_known() {
+    let partition = partition();
+    let first = owner(&partition).await;
+    first.appender().append(append(Some((9, 0)), "first")).await.expect("appends");
+    let second = owner(&partition).await;
+    let error = first.appender().append(append(Some((9, 1)), "second")).await.expect_err("fenced");
+    assert_eq!((error.fault, error.effect), (AppendFault::Fenced, Effect::None));
+    let known = second.appender().append(append(Some((9, 0)), "first")).await;
+    assert_eq!(known, Ok(Appended::Known));
+    assert_eq!(second.appender().append(append(Some((9, 1)), "second")).await, Ok(Appended::At(1)));
+    let error = first.close().await.expect_err("fenced");
+    assert!(matches!(error, LogError::Fenced { epoch: 2, .. }), "{error}");
+    assert_eq!(read_from(&partition, 0).await.len(), 2);
+}
+
+/// More objects than the root holds, and a reader over all levels of the manifest.
+#[tokio::test]
+async fn thousands_of_objects_leave_a_small_root_and_are_read_in_order() {
+    let partition = partition();
+    let settings = Settings { linger_max: Duration::ZERO, object_bytes: 1, ..quick() };
+    let owner = Owner::start(partition.clone(), "test", settings).await.expect("claims");
+    let appender = owner.appender();
+    for round in 0..30 {
+        let texts: Vec<String> = (0..100).map(|n| (round * 100 + n).to_string()).collect();
+        let appends = texts.iter().map(|text| appender.append(append(None, text)));
+        for answer in futures::future::join_all(appends).await {
+            answer.expect("appends");
+        }
+    }
+    let root = owner.root();
+    assert!(
+        root.levels.len() >= 2 && root.tail.len() <= TAIL_MAX,
+        "{} {}",
+        root.levels.len(),
+        root.tail.len()
+    );
+    assert!(root.to_bytes().len() < 16 << 10, "{}", root.to_bytes().len());
+    let records = read_from(&partition, 0).await;
+    assert_eq!(records.len(), 3_000);
+    assert!(records.iter().enumerate().all(|(n, (position, _))| *position == n as u64));
+    // Within a round the appends race; every one is there once.
+    let mut texts: Vec<u64> = records.iter().map(|(_, text)| text.parse().unwrap()).collect();
+    texts.sort_unstable();
+    assert_eq!(texts, (0..3_000).collect::<Vec<u64>>());
+    assert_eq!(read_from(&partition, 1_234).await, records[1_234..]);
+    let (_, report) = crate::check::check(&partition).await.expect("checks");
+    assert_eq!((report.objects, report.records, report.finding_count, report.orphans), (3_000, 3_000, 0, 0));
+}
+
+#[tokio::test]
+async fn an_append_without_records_or_above_the_bound_is_refused_before_it_costs_anything() {
+    let partition = partition();
+    let owner = owner(&partition).await;
+    for records in [block([]), block([&*"x".repeat(APPEND_BYTES_MAX + 1)])] {
+        let error = owner.appender().append(Append { producer: None, records }).await.expect_err("refused");
+        assert_eq!((error.fault, error.effect), (AppendFault::Refused, Effect::None));
+    }
+}

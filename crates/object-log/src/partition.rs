@@ -1,0 +1,425 @@
+//! One partition of a log in a store: reading it, and swapping its root.
+//!
+//! Owns the I/O and its retries. Does not own what is decided (`decide`, `root`).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use dataflow::{Effect, Runtime};
+use store::{Key, Prefix, Put, Store, StoreError, Swap, Tag};
+
+use crate::decide::{self, Standing};
+use crate::error::LogError;
+use crate::names::{Names, PARTITIONS_MAX, QueueId, Written};
+use crate::root::{Claim, Draft, Entry, ROOT_BYTES_MAX, Root};
+use crate::segment::{Of, Reference, SEGMENT_BYTES_MAX, Segment, Span};
+
+/// The first pause before a store is asked again, and the longest.
+const PAUSE_MIN: Duration = Duration::from_millis(20);
+const PAUSE_MAX: Duration = Duration::from_secs(2);
+
+/// Swaps that may be refused in a row before a claim or a look gives up: each is another process that was quicker.
+const SWAPS_MAX: u32 = 200;
+
+/// A root as read, or as swapped in, with the tag that names it.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    /// What it says.
+    pub root: Root,
+    /// What the next swap expects.
+    pub tag: Tag,
+}
+
+/// One partition.
+#[derive(Clone)]
+pub struct LogPartition {
+    store: Arc<dyn Store>,
+    names: Names,
+    runtime: Arc<dyn Runtime>,
+    index: u32,
+    tries_max: u32,
+}
+
+/// A change of the root. Each is idempotent.
+#[derive(Clone, Debug)]
+pub enum Edit {
+    /// Entries or references leave the root for this segment.
+    Seal(Reference),
+    /// Nothing below is held: an operator's word.
+    Truncate(u64),
+    /// Nothing below is held, as retention has found with these consumers. One that has come since has acknowledged nothing, so then
+    /// nothing is changed, and the next pass looks again.
+    Retain(u64, Vec<String>),
+    /// Everything that ends at or below is deleted, and it had so many bytes.
+    Cleaned(u64, u64),
+    /// Retention waits for this consumer, or no longer.
+    Consumer(String, bool),
+}
+
+impl LogPartition {
+    /// Partition `index` of the log in the folder `log` of the store.
+    ///
+    /// # Errors
+    /// When the name is too long or the number too high.
+    pub fn new(
+        store: Arc<dyn Store>,
+        log: &Prefix,
+        index: u32,
+        runtime: Arc<dyn Runtime>,
+    ) -> Result<Self, LogError> {
+        if index >= PARTITIONS_MAX {
+            return Err(LogError::Refused(format!(
+                "a log has at most {PARTITIONS_MAX} partitions, so none is `{index}`"
+            )));
+        }
+        let names = Names::new(log, index).map_err(|error| LogError::Refused(error.to_string()))?;
+        Ok(Self { store, names, runtime, index, tries_max: u32::MAX })
+    }
+
+    /// The same, which gives up after so many tries of a request; for commands that a person waits for.
+    #[must_use]
+    pub fn with_tries(self, tries_max: u32) -> Self {
+        Self { tries_max, ..self }
+    }
+
+    /// What everything is called.
+    pub fn names(&self) -> &Names {
+        &self.names
+    }
+
+    /// Its number.
+    pub fn index(&self) -> u32 {
+        self.index
+    }
+
+    /// Time, randomness and threads.
+    pub fn runtime(&self) -> &Arc<dyn Runtime> {
+        &self.runtime
+    }
+
+    /// The store.
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
+    /// Where it is, for messages.
+    pub fn place(&self) -> String {
+        format!("{}/{}", self.store.describe().trim_end_matches('/'), self.names.base().as_str())
+    }
+
+    /// The root; `None` if there is no such partition. Changes nothing.
+    ///
+    /// # Errors
+    /// When the store fails for good, or the root is damaged.
+    pub async fn look(&self) -> Result<Option<Seen>, LogError> {
+        let key = self.names.root();
+        let found = self.patiently(|| self.store.read_register(&key, ROOT_BYTES_MAX)).await?;
+        let Some((bytes, tag)) = found else { return Ok(None) };
+        let root =
+            Root::from_bytes(&bytes).map_err(|error| LogError::Format { key: key.to_string(), error })?;
+        Ok(Some(Seen { root, tag }))
+    }
+
+    /// The root of a partition that is there.
+    ///
+    /// # Errors
+    /// As [`look`](Self::look), and when there is none.
+    pub async fn root(&self) -> Result<Seen, LogError> {
+        self.look().await?.ok_or_else(|| LogError::Absent { place: self.place() })
+    }
+
+    /// Makes this process the owner; a partition that is not there is created. Whoever owned it before commits no more.
+    ///
+    /// # Errors
+    /// When the store fails for good, or others claim it all the time.
+    pub async fn claim(&self, owner: &str) -> Result<Seen, LogError> {
+        // Nobody else draws the same, so it also tells our own lost swap from another's.
+        let run = self.runtime.random() as u64;
+        let queue = QueueId(self.runtime.random());
+        let mut seen = self.look().await?;
+        let mut pause = PAUSE_MIN;
+        for _ in 0..SWAPS_MAX {
+            let (next, tag) = match &seen {
+                None => (Root::created(queue, run, owner, self.runtime.wall_ms()), None),
+                Some(seen) => match seen.root.claimed(run, owner) {
+                    // The swap whose answer was lost.
+                    None => return Ok(seen.clone()),
+                    Some(next) => (next, Some(&seen.tag)),
+                },
+            };
+            match self.try_swap(&next, tag).await? {
+                Some(tag) => return Ok(Seen { root: next, tag }),
+                None => {
+                    self.pause(&mut pause).await;
+                    seen = self.look().await?;
+                }
+            }
+        }
+        Err(LogError::Refused(format!(
+            "`{}` is claimed by others all the time; stop all but one",
+            self.place()
+        )))
+    }
+
+    /// Applies edits, and commits objects of the owner `claim`, beginning with what is taken to be the present root. Repeats until the root
+    /// has them, or another owner has it.
+    ///
+    /// # Errors
+    /// [`LogError::Fenced`] and [`LogError::Recreated`] when the partition is ours no more; others when the store fails for good.
+    pub async fn commit(
+        &self,
+        mut seen: Seen,
+        claim: Claim,
+        edits: &[Edit],
+        drafts: &[Draft],
+    ) -> Result<Seen, LostOwner> {
+        let queue = seen.root.queue_id();
+        let mut pause = PAUSE_MIN;
+        loop {
+            if drafts.first().is_some_and(|draft| draft.entry.number > seen.root.committed) {
+                let error = LogError::Refused(format!(
+                    "the root of `{}` has lost objects that were committed: was the store rolled back?",
+                    self.place()
+                ));
+                return Err(error.into());
+            }
+            let next = edited(&seen.root, edits, drafts, self.runtime.wall_ms());
+            let Some(next) = next else { return Ok(seen) };
+            if let Some(tag) = self.try_swap(&next, Some(&seen.tag)).await? {
+                return Ok(Seen { root: next, tag });
+            }
+            self.pause(&mut pause).await;
+            let found = self.look().await?;
+            seen = match (decide::standing(queue, claim, found.as_ref().map(|seen| &seen.root)), found) {
+                (Standing::Ours, Some(found)) => found,
+                (Standing::Fenced { committed }, Some(found)) => {
+                    let error = LogError::Fenced { place: self.place(), epoch: found.root.epoch };
+                    return Err(LostOwner { error, committed });
+                }
+                (_, found) => {
+                    let error = self.recreated(queue, found.map(|seen| seen.root.queue_id()));
+                    return Err(LostOwner { error, committed: None });
+                }
+            };
+        }
+    }
+
+    /// Applies an edit that anybody may make, whoever owns the partition. Fences nobody.
+    ///
+    /// # Errors
+    /// When there is no such partition, or the store fails for good.
+    pub async fn edit(&self, edit: Edit) -> Result<Seen, LogError> {
+        let mut pause = PAUSE_MIN;
+        for _ in 0..SWAPS_MAX {
+            let seen = self.root().await?;
+            let next = edited(&seen.root, std::slice::from_ref(&edit), &[], seen.root.stamp_ms);
+            let Some(next) = next else { return Ok(seen) };
+            if let Some(tag) = self.try_swap(&next, Some(&seen.tag)).await? {
+                return Ok(Seen { root: next, tag });
+            }
+            self.pause(&mut pause).await;
+        }
+        Err(LogError::Refused(format!(
+            "the root of `{}` was changed {SWAPS_MAX} times meanwhile; try again",
+            self.place()
+        )))
+    }
+
+    /// One swap. `None` if it was refused or its answer was lost: then the root must be read.
+    async fn try_swap(&self, next: &Root, tag: Option<&Tag>) -> Result<Option<Tag>, LogError> {
+        let (key, bytes) = (self.names.root(), Bytes::from(next.to_bytes()));
+        let result = self.patiently(|| {
+            let bytes = bytes.clone();
+            let key = &key;
+            async move {
+                match self.store.compare_and_set(key, tag, bytes).await {
+                    // A repeat would find its own first try: to be read, not repeated.
+                    Err(error) if error.effect == store::Effect::Unknown => Ok(None),
+                    result => result.map(Some),
+                }
+            }
+        });
+        Ok(match result.await? {
+            Some(Swap::Done(tag)) => Some(tag),
+            Some(Swap::Refused) | None => None,
+        })
+    }
+
+    /// Puts an object that nobody else can have put: its name holds our run. One that is there is our own earlier try, if it has
+    /// our bytes.
+    ///
+    /// # Errors
+    /// When the store fails for good, or other bytes are there.
+    pub async fn put_own(&self, key: &Key, bytes: Bytes) -> Result<(), LogError> {
+        let put = || self.store.put_if_absent(key, vec![bytes.clone()]);
+        match self.patiently_even_in_doubt(put).await? {
+            Put::Created => Ok(()),
+            Put::Exists => {
+                // By contract it need not be durable yet.
+                let folder = key.folder();
+                self.patiently(|| self.store.harden(&folder)).await?;
+                let found = self.patiently(|| self.store.get(key, bytes.len() as u64)).await?;
+                match found {
+                    Some(found) if found == bytes => Ok(()),
+                    Some(_) => Err(LogError::Refused(format!(
+                        "`{key}` holds other bytes than this process has put there; two processes have the same random numbers"
+                    ))),
+                    None => Err(LogError::Missing { key: key.to_string() }),
+                }
+            }
+        }
+    }
+
+    /// Writes a segment of the owner `claim` under its number.
+    ///
+    /// # Errors
+    /// As [`put_own`](Self::put_own).
+    pub async fn put_segment(
+        &self,
+        queue: QueueId,
+        written: Written,
+        segment: &Segment,
+    ) -> Result<Reference, LogError> {
+        let bytes = Bytes::from(segment.to_bytes());
+        let reference = segment.reference(written, &bytes);
+        self.put_own(&self.names.segment(queue, written), bytes).await?;
+        Ok(reference)
+    }
+
+    /// A segment; `None` if it is not there.
+    ///
+    /// # Errors
+    /// When the store fails for good, or the segment is damaged.
+    pub async fn segment(&self, root: &Root, reference: &Reference) -> Result<Option<Segment>, LogError> {
+        let key = self.names.segment(root.queue_id(), reference.written());
+        let Some(bytes) = self.patiently(|| self.store.get(&key, SEGMENT_BYTES_MAX)).await? else {
+            return Ok(None);
+        };
+        let segment = Segment::from_bytes(&root.queue, reference, &bytes);
+        segment.map(Some).map_err(|error| LogError::Format { key: key.to_string(), error })
+    }
+
+    /// Entries side by side, of which the first holds `position`; empty at the end of the log. At most a segment or the tail.
+    ///
+    /// # Errors
+    /// [`LogError::Missing`] if a segment is not there: read the root again, for retention may have been quicker.
+    pub async fn entries_from(&self, root: &Root, position: u64) -> Result<Vec<Entry>, LogError> {
+        let mut reference = match root.spans().find(|span| span.end > position) {
+            None => return Ok(Vec::new()),
+            Some(Span { of: Of::Entry(_), .. }) => {
+                return Ok(root.tail.iter().filter(|entry| entry.end() > position).copied().collect());
+            }
+            Some(Span { of: Of::Segment(reference), .. }) => reference,
+        };
+        loop {
+            let segment = self.segment(root, &reference).await?.ok_or_else(|| {
+                let key = self.names.segment(root.queue_id(), reference.written());
+                LogError::Missing { key: key.to_string() }
+            })?;
+            match segment.references.iter().find(|below| below.end() > position) {
+                Some(below) => reference = *below,
+                None => {
+                    return Ok(segment.entries.into_iter().filter(|entry| entry.end() > position).collect());
+                }
+            }
+        }
+    }
+
+    pub(crate) fn recreated(&self, was: QueueId, is: Option<QueueId>) -> LogError {
+        let is = is.map_or("absent".to_owned(), |is| is.to_string());
+        LogError::Recreated { place: self.place(), was: was.to_string(), is }
+    }
+
+    async fn pause(&self, pause: &mut Duration) {
+        self.runtime.sleep(*pause).await;
+        *pause = (*pause * 2).min(PAUSE_MAX);
+    }
+
+    /// Asks until there is an answer, or an error that stays or is in doubt.
+    pub(crate) async fn patiently<T, F: Future<Output = Result<T, StoreError>>>(
+        &self,
+        ask: impl Fn() -> F,
+    ) -> Result<T, LogError> {
+        self.ask(ask, false).await
+    }
+
+    /// The same for what may be repeated even if it may have happened.
+    pub(crate) async fn patiently_even_in_doubt<T, F: Future<Output = Result<T, StoreError>>>(
+        &self,
+        ask: impl Fn() -> F,
+    ) -> Result<T, LogError> {
+        self.ask(ask, true).await
+    }
+
+    async fn ask<T, F: Future<Output = Result<T, StoreError>>>(
+        &self,
+        ask: impl Fn() -> F,
+        even_in_doubt: bool,
+    ) -> Result<T, LogError> {
+        let mut pause = PAUSE_MIN;
+        let mut tries = 0;
+        loop {
+            match ask().await {
+                Ok(answer) => return Ok(answer),
+                Err(error) => {
+                    tries += 1;
+                    let again = error.kind.is_transient()
+                        && (even_in_doubt || error.effect == store::Effect::None)
+                        && tries < self.tries_max;
+                    if !again {
+                        return Err(error.into());
+                    }
+                    if tries == 1 || tries % 32 == 0 {
+                        tracing::warn!(%error, "the store does not answer; trying again");
+                    }
+                    self.pause(&mut pause).await;
+                }
+            }
+        }
+    }
+}
+
+/// Why an owner is none any more, and what became of what it had under way.
+#[derive(Debug)]
+pub struct LostOwner {
+    /// Why.
+    pub error: LogError,
+    /// Objects of this owner that are in the log, if that is known.
+    pub committed: Option<u64>,
+}
+
+impl From<LogError> for LostOwner {
+    fn from(error: LogError) -> Self {
+        Self { error, committed: None }
+    }
+}
+
+impl LostOwner {
+    /// Whether object `number` is in the log.
+    pub fn fate(&self, number: u64) -> Option<Effect> {
+        match (self.committed, &self.error) {
+            (Some(committed), _) if number < committed => None,
+            (Some(_), _) => Some(Effect::None),
+            (None, _) => Some(Effect::Unknown),
+        }
+    }
+}
+
+/// All edits one after the other; `None` if the root has them all.
+fn edited(root: &Root, edits: &[Edit], drafts: &[Draft], wall_ms: i64) -> Option<Root> {
+    let mut next: Option<Root> = None;
+    for edit in edits {
+        let base = next.as_ref().unwrap_or(root);
+        let edited = match edit {
+            Edit::Seal(reference) => base.sealing(reference),
+            Edit::Truncate(low) => base.truncated(*low),
+            Edit::Retain(low, consumers) if *consumers == base.consumers => base.truncated(*low),
+            Edit::Retain(..) => None,
+            Edit::Cleaned(to, bytes) => base.cleaned(*to, *bytes),
+            Edit::Consumer(name, is_member) => base.with_consumer(name, *is_member),
+        };
+        next = edited.or(next);
+    }
+    next.as_ref().unwrap_or(root).committing(drafts, wall_ms).or(next)
+}

@@ -1,0 +1,56 @@
+use crate::error::LogError;
+use crate::names::QueueId;
+use crate::partition::Edit;
+use crate::support::{append, owner, partition, read_from};
+
+use super::*;
+
+async fn open(partition: &LogPartition, queue: QueueId, from: u64) -> Result<LogReader, LogError> {
+    LogReader::open(partition.clone(), Partition::new("log", 0), queue, from).await
+}
+
+#[tokio::test]
+async fn positions_that_are_not_held_and_logs_that_are_others_are_refused() {
+    let partition = partition();
+    let owner = owner(&partition).await;
+    for number in 0..10 {
+        owner.appender().append(append(None, &number.to_string())).await.expect("appends");
+    }
+    let queue = owner.root().queue_id();
+    let mut running = open(&partition, queue, 0).await.expect("opens");
+    partition.edit(Edit::Truncate(4)).await.expect("edits");
+    assert!(matches!(open(&partition, queue, 3).await, Err(LogError::Truncated { low: 4, .. })));
+    assert!(matches!(open(&partition, queue, 11).await, Err(LogError::Beyond { next: 10, .. })));
+    assert!(matches!(open(&partition, QueueId(1), 5).await, Err(LogError::Recreated { .. })));
+    assert_eq!(read_from(&partition, 4).await.len(), 6);
+    // One that runs goes on with what it still finds, or is told.
+    let Read::Block(block) = running.next().await.expect("was there") else { panic!("there are records") };
+    assert_eq!(block.positions[0], 0);
+}
+
+#[tokio::test]
+async fn a_reader_at_the_end_sees_what_comes_later() {
+    let partition = partition();
+    let owner = owner(&partition).await;
+    let mut reader = open(&partition, owner.root().queue_id(), 0).await.expect("opens");
+    assert!(matches!(reader.next().await.expect("reads"), Read::CaughtUp(0)));
+    owner.appender().append(append(None, "later")).await.expect("appends");
+    let Read::Block(block) = reader.next().await.expect("reads") else { panic!("there is a record") };
+    assert_eq!((block.positions[0], block.payloads.get(0)), (0, &b"later"[..]));
+    assert!(matches!(reader.next().await.expect("reads"), Read::CaughtUp(1)));
+}
+
+#[tokio::test]
+async fn a_missing_object_is_an_error_that_names_it() {
+    let partition = partition();
+    let owner = owner(&partition).await;
+    owner.appender().append(append(None, "x")).await.expect("appends");
+    let root = owner.root();
+    let key = partition.names().object(root.queue_id(), root.tail[0].written());
+    partition.store().delete(&key).await.expect("deletes");
+    let mut reader = open(&partition, root.queue_id(), 0).await.expect("opens");
+    let error = reader.next().await.expect_err("missing");
+    assert!(error.to_string().contains(key.as_str()), "{error}");
+    let (_, report) = crate::check::check(&partition).await.expect("checks");
+    assert_eq!(report.finding_count, 1, "{report:?}");
+}

@@ -1,0 +1,134 @@
+//! What the tests of this crate share: a runtime, blocks, and partitions in a store in memory.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use dataflow::{BlockBuilder, Partition, RecordBlock, Runtime, Task};
+use futures::future::BoxFuture;
+use store::{MemoryStore, Prefix, Store};
+
+use crate::decide::Retention;
+use crate::names::QueueId;
+use crate::owner::{Append, Owner, Settings};
+use crate::partition::LogPartition;
+use crate::reader::{LogReader, Read};
+use crate::root::{Claim, Draft, Entry, Root};
+
+/// tokio's clock and threads, and a wall clock that a test moves.
+pub(crate) struct TestRuntime {
+    began: Instant,
+    pub wall_ms: AtomicU64,
+    drawn: AtomicU64,
+}
+
+#[allow(clippy::disallowed_methods, reason = "the seam itself, for tests")]
+impl TestRuntime {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self { began: Instant::now(), wall_ms: AtomicU64::new(1_000_000), drawn: AtomicU64::new(1) })
+    }
+}
+
+#[allow(clippy::disallowed_methods, reason = "the seam itself, for tests")]
+impl Runtime for TestRuntime {
+    fn wall_ms(&self) -> i64 {
+        self.wall_ms.load(Ordering::Relaxed) as i64
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    fn sleep(&self, time: Duration) -> BoxFuture<'static, ()> {
+        Box::pin(tokio::time::sleep(time))
+    }
+
+    fn spawn(&self, _name: &'static str, task: BoxFuture<'static, ()>) -> Task {
+        let handle = tokio::spawn(task);
+        Task::new(move || handle.abort())
+    }
+
+    fn compute(&self, job: Box<dyn FnOnce() + Send>) {
+        tokio::task::spawn_blocking(job);
+    }
+
+    fn compute_threads(&self) -> usize {
+        2
+    }
+
+    fn random(&self) -> u128 {
+        u128::from(self.drawn.fetch_add(1, Ordering::Relaxed)) * 0x1_0001_0001
+    }
+}
+
+pub(crate) fn partition_in(store: Arc<dyn Store>, runtime: Arc<TestRuntime>) -> LogPartition {
+    LogPartition::new(store, &Prefix::new("log").unwrap(), 0, runtime).unwrap()
+}
+
+pub(crate) fn partition() -> LogPartition {
+    partition_in(Arc::new(MemoryStore::default()), TestRuntime::new())
+}
+
+/// Short waits, and no housekeeping that the test has not asked for.
+pub(crate) fn quick() -> Settings {
+    Settings {
+        linger_min: Duration::ZERO,
+        linger_max: Duration::from_millis(2),
+        retention: Retention::default(),
+        collect_every: Duration::from_secs(3_600),
+        ..Settings::default()
+    }
+}
+
+pub(crate) fn block<'a>(texts: impl IntoIterator<Item = &'a str>) -> RecordBlock {
+    let mut builder = BlockBuilder::new(Partition::new("any", 0), 0);
+    for (row, text) in texts.into_iter().enumerate() {
+        builder.push(row as u64, row as i64, Some(text.as_bytes()));
+    }
+    builder.take()
+}
+
+pub(crate) fn append(producer: Option<(u128, u64)>, text: &str) -> Append {
+    Append { producer, records: block([text]) }
+}
+
+/// A draft of one row, as object `number` of the first owner.
+pub(crate) fn draft(claim: Claim, number: u64, producers: &[(u128, u64)]) -> Draft {
+    let entry = Entry {
+        epoch: claim.epoch,
+        run: claim.run,
+        number,
+        rows: 2,
+        bytes: 100,
+        raw_bytes: 300,
+        crc32c: 7,
+        time_min_ms: -5,
+        time_max_ms: 9,
+        appends: 1,
+        ..Entry::default()
+    };
+    Draft { entry, producers: producers.to_vec() }
+}
+
+pub(crate) fn root() -> Root {
+    Root::created(QueueId(0xabcd), 77, "host 1", 1_000)
+}
+
+/// All records from `from` on.
+pub(crate) async fn read_from(partition: &LogPartition, from: u64) -> Vec<(u64, String)> {
+    let queue = partition.root().await.unwrap().root.queue_id();
+    let mut reader =
+        LogReader::open(partition.clone(), Partition::new("log", 0), queue, from).await.expect("opens");
+    let mut records = Vec::new();
+    while let Read::Block(block) = reader.next().await.expect("reads") {
+        for row in 0..block.len() {
+            let text = String::from_utf8(block.payloads.get(row).to_vec()).unwrap();
+            records.push((block.positions[row], text));
+        }
+    }
+    records
+}
+
+pub(crate) async fn owner(partition: &LogPartition) -> Owner {
+    Owner::start(partition.clone(), "test", quick()).await.expect("claims")
+}

@@ -1,0 +1,343 @@
+//! One run: from a seed to a plan, its faults, and the end in which everything must come right.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use object_log::Settings;
+use object_log::decide::Retention;
+
+use crate::actors::{self, CONSUMERS, Journal, Known};
+use crate::executor::{Executor, Pid};
+use crate::random::Random;
+use crate::sim_store::World;
+use crate::variant::Variant;
+
+/// What a wall clock is off by at the most.
+pub const SKEW_MS: i64 = 20_000;
+
+/// Simulated time after which a run that has not come right never will.
+const TIME_MAX_US: u64 = 3_600_000_000;
+
+/// What a seed makes.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub seed: u64,
+    pub settings: Settings,
+    pub faults_percent: u64,
+    pub producers: u64,
+    pub appends: u64,
+    pub consumers: u64,
+    pub troubles: Vec<Trouble>,
+}
+
+/// Something that happens to the world.
+#[derive(Clone, Copy, Debug)]
+pub enum Trouble {
+    Kill,
+    Freeze(u64),
+    Another,
+    KillConsumer(u64),
+    TwoConsumers(u64),
+    Jump(i64),
+    Away(u64),
+    Recreate { everything: bool },
+}
+
+impl Plan {
+    pub fn of(seed: u64) -> Self {
+        let mut random = Random::new(seed, 3);
+        let age_max = random.percent(30).then(|| Duration::from_secs(random.between(60, 120)));
+        let linger_max = Duration::from_millis(random.one_of(&[1, 20, 500]));
+        let settings = Settings {
+            object_bytes: random.one_of(&[1, 200, 1 << 20]),
+            linger_min: Duration::from_millis(random.below(10)),
+            linger_max,
+            uploads_max: random.between(1, 8) as usize,
+            retention: Retention { acknowledged: true, age_max, bytes_max: None },
+            collect_every: Duration::from_millis(random.between(300, 5_000)),
+            sweep_every: Duration::from_millis(random.between(2_000, 20_000)),
+            ..Settings::default()
+        };
+        let count = random.below(9);
+        let mut troubles = Vec::new();
+        troubles.extend((0..count).map(|_| match random.below(16) {
+            0..3 => Trouble::Kill,
+            3..6 => Trouble::Freeze(random.between(1_000_000, 90_000_000)),
+            6..8 => Trouble::Another,
+            8..10 => Trouble::KillConsumer(random.below(2)),
+            10..11 => Trouble::TwoConsumers(random.below(2)),
+            11..13 => Trouble::Jump(random.between(0, 2 * SKEW_MS as u64) as i64 - SKEW_MS),
+            13..15 => Trouble::Away(random.between(500_000, 20_000_000)),
+            _ => Trouble::Recreate { everything: random.percent(50) },
+        }));
+        Self {
+            seed,
+            settings,
+            faults_percent: random.one_of(&[0, 2, 6]),
+            troubles,
+            producers: random.between(1, 4),
+            appends: random.between(10, 60),
+            consumers: random.between(1, 2),
+        }
+    }
+}
+
+/// What a run has shown.
+pub struct Report {
+    pub violations: Vec<String>,
+    pub hash: u64,
+    counts: [u64; 8],
+}
+
+impl Report {
+    pub fn counts(&self) -> [u64; 8] {
+        self.counts
+    }
+}
+
+struct Run {
+    world: Arc<World>,
+    known: Known,
+    next_owner: Pid,
+    owners: Vec<Pid>,
+    consumers: Vec<(Vec<Pid>, String, Journal)>,
+    next_consumer: Pid,
+    random: Random,
+}
+
+pub fn run(plan: &Plan, variant: Option<Variant>, is_told: bool) -> Report {
+    let executor = Executor::new(plan.seed);
+    let world = World::new(executor, plan.clone(), variant, is_told);
+    if is_told {
+        println!("{plan:#?}");
+    }
+    let mut run = Run {
+        world: world.clone(),
+        known: Arc::default(),
+        next_owner: 1,
+        owners: Vec::new(),
+        consumers: Vec::new(),
+        next_consumer: CONSUMERS,
+        random: Random::new(plan.seed, 5),
+    };
+    run.all();
+    let executor = world.executor.clone();
+    // Tasks hold the world, which holds the executor, which holds the tasks.
+    for pid in (0..run.next_owner).chain(CONSUMERS..run.next_consumer) {
+        executor.kill(pid);
+    }
+    let mut state = world.state();
+    let oracle = &state.oracle;
+    let counts = [
+        oracle.answered,
+        oracle.known,
+        state.swaps,
+        state.deletes,
+        oracle.claimed,
+        state.lost,
+        oracle.recreated,
+        oracle.read,
+    ];
+    Report { violations: std::mem::take(&mut state.oracle.violations), hash: executor.hash(), counts }
+}
+
+impl Run {
+    fn all(&mut self) {
+        let plan = self.world.plan.clone();
+        self.start_owner();
+        for number in 0..plan.consumers {
+            self.consumers.push((Vec::new(), format!("consumer-{number}"), Journal::default()));
+            self.start_consumer(number as usize);
+        }
+        if self.world.variant == Some(Variant::SweepsThePresent) {
+            let pid = self.next_consumer;
+            self.next_consumer += 1;
+            actors::spawn(&self.world, pid, actors::careless_collector(self.world.clone(), pid));
+        }
+        let left = Arc::new(AtomicU64::new(plan.producers));
+        for number in 0..plan.producers {
+            let (world, known, left) = (self.world.clone(), self.known.clone(), left.clone());
+            actors::spawn_world(&self.world, async move {
+                actors::producer(world, number, plan.appends, known).await;
+                left.fetch_sub(1, Ordering::Relaxed);
+            });
+        }
+        for trouble in plan.troubles {
+            let until_us = self.world.executor.now_us() + self.random.between(100_000, 15_000_000);
+            self.until(until_us, || false);
+            self.make(trouble);
+        }
+        let until_us = self.world.executor.now_us() + 2_000_000;
+        self.until(until_us, || false);
+        self.heal();
+        let is_done = self.until(TIME_MAX_US, || left.load(Ordering::Relaxed) == 0);
+        if !is_done {
+            return self.violate(format!(
+                "L5: {} producers got no answer in an hour without faults",
+                left.load(Ordering::Relaxed)
+            ));
+        }
+        self.end();
+    }
+
+    /// Everything that was sent is answered: consumers read it all, and what is garbage goes.
+    fn end(&mut self) {
+        let consumers: Vec<_> =
+            self.consumers.iter().map(|(_, name, journal)| (name.clone(), journal.clone())).collect();
+        let world = self.world.clone();
+        let until_us = self.world.executor.now_us() + 600_000_000;
+        let are_done = self.until(until_us, || {
+            let state = world.state();
+            let Some(root) = state.oracle.present() else { return false };
+            let is_at_end = |journal: &Journal| match *journal.lock().expect("no panic") {
+                Some(at) => at == (root.queue_id(), root.next),
+                // A log that was created again, and got nothing since.
+                None => root.next == 0,
+            };
+            consumers.iter().all(|(_, journal)| is_at_end(journal))
+        });
+        if !are_done {
+            let at: Vec<_> = consumers
+                .iter()
+                .map(|(name, journal)| (name.clone(), *journal.lock().expect("no panic")))
+                .collect();
+            let next = self.world.state().oracle.present().map(|root| root.next);
+            return self.violate(format!("L1: consumers have not read to the end at {next:?}: {at:?}"));
+        }
+        // One more owner, when no request of an earlier one is on its way any more; its first sweep finds what they have left.
+        let until_us = self.world.executor.now_us() + 70_000_000;
+        self.until(until_us, || false);
+        for pid in std::mem::take(&mut self.owners) {
+            self.world.executor.kill(pid);
+        }
+        self.start_owner();
+        let until_us = self.world.executor.now_us() + 120_000_000;
+        self.until(until_us, || false);
+        let mut state = self.world.state();
+        let objects = std::mem::take(&mut state.objects);
+        state.oracle.quiet(&objects);
+    }
+
+    fn start_owner(&mut self) {
+        let pid = self.next_owner;
+        self.next_owner += 1;
+        self.owners.push(pid);
+        let known = self.known.clone();
+        actors::spawn(&self.world, pid, actors::owner(self.world.clone(), pid, known));
+    }
+
+    fn start_consumer(&mut self, number: usize) {
+        let pid = self.next_consumer;
+        self.next_consumer += 1;
+        let (pids, name, journal) = &mut self.consumers[number];
+        pids.push(pid);
+        let task = actors::consumer(self.world.clone(), pid, name.clone(), journal.clone());
+        actors::spawn(&self.world, pid, task);
+    }
+
+    fn make(&mut self, trouble: Trouble) {
+        self.world.note(|| format!("-- {trouble:?}"));
+        let executor = self.world.executor.clone();
+        let newest = self.owners.last().copied().unwrap_or(0);
+        match trouble {
+            Trouble::Kill => {
+                executor.kill(newest);
+                self.start_owner();
+            }
+            Trouble::Freeze(us) => {
+                executor.freeze(newest);
+                let thawing = executor.clone();
+                actors::spawn_world(&self.world, async move {
+                    thawing.sleep_us(us).await;
+                    thawing.thaw(newest);
+                });
+                self.start_owner();
+            }
+            Trouble::Another => self.start_owner(),
+            Trouble::KillConsumer(number) => {
+                let number = number as usize % self.consumers.len();
+                for pid in std::mem::take(&mut self.consumers[number].0) {
+                    executor.kill(pid);
+                }
+                self.start_consumer(number);
+            }
+            Trouble::TwoConsumers(number) => {
+                // The earlier run sleeps and wakes up beside the later one. Its journal is not what is tested here, so it is ended then.
+                let number = number as usize % self.consumers.len();
+                for pid in std::mem::take(&mut self.consumers[number].0) {
+                    executor.freeze(pid);
+                    let ending = executor.clone();
+                    actors::spawn_world(&self.world, async move {
+                        ending.sleep_us(10_000_000).await;
+                        ending.kill(pid);
+                    });
+                }
+                self.start_consumer(number);
+            }
+            Trouble::Jump(by_ms) => {
+                // From where it is to somewhere within the bound.
+                for pid in &self.owners {
+                    executor.jump(*pid, by_ms / self.owners.len() as i64);
+                }
+            }
+            Trouble::Away(us) => self.world.state().away_until_us = executor.now_us() + us,
+            Trouble::Recreate { everything } => {
+                let mut state = self.world.state();
+                state.registers.remove("log/p/0/root");
+                if everything {
+                    state.objects.clear();
+                    state.registers.clear();
+                }
+                state.oracle.deleted_root();
+                drop(state);
+                self.start_owner();
+            }
+        }
+    }
+
+    /// No more faults; everybody awake; one fresh owner.
+    fn heal(&mut self) {
+        self.world.note(|| "-- healed".to_owned());
+        {
+            let mut state = self.world.state();
+            (state.is_healed, state.away_until_us) = (true, 0);
+        }
+        for pid in &self.owners {
+            self.world.executor.thaw(*pid);
+        }
+        self.start_owner();
+    }
+
+    /// Runs until then, or until `is_done`; false if the time has come first.
+    fn until(&mut self, until_us: u64, is_done: impl Fn() -> bool) -> bool {
+        let executor = self.world.executor.clone();
+        let mut polls = 0u64;
+        loop {
+            polls += 1;
+            if polls.is_multiple_of(16) && is_done() {
+                return true;
+            }
+            if executor.step() {
+                if executor.now_us() >= until_us {
+                    return false;
+                }
+                continue;
+            }
+            if is_done() {
+                return true;
+            }
+            match executor.next_timer_us() {
+                Some(us) if us < until_us => executor.advance_to(us),
+                _ => {
+                    executor.advance_to(until_us);
+                    return false;
+                }
+            }
+        }
+    }
+
+    fn violate(&self, what: String) {
+        self.world.state().oracle.violate(what);
+    }
+}
