@@ -128,6 +128,16 @@ impl<'a> Cursor<'a> {
         }
     }
 
+    /// Steps over the next `count` bytes.
+    #[inline(always)]
+    pub fn pass(&mut self, count: usize) -> Step<()> {
+        if count > self.left() {
+            return Err(self.short("a value", count as u64));
+        }
+        self.at += count;
+        Ok(())
+    }
+
     /// The next `count` bytes.
     #[inline]
     pub fn take(&mut self, what: &'static str, count: usize) -> Step<&'a [u8]> {

@@ -197,6 +197,21 @@ impl Plans {
         }
     }
 
+    /// The plan of a block whose records all name one schema; `None` for others, and for a schema that is not known.
+    pub fn only(&self, block: &RecordBlock, columns: &Schema) -> Option<Arc<Compiled>> {
+        let mut from = 0;
+        let mut ids = block.payloads.ends.iter().map(|end| {
+            let id = schema_id(&block.payloads.bytes[from..*end as usize]);
+            from = *end as usize;
+            id
+        });
+        let id = ids.next()??;
+        if ids.any(|other| other != Some(id)) {
+            return None;
+        }
+        self.plan(id, columns).ok()
+    }
+
     #[cold]
     fn plan(&self, id: u32, columns: &Schema) -> Step<Arc<Compiled>> {
         if let Some(known) = self.compiled.read().unwrap_or_else(PoisonError::into_inner).get(&id) {

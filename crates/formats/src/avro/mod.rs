@@ -9,6 +9,7 @@
 //! | `schema` | the writer's schema, read from its JSON                                   |
 //! | `framed` | the header that names the schema, and the schemas by number                |
 //! | `plan`   | what is done with the bytes of a record; columns that cannot be filled    |
+//! | `flat`   | whole blocks of records that are nothing but numbers, column by column    |
 //! | `datum`  | the walk over a record, nulls and DEFAULTs, taking a record back          |
 //! | `cursor` | Avro's encoding of single values                                          |
 //! | `fault`  | the fault of a record and its sentence                                    |
@@ -36,6 +37,7 @@
 mod cursor;
 mod datum;
 mod fault;
+mod flat;
 mod framed;
 mod plan;
 mod schema;
@@ -52,7 +54,7 @@ use cursor::Cursor;
 pub use datum::DEPTH_MAX;
 use datum::Rows;
 use fault::{Fault, Step};
-use framed::{Last, Plans};
+use framed::{Compiled, HEADER_BYTES, Last, Plans};
 pub use framed::{SCHEMAS_MAX, Schemas, SchemasFull, UNUSABLE_MAX, Writer, schema_id, schema_ids};
 use plan::Plan;
 pub use schema::{SCHEMA_BYTES_MAX, SchemaError};
@@ -159,6 +161,31 @@ impl AvroDecoder {
         Ok(Self { schema, options, writers: Writers::Named(Plans::new(schemas)), patterns })
     }
 
+    /// Decodes a block of records that are nothing but numbers; `None` if it has others, or a record that becomes a reject.
+    fn flat(&self, block: &RecordBlock) -> Option<Decoded> {
+        if !flat::is_plain(block, &self.schema) {
+            return None;
+        }
+        let mut columns: Vec<_> = Vec::new();
+        let mut fill = |plan: &Plan, header: usize| {
+            let flat = plan.flat.as_ref()?;
+            columns = self.patterns.iter().map(|pattern| pattern.fresh(block.len())).collect();
+            flat.fill(block, header, self.options.record_bytes_max, &mut columns)
+        };
+        match &self.writers {
+            Writers::One(plan) => fill(plan, 0)?,
+            Writers::Named(plans) => match &*plans.only(block, &self.schema)? {
+                Compiled::Plan(plan) => fill(plan, HEADER_BYTES)?,
+                Compiled::Refused(_) => return None,
+            },
+        }
+        let arrays = columns.into_iter().map(|column| column.finish());
+        let arrays = arrays
+            .collect::<Result<Vec<_>, _>>()
+            .expect("columns keep offsets ascending, text valid and lengths equal");
+        Some(rows::decoded(block, &self.schema, arrays, Vec::new()))
+    }
+
     /// Decodes a block, of which `push` appends the records at `start..end` one by one.
     #[inline(always)]
     fn rows(
@@ -225,6 +252,13 @@ impl Decoder for AvroDecoder {
     }
 
     fn decode(&self, block: &RecordBlock) -> Decoded {
+        self.flat(block).unwrap_or_else(|| self.each(block))
+    }
+}
+
+impl AvroDecoder {
+    /// Decodes a block record by record.
+    fn each(&self, block: &RecordBlock) -> Decoded {
         let bytes = &block.payloads.bytes[..];
         match &self.writers {
             Writers::One(plan) => {

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use dataflow::{Column, ColumnType, Schema};
 
 use super::ConfigError;
+use super::flat::Flat;
 use super::schema::{Type, TypeId, Types};
 use crate::columns::{Absence, Kind, takes};
 
@@ -29,6 +30,8 @@ pub(super) struct Plan {
     pub fields: Box<[Field]>,
     /// What each column gets where a record has nothing for it.
     pub absences: Vec<Absence>,
+    /// The short way for whole blocks, if the record is one for it.
+    pub flat: Option<Flat>,
 }
 
 /// A field of a record.
@@ -124,7 +127,8 @@ impl Plan {
         let empty = types.empty();
         let compiler = Compiler { types: &types, empty: &empty, schema };
         let fields = compiler.record(root, &tree, false)?;
-        Ok(Self { empty, fields, absences, types })
+        let flat = Flat::of(&fields, &types, schema.columns().len());
+        Ok(Self { empty, fields, absences, flat, types })
     }
 }
 

@@ -87,6 +87,21 @@ pub(crate) trait TypedColumn: Growing {
         None
     }
 
+    /// Appends integers, as many calls of [`signed`](Self::signed) do.
+    fn signeds(&mut self, values: &[i64]) -> Fit<()> {
+        values.iter().try_for_each(|value| self.signed(*value))
+    }
+
+    /// Appends floats, as many calls of [`float`](Self::float) do.
+    fn floats(&mut self, values: &[f64]) -> Fit<()> {
+        values.iter().try_for_each(|value| self.float(*value))
+    }
+
+    /// Appends instants, as many calls of [`timestamp`](Self::timestamp) do.
+    fn timestamps(&mut self, ticks: &[i64], digits: u8) -> Fit<()> {
+        ticks.iter().try_for_each(|ticks| self.timestamp(*ticks, digits))
+    }
+
     /// Ends the list or map whose parts were appended.
     fn end(&mut self) -> Fit<()> {
         Err(Misfit::kind(&self.type_name()))

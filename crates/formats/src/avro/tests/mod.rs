@@ -1,6 +1,7 @@
 //! Bytes of another encoder, bytes of an encoder of our own for random schemas, changed bytes, and what holds for whole records.
 
 mod contract;
+mod flat;
 mod framed;
 mod fuzz;
 mod random;
