@@ -8,6 +8,7 @@
 //!
 //! | module     | what it owns                                                        |
 //! |------------|---------------------------------------------------------------------|
+//! | `fused`    | sums, averages, least and greatest values of floats that are never null |
 //! | `totals`   | counts, sums and averages                                           |
 //! | `moments`  | variance and standard deviation                                     |
 //! | `picked`   | one value of all: least, first, any, and those by another column    |
@@ -15,9 +16,12 @@
 //! | `sketch`   | quantiles                                                           |
 //! | `registers`| about how many values differ                                        |
 //! | `bits`     | a bit for each group                                                |
+//! | `counting` | the rows that count for an aggregate                                |
 
 mod bits;
+mod counting;
 mod entries;
+mod fused;
 mod moments;
 mod picked;
 mod registers;
@@ -26,16 +30,102 @@ mod totals;
 
 use std::any::Any;
 
-use arrow_array::{Array, ArrayRef};
+use arrow_array::{Array, ArrayRef, RecordBatch};
 use dataflow::{ColumnType, StateError};
 
 use super::aggregate::{Bound, Function};
 use super::encoding::Reader;
 use super::values::{self, Form, Values};
 use bits::Bits;
+use fused::{Fused, is_fused};
+
+/// What is kept of all aggregates for every group.
+pub(super) struct Accumulators {
+    /// Those of floats that are never null.
+    fused: Option<Fused>,
+    /// One for each of the others that needs one, in order.
+    others: Vec<Box<dyn Accumulator>>,
+}
+
+impl Accumulators {
+    /// What keeps these aggregates, with no group yet.
+    pub fn new(aggregates: &[Bound]) -> Self {
+        Self {
+            fused: Fused::new(aggregates.iter().filter(|bound| is_fused(bound))),
+            others: aggregates.iter().filter(|bound| !is_fused(bound)).filter_map(new).collect(),
+        }
+    }
+
+    /// As many groups as there are; new ones have no value.
+    pub fn grow(&mut self, groups: usize) {
+        self.fused.iter_mut().for_each(|fused| fused.grow(groups));
+        self.others.iter_mut().for_each(|other| other.grow(groups));
+    }
+
+    /// Takes rows of a batch in.
+    ///
+    /// # Errors
+    /// When a column is missing or of another form.
+    pub fn update(&mut self, batch: &RecordBatch, aggregates: &[Bound], of: Rows<'_>) -> Result<(), String> {
+        if let Some(fused) = &mut self.fused {
+            fused.update(batch, of)?;
+        }
+        let others = aggregates.iter().filter(|bound| bound.keeps_state() && !is_fused(bound));
+        for (other, bound) in self.others.iter_mut().zip(others) {
+            counting::update(other.as_mut(), batch, bound, of)?;
+        }
+        Ok(())
+    }
+
+    /// Takes groups of a later state of the same aggregates in: each pair is a group there and the one here.
+    pub fn merge(&mut self, later: &Self, moves: &[(u32, u32)]) {
+        if let (Some(own), Some(later)) = (&mut self.fused, &later.fused) {
+            own.merge(later, moves);
+        }
+        for (own, later) in self.others.iter_mut().zip(&later.others) {
+            own.merge(later.as_ref(), moves);
+        }
+    }
+
+    /// The results of each aggregate that keeps anything, in order, as a column, and the groups whose result does not fit its type: they are null
+    /// there.
+    pub fn columns<'a>(
+        &'a self,
+        aggregates: &'a [Bound],
+    ) -> impl Iterator<Item = (ArrayRef, Vec<u32>)> + use<'a> {
+        let mut others = self.others.iter();
+        aggregates.iter().filter(|bound| bound.keeps_state()).filter_map(move |bound| match &self.fused {
+            Some(fused) if is_fused(bound) => Some((fused.column(bound), Vec::new())),
+            _ => Some(others.next()?.column(bound)),
+        })
+    }
+
+    /// Memory held in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        let others: usize = self.others.iter().map(|other| other.memory_bytes()).sum();
+        self.fused.as_ref().map_or(0, Fused::memory_bytes) + others
+    }
+
+    /// Writes them for a seal.
+    pub fn write(&self, to: &mut Vec<u8>) {
+        self.fused.iter().for_each(|fused| fused.write(to));
+        self.others.iter().for_each(|other| other.write(to));
+    }
+
+    /// Reads what was written: of as many groups as there are counts of rows.
+    ///
+    /// # Errors
+    /// When the bytes cannot be those of groups with so many rows.
+    pub fn read(&mut self, from: &mut Reader<'_>, counts: &[u64]) -> Result<(), StateError> {
+        if let Some(fused) = &mut self.fused {
+            fused.read(from, counts)?;
+        }
+        self.others.iter_mut().try_for_each(|other| other.read(from, counts))
+    }
+}
 
 /// What is kept of one aggregate for every group.
-pub(super) trait Accumulator: Any + Send + Sync {
+trait Accumulator: Any + Send + Sync {
     /// As many groups as there are; new ones have no value.
     fn grow(&mut self, groups: usize);
 
@@ -66,7 +156,7 @@ pub(super) trait Accumulator: Any + Send + Sync {
 
 /// The columns that an aggregate reads.
 #[derive(Clone, Copy)]
-pub(super) struct Input<'a> {
+struct Input<'a> {
     /// The first, or only one; `None` for records.
     pub column: Option<(&'a dyn Array, &'a ColumnType)>,
     /// The column that `arg_min` and `arg_max` order by.
@@ -106,7 +196,7 @@ impl Rows<'_> {
 }
 
 /// What keeps an aggregate, with no group yet; `None` for `count()` of all records, which groups know by themselves.
-pub(super) fn new(bound: &Bound) -> Option<Box<dyn Accumulator>> {
+fn new(bound: &Bound) -> Option<Box<dyn Accumulator>> {
     let Some(input) = &bound.input else {
         return bound.aggregate.condition.is_some().then(|| Box::<totals::Count>::default() as _);
     };

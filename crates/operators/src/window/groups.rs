@@ -1,15 +1,14 @@
 //! The groups of one window: a key each, the number of its rows, and its aggregates, in columns.
 //!
 //! Owns the way from a key to its group: an index of four bytes an entry, at most three quarters full, over hashes of eight bytes. Two
-//! keys are the same if their bytes are. Does not own how keys are made (`key`) or what is computed (`accumulator`).
+//! keys are the same if their bytes are. A key of eight bytes, which most are, has a hash that no other such key has, so its hash is not kept.
+//! Does not own how keys are made (`key`) or what is computed (`accumulator`).
 
-use arrow_array::cast::AsArray;
-use arrow_array::{Array, BooleanArray, RecordBatch};
-use arrow_buffer::NullBuffer;
+use arrow_array::RecordBatch;
 use dataflow::StateError;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::accumulator::{self, Accumulator, Rows};
+use super::accumulator::{Accumulators, Rows};
 use super::aggregate::Bound;
 use super::encoding::{Reader, damaged, put_each, put_len};
 use super::key::{Encoded, Keys};
@@ -25,6 +24,14 @@ const ROWS_MAX: u64 = 1 << 48;
 /// Groups of one window at the most: their numbers have 32 bits.
 pub const GROUPS_MAX: usize = (u32::MAX - 1) as usize;
 
+/// The hash of a key of eight bytes. Both steps can be undone, so no two keys have the same; the second brings the high bits, which depend on all
+/// others, to the low ones, which the index is of.
+#[inline]
+fn hash_of_eight(key: [u8; 8]) -> u64 {
+    let product = u64::from_le_bytes(key).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    product ^ (product >> 32)
+}
+
 /// Makes room for so many more, and some on top.
 fn make_room<T>(values: &mut Vec<T>, more: usize) {
     if values.capacity() - values.len() < more {
@@ -36,7 +43,9 @@ fn make_room<T>(values: &mut Vec<T>, more: usize) {
 pub(super) struct Groups {
     /// One more than the group's number, or [`FREE`]; a power of two of them.
     index: Vec<u32>,
+    /// The hash of each key, unless all have eight bytes.
     hashes: Vec<u64>,
+    len: usize,
     /// The keys, one after the other.
     keys: Vec<u8>,
     /// Where each ends, unless all have as many bytes.
@@ -46,8 +55,7 @@ pub(super) struct Groups {
     pub(super) counts: Vec<u64>,
     /// Rows of all groups.
     rows: u64,
-    /// One for each aggregate that needs one.
-    pub(super) accumulators: Vec<Box<dyn Accumulator>>,
+    pub(super) accumulators: Accumulators,
 }
 
 impl Groups {
@@ -56,18 +64,19 @@ impl Groups {
         Self {
             index: vec![FREE; 16],
             hashes: Vec::new(),
+            len: 0,
             keys: Vec::new(),
             ends: Vec::new(),
             stride: keys.stride(),
             counts: Vec::new(),
             rows: 0,
-            accumulators: aggregates.iter().filter_map(accumulator::new).collect(),
+            accumulators: Accumulators::new(aggregates),
         }
     }
 
     /// How many.
     pub fn len(&self) -> usize {
-        self.hashes.len()
+        self.len
     }
 
     /// The rows that went into them.
@@ -86,19 +95,42 @@ impl Groups {
         }
     }
 
-    /// The group of a row's key, which is added if it is new. Its aggregates grow with [`grow`](Self::grow).
-    pub fn group_of(&mut self, keys: &Encoded, row: usize) -> u32 {
-        let key = keys.get(row);
-        self.find(xxh3_64(key), key)
+    /// The groups of rows by their keys; those that are new are added. Their aggregates grow with [`grow`](Self::grow).
+    pub fn groups_of(&mut self, keys: &Encoded, rows: &[u32]) -> Vec<u32> {
+        match keys.eights() {
+            Some(keys) => rows.iter().map(|row| self.find_eight(keys[*row as usize])).collect(),
+            None => rows.iter().map(|row| self.find(keys.get(*row as usize))).collect(),
+        }
     }
 
-    /// The same for a key that is known by its bytes alone.
-    pub(super) fn find(&mut self, hash: u64, key: &[u8]) -> u32 {
+    /// The group of a key, which is added if it is new.
+    pub(super) fn find(&mut self, key: &[u8]) -> u32 {
+        match key.try_into() {
+            Ok(key) if self.stride == Some(8) => self.find_eight(key),
+            _ => self.find_any(xxh3_64(key), key),
+        }
+    }
+
+    /// The same where all keys have eight bytes.
+    fn find_eight(&mut self, key: [u8; 8]) -> u32 {
+        let hash = hash_of_eight(key);
         let mask = self.index.len() - 1;
         let mut at = hash as usize & mask;
         loop {
             match self.index[at] {
-                FREE => break,
+                FREE => return self.add(at, hash, &key),
+                entry if self.keys.as_chunks::<8>().0[entry as usize - 1] == key => return entry - 1,
+                _ => at = (at + 1) & mask,
+            }
+        }
+    }
+
+    fn find_any(&mut self, hash: u64, key: &[u8]) -> u32 {
+        let mask = self.index.len() - 1;
+        let mut at = hash as usize & mask;
+        loop {
+            match self.index[at] {
+                FREE => return self.add(at, hash, key),
                 entry => {
                     let group = entry as usize - 1;
                     if self.hashes[group] == hash && self.key(group) == key {
@@ -108,29 +140,38 @@ impl Groups {
             }
             at = (at + 1) & mask;
         }
-        assert!(self.hashes.len() < GROUPS_MAX, "memory ends before the numbers of groups do");
-        make_room(&mut self.hashes, 1);
-        self.hashes.push(hash);
+    }
+
+    /// Adds a group whose entry is free.
+    fn add(&mut self, at: usize, hash: u64, key: &[u8]) -> u32 {
+        assert!(self.len < GROUPS_MAX, "memory ends before the numbers of groups do");
+        if self.stride != Some(8) {
+            make_room(&mut self.hashes, 1);
+            self.hashes.push(hash);
+        }
+        self.len += 1;
         make_room(&mut self.keys, key.len());
         self.keys.extend_from_slice(key);
         if self.stride.is_none() {
             make_room(&mut self.ends, 1);
             self.ends.push(self.keys.len() as u64);
         }
-        self.index[at] = self.hashes.len() as u32;
-        if self.hashes.len() * 4 > self.index.len() * 3 {
+        self.index[at] = self.len as u32;
+        if self.len * 4 > self.index.len() * 3 {
             self.rebuild();
         }
-        self.hashes.len() as u32 - 1
+        self.len as u32 - 1
     }
 
     /// The group of a key, if there is one.
-    pub(super) fn lookup(&self, hash: u64, key: &[u8]) -> Option<u32> {
+    pub(super) fn lookup(&self, key: &[u8]) -> Option<u32> {
+        let eight = key.try_into().ok().filter(|_| self.stride == Some(8));
+        let hash = eight.map_or_else(|| xxh3_64(key), hash_of_eight);
         let mask = self.index.len() - 1;
         let mut at = hash as usize & mask;
         loop {
             let group = (self.index[at] as usize).checked_sub(1)?;
-            if self.hashes[group] == hash && self.key(group) == key {
+            if self.key(group) == key {
                 return Some(group as u32);
             }
             at = (at + 1) & mask;
@@ -141,8 +182,12 @@ impl Groups {
         let len = self.index.len() * 2;
         self.index.clear();
         self.index.resize(len, FREE);
-        for (group, hash) in self.hashes.iter().enumerate() {
-            let mut at = *hash as usize & (len - 1);
+        for group in 0..self.len {
+            let hash = match self.hashes.get(group) {
+                Some(hash) => *hash,
+                None => hash_of_eight(self.keys.as_chunks::<8>().0[group]),
+            };
+            let mut at = hash as usize & (len - 1);
             while self.index[at] != FREE {
                 at = (at + 1) & (len - 1);
             }
@@ -154,10 +199,10 @@ impl Groups {
     pub(super) fn grow(&mut self) {
         let len = self.len();
         grow_to(&mut self.counts, len, 0);
-        self.accumulators.iter_mut().for_each(|accumulator| accumulator.grow(len));
+        self.accumulators.grow(len);
     }
 
-    /// Takes rows of a batch in, whose groups [`group_of`](Self::group_of) said.
+    /// Takes rows of a batch in, whose groups [`groups_of`](Self::groups_of) said.
     ///
     /// # Errors
     /// When a column is missing or of another form.
@@ -165,23 +210,24 @@ impl Groups {
         self.grow();
         of.groups.iter().for_each(|group| self.counts[*group as usize] += 1);
         self.rows += of.groups.len() as u64;
-        update(&mut self.accumulators, batch, aggregates, of)
+        self.accumulators.update(batch, aggregates, of)
     }
 
     /// Takes later groups in.
     pub fn merge(&mut self, later: &Self) {
         let all = 0..later.len() as u32;
-        let moves: Vec<(u32, u32)> = all
-            .map(|from| {
-                let group = from as usize;
-                (from, self.find(later.hashes[group], later.key(group)))
-            })
-            .collect();
+        let moves: Vec<(u32, u32)> = all.map(|from| (from, self.find_of(later, from as usize))).collect();
         self.grow();
         moves.iter().for_each(|(from, to)| self.counts[*to as usize] += later.counts[*from as usize]);
         self.rows += later.rows;
-        for (own, later) in self.accumulators.iter_mut().zip(&later.accumulators) {
-            own.merge(later.as_ref(), &moves);
+        self.accumulators.merge(&later.accumulators, &moves);
+    }
+
+    /// The group of a key of others, which is added if it is new.
+    fn find_of(&mut self, others: &Self, group: usize) -> u32 {
+        match others.hashes.get(group) {
+            Some(hash) => self.find_any(*hash, others.key(group)),
+            None => self.find(others.key(group)),
         }
     }
 
@@ -191,7 +237,7 @@ impl Groups {
         put_each(to, &self.ends, u64::to_le_bytes);
         to.extend_from_slice(&self.keys);
         put_each(to, &self.counts, u64::to_le_bytes);
-        self.accumulators.iter().for_each(|accumulator| accumulator.write(to));
+        self.accumulators.write(to);
     }
 
     /// Reads what was written.
@@ -201,15 +247,13 @@ impl Groups {
     pub(super) fn read(keys: &Keys, aggregates: &[Bound], from: &mut Reader<'_>) -> Result<Self, StateError> {
         let mut groups = Self::new(keys, aggregates);
         for (at, key) in read_keys(keys, from)?.into_iter().enumerate() {
-            if groups.find(xxh3_64(key), key) as usize != at {
+            if groups.find(key) as usize != at {
                 return Err(damaged("has a key twice"));
             }
         }
         groups.counts = from.numbers(groups.len(), u64::from_le_bytes)?;
         groups.recount().ok_or_else(|| damaged("has more rows than there can be"))?;
-        for accumulator in &mut groups.accumulators {
-            accumulator.read(from, &groups.counts)?;
-        }
+        groups.accumulators.read(from, &groups.counts)?;
         Ok(groups)
     }
 
@@ -222,42 +266,13 @@ impl Groups {
 
     /// Memory held in bytes.
     pub fn memory_bytes(&self) -> usize {
-        let accumulators: usize =
-            self.accumulators.iter().map(|accumulator| accumulator.memory_bytes()).sum();
         self.index.capacity() * 4
             + self.hashes.capacity() * 8
             + self.keys.capacity()
             + self.ends.capacity() * 8
             + self.counts.capacity() * 8
-            + accumulators
+            + self.accumulators.memory_bytes()
     }
-}
-
-/// Takes rows of a batch into aggregates.
-///
-/// # Errors
-/// When a column is missing or of another form.
-pub(super) fn update(
-    accumulators: &mut [Box<dyn Accumulator>],
-    batch: &RecordBatch,
-    aggregates: &[Bound],
-    of: Rows<'_>,
-) -> Result<(), String> {
-    let with_state = aggregates.iter().filter(|bound| bound.keeps_state());
-    for (accumulator, bound) in accumulators.iter_mut().zip(with_state) {
-        let first = bound.input.as_ref().map(|input| column(batch, &input.name)).transpose()?;
-        let by = bound.by.as_ref().map(|by| column(batch, &by.name)).transpose()?;
-        let condition = bound.aggregate.condition.as_ref();
-        let condition = condition.map(|name| column(batch, name)).transpose()?;
-        let counting = Counting::new(of, [first, by, condition], condition)?;
-        let types = (bound.input.as_ref(), bound.by.as_ref());
-        let input = accumulator::Input {
-            column: first.zip(types.0).map(|(array, input)| (array, &input.column_type)),
-            by: by.zip(types.1).map(|(array, by)| (array, &by.column_type)),
-        };
-        accumulator.update(&input, counting.rows(of))?;
-    }
-    Ok(())
 }
 
 /// Keys that were written behind their number: where each ends unless all have as many bytes, then all of them.
@@ -290,45 +305,5 @@ pub(super) fn read_keys<'a>(keys: &Keys, from: &mut Reader<'a>) -> Result<Vec<&'
     Ok(read)
 }
 
-fn column<'a>(batch: &'a RecordBatch, name: &str) -> Result<&'a dyn Array, String> {
-    let array = batch.column_by_name(name).ok_or_else(|| format!("the batch has no column `{name}`"))?;
-    Ok(array.as_ref())
-}
-
-/// The rows that count for an aggregate: without a null in what it reads, and with its condition true.
-enum Counting {
-    All,
-    Some { rows: Vec<u32>, groups: Vec<u32> },
-}
-
-impl Counting {
-    fn new(
-        of: Rows<'_>,
-        columns: [Option<&dyn Array>; 3],
-        condition: Option<&dyn Array>,
-    ) -> Result<Self, String> {
-        let nulls = columns.into_iter().flatten().filter_map(|array| array.nulls());
-        let nulls = NullBuffer::union_many(nulls.map(Some)).filter(|nulls| nulls.null_count() > 0);
-        let condition = condition
-            .map(|array| array.as_boolean_opt().ok_or("the condition of an aggregate is not Bool"))
-            .transpose()?
-            .map(BooleanArray::values);
-        if nulls.is_none() && condition.is_none() {
-            return Ok(Self::All);
-        }
-        let counts = |row: usize| {
-            nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row))
-                && condition.is_none_or(|condition| condition.value(row))
-        };
-        let pairs = of.rows.iter().copied().zip(of.groups.iter().copied());
-        let (rows, groups) = pairs.filter(|(row, _)| counts(*row as usize)).unzip();
-        Ok(Self::Some { rows, groups })
-    }
-
-    fn rows<'a>(&'a self, of: Rows<'a>) -> Rows<'a> {
-        match self {
-            Self::All => of,
-            Self::Some { rows, groups } => Rows { rows, groups, ..of },
-        }
-    }
-}
+#[cfg(test)]
+mod tests;

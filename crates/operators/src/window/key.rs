@@ -30,14 +30,29 @@ pub struct Keys {
 /// The keys of a batch's rows, one after the other.
 pub struct Encoded {
     bytes: Vec<u8>,
+    places: Places,
+}
+
+/// Where each key is.
+enum Places {
+    /// All have as many bytes.
+    Each(usize),
     /// Where each begins, and where the last ends.
-    begins: Vec<u32>,
+    Begins(Vec<u32>),
 }
 
 impl Encoded {
     /// The key of a row.
     pub fn get(&self, row: usize) -> &[u8] {
-        &self.bytes[self.begins[row] as usize..self.begins[row + 1] as usize]
+        match &self.places {
+            Places::Each(len) => &self.bytes[row * len..(row + 1) * len],
+            Places::Begins(begins) => &self.bytes[begins[row] as usize..begins[row + 1] as usize],
+        }
+    }
+
+    /// The keys as numbers, if each has eight bytes.
+    pub fn eights(&self) -> Option<&[[u8; 8]]> {
+        matches!(self.places, Places::Each(8)).then(|| self.bytes.as_chunks::<8>().0)
     }
 }
 
@@ -80,14 +95,14 @@ impl Keys {
             let read = read.ok_or_else(|| format!("the column `{name}` came as `{}`", array.data_type()))?;
             columns.push((own, array, read));
         }
+        if let Some(stride) = self.stride {
+            return Ok(fixed_keys(&columns, rows.num_rows(), stride));
+        }
         let mut begins = Vec::with_capacity(rows.num_rows() + 1);
         let mut end = 0_u64;
         begins.push(0);
         for row in 0..rows.num_rows() {
-            end += match self.stride {
-                Some(stride) => stride,
-                None => columns.iter().map(|(own, array, read)| own.len(array, read, row)).sum(),
-            } as u64;
+            end += columns.iter().map(|(own, array, read)| own.len(array, read, row) as u64).sum::<u64>();
             begins.push(u32::try_from(end).map_err(|_| "the keys of a batch have `4` GiB or more")?);
         }
         let mut bytes = vec![0; end as usize];
@@ -95,7 +110,7 @@ impl Keys {
         for (own, array, read) in &columns {
             own.write(array, read, &mut bytes, &mut cursors);
         }
-        Ok(Encoded { bytes, begins })
+        Ok(Encoded { bytes, places: Places::Begins(begins) })
     }
 
     /// Whether bytes are a key.
@@ -159,6 +174,18 @@ impl Keys {
     }
 }
 
+/// Keys of columns whose values have a width: each column is written from where it begins in the first key on.
+fn fixed_keys(columns: &[(&KeyColumn, &ArrayRef, Values<'_>)], rows: usize, stride: usize) -> Encoded {
+    let mut bytes = vec![0; rows * stride];
+    let mut begin = 0;
+    // Without columns there is nothing to write: every key is empty.
+    for (own, array, read) in columns {
+        own.write_fixed(array, read, &mut bytes, (begin, stride));
+        begin += own.form.width().unwrap_or(0) + usize::from(own.is_nullable);
+    }
+    Encoded { bytes, places: Places::Each(stride) }
+}
+
 fn take<'a>(rest: &mut &'a [u8], len: usize) -> &'a [u8] {
     let (taken, left) = rest.split_at(len);
     *rest = left;
@@ -201,6 +228,39 @@ impl KeyColumn {
                     bytes[at + 4..at + 4 + text.len()].copy_from_slice(text);
                     *cursor = (at + 4 + text.len()) as u32;
                 }
+            }
+        }
+    }
+
+    fn write_fixed(&self, array: &ArrayRef, values: &Values<'_>, bytes: &mut [u8], at: (usize, usize)) {
+        match values {
+            Values::Int(values) => self.put_fixed(array, bytes, at, |row| values[row].to_le_bytes()),
+            Values::UInt(values) => self.put_fixed(array, bytes, at, |row| values[row].to_le_bytes()),
+            Values::Float(values) => {
+                self.put_fixed(array, bytes, at, |row| canonical(values[row]).to_le_bytes());
+            }
+            Values::Wide(values) => self.put_fixed(array, bytes, at, |row| values[row].to_le_bytes()),
+            Values::Bytes(_) => unreachable!("texts have no width"),
+        }
+    }
+
+    /// Writes a value into each key of `stride` bytes, from its byte `begin` on.
+    fn put_fixed<const N: usize>(
+        &self,
+        array: &ArrayRef,
+        bytes: &mut [u8],
+        (begin, stride): (usize, usize),
+        value: impl Fn(usize) -> [u8; N],
+    ) {
+        let keys = bytes.chunks_exact_mut(stride).enumerate();
+        if !self.is_nullable {
+            return keys.for_each(|(row, key)| key[begin..begin + N].copy_from_slice(&value(row)));
+        }
+        for (row, key) in keys {
+            let is_null = array.is_null(row);
+            key[begin] = u8::from(is_null);
+            if !is_null {
+                key[begin + 1..begin + 1 + N].copy_from_slice(&value(row));
             }
         }
     }

@@ -61,7 +61,7 @@ impl Partial {
 /// The groups of some rows.
 fn groups(plan: &Plan, batch: &Batch, keys: &Encoded, rows: &[u32]) -> Result<Groups, String> {
     let mut groups = Groups::new(&plan.keys, &plan.aggregates);
-    let of: Vec<u32> = rows.iter().map(|row| groups.group_of(keys, *row as usize)).collect();
+    let of = groups.groups_of(keys, rows);
     groups.update(&batch.rows, &plan.aggregates, Rows { rows, groups: &of, times_ms: &batch.times_ms })?;
     Ok(groups)
 }

@@ -10,7 +10,7 @@ use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use arrow_schema::Field;
 use dataflow::{Batch, Column, OperatorError, Output, Partition, Position, Reason, Reject};
 
-use super::accumulator::Accumulator;
+use super::accumulator::Accumulators;
 use super::groups::Groups;
 use super::plan::Plan;
 use super::{NAME, failed, values};
@@ -26,7 +26,7 @@ pub(super) struct Closed<'a> {
     /// Rows of each.
     pub counts: &'a [u64],
     /// The aggregates of all of them.
-    pub accumulators: &'a [Box<dyn Accumulator>],
+    pub accumulators: &'a Accumulators,
     /// Rows that are not held any more.
     pub released: u64,
 }
@@ -59,11 +59,10 @@ impl Plan {
             columns.push(Arc::new(bounds.with_timezone("UTC")));
         }
         let mut too_large: Vec<(usize, Vec<u32>)> = Vec::new();
-        let mut accumulators = closed.accumulators.iter();
+        let mut results = closed.accumulators.columns(&self.aggregates);
         for bound in &self.aggregates {
             let column = if bound.keeps_state() {
-                let accumulator = accumulators.next().expect("one for each aggregate that keeps anything");
-                let (column, out) = accumulator.column(bound);
+                let (column, out) = results.next().expect("one for each aggregate that keeps anything");
                 if !out.is_empty() {
                     too_large.push((columns.len(), out));
                 }

@@ -21,9 +21,8 @@ use std::collections::BTreeMap;
 
 use dataflow::{Batch, StateError};
 
-use super::accumulator::{self, Accumulator, Rows};
+use super::accumulator::{Accumulators, Rows};
 use super::encoding::{Reader, damaged, put_len};
-use super::groups;
 use super::key::Encoded;
 use super::kinds::Spans;
 use super::open::Taken;
@@ -41,13 +40,12 @@ const ROWS_MAX: u64 = 1 << 48;
 /// Sessions between two times at which all of them end.
 pub(super) struct Sessions {
     chains: Chains,
-    accumulators: Vec<Box<dyn Accumulator>>,
+    accumulators: Accumulators,
 }
 
 impl Sessions {
     fn new(plan: &Plan) -> Self {
-        let accumulators = plan.aggregates.iter().filter_map(accumulator::new).collect();
-        Self { chains: Chains::new(&plan.keys), accumulators }
+        Self { chains: Chains::new(&plan.keys), accumulators: Accumulators::new(&plan.aggregates) }
     }
 
     /// Those of some rows of a batch.
@@ -73,34 +71,31 @@ impl Sessions {
 
     fn update(&mut self, plan: &Plan, batch: &Batch, rows: &[u32], of: &[u32]) -> Result<(), String> {
         let len = self.chains.len();
-        self.accumulators.iter_mut().for_each(|accumulator| accumulator.grow(len));
+        self.accumulators.grow(len);
         let of = Rows { rows, groups: of, times_ms: &batch.times_ms };
-        groups::update(&mut self.accumulators, &batch.rows, &plan.aggregates, of)
+        self.accumulators.update(&batch.rows, &plan.aggregates, of)
     }
 
     /// The aggregates of some sessions, numbered as they stand there.
-    fn picked(&self, plan: &Plan, numbers: &[u32]) -> Vec<Box<dyn Accumulator>> {
+    fn picked(&self, plan: &Plan, numbers: &[u32]) -> Accumulators {
         let moves: Vec<(u32, u32)> = numbers.iter().copied().zip(0..).collect();
         let mut picked = Self::new(plan).accumulators;
-        for (picked, own) in picked.iter_mut().zip(&self.accumulators) {
-            picked.grow(numbers.len());
-            picked.merge(own.as_ref(), &moves);
-        }
+        picked.grow(numbers.len());
+        picked.merge(&self.accumulators, &moves);
         picked
     }
 
     /// Puts sessions into those that they have become parts of.
     fn settle(&mut self, plan: &Plan, joined: &Joined) {
         let len = self.chains.len();
-        self.accumulators.iter_mut().for_each(|accumulator| accumulator.grow(len));
+        self.accumulators.grow(len);
         if joined.is_empty() {
             return;
         }
         let (from, to): (Vec<u32>, Vec<u32>) = joined.all().unzip();
         let moves: Vec<(u32, u32)> = (0..).zip(to).collect();
-        for (picked, own) in self.picked(plan, &from).iter().zip(&mut self.accumulators) {
-            own.merge(picked.as_ref(), &moves);
-        }
+        let picked = self.picked(plan, &from);
+        self.accumulators.merge(&picked, &moves);
     }
 
     /// Takes later sessions in.
@@ -114,9 +109,7 @@ impl Sessions {
         let to: Vec<u32> = open.iter().map(join).collect();
         self.settle(plan, &joined);
         let moves: Vec<(u32, u32)> = open.into_iter().zip(to.into_iter().map(|to| joined.root(to))).collect();
-        for (own, later) in self.accumulators.iter_mut().zip(&later.accumulators) {
-            own.merge(later.as_ref(), &moves);
-        }
+        self.accumulators.merge(&later.accumulators, &moves);
     }
 
     /// Numbers the open sessions anew when most numbers are of none.
@@ -134,9 +127,7 @@ impl Sessions {
     }
 
     fn memory_bytes(&self) -> usize {
-        let accumulators: usize =
-            self.accumulators.iter().map(|accumulator| accumulator.memory_bytes()).sum();
-        self.chains.memory_bytes() + accumulators
+        self.chains.memory_bytes() + self.accumulators.memory_bytes()
     }
 }
 
@@ -313,7 +304,7 @@ impl ByKey {
             to.extend_from_slice(&pane.to_le_bytes());
             let open: Vec<u32> = sessions.chains.open().collect();
             sessions.chains.write(&plan.keys, &open, to);
-            sessions.picked(plan, &open).iter().for_each(|accumulator| accumulator.write(to));
+            sessions.picked(plan, &open).write(to);
         }
     }
 
@@ -347,9 +338,7 @@ impl ByKey {
             }
             let counts: Vec<u64> =
                 sessions.chains.open().map(|number| sessions.chains.rows_of(number)).collect();
-            for accumulator in &mut sessions.accumulators {
-                accumulator.read(from, &counts)?;
-            }
+            sessions.accumulators.read(from, &counts)?;
             own.panes.insert(pane, sessions);
         }
         Ok(own)

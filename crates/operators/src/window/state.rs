@@ -6,7 +6,7 @@
 //! | field      | bytes | meaning                                                                        |
 //! |------------|-------|--------------------------------------------------------------------------------|
 //! | magic      | 4     | `FBWN`                                                                         |
-//! | version    | 2     | 2                                                                              |
+//! | version    | 2     | 3                                                                              |
 //! | kind       | 1     | 1 snapshot: what the windows hold; 2 delta: what one seal brought into them    |
 //! | –          | 1     | 0                                                                              |
 //! | shape      | 4     | length; then the step's settings in words                                      |
@@ -22,7 +22,8 @@
 //! | keys       |         | one after the other                                                          |
 //! | spans      | 16 each | of sessions alone: the times of their first records, then those of their last |
 //! | counts     | 8 each  | rows                                                                         |
-//! | aggregates |         | of each that keeps anything: what `accumulator` writes, mostly a bit for each group that is 1 if it has a value, then its columns; values of any length stand behind their length (4) |
+//! | floats     |         | what `accumulator::fused` keeps: 8 for each of its lanes of each group        |
+//! | aggregates |         | of each other that keeps anything: what `accumulator` writes, mostly a bit for each group that is 1 if it has a value, then its columns; values of any length stand behind their length (4) |
 
 use bytes::Bytes;
 use dataflow::StateError;
@@ -35,7 +36,7 @@ use super::plan::Plan;
 const MAGIC: [u8; 4] = *b"FBWN";
 
 /// The version that is written, and the newest that is read.
-pub const VERSION: u16 = 2;
+pub const VERSION: u16 = 3;
 
 const CHECKSUM: usize = 8;
 

@@ -5,7 +5,6 @@
 use std::collections::BTreeMap;
 
 use dataflow::StateError;
-use xxhash_rust::xxh3::xxh3_64;
 
 use crate::window::encoding::{Reader, put_each, put_len};
 use crate::window::groups::{Groups, read_keys};
@@ -111,7 +110,7 @@ impl Chains {
 
     /// The number of a key, which is added if it is new.
     pub fn key(&mut self, key: &[u8]) -> u32 {
-        let number = self.keys.find(xxh3_64(key), key);
+        let number = self.keys.find(key);
         self.heads.resize(self.keys.len(), NONE);
         number
     }
@@ -163,7 +162,7 @@ impl Chains {
 
     /// The same for a key that there may not be.
     pub fn has_near(&self, key: &[u8], span: Span, gap: i64) -> bool {
-        let number = self.keys.lookup(xxh3_64(key), key);
+        let number = self.keys.lookup(key);
         number.is_some_and(|number| self.is_near(number, span, gap))
     }
 
