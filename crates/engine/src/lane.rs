@@ -8,6 +8,7 @@
 
 mod absorb;
 mod feed;
+mod pressure;
 mod tell;
 
 use std::collections::VecDeque;
@@ -18,7 +19,7 @@ use std::time::Duration;
 use dataflow::block::TIME_UNKNOWN_MS;
 use dataflow::position::{self, Position};
 use dataflow::{
-    Event, Intake, Operator, Partition, PartitionStart, ReadFrom, RecordBlock, Router, SourceFault,
+    Ahead, Event, Intake, Operator, Partition, PartitionStart, ReadFrom, RecordBlock, Router, SourceFault,
 };
 use futures::future::BoxFuture;
 use protocol::record::{Body, Genesis};
@@ -40,6 +41,7 @@ use crate::waiting::{Waiting, front};
 use crate::watermark::Watermarks;
 use crate::{EngineError, checkpoint};
 use feed::{Came, Feed};
+use pressure::Pressure;
 use tell::tell_late;
 
 /// Blocks decoded or decoding ahead of the steps, for each compute thread: one to work on, one to follow.
@@ -102,6 +104,9 @@ pub struct LaneTask {
     pipeline: Arc<str>,
     /// The inputs, by place.
     feeds: Vec<Feed>,
+    /// What the first step wants to have done with each block on a compute thread.
+    ahead: Option<Arc<dyn Ahead>>,
+    pressure: Pressure,
     /// The place of the input that is asked first.
     turn: usize,
     /// What the first source said that refuses while others are read.
@@ -178,15 +183,15 @@ impl LaneTask {
             (readings, marks, lane.watermark_ms)
         };
         let backoff = || Backoff::new(context.settings.retry_pause_max);
+        let ahead = steps.first().and_then(|step| step.ahead());
         let feeds = context.inputs.iter().zip(inputs);
         let feeds = feeds
-            .map(|(inlet, (intake, opening))| {
-                let intake = intake.with_ahead(steps.first().and_then(|step| step.ahead()));
-                Feed::new(inlet.clone(), intake, opening, backoff())
-            })
+            .map(|(inlet, (intake, opening))| Feed::new(inlet.clone(), intake, opening, backoff()))
             .collect();
         Self {
             feeds,
+            ahead,
+            pressure: Pressure::default(),
             turn: 0,
             refusal: None,
             context,
@@ -240,6 +245,7 @@ impl LaneTask {
             // While the spool is full nothing is read; only what may empty it, a refused row's dead letter, is cut.
             let is_full = self.context.is_spool_full();
             self.watermarks.turn(self.context.runtime.elapsed(), !is_full);
+            self.pressure.turn(self.context.runtime.elapsed(), is_full);
             // The spool may have filled up behind a refused row that waits here for the batch's age, and it empties only by its seal.
             if is_full && self.builder.has_refusals() {
                 self.cut().await?;
@@ -505,10 +511,18 @@ impl LaneTask {
 
     fn decode(&mut self, place: usize, block: RecordBlock) -> Result<(), EngineError> {
         let partition = self.index(&block.partition)?;
-        let (intake, block) = (self.feeds[place].intake.clone(), Arc::new(block));
+        let (intake, ahead, block) = (self.feeds[place].intake.clone(), self.ahead.clone(), Arc::new(block));
         let (preparing, read_ms) = (block.clone(), self.context.runtime.wall_ms());
-        let prepared =
-            stage::compute(Stage::Decode, &self.context, move || intake.prepare(&preparing, read_ms));
+        let (clock, status) = (self.context.runtime.clone(), self.context.status.clone());
+        let prepared = self.context.runtime.run(move || {
+            let decode = || intake.prepare(&preparing, read_ms);
+            let mut prepared = stage::accounted(Stage::Decode, &*clock, &status, decode)?;
+            if let Some(ahead) = ahead {
+                let aggregate = || ahead.apply(&prepared.batch);
+                prepared.ahead = Some(stage::accounted(Stage::Aggregate, &*clock, &status, aggregate)?);
+            }
+            Ok(prepared)
+        });
         self.waiting.push_back(Waiting::Block { partition, block, prepared });
         Ok(())
     }
@@ -592,10 +606,12 @@ impl LaneTask {
         }
         self.tell();
         let encoding = seal::encode(&self.context, &self.pipeline, cut);
+        let begun = self.context.runtime.elapsed();
         if self.cuts.send(encoding).await.is_err() {
             // The receiver is gone only if the seal has failed. Its error is the one that counts, and ends this task.
             std::future::pending::<()>().await;
         }
+        self.pressure.waited(self.context.runtime.elapsed().saturating_sub(begun));
         self.works.start(&self.context, &mut self.steps).await
     }
 }

@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
+use dataflow::block::TIME_UNKNOWN_MS;
 use dataflow::{Encoded, FrameId, Partition, Selected, Table, TableError, reject};
 use futures::future::BoxFuture;
 use metrics::{counter, gauge, histogram};
@@ -184,18 +185,21 @@ async fn seal(context: &Arc<Context>, cut: Cut, frames: Frames) -> Result<u64, E
         let tables = &journal.lane().tables;
         let mut next: Vec<u64> =
             context.targets.iter().map(|t| tables[t.index as usize].next_ordinal).collect();
-        for (place, encoded, origins) in &frames.encoded {
-            let ordinal = next[*place];
-            next[*place] += 1;
-            sealed.push((
-                *place,
-                segment.frame(context.targets[*place].index, ordinal, encoded, origins.clone()),
-                encoded.body.clone(),
-            ));
-        }
+        stage::accounted(Stage::Seal, &*context.runtime, &context.status, || {
+            for (place, encoded, origins) in &frames.encoded {
+                let ordinal = next[*place];
+                next[*place] += 1;
+                sealed.push((
+                    *place,
+                    segment.frame(context.targets[*place].index, ordinal, encoded, origins.clone()),
+                    encoded.body.clone(),
+                ));
+            }
+        });
     }
-    let states: Vec<StateDelta> =
-        cut.states.into_iter().map(|(step, delta)| segment.state(step, delta)).collect();
+    let states: Vec<StateDelta> = stage::accounted(Stage::Seal, &*context.runtime, &context.status, || {
+        cut.states.into_iter().map(|(step, delta)| segment.state(step, delta)).collect()
+    });
     let segment_bytes = segment.len();
     let frame_bytes = sealed.iter().map(|(_, frame, _)| frame.len).sum();
     wait_for_room(context, frame_bytes).await;
@@ -383,6 +387,10 @@ async fn tell(context: &Context, sealed: &[(usize, Frame, Bytes)], segment_bytes
         let inputs: Vec<_> = lane.inputs.iter().map(|input| (input.name.clone(), input.counts)).collect();
         (partitions, inputs, Totals::of(lane), lane.spool_bytes(), pending, lane.watermark_ms)
     };
+    if watermark_ms != TIME_UNKNOWN_MS {
+        let lag_ms = context.runtime.wall_ms().saturating_sub(watermark_ms);
+        gauge!("forebay_watermark_lag_seconds").set(lag_ms as f64 / 1e3);
+    }
     gauge!("forebay_spool_bytes").set(spool_bytes as f64);
     gauge!("forebay_spool_frames").set(pending as f64);
     context.status.update(|s| {

@@ -19,10 +19,16 @@ use crate::context::Context;
 pub enum Stage {
     /// Records to columns.
     Decode,
-    /// What is done with rows: deduplication, for one.
+    /// What the first step with state makes of a block by itself: the aggregates of a window.
+    Aggregate,
+    /// What is done with rows: deduplication, for one, or the merging of aggregates into those of open windows.
     Steps,
+    /// What a watermark lets out of a step: the results of closed windows, and what the seal holds of open ones.
+    Emit,
     /// Rows to frames, compressed, with their origins.
     Encode,
+    /// A seal's pieces put together, with their checksums.
+    Seal,
     /// Keys to files, and files merged.
     State,
 }
@@ -32,8 +38,11 @@ impl Stage {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Decode => "decode",
+            Self::Aggregate => "aggregate",
             Self::Steps => "steps",
+            Self::Emit => "emit",
             Self::Encode => "encode",
+            Self::Seal => "seal",
             Self::State => "state",
         }
     }

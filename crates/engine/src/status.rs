@@ -21,6 +21,8 @@
 //! | `forebay_insert_seconds`                 | `table`           | one insert, sent to answered                      |
 //! | `forebay_end_to_end_seconds`             |                   | record time to visible in the table (samples)     |
 //! | `forebay_insert_retries_total`           | `table`, `kind`   | inserts without a positive answer                 |
+//! | `forebay_watermark_lag_seconds`          |                   | wall clock minus the watermark of the newest seal |
+//! | `forebay_backpressure_seconds`           |                   | time without reading because what is behind has no room; it only rises |
 //! | `forebay_stage_cpu_seconds`              | `stage`           | CPU spent so far (see [`crate::stage`]); it only rises |
 //! | `forebay_problem`                        | `place`, `state`  | what is waited for (see [`crate::problem`])       |
 //! | `forebay_token_memory_seconds`           | `table`           | how long the table remembers a token at the present rate |

@@ -252,7 +252,7 @@ impl LaneTask {
         for at in 0..self.steps.len() {
             let (runtime, status) = (&*self.context.runtime, &*self.context.status);
             let step = &mut self.steps[at];
-            let outputs = accounted(Stage::Steps, runtime, status, || step.advance(watermark_ms))?;
+            let outputs = accounted(Stage::Emit, runtime, status, || step.advance(watermark_ms))?;
             watermark_ms = step.watermark_behind(watermark_ms);
             let from = From::Step(stateful);
             stateful += u32::from(step.state().is_some());
