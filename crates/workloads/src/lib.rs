@@ -9,6 +9,7 @@
 //! | [`glassflow`] | JSON events with duplicates, from Kafka into ClickHouse, once each |
 //! | [`dedup`]     | five countries' sales, every file read twice                       |
 //! | [`clients`]   | wide rows, sent by a client library column by column               |
+//! | [`flink`]     | Avro readings, aggregated by sensor and window of event time      |
 //!
 //! The next workload is one more folder with the same three parts: a checked `Spec`, a `Workload` that writes the record at a
 //! position, and an `oracle` with what the table must hold ([`content::Content`]) and the query that says what it holds.
@@ -16,6 +17,7 @@
 pub mod clients;
 pub mod content;
 pub mod dedup;
+pub mod flink;
 pub mod glassflow;
 mod random;
 mod text;
