@@ -13,7 +13,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::child::{Child, End};
-use super::latency::{Latency, latency};
+use super::latency::{self, Latency, latency};
 use super::report::Check;
 use super::trace::{Sample, Trace};
 
@@ -52,6 +52,10 @@ pub struct Seen {
     pub state_bytes: u64,
     /// Latencies at the last look.
     pub latency: Option<Latency>,
+    /// How long seals took, at the last look.
+    pub seals: Option<Latency>,
+    /// For how long nothing was read because what is behind had no room, at the last look.
+    pub backpressure_s: Option<f64>,
     /// What it did over time.
     pub trace: Trace,
 }
@@ -254,7 +258,10 @@ impl Engine {
 
     async fn poll_metrics(&mut self) {
         if let Some(page) = self.get("metrics").await {
-            self.seen.latency = latency(&page).or(self.seen.latency);
+            let seen = &mut self.seen;
+            seen.latency = latency(&page, latency::END_TO_END).or(seen.latency);
+            seen.seals = latency(&page, latency::SEAL).or(seen.seals);
+            seen.backpressure_s = latency::number(&page, latency::BACKPRESSURE).or(seen.backpressure_s);
         }
     }
 

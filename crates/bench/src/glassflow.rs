@@ -23,9 +23,10 @@ use super::peer::Peer;
 use super::place::{Common, Place};
 use super::report::{Arm, Goal, Report, Run, Setting, Verdict, of_content};
 use super::server::Server;
+use super::topic::{Pace, Topic};
 use super::{RUN_MAX, START_MAX, child};
 use capacity::Capacity;
-use feed::{Pace, Prepared, Topic};
+use feed::Prepared;
 
 /// Records per engine CPU-second that the release build is to reach from a backlog.
 const RECORDS_PER_CPU_S_GOAL: f64 = 1_000_000.0;

@@ -1,12 +1,16 @@
-//! Latencies from the engine's histogram, as Prometheus text tells it.
+//! Durations from the engine's histograms, and other numbers of its metrics, as Prometheus text tells them.
 //!
 //! Owns reading the buckets and the interpolation inside them. Does not own the measurement: the engine takes the time from a
 //! record's own time to the positive answer of the insert that holds it.
 
 use serde::Serialize;
 
-/// The histogram's name in `/metrics`.
-const METRIC: &str = "forebay_end_to_end_seconds";
+/// From a record's time to the answer of its insert.
+pub const END_TO_END: &str = "forebay_end_to_end_seconds";
+/// From encoded frames to a durable seal: what Flink calls the duration of a checkpoint.
+pub const SEAL: &str = "forebay_seal_seconds";
+/// Time in which nothing was read because what is behind had no room.
+pub const BACKPRESSURE: &str = "forebay_backpressure_seconds";
 
 /// Quantiles, in seconds. Each is interpolated inside one bucket, so it is no more exact than the buckets are narrow.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -23,9 +27,15 @@ pub struct Latency {
     pub p999_s: f64,
 }
 
-/// The latencies of a `/metrics` page; `None` if it has no sample.
-pub fn latency(page: &str) -> Option<Latency> {
-    let buckets = buckets(page);
+/// The value of a metric without labels on a `/metrics` page.
+pub fn number(page: &str, metric: &str) -> Option<f64> {
+    let of_line = |line: &str| line.strip_prefix(metric)?.strip_prefix(' ')?.trim().parse().ok();
+    page.lines().find_map(of_line)
+}
+
+/// The quantiles of a histogram on a `/metrics` page; `None` if it has no sample.
+pub fn latency(page: &str, metric: &str) -> Option<Latency> {
+    let buckets = buckets(page, metric);
     let samples = buckets.last()?.1;
     if samples == 0 {
         return None;
@@ -41,9 +51,9 @@ pub fn latency(page: &str) -> Option<Latency> {
 }
 
 /// Upper bounds in seconds, the last infinite, and how many samples are at or below each.
-fn buckets(page: &str) -> Vec<(f64, u64)> {
+fn buckets(page: &str, metric: &str) -> Vec<(f64, u64)> {
     let of_line = |line: &str| {
-        let rest = line.strip_prefix(METRIC)?.strip_prefix("_bucket{")?;
+        let rest = line.strip_prefix(metric)?.strip_prefix("_bucket{")?;
         let (labels, count) = rest.rsplit_once("} ")?;
         let (_, bound) = labels.split_once("le=\"")?;
         let (bound, _) = bound.split_once('"')?;

@@ -10,10 +10,12 @@
 //! | [`glassflow`] | workload: deduplicate Kafka into ClickHouse            |
 //! | [`dedup`]     | workload: ingest files twice                           |
 //! | [`clients`]   | workload: wide rows from columns, by a client library  |
+//! | [`flink`]     | workload: Avro readings by sensor and window           |
 //! | [`peer`]      | programs of others, built here                         |
 //! | [`place`]     | the folder, the names, what every workload is given     |
 //! | [`at_hand`]   | memory touched before a run                            |
 //! | [`child`]     | processes and what they used                           |
+//! | [`topic`]     | a topic for one benchmark, filled or fed at a pace      |
 //! | [`server`]    | ClickHouse, and questions about the table              |
 //! | [`engine`]    | one run of `forebay run`, and what is seen of it       |
 //! | [`latency`]   | quantiles of the engine's histogram                    |
@@ -34,6 +36,7 @@ pub mod clients;
 pub mod dedup;
 mod engine;
 mod figure;
+pub mod flink;
 pub mod glassflow;
 pub mod html;
 mod latency;
@@ -44,6 +47,7 @@ mod plot;
 pub mod report;
 pub mod server;
 pub mod table;
+pub mod topic;
 mod trace;
 
 use std::time::Duration;

@@ -5,6 +5,7 @@
 
 mod clients;
 mod dedup;
+mod flink;
 mod glassflow;
 mod shape;
 
@@ -40,6 +41,7 @@ Examples:
   forebay bench glassflow --source generator --uniques 200000 --repeat 1
   forebay bench dedup --minutes 21024
   forebay bench clients --compression none
+  forebay bench flink --brokers localhost:9092
   forebay bench dedup --json > report.json
   forebay bench dedup --html report.html
 
@@ -55,6 +57,7 @@ enum Workload {
     Glassflow(glassflow::Glassflow),
     Dedup(dedup::Dedup),
     Clients(clients::Clients),
+    Flink(flink::Flink),
     #[command(hide = true)]
     Client(clients::Client),
 }
@@ -102,6 +105,7 @@ impl Bench {
             Workload::Glassflow(workload) => workload.execute(print),
             Workload::Dedup(workload) => workload.execute(print),
             Workload::Clients(workload) => workload.execute(print),
+            Workload::Flink(workload) => workload.execute(print),
             Workload::Client(client) => client.execute(print),
         }
     }

@@ -140,7 +140,7 @@ impl<'a> Place<'a> {
             clickhouse: server.version().to_owned(),
             build: report::build(),
             processor: processor(),
-            cores: std::thread::available_parallelism().map_or(1, usize::from),
+            cores: cores(),
         }
     }
 
@@ -159,6 +159,11 @@ fn new_folder(path: &Path) -> anyhow::Result<()> {
         std::fs::create_dir_all(parent).with_context(|| format!("cannot make `{}`", parent.display()))?;
     }
     std::fs::create_dir(path).with_context(|| format!("cannot make `{}`", path.display()))
+}
+
+/// Cores that this process may use.
+pub fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 /// The processor's name, for people who compare reports.

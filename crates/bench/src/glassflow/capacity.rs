@@ -17,9 +17,10 @@ use anyhow::Context;
 use workloads::glassflow::{Spec, Workload};
 
 use super::feed::Prepared;
-use super::load::{Loaded, SENDER_LATE_MAX};
+use super::load::Loaded;
 use super::{Bench, Server};
 use crate::figure::whole;
+use crate::topic::SENDER_LATE_MAX;
 
 /// Halvings of the range between nothing and what a drain gives: the last one is a 64th of it.
 const PROBES: u32 = 6;

@@ -1,113 +1,34 @@
-//! Fills a Kafka topic with the workload.
+//! The records of the workload `glassflow`, as they are sent.
 //!
-//! Owns the topic, the spread over its partitions and the pace. The records are those of `workloads`.
+//! Owns their order and the spread over partitions. The records are those of `workloads`, the topic is [`crate::topic`].
 //!
 //! Record n goes to partition n mod partitions, so that most duplicates stand in another partition than their original: a
 //! reader that deduplicates by partition, or trusts in the order of two partitions, gives a wrong table.
 
-use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
-
 use anyhow::{Context, ensure};
-use sources::kafka::produce::{Outgoing, Producer};
-use sources::kafka::topics::Topics;
 use workloads::glassflow::{RECORD_BYTES_MAX, Workload};
 
-/// How long the last records may take to be acknowledged.
-const ACKNOWLEDGED_WITHIN: Duration = Duration::from_secs(120);
-
-/// Bursts of a paced producer: seldom enough to cost little, often enough to be far below a latency.
-const BURSTS_PER_S: u64 = 500;
-
-/// A producer at a pace: what waits for company counts as latency, records that nobody else touches need no report each, and
-/// nothing is spent on making them smaller.
-const PACED: [(&str, &str); 3] =
-    [("linger.ms", "5"), ("delivery.report.only.error", "true"), ("batch.size", "1000000")];
+use crate::topic::{Records, Sending, Take};
 
 /// Bytes that records may take while they wait for their time: a quarter of the memory of a small machine.
 const PREPARED_BYTES_MAX: u64 = 4 << 30;
 
-/// A topic made for one benchmark.
-#[derive(Clone)]
-pub struct Topic {
-    brokers: Vec<String>,
-    name: String,
-    partitions: u32,
-    properties: BTreeMap<String, String>,
-    /// How long it took to fill it before the runs.
-    pub filled_in: Option<Duration>,
+impl Records for Workload {
+    fn each(&self, partitions: u32, take: &mut Take<'_>) -> anyhow::Result<()> {
+        each(self, |number, record| take(number, sending(partitions, number, record)))
+    }
 }
 
-impl Topic {
-    /// Makes an empty topic. `compression` is librdkafka's word for how producers pack batches.
-    ///
-    /// # Errors
-    /// When the brokers do not answer or refuse.
-    pub async fn create(
-        brokers: &str,
-        name: String,
-        partitions: u32,
-        compression: &str,
-    ) -> anyhow::Result<Self> {
-        let brokers: Vec<String> = brokers.split(',').map(|broker| broker.trim().to_owned()).collect();
-        Topics::new(&brokers, &BTreeMap::new())?.create(&name, partitions).await?;
-        let properties = BTreeMap::from([("compression.type".to_owned(), compression.to_owned())]);
-        Ok(Self { brokers, name, partitions, properties, filled_in: None })
+impl Records for Prepared {
+    fn each(&self, partitions: u32, take: &mut Take<'_>) -> anyhow::Result<()> {
+        (0..)
+            .zip(self.records())
+            .try_for_each(|(number, record)| take(number, sending(partitions, number, record)))
     }
+}
 
-    /// Its name.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// Sends every record of the workload as fast as the broker takes them, and says how long that took. Blocks.
-    ///
-    /// # Errors
-    /// When a record is not acknowledged.
-    pub fn fill(&self, workload: &Workload) -> anyhow::Result<Duration> {
-        let producer = Producer::new(&self.brokers, &self.properties, None)?;
-        let began = Instant::now();
-        each(workload, |number, record| self.publish(&producer, number, record))?;
-        producer.flush(ACKNOWLEDGED_WITHIN)?;
-        Ok(began.elapsed())
-    }
-
-    /// Sends prepared records at a pace. Blocks.
-    ///
-    /// # Errors
-    /// When a record is not acknowledged.
-    pub fn send(&self, prepared: &Prepared, pace: Pace) -> anyhow::Result<Sent> {
-        let mut properties = self.properties.clone();
-        for (name, value) in PACED {
-            properties.insert(name.to_owned(), value.to_owned());
-        }
-        let producer = Producer::new(&self.brokers, &properties, None)?;
-        let (mut late_max, mut waiting_max, began) = (Duration::ZERO, 0, Instant::now());
-        for (number, record) in (0..).zip(prepared.records()) {
-            if pace.is_first(number) {
-                late_max = late_max.max(pace.keep(number));
-                waiting_max = waiting_max.max(producer.waiting());
-            }
-            self.publish(&producer, number, record)?;
-        }
-        producer.flush(ACKNOWLEDGED_WITHIN)?;
-        Ok(Sent { pace, late_max, waiting_max, took: began.elapsed() })
-    }
-
-    fn publish(&self, producer: &Producer, number: u64, record: &[u8]) -> anyhow::Result<()> {
-        let partition = Some((number % u64::from(self.partitions)) as u32);
-        let outgoing =
-            Outgoing { topic: &self.name, partition, payload: Some(record), ..Outgoing::default() };
-        producer.send(&outgoing).with_context(|| format!("record `{number}`"))
-    }
-
-    /// Deletes the topic.
-    ///
-    /// # Errors
-    /// When the brokers do not answer or refuse.
-    pub async fn delete(&self) -> anyhow::Result<()> {
-        Ok(Topics::new(&self.brokers, &BTreeMap::new())?.delete(&self.name).await?)
-    }
+fn sending(partitions: u32, number: u64, payload: &[u8]) -> Sending<'_> {
+    Sending { partition: (number % u64::from(partitions)) as u32, key: None, payload }
 }
 
 /// Gives every record of the workload with its number, the publishers in turn: the order in which they are sent.
@@ -169,80 +90,9 @@ impl Prepared {
     }
 }
 
-/// What was sent at a pace.
-pub struct Sent {
-    pace: Pace,
-    /// How late a burst began at the most.
-    pub late_max: Duration,
-    /// Records that waited to be acknowledged when a burst began, at the most.
-    pub waiting_max: u64,
-    /// From the first record to the last acknowledgement.
-    pub took: Duration,
-}
-
-impl Sent {
-    /// When a record was due, since the pace's beginning.
-    pub fn due(&self, number: u64) -> Duration {
-        self.pace.due(number)
-    }
-
-    /// For how long the broker had not acknowledged what was sent, at the most: the records that waited, at the pace's rate.
-    pub fn waiting_max(&self) -> Duration {
-        Duration::from_secs_f64(self.waiting_max as f64 / self.pace.rate as f64)
-    }
-}
-
-/// An open loop: what is due is sent, however slow the reader is. Records go in bursts of a five-hundredth of a second.
-pub struct Pace {
-    rate: u64,
-    burst: u64,
-    began: Instant,
-}
-
-impl Pace {
-    /// So many records a second, from `began` on.
-    pub fn new(rate: u64, began: Instant) -> Self {
-        Self { rate, burst: (rate / BURSTS_PER_S).max(1), began }
-    }
-
-    /// Its beginning.
-    pub fn began(&self) -> Instant {
-        self.began
-    }
-
-    /// When a record is due: with the first one of its burst.
-    fn due(&self, number: u64) -> Duration {
-        let first = number - number % self.burst;
-        Duration::from_secs_f64(first as f64 / self.rate as f64)
-    }
-
-    /// True if a burst begins with this record.
-    fn is_first(&self, number: u64) -> bool {
-        number.is_multiple_of(self.burst)
-    }
-
-    /// Waits until a record is due; says how late it is.
-    fn keep(&self, number: u64) -> Duration {
-        let due = self.began + self.due(number);
-        std::thread::sleep(due.saturating_duration_since(Instant::now()));
-        Instant::now().saturating_duration_since(due)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_record_is_due_with_its_burst_and_never_later_than_its_number_says() {
-        let pace = Pace::new(50_000, Instant::now());
-        assert_eq!(
-            (pace.due(0), pace.due(99), pace.due(100)),
-            (Duration::ZERO, Duration::ZERO, Duration::from_millis(2))
-        );
-        assert_eq!(pace.due(50_000), Duration::from_secs(1));
-        assert_eq!(Pace::new(3, Instant::now()).due(6), Duration::from_secs(2));
-    }
 
     #[test]
     fn prepared_records_are_those_of_the_workload() {

@@ -21,7 +21,7 @@ use anyhow::{Context, ensure};
 use clickhouse::checks::PROVENANCE;
 use workloads::glassflow::{Workload, oracle};
 
-use super::feed::{Pace, Prepared, Sent, Topic, each};
+use super::feed::{Prepared, each};
 use super::visible::{self, Count};
 use super::{Bench, LOAD_AHEAD, kafka, pipeline_text};
 use crate::child::{End, Usage};
@@ -29,6 +29,7 @@ use crate::engine::{Pipeline, Seen};
 use crate::figure::{self, Figure, Figures, Shown};
 use crate::report::{Check, Run, Verdict, of_content};
 use crate::server::Server;
+use crate::topic::{Pace, SENDER_LATE_MAX, Sent, Topic};
 use crate::trace::Percentile;
 use crate::{RUN_MAX, START_MAX};
 
@@ -55,10 +56,6 @@ const SENDER_LATE: Figure =
     Figure::new("sender_late_s_max", "  of it the sender's lateness, at the most, s", Shown::Decimals(3));
 const BROKER_LATE: Figure =
     Figure::new("broker_late_s_max", "  of it not acknowledged, at the most, s", Shown::Decimals(3));
-
-/// How late a sender may be at the most. What a later one loses is no latency of what is measured, so its run is not valid: the
-/// bound is a quarter of the latency that is aimed at.
-pub(super) const SENDER_LATE_MAX: Duration = Duration::from_millis(100);
 
 /// Every count that added rows, and the longest time between two counts.
 #[derive(Default)]
@@ -166,7 +163,7 @@ impl Bench<'_> {
         let pace = Pace::new(rate, Instant::now() + LOAD_AHEAD);
         let began = pace.began();
         let sender = topic.clone();
-        let sending = tokio::task::spawn_blocking(move || sender.send(&prepared, pace));
+        let sending = tokio::task::spawn_blocking(move || sender.send(&*prepared, pace));
         let counts = RefCell::new(Counts::default());
         let (watched, sent) = tokio::select! {
             both = async { tokio::join!(engine.watch(Some(rows), RUN_MAX), sending) } => both,

@@ -9,13 +9,14 @@ use anyhow::bail;
 use workloads::content::Content;
 use workloads::glassflow::oracle;
 
-use super::{Bench, Topic};
+use super::Bench;
 use crate::RUN_MAX;
 use crate::child::Child;
 use crate::figure::{self, Figures};
 use crate::peer::Peer;
 use crate::report::{Check, Run, Verdict, of_content};
 use crate::server::Server;
+use crate::topic::Topic;
 use crate::trace::Trace;
 
 impl Bench<'_> {
