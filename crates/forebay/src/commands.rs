@@ -13,6 +13,7 @@ pub mod explain;
 pub mod forget;
 #[cfg(feature = "development")]
 pub mod generate;
+pub mod log;
 pub mod pipelines;
 pub mod place;
 pub mod plan;

@@ -374,3 +374,82 @@ fn a_fault_inside_an_expression_has_its_line_and_column() {
     let shown = err(&forebay(&["check", path.to_str().unwrap()]).output().unwrap());
     assert!(shown.contains("expression.yaml:7:30: ") && shown.contains("did you mean `cents`"), "{shown}");
 }
+
+/// The commands of docs/log.md, one after the other.
+#[test]
+fn a_log_takes_lines_shows_them_and_lets_go_of_them() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("log-{}", std::process::id()));
+    let log = folder.to_str().expect("UTF-8");
+    let piped = |arguments: &[&str], input: &str| {
+        use std::io::Write;
+        use std::process::Stdio;
+        let mut command = forebay(arguments);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("the program starts");
+        child.stdin.take().expect("piped").write_all(input.as_bytes()).expect("it reads");
+        child.wait_with_output().expect("it ends")
+    };
+    let absent = run(&["log", "cat", log]);
+    assert_eq!((code(&absent), err(&absent).contains("forebay log append")), (1, true), "{}", err(&absent));
+    assert!(!folder.exists(), "looking makes nothing");
+
+    let lines = "{\"id\":1}\n{\"id\":2}\n\n{\"id\":4}\n";
+    let first = piped(&["log", "append", log, "--producer", "6f1c2a", "--json"], lines);
+    assert_eq!(code(&first), 0, "{}", err(&first));
+    assert!(out(&first).contains("\"records\": 4") && out(&first).contains("\"next\": 4"), "{}", out(&first));
+    let again = piped(&["log", "append", log, "--producer", "6f1c2a"], lines);
+    assert_eq!(
+        out(&again),
+        "appended 0 records, 4 were there already; the log ends at 4\n",
+        "{}",
+        err(&again)
+    );
+    let more = piped(&["log", "append", log], "last, without a line end");
+    assert_eq!(out(&more), "appended 1 records; the log ends at 5\n", "{}", err(&more));
+
+    assert_eq!(out(&run(&["log", "cat", log])), format!("{lines}last, without a line end\n"));
+    assert_eq!(out(&run(&["log", "cat", log, "--from", "1", "--limit", "1"])), "{\"id\":2}\n");
+    let json = out(&run(&["log", "cat", log, "--from", "3", "--limit", "1", "--json"]));
+    let record: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+    assert_eq!(
+        (record["position"].as_u64(), record["body"].as_str()),
+        (Some(3), Some("{\"id\":4}")),
+        "{json}"
+    );
+    let beyond = run(&["log", "cat", log, "--from", "6"]);
+    assert!(code(&beyond) == 1 && err(&beyond).contains("ends at 5"), "{}", err(&beyond));
+
+    let listed = out(&run(&["log", "ls", log]));
+    assert!(listed.contains("records    0 to 5 (5)"), "{listed}");
+    let listed: serde_json::Value =
+        serde_json::from_str(&out(&run(&["log", "ls", log, "--json"]))).expect("JSON");
+    assert_eq!(listed["partitions"][0]["next"].as_u64(), Some(5), "{listed}");
+    let checked = run(&["log", "check", log]);
+    assert_eq!(code(&checked), 0, "{}", out(&checked));
+    assert!(out(&checked).contains("5 records in 2 objects"), "{}", out(&checked));
+
+    assert_eq!(out(&run(&["log", "truncate", log, "--before", "2"])), "the log holds records 2 to 5\n");
+    let gone = run(&["log", "cat", log, "--from", "1"]);
+    assert!(code(&gone) == 1 && err(&gone).contains("begins at 2"), "{}", err(&gone));
+    assert_eq!(out(&run(&["log", "cat", log])), "\n{\"id\":4}\nlast, without a line end\n");
+    let bad = run(&["log", "truncate", log, "--forget-consumer", "nobody"]);
+    assert!(code(&bad) == 1 && err(&bad).contains("no consumer `nobody`"), "{}", err(&bad));
+
+    // One object cut short.
+    let data = walk(&folder.join("p/0/data"));
+    std::fs::write(&data[0], "damaged").expect("writes");
+    let checked = run(&["log", "check", log]);
+    assert_eq!(code(&checked), 4, "{}", out(&checked));
+    assert!(
+        out(&checked).contains("data/") && out(&checked).contains("something is damaged"),
+        "{}",
+        out(&checked)
+    );
+    std::fs::remove_dir_all(&folder).expect("removes");
+}
+
+/// Files below a folder.
+fn walk(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path());
+    entries.flat_map(|path| if path.is_dir() { walk(&path) } else { vec![path] }).collect()
+}

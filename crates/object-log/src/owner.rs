@@ -519,6 +519,8 @@ impl Run {
 
     /// Answers what the new root has.
     fn swapped(&mut self, seen: Seen) {
+        // Before the answers, so that whoever has one sees the root that it rests on.
+        self.published.send_replace(seen.root.clone());
         let root = &seen.root;
         while self.on_their_way.front().is_some_and(|object| object.number < root.committed) {
             let object = self.on_their_way.pop_front().expect("just looked at");
@@ -539,7 +541,6 @@ impl Run {
                 }
             }
         }
-        self.published.send_replace(seen.root.clone());
         self.seen = Some(seen);
     }
 

@@ -44,7 +44,9 @@ fn number(variable: &str) -> Option<u64> {
 fn the_honest_log_holds_every_invariant() {
     let (from, to, is_told) = match number("FOREBAY_SEED") {
         Some(seed) => (seed, seed + 1, true),
-        None => (0, number("FOREBAY_LOG_SEEDS").unwrap_or(SEEDS), false),
+        None => {
+            (number("FOREBAY_LOG_FROM").unwrap_or(0), number("FOREBAY_LOG_SEEDS").unwrap_or(SEEDS), false)
+        }
     };
     let mut totals = [0u64; 8];
     for seed in from..to {

@@ -192,8 +192,8 @@ impl Run {
             let Some(root) = state.oracle.present() else { return false };
             let is_at_end = |journal: &Journal| match *journal.lock().expect("no panic") {
                 Some(at) => at == (root.queue_id(), root.next),
-                // A log that was created again, and got nothing since.
-                None => root.next == 0,
+                // All had gone before it could read any.
+                None => root.low == root.next,
             };
             consumers.iter().all(|(_, journal)| is_at_end(journal))
         });

@@ -1,0 +1,83 @@
+//! `forebay log truncate`: lets records go, or a consumer.
+
+use anyhow::bail;
+use clap::Args;
+use object_log::partition::Edit;
+use object_log::{acks, names};
+use serde_json::json;
+
+use super::Place;
+use crate::console::{Exit, print};
+
+/// Lets go of records, or of a consumer that holds them.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  forebay log truncate s3://my-bucket/logs/orders --before 120000
+  forebay log truncate s3://my-bucket/logs/orders --forget-consumer old-pipeline
+
+Records below the position are not read any more from this moment on, and cannot be brought back. The owner of the log deletes their objects. A position above \
+what a consumer has acknowledged is refused unless --force is given: that consumer would stop, since records that it has not read are gone. An owner that runs \
+goes on.")]
+pub struct Truncate {
+    #[command(flatten)]
+    place: Place,
+
+    /// The partition.
+    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+    partition: u32,
+
+    /// Lets go of all records below this position.
+    #[arg(long, value_name = "POSITION", required_unless_present = "forget_consumer")]
+    before: Option<u64>,
+
+    /// Truncates even what a consumer has not acknowledged.
+    #[arg(long, requires = "before")]
+    force: bool,
+
+    /// Retention waits for this consumer no longer.
+    #[arg(long, value_name = "NAME")]
+    forget_consumer: Option<String>,
+
+    /// Prints JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Truncate {
+    pub async fn execute(&self) -> anyhow::Result<Exit> {
+        // Only a log that is there: nothing is made by shortening it.
+        self.place.to_read().await?;
+        let store = self.place.to_write().await?;
+        let partition = super::partition(&store, self.partition)?;
+        let mut root = partition.root().await?.root;
+        if let Some(name) = &self.forget_consumer {
+            if !names::is_consumer(name) || !root.consumers.contains(name) {
+                bail!("the log has no consumer `{name}`; it has: {}", root.consumers.join(", "));
+            }
+            root = partition.edit(Edit::Consumer(name.clone(), false)).await?.root;
+        }
+        if let Some(before) = self.before {
+            if before > root.next {
+                bail!("the log ends at {}, so no record is below {before} that is not below that", root.next);
+            }
+            for name in root.consumers.iter().filter(|_| !self.force) {
+                let position = acks::acknowledged(&partition, name, root.queue_id()).await?.unwrap_or(0);
+                if position < before {
+                    bail!(
+                        "consumer `{name}` has acknowledged {position} only, and would stop at records that are gone; wait for it, truncate \
+                         before {position}, or use --force"
+                    );
+                }
+            }
+            root = partition.edit(Edit::Truncate(before)).await?.root;
+        }
+        match self.json {
+            true => print(&format!(
+                "{:#}\n",
+                json!({ "low": root.low, "next": root.next, "consumers": root.consumers })
+            )),
+            false => print(&format!("the log holds records {} to {}\n", root.low, root.next)),
+        }
+    }
+}
