@@ -60,6 +60,10 @@ pub struct Output {
     pub absorbed: u64,
     /// Rows put in earlier that the state has let go with this output. Not among the rows put in.
     pub released: u64,
+    /// Of those, the ones that a join releases without ever having matched them. A part of them, not one more fate.
+    pub unmatched: u64,
+    /// True if no row of `batch` is a row put in: the step has made them, and their positions are numbers of its own.
+    pub is_made: bool,
     /// Rows that go to the dead letters.
     pub rejects: Vec<Reject>,
 }
@@ -70,6 +74,8 @@ impl Output {
         Self {
             absorbed: 0,
             released: 0,
+            unmatched: 0,
+            is_made: false,
             batch,
             dropped: Vec::new(),
             added: 0,
@@ -136,6 +142,24 @@ pub trait Operator: Send {
     /// makes comes back as [`Probed::scratch`] in place of a call of [`probe`](Self::probe).
     fn ahead(&self) -> Option<Arc<dyn Ahead>> {
         None
+    }
+
+    /// How many inputs it has, each with columns of its own: 2 for a join, the left side first.
+    fn inputs(&self) -> usize {
+        1
+    }
+
+    /// As [`ahead`](Self::ahead), for batches of one of its [inputs](Self::inputs).
+    fn ahead_of(&self, _input: usize) -> Option<Arc<dyn Ahead>> {
+        self.ahead()
+    }
+
+    /// As [`probe`](Self::probe), for a batch of one of its [inputs](Self::inputs).
+    ///
+    /// # Errors
+    /// As [`probe`](Self::probe).
+    fn probe_of(&mut self, _input: usize, batch: Batch) -> Result<Probed, OperatorError> {
+        self.probe(batch)
     }
 
     /// Looks at a batch and says what must be read. Must not change state that [`Operator::finish`] decides upon.
