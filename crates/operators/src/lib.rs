@@ -9,6 +9,7 @@
 //! | [`dedup`]      | drops records whose key was kept within a window  | keys and buckets   |
 //! | [`event_time`] | takes the record's time from a column             | none               |
 //! | [`gate`]       | ends rows that a step has dropped ahead of time   | none               |
+//! | [`join`]       | pairs rows of two inputs by key and interval of event time | the rows that can still match |
 //! | [`mapping`]    | brings rows to the columns of their tables        | none               |
 //! | [`stateless`]  | any step without state, behind a window           | none               |
 //! | [`window`]     | aggregates rows by key and window of event time   | aggregates         |
@@ -18,6 +19,7 @@ pub mod config;
 pub mod dedup;
 pub mod event_time;
 pub mod gate;
+pub mod join;
 pub mod mapping;
 pub mod stateless;
 pub mod window;
@@ -27,6 +29,7 @@ pub use config::ConfigError;
 pub use dedup::{Dedup, DedupConfig, Late};
 pub use event_time::EventTime;
 pub use gate::Gate;
+pub use join::{Join, JoinColumn, JoinConfig, JoinKind, JoinSide};
 pub use mapping::Mapping;
 pub use stateless::Stateless;
 pub use window::{Window, WindowConfig};

@@ -1,0 +1,394 @@
+//! Pairs of rows of two inputs, with equal keys and times near each other: an interval join.
+//!
+//! Owns the rule, the rows that it makes, and the state between a row and the last one that can match it. Does not own the watermark (the engine moves it,
+//! and seals it), nor where a record's time comes from (the broker, or [`EventTime`](crate::EventTime) before this step).
+//!
+//! **The rule.** A left and a right row *match* if their keys are equal, and the right one's time is at least the left one's less `before` and at most the left
+//! one's plus `after`. The result holds every pair of matching rows neither of which is late, once, however the two inputs come: a pair is made when the later
+//! *arriving* of its rows does. With an outer kind it also holds each row of the outer side that never matched, when no row that could match it can come any more.
+//!
+//! | a row                                              | becomes                                              |
+//! |----------------------------------------------------|------------------------------------------------------|
+//! | its time is less than the watermark less `lateness` | late, and dropped ([`Output::late`])                |
+//! | it has no usable time                              | a reject: no interval holds it                       |
+//! | any other                                          | held ([`Output::absorbed`]), and joined at once with each held row that it matches |
+//! | of these, one with a NULL in its key               | held as well, but matches nothing, as in SQL         |
+//!
+//! The watermark is that of the last seal, so whether a row is late depends on the sealed order alone.
+//!
+//! | a held row  | is released by the first seal whose watermark less `lateness` is more than | because every row that it can match has at most that time |
+//! |-------------|------------------------|--------------------------------|
+//! | left        | its time plus `after`  | a right row that comes is later |
+//! | right       | its time plus `before` | a left row that comes is later  |
+//!
+//! | released, and it    | inner                     | the side is outer                                                        |
+//! |---------------------|---------------------------|--------------------------------------------------------------------------|
+//! | was in a pair       | dropped                   | dropped                                                                  |
+//! | never matched       | dropped, [`Output::unmatched`] | a row with NULLs for the other side, [`Output::unmatched`]          |
+//!
+//! | a made row          | time                      | position                                                                 |
+//! |---------------------|---------------------------|--------------------------------------------------------------------------|
+//! | of a pair           | the later of the two      | a number that counts up and never repeats, kept in the state             |
+//! | without a match     | its own                   | the same; such rows of a seal come by time, then the left side first, then in the order of arrival |
+//!
+//! Keys are equal if their 128-bit hashes are ([`dedup::key`](crate::dedup::key)), so -0 equals 0 and every NaN every other.
+//!
+//! | module     | what it owns                                                       |
+//! |------------|--------------------------------------------------------------------|
+//! | `plan`     | the settings, their checks, and the output's columns               |
+//! | `incoming` | the rows of a batch, before and after their fate is known          |
+//! | `store`    | the held rows of both sides, and the matching                      |
+//! | `index`    | from a key to its rows                                             |
+//! | `side`     | the held rows of one side, and how their memory is kept in bounds  |
+//! | `arena`    | key, time and neighbours of each                                   |
+//! | `pages`    | their columns                                                      |
+//! | `columns`  | columns of all forms, copied and gathered                          |
+//! | `results`  | from pairs and rows without a match to rows of the output          |
+//! | [`state`]  | the bytes of deltas and snapshots                                  |
+//! | `codec`    | columns and numbers in them                                        |
+//! | `forms`    | the words for forms of columns                                     |
+//!
+//! **State.** The held rows, of their columns those of the output alone, with the hash of the key. The delta of a seal is the rows that were absorbed since the
+//! one before, in the order of their arrival: a start takes them in by the same code, drops what they make, and has the same state. All of it is in memory;
+//! when it takes more than the step's [memory](Join::with_memory) the step ends the run, and says what to do. `docs/design/joins.md` has the reasons.
+
+mod arena;
+mod codec;
+mod columns;
+mod forms;
+mod incoming;
+mod index;
+mod pages;
+mod plan;
+mod results;
+mod side;
+pub mod state;
+mod store;
+
+use std::sync::Arc;
+
+use arrow_schema::ArrowError;
+use bytes::Bytes;
+use dataflow::block::TIME_UNKNOWN_MS;
+use dataflow::{Ahead, Batch, Operator, OperatorError, Output, Probed, Schema, State, StateError, StateRead};
+
+use crate::ConfigError;
+use incoming::{Incoming, OfSide, Sorted};
+use plan::Plan;
+pub use plan::{COLUMNS_MAX, JoinColumn, JoinConfig, JoinKind, JoinSide, KEY_COLUMNS_MAX};
+use results::Pairs;
+use state::{Head, Kind};
+use store::{Full, PAIRS_MAX, Store};
+
+const NAME: &str = "join";
+
+/// Memory for held rows unless the step is given another: some two million rows of seventy bytes.
+pub const MEMORY_DEFAULT: u64 = 256 << 20;
+
+/// Rows that are due are worth a cut of their own if they are at least one in so many of those held.
+const DUE_SHARE: u64 = 2;
+
+/// And if what is held takes at least one in so many bytes of the step's memory.
+const MEMORY_SHARE: u64 = 4;
+
+/// The step.
+pub struct Join {
+    plan: Arc<Plan>,
+    store: Store,
+    /// The pages that came since the last seal, in the order of arrival, each by its first row.
+    fresh: Vec<(JoinSide, u32)>,
+    /// The first row of each side since then.
+    sealed: [u32; 2],
+    watermark_ms: i64,
+    /// The position of the next row of the output.
+    position: u64,
+    /// The delta of the seal under way, made when its watermark was known.
+    delta: Bytes,
+    memory_max: u64,
+}
+
+impl Join {
+    /// A step for batches of `left`, its first input, and `right`, its second, with no row held.
+    ///
+    /// # Errors
+    /// When a column is unknown, named twice or of a type that does not serve, or a setting is out of its bounds.
+    pub fn new(left: &Schema, right: &Schema, config: &JoinConfig) -> Result<Self, ConfigError> {
+        Ok(Self {
+            plan: Arc::new(Plan::new(left, right, config)?),
+            store: Store::default(),
+            fresh: Vec::new(),
+            sealed: [0; 2],
+            watermark_ms: TIME_UNKNOWN_MS,
+            position: 0,
+            delta: Bytes::new(),
+            memory_max: MEMORY_DEFAULT,
+        })
+    }
+
+    /// Takes this much memory for held rows.
+    #[must_use]
+    pub fn with_memory(self, memory_max: u64) -> Self {
+        Self { memory_max, ..self }
+    }
+
+    /// The columns of the rows that it makes. Those of a side that may have no row are Nullable.
+    pub fn output(&self) -> &Schema {
+        &self.plan.output
+    }
+
+    fn check_memory(&self) -> Result<(), OperatorError> {
+        let bytes = self.memory_bytes();
+        if bytes <= self.memory_max {
+            return Ok(());
+        }
+        let [left, right] = JoinSide::BOTH.map(|side| self.store.side(side).held());
+        Err(failed(format!(
+            "the join holds `{left}` rows of its left side and `{right}` of its right side in `{bytes}` bytes, and `memory` is `{}`; nothing of this batch is \
+             sealed, and nothing is lost. Raise `memory` of the step (and of the pipeline), then start again. A row is held for as long as another can match it: a \
+             shorter `within` or `lateness` and fewer columns take less memory, but a changed join needs a new name for the pipeline",
+            self.memory_max
+        )))
+    }
+
+    /// Releases what this watermark lets go. The delta must have been made before.
+    fn release(&mut self, watermark_ms: i64) -> Result<Vec<Output>, ArrowError> {
+        self.watermark_ms = watermark_ms;
+        let plan = self.plan.clone();
+        let released = self.store.release(&plan, plan.floor_ms(watermark_ms));
+        let lone = |side: JoinSide| {
+            let arena = &self.store.side(side).arena;
+            released[side as usize].iter().filter(|id| !arena.is_matched(**id)).count() as u64
+        };
+        let unmatched: u64 = JoinSide::BOTH.map(lone).iter().sum();
+        let count = released.iter().map(|ids| ids.len() as u64).sum();
+        let mut outputs = Vec::new();
+        for batch in results::unmatched(&plan, &self.store, &released, self.position)? {
+            self.position += batch.len() as u64;
+            outputs.push(made(batch));
+        }
+        if outputs.is_empty() && count > 0 {
+            let none = (JoinSide::Left, &[][..]);
+            outputs.push(made(results::joined(&plan, &self.store, none, Pairs::default(), self.position)?));
+        }
+        if let Some(first) = outputs.first_mut() {
+            (first.released, first.unmatched) = (count, unmatched);
+        }
+        self.store.drop_rows(&released, self.sealed)?;
+        self.fresh.clear();
+        self.sealed = JoinSide::BOTH.map(|side| self.store.side(side).arena.next());
+        Ok(outputs)
+    }
+
+    fn too_many(&self, full: Full) -> String {
+        match full {
+            Full::Pairs => format!(
+                "a batch makes more than {PAIRS_MAX} rows, because many rows of both sides have the same key ({}); nothing of this batch is sealed, and nothing \
+                 is lost. Put a `filter` before the join for keys that stand for no key, such as an empty text or a zero, add a column to the key, or make \
+                 `within` shorter",
+                self.plan.keys
+            ),
+            Full::Numbers => "more than a thousand million rows came since the last seal".to_owned(),
+        }
+    }
+}
+
+/// Rows of the step's making.
+fn made(batch: Batch) -> Output {
+    Output { added: batch.len() as u64, is_made: true, ..Output::all(batch) }
+}
+
+fn failed(message: String) -> OperatorError {
+    OperatorError { step: NAME.to_owned(), message }
+}
+
+/// Rows that cannot be put together: their texts are too large for one batch.
+fn not_gathered(error: ArrowError) -> OperatorError {
+    failed(format!(
+        "the rows that a batch makes do not fit one batch: {error}; nothing of this batch is sealed, and nothing is lost. Leave out large columns, add a \
+         column to the key, or make `within` shorter"
+    ))
+}
+
+impl Operator for Join {
+    fn name(&self) -> &str {
+        NAME
+    }
+
+    fn inputs(&self) -> usize {
+        2
+    }
+
+    fn ahead_of(&self, input: usize) -> Option<Arc<dyn Ahead>> {
+        let side = JoinSide::of(input)?;
+        Some(Arc::new(OfSide { plan: self.plan.clone(), side }))
+    }
+
+    fn probe(&mut self, _batch: Batch) -> Result<Probed, OperatorError> {
+        Err(failed("a batch came without the number of its input; this is a fault of the program".to_owned()))
+    }
+
+    fn probe_of(&mut self, input: usize, batch: Batch) -> Result<Probed, OperatorError> {
+        let Some(side) = JoinSide::of(input) else {
+            return Err(failed(format!("a batch came of input `{input}`; a join has the inputs 0 and 1")));
+        };
+        let rows = Incoming::of(&self.plan, side, &batch).map_err(failed)?;
+        Ok(Probed { batch, reads: Vec::new(), scratch: Some(Box::new(rows)) })
+    }
+
+    fn finish(&mut self, probed: Probed, _answers: &[Vec<u8>]) -> Result<Output, OperatorError> {
+        let rows = probed.scratch.and_then(|scratch| scratch.downcast::<Incoming>().ok());
+        let Some(rows) = rows.filter(|rows| rows.hashes.len() == probed.batch.len()) else {
+            return Err(failed(
+                "a batch came to `finish` that `probe_of` of this step has not seen".to_owned(),
+            ));
+        };
+        let plan = self.plan.clone();
+        let Sorted { taken, late, rejects } =
+            incoming::sort(plan.floor_ms(self.watermark_ms), probed.batch, *rows).map_err(failed)?;
+        let (side, own) = (taken.rows.side, taken.rows.columns.clone());
+        let absorbed = taken.times_ms.len() as u64;
+        let first = self.store.side(side).arena.next();
+        let mut pairs = Pairs::default();
+        self.store
+            .absorb(&plan, taken, |own, other, time_ms| pairs.push(own, other, time_ms))
+            .map_err(|full| failed(self.too_many(full)))?;
+        if absorbed > 0 {
+            self.fresh.push((side, first));
+        }
+        let batch =
+            results::joined(&plan, &self.store, (side, &own), pairs, self.position).map_err(not_gathered)?;
+        self.position += batch.len() as u64;
+        Ok(Output { absorbed, late, rejects, ..made(batch) })
+    }
+
+    fn multiplies(&self) -> bool {
+        true
+    }
+
+    fn advance(&mut self, watermark_ms: i64) -> Result<Vec<Output>, OperatorError> {
+        // A watermark that goes back is held: what it released is gone.
+        let watermark_ms = watermark_ms.max(self.watermark_ms);
+        self.delta = if self.fresh.is_empty() && watermark_ms == self.watermark_ms {
+            Bytes::new()
+        } else {
+            let head = Head { watermark_ms, position: self.position };
+            state::write_delta(&self.plan, &self.store, head, &self.fresh)
+        };
+        let outputs = self.release(watermark_ms).map_err(not_gathered)?;
+        self.check_memory()?;
+        Ok(outputs)
+    }
+
+    fn watermark_behind(&self, watermark_ms: i64) -> i64 {
+        // A pair has the time of the row that completes it, which is not late; a row without a match may come as long after its time as it is held.
+        let held_ms = self.plan.sides.iter().filter(|side| side.is_outer).map(|side| side.later_ms).max();
+        self.plan.floor_ms(watermark_ms).saturating_sub(held_ms.unwrap_or(0))
+    }
+
+    /// True if rows without a match would come out. Rows that would only be dropped are worth a cut of their own, which is made while nothing is read, where
+    /// that frees a considerable part of the memory: half of the rows that are held, when they take a quarter of the step's memory or more. Others go with the
+    /// next cut, which comes with the next records.
+    fn is_due(&self, watermark_ms: i64) -> bool {
+        let floor_ms = self.plan.floor_ms(watermark_ms.max(self.watermark_ms));
+        let mut sides = JoinSide::BOTH.iter().map(|side| (self.plan.side(*side), self.store.side(*side)));
+        if sides.clone().any(|(plan, side)| side.has_unmatched_due(plan, floor_ms)) {
+            return true;
+        }
+        let held = self.store.held();
+        if held == 0 || self.memory_bytes() < self.memory_max / MEMORY_SHARE {
+            return false;
+        }
+        sides.try_fold(0, |due, (plan, side)| {
+            let due = due + side.due(plan, floor_ms);
+            if due * DUE_SHARE >= held { Err(()) } else { Ok(due) }
+        }) == Err(())
+    }
+
+    fn state(&mut self) -> Option<&mut dyn State> {
+        Some(self)
+    }
+}
+
+impl State for Join {
+    fn absorbs(&self) -> bool {
+        true
+    }
+
+    fn shape(&self) -> String {
+        self.plan.shape.clone()
+    }
+
+    fn loss(&self) -> &str {
+        "the rows that its join holds: rows that come later find no match among them, and those of an outer side without a match are in no result"
+    }
+
+    fn seal(&mut self, _watermark_ms: i64) -> Bytes {
+        std::mem::take(&mut self.delta)
+    }
+
+    fn snapshot(&self) -> Bytes {
+        assert!(self.fresh.is_empty(), "a snapshot is taken right after a seal");
+        let head = Head { watermark_ms: self.watermark_ms, position: self.position };
+        state::write_snapshot(&self.plan, &self.store, head)
+            .expect("held columns go together: `tidy` does it, too")
+    }
+
+    fn restore(&mut self, snapshot: &[u8]) -> Result<Vec<StateRead>, StateError> {
+        let mut store = Store::default();
+        let head = state::parse(snapshot, Kind::Snapshot, &self.plan, |block| {
+            let is_matched = |row| block.matched.as_ref().is_some_and(|matched| matched.value(row));
+            store.load(block.taken, is_matched).map_err(|full| codec::damaged(self.too_many(full)))
+        })?;
+        JoinSide::BOTH.into_iter().for_each(|side| store.link(side));
+        self.sealed = JoinSide::BOTH.map(|side| store.side(side).arena.next());
+        (self.store, self.watermark_ms, self.position) = (store, head.watermark_ms, head.position);
+        (self.fresh, self.delta) = (Vec::new(), Bytes::new());
+        Ok(Vec::new())
+    }
+
+    fn apply(&mut self, delta: &[u8]) -> Result<(), StateError> {
+        if delta.is_empty() {
+            return Ok(());
+        }
+        let plan = self.plan.clone();
+        let (mut made, mut store) = (0, std::mem::take(&mut self.store));
+        let parsed = state::parse(delta, Kind::Delta, &plan, |block| {
+            made += store
+                .absorb(&plan, block.taken, |_, _, _| ())
+                .map_err(|full| codec::damaged(self.too_many(full)))?;
+            Ok(())
+        });
+        self.store = store;
+        let head = parsed?;
+        if self.position.checked_add(made) != Some(head.position) {
+            return Err(codec::damaged(format!(
+                "makes rows up to position `{}` + `{made}`, and made them up to `{}` before",
+                self.position, head.position
+            )));
+        }
+        self.position = head.position;
+        self.release(head.watermark_ms.max(self.watermark_ms)).map_err(codec::damaged)?;
+        Ok(())
+    }
+
+    fn held(&self) -> u64 {
+        self.store.held()
+    }
+
+    fn unsealed_bytes(&self) -> u64 {
+        let of = |side: JoinSide| self.store.side(side).bytes_from(self.sealed[side as usize]) as u64;
+        JoinSide::BOTH.map(of).iter().sum()
+    }
+
+    /// The rows that are held: each is an entry.
+    fn entries(&self) -> u64 {
+        self.held()
+    }
+
+    fn memory_bytes(&self) -> u64 {
+        self.store.memory_bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests;

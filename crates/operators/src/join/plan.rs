@@ -1,0 +1,396 @@
+//! What a join step is, apart from its state.
+//!
+//! Owns the checks of its settings, the columns of its rows, and the words that its state is known by. Does not own the state.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use arrow_schema::{DataType, Field, SchemaRef};
+use dataflow::{Column, ColumnType, Schema};
+
+use super::forms;
+use crate::ConfigError;
+use crate::config::column_index;
+use crate::dedup::key::{Keyer, kind};
+
+/// Pairs of key columns at the most: beyond it somebody meant something else.
+pub const KEY_COLUMNS_MAX: usize = 16;
+
+/// Columns of the output at the most: as many as a wide table has, and few enough that a page of rows stays small beside them.
+pub const COLUMNS_MAX: usize = 1_024;
+
+/// The longest `before`, `after` and lateness: ten years, so that no sum of them with a time overflows.
+const DURATION_MAX: Duration = Duration::from_secs(3650 * 24 * 3600);
+
+/// Which rows without a match become rows of the output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JoinKind {
+    /// None.
+    Inner,
+    /// Those of the left side.
+    Left,
+    /// Those of the right side.
+    Right,
+    /// Those of both sides.
+    Full,
+}
+
+impl JoinKind {
+    /// The word in the pipeline file.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Inner => "inner",
+            Self::Left => "left",
+            Self::Right => "right",
+            Self::Full => "full",
+        }
+    }
+
+    /// Whether rows of this side without a match become rows of the output.
+    pub(super) fn keeps(self, side: JoinSide) -> bool {
+        match side {
+            JoinSide::Left => matches!(self, Self::Left | Self::Full),
+            JoinSide::Right => matches!(self, Self::Right | Self::Full),
+        }
+    }
+}
+
+/// A side of the join; its number is that of the step's input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JoinSide {
+    /// The first input.
+    Left = 0,
+    /// The second input.
+    Right = 1,
+}
+
+impl JoinSide {
+    pub(super) const BOTH: [Self; 2] = [Self::Left, Self::Right];
+
+    /// The side of an input, if it is one of the two.
+    pub(super) fn of(input: usize) -> Option<Self> {
+        Self::BOTH.get(input).copied()
+    }
+
+    pub(super) fn other(self) -> Self {
+        match self {
+            Self::Left => Self::Right,
+            Self::Right => Self::Left,
+        }
+    }
+
+    /// The word in the pipeline file.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Left => "left",
+            Self::Right => "right",
+        }
+    }
+}
+
+/// A column of the output.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JoinColumn {
+    /// Its name in the output.
+    pub name: String,
+    /// The side that it comes from.
+    pub side: JoinSide,
+    /// Its name there.
+    pub from: String,
+}
+
+/// The step's settings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JoinConfig {
+    /// The key: pairs of a column of the left side and one of the right; 1 to [`KEY_COLUMNS_MAX`].
+    pub on: Vec<(String, String)>,
+    /// How much earlier than a left row a right row may be to match it; at most 3650 days, in whole milliseconds.
+    pub before: Duration,
+    /// How much later; at most 3650 days, in whole milliseconds.
+    pub after: Duration,
+    /// How far behind the watermark a row may be without being late; at most 3650 days, in whole milliseconds.
+    pub lateness: Duration,
+    /// Which rows without a match become rows of the output.
+    pub kind: JoinKind,
+    /// The columns of the output, in order; 1 to [`COLUMNS_MAX`].
+    pub columns: Vec<JoinColumn>,
+}
+
+/// A column that the state keeps.
+pub(super) struct Stored {
+    pub name: String,
+    pub form: DataType,
+    /// Whether it may be null.
+    pub is_optional: bool,
+}
+
+/// What the step does with the rows of one side.
+pub(super) struct SidePlan {
+    pub keyer: Keyer,
+    /// The columns that the state keeps: those of the output, each once.
+    pub columns: Vec<Stored>,
+    /// How much earlier than a row of this side the other row of a pair may be, and how much later.
+    pub earlier_ms: i64,
+    pub later_ms: i64,
+    /// Whether its rows without a match become rows of the output.
+    pub is_outer: bool,
+}
+
+/// A stored column of the key, and the one of the other side that it is equal to in every pair.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct StandIn {
+    pub side: JoinSide,
+    /// The place among the stored columns of that side.
+    pub at: usize,
+    /// The place of its partner among those of the other side.
+    pub partner: usize,
+}
+
+/// What the step is, apart from its state.
+pub(super) struct Plan {
+    pub sides: [SidePlan; 2],
+    /// Where each column of the output comes from: a side, and a stored column of it.
+    pub from: Vec<(JoinSide, usize)>,
+    /// Columns of the key that a row without a match takes from the side that is there.
+    pub stand_ins: Vec<StandIn>,
+    pub output: Schema,
+    /// The names of the left key columns and the right ones, for messages.
+    pub keys: String,
+    pub lateness_ms: i64,
+    pub shape: String,
+}
+
+fn fail<T>(setting: &'static str, message: String) -> Result<T, ConfigError> {
+    Err(ConfigError::Setting { setting, message })
+}
+
+impl Plan {
+    /// For batches of `left` and `right`.
+    ///
+    /// # Errors
+    /// When a column is unknown, named twice or of a type that does not serve, or a setting is out of its bounds.
+    pub fn new(left: &Schema, right: &Schema, config: &JoinConfig) -> Result<Self, ConfigError> {
+        let before_ms = millis("join.before", config.before)?;
+        let after_ms = millis("join.after", config.after)?;
+        let lateness_ms = millis("join.lateness", config.lateness)?;
+        check_key(left, right, &config.on)?;
+        if config.columns.is_empty() || config.columns.len() > COLUMNS_MAX {
+            return fail(
+                "join.columns",
+                format!("`{}` columns; name 1 to {COLUMNS_MAX}", config.columns.len()),
+            );
+        }
+        let schemas = [left, right];
+        let mut stored = [Vec::<Stored>::new(), Vec::new()];
+        let (mut from, mut output, mut stand_ins) = (Vec::new(), Vec::<Column>::new(), Vec::new());
+        for column in &config.columns {
+            let other = column.side.other();
+            let partner = partner(config, column)
+                .map(|name| &schemas[other as usize].columns()[name_at(schemas, other, name)]);
+            let found = output_column(schemas[column.side as usize], column, (config.kind, partner))?;
+            if output.iter().any(|other| other.name == column.name) {
+                let name = column.name.clone();
+                return Err(ConfigError::RepeatedColumn { setting: "join.columns", name });
+            }
+            let mut store = |side: JoinSide, of_input: &Column| {
+                let of_side = &mut stored[side as usize];
+                let known = of_side.iter().position(|one| one.name == of_input.name);
+                known.unwrap_or_else(|| {
+                    let (name, is_optional) = (of_input.name.clone(), of_input.is_optional());
+                    of_side.push(Stored { name, form: of_input.column_type.arrow(), is_optional });
+                    of_side.len() - 1
+                })
+            };
+            let own = &schemas[column.side as usize].columns()[name_at(schemas, column.side, &column.from)];
+            let at = store(column.side, own);
+            if let Some(partner) = partner {
+                let stand_in = StandIn { side: column.side, at, partner: store(other, partner) };
+                if !stand_ins.contains(&stand_in) {
+                    stand_ins.push(stand_in);
+                }
+            }
+            from.push((column.side, at));
+            output.push(found);
+        }
+        let names = |side: JoinSide| -> Vec<String> {
+            let name = |(left, right): &(String, String)| match side {
+                JoinSide::Left => left.clone(),
+                JoinSide::Right => right.clone(),
+            };
+            config.on.iter().map(name).collect()
+        };
+        let keys: Vec<String> =
+            config.on.iter().map(|(left, right)| format!("`{left}` = `{right}`")).collect();
+        let [of_left, of_right] = stored;
+        let side = |side: JoinSide, columns, earlier_ms, later_ms| -> Result<SidePlan, ConfigError> {
+            let keyer = Keyer::new(schemas[side as usize], &names(side))?;
+            Ok(SidePlan { keyer, columns, earlier_ms, later_ms, is_outer: config.kind.keeps(side) })
+        };
+        let sides = [
+            side(JoinSide::Left, of_left, before_ms, after_ms)?,
+            side(JoinSide::Right, of_right, after_ms, before_ms)?,
+        ];
+        let shape = format!(
+            "kind `{}`, left {}, right {}, before `{before_ms}ms`, after `{after_ms}ms`, lateness `{lateness_ms}ms`",
+            config.kind.word(),
+            side_words(&sides[0]),
+            side_words(&sides[1]),
+        );
+        let keys = keys.join(", ");
+        Ok(Self { sides, from, stand_ins, output: Schema::new(output), keys, lateness_ms, shape })
+    }
+
+    pub fn side(&self, side: JoinSide) -> &SidePlan {
+        &self.sides[side as usize]
+    }
+
+    /// The time before which a row is late: `i64::MIN` while there is no watermark.
+    pub fn floor_ms(&self, watermark_ms: i64) -> i64 {
+        watermark_ms.saturating_sub(self.lateness_ms)
+    }
+
+    /// The form of the output's rows where these are the forms of its columns: a text that is not UTF-8 makes its column Binary.
+    pub fn arrow(&self, columns: &[arrow_array::ArrayRef]) -> SchemaRef {
+        let declared = self.output.arrow();
+        let is_declared =
+            |(field, column): (&Arc<Field>, &arrow_array::ArrayRef)| field.data_type() == column.data_type();
+        if declared.fields().iter().zip(columns).all(is_declared) {
+            return declared.clone();
+        }
+        let field = |(field, column): (&Arc<Field>, &arrow_array::ArrayRef)| {
+            field.as_ref().clone().with_data_type(column.data_type().clone())
+        };
+        let fields: Vec<Field> = declared.fields().iter().zip(columns).map(field).collect();
+        Arc::new(arrow_schema::Schema::new(fields))
+    }
+}
+
+impl SidePlan {
+    /// Whether no row with a time of at least `floor_ms` can match a row of this side with this time.
+    pub fn is_due(&self, time_ms: i64, floor_ms: i64) -> bool {
+        floor_ms > time_ms.saturating_add(self.later_ms)
+    }
+}
+
+fn millis(setting: &'static str, duration: Duration) -> Result<i64, ConfigError> {
+    if duration > DURATION_MAX {
+        return fail(setting, format!("`{duration:?}` is more than 3650 days"));
+    }
+    Ok(duration.as_millis() as i64)
+}
+
+/// The key's columns are there, none twice on a side, and the two of a pair are of one kind.
+fn check_key(left: &Schema, right: &Schema, on: &[(String, String)]) -> Result<(), ConfigError> {
+    const SETTING: &str = "join.on";
+    if on.is_empty() || on.len() > KEY_COLUMNS_MAX {
+        return fail(SETTING, format!("`{}` pairs of columns; name 1 to {KEY_COLUMNS_MAX}", on.len()));
+    }
+    for (at, (left_name, right_name)) in on.iter().enumerate() {
+        let repeated = |name: &String| ConfigError::RepeatedColumn { setting: SETTING, name: name.clone() };
+        let of_kind = |schema: &Schema, name: &String| -> Result<String, ConfigError> {
+            let column = &schema.columns()[column_index(schema, SETTING, name)?];
+            kind(&column.column_type).map_err(|found| ConfigError::ColumnKind {
+                setting: SETTING,
+                name: name.clone(),
+                found: found.to_owned(),
+                wanted: "a column with one value a row",
+            })
+        };
+        let kinds = [of_kind(left, left_name)?, of_kind(right, right_name)?];
+        if on[..at].iter().any(|(name, _)| name == left_name) {
+            return Err(repeated(left_name));
+        }
+        if on[..at].iter().any(|(_, name)| name == right_name) {
+            return Err(repeated(right_name));
+        }
+        if kinds[0] != kinds[1] {
+            let [of_left, of_right] = kinds;
+            let column = &left.columns()[column_index(left, SETTING, left_name)?];
+            let wanted = format!("{:?}", column.column_type.bare());
+            return fail(
+                SETTING,
+                format!(
+                    "`{left_name}` of the left side is of kind `{of_left}` and `{right_name}` of the right side of kind `{of_right}`, so no value of one \
+                     equals one of the other; cast one of them in a step before the join, as in `select {right_name} = CAST({right_name} AS {wanted})`"
+                ),
+            );
+        }
+    }
+    Ok(())
+}
+
+/// The column of the other side that takes the place of a column of the key where the column's own side has no row.
+fn partner<'a>(config: &'a JoinConfig, column: &JoinColumn) -> Option<&'a str> {
+    if !config.kind.keeps(column.side.other()) {
+        return None;
+    }
+    let pair = config.on.iter().find(|(left, right)| match column.side {
+        JoinSide::Left => *left == column.from,
+        JoinSide::Right => *right == column.from,
+    });
+    pair.map(|(left, right)| match column.side {
+        JoinSide::Left => right.as_str(),
+        JoinSide::Right => left.as_str(),
+    })
+}
+
+/// The place of a column that is known to be there.
+fn name_at(schemas: [&Schema; 2], side: JoinSide, name: &str) -> usize {
+    schemas[side as usize].index_of(name).expect("the columns of the key and of the output were looked up")
+}
+
+/// A column of the output as its table sees it.
+fn output_column(
+    schema: &Schema,
+    column: &JoinColumn,
+    (kind, partner): (JoinKind, Option<&Column>),
+) -> Result<Column, ConfigError> {
+    const SETTING: &str = "join.columns";
+    let found = &schema.columns()[column_index(schema, SETTING, &column.from)?];
+    let may_be_absent = match partner {
+        None => kind.keeps(column.side.other()),
+        Some(partner) if partner.column_type.arrow() != found.column_type.arrow() => {
+            let (own, name) = (&column.from, &partner.name);
+            return fail(
+                SETTING,
+                format!(
+                    "`{own}` and `{name}` are equal by `on` but of different types, and in rows without a match one stands for the other; cast one of them in a \
+                     step before the join"
+                ),
+            );
+        }
+        Some(partner) => partner.is_optional(),
+    };
+    // A column's DEFAULT is the input's business: here a null is a null.
+    if !may_be_absent && (found.column_type.is_nullable() || !found.is_optional()) {
+        return Ok(Column::new(&column.name, found.column_type.clone()));
+    }
+    if matches!(found.column_type.bare(), ColumnType::Array(_) | ColumnType::Map(..)) {
+        return Err(ConfigError::ColumnKind {
+            setting: SETTING,
+            name: column.from.clone(),
+            found: forms::words(&found.column_type.arrow()),
+            wanted: "a column that can be NULL where its side has no row, or a kind of join in which its side always has one",
+        });
+    }
+    Ok(Column::new(&column.name, nullable(&found.column_type)))
+}
+
+fn nullable(column_type: &ColumnType) -> ColumnType {
+    match column_type {
+        ColumnType::LowCardinality(inner) => ColumnType::LowCardinality(Box::new(nullable(inner))),
+        ColumnType::Nullable(_) => column_type.clone(),
+        other => ColumnType::Nullable(Box::new(other.clone())),
+    }
+}
+
+/// The words that the state of a side is known by: its key's kinds and the forms of what it keeps.
+fn side_words(side: &SidePlan) -> String {
+    let key: Vec<String> = side.keyer.columns().iter().map(|c| format!("{} {}", c.name, c.kind)).collect();
+    let stored = |c: &Stored| {
+        let null = if c.is_optional { " or null" } else { "" };
+        format!("{} {}{null}", c.name, forms::words(&c.form))
+    };
+    let columns: Vec<String> = side.columns.iter().map(stored).collect();
+    format!("key `{}` columns `{}`", key.join(", "), columns.join(", "))
+}

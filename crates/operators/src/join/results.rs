@@ -1,0 +1,166 @@
+//! From pairs, and from rows without a match, to rows of the output.
+//!
+//! Owns the columns of the output and their order. Does not own which rows match (`store`).
+
+use arrow_array::{ArrayRef, RecordBatch, new_null_array};
+use arrow_schema::ArrowError;
+use dataflow::{Batch, Partition};
+
+use super::NAME;
+use super::columns;
+use super::plan::{JoinSide, Plan, StandIn};
+use super::store::Store;
+
+/// Rows without a match in one batch of the output.
+const ROWS_MAX: usize = 65_536;
+
+/// The pairs that a batch makes.
+#[derive(Default)]
+pub(super) struct Pairs {
+    /// The rows of the batch.
+    pub own: Vec<u32>,
+    /// The held rows of the other side.
+    pub others: Vec<u32>,
+    /// The later of the two times of each.
+    pub times_ms: Vec<i64>,
+}
+
+impl Pairs {
+    #[inline]
+    pub fn push(&mut self, own: u32, other: u32, time_ms: i64) {
+        self.own.push(own);
+        self.others.push(other);
+        self.times_ms.push(time_ms);
+    }
+}
+
+/// The rows of pairs that a batch of `side` made, whose stored columns are `own`. Their positions begin with `first`.
+///
+/// # Errors
+/// When their texts take more than 2 GiB.
+pub(super) fn joined(
+    plan: &Plan,
+    store: &Store,
+    (side, own): (JoinSide, &[ArrayRef]),
+    pairs: Pairs,
+    first: u64,
+) -> Result<Batch, ArrowError> {
+    if pairs.own.is_empty() {
+        return batch(plan, None, Vec::new(), first);
+    }
+    let is_each = own.first().is_none_or(|column| column.len() == pairs.own.len())
+        && pairs.own.iter().enumerate().all(|(at, row)| at == *row as usize);
+    let of_own = if is_each {
+        own.to_vec()
+    } else {
+        let places: Vec<(usize, usize)> = pairs.own.iter().map(|row| (0, *row as usize)).collect();
+        let of = |column: &ArrayRef| columns::gather(vec![column.clone()], &places);
+        own.iter().map(of).collect::<Result<_, _>>()?
+    };
+    let of_others = store.side(side.other()).gather(&pairs.others)?;
+    let sides = match side {
+        JoinSide::Left => [of_own, of_others],
+        JoinSide::Right => [of_others, of_own],
+    };
+    batch(plan, Some(&sides), pairs.times_ms, first)
+}
+
+/// A row without a match: its time, its side, its number.
+type Lone = (i64, usize, u32);
+
+/// The rows of released rows of outer sides that never matched, by time, then side, then arrival: in batches, whose positions begin with `first`.
+///
+/// # Errors
+/// When a value is of a form that cannot be gathered.
+pub(super) fn unmatched(
+    plan: &Plan,
+    store: &Store,
+    released: &[Vec<u32>; 2],
+    mut first: u64,
+) -> Result<Vec<Batch>, ArrowError> {
+    let mut rows: Vec<Lone> = Vec::new();
+    for side in JoinSide::BOTH.into_iter().filter(|side| plan.side(*side).is_outer) {
+        let arena = &store.side(side).arena;
+        let lone = released[side as usize].iter().filter(|id| !arena.is_matched(**id));
+        rows.extend(lone.map(|id| (arena.get(*id).time_ms, side as usize, *id)));
+    }
+    rows.sort_unstable();
+    let mut batches = Vec::new();
+    let mut parts: Vec<&[Lone]> = rows.chunks(ROWS_MAX).rev().collect();
+    while let Some(part) = parts.pop() {
+        match lone_columns(plan, store, part) {
+            Ok(sides) => {
+                let times_ms = part.iter().map(|(time_ms, ..)| *time_ms).collect();
+                batches.push(batch(plan, Some(&sides), times_ms, first)?);
+                first += part.len() as u64;
+            }
+            // Texts of more than 2 GiB: each half has less, and one value fits.
+            Err(_) if part.len() > 1 => {
+                let (front, back) = part.split_at(part.len() / 2);
+                parts.extend([back, front]);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(batches)
+}
+
+/// The stored columns of both sides, with nulls for the side that a row is not of, but for the columns of the key.
+fn lone_columns(plan: &Plan, store: &Store, rows: &[Lone]) -> Result<[Vec<ArrayRef>; 2], ArrowError> {
+    let of = |side: JoinSide| -> Result<Vec<ArrayRef>, ArrowError> {
+        let is_own = |row: &&Lone| row.1 == side as usize;
+        let ids: Vec<u32> = rows.iter().filter(is_own).map(|row| row.2).collect();
+        let forms = plan.side(side).columns.iter().map(|stored| &stored.form);
+        if ids.is_empty() {
+            return Ok(forms.map(|form| new_null_array(form, rows.len())).collect());
+        }
+        let own = store.side(side).gather(&ids)?;
+        if ids.len() == rows.len() {
+            return Ok(own);
+        }
+        let mut taken = 0;
+        let place = |row: &Lone| match row.1 == side as usize {
+            true => {
+                taken += 1;
+                (0, taken - 1)
+            }
+            false => (1, 0),
+        };
+        let places: Vec<(usize, usize)> = rows.iter().map(place).collect();
+        let with_nulls =
+            |(column, form): (ArrayRef, _)| columns::gather(vec![column, new_null_array(form, 1)], &places);
+        own.into_iter().zip(forms).map(with_nulls).collect()
+    };
+    let mut sides = [of(JoinSide::Left)?, of(JoinSide::Right)?];
+    for StandIn { side, at, partner } in plan.stand_ins.iter().copied() {
+        let both = vec![sides[side as usize][at].clone(), sides[side.other() as usize][partner].clone()];
+        let place = |(nth, row): (usize, &Lone)| (usize::from(row.1 != side as usize), nth);
+        let places: Vec<(usize, usize)> = rows.iter().enumerate().map(place).collect();
+        sides[side as usize][at] = columns::gather(both, &places)?;
+    }
+    Ok(sides)
+}
+
+/// A batch of the output; without columns it has no row.
+fn batch(
+    plan: &Plan,
+    sides: Option<&[Vec<ArrayRef>; 2]>,
+    times_ms: Vec<i64>,
+    first: u64,
+) -> Result<Batch, ArrowError> {
+    let rows = match sides {
+        None => RecordBatch::new_empty(plan.output.arrow().clone()),
+        Some(sides) => {
+            let column = |(side, at): &(JoinSide, usize)| sides[*side as usize][*at].clone();
+            let columns: Vec<ArrayRef> = plan.from.iter().map(column).collect();
+            RecordBatch::try_new(plan.arrow(&columns), columns)?
+        }
+    };
+    Ok(Batch {
+        era: 0,
+        partition: Partition::new(format!("@{NAME}"), 0),
+        rows,
+        positions: (first..first + times_ms.len() as u64).collect(),
+        times_ms,
+    })
+}

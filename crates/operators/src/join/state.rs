@@ -1,0 +1,234 @@
+//! The bytes of deltas and snapshots.
+//!
+//! Owns their form, which later versions must read (golden bytes in the tests), and every check on the way in: the checksum before anything is believed,
+//! lengths before anything is allocated. Both kinds have one form; numbers are little-endian.
+//!
+//! | field      | bytes | meaning                                                                            |
+//! |------------|-------|------------------------------------------------------------------------------------|
+//! | magic      | 4     | `FBJN`                                                                             |
+//! | version    | 2     | 1                                                                                  |
+//! | kind       | 1     | 1 snapshot: the rows that are held; 2 delta: the rows that one seal brought        |
+//! | –          | 1     | 0                                                                                  |
+//! | shape      | 4     | length; then the step's settings in words                                          |
+//! | watermark  | 8     | of the seal                                                                        |
+//! | positions  | 8     | the position of the next row of the output; in a delta before its watermark releases any |
+//! | blocks     | 4     | how many; a delta has one for each batch, in the order of arrival; a snapshot has the left rows first |
+//! | checksum   | 8     | XXH3-64 of all before it                                                           |
+//!
+//! | block      | bytes    | meaning                                                                         |
+//! |------------|----------|---------------------------------------------------------------------------------|
+//! | side       | 1        | 0 left, 1 right                                                                 |
+//! | rows       | 4        | at least 1                                                                      |
+//! | times      | 8 each   | Unix milliseconds                                                               |
+//! | keys       | 16 each  | the hash of the key                                                             |
+//! | keyed      | 1        | 1 if a row has a null in its key; then a bit for each row, which is 0 for those |
+//! | matched    | a bit each | of a snapshot alone: 1 for a row that was in a pair                           |
+//! | columns    |          | of each stored column what [`codec`](super::codec) says                         |
+
+use arrow_array::{Array, ArrayRef};
+use arrow_buffer::{BooleanBuffer, NullBuffer};
+use arrow_schema::ArrowError;
+use bytes::Bytes;
+use dataflow::StateError;
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::arena::{Row, UNLINKED};
+use super::codec::{Reader, damaged, put_bits, put_column, put_len};
+use super::incoming::{Incoming, Taken, is_usable};
+use super::pages::ROWS_MAX;
+use super::plan::{JoinSide, Plan};
+use super::store::Store;
+
+const MAGIC: [u8; 4] = *b"FBJN";
+
+/// The version that is written, and the newest that is read.
+pub const VERSION: u16 = 1;
+
+/// Bytes of the checksum.
+pub(super) const CHECKSUM: usize = 8;
+
+/// Which of the two forms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// All of the state.
+    Snapshot = 1,
+    /// What one seal changed.
+    Delta = 2,
+}
+
+/// What both kinds say beside the rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Head {
+    pub watermark_ms: i64,
+    pub position: u64,
+}
+
+/// The rows of a block, and which of them were in a pair: of a snapshot alone.
+pub(super) struct Block {
+    pub taken: Taken,
+    pub matched: Option<BooleanBuffer>,
+}
+
+struct Writer<'a> {
+    to: Vec<u8>,
+    blocks: u32,
+    /// Where the number of blocks stands.
+    count_at: usize,
+    plan: &'a Plan,
+    store: &'a Store,
+    kind: Kind,
+}
+
+impl<'a> Writer<'a> {
+    fn new(kind: Kind, plan: &'a Plan, store: &'a Store, head: Head) -> Self {
+        let mut to = Vec::with_capacity(64 + plan.shape.len());
+        to.extend_from_slice(&MAGIC);
+        to.extend_from_slice(&VERSION.to_le_bytes());
+        to.extend_from_slice(&[kind as u8, 0]);
+        put_len(&mut to, plan.shape.len());
+        to.extend_from_slice(plan.shape.as_bytes());
+        to.extend_from_slice(&head.watermark_ms.to_le_bytes());
+        to.extend_from_slice(&head.position.to_le_bytes());
+        let count_at = to.len();
+        put_len(&mut to, 0);
+        Self { to, blocks: 0, count_at, plan, store, kind }
+    }
+
+    fn block(&mut self, side: JoinSide, ids: impl Iterator<Item = u32> + Clone, columns: &[ArrayRef]) {
+        let arena = &self.store.side(side).arena;
+        let rows: Vec<&Row> = ids.clone().map(|id| arena.get(id)).collect();
+        let to = &mut self.to;
+        to.push(side as u8);
+        put_len(to, rows.len());
+        put_each(to, &rows, |row| row.time_ms.to_le_bytes());
+        put_each(to, &rows, |row| row.hash.to_le_bytes());
+        let is_partly_keyed = rows.iter().any(|row| row.newer == UNLINKED);
+        to.push(u8::from(is_partly_keyed));
+        if is_partly_keyed {
+            put_bits(to, &rows.iter().map(|row| row.newer != UNLINKED).collect());
+        }
+        if self.kind == Kind::Snapshot {
+            put_bits(to, &ids.map(|id| arena.is_matched(id)).collect());
+        }
+        for (column, stored) in columns.iter().zip(&self.plan.side(side).columns) {
+            put_column(to, column, &stored.form);
+        }
+        self.blocks += 1;
+    }
+
+    fn finish(mut self) -> Bytes {
+        self.to[self.count_at..self.count_at + 4].copy_from_slice(&self.blocks.to_le_bytes());
+        let checksum = xxh3_64(&self.to);
+        self.to.extend_from_slice(&checksum.to_le_bytes());
+        self.to.into()
+    }
+}
+
+/// Writes a number of each row.
+fn put_each<const N: usize>(to: &mut Vec<u8>, rows: &[&Row], bytes: impl Fn(&Row) -> [u8; N]) {
+    let start = to.len();
+    to.resize(start + rows.len() * N, 0);
+    let places = to[start..].as_chunks_mut::<N>().0;
+    places.iter_mut().zip(rows).for_each(|(place, row)| *place = bytes(row));
+}
+
+/// Writes the rows that came since the last seal: the pages that begin with these rows, in this order.
+pub(super) fn write_delta(plan: &Plan, store: &Store, head: Head, fresh: &[(JoinSide, u32)]) -> Bytes {
+    let mut writer = Writer::new(Kind::Delta, plan, store, head);
+    let pages = fresh.iter().map(|(side, first)| {
+        (side, store.side(*side).page(*first).expect("pages stay as they are until they are sealed"))
+    });
+    // About as much as they hold, so that it is not moved while it grows.
+    writer.to.reserve(pages.clone().map(|(_, page)| page.memory_bytes() + page.len as usize * 26).sum());
+    for (side, page) in pages {
+        writer.block(*side, page.first..page.end(), &page.columns);
+    }
+    writer.finish()
+}
+
+/// Writes all rows that are held.
+///
+/// # Errors
+/// When columns of one form do not go together.
+pub(super) fn write_snapshot(plan: &Plan, store: &Store, head: Head) -> Result<Bytes, ArrowError> {
+    let mut writer = Writer::new(Kind::Snapshot, plan, store, head);
+    for side in JoinSide::BOTH {
+        let rows = store.side(side);
+        rows.in_parts(&rows.by_arrival(), ROWS_MAX, &mut |ids, columns| {
+            writer.block(side, ids.iter().copied(), &columns);
+            Ok::<(), ArrowError>(())
+        })?;
+    }
+    Ok(writer.finish())
+}
+
+/// Reads a delta or a snapshot, and hands its blocks to `each`.
+///
+/// # Errors
+/// When the bytes are damaged, too new, of the other kind, or of a step with other settings; and what `each` returns.
+pub(super) fn parse(
+    bytes: &[u8],
+    kind: Kind,
+    plan: &Plan,
+    mut each: impl FnMut(Block) -> Result<(), StateError>,
+) -> Result<Head, StateError> {
+    let (body, checksum) = bytes.split_last_chunk::<CHECKSUM>().ok_or_else(|| damaged("is too short"))?;
+    if xxh3_64(body) != u64::from_le_bytes(*checksum) {
+        return Err(damaged("has another checksum"));
+    }
+    let mut from = Reader(body);
+    if from.take(4)? != MAGIC {
+        return Err(damaged("does not begin as one"));
+    }
+    let version = u16::from_le_bytes(from.array()?);
+    if version > VERSION {
+        return Err(StateError::TooNew { found: version, known: VERSION });
+    }
+    if version < VERSION || from.take(2)? != [kind as u8, 0] {
+        return Err(damaged("is of another kind"));
+    }
+    let len = from.len()?;
+    let was = String::from_utf8_lossy(from.take(len)?);
+    if was != plan.shape {
+        let way_out = "rows that are held were kept for the old settings: put them back, or give the pipeline a new name, under which it reads its \
+                       sources from the start"
+            .to_owned();
+        return Err(StateError::Configured { was: was.into_owned(), now: plan.shape.clone(), way_out });
+    }
+    let watermark_ms = i64::from_le_bytes(from.array()?);
+    let position = u64::from_le_bytes(from.array()?);
+    for _ in 0..from.len()? {
+        each(block(&mut from, kind, plan)?)?;
+    }
+    if !from.0.is_empty() {
+        return Err(damaged("goes on behind its end"));
+    }
+    Ok(Head { watermark_ms, position })
+}
+
+fn block(from: &mut Reader<'_>, kind: Kind, plan: &Plan) -> Result<Block, StateError> {
+    let side = if from.flag()? { JoinSide::Right } else { JoinSide::Left };
+    let len = from.len()?;
+    if len == 0 {
+        return Err(damaged("has a block without rows"));
+    }
+    let times_ms = from.numbers(len, i64::from_le_bytes)?;
+    if !times_ms.iter().copied().all(is_usable) {
+        return Err(damaged("has a row without a usable time"));
+    }
+    let hashes = from.numbers(len, u128::from_le_bytes)?;
+    let keyed = if from.flag()? { Some(NullBuffer::new(from.bits(len)?)) } else { None };
+    let matched = if kind == Kind::Snapshot { Some(from.bits(len)?) } else { None };
+    let mut columns = Vec::with_capacity(plan.side(side).columns.len());
+    for stored in &plan.side(side).columns {
+        let column = from.column(&stored.form, len)?;
+        if column.null_count() > 0 && !stored.is_optional {
+            return Err(damaged(format!("has a null in the column `{}`", stored.name)));
+        }
+        columns.push(column);
+    }
+    Ok(Block { taken: Taken { rows: Incoming { side, hashes, keyed, columns }, times_ms }, matched })
+}
+
+#[cfg(test)]
+mod tests;
