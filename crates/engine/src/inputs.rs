@@ -19,6 +19,7 @@ use dataflow::{Intake, Partition, Source, SourceError};
 use protocol::Lane;
 
 use crate::EngineError;
+use crate::flow::Flow;
 use numbered::Numbered;
 
 /// An input of a pipeline.
@@ -28,8 +29,8 @@ pub struct Input {
     pub name: String,
     /// Where its records come from.
     pub source: Arc<dyn Source>,
-    /// What is done with a block before the lane: its format, and the steps without state up to the first with state. The rows of all
-    /// inputs have the same columns.
+    /// What is done with a block before the lane: its format, and the steps without state up to the first with state. The rows of
+    /// inputs that enter the lane at the same place have the same columns.
     pub intake: Intake,
 }
 
@@ -118,11 +119,11 @@ pub fn unknown(lane: &Lane, inputs: &[Arc<Inlet>]) -> Vec<String> {
 /// Whether the inputs can stand beside each other.
 ///
 /// # Errors
-/// When there is none, two have the same name, or their rows have other columns.
-pub fn check(inputs: &[Input]) -> Result<(), EngineError> {
-    let Some(first) = inputs.first() else {
+/// When there is none, two have the same name, or rows that enter the lane at the same place have other columns.
+pub fn check(inputs: &[Input], flow: &Flow) -> Result<(), EngineError> {
+    if inputs.is_empty() {
         return Err(EngineError::Mismatch("a pipeline without an input has nothing to read".into()));
-    };
+    }
     for (place, input) in inputs.iter().enumerate() {
         let name = &input.name;
         if inputs[..place].iter().any(|other| other.name == *name) {
@@ -130,6 +131,8 @@ pub fn check(inputs: &[Input]) -> Result<(), EngineError> {
                 format!("input `{name}` is named twice: each input of a pipeline needs a name of its own");
             return Err(EngineError::Mismatch(what));
         }
+        let is_beside = |(at, _): &(usize, &Input)| flow.entry(*at) == flow.entry(place);
+        let (_, first) = inputs.iter().enumerate().find(is_beside).expect("it enters where it enters itself");
         if input.intake.schema().columns() != first.intake.schema().columns() {
             let what = format!(
                 "the rows of input `{name}` have other columns than those of input `{}`: what the steps of an input make must have the same \

@@ -27,6 +27,7 @@ use tokio::sync::{mpsc, watch};
 
 use crate::context::{Context, Target};
 use crate::cut::{Builder, Cut};
+use crate::flow::{Flow, Port};
 use crate::inputs::Inlet;
 use crate::problem::Noticed;
 use crate::refuse::Refused;
@@ -104,8 +105,8 @@ pub struct LaneTask {
     pipeline: Arc<str>,
     /// The inputs, by place.
     feeds: Vec<Feed>,
-    /// What the first step wants to have done with each block on a compute thread.
-    ahead: Option<Arc<dyn Ahead>>,
+    /// For each input what the step that its rows enter wants to have done with each block on a compute thread.
+    aheads: Vec<Option<Arc<dyn Ahead>>>,
     pressure: Pressure,
     /// The place of the input that is asked first.
     turn: usize,
@@ -114,6 +115,7 @@ pub struct LaneTask {
     /// Columns of the rows that go to the table; those behind them are for the steps alone.
     columns_written: Vec<usize>,
     steps: Vec<Box<dyn Operator>>,
+    flow: Flow,
     cuts: mpsc::Sender<Encoding>,
     readings: Vec<Reading>,
     waiting: VecDeque<Waiting>,
@@ -144,6 +146,8 @@ pub struct Parts {
     pub inputs: Vec<(Intake, Opening)>,
     /// The steps, their state restored.
     pub steps: Vec<Box<dyn Operator>>,
+    /// Which step the rows of each input, and of each step, go to next.
+    pub flow: Flow,
     /// Towards the seal.
     pub cuts: mpsc::Sender<Encoding>,
     /// Stop when everything that is there now has been read.
@@ -159,7 +163,7 @@ pub struct Parts {
 impl LaneTask {
     /// A lane that stands where the journal says.
     pub async fn new(parts: Parts) -> Self {
-        let Parts { context, pipeline, inputs, steps, cuts, drain, refused, router, sides } = parts;
+        let Parts { context, pipeline, inputs, steps, flow, cuts, drain, refused, router, sides } = parts;
         let now = context.runtime.elapsed();
         let settings = &context.settings;
         let of_rows = context.targets.iter().filter(|target| !target.takes_dead_letters);
@@ -183,14 +187,18 @@ impl LaneTask {
             (readings, marks, lane.watermark_ms)
         };
         let backoff = || Backoff::new(context.settings.retry_pause_max);
-        let ahead = steps.first().and_then(|step| step.ahead());
+        let ahead = |place: usize| {
+            let Port { step, input } = flow.entry(place);
+            steps.get(step).and_then(|step| step.ahead_of(input))
+        };
+        let aheads = (0..context.inputs.len()).map(ahead).collect();
         let feeds = context.inputs.iter().zip(inputs);
         let feeds = feeds
             .map(|(inlet, (intake, opening))| Feed::new(inlet.clone(), intake, opening, backoff()))
             .collect();
         Self {
             feeds,
-            ahead,
+            aheads,
             pressure: Pressure::default(),
             turn: 0,
             refusal: None,
@@ -198,6 +206,7 @@ impl LaneTask {
             pipeline,
             columns_written,
             steps,
+            flow,
             cuts,
             readings,
             waiting: VecDeque::new(),
@@ -403,12 +412,14 @@ impl LaneTask {
 
     /// Whether a cut without a new record would let something out: a partition has fallen silent, and no longer holds the watermark.
     fn is_due(&self) -> bool {
-        let mut watermark_ms = self.watermarks.next(self.context.runtime.elapsed());
-        self.steps.iter().any(|step| {
-            let is_due = step.is_due(watermark_ms);
-            watermark_ms = step.watermark_behind(watermark_ms);
-            is_due
-        })
+        let own_ms = self.step_watermarks(self.watermarks.next(self.context.runtime.elapsed()));
+        self.steps.iter().zip(own_ms).any(|(step, own_ms)| step.is_due(own_ms))
+    }
+
+    /// The watermark of each step, where that of all partitions is `watermark_ms`.
+    fn step_watermarks(&self, watermark_ms: i64) -> Vec<i64> {
+        let behind = |step: usize, own_ms| self.steps[step].watermark_behind(own_ms);
+        self.flow.watermarks(watermark_ms, self.steps.len(), behind)
     }
 
     /// Bytes of blocks between the source and the steps.
@@ -511,7 +522,8 @@ impl LaneTask {
 
     fn decode(&mut self, place: usize, block: RecordBlock) -> Result<(), EngineError> {
         let partition = self.index(&block.partition)?;
-        let (intake, ahead, block) = (self.feeds[place].intake.clone(), self.ahead.clone(), Arc::new(block));
+        let (intake, ahead, block) =
+            (self.feeds[place].intake.clone(), self.aheads[place].clone(), Arc::new(block));
         let (preparing, read_ms) = (block.clone(), self.context.runtime.wall_ms());
         let (clock, status) = (self.context.runtime.clone(), self.context.status.clone());
         let prepared = self.context.runtime.run(move || {
@@ -586,10 +598,9 @@ impl LaneTask {
             let journal = self.context.journal.lock().await;
             checkpoint::is_due(&self.context, journal.lane())
         };
-        let (mut index, mut watermark_ms) = (0, cut.watermark_ms);
-        for step in &mut self.steps {
-            let own_ms = watermark_ms;
-            watermark_ms = step.watermark_behind(own_ms);
+        let mut index = 0;
+        let watermarks = self.step_watermarks(cut.watermark_ms);
+        for (step, own_ms) in self.steps.iter_mut().zip(watermarks) {
             let Some(state) = step.state() else { continue };
             let delta = state.seal(own_ms);
             if !delta.is_empty() {

@@ -14,6 +14,7 @@
 //! | [`settings`]   | every bound, with its reason                                                 |
 //! | [`start`]      | claim, fold, genesis, restore: from a store to a lane that can read           |
 //! | [`lane`]       | the reading side: back-pressure, order, watermark, when to cut                |
+//! | [`flow`]       | which step the rows of each input, and of each step, go to next: pure         |
 //! | [`stage`]      | what each stage costs in CPU                                                 |
 //! | [`jobs`]       | a step's work on one batch, by several threads                               |
 //! | [`context`]    | what the tasks share                                                         |
@@ -58,6 +59,7 @@ pub mod context;
 pub mod cut;
 pub mod deliver;
 pub mod error;
+pub mod flow;
 pub mod forget;
 pub mod inputs;
 pub mod inspect;
@@ -91,6 +93,7 @@ pub mod waiting;
 pub mod watermark;
 
 pub use error::EngineError;
+pub use flow::{Flow, Port};
 pub use inputs::Input;
 pub use pipeline::{Outcome, Pipeline, run};
 pub use runtime::TokioRuntime;

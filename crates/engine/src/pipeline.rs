@@ -19,6 +19,7 @@ use tokio::sync::{Notify, mpsc, watch};
 use crate::accounts::Totals;
 use crate::change::{self, Composition, NewState};
 use crate::context::{self, Context, Target};
+use crate::flow::Flow;
 use crate::inputs::{self, Inlet, Input};
 use crate::journal::{self, Journal};
 use crate::lane::{End, LaneTask, Opening, Parts};
@@ -46,10 +47,12 @@ pub struct Pipeline {
     pub lane: u32,
     /// Host and process, for the claim.
     pub owner: String,
-    /// Where records come from; at least one. Their rows go through the steps together.
+    /// Where records come from; at least one. Which steps their rows go through says `flow`.
     pub inputs: Vec<Input>,
     /// What is done with the rows in the lane.
     pub steps: Vec<Box<dyn Operator>>,
+    /// Which step the rows of each input, and of each step, go to next; a line unless steps have several inputs.
+    pub flow: Flow,
     /// What else the pipeline file says that may change at any time, for the next comparison.
     pub parts: Vec<Part>,
     /// Steps that are to begin with empty state.
@@ -138,6 +141,7 @@ async fn run_to_the_end(pipeline: Pipeline, stop: watch::Receiver<bool>) -> Resu
         owner,
         inputs,
         mut steps,
+        flow,
         parts,
         new_state,
         tables,
@@ -154,7 +158,10 @@ async fn run_to_the_end(pipeline: Pipeline, stop: watch::Receiver<bool>) -> Resu
     // One lost answer among the hundreds of reads of a start is no reason to end.
     let reads = Patient::new(store.clone(), runtime.clone(), settings.retry_pause_max);
     let tables = Tables::new(tables, dead_letters)?;
-    inputs::check(&inputs)?;
+    if !flow.fits(&steps.iter().map(|step| step.inputs()).collect::<Vec<_>>()) {
+        return Err(EngineError::Internal("steps whose edges do not fit their inputs"));
+    }
+    inputs::check(&inputs, &flow)?;
     let pause = settings.retry_pause_max;
     let made = Composition::of(&mut steps, parts);
     let beginning = Beginning {
@@ -297,6 +304,7 @@ async fn run_to_the_end(pipeline: Pipeline, stop: watch::Receiver<bool>) -> Resu
         pipeline: name.as_str().into(),
         inputs: inputs.into_iter().map(|input| input.intake).zip(openings).collect(),
         steps,
+        flow,
         cuts,
         drain,
         refused: refused_queue,

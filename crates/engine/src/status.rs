@@ -34,6 +34,7 @@
 //! | `forebay_state_keys`, `forebay_state_bytes` | `step`         | state: all entries, bytes of memory               |
 //! | `forebay_state_held_records`             | `step`            | records that a state has absorbed and not released |
 //! | `forebay_records_absorbed_total`, `forebay_records_released_total` | | into states, and out of them with a result   |
+//! | `forebay_records_unmatched_total`        |                   | of those released, the ones that a join never matched |
 //! | `forebay_state_keys_spilled`, `forebay_state_file_bytes` | `step` | keys that lie in files, and the files' bytes  |
 //! | `forebay_state_works_total`              |                   | closings and mergers finished                     |
 //! | `forebay_state_bytes_written_total`      |                   | bytes of files written by them                    |

@@ -22,6 +22,8 @@ mod forget;
 mod inputs;
 #[path = "lane/intake.rs"]
 mod intake;
+#[path = "lane/join.rs"]
+mod join;
 #[path = "lane/late.rs"]
 mod late;
 #[path = "lane/rename.rs"]

@@ -552,6 +552,7 @@ fn pipeline(world: &Arc<World>, pid: Pid, variant: Option<Variant>) -> Pipeline 
         new_state: Default::default(),
         tables: plan.tables.iter().map(|place| -> Arc<dyn Table> { table(*place) }).collect(),
         sides: Vec::new(),
+        flow: engine::Flow::default(),
         router: plan.is_routed.then(|| -> Arc<dyn Router> { Arc::new(ByKey { tables: plan.tables.len() }) }),
         dead_letters: table(DEAD),
         store: Arc::new(SimStore { world: world.clone(), pid }),

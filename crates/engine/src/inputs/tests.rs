@@ -2,6 +2,7 @@ use protocol::lane::InputState;
 use sources::memory::MemorySource;
 
 use super::*;
+use crate::flow::Flow;
 
 fn input(name: &str) -> Input {
     let source = Arc::new(MemorySource::new([("e", 1)]));
@@ -50,10 +51,10 @@ fn new_inputs_are_named_in_the_order_of_their_numbers() {
 
 #[test]
 fn two_inputs_of_one_name_are_refused() {
-    assert!(check(&[input("a"), input("b")]).is_ok());
-    let error = check(&[input("a"), input("a")]).expect_err("one name for two").to_string();
+    assert!(check(&[input("a"), input("b")], &Flow::default()).is_ok());
+    let error = check(&[input("a"), input("a")], &Flow::default()).expect_err("one name for two").to_string();
     assert!(error.contains("`a` is named twice"), "{error}");
-    assert!(check(&[]).is_err());
+    assert!(check(&[], &Flow::default()).is_err());
 }
 
 #[tokio::test]

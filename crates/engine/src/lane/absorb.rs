@@ -15,6 +15,7 @@ use protocol::record::{Counts, Fate};
 use super::LaneTask;
 use super::feed::feed_of;
 use crate::context::Context;
+use crate::flow::Port;
 use crate::origins::{self, Part};
 use crate::refuse::{Refused, told_duplicates};
 use crate::stage::{Stage, accounted};
@@ -40,8 +41,25 @@ const SHARED: &str = "; other rows of its record may be in a table, so that its 
 enum From<'a> {
     /// Records of a block, and the source's time of the last of them.
     Block { partition: u32, block: &'a RecordBlock, sample: Option<i64> },
-    /// A step made them, the so manyth of those with state.
-    Step(u32),
+    /// A step made them, the so manyth of those with state; of records of which the source gave the last this time, if of any.
+    Step { number: u32, sample: Option<i64> },
+}
+
+/// Rows on their way: where they are, what the decode job has done for the step there, and whether a step has made rows that are not one each of a
+/// record.
+struct Coming<'a> {
+    port: Port,
+    output: Output,
+    ahead: Option<Box<dyn Any + Send>>,
+    is_derived: bool,
+    from: From<'a>,
+}
+
+/// Rows that came through all steps.
+struct Reached<'a> {
+    output: Output,
+    is_derived: bool,
+    from: From<'a>,
 }
 
 impl LaneTask {
@@ -74,8 +92,12 @@ impl LaneTask {
                 let (batch, ahead) = (prepared.batch, prepared.ahead);
                 let sample = latest(&batch, &block);
                 let from = From::Block { partition: partition as u32, block: &block, sample };
-                let reached = self.through(0, Output::all(batch), ahead, is_derived, from).await?;
-                self.gather(reached, from)?;
+                let input = block.partition.input;
+                let place = self.feeds.iter().position(|feed| feed.inlet.number == input);
+                let port = self.flow.entry(place.ok_or(EngineError::Internal("a block of no input"))?);
+                let output = Output::all(batch);
+                let reached = self.through(Coming { port, output, ahead, is_derived, from }).await?;
+                self.gather(reached)?;
                 if self.readings[partition].wants_fates {
                     let fate = fate(&before, &self.builder.counts(), &block)?;
                     self.builder.fate(partition as u32, block.position(0), fate);
@@ -124,28 +146,21 @@ impl LaneTask {
         }
     }
 
-    /// Takes what came out of a step, or out of the decode job, through the steps from `first` on, in the two phases of each. `ahead` is what the
-    /// decode job did for the first of them; `is_derived` says whether a step has made rows that are not one each of a record. The same
-    /// comes back for those that reach the end.
-    async fn through(
-        &mut self,
-        first: usize,
-        mut output: Output,
-        mut ahead: Option<Box<dyn Any + Send>>,
-        mut is_derived: bool,
-        from: From<'_>,
-    ) -> Result<(Output, bool), EngineError> {
+    /// Takes what came out of a step, or out of the decode job, through the steps to the end, in the two phases of each.
+    async fn through<'a>(&mut self, coming: Coming<'a>) -> Result<Reached<'a>, EngineError> {
+        let Coming { mut port, mut output, mut ahead, mut is_derived, mut from } = coming;
         let (runtime, status) = (self.context.runtime.clone(), self.context.status.clone());
         let (runtime, status) = (&*runtime, &*status);
         let mut aside: Vec<(usize, Batch, bool)> = Vec::new();
-        for at in first..self.steps.len() {
+        while port.step < self.steps.len() {
+            let at = port.step;
             let step = &mut self.steps[at];
             let batch = dense(output)?.batch;
             // A row that no record holds has nothing but its columns.
-            let rows = matches!(from, From::Step(_)).then(|| batch.clone());
+            let rows = matches!(from, From::Step { .. }).then(|| batch.clone());
             let probe = || match ahead.take() {
                 Some(scratch) => Ok(Probed { batch, reads: Vec::new(), scratch: Some(scratch) }),
-                None => Ok::<_, EngineError>(step.probe(batch)?),
+                None => Ok::<_, EngineError>(step.probe_of(port.input, batch)?),
             };
             let mut probed = accounted(Stage::Steps, runtime, status, probe)?;
             let answers = state_files::read(&self.context, &std::mem::take(&mut probed.reads)).await?;
@@ -158,6 +173,7 @@ impl LaneTask {
             counter!("forebay_records_late_total").increment(output.late);
             counter!("forebay_records_late_kept_total").increment(output.late_kept);
             counter!("forebay_records_absorbed_total").increment(output.absorbed);
+            counter!("forebay_records_released_total").increment(output.released);
             let mut rejects = std::mem::take(&mut output.rejects);
             if let From::Block { block, .. } = from
                 && !rejects.is_empty()
@@ -167,14 +183,26 @@ impl LaneTask {
             }
             let completed = |reject: Reject| match (from, &rows) {
                 (From::Block { block, .. }, _) => reject.completed(block),
-                (From::Step(_), rows) => with_row(&self.context, reject, rows.as_ref()),
+                (From::Step { .. }, rows) => with_row(&self.context, reject, rows.as_ref()),
             };
             self.builder.rejects(rejects.into_iter().map(completed).collect(), was_derived);
+            for (at, late, was_derived) in aside.drain(..) {
+                self.gather_late(at, late, was_derived, from)?;
+            }
+            if output.is_made {
+                let sample = match from {
+                    From::Block { sample, .. } | From::Step { sample, .. } => sample,
+                };
+                from = From::Step { number: self.number(at), sample };
+            }
+            port = self.flow.next(at);
         }
-        for (at, late, was_derived) in aside {
-            self.gather_late(at, late, was_derived, from)?;
-        }
-        Ok((output, is_derived))
+        Ok(Reached { output, is_derived, from })
+    }
+
+    /// The number of a step among those with state.
+    fn number(&mut self, at: usize) -> u32 {
+        self.steps[..at].iter_mut().map(|step| u32::from(step.state().is_some())).sum()
     }
 
     /// Records of `block` that step `at` rejects do not count as seen: the steps before it forget their keys, in the seal that has the dead
@@ -185,7 +213,8 @@ impl LaneTask {
         block: &RecordBlock,
         rejects: &mut [Reject],
     ) -> Result<(), EngineError> {
-        if !self.steps[..at].iter_mut().any(|step| step.seen_keys().is_some()) {
+        let path = self.path(block.partition.input, at);
+        if !path.iter().any(|port| self.steps[port.step].seen_keys().is_some()) {
             return Ok(());
         }
         for reject in rejects {
@@ -198,20 +227,27 @@ impl LaneTask {
                 // As `dedup` has placed it.
                 batch.times_ms = vec![self.judged_by_ms];
             }
-            for step in &mut self.steps[..at] {
+            for port in &path {
+                let step = &mut self.steps[port.step];
                 match step.seen_keys() {
                     Some(keys) => {
                         reject.message += &told_duplicates(&keys.duplicates_of(&batch)?);
                         forget(&self.context, step, &batch).await?;
                     }
                     None => {
-                        let probed = step.probe(batch)?;
+                        let probed = step.probe_of(port.input, batch)?;
                         batch = dense(step.finish(probed, &[])?)?.batch;
                     }
                 }
             }
         }
         Ok(())
+    }
+
+    /// The steps before step `end` that records of an input go through.
+    fn path(&self, input: u32, end: usize) -> Vec<Port> {
+        let place = self.feeds.iter().position(|feed| feed.inlet.number == input);
+        place.map(|place| self.flow.path(place, end).collect()).unwrap_or_default()
     }
 
     /// Rows that step `at` found late go into the cut for their table: they are written, and counted as late beside that.
@@ -247,32 +283,30 @@ impl LaneTask {
     }
 
     /// What the watermark of the cut under way lets out of each step goes through those behind it, before they are advanced themselves.
-    pub(super) async fn release(&mut self, mut watermark_ms: i64) -> Result<(), EngineError> {
+    pub(super) async fn release(&mut self, watermark_ms: i64) -> Result<(), EngineError> {
         let mut stateful = 0;
-        for at in 0..self.steps.len() {
+        for (at, own_ms) in self.step_watermarks(watermark_ms).into_iter().enumerate() {
             let (runtime, status) = (&*self.context.runtime, &*self.context.status);
             let step = &mut self.steps[at];
-            let outputs = accounted(Stage::Emit, runtime, status, || step.advance(watermark_ms))?;
-            watermark_ms = step.watermark_behind(watermark_ms);
-            let from = From::Step(stateful);
+            let outputs = accounted(Stage::Emit, runtime, status, || step.advance(own_ms))?;
+            let from = From::Step { number: stateful, sample: None };
             stateful += u32::from(step.state().is_some());
             for mut output in outputs {
                 self.builder.advanced(&output, self.context.runtime.elapsed());
                 counter!("forebay_records_released_total").increment(output.released);
+                counter!("forebay_records_unmatched_total").increment(output.unmatched);
                 self.builder.rejects(std::mem::take(&mut output.rejects), true);
-                let reached = self.through(at + 1, output, None, true, from).await?;
-                self.gather(reached, from)?;
+                let (port, ahead) = (self.flow.next(at), None);
+                let reached = self.through(Coming { port, output, ahead, is_derived: true, from }).await?;
+                self.gather(reached)?;
             }
         }
         Ok(())
     }
 
     /// Rows that came through all steps go into the cut, for each of their tables.
-    fn gather(
-        &mut self,
-        (mut output, is_derived): (Output, bool),
-        from: From<'_>,
-    ) -> Result<(), EngineError> {
+    fn gather(&mut self, reached: Reached<'_>) -> Result<(), EngineError> {
+        let Reached { mut output, is_derived, from } = reached;
         let (runtime, status) = (&*self.context.runtime, &*self.context.status);
         if output.dropped.len() * DROPPED_ONE_IN > output.batch.len() {
             output = accounted(Stage::Steps, runtime, status, || dense(output))?;
@@ -294,9 +328,9 @@ impl LaneTask {
                 From::Block { partition, block, sample } => {
                     (part(partition, positions, &rows, block, is_derived), sample)
                 }
-                From::Step(step) => {
+                From::Step { number, sample } => {
                     let (positions, times_ms) = (rows.gather(&positions), rows.gather(&times_ms));
-                    (Part { era: 0, partition: origins::of_step(step), positions, times_ms }, None)
+                    (Part { era: 0, partition: origins::of_step(number), positions, times_ms }, sample)
                 }
             };
             let rows = written(rows, self.columns_written[place])?;
@@ -331,9 +365,13 @@ impl LaneTask {
         let is_shared = stateful && self.is_shared(again.as_ref(), late_at.is_some())?;
         let is_forgotten = again.is_some() || !stateful;
         let is_kept_behind = refused.step().is_some_and(|step| self.has_keys_behind(step));
+        let input = again.as_ref().map(|batch| batch.partition.input);
+        // A late row came no further, and no step behind knows its key.
+        let end = late_at.unwrap_or(self.steps.len());
+        let path = input.map(|input| self.path(input, end)).unwrap_or_default();
         if let Some(mut batch) = again.filter(|_| !is_shared) {
-            // A late row came no further, and no step behind knows its key.
-            for step in self.steps.iter_mut().take(late_at.unwrap_or(usize::MAX)) {
+            for port in path {
+                let step = &mut self.steps[port.step];
                 if let Some(keys) = step.seen_keys() {
                     refused.place(&mut batch);
                     let found = keys.duplicates_of(&batch)?;
@@ -341,7 +379,7 @@ impl LaneTask {
                     duplicates.places.extend(found.places);
                     forget(&self.context, step, &batch).await?;
                 } else {
-                    let probed = step.probe(batch)?;
+                    let probed = step.probe_of(port.input, batch)?;
                     batch = dense(step.finish(probed, &[])?)?.batch;
                 }
             }
@@ -373,11 +411,15 @@ impl LaneTask {
 
     /// Whether a step behind the so manyth with state takes keys for seen.
     fn has_keys_behind(&mut self, step: u32) -> bool {
-        let with_state = self.steps.iter_mut().filter_map(|step| {
-            let has_keys = step.seen_keys().is_some();
-            step.state().map(|_| has_keys)
-        });
-        with_state.skip(step as usize + 1).any(|has_keys| has_keys)
+        let mut with_state = (0..self.steps.len()).filter(|at| self.steps[*at].state().is_some());
+        let Some(mut at) = with_state.nth(step as usize) else { return false };
+        loop {
+            at = self.flow.next(at).step;
+            let Some(step) = self.steps.get_mut(at) else { return false };
+            if step.seen_keys().is_some() {
+                return true;
+            }
+        }
     }
 
     /// A refused row as the first step of the lane saw it: its record, read again, goes through the same work as the first time. Where the

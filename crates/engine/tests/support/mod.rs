@@ -558,6 +558,7 @@ impl Bench {
             tables: vec![self.table.clone()],
             router: None,
             sides: Vec::new(),
+            flow: engine::Flow::default(),
             dead_letters: self.dead_letters.clone(),
             store: self.store.clone(),
             runtime: self.runtime.clone(),
