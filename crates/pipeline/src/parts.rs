@@ -52,6 +52,7 @@ fn settings(step: &Step) -> String {
         Step { select: Some(columns), .. } => json(columns),
         Step { dedup: Some(dedup), .. } => json(dedup),
         Step { window: Some(window), .. } => json(window),
+        Step { join: Some(join), .. } => json(join),
         _ => String::new(),
     };
     match &step.from {

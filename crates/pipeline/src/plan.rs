@@ -22,7 +22,7 @@
 //! ```
 //! Steps without state behind a `dedup` are done before the first one ([`chain`]): `dedup` only drops rows, so what they make of a row does
 //! not depend on it. A window divides a chain: what stands before it is planned as if the columns that it reads were a table's, and what
-//! stands behind it as if its results were the records ([`windows`]).
+//! stands behind it as if its results were the records ([`windows`]). A join is the end of two chains and the beginning of one ([`joins`]).
 //!
 //! All that a row can fail on stands before the steps with state, so that a row that does not fit, or that no table takes, never counts as
 //! seen. What is left for behind them cannot fail: with several tables the rows have the columns of all of them and the set of tables that
@@ -32,6 +32,7 @@ mod bind;
 pub mod chain;
 mod conditions;
 pub mod inputs;
+pub(crate) mod joins;
 mod late;
 mod mapping;
 mod shape;
@@ -133,9 +134,12 @@ pub enum Place {
     Lane,
     /// In the lane, with the results of a window, when it closes.
     Results,
+    /// In the lane, with the rows that a join makes.
+    Joined,
 }
 
 /// One step of the plan.
+#[derive(Clone)]
 pub struct Stage {
     /// The key in the pipeline file, as in `steps[1].filter`.
     pub path: String,
@@ -161,6 +165,7 @@ pub struct Mapped {
 }
 
 /// How rows become those of one table.
+#[derive(Clone)]
 pub struct TablePlan {
     /// Its name, with its database if another table has the same.
     pub name: String,
@@ -240,6 +245,8 @@ enum Kind<'a> {
     Dedup(&'a Dedup),
     /// It is planned by itself ([`windows`]).
     Window,
+    /// So is this ([`joins`]).
+    Join,
     /// What brings the rows of an input to the columns of all: these.
     Meet(&'a [Column]),
     /// A step for the rows of other inputs; or one without a word, which the schema refuses.
@@ -435,6 +442,7 @@ impl<'a> Planner<'a> {
             | Kind::Select(_)
             | Kind::Query(_)
             | Kind::Window
+            | Kind::Join
             | Kind::Meet(_)
             | Kind::Nothing => None,
         })
@@ -681,7 +689,8 @@ impl<'a> Planned<'a> {
             Step { sql: Some(text), .. } => (Kind::Query(text), Shape::all()),
             Step { dedup: Some(dedup), .. } => (Kind::Dedup(dedup), Shape::all()),
             Step { window: Some(_), .. } => (Kind::Window, Shape::all()),
-            Step { dedup: None, filter: None, select: None, sql: None, window: None, .. } => {
+            Step { join: Some(_), .. } => (Kind::Join, Shape::all()),
+            Step { dedup: None, filter: None, select: None, sql: None, window: None, join: None, .. } => {
                 (Kind::Nothing, Shape::all())
             }
         };

@@ -130,7 +130,7 @@ pub async fn assemble(
         table.notes().iter().for_each(|note| tracing::warn!(table = table.name(), "{note}"));
     }
     let schemas: Vec<Schema> = tables.iter().map(|table| table.schema().clone()).collect();
-    let Chain { inputs: chains, steps, router, sides } =
+    let Chain { inputs: chains, steps, flow, router, sides } =
         steps::chain(pipeline, &schemas, runtime.compute_threads())?;
     let settings = bounds::settings(pipeline, tables.iter().any(|table| table.order_dependent()));
     let dead_letters = letters?;
@@ -155,6 +155,7 @@ pub async fn assemble(
         owner: owner(),
         inputs: named,
         steps,
+        flow,
         parts: crate::parts::of(pipeline),
         new_state: known.new_state.clone(),
         tables: tables.into_iter().map(|table| Arc::new(table) as Arc<dyn Table>).collect(),

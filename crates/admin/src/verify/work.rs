@@ -94,6 +94,11 @@ impl Work<'_> {
             "`verify` compares each row with its record, and the rows of a `window` are made of many: the accounts of `forebay status` say that \
              every record is in a result, held, late or a dead letter; compare the results with a query over the source's data"
         );
+        anyhow::ensure!(
+            self.pipeline.steps.iter().all(|step| step.join.is_none()),
+            "`verify` compares each row with its record, and the rows of a `join` are made of two: the accounts of `forebay status` say that every \
+             record is absorbed by the join, late or a dead letter; compare the joined rows with a query over the source's data"
+        );
         let store = self.store().await?;
         let targets = self.pipeline.targets();
         let target = &targets[self.place];

@@ -154,8 +154,9 @@ struct OfInput<'a> {
 impl OfInput<'_> {
     /// The steps that read a column of the input, as far as they read it under this name.
     fn readers(&self, field: &str) -> Vec<&str> {
-        // What reads the results of a window reads no field, though it may be of the same name.
-        let of_records = self.plan.stages.iter().filter(|stage| stage.place != Place::Results);
+        // What reads the results of a window or joined rows reads no field, though it may be of the same name.
+        let is_of_records = |place: Place| !matches!(place, Place::Results | Place::Joined);
+        let of_records = self.plan.stages.iter().filter(|stage| is_of_records(stage.place));
         let stages = of_records.filter(|stage| stage.reads.iter().any(|read| read == field));
         stages.map(|stage| stage.path.as_str()).collect()
     }
@@ -212,6 +213,7 @@ impl OfInput<'_> {
                 Place::Ahead => "in the decode job too; what it drops counts as seen",
                 Place::Lane => "in the lane, in order",
                 Place::Results => "in the lane, when a window closes",
+                Place::Joined => "in the lane, with the joined rows",
             };
             let reads = if stage.reads.is_empty() {
                 String::new()
@@ -245,6 +247,7 @@ impl OfInput<'_> {
                 Place::Ahead => "decode_job_ahead",
                 Place::Lane => "lane",
                 Place::Results => "lane_results",
+                Place::Joined => "lane_joined",
             };
             json!({ "step": stage.path, "runs_in": place, "reads": stage.reads, "columns": schema(&stage.output) })
         });

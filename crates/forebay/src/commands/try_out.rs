@@ -84,6 +84,11 @@ impl Try {
             "`try` shows what becomes of each record, and a `window` makes one row of many when it closes; take the `window` out to see what \
              goes into it, and `forebay explain` for the columns of its results"
         );
+        anyhow::ensure!(
+            pipeline.steps.iter().all(|step| step.join.is_none()),
+            "`try` shows what becomes of each record, and a `join` makes one row of two; see `forebay explain` for what it takes of each side and the \
+             columns of its rows"
+        );
         super::runtime()?.block_on(async {
             let tables = explain::columns(&pipeline).await?;
             let plans = match wiring::steps::plan(&pipeline, &tables) {

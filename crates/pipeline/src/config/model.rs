@@ -14,6 +14,7 @@
 //! | `x-both`            | the way out where more than one of `oneOf` is there                      |
 
 pub mod input;
+pub mod join;
 pub mod sink;
 pub mod source;
 pub mod step;

@@ -5,6 +5,7 @@
 
 mod csv;
 mod inputs;
+mod joins;
 
 use operators::mapping::route::TABLES_MAX;
 
@@ -122,11 +123,9 @@ impl Rules<'_> {
 
     fn memory(&mut self) {
         let Pipeline { steps, memory, .. } = self.pipeline;
-        if steps.iter().any(|step| step.dedup.is_some() || step.window.is_some())
-            && *memory < MEMORY_WITH_KEYS_MIN
-        {
+        if steps.iter().any(Step::is_stateful) && *memory < MEMORY_WITH_KEYS_MIN {
             let message = format!(
-                "`memory` ({memory}) must be at least {MEMORY_WITH_KEYS_MIN} with `dedup` or `window`: the program, a bucket of keys on its \
+                "`memory` ({memory}) must be at least {MEMORY_WITH_KEYS_MIN} with `dedup`, `window` or `join`: the program, a bucket of keys on its \
                  way to a file and the batches do not fit into less"
             );
             self.fault("memory", message);
@@ -172,16 +171,19 @@ impl Rules<'_> {
     }
 
     fn steps(&mut self) {
-        let mut is_behind_window = false;
+        let (mut is_behind_window, mut is_behind_join) = (false, false);
         for (index, step) in self.pipeline.steps.iter().enumerate() {
             let path = format!("steps[{index}].{}", step.word());
             let time = step.dedup.as_ref().and_then(|dedup| dedup.time.as_ref());
             let time = step.window.as_ref().and_then(|window| window.time.as_ref()).or(time);
             if is_behind_window && time.is_some() {
                 self.fault(&format!("{path}.time"), crate::plan::windows::TIME_OF_RESULTS);
+            } else if is_behind_join && time.is_some() {
+                self.fault(&format!("{path}.time"), crate::plan::joins::TIME_OF_JOINED);
             }
+            is_behind_join |= step.join.is_some();
             if let Some(window) = &step.window {
-                self.window(window, &path, is_behind_window);
+                self.window(window, &path, is_behind_window || is_behind_join);
                 is_behind_window = true;
             }
             if let Some((_, text)) =
@@ -216,7 +218,9 @@ impl Rules<'_> {
     }
 
     fn dedup(&mut self) {
-        let window = self.pipeline.steps.iter().position(|step| step.window.is_some());
+        // Behind a window or a join every row has a time.
+        let makes_rows = |step: &Step| step.window.is_some() || step.join.is_some() && step.from.is_none();
+        let window = self.pipeline.steps.iter().position(makes_rows);
         for (index, step) in self.pipeline.steps.iter().enumerate() {
             let timeless = self.has_timeless_input() && window.is_none_or(|window| index < window);
             let Some(dedup) = &step.dedup else { continue };
@@ -277,6 +281,9 @@ impl Rules<'_> {
             };
             return self.fault(&path, format!("`{from}` is no side output of a step: {there}"));
         };
+        if self.pipeline.steps[..step].iter().any(|step| step.join.is_some()) {
+            self.fault(&path, "late records of a window behind a join cannot have a table yet; a longer `lateness` of the join takes them in");
+        }
         if self.pipeline.steps[..step].iter().any(|step| step.window.is_some()) {
             self.fault(
                 &path,

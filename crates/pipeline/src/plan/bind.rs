@@ -68,7 +68,7 @@ impl Planner<'_> {
                 }
                 Kind::Query(text) => self.texts.query(input, text),
                 Kind::Meet(columns) => union::meeting(input, columns),
-                Kind::Dedup(_) | Kind::Window | Kind::Nothing => continue,
+                Kind::Dedup(_) | Kind::Window | Kind::Join | Kind::Nothing => continue,
             };
             bound.push(made.map_err(|found| Box::new((at, found)))?);
         }

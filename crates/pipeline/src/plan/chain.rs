@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use dataflow::{Column, Schema, Transform};
 use operators::mapping::route::ByTable;
-use operators::{Ahead, Gate, WindowConfig, ahead};
+use operators::{Ahead, Gate, JoinConfig, WindowConfig, ahead};
 
 use super::mapping::{self, Extra};
 use super::{
@@ -56,7 +56,16 @@ pub enum LaneStep {
         /// What brings its late rows to the columns of their table; `None` if they are dropped.
         late: Option<Arc<dyn Transform>>,
     },
-    /// A step without state behind a window, whose rows exist only in the lane.
+    /// A join, of the rows of two chains.
+    Join {
+        /// Its number in the pipeline file.
+        at: usize,
+        /// Its settings.
+        config: JoinConfig,
+        /// The columns of the rows of its left side, and of its right side.
+        sides: [Schema; 2],
+    },
+    /// A step without state behind a window or a join, whose rows exist only in the lane.
     Stateless(Arc<dyn Transform>),
 }
 
@@ -64,7 +73,10 @@ impl LaneStep {
     /// The number in the pipeline file of the step that it is made of; `None` for what stands between them.
     pub fn at(&self) -> Option<usize> {
         match self {
-            Self::Time { at, .. } | Self::Dedup { at, .. } | Self::Window { at, .. } => Some(*at),
+            Self::Time { at, .. }
+            | Self::Dedup { at, .. }
+            | Self::Window { at, .. }
+            | Self::Join { at, .. } => Some(*at),
             Self::Gate(_) | Self::Stateless(_) => None,
         }
     }
@@ -117,7 +129,7 @@ fn segments(steps: &[Planned<'_>]) -> Vec<usize> {
     let (mut segment, mut is_behind) = (0, false);
     let of = |step: &Planned<'_>| {
         match step.kind {
-            Kind::Dedup(_) | Kind::Window => is_behind = true,
+            Kind::Dedup(_) | Kind::Window | Kind::Join => is_behind = true,
             Kind::Filter(_) | Kind::Select(_) | Kind::Query(_) | Kind::Meet(_) => {
                 segment += usize::from(is_behind);
                 is_behind = false;

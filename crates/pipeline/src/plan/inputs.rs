@@ -10,15 +10,18 @@
 //! All of that is done in the decode job of each input, so a step for all rows is bound once for each of them.
 
 use dataflow::{Column, Schema};
+use engine::Flow;
 use engine::problem::SOURCE;
 
-use super::{Faults, Kind, Plan, Planned, Shape, Texts, fault, plan_input, shape, union};
+use super::{Faults, Kind, Plan, Planned, Shape, Texts, fault, joins, plan_input, shape, union};
 use crate::config::model::{Input, Pipeline};
 
 /// The plan of every input.
 pub struct Plans {
     /// In the order of [`Pipeline::inputs`]; at least one.
     pub inputs: Vec<InputPlan>,
+    /// Which step of the lane the rows of each input, and of each step, go to next.
+    pub flow: Flow,
 }
 
 /// The plan of one input.
@@ -32,7 +35,8 @@ pub struct InputPlan {
 }
 
 impl Plans {
-    /// What is the same for all inputs: the lane's columns, the steps with state, the tables' names and columns, the router.
+    /// What is the same for all inputs: the steps with state, the tables' names and columns, the router; and the lane's columns, unless there is a
+    /// join.
     pub fn common(&self) -> &Plan {
         &self.inputs[0].plan
     }
@@ -122,6 +126,9 @@ impl<'a> View<'a> {
 
 /// Plans every input of a pipeline.
 pub(super) fn plan(pipeline: &Pipeline, tables: &[Schema], texts: &dyn Texts) -> Result<Plans, Faults> {
+    if pipeline.steps.iter().any(|step| step.join.is_some()) {
+        return joins::plan(pipeline, tables, texts);
+    }
     let inputs = pipeline.inputs();
     let joints = match inputs.as_slice() {
         [_] => vec![Joint::default()],
@@ -161,7 +168,7 @@ fn plan_all(
     if plans.is_empty() {
         return Err(vec![fault("", "the pipeline has no input; write `source:`, or `inputs:` for several")]);
     }
-    Ok(Plans { inputs: plans })
+    Ok(Plans { inputs: plans, flow: Flow::default() })
 }
 
 impl Plans {

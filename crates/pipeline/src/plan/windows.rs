@@ -11,10 +11,11 @@
 
 mod aggregates;
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use dataflow::{Column, Schema};
-use operators::window::{Aggregate, END, START, Windows};
+use operators::window::{END, START, Windows};
 use operators::{Gate, Window, WindowConfig};
 
 use super::chain::{self, LaneStep, Made};
@@ -151,6 +152,13 @@ impl<'a> At<'a> {
         Ok(Self { at, path, step, config, computed, computing })
     }
 
+    fn giver(&self) -> Giver {
+        let aggregates = self.config.aggregates.iter();
+        let computed =
+            aggregates.map(|one| (one.name.clone(), format!("{}.aggregates.{}", self.path, one.name)));
+        Giver { at: self.at, path: self.path.clone(), computed: computed.collect() }
+    }
+
     /// The `steps` before this window, with its own behind the last one without state: a row that it fails on is rejected before its
     /// first key counts as seen, and it does not make another segment.
     fn computing<'s>(&'s self, mut steps: Vec<Planned<'s>>) -> Vec<Planned<'s>> {
@@ -181,26 +189,101 @@ pub(super) fn plan(
     tables: &[Schema],
     texts: &dyn Texts,
 ) -> Result<Plan, Faults> {
+    let windows = all(pipeline)?;
+    let first = windows.first().expect("the pipeline has a window");
+    let (mut plan, output, late) =
+        records((pipeline, view), tables, texts, first).map_err(|faults| first.in_file(faults))?;
+    onward((pipeline, &view.of_results()), tables, texts, (first.giver(), output), &mut plan)?;
+    plan.tables.extend(late.map(Late::plan));
+    Ok(plan)
+}
+
+/// The windows of the pipeline, in order.
+fn all(pipeline: &Pipeline) -> Result<Vec<At<'_>>, Faults> {
     let steps = pipeline.steps.iter().enumerate();
     let windows = steps.filter_map(|(at, step)| Some((at, step.window.as_ref()?)));
-    let windows = windows.map(|(at, step)| At::new(at, step)).collect::<Result<Vec<At>, Faults>>()?;
-    let (first, later) = windows.split_first().expect("the pipeline has a window");
-    let (mut plan, mut output, late) =
-        records((pipeline, view), tables, texts, first).map_err(|faults| first.in_file(faults))?;
-    let (mut window, view) = (first, &view.of_results());
-    for next in later {
-        let behind = behind((pipeline, view), texts, (window, &output), next, &mut plan);
+    windows.map(|(at, step)| At::new(at, step)).collect()
+}
+
+/// What gives the rows that a chain of the lane begins with: a window or a join.
+pub(super) struct Giver {
+    /// Its number in the pipeline file.
+    pub(super) at: usize,
+    /// Its key there.
+    pub(super) path: String,
+    /// The columns that it computes, each with its place in the file.
+    pub(super) computed: Vec<(String, String)>,
+}
+
+/// Plans the chains behind `giver`, whose rows have the columns `output`: up to each of the windows that follow, and to the tables.
+///
+/// # Errors
+/// The faults of the first chain that has some.
+pub(super) fn onward(
+    (pipeline, view): (&Pipeline, &View<'_>),
+    tables: &[Schema],
+    texts: &dyn Texts,
+    (mut giver, mut output): (Giver, Schema),
+    plan: &mut Plan,
+) -> Result<(), Faults> {
+    for next in all(pipeline)?.iter().filter(|window| window.at > giver.at).collect::<Vec<_>>() {
+        let behind = behind((pipeline, view), texts, (&giver, &output), next, plan);
         output = behind.map_err(|faults| next.in_file(faults))?;
-        window = next;
+        giver = next.giver();
     }
-    let steps = between(pipeline, window.at + 1, pipeline.steps.len());
+    let planner = to_tables((pipeline, view), tables, texts, (&giver, &output))?;
+    add(plan, results(&planner, &giver)?);
+    Ok(())
+}
+
+/// Of the rows of `giver`, which have the columns `output`, those columns that the first chain behind it reads.
+///
+/// # Errors
+/// As [`onward`].
+pub(super) fn needed_behind(
+    (pipeline, view): (&Pipeline, &View<'_>),
+    tables: &[Schema],
+    texts: &dyn Texts,
+    (giver, output): (&Giver, &Schema),
+) -> Result<BTreeSet<String>, Faults> {
+    let windows = all(pipeline)?;
+    match windows.iter().find(|window| window.at > giver.at) {
+        None => to_tables((pipeline, view), tables, texts, (giver, output))?.needed_of_results(),
+        Some(next) => to_window((pipeline, view), texts, (giver, output), next)
+            .and_then(|(planner, _)| planner.needed_of_results())
+            .map_err(|faults| next.in_file(faults)),
+    }
+}
+
+/// The planner of the chain from `giver` to the tables for rows of the last step.
+fn to_tables<'a>(
+    (pipeline, view): (&'a Pipeline, &'a View<'_>),
+    tables: &[Schema],
+    texts: &'a dyn Texts,
+    (giver, output): (&Giver, &Schema),
+) -> Result<Planner<'a>, Faults> {
+    let steps = between(pipeline, giver.at + 1, pipeline.steps.len());
     let mut targets = pipeline.targets();
     targets.retain(|target| !target.is_for_late());
     let (tables, _) = tables.split_at(targets.len());
-    let planner = Planner::of_results(view, (&window.path, &output), targets, tables, texts, steps)?;
-    add(&mut plan, results(&planner, window)?);
-    plan.tables.extend(late.map(Late::plan));
-    Ok(plan)
+    Planner::of_results(view, (&giver.path, output), targets, tables, texts, steps)
+}
+
+/// The planner of the chain from `giver` to the window `next`, and the columns that this window reads.
+fn to_window<'a>(
+    (pipeline, view): (&'a Pipeline, &'a View<'_>),
+    texts: &'a dyn Texts,
+    (giver, output): (&Giver, &Schema),
+    next: &'a At<'_>,
+) -> Result<(Planner<'a>, Schema), Faults> {
+    let of = |table: Schema| {
+        let steps = next.computing(between(pipeline, giver.at + 1, next.at));
+        Planner::of_results(view, (&giver.path, output), unnamed(pipeline), &[table], texts, steps)
+    };
+    let read = Schema::new(read_columns(&of(Schema::new(Vec::new()))?, next)?);
+    let mut planner = of(read.clone())?;
+    planner.is_for_window = true;
+    Ok((planner, read))
 }
 
 fn between(pipeline: &Pipeline, from: usize, to: usize) -> Vec<Planned<'_>> {
@@ -208,7 +291,7 @@ fn between(pipeline: &Pipeline, from: usize, to: usize) -> Vec<Planned<'_>> {
 }
 
 /// What stands for the table where a chain ends in a window.
-fn unnamed(pipeline: &Pipeline) -> Vec<Target> {
+pub(super) fn unnamed(pipeline: &Pipeline) -> Vec<Target> {
     let mut one = pipeline.clone();
     one.columns.clear();
     one.sinks.clear();
@@ -247,26 +330,39 @@ fn records(
     Ok((plan, output, late))
 }
 
-/// The plan from the results of a window, with the columns `output`, to the window `next`; the columns of that window's results.
+/// The plan from the rows of `giver`, with the columns `output`, to the window `next`; the columns of that window's results.
 fn behind(
     (pipeline, view): (&Pipeline, &View<'_>),
     texts: &dyn Texts,
-    (window, output): (&At<'_>, &Schema),
+    (giver, output): (&Giver, &Schema),
     next: &At<'_>,
     plan: &mut Plan,
 ) -> Result<Schema, Faults> {
-    let of = |table: Schema| {
-        let steps = next.computing(between(pipeline, window.at + 1, next.at));
-        Planner::of_results(view, (&window.path, output), unnamed(pipeline), &[table], texts, steps)
-    };
-    let read = Schema::new(read_columns(&of(Schema::new(Vec::new()))?, next)?);
-    let mut planner = of(read.clone())?;
-    planner.is_for_window = true;
-    let made = results(&planner, window)?;
+    let (planner, read) = to_window((pipeline, view), texts, (giver, output), next)?;
+    let made = results(&planner, giver)?;
     let (lane, router) = (made.lane.clone(), made.router.clone());
     add(plan, made);
     let reads = names(read.columns());
     close(plan, &planner, (&lane, router), (&read, reads), next)
+}
+
+/// The columns that come to a window or join behind a chain whose columns are `lane` and whose table are the columns `read`: a gate behind the
+/// chain, if steps of it may have dropped rows ahead, leaves the others behind.
+pub(super) fn gated(
+    planner: &Planner<'_>,
+    (lane, router): (&Schema, Option<operators::mapping::route::ByTable>),
+    read: &Schema,
+    lane_steps: &mut Vec<LaneStep>,
+) -> Schema {
+    let segments = planner.segments();
+    match router.filter(|_| segments > 0) {
+        None => lane.clone(),
+        Some(router) => {
+            let flag = lane.index_of(&chain::flag(segments)).expect("the mapping keeps the flags");
+            lane_steps.push(LaneStep::Gate(Gate::new(flag, router.columns[0].clone(), read.clone())));
+            read.clone()
+        }
+    }
 }
 
 /// Puts a window behind the rows of a chain, whose columns are `lane` and whose table are the columns `read`; the columns of its results.
@@ -277,15 +373,7 @@ fn close(
     (read, reads): (&Schema, Vec<String>),
     window: &At<'_>,
 ) -> Result<Schema, Faults> {
-    let segments = planner.segments();
-    let columns = match router.filter(|_| segments > 0) {
-        None => lane.clone(),
-        Some(router) => {
-            let flag = lane.index_of(&chain::flag(segments)).expect("the mapping keeps the flags");
-            plan.lane_steps.push(LaneStep::Gate(Gate::new(flag, router.columns[0].clone(), read.clone())));
-            read.clone()
-        }
-    };
+    let columns = gated(planner, (lane, router), read, &mut plan.lane_steps);
     let step = Window::new(&columns, &window.config);
     let step = step.map_err(|error| vec![fault(&window.path, error.to_string())])?;
     let output = step.output().clone();
@@ -323,7 +411,7 @@ pub(super) fn read_of(
 }
 
 /// Puts a chain behind a window.
-fn add(plan: &mut Plan, made: Made) {
+pub(super) fn add(plan: &mut Plan, made: Made) {
     let Made { stages, transforms, lane_steps, tables, router, .. } = made;
     plan.stages.extend(stages);
     plan.lane_steps.extend(transforms.into_iter().map(LaneStep::Stateless));
@@ -331,20 +419,14 @@ fn add(plan: &mut Plan, made: Made) {
     (plan.tables, plan.router) = (tables, router);
 }
 
-/// The chain behind a window.
-fn results(planner: &Planner<'_>, window: &At<'_>) -> Result<Made, Faults> {
+/// The chain behind a window or a join.
+pub(super) fn results(planner: &Planner<'_>, giver: &Giver) -> Result<Made, Faults> {
     let input = Schema::new(planner.declared.clone());
-    let bound = planner.bind(&input)?;
-    let last = bound.last().map_or(&input, |bound| bound.step.schema());
-    let reads = planner.conditions(last)?.reads();
-    planner.unused(last, &bound, &reads)?;
-    let keys = planner.keys(&input, &bound)?;
-    let needed = planner.needed(last, &bound, (&keys, &reads), None);
+    let needed = planner.needed_of_results()?;
     let known = planner.union.names();
-    let unused = window.config.aggregates.iter().filter(|aggregate| !needed.contains(&aggregate.name));
+    let unused = giver.computed.iter().filter(|(name, _)| !needed.contains(name));
     // An aggregate that nothing takes is a slip of the pen.
-    let message = |aggregate: &Aggregate| {
-        let name = &aggregate.name;
+    let message = |(name, path): &(String, String)| {
         let near = nearest(name, &known);
         let near = near.map_or(String::new(), |near| format!(", did you mean `{near}`?"));
         let no_table = match planner.steps.is_empty() {
@@ -352,7 +434,7 @@ fn results(planner: &Planner<'_>, window: &At<'_>) -> Result<Made, Faults> {
             true => format!("the table has no column `{name}`"),
             false => format!("the table has no column `{name}`, and no step reads it"),
         };
-        fault(format!("{}.aggregates.{name}", window.path), no_table + &near)
+        fault(path, no_table + &near)
     };
     let faults: Faults = unused.map(message).collect();
     if faults.is_empty() { planner.chain(&input) } else { Err(faults) }
@@ -363,8 +445,19 @@ fn names(columns: &[Column]) -> Vec<String> {
 }
 
 impl Planner<'_> {
+    /// Of the columns that the first step sees, where it sees results, those that anything reads.
+    pub(super) fn needed_of_results(&self) -> Result<BTreeSet<String>, Faults> {
+        let input = Schema::new(self.declared.clone());
+        let bound = self.bind(&input)?;
+        let last = bound.last().map_or(&input, |bound| bound.step.schema());
+        let reads = self.conditions(last)?.reads();
+        self.unused(last, &bound, &reads)?;
+        let keys = self.keys(&input, &bound)?;
+        Ok(self.needed(last, &bound, (&keys, &reads), None))
+    }
+
     /// The columns behind the last step, as far as they are known without a table.
-    fn last(&self) -> Result<Schema, Faults> {
+    pub(super) fn last(&self) -> Result<Schema, Faults> {
         let candidates = match &self.results_of {
             Some(_) => Schema::new(self.declared.clone()),
             None => Schema::new(self.candidates()),

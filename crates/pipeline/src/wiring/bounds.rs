@@ -14,6 +14,7 @@
 //! A batch of half a million rows fits at the defaults. Smaller shares of batches cost the server more than they save here, and larger
 //! ones nobody fills: docs/performance.md, "Memory", has the figures.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use engine::Settings;
@@ -74,10 +75,17 @@ pub fn shares(pipeline: &Pipeline) -> Shares {
     Shares::of(pipeline.memory.bytes, &asked)
 }
 
+/// The bytes of each step with state, by its number in the pipeline file.
+pub fn open_keys(pipeline: &Pipeline) -> BTreeMap<usize, u64> {
+    let steps = pipeline.steps.iter().enumerate().filter(|(_, step)| state_memory(step).is_some());
+    steps.map(|(at, _)| at).zip(shares(pipeline).open_keys).collect()
+}
+
 /// The memory that a step asks for its state.
 fn state_memory(step: &Step) -> Option<Size> {
     let of_window = || step.window.as_ref().map(|window| window.memory);
-    step.dedup.as_ref().map(|dedup| dedup.memory).or_else(of_window)
+    let of_join = || step.join.as_ref().map(|join| join.memory);
+    step.dedup.as_ref().map(|dedup| dedup.memory).or_else(of_window).or_else(of_join)
 }
 
 /// Bytes that the source of one input may read ahead: the inputs share what there is.
@@ -121,6 +129,11 @@ fn future(pipeline: &Pipeline) -> Option<i64> {
         if let Some(window) = &step.window {
             return Some(window.shortest().duration() / 4);
         }
+        if let Some(join) = &step.join {
+            // A record from the future releases none of the rows that it comes before.
+            let (before, after) = join.interval();
+            return Some((before + after).max(Duration::from_secs(1)) / 4);
+        }
         let dedup = step.dedup.as_ref()?;
         match (dedup.future_max, dedup.window) {
             (_, Window::Unbounded) => None,
@@ -142,7 +155,12 @@ fn skew(pipeline: &Pipeline) -> Option<Duration> {
         Window::Unbounded => None,
         Window::Within(period) => Some(period.duration()),
     });
-    windows.chain(of_window).min()
+    let of_join = pipeline.steps.iter().filter_map(|step| {
+        let join = step.join.as_ref()?;
+        let (before, after) = join.interval();
+        Some(before.max(after).max(Duration::from_secs(1)) + join.lateness.duration())
+    });
+    windows.chain(of_window).chain(of_join).min()
 }
 
 #[cfg(test)]

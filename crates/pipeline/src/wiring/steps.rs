@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use dataflow::{Intake, Operator, Router, Schema, Transform};
+use engine::Flow;
 use engine::tables::Side;
 use operators::dedup::SHARDS_MAX;
 use operators::window::MEMORY_DEFAULT;
@@ -30,6 +31,8 @@ pub struct Chain {
     pub inputs: Vec<InputChain>,
     /// The steps with state.
     pub steps: Vec<Box<dyn Operator>>,
+    /// Which of them the rows of each input, and of each step, go to next.
+    pub flow: Flow,
     /// What deals rows out to several tables; `None` with one.
     pub router: Option<Arc<dyn Router>>,
     /// The tables for late records.
@@ -61,6 +64,7 @@ pub fn plan(pipeline: &Pipeline, tables: &[Schema]) -> Result<Plans, Vec<Fault>>
 pub fn chain(pipeline: &Pipeline, tables: &[Schema], compute_threads: usize) -> Result<Chain, WiringError> {
     let plans = plan(pipeline, tables).map_err(WiringError::Steps)?;
     let steps = lane(pipeline, plans.common().lane_steps.clone(), compute_threads)?;
+    let flow = plans.flow.clone();
     let router = plans.common().router.clone();
     let sides = sides(pipeline, &plans.common().lane_steps);
     let inputs = pipeline.inputs();
@@ -68,6 +72,7 @@ pub fn chain(pipeline: &Pipeline, tables: &[Schema], compute_threads: usize) -> 
     Ok(Chain {
         inputs: of_inputs.collect::<Result<_, _>>()?,
         steps,
+        flow,
         sides,
         router: router.map(|router| Arc::new(router) as Arc<dyn Router>),
     })
@@ -141,11 +146,10 @@ fn operators(
     steps: Vec<LaneStep>,
     compute_threads: usize,
 ) -> impl Iterator<Item = (Option<usize>, Result<Box<dyn Operator>, WiringError>)> {
-    let mut open_keys = bounds::shares(pipeline).open_keys.into_iter();
+    let open_keys = bounds::open_keys(pipeline);
     steps.into_iter().map(move |step| {
         let at = step.at();
-        // In the order of the file, as the shares are.
-        let mut memory = |default| open_keys.next().unwrap_or(default);
+        let memory = |default| at.and_then(|at| open_keys.get(&at).copied()).unwrap_or(default);
         let fault = |error: ConfigError| {
             let at = at.unwrap_or_default();
             WiringError::Settings(format!("`steps[{at}].{}`: {error}", pipeline.steps[at].word()))
@@ -161,6 +165,11 @@ fn operators(
                 let bytes = memory(dedup.memory.bytes);
                 let sized = |step: Dedup| step.with_shards(shards(compute_threads, bytes)).with_memory(bytes);
                 Dedup::new(&columns, dedup_config(dedup)).map(|step| Box::new(sized(step)) as _)
+            }
+            LaneStep::Join { config, sides: [left, right], .. } => {
+                let bytes = memory(operators::join::MEMORY_DEFAULT);
+                operators::Join::new(&left, &right, &config)
+                    .map(|step| Box::new(step.with_memory(bytes)) as _)
             }
             LaneStep::Window { config, columns, late, .. } => {
                 let bytes = memory(MEMORY_DEFAULT);

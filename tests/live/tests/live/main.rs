@@ -39,6 +39,7 @@ mod fencing;
 mod glassflow;
 mod guide;
 mod inputs;
+mod joins;
 mod keys;
 mod kill;
 mod outages;

@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::join::JoinStep;
 use crate::config::values::{Identifier, OneOrMany, Pairs, Period, Size, Window};
 
 /// One step: its keyword with its settings. A record that `filter` or `sql` drops before `dedup` does not count as seen; one that they drop
@@ -10,11 +11,12 @@ use crate::config::values::{Identifier, OneOrMany, Pairs, Period, Size, Window};
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend(
-    "oneOf" = [{"required": ["dedup"]}, {"required": ["filter"]}, {"required": ["select"]}, {"required": ["sql"]}, {"required": ["window"]}],
-    "x-later" = ["join"]
+    "oneOf" = [{"required": ["dedup"]}, {"required": ["filter"]}, {"required": ["select"]}, {"required": ["sql"]}, {"required": ["window"]},
+        {"required": ["join"]}]
 ))]
 pub struct Step {
     /// The names of the inputs whose rows this step processes (only for steps without state). Default: all. Such steps come before the steps for the rows of all inputs.
+    /// In a pipeline with a `join` also the names of joins, and steps with state have it too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<OneOrMany<Identifier>>,
 
@@ -39,6 +41,10 @@ pub struct Step {
     /// Aggregates by key and window of event time. The steps behind it see its results.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window: Option<WindowStep>,
+
+    /// Joins the rows of two inputs by key and time. The steps behind it see the joined rows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub join: Option<JoinStep>,
 }
 
 impl Step {
@@ -49,7 +55,7 @@ impl Step {
 
     /// Whether it has a state.
     pub fn is_stateful(&self) -> bool {
-        self.dedup.is_some() || self.window.is_some()
+        self.dedup.is_some() || self.window.is_some() || self.join.is_some()
     }
 
     /// The step's word.
@@ -59,8 +65,9 @@ impl Step {
             Self { select: Some(_), .. } => "select",
             Self { sql: Some(_), .. } => "sql",
             Self { window: Some(_), .. } => "window",
+            Self { join: Some(_), .. } => "join",
             // One that names none was reported by the schema.
-            Self { filter: None, select: None, sql: None, window: None, .. } => "dedup",
+            Self { filter: None, select: None, sql: None, window: None, join: None, .. } => "dedup",
         }
     }
 }

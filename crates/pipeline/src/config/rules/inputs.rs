@@ -103,7 +103,10 @@ impl Rules<'_> {
         for (nth, input) in inputs.iter().enumerate() {
             self.streams(input, &inputs[..nth]);
         }
-        self.from(&inputs);
+        match self.has_join() {
+            true => self.joins(&inputs),
+            false => self.from(&inputs),
+        }
     }
 
     /// A name is in metric labels, messages and options of the command line.

@@ -1,0 +1,154 @@
+//! Rules for pipelines with joins: who reads whose rows.
+//!
+//! Owns that the inputs and joins of a pipeline make one tree whose root goes to the tables. Does not own columns and types, which the planner
+//! knows (`plan::joins`).
+
+use std::collections::BTreeMap;
+
+use super::super::model::Input;
+use super::super::model::join::JoinStep;
+use super::super::model::step::Step;
+use super::super::nearest::nearest;
+use super::Rules;
+
+impl Rules<'_> {
+    /// Whether there is a join.
+    pub(super) fn has_join(&self) -> bool {
+        self.pipeline.steps.iter().any(|step| step.join.is_some())
+    }
+
+    /// The joins of the pipeline, and the `from` of the steps around them.
+    pub(super) fn joins(&mut self, inputs: &[Input<'_>]) {
+        let steps = self.pipeline.steps.iter().enumerate();
+        let joins: Vec<(usize, &JoinStep)> =
+            steps.filter_map(|(at, step)| Some((at, step.join.as_ref()?))).collect();
+        let Some((last, _)) = joins.last().copied() else { return };
+        if self.pipeline.source.is_some() {
+            return self
+                .fault(&format!("steps[{last}].join"), "a join needs two inputs; name them under `inputs`");
+        }
+        for input in inputs.iter().filter(|input| input.source.file.is_some() && input.source.time.is_none())
+        {
+            let message =
+                "records of a file have no time of their own, so a join needs `time: column` of this input";
+            self.fault(&input.path, message);
+        }
+        // Whose rows have which name, and the step behind which they have gone into a join.
+        let mut taken: BTreeMap<&str, Option<usize>> =
+            inputs.iter().map(|input| (input.name, None)).collect();
+        for (at, step) in self.pipeline.steps.iter().enumerate() {
+            let Some(join) = &step.join else {
+                self.whose(at, step, last, &taken);
+                continue;
+            };
+            self.join(at, join);
+            for (side, name) in [("left", &join.left), ("right", &join.right)] {
+                let path = format!("steps[{at}].join.{side}");
+                self.rows(&path, name.as_str(), &taken);
+                taken.insert(name.as_str(), Some(at));
+            }
+            let Some(name) = &join.name else {
+                if at != last {
+                    let message = "a join behind it takes its rows by name; write `as: NAME`";
+                    self.fault(&format!("steps[{at}].join"), message);
+                }
+                continue;
+            };
+            if taken.insert(name.as_str(), None).is_some() {
+                let message = format!("`{name}` is the name of an input or another join; take another one");
+                self.fault(&format!("steps[{at}].join.as"), message);
+            }
+        }
+        let root = self.pipeline.steps[last].join.as_ref().and_then(|join| join.name.as_ref());
+        let left: Vec<&str> = taken
+            .iter()
+            .filter(|(name, taken)| taken.is_none() && root.is_none_or(|root| root.as_str() != **name))
+            .map(|(name, _)| *name)
+            .collect();
+        for name in left {
+            let message =
+                format!("no join takes the rows of `{name}`, and those behind the last one go to the tables");
+            self.fault(&format!("steps[{last}].join"), message);
+        }
+    }
+
+    /// What one join says by itself.
+    fn join(&mut self, at: usize, join: &JoinStep) {
+        let path = format!("steps[{at}].join");
+        if join.left == join.right {
+            let message = "a join has two sides, and these are one; rows that are joined with themselves need two inputs";
+            self.fault(&format!("{path}.right"), message);
+        }
+        match (join.within, join.before, join.after) {
+            (None, None, None) => {
+                self.fault(&path, "write `within: 1h`: how far apart in time the two rows may be")
+            }
+            (Some(_), Some(_), _) | (Some(_), _, Some(_)) => self.fault(
+                &format!("{path}.within"),
+                "`within` is for both directions, and `before` and `after` for one each; remove it, or them",
+            ),
+            (Some(_), None, None) | (None, ..) => {}
+        }
+        for (nth, (left, right)) in join.pairs().iter().enumerate() {
+            if left.is_empty() || right.is_empty() || right.contains('=') {
+                let message = "write a column that both sides have, or `left_name = right_name`";
+                self.fault(&format!("{path}.on[{nth}]"), message);
+            }
+        }
+        for (name, text) in &join.columns.0 {
+            let side = text.split_once('.').map(|(side, _)| side);
+            if !side.is_some_and(|side| [&join.left, &join.right].iter().any(|name| name.as_str() == side)) {
+                let message = format!("write `{}.COLUMN` or `{}.COLUMN`", join.left, join.right);
+                self.fault(&format!("{path}.columns.{name}"), message);
+            }
+        }
+    }
+
+    /// Whether rows of this name are there to be read.
+    fn rows(&mut self, path: &str, name: &str, taken: &BTreeMap<&str, Option<usize>>) {
+        let known: Vec<&str> = taken.keys().copied().collect();
+        match taken.get(name) {
+            Some(None) => {}
+            Some(Some(by)) => {
+                let message =
+                    format!("the rows of `{name}` go into `steps[{by}].join`; name that join by its `as`");
+                self.fault(path, message);
+            }
+            None => {
+                let near = nearest(name, &known);
+                let near = near.map_or(String::new(), |near| format!(", did you mean `{near}`?"));
+                self.fault(path, format!("there is no input and no join before called `{name}`{near}"));
+            }
+        }
+    }
+
+    /// Whose rows a step works on that is no join.
+    fn whose(&mut self, at: usize, step: &Step, last: usize, taken: &BTreeMap<&str, Option<usize>>) {
+        let path = format!("steps[{at}].{}", step.word());
+        let Some(from) = &step.from else {
+            if at < last {
+                let message = format!(
+                    "it stands before `steps[{last}].join`, where there are rows of several inputs; write whose it works on, as in `from: {}`",
+                    taken.keys().next().copied().unwrap_or("NAME")
+                );
+                self.fault(&path, message);
+            }
+            return;
+        };
+        let of_from = format!("steps[{at}].from");
+        for name in from.as_slice() {
+            self.rows(&of_from, name.as_str(), taken);
+        }
+        if step.is_stateful() && from.as_slice().len() > 1 {
+            let message = format!(
+                "`{}` has a state, so it works on the rows of one; write a step for each",
+                step.word()
+            );
+            self.fault(&of_from, message);
+        }
+        if step.window.is_some() && at < last {
+            let message = "a window before a join is not supported yet; put it behind the last join, or make two pipelines";
+            self.fault(&path, message);
+        }
+    }
+}

@@ -1,0 +1,488 @@
+//! Joins in a plan: the chains of both sides, what each side must bring, and what the joined rows have.
+//!
+//! Owns the tree of inputs and joins, and the names and types of joined columns. A side is planned as if the columns that the join reads of it were
+//! those of a table; what stands behind the last join as if its rows were the records. Does not own the join ([`operators::join`]), nor the
+//! order within a chain ([`super::chain`]), nor windows behind it ([`super::windows`]).
+//!
+//! ```text
+//! orders   ─▶ a chain ─┐
+//!                      ├▶ join ─▶ a chain ─┐
+//! payments ─▶ a chain ─┘                   ├▶ join ─▶ as behind a window ─▶ tables
+//! refunds  ─▶ a chain ─────────────────────┘
+//! ```
+//! What a join reads of its sides follows from what is read of its own rows, so joins are planned in three passes: forward, all columns that there
+//! could be; backward, those that are needed; forward again, the parts.
+//!
+//! | a name behind the join                      | is                                                     |
+//! |---------------------------------------------|--------------------------------------------------------|
+//! | given under `columns`                       | that column of that side                               |
+//! | a column of one side alone                  | that column                                            |
+//! | a column of both sides, equal by `on`       | that column                                            |
+//! | a column of both sides otherwise            | a fault, if anything reads it: `columns` says which    |
+
+use std::collections::BTreeSet;
+
+use dataflow::{Column, Schema};
+use engine::{Flow, Port};
+use operators::{Join, JoinColumn, JoinConfig, JoinKind, JoinSide};
+
+use super::chain::{LaneStep, Made};
+use super::inputs::{InputPlan, Plans, View};
+use super::windows::{self, Giver};
+use super::{Faults, Place, Plan, Planned, Planner, Stage, Texts, fault};
+use crate::config::model::join::{self as model, JoinStep};
+use crate::config::model::{Input, Pipeline};
+use crate::config::nearest::nearest;
+
+/// Why a step behind a join takes no time from a column.
+pub(crate) const TIME_OF_JOINED: &str =
+    "a joined row has a time of its own, the later of its two rows'; leave `time` out";
+
+/// Both sides, in the order of the operator's inputs.
+const SIDES: [JoinSide; 2] = [JoinSide::Left, JoinSide::Right];
+
+/// Where the rows of a side come from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Rows {
+    /// An input, by its place.
+    Input(usize),
+    /// An earlier join, by its place among them.
+    Join(usize),
+}
+
+/// One side of a join.
+struct Side {
+    name: String,
+    rows: Rows,
+    /// The numbers of the steps that its rows go through.
+    steps: Vec<usize>,
+}
+
+/// A join of the pipeline.
+struct At<'a> {
+    at: usize,
+    path: String,
+    step: &'a JoinStep,
+    sides: [Side; 2],
+}
+
+/// What there is to know of a join's rows.
+struct Joined {
+    config: JoinConfig,
+    /// Names that both sides have, of which the left one's stands in `config`.
+    ambiguous: BTreeSet<String>,
+    output: Schema,
+}
+
+struct Joins<'a> {
+    pipeline: &'a Pipeline,
+    views: &'a [View<'a>],
+    /// For chains whose rows are those of a join.
+    of_joined: &'a View<'a>,
+    tables: &'a [Schema],
+    texts: &'a dyn Texts,
+    all: Vec<At<'a>>,
+}
+
+/// Plans a pipeline with joins.
+pub(super) fn plan(pipeline: &Pipeline, tables: &[Schema], texts: &dyn Texts) -> Result<Plans, Faults> {
+    let inputs = pipeline.inputs();
+    let views: Vec<View<'_>> = inputs.iter().map(View::alone).collect();
+    let all = joins(pipeline, &inputs)?;
+    let joins = Joins { pipeline, of_joined: &views[0].of_results(), views: &views, tables, texts, all };
+    let widest = joins.widest()?;
+    let needed = joins.needed(&widest)?;
+    joins.parts(&inputs, &needed)
+}
+
+/// The joins of a pipeline whose rules hold.
+fn joins<'a>(pipeline: &'a Pipeline, inputs: &[Input<'_>]) -> Result<Vec<At<'a>>, Faults> {
+    let mut all: Vec<At<'a>> = Vec::new();
+    for (at, step) in pipeline.steps.iter().enumerate() {
+        let Some(step) = &step.join else { continue };
+        let path = format!("steps[{at}].join");
+        let side = |name: &str| {
+            let of_join =
+                all.iter().position(|join| join.step.name.as_ref().is_some_and(|own| own.as_str() == name));
+            let of_input = || inputs.iter().position(|input| input.name == name).map(Rows::Input);
+            let rows = of_join.map(Rows::Join).or_else(of_input);
+            let rows =
+                rows.ok_or_else(|| vec![fault(&path, format!("there are no rows called `{name}`"))])?;
+            let is_own = |at: &usize| {
+                let step = &pipeline.steps[*at];
+                step.join.is_none() && step.from.is_some() && step.reads(name)
+            };
+            Ok::<_, Faults>(Side { name: name.to_owned(), rows, steps: (0..at).filter(is_own).collect() })
+        };
+        let sides = [side(step.left.as_str())?, side(step.right.as_str())?];
+        all.push(At { at, path, step, sides });
+    }
+    Ok(all)
+}
+
+impl At<'_> {
+    fn giver(&self) -> Giver {
+        Giver { at: self.at, path: self.path.clone(), computed: Vec::new() }
+    }
+
+    fn config(&self, columns: Vec<JoinColumn>) -> JoinConfig {
+        let (before, after) = self.step.interval();
+        JoinConfig {
+            on: self.step.pairs(),
+            before,
+            after,
+            lateness: self.step.lateness.duration(),
+            kind: match self.step.kind {
+                model::JoinKind::Inner => JoinKind::Inner,
+                model::JoinKind::Left => JoinKind::Left,
+                model::JoinKind::Right => JoinKind::Right,
+                model::JoinKind::Full => JoinKind::Full,
+            },
+            columns,
+        }
+    }
+
+    /// The columns of the key on one side.
+    fn key(&self, side: usize) -> impl Iterator<Item = String> {
+        self.step.pairs().into_iter().map(move |(left, right)| if side == 0 { left } else { right })
+    }
+
+    /// Every column that the joined rows may have, from all columns of both sides.
+    fn columns(&self, sides: &[Schema; 2]) -> Result<(Vec<JoinColumn>, BTreeSet<String>), Faults> {
+        let (mut columns, mut ambiguous, mut faults) =
+            (Vec::<JoinColumn>::new(), BTreeSet::new(), Faults::new());
+        for (name, text) in &self.step.columns.0 {
+            // The rules have seen that it names one of the two.
+            let (side, from) = text.split_once('.').unwrap_or(("", text));
+            let place = usize::from(self.sides[1].name == side);
+            if sides[place].index_of(from).is_none() {
+                let path = format!("{}.columns.{name}", self.path);
+                faults.push(self.unknown(path, from, place, &sides[place]));
+                continue;
+            }
+            columns.push(JoinColumn { name: name.to_string(), side: SIDES[place], from: from.to_owned() });
+        }
+        let renamed = columns.len();
+        let pairs = self.step.pairs();
+        for (place, schema) in sides.iter().enumerate() {
+            for column in schema.columns() {
+                let name = &column.name;
+                match columns.iter().position(|known| known.name == *name) {
+                    None => columns.push(JoinColumn {
+                        name: name.clone(),
+                        side: SIDES[place],
+                        from: name.clone(),
+                    }),
+                    Some(known) if known < renamed => {}
+                    Some(_) if pairs.iter().any(|(left, right)| left == name && right == name) => {}
+                    Some(_) => _ = ambiguous.insert(name.clone()),
+                }
+            }
+        }
+        for (place, schema) in sides.iter().enumerate() {
+            for (nth, key) in self.key(place).enumerate().filter(|(_, key)| schema.index_of(key).is_none()) {
+                faults.push(self.unknown(format!("{}.on[{nth}]", self.path), &key, place, schema));
+            }
+        }
+        if faults.is_empty() { Ok((columns, ambiguous)) } else { Err(faults) }
+    }
+
+    /// A column that a side does not have, or whose type nobody knows.
+    fn unknown(&self, path: String, name: &str, side: usize, schema: &Schema) -> super::Fault {
+        let known: Vec<&str> = schema.columns().iter().map(|column| column.name.as_str()).collect();
+        let near = nearest(name, &known);
+        let near = near.map_or(String::new(), |near| format!("; did you mean `{near}`?"));
+        let of = &self.sides[side].name;
+        fault(
+            path,
+            match self.sides[side].rows {
+                Rows::Input(_) => format!(
+                    "the type of `{name}` of `{of}` is not known; write `fields: {{ {name}: String }}` under `inputs.{of}:`, with its type{near}"
+                ),
+                Rows::Join(_) => format!("the rows of `{of}` have no column `{name}`{near}"),
+            },
+        )
+    }
+
+    fn joined(&self, sides: &[Schema; 2], columns: Vec<JoinColumn>) -> Result<(JoinConfig, Schema), Faults> {
+        let config = self.config(columns);
+        let join = Join::new(&sides[0], &sides[1], &config)
+            .map_err(|error| vec![fault(&self.path, error.to_string())])?;
+        Ok((config, join.output().clone()))
+    }
+}
+
+impl<'a> Joins<'a> {
+    /// The planner of a side's chain, for a table of these columns; `outputs` are the columns of the joins before.
+    fn planner(
+        &'a self,
+        side: &Side,
+        end: usize,
+        outputs: &[Schema],
+        table: Schema,
+    ) -> Result<Planner<'a>, Faults> {
+        let pipeline = self.pipeline;
+        let step = |at: usize| match side.steps.contains(&at) {
+            true => Planned::new((at, &pipeline.steps[at])),
+            false => Planned::elsewhere(at),
+        };
+        let (steps, targets) = ((0..end).map(step).collect(), windows::unnamed(pipeline));
+        let mut planner = match side.rows {
+            Rows::Input(place) => {
+                Planner::of_records(&self.views[place], targets, &[table], self.texts, steps)?
+            }
+            Rows::Join(nth) => {
+                let of = (self.all[nth].path.as_str(), &outputs[nth]);
+                Planner::of_results(self.of_joined, of, targets, &[table], self.texts, steps)?
+            }
+        };
+        planner.is_for_window = true;
+        Ok(planner)
+    }
+
+    /// For each join all columns that its rows may have, if nothing is left out.
+    fn widest(&'a self) -> Result<Vec<Joined>, Faults> {
+        let (mut all, mut outputs) = (Vec::<Joined>::new(), Vec::<Schema>::new());
+        for join in &self.all {
+            let none = Schema::new(Vec::new());
+            let side = |side| self.planner(side, join.at, &outputs, none.clone())?.last();
+            let sides = [side(&join.sides[0])?, side(&join.sides[1])?];
+            let (columns, ambiguous) = join.columns(&sides)?;
+            let (config, output) = join.joined(&sides, columns)?;
+            outputs.push(output.clone());
+            all.push(Joined { config, ambiguous, output });
+        }
+        Ok(all)
+    }
+
+    /// For each join the columns of its rows that anything reads.
+    fn needed(&'a self, widest: &[Joined]) -> Result<Vec<Vec<JoinColumn>>, Faults> {
+        let outputs: Vec<Schema> = widest.iter().map(|joined| joined.output.clone()).collect();
+        let mut all: Vec<Vec<JoinColumn>> = vec![Vec::new(); self.all.len()];
+        for (nth, join) in self.all.iter().enumerate().rev() {
+            let consumer = self.all.iter().enumerate().find_map(|(other, later)| {
+                let side = later.sides.iter().position(|side| side.rows == Rows::Join(nth))?;
+                Some((other, side))
+            });
+            let needed = match consumer {
+                None => {
+                    let behind = (&join.giver(), &widest[nth].output);
+                    windows::needed_behind((self.pipeline, self.of_joined), self.tables, self.texts, behind)?
+                }
+                Some((later, side)) => {
+                    let table = self.read_of(later, side, &all[later], &outputs)?;
+                    let (side, at) = (&self.all[later].sides[side], self.all[later].at);
+                    self.planner(side, at, &outputs, table)?.needed_of_results()?
+                }
+            };
+            let unclear = widest[nth].ambiguous.intersection(&needed);
+            let faults: Faults = unclear.map(|name| join.unclear(name)).collect();
+            if !faults.is_empty() {
+                return Err(faults);
+            }
+            let columns = &widest[nth].config.columns;
+            let mut kept: Vec<JoinColumn> =
+                columns.iter().filter(|column| needed.contains(&column.name)).cloned().collect();
+            if kept.is_empty() {
+                // Rows that are only counted still have to be rows.
+                kept.extend(columns.first().cloned());
+            }
+            all[nth] = kept;
+        }
+        Ok(all)
+    }
+
+    /// The columns that join `nth` reads of one of its sides, if its rows have `columns`.
+    fn read_of(
+        &'a self,
+        nth: usize,
+        side: usize,
+        columns: &[JoinColumn],
+        outputs: &[Schema],
+    ) -> Result<Schema, Faults> {
+        let join = &self.all[nth];
+        let none = Schema::new(Vec::new());
+        let there = self.planner(&join.sides[side], join.at, outputs, none)?.last()?;
+        let of_rows =
+            columns.iter().filter(|column| column.side == SIDES[side]).map(|column| column.from.clone());
+        let mut read: Vec<Column> = Vec::new();
+        for name in join.key(side).chain(of_rows) {
+            let at = there.index_of(&name).expect("it was found there before");
+            let column = &there.columns()[at];
+            if !read.iter().any(|known| known.name == name) {
+                read.push(Column { field: name, ..column.clone() });
+            }
+        }
+        Ok(Schema::new(read))
+    }
+
+    /// The plan of every input, whose lane has the chains of all sides, the joins, and what stands behind the last.
+    fn parts(&'a self, inputs: &[Input<'_>], needed: &[Vec<JoinColumn>]) -> Result<Plans, Faults> {
+        let mut lane = Lane { steps: Vec::new(), next: Vec::new(), entries: vec![OUT; inputs.len()] };
+        let mut plans: Vec<Option<Plan>> = inputs.iter().map(|_| None).collect();
+        let (mut outputs, mut exits) = (Vec::<Schema>::new(), Vec::<usize>::new());
+        for (nth, join) in self.all.iter().enumerate() {
+            let mut came: Vec<(Schema, usize, Rows, Vec<Stage>)> = Vec::new();
+            for (place, side) in join.sides.iter().enumerate() {
+                let read = self.read_of(nth, place, &needed[nth], &outputs)?;
+                let planner = self.planner(side, join.at, &outputs, read.clone())?;
+                let first = lane.steps.len();
+                match side.rows {
+                    Rows::Input(input) => {
+                        let mut plan = planner.plan()?;
+                        lane.steps.append(&mut plan.lane_steps);
+                        let columns = windows::gated(
+                            &planner,
+                            (&plan.lane, plan.router.take()),
+                            &read,
+                            &mut lane.steps,
+                        );
+                        plans[input] = Some(plan);
+                        came.push((columns, first, side.rows, Vec::new()));
+                    }
+                    Rows::Join(of) => {
+                        let Made { stages, transforms, lane: columns, lane_steps, router, .. } =
+                            windows::results(&planner, &self.all[of].giver())?;
+                        lane.steps.extend(transforms.into_iter().map(LaneStep::Stateless));
+                        lane.steps.extend(lane_steps);
+                        let columns = windows::gated(&planner, (&columns, router), &read, &mut lane.steps);
+                        came.push((columns, first, side.rows, stages));
+                    }
+                }
+                lane.line_up(first);
+            }
+            let [left, right] = &came[..] else { unreachable!("a join has two sides") };
+            let sides = [left.0.clone(), right.0.clone()];
+            let (config, output) = join.joined(&sides, needed[nth].clone())?;
+            let own = lane.steps.len();
+            for (place, (_, first, rows, _)) in came.iter().enumerate() {
+                let end = came.get(place + 1).map_or(own, |next| next.1);
+                let port = Port { step: own, input: place };
+                let entry = if *first < end { Port { step: *first, input: 0 } } else { port };
+                if *first < end {
+                    lane.next[end - 1] = port;
+                }
+                match rows {
+                    Rows::Input(input) => lane.entries[*input] = entry,
+                    Rows::Join(of) => lane.next[exits[*of]] = entry,
+                }
+            }
+            lane.steps.push(LaneStep::Join { at: join.at, config, sides });
+            lane.line_up(own);
+            for (place, (.., rows, stages)) in came.into_iter().enumerate() {
+                let mut stages = joined_stages(stages);
+                stages.push(self.stage(join, place, &needed[nth], &output));
+                for input in self.inputs_of(rows) {
+                    let plan = plans[input].as_mut().expect("an input goes into a join before its rows do");
+                    plan.stages.extend(stages.iter().cloned());
+                }
+            }
+            exits.push(own);
+            outputs.push(output);
+        }
+        self.to_the_tables(inputs, plans, lane, &outputs)
+    }
+
+    /// The same with what stands behind the last join.
+    fn to_the_tables(
+        &'a self,
+        inputs: &[Input<'_>],
+        plans: Vec<Option<Plan>>,
+        lane: Lane,
+        outputs: &[Schema],
+    ) -> Result<Plans, Faults> {
+        let mut plans: Vec<Plan> = plans.into_iter().flatten().collect();
+        if plans.len() < inputs.len() {
+            return Err(vec![fault("steps", "there is an input whose rows no join takes")]);
+        }
+        let (last, output) =
+            (self.all.last().expect("there is a join"), outputs.last().expect("it has rows"));
+        let base = &mut plans[0];
+        let own = base.stages.len();
+        base.lane_steps = lane.steps;
+        let giver = (last.giver(), output.clone());
+        windows::onward((self.pipeline, self.of_joined), self.tables, self.texts, giver, base)?;
+        let behind = joined_stages(base.stages.split_off(own));
+        let (steps, tables, router) =
+            (base.lane_steps.clone(), std::mem::take(&mut base.tables), base.router.clone());
+        for plan in &mut plans {
+            plan.stages.extend(behind.iter().cloned());
+            plan.lane_steps = steps.clone();
+            plan.tables = tables.clone();
+            plan.router = router.clone();
+        }
+        let plans = inputs.iter().zip(plans).map(|(input, plan)| InputPlan {
+            name: input.name.to_owned(),
+            path: input.path.clone(),
+            plan,
+        });
+        Ok(Plans { inputs: plans.collect(), flow: Flow { entries: lane.entries, next: lane.next } })
+    }
+
+    /// A join as the readers of the plan of one of its sides see it.
+    fn stage(&self, join: &At<'_>, side: usize, columns: &[JoinColumn], output: &Schema) -> Stage {
+        let of_rows =
+            columns.iter().filter(|column| column.side == SIDES[side]).map(|column| column.from.clone());
+        let mut reads: Vec<String> = Vec::new();
+        for name in join.key(side).chain(of_rows) {
+            if !reads.contains(&name) {
+                reads.push(name);
+            }
+        }
+        let place = match join.sides[side].rows {
+            Rows::Input(_) => Place::Lane,
+            Rows::Join(_) => Place::Joined,
+        };
+        Stage { path: join.path.clone(), place, reads, output: output.clone() }
+    }
+
+    /// The inputs whose rows these are made of.
+    fn inputs_of(&self, rows: Rows) -> Vec<usize> {
+        match rows {
+            Rows::Input(place) => vec![place],
+            Rows::Join(nth) => {
+                self.all[nth].sides.iter().flat_map(|side| self.inputs_of(side.rows)).collect()
+            }
+        }
+    }
+}
+
+impl At<'_> {
+    fn unclear(&self, name: &str) -> super::Fault {
+        let [left, right] = &self.sides;
+        let message = format!(
+            "`{name}` is a column of both sides; say which one under `columns`, as in `columns: {{ {name}: {}.{name} }}`, or `{}.{name}`",
+            left.name, right.name
+        );
+        fault(&self.path, message)
+    }
+}
+
+/// The lane while it is put together.
+struct Lane {
+    steps: Vec<LaneStep>,
+    next: Vec<Port>,
+    entries: Vec<Port>,
+}
+
+/// What stands for a place that is not known yet.
+const OUT: Port = Port { step: usize::MAX, input: 0 };
+
+impl Lane {
+    /// The steps from `first` on go on to the one behind each.
+    fn line_up(&mut self, first: usize) {
+        self.next.truncate(first);
+        self.next.extend((first..self.steps.len()).map(|step| Port { step: step + 1, input: 0 }));
+    }
+}
+
+/// The steps of a chain of joined rows, as far as no window stands before them.
+fn joined_stages(mut stages: Vec<Stage>) -> Vec<Stage> {
+    let window = stages.iter().position(|stage| stage.path.ends_with(".window")).unwrap_or(stages.len());
+    let until = stages.len().min(window + 1);
+    stages[..until].iter_mut().for_each(|stage| stage.place = Place::Joined);
+    stages
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,216 @@
+use dataflow::{Column, ColumnType, Schema};
+
+use crate::config;
+use crate::config::values::reference::Surroundings;
+use crate::plan::chain::LaneStep;
+use crate::wiring::steps;
+
+const ORDERS: &str = "id: String, created_at: DateTime64(3), country: String, amount: Int32, noise: String";
+const PAYMENTS: &str = "order: String, created_at: DateTime64(3), method: String, payment_id: UInt64";
+const JOIN: &str = "{ join: { left: orders, right: payments, on: [\"id = order\"], within: 1h } }";
+
+fn checked(inputs: &[(&str, &str)], steps: &str) -> config::model::Pipeline {
+    let input = |(name, fields): &(&str, &str)| {
+        format!(
+            "  {name}: {{ kafka: {{ brokers: b, topic: {name} }}, fields: {{ {fields} }}, time: created_at }}\n"
+        )
+    };
+    let inputs: String = inputs.iter().map(input).collect();
+    let text = format!(
+        "pipeline: p\nsink: {{ clickhouse: {{ url: \"http://localhost:8123\", table: t }} }}\ninputs:\n{inputs}steps: [{steps}]"
+    );
+    let around = Surroundings { env: &|_| Ok(None), file: &|_| Err("no".into()) };
+    let checked = config::check(&text, &around);
+    checked.pipeline.unwrap_or_else(|| panic!("{}", checked.faults.render("test")))
+}
+
+fn table(columns: &[(&str, ColumnType)]) -> Schema {
+    Schema::new(columns.iter().map(|(name, of_type)| Column::new(*name, of_type.clone())).collect())
+}
+
+fn named(schema: &Schema) -> String {
+    let column = |c: &Column| format!("{} {}", c.name, clickhouse::types::name(&c.column_type));
+    schema.columns().iter().map(column).collect::<Vec<_>>().join(", ")
+}
+
+/// The plan in lines, or its faults.
+fn planned(inputs: &[(&str, &str)], steps: &str, table: &Schema) -> String {
+    let pipeline = checked(inputs, steps);
+    let plans = match steps::plan(&pipeline, std::slice::from_ref(table)) {
+        Err(faults) => return faults.iter().map(|fault| format!("{fault}\n")).collect(),
+        Ok(plans) => plans,
+    };
+    let mut told = String::new();
+    for (input, entry) in plans.inputs.iter().zip(&plans.flow.entries) {
+        told += &format!(
+            "{}: {}\n  enters {}.{}\n",
+            input.name,
+            named(&input.plan.input),
+            entry.step,
+            entry.input
+        );
+        for stage in &input.plan.stages {
+            told += &format!("  {} in {:?}: {}\n", stage.path, stage.place, named(&stage.output));
+        }
+    }
+    for (at, step) in plans.common().lane_steps.iter().enumerate() {
+        let word = match step {
+            LaneStep::Time { .. } => "time",
+            LaneStep::Dedup { .. } => "dedup",
+            LaneStep::Gate(_) => "gate",
+            LaneStep::Window { .. } => "window",
+            LaneStep::Join { .. } => "join",
+            LaneStep::Stateless(_) => "stateless",
+        };
+        let next = plans.flow.next(at);
+        told += &format!("{at} {word} -> {}.{}\n", next.step, next.input);
+    }
+    for mapped in &plans.common().tables[0].mapping {
+        told += &format!("{} from {:?} {:?}\n", mapped.column, mapped.from, mapped.conversion);
+    }
+    told
+}
+
+fn both() -> [(&'static str, &'static str); 2] {
+    [("orders", ORDERS), ("payments", PAYMENTS)]
+}
+
+#[test]
+fn each_side_decodes_its_key_and_what_is_read_of_it_behind_the_join() {
+    let told =
+        planned(&both(), JOIN, &table(&[("amount", ColumnType::Int32), ("method", ColumnType::String)]));
+    let expected = "\
+orders: id String, amount Int32, created_at DateTime64(3)
+  enters 0.0
+  steps[0].join in Lane: amount Int32, method String
+payments: order String, method String, created_at DateTime64(3)
+  enters 0.1
+  steps[0].join in Lane: amount Int32, method String
+0 join -> 1.0
+1 stateless -> 2.0
+amount from Some(\"amount\") Same
+method from Some(\"method\") Same
+";
+    assert_eq!(told, expected);
+}
+
+#[test]
+fn what_may_be_absent_of_a_side_is_nullable() {
+    let join = JOIN.replace("within: 1h", "within: 1h, kind: left");
+    let told =
+        planned(&both(), &join, &table(&[("amount", ColumnType::Int32), ("method", ColumnType::String)]));
+    assert!(told.contains("steps[0].join in Lane: amount Int32, method Nullable(String)\n"), "{told}");
+    assert!(told.ends_with("method from Some(\"method\") Same\n"), "its NULLs make dead letters: {told}");
+}
+
+#[test]
+fn steps_of_a_side_run_before_the_join_and_steps_behind_it_on_joined_rows() {
+    let steps = format!(
+        "{{ from: payments, dedup: {{ key: [payment_id], window: 8h }} }}, {{ from: payments, filter: \"method <> 'test'\" }}, {JOIN}, \
+         {{ select: {{ \"*\": \"*\", twice: amount * 2 }} }}, {{ dedup: {{ key: [id], window: 8h }} }}"
+    );
+    let told = planned(&both(), &steps, &table(&[("id", ColumnType::String), ("twice", ColumnType::Int64)]));
+    let expected = "\
+orders: id String, amount Int32, created_at DateTime64(3)
+  enters 2.0
+  steps[2].join in Lane: id String, amount Int32
+  steps[3].select in Joined: id String, amount Int32, twice Int64
+  steps[4].dedup in Joined: id String, twice Int64
+payments: order String, created_at DateTime64(3), method String, payment_id UInt64
+  enters 0.0
+  steps[0].dedup in Lane: `order` of `t` Nullable(String), payment_id UInt64, `1` keeps the row Bool, `sinks` of a row UInt32
+  steps[1].filter in Ahead: order String, created_at DateTime64(3), method String, payment_id UInt64
+  steps[2].join in Lane: id String, amount Int32
+  steps[3].select in Joined: id String, amount Int32, twice Int64
+  steps[4].dedup in Joined: id String, twice Int64
+0 dedup -> 1.0
+1 gate -> 2.1
+2 join -> 3.0
+3 stateless -> 4.0
+4 stateless -> 5.0
+5 dedup -> 6.0
+id from Some(\"id\") Same
+twice from Some(\"twice\") Same
+";
+    assert_eq!(told, expected);
+}
+
+#[test]
+fn joins_in_a_row_hand_on_only_what_is_needed() {
+    let inputs = [
+        ("orders", ORDERS),
+        ("payments", PAYMENTS),
+        ("refunds", "payment: UInt64, created_at: DateTime64(3), cents: Int64"),
+    ];
+    let steps = format!(
+        "{}, {{ from: paid, filter: amount > 0 }}, {{ join: {{ left: paid, right: refunds, on: [\"payment_id = payment\"], within: 1d, kind: left }} }}, \
+         {{ window: {{ key: [country], size: 1h, aggregates: {{ refunded: sum(cents) }} }} }}",
+        JOIN.replace("within: 1h", "within: 1h, as: paid")
+    );
+    let time = || ColumnType::DateTime64 { precision: 3, timezone: None };
+    let columns = [
+        ("country", ColumnType::String),
+        ("window_start", time()),
+        ("refunded", ColumnType::Nullable(Box::new(ColumnType::Int64))),
+    ];
+    let told = planned(&inputs, &steps, &table(&columns));
+    let expected = "\
+orders: id String, country String, amount Int32, created_at DateTime64(3)
+  enters 0.0
+  steps[0].join in Lane: country String, amount Int32, payment_id UInt64
+  steps[1].filter in Joined: country String, amount Int32, payment_id UInt64
+  steps[2].join in Joined: country String, cents Nullable(Int64)
+  steps[3].window in Joined: country String, window_start DateTime64(3, 'UTC'), window_end DateTime64(3, 'UTC'), refunded Nullable(Int64)
+payments: order String, payment_id UInt64, created_at DateTime64(3)
+  enters 0.1
+  steps[0].join in Lane: country String, amount Int32, payment_id UInt64
+  steps[1].filter in Joined: country String, amount Int32, payment_id UInt64
+  steps[2].join in Joined: country String, cents Nullable(Int64)
+  steps[3].window in Joined: country String, window_start DateTime64(3, 'UTC'), window_end DateTime64(3, 'UTC'), refunded Nullable(Int64)
+refunds: payment UInt64, cents Int64, created_at DateTime64(3)
+  enters 3.1
+  steps[2].join in Lane: country String, cents Nullable(Int64)
+  steps[3].window in Joined: country String, window_start DateTime64(3, 'UTC'), window_end DateTime64(3, 'UTC'), refunded Nullable(Int64)
+0 join -> 1.0
+1 stateless -> 2.0
+2 stateless -> 3.0
+3 join -> 4.0
+4 stateless -> 5.0
+5 window -> 6.0
+6 stateless -> 7.0
+country from Some(\"country\") Same
+window_start from Some(\"window_start\") Same
+refunded from Some(\"refunded\") Same
+";
+    assert_eq!(told, expected);
+}
+
+#[test]
+fn what_cannot_be_planned_says_where_and_what_to_write() {
+    let of = |join: &str, columns: &[(&str, ColumnType)]| planned(&both(), join, &table(columns));
+    let time = || ColumnType::DateTime64 { precision: 3, timezone: None };
+    let amount = [("amount", ColumnType::Int32)];
+    let told = of(JOIN, &[("created_at", time())]);
+    assert_eq!(
+        told,
+        "`steps[0].join`: `created_at` is a column of both sides; say which one under `columns`, as in `columns: { created_at: orders.created_at }`, \
+         or `payments.created_at`\n"
+    );
+    let renamed = JOIN.replace("within: 1h", "within: 1h, columns: { created_at: payments.created_at }");
+    assert!(of(&renamed, &[("created_at", time())]).ends_with("created_at from Some(\"created_at\") Same\n"));
+    let told = of(&JOIN.replace("id = order", "id = ordr"), &amount);
+    assert_eq!(
+        told,
+        "`steps[0].join.on[0]`: the type of `ordr` of `payments` is not known; write `fields: { ordr: String }` under `inputs.payments:`, with its type; \
+         did you mean `order`?\n"
+    );
+    let told = of(&JOIN.replace("within: 1h", "within: 1h, columns: { at: orders.at }"), &amount);
+    assert!(
+        told.starts_with("`steps[0].join.columns.at`: the type of `at` of `orders` is not known"),
+        "{told}"
+    );
+    let told = of(&JOIN.replace("id = order", "id = payment_id"), &amount);
+    assert!(told.contains("steps[0].join") && told.contains("payment_id"), "{told}");
+    let told = of(JOIN, &[("amount", ColumnType::Int32), ("unheard", ColumnType::Int32)]);
+    assert!(told.contains("no step gives column `unheard` (Int32)"), "{told}");
+}

@@ -1,0 +1,144 @@
+//! A join of two topics into ClickHouse's engine, with kills in between; every row against a reading of the records alone.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use live::{Case, Feed};
+use testkit::{Lcg, seed};
+
+const ORDERS: u64 = 24_000;
+const LIVES: u64 = 6;
+const BEGIN_MS: u64 = 1_700_000_000_000;
+/// A payment matches if it comes at most this much before its order, or after it.
+const BEFORE_MS: u64 = 2_000;
+const AFTER_MS: u64 = 30_000;
+
+/// A payment: its number, its order, its time.
+#[derive(Clone, Copy)]
+struct Payment {
+    id: u64,
+    order: u64,
+    at: u64,
+}
+
+fn ordered_at(order: u64) -> u64 {
+    BEGIN_MS + order * 10
+}
+
+/// The payments in the order of their times: one order in ten has none, one in seven has two, and one payment in nine misses its order's
+/// interval by little.
+fn payments(random: &mut Lcg) -> Vec<Payment> {
+    let mut all = Vec::new();
+    for order in 0..ORDERS {
+        let count = if order % 10 == 3 { 0 } else { 1 + u64::from(order % 7 == 0) };
+        for _ in 0..count {
+            let span = BEFORE_MS + AFTER_MS;
+            let offset = match random.below(9) {
+                0 => [0, 1, span + 2, span + 3][random.below(4) as usize],
+                1 => [2, span + 1][random.below(2) as usize],
+                _ => 2 + random.below(span),
+            };
+            let id = all.len() as u64;
+            all.push(Payment { id, order, at: ordered_at(order) + offset - BEFORE_MS - 2 + 1 });
+        }
+    }
+    all.sort_by_key(|payment| (payment.at, payment.id));
+    all
+}
+
+fn matches(payment: &Payment) -> bool {
+    let at = ordered_at(payment.order);
+    at - BEFORE_MS <= payment.at && payment.at <= at + AFTER_MS
+}
+
+#[test]
+fn joined_rows_are_right_to_the_last_one_whatever_is_killed() {
+    let Some(case) = Case::begin("joins") else { return };
+    let table = case.table(
+        "order_id UInt64, country LowCardinality(String), at DateTime64(3), payment_id Nullable(UInt64), paid_at Nullable(DateTime64(3))",
+        "order_id",
+    );
+    let topics = ["joins_orders", "joins_payments"];
+    let pipeline = case
+        .pipeline()
+        .input("orders", topics[0], ", time: at, fields: { order_id: UInt64, country: LowCardinality(String), at: DateTime64(3) }")
+        .input("payments", topics[1], ", time: at, fields: { payment_id: UInt64, order: UInt64, at: DateTime64(3) }")
+        .step("{ from: payments, dedup: { key: [payment_id], window: 1h } }")
+        .step("{ from: orders, filter: \"country <> 'test'\" }")
+        .step(
+            "join: { left: orders, right: payments, on: ['order_id = order'], before: 2s, after: 30s, kind: left, lateness: 10s, \
+             columns: { at: orders.at, paid_at: payments.at } }",
+        )
+        .step("filter: country <> 'xx'")
+        .batch("{ rows: 2000, age: 100ms }");
+    let mut random = Lcg::new(seed());
+    let payments = payments(&mut random);
+    let feeds = topics.map(|topic| Feed::new(case.kafka(), topic));
+    let country = |order: u64| ["nl", "de", "xx", "test"][(order % 4) as usize];
+    let mut paid = payments.iter().peekable();
+    for life in 0..LIVES {
+        for order in life * ORDERS / LIVES..(life + 1) * ORDERS / LIVES {
+            let at = ordered_at(order);
+            let body =
+                format!(r#"{{"order_id":{order},"country":"{}","at":{at},"payment_id":0}}"#, country(order));
+            feeds[0].push(random.below(3) as u32, body.as_bytes());
+            // Payments are about as far as orders.
+            while let Some(Payment { id, order, at }) = paid.next_if(|payment| payment.at <= at) {
+                let body = format!(r#"{{"payment_id":{id},"order":{order},"at":{at}}}"#);
+                for _ in 0..1 + u64::from(random.below(4) == 0) {
+                    feeds[1].push(random.below(3) as u32, body.as_bytes());
+                }
+            }
+        }
+        feeds.iter().for_each(Feed::flush);
+        let mut running = pipeline.run();
+        std::thread::sleep(Duration::from_millis(400 + random.below(1_500)));
+        running.kill9().expect("a kill");
+    }
+    for Payment { id, order, at } in paid {
+        let body = format!(r#"{{"payment_id":{id},"order":{order},"at":{at}}}"#);
+        feeds[1].push(random.below(3) as u32, body.as_bytes());
+    }
+    feeds[1].flush();
+    pipeline.drain();
+    // What releases all others: records behind all of them in each partition.
+    let last = ordered_at(ORDERS) + 200_000;
+    for partition in 0..3 {
+        let order = format!(r#"{{"order_id":{},"country":"xx","at":{last}}}"#, ORDERS + u64::from(partition));
+        feeds[0].push(partition, order.as_bytes());
+        let payment =
+            format!(r#"{{"payment_id":{},"order":0,"at":{last}}}"#, 1_000_000 + u64::from(partition));
+        feeds[1].push(partition, payment.as_bytes());
+    }
+    feeds.iter().for_each(Feed::flush);
+    pipeline.drain();
+
+    let mut by_order: BTreeMap<u64, Vec<&Payment>> = BTreeMap::new();
+    payments
+        .iter()
+        .filter(|payment| matches(payment))
+        .for_each(|one| by_order.entry(one.order).or_default().push(one));
+    let mut wanted = Vec::new();
+    for order in (0..ORDERS).filter(|order| !["test", "xx"].contains(&country(*order))) {
+        let row = |payment: String, paid: String| {
+            format!("{order} {} {} {payment} {paid}", country(order), ordered_at(order))
+        };
+        match by_order.get(&order) {
+            None => wanted.push(row("-".into(), "-".into())),
+            Some(of) => wanted.extend(of.iter().map(|one| row(one.id.to_string(), one.at.to_string()))),
+        }
+    }
+    let mut found = table.column(
+        "concat(toString(order_id), ' ', country, ' ', toString(toUnixTimestamp64Milli(at)), ' ', ifNull(toString(payment_id), '-'), ' ', \
+         ifNull(toString(toUnixTimestamp64Milli(paid_at)), '-'))",
+    );
+    (found.sort(), wanted.sort());
+    assert_eq!(found.len(), wanted.len());
+    let wrong: Vec<_> = found.iter().zip(&wanted).filter(|(found, wanted)| found != wanted).take(5).collect();
+    assert!(wrong.is_empty(), "{wrong:?}");
+    // Every record went into the join, or was dropped before it by a rule or as a duplicate.
+    let records = &pipeline.status()["records"];
+    let number = |key: &str| records[key].as_u64().unwrap_or_else(|| panic!("no `{key}` in {records}"));
+    assert_eq!((number("late"), number("dead_letters")), (0, 0), "{records}");
+    assert_eq!(number("read"), number("filtered") + number("duplicates") + number("absorbed"), "{records}");
+}
