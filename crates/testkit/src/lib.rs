@@ -10,6 +10,7 @@
 //! | [`Process`]    | any child: log files, signals, exit with CPU seconds and peak memory                 |
 //! | [`S3`]         | an S3 gateway (versitygw) with a bucket; kill, restart on the same objects           |
 //! | [`Registry`]   | a schema registry (Apicurio); pause and resume                                       |
+//! | [`Pulsar`]     | a standalone Pulsar; topics; kill, pause, restart on the same data                    |
 //! | [`FaultProxy`] | stands before an HTTP server and refuses, delays, swallows or garbles on order        |
 //! | [`TestDir`]    | a directory under `target/testkit` that goes when the test passes and stays when not |
 //! | [`Fuzz`]       | changes inputs of a parser until something it promises breaks                         |
@@ -29,6 +30,7 @@ mod kafka;
 mod memory;
 mod process;
 mod proxy;
+mod pulsar;
 mod random;
 mod registry;
 mod s3;
@@ -43,6 +45,7 @@ pub use kafka::{Credentials, Kafka, KafkaOptions, SCRAM_SHA_512_SESSION, Securit
 pub use memory::{CountingAllocator, peak_bytes};
 pub use process::{Exit, Output, Process, Spawn, Usage};
 pub use proxy::{Answer, Counters, Fault, FaultProxy, Reach, Rule, RuleId, Seen};
+pub use pulsar::{Pulsar, PulsarOptions};
 pub use random::{Lcg, seed};
 pub use registry::Registry;
 pub use s3::S3;

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use crate::dir::workspace_dir;
-use crate::{clickhouse, kafka, registry, s3};
+use crate::{clickhouse, kafka, pulsar, registry, s3};
 
 /// A service that tests may ask for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,6 +17,8 @@ pub enum Service {
     S3,
     /// A schema registry: `java`, and Apicurio in `.cache/apicurio`.
     Registry,
+    /// A Pulsar: `java`, and the distribution's jars in `.cache/pulsar`.
+    Pulsar,
 }
 
 /// Whether all `services` can be started here. If not, says `SKIPPED: why` and answers false; the test then returns.
@@ -31,6 +33,7 @@ pub fn available(services: &[Service]) -> bool {
             Service::ClickHouse => clickhouse::missing(),
             Service::S3 => s3::missing(),
             Service::Registry => registry::missing(),
+            Service::Pulsar => pulsar::missing(),
         };
         if let Some(missing) = missing {
             if std::env::var("CI").is_ok_and(|ci| ci == "true") {
