@@ -7,6 +7,7 @@
 //! | Kafka          | 0         | the offset                           |
 //! | files          | 0         | the offset of the record's first byte |
 //! | generator, memory, replay log | 0 | the record's number           |
+//! | Pulsar         | the ledger | the entry (40 bits), the index in its batch (24 bits) |
 //!
 //! A source whose records have two numbers (a ledger and a place in it, a segment and a record) gives the first one as the era. All records
 //! of a block are of one era, so that a row needs only the low half.
@@ -37,11 +38,12 @@ pub const fn plain(position: Position) -> Option<u64> {
     if era(position) == 0 { Some(low(position)) } else { None }
 }
 
-/// The places between two positions, 0 if `to` is not behind `from`; `None` between two eras, where nobody can count them.
+/// The places between two positions, 0 if `to` is not behind `from`; `None` where either has an era: its places need not be numbers that
+/// follow each other.
 pub const fn between(from: Position, to: Position) -> Option<u64> {
     if to <= from {
         Some(0)
-    } else if era(from) == era(to) {
+    } else if era(from) == 0 && era(to) == 0 {
         Some(low(to) - low(from))
     } else {
         None

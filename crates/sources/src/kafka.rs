@@ -27,7 +27,7 @@ pub mod produce;
 mod reader;
 mod reason;
 mod slot;
-mod token;
+
 pub mod topics;
 
 use std::collections::BTreeMap;
@@ -43,9 +43,9 @@ use dataflow::{
 };
 
 use crate::thread;
+pub use crate::token::TokenSource;
 use client::{Client, Topic};
 use config::Role;
-pub use token::TokenSource;
 
 /// Looks for a missing topic, all together about five seconds: longer than brokers take to tell each other of a new one,
 /// short enough for who has mistyped a name.

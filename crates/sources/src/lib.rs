@@ -10,14 +10,21 @@
 //! | [`generator`] | a publisher      | number of the record                    | after its last record |
 //! | [`file`]      | a file           | byte offset of the line, inflated       | at the file's end |
 //! | `kafka`       | a topic's partition | offset                               | never |
+//! | `pulsar`      | a topic's partition | ledger; entry and index in the batch | when the topic is terminated |
 
 pub mod file;
 pub mod generator;
 #[cfg(feature = "kafka")]
 pub mod kafka;
 pub mod memory;
+#[cfg(feature = "pulsar")]
+pub mod pulsar;
 mod queue;
 mod thread;
+#[cfg(any(feature = "kafka", feature = "pulsar"))]
+mod tls;
+#[cfg(any(feature = "kafka", feature = "pulsar"))]
+mod token;
 
 #[cfg(test)]
 #[path = "../tests/support/runtime.rs"]

@@ -77,6 +77,28 @@ impl<T> Sender<T> {
         Ok(())
     }
 
+    /// As [`send`](Self::send), but waits at most `time` for room; gives the item back if there is none by then.
+    #[cfg(feature = "pulsar")]
+    pub(crate) fn send_within(&self, item: T, bytes: usize, time: Duration) -> Result<Option<T>, Closed> {
+        let bytes = bytes + size_of::<(T, usize)>();
+        let has_no_room = |state: &mut State<T>| {
+            !state.is_closed && !state.items.is_empty() && state.bytes + bytes > self.shared.bytes_max
+        };
+        let waited = self.shared.room.wait_timeout_while(self.shared.lock(), time, has_no_room);
+        let (mut state, waited) = waited.unwrap_or_else(PoisonError::into_inner);
+        if state.is_closed {
+            return Err(Closed);
+        }
+        if waited.timed_out() {
+            return Ok(Some(item));
+        }
+        state.bytes += bytes;
+        state.items.push_back((item, bytes));
+        drop(state);
+        self.shared.ready.wake();
+        Ok(None)
+    }
+
     /// True once the receiver is gone.
     pub(crate) fn is_closed(&self) -> bool {
         self.shared.lock().is_closed

@@ -16,10 +16,10 @@ fn a_position_is_read_as_it_is_shown_and_keeps_its_order() {
 }
 
 #[test]
-fn places_are_counted_within_an_era_only() {
+fn places_are_counted_only_without_an_era() {
     assert_eq!(
         (between(5, 9), between(9, 5), between(position(3, 5), position(3, 9))),
-        (Some(4), Some(0), Some(4))
+        (Some(4), Some(0), None)
     );
     assert_eq!((between(5, position(3, 9)), between(position(3, 9), 5)), (None, Some(0)));
 }

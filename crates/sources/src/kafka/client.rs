@@ -14,8 +14,8 @@ use rdkafka_sys as ffi;
 
 use super::config::{self, Role, is_secret};
 use super::list::List;
-use super::token::TokenSource;
 use super::{KafkaOptions, fault, reason};
+use crate::token::TokenSource;
 
 /// Bytes for an error's text; librdkafka's own examples use 512.
 const ERROR_BYTES: usize = 512;
@@ -558,7 +558,7 @@ unsafe extern "C" fn on_token(handle: *mut ffi::rd_kafka_t, _: *const c_char, op
     }
 }
 
-fn hand_over(handle: *mut ffi::rd_kafka_t, token: &super::token::Token) -> Result<(), String> {
+fn hand_over(handle: *mut ffi::rd_kafka_t, token: &crate::token::Token) -> Result<(), String> {
     let (Ok(value), Ok(principal)) =
         (CString::new(token.value.as_str()), CString::new(token.principal.as_str()))
     else {

@@ -14,7 +14,6 @@
 //! | `broker`     | one thread a broker: fetch, read, return                                 |
 //! | `connection` | a socket with bounds                                                       |
 //! | `security`   | which encryption and login the properties ask for                          |
-//! | `tls`        | the bytes of a connection, encrypted or not                                |
 //! | `login`      | logging in, and staying logged in                                          |
 //! | `scram`      | the proofs of SCRAM                                                        |
 //! | `wire`       | requests and answers as bytes                                              |
@@ -39,7 +38,7 @@ mod reader;
 mod scram;
 mod security;
 mod supervisor;
-mod tls;
+
 mod wire;
 
 use std::collections::BTreeMap;

@@ -14,8 +14,8 @@ use dataflow::Runtime;
 use super::login::{Dialogue, Next};
 use super::metadata::{self, Cluster};
 use super::security::{Login, Security};
-use super::tls::{Stream, is_pause};
 use super::wire;
+use crate::tls::{Stream, is_pause};
 
 /// A broker that cannot be connected to, or says nothing for so long although it should, is away.
 pub(super) const SILENCE_MAX: Duration = Duration::from_secs(30);

@@ -14,6 +14,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use super::scram::Hash;
+use crate::tls::Tls;
 
 /// Properties that are understood here.
 pub(super) const KNOWN: &[&str] = &[
@@ -33,17 +34,6 @@ pub(super) const KNOWN: &[&str] = &[
 pub(super) struct Security {
     pub(super) tls: Option<Tls>,
     pub(super) login: Option<Login>,
-}
-
-/// Encryption. Files are read at each connection, so that a renewed certificate counts from the next one on.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Tls {
-    /// PEM file of the authorities to trust; the system's without one.
-    pub(super) ca: Option<PathBuf>,
-    /// PEM files of the client's certificates and of its key.
-    pub(super) identity: Option<(PathBuf, PathBuf)>,
-    /// Whether the certificate must name the host. Who signed it is checked in any case.
-    pub(super) verify_host: bool,
 }
 
 /// Who logs in.

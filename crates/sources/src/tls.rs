@@ -1,11 +1,11 @@
 //! The bytes of a connection, encrypted or not.
 //!
-//! Owns the handshake, whom one trusts and how one shows who one is. Does not own what is asked for (`security`), nor waits and
-//! framing (`connection`).
+//! Owns the handshake, whom one trusts and how one shows who one is. Does not own what is asked for, nor waits and framing: each kind of
+//! source has its own.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustls::client::WebPkiServerVerifier;
@@ -17,17 +17,26 @@ use rustls::{
     SignatureScheme, StreamOwned,
 };
 
-use super::security::Tls;
+/// Encryption. Files are read at each connection, so that a renewed certificate counts from the next one on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tls {
+    /// PEM file of the authorities to trust; the system's without one.
+    pub ca: Option<PathBuf>,
+    /// PEM files of the client's certificates and of its key.
+    pub identity: Option<(PathBuf, PathBuf)>,
+    /// Whether the certificate must name the host. Who signed it is checked in any case.
+    pub verify_host: bool,
+}
 
 /// A connection's bytes. Reads end with `WouldBlock` or `TimedOut` when the socket's own bound is over.
-pub(super) enum Stream {
+pub(crate) enum Stream {
     Clear(TcpStream),
     Encrypted(Box<StreamOwned<ClientConnection, TcpStream>>),
 }
 
 impl Stream {
     /// Encrypts a connection to `host`, which certificates must name. `go_on` is asked each time that the socket's bound is over.
-    pub(super) fn encrypt(
+    pub(crate) fn encrypt(
         socket: TcpStream,
         tls: &Tls,
         host: &str,
@@ -49,7 +58,7 @@ impl Stream {
 }
 
 /// True if a read or write only has not come to an end yet.
-pub(super) fn is_pause(error: &std::io::Error) -> bool {
+pub(crate) fn is_pause(error: &std::io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
 }
 

@@ -1,4 +1,4 @@
-//! Tokens for OAUTHBEARER: where they come from and how long they hold.
+//! Tokens that a broker lets us in by: where they come from and how long they hold.
 //!
 //! Owns reading a token from a file or a command and its expiry. Does not own checking it: the broker does.
 
@@ -14,7 +14,7 @@ const TOKEN_BYTES_MAX: u64 = 64 << 10;
 /// For tokens that do not say when they expire.
 const LIFETIME_MS: i64 = 300_000;
 
-/// Where an OAUTHBEARER token comes from. It is read again whenever librdkafka asks, at about 80 % of its life.
+/// Where a token comes from. It is read again for each login: librdkafka asks at about 80 % of its life, a Pulsar broker when it has expired.
 #[derive(Clone, PartialEq, Eq)]
 pub enum TokenSource {
     /// The content of a file, kept fresh by somebody else (Kubernetes, Vault).
@@ -44,16 +44,16 @@ impl std::fmt::Display for TokenSource {
 }
 
 /// A token, never shown.
-pub(super) struct Token {
-    pub(super) value: String,
-    pub(super) principal: String,
+pub(crate) struct Token {
+    pub(crate) value: String,
+    pub(crate) principal: String,
     /// Unix milliseconds.
-    pub(super) expires_ms: i64,
+    pub(crate) expires_ms: i64,
 }
 
 impl TokenSource {
     /// Gets a token now. The error has no secret in it, and leaves it to the caller to name the place.
-    pub(super) fn get(&self, now_ms: i64) -> Result<Token, String> {
+    pub(crate) fn get(&self, now_ms: i64) -> Result<Token, String> {
         let value = match self {
             Self::File(path) => {
                 std::fs::File::open(path).and_then(read).map_err(|error| error.to_string())?

@@ -1,0 +1,350 @@
+//! Pulsar topics as a source, read by Pulsar's binary protocol directly.
+//!
+//! Owns the way of messages from brokers into blocks, and the refusal of a position that no longer stands for the same messages. Does not
+//! own positions: the journal does. A reader has no cursor at the broker; the subscription that we acknowledge for is for people's tools,
+//! and makes brokers hold what was not read.
+//!
+//! | question                   | answer                                                                                   |
+//! |----------------------------|------------------------------------------------------------------------------------------|
+//! | partition                  | a partition of a topic; a topic without partitions is one                                |
+//! | position                   | ledger, entry, index in the batch (`place`)                                              |
+//! | identity                   | none: a cluster never gives a ledger's number twice, so the position itself tells        |
+//! | topic deleted              | refused, once brokers have said so for some seconds                                      |
+//! | topic made anew, truncated, ledger deleted | refused: a read begins with the newest entry that was read before, which must come first |
+//! | ledger deleted while it is read | refused: before the first message of another ledger, the newest entry of the one before must still be held |
+//! | topic unloaded, broker away | looked up again; `Away` every few seconds meanwhile, for ever                           |
+//! | partition added            | `Found`, from its beginning                                                              |
+//! | topic terminated           | `Ended` after its last message                                                           |
+//! | encrypted, chunked messages | refused, with the place                                                                 |
+//! | non-persistent topic       | refused: it cannot be read again                                                         |
+//!
+//! | module       | what it holds                                            |
+//! |--------------|----------------------------------------------------------|
+//! | `supervisor` | which broker serves what; new partitions, failures       |
+//! | `broker`     | one thread a broker: receive, read, return               |
+//! | `lead`       | what is known of a partition that is read, and when that must stop |
+//! | `entry`      | entries into blocks                                      |
+//! | `client`     | the rare questions                                       |
+//! | `connection` | a socket with bounds                                     |
+//! | `frame`, `fields`, `messages` | the protocol as bytes                   |
+//! | `inflate`    | LZ4, zlib, Zstandard, Snappy                             |
+//! | `place`      | positions                                                |
+//! | `produce`    | a producer, for tests and measurements                   |
+
+mod address;
+mod broker;
+mod client;
+mod connection;
+mod entry;
+mod errors;
+mod fields;
+mod frame;
+mod inflate;
+mod lead;
+mod messages;
+mod place;
+pub mod produce;
+mod reader;
+mod supervisor;
+mod topic;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use dataflow::block::NO_LEADER_EPOCH;
+use dataflow::{
+    Partition, PartitionStart, Position, ReadFrom, Reader, Runtime, Source, SourceError, SourceFault,
+};
+
+use crate::thread;
+pub use crate::tls::Tls;
+pub use crate::token::TokenSource;
+use address::Address;
+use client::{Client, Topic, Unanswered};
+
+/// The name by which a topic is known in a journal, `tenant/namespace/topic`: without its domain, and in `public/default` if it names no
+/// namespace.
+///
+/// # Errors
+/// The rest of a sentence that begins with the name.
+pub fn topic_name(name: &str) -> Result<String, String> {
+    topic::full(name)
+}
+
+/// Looks for a missing topic, all together about five seconds.
+const LOOKS_MAX: u32 = 10;
+const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(500);
+
+/// Where a pipeline that has never read a partition begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Start {
+    /// At the oldest message that is held.
+    Earliest,
+    /// After the newest message.
+    Latest,
+    /// At the first message that was published at this time or later, in Unix milliseconds; after the newest if there is none.
+    Time(i64),
+}
+
+/// Where a token comes from.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Token {
+    /// It is this one.
+    Fixed(String),
+    /// Read again for each login.
+    Source(TokenSource),
+}
+
+impl Token {
+    /// The token now. The error holds no secret.
+    fn get(&self, now_ms: i64) -> Result<String, String> {
+        match self {
+            Self::Fixed(token) => Ok(token.clone()),
+            Self::Source(source) => source
+                .get(now_ms)
+                .map(|token| token.value)
+                .map_err(|why| format!("no token from {source}: {why}")),
+        }
+    }
+}
+
+/// What to read, and how.
+pub struct PulsarOptions {
+    /// Brokers or proxies, as `service` names them.
+    addresses: Vec<Address>,
+    /// Topics without their domain: `tenant/namespace/topic`.
+    topics: Vec<String>,
+    /// For partitions that are there at the first start. Later ones begin at their beginning.
+    pub start: Start,
+    /// The subscription by which people's tools see how far the pipeline is; `forebay-<pipeline>` by habit.
+    pub subscription: String,
+    /// Encryption; needed if and only if `service` begins with `pulsar+ssl://`.
+    pub tls: Option<Tls>,
+    /// Who logs in.
+    pub token: Option<Token>,
+    /// The broker's listener that is asked for, where it has several.
+    pub listener: Option<String>,
+    /// Bytes of blocks ahead of the caller.
+    pub ahead_bytes_max: usize,
+    /// Bytes of the longest record returned whole; of a longer one the beginning. Keep the decoder's own bound below it.
+    pub record_bytes_max: usize,
+    /// How often new partitions are looked for.
+    pub look_every: Duration,
+}
+
+impl PulsarOptions {
+    /// Topics from the earliest message on, with the defaults: 64 MiB ahead, a look for partitions every 10 s. `service` is
+    /// `pulsar://host:port` or `pulsar+ssl://host:port`, with further hosts behind commas.
+    ///
+    /// # Errors
+    /// [`SourceFault::Config`] when an address or the name of a topic is none.
+    pub fn new(
+        service: &str,
+        topics: &[String],
+        subscription: impl Into<String>,
+    ) -> Result<Self, SourceError> {
+        let config = |message: String| SourceError::new(SourceFault::Config, message);
+        let (addresses, is_encrypted) = address::service(service).map_err(config)?;
+        let full = |name: &String| topic::full(name).map_err(|why| config(format!("topic `{name}` {why}")));
+        let topics: Vec<String> = topics.iter().map(full).collect::<Result<_, _>>()?;
+        if let Some(twice) = topics.iter().enumerate().find(|(at, name)| topics[..*at].contains(name)) {
+            return Err(config(format!("topic `{}` is named twice", twice.1)));
+        }
+        Ok(Self {
+            addresses,
+            topics,
+            start: Start::Earliest,
+            subscription: subscription.into(),
+            tls: is_encrypted.then_some(Tls { ca: None, identity: None, verify_host: true }),
+            token: None,
+            listener: None,
+            ahead_bytes_max: 64 << 20,
+            record_bytes_max: 128 << 20,
+            look_every: Duration::from_secs(10),
+        })
+    }
+
+    /// What an entry may unpack to: what is held ahead, or a record of the greatest length.
+    fn unpacked_bytes_max(&self) -> usize {
+        self.ahead_bytes_max.max(self.record_bytes_max)
+    }
+}
+
+impl fmt::Debug for PulsarOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PulsarOptions")
+            .field("addresses", &self.addresses)
+            .field("topics", &self.topics)
+            .field("start", &self.start)
+            .field("subscription", &self.subscription)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Topics as partitions.
+pub struct PulsarSource {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    options: Arc<PulsarOptions>,
+    runtime: Arc<dyn Runtime>,
+    client: Arc<Client>,
+}
+
+impl PulsarSource {
+    /// A source of these topics. Nothing is connected yet.
+    pub fn new(options: PulsarOptions, runtime: Arc<dyn Runtime>) -> Self {
+        let options = Arc::new(options);
+        let client = Arc::new(Client::new(options.clone(), runtime.clone()));
+        Self { shared: Arc::new(Shared { options, runtime, client }) }
+    }
+
+    /// Runs a question on a thread of its own.
+    async fn ask<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&Shared) -> Result<T, SourceError> + Send + 'static,
+    ) -> Result<T, SourceError> {
+        let shared = self.shared.clone();
+        thread::run("pulsar-ask", move || question(&shared)).await
+    }
+}
+
+/// A topic that the cluster does not have.
+struct Lacks(String);
+
+impl Lacks {
+    fn error(&self, fault: SourceFault) -> SourceError {
+        let message = format!("topic `{}` does not exist: create it, or correct the name", self.0);
+        SourceError::new(fault, message)
+    }
+}
+
+impl Shared {
+    fn topics(&self) -> Result<Result<BTreeMap<String, Topic>, Lacks>, SourceError> {
+        let topics = self.client.topics()?;
+        let missing = self.options.topics.iter().find(|name| !topics.contains_key(*name));
+        Ok(match missing {
+            Some(name) => Err(Lacks(name.clone())),
+            None => Ok(topics),
+        })
+    }
+
+    /// Every partition of all topics, with the name that brokers know it by. A missing topic is an error of this fault.
+    fn all(&self, missing: SourceFault) -> Result<Vec<(Partition, String)>, SourceError> {
+        let topics = self.topics()?.map_err(|lacks| lacks.error(missing))?;
+        Ok(named(&topics))
+    }
+
+    fn partitions(&self) -> Result<Result<Vec<PartitionStart>, Lacks>, SourceError> {
+        let topics = match self.topics()? {
+            Ok(topics) => topics,
+            Err(lacks) => return Ok(Err(lacks)),
+        };
+        let mut starts = Vec::new();
+        for (partition, name) in named(&topics) {
+            let range = self.client.range(&name, self.options.start);
+            let (next, first) = range.map_err(|error| error.error().at(&partition))?;
+            starts.push(PartitionStart {
+                partition,
+                identity: String::new(),
+                next,
+                first,
+                leader_epoch: NO_LEADER_EPOCH,
+            });
+        }
+        Ok(Ok(starts))
+    }
+
+    /// Each of `what` by a question about a partition.
+    fn each<T>(
+        &self,
+        question: impl Fn(&Client, &str) -> Result<T, Unanswered>,
+    ) -> Result<Vec<(Partition, T)>, SourceError> {
+        let answered = |(partition, name): (Partition, String)| match question(&self.client, &name) {
+            Ok(answer) => Ok((partition, answer)),
+            Err(error) => Err(error.error().at(&partition)),
+        };
+        self.all(SourceFault::Away)?.into_iter().map(answered).collect()
+    }
+
+    fn read(&self, from: Vec<ReadFrom>) -> Result<reader::PulsarReader, SourceError> {
+        let topics = self.topics()?.map_err(|lacks| lacks.error(SourceFault::Refused))?;
+        for from in &from {
+            lead::check(&from.partition, topics.get(&*from.partition.stream))?;
+        }
+        reader::PulsarReader::start(
+            self.options.clone(),
+            self.runtime.clone(),
+            self.client.clone(),
+            topics,
+            from,
+        )
+    }
+}
+
+fn named(topics: &BTreeMap<String, Topic>) -> Vec<(Partition, String)> {
+    let mut all = Vec::new();
+    for (stream, topic) in topics {
+        let stream: Arc<str> = stream.as_str().into();
+        for index in 0..topic.partitions {
+            let partition = Partition::new(stream.clone(), index);
+            let name = topic.partition(&partition).expect("the index is below the number of partitions");
+            all.push((partition, name));
+        }
+    }
+    all
+}
+
+#[async_trait]
+impl Source for PulsarSource {
+    fn kind(&self) -> &'static str {
+        "pulsar"
+    }
+
+    fn covers(&self, stream: &str) -> bool {
+        self.shared.options.topics.iter().any(|topic| topic == stream)
+    }
+
+    async fn partitions(&self) -> Result<Vec<PartitionStart>, SourceError> {
+        // A topic that was just created is not known to every broker at once.
+        for _ in 1..LOOKS_MAX {
+            if let Ok(starts) = self.ask(Shared::partitions).await? {
+                return Ok(starts);
+            }
+            self.shared.runtime.sleep(LOOK_AGAIN_AFTER).await;
+        }
+        self.ask(Shared::partitions).await?.map_err(|lacks| lacks.error(SourceFault::Config))
+    }
+
+    async fn ends(&self) -> Result<Vec<(Partition, Position)>, SourceError> {
+        self.ask(|shared| shared.each(Client::end)).await
+    }
+
+    async fn read(&self, from: Vec<ReadFrom>) -> Result<Box<dyn Reader>, SourceError> {
+        Ok(Box::new(self.ask(move |shared| shared.read(from)).await?))
+    }
+
+    async fn publish(&self, positions: &[(Partition, Position)]) -> Result<(), SourceError> {
+        let positions: BTreeMap<Partition, Position> = positions.iter().cloned().collect();
+        self.ask(move |shared| {
+            for (partition, name) in shared.all(SourceFault::Away)? {
+                let entry = positions.get(&partition).and_then(|next| place::acknowledged(*next));
+                if let Some(entry) = entry {
+                    let done = shared.client.acknowledge(&name, entry);
+                    done.map_err(|error| error.error().at(&partition))?;
+                }
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    async fn published(&self) -> Result<Vec<(Partition, Position)>, SourceError> {
+        let published = self.ask(|shared| shared.each(Client::acknowledged)).await?;
+        Ok(published.into_iter().filter_map(|(partition, next)| Some((partition, next?))).collect())
+    }
+}

@@ -1,0 +1,277 @@
+//! What is known of one partition while it is read, and what becomes of each entry that comes. Pure.
+//!
+//! | an entry comes                                  | what is done                                                         |
+//! |-------------------------------------------------|----------------------------------------------------------------------|
+//! | first, and it is not the one that must come     | refused: what was read is not held any more                          |
+//! | before the next position                        | nothing: it was read                                                 |
+//! | at or after it, in the same ledger              | it is read                                                           |
+//! | in another ledger                               | the newest entry that was read is asked for once more; it is read then |
+
+use dataflow::position::{self, Position};
+use dataflow::{BlockBuilder, Partition, ReadFrom, SourceError, SourceFault};
+
+use super::client::Topic;
+use super::errors::Trouble;
+use super::place::{self, Entry, INDEX_MAX, Proof};
+
+/// A partition that is read, wherever it is served.
+pub(super) struct Slot {
+    pub(super) from: ReadFrom,
+    /// The name that brokers know it by.
+    pub(super) name: String,
+    /// Messages below this were returned, or do not exist.
+    pub(super) next: Position,
+    pub(super) block: BlockBuilder,
+    pub(super) is_paused: bool,
+    /// The ledger that has begun to come after the one that was read. It is read once that one is known to be held still.
+    crossing: Option<u64>,
+    record_bytes_max: usize,
+}
+
+impl Slot {
+    /// A partition that is read from `from` on.
+    pub(super) fn new(from: ReadFrom, name: String, record_bytes_max: usize) -> Self {
+        let block = BlockBuilder::new(from.partition.clone(), from.next).bounded(record_bytes_max);
+        Self { next: from.next, block, is_paused: false, crossing: None, record_bytes_max, name, from }
+    }
+
+    /// Begins a block of another ledger. The one before must have been taken.
+    pub(super) fn begin(&mut self, entry: Entry) {
+        debug_assert!(self.block.is_empty());
+        let block = BlockBuilder::new(self.from.partition.clone(), entry.position());
+        self.block = block.bounded(self.record_bytes_max);
+    }
+}
+
+/// What to do with an entry.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Came {
+    /// Read it from this message on.
+    Read { from: u64 },
+    /// Nothing.
+    Skip,
+    /// Subscribe once more, at the newest entry that was read.
+    Prove,
+    /// Stop.
+    Refuse(Trouble),
+}
+
+/// What the broker's newest entry says.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// All was read.
+    CaughtUp,
+    /// More comes by itself.
+    Behind,
+    /// Stop.
+    Refuse(Trouble),
+}
+
+/// A partition that is read at a broker.
+pub(super) struct Lead {
+    pub(super) slot: Slot,
+    /// The consumer's number, once it was asked for.
+    pub(super) consumer: Option<u64>,
+    /// The request that subscribes, until it is answered.
+    pub(super) subscribing: Option<u64>,
+    /// What must come first, until it has.
+    pub(super) proof: Option<Proof>,
+    /// Messages that the broker may send still.
+    pub(super) permits: u64,
+    /// The request for the newest entry that is under way.
+    pub(super) asked: Option<u64>,
+    /// The position after the newest entry, as last heard; `None` before that.
+    pub(super) end: Option<Position>,
+    /// The end that was reported last.
+    pub(super) reported: Option<Position>,
+    /// The newest entry that came.
+    pub(super) newest: Option<Entry>,
+    /// The newest entry that was acknowledged by the consumer.
+    pub(super) acknowledged: Option<Entry>,
+    /// No message will be added.
+    pub(super) is_terminated: bool,
+    pub(super) has_ended: bool,
+    /// Looks in vain for what must come first.
+    pub(super) looks: u32,
+}
+
+impl Lead {
+    /// A partition that is not subscribed to yet.
+    pub(super) fn new(slot: Slot) -> Self {
+        Self {
+            slot,
+            consumer: None,
+            subscribing: None,
+            proof: None,
+            permits: 0,
+            asked: None,
+            end: None,
+            reported: None,
+            newest: None,
+            acknowledged: None,
+            is_terminated: false,
+            has_ended: false,
+            looks: 0,
+        }
+    }
+
+    /// A consumer was asked for, which begins where it proves that nothing is missing.
+    pub(super) fn subscribed(&mut self, consumer: u64, request: u64) -> Proof {
+        let proof = Proof::of(self.slot.next);
+        self.consumer = Some(consumer);
+        self.subscribing = Some(request);
+        self.proof = Some(proof);
+        self.permits = 0;
+        self.asked = None;
+        self.end = None;
+        self.newest = None;
+        self.acknowledged = None;
+        self.looks = 0;
+        proof
+    }
+
+    /// The consumer is gone, or was given up.
+    pub(super) fn unsubscribed(&mut self) {
+        self.consumer = None;
+        self.subscribing = None;
+        self.asked = None;
+    }
+
+    /// Judges an entry that has come for the present consumer.
+    pub(super) fn came(&mut self, at: Entry) -> Came {
+        self.newest = Some(at);
+        let next = self.slot.next;
+        if let Some(proof) = self.proof.take()
+            && !proof.is_given_by(at)
+        {
+            return Came::Refuse(not_held(next, Some(at)));
+        }
+        let expected = Entry::at(next);
+        if next == 0 {
+            return Came::Read { from: 0 };
+        }
+        if at < expected {
+            return Came::Skip;
+        }
+        if at == expected {
+            return Came::Read { from: position::low(next) & INDEX_MAX };
+        }
+        if at.ledger == expected.ledger {
+            return Came::Read { from: 0 };
+        }
+        if self.slot.crossing == Some(at.ledger) {
+            self.slot.crossing = None;
+            return Came::Read { from: 0 };
+        }
+        self.slot.crossing = Some(at.ledger);
+        Came::Prove
+    }
+
+    /// Judges the newest entry that the broker has.
+    pub(super) fn heard(&mut self, last: Option<Entry>) -> Standing {
+        let next = self.slot.next;
+        let end = place::end(last);
+        self.end = Some(end);
+        match last {
+            None if next == 0 => Standing::CaughtUp,
+            // A topic that holds nothing any more has lost what was read, and nobody knows whether more.
+            None => Standing::Refuse(not_held(next, None)),
+            Some(_) if next > end => Standing::Refuse(Trouble::NotHeld(format!(
+                "position `{}` ({}) is behind the newest message; it ends at `{}` ({})",
+                position::shown(next),
+                place::shown(next),
+                position::shown(end),
+                place::shown(end)
+            ))),
+            Some(_) if next == end && self.proof.is_none() => Standing::CaughtUp,
+            Some(_) => Standing::Behind,
+        }
+    }
+
+    /// The entry to acknowledge, if it is time to. The consumer has no cursor that would last: it is for who looks at it meanwhile, and
+    /// brokers tell only those that have acknowledged all that a topic is terminated.
+    pub(super) fn acknowledge(&mut self, is_due: bool) -> Option<Entry> {
+        let is_caught_up = self.end == Some(self.slot.next);
+        let newest =
+            self.newest.filter(|newest| (is_due || is_caught_up) && self.acknowledged != Some(*newest))?;
+        self.acknowledged = Some(newest);
+        Some(newest)
+    }
+
+    /// True if it is time to ask for the newest entry: all that was there when it was asked for last has come.
+    pub(super) fn should_ask(&self) -> bool {
+        let is_read = self.consumer.is_some() && self.subscribing.is_none() && !self.has_ended;
+        let is_behind = self.end.is_some_and(|end| self.slot.next < end);
+        let is_reported = self.reported == Some(self.slot.next) && self.end == self.reported;
+        is_read && self.asked.is_none() && !is_behind && !is_reported
+    }
+}
+
+/// What was read up to `next` is not there; `first` is the first that is.
+pub(super) fn not_held(next: Position, first: Option<Entry>) -> Trouble {
+    let held = match first {
+        Some(first) => {
+            format!(
+                "the first message after it is at position `{}` ({})",
+                position::shown(first.position()),
+                place::shown(first.position())
+            )
+        }
+        None => "the topic holds nothing".into(),
+    };
+    Trouble::NotHeld(format!(
+        "what stood before position `{}` ({}) is not held any more: {held}; its ledger was deleted by retention or expiry before it was read \
+         to its end, or the topic was truncated, or deleted and created again",
+        position::shown(next),
+        place::shown(next)
+    ))
+}
+
+/// Refuses a partition that its topic does not have.
+pub(super) fn check(partition: &Partition, topic: Option<&Topic>) -> Result<(), SourceError> {
+    let name = &partition.stream;
+    let refuse = |message: String| Err(SourceError::new(SourceFault::Refused, message).at(partition));
+    let Some(topic) = topic else {
+        return refuse(format!(
+            "topic `{name}` was deleted; to take it out of the pipeline, run `forebay forget FILE --topic {name}`: what was read of it stays \
+             in the table"
+        ));
+    };
+    if topic.partition(partition).is_none() {
+        return refuse(format!(
+            "topic `{name}` has `{}` partitions and no partition `{}`; to take it out of the pipeline, run `forebay forget FILE --partition \
+             {partition}`",
+            topic.partitions, partition.index
+        ));
+    }
+    Ok(())
+}
+
+/// The error by which the reading of a partition ends.
+pub(super) fn refusal(partition: &Partition, next: Position, trouble: Trouble) -> SourceError {
+    let (fault, message) = match trouble {
+        Trouble::NotHeld(why) => (
+            SourceFault::Refused,
+            format!(
+                "`{partition}`: {why}. To give up what may be missing, run `forebay forget FILE --partition {partition} --from-start` and start \
+                 again: the partition is then read from where `start` says"
+            ),
+        ),
+        Trouble::Unreadable(why) => (
+            SourceFault::Refused,
+            format!(
+                "`{partition}` cannot be read at position `{}` ({}): {why}",
+                position::shown(next),
+                place::shown(next)
+            ),
+        ),
+        Trouble::Denied(why) => (SourceFault::Config, format!("pulsar refuses: `{partition}`: {why}")),
+        Trouble::Moved(why) | Trouble::Missing(why) => {
+            (SourceFault::Away, format!("pulsar: `{partition}`: {why}"))
+        }
+    };
+    SourceError::new(fault, message).at(partition)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,225 @@
+//! A producer of batches, for tests and measurements.
+//!
+//! Owns the bytes of a batch and the wait for its receipt. Does not own anything that a pipeline needs: pipelines read.
+
+use std::sync::Arc;
+
+use dataflow::{Runtime, SourceError};
+use prost::Message as _;
+
+use super::PulsarOptions;
+use super::client::{Client, Unanswered};
+use super::connection::Connection;
+use super::errors::{self, Trouble};
+use super::messages::{Command, KeyValue, Kind, Metadata, Producer as Produce, Send, SingleMetadata};
+use super::place::Entry;
+use super::topic;
+
+/// How a batch is packed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names are Pulsar's")]
+pub enum Compression {
+    #[default]
+    None,
+    Lz4,
+    Zlib,
+    Zstd,
+    Snappy,
+}
+
+/// A message to send.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Outgoing<'a> {
+    /// The body; `None` for a message without one.
+    pub payload: Option<&'a [u8]>,
+    /// The key.
+    pub key: Option<&'a str>,
+    /// The properties.
+    pub properties: &'a [(&'a str, &'a str)],
+    /// The event time in Unix milliseconds; 0 for none.
+    pub event_time_ms: u64,
+}
+
+/// A producer of one partition, which waits for each receipt.
+pub struct Producer {
+    connection: Connection,
+    runtime: Arc<dyn Runtime>,
+    sequence: u64,
+}
+
+const PRODUCER: u64 = 0;
+
+impl Producer {
+    /// Connects to the broker of `topic` (a partition by its full name if the topic has some), which is made if the broker allows it.
+    ///
+    /// # Errors
+    /// When the broker is away or refuses.
+    pub fn new(options: PulsarOptions, topic: &str, runtime: Arc<dyn Runtime>) -> Result<Self, SourceError> {
+        let name = topic::whole(&topic::full(topic).map_err(|why| {
+            SourceError::new(dataflow::SourceFault::Config, format!("topic `{topic}` {why}"))
+        })?);
+        let options = Arc::new(options);
+        Self::open(&options, &name, &runtime).map_err(Unanswered::error)
+    }
+
+    fn open(
+        options: &Arc<PulsarOptions>,
+        name: &str,
+        runtime: &Arc<dyn Runtime>,
+    ) -> Result<Self, Unanswered> {
+        let route = Client::new(options.clone(), runtime.clone()).route(name)?;
+        let mut connection =
+            Connection::open(&route.address, route.broker.as_ref(), options, runtime, &|| true)?;
+        let request = connection.number();
+        let producer = Some(Produce { topic: name.to_owned(), producer: PRODUCER, request });
+        let command = Command { kind: Kind::Producer as i32, producer, ..Command::default() };
+        let answer = connection.ask(&command, &|| true, |command| {
+            match (command.producer_success, command.error) {
+                (Some(success), _) if success.request == request => Some(Ok(())),
+                (_, Some(failure)) if failure.request == request => Some(Err(failure)),
+                _ => None,
+            }
+        })?;
+        answer.map_err(|failure| Unanswered::Trouble(errors::of(failure.error, &failure.message)))?;
+        Ok(Self { connection, runtime: runtime.clone(), sequence: 0 })
+    }
+
+    /// Sends messages as one batch, and waits until it is stored. Gives its ledger and entry.
+    ///
+    /// # Errors
+    /// When the broker is away or refuses.
+    pub fn batch(
+        &mut self,
+        messages: &[Outgoing<'_>],
+        compression: Compression,
+    ) -> Result<(u64, u64), SourceError> {
+        let mut payload = Vec::new();
+        for message in messages {
+            let single = SingleMetadata {
+                properties: pairs(message.properties),
+                key: message.key.map(str::to_owned),
+                payload_bytes: message.payload.unwrap_or_default().len() as i32,
+                event_time: (message.event_time_ms > 0).then_some(message.event_time_ms),
+                sequence: Some(self.sequence),
+                is_null: message.payload.is_none().then_some(true),
+                ..SingleMetadata::default()
+            };
+            payload.extend_from_slice(&(single.encoded_len() as u32).to_be_bytes());
+            single.encode(&mut payload).expect("a vector has room");
+            payload.extend_from_slice(message.payload.unwrap_or_default());
+        }
+        let metadata = Metadata { messages: Some(messages.len() as i32), ..self.metadata() };
+        self.send(metadata, &payload, messages.len() as i32, compression)
+    }
+
+    /// Sends a message by itself, and waits until it is stored. Gives its ledger and entry.
+    ///
+    /// # Errors
+    /// When the broker is away or refuses.
+    pub fn one(
+        &mut self,
+        message: &Outgoing<'_>,
+        compression: Compression,
+    ) -> Result<(u64, u64), SourceError> {
+        let metadata = Metadata {
+            properties: pairs(message.properties),
+            key: message.key.map(str::to_owned),
+            event_time: (message.event_time_ms > 0).then_some(message.event_time_ms),
+            is_null: message.payload.is_none().then_some(true),
+            ..self.metadata()
+        };
+        self.send(metadata, message.payload.unwrap_or_default(), 1, compression)
+    }
+
+    /// Sends a message as one that its producer says to have encrypted.
+    ///
+    /// # Errors
+    /// When the broker is away or refuses.
+    pub fn encrypted(&mut self, payload: &[u8]) -> Result<(u64, u64), SourceError> {
+        let metadata = Metadata { encryption_keys: vec![Default::default()], ..self.metadata() };
+        self.send(metadata, payload, 1, Compression::None)
+    }
+
+    /// Sends one of the pieces of a message.
+    ///
+    /// # Errors
+    /// When the broker is away or refuses.
+    pub fn chunk(&mut self, payload: &[u8], chunk: i32, chunks: i32) -> Result<(u64, u64), SourceError> {
+        let metadata = Metadata {
+            uuid: Some("a".into()),
+            chunk: Some(chunk),
+            chunks: Some(chunks),
+            chunked_bytes: Some(payload.len() as i32 * chunks),
+            ..self.metadata()
+        };
+        self.send(metadata, payload, 1, Compression::None)
+    }
+
+    fn metadata(&self) -> Metadata {
+        Metadata {
+            producer: "forebay".into(),
+            sequence: self.sequence,
+            publish_time: self.runtime.wall_ms().unsigned_abs(),
+            ..Metadata::default()
+        }
+    }
+
+    fn send(
+        &mut self,
+        metadata: Metadata,
+        payload: &[u8],
+        messages: i32,
+        compression: Compression,
+    ) -> Result<(u64, u64), SourceError> {
+        let away = |why: String| SourceError::new(dataflow::SourceFault::Away, why);
+        let packed = pack(compression, payload).map_err(|why| away(why.to_string()))?;
+        let metadata = Metadata {
+            compression: (compression != Compression::None).then_some(compression as i32),
+            uncompressed_bytes: Some(payload.len() as u32),
+            ..metadata
+        };
+        let sequence = self.sequence;
+        self.sequence += messages.unsigned_abs() as u64;
+        let send = Some(Send { producer: PRODUCER, sequence, messages: Some(messages) });
+        let command = Command { kind: Kind::Send as i32, send, ..Command::default() };
+        let answer = self
+            .connection
+            .say_entry(&command, &metadata.encode_to_vec(), &packed)
+            .and_then(|()| {
+                self.connection.wait(&|| true, |command| match (command.send_receipt, command.send_error) {
+                    (Some(receipt), _) if receipt.sequence == sequence => Some(Ok(receipt.id)),
+                    (_, Some(failure)) if failure.sequence == sequence => Some(Err(failure)),
+                    _ => None,
+                })
+            })
+            .map_err(|lost| Unanswered::Lost(lost).error())?;
+        let id = answer.map_err(|failure| {
+            Unanswered::Trouble(Trouble::Moved(errors::words(failure.error, &failure.message))).error()
+        })?;
+        let entry =
+            id.as_ref().and_then(Entry::of).ok_or_else(|| away("the receipt names no entry".into()))?;
+        Ok((entry.ledger, entry.entry))
+    }
+}
+
+fn pairs(properties: &[(&str, &str)]) -> Vec<KeyValue> {
+    let pair = |(key, value): &(&str, &str)| KeyValue { key: (*key).to_owned(), value: (*value).to_owned() };
+    properties.iter().map(pair).collect()
+}
+
+fn pack(compression: Compression, payload: &[u8]) -> std::io::Result<Vec<u8>> {
+    use std::io::Write as _;
+    Ok(match compression {
+        Compression::None => payload.to_vec(),
+        Compression::Lz4 => lz4_flex::block::compress(payload),
+        Compression::Zlib => {
+            let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::fast());
+            encoder.write_all(payload)?;
+            encoder.finish()?
+        }
+        Compression::Zstd => zstd::stream::encode_all(payload, 1)?,
+        Compression::Snappy => {
+            snap::raw::Encoder::new().compress_vec(payload).map_err(std::io::Error::other)?
+        }
+    })
+}
