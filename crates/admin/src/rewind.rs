@@ -145,6 +145,9 @@ fn sources(
         if let (Some(kafka), To::Start(start)) = (&mut asked.kafka, to) {
             kafka.start = *start;
         }
+        if let (Some(pulsar), To::Start(start)) = (&mut asked.pulsar, to) {
+            pulsar.start = *start;
+        }
         let asked = Input { source: &asked, ..input };
         let inlet = Inlet::new(number, asked.name, wiring::source::source(pipeline, &asked, runtime)?, false);
         sources.push((number, inlet.source.clone()));
@@ -158,7 +161,7 @@ async fn of_input(
     to: &To,
     own: &[&Partition],
 ) -> anyhow::Result<Vec<Target>> {
-    let knows_times = source.kind() == "kafka";
+    let knows_times = matches!(source.kind(), "kafka" | "pulsar");
     ensure!(
         knows_times || matches!(to, To::Start(Start::Earliest | Start::Latest)),
         "this source knows no times, and its positions may lie within a record: use `--to earliest` or `--to latest`"

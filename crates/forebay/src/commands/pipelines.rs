@@ -285,6 +285,13 @@ fn words(
                  source another `group`"
             )?;
         }
+        if pipeline.inputs().iter().any(|input| input.source.pulsar.is_some()) {
+            writeln!(
+                out,
+                "then         Pulsar remembers how far this subscription has read, and a start without its journal is refused: give the \
+                 source another `subscription`, and delete this one, for brokers keep what it has not acknowledged"
+            )?;
+        }
     }
     Ok(out)
 }

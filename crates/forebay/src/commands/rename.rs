@@ -131,6 +131,14 @@ impl Rename {
                 "then         Kafka's consumer group, which only shows the lag, is called `forebay-{to}` from the next run on"
             )?;
         }
+        let mut pulsars = inputs.iter().filter_map(|input| input.source.pulsar.as_ref());
+        if pulsars.any(|pulsar| pulsar.subscription.is_none()) {
+            writeln!(
+                out,
+                "then         Pulsar's subscription, which only shows the lag, is called `forebay-{to}` from the next run on; delete \
+                 `forebay-{from}`, for brokers keep what it has not acknowledged"
+            )?;
+        }
         Ok(out)
     }
 

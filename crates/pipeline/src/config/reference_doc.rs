@@ -136,7 +136,7 @@ fn bounds(schema: View) -> Option<String> {
 }
 
 /// The kinds of text, each with its name in this page and an example.
-const KINDS: [(&str, &str, &str); 15] = [
+const KINDS: [(&str, &str, &str); 17] = [
     kind::<values::Period>(),
     kind::<values::Window>(),
     kind::<values::Size>(),
@@ -150,6 +150,8 @@ const KINDS: [(&str, &str, &str); 15] = [
     kind::<values::StoreUrl>(),
     kind::<values::HttpUrl>(),
     kind::<values::Broker>(),
+    kind::<values::PulsarUrl>(),
+    kind::<values::PulsarTopic>(),
     kind::<values::Listen>(),
     kind::<values::Start>(),
 ];

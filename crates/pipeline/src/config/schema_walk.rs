@@ -143,6 +143,7 @@ impl<'s> Walk<'s, '_, '_> {
             let places = places_of(key, self.root, "");
             match places.as_slice() {
                 [one] => format!("unknown key `{key}` here, it belongs to `{one}`"),
+                [one, two] => format!("unknown key `{key}` here, it belongs to `{one}` or `{two}`"),
                 _ => format!("unknown key `{}`; known here: {}", shown(key), listed(&known)),
             }
         };

@@ -130,7 +130,7 @@ fn defaults_are_those_of_the_reference() {
 
 #[test]
 fn what_was_read_can_be_written_and_read_again() {
-    for name in ["good_minimal.yaml", "good_everything.yaml", "good_sinks.yaml"] {
+    for name in ["good_minimal.yaml", "good_everything.yaml", "good_sinks.yaml", "good_pulsar.yaml"] {
         let first = serde_json::to_string(&good(&case(name))).unwrap();
         // JSON is YAML, so the written form goes through the whole reader once more.
         let second = serde_json::to_string(&good(&first)).unwrap();

@@ -25,8 +25,8 @@ pub mod share;
 pub mod size;
 pub mod start;
 
-pub use address::{Broker, HttpUrl, Listen, StoreUrl};
-pub use name::{Field, Identifier, PipelineName, TableName, Topic};
+pub use address::{Broker, HttpUrl, Listen, PulsarUrl, StoreUrl};
+pub use name::{Field, Identifier, PipelineName, PulsarTopic, TableName, Topic};
 pub use pairs::Pairs;
 pub use period::{Period, Window};
 pub use secret::Secret;
@@ -71,10 +71,12 @@ pub fn read(kind: &str, text: &str) -> Result<Option<u128>, String> {
         Identifier::KIND => one::<Identifier>(text),
         Field::KIND => one::<Field>(text),
         Topic::KIND => one::<Topic>(text),
+        PulsarTopic::KIND => one::<PulsarTopic>(text),
         TableName::KIND => one::<TableName>(text),
         StoreUrl::KIND => one::<StoreUrl>(text),
         HttpUrl::KIND => one::<HttpUrl>(text),
         Broker::KIND => one::<Broker>(text),
+        PulsarUrl::KIND => one::<PulsarUrl>(text),
         Listen::KIND => one::<Listen>(text),
         Start::KIND => one::<Start>(text),
         other => Err(format!("is of the kind `{other}`, which this program cannot read")),

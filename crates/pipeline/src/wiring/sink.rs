@@ -152,8 +152,10 @@ pub fn target(pipeline: &Pipeline, target: &Target) -> Result<TableConfig, Wirin
 /// Whether a first start reads records that were in the source before. A generator makes new ones.
 fn reads_what_was_there(pipeline: &Pipeline) -> bool {
     pipeline.inputs().iter().any(|input| {
-        let kafka = input.source.kafka.as_ref();
-        input.source.file.is_some() || kafka.is_some_and(|kafka| kafka.start != Start::Latest)
+        let (kafka, pulsar) = (input.source.kafka.as_ref(), input.source.pulsar.as_ref());
+        input.source.file.is_some()
+            || kafka.is_some_and(|kafka| kafka.start != Start::Latest)
+            || pulsar.is_some_and(|pulsar| pulsar.start != Start::Latest)
     })
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use dataflow::{Decoder, RecordBlock, Runtime, Schema, Source};
@@ -13,12 +13,13 @@ use registry::{Client, WithSchemas};
 use sources::file::{Csv, FileOptions, FileSource};
 use sources::generator::GeneratorSource;
 use sources::kafka::{FetchBy, KafkaOptions, KafkaSource, TokenSource};
+use sources::pulsar::{PulsarOptions, PulsarSource, Token};
 use workloads::glassflow;
 
 use super::{WiringError, bounds};
 use crate::config::model::source::{
     self as model, AvroFormat, CsvFormat, EpochUnit, Fetch, Format, Generator, Kafka, Mechanism, NO_QUOTE,
-    Security, Workload,
+    OAuth, Pulsar, Security, Workload,
 };
 use crate::config::model::{Input, Pipeline};
 use crate::config::values::{Secret, Start};
@@ -38,6 +39,10 @@ pub fn source(
         model::Source { kafka: Some(kafka), .. } => {
             let options = kafka_options(kafka, &input.source.format, pipeline);
             Ok(Arc::new(KafkaSource::new(options, runtime.clone()).map_err(settings)?))
+        }
+        model::Source { pulsar: Some(pulsar), .. } => {
+            let options = pulsar_options(pulsar, &input.source.format, pipeline).map_err(settings)?;
+            Ok(Arc::new(PulsarSource::new(options, runtime.clone())))
         }
         model::Source { file: Some(files), .. } => {
             let options = FileOptions {
@@ -264,6 +269,38 @@ fn kafka_options(kafka: &Kafka, format: &Format, pipeline: &Pipeline) -> KafkaOp
     options
 }
 
+fn pulsar_options(
+    pulsar: &Pulsar,
+    format: &Format,
+    pipeline: &Pipeline,
+) -> Result<PulsarOptions, dataflow::SourceError> {
+    let topics = pulsar.topic.iter().chain(pulsar.topics.iter().flatten());
+    let topics: Vec<String> = topics.map(|topic| topic.as_str().to_owned()).collect();
+    let subscription = match &pulsar.subscription {
+        Some(subscription) => subscription.to_string(),
+        None => format!("forebay-{}", pipeline.pipeline),
+    };
+    let mut options = PulsarOptions::new(pulsar.service.as_str(), &topics, subscription)?;
+    options.start = match pulsar.start {
+        Start::Earliest => sources::pulsar::Start::Earliest,
+        Start::Latest => sources::pulsar::Start::Latest,
+        Start::At { ms } => sources::pulsar::Start::Time(ms),
+    };
+    options.listener = pulsar.listener.as_ref().map(ToString::to_string);
+    options.ahead_bytes_max = bounds::ahead_bytes(pipeline);
+    options.record_bytes_max = record_bytes(format).max(dataflow::reject::RAW_BYTES_MAX) + 1;
+    let security = &pulsar.security;
+    if let (Some(tls), Some(asked)) = (&mut options.tls, &security.tls) {
+        tls.ca = asked.ca.as_ref().map(PathBuf::from);
+        tls.identity =
+            asked.cert.as_ref().zip(asked.key.as_ref()).map(|(cert, key)| (cert.into(), key.into()));
+        tls.verify_host = asked.verify_host;
+    }
+    let fixed = security.token.as_ref().map(|token| Token::Fixed(token.reveal().to_owned()));
+    options.token = fixed.or_else(|| security.oauth.as_ref().and_then(token_source).map(Token::Source));
+    Ok(options)
+}
+
 /// librdkafka's words for encryption and login.
 pub(super) fn security(security: &Security) -> BTreeMap<String, String> {
     let mut properties = BTreeMap::new();
@@ -309,7 +346,10 @@ pub(super) fn security(security: &Security) -> BTreeMap<String, String> {
 
 fn token(security: &Security) -> Option<TokenSource> {
     let sasl = security.sasl.as_ref().filter(|sasl| sasl.mechanism == Mechanism::OAuthBearer)?;
-    let oauth = sasl.oauth.as_ref()?;
+    token_source(sasl.oauth.as_ref()?)
+}
+
+fn token_source(oauth: &OAuth) -> Option<TokenSource> {
     match (&oauth.token_file, &oauth.token_command) {
         (Some(path), _) => Some(TokenSource::File(path.clone())),
         (None, Some(words)) => Some(TokenSource::Command(words.clone())),

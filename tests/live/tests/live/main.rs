@@ -18,6 +18,7 @@
 //! | [`stopping`]   | signals and drains                                                                |
 //! | [`tls`]        | whom the program trusts, and how it shows who it is                                |
 //! | [`topics`]     | topics with gaps, transactions, a new identity, several readers, a dead broker    |
+//! | [`pulsar`]     | Pulsar topics, with kills, another ledger, more partitions, a truncated topic      |
 //! | [`replays`]    | dead letters listed, shown, replayed and deleted                                  |
 //! | [`verify`]     | the table compared with the source, and a store that is read as a whole           |
 //! | [`glassflow`]  | what GlassFlow's own scenarios assert                                             |
@@ -45,6 +46,7 @@ mod kill;
 mod outages;
 mod poison;
 mod problems;
+mod pulsar;
 mod refused;
 mod registry;
 mod replays;

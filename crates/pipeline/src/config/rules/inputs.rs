@@ -2,7 +2,7 @@
 //!
 //! Owns what the schema cannot say about `source:` and each of `inputs:`. Does not own what steps make of the rows.
 
-use super::super::model::source::{Format, FormatWord, Mechanism, Registry};
+use super::super::model::source::{Format, FormatWord, Mechanism, OAuth, Pulsar, Registry};
 use super::super::model::{Input, Kafka};
 use super::super::nearest::nearest;
 use super::super::values::Broker;
@@ -93,6 +93,7 @@ impl Rules<'_> {
         let inputs = pipeline.inputs();
         for input in &inputs {
             self.kafka(input);
+            self.pulsar(input);
             self.generator(input);
             self.format(input);
             self.fields(input);
@@ -265,14 +266,58 @@ impl Rules<'_> {
         if let Some(registry) = &avro.registry {
             self.registry(registry, &format!("{}.format.avro.registry", input.path));
         }
-        if source.kafka.is_some() {
+        if source.kafka.is_some() || source.pulsar.is_some() {
             return;
         }
         let message = match source.generator {
             Some(_) => "a generator makes JSON; leave `format` out",
-            None => "Avro is read from Kafka, where each record is one; a file of lines has no bounds for it",
+            None => {
+                "Avro is read from Kafka or Pulsar, where each record is one; a file of lines has no bounds for it"
+            }
         };
         self.fault(&format!("{}.format.avro", input.path), message);
+    }
+
+    fn pulsar(&mut self, input: &Input<'_>) {
+        let Some(pulsar) = &input.source.pulsar else { return };
+        let path = format!("{}.pulsar", input.path);
+        self.pulsar_topics(pulsar, &path);
+        let (security, is_tls) = (&pulsar.security, pulsar.service.is_tls());
+        let path = format!("{path}.security");
+        if let Some(tls) = &security.tls {
+            if !is_tls {
+                let message = "`tls` has no effect with `pulsar://`; write `service: pulsar+ssl://host:6651`";
+                self.fault(&format!("{path}.tls"), message);
+            }
+            if tls.cert.is_some() != tls.key.is_some() {
+                self.fault(&format!("{path}.tls"), "`cert` and `key` go together");
+            }
+        }
+        if security.token.is_some() && security.oauth.is_some() {
+            self.fault(&path, "`token` and `oauth` are two ways to log in; take one of them out");
+        }
+        if let Some(OAuth { token_command: Some(words), .. }) = &security.oauth
+            && words.iter().all(|word| word.trim().is_empty())
+        {
+            self.fault(&format!("{path}.oauth.token_command"), "names no program");
+        }
+        let has_token = security.token.is_some() || security.oauth.is_some();
+        if has_token && !is_tls && !pulsar.service.is_loopback() && !security.allow_plaintext_password {
+            self.fault(
+                &path,
+                "the token is sent in clear to another machine; use `pulsar+ssl://`, or write `allow_plaintext_password: true`",
+            );
+        }
+    }
+
+    /// One topic may be written in two ways.
+    fn pulsar_topics(&mut self, pulsar: &Pulsar, path: &str) {
+        let topics = pulsar.topics.as_deref().unwrap_or_default();
+        for (at, topic) in topics.iter().enumerate() {
+            if topics[..at].iter().any(|other| other.stream() == topic.stream()) {
+                self.fault(&format!("{path}.topics[{at}]"), format!("`{topic}` is named twice"));
+            }
+        }
     }
 
     fn registry(&mut self, registry: &Registry, path: &str) {
@@ -340,6 +385,13 @@ fn streams(input: &Input<'_>) -> Vec<(String, String)> {
         let several = kafka.topics.iter().flatten().enumerate();
         let several =
             several.map(|(at, topic)| (format!("{}.kafka.topics[{at}]", input.path), topic.to_string()));
+        all.extend(one.chain(several));
+    }
+    if let Some(pulsar) = &input.source.pulsar {
+        let one = pulsar.topic.iter().map(|topic| (format!("{}.pulsar.topic", input.path), topic.stream()));
+        let several = pulsar.topics.iter().flatten().enumerate();
+        let several =
+            several.map(|(at, topic)| (format!("{}.pulsar.topics[{at}]", input.path), topic.stream()));
         all.extend(one.chain(several));
     }
     if let Some(files) = &input.source.file {

@@ -126,6 +126,39 @@ impl Broker {
     }
 }
 
+name_kind!(
+    /// Where Pulsar is asked first.
+    PulsarUrl, "pulsar_url", "`pulsar://host:port` or `pulsar+ssl://host:port`, further hosts joined by commas", "pulsar://localhost:6650",
+    |text| {
+        const HOW: &str = "write `pulsar://host:6650`, or `pulsar+ssl://host:6651` for TLS";
+        let rest = text.strip_prefix("pulsar://").or_else(|| text.strip_prefix("pulsar+ssl://"));
+        let rest = rest.ok_or_else(|| format!("does not begin with `pulsar://` or `pulsar+ssl://`; {HOW}"))?;
+        if rest.contains('@') {
+            return Err("holds a user or password; tokens are written under `security`, where they stay hidden".into());
+        }
+        if rest.contains(['/', '?', '#']) {
+            return Err(format!("has something after its hosts; {HOW}"));
+        }
+        for one in rest.split(',') {
+            host_and_port(one.trim()).map_err(|why| format!("{why}; {HOW}"))?;
+        }
+        Ok(())
+    }
+);
+
+impl PulsarUrl {
+    /// True when all that are named are this machine, so that a token in clear does not leave it.
+    pub fn is_loopback(&self) -> bool {
+        let (_, rest) = self.as_str().split_once("://").unwrap_or_default();
+        rest.split(',').all(|one| host_and_port(one.trim()).is_ok_and(|(host, _)| is_loopback(host)))
+    }
+
+    /// True when connections are encrypted.
+    pub fn is_tls(&self) -> bool {
+        self.as_str().starts_with("pulsar+ssl://")
+    }
+}
+
 /// Whether a host is this machine, by name or by address.
 fn is_loopback(host: &str) -> bool {
     host.eq_ignore_ascii_case("localhost")

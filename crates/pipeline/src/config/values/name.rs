@@ -88,6 +88,23 @@ name_kind!(
 );
 
 name_kind!(
+    /// A Pulsar topic, with its tenant and namespace unless it is in `public/default`.
+    PulsarTopic, "pulsar_topic", "`persistent://tenant/namespace/topic`, or a name in `public/default`",
+    "persistent://public/default/user_events", |text| match text.len() {
+        0 => Err("is empty".into()),
+        1..=1024 => sources::pulsar::topic_name(text).map(|_| ()),
+        _ => Err("is longer than 1024 bytes".into()),
+    }
+);
+
+impl PulsarTopic {
+    /// The topic's name without its domain, by which it is known in the journal: `tenant/namespace/topic`.
+    pub fn stream(&self) -> String {
+        sources::pulsar::topic_name(self.as_str()).unwrap_or_default()
+    }
+}
+
+name_kind!(
     /// A table, with its database in front unless it is the sink's own.
     TableName, "table", "`table` or `database.table`", "default.user_events", |text| {
         let (database, table) = text.split_once('.').unwrap_or(("default", text));
