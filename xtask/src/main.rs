@@ -2,7 +2,7 @@
 //!
 //! | task                                                                 | what it does                                        |
 //! |----------------------------------------------------------------------|-----------------------------------------------------|
-//! | `cargo xtask sim --seeds N [--seed S] [--variant NAME] [--windowed] [--moved] [--jobs J]` | runs the simulation over many seeds and prints the first that breaks a rule, with as few faults as can be found; one seed is printed with its trace |
+//! | `cargo xtask sim --seeds N [--seed S] [--variant NAME] [--windowed] [--joined] [--moved] [--jobs J]` | runs the simulation over many seeds and prints the first that breaks a rule, with as few faults as can be found; one seed is printed with its trace |
 //! | `cargo xtask guards [--bless]`                                       | counts the instructions of the hot path's steps     |
 //! | `cargo xtask profile [--out FILE] [--pid PID] [-- COMMAND]`          | draws a flame graph of a run                        |
 //! | `cargo xtask advisories`                                              | compares Cargo.lock with scripts/advisories.txt     |
@@ -53,6 +53,9 @@ struct Sim {
     /// With a window in place of dedup.
     #[arg(long)]
     windowed: bool,
+    /// With a join of two inputs in place of dedup.
+    #[arg(long)]
+    joined: bool,
     /// With a person who moves the pipeline back.
     #[arg(long)]
     moved: bool,
@@ -125,6 +128,7 @@ fn simulate(args: &Sim) -> anyhow::Result<()> {
 fn plan(args: &Sim, seed: u64, variant: Option<Variant>) -> Plan {
     match variant {
         _ if args.windowed => Plan::windowed(seed),
+        _ if args.joined => Plan::joined(seed),
         _ if args.moved => Plan::moved(seed),
         Some(variant) => variant.plan(seed),
         None => Plan::new(seed),

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::{Arc, Mutex};
 
 use dataflow::{Intake, Operator, Router, Schema, Table, Transform};
-use engine::{EngineError, Input, Outcome, Pipeline};
+use engine::{EngineError, Flow, Input, Outcome, Pipeline, Port};
 use operators::EventTime;
 use operators::dedup::spilled::Sizes;
 use operators::dedup::{Dedup, DedupConfig};
@@ -534,25 +534,36 @@ fn pipeline(world: &Arc<World>, pid: Pid, variant: Option<Variant>) -> Pipeline 
     // Each process by itself, so that one takes over what another, divided otherwise, has left. Any two rows are worth a job.
     let shards = 1 + (plan.seed / KEYS_IN_FILES + u64::from(pid)) % SHARDS;
     dedup = dedup.with_shards(shards as usize).with_job_rows_min(1);
-    let mut steps: Vec<Box<dyn Operator>> = match plan.aggregates {
-        Some(aggregates) => aggregates.steps(),
-        None => vec![Box::new(dedup)],
+    let mut steps: Vec<Box<dyn Operator>> = match (plan.aggregates, plan.joins) {
+        (Some(aggregates), _) => aggregates.steps(),
+        (None, Some(joins)) => joins.steps(),
+        (None, None) => vec![Box::new(dedup)],
     };
     if plan.multiplies {
         steps.push(Box::new(Twice));
     }
     let table = |place| Arc::new(SimTable::new(world.clone(), pid, place));
+    let inputs = inputs(world, pid, &schema, time);
+    let flow = match plan.joins {
+        None => Flow::default(),
+        // The first input is the left side, wherever the file names it.
+        Some(_) => {
+            let side = |input: &Input| usize::from(input.name == NAMES[1]);
+            let entry = |input: &Input| Port { step: 0, input: side(input) };
+            Flow { entries: inputs.iter().map(entry).collect(), next: Vec::new() }
+        }
+    };
     let pipeline = Pipeline {
         name: "p".into(),
         lane: plan.lane,
         owner: format!("process-{pid}"),
-        inputs: inputs(world, pid, &schema, time),
+        inputs,
         steps,
         parts: Vec::new(),
         new_state: Default::default(),
         tables: plan.tables.iter().map(|place| -> Arc<dyn Table> { table(*place) }).collect(),
         sides: Vec::new(),
-        flow: engine::Flow::default(),
+        flow,
         router: plan.is_routed.then(|| -> Arc<dyn Router> { Arc::new(ByKey { tables: plan.tables.len() }) }),
         dead_letters: table(DEAD),
         store: Arc::new(SimStore { world: world.clone(), pid }),

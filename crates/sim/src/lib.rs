@@ -21,6 +21,7 @@
 //! | [`mod@shrink`] | a failing seed with as few faults as can be found                   |
 //! | [`route`]    | several tables, and the step that makes several rows of one record  |
 //! | [`results`]  | a window in place of dedup                                          |
+//! | [`pairs`]    | a join in place of dedup                                            |
 //! | [`random`]   | numbers from a seed                                                 |
 
 pub mod broker;
@@ -29,6 +30,7 @@ pub mod executor;
 mod lies;
 pub mod objects;
 pub mod oracle;
+pub mod pairs;
 mod person;
 pub mod plan;
 pub mod random;

@@ -15,7 +15,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use dataflow::block::NO_LEADER_EPOCH;
 use dataflow::{
-    Attempt, Batch, Decoded, Decoder, Duplicates, Effect, Encoded, Event, FrameId, Gate, InsertError,
+    Ahead, Attempt, Batch, Decoded, Decoder, Duplicates, Effect, Encoded, Event, FrameId, Gate, InsertError,
     Operator, OperatorError, Output, Partition, PartitionStart, Position, Presence, Probed, ReadFrom, Reader,
     RecordBlock, Router, RowsFrom, Runtime, Schema, SeenKeys, Selected, Sighting, Source, SourceError, State,
     StateError, StateRead, Table, TableError, Task, Tokens,
@@ -431,8 +431,35 @@ impl Operator for LyingStep {
         self.inner.probe(batch)
     }
 
+    fn inputs(&self) -> usize {
+        self.inner.inputs()
+    }
+
+    fn ahead_of(&self, input: usize) -> Option<Arc<dyn Ahead>> {
+        self.inner.ahead_of(input)
+    }
+
+    fn probe_of(&mut self, input: usize, batch: Batch) -> Result<Probed, OperatorError> {
+        self.inner.probe_of(input, batch)
+    }
+
+    fn watermark_behind(&self, watermark_ms: i64) -> i64 {
+        self.inner.watermark_behind(watermark_ms)
+    }
+
     fn finish(&mut self, probed: Probed, answers: &[Vec<u8>]) -> Result<Output, OperatorError> {
         let mut output = self.inner.finish(probed, answers)?;
+        if output.is_made && !output.batch.is_empty() {
+            let rows = output.batch.len();
+            match self.variant {
+                Variant::JoinPairsTwice => output = twice(output),
+                Variant::JoinPairLost => {
+                    output.batch = output.batch.without(&[rows - 1]).expect("a batch of columns");
+                    output.added -= 1;
+                }
+                _ => {}
+            }
+        }
         match self.variant {
             Variant::MultipliedUncounted => output.added = 0,
             Variant::DuplicatesUncounted => output.duplicates = 0,
@@ -447,9 +474,10 @@ impl Operator for LyingStep {
     }
 
     fn advance(&mut self, watermark_ms: i64) -> Result<Vec<Output>, OperatorError> {
-        let early_ms = if self.variant == Variant::ClosedEarly { EARLY_MS } else { 0 };
+        let is_early = matches!(self.variant, Variant::ClosedEarly | Variant::JoinReleasedEarly);
+        let early_ms = if is_early { EARLY_MS } else { 0 };
         let mut outputs = self.inner.advance(watermark_ms.saturating_add(early_ms))?;
-        if self.variant == Variant::ReleasedUncounted {
+        if matches!(self.variant, Variant::ReleasedUncounted | Variant::JoinReleasedUncounted) {
             outputs.iter_mut().for_each(|output| output.released = 0);
         }
         self.has_released = !outputs.is_empty();
@@ -467,6 +495,18 @@ impl Operator for LyingStep {
     fn seen_keys(&mut self) -> Option<&mut dyn SeenKeys> {
         self.inner.seen_keys().is_some().then_some(self as &mut dyn SeenKeys)
     }
+}
+
+/// Each row of an output once more.
+fn twice(mut output: Output) -> Output {
+    let batch = &mut output.batch;
+    let rows = [&batch.rows, &batch.rows];
+    batch.rows = arrow_select::concat::concat_batches(&batch.rows.schema(), rows).expect("the same columns");
+    let last = batch.positions.last().map_or(0, |last| last + 1);
+    batch.positions.extend((last..).take(batch.times_ms.len()).collect::<Vec<_>>());
+    batch.times_ms.extend_from_within(..);
+    output.added *= 2;
+    output
 }
 
 impl State for LyingStep {
@@ -489,7 +529,7 @@ impl State for LyingStep {
         self.snapshots = [snapshot, std::mem::take(&mut self.snapshots[0])];
         self.seals += 1;
         let is_lost = match self.variant {
-            Variant::LostDelta => self.seals.is_multiple_of(LOST_DELTA),
+            Variant::LostDelta | Variant::JoinUnsealed => self.seals.is_multiple_of(LOST_DELTA),
             Variant::ClosedUnsealed => self.has_released,
             _ => false,
         };

@@ -21,6 +21,7 @@
 mod clock;
 pub mod dedup;
 mod fold;
+mod joins;
 mod windows;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -137,6 +138,7 @@ pub struct Oracle {
     pub read_again: u64,
     model: Model,
     windows: Option<windows::Model>,
+    joins: Option<joins::Model>,
     clocks: Clocks,
     fates: BTreeMap<u64, Fate>,
     /// The rows that each table must hold in the end, by id, as far as they are sealed and not refused.
@@ -171,6 +173,7 @@ impl Oracle {
             read_again: 0,
             model: Model::new(plan),
             windows: windows::Model::new(plan),
+            joins: joins::Model::new(plan),
             clocks: Clocks::new(plan),
             fates: BTreeMap::new(),
             expected: BTreeMap::new(),

@@ -4,6 +4,7 @@
 //! run otherwise, and a failure can be made smaller. Does not own what a fault does (`drive`, and the part of the world it hits).
 
 pub mod inputs;
+mod joined;
 pub mod moved;
 mod sources;
 mod tables;
@@ -16,6 +17,7 @@ use operators::dedup::Late;
 use tokens::trust;
 
 use crate::executor::WALL_BEGIN_MS;
+use crate::pairs::Joins;
 use crate::random::Random;
 use crate::records::Record;
 use crate::results::Aggregates;
@@ -225,6 +227,8 @@ pub struct Plan {
     pub multiplies: bool,
     /// The window that stands in place of dedup, if one does.
     pub aggregates: Option<Aggregates>,
+    /// The join that does.
+    pub joins: Option<Joins>,
     /// How many inputs share the partitions.
     pub inputs: u32,
     /// The lane's bounds.
@@ -286,6 +290,7 @@ impl Plan {
             is_routed: false,
             multiplies: false,
             aggregates: None,
+            joins: None,
             inputs: 1,
             settings: settings(r, window_ms),
             moved: None,

@@ -74,6 +74,12 @@ pub enum Variant {
     ClosedEarly,
     ClosedUnsealed,
     ReleasedUncounted,
+    JoinReleasedEarly,
+    JoinUnsealed,
+    JoinReleasedUncounted,
+    JoinSidesSwapped,
+    JoinPairsTwice,
+    JoinPairLost,
     AnothersOrigin,
     ColumnsChangePlaces,
     DuplicatesUncounted,
@@ -89,7 +95,7 @@ pub enum Variant {
 
 impl Variant {
     /// All of them.
-    pub const ALL: [Self; 58] = [
+    pub const ALL: [Self; 64] = [
         Self::SendBeforeSeal,
         Self::SettleOverAHole,
         Self::TokenFromTheAttempt,
@@ -137,6 +143,12 @@ impl Variant {
         Self::ClosedEarly,
         Self::ClosedUnsealed,
         Self::ReleasedUncounted,
+        Self::JoinReleasedEarly,
+        Self::JoinUnsealed,
+        Self::JoinReleasedUncounted,
+        Self::JoinSidesSwapped,
+        Self::JoinPairsTwice,
+        Self::JoinPairLost,
         Self::AnothersOrigin,
         Self::ColumnsChangePlaces,
         Self::DuplicatesUncounted,
@@ -296,6 +308,20 @@ impl Variant {
             Self::ReleasedUncounted => {
                 ("released-uncounted", "a window that closes does not say which records it releases", 5)
             }
+            Self::JoinReleasedEarly => (
+                "join-released-early",
+                "a row of a join is released by a watermark that is ahead of the sealed one",
+                20,
+            ),
+            Self::JoinUnsealed => ("join-unsealed", "every third delta of a join's state is not sealed", 60),
+            Self::JoinReleasedUncounted => {
+                ("join-released-uncounted", "a join does not say which rows it releases", 20)
+            }
+            Self::JoinSidesSwapped => {
+                ("join-sides-swapped", "the rows of each input enter the other side of a join", 20)
+            }
+            Self::JoinPairsTwice => ("join-pairs-twice", "each pair of a batch is made twice", 20),
+            Self::JoinPairLost => ("join-pair-lost", "the last pair of a batch is left out", 20),
             Self::AnothersOrigin => {
                 ("anothers-origin", "each row of a frame has the origin of the next one", 60)
             }
@@ -342,6 +368,12 @@ impl Variant {
     pub fn plan(self, seed: u64) -> Plan {
         match self {
             Self::ClosedEarly | Self::ClosedUnsealed | Self::ReleasedUncounted => Plan::windowed(seed),
+            Self::JoinReleasedEarly
+            | Self::JoinUnsealed
+            | Self::JoinReleasedUncounted
+            | Self::JoinSidesSwapped
+            | Self::JoinPairsTwice
+            | Self::JoinPairLost => Plan::joined(seed),
             Self::MovedWhilePending => Plan::moved(seed),
             // Of a window that is kept the fold tells at once.
             Self::NewStateKeepsTheOld => Plan::moved(3 * seed + 1),
@@ -396,6 +428,11 @@ impl Variant {
             | Self::ClosedEarly
             | Self::ClosedUnsealed
             | Self::ReleasedUncounted
+            | Self::JoinReleasedEarly
+            | Self::JoinUnsealed
+            | Self::JoinReleasedUncounted
+            | Self::JoinPairsTwice
+            | Self::JoinPairLost
             | Self::DuplicatesUncounted
             | Self::DuplicatesAsFiltered
             | Self::MultipliedUncounted => {
@@ -414,6 +451,9 @@ impl Variant {
                 }
                 let lying = |inner| -> Box<dyn Operator> { Box::new(LyingClock::new(inner, hidden.clone())) };
                 pipeline.steps = pipeline.steps.into_iter().map(lying).collect();
+            }
+            Self::JoinSidesSwapped => {
+                pipeline.flow.entries.iter_mut().for_each(|port| port.input = 1 - port.input);
             }
             Self::RoutedToTheWrongTable | Self::FanOutLosesATable => {
                 let tables = pipeline.tables.len();

@@ -10,6 +10,9 @@ const FIXED: u64 = 300;
 /// Fixed seeds with a window.
 const WINDOWED: u64 = 150;
 
+/// Fixed seeds with a join.
+const JOINED: u64 = 150;
+
 /// Fixed seeds that are moved back.
 const MOVED: u64 = 100;
 
@@ -43,6 +46,20 @@ fn the_invariants_hold_for_fixed_seeds_with_a_window() {
             let trace = sim::run(&Plan::windowed(seed), None, true).trace.join("\n");
             panic!(
                 "seed {seed} breaks {violation}; the last events:\n{trace}\nrepeat it with: cargo xtask sim --windowed --seed {seed}"
+            );
+        }
+    }
+}
+
+/// The same seeds with two inputs and a join in place of dedup: its rows are those that the records alone say, in the seal that makes them, once.
+#[test]
+fn the_invariants_hold_for_fixed_seeds_with_a_join() {
+    for seed in 0..JOINED {
+        let report = sim::run(&Plan::joined(seed), None, false);
+        if let Some(violation) = report.violation {
+            let trace = sim::run(&Plan::joined(seed), None, true).trace.join("\n");
+            panic!(
+                "seed {seed} breaks {violation}; the last events:\n{trace}\nrepeat it with: cargo xtask sim --joined --seed {seed}"
             );
         }
     }

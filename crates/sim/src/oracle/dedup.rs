@@ -20,6 +20,8 @@ const SLACK: i64 = 4;
 pub struct Sealed {
     /// The records of its ranges.
     pub read: Vec<Record>,
+    /// The place of the input that has read each of them.
+    pub sides: Vec<usize>,
     /// How many of them each input has read, by the input's place.
     pub read_of: [u64; 2],
     /// Rows of its frames for the table.

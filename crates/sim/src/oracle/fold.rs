@@ -13,7 +13,7 @@ use protocol::record::{
 };
 
 use super::dedup::Sealed;
-use super::{Broken, Fate, Oracle, Piece, windows};
+use super::{Broken, Fate, Oracle, Piece, joins, windows};
 use crate::broker::Broker;
 use crate::executor::WALL_BEGIN_MS;
 use crate::objects::Objects;
@@ -173,7 +173,8 @@ impl Oracle {
         if rewind.emptied.is_empty() == asked.is_emptied {
             return Err(("C6", format!("the state is given up: {:?}, asked for: {asked:?}", rewind.emptied)));
         }
-        let held = self.windows.as_mut().map_or(0, windows::Model::begin_again);
+        let held = self.windows.as_mut().map_or(0, windows::Model::begin_again)
+            + self.joins.as_mut().map_or(0, joins::Model::begin_again);
         if rewind.discarded != held {
             return Err(("C9", format!("{} records are discarded, and {held} were held", rewind.discarded)));
         }
@@ -220,6 +221,7 @@ impl Oracle {
             }
             self.clocks.read(*number, read, range.time_ms_max, now_us)?;
             sealed.read.extend_from_slice(read);
+            sealed.sides.resize(sealed.read.len(), self.plan.input_of(*number));
             *next = range.next();
             self.epochs.insert(*number, range.leader_epoch);
         }
@@ -246,7 +248,7 @@ impl Oracle {
                 of_tables.extend(rows.into_iter().map(|row| (place, row)))
             }
         }
-        if self.windows.is_none() {
+        if self.windows.is_none() && self.joins.is_none() {
             sealed.written = self.records_of(&of_tables, &sealed.read)?;
         }
         for refusal in &seal.refusals {
@@ -268,9 +270,10 @@ impl Oracle {
             sealed.refused.push(record_of(row_id));
         }
         self.count_inputs(seal, &sealed)?;
-        let fates = match &mut self.windows {
-            Some(windows) => windows.seal(seal, &sealed, &of_tables)?,
-            None => {
+        let fates = match (&mut self.windows, &mut self.joins) {
+            (Some(windows), _) => windows.seal(seal, &sealed, &of_tables)?,
+            (None, Some(joins)) => joins.seal(seal, &sealed, &of_tables)?,
+            (None, None) => {
                 self.count(seal, &sealed, &of_tables)?;
                 self.model.seal(&sealed)?
             }

@@ -12,9 +12,13 @@ pub const NAMES: [&str; 2] = ["even", "odd"];
 impl Plan {
     pub(super) fn draw_inputs(&mut self) {
         let mut random = Random::new(self.seed, 8);
-        if !random.percent(20) || self.partitions < 2 {
-            return;
+        if random.percent(20) && self.partitions > 1 {
+            self.part_between_inputs();
         }
+    }
+
+    /// Two inputs share the partitions; one of them has none until a second partition is there.
+    pub(super) fn part_between_inputs(&mut self) {
         self.inputs = 2;
         // An input that refuses leaves the other running, and nobody here looks at the status of a process that runs.
         let refuses = |fault: &Fault| {

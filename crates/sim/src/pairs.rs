@@ -1,0 +1,109 @@
+//! A join of the two inputs in place of dedup: what a joined row is, and the steps that make it a row.
+//!
+//! Owns the form of joined rows, so that the oracle can read them. Does not own the rule of the join, which the oracle computes for itself
+//! (`oracle::joins`).
+
+use std::time::Duration;
+
+use arrow_array::Array;
+use arrow_array::cast::AsArray;
+use arrow_array::types::UInt64Type;
+use dataflow::{Batch, Operator, OperatorError, Output, Probed, State};
+use operators::{Join, JoinColumn, JoinConfig, JoinKind, JoinSide};
+
+use crate::records::{Row, schema, to_columns};
+
+/// A join of a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Joins {
+    /// How much earlier than a left row a right row may be, milliseconds.
+    pub before_ms: i64,
+    /// How much later.
+    pub after_ms: i64,
+    /// How late a record may be, milliseconds.
+    pub lateness_ms: i64,
+    /// Whether rows without a match become rows, of the left side and of the right side.
+    pub keeps: [bool; 2],
+}
+
+/// What stands for the side that is not there.
+const NOBODY: u64 = (1 << 20) - 1;
+
+/// What the oracle compares: a pair of records, or one without a match.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pair {
+    /// The ids of the left and the right record.
+    pub ids: [Option<u64>; 2],
+    /// Their key.
+    pub key: u64,
+    /// The later of their times.
+    pub time_ms: i64,
+}
+
+impl Pair {
+    /// As a row of the table.
+    pub fn row(&self) -> Row {
+        let [left, right] = self.ids.map(|id| id.unwrap_or(NOBODY));
+        [left << 20 | right, self.key, self.time_ms as u64]
+    }
+}
+
+impl Joins {
+    /// The steps of a pipeline.
+    pub fn steps(self) -> Vec<Box<dyn Operator>> {
+        let column = |name: &str, side, from: &str| JoinColumn { name: name.into(), side, from: from.into() };
+        let duration = |ms: i64| Duration::from_millis(ms as u64);
+        let config = JoinConfig {
+            on: vec![("key".to_owned(), "key".to_owned())],
+            before: duration(self.before_ms),
+            after: duration(self.after_ms),
+            lateness: duration(self.lateness_ms),
+            kind: match self.keeps {
+                [false, false] => JoinKind::Inner,
+                [true, false] => JoinKind::Left,
+                [false, true] => JoinKind::Right,
+                [true, true] => JoinKind::Full,
+            },
+            columns: vec![
+                column("left", JoinSide::Left, "id"),
+                column("right", JoinSide::Right, "id"),
+                column("key", JoinSide::Left, "key"),
+            ],
+        };
+        let join = Join::new(&schema(), &schema(), &config).expect("the joins of a plan are valid");
+        vec![Box::new(join), Box::new(Pairs)]
+    }
+}
+
+/// The step behind the join.
+struct Pairs;
+
+impl Operator for Pairs {
+    fn name(&self) -> &str {
+        "pairs"
+    }
+
+    fn probe(&mut self, batch: Batch) -> Result<Probed, OperatorError> {
+        Ok(Probed { batch, reads: Vec::new(), scratch: None })
+    }
+
+    fn finish(&mut self, probed: Probed, _answers: &[Vec<u8>]) -> Result<Output, OperatorError> {
+        let batch = probed.batch;
+        let numbers = |name: &str| {
+            batch.rows.column_by_name(name).expect("a column of the join").as_primitive::<UInt64Type>()
+        };
+        let [left, right, keys] = ["left", "right", "key"].map(numbers);
+        let id = |ids: &arrow_array::UInt64Array, row| ids.is_valid(row).then(|| ids.value(row));
+        let pair = |row| Pair {
+            ids: [id(left, row), id(right, row)],
+            key: keys.value(row),
+            time_ms: batch.times_ms[row],
+        };
+        let made: Vec<Row> = (0..batch.len()).map(|row| pair(row).row()).collect();
+        Ok(Output::all(Batch { rows: to_columns(&made), ..batch }))
+    }
+
+    fn state(&mut self) -> Option<&mut dyn State> {
+        None
+    }
+}

@@ -1,0 +1,35 @@
+//! Pipelines with a join of their two inputs in place of dedup.
+//!
+//! Owns the drawing, from numbers of its own, so that all other seeds are what they were.
+
+use std::time::Duration;
+
+use super::Plan;
+use crate::pairs::Joins;
+use crate::random::Random;
+
+/// From a seed to the one that stands for it: further than any run of seeds.
+const STRIDE: u64 = 1_000_000_007;
+
+impl Plan {
+    /// The plan of the same seed with two inputs and a join. The server refuses none of its rows: a joined row is no record.
+    pub fn joined(seed: u64) -> Self {
+        // Each input has a partition: two seeds in three have more than one, and in place of the third stands another seed.
+        let others = (0..64).map(|n| Self::new(seed + n * STRIDE));
+        let mut plan = others.into_iter().find(|plan| plan.partitions > 1).expect("64 draws of two in three");
+        let mut random = Random::new(seed, 11);
+        let r = &mut random;
+        if plan.inputs < 2 {
+            plan.part_between_inputs();
+        }
+        let lengths = [0, 100, 1_000, 10_000];
+        let (before_ms, after_ms) = (r.one_of(&lengths), r.one_of(&lengths[1..]));
+        let keeps = [r.percent(50), r.percent(50)];
+        plan.joins = Some(Joins { before_ms, after_ms, lateness_ms: r.one_of(&[0, 0, 200, 5_000]), keeps });
+        // Its event time is the column's.
+        plan.window.get_or_insert(Duration::from_secs(16));
+        plan.poison.clear();
+        (plan.is_routed, plan.multiplies) = (false, false);
+        plan
+    }
+}
