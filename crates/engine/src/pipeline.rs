@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use dataflow::{Effect, Gate, Operator, Router, Runtime, Sighting, Table};
+use dataflow::{Effect, Operator, Router, Runtime, Sighting, Table};
 use futures::FutureExt;
 use futures::future::{BoxFuture, Either, join_all, select, select_all, try_join, try_join3};
 use protocol::names;
@@ -24,6 +24,7 @@ use crate::inputs::{self, Inlet, Input};
 use crate::journal::{self, Journal};
 use crate::lane::{End, LaneTask, Opening, Parts};
 use crate::measured::Measured;
+use crate::ownership::Ownership;
 use crate::patient::Patient;
 use crate::problem::{Noticed, STORE, State};
 use crate::refuse::{REFUSED_AHEAD, Splits};
@@ -223,9 +224,8 @@ async fn run_to_the_end(pipeline: Pipeline, stop: watch::Receiver<bool>) -> Resu
         Ok(change) => change,
         Err(error) => {
             // What a newer owner has retired is missing to one that slept after its claim, and no damage.
-            let ownership = journal.ownership();
-            let is_owner = ownership.may_complete().await || !ownership.is_fenced();
-            return Err(if is_owner { error } else { EngineError::Fenced { seq: journal.lane().next_seq } });
+            let is_fenced = is_fenced(&journal.ownership(), &*runtime, pause).await;
+            return Err(if is_fenced { EngineError::Fenced { seq: journal.lane().next_seq } } else { error });
         }
     };
     if let Some(change) = change {
@@ -552,11 +552,27 @@ impl Beginning<'_> {
 
 /// What a newer owner has retired is missing to one that slept, and what it has published is ahead of one whose source was away.
 async fn or_fenced(context: &Context, error: EngineError) -> EngineError {
-    let ownership = &context.ownership;
-    if ownership.may_complete().await || !ownership.is_fenced() {
-        return error;
+    if is_fenced(&context.ownership, &*context.runtime, context.settings.retry_pause_max).await {
+        return EngineError::Fenced { seq: context.journal.lock().await.lane().next_seq };
     }
-    EngineError::Fenced { seq: context.journal.lock().await.lane().next_seq }
+    error
+}
+
+/// Whether another process owns the lane. Asks until the store answers: a process that was replaced must not tell the operator of faults that it
+/// alone sees, and there is nothing else to do meanwhile. A stop ends the wait.
+async fn is_fenced(ownership: &Ownership, runtime: &dyn Runtime, pause_max: Duration) -> bool {
+    let mut backoff = Backoff::new(pause_max);
+    loop {
+        match ownership.look().await {
+            Ok(is_owner) => return !is_owner,
+            Err(error) => {
+                if backoff.should_log() {
+                    tracing::warn!(%error, "cannot check whether this process still owns the lane; trying again");
+                }
+                backoff.pause(runtime).await;
+            }
+        }
+    }
 }
 
 /// The lane, the seal and the deliveries side by side; they end in this order, and the first error ends all.

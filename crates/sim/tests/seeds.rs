@@ -148,6 +148,13 @@ fn an_owner_that_was_replaced_while_its_source_was_away_is_not_taken_for_a_store
     assert_holds(19_653);
 }
 
+/// It slept, and the store is away when it wakes.
+#[test]
+fn an_owner_that_was_replaced_is_told_so_once_the_store_answers() {
+    let report = sim::run(&Plan::joined(2531), None, false);
+    assert!(report.violation.is_none(), "{:?}", report.violation);
+}
+
 /// A first start sleeps before its claim, and another whose file names the inputs in another order is faster.
 #[test]
 fn a_start_whose_inputs_were_given_other_numbers_is_not_taken_for_a_store_that_was_rolled_back() {
