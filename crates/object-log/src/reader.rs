@@ -50,6 +50,7 @@ pub struct LogReader {
     entries: VecDeque<Entry>,
     fetching: FuturesOrdered<BoxFuture<'static, Fetched>>,
     ahead_bytes: u64,
+    ahead_bytes_max: u64,
     ready: VecDeque<RecordBlock>,
 }
 
@@ -75,10 +76,17 @@ impl LogReader {
             entries: VecDeque::new(),
             fetching: FuturesOrdered::new(),
             ahead_bytes: 0,
+            ahead_bytes_max: AHEAD_BYTES_MAX,
             ready: VecDeque::new(),
         };
         reader.check()?;
         Ok(reader)
+    }
+
+    /// The same with another bound on the bytes that are fetched ahead.
+    #[must_use]
+    pub fn with_ahead_bytes(self, ahead_bytes_max: u64) -> Self {
+        Self { ahead_bytes_max, ..self }
     }
 
     /// The next position to be handed out.
@@ -150,7 +158,8 @@ impl LogReader {
             }
             let Some(entry) = self.entries.front().copied() else { return Ok(()) };
             let has_room = self.fetching.is_empty()
-                || (self.fetching.len() < FETCHES_MAX && self.ahead_bytes + entry.bytes <= AHEAD_BYTES_MAX);
+                || (self.fetching.len() < FETCHES_MAX
+                    && self.ahead_bytes + entry.bytes <= self.ahead_bytes_max);
             if !has_room {
                 return Ok(());
             }

@@ -9,6 +9,7 @@
 //! | [`memory`]    | as pushed        | number of the record                    | if told to |
 //! | [`generator`] | a publisher      | number of the record                    | after its last record |
 //! | [`file`]      | a file           | byte offset of the line, inflated       | at the file's end |
+//! | [`mod@log`]   | a log's partition | number of the record                   | never |
 //! | `kafka`       | a topic's partition | offset                               | never |
 //! | `pulsar`      | a topic's partition | ledger; entry and index in the batch | when the topic is terminated |
 
@@ -16,6 +17,7 @@ pub mod file;
 pub mod generator;
 #[cfg(feature = "kafka")]
 pub mod kafka;
+pub mod log;
 pub mod memory;
 #[cfg(feature = "pulsar")]
 pub mod pulsar;

@@ -449,7 +449,7 @@ impl Disk {
         fs::hard_link(from.path(), to.path())
     }
 
-    fn folders(&self) -> MutexGuard<'_, BTreeSet<PathBuf>> {
+    pub(super) fn folders(&self) -> MutexGuard<'_, BTreeSet<PathBuf>> {
         // A set of facts that are each true; a panic between two of them does no harm.
         self.folders.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -132,15 +132,26 @@ impl Disk {
             OpenOptions::new().write(true).create_new(true).mode(0o600).open(pointer)?.sync_all()?;
             self.sync(&File::open(&made)?)
         };
-        let renamed = make()
-            .map_err(failed("make the register's folder"))
-            .and_then(|()| File::open(above).map_err(failed("open its folder")))
-            .and_then(|above| match self.step(Step::Link).and_then(|()| fs::rename(&made, folder)) {
-                Ok(()) => Ok(Some(above)),
+        let rename = || {
+            let above = File::open(above)?;
+            self.step(Step::Link).and_then(|()| fs::rename(&made, folder)).map(|()| above)
+        };
+        let renamed = make().map_err(failed("make the register's folder")).and_then(|()| {
+            let renamed = match rename() {
+                // Its folder was made before, and removed behind this process's back.
+                Err(error) if is_absent(&error) => {
+                    self.folders().clear();
+                    self.make_folders(above).and_then(|()| rename())
+                }
+                renamed => renamed,
+            };
+            match renamed {
+                Ok(above) => Ok(Some(above)),
                 // A full folder is there; on some file systems it is said in one way and on some in the other.
                 Err(error) if is_taken(&error) => Ok(None),
                 Err(error) => Err(failed("rename the register's folder")(error)),
-            });
+            }
+        });
         match renamed {
             Ok(Some(above)) => {
                 let in_doubt = |error| failed("fsync its folder")(error).with_effect(Effect::Unknown);

@@ -173,3 +173,14 @@ fn a_register_that_says_nothing_is_damaged_and_not_absent() {
     assert_eq!(error.kind, ErrorKind::Corrupt, "{error}");
     assert_eq!(swap(&disk, None, "1").expect("answers"), Swap::Refused, "no creation may hide it");
 }
+
+#[test]
+fn a_register_whose_folder_was_removed_is_made_again() {
+    let folder = Folder::new();
+    let disk = disk(&folder);
+    done(&disk, None, "0");
+    fs::remove_dir_all(disk.root().join("orders")).expect("removes");
+    assert_eq!(read(&disk), None);
+    done(&disk, None, "1");
+    assert_eq!(read(&disk).expect("is there").0, body("1"));
+}

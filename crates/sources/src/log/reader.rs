@@ -1,0 +1,252 @@
+//! A running read of a log's partitions: a task for each, which fetches ahead, and one that finds new ones.
+
+use std::collections::BTreeSet;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use dataflow::block::NO_LEADER_EPOCH;
+use dataflow::{
+    Event, Partition, PartitionStart, ReadFrom, Reader, Runtime, SourceError, SourceFault, Task, position,
+};
+use object_log::reader::Read;
+use object_log::{LogPartition, LogReader};
+use store::{Prefix, Store};
+use tokio::sync::{mpsc, watch};
+
+use super::{LogOptions, TRIES_MAX, fault, queue_of};
+
+/// Blocks of a partition that wait for `next`, besides what the log's reader holds.
+const BLOCKS_AHEAD: usize = 2;
+
+/// Pauses at the end of the log: a record that comes is seen after the shortest if others came just before, and after the longest if all was
+/// quiet. Each costs one small read.
+const PAUSE_MIN: Duration = Duration::from_millis(20);
+const PAUSE_MAX: Duration = Duration::from_secs(1);
+
+/// How often new partitions are looked for.
+const FIND_EVERY: Duration = Duration::from_secs(2);
+
+type Events = mpsc::Receiver<Result<Event, SourceError>>;
+
+struct Slot {
+    partition: Partition,
+    events: Events,
+    paused: watch::Sender<bool>,
+    task: Option<Task>,
+}
+
+pub(super) struct LogSourceReader {
+    options: LogOptions,
+    store: Arc<dyn Store>,
+    runtime: Arc<dyn Runtime>,
+    slots: Vec<Slot>,
+    /// Partitions that are read, or were until an error ended them.
+    read: BTreeSet<Partition>,
+    found: Events,
+    _finder: Task,
+}
+
+impl LogSourceReader {
+    pub(super) async fn open(
+        options: LogOptions,
+        store: Arc<dyn Store>,
+        runtime: Arc<dyn Runtime>,
+        from: Vec<ReadFrom>,
+    ) -> Result<Self, SourceError> {
+        // All that exist now are known, read or not.
+        let mut next = 0;
+        while log_partition(&store, &runtime, next)?.look().await.map_err(fault)?.is_some() {
+            next += 1;
+        }
+        let (finding, found) = mpsc::channel(1);
+        let finder = find(options.clone(), store.clone(), runtime.clone(), next, finding);
+        let finder = runtime.spawn("log-finder", Box::pin(finder));
+        let mut reader = Self {
+            options,
+            store,
+            runtime,
+            slots: Vec::new(),
+            read: BTreeSet::new(),
+            found,
+            _finder: finder,
+        };
+        let share = reader.options.ahead_bytes_max / (from.len().max(1) as u64);
+        for from in from {
+            reader.begin(from, share).await?;
+        }
+        Ok(reader)
+    }
+
+    async fn begin(&mut self, from: ReadFrom, ahead_bytes_max: u64) -> Result<(), SourceError> {
+        let partition = from.partition.clone();
+        let refuse = |message: String| SourceError::new(SourceFault::Refused, message).at(&partition);
+        if *partition.stream != *self.options.name {
+            return Err(refuse(format!("the log `{}` has no partition `{partition}`", self.options.name)));
+        }
+        let log = log_partition(&self.store, &self.runtime, partition.index);
+        let log = log.map_err(|error| error.at(&partition))?;
+        let Some(queue) = queue_of(&from.identity) else {
+            let seen = log.root().await.map_err(|error| fault(error).at(&partition))?;
+            let (was, is) = (&from.identity, seen.root.queue_id());
+            return Err(refuse(format!("partition `{partition}` was recorded as `{was}`, and is `{is}`")));
+        };
+        let opened = LogReader::open(log, partition.clone(), queue, from.plain()?).await;
+        let reader = opened.map_err(|error| fault(error).at(&partition))?.with_ahead_bytes(ahead_bytes_max);
+        let (sender, events) = mpsc::channel(BLOCKS_AHEAD);
+        let (paused, is_paused) = watch::channel(false);
+        let task = follow(reader, partition.clone(), self.runtime.clone(), sender, is_paused);
+        let task = Some(self.runtime.spawn("log-reader", Box::pin(task)));
+        self.read.insert(partition.clone());
+        self.slots.push(Slot { partition, events, paused, task });
+        Ok(())
+    }
+
+    fn set_paused(&mut self, partition: &Partition, is_paused: bool) {
+        for slot in self.slots.iter().filter(|slot| slot.partition == *partition) {
+            slot.paused.send_replace(is_paused);
+        }
+    }
+}
+
+fn log_partition(
+    store: &Arc<dyn Store>,
+    runtime: &Arc<dyn Runtime>,
+    index: u32,
+) -> Result<LogPartition, SourceError> {
+    let partition = LogPartition::new(store.clone(), &Prefix::root(), index, runtime.clone());
+    Ok(partition.map_err(fault)?.with_tries(TRIES_MAX))
+}
+
+/// Hands on what a partition has, until an error that stays.
+async fn follow(
+    mut reader: LogReader,
+    partition: Partition,
+    runtime: Arc<dyn Runtime>,
+    sender: mpsc::Sender<Result<Event, SourceError>>,
+    mut is_paused: watch::Receiver<bool>,
+) {
+    let (mut pause, mut is_caught_up) = (PAUSE_MIN, false);
+    loop {
+        // Ends when the reader is dropped.
+        if is_paused.wait_for(|is_paused| !is_paused).await.is_err() {
+            return;
+        }
+        let event = match reader.next().await {
+            Ok(Read::Block(block)) => {
+                (pause, is_caught_up) = (PAUSE_MIN, false);
+                Ok(Event::Block(block))
+            }
+            Ok(Read::CaughtUp(next)) if !is_caught_up => {
+                is_caught_up = true;
+                let next = position::position(0, next);
+                Ok(Event::CaughtUp { partition: partition.clone(), next, leader_epoch: NO_LEADER_EPOCH })
+            }
+            Ok(Read::CaughtUp(_)) => {
+                runtime.sleep(pause).await;
+                pause = (pause * 2).min(PAUSE_MAX);
+                continue;
+            }
+            Err(error) => Err(fault(error).at(&partition)),
+        };
+        let is_over = event.as_ref().is_err_and(|error| error.fault != SourceFault::Away);
+        // A block that was read before the pause is handed out after it.
+        if is_paused.wait_for(|is_paused| !is_paused).await.is_err()
+            || sender.send(event).await.is_err()
+            || is_over
+        {
+            return;
+        }
+    }
+}
+
+/// Reports partitions from `next` on as they appear.
+async fn find(
+    options: LogOptions,
+    store: Arc<dyn Store>,
+    runtime: Arc<dyn Runtime>,
+    mut next: u32,
+    sender: mpsc::Sender<Result<Event, SourceError>>,
+) {
+    loop {
+        let Ok(log) = log_partition(&store, &runtime, next) else { return };
+        // What fails is asked again; a partition that is read says by itself that the log is away.
+        let Ok(Some(seen)) = log.look().await else {
+            runtime.sleep(FIND_EVERY).await;
+            continue;
+        };
+        let low = position::position(0, seen.root.low);
+        let start = PartitionStart {
+            partition: Partition::new(options.name.as_str(), next),
+            identity: seen.root.queue_id().to_string(),
+            next: low,
+            first: low,
+            leader_epoch: NO_LEADER_EPOCH,
+        };
+        next += 1;
+        if sender.send(Ok(Event::Found(start))).await.is_err() {
+            return;
+        }
+    }
+}
+
+#[async_trait]
+impl Reader for LogSourceReader {
+    async fn next(&mut self) -> Result<Event, SourceError> {
+        poll_fn(|context| {
+            if let Poll::Ready(Some(event)) = self.found.poll_recv(context) {
+                // One that was added meanwhile is no news.
+                let is_read =
+                    matches!(&event, Ok(Event::Found(start)) if self.read.contains(&start.partition));
+                if !is_read {
+                    return Poll::Ready(event);
+                }
+                context.waker().wake_by_ref();
+            }
+            for at in 0..self.slots.len() {
+                match self.slots[at].events.poll_recv(context) {
+                    Poll::Ready(Some(event)) => {
+                        // The one that was served goes to the back, so that a full one does not starve the others.
+                        self.slots[at..].rotate_left(1);
+                        return Poll::Ready(event);
+                    }
+                    // Ended by its error, which was handed out.
+                    Poll::Ready(None) if self.slots[at].task.is_some() => {}
+                    Poll::Ready(None) => {
+                        let partition = self.slots.remove(at).partition;
+                        self.read.remove(&partition);
+                        return Poll::Ready(Ok(Event::Removed { partition }));
+                    }
+                    Poll::Pending => {}
+                }
+            }
+            Poll::Pending
+        })
+        .await
+    }
+
+    async fn add(&mut self, from: ReadFrom) -> Result<(), SourceError> {
+        if self.read.contains(&from.partition) {
+            return Err(SourceError::read_already(&from.partition));
+        }
+        let share = self.options.ahead_bytes_max / (self.slots.len() as u64 + 1);
+        self.begin(from, share).await
+    }
+
+    fn remove(&mut self, partition: &Partition) {
+        for slot in self.slots.iter_mut().filter(|slot| slot.partition == *partition) {
+            // Its blocks on their way are still in the channel, which ends behind them.
+            slot.task = None;
+        }
+    }
+
+    fn pause(&mut self, partition: &Partition) {
+        self.set_paused(partition, true);
+    }
+
+    fn resume(&mut self, partition: &Partition) {
+        self.set_paused(partition, false);
+    }
+}
