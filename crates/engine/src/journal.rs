@@ -75,8 +75,13 @@ pub async fn load_any(store: &dyn Store, folder: &str) -> Result<Lane, EngineErr
 /// it is.
 async fn reload(store: &dyn Store, folder: &str) -> Result<Lane, EngineError> {
     let lane = load_any(store, folder).await?;
-    store.harden(&Prefix::new(folder).expect("a lane's folder is a valid prefix")).await?;
+    harden(store, folder).await?;
     Ok(lane)
+}
+
+/// Makes durable what others have put into the lane's folder.
+async fn harden(store: &dyn Store, folder: &str) -> Result<(), EngineError> {
+    Ok(store.harden(&Prefix::new(folder).expect("a lane's folder is a valid prefix")).await?)
 }
 
 /// `None` if the journal was retired under the reader: a record that was listed is gone, or what is left does not hang
@@ -207,7 +212,10 @@ impl Journal {
             // sees the winner's record and claims after it, as the newer owner.
             lane = journal.lane;
             // The floor is not asked here: a slot that is won counts only after it was compared with the floor.
-            if !read_on(&reads, &folder, &mut lane).await.unwrap_or(false) {
+            if read_on(&reads, &folder, &mut lane).await.unwrap_or(false) {
+                // The winner may still be syncing its record, and the next claim stands on it.
+                harden(&reads, &folder).await?;
+            } else {
                 // Retired under the reader, or damaged: the whole journal tells which.
                 lane = reload(&reads, &folder).await?;
             }

@@ -166,6 +166,9 @@ fn a_start_whose_inputs_were_given_other_numbers_is_not_taken_for_a_store_that_w
 #[test]
 fn a_claim_never_becomes_durable_before_a_record_that_it_stands_on() {
     assert_holds(12_204);
+    // Two starts race for one number, and the loser reads the winner's record before it is durable.
+    let report = sim::run(&Plan::joined(4928), None, false);
+    assert!(report.violation.is_none(), "{:?}", report.violation);
 }
 
 /// Files are there before the first start, and one of them is damaged in the middle.
