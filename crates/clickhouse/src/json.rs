@@ -63,6 +63,11 @@ fn value(column_type: &ColumnType, array: &dyn Array, row: usize, out: &mut Stri
             let bytes = array.as_fixed_size_binary().value(row);
             text(String::from_utf8_lossy(bytes).trim_end_matches('\0'), out);
         }
+        // As the function `hex` shows it.
+        ColumnType::State(_) => {
+            let bytes = array.as_binary::<i32>().value(row);
+            text(&bytes.iter().map(|byte| format!("{byte:02X}")).collect::<String>(), out);
+        }
         ColumnType::Uuid => text(&uuid_text(array.as_fixed_size_binary().value(row)), out),
         ColumnType::Ipv4 => {
             text(&std::net::Ipv4Addr::from(array.as_primitive::<UInt32Type>().value(row)).to_string(), out);

@@ -239,7 +239,8 @@ fn expression(name: &str, column_type: &ColumnType) -> Result<String, String> {
         | ColumnType::Decimal { .. }
         | ColumnType::Ipv6
         | ColumnType::Array(_)
-        | ColumnType::Map(..) => {
+        | ColumnType::Map(..)
+        | ColumnType::State(_) => {
             return Err(format!(
                 "column `{name}` is a `{}`, which has no exact text to compare by; name other columns",
                 crate::types::name(column_type)

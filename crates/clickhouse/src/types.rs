@@ -11,13 +11,15 @@
 //! | `DateTime64(p)`, `DateTime64(p, 'zone')`      | DateTime64                                |
 //! | `Enum8('a' = 1, …)`, `Enum16(…)`              | the same, every number written out        |
 //! | `Nullable`, `LowCardinality`, `Array`, `Map`  | the same, nested as ClickHouse permits    |
+//! | `AggregateFunction(f, t, …)`                  | State, for the functions whose states are made |
+//! | `SimpleAggregateFunction(f, t)`               | `t`, which is what it takes               |
 //! | everything else                               | an error that names the column and the type |
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use dataflow::ColumnType;
-use dataflow::types::EnumName;
+use dataflow::types::{EnumName, StateFunction, StateType};
 
 /// Nesting of type names: `Array(Array(…))` of 16 levels is beyond every real table, and keeps the recursion small.
 const DEPTH_MAX: usize = 16;
@@ -132,6 +134,15 @@ fn write_name(column_type: &ColumnType, out: &mut String) {
         ColumnType::Nullable(inner) => return write_nested("Nullable", &[inner], out),
         ColumnType::Array(item) => return write_nested("Array", &[item], out),
         ColumnType::Map(key, value) => return write_nested("Map", &[key, value], out),
+        ColumnType::State(state) => {
+            out.push_str("AggregateFunction(");
+            out.push_str(state.function.name());
+            for argument in &state.arguments {
+                out.push_str(", ");
+                write_name(argument, out);
+            }
+            return out.push(')');
+        }
     };
     out.push_str(plain);
 }
@@ -197,6 +208,12 @@ impl<'a> Parser<'a> {
                 wrap(family, inner)?
             }
             "Map" => self.map(depth)?,
+            "AggregateFunction" if depth == 0 => self.state(depth)?,
+            "SimpleAggregateFunction" if depth == 0 => self.in_parens(|p| {
+                p.word()?;
+                p.expect(',')?;
+                p.type_name(depth + 1)
+            })?,
             other => return Err(unsupported(other)),
         };
         Ok(plain)
@@ -239,6 +256,21 @@ impl<'a> Parser<'a> {
                 return Err(format!("`{}` cannot be a map's key", name(&key)));
             }
             Ok(ColumnType::Map(Box::new(key), Box::new(value)))
+        })
+    }
+
+    fn state(&mut self, depth: usize) -> Result<ColumnType, String> {
+        self.in_parens(|p| {
+            let word = p.word()?;
+            let function = StateFunction::ALL.into_iter().find(|function| function.name() == word);
+            let mut arguments = Vec::new();
+            while function.is_some() && p.take(',') {
+                arguments.push(p.type_name(depth + 1)?);
+            }
+            match function.filter(|function| function.takes(arguments.len())) {
+                Some(function) => Ok(ColumnType::State(Arc::new(StateType { function, arguments }))),
+                None => Err(unsupported("AggregateFunction")),
+            }
         })
     }
 
@@ -396,8 +428,10 @@ fn wrap(family: &str, inner: ColumnType) -> Result<ColumnType, String> {
 
 fn unsupported(family: &str) -> String {
     let advice = match family {
-        "SimpleAggregateFunction" | "AggregateFunction" => {
-            "aggregate states are not written by a pipeline: write to a plain table and let a materialized view aggregate"
+        "SimpleAggregateFunction" => "it cannot stand within another type",
+        "AggregateFunction" => {
+            "a pipeline makes states of count, sum, avg, min, max, any, argMin and argMax: for others write to a plain table and let a materialized \
+             view aggregate"
         }
         "Int128" | "UInt128" | "Int256" | "UInt256" | "Decimal256" => {
             "integers above 64 bits and decimals above 38 digits are not supported: use Decimal(38, 0), or String if the records have them as text"

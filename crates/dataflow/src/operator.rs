@@ -211,10 +211,29 @@ pub trait Operator: Send {
         watermark_ms
     }
 
+    /// What time it is by the wall clock, Unix milliseconds: said before each [`advance`](Self::advance) and [`is_due`](Self::is_due). What a step
+    /// decides by it must be in its delta, for a start says other times.
+    fn at(&mut self, _wall_ms: i64) {}
+
     /// Whether [`advance`](Self::advance) with this watermark would let anything out: asked while nothing is read, so that a cut is made
     /// when a silent partition stops to hold the watermark.
     fn is_due(&self, _watermark_ms: i64) -> bool {
         false
+    }
+
+    /// Whether it is to be [closed](Self::close) once every input has ended, so that it lets out what it holds without waiting for a
+    /// watermark that no record will bring.
+    fn closes_at_end(&self) -> bool {
+        false
+    }
+
+    /// As [`advance`](Self::advance), but with the least watermark that lets out everything it holds, if that is greater. The step keeps that
+    /// watermark in its own state: the one of the lane, and of the steps beside it, stays where the records have brought it.
+    ///
+    /// # Errors
+    /// As [`advance`](Self::advance).
+    fn close(&mut self, watermark_ms: i64) -> Result<Vec<Output>, OperatorError> {
+        self.advance(watermark_ms)
     }
 
     /// The state of this step, if it keeps any.

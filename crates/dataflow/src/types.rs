@@ -22,6 +22,7 @@
 //! | Nullable(t)             | as t, with a validity map           |                                            |
 //! | Array(t)                | List(t)                             |                                            |
 //! | Map(k, v)               | Map(k, v)                           | keys unsorted, as they came                |
+//! | AggregateFunction(f, t…) | Binary                             | the bytes of one state; only a window makes them |
 
 use std::sync::Arc;
 
@@ -75,6 +76,67 @@ pub enum ColumnType {
     Nullable(Box<ColumnType>),
     Array(Box<ColumnType>),
     Map(Box<ColumnType>, Box<ColumnType>),
+    /// What a table of the engine AggregatingMergeTree keeps in place of a value.
+    State(Arc<StateType>),
+}
+
+/// The type of an aggregate function's states, as in `AggregateFunction(argMax, String, DateTime)`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct StateType {
+    /// The function.
+    pub function: StateFunction,
+    /// The types of its arguments, without LowCardinality; none for `count()`.
+    pub arguments: Vec<ColumnType>,
+}
+
+/// A function whose states can be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs, reason = "the names are ClickHouse's")]
+pub enum StateFunction {
+    Count,
+    Sum,
+    Avg,
+    Min,
+    Max,
+    Any,
+    ArgMin,
+    ArgMax,
+}
+
+impl StateFunction {
+    /// All of them.
+    pub const ALL: [Self; 8] =
+        [Self::Count, Self::Sum, Self::Avg, Self::Min, Self::Max, Self::Any, Self::ArgMin, Self::ArgMax];
+
+    /// ClickHouse's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Count => "count",
+            Self::Sum => "sum",
+            Self::Avg => "avg",
+            Self::Min => "min",
+            Self::Max => "max",
+            Self::Any => "any",
+            Self::ArgMin => "argMin",
+            Self::ArgMax => "argMax",
+        }
+    }
+
+    /// Whether it takes so many arguments.
+    pub fn takes(self, arguments: usize) -> bool {
+        match self {
+            Self::Count => arguments <= 1,
+            Self::ArgMin | Self::ArgMax => arguments == 2,
+            Self::Sum | Self::Avg | Self::Min | Self::Max | Self::Any => arguments == 1,
+        }
+    }
+}
+
+impl StateType {
+    /// Whether a state begins with a byte that says whether there was a value: so it is if an argument may be NULL, but for `count`.
+    pub fn has_flag(&self) -> bool {
+        self.function != StateFunction::Count && self.arguments.iter().any(ColumnType::is_nullable)
+    }
 }
 
 impl ColumnType {
@@ -117,6 +179,7 @@ impl ColumnType {
             Self::DateTime { .. } => DataType::Timestamp(TimeUnit::Second, utc()),
             Self::DateTime64 { precision, .. } => DataType::Timestamp(time_unit(*precision), utc()),
             Self::Decimal { precision, scale } => DataType::Decimal128(*precision, *scale as i8),
+            Self::State(_) => DataType::Binary,
             Self::LowCardinality(inner) | Self::Nullable(inner) => inner.arrow(),
             Self::Array(item) => {
                 DataType::List(Arc::new(Field::new("item", item.arrow(), item.is_nullable())))

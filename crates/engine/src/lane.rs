@@ -127,6 +127,8 @@ pub struct LaneTask {
     /// The watermark that the steps go by: of the newest cut.
     judged_by_ms: i64,
     drain: bool,
+    /// True for the last cut once every input has ended: steps that are to close then let out what they hold.
+    is_closing: bool,
     refused: mpsc::Receiver<Refused>,
     works: Works,
     /// Which tables get which rows; without one, each gets all.
@@ -216,6 +218,7 @@ impl LaneTask {
             absorbed: Absorbed::default(),
             judged_by_ms,
             drain,
+            is_closing: false,
             refused,
             works: Works::default(),
             router,
@@ -306,7 +309,9 @@ impl LaneTask {
             }
         };
         self.context.status.update(|s| s.phase = Phase::Draining);
-        self.finish().await?;
+        // A drain reads what there is at the moment: more will come.
+        let has_ended = matches!(end, End::Complete) && !self.drain && self.readings.iter().all(|r| r.ended);
+        self.finish(has_ended).await?;
         Ok(match (end, self.refusal.take()) {
             (End::Complete | End::Asked, Some(error)) => End::Refused(error),
             (end, _) => end,
@@ -368,8 +373,9 @@ impl LaneTask {
     }
 
     /// What was read is absorbed and cut; nothing more is read. Then waits until all of it is settled, for a row that the
-    /// server refuses comes back here to be sealed as a dead letter.
-    async fn finish(&mut self) -> Result<(), EngineError> {
+    /// server refuses comes back here to be sealed as a dead letter. If every input `has_ended`, the steps that are to close then are closed
+    /// by the last cut, which is one like any other: a crash before it is durable leaves them open, and the next start comes here again.
+    async fn finish(&mut self, has_ended: bool) -> Result<(), EngineError> {
         while !self.waiting.is_empty() {
             let decoded = front(&mut self.waiting).await;
             self.watermarks.turn(self.context.runtime.elapsed(), true);
@@ -378,7 +384,10 @@ impl LaneTask {
                 self.cut().await?;
             }
         }
+        self.is_closing = has_ended;
         self.cut().await?;
+        self.is_closing = false;
+        self.tell_held(has_ended);
         while !is_settled(&self.context, self.cut_number).await {
             tokio::select! {
                 biased;
@@ -420,6 +429,12 @@ impl LaneTask {
     fn step_watermarks(&self, watermark_ms: i64) -> Vec<i64> {
         let behind = |step: usize, own_ms| self.steps[step].watermark_behind(own_ms);
         self.flow.watermarks(watermark_ms, self.steps.len(), behind)
+    }
+
+    /// Whether the cut under way is to let out what steps hold that nothing else would.
+    fn has_to_close(&mut self) -> bool {
+        let holds = |step: &mut Box<dyn Operator>| step.state().is_some_and(|state| state.held() > 0);
+        self.is_closing && self.steps.iter_mut().any(|step| step.closes_at_end() && holds(step))
     }
 
     /// Bytes of blocks between the source and the steps.
@@ -582,7 +597,9 @@ impl LaneTask {
 
     /// Cuts what was gathered and hands it to the seal; waits while the seal is behind.
     async fn cut(&mut self) -> Result<(), EngineError> {
-        if self.builder.is_empty() && !self.is_due() {
+        let wall_ms = self.context.runtime.wall_ms();
+        self.steps.iter_mut().for_each(|step| step.at(wall_ms));
+        if self.builder.is_empty() && !self.is_due() && !self.has_to_close() {
             return Ok(());
         }
         let now = self.context.runtime.elapsed();

@@ -39,6 +39,7 @@ fn step() -> Window {
         key: vec!["id".to_owned()],
         windows: Windows::Tumbling { size: Duration::from_secs(3600) },
         lateness: Duration::ZERO,
+        emit: None,
         aggregates: vec![
             aggregate("n", Function::Count, None),
             aggregate("total", Function::Sum, Some("amount")),

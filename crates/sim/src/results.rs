@@ -52,6 +52,7 @@ impl Aggregates {
             key: vec!["key".to_owned()],
             windows: Windows::Tumbling { size: Duration::from_millis(self.size_ms as u64) },
             lateness: Duration::from_millis(self.lateness_ms as u64),
+            emit: None,
             aggregates: vec![
                 Aggregate::new("n", Function::Count, None),
                 Aggregate::new("sum", Function::Sum, Some("id")),

@@ -51,7 +51,8 @@ pub(crate) fn operand(column_type: &ColumnType) -> DataType {
         | ColumnType::Date32
         | ColumnType::DateTime { .. }
         | ColumnType::DateTime64 { .. }
-        | ColumnType::Decimal { .. } => column_type.arrow(),
+        | ColumnType::Decimal { .. }
+        | ColumnType::State(_) => column_type.arrow(),
     }
 }
 
@@ -180,6 +181,11 @@ pub(crate) fn written(column_type: &ColumnType) -> String {
         ColumnType::LowCardinality(inner) => format!("LowCardinality({})", written(inner)),
         ColumnType::Nullable(inner) => format!("Nullable({})", written(inner)),
         ColumnType::Array(item) => format!("Array({})", written(item)),
+        ColumnType::State(state) => {
+            let arguments: Vec<String> = state.arguments.iter().map(written).collect();
+            let of = [vec![state.function.name().to_owned()], arguments].concat();
+            format!("AggregateFunction({})", of.join(", "))
+        }
         ColumnType::Map(key, value) => format!("Map({}, {})", written(key), written(value)),
         ColumnType::Int8 | ColumnType::Int16 | ColumnType::Int32 | ColumnType::Int64 => {
             format!("{column_type:?}")

@@ -22,6 +22,8 @@ use dataflow::types::time_unit;
 
 use crate::types;
 
+mod states;
+
 /// The key in a field's metadata that holds the column's type, as ClickHouse writes it.
 const TYPE: &str = "clickhouse";
 
@@ -169,6 +171,7 @@ impl<'a> Cursor<'a> {
                 Ok(Arc::new(list))
             }
             ColumnType::Map(key, value) => self.maps(key, value, rows),
+            ColumnType::State(state) => self.states(state, rows),
         }
     }
 

@@ -14,7 +14,9 @@ use arrow_array::types::{
     Int64Type, TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType,
     TimestampSecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
-use arrow_array::{Array, BooleanArray, FixedSizeBinaryArray, ListArray, MapArray, PrimitiveArray};
+use arrow_array::{
+    Array, BinaryArray, BooleanArray, FixedSizeBinaryArray, ListArray, MapArray, PrimitiveArray,
+};
 use arrow_buffer::ToByteSlice;
 use arrow_schema::{DataType, TimeUnit};
 use dataflow::ColumnType;
@@ -111,6 +113,7 @@ pub(super) fn write(
         ColumnType::Nullable(inner) => write_nullable(inner, arrays, rows, out),
         ColumnType::Array(item) => write_lists(item, arrays, rows, out),
         ColumnType::Map(key, value) => write_maps(key, value, arrays, rows, out),
+        ColumnType::State(_) => write_states(arrays, rows, out),
     }
 }
 
@@ -234,6 +237,18 @@ fn write_strings(arrays: &[&dyn Array], rows: Rows<'_>, out: &mut Vec<u8>) -> Re
         let value = texts[batch].value(row);
         write_varint(value.len() as u64, out);
         out.extend_from_slice(value);
+        Ok(())
+    })
+}
+
+/// States stand one behind the other without their lengths. There is none for a null.
+fn write_states(arrays: &[&dyn Array], rows: Rows<'_>, out: &mut Vec<u8>) -> Result<(), String> {
+    let typed: Vec<&BinaryArray> = downcast(arrays, &DataType::Binary)?;
+    rows.try_each(lengths(arrays), |batch, row| {
+        if typed[batch].is_null(row) {
+            return Err("a row has no state of an aggregate".to_owned());
+        }
+        out.extend_from_slice(typed[batch].value(row));
         Ok(())
     })
 }

@@ -129,6 +129,7 @@ impl Compiler<'_> {
             | ColumnType::Decimal { .. }
             | ColumnType::Array(_)
             | ColumnType::Map(..)
+            | ColumnType::State(_)
             | ColumnType::LowCardinality(_)
             | ColumnType::Nullable(_)) => {
                 return Err(format!("a column of type `{}` cannot be cut by", crate::types::name(other)));

@@ -250,7 +250,8 @@ pub(crate) fn can_probe(column_type: &ColumnType) -> bool {
         | ColumnType::LowCardinality(_)
         | ColumnType::Nullable(_)
         | ColumnType::Array(_)
-        | ColumnType::Map(..) => false,
+        | ColumnType::Map(..)
+        | ColumnType::State(_) => false,
     }
 }
 

@@ -22,6 +22,13 @@ fn names_of_the_server_are_read() {
     assert_eq!(read("Decimal64(4)"), T::Decimal { precision: 18, scale: 4 });
     assert_eq!(read("Decimal( 7 )"), T::Decimal { precision: 7, scale: 0 });
     assert_eq!(read("FixedString(5)"), T::FixedString(5));
+    assert_eq!(read("SimpleAggregateFunction(max, Nullable(Int8))"), T::Nullable(Box::new(T::Int8)));
+    let arguments = vec![T::String, T::DateTime { timezone: None }];
+    let state = StateType { function: StateFunction::ArgMax, arguments };
+    assert_eq!(read("AggregateFunction(argMax, String, DateTime)"), T::State(Arc::new(state.clone())));
+    assert_eq!(name(&T::State(Arc::new(state))), "AggregateFunction(argMax, String, DateTime)");
+    let count = StateType { function: StateFunction::Count, arguments: Vec::new() };
+    assert_eq!(read("AggregateFunction(count)"), T::State(Arc::new(count)));
     assert_eq!(
         read("LowCardinality(Nullable(String))"),
         T::LowCardinality(Box::new(T::Nullable(Box::new(T::String))))
@@ -45,7 +52,10 @@ fn enum_names_may_hold_quotes_escapes_and_negative_numbers() {
 #[test]
 fn errors_name_the_column_and_the_type() {
     for (text, words) in [
-        ("SimpleAggregateFunction(sum, UInt64)", "materialized view"),
+        ("AggregateFunction(uniq, UInt64)", "materialized view"),
+        ("AggregateFunction(argMax, UInt64)", "materialized view"),
+        ("Array(AggregateFunction(count))", "materialized view"),
+        ("Array(SimpleAggregateFunction(sum, UInt64))", "within another type"),
         ("Tuple(a UInt8)", "column of its own"),
         ("Int256", "not supported"),
         ("Nullable(Array(String))", "cannot hold"),

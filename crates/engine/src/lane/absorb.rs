@@ -285,10 +285,15 @@ impl LaneTask {
     /// What the watermark of the cut under way lets out of each step goes through those behind it, before they are advanced themselves.
     pub(super) async fn release(&mut self, watermark_ms: i64) -> Result<(), EngineError> {
         let mut stateful = 0;
+        // A step behind one that still holds something gets more of it later, and stays open.
+        let mut is_closing = self.is_closing;
         for (at, own_ms) in self.step_watermarks(watermark_ms).into_iter().enumerate() {
             let (runtime, status) = (&*self.context.runtime, &*self.context.status);
             let step = &mut self.steps[at];
-            let outputs = accounted(Stage::Emit, runtime, status, || step.advance(own_ms))?;
+            let closes = is_closing && step.closes_at_end();
+            let released = || if closes { step.close(own_ms) } else { step.advance(own_ms) };
+            let outputs = accounted(Stage::Emit, runtime, status, released)?;
+            is_closing &= step.state().is_none_or(|state| state.held() == 0);
             let from = From::Step { number: stateful, sample: None };
             stateful += u32::from(step.state().is_some());
             for mut output in outputs {

@@ -65,6 +65,18 @@ fn tell_lag(name: &str, partition: &PartitionStatus) {
 }
 
 impl LaneTask {
+    /// Says how many records stay in open windows though no input has more.
+    pub(super) fn tell_held(&mut self, has_ended: bool) {
+        let held: u64 = self.steps.iter_mut().filter_map(|step| step.state()).map(|state| state.held()).sum();
+        if has_ended && held > 0 {
+            tracing::warn!(
+                records = held,
+                "every input has ended, and these records stay in windows that are open; a later run goes on with them. To write the results \
+                 of the last windows at the end, set `at_end: close` in the window"
+            );
+        }
+    }
+
     pub(super) fn tick(&mut self) {
         if let Some(skew_ms) = self.context.settings.skew_ms_max {
             for (n, reading) in self.readings.iter_mut().enumerate() {

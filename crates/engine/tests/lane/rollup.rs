@@ -23,6 +23,7 @@ fn window(columns: &Schema, key: &[&str], size_ms: u64, lateness_ms: u64, counte
         key: key.iter().map(ToString::to_string).collect(),
         windows: Windows::Tumbling { size: Duration::from_millis(size_ms) },
         lateness: Duration::from_millis(lateness_ms),
+        emit: None,
         aggregates: vec![
             Aggregate::new("n", Function::Count, None),
             Aggregate::new("total", Function::Sum, Some(counted)),

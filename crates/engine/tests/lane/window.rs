@@ -13,7 +13,7 @@ use dataflow::{
     Transform, Transformed,
 };
 use engine::{EngineError, Outcome, Pipeline};
-use operators::window::{Aggregate, Function, Windows};
+use operators::window::{Aggregate, Clock, Emit, Function, Windows};
 use operators::{Dedup, DedupConfig, Late, Window, WindowConfig};
 use protocol::record::Absorbed;
 use tokio::sync::watch;
@@ -100,6 +100,7 @@ pub fn window(keyed: &Schema) -> Window {
         key: vec!["key".to_owned()],
         windows: Windows::Tumbling { size: Duration::from_millis(SIZE_MS) },
         lateness: Duration::ZERO,
+        emit: None,
         aggregates: vec![
             Aggregate::new("n", Function::Count, None),
             Aggregate::new("total", Function::Sum, Some("id")),
@@ -350,5 +351,174 @@ fn a_partition_whose_source_was_away_for_long_is_waited_for() {
         assert_eq!(bench.lane().await.counts.late, 0);
         stop.send(true).expect("it runs");
         running.await.expect("no panic").expect("drains");
+    });
+}
+
+/// The same with a window that closes at the end, read until every partition has ended.
+async fn read_to_the_end(bench: &Bench, closes: bool, crashes: bool) -> Option<Outcome> {
+    let (decoded, keyed) = columns();
+    let step = window(&keyed).with_close_at_end(closes);
+    let intake = Intake::new(Arc::new(Numbers(decoded))).with_steps(vec![Arc::new(Keyed(keyed))]);
+    let mut pipeline = Pipeline { steps: vec![Box::new(step), Box::new(Pack)], ..bench.pipeline(false) };
+    pipeline.inputs[0].intake = intake;
+    if crashes {
+        let _ = Process::start(pipeline).kill_after(Duration::from_millis(3)).await;
+        return None;
+    }
+    Some(Process::start(pipeline).ends().await.expect("ends"))
+}
+
+#[test]
+fn the_end_of_every_input_closes_the_last_windows_of_a_step_that_is_to_close_and_of_no_other() {
+    run(async {
+        for (closes, held) in [(false, 50), (true, 0)] {
+            let bench = Bench::new();
+            bench.push(0..750);
+            bench.feed.end_all();
+            assert_eq!(read_to_the_end(&bench, closes, false).await, Some(Outcome::Complete));
+            let closed = if closes { 0..750 } else { 0..700 };
+            bench.assert_holds(results(closed));
+            let lane = bench.lane().await;
+            assert_eq!(lane.absorbed, Absorbed { released: 750 - held, held, discarded: 0 });
+            // The watermark is that of the records: dedup and the steps beside it forget nothing early.
+            assert!(lane.watermark_ms < (BEGIN_MS + 750) as i64);
+        }
+    });
+}
+
+#[test]
+fn a_drain_is_no_end() {
+    run(async {
+        let bench = Bench::new();
+        bench.push(0..750);
+        let (decoded, keyed) = columns();
+        let step = window(&keyed).with_close_at_end(true);
+        let intake = Intake::new(Arc::new(Numbers(decoded))).with_steps(vec![Arc::new(Keyed(keyed))]);
+        let mut pipeline = Pipeline { steps: vec![Box::new(step), Box::new(Pack)], ..bench.pipeline(true) };
+        pipeline.inputs[0].intake = intake;
+        Process::start(pipeline).ends().await.expect("drains");
+        assert_eq!(bench.lane().await.absorbed, Absorbed { released: 700, held: 50, discarded: 0 });
+    });
+}
+
+#[test]
+fn what_comes_after_the_end_is_late_for_the_windows_that_it_has_closed() {
+    run(async {
+        let bench = Bench::new();
+        bench.push(0..750);
+        bench.feed.end_all();
+        for crashes in [true, false] {
+            read_to_the_end(&bench, true, crashes).await;
+        }
+        bench.assert_holds(results(0..750));
+        // Another file has more of the window up to 800, which is in the table without it, and a window of its own.
+        let file = Partition::new("e", 2);
+        bench.feed.open(file.clone());
+        for id in 750..900_u64 {
+            bench.feed.push(&file, (BEGIN_MS + id) as i64, id.to_string());
+        }
+        bench.feed.end(&file);
+        for crashes in [true, false] {
+            read_to_the_end(&bench, true, crashes).await;
+        }
+        bench.assert_holds(results((0..750).chain(800..900)));
+        let lane = bench.lane().await;
+        assert_eq!((lane.counts.read, lane.counts.late), (900, 50));
+        assert_eq!(lane.absorbed, Absorbed { released: 850, held: 0, discarded: 0 });
+    });
+}
+
+/// A window with results before it closes, and the step that makes them numbers: those of one key and window differ in their version.
+fn emitting(bench: &Bench, drain: bool, emit: Emit) -> Pipeline {
+    let (decoded, keyed) = columns();
+    let config = WindowConfig {
+        key: vec!["key".to_owned()],
+        windows: Windows::Tumbling { size: Duration::from_millis(SIZE_MS) },
+        lateness: Duration::from_millis(50),
+        aggregates: vec![Aggregate::new("n", Function::Count, None)],
+        emit: Some(emit),
+    };
+    let step = Window::new(&keyed, &config).expect("a valid step");
+    let intake = Intake::new(Arc::new(Numbers(decoded))).with_steps(vec![Arc::new(Keyed(keyed))]);
+    let mut pipeline = Pipeline { steps: vec![Box::new(step), Box::new(Versioned)], ..bench.pipeline(drain) };
+    pipeline.inputs[0].intake = intake;
+    pipeline
+}
+
+/// Results as numbers: window and key, then the version, then the count.
+struct Versioned;
+
+impl Operator for Versioned {
+    fn name(&self) -> &str {
+        "versioned"
+    }
+
+    fn probe(&mut self, batch: Batch) -> Result<Probed, OperatorError> {
+        Ok(Probed { batch, reads: Vec::new(), scratch: None })
+    }
+
+    fn finish(&mut self, probed: Probed, _answers: &[Vec<u8>]) -> Result<Output, OperatorError> {
+        let rows = probed.batch.rows;
+        let numbers = |name: &str| rows.column_by_name(name).expect("a result").as_primitive::<UInt64Type>();
+        let starts =
+            rows.column_by_name("window_start").expect("a result").as_primitive::<TimestampMillisecondType>();
+        let (keys, counts, versions) = (numbers("key"), numbers("n"), numbers("v"));
+        let pack = |row| {
+            let at = starts.value(row) as u64 / SIZE_MS * 10 + keys.value(row);
+            (at * 1_000_000 + versions.value(row)) * 1_000 + counts.value(row)
+        };
+        let ids = UInt64Array::from_iter_values((0..rows.num_rows()).map(pack));
+        let rows = RecordBatch::try_from_iter([("id", Arc::new(ids) as _)]).expect("one column");
+        Ok(Output::all(Batch { rows, ..probed.batch }))
+    }
+
+    fn state(&mut self) -> Option<&mut dyn State> {
+        None
+    }
+}
+
+/// Some come up to 16 ms before or after their time.
+fn moved(id: u64) -> u64 {
+    if id.is_multiple_of(7) { id ^ 16 } else { id }
+}
+
+#[test]
+fn the_newest_result_of_each_window_is_exact_whatever_crashes_and_no_version_is_there_twice() {
+    run(async {
+        let clocks = [Clock::EventTime, Clock::ProcessingTime];
+        for seed in 0..8u64 {
+            let bench = Bench::new();
+            let emit = || Emit {
+                early: Some(Duration::from_millis(20)),
+                clock: clocks[(seed % 2) as usize],
+                updates: true,
+                version: "v".to_owned(),
+            };
+            for round in 0..6u64 {
+                bench.push((round * 200..(round + 1) * 200).map(moved));
+                let fault =
+                    [Fault::LostAfter, Fault::LostBefore, Fault::Refused][((seed + round) % 3) as usize];
+                bench.table.world.lock().expect("no panic").faults.push_back(fault);
+                let life = Duration::from_millis((seed * 7 + round * 5) % 31);
+                let _ = Process::start(emitting(&bench, false, emit())).kill_after(life).await;
+            }
+            bench.push(LAST);
+            Process::start(emitting(&bench, true, emit())).ends().await.expect("drains");
+            let mut newest = BTreeMap::new();
+            for (id, times) in bench.table.world.lock().expect("no panic").ids() {
+                assert_eq!(times, 1, "seed {seed}");
+                // The greatest version is the last of its key and window.
+                newest.insert(id / 1_000_000_000, id % 1_000);
+            }
+            let mut wanted = BTreeMap::<u64, u64>::new();
+            for id in (0..1_200).map(moved) {
+                *wanted.entry((BEGIN_MS + id) / SIZE_MS * 10 + id % KEYS).or_default() += 1;
+            }
+            newest.retain(|at, _| *at < (BEGIN_MS + LAST[0]) / SIZE_MS * 10);
+            assert_eq!(newest, wanted, "seed {seed}");
+            let lane = bench.lane().await;
+            assert_eq!(lane.absorbed, Absorbed { released: 1_200, held: 2, discarded: 0 }, "seed {seed}");
+            assert_eq!(lane.counts.late, 0, "seed {seed}");
+        }
     });
 }

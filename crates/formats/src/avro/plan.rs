@@ -323,5 +323,6 @@ fn type_word(column_type: &ColumnType) -> &'static str {
         T::Map(..) => "Map",
         T::LowCardinality(_) => "LowCardinality",
         T::Nullable(_) => "Nullable",
+        T::State(_) => "AggregateFunction",
     }
 }

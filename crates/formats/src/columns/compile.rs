@@ -197,6 +197,9 @@ impl<M: Maker> Compiler<'_, M> {
                 }
                 maker.map(field, self.any(key, depth + 1)?, self.any(value, depth + 1)?)
             }
+            T::State(_) => {
+                return Err("no record holds a state of an aggregate: only a `window` makes them".to_owned());
+            }
             T::Nullable(_) | T::LowCardinality(_) => return self.any(column_type, depth + 1),
         })
     }

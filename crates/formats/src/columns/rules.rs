@@ -101,6 +101,8 @@ pub(crate) fn takes(column_type: &ColumnType, kind: Kind) -> bool {
         T::Map(..) => kind == K::Map,
         // `bare` leaves none of them.
         T::LowCardinality(_) | T::Nullable(_) => false,
+        // Only a window makes states.
+        T::State(_) => false,
     }
 }
 

@@ -82,6 +82,12 @@ fn is_same(from: &ColumnType, to: &ColumnType) -> bool {
         (T::Map(from_key, from), T::Map(to_key, to)) => {
             is_same_item(from_key, to_key) && is_same_item(from, to)
         }
+        (T::State(from), T::State(to)) => {
+            let mut arguments = from.arguments.iter().zip(&to.arguments);
+            from.function == to.function
+                && from.arguments.len() == to.arguments.len()
+                && arguments.all(|(from, to)| is_same_item(from, to))
+        }
         _ => from == to,
     }
 }

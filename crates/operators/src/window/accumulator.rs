@@ -15,6 +15,7 @@
 //! | `entries`  | several values of a group: arrays, and each value once              |
 //! | `sketch`   | quantiles                                                           |
 //! | `registers`| about how many values differ                                        |
+//! | `states`   | the same as ClickHouse's states                                      |
 //! | `bits`     | a bit for each group                                                |
 //! | `counting` | the rows that count for an aggregate                                |
 
@@ -26,6 +27,7 @@ mod moments;
 mod picked;
 mod registers;
 mod sketch;
+pub(super) mod states;
 mod totals;
 
 use std::any::Any;
@@ -38,6 +40,9 @@ use super::encoding::Reader;
 use super::values::{self, Form, Values};
 use bits::Bits;
 use fused::{Fused, is_fused};
+
+/// What an accumulator takes without any group, about: there is one of each for every window, however few keys that has.
+const ACCUMULATOR_BYTES: usize = 128;
 
 /// What is kept of all aggregates for every group.
 pub(super) struct Accumulators {
@@ -87,15 +92,17 @@ impl Accumulators {
         }
     }
 
-    /// The results of each aggregate that keeps anything, in order, as a column, and the groups whose result does not fit its type: they are null
+    /// The results of each aggregate that keeps anything, in order, as a column, of groups with so many rows; and the groups whose result does not fit its type: they are null
     /// there.
     pub fn columns<'a>(
         &'a self,
         aggregates: &'a [Bound],
+        counts: &'a [u64],
     ) -> impl Iterator<Item = (ArrayRef, Vec<u32>)> + use<'a> {
         let mut others = self.others.iter();
         aggregates.iter().filter(|bound| bound.keeps_state()).filter_map(move |bound| match &self.fused {
             Some(fused) if is_fused(bound) => Some((fused.column(bound), Vec::new())),
+            _ if bound.aggregate.is_state => Some(states::column(bound, counts.len(), &**others.next()?)),
             _ => Some(others.next()?.column(bound)),
         })
     }
@@ -103,7 +110,8 @@ impl Accumulators {
     /// Memory held in bytes.
     pub fn memory_bytes(&self) -> usize {
         let others: usize = self.others.iter().map(|other| other.memory_bytes()).sum();
-        self.fused.as_ref().map_or(0, Fused::memory_bytes) + others
+        let fixed = (self.others.len() + usize::from(self.fused.is_some())) * ACCUMULATOR_BYTES;
+        self.fused.as_ref().map_or(0, Fused::memory_bytes) + others + fixed
     }
 
     /// Writes them for a seal.
@@ -140,6 +148,12 @@ trait Accumulator: Any + Send + Sync {
 
     /// The results as a column, and the groups whose result does not fit its type: they are null there.
     fn column(&self, bound: &Bound) -> (ArrayRef, Vec<u32>);
+
+    /// Appends the state of a group as ClickHouse has it; false if it has none, because a sum does not fit. For functions alone that
+    /// [have states](Function::state).
+    fn state(&self, _bound: &Bound, _group: usize, _to: &mut Vec<u8>) -> bool {
+        unreachable!("checked when the step was made")
+    }
 
     /// Memory held in bytes.
     fn memory_bytes(&self) -> usize;

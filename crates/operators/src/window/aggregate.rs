@@ -24,6 +24,9 @@
 //! | `quantile(x, q)`             | as `sum`                            | Float64, at most 0.8 % too near to zero                 |
 //! | `quantiles(x, q, …)`         | as `sum`                            | Array(Float64), or empty without a value                |
 
+use std::sync::Arc;
+
+use dataflow::types::{StateFunction, StateType};
 use dataflow::{ColumnType, Schema};
 
 use super::values::Form;
@@ -159,6 +162,24 @@ impl Function {
         matches!(self, Count | Sum | Avg | VarPop | VarSamp | StddevPop | StddevSamp)
     }
 
+    /// The function of ClickHouse whose state it can give in place of its result.
+    pub fn state(self) -> Option<StateFunction> {
+        Some(match self {
+            Self::Count => StateFunction::Count,
+            Self::Sum => StateFunction::Sum,
+            Self::Avg => StateFunction::Avg,
+            Self::Min => StateFunction::Min,
+            Self::Max => StateFunction::Max,
+            Self::Any => StateFunction::Any,
+            Self::ArgMin => StateFunction::ArgMin,
+            Self::ArgMax => StateFunction::ArgMax,
+            Self::First | Self::Last | Self::BoolAnd | Self::BoolOr => return None,
+            Self::VarPop | Self::VarSamp | Self::StddevPop | Self::StddevSamp => return None,
+            Self::CountDistinct | Self::ApproxCountDistinct | Self::GroupArray => return None,
+            Self::Quantile | Self::Quantiles => return None,
+        })
+    }
+
     /// Whether it has a second column.
     pub fn has_by(self) -> bool {
         matches!(self, Self::ArgMin | Self::ArgMax)
@@ -182,6 +203,8 @@ pub struct Aggregate {
     pub distinct: bool,
     /// The Bool column that must be true.
     pub condition: Option<String>,
+    /// ClickHouse's state of the function in place of its result.
+    pub is_state: bool,
 }
 
 impl Aggregate {
@@ -195,6 +218,7 @@ impl Aggregate {
             numbers: Vec::new(),
             distinct: false,
             condition: None,
+            is_state: false,
         }
     }
 
@@ -211,6 +235,15 @@ impl Aggregate {
         let Self { function, column, by, numbers, distinct, .. } = self;
         let word = function.word();
         let message = match function {
+            Function::First | Function::Last if self.is_state => {
+                format!(
+                    "there is no state of `{word}`; write `argMinState(x, at)` or `argMaxState(x, at)` with the column of the time"
+                )
+            }
+            _ if self.is_state && (*distinct || function.state().is_none()) => format!(
+                "the state of `{word}` is not made; there are those of count, sum, avg, min, max, any, argMin and argMax. For others write the \
+                 records to a table, and let a materialized view aggregate them"
+            ),
             _ if column.is_none() && *function != Function::Count => format!("`{word}` needs a column"),
             _ if by.is_some() != function.has_by() => {
                 if function.has_by() {
@@ -301,6 +334,13 @@ impl Bound {
             output(function, input.column_type.bare())
                 .map_err(|wanted| refused(&input.name, &input.column_type, wanted))
         })?;
+        if let Some(function) = function.state().filter(|_| aggregate.is_state) {
+            let arguments = [&input, &by].into_iter().flatten();
+            let arguments = arguments.map(|(input, _)| without_low_cardinality(&input.column_type)).collect();
+            let output = ColumnType::State(Arc::new(StateType { function, arguments }));
+            let (input, by) = (input.map(|(input, _)| input), by.map(|(by, _)| by));
+            return Ok(Self { aggregate: aggregate.clone(), input, by, output });
+        }
         let is_optional = |read: &Option<(Input, bool)>| read.as_ref().is_some_and(|(_, optional)| *optional);
         let may_have_no_value = is_optional(&input) || is_optional(&by) || condition.is_some();
         let output = match function {
@@ -321,7 +361,8 @@ impl Bound {
 
     /// The words that a state is known by.
     pub fn words(&self) -> String {
-        let Aggregate { name, function, column, by, numbers, distinct, condition } = &self.aggregate;
+        let Aggregate { name, function, column, by, numbers, distinct, condition, is_state: _ } =
+            &self.aggregate;
         let mut arguments = column.clone().unwrap_or_default();
         if *distinct {
             arguments.insert_str(0, "distinct ");
@@ -333,6 +374,14 @@ impl Bound {
         let by = self.by.as_ref().map_or(String::new(), |by| format!(" by {}", of_kind(by)));
         let condition = condition.as_ref().map_or(String::new(), |condition| format!(" where {condition}"));
         format!("{name} = {}({arguments}){of}{by}{condition}", function.word())
+    }
+}
+
+/// A state's arguments have no LowCardinality.
+fn without_low_cardinality(column_type: &ColumnType) -> ColumnType {
+    match column_type {
+        ColumnType::LowCardinality(inner) => without_low_cardinality(inner),
+        other => other.clone(),
     }
 }
 

@@ -12,6 +12,7 @@ use super::accumulator::{Accumulators, Rows};
 use super::aggregate::Bound;
 use super::encoding::{Reader, damaged, put_each, put_len};
 use super::key::{Encoded, Keys};
+use super::plan::Plan;
 use super::values::{grow_to, spare};
 
 /// An entry of the index that stands for no group.
@@ -55,6 +56,8 @@ pub(super) struct Groups {
     pub(super) counts: Vec<u64>,
     /// Rows of all groups.
     rows: u64,
+    /// The seal that each last had rows in, where results come before a window is closed; otherwise empty.
+    seals: Vec<u64>,
     pub(super) accumulators: Accumulators,
 }
 
@@ -70,6 +73,7 @@ impl Groups {
             stride: keys.stride(),
             counts: Vec::new(),
             rows: 0,
+            seals: Vec::new(),
             accumulators: Accumulators::new(aggregates),
         }
     }
@@ -220,6 +224,13 @@ impl Groups {
         self.grow();
         moves.iter().for_each(|(from, to)| self.counts[*to as usize] += later.counts[*from as usize]);
         self.rows += later.rows;
+        if !later.seals.is_empty() {
+            self.seals.resize(self.len(), 0);
+            let seal = |from: u32| later.seals[from as usize];
+            moves.iter().for_each(|(from, to)| {
+                self.seals[*to as usize] = self.seals[*to as usize].max(seal(*from));
+            });
+        }
         self.accumulators.merge(&later.accumulators, &moves);
     }
 
@@ -228,6 +239,49 @@ impl Groups {
         match others.hashes.get(group) {
             Some(hash) => self.find_any(*hash, others.key(group)),
             None => self.find(others.key(group)),
+        }
+    }
+
+    /// All of them had rows in this seal.
+    pub fn stamp(&mut self, seal: u64) {
+        self.seals = vec![seal; self.len()];
+    }
+
+    /// The newest seal that any had rows in; 0 if that is not kept.
+    pub fn newest(&self) -> u64 {
+        self.seals.iter().copied().max().unwrap_or(0)
+    }
+
+    /// Those that had rows after a seal.
+    pub fn changed_after(&self, seal: u64) -> Vec<u32> {
+        (0..).zip(&self.seals).filter(|(_, own)| **own > seal).map(|(number, _)| number).collect()
+    }
+
+    /// Some of them, in this order.
+    pub fn picked(&self, plan: &Plan, numbers: &[u32]) -> Self {
+        let mut picked = Self::new(&plan.keys, &plan.aggregates);
+        let moves: Vec<(u32, u32)> =
+            numbers.iter().map(|from| (*from, picked.find_of(self, *from as usize))).collect();
+        picked.grow();
+        moves.iter().for_each(|(from, to)| picked.counts[*to as usize] = self.counts[*from as usize]);
+        picked.accumulators.merge(&self.accumulators, &moves);
+        picked
+    }
+
+    /// Writes the seals that they had rows in, for a snapshot.
+    pub(super) fn write_seals(&self, to: &mut Vec<u8>) {
+        put_each(to, &self.seals, u64::to_le_bytes);
+    }
+
+    /// Reads them.
+    ///
+    /// # Errors
+    /// When one is none of those up to `newest`.
+    pub(super) fn read_seals(&mut self, newest: u64, from: &mut Reader<'_>) -> Result<(), StateError> {
+        self.seals = from.numbers(self.len(), u64::from_le_bytes)?;
+        match self.seals.iter().all(|seal| (1..=newest).contains(seal)) {
+            true => Ok(()),
+            false => Err(damaged("has a key of a seal that was not")),
         }
     }
 
@@ -266,11 +320,13 @@ impl Groups {
 
     /// Memory held in bytes.
     pub fn memory_bytes(&self) -> usize {
-        self.index.capacity() * 4
+        size_of::<Self>()
+            + self.index.capacity() * 4
             + self.hashes.capacity() * 8
             + self.keys.capacity()
             + self.ends.capacity() * 8
             + self.counts.capacity() * 8
+            + self.seals.capacity() * 8
             + self.accumulators.memory_bytes()
     }
 }

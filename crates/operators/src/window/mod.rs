@@ -5,7 +5,8 @@
 //!
 //! **The rule.** A row belongs to the windows that its event time lies in; which there are says [`Windows`]. A window is *closed* by the first
 //! watermark of a seal that is at least its end plus the lateness: that seal holds one row for each of its keys, and a row that comes
-//! later is not in it. So a result never changes once it is there.
+//! later is not in it. So a result never changes once it is there, unless the step [emits](Emit) others before: then each has a version, and the one with
+//! the greatest holds.
 //!
 //! | a row                                    | becomes                                              |
 //! |------------------------------------------|------------------------------------------------------|
@@ -27,6 +28,7 @@
 //! | `kinds`       | which windows there are, and when they end           |
 //! | [`aggregate`] | functions and their types                            |
 //! | `partial`     | the aggregates of one batch, made in the decode job  |
+//! | `emit`        | when windows have results before they are closed     |
 //! | `open`        | what open windows hold: one of the next two          |
 //! | `panes`       | windows that are made of panes                       |
 //! | `sessions`    | sessions                                             |
@@ -46,6 +48,7 @@
 
 mod accumulator;
 pub mod aggregate;
+mod emit;
 mod encoding;
 mod groups;
 mod index;
@@ -70,11 +73,13 @@ use dataflow::{Ahead, Batch, Operator, OperatorError, Output, Probed, Schema, St
 
 use crate::ConfigError;
 pub use aggregate::{Aggregate, Function};
+pub use emit::{Clock, Emit, PANES_MAX as EMIT_PANES_MAX};
 pub use kinds::{SIZE_MAX, Windows};
 use open::{Open, Taken};
 use partial::Partial;
 use plan::Plan;
 pub use plan::{COLUMNS_MAX, END, START, WindowConfig};
+use results::Closed;
 use state::Kind;
 
 const NAME: &str = "window";
@@ -95,6 +100,12 @@ pub struct Window {
     memory_max: u64,
     /// Whether late rows come out of it, instead of being dropped.
     gives_late_rows: bool,
+    /// Whether its last windows close when every input has ended.
+    closes_at_end: bool,
+    /// What time it is.
+    now_ms: i64,
+    /// When there were last results of every open window, or this step began.
+    fired_at_ms: i64,
 }
 
 impl Window {
@@ -112,6 +123,9 @@ impl Window {
             delta: Bytes::new(),
             memory_max: MEMORY_DEFAULT,
             gives_late_rows: false,
+            closes_at_end: false,
+            now_ms: TIME_UNKNOWN_MS,
+            fired_at_ms: TIME_UNKNOWN_MS,
         })
     }
 
@@ -132,6 +146,13 @@ impl Window {
         Self { gives_late_rows, ..self }
     }
 
+    /// Closes its last windows when every input has ended, though no record says that their time is over. Records that come later, because a
+    /// file has grown, are then late.
+    #[must_use]
+    pub fn with_close_at_end(self, closes_at_end: bool) -> Self {
+        Self { closes_at_end, ..self }
+    }
+
     /// The rows of a batch that are late, of which there are `late`.
     fn late_rows(&self, batch: Batch, late: u64) -> Result<Batch, OperatorError> {
         let is_closed = |pane: i64| self.plan.is_closed(self.plan.spans.last_end(pane), self.watermark_ms);
@@ -141,6 +162,13 @@ impl Window {
             return Err(failed("other rows are late than those of closed windows".to_owned()));
         }
         batch.without(&others).map_err(|error| failed(error.to_string()))
+    }
+
+    /// Whether a seal with this watermark has results of every open window.
+    fn is_early(&self, watermark_ms: i64) -> bool {
+        let passed_ms = self.now_ms.saturating_sub(self.fired_at_ms);
+        let between = (self.watermark_ms, watermark_ms);
+        self.plan.emit.is_some_and(|firing| firing.is_early(between, passed_ms))
     }
 
     fn check_memory(&self) -> Result<(), OperatorError> {
@@ -210,20 +238,30 @@ impl Operator for Window {
         // A watermark that goes back is held: what it closed is gone.
         let watermark_ms = watermark_ms.max(self.watermark_ms);
         let plan = self.plan.clone();
-        let fresh = std::mem::replace(&mut self.fresh, Open::new(&plan));
-        self.delta = if fresh.is_empty() && watermark_ms == self.watermark_ms {
-            Bytes::new()
-        } else {
-            state::write(Kind::Delta, &plan, watermark_ms, &fresh)
-        };
-        self.base.merge(&plan, fresh);
-        let between = (self.watermark_ms, watermark_ms);
-        self.watermark_ms = watermark_ms;
+        let mut fresh = std::mem::replace(&mut self.fresh, Open::new(&plan));
+        self.delta = Bytes::new();
         let mut outputs = Vec::new();
-        self.base.close(&plan, between, |closed| {
-            outputs.push(plan.results(&closed)?);
-            Ok(())
-        })?;
+        let is_early = self.is_early(watermark_ms);
+        // Without rows and time the wall clock alone lets something out.
+        let fires = || is_early && !self.base.firing(&plan, watermark_ms, true).is_empty();
+        if !fresh.is_empty() || watermark_ms != self.watermark_ms || fires() {
+            fresh.set_early(is_early);
+            if is_early {
+                self.fired_at_ms = self.now_ms;
+            }
+            self.delta = state::write(Kind::Delta, &plan, watermark_ms, &fresh);
+            self.base.merge(&plan, fresh);
+            let between = (self.watermark_ms, watermark_ms);
+            self.watermark_ms = watermark_ms;
+            let mut each = |closed: Closed<'_>| {
+                outputs.push(plan.results(&closed)?);
+                Ok(())
+            };
+            self.base.close(&plan, between, &mut each)?;
+            for end in self.base.firing(&plan, watermark_ms, is_early) {
+                self.base.fire(&plan, end, &mut each)?;
+            }
+        }
         self.check_memory()?;
         Ok(outputs)
     }
@@ -235,7 +273,27 @@ impl Operator for Window {
 
     fn is_due(&self, watermark_ms: i64) -> bool {
         let between = (self.watermark_ms, watermark_ms);
-        self.base.is_due(&self.plan, between) || self.fresh.is_due(&self.plan, between)
+        let is_early = self.is_early(watermark_ms);
+        self.base.is_due(&self.plan, between)
+            || self.fresh.is_due(&self.plan, between)
+            || !self.base.firing(&self.plan, watermark_ms, is_early).is_empty()
+    }
+
+    fn at(&mut self, wall_ms: i64) {
+        self.now_ms = wall_ms;
+        if self.fired_at_ms == TIME_UNKNOWN_MS {
+            self.fired_at_ms = wall_ms;
+        }
+    }
+
+    fn closes_at_end(&self) -> bool {
+        self.closes_at_end
+    }
+
+    fn close(&mut self, watermark_ms: i64) -> Result<Vec<Output>, OperatorError> {
+        let last_end = self.base.last_end(&self.plan).max(self.fresh.last_end(&self.plan));
+        let closing = last_end.map(|end| end.saturating_add(self.plan.lateness_ms));
+        self.advance(closing.map_or(watermark_ms, |closing| closing.max(watermark_ms)))
     }
 
     fn state(&mut self) -> Option<&mut dyn State> {
@@ -281,6 +339,8 @@ impl State for Window {
         let between = (self.watermark_ms, self.watermark_ms.max(watermark_ms));
         self.watermark_ms = between.1;
         let Ok(()) = self.base.close(&plan, between, |_| Ok::<(), Infallible>(()));
+        let is_early = self.base.is_early();
+        self.base.firing(&plan, between.1, is_early).into_iter().for_each(|end| self.base.fired(end));
         Ok(())
     }
 

@@ -70,7 +70,7 @@ impl Open {
     /// Takes what came since the last seal in.
     pub fn merge(&mut self, plan: &Plan, later: Self) {
         match (self, later) {
-            (Self::Panes(own), Self::Panes(later)) => own.merge(later),
+            (Self::Panes(own), Self::Panes(later)) => own.merge(plan, later),
             (Self::Sessions(own), Self::Sessions(later)) => own.merge(plan, later),
             _ => unreachable!("a step keeps its kind of windows"),
         }
@@ -92,6 +92,71 @@ impl Open {
         }
     }
 
+    /// The ends of the windows that fire with a seal of this watermark, which is early or not, though they stay open; none but where results come
+    /// before that.
+    pub fn firing(&self, plan: &Plan, watermark_ms: i64, is_early: bool) -> Vec<i64> {
+        match self {
+            Self::Panes(own) => own.firing(plan, watermark_ms, is_early),
+            Self::Sessions(_) => Vec::new(),
+        }
+    }
+
+    /// Hands what is new in the open window that ends then to `each`.
+    ///
+    /// # Errors
+    /// What `each` returns.
+    pub fn fire<E>(
+        &mut self,
+        plan: &Plan,
+        end: i64,
+        each: impl FnMut(Closed<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        match self {
+            Self::Panes(own) => own.fire(plan, end, each),
+            Self::Sessions(_) => unreachable!("sessions do not fire"),
+        }
+    }
+
+    /// Takes a window for fired, without its results: a start knows that they were written.
+    pub fn fired(&mut self, end: i64) {
+        if let Self::Panes(own) = self {
+            own.fired.fire(end);
+        }
+    }
+
+    /// Writes what was written of open windows, and when groups had rows.
+    pub fn write_firing(&self, to: &mut Vec<u8>) {
+        if let Self::Panes(own) = self {
+            own.write_firing(to);
+        }
+    }
+
+    /// Reads it.
+    ///
+    /// # Errors
+    /// When it cannot be.
+    pub fn read_firing(&mut self, from: &mut Reader<'_>) -> Result<(), StateError> {
+        match self {
+            Self::Panes(own) => own.read_firing(from),
+            Self::Sessions(_) => Ok(()),
+        }
+    }
+
+    /// Whether the seal that this came with is early.
+    pub fn is_early(&self) -> bool {
+        match self {
+            Self::Panes(own) => own.fired.is_early,
+            Self::Sessions(_) => false,
+        }
+    }
+
+    /// Says whether it is.
+    pub fn set_early(&mut self, is_early: bool) {
+        if let Self::Panes(own) = self {
+            own.fired.is_early = is_early;
+        }
+    }
+
     /// Whether that would close any, or may.
     pub fn is_due(&self, plan: &Plan, between: (i64, i64)) -> bool {
         match self {
@@ -100,9 +165,17 @@ impl Open {
         }
     }
 
+    /// The end of the last window that is open; `None` without one.
+    pub fn last_end(&self, plan: &Plan) -> Option<i64> {
+        match self {
+            Self::Panes(own) => own.last_end(plan),
+            Self::Sessions(own) => own.last_end(plan),
+        }
+    }
+
     pub fn is_empty(&self) -> bool {
         match self {
-            Self::Panes(own) => own.0.is_empty(),
+            Self::Panes(own) => own.panes.is_empty(),
             Self::Sessions(own) => own.is_empty(),
         }
     }

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 
 use dataflow::StateError;
 
+use super::emit::Fired;
 use super::encoding::{Reader, damaged, put_len};
 use super::groups::Groups;
 use super::plan::Plan;
@@ -17,22 +18,34 @@ use super::results::Closed;
 
 /// Groups by the start of their pane.
 #[derive(Default)]
-pub(super) struct Panes(pub BTreeMap<i64, Groups>);
+pub(super) struct Panes {
+    pub panes: BTreeMap<i64, Groups>,
+    /// What was written of windows that are open; empty unless results come before a window is closed.
+    pub fired: Fired,
+}
 
 impl Panes {
     /// Takes later groups of a pane in.
     pub fn add(&mut self, pane: i64, later: Groups) {
-        match self.0.get_mut(&pane) {
+        match self.panes.get_mut(&pane) {
             Some(groups) => groups.merge(&later),
             None => {
-                self.0.insert(pane, later);
+                self.panes.insert(pane, later);
             }
         }
     }
 
-    /// Takes a later state in.
-    pub fn merge(&mut self, later: Self) {
-        later.0.into_iter().for_each(|(pane, groups)| self.add(pane, groups));
+    /// Takes what came with a seal in.
+    pub fn merge(&mut self, plan: &Plan, later: Self) {
+        let has_versions = plan.emit.is_some();
+        self.fired.seals += u64::from(has_versions);
+        self.fired.is_early = later.fired.is_early;
+        for (pane, mut groups) in later.panes {
+            if has_versions {
+                groups.stamp(self.fired.seals);
+            }
+            self.add(pane, groups);
+        }
     }
 
     /// Closes the windows that the second watermark closes and the first does not, and hands each to `each`.
@@ -47,7 +60,7 @@ impl Panes {
     ) -> Result<(), E> {
         let mut after = from_ms.saturating_sub(plan.lateness_ms);
         // The first pane is a part of the next window: it was dropped if its last one had been closed.
-        while let Some(first) = self.0.keys().next() {
+        while let Some(first) = self.panes.keys().next() {
             let end = plan.spans.end_after(after.max(*first));
             if !plan.is_closed(end, to_ms) {
                 break;
@@ -65,53 +78,104 @@ impl Panes {
         each: &mut impl FnMut(Closed<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         let start = plan.spans.start_of(end);
-        let panes: Vec<i64> = self.0.range(start..end).map(|(pane, _)| *pane).collect();
+        let panes: Vec<i64> = self.panes.range(start..end).map(|(pane, _)| *pane).collect();
         let is_done = |pane: &&i64| plan.spans.last_end(**pane) <= end;
-        let released = panes.iter().filter(is_done).map(|pane| self.0[pane].rows()).sum();
+        let released = panes.iter().filter(is_done).map(|pane| self.panes[pane].rows()).sum();
+        let news = News { after: self.fired.last(end), seal: self.fired.seals, released };
+        self.fired.forget(end);
         match panes[..] {
             [] => {}
-            [only] => each(Closed::of_window((start, end), &self.0[&only], released))?,
+            [only] => news.of(plan, (start, end), &self.panes[&only], each)?,
             [first, ref more @ ..] if plan.spans.grows() => {
-                let mut all = self.0.remove(&first).expect("it was just seen");
-                more.iter().filter_map(|pane| self.0.remove(pane)).for_each(|later| all.merge(&later));
-                each(Closed::of_window((start, end), &all, released))?;
-                self.0.insert(first, all);
+                let mut all = self.panes.remove(&first).expect("it was just seen");
+                more.iter().filter_map(|pane| self.panes.remove(pane)).for_each(|later| all.merge(&later));
+                news.of(plan, (start, end), &all, each)?;
+                self.panes.insert(first, all);
             }
-            _ => {
-                let mut all = Groups::new(&plan.keys, &plan.aggregates);
-                self.0.range(start..end).for_each(|(_, groups)| all.merge(groups));
-                each(Closed::of_window((start, end), &all, released))?;
-            }
+            _ => news.of(plan, (start, end), &self.together(plan, (start, end)), each)?,
         }
         panes.iter().filter(is_done).for_each(|pane| {
-            self.0.remove(pane);
+            self.panes.remove(pane);
         });
+        Ok(())
+    }
+
+    /// The groups of a window of several panes.
+    fn together(&self, plan: &Plan, (start, end): (i64, i64)) -> Groups {
+        let mut all = Groups::new(&plan.keys, &plan.aggregates);
+        self.panes.range(start..end).for_each(|(_, groups)| all.merge(groups));
+        all
+    }
+
+    /// The ends of the open windows that fire with a seal of this watermark, which is early or not, and have something new.
+    pub fn firing(&self, plan: &Plan, watermark_ms: i64, is_early: bool) -> Vec<i64> {
+        let Some(firing) = plan.emit else { return Vec::new() };
+        let mut newest = BTreeMap::<i64, u64>::new();
+        for (pane, groups) in &self.panes {
+            let mut end = plan.spans.end_after(*pane);
+            while end <= plan.spans.last_end(*pane) {
+                if !plan.is_closed(end, watermark_ms) && firing.fires(is_early, end, watermark_ms) {
+                    let seal = newest.entry(end).or_default();
+                    *seal = groups.newest().max(*seal);
+                }
+                end = plan.spans.end_after(end);
+            }
+        }
+        let has_news = |(end, seal): (i64, u64)| (seal > self.fired.last(end)).then_some(end);
+        newest.into_iter().filter_map(has_news).collect()
+    }
+
+    /// Hands what is new in an open window to `each`, and takes it for written.
+    ///
+    /// # Errors
+    /// What `each` returns.
+    pub fn fire<E>(
+        &mut self,
+        plan: &Plan,
+        end: i64,
+        mut each: impl FnMut(Closed<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let start = plan.spans.start_of(end);
+        let news = News { after: self.fired.last(end), seal: self.fired.seals, released: 0 };
+        let mut panes = self.panes.range(start..end);
+        match (panes.next(), panes.next()) {
+            (Some((_, only)), None) => news.of(plan, (start, end), only, &mut each)?,
+            _ => news.of(plan, (start, end), &self.together(plan, (start, end)), &mut each)?,
+        }
+        self.fired.fire(end);
         Ok(())
     }
 
     /// Whether the second watermark closes a window that the first does not.
     pub fn is_due(&self, plan: &Plan, (from_ms, to_ms): (i64, i64)) -> bool {
         let after = from_ms.saturating_sub(plan.lateness_ms);
-        let first = self.0.keys().next();
+        let first = self.panes.keys().next();
         first.is_some_and(|first| plan.is_closed(plan.spans.end_after(after.max(*first)), to_ms))
     }
 
+    /// The end of the last window that has a pane.
+    pub fn last_end(&self, plan: &Plan) -> Option<i64> {
+        self.panes.keys().next_back().map(|pane| plan.spans.last_end(*pane))
+    }
+
     pub fn rows(&self) -> u64 {
-        self.0.values().map(Groups::rows).sum()
+        self.panes.values().map(Groups::rows).sum()
     }
 
     pub fn entries(&self) -> u64 {
-        self.0.values().map(Groups::len).sum::<usize>() as u64
+        self.panes.values().map(Groups::len).sum::<usize>() as u64
     }
 
     pub fn memory_bytes(&self) -> u64 {
-        self.0.values().map(Groups::memory_bytes).sum::<usize>() as u64
+        let groups: usize = self.panes.values().map(Groups::memory_bytes).sum();
+        (groups + self.fired.memory_bytes()) as u64
     }
 
     /// Writes the panes that have an open window yet.
     pub fn write(&self, plan: &Plan, watermark_ms: i64, to: &mut Vec<u8>) {
-        let stays =
-            || self.0.iter().filter(|(pane, _)| !plan.is_closed(plan.spans.last_end(**pane), watermark_ms));
+        let stays = || {
+            self.panes.iter().filter(|(pane, _)| !plan.is_closed(plan.spans.last_end(**pane), watermark_ms))
+        };
         put_len(to, stays().count());
         for (pane, groups) in stays() {
             to.extend_from_slice(&pane.to_le_bytes());
@@ -134,6 +198,51 @@ impl Panes {
                 return Err(damaged("has a window twice"));
             }
         }
-        Ok(Self(panes))
+        Ok(Self { panes, fired: Fired::default() })
+    }
+
+    /// Writes what was written of open windows, and when groups had rows.
+    pub fn write_firing(&self, to: &mut Vec<u8>) {
+        self.fired.write(to);
+        self.panes.values().for_each(|groups| groups.write_seals(to));
+    }
+
+    /// Reads it.
+    ///
+    /// # Errors
+    /// When it says of a seal that was not.
+    pub fn read_firing(&mut self, from: &mut Reader<'_>) -> Result<(), StateError> {
+        self.fired = Fired::read(from)?;
+        let newest = self.fired.seals;
+        self.panes.values_mut().try_for_each(|groups| groups.read_seals(newest, from))
+    }
+}
+
+/// What a seal has of a window.
+struct News {
+    /// The seal that it last had results in, whose results are not new; 0 if there is none.
+    after: u64,
+    seal: u64,
+    released: u64,
+}
+
+impl News {
+    /// Hands the results that are new to `each`; none if nothing is new and nothing is released.
+    fn of<E>(
+        &self,
+        plan: &Plan,
+        bounds: (i64, i64),
+        groups: &Groups,
+        each: &mut impl FnMut(Closed<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        if self.after == 0 {
+            return each(Closed::of_window(bounds, groups, self.released).with_version(self.seal));
+        }
+        let numbers = groups.changed_after(self.after);
+        if numbers.is_empty() && self.released == 0 {
+            return Ok(());
+        }
+        let picked = groups.picked(plan, &numbers);
+        each(Closed::of_window(bounds, &picked, self.released).with_version(self.seal))
     }
 }

@@ -4,6 +4,8 @@
 
 use std::collections::BTreeMap;
 
+use arrow_array::UInt32Array;
+use arrow_select::take::take_record_batch;
 use dataflow::block::TIME_UNKNOWN_MS;
 use dataflow::{Batch, Reason, Reject};
 
@@ -13,6 +15,9 @@ use super::key::Encoded;
 use super::kinds::Spans;
 use super::plan::Plan;
 use super::sessions::Sessions;
+
+/// Parts of a batch whose rows stay where they are: to move them costs about as much as to convert the columns of a few more.
+const PARTS_TOGETHER: usize = 4;
 
 /// What a batch is to the step.
 pub(super) struct Partial {
@@ -50,7 +55,8 @@ impl Partial {
                 Parts::Sessions(parts.iter().map(of).collect::<Result<_, String>>()?)
             }
             Spans::Hopping { .. } | Spans::Cumulative { .. } => {
-                let of = |part: &Part| Ok((part.pane, groups(plan, batch, &keys, &part.rows)?));
+                let is_apart = parts.len() > PARTS_TOGETHER;
+                let of = |part: &Part| Ok((part.pane, groups(plan, batch, &keys, &part.rows, is_apart)?));
                 Parts::Panes(parts.iter().map(of).collect::<Result<_, String>>()?)
             }
         };
@@ -58,11 +64,30 @@ impl Partial {
     }
 }
 
-/// The groups of some rows.
-fn groups(plan: &Plan, batch: &Batch, keys: &Encoded, rows: &[u32]) -> Result<Groups, String> {
+/// The groups of some rows. Columns that are not of the form of a state are converted as a whole, so with many parts each converts its own rows alone, if
+/// they are to be taken `apart`.
+fn groups(
+    plan: &Plan,
+    batch: &Batch,
+    keys: &Encoded,
+    rows: &[u32],
+    is_apart: bool,
+) -> Result<Groups, String> {
     let mut groups = Groups::new(&plan.keys, &plan.aggregates);
     let of = groups.groups_of(keys, rows);
-    groups.update(&batch.rows, &plan.aggregates, Rows { rows, groups: &of, times_ms: &batch.times_ms })?;
+    if is_apart {
+        let own = take_record_batch(&batch.rows, &UInt32Array::from(rows.to_vec()));
+        let own = own.map_err(|error| error.to_string())?;
+        let times_ms: Vec<i64> = rows.iter().map(|row| batch.times_ms[*row as usize]).collect();
+        let rows: Vec<u32> = (0..rows.len() as u32).collect();
+        groups.update(&own, &plan.aggregates, Rows { rows: &rows, groups: &of, times_ms: &times_ms })?;
+    } else {
+        groups.update(
+            &batch.rows,
+            &plan.aggregates,
+            Rows { rows, groups: &of, times_ms: &batch.times_ms },
+        )?;
+    }
     Ok(groups)
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use dataflow::{Column, ColumnType, Schema};
 
 use super::aggregate::{self, Aggregate};
+use super::emit::{Emit, Firing};
 use super::key::Keys;
 use super::kinds::{SIZE_MAX, Spans, Windows};
 use super::values;
@@ -33,6 +34,8 @@ pub struct WindowConfig {
     pub lateness: Duration,
     /// What is computed; at least one.
     pub aggregates: Vec<Aggregate>,
+    /// Results before a window is closed; `None` for one result alone, which never changes.
+    pub emit: Option<Emit>,
 }
 
 /// What the step is, apart from its state.
@@ -41,6 +44,7 @@ pub(super) struct Plan {
     pub aggregates: Vec<aggregate::Bound>,
     pub spans: Spans,
     pub lateness_ms: i64,
+    pub emit: Option<Firing>,
     pub output: Schema,
     pub shape: String,
 }
@@ -52,7 +56,7 @@ impl Plan {
     /// When a column is unknown, named twice or of a type that does not serve, or a setting is out of its bounds.
     pub fn new(schema: &Schema, config: &WindowConfig) -> Result<Self, ConfigError> {
         let fail = |setting, message: String| Err(ConfigError::Setting { setting, message });
-        let WindowConfig { key, windows, lateness, aggregates } = config;
+        let WindowConfig { key, windows, lateness, aggregates, emit } = config;
         let spans = windows.spans().map_err(|(setting, message)| ConfigError::Setting {
             setting: "window",
             message: format!("`{setting}`: {message}"),
@@ -98,7 +102,10 @@ impl Plan {
         });
         let of_aggregates =
             bound.iter().map(|bound| Column::new(&bound.aggregate.name, bound.output.clone()));
-        let columns: Vec<Column> = of_key.chain(bounds).chain(of_aggregates).collect();
+        let firing = emit.as_ref().map(|emit| emit.firing(spans)).transpose();
+        let firing = firing.map_err(|message| ConfigError::Setting { setting: "window.emit", message })?;
+        let version = emit.iter().map(|emit| Column::new(&emit.version, ColumnType::UInt64));
+        let columns: Vec<Column> = of_key.chain(bounds).chain(of_aggregates).chain(version).collect();
         for (at, column) in columns.iter().enumerate() {
             if columns[..at].iter().any(|other| other.name == column.name) {
                 let name = column.name.clone();
@@ -107,8 +114,9 @@ impl Plan {
         }
         let words: Vec<String> = bound.iter().map(aggregate::Bound::words).collect();
         let named: Vec<String> = keys.columns().map(key_words).collect();
+        let emit = emit.as_ref().map_or(String::new(), Emit::words);
         let shape = format!(
-            "key `{}`, {}, lateness `{}ms`, aggregates `{}`",
+            "key `{}`, {}, lateness `{}ms`, aggregates `{}`{emit}",
             named.join(", "),
             spans.words(),
             lateness.as_millis(),
@@ -116,7 +124,7 @@ impl Plan {
         );
         let output = Schema::new(columns);
         let lateness_ms = lateness.as_millis() as i64;
-        Ok(Self { keys, aggregates: bound, spans, lateness_ms, output, shape })
+        Ok(Self { keys, aggregates: bound, spans, lateness_ms, emit: firing, output, shape })
     }
 
     /// The start of the pane that a time lies in; `None` for a time that is unknown or beyond all windows.

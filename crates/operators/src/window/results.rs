@@ -3,14 +3,18 @@
 //! Owns the columns of results, and the dead letter of a result that its type does not hold. Does not own when a window is closed.
 
 use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
-use arrow_array::{Array, ArrayRef, RecordBatch, TimestampMillisecondArray};
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Int8Type, Int16Type, UInt32Type};
+use arrow_array::{Array, ArrayRef, RecordBatch, TimestampMillisecondArray, UInt64Array};
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use arrow_schema::Field;
-use dataflow::{Batch, Column, OperatorError, Output, Partition, Position, Reason, Reject};
+use dataflow::types::EnumName;
+use dataflow::{Batch, Column, ColumnType, OperatorError, Output, Partition, Position, Reason, Reject};
 
-use super::accumulator::Accumulators;
+use super::accumulator::{Accumulators, states};
 use super::groups::Groups;
 use super::plan::Plan;
 use super::{NAME, failed, values};
@@ -29,6 +33,8 @@ pub(super) struct Closed<'a> {
     pub accumulators: &'a Accumulators,
     /// Rows that are not held any more.
     pub released: u64,
+    /// Their version, where results come before a window is closed.
+    pub version: u64,
 }
 
 impl<'a> Closed<'a> {
@@ -42,7 +48,13 @@ impl<'a> Closed<'a> {
             counts: &groups.counts,
             accumulators: &groups.accumulators,
             released,
+            version: 0,
         }
+    }
+
+    /// The same with a version.
+    pub fn with_version(self, version: u64) -> Self {
+        Self { version, ..self }
     }
 }
 
@@ -59,18 +71,22 @@ impl Plan {
             columns.push(Arc::new(bounds.with_timezone("UTC")));
         }
         let mut too_large: Vec<(usize, Vec<u32>)> = Vec::new();
-        let mut results = closed.accumulators.columns(&self.aggregates);
+        let mut results = closed.accumulators.columns(&self.aggregates, closed.counts);
         for bound in &self.aggregates {
-            let column = if bound.keeps_state() {
-                let (column, out) = results.next().expect("one for each aggregate that keeps anything");
-                if !out.is_empty() {
-                    too_large.push((columns.len(), out));
+            let (column, out) = match bound.keeps_state() {
+                true => results.next().expect("one for each aggregate that keeps anything"),
+                false if bound.aggregate.is_state => (states::counts(closed.counts), Vec::new()),
+                false => {
+                    (values::Store::UInt(closed.counts.to_vec()).column(&bound.output, |_| false), Vec::new())
                 }
-                column
-            } else {
-                values::Store::UInt(closed.counts.to_vec()).column(&bound.output, |_| false)
             };
+            if !out.is_empty() {
+                too_large.push((columns.len(), out));
+            }
             columns.push(column);
+        }
+        if self.emit.is_some() {
+            columns.push(Arc::new(UInt64Array::from_value(closed.version, len)));
         }
         let times_ms: Vec<i64> = closed.ends.iter().map(|end| end - 1).collect();
         let rejects = self.rejects(&too_large, &columns, &times_ms);
@@ -130,13 +146,41 @@ impl Plan {
     /// A result as a JSON object of texts.
     fn json(&self, columns: &[ArrayRef], row: usize) -> String {
         let member = |(column, array): (&Column, &ArrayRef)| {
-            let text = ArrayFormatter::try_new(array, &FormatOptions::default())
-                .map_or_else(|error| error.to_string(), |formatter| formatter.value(row).to_string());
+            let text = shown(column.column_type.bare(), array, row);
             let value = if array.is_null(row) { "null".to_owned() } else { quoted(&text) };
             format!("{}:{value}", quoted(&column.name))
         };
         let members: Vec<String> = self.output.columns().iter().zip(columns).map(member).collect();
         format!("{{{}}}", members.join(","))
+    }
+}
+
+/// A value as the server writes it, where Arrow holds it in another form.
+fn shown(bare: &ColumnType, array: &ArrayRef, row: usize) -> String {
+    fn name<T: PartialEq + std::fmt::Display>(names: &[EnumName<T>], number: T) -> String {
+        let found = names.iter().find(|(_, own)| *own == number);
+        found.map_or_else(|| number.to_string(), |(name, _)| name.to_string())
+    }
+    match bare {
+        _ if array.is_null(row) => String::new(),
+        ColumnType::Enum8(names) => name(names, array.as_primitive::<Int8Type>().value(row)),
+        ColumnType::Enum16(names) => name(names, array.as_primitive::<Int16Type>().value(row)),
+        ColumnType::Ipv4 => Ipv4Addr::from(array.as_primitive::<UInt32Type>().value(row)).to_string(),
+        ColumnType::FixedString(_) => {
+            let text = String::from_utf8_lossy(array.as_fixed_size_binary().value(row));
+            text.trim_end_matches('\0').to_owned()
+        }
+        ColumnType::Ipv6 => match <[u8; 16]>::try_from(array.as_fixed_size_binary().value(row)) {
+            Ok(bytes) => Ipv6Addr::from(bytes).to_string(),
+            Err(error) => error.to_string(),
+        },
+        ColumnType::Uuid => {
+            let hex: Vec<String> =
+                array.as_fixed_size_binary().value(row).iter().map(|byte| format!("{byte:02x}")).collect();
+            [&hex[..4], &hex[4..6], &hex[6..8], &hex[8..10], &hex[10..]].map(|part| part.concat()).join("-")
+        }
+        _ => ArrayFormatter::try_new(array, &FormatOptions::default())
+            .map_or_else(|error| error.to_string(), |formatter| formatter.value(row).to_string()),
     }
 }
 

@@ -261,6 +261,7 @@ impl ByKey {
                 counts: &counts,
                 accumulators: &sessions.picked(plan, &closed),
                 released: counts.iter().sum(),
+                version: 0,
             })?;
             closed.into_iter().for_each(|number| sessions.chains.remove(number));
             sessions.pack(plan);
@@ -279,6 +280,14 @@ impl ByKey {
             let end = |number: u32| end(plan, *pane, sessions.chains.span(number).last);
             sessions.chains.open().any(|number| plan.is_closed(end(number), watermark_ms))
         })
+    }
+
+    /// The end of the last session that is open.
+    pub fn last_end(&self, plan: &Plan) -> Option<i64> {
+        let ends = self.panes.iter().flat_map(|(pane, sessions)| {
+            sessions.chains.open().map(|number| end(plan, *pane, sessions.chains.span(number).last))
+        });
+        ends.max()
     }
 
     pub fn is_empty(&self) -> bool {

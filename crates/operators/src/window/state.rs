@@ -12,7 +12,15 @@
 //! | shape      | 4     | length; then the step's settings in words                                      |
 //! | watermark  | 8     | of the seal; windows that it closes are in neither kind                        |
 //! | panes      | 4     | how many; then for each what the next table says, the earliest first           |
+//! | firing     |       | of a snapshot of a step with results before windows close: see below           |
+//! | early      | 1     | of a delta of such a step: 1 if every open window has results with it          |
 //! | checksum   | 8     | XXH3-64 of all before it                                                       |
+//!
+//! | firing     | bytes   | meaning                                                                      |
+//! |------------|---------|------------------------------------------------------------------------------|
+//! | seals      | 8       | the number of the newest                                                     |
+//! | windows    | 4       | open ones that have had results; then of each its end (8) and the seal that it last had some in (8) |
+//! | groups     | 8 each  | of all panes, as above: the seal that each last had rows in                  |
 //!
 //! | pane       | bytes   | meaning                                                                      |
 //! |------------|---------|------------------------------------------------------------------------------|
@@ -60,6 +68,11 @@ pub(super) fn write(kind: Kind, plan: &Plan, watermark_ms: i64, open: &Open) -> 
     to.extend_from_slice(shape.as_bytes());
     to.extend_from_slice(&watermark_ms.to_le_bytes());
     open.write(plan, watermark_ms, &mut to);
+    match (kind, plan.emit) {
+        (Kind::Snapshot, Some(_)) => open.write_firing(&mut to),
+        (Kind::Delta, Some(_)) => to.push(u8::from(open.is_early())),
+        (_, None) => {}
+    }
     let checksum = xxh3_64(&to);
     to.extend_from_slice(&checksum.to_le_bytes());
     to.into()
@@ -101,7 +114,12 @@ pub(super) fn parse(bytes: &[u8], kind: Kind, plan: &Plan) -> Result<(i64, Open)
         return Err(StateError::Configured { was: was.into_owned(), now: shape.to_owned(), way_out });
     }
     let watermark_ms = i64::from_le_bytes(from.array()?);
-    let open = Open::read(plan, watermark_ms, &mut from)?;
+    let mut open = Open::read(plan, watermark_ms, &mut from)?;
+    match (kind, plan.emit) {
+        (Kind::Snapshot, Some(_)) => open.read_firing(&mut from)?,
+        (Kind::Delta, Some(_)) => open.set_early(from.take(1)? == [1]),
+        (_, None) => {}
+    }
     if !from.0.is_empty() {
         return Err(damaged("goes on behind its end"));
     }

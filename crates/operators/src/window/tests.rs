@@ -14,6 +14,7 @@ use dataflow::{Batch, Column, ColumnType, Operator, Output, Partition, Reason, S
 
 use super::{Aggregate, Function, Window, WindowConfig, Windows};
 
+mod emits;
 mod extremes;
 mod model;
 
@@ -62,6 +63,7 @@ pub(super) fn config(lateness_ms: i64) -> WindowConfig {
         key: vec!["device".to_owned()],
         windows: Windows::Tumbling { size: Duration::from_millis(SIZE as u64) },
         lateness: Duration::from_millis(lateness_ms as u64),
+        emit: None,
         aggregates: vec![
             aggregate("n", Function::Count, ""),
             aggregate("amounts", Function::Count, "amount"),
@@ -369,7 +371,7 @@ fn a_state_of_other_settings_is_refused_with_both() {
 
 #[test]
 fn open_windows_beyond_the_memory_end_the_run_and_say_what_to_do() {
-    let mut step = window(0).with_memory(2_000);
+    let mut step = window(0).with_memory(5_000);
     put(&mut step, batch(&[(Some("a"), Some(1), 0.0, 10)]));
     cut(&mut step, 0);
     let rows: Vec<Row> = (0..100).map(|at| (Some("a"), Some(1), 0.0, at * SIZE)).collect();
@@ -458,4 +460,104 @@ fn an_open_pair_of_an_id_and_seven_aggregates_takes_at_most_100_bytes() {
     assert_eq!(step.entries(), 100_000);
     let bytes = step.memory_bytes() / step.entries();
     assert!(bytes <= 100, "{bytes} bytes a pair");
+}
+
+#[test]
+fn closing_lets_everything_out_with_the_least_watermark_that_does() {
+    let kinds = [
+        (Windows::Hopping { size: Duration::from_millis(1_000), slide: Duration::from_millis(250) }, 2_750),
+        (Windows::Session { gap: Duration::from_millis(300), max: Duration::from_secs(10) }, 2_100),
+    ];
+    for (windows, end) in kinds {
+        let config = WindowConfig { windows, ..config(100) };
+        let mut step = Window::new(&schema(), &config).unwrap().with_close_at_end(true);
+        put(&mut step, batch(&[(Some("a"), Some(1), 1.0, 10)]));
+        cut(&mut step, 10);
+        put(&mut step, batch(&[(Some("a"), Some(1), 1.0, 1_800)]));
+        let outputs = step.close(1_000).unwrap();
+        let delta = step.seal(1_000);
+        assert_eq!((outputs.iter().map(|output| output.released).sum::<u64>(), step.held()), (2, 0));
+        let mut again = Window::new(&schema(), &config).unwrap();
+        again.apply(&delta).unwrap();
+        for step in [&mut step, &mut again] {
+            // What is closed stays closed, though the lane's watermark is less; what follows has a window.
+            assert_eq!(put(step, batch(&[(Some("a"), Some(1), 1.0, end - 1_100)])).late, 1);
+            assert_eq!(put(step, batch(&[(Some("a"), Some(1), 1.0, end + 100)])).absorbed, 1);
+        }
+    }
+}
+
+#[test]
+fn the_dead_letter_of_a_result_shows_its_key_as_the_server_would() {
+    let names: Arc<[(Arc<str>, i8)]> = Arc::from([(Arc::from("low"), 1_i8), (Arc::from("high"), 2)]);
+    let schema = Schema::new(vec![
+        Column::new("level", ColumnType::Enum8(names)),
+        Column::new("ip", ColumnType::Ipv4),
+        Column::new("code", ColumnType::FixedString(4)),
+        Column::new("id", ColumnType::Uuid),
+        Column::new("amount", ColumnType::UInt64),
+    ]);
+    let fixed = |bytes: &[u8]| -> ArrayRef {
+        Arc::new(arrow_array::FixedSizeBinaryArray::try_from_iter([bytes, bytes].into_iter()).unwrap())
+    };
+    let arrays: Vec<ArrayRef> = vec![
+        Arc::new(arrow_array::Int8Array::from(vec![2, 2])),
+        Arc::new(arrow_array::UInt32Array::from(vec![0x0102_0304, 0x0102_0304])),
+        fixed(b"ab\0\0"),
+        fixed(&std::array::from_fn::<u8, 16, _>(|at| at as u8 * 0x11)),
+        Arc::new(arrow_array::UInt64Array::from(vec![u64::MAX, 1])),
+    ];
+    let config = WindowConfig {
+        key: ["level", "ip", "code", "id"].map(str::to_owned).to_vec(),
+        aggregates: vec![aggregate("total", Function::Sum, "amount")],
+        ..config(0)
+    };
+    let mut step = Window::new(&schema, &config).unwrap();
+    let rows = RecordBatch::try_new(schema.arrow().clone(), arrays).unwrap();
+    let of = Batch {
+        era: 0,
+        partition: Partition::new("t", 0),
+        rows,
+        positions: vec![0, 1],
+        times_ms: vec![10, 20],
+    };
+    put(&mut step, of);
+    let outputs = step.advance(SIZE).unwrap();
+    let raw = String::from_utf8(outputs[0].rejects[0].raw.clone()).unwrap();
+    let key = r#"{"level":"high","ip":"1.2.3.4","code":"ab","id":"00112233-4455-6677-8899-aabbccddeeff","#;
+    assert!(raw.starts_with(key), "{raw}");
+}
+
+#[test]
+fn a_batch_over_many_windows_has_the_results_of_one_over_few() {
+    let rows: Vec<Row> = (0..60_i64).map(|n| (Some("a"), Some(n), n as f64, n * 397 % 12_000)).collect();
+    let (mut whole, mut parts) = (window(0), window(0));
+    put(&mut whole, batch(&rows));
+    for row in &rows {
+        put(&mut parts, batch(std::slice::from_ref(row)));
+    }
+    let (whole, parts) = (cut(&mut whole, 100_000).0, cut(&mut parts, 100_000).0);
+    assert_eq!(results(&whole).len(), 12);
+    assert_eq!(results(&whole), results(&parts));
+}
+
+/// `cargo test -p operators --lib bytes_of_an_open_pair -- --ignored --nocapture`
+#[test]
+#[ignore = "a figure for people, of a million keys"]
+fn bytes_of_an_open_pair() {
+    let schema = Schema::new(["id", "a", "b"].map(|name| Column::new(name, ColumnType::Int64)).to_vec());
+    let of = |name: &str| {
+        [Function::Sum, Function::Min, Function::Max].map(|f| aggregate(&format!("{f:?}{name}"), f, name))
+    };
+    let aggregates = [vec![aggregate("n", Function::Count, "")], of("a").to_vec(), of("b").to_vec()].concat();
+    let config = WindowConfig { key: vec!["id".to_owned()], aggregates, ..config(0) };
+    let mut step = Window::new(&schema, &config).unwrap();
+    for from in (0..1_000_000_i64).step_by(5_000) {
+        let column = || -> ArrayRef { Arc::new(Int64Array::from_iter_values(from..from + 5_000)) };
+        let rows = RecordBatch::try_new(schema.arrow().clone(), vec![column(), column(), column()]).unwrap();
+        let (positions, times_ms) = ((0..5_000).collect(), vec![10; 5_000]);
+        put(&mut step, Batch { era: 0, partition: Partition::new("t", 0), rows, positions, times_ms });
+        cut(&mut step, 0);
+    }
+    eprintln!("{} bytes a pair", step.memory_bytes() as f64 / step.entries() as f64);
 }

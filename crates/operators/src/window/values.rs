@@ -70,7 +70,7 @@ impl Form {
                 Self::Bytes
             }
             ColumnType::LowCardinality(inner) | ColumnType::Nullable(inner) => Self::of(inner)?,
-            ColumnType::Array(_) | ColumnType::Map(..) => return None,
+            ColumnType::Array(_) | ColumnType::Map(..) | ColumnType::State(_) => return None,
         })
     }
 

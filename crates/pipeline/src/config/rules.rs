@@ -11,7 +11,7 @@ use operators::mapping::route::TABLES_MAX;
 
 use super::faults::{Faults, Position};
 use super::model::sink::{TableSink, Target};
-use super::model::step::{Step, WindowStep};
+use super::model::step::{AtEnd, Step, WindowStep};
 use super::model::{Create, Delivery, Pipeline};
 use super::spans::{Node, Value};
 use super::values::{Listen, Period, Size, Window};
@@ -171,7 +171,7 @@ impl Rules<'_> {
     }
 
     fn steps(&mut self) {
-        let (mut is_behind_window, mut is_behind_join) = (false, false);
+        let (mut is_behind_window, mut is_behind_join, mut waits) = (false, false, false);
         for (index, step) in self.pipeline.steps.iter().enumerate() {
             let path = format!("steps[{index}].{}", step.word());
             let time = step.dedup.as_ref().and_then(|dedup| dedup.time.as_ref());
@@ -184,6 +184,9 @@ impl Rules<'_> {
             is_behind_join |= step.join.is_some();
             if let Some(window) = &step.window {
                 self.window(window, &path, is_behind_window || is_behind_join);
+                self.at_end(window, &path, waits);
+                self.emit(window, index, &path);
+                waits |= window.at_end == AtEnd::Wait;
                 is_behind_window = true;
             }
             if let Some((_, text)) =
@@ -214,6 +217,58 @@ impl Rules<'_> {
         }
         for fault in crate::plan::windows::config(window, path).err().into_iter().flatten() {
             self.fault(&fault.path, fault.message);
+        }
+    }
+
+    /// What a window does at the end; `waits` says whether one before it stays open.
+    fn at_end(&mut self, window: &WindowStep, path: &str, waits: bool) {
+        if window.at_end == AtEnd::Wait {
+            return;
+        }
+        let path = format!("{path}.at_end");
+        if self
+            .pipeline
+            .inputs()
+            .iter()
+            .any(|input| input.source.kafka.is_some() || input.source.pulsar.is_some())
+        {
+            self.fault(&path, "a topic never ends, so nothing closes the windows at its end; remove it");
+        }
+        if waits {
+            self.fault(
+                &path,
+                "the window before it stays open at the end and has results for this one later; write `at_end: close` there too",
+            );
+        }
+    }
+
+    /// What may stand behind results that others replace: nothing that could keep a later one from its place.
+    fn emit(&mut self, window: &WindowStep, index: usize, path: &str) {
+        if window.emit.is_none() {
+            return;
+        }
+        let behind = self.pipeline.steps[index + 1..].iter().find(|step| step.select.is_none());
+        if let Some(step) = behind {
+            let path = format!("{path}.emit");
+            let message = match step.word() {
+                "window" => "the window behind would count each result of a key and window again; give the last window `emit`, and no other".to_owned(),
+                "dedup" => "the `dedup` behind would drop the results that replace others; put it before the window".to_owned(),
+                word => format!(
+                    "a `{word}` behind could drop a result whose predecessor is in the table and would stay there; filter in the query, over FINAL, \
+                     or before the window"
+                ),
+            };
+            self.fault(&path, message);
+        }
+        let sinks = self.pipeline.sinks.iter();
+        if sinks
+            .filter(|sink| sink.from.is_none())
+            .any(|sink| sink.condition.is_some() || sink.by.is_some() || sink.otherwise)
+        {
+            self.fault(
+                &format!("{path}.emit"),
+                "a table with `where`, `by` or `otherwise` could get a result and miss the one that replaces it; give all results to one table",
+            );
         }
     }
 

@@ -52,6 +52,17 @@ impl Planner<'_> {
         for slot in self.union.slots() {
             let from = last.index_of(&slot.source);
             let from_type = from.map(|at| &last.columns()[at].column_type);
+            if matches!(slot.column.column_type, ColumnType::State(_)) && self.results_of.is_none() {
+                let to = clickhouse::types::name(&slot.column.column_type);
+                faults.push(fault(
+                    self.view.fields(),
+                    format!(
+                        "column `{}` is of type {to}, and only a `window` makes states, as in `{}: sumState(x)`",
+                        slot.name, slot.name
+                    ),
+                ));
+                continue;
+            }
             let conversion = match fits(from_type, &slot.column) {
                 Ok(conversion) => conversion,
                 Err(unfit) => {
@@ -140,6 +151,16 @@ impl Planner<'_> {
                      MODIFY COLUMN` with a DEFAULT"
                 ),
             ),
+            Unfit::Type if matches!(slot.column.column_type, ColumnType::State(_)) => {
+                let from = from.map(clickhouse::types::name).unwrap_or_default();
+                fault(
+                    self.giver(name).unwrap_or(last),
+                    format!(
+                        "`{name}` is of type {from}, and column `{column}` of {table} of type {to}: give the aggregate as its state, as in \
+                         `{name}: sumState(x)`, of columns with exactly these types, which `fields:` or a `CAST` says"
+                    ),
+                )
+            }
             Unfit::Type => {
                 let from = from.map(clickhouse::types::name).unwrap_or_default();
                 let bare = clickhouse::types::name(slot.column.column_type.bare());

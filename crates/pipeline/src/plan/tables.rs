@@ -242,7 +242,7 @@ pub(super) fn loosened(column: &Column) -> Column {
     }
     match &column.column_type {
         // Neither can be NULL: the null stands for a DEFAULT that is never used.
-        ColumnType::Array(_) | ColumnType::Map(..) => {
+        ColumnType::Array(_) | ColumnType::Map(..) | ColumnType::State(_) => {
             Column { default: Some(String::new()), ..column.clone() }
         }
         other => Column { column_type: nullable(other), ..column.clone() },

@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use dataflow::{Column, Schema};
-use operators::window::{END, START, Windows};
+use operators::window::{Clock, END, Emit, START, Windows};
 use operators::{Gate, Window, WindowConfig};
 
 use super::chain::{self, LaneStep, Made};
@@ -23,9 +23,9 @@ use super::late::Late;
 use super::{Fault, Faults, Origin, Place, Plan, Planned, Planner, Stage, Texts, View, fault, shape};
 use crate::config::model::Pipeline;
 use crate::config::model::sink::Target;
-use crate::config::model::step::{Step, WindowStep};
+use crate::config::model::step::{self as model, Step, WindowStep};
 use crate::config::nearest::nearest;
-use crate::config::values::{Identifier, Pairs};
+use crate::config::values::{Identifier, Pairs, Period};
 use aggregates::Read;
 
 /// The settings of a window.
@@ -66,11 +66,25 @@ fn read(window: &WindowStep, path: &str) -> Result<(WindowConfig, Vec<Computed>)
         Ok(windows) if faults.is_empty() => windows,
         windows => return Err(windows.err().into_iter().chain(faults).collect()),
     };
+    let emit = window.emit.as_ref().map(|emit| Emit {
+        early: emit.early.map(Period::duration),
+        clock: match emit.clock {
+            model::Clock::EventTime => Clock::EventTime,
+            model::Clock::ProcessingTime => Clock::ProcessingTime,
+        },
+        updates: emit.updates,
+        version: emit.version.to_string(),
+    });
+    let unfit = emit.as_ref().and_then(|emit| emit.check(windows).err());
+    if let Some(message) = unfit {
+        return Err(vec![fault(format!("{path}.emit"), message)]);
+    }
     let config = WindowConfig {
         key: window.key.iter().map(ToString::to_string).collect(),
         windows,
         lateness: window.lateness.duration(),
         aggregates,
+        emit,
     };
     Ok((config, all))
 }
@@ -156,7 +170,10 @@ impl<'a> At<'a> {
         let aggregates = self.config.aggregates.iter();
         let computed =
             aggregates.map(|one| (one.name.clone(), format!("{}.aggregates.{}", self.path, one.name)));
-        Giver { at: self.at, path: self.path.clone(), computed: computed.collect() }
+        // Without its version nobody knows which of several results is the newest.
+        let emit = self.config.emit.iter();
+        let version = emit.map(|emit| (emit.version.clone(), format!("{}.emit.version", self.path)));
+        Giver { at: self.at, path: self.path.clone(), computed: computed.chain(version).collect() }
     }
 
     /// The `steps` before this window, with its own behind the last one without state: a row that it fails on is rejected before its

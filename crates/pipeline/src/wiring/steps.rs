@@ -171,10 +171,13 @@ fn operators(
                 operators::Join::new(&left, &right, &config)
                     .map(|step| Box::new(step.with_memory(bytes)) as _)
             }
-            LaneStep::Window { config, columns, late, .. } => {
+            LaneStep::Window { at, config, columns, late } => {
+                let window = pipeline.steps[at].window.as_ref().expect("the plan names a `window`");
                 let bytes = memory(MEMORY_DEFAULT);
+                let closes = window.at_end == model::AtEnd::Close;
+                let sized = |step: operators::Window| step.with_memory(bytes).with_close_at_end(closes);
                 let step = operators::Window::new(&columns, &config);
-                step.map(|step| Box::new(step.with_memory(bytes).with_late_rows(late.is_some())) as _)
+                step.map(|step| Box::new(sized(step).with_late_rows(late.is_some())) as _)
             }
         };
         (at, operator.map_err(fault))

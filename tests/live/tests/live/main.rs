@@ -20,6 +20,7 @@
 //! | [`topics`]     | topics with gaps, transactions, a new identity, several readers, a dead broker    |
 //! | [`pulsar`]     | Pulsar topics, with kills, another ledger, more partitions, a truncated topic      |
 //! | [`replays`]    | dead letters listed, shown, replayed and deleted                                  |
+//! | [`versions`]   | windows for tables that merge rows: results that others replace, and states       |
 //! | [`verify`]     | the table compared with the source, and a store that is read as a whole           |
 //! | [`glassflow`]  | what GlassFlow's own scenarios assert                                             |
 //! | [`bench`]      | the benchmarks, at a tiny scale                                                    |
@@ -56,5 +57,6 @@ mod tls;
 mod told;
 mod topics;
 mod verify;
+mod versions;
 mod web_access;
 mod windows;

@@ -15,7 +15,7 @@ const BLOCK: u64 = 200;
 const BEGIN_MS: u64 = 1_700_000_000_000;
 
 /// What the table must hold: by device and window the amounts with their times.
-type Expected = BTreeMap<(u64, u64), Vec<(u64, i64)>>;
+pub type Expected = BTreeMap<(u64, u64), Vec<(u64, i64)>>;
 
 #[test]
 fn windows_are_right_to_the_last_value_whatever_is_killed() {
@@ -47,7 +47,7 @@ fn windows_are_right_to_the_last_value_whatever_is_killed() {
 }
 
 /// Produces records, and kills the pipeline so often in between; those that pass its filter come back: device, time and amount.
-fn fed_with_kills(case: &Case, pipeline: &Pipeline, lives: u64) -> Vec<(u64, u64, i64)> {
+pub fn fed_with_kills(case: &Case, pipeline: &Pipeline, lives: u64) -> Vec<(u64, u64, i64)> {
     let mut random = Lcg::new(seed());
     let feed = case.feed();
     let mut records = Vec::new();
@@ -88,7 +88,7 @@ fn fed_with_kills(case: &Case, pipeline: &Pipeline, lives: u64) -> Vec<(u64, u64
     records
 }
 
-fn by_window(records: Vec<(u64, u64, i64)>) -> Expected {
+pub fn by_window(records: Vec<(u64, u64, i64)>) -> Expected {
     let mut expected = Expected::new();
     for (device, at, amount) in records {
         expected.entry((device, at / SIZE_MS)).or_default().push((at, amount));
@@ -159,7 +159,7 @@ fn sessions_are_right_to_the_last_value_whatever_is_killed() {
     });
 }
 
-fn same(mut found: Vec<String>, mut wanted: Vec<String>) {
+pub fn same(mut found: Vec<String>, mut wanted: Vec<String>) {
     found.sort();
     wanted.sort();
     assert_eq!(found.len(), wanted.len());

@@ -71,7 +71,8 @@ pub(super) struct Fused {
 /// Whether an aggregate is kept here.
 pub(super) fn is_fused(bound: &Bound) -> bool {
     let Some(input) = &bound.input else { return false };
-    let is_plain = bound.aggregate.condition.is_none() && !bound.aggregate.distinct;
+    let own = &bound.aggregate;
+    let is_plain = own.condition.is_none() && !own.distinct && !own.is_state;
     let is_float = matches!(input.column_type, ColumnType::Float32 | ColumnType::Float64);
     // Every value counts, or the result could be null.
     let has_value = is_float && !bound.output.is_nullable();

@@ -12,6 +12,7 @@
 use arrow_array::ArrayRef;
 use dataflow::StateError;
 
+use super::states::{put_flag, put_value};
 use super::{Accumulator, Bits, Input, Rows, same};
 use crate::window::aggregate::Bound;
 use crate::window::encoding::{Reader, put_each, put_store};
@@ -77,6 +78,14 @@ impl Accumulator for Extreme {
 
     fn column(&self, bound: &Bound) -> (ArrayRef, Vec<u32>) {
         (self.store.column(&bound.output, |at| !self.seen.get(at)), Vec::new())
+    }
+
+    fn state(&self, bound: &Bound, group: usize, to: &mut Vec<u8>) -> bool {
+        let seen = self.seen.get(group);
+        if put_flag(bound, seen, to) {
+            put_value(bound, 0, &self.store, seen.then_some(group), to);
+        }
+        true
     }
 
     fn memory_bytes(&self) -> usize {
@@ -211,6 +220,14 @@ impl Accumulator for Any {
         (self.store.column(&bound.output, |at| !self.seen.get(at)), Vec::new())
     }
 
+    fn state(&self, bound: &Bound, group: usize, to: &mut Vec<u8>) -> bool {
+        let seen = self.seen.get(group);
+        if put_flag(bound, seen, to) {
+            put_value(bound, 0, &self.store, seen.then_some(group), to);
+        }
+        true
+    }
+
     fn memory_bytes(&self) -> usize {
         self.seen.memory_bytes() + self.store.memory_bytes()
     }
@@ -281,6 +298,15 @@ impl Accumulator for By {
 
     fn column(&self, bound: &Bound) -> (ArrayRef, Vec<u32>) {
         (self.store.column(&bound.output, |at| !self.seen.get(at)), Vec::new())
+    }
+
+    fn state(&self, bound: &Bound, group: usize, to: &mut Vec<u8>) -> bool {
+        let seen = self.seen.get(group);
+        if put_flag(bound, seen, to) {
+            put_value(bound, 0, &self.store, seen.then_some(group), to);
+            put_value(bound, 1, &self.by, seen.then_some(group), to);
+        }
+        true
     }
 
     fn memory_bytes(&self) -> usize {

@@ -12,11 +12,11 @@ use proptest::prelude::*;
 use super::{Row, batch, cut, others, put, schema};
 use crate::window::{Window, WindowConfig, Windows};
 
-const DEVICES: [Option<&str>; 4] = [Some("a"), Some("b"), None, Some("a long name of a device")];
+pub(super) const DEVICES: [Option<&str>; 4] = [Some("a"), Some("b"), None, Some("a long name of a device")];
 
 /// What happens to the step.
 #[derive(Clone, Debug)]
-enum Act {
+pub(super) enum Act {
     /// A record: device, amount, heat in quarters, time.
     Row(usize, Option<i64>, i8, i64),
     /// The batch ends here.
@@ -29,7 +29,7 @@ enum Act {
     Snapshot,
 }
 
-fn acts() -> impl Strategy<Value = Vec<Act>> {
+pub(super) fn acts() -> impl Strategy<Value = Vec<Act>> {
     let row = (0..4_usize, prop::option::of(-4..5_i64), -8..8_i8, 0..6_000_i64)
         .prop_map(|(device, amount, heat, time)| Act::Row(device, amount, heat, time));
     let act = prop_oneof![
@@ -43,7 +43,7 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
 }
 
 /// Results by window and device.
-type Results = BTreeMap<(i64, i64, Option<String>), Vec<String>>;
+pub(super) type Results = BTreeMap<(i64, i64, Option<String>), Vec<String>>;
 
 /// The columns of results as texts.
 pub(super) fn told(outputs: &[Output]) -> Results {
@@ -118,7 +118,7 @@ pub(super) fn expected(rows: &[Row]) -> Vec<String> {
     ]
 }
 
-fn is_near(found: &[String], expected: &[String]) -> bool {
+pub(super) fn is_near(found: &[String], expected: &[String]) -> bool {
     let near = |found: &String, expected: &String| match (found.parse::<f64>(), expected.parse::<f64>()) {
         (Ok(found), Ok(expected)) => (found - expected).abs() < 1e-9,
         _ => found == expected,
@@ -312,7 +312,7 @@ fn play(config: &WindowConfig, acts: &[Act], rule: Rule) -> Result<(), TestCaseE
 }
 
 /// The windows that contain a time, one each `slide`.
-fn hopping(time: i64, size: i64, slide: i64) -> Vec<(i64, i64)> {
+pub(super) fn hopping(time: i64, size: i64, slide: i64) -> Vec<(i64, i64)> {
     let last = time - time.rem_euclid(slide);
     (0..)
         .map(|n| last - n * slide)
@@ -322,7 +322,7 @@ fn hopping(time: i64, size: i64, slide: i64) -> Vec<(i64, i64)> {
 }
 
 /// Those that grow by `step` up to `size`.
-fn cumulative(time: i64, size: i64, step: i64) -> Vec<(i64, i64)> {
+pub(super) fn cumulative(time: i64, size: i64, step: i64) -> Vec<(i64, i64)> {
     let start = time - time.rem_euclid(size);
     (1..=size / step).map(|n| (start, start + n * step)).filter(|(_, end)| *end > time).collect()
 }
@@ -331,22 +331,22 @@ fn cumulative(time: i64, size: i64, step: i64) -> Vec<(i64, i64)> {
 /// to a part of a growing window whose first windows are closed.
 const ORDERED: [usize; 4] = [6, 7, 8, 12];
 
-fn without_order(texts: &[String]) -> Vec<String> {
+pub(super) fn without_order(texts: &[String]) -> Vec<String> {
     let kept = texts.iter().enumerate().filter(|(at, _)| !ORDERED.contains(at));
     kept.map(|(_, text)| text.clone()).collect()
 }
 
-fn unordered(mut config: WindowConfig) -> WindowConfig {
+pub(super) fn unordered(mut config: WindowConfig) -> WindowConfig {
     let all = std::mem::take(&mut config.aggregates).into_iter().enumerate();
     config.aggregates = all.filter(|(at, _)| !ORDERED.contains(at)).map(|(_, one)| one).collect();
     config
 }
 
-fn windows(windows: Windows) -> WindowConfig {
+pub(super) fn windows(windows: Windows) -> WindowConfig {
     WindowConfig { windows, ..others(300) }
 }
 
-const fn ms(ms: u64) -> Duration {
+pub(super) const fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 

@@ -187,6 +187,16 @@ pub struct WindowStep {
     #[schemars(extend("x-most" = "3650d", "x-why" = "its windows are held as long"))]
     pub lateness: Period,
 
+    /// Results of windows that are still open: each is a row with a version, so that a ReplacingMergeTree keeps the newest of a key and window. Windows
+    /// with a `size` alone. If left out, a window has one result for each key, which never changes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub emit: Option<Emit>,
+
+    /// What becomes of the last windows when every input has ended (files without `follow`): `wait` leaves them open for records of a later
+    /// run, `close` writes their results, and records of those windows that a later run reads are late. `run --drain` never closes them.
+    #[serde(default, skip_serializing_if = "AtEnd::is_wait")]
+    pub at_end: AtEnd,
+
     /// The columns of the results: name to an aggregate, as in `count()`, `sum(amount)` or `sum(amount) where status = 'paid'`. docs/windows.md lists the
     /// functions. Expressions that are not columns are computed before the window.
     #[schemars(extend("minProperties" = 1, "maxProperties" = 64, "x-why" = "each is kept for every key of every open window"))]
@@ -214,9 +224,68 @@ impl Default for WindowStep {
             gap: None,
             max: None,
             lateness: default_lateness(),
+            emit: None,
+            at_end: AtEnd::Wait,
             aggregates: Pairs(Vec::new()),
             memory: default_window_memory(),
         }
+    }
+}
+
+/// Results before a window is closed: of each key that had a record since the window last had results.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Emit {
+    /// Results of all open windows each time that the watermark passes a whole multiple of this; or, with `clock: processing_time`, so long after the last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-least" = "1s", "x-most" = "3650d", "x-why" = "the watermark moves with batches"))]
+    pub early: Option<Period>,
+
+    /// The time that `early` goes by: `event_time` follows the records, also when they are read faster or slower than they were made; `processing_time` is that
+    /// of the wall clock, and gives results of a topic that has fallen silent too.
+    #[serde(default, skip_serializing_if = "Clock::is_event_time")]
+    pub clock: Clock,
+
+    /// The first results of a window once the watermark has passed its end, without waiting for `lateness`; records that come later, but within `lateness`,
+    /// give new ones with the batch that they are in.
+    #[serde(default)]
+    pub updates: bool,
+
+    /// The column of the results that holds their version: a UInt64 that grows with each result of a key and window.
+    pub version: Identifier,
+}
+
+/// The time that early results go by.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, JsonSchema, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub enum Clock {
+    /// The watermark.
+    #[default]
+    EventTime,
+    /// The wall clock.
+    ProcessingTime,
+}
+
+impl Clock {
+    fn is_event_time(&self) -> bool {
+        *self == Self::EventTime
+    }
+}
+
+/// What becomes of open windows when every input has ended.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, JsonSchema, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub enum AtEnd {
+    /// They stay open for the records of a later run.
+    #[default]
+    Wait,
+    /// They close.
+    Close,
+}
+
+impl AtEnd {
+    fn is_wait(&self) -> bool {
+        *self == Self::Wait
     }
 }
 

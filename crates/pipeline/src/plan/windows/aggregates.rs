@@ -38,7 +38,8 @@ pub(super) fn read(name: &str, text: &str) -> Result<Read, String> {
         None => (false, inner),
     };
     let mut arguments = if inner.is_empty() { Vec::new() } else { split(inner) };
-    let (function, is_conditional) = function(word.trim())?;
+    let (word_of, is_state) = of_state(word.trim());
+    let (function, is_conditional) = function(word_of)?;
     if is_conditional {
         if condition.is_some() {
             return Err(format!("`{text}` has two conditions; write them as one with `AND`"));
@@ -46,13 +47,24 @@ pub(super) fn read(name: &str, text: &str) -> Result<Read, String> {
         let last = arguments.pop().ok_or_else(|| format!("`{}` needs a condition", word.trim()))?;
         condition = Some(last.to_owned());
     }
-    of(name, function, distinct, &arguments, condition.as_deref())
+    of(name, (function, is_state), distinct, &arguments, condition.as_deref())
+}
+
+/// The word without `State`, and whether it had that: `sumState(x)` is the state of `sum(x)`.
+fn of_state(word: &str) -> (&str, bool) {
+    let at = word.len().saturating_sub("state".len());
+    match word.split_at_checked(at) {
+        Some((function, suffix)) if suffix.eq_ignore_ascii_case("state") && !function.is_empty() => {
+            (function.strip_suffix('_').unwrap_or(function), true)
+        }
+        _ => (word, false),
+    }
 }
 
 /// The aggregate of a function that was found.
 fn of(
     name: &str,
-    function: Function,
+    (function, is_state): (Function, bool),
     distinct: bool,
     arguments: &[&str],
     condition: Option<&str>,
@@ -97,8 +109,16 @@ fn of(
             return Err(format!("`{word}` takes one column; compute others in a `select` before the window"));
         }
     };
-    let aggregate =
-        Aggregate { name: name.to_owned(), function, column: first, by, numbers, distinct, condition };
+    let aggregate = Aggregate {
+        name: name.to_owned(),
+        function,
+        column: first,
+        by,
+        numbers,
+        distinct,
+        condition,
+        is_state,
+    };
     aggregate.check()?;
     Ok(Read { aggregate, computed })
 }

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray, TimestampMillisecondArray, UInt64Array};
-use dataflow::{Batch, Column, ColumnType, Partition, Schema};
+use dataflow::{Batch, BlockBuilder, Column, ColumnType, Partition, Schema};
 use operators::Window;
 
 use crate::config;
@@ -231,4 +231,39 @@ fn bounds_of_a_window_beyond_their_type_are_rejected() {
     let made = mapping.apply(batch).expect("applies");
     assert_eq!((made.batch.len(), made.rejects.len()), (1, 1));
     assert_eq!(made.rejects[0].column, "window_start");
+}
+
+#[test]
+fn results_that_others_replace_need_the_column_of_their_version() {
+    let emits = WINDOW.replace("size: 1m,", "size: 1m, emit: { early: 10s, updates: true, version: v },");
+    let told = planned(FIELDS, &emits, &table(&[]));
+    assert!(told.starts_with("`steps[0].window.emit.version`: the table has no column `v`"), "{told}");
+    let told = planned(FIELDS, &emits, &table(&[("v", ColumnType::UInt64)]));
+    assert!(told.contains("v from Some(\"v\") Same"), "{told}");
+}
+
+#[test]
+fn what_could_keep_a_later_result_from_its_place_is_refused_behind() {
+    let emits = WINDOW.replace("size: 1m,", "size: 1m, emit: { updates: true, version: v },");
+    let refused = |behind: &str, what: &str| {
+        let told = checked(FIELDS, &format!("{emits}, {behind}")).expect_err("it is refused");
+        assert!(told.contains(what), "{told}");
+    };
+    refused("{ filter: n > 1 }", "a `filter` behind");
+    refused("{ dedup: { key: [device], window: 1h } }", "the `dedup` behind");
+    refused("{ window: { key: [device], size: 1h, aggregates: { n: sum(n) } } }", "the window behind");
+    let kept = format!("{emits}, {{ select: {{ \"*\": \"*\", double: n * 2 }} }}");
+    assert!(checked(FIELDS, &kept).is_ok());
+}
+
+#[test]
+fn a_window_may_go_by_the_time_when_records_were_read() {
+    let told = planned(FIELDS, &WINDOW.replace("time: at", "time: _ingested"), &table(&[]));
+    assert!(told.contains("time: Some(\"_ingested\")"), "{told}");
+    let pipeline = checked(FIELDS, &WINDOW.replace("time: at", "time: _ingested")).expect("it is valid");
+    let chain = steps::chain(&pipeline, &[table(&[])], 2).expect("it can be made");
+    let mut block = BlockBuilder::new(Partition::new("t", 0), 0);
+    block.push(0, 1_000, Some(br#"{"device":"a","at":2000,"amount":1,"noise":""}"#));
+    let prepared = chain.inputs[0].intake.prepare(&block.take(), 3_000).expect("it is read");
+    assert_eq!(prepared.batch.times_ms, [3_000], "neither the broker's nor the record's");
 }

@@ -1,0 +1,187 @@
+//! Results before a window is closed: early ones, and updates for late rows.
+//!
+//! Owns when a window *fires*, and which of its results are new since it last did. Does not own what panes hold (`panes`), nor closing.
+//!
+//! Seals are numbered by the step itself: the number is in its state, so a start after a crash goes on with it. A result's version is the number
+//! of the seal that it is part of, so of one key and window each result has a greater version than those before it, and none has a version twice.
+//!
+//! | a window fires with a seal                             | if                                              |
+//! |--------------------------------------------------------|-------------------------------------------------|
+//! | whose watermark is past another multiple of `early`     | it is open, and `early` is of event time        |
+//! | that comes `early` after the last for this reason       | it is open, and `early` is of processing time   |
+//! | whose watermark is at least its end                     | it is open, and late rows make `updates`        |
+//! | whose watermark closes it                               | always: for the last time                       |
+//!
+//! It has a result for each key with a row since it last fired. All of this depends on rows, seals and watermarks alone, which are sealed; and whether a seal
+//! was early is in its delta. So a start that applies the deltas knows what was written, and writes the same versions of what was not.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use dataflow::StateError;
+
+use super::encoding::{Reader, damaged, put_len};
+use super::kinds::{SIZE_MAX, Spans, Windows};
+
+/// Panes of one window at the most where results come before it is closed: each of its results is merged from so many, again and again.
+pub const PANES_MAX: i64 = 100;
+
+/// Which results there are before a window is closed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Emit {
+    /// A result of open windows each time that the watermark passes a multiple of this; or that so much time has passed.
+    pub early: Option<Duration>,
+    /// Which time.
+    pub clock: Clock,
+    /// The first result once the watermark is at a window's end, and another with each seal that has late rows for it, up to the lateness.
+    pub updates: bool,
+    /// The column of the results that holds their version.
+    pub version: String,
+}
+
+/// The time that early results go by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Clock {
+    /// That of the records: the watermark.
+    #[default]
+    EventTime,
+    /// That of the wall.
+    ProcessingTime,
+}
+
+/// The same after the checks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Firing {
+    early_ms: Option<i64>,
+    clock: Clock,
+    updates: bool,
+}
+
+impl Emit {
+    /// Whether windows of this kind can have it.
+    ///
+    /// # Errors
+    /// Why they cannot.
+    pub fn check(&self, windows: Windows) -> Result<(), String> {
+        let spans = windows.spans().map_err(|(setting, message)| format!("`{setting}`: {message}"))?;
+        self.firing(spans).map(|_| ())
+    }
+
+    /// The same, and what it is then.
+    ///
+    /// # Errors
+    /// As [`check`](Self::check).
+    pub(super) fn firing(&self, spans: Spans) -> Result<Firing, String> {
+        let panes = match spans {
+            Spans::Hopping { size, pane, .. } => size / pane,
+            Spans::Cumulative { size, step } => size / step,
+            Spans::Session { .. } => {
+                return Err("a session's bounds change as long as it is open, so that its earlier rows would stay in the table beside later \
+                            ones; only windows with a `size` have results before they close"
+                    .to_owned());
+            }
+        };
+        if panes > PANES_MAX {
+            return Err(format!(
+                "a window is made of `{panes}` parts, and each of its results would be put together from all of them; at most {PANES_MAX} are \
+                 possible here: use a longer `slide` or `step`"
+            ));
+        }
+        let early_ms = match self.early {
+            Some(early) if early.is_zero() || early > SIZE_MAX => {
+                return Err(format!("`early`: `{early:?}` is not between 1 ms and 3650 days"));
+            }
+            early => early.map(|early| early.as_millis() as i64),
+        };
+        if early_ms.is_none() && !self.updates {
+            return Err("it needs `early: 10s`, `updates: true` or both".to_owned());
+        }
+        Ok(Firing { early_ms, clock: self.clock, updates: self.updates })
+    }
+
+    /// The words that a state is known by, behind others.
+    pub(super) fn words(&self) -> String {
+        let clock = match self.clock {
+            Clock::EventTime => "",
+            Clock::ProcessingTime => " of processing time",
+        };
+        let early =
+            self.early.map_or(String::new(), |early| format!(", early `{}ms`{clock}", early.as_millis()));
+        format!("{early}, updates `{}`, version `{}`", self.updates, self.version)
+    }
+}
+
+impl Firing {
+    /// Whether a seal that moves the watermark so, so long after the last one that was early, has results of every open window, whatever its end.
+    pub fn is_early(self, (from_ms, to_ms): (i64, i64), passed_ms: i64) -> bool {
+        self.early_ms.is_some_and(|early| match self.clock {
+            Clock::EventTime => to_ms.div_euclid(early) > from_ms.div_euclid(early),
+            Clock::ProcessingTime => passed_ms >= early,
+        })
+    }
+
+    /// Whether an open window that ends then has results in a seal with this watermark, which is early or not.
+    pub fn fires(self, is_early: bool, end: i64, to_ms: i64) -> bool {
+        is_early || (self.updates && end <= to_ms)
+    }
+}
+
+/// What was written of windows that are open.
+#[derive(Default)]
+pub(super) struct Fired {
+    /// The number of the newest seal; that of the first is 1.
+    pub seals: u64,
+    /// Whether that has results of every open window.
+    pub is_early: bool,
+    /// By the end of each window that has fired: the seal with which it last did.
+    windows: BTreeMap<i64, u64>,
+}
+
+impl Fired {
+    /// The seal with which a window last fired; 0 if it has not.
+    pub fn last(&self, end: i64) -> u64 {
+        self.windows.get(&end).copied().unwrap_or(0)
+    }
+
+    /// It fires with the newest seal.
+    pub fn fire(&mut self, end: i64) {
+        self.windows.insert(end, self.seals);
+    }
+
+    /// It is closed.
+    pub fn forget(&mut self, end: i64) {
+        self.windows.remove(&end);
+    }
+
+    /// Memory held in bytes, about.
+    pub fn memory_bytes(&self) -> usize {
+        self.windows.len() * 32
+    }
+
+    /// Writes all of it for a snapshot.
+    pub fn write(&self, to: &mut Vec<u8>) {
+        to.extend_from_slice(&self.seals.to_le_bytes());
+        put_len(to, self.windows.len());
+        for (end, seal) in &self.windows {
+            to.extend_from_slice(&end.to_le_bytes());
+            to.extend_from_slice(&seal.to_le_bytes());
+        }
+    }
+
+    /// Reads what was written.
+    ///
+    /// # Errors
+    /// When a window has fired twice, or with a seal that was not.
+    pub fn read(from: &mut Reader<'_>) -> Result<Self, StateError> {
+        let seals = u64::from_le_bytes(from.array()?);
+        let mut windows = BTreeMap::new();
+        for _ in 0..from.len()? {
+            let end = i64::from_le_bytes(from.array()?);
+            let seal = u64::from_le_bytes(from.array()?);
+            if seal == 0 || seal > seals || windows.insert(end, seal).is_some() {
+                return Err(damaged("has a result that was not written"));
+            }
+        }
+        Ok(Self { seals, is_early: false, windows })
+    }
+}

@@ -1,0 +1,98 @@
+//! Windows for tables that merge rows: results that others replace, and states. Whatever is killed meanwhile, the table ends with the exact values.
+
+use live::{Case, Table};
+
+use crate::windows::{by_window, fed_with_kills, same};
+
+#[test]
+fn early_results_and_updates_end_as_the_exact_results_whatever_is_killed() {
+    let Some(case) = Case::begin("versions") else { return };
+    let table = Table::at(&case.server().url(), case.name());
+    table.ask(
+        "CREATE TABLE {t} (device String, window_start DateTime64(3), n UInt64, total Int64, version UInt64, _forebay UUID) \
+         ENGINE = ReplacingMergeTree(version) ORDER BY (device, window_start) \
+         SETTINGS non_replicated_deduplication_window = 10000",
+    );
+    let pipeline = case
+        .pipeline()
+        .field("device: String")
+        .field("at: DateTime64(3)")
+        .field("amount: Int32")
+        .field("state: String")
+        .step("filter: state = 'good'")
+        .step(
+            "window: { key: [device], time: at, size: 10s, lateness: 2s, emit: { early: 2s, updates: true, version: version }, \
+             aggregates: { n: count(), total: sum(amount) } }",
+        );
+    let expected = by_window(fed_with_kills(&case, &pipeline, 4));
+    let found = table.ask(
+        "SELECT concat(device, ' ', toString(toUnixTimestamp64Milli(window_start)), ' ', toString(n), ' ', toString(total)) FROM {t} FINAL \
+         WHERE device != 'end'",
+    );
+    let results = expected.len() as u64;
+    let wanted = expected.into_iter().map(|((device, window), of)| {
+        let total: i64 = of.iter().map(|(_, amount)| amount).sum();
+        format!("d{device} {} {} {total}", window * 10_000, of.len())
+    });
+    same(found.lines().map(str::to_owned).collect(), wanted.collect());
+    // The last records close every window of the others; of their own only early results are there.
+    let written = pipeline.status()["records"]["written"].as_u64();
+    assert!(written.is_some_and(|written| written > results), "{written:?}: no result came early");
+}
+
+#[test]
+fn states_are_byte_for_byte_those_that_the_server_makes_of_the_same_records() {
+    let Some(case) = Case::begin("states") else { return };
+    let table = Table::at(&case.server().url(), case.name());
+    table.ask(
+        "CREATE TABLE {t} (device String, window_start DateTime64(3), n AggregateFunction(count), total AggregateFunction(sum, Int32), \
+         mean AggregateFunction(avg, Int32), least AggregateFunction(min, Int32), last AggregateFunction(argMax, Int32, DateTime64(3)), \
+         word AggregateFunction(max, Nullable(String)), large AggregateFunction(count), most SimpleAggregateFunction(max, Int32), _forebay UUID) \
+         ENGINE = AggregatingMergeTree ORDER BY (device, window_start) \
+         SETTINGS non_replicated_deduplication_window = 10000, allow_dimensions_outside_sorting_key = 1",
+    );
+    let pipeline = case
+        .pipeline()
+        .field("device: String")
+        .field("at: DateTime64(3)")
+        .field("amount: Int32")
+        .field("state: Nullable(String)")
+        .step("filter: state = 'good'")
+        .step(
+            "window: { key: [device], time: at, size: 10s, lateness: 2s, aggregates: { n: countState(), total: sumState(amount), \
+             mean: avgState(amount), least: minState(amount), last: 'argMaxState(amount, at)', word: maxState(state), \
+             large: countIfState(amount > 500), most: max(amount) } }",
+        );
+    let records = fed_with_kills(&case, &pipeline, 2);
+    let raw = Table::at(&case.server().url(), "states_raw");
+    raw.ask("CREATE TABLE {t} (device String, at Int64, amount Int32) ENGINE = MergeTree ORDER BY at");
+    for some in records.chunks(2_000) {
+        let rows: Vec<String> =
+            some.iter().map(|(device, at, amount)| format!("('d{device}', {at}, {amount})")).collect();
+        raw.ask(&format!("INSERT INTO {{t}} VALUES {}", rows.join(", ")));
+    }
+    let hex = |of: [&str; 7]| of.map(|state| format!("hex({state})")).join(", ");
+    let own = hex(["n", "total", "mean", "least", "last", "word", "large"]);
+    let server = hex([
+        "countState()",
+        "sumState(amount)",
+        "avgState(amount)",
+        "minState(amount)",
+        "argMaxState(amount, CAST(fromUnixTimestamp64Milli(at) AS DateTime64(3)))",
+        "maxState(toNullable('good'))",
+        "countIfState(amount > 500)",
+    ]);
+    let own = format!("SELECT device, toUnixTimestamp64Milli(window_start) AS w, {own}, most FROM {{t}}");
+    let server = format!(
+        "SELECT device, intDiv(at, 10000) * 10000 AS w, {server}, max(amount) FROM states_raw GROUP BY device, w"
+    );
+    for (one, other) in [(&own, &server), (&server, &own)] {
+        let differing = table.ask(&format!("SELECT * FROM ({one}) EXCEPT SELECT * FROM ({other})"));
+        assert!(differing.is_empty(), "{}", differing.lines().take(3).collect::<Vec<_>>().join("\n"));
+    }
+    // They merge with others, as those that the server makes do.
+    let merged = table.value("SELECT countMerge(n), sumMerge(total), countMerge(large) FROM {t}");
+    let total: i64 = records.iter().map(|record| record.2).sum();
+    let large = records.iter().filter(|record| record.2 > 500).count();
+    assert_eq!(merged, format!("{}\t{total}\t{large}", records.len()));
+}
