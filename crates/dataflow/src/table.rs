@@ -9,7 +9,7 @@ use arrow_array::RecordBatch;
 use async_trait::async_trait;
 use bytes::Bytes;
 
-use crate::{Effect, Fit, Layout, Remedy, Schema, Selected, Sighting, Tokens};
+use crate::{Column, Effect, Fit, Layout, Remedy, Schema, Selected, Sighting, Tokens};
 
 /// Names a frame for ever: random by its claim's nonce, so that no two lanes, incarnations or restored stores share one.
 /// Also the value of the provenance column.
@@ -165,6 +165,19 @@ pub trait Table: Send + Sync {
 
     /// The columns that rows must have, in order.
     fn schema(&self) -> &Schema;
+
+    /// The column of each row's version, if the table takes one: rows have it behind those of [`Table::schema`], of type UInt64. The engine makes
+    /// versions, which rise with every row in the sealed order, whoever owns the lane.
+    fn version_column(&self) -> Option<&Column> {
+        None
+    }
+
+    /// Rows of a batch that a later one of the same key replaces, so that they need not be sent: by their numbers among all rows that go
+    /// on, ascending. The rows are those for [`Table::encode`], which then gets the others. Pure, as that is. Of each key one row stays.
+    fn replaced(&self, rows: &[Selected]) -> Result<Vec<u32>, TableError> {
+        let _ = rows;
+        Ok(Vec::new())
+    }
 
     /// The columns that [`Table::encode`] makes frames for; they never change. Empty if the table does not tell: then frames are
     /// taken to be for the columns that it has.

@@ -19,6 +19,8 @@ pub struct Totals {
     pub records: Counts,
     /// Rows for all tables, but those that a table has refused.
     pub written: u64,
+    /// Rows that were not sent, because a later row of their batch has the same key.
+    pub replaced: u64,
     /// Rows for the table of dead letters: records, derived rows, and rows that a table has refused.
     pub dead_letters: u64,
 }
@@ -30,6 +32,7 @@ impl Totals {
         Self {
             records: lane.counts,
             written: rows(false).map(|table| table.rows.sealed - table.rows.refused).sum(),
+            replaced: rows(false).map(|table| table.rows.replaced).sum(),
             dead_letters: rows(true).map(|table| table.rows.sealed).sum(),
         }
     }
@@ -50,20 +53,23 @@ impl Totals {
         Self {
             records,
             written: self.written.saturating_sub(before.written),
+            replaced: self.replaced.saturating_sub(before.replaced),
             dead_letters: self.dead_letters.saturating_sub(before.dead_letters),
         }
     }
 }
 
-/// Compares the rows that a cut has for a table with those of its frames.
+/// Compares the rows that a cut has for a table, without those that later ones replace, with the rows of its frames.
 ///
 /// # Errors
 /// When they differ: a fault of the program, and nothing of the cut becomes durable.
-pub fn check(seq: u64, table: &str, gathered: u64, in_frames: u64) -> Result<(), Violation> {
-    if gathered == in_frames {
+pub fn check(seq: u64, table: &str, gathered: u64, replaced: u64, in_frames: u64) -> Result<(), Violation> {
+    if gathered.checked_sub(replaced) == Some(in_frames) {
         return Ok(());
     }
-    let what = format!("{gathered} rows were gathered for `{table}`, and its frames hold {in_frames}");
+    let what = format!(
+        "{gathered} rows were gathered for `{table}`, {replaced} are replaced, and its frames hold {in_frames}"
+    );
     Err(mismatch(seq, what))
 }
 
@@ -100,6 +106,7 @@ pub fn tell(lane: &Lane) {
             ("settled", rows.settled),
             ("refused", rows.refused),
             ("pending", rows.pending()),
+            ("replaced", rows.replaced),
         ] {
             gauge!("forebay_accounts_rows", "table" => table.name.clone(), "what" => what).set(rows as f64);
         }

@@ -13,6 +13,7 @@
 //! | it goes to no table                     | filtered               | `derived.dropped`                      |
 //! | it goes into a step's state             | absorbed               | `derived.absorbed`                     |
 //! | a watermark lets a state's row out      | `derived.rows`         | `derived.rows`                         |
+//! | a later row of its key replaces it      | passed; the table counts it as replaced | the same                  |
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -37,7 +38,9 @@ pub struct TableCut {
     pub rows: Vec<Selected>,
     /// How many of them go on, counted as they came.
     pub count: u64,
-    /// Where each of those comes from.
+    /// How many of those are not sent, because a later row of the cut replaces them; known once the rows are being encoded.
+    pub replaced: u64,
+    /// Where each row comes from.
     pub origins: Origins,
     /// Some of the record times, Unix milliseconds.
     pub samples_ms: Vec<i64>,
@@ -76,9 +79,16 @@ pub struct Cut {
     pub judged_by_ms: i64,
     /// What became of each record of the partitions that want it told.
     pub fates: Vec<Fates>,
+    /// The least version of a row of the next cut; 0 if no table takes versions.
+    pub next_version: u64,
 }
 
 impl Cut {
+    /// Rows of the table `place` that later ones of the cut replace.
+    pub fn replaced(&self, place: usize) -> u64 {
+        self.tables.get(place).map_or(0, |table| table.replaced)
+    }
+
     /// The rows that were gathered for the table `place`, which takes dead letters or not.
     pub fn rows_of(&self, place: usize, takes_dead_letters: bool) -> u64 {
         if takes_dead_letters { self.letters } else { self.tables.get(place).map_or(0, |table| table.count) }
@@ -257,7 +267,9 @@ impl Builder {
     /// The same, with the rows that were gathered.
     pub fn totals(&self) -> Totals {
         let written = self.cut.tables.iter().map(|table| table.count).sum();
-        Totals { records: self.counts(), written, dead_letters: self.cut.rejects.len() as u64 }
+        // Which rows are replaced is known once the cut is encoded.
+        let dead_letters = self.cut.rejects.len() as u64;
+        Totals { records: self.counts(), written, replaced: 0, dead_letters }
     }
 
     /// Rows of the table that gets most.

@@ -38,6 +38,7 @@ use crate::start::open::{Opened, Refusal, expired, genesis};
 use crate::state_files::Works;
 use crate::status::Phase;
 use crate::tables::Side;
+use crate::versions::Versions;
 use crate::waiting::{Waiting, front};
 use crate::watermark::Watermarks;
 use crate::{EngineError, checkpoint};
@@ -135,6 +136,8 @@ pub struct LaneTask {
     router: Option<Arc<dyn Router>>,
     /// What takes late rows.
     sides: Vec<Side>,
+    /// Of rows for tables that take them.
+    versions: Versions,
 }
 
 /// What a lane task needs to begin.
@@ -171,7 +174,7 @@ impl LaneTask {
         let of_rows = context.targets.iter().filter(|target| !target.takes_dead_letters);
         let columns_written: Vec<usize> =
             of_rows.map(|target| target.table.schema().columns().len()).collect();
-        let (readings, watermarks, judged_by_ms) = {
+        let (readings, watermarks, judged_by_ms, versions) = {
             let journal = context.journal.lock().await;
             let lane = journal.lane();
             let mut marks = Watermarks::new(lane.watermark_ms, settings.idle_after, settings.future_ms_max);
@@ -186,7 +189,8 @@ impl LaneTask {
                 }
                 readings.push(reading);
             }
-            (readings, marks, lane.watermark_ms)
+            let tables = context.targets.iter().map(|target| &target.table);
+            (readings, marks, lane.watermark_ms, Versions::new(lane.next_version, tables))
         };
         let backoff = || Backoff::new(context.settings.retry_pause_max);
         let ahead = |place: usize| {
@@ -223,6 +227,7 @@ impl LaneTask {
             works: Works::default(),
             router,
             sides,
+            versions,
         }
     }
 
@@ -611,6 +616,7 @@ impl LaneTask {
         cut.watermark_ms = watermark_ms;
         cut.judged_by_ms = std::mem::replace(&mut self.judged_by_ms, cut.watermark_ms);
         cut.idle = self.watermarks.idle(now);
+        cut.next_version = self.versions.recorded();
         let with_snapshots = {
             let journal = self.context.journal.lock().await;
             checkpoint::is_due(&self.context, journal.lane())

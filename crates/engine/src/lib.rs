@@ -89,6 +89,7 @@ pub mod state_files;
 pub mod status;
 pub mod survey;
 pub mod tables;
+pub mod versions;
 pub mod waiting;
 pub mod watermark;
 

@@ -71,6 +71,20 @@ pub struct Part {
     pub times_ms: Vec<i64>,
 }
 
+impl Part {
+    /// Takes out these rows: their numbers, ascending.
+    pub fn remove(&mut self, rows: &[u32]) {
+        let retain = |len: usize| {
+            let mut left = rows.iter().peekable();
+            (0..len as u32).map(move |row| left.next_if_eq(&&row).is_none())
+        };
+        let mut stays = retain(self.positions.len());
+        self.positions.retain(|_| stays.next().unwrap_or(true));
+        let mut stays = retain(self.times_ms.len());
+        self.times_ms.retain(|_| stays.next().unwrap_or(true));
+    }
+}
+
 /// The origins of all rows of a cut, in the order in which they were gathered.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Origins {

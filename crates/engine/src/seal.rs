@@ -21,14 +21,14 @@ use tokio::sync::mpsc;
 use crate::accounts::Totals;
 use crate::checkpoint;
 use crate::context::{Context, Target};
-use crate::cut::Cut;
+use crate::cut::{Cut, TableCut};
 use crate::inputs::Inlet;
 use crate::origins::Origins;
 use crate::retry::Backoff;
 use crate::segment::Segment;
 use crate::stage::{self, Stage};
 use crate::status::Phase;
-use crate::{EngineError, accounts, deliver, inputs, layouts};
+use crate::{EngineError, accounts, deliver, inputs, layouts, versions};
 
 /// Frames of one cut, the bits that number them within it: a cut of half a million rows spread over a million table
 /// partitions would still fit.
@@ -45,13 +45,15 @@ pub struct Encoding {
 
 /// The frames of a cut, with the table that each goes to (by its place in [`Context::targets`]) and the bytes of its origins.
 struct Frames {
+    /// Rows of each table, by place, that later ones replace: they are in no frame.
+    replaced: Vec<u64>,
     encoded: Vec<(usize, Encoded, Bytes)>,
 }
 
 /// Starts to encode a cut.
 pub fn encode(context: &Context, pipeline: &Arc<str>, mut cut: Cut) -> Encoding {
     let judged_by_ms = cut.judged_by_ms;
-    let rows: Vec<(Vec<Selected>, Origins)> = cut
+    let mut rows: Vec<(Vec<Selected>, Origins)> = cut
         .tables
         .iter_mut()
         .map(|table| {
@@ -68,6 +70,10 @@ pub fn encode(context: &Context, pipeline: &Arc<str>, mut cut: Cut) -> Encoding 
     let (nonce, number, now_ms) = (context.nonce, cut.number, context.runtime.wall_ms());
     let pipeline = pipeline.clone();
     let frames = stage::compute(Stage::Encode, context, move || {
+        let mut replaced = Vec::with_capacity(rows.len());
+        for ((_, table), (rows, origins)) in tables.iter().zip(&mut rows) {
+            replaced.push(versions::remove_replaced(&**table, rows, origins)?);
+        }
         let mut encoded = Vec::new();
         let mut add =
             |place: usize, rows: &[Selected], origins: Option<&Origins>| -> Result<(), TableError> {
@@ -90,7 +96,7 @@ pub fn encode(context: &Context, pipeline: &Arc<str>, mut cut: Cut) -> Encoding 
             // Dead letters name their origins in columns of their own.
             add(letters, &[Selected::all(reject::to_rows(&pipeline, now_ms, &rejects))], None)?;
         }
-        Ok(Frames { encoded })
+        Ok(Frames { replaced, encoded })
     });
     Encoding { cut, frames }
 }
@@ -169,10 +175,11 @@ async fn publish_of(context: &Context, input: &Inlet) {
     }
 }
 
-async fn seal(context: &Arc<Context>, cut: Cut, frames: Frames) -> Result<u64, EngineError> {
+async fn seal(context: &Arc<Context>, mut cut: Cut, frames: Frames) -> Result<u64, EngineError> {
     let begun = context.runtime.elapsed();
     let mut segment = Segment::default();
     let mut sealed = Vec::with_capacity(frames.encoded.len());
+    cut.tables.iter_mut().zip(&frames.replaced).for_each(|(table, rows)| table.replaced = *rows);
     let rows = rows(context, &cut);
     {
         let journal = context.journal.lock().await;
@@ -180,7 +187,8 @@ async fn seal(context: &Arc<Context>, cut: Cut, frames: Frames) -> Result<u64, E
             let own = frames.encoded.iter().filter(|(of, ..)| *of == place);
             let in_frames = own.map(|(_, encoded, _)| encoded.rows).sum();
             let gathered = cut.rows_of(place, target.takes_dead_letters);
-            accounts::check(journal.lane().next_seq, target.table.name(), gathered, in_frames)?;
+            let replaced = cut.replaced(place);
+            accounts::check(journal.lane().next_seq, target.table.name(), gathered, replaced, in_frames)?;
         }
         let tables = &journal.lane().tables;
         let mut next: Vec<u64> =
@@ -247,6 +255,7 @@ async fn seal(context: &Arc<Context>, cut: Cut, frames: Frames) -> Result<u64, E
         fates: cut.fates,
         layouts: said,
         absorbed: (cut.absorbed != Absorbed::default()).then_some(cut.absorbed),
+        next_version: cut.next_version,
     });
     let seq = journal.append(body).await.inspect_err(accounts::refused)?;
     context.refusals.fetch_sub(refused, Ordering::AcqRel);
@@ -257,7 +266,7 @@ async fn seal(context: &Arc<Context>, cut: Cut, frames: Frames) -> Result<u64, E
     deliver::sample(context, &sealed, &cut.tables);
     context.see_spool(journal.lane().spool_bytes());
     drop(journal);
-    tell(context, &sealed, segment_bytes, begun).await;
+    tell(context, &sealed, &cut.tables, segment_bytes, begun).await;
     context.wake_all();
     Ok(seq)
 }
@@ -271,7 +280,8 @@ fn has_any(counts: &InputCounts) -> bool {
 fn rows(context: &Context, cut: &Cut) -> Vec<TableRows> {
     let rows = context.targets.iter().enumerate().map(|(place, target)| TableRows {
         table: target.index,
-        rows: cut.rows_of(place, target.takes_dead_letters),
+        rows: cut.rows_of(place, target.takes_dead_letters) - cut.replaced(place),
+        replaced: cut.replaced(place),
     });
     rows.filter(|rows| rows.rows > 0).collect()
 }
@@ -374,7 +384,13 @@ fn warn(backoff: &Backoff, error: &store::StoreError, object: &str) {
     }
 }
 
-async fn tell(context: &Context, sealed: &[(usize, Frame, Bytes)], segment_bytes: u64, begun: Duration) {
+async fn tell(
+    context: &Context,
+    sealed: &[(usize, Frame, Bytes)],
+    tables: &[TableCut],
+    segment_bytes: u64,
+    begun: Duration,
+) {
     counter!("forebay_bytes_sealed_total").increment(segment_bytes);
     histogram!("forebay_seal_seconds").record((context.runtime.elapsed() - begun).as_secs_f64());
     let (partitions, inputs, totals, spool_bytes, pending, watermark_ms) = {
@@ -407,6 +423,10 @@ async fn tell(context: &Context, sealed: &[(usize, Frame, Bytes)], segment_bytes
             table.rows_sealed += frame.rows;
         }
     });
+    for (target, cut) in context.targets.iter().zip(tables).filter(|(_, cut)| cut.replaced > 0) {
+        let table = target.table.name().to_owned();
+        counter!("forebay_rows_replaced_total", "table" => table).increment(cut.replaced);
+    }
     for (place, frame, _) in sealed {
         let table = context.targets[*place].table.name().to_owned();
         counter!("forebay_rows_sealed_total", "table" => table).increment(frame.rows);

@@ -15,6 +15,7 @@
 //! | `forebay_dead_letters_total`             | `reason`          | put into the dead letters                         |
 //! | `forebay_refused_duplicates_total`           |                   | dropped as duplicates of rows that were refused later |
 //! | `forebay_rows_sealed_total`              | `table`           | rows made durable for a table                     |
+//! | `forebay_rows_replaced_total`            | `table`           | rows not sent, because a later row of their batch has the same key |
 //! | `forebay_bytes_sealed_total`             |                   | bytes of segments written                         |
 //! | `forebay_rows_settled_total`             | `table`           | rows positively in the table                      |
 //! | `forebay_seal_seconds`                   |                   | encode done to seal durable                       |
@@ -39,7 +40,7 @@
 //! | `forebay_state_works_total`              |                   | closings and mergers finished                     |
 //! | `forebay_state_bytes_written_total`      |                   | bytes of files written by them                    |
 //! | `forebay_accounts_records`               | `input`, `what`   | what became of all sealed records of an input since genesis: `read` is the sum of the others |
-//! | `forebay_accounts_rows`                  | `table`, `what`   | what became of all rows of a table since genesis: `sealed` is the sum of the others |
+//! | `forebay_accounts_rows`                  | `table`, `what`   | what became of all rows of a table since genesis: `sealed` is the sum of the others but `replaced`, which were never sent |
 //! | `forebay_accounts_add_up`                |                   | 1 while it is                                     |
 //! | `forebay_accounts_mismatches_total`      |                   | seals, settled frames and ends of runs whose rows do not add up: each ends the run |
 //! | `forebay_checkpoints_total`              |                   | checkpoints written                               |

@@ -41,6 +41,8 @@ mod support;
 mod tables;
 #[path = "lane/told.rs"]
 mod told;
+#[path = "lane/upsert.rs"]
+mod upsert;
 #[path = "lane/ways.rs"]
 mod ways;
 #[path = "lane/window.rs"]

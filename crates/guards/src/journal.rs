@@ -120,7 +120,7 @@ fn one_seal(n: u64) -> Seal {
             sent_below: None,
         }],
         counts: vec![InputCounts::of(0, Counts { read, passed: read, ..Counts::default() })],
-        rows: vec![TableRows { table: 0, rows: read }],
+        rows: vec![TableRows { table: 0, rows: read, replaced: 0 }],
         ..Seal::default()
     }
 }

@@ -228,6 +228,8 @@ pub struct Lane {
     pub rewound: BTreeMap<u32, Position>,
     /// Partitions that other lanes read on; each is among the `forgotten` too.
     pub handed_over: Vec<HandedOver>,
+    /// The least version that the next row may get; 0 if no row has one.
+    pub next_version: u64,
     /// Names that the pipeline had before, the oldest first.
     pub former_names: Vec<FormerName>,
     /// The name under which the pipeline goes on; `None` as long as it has this one.
@@ -446,8 +448,21 @@ impl Lane {
             self.check_refused_record(record, refusal)?;
         }
         hostile::check_seal(self, record, seal)?;
+        self.check_versions(record, seal)?;
         ledger::check(self, record, seal, framed)?;
         if seal.fates.is_empty() { Ok(()) } else { fates::check(record, seal) }
+    }
+
+    /// Rows of a later seal have greater versions (C6).
+    fn check_versions(&self, record: &Record, seal: &Seal) -> Result<(), Violation> {
+        if seal.next_version != 0 && seal.next_version < self.next_version {
+            let what = format!(
+                "rows have versions below {}, and those of the seals before reach up to {}",
+                seal.next_version, self.next_version
+            );
+            return Err(violation(record, "C6", what));
+        }
+        hostile::check_version(record, seal.next_version)
     }
 
     fn seal(&mut self, record: &Record, seal: &Seal) {
@@ -492,6 +507,10 @@ impl Lane {
             segment: seal.segment.clone(),
             delta: Some(*delta),
         }));
+        for rows in &seal.rows {
+            self.tables[rows.table as usize].rows.replaced += rows.replaced;
+        }
+        self.next_version = self.next_version.max(seal.next_version);
         self.watermark_ms = seal.watermark_ms;
         self.idle.clone_from(&seal.idle);
         for of_input in &seal.counts {
@@ -779,6 +798,7 @@ impl Lane {
             parts: self.parts.clone(),
             rewound: self.rewound_image(),
             handed_over: self.handed_over.clone(),
+            next_version: self.next_version,
         }
     }
 
@@ -804,6 +824,7 @@ impl Lane {
             former_names: image.former_names.clone(),
             parts: image.parts.clone(),
             handed_over: image.handed_over.clone(),
+            next_version: image.next_version,
             rewound: image.rewound.iter().map(|r| (r.partition, r.read_to())).collect(),
             ..Self::new()
         }

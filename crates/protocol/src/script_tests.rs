@@ -452,7 +452,7 @@ impl World {
             settled: vec![self.frontier()],
             servers: vec![self.table.server()],
             counts: vec![InputCounts::of(0, Counts { read: records, passed: records, ..Counts::default() })],
-            rows: vec![TableRows { table: 0, rows: records }],
+            rows: vec![TableRows { table: 0, rows: records, replaced: 0 }],
             frames: frames.clone(),
             ..Default::default()
         };

@@ -5,9 +5,10 @@
 //! when that is worth it: what is dropped is held in memory as long as what goes on.
 
 use std::ops::Range;
+use std::sync::Arc;
 
-use arrow_array::RecordBatch;
-use arrow_schema::ArrowError;
+use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow_schema::{ArrowError, Field, Schema};
 
 use super::without;
 
@@ -68,6 +69,28 @@ impl Selected {
     /// When there is no such column.
     pub fn columns(self, columns: &[usize]) -> Result<Self, ArrowError> {
         Ok(Self { batch: self.batch.project(columns)?, ..self })
+    }
+
+    /// The same rows with one more column, which has a value for every row of the batch.
+    ///
+    /// # Errors
+    /// When it has more values or fewer, or another type than its field says.
+    pub fn with_column(self, field: Field, values: ArrayRef) -> Result<Self, ArrowError> {
+        let options = RecordBatchOptions::new().with_row_count(Some(self.batch.num_rows()));
+        let fields = self.batch.schema_ref().fields().iter().cloned().chain([Arc::new(field)]);
+        let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+        let columns = self.batch.columns().iter().cloned().chain([values]).collect();
+        Ok(Self { batch: RecordBatch::try_new_with_options(schema, columns, &options)?, ..self })
+    }
+
+    /// Without some of the rows that go on: their numbers among these, ascending.
+    pub fn except(&self, numbers: &[u32]) -> Self {
+        let (mut number, mut left) = (0, numbers.iter().peekable());
+        self.only(|_| {
+            let is_left = left.next_if_eq(&&number).is_none();
+            number += 1;
+            is_left
+        })
     }
 
     /// The batch with all of its rows, those that go no further among them.

@@ -2,7 +2,8 @@ use super::*;
 
 #[test]
 fn a_cut_whose_frames_hold_other_rows_than_were_gathered_is_not_sealed() {
-    let of = |gathered, in_frames| check(7, "d.t", gathered, in_frames).map_err(|violation| violation.rule);
+    let of =
+        |gathered, in_frames| check(7, "d.t", gathered, 0, in_frames).map_err(|violation| violation.rule);
     assert_eq!((of(6, 6), of(0, 0)), (Ok(()), Ok(())));
     assert_eq!((of(6, 5), of(6, 7)), (Err("C9"), Err("C9")));
 }

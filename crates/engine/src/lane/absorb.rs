@@ -273,7 +273,20 @@ impl LaneTask {
         self.builder.late_rows(len as u64);
         counter!("forebay_records_late_kept_total").increment(len as u64);
         let origins = part(partition, made.batch.positions, &rows, block, is_derived);
-        self.builder.rows(table, rows, origins, sample);
+        self.put(table, rows, origins, sample)
+    }
+
+    /// Rows go into the cut, with their versions if the table takes any.
+    fn put(
+        &mut self,
+        place: usize,
+        rows: Selected,
+        origins: Part,
+        sample: Option<i64>,
+    ) -> Result<(), EngineError> {
+        let (table, runtime) = (&*self.context.targets[place].table, &*self.context.runtime);
+        let rows = self.versions.put(table, rows, || runtime.wall_ms())?;
+        self.builder.rows(place, rows, origins, sample);
         Ok(())
     }
 
@@ -339,7 +352,7 @@ impl LaneTask {
                 }
             };
             let rows = written(rows, self.columns_written[place])?;
-            self.builder.rows(place, rows, origins, sample);
+            self.put(place, rows, origins, sample)?;
         }
         Ok(())
     }

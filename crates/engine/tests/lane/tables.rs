@@ -54,7 +54,7 @@ fn once(ids: impl Iterator<Item = u64>) -> BTreeMap<u64, u64> {
 }
 
 fn all_settled(sealed: u64) -> Rows {
-    Rows { sealed, settled: sealed, refused: 0 }
+    Rows { sealed, settled: sealed, refused: 0, replaced: 0 }
 }
 
 #[test]
@@ -145,7 +145,7 @@ fn a_row_that_one_table_refuses_is_a_dead_letter_and_stays_in_the_other() {
         ends(with(&bench, &more, true)).await.expect("drains");
         assert_eq!((ids(&bench.table), ids(&more).len()), (once(0..40), 39));
         let lane = bench.lane().await;
-        assert_eq!(lane.tables[1].rows, Rows { sealed: 40, settled: 39, refused: 1 });
+        assert_eq!(lane.tables[1].rows, Rows { sealed: 40, settled: 39, refused: 1, replaced: 0 });
         assert_eq!(lane.tables[2].rows, all_settled(1));
         assert_eq!((lane.counts.duplicates, lane.counts.dead_letters), (1, 0), "its key stays known");
     });

@@ -129,6 +129,8 @@ pub struct World {
     pub held_back: u64,
     /// While set, inserts end with an error of this kind; whether the rows were written all the same.
     pub says: Option<(&'static str, Remedy, Effect, bool)>,
+    /// The version of each row of each frame that was encoded, whether it was sealed or not.
+    pub versions: BTreeMap<(FrameId, u64), u64>,
 }
 
 impl World {
@@ -178,19 +180,38 @@ pub struct TokenTable {
     opened: Layout,
     /// Its views then.
     opened_views: usize,
+    /// Rows whose ids have the same rest replace each other, by versions in this column.
+    replacing: Option<(u64, Column)>,
 }
 
 impl TokenTable {
     /// A table of numbers.
     pub fn numbers(name: &'static str, runtime: Arc<dyn Runtime>) -> Arc<Self> {
         let schema = Schema::new(vec![Column::new("id", ColumnType::UInt64)]);
-        Arc::new(Self { name, schema, world: world(), runtime, opened: Layout::default(), opened_views: 0 })
+        let (opened, opened_views, replacing) = (Layout::default(), 0, None);
+        Arc::new(Self { name, schema, world: world(), runtime, opened, opened_views, replacing })
+    }
+
+    /// A table of numbers, of which those with the same rest of a division by `keys` replace each other.
+    pub fn replacing(name: &'static str, keys: u64, runtime: Arc<dyn Runtime>) -> Arc<Self> {
+        let schema = Schema::new(vec![Column::new("id", ColumnType::UInt64)]);
+        let (opened, opened_views) = (Layout::default(), 0);
+        let replacing = Some((keys, Column::new("_version", ColumnType::UInt64)));
+        Arc::new(Self { name, schema, world: world(), runtime, opened, opened_views, replacing })
     }
 
     /// A table of dead letters; its world keeps their positions.
     pub fn dead_letters(runtime: Arc<dyn Runtime>) -> Arc<Self> {
         let (schema, opened) = (dataflow::reject::schema(), Layout::default());
-        Arc::new(Self { name: "d.dead", schema, world: world(), runtime, opened, opened_views: 0 })
+        Arc::new(Self {
+            name: "d.dead",
+            schema,
+            world: world(),
+            runtime,
+            opened,
+            opened_views: 0,
+            replacing: None,
+        })
     }
 
     /// The same table, opened anew; `added` are columns that a record need not give.
@@ -201,7 +222,8 @@ impl TokenTable {
         }
         let (schema, world) = (self.schema.clone(), self.world.clone());
         let opened_views = world.lock().expect("no panic").views;
-        Arc::new(Self { name: self.name, schema, world, runtime: self.runtime.clone(), opened, opened_views })
+        let (runtime, replacing) = (self.runtime.clone(), self.replacing.clone());
+        Arc::new(Self { name: self.name, schema, world, runtime, opened, opened_views, replacing })
     }
 
     fn ids_of(&self, rows: &[Selected]) -> Vec<u64> {
@@ -212,6 +234,16 @@ impl TokenTable {
             all.extend(batch.of(numbers.values()));
         }
         all
+    }
+
+    fn versions_of(&self, rows: &[Selected]) -> Vec<u64> {
+        let mut versions = Vec::new();
+        for batch in rows.iter().filter(|_| self.replacing.is_some()) {
+            let own = batch.batch().columns().last().expect("each row has a version");
+            let own = own.as_any().downcast_ref::<UInt64Array>().expect("numbers");
+            versions.extend(batch.of(own.values()));
+        }
+        versions
     }
 
     fn column(&self) -> usize {
@@ -263,6 +295,20 @@ impl Table for TokenTable {
         (names(&self.opened) != names(&now)).then_some(now)
     }
 
+    fn version_column(&self) -> Option<&Column> {
+        self.replacing.as_ref().map(|(_, column)| column)
+    }
+
+    fn replaced(&self, rows: &[Selected]) -> Result<Vec<u32>, TableError> {
+        let Some((keys, _)) = &self.replacing else { return Ok(Vec::new()) };
+        let mut newest = BTreeMap::new();
+        let numbers = (0..).zip(self.ids_of(rows));
+        let mut replaced: Vec<u32> =
+            numbers.filter_map(|(number, id)| newest.insert(id % keys, number)).collect();
+        replaced.sort_unstable();
+        Ok(replaced)
+    }
+
     fn must_reopen(&self) -> bool {
         self.world.lock().expect("no panic").views > self.opened_views
     }
@@ -289,6 +335,7 @@ impl Table for TokenTable {
         ids: &mut dyn FnMut() -> FrameId,
     ) -> Result<Vec<Encoded>, TableError> {
         let numbers = self.ids_of(rows);
+        let versions = self.versions_of(rows);
         let said = rows.iter().filter_map(|rows| rows.batch().column_by_name("message"));
         let said = said.filter_map(|column| column.as_any().downcast_ref::<StringArray>());
         let said = said.flat_map(|column| column.iter().flatten().map(str::to_owned));
@@ -301,7 +348,14 @@ impl Table for TokenTable {
             let next = first + rows.len() as u32;
             frame(ids(), rows, std::mem::replace(&mut first, next)..next)
         });
-        Ok(frames.collect())
+        let frames: Vec<Encoded> = frames.collect();
+        let mut world = self.world.lock().expect("no panic");
+        for frame in frames.iter().filter(|_| !versions.is_empty()) {
+            let rows = (0..frame.rows_from.len()).map(|at| frame.rows_from.get(at) as usize);
+            world.versions.extend(rows.map(|row| ((frame.id, numbers[row]), versions[row])));
+        }
+        drop(world);
+        Ok(frames)
     }
 
     fn encode_again(

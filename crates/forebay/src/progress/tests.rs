@@ -8,7 +8,7 @@ fn ended(change: impl FnOnce(&mut Snapshot)) -> Snapshot {
 
 fn counts(read: u64, written: u64, duplicates: u64, dead_letters: u64) -> Totals {
     let records = Counts { read, passed: written, duplicates, dead_letters, ..Counts::default() };
-    Totals { records, written, dead_letters }
+    Totals { records, written, replaced: 0, dead_letters }
 }
 
 #[test]

@@ -10,6 +10,9 @@ use crate::record::{Absorbed, Counts, Derived, Position, Record, Seal, parted};
 /// such numbers still fit into their type.
 pub(super) const NUMBER_MAX: u64 = 1 << 60;
 
+/// Versions are milliseconds since 1970, times 2^20: this one is of the year 2109, and signed numbers hold it.
+pub(super) const VERSION_MAX: u64 = 1 << 62;
+
 /// The record's own numbers.
 pub(super) fn check_place(record: &Record) -> Result<(), Violation> {
     check_numbers(record, "order", [record.seq, record.epoch].into_iter())
@@ -48,6 +51,7 @@ pub(super) fn check_image(record: &Record, lane: &Lane) -> Result<(), Violation>
     if lane.partitions.iter().any(|partition| partition.input as usize >= lane.inputs.len()) {
         return Err(violation(record, "C1", "a partition of an input that the checkpoint does not hold"));
     }
+    check_version(record, lane.next_version)?;
     check_numbers(record, "order", lane.snapshots.iter().map(|snapshot| snapshot.len))?;
     for table in &lane.tables {
         check_table(record, table)?;
@@ -119,6 +123,14 @@ fn check_numbers(
     mut numbers: impl Iterator<Item = u64>,
 ) -> Result<(), Violation> {
     numbers.try_for_each(|number| check_number(record, rule, number))
+}
+
+/// A version of rows.
+pub(super) fn check_version(record: &Record, version: u64) -> Result<(), Violation> {
+    if version > VERSION_MAX {
+        return Err(violation(record, "C6", format!("{version} is no version of a row")));
+    }
+    Ok(())
 }
 
 /// One number of a record.

@@ -10,6 +10,8 @@ use crate::record::{Absorbed, Counts, Derived, Record, Seal};
 #[derive(Clone, Copy, Debug, Default)]
 struct Sealed {
     rows: u64,
+    /// Not among `rows`.
+    replaced: u64,
     dead_letters: u64,
     refused: u64,
 }
@@ -110,11 +112,17 @@ fn check_rows(
             return Err(violation(record, "C9", what));
         }
         let table = &lane.tables[said.table as usize];
-        if table.rows.sealed + said.rows > hostile::NUMBER_MAX {
+        if table.takes_dead_letters && said.replaced > 0 {
+            return Err(violation(record, "C9", format!("dead letters of `{}` are replaced", table.name)));
+        }
+        if table.rows.sealed + said.rows > hostile::NUMBER_MAX
+            || table.rows.replaced.saturating_add(said.replaced) > hostile::NUMBER_MAX
+        {
             return Err(violation(record, "C9", format!("the rows of `{}` leave all bounds", table.name)));
         }
         let kind = if table.takes_dead_letters { &mut sealed.dead_letters } else { &mut sealed.rows };
         *kind = kind.saturating_add(said.rows);
+        sealed.replaced = sealed.replaced.saturating_add(said.replaced);
     }
     match framed.iter().position(|framed| framed.rows > 0) {
         Some(table) => {
@@ -128,14 +136,20 @@ fn check_rows(
 /// What the records became is what the tables get.
 fn check_both(record: &Record, counts: &Counts, derived: &Derived, sealed: Sealed) -> Result<(), Violation> {
     let made = u128::from(counts.passed) + u128::from(derived.rows);
-    let found: u128 = [sealed.rows, derived.dropped, derived.absorbed, derived.dead_letters]
+    let found: u128 = [sealed.rows, sealed.replaced, derived.dropped, derived.absorbed, derived.dead_letters]
         .into_iter()
         .map(u128::from)
         .sum();
     if made != found {
         let what = format!(
-            "{} records passed and {} rows were derived, but {} rows are sealed, {} were dropped, {} absorbed and {} became dead letters",
-            counts.passed, derived.rows, sealed.rows, derived.dropped, derived.absorbed, derived.dead_letters
+            "{} records passed and {} rows were derived, but {} rows are sealed, {} were replaced, {} dropped, {} absorbed and {} became dead letters",
+            counts.passed,
+            derived.rows,
+            sealed.rows,
+            sealed.replaced,
+            derived.dropped,
+            derived.absorbed,
+            derived.dead_letters
         );
         return Err(violation(record, "C9", what));
     }
@@ -163,12 +177,16 @@ pub(super) fn check_image(record: &Record, lane: &Lane) -> Result<(), Violation>
         let pending: u64 = table.pending.iter().map(|pieces| rows_of(pieces)).fold(0, u64::saturating_add);
         let parts = [table.rows.settled, table.rows.refused, pending];
         let sum = parts.iter().try_fold(0_u64, |sum, part| sum.checked_add(*part));
-        if sum != Some(table.rows.sealed) || table.rows.sealed > hostile::NUMBER_MAX {
+        if sum != Some(table.rows.sealed)
+            || table.rows.sealed.max(table.rows.replaced) > hostile::NUMBER_MAX
+            || table.takes_dead_letters && table.rows.replaced > 0
+        {
             let what = format!("table `{}` has {:?}, and {pending} pending", table.name, table.rows);
             return Err(violation(record, "C9", what));
         }
         let kind = if table.takes_dead_letters { &mut sealed.dead_letters } else { &mut sealed.rows };
         *kind = kind.saturating_add(table.rows.sealed);
+        sealed.replaced = sealed.replaced.saturating_add(table.rows.replaced);
         sealed.refused = sealed.refused.saturating_add(table.rows.refused);
     }
     check_both(record, &lane.counts, &lane.derived, sealed)

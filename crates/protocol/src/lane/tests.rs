@@ -81,7 +81,7 @@ pub(super) fn seal(from: u64, next: u64, frames: &[u64]) -> Seal {
         states: vec![StateDelta { step: 0, offset: 10, len: 5, crc32c: 0 }],
         settled: vec![Frontier { table: 0, frontier: 0, window: 2, sent_below: None }],
         counts: of_input(Counts { read: records, passed, filtered: records - passed, ..Counts::default() }),
-        rows: if rows == 0 { vec![] } else { vec![TableRows { table: 0, rows }] },
+        rows: if rows == 0 { vec![] } else { vec![TableRows { table: 0, rows, replaced: 0 }] },
         derived: (rows > passed).then(|| Derived { rows: rows - passed, ..Derived::default() }),
         ..Default::default()
     }
@@ -96,7 +96,7 @@ pub(super) fn of_input(counts: Counts) -> Vec<InputCounts> {
 pub(super) fn with_letters(mut seal: Seal, ordinal: u64, rows: u64) -> Seal {
     let id = vec![200 + ordinal as u8; 16];
     seal.frames.push(Frame { table: 1, ordinal, id, len: 10, rows, ..Default::default() });
-    seal.rows.push(TableRows { table: 1, rows });
+    seal.rows.push(TableRows { table: 1, rows, replaced: 0 });
     seal
 }
 
@@ -317,7 +317,7 @@ fn a_split_keeps_every_row_and_kills_the_old_token() {
     w.push(Body::Seal(next.clone())).expect("a live piece may be refused");
     assert_eq!(live(&w), [1]);
     assert_eq!((w.lane.counts.passed, w.lane.counts.dead_letters), (20, 0), "it passed all the same");
-    assert_eq!(w.lane.tables[0].rows, Rows { sealed: 20, settled: 0, refused: 1 });
+    assert_eq!(w.lane.tables[0].rows, Rows { sealed: 20, settled: 0, refused: 1, replaced: 0 });
     next.ranges[0] = Range { from_low: 30, next_low: 40, ..next.ranges[0] };
     (next.frames[0].ordinal, next.frames[1].ordinal) = (2, 1);
     assert_eq!(rule(w.push(Body::Seal(next))), "C3");
@@ -625,7 +625,7 @@ fn a_checkpoint_that_no_lane_could_have_written_is_a_violation() {
         &|image, _| image.inputs[0].counts = Some(Counts { read: 9, passed: 8, ..Default::default() }),
         &|image, _| image.partitions[0].input = 1,
         &|image, _| image.derived = Some(Derived { rows: u64::MAX, ..Default::default() }),
-        &|image, _| image.tables[0].rows = Some(Rows { sealed: 20, settled: 1, refused: 0 }),
+        &|image, _| image.tables[0].rows = Some(Rows { sealed: 20, settled: 1, refused: 0, replaced: 0 }),
         &|image, _| image.tables[0].takes_dead_letters = true,
         &|image, _| image.partitions[0].next_low = u64::MAX,
         &|image, _| image.tables[0].next_ordinal = u64::MAX,
@@ -690,4 +690,20 @@ fn columns_are_kept_for_frames_that_wait_and_for_the_newest_and_go_through_a_che
     w.push(Body::Settle(settled)).expect("settled");
     assert_eq!((numbers(&w.lane), live(&w.lane)), (vec![2], vec![]));
     assert_eq!(w.lane.tables[0].newest_layout().map(|l| l.columns.len()), Some(2));
+}
+
+#[test]
+fn c6_versions_of_rows_never_go_back() {
+    let with = |from, next_version| Body::Seal(Seal { next_version, ..seal(from, from + 10, &[]) });
+    let mut w = Writer::new();
+    w.push(with(10, 0)).expect("no table takes versions");
+    w.push(with(20, 50)).expect("now one does");
+    assert_eq!(rule(w.push(with(30, 49))), "C6");
+    w.push(with(30, 50)).expect("no row had one");
+    w.push(with(40, 0)).expect("no table takes them any more");
+    assert_eq!(w.lane.next_version, 50, "what was given is not given again");
+    assert_eq!(rule(w.push(with(50, 49))), "C6");
+    assert_eq!(rule(w.push(with(50, u64::MAX))), "C6", "more than a signed number holds");
+    let body = Body::Checkpoint(Checkpoint { lane: Some(w.lane.image(0)), ..Default::default() });
+    assert_eq!(Lane::from_checkpoint(&w.record(body)).expect("a checkpoint").next_version, 50);
 }

@@ -115,6 +115,9 @@ pub struct LaneImage {
     /// Partitions that other lanes read on.
     #[prost(message, repeated, tag = "18")]
     pub handed_over: Vec<HandedOver>,
+    /// As [`super::Seal::next_version`], of the newest seal that has one.
+    #[prost(uint64, tag = "19")]
+    pub next_version: u64,
 }
 
 /// A partition that was moved back: its source may know that it was read further.

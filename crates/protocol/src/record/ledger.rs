@@ -7,7 +7,7 @@
 //! | of records, for each input | `read = passed + filtered + duplicates + late + dead letters + absorbed`             |
 //! | of rows, for each table    | `sealed = settled + refused + pending`                                               |
 //! | of states                  | `absorbed = released + held + discarded`, of records and of derived rows together                |
-//! | both: tables of rows       | `passed + derived = rows sealed + rows dropped + rows absorbed + rows that became dead letters` |
+//! | both: tables of rows       | `passed + derived = rows sealed + rows replaced + rows dropped + rows absorbed + rows that became dead letters` |
 //! | both: tables of dead letters | `rows sealed = dead letters + rows that became dead letters + rows refused`        |
 //!
 //! Where every record is one row of one table nothing is derived, and the third line says `passed = rows sealed`.
@@ -122,6 +122,9 @@ pub struct TableRows {
     /// Rows in its frames; at least 1.
     #[prost(uint64, tag = "2")]
     pub rows: u64,
+    /// Rows that are in no frame, because a later row of the batch has their key and replaces them.
+    #[prost(uint64, tag = "3")]
+    pub replaced: u64,
 }
 
 /// Rows that are not one each of a record that passed.
@@ -178,6 +181,9 @@ pub struct Rows {
     /// Rows that the table refused; each is a dead letter.
     #[prost(uint64, tag = "3")]
     pub refused: u64,
+    /// Rows that were in no frame, because a later row of their batch replaced them. Not among those that are sealed.
+    #[prost(uint64, tag = "4")]
+    pub replaced: u64,
 }
 
 impl Rows {

@@ -59,6 +59,9 @@ pub struct Seal {
     /// What the seal released of what states have absorbed, and what they hold after it; none where no state has absorbed anything.
     #[prost(message, optional, tag = "16")]
     pub absorbed: Option<Absorbed>,
+    /// The least version that a row of a later seal may get: greater than that of every row so far. 0 where rows have none.
+    #[prost(uint64, tag = "17")]
+    pub next_version: u64,
 }
 
 /// A piece that the server refused for its content and that could not be split any more.

@@ -98,7 +98,7 @@ fn samples() -> Vec<(&'static str, Record)> {
             newest_layout: 0,
             sent_below: Some(5),
             takes_dead_letters: true,
-            rows: Some(Rows { sealed: 12, settled: 8, refused: 1 }),
+            rows: Some(Rows { sealed: 12, settled: 8, refused: 1, replaced: 0 }),
         }],
         steps: vec![StepShape::new("dedup", "key")],
         watermark_ms: 8,
@@ -114,6 +114,7 @@ fn samples() -> Vec<(&'static str, Record)> {
         parts: vec![],
         rewound: vec![],
         handed_over: vec![],
+        next_version: 0,
     };
     let part = Part { kind: "step".into(), name: "1".into(), text: "filter: a > 1".into() };
     let fates = vec![Fates { partition: 1, from: 7, codes: vec![1, 2, 3, 4, 5], unsettled: vec![] }];
@@ -167,12 +168,13 @@ fn samples() -> Vec<(&'static str, Record)> {
                 settled: vec![frontier],
                 servers: vec![server()],
                 counts: vec![InputCounts::of(1, counts)],
-                rows: vec![TableRows { table: 1, rows: 3 }],
+                rows: vec![TableRows { table: 1, rows: 3, replaced: 0 }],
                 derived: Some(derived),
                 refusals: vec![Refusal { table: 1, ordinal: 4, piece: 3, record: None }],
                 fates: vec![],
                 layouts: vec![],
                 absorbed: None,
+                next_version: 0,
             })),
         ),
         (
@@ -377,6 +379,28 @@ fn samples() -> Vec<(&'static str, Record)> {
                 ranges: vec![Range::new(0, 1, IN_AN_ERA)],
                 refusals: vec![Refusal { record: Some(RecordPlace::new(0, IN_AN_ERA)), ..refused }],
                 ..Seal::default()
+            })),
+        ),
+        (
+            "seal-of-versions",
+            sample(Body::Seal(Seal {
+                rows: vec![TableRows { table: 1, rows: 3, replaced: 2 }],
+                next_version: 5 << 20,
+                ..Seal::default()
+            })),
+        ),
+        (
+            "checkpoint-of-versions",
+            sample(Body::Checkpoint(Checkpoint {
+                lane: Some(LaneImage {
+                    tables: vec![TableImage {
+                        rows: Some(Rows { sealed: 3, replaced: 2, ..Rows::default() }),
+                        ..TableImage::default()
+                    }],
+                    next_version: 5 << 20,
+                    ..LaneImage::default()
+                }),
+                ..Checkpoint::default()
             })),
         ),
         (

@@ -111,7 +111,7 @@ fn c9_each_table_gets_the_rows_that_its_frames_hold() {
     assert_eq!(refused(|seal| seal.rows[0].rows = 9), "C9");
     assert_eq!(refused(|seal| seal.rows[0].table = 1), "C9", "counted for the wrong table");
     assert_eq!(refused(|seal| seal.rows[0].table = 7), "C9", "no such table");
-    assert_eq!(refused(|seal| seal.rows.push(TableRows { table: 1, rows: 0 })), "C9");
+    assert_eq!(refused(|seal| seal.rows.push(TableRows { table: 1, rows: 0, replaced: 0 })), "C9");
     assert_eq!(refused(|seal| seal.rows.push(seal.rows[0])), "C9", "said twice");
     assert_eq!(refused(|seal| seal.frames[0].table = 1), "C9", "in a frame of the wrong table");
 }
@@ -164,11 +164,11 @@ fn the_rows_of_a_table_are_settled_refused_or_pending() {
     w.push(Body::Split(split)).expect("a row apart");
     let refusals = vec![Refusal { table: 0, ordinal: 0, piece: 2, record: None }];
     w.push(Body::Seal(Seal { refusals, ..with_letters(seal(20, 20, &[]), 0, 1) })).expect("a dead letter");
-    assert_eq!(w.lane.tables[0].rows, Rows { sealed: 20, settled: 0, refused: 1 });
+    assert_eq!(w.lane.tables[0].rows, Rows { sealed: 20, settled: 0, refused: 1, replaced: 0 });
     let settled = vec![Frontier { table: 0, frontier: 1, window: 2, sent_below: None }];
     w.push(Body::Settle(Settle { settled, ..Default::default() })).expect("the first frame");
     let rows = w.lane.tables[0].rows;
-    assert_eq!((rows, rows.pending()), (Rows { sealed: 20, settled: 9, refused: 1 }, 10));
+    assert_eq!((rows, rows.pending()), (Rows { sealed: 20, settled: 9, refused: 1, replaced: 0 }, 10));
     let body = Body::Checkpoint(Checkpoint { lane: Some(w.lane.image(0)), ..Default::default() });
     let lane = Lane::from_checkpoint(&w.record(body)).expect("a checkpoint");
     assert_eq!((lane.tables, lane.derived), (w.lane.tables, w.lane.derived));
@@ -195,4 +195,39 @@ fn tables_are_settled_each_by_itself() {
     let rows = |at: usize| (w.lane.tables[at].rows.settled, w.lane.tables[at].rows.pending());
     assert_eq!([rows(0), rows(1), rows(2)], [(0, 10), (0, 0), (20, 0)]);
     assert_eq!(w.lane.spool_frames(), 1);
+}
+
+/// A seal of ten records, of whose rows some are replaced.
+fn with_replaced(from: u64, frame: u64, rows: u64, replaced: u64) -> Seal {
+    let mut seal = seal(from, from + 10, &[frame]);
+    seal.frames[0].rows = rows;
+    seal.rows[0] = TableRows { table: 0, rows, replaced };
+    seal
+}
+
+#[test]
+fn c9_rows_that_later_ones_replace_are_counted_beside_those_that_are_sealed() {
+    assert_eq!(refused(|seal| *seal = with_replaced(10, 0, 7, 2)), "C9", "one is lost");
+    assert_eq!(refused(|seal| *seal = with_replaced(10, 0, 7, 4)), "C9", "one is there twice");
+    assert_eq!(refused(|seal| *seal = with_replaced(10, 0, 0, 10)), "C3", "of each key one row stays");
+    let mut w = Writer::new();
+    w.push(Body::Seal(with_replaced(10, 0, 7, 3))).expect("seven are sent");
+    w.push(Body::Seal(with_replaced(20, 1, 10, 0))).expect("none is replaced");
+    assert_eq!(w.lane.tables[0].rows, Rows { sealed: 17, settled: 0, refused: 0, replaced: 3 });
+    let checkpoint = |image| Body::Checkpoint(Checkpoint { lane: Some(image), ..Default::default() });
+    let mut image = w.lane.image(0);
+    let back = Lane::from_checkpoint(&w.record(checkpoint(image.clone()))).expect("a checkpoint");
+    assert_eq!(back.tables[0].rows, w.lane.tables[0].rows);
+    image.tables[0].rows = Some(Rows { replaced: 2, ..w.lane.tables[0].rows });
+    let refused = Lane::from_checkpoint(&w.record(checkpoint(image))).expect_err("one is lost");
+    assert_eq!(refused.rule, "C9");
+}
+
+#[test]
+fn c9_no_dead_letter_is_replaced() {
+    let mut w = Writer::new();
+    let mut changed = with_letters(seal(10, 20, &[]), 0, 9);
+    changed.counts = of_input(Counts { read: 10, dead_letters: 10, ..Counts::default() });
+    changed.rows[0].replaced = 1;
+    assert_eq!(rule(w.push(Body::Seal(changed))), "C9");
 }
