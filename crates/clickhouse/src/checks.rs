@@ -17,24 +17,27 @@
 //! | `provenance: true` finds a `_forebay` column              | beyond the token memory only a probe of the rows shows           |
 //! | the partition key depends on sent columns, by known functions | a token is known inside one partition only            |
 //! | one node, if the table or a target is not replicated      | each node has a log of its own                            |
+//! | with `upsert`: what [`upsert`] asks                       | rows must replace each other as the pipeline means it     |
 
 mod columns;
 mod engine;
 mod literal;
 pub mod read;
 pub mod sight;
+mod upsert;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use dataflow::{Remedy, Schema};
+use dataflow::{Column, ColumnType, Remedy, Schema};
 use tokens::trust;
 
-use crate::config::{CreateTable, TableConfig};
+use crate::config::{CreateTable, TableConfig, Upsert};
 use crate::partition::PartitionKey;
 use crate::settings::Of;
 use crate::sort::SortKey;
 use crate::types::identifier;
+use crate::upsert::{Places, VERSION};
 pub use engine::Engine;
 use read::{Server, TableRow, View};
 
@@ -106,6 +109,10 @@ pub struct Facts {
 pub struct Plan {
     /// The columns that rows must have.
     pub schema: Schema,
+    /// The columns of a frame, but the provenance column: the same, with the version if the engine makes it.
+    pub sent: Schema,
+    /// Where the columns stand by which rows replace each other, if they do.
+    pub upsert: Option<Places>,
     /// The partition cut.
     pub partition: PartitionKey,
     /// The order of rows, if they are to be sorted and can be.
@@ -233,6 +240,9 @@ pub fn judge(facts: &Facts, config: &TableConfig) -> Result<Plan, Vec<Fault>> {
     let schema = columns::written(table, config, &mut faults, &mut notes);
     let provenance = columns::check_provenance(table, config, &mut faults);
     let unique_key = columns::check_unique_key(&schema, config, &mut faults);
+    let upsert = upsert::check(table, &engine, &schema, config, &mut faults);
+    // Of two rows with the same version of their own the one stays that was inserted last.
+    order_dependent |= upsert.as_ref().is_some_and(|places| places.version.is_some());
     check_policies(config, &facts.server, provenance || !unique_key.is_empty(), &mut faults);
     note_what_is_not_counted(&facts.server, &places, &mut notes);
     if !provenance {
@@ -247,7 +257,11 @@ pub fn judge(facts: &Facts, config: &TableConfig) -> Result<Plan, Vec<Fault>> {
         ));
     }
     let (Some(partition), true) = (partition, faults.is_empty()) else { return Err(faults) };
+    let made = config.upsert.as_ref().filter(|upsert| upsert.version.is_none());
+    let made = made.map(|_| Column::new(VERSION, ColumnType::UInt64));
     Ok(Plan {
+        sent: Schema::new(schema.columns().iter().cloned().chain(made).collect()),
+        upsert,
         schema,
         partition,
         sort,
@@ -285,13 +299,18 @@ pub fn create_statement(config: &TableConfig, create: &CreateTable) -> String {
     if config.provenance && !create.columns.iter().any(|(name, _)| name == PROVENANCE) {
         columns.push(format!("{} UUID", identifier(PROVENANCE)));
     }
+    let is_declared = |column: &str| create.columns.iter().any(|(name, _)| name == column);
+    if config.upsert.as_ref().is_some_and(|upsert| upsert.version.is_none()) && !is_declared(VERSION) {
+        columns.push(format!("{} UInt64", identifier(VERSION)));
+    }
+    let engine = config.upsert.as_ref().map_or("MergeTree".to_owned(), Upsert::engine);
     let partition = match create.partition_by.trim() {
         "" => String::new(),
         key => format!("PARTITION BY {key} "),
     };
     let order = if create.order_by.trim().is_empty() { "tuple()" } else { create.order_by.trim() };
     format!(
-        "CREATE TABLE IF NOT EXISTS {} ({}) ENGINE = MergeTree {partition}ORDER BY ({order}) \
+        "CREATE TABLE IF NOT EXISTS {} ({}) ENGINE = {engine} {partition}ORDER BY ({order}) \
          SETTINGS non_replicated_deduplication_window = {WINDOW}",
         config.quoted(),
         columns.join(", ")

@@ -122,6 +122,11 @@ impl Client {
         self.url.as_str()
     }
 
+    /// This machine's clock, Unix milliseconds.
+    pub fn wall_ms(&self) -> i64 {
+        self.runtime.wall_ms()
+    }
+
     /// Asks `sql` and gives the body of the answer. `settings` are ClickHouse's; `params` fill `{name:Type}`.
     pub async fn query(
         &self,

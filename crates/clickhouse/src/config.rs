@@ -115,6 +115,8 @@ pub struct TableConfig {
     pub if_missing: &'static str,
     /// Whether an operator must decide about rows that are there when a pipeline without a journal starts.
     pub asks_if_filled: bool,
+    /// Whether a row replaces the one before with the same key.
+    pub upsert: Option<Upsert>,
 }
 
 impl TableConfig {
@@ -140,6 +142,7 @@ impl TableConfig {
             create: None,
             if_missing: "create it",
             asks_if_filled: false,
+            upsert: None,
         }
     }
 
@@ -152,6 +155,18 @@ impl TableConfig {
     pub fn quoted(&self) -> String {
         format!("{}.{}", crate::types::identifier(&self.database), crate::types::identifier(&self.table))
     }
+}
+
+/// How rows replace each other: in a ReplacingMergeTree, whose sorting key is the key.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Upsert {
+    /// The columns of the key; at least one.
+    pub key: Vec<String>,
+    /// The column of the version, which the rows have: of a key's rows that with the greatest one stays. `None` for
+    /// [`VERSION`](crate::upsert::VERSION), which gets versions in the order in which rows are sealed.
+    pub version: Option<String>,
+    /// The column that says that a key is deleted, if there is one.
+    pub deleted: Option<String>,
 }
 
 /// A table to be made.

@@ -36,9 +36,10 @@ pub mod settings;
 pub mod sort;
 pub mod table;
 pub mod types;
+pub mod upsert;
 
 pub use checks::Fault;
-pub use config::{CreateTable, Secret, ServerConfig, TableConfig};
+pub use config::{CreateTable, Secret, ServerConfig, TableConfig, Upsert};
 pub use table::ClickHouseTable;
 
 #[cfg(test)]

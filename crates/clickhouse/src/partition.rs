@@ -30,6 +30,9 @@ use jiff::tz::TimeZone;
 use crate::native::{RowRef, Rows};
 use eval::{Compiler, Part};
 
+/// Expressions that a partition key is looked through for columns.
+const EXPRESSIONS_MAX: usize = 10_000;
+
 /// A column of the table that is not sent, and the expression that gives its value.
 #[derive(Clone, Debug)]
 pub struct Computed {
@@ -108,6 +111,29 @@ pub fn is_constant(expression: &str) -> bool {
 pub(crate) fn plain_columns(key: &str) -> Option<Vec<String>> {
     let parts = if key.trim().is_empty() { Vec::new() } else { parse::key(key).ok()? };
     parts.into_iter().map(|e| if let parse::Expr::Name(name) = e { Some(name) } else { None }).collect()
+}
+
+/// The columns that a key is computed from, MATERIALIZED and ALIAS ones by what they are computed from; `None` if it cannot be read.
+pub(crate) fn columns_of(key: &str, computed: &[Computed]) -> Option<Vec<String>> {
+    if key.trim().is_empty() {
+        return Some(Vec::new());
+    }
+    let (mut left, mut found) = (parse::key(key).ok()?, Vec::new());
+    // Each column is computed from ones before it; a circle ends by the bound.
+    let mut steps = 0;
+    while let Some(expression) = left.pop() {
+        steps += 1;
+        match expression {
+            _ if steps > EXPRESSIONS_MAX => return None,
+            parse::Expr::Call(_, arguments) => left.extend(arguments),
+            parse::Expr::Name(name) => match computed.iter().find(|computed| computed.name == name) {
+                Some(computed) => left.extend(parse::key(&computed.expression).ok()?),
+                None => found.push(name),
+            },
+            parse::Expr::Int(_) | parse::Expr::Number | parse::Expr::Text(_) => {}
+        }
+    }
+    Some(found)
 }
 
 #[cfg(test)]

@@ -27,6 +27,7 @@ use crate::json;
 use crate::native::{BlockPlan, Rows, read_rows, shape, type_of};
 use crate::sort::SortKey;
 use crate::types::identifier;
+use crate::upsert;
 use columns::Now;
 use given::Given;
 use probe::Question;
@@ -102,7 +103,7 @@ impl ClickHouseTable {
     }
 
     fn with_plan(client: Client, config: TableConfig, plan: Plan) -> Self {
-        let block = BlockPlan::new(&plan.schema, plan.provenance.then_some(PROVENANCE));
+        let block = BlockPlan::new(&plan.sent, plan.provenance.then_some(PROVENANCE));
         let insert = Insert {
             statement: statement(&config, block.column_names()),
             views: plan.views,
@@ -166,7 +167,7 @@ impl ClickHouseTable {
     fn making(&self) -> Making<'_> {
         Making {
             block: &self.block,
-            schema: &self.plan.schema,
+            schema: &self.plan.sent,
             unique_key: &self.plan.unique_key,
             provenance: self.plan.provenance,
             sort: self.plan.sort.as_ref(),
@@ -319,6 +320,16 @@ impl Table for ClickHouseTable {
         &self.plan.schema
     }
 
+    fn version_column(&self) -> Option<&Column> {
+        let is_made = self.plan.sent.columns().len() > self.plan.schema.columns().len();
+        self.plan.sent.columns().last().filter(|_| is_made)
+    }
+
+    fn replaced(&self, rows: &[Selected]) -> Result<Vec<u32>, TableError> {
+        let Some(places) = &self.plan.upsert else { return Ok(Vec::new()) };
+        upsert::replaced(places, rows).map_err(|reason| self.encode_error(reason))
+    }
+
     fn encode(
         &self,
         rows: &[Selected],
@@ -386,11 +397,15 @@ impl Table for ClickHouseTable {
     }
 
     fn may_object_to_first_start(&self) -> bool {
-        self.config.asks_if_filled
+        self.config.asks_if_filled || self.version_column().is_some()
     }
 
     async fn objects_to_first_start(&self) -> Result<Option<String>, TableError> {
-        if !self.config.asks_if_filled {
+        if self.version_column().is_some() {
+            return self.versions_are_ahead().await;
+        }
+        // Rows that come once more replace themselves.
+        if !self.config.asks_if_filled || self.plan.upsert.is_some() {
             return Ok(None);
         }
         let one =
@@ -423,7 +438,7 @@ impl Table for ClickHouseTable {
         let own = rows.schema_ref().fields().iter().map(|f| Some(Column::new(f.name(), type_of(f)?)));
         match own.collect::<Option<Vec<_>>>() {
             Some(own) => json::row(&Schema::new(own), rows, row),
-            None => json::row(&self.plan.schema, rows, row),
+            None => json::row(&self.plan.sent, rows, row),
         }
     }
 
@@ -504,6 +519,22 @@ impl Table for ClickHouseTable {
 }
 
 impl ClickHouseTable {
+    /// Rows of another journal have greater versions than those that this machine's clock gives: new rows would never be seen.
+    async fn versions_are_ahead(&self) -> Result<Option<String>, TableError> {
+        let column = identifier(upsert::VERSION);
+        let question = format!("SELECT max({column}) FROM {}", self.config.quoted());
+        let settings = read::borrowed(&self.plan.look_settings);
+        let (greatest,): (u64,) = self.client.one(&question, &settings, &[]).await.map_err(query_error)?;
+        let now_ms = self.client.wall_ms();
+        let ahead_ms = upsert::ms_of(greatest).saturating_sub(now_ms);
+        Ok((ahead_ms >= 0 && greatest > 0).then(|| {
+            format!(
+                "table `{}` has rows with versions up to {greatest}, and the store has no journal of this pipeline: its versions would begin at this                  machine's clock, which is {ahead_ms} ms behind them, so that its rows would never replace those. No row was written. Bring                  the store of the pipeline back that wrote them, set the clock right, or wait until it has passed them",
+                self.name
+            )
+        }))
+    }
+
     /// An error if inserts cannot be made as they were any more. A new identity is not: that is the caller's to compare; nor are other
     /// columns ([`columns`]), nor more views ([`Table::must_reopen`]).
     fn unchanged(&self, now: &Plan) -> Result<(), TableError> {

@@ -42,6 +42,8 @@ pub(super) fn written(
         }
         match types::parse(name, &found.type_name) {
             Ok(column_type) => {
+                let of_rows = config.upsert.as_ref().map(|upsert| upsert.of_rows(name, column_type.clone()));
+                let Some(column_type) = of_rows.unwrap_or(Some(column_type)) else { continue };
                 let mut default = default_of(name, &column_type, &found.default_expression, notes);
                 let is_added = config.added.iter().any(|added| added == name);
                 if is_added && default.is_none() && !column_type.is_nullable() {
@@ -181,6 +183,13 @@ pub(super) fn check_unique_key(schema: &Schema, config: &TableConfig, faults: &m
     key
 }
 
+/// The columns that the server computes.
+pub(super) fn computed(table: &TableRow) -> Vec<Computed> {
+    let computed =
+        table.columns.iter().filter(|c| matches!(c.default_kind.as_str(), "MATERIALIZED" | "ALIAS"));
+    computed.map(|c| Computed { name: c.name.clone(), expression: c.default_expression.clone() }).collect()
+}
+
 pub(super) fn check_partition(
     table: &TableRow,
     schema: &Schema,
@@ -194,13 +203,7 @@ pub(super) fn check_partition(
             return None;
         }
     };
-    let computed: Vec<Computed> = table
-        .columns
-        .iter()
-        .filter(|c| matches!(c.default_kind.as_str(), "MATERIALIZED" | "ALIAS"))
-        .map(|c| Computed { name: c.name.clone(), expression: c.default_expression.clone() })
-        .collect();
-    match PartitionKey::new(&table.partition_key, schema, &computed, &zone) {
+    match PartitionKey::new(&table.partition_key, schema, &computed(table), &zone) {
         Ok(key) => Some(key),
         Err(error) => {
             faults.push(Fault::stop(error.to_string()));

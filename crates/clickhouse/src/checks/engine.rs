@@ -15,6 +15,12 @@ pub struct Engine {
     pub merges: bool,
     /// Rows expire.
     pub expires: bool,
+    /// Of the rows with the same sorting key it keeps one.
+    pub is_replacing: bool,
+    /// A row with the opposite sign takes another one away.
+    pub is_collapsing: bool,
+    /// The columns that it takes as arguments: of a Replacing engine the version, and the one that says what is deleted.
+    pub arguments: Vec<String>,
     settings: Vec<(String, String)>,
 }
 
@@ -25,10 +31,11 @@ impl Engine {
         let family =
             engine.strip_prefix("Replicated").or_else(|| engine.strip_prefix("Shared")).unwrap_or(engine);
         let Some(kind) = family.strip_suffix("MergeTree") else { return Err(refusal(engine).to_owned()) };
+        let arguments = arguments(engine, engine_full);
         let order_dependent = match kind {
             // Coalescing keeps the last value that is not null.
             "Collapsing" | "Coalescing" => true,
-            "Replacing" => !has_version(engine, engine_full),
+            "Replacing" => arguments.is_empty(),
             _ => false,
         };
         Ok(Self {
@@ -37,6 +44,9 @@ impl Engine {
             order_dependent,
             merges: !kind.is_empty(),
             expires: clauses(engine_full).contains(" TTL "),
+            is_replacing: kind == "Replacing",
+            is_collapsing: kind.ends_with("Collapsing"),
+            arguments,
             settings: settings(engine_full),
         })
     }
@@ -74,24 +84,40 @@ fn refusal(engine: &str) -> &'static str {
     }
 }
 
-/// Whether a Replacing engine names a version column: an argument that is not a quoted text (path and replica are).
-fn has_version(engine: &str, engine_full: &str) -> bool {
-    let Some(arguments) = engine_full.strip_prefix(engine).and_then(|rest| rest.strip_prefix('(')) else {
-        return false;
+/// The columns that an engine takes as arguments: those that are no quoted text (path and replica are).
+fn arguments(engine: &str, engine_full: &str) -> Vec<String> {
+    let Some(text) = engine_full.strip_prefix(engine).and_then(|rest| rest.strip_prefix('(')) else {
+        return Vec::new();
     };
-    let mut quoted = false;
-    for (at, c) in arguments.char_indices() {
-        match c {
-            '\'' => quoted = !quoted,
-            ')' if !quoted => {
-                return arguments[..at]
-                    .split(',')
-                    .any(|a| !a.trim().is_empty() && !a.trim().starts_with('\''));
+    let (mut found, mut argument, mut quote, mut is_escaped) = (Vec::new(), String::new(), None, false);
+    let mut is_text = false;
+    for c in text.chars() {
+        match (quote, c) {
+            (Some(_), _) if is_escaped => {
+                is_escaped = false;
+                argument.push(c);
             }
-            _ => {}
+            (Some(_), '\\') => is_escaped = true,
+            (Some(open), c) if c == open => quote = None,
+            (Some(_), c) => argument.push(c),
+            (None, '\'' | '`') => {
+                quote = Some(c);
+                is_text |= c == '\'';
+            }
+            (None, ',' | ')') => {
+                let whole = std::mem::take(&mut argument);
+                if !std::mem::take(&mut is_text) && !whole.is_empty() {
+                    found.push(whole);
+                }
+                if c == ')' {
+                    return found;
+                }
+            }
+            (None, c) if c.is_whitespace() => {}
+            (None, c) => argument.push(c),
         }
     }
-    false
+    Vec::new()
 }
 
 /// The declaration before its settings.

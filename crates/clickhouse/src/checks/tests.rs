@@ -1,7 +1,7 @@
 use super::read::{ColumnRow, Hashes, target_of};
 use super::*;
 
-fn column(name: &str, type_name: &str, kind: &str, expression: &str) -> ColumnRow {
+pub(super) fn column(name: &str, type_name: &str, kind: &str, expression: &str) -> ColumnRow {
     ColumnRow {
         name: name.into(),
         type_name: type_name.into(),
@@ -27,7 +27,7 @@ fn plain() -> TableRow {
     )
 }
 
-fn facts(table: TableRow) -> Facts {
+pub(super) fn facts(table: TableRow) -> Facts {
     let defaults = [
         (false, "non_replicated_deduplication_window", 0),
         (true, "replicated_deduplication_window", 10_000),

@@ -44,7 +44,7 @@ pub(super) fn layout_of(plan: &Plan) -> Layout {
         default: column.default.clone().unwrap_or_default(),
         is_required: !column.is_optional(),
     };
-    let mut columns: Vec<LayoutColumn> = plan.schema.columns().iter().map(column).collect();
+    let mut columns: Vec<LayoutColumn> = plan.sent.columns().iter().map(column).collect();
     if plan.provenance {
         let (name, type_name) = (PROVENANCE.to_owned(), "UUID".to_owned());
         columns.push(LayoutColumn { name, type_name, ..LayoutColumn::default() });
@@ -74,7 +74,7 @@ impl ClickHouseTable {
         if name == PROVENANCE && now.plan.provenance {
             return Fit::AsIs;
         }
-        let found = now.plan.schema.index_of(name).map(|at| &now.plan.schema.columns()[at]);
+        let found = now.plan.sent.index_of(name).map(|at| &now.plan.sent.columns()[at]);
         let Some(found) = found else {
             let mut statement = self.alter("ADD COLUMN", column);
             if !column.default.is_empty() && column.default != dataflow::TYPE_DEFAULT {
@@ -118,13 +118,13 @@ impl ClickHouseTable {
                 ..Default::default()
             };
             let was = made_for.unwrap_or(&was);
-            let Some(at) = now.plan.schema.index_of(name) else {
+            let Some(at) = now.plan.sent.index_of(name) else {
                 let Fit::No { words } = self.fit_of_column(was, &now) else {
                     return Err(self.encode_error(format!("column `{name}` has no place")));
                 };
                 return Err(differs(words));
             };
-            let column = now.plan.schema.columns()[at].clone();
+            let column = now.plan.sent.columns()[at].clone();
             let array = self.in_column(array, field, made_for, &column);
             arrays.push(array.map_err(|why| differs(self.has_changed(was, &column, &why)))?);
             columns.push(column);

@@ -1,0 +1,228 @@
+//! Whether rows of a table replace each other as the pipeline means it.
+//!
+//! Owns the judgement of the engine, the keys and the columns that `upsert` names. Does not own the choice of rows within a batch
+//! ([`crate::upsert`]).
+//!
+//! | what is asked                                             | why                                                             |
+//! |-----------------------------------------------------------|-----------------------------------------------------------------|
+//! | the engine is a Replacing one with this version           | without a version the last insert would win, and inserts overtake each other |
+//! | it takes the column that says what is deleted, or neither does | the server refuses to merge rows with other values there than 0 and 1 |
+//! | the sorting key is the key                                | that is by which the server replaces                            |
+//! | the partition key is computed from the key alone          | rows in different partitions never replace each other           |
+//! | key and version have no DEFAULT, the version is not NULL  | only the server would know them, and rows of a batch are compared here |
+
+use dataflow::Schema;
+
+use super::read::TableRow;
+use super::{Engine, Fault, WINDOW, columns};
+use crate::config::{TableConfig, Upsert};
+use crate::partition;
+use crate::types::{self, identifier};
+use crate::upsert::{self, Places, VERSION};
+
+/// Where the columns stand by which rows replace each other; `None` if they do not, or cannot.
+pub(super) fn check(
+    table: &TableRow,
+    engine: &Engine,
+    schema: &Schema,
+    config: &TableConfig,
+    faults: &mut Vec<Fault>,
+) -> Option<Places> {
+    let upsert = config.upsert.as_ref()?;
+    let before = faults.len();
+    check_columns(table, upsert, config, faults);
+    check_engine(table, engine, upsert, config, faults);
+    check_keys(table, upsert, config, faults);
+    let key = upsert.key.iter().filter_map(|name| place(schema, name, "key", config, faults)).collect();
+    let version = upsert.version.as_ref().and_then(|name| {
+        let place = place(schema, name, "version", config, faults)?;
+        if schema.columns()[place].column_type.is_nullable() {
+            faults
+                .push(Fault::stop(format!("column `{name}` is `Nullable`, and a version must have a value")));
+        }
+        Some(place)
+    });
+    (faults.len() == before).then_some(Places { key, version })
+}
+
+/// The columns that the engine is to take.
+fn check_columns(table: &TableRow, upsert: &Upsert, config: &TableConfig, faults: &mut Vec<Fault>) {
+    let find = |name: &str| table.columns.iter().find(|column| column.name == name);
+    if upsert.version.is_none() {
+        match find(VERSION) {
+            Some(column) if column.type_name == "UInt64" && column.is_stored_as_sent() => {}
+            Some(column) => faults.push(Fault::stop(format!(
+                "column `{VERSION}` of table `{}` must be a plain `UInt64` and is `{} {}`; or name a column of the records: \
+                 `upsert: {{ version: … }}`",
+                config.name(),
+                column.type_name,
+                column.default_kind
+            ))),
+            None => faults.push(Fault::fixed_by(
+                format!(
+                    "table `{}` has no column `{VERSION}` for the versions that Forebay makes; or name a column of the records: \
+                     `upsert: {{ version: … }}`",
+                    config.name()
+                ),
+                format!("ALTER TABLE {} ADD COLUMN {} UInt64", config.quoted(), identifier(VERSION)),
+            )),
+        }
+    }
+    if let Some(name) = &upsert.deleted {
+        match find(name) {
+            Some(column) if matches!(column.type_name.as_str(), "UInt8" | "Bool") => {}
+            Some(column) => faults.push(Fault::stop(format!(
+                "column `{name}`, which says what is deleted, must be of type `UInt8` and is `{}`",
+                column.type_name
+            ))),
+            None => faults.push(Fault::fixed_by(
+                format!("table `{}` has no column `{name}`, which is to say what is deleted", config.name()),
+                format!("ALTER TABLE {} ADD COLUMN {} UInt8", config.quoted(), identifier(name)),
+            )),
+        }
+    }
+}
+
+fn check_engine(
+    table: &TableRow,
+    engine: &Engine,
+    upsert: &Upsert,
+    config: &TableConfig,
+    faults: &mut Vec<Fault>,
+) {
+    let (version, name) = (upsert.version.as_deref().unwrap_or(VERSION), config.name());
+    let another = || {
+        let (table, key) = (identifier(&format!("{}_by_key", config.table)), &upsert.key);
+        let key: Vec<String> = key.iter().map(|column| identifier(column)).collect();
+        format!(
+            "CREATE TABLE {}.{table} AS {} ENGINE = {} ORDER BY ({}) SETTINGS non_replicated_deduplication_window = {WINDOW}, then copy the \
+             rows and EXCHANGE TABLES",
+            identifier(&config.database),
+            config.quoted(),
+            upsert.engine(),
+            key.join(", ")
+        )
+    };
+    if engine.is_collapsing {
+        faults.push(Fault::stop(format!(
+            "table `{name}` has the engine `{}`, which takes a row away by another one with the opposite sign and the values of the first, and \
+             records do not bring those; use ReplacingMergeTree, which takes the column that says what is deleted; or remove `upsert` if \
+             the records come in such pairs, with their sign",
+            table.engine
+        )));
+        return;
+    }
+    if !engine.is_replacing {
+        faults.push(Fault::fixed_by(
+            format!(
+                "table `{name}` has the engine `{}`: only a ReplacingMergeTree keeps the newest row of each key, and the engine of a table \
+                 cannot be changed",
+                table.engine
+            ),
+            another(),
+        ));
+        return;
+    }
+    match engine.arguments.first() {
+        Some(found) if found == version => {}
+        Some(found) if upsert.version.is_none() => faults.push(Fault::fixed_by(
+            format!(
+                "table `{name}` takes the versions of its rows from `{found}`, and Forebay writes those that it makes into `{VERSION}`; \
+                 write `version: {found}` under `upsert` if the records have it"
+            ),
+            another(),
+        )),
+        Some(found) => faults.push(Fault::fixed_by(
+            format!("table `{name}` takes the versions of its rows from `{found}`, and `upsert.version` names `{version}`"),
+            another(),
+        )),
+        None => faults.push(Fault::fixed_by(
+            format!(
+                "table `{name}` has a `{}` without a version: the row that is inserted last would win, and inserts may overtake each other",
+                table.engine
+            ),
+            another(),
+        )),
+    }
+    match (engine.arguments.get(1), &upsert.deleted) {
+        (Some(found), Some(deleted)) if found == deleted => {}
+        (None, None) => {}
+        (Some(found), None) => faults.push(Fault::stop(format!(
+            "table `{name}` takes from `{found}` which keys are deleted; write `deleted: {found}` under `upsert`, so that other values than 0 \
+             and 1, with which the server merges no part, become dead letters"
+        ))),
+        (Some(found), Some(deleted)) => faults.push(Fault::fixed_by(
+            format!("table `{name}` takes from `{found}` which keys are deleted, and `upsert.deleted` names `{deleted}`"),
+            another(),
+        )),
+        (None, Some(deleted)) => faults.push(Fault::fixed_by(
+            format!("the engine of table `{name}` takes no column that says what is deleted, and `upsert.deleted` names `{deleted}`"),
+            another(),
+        )),
+    }
+}
+
+/// The sorting key is the key, in any order, and the partition key is computed from it.
+fn check_keys(table: &TableRow, upsert: &Upsert, config: &TableConfig, faults: &mut Vec<Fault>) {
+    let (name, key) = (config.name(), upsert.key.join("`, `"));
+    let sorted = partition::plain_columns(&table.sorting_key);
+    let is_key = |column: &String| upsert.key.contains(column);
+    let is_same = sorted.as_ref().is_some_and(|sorted| {
+        sorted.iter().all(is_key) && upsert.key.iter().all(|column| sorted.contains(column))
+    });
+    if !is_same {
+        faults.push(Fault::stop(format!(
+            "table `{name}` is sorted by `{}`, and `upsert.key` is `{key}`: rows with the same sorting key replace each other, so both must be \
+             the same columns",
+            table.sorting_key
+        )));
+    }
+    match partition::columns_of(&table.partition_key, &columns::computed(table)) {
+        // Reported as a key that rows cannot be cut by.
+        None => {}
+        Some(columns) => {
+            for column in columns.iter().filter(|column| !is_key(column)) {
+                faults.push(Fault::stop(format!(
+                    "table `{name}` is partitioned by `{}`, and `{column}` is not in `upsert.key`: rows of one key could lie in several \
+                     partitions, where they never replace each other; partition by columns of the key, or not at all",
+                    table.partition_key
+                )));
+            }
+        }
+    }
+}
+
+/// Where a column of the rows stands.
+fn place(
+    schema: &Schema,
+    name: &str,
+    role: &str,
+    config: &TableConfig,
+    faults: &mut Vec<Fault>,
+) -> Option<usize> {
+    let Some(at) = schema.index_of(name) else {
+        let message =
+            format!("column `{name}` of `upsert.{role}` is not written to table `{}`", config.name());
+        faults.push(Fault::stop(message));
+        return None;
+    };
+    let column = &schema.columns()[at];
+    if column.default.is_some() {
+        faults.push(Fault::fixed_by(
+            format!(
+                "column `{name}` of `upsert.{role}` has a DEFAULT: a record without it would get a {role} that only the server knows"
+            ),
+            format!("ALTER TABLE {} MODIFY COLUMN {} REMOVE DEFAULT", config.quoted(), identifier(name)),
+        ));
+    }
+    if !upsert::is_comparable(&column.column_type) {
+        faults.push(Fault::stop(format!(
+            "column `{name}` of `upsert.{role}` has the type `{}`, by which rows cannot be compared",
+            types::name(&column.column_type)
+        )));
+    }
+    Some(at)
+}
+
+#[cfg(test)]
+mod tests;
