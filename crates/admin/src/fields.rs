@@ -12,7 +12,8 @@ use protocol::retire::Standing;
 use serde_json::{Value, json};
 
 /// What records became, `replayed` of which came from the replay log and not from the source: `read` and `replayed` together are
-/// the sum of `passed`, `filtered`, `duplicates`, `late`, `rejected` and `absorbed`. `written` and `dead_letters` are rows.
+/// the sum of `passed`, `filtered`, `duplicates`, `late`, `rejected` and `absorbed`. `written`, `replaced` and
+/// `dead_letters` are rows.
 pub fn counts(totals: &Totals, replayed: u64) -> Value {
     let counts = &totals.records;
     let replayed = replayed.min(counts.read);
@@ -20,7 +21,7 @@ pub fn counts(totals: &Totals, replayed: u64) -> Value {
         "read": counts.read - replayed, "replayed": replayed, "passed": counts.passed,
         "duplicates": counts.duplicates, "filtered": counts.filtered, "late": counts.late,
         "late_kept": counts.late_kept, "rejected": counts.dead_letters, "absorbed": counts.absorbed,
-        "written": totals.written, "dead_letters": totals.dead_letters
+        "written": totals.written, "replaced": totals.replaced, "dead_letters": totals.dead_letters
     })
 }
 

@@ -136,6 +136,7 @@ fn kinds(run: &Totals) -> String {
         (filtered, "filtered".to_owned()),
         (duplicates, plural(duplicates, "duplicate")),
         (late, "late".to_owned()),
+        (run.replaced, "replaced by later rows".to_owned()),
         (run.dead_letters, plural(run.dead_letters, "dead letter")),
     ];
     for (records, word) in others.into_iter().filter(|(records, _)| *records > 0) {

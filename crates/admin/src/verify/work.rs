@@ -269,6 +269,12 @@ impl Work<'_> {
 
     /// The columns to compare by, and how copies of a key become rows.
     fn key_and_rule(&self, target: &Target) -> anyhow::Result<(Vec<String>, Rule)> {
+        if target.upsert.is_some() {
+            bail!(
+                "rows of table `{}` replace each other by key (`upsert`), and `verify` compares single records: compare the newest rows with a query,                  `SELECT … FINAL`; other tables can be compared with `--table`",
+                target.clickhouse.table_name()
+            );
+        }
         let dedups: Vec<_> = self.pipeline.steps.iter().filter_map(|step| step.dedup.as_ref()).collect();
         let names = |columns: &[_]| columns.iter().map(ToString::to_string).collect::<Vec<String>>();
         let [dedup] = dedups.as_slice() else {

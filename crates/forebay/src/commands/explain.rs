@@ -11,7 +11,7 @@ use clickhouse::types::name as type_name;
 use dataflow::{Column, Runtime, Schema, Table};
 use engine::TokioRuntime;
 use pipeline::config::model::Pipeline;
-use pipeline::config::model::sink::{Create, Takes, Target};
+use pipeline::config::model::sink::{Create, Takes, Target, Upsert};
 use pipeline::plan::{Conversion, InputPlan, Mapped, Place, Plan, Plans};
 use pipeline::wiring::{self, sink};
 use serde_json::{Value, json};
@@ -89,11 +89,15 @@ pub fn all_described(pipeline: &Pipeline) -> Option<Vec<Schema>> {
 /// The columns of a table that the file describes and that is not there yet.
 pub fn described(target: &Target) -> Option<Schema> {
     let Some(Create::Table(table)) = &target.clickhouse.create else { return None };
-    let column = |(name, kind): &(_, String)| {
-        let name = format!("{name}");
-        Some(dataflow::Column::new(name.as_str(), clickhouse::types::parse(&name, kind).ok()?))
-    };
-    Some(Schema::new(table.columns.0.iter().map(column).collect::<Option<Vec<_>>>()?))
+    let upsert = sink::upsert(target);
+    let mut columns = Vec::new();
+    for (name, kind) in &table.columns.0 {
+        let column_type = clickhouse::types::parse(name.as_str(), kind).ok()?;
+        let of_rows = upsert.as_ref().map(|upsert| upsert.of_rows(name.as_str(), column_type.clone()));
+        let of_rows = of_rows.unwrap_or(Some(column_type));
+        columns.extend(of_rows.map(|column_type| Column::new(name.as_str(), column_type)));
+    }
+    Some(Schema::new(columns))
 }
 
 struct Report<'a> {
@@ -105,7 +109,7 @@ impl Report<'_> {
     fn text(&self) -> String {
         let mut out = format!("pipeline `{}`\n", self.pipeline.pipeline);
         for input in &self.plans.inputs {
-            let of = OfInput { plan: &input.plan };
+            let of = OfInput { pipeline: self.pipeline, plan: &input.plan };
             let which =
                 if self.plans.are_several() { format!(" of input `{}`", input.name) } else { String::new() };
             let _ = write!(out, "\ndecoded from each record{which}\n{}", of.decoded());
@@ -120,22 +124,28 @@ impl Report<'_> {
     /// How the columns of a table are filled, once if that is the same for all inputs.
     fn table(&self, place: usize, out: &mut String) {
         let first = &self.plans.common().tables[place].mapping;
+        let targets = self.pipeline.targets();
         let is_one = self.plans.inputs.iter().all(|input| input.plan.tables[place].mapping == *first);
         for input in &self.plans.inputs[..if is_one { 1 } else { self.plans.inputs.len() }] {
             let table = &input.plan.tables[place];
             let which = if is_one { String::new() } else { format!(", rows of input `{}`", input.name) };
-            let _ = write!(out, "\ntable `{}`{}{which}\n", table.name, takes(&table.takes));
+            let upsert = targets[place].upsert.as_ref();
+            let _ = write!(out, "\ntable `{}`{}{}{which}\n", table.name, takes(&table.takes), newest(upsert));
             let rows = table.mapping.iter().zip(table.columns.columns()).map(|(mapped, column)| {
                 let from = mapped.from.as_ref().map_or(String::new(), |from| format!("from {from}"));
                 [format!("{} {}", mapped.column, type_name(&column.column_type)), from, how(mapped, column).0]
             });
-            columns_of(out, &rows.collect::<Vec<_>>());
+            let made = upsert.filter(|upsert| upsert.version.is_none()).map(|_| {
+                let how = "made by Forebay: greater with every row".to_owned();
+                [format!("{} UInt64", clickhouse::upsert::VERSION), String::new(), how]
+            });
+            columns_of(out, &rows.chain(made).collect::<Vec<_>>());
         }
     }
 
     fn json(&self) -> Value {
         let name = self.pipeline.pipeline.to_string();
-        let of = |input: &InputPlan| OfInput { plan: &input.plan }.json();
+        let of = |input: &InputPlan| OfInput { pipeline: self.pipeline, plan: &input.plan }.json();
         if !self.plans.are_several() {
             let mut json = of(&self.plans.inputs[0]);
             json["pipeline"] = name.into();
@@ -148,6 +158,7 @@ impl Report<'_> {
 
 /// The plan of one input.
 struct OfInput<'a> {
+    pipeline: &'a Pipeline,
     plan: &'a Plan,
 }
 
@@ -251,7 +262,7 @@ impl OfInput<'_> {
             };
             json!({ "step": stage.path, "runs_in": place, "reads": stage.reads, "columns": schema(&stage.output) })
         });
-        let tables = plan.tables.iter().map(|table| {
+        let tables = plan.tables.iter().zip(self.pipeline.targets()).map(|(table, target)| {
             let mapping = table.mapping.iter().zip(table.columns.columns()).map(|(mapped, column)| {
                 json!({
                     "column": mapped.column, "type": type_name(&column.column_type), "from": mapped.from,
@@ -265,6 +276,7 @@ impl OfInput<'_> {
             };
             json!({
                 "table": table.name, "where": condition, "otherwise": otherwise,
+                "upsert": target.upsert,
                 "columns": mapping.collect::<Vec<_>>()
             })
         });
@@ -289,6 +301,15 @@ fn how(mapped: &Mapped, column: &Column) -> (String, &'static str) {
             ("converted; a value that does not fit makes its record a dead letter".into(), "checked")
         }
     }
+}
+
+/// Which rows of a table stay, behind its name.
+fn newest(upsert: Option<&Upsert>) -> String {
+    upsert.map_or(String::new(), |upsert| {
+        let key: Vec<&str> = upsert.key.iter().map(|name| name.as_str()).collect();
+        let by = upsert.version.as_ref().map_or(String::new(), |version| format!(" by {version}"));
+        format!(", the newest row of each {}{by}", key.join(", "))
+    })
 }
 
 /// Which rows a table takes, behind its name.

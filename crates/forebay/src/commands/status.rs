@@ -139,10 +139,11 @@ fn write_people(out: &mut String, report: &Value) -> std::fmt::Result {
         "rejected",
         "absorbed",
         "written",
+        "replaced",
         "dead_letters",
     ] {
-        // Most pipelines never replay anything, and keep no records in windows.
-        if matches!(key, "replayed" | "absorbed") && records[key] == 0 {
+        // Most pipelines never replay anything, keep no records in windows, and have no rows that replace each other.
+        if matches!(key, "replayed" | "absorbed" | "replaced") && records[key] == 0 {
             continue;
         }
         writeln!(out, "{:<12} {}", key.replace('_', " "), text(&records[key]))?;

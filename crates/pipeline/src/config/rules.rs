@@ -6,6 +6,7 @@
 mod csv;
 mod inputs;
 mod joins;
+mod upsert;
 
 use operators::mapping::route::TABLES_MAX;
 
@@ -32,6 +33,7 @@ pub fn check(pipeline: &Pipeline, tree: &Node, faults: &mut Faults) {
     rules.dedup();
     rules.sinks();
     rules.table();
+    rules.upserts();
     rules.dead_letters();
 }
 
@@ -377,6 +379,7 @@ impl Rules<'_> {
             ("sink.clickhouse.unique_key", !table.unique_key.is_empty()),
             ("sink.clickhouse.create", table.create.is_some()),
             ("columns", !columns.is_empty()),
+            ("sink.upsert", sink.upsert.is_some()),
         ];
         for (path, _) in of_one_table.iter().filter(|(_, is_set)| *is_set) {
             let key = path.rsplit('.').next().unwrap_or(path);

@@ -134,6 +134,7 @@ pub fn target(pipeline: &Pipeline, target: &Target) -> Result<TableConfig, Wirin
     config.frame_rows_max = usize::try_from(pipeline.sink.batch.rows).unwrap_or(usize::MAX);
     config.frame_bytes_max = usize::try_from(bounds::batch_bytes(pipeline)).unwrap_or(usize::MAX);
     config.asks_if_filled = sink.existing_rows == ExistingRows::Ask && reads_what_was_there(pipeline);
+    config.upsert = upsert(target);
     config.create = match &sink.create {
         None | Some(Create::Workload(false)) => None,
         Some(Create::Workload(true)) if is_made_up(pipeline) => Some(workload_table()),
@@ -147,6 +148,15 @@ pub fn target(pipeline: &Pipeline, target: &Target) -> Result<TableConfig, Wirin
         }),
     };
     Ok(config)
+}
+
+/// How rows of a table replace each other, if they do.
+pub fn upsert(target: &Target) -> Option<clickhouse::Upsert> {
+    target.upsert.as_ref().map(|upsert| clickhouse::Upsert {
+        key: upsert.key.iter().map(ToString::to_string).collect(),
+        version: upsert.version.as_ref().map(ToString::to_string),
+        deleted: upsert.deleted.as_ref().map(ToString::to_string),
+    })
 }
 
 /// Whether a first start reads records that were in the source before. A generator makes new ones.

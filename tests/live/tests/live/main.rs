@@ -21,6 +21,7 @@
 //! | [`pulsar`]     | Pulsar topics, with kills, another ledger, more partitions, a truncated topic      |
 //! | [`replays`]    | dead letters listed, shown, replayed and deleted                                  |
 //! | [`versions`]   | windows for tables that merge rows: results that others replace, and states       |
+//! | [`upserts`]    | rows that replace each other by key, with kills                                    |
 //! | [`verify`]     | the table compared with the source, and a store that is read as a whole           |
 //! | [`glassflow`]  | what GlassFlow's own scenarios assert                                             |
 //! | [`bench`]      | the benchmarks, at a tiny scale                                                    |
@@ -56,6 +57,7 @@ mod stopping;
 mod tls;
 mod told;
 mod topics;
+mod upserts;
 mod verify;
 mod versions;
 mod web_access;

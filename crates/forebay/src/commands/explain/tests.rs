@@ -94,6 +94,11 @@ fn the_page_about_tables_shows_the_plan_of_its_example() {
 }
 
 #[test]
+fn the_page_about_upserts_shows_the_plan_of_its_example() {
+    page_shows_the_plan_of("upserts.md", "examples/upserts.yaml");
+}
+
+#[test]
 fn the_page_about_inputs_shows_the_plan_of_its_example() {
     page_shows_the_plan_of("inputs.md", "examples/shop.yaml");
     page_shows_the_plan_of("joins.md", "examples/paid-joined.yaml");

@@ -28,6 +28,35 @@ pub struct Sink {
         extend("x-why" = "each holds its frame in memory, and may be in doubt after a crash")
     )]
     pub in_flight: u32,
+
+    /// Rows replace each other by key: the table is a ReplacingMergeTree, and keeps the newest row of each key. With `sinks`, each entry has
+    /// its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub upsert: Option<Upsert>,
+}
+
+/// Rows with the same key replace each other. The table's engine is a ReplacingMergeTree whose sorting key is the key, which
+/// `create` makes, and `check --connect` checks. Of the rows of one batch only the newest of each key is sent.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Upsert {
+    /// The columns of the table that make the key: those of its sorting key.
+    #[schemars(
+        length(min = 1, max = 16),
+        extend("uniqueItems" = true, "x-why" = "a key of more columns is the whole row")
+    )]
+    pub key: Vec<Identifier>,
+
+    /// The table's column that holds a row's version, filled by the records: of a key's rows that with the greatest version is the newest,
+    /// and of equal versions the one that was read last. If it is left out, Forebay makes the versions, into a column `_version UInt64`: the row
+    /// that was read last is the newest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<Identifier>,
+
+    /// The table's column that says that a key is deleted, of type UInt8, filled by the records with true or false, or 1 or 0. `SELECT … FINAL` does not
+    /// show the keys whose newest row has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deleted: Option<Identifier>,
 }
 
 /// A table in ClickHouse, over its HTTP interface.
@@ -145,6 +174,10 @@ pub struct TableSink {
     /// Takes the rows for which the `where` of no other table is true.
     #[serde(default, skip_serializing_if = "is_false")]
     pub otherwise: bool,
+
+    /// As `sink.upsert`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub upsert: Option<Upsert>,
 }
 
 /// One table for each value of a column. A row with another value, or with NULL, goes to none of them; with `where` it goes to the table of
@@ -215,6 +248,8 @@ pub struct Target {
     pub takes: Takes,
     /// Where its condition stands in the file, if it has one; no other table has the same.
     pub condition_path: String,
+    /// Whether its rows replace each other.
+    pub upsert: Option<Upsert>,
 }
 
 /// Which rows a table takes.
@@ -248,6 +283,7 @@ impl Pipeline {
                 columns: self.columns.clone(),
                 takes: Takes::Every,
                 condition_path: String::new(),
+                upsert: self.sink.upsert.clone(),
             }];
         }
         let targets = self.sinks.iter().enumerate().flat_map(|(index, sink)| self.targets_of(index, sink));
@@ -274,6 +310,7 @@ impl Pipeline {
             columns: sink.columns.clone(),
             takes,
             condition_path,
+            upsert: sink.upsert.clone(),
         };
         let Some(by) = &sink.by else {
             let takes = match &sink.condition {

@@ -1,0 +1,98 @@
+//! Rules of `upsert` of a table.
+//!
+//! Owns what the schema of the pipeline file cannot say of these settings. Does not own what is asked of the table (`clickhouse::checks`).
+
+use clickhouse::upsert::VERSION;
+
+use super::Rules;
+use crate::config::model::Create;
+use crate::config::model::sink::{CreateTable, Target, Upsert};
+use crate::config::values::Identifier;
+
+impl Rules<'_> {
+    pub(super) fn upserts(&mut self) {
+        for target in self.pipeline.targets() {
+            let Some(upsert) = &target.upsert else { continue };
+            let path = format!("{}.upsert", target.path);
+            self.roles(upsert, &path);
+            let key = upsert.key.iter().enumerate().map(|(at, name)| (format!("{path}.key[{at}]"), name));
+            let named = [("version", &upsert.version), ("deleted", &upsert.deleted)];
+            let named =
+                named.into_iter().filter_map(|(role, name)| Some((format!("{path}.{role}"), name.as_ref()?)));
+            for (path, name) in key.chain(named).collect::<Vec<_>>() {
+                self.created_column(&target, &path, name.as_str());
+            }
+            if let Some(Create::Table(create)) = &target.clickhouse.create {
+                self.created_by_key(&target, upsert, create);
+            }
+        }
+        self.first_of_a_key();
+    }
+
+    /// A column has one role.
+    fn roles(&mut self, upsert: &Upsert, path: &str) {
+        if upsert.version.as_ref().is_some_and(|version| version.as_str() == VERSION) {
+            let message = format!(
+                "Forebay fills `{VERSION}` if `version` is left out; name a column that the records fill"
+            );
+            self.fault(&format!("{path}.version"), message);
+        }
+        let mut seen: Vec<&str> = upsert.key.iter().map(|name| name.as_str()).collect();
+        for (role, name) in [("version", &upsert.version), ("deleted", &upsert.deleted)] {
+            let Some(name) = name else { continue };
+            if seen.contains(&name.as_str()) {
+                let message = format!(
+                    "`{name}` has another role already: key, version and `deleted` are different columns"
+                );
+                self.fault(&format!("{path}.{role}"), message);
+            }
+            seen.push(name.as_str());
+        }
+    }
+
+    /// A table that is created is sorted by the key, and has room for the versions.
+    fn created_by_key(&mut self, target: &Target, upsert: &Upsert, create: &CreateTable) {
+        let path = format!("{}.clickhouse.create", target.path);
+        let sorted = create.order_by.as_slice().iter().flat_map(|key| key.split(','));
+        let sorted: Vec<&str> = sorted.map(|column| column.trim().trim_matches('`')).collect();
+        let is_key = |column: &&str| upsert.key.iter().any(|name| name.as_str() == *column);
+        if !sorted.iter().all(is_key) || !upsert.key.iter().all(|name| sorted.contains(&name.as_str())) {
+            let key: Vec<&str> = upsert.key.iter().map(|name| name.as_str()).collect();
+            let message = format!(
+                "rows with the same sorting key replace each other, so `order_by` and `{}.upsert.key` must be the same columns: write \
+                 `order_by: [{}]`",
+                target.path,
+                key.join(", ")
+            );
+            self.fault(&format!("{path}.order_by"), message);
+        }
+        let declared = create.columns.0.iter().find(|(name, _)| name.as_str() == VERSION);
+        if let (None, Some((_, kind))) = (&upsert.version, declared)
+            && kind.trim() != "UInt64"
+        {
+            let message = format!(
+                "`{VERSION}` holds the versions that Forebay makes, and is a `UInt64`; leave it out and it is added"
+            );
+            self.fault(&format!("{path}.columns.{VERSION}"), message);
+        }
+    }
+
+    /// A `dedup` of the same key drops what an upsert is for.
+    fn first_of_a_key(&mut self) {
+        let targets = self.pipeline.targets();
+        let keys = || targets.iter().filter_map(|target| Some(&target.upsert.as_ref()?.key));
+        for (index, step) in self.pipeline.steps.iter().enumerate() {
+            let Some(dedup) = &step.dedup else { continue };
+            let is_same = |key: &Vec<Identifier>| {
+                key.len() == dedup.key.len() && key.iter().all(|name| dedup.key.contains(name))
+            };
+            if keys().any(is_same) {
+                self.hint(
+                    &format!("steps[{index}].dedup.key"),
+                    "`dedup` keeps the first record of a key within its window and drops the later ones, which `upsert` would write: remove \
+                     the step to keep the last",
+                );
+            }
+        }
+    }
+}
