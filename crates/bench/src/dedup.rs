@@ -4,15 +4,21 @@
 //! JSON lines stand for the published CSV, and one table whose key begins with the country for the published five: a pipeline
 //! fills one table, and one state for all rows is the harder case.
 //!
+//! Beside it, in the same run, the second reading may change every row: with `upsert` ([`upsert`]), and with a plain client and a
+//! ReplacingMergeTree ([`replacing`]).
+//!
 //! The second reading finds the same files under new names, so that each of them is a partition that was never read. It is
 //! not told that anything was read before: only the keys know.
+
+mod replacing;
+mod upsert;
 
 use std::cell::Cell;
 use std::convert::Infallible;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use serde_json::json;
@@ -53,6 +59,10 @@ pub struct Plan {
     pub workload: Workload,
     /// Looks for duplicates again 10 s and 60 s after the second reading.
     pub look_again: bool,
+    /// Reads changed rows into a table with `upsert` too.
+    pub upsert: bool,
+    /// Has a plain client insert the same rows into a ReplacingMergeTree too.
+    pub replacing: bool,
 }
 
 /// When duplicates are looked for again, after the end of the second reading, and how it is reported.
@@ -84,6 +94,12 @@ struct Bench<'a> {
     place: &'a Place<'a>,
 }
 
+/// Files of two readings, and what the table must show after each.
+struct Changes {
+    files: [Vec<PathBuf>; 2],
+    expected: [Content; 2],
+}
+
 /// What one reading left.
 struct Reading {
     end: End,
@@ -100,21 +116,42 @@ impl Bench<'_> {
     async fn measure(&self) -> anyhow::Result<Report> {
         let server = self.place.server().await?;
         let expected = self.plan.workload.expected();
-        let files = self.write_files()?;
+        let files = self.write_files(&self.plan.workload, "files")?;
+        let changes = self.changes(&files, expected)?;
         let setting = self.setting(&server);
         let mut runs = Vec::new();
         for number in 1..=self.plan.common.repeat {
             self.place.say(&format!("run {number} of {}", self.plan.common.repeat));
             let both = self.run(number, &server, &files, expected).await;
             runs.extend(both.with_context(|| format!("run {number}"))?);
+            if let Some(changes) = changes.as_ref().filter(|_| self.plan.upsert) {
+                let both = upsert::run(self, number, &server, changes).await;
+                runs.extend(both.with_context(|| format!("run {number}, upsert"))?);
+            }
+            if let Some(changes) = changes.as_ref().filter(|_| self.plan.replacing) {
+                let both = replacing::run(self, number, &server, changes).await;
+                runs.extend(both.with_context(|| format!("run {number}, ReplacingMergeTree"))?);
+            }
         }
         server.stop().await?;
         Ok(Report::new(setting, runs, |arms| goals(arms, &self.plan.common)))
     }
 
-    fn write_files(&self) -> anyhow::Result<Vec<PathBuf>> {
-        let workload = &self.plan.workload;
-        let dir = self.place.folder("files")?;
+    /// The rows of the first reading, and those that the second one changes them to; `None` if nothing asks for them.
+    fn changes(&self, files: &[PathBuf], before: Content) -> anyhow::Result<Option<Changes>> {
+        if !self.plan.upsert && !self.plan.replacing {
+            return Ok(None);
+        }
+        let changed = self.plan.workload.changed();
+        let after = changed.expected();
+        Ok(Some(Changes {
+            files: [files.to_vec(), self.write_files(&changed, "changed")?],
+            expected: [before, after],
+        }))
+    }
+
+    fn write_files(&self, workload: &Workload, name: &str) -> anyhow::Result<Vec<PathBuf>> {
+        let dir = self.place.folder(name)?;
         self.place.say(&format!("writing {} files", workload.files()));
         (0..workload.files())
             .map(|file| {
@@ -142,11 +179,12 @@ impl Bench<'_> {
 
         link_all(files, &input, "1")?;
         let accounts = Accounts { read: rows, written: rows, ..Accounts::default() };
-        let first = self.read(&pipeline, server, expected, accounts).await?;
+        let of = oracle::sql(&table);
+        let first = self.read(&pipeline, server, (expected, &of), accounts).await?;
 
         link_all(files, &input, "2")?;
         let accounts = Accounts { read: 2 * rows, written: rows, duplicates: rows, dead_letters: 0 };
-        let mut second = self.read(&pipeline, server, expected, accounts).await?;
+        let mut second = self.read(&pipeline, server, (expected, &of), accounts).await?;
         let beyond = second.rows_max.saturating_sub(expected.rows);
         let check =
             Check { what: "rows beyond the first reading's, at any time", expected: 0, found: beyond };
@@ -174,7 +212,7 @@ impl Bench<'_> {
         &self,
         pipeline: &Pipeline,
         server: &Server,
-        expected: Content,
+        (expected, of): (Content, &str),
         accounts: Accounts,
     ) -> anyhow::Result<Reading> {
         let touched = self.place.touch_memory()?;
@@ -185,7 +223,7 @@ impl Bench<'_> {
             never = count_for_ever(server, &pipeline.table, &rows_max) => match never {},
         };
         let clickhouse = server.usage()?.zip(before).map(|(after, before)| after.since(before));
-        let found = server.content(&oracle::sql(&pipeline.table)).await?;
+        let found = server.content(of).await?;
         let checks = of_content(expected, found).into_iter().chain(pipeline.accounts()?.checks(accounts));
         let rows_max = rows_max.get().max(found.rows);
         Ok(Reading { end, seen, clickhouse, verdict: Verdict::of(checks), rows_max, touched })
@@ -204,18 +242,38 @@ impl Bench<'_> {
         figures
     }
 
+    /// Duplicates that are visible at the end of the second reading and, if that is asked for, later.
     async fn look_for_duplicates(
         &self,
         server: &Server,
         table: &str,
         figures: &mut Figures,
     ) -> anyhow::Result<()> {
-        let sql = format!("SELECT count() - uniqExact(ts, country, category) FROM `{table}`");
-        let ended = std::time::Instant::now();
-        figures.put(DUPLICATES, server.number(&sql).await? as f64);
+        let ended = Instant::now();
+        self.duplicates_now(server, table, figures).await?;
+        self.duplicates_later(server, table, ended, figures).await
+    }
+
+    async fn duplicates_now(
+        &self,
+        server: &Server,
+        table: &str,
+        figures: &mut Figures,
+    ) -> anyhow::Result<()> {
+        figures.put(DUPLICATES, server.number(&duplicates(table)).await? as f64);
+        Ok(())
+    }
+
+    async fn duplicates_later(
+        &self,
+        server: &Server,
+        table: &str,
+        ended: Instant,
+        figures: &mut Figures,
+    ) -> anyhow::Result<()> {
         for (at, figure) in LOOKS.iter().filter(|_| self.plan.look_again) {
             tokio::time::sleep(at.saturating_sub(ended.elapsed())).await;
-            figures.put(*figure, server.number(&sql).await? as f64);
+            figures.put(*figure, server.number(&duplicates(table)).await? as f64);
         }
         Ok(())
     }
@@ -228,12 +286,23 @@ impl Bench<'_> {
             "from files of JSON lines, two at a time, into one table; key: country, time and category; no window"
                 .to_owned(),
         ];
+        let changes =
+            "where rows replace each other, the second reading changes the numbers of every row".to_owned();
+        let sentences = sentences
+            .into_iter()
+            .chain((self.plan.upsert || self.plan.replacing).then_some(changes))
+            .collect();
         let facts = json!({
             "rows": workload.rows_total(), "files": workload.files(), "minutes": workload.spec().minutes,
             "format": "json lines",
         });
         self.place.setting("dedup", server, sentences, facts.as_object().cloned().unwrap_or_default())
     }
+}
+
+/// Rows of a table beyond one for each key.
+fn duplicates(table: &str) -> String {
+    format!("SELECT count() - uniqExact(ts, country, category) FROM `{table}`")
 }
 
 /// Counts until the reading ends. A count that fails is left out: the table is not there before the engine made it.

@@ -129,6 +129,16 @@ impl Server {
         answer.with_context(|| format!("ClickHouse at `{}` does not take `{sql}`", self.url))
     }
 
+    /// Runs an INSERT with its rows, which no error repeats.
+    ///
+    /// # Errors
+    /// The server's words.
+    pub async fn insert(&self, statement: &str, table: &str) -> anyhow::Result<()> {
+        let answer = self.client.query(statement, &[], &[]).await;
+        answer.with_context(|| format!("ClickHouse at `{}` refuses rows for `{table}`", self.url))?;
+        Ok(())
+    }
+
     /// What a workload's table holds, by its oracle's question.
     ///
     /// # Errors

@@ -128,6 +128,11 @@ impl Workload {
         &self.spec
     }
 
+    /// Rows with the same countries, times and categories, and other numbers: what a second reading brings that changes every row.
+    pub fn changed(&self) -> Self {
+        Self { spec: Spec { seed: self.spec.seed.wrapping_add(1), ..self.spec.clone() } }
+    }
+
     /// Files, numbered from 0; the countries take turns.
     pub fn files(&self) -> u32 {
         self.spec.files_per_country * COUNTRIES.len() as u32

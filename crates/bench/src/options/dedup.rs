@@ -21,6 +21,7 @@ Examples:
   forebay bench dedup                                  # a hundredth of the published size, five times
   forebay bench dedup --minutes 210240 --repeat 1      # a tenth
   forebay bench dedup --look-again                     # looks for duplicates again after 10 s and 60 s
+  forebay bench dedup --upsert --replacing             # beside it, a second reading that changes every row
   forebay bench dedup --json > report.json
 
 Ends with code 1 when a table is wrong, or more rows were ever visible than there are keys."
@@ -42,6 +43,14 @@ pub struct Dedup {
     #[arg(long)]
     look_again: bool,
 
+    /// Reads into a table with `upsert` too: there the second reading changes every row.
+    #[arg(long)]
+    upsert: bool,
+
+    /// Has a plain client insert the same changed rows into a ReplacingMergeTree too.
+    #[arg(long)]
+    replacing: bool,
+
     /// The pipeline's `memory`, such as `256MiB`; its default if left out.
     #[arg(long, value_name = "SIZE")]
     memory: Option<Size>,
@@ -56,10 +65,15 @@ impl Dedup {
     /// # Errors
     /// When a part does not start or the engine fails.
     pub fn execute(&self, print: Print) -> anyhow::Result<bool> {
-        let Self { minutes, files_per_country, seed, look_again, memory, shared } = self;
+        let Self { minutes, files_per_country, seed, look_again, upsert, replacing, memory, shared } = self;
         let spec = Spec { seed: *seed, minutes: *minutes, files_per_country: *files_per_country };
-        let plan =
-            Plan { common: shared.common(*memory), workload: Workload::new(spec)?, look_again: *look_again };
+        let plan = Plan {
+            common: shared.common(*memory),
+            workload: Workload::new(spec)?,
+            look_again: *look_again,
+            upsert: *upsert,
+            replacing: *replacing,
+        };
         let report = runtime()?.block_on(dedup::measure(&plan, &say))?;
         shared.show(&report, print)
     }
