@@ -126,6 +126,12 @@ impl Replay {
     }
 
     async fn replay(&self, pipeline: &Pipeline) -> anyhow::Result<Exit> {
+        // The log is read beside one input, and its records would enter that input's side of the join.
+        anyhow::ensure!(
+            pipeline.steps.iter().all(|step| step.join.is_none()),
+            "dead letters of a pipeline with a `join` cannot be replayed yet; nothing was written. `forebay dead-letters show` prints a record: send the \
+             fixed one to its topic again"
+        );
         let runtime = clock();
         let table = Table::new(pipeline, &runtime).await?;
         let Some((looked_at, lane)) = open_to_read(pipeline).await? else {
