@@ -453,3 +453,13 @@ fn walk(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path());
     entries.flat_map(|path| if path.is_dir() { walk(&path) } else { vec![path] }).collect()
 }
+
+#[test]
+fn what_works_record_by_record_refuses_a_pipeline_with_a_join_before_it_asks_anybody() {
+    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/examples/paid-joined.yaml");
+    for command in [&["dead-letters", "replay"][..], &["try"]] {
+        let refused = run(&[command, &[example]].concat());
+        assert_ne!(code(&refused), 0);
+        assert!(err(&refused).contains("`join`"), "{command:?}: {}", err(&refused));
+    }
+}
