@@ -17,9 +17,7 @@ use std::sync::Arc;
 use arrow_array::RecordBatch;
 use arrow_schema::ArrowError;
 
-use crate::{
-    Ahead, Batch, Decoded, Decoder, Metadata, OperatorError, RecordBlock, Reject, Schema, Transform,
-};
+use crate::{Batch, Decoded, Decoder, Metadata, OperatorError, RecordBlock, Reject, Schema, Transform};
 
 /// What a block became before the lane.
 #[derive(Debug)]
@@ -34,7 +32,7 @@ pub struct Prepared {
     pub records: u64,
     /// What came of a step that made several rows of one record; `None` if each record is one row, a reject or filtered.
     pub multiplied: Option<Box<Multiplied>>,
-    /// What the first step of the lane wants to have done in the decode job.
+    /// What the first step of the lane wants to have done in the decode job; the engine does it behind this work and puts it here.
     pub ahead: Option<Box<dyn Any + Send>>,
     times: Times,
 }
@@ -86,7 +84,6 @@ pub struct Intake {
     name: Arc<str>,
     time: Option<Arc<dyn Transform>>,
     steps: Vec<Arc<dyn Transform>>,
-    ahead: Option<Arc<dyn Ahead>>,
     elsewhere: Option<Arc<dyn Elsewhere>>,
 }
 
@@ -101,7 +98,7 @@ impl Intake {
     pub fn new(decoder: Arc<dyn Decoder>) -> Self {
         let input = decoder.schema().clone();
         let (metadata, steps) = (Vec::new(), Vec::new());
-        Self { input, metadata, name: "".into(), decoder, time: None, steps, ahead: None, elsewhere: None }
+        Self { input, metadata, name: "".into(), decoder, time: None, steps, elsewhere: None }
     }
 
     /// With columns of what the source of the input of this name says of a record, behind the decoder's.
@@ -119,11 +116,6 @@ impl Intake {
     /// With these steps behind it, each bound to the columns of the one before.
     pub fn with_steps(self, steps: Vec<Arc<dyn Transform>>) -> Self {
         Self { steps, ..self }
-    }
-
-    /// With the work that the first step of the lane gives away.
-    pub fn with_ahead(self, ahead: Option<Arc<dyn Ahead>>) -> Self {
-        Self { ahead, ..self }
     }
 
     /// For an input that also hands out records of others.
@@ -210,9 +202,8 @@ impl Intake {
             }
             rejects.extend(made.rejects.into_iter().map(|reject| reject.completed(block)));
         }
-        let ahead = self.ahead.as_ref().map(|ahead| ahead.apply(&batch)).transpose()?;
         let multiplied = multiplied.map(Box::new);
-        Ok(Prepared { batch, rejects, filtered, records, multiplied, ahead, times })
+        Ok(Prepared { batch, rejects, filtered, records, multiplied, ahead: None, times })
     }
 
     /// Gives rows that have the decoder's columns their event times, which they lost with their records; `None` if they cannot be known,
