@@ -239,11 +239,19 @@ fn launch(dir: &TestDir, ports: Ports) -> Result<Process> {
     let client = HttpClient::new(&format!("http://127.0.0.1:{}", ports.web));
     wait_until(START_MAX, "pulsar to serve", || {
         let ended = !process.is_running().unwrap_or(true);
-        let is_ready = |answer: HttpResponse| answer.text().contains("public/default");
-        ended || client.get("/admin/v2/namespaces/public").is_ok_and(is_ready)
+        ended || is_ready(&client)
     });
     ensure!(process.is_running()?, "pulsar ended at its start{}", process.tails());
     Ok(process)
+}
+
+/// It knows the namespace of the tests, and its own check of itself, which writes a message to the bookie and reads it, went well. After a
+/// kill the bookie is known to the broker again only seconds after the broker answers; a producer is refused until then.
+fn is_ready(client: &HttpClient) -> bool {
+    let says = |path: &str, words: &str| {
+        client.get(path).is_ok_and(|answer| answer.status == 200 && answer.text().contains(words))
+    };
+    says("/admin/v2/namespaces/public", "public/default") && says("/admin/v2/brokers/health", "ok")
 }
 
 /// What its libraries reach into.
