@@ -18,7 +18,7 @@ use std::time::Duration;
 use anyhow::Context;
 use serde_json::json;
 use workloads::content::Content;
-use workloads::flink::{METRICS, SCHEMA, Workload, oracle};
+use workloads::flink::{METRICS, RECORD_BYTES_MEAN, SCHEMA, Workload, oracle};
 
 use super::engine::{Accounts, Pipeline, Seen};
 use super::figure::{self, Figure, Figures, Shown};
@@ -304,7 +304,7 @@ impl Bench<'_> {
             ),
         ];
         let facts = json!({
-            "records": workload.records_total(), "sensors": spec.sensors, "windows": spec.windows,
+            "records": workload.records_total(), "record_bytes": RECORD_BYTES_MEAN, "sensors": spec.sensors, "windows": spec.windows,
             "window_ms": spec.window_ms, "readings": spec.readings, "disorder_ms": spec.disorder_ms,
             "partitions": partitions, "rate": rate, "batch_age_s": batch_age.map(|age| age.as_secs_f64()),
         });

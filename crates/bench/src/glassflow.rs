@@ -5,6 +5,7 @@
 mod capacity;
 pub mod csv;
 mod feed;
+pub mod joined;
 mod load;
 mod peer;
 mod visible;
@@ -15,7 +16,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use serde_json::json;
 use workloads::content::Content;
-use workloads::glassflow::{Workload, oracle};
+use workloads::glassflow::{RECORD_BYTES_MEAN, Workload, oracle};
 
 use super::engine::{Accounts, Pipeline, Seen};
 use super::figure::{self, Figure, Figures, Shown};
@@ -407,7 +408,7 @@ impl Bench<'_> {
             whole(duplicates)
         );
         let facts = json!({
-            "records": records, "uniques": uniques, "duplicates": duplicates,
+            "records": records, "record_bytes": RECORD_BYTES_MEAN, "uniques": uniques, "duplicates": duplicates,
             "source": source, "rate": self.rate(),
             "loads": self.plan.loads, "batch_age_s": self.plan.batch_age.map(|age| age.as_secs_f64()),
         });

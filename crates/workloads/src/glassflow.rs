@@ -20,6 +20,7 @@
 //! the table must hold one of the two all the same, and they are equal.
 
 pub mod oracle;
+pub mod pairs;
 mod record;
 mod stream;
 mod words;
@@ -34,6 +35,8 @@ pub const NEAR_DISTANCE_MAX: u64 = 1_000;
 pub const NEAR_EVERY: u64 = 10;
 /// Bytes of the shortest record.
 pub const RECORD_BYTES_MIN: usize = 188;
+/// Bytes of a record in the mean.
+pub const RECORD_BYTES_MEAN: usize = 200;
 /// Bytes of the longest record: reserve so many per record and [`Workload::write`] never allocates.
 pub const RECORD_BYTES_MAX: usize = 221;
 /// Publishers at the most.
@@ -227,6 +230,7 @@ impl Workload {
 enum Purpose {
     Content,
     Choice,
+    Action,
 }
 
 #[cfg(test)]

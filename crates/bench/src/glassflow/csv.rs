@@ -12,8 +12,9 @@
 //! | `result_lag_ms`                | that time without the time of sending; empty for a backlog, which was sent before |
 
 use std::fmt::Write;
+use std::time::Duration;
 
-use super::{PUBLISH_S, Plan};
+use super::{PUBLISH_S, Plan, joined};
 use crate::figure::{self, Figure};
 use crate::report::{Report, Run};
 
@@ -27,52 +28,94 @@ const OURS: &str =
 /// Rows of a batch at the most, which the measured pipeline leaves at its default.
 const BATCH_ROWS: u64 = 500_000;
 
-/// A head and a line for each run; `timestamp` is of the report.
-pub fn text(report: &Report, plan: &Plan, timestamp: &str) -> String {
-    let mut out = format!("{THEIRS},{OURS}\n");
+/// What was sent, and how: the parameters of a line.
+pub struct Sent {
+    /// Records, copies among them; of both topics where two are joined.
+    records: u64,
+    /// Different records.
+    uniques: u64,
+    publishers: u32,
+    rate: Option<u64>,
+    /// The window of the step that keeps state, as the pipeline file says it.
+    window: String,
+    batch_age: Option<Duration>,
+}
+
+impl Sent {
+    /// Of one topic that is deduplicated.
+    pub fn of(plan: &Plan) -> Self {
+        let workload = &plan.workload;
+        Self {
+            records: workload.records_total(),
+            uniques: workload.uniques_total(),
+            publishers: workload.spec().publishers,
+            rate: plan.rate(),
+            window: "8h".to_owned(),
+            batch_age: plan.batch_age,
+        }
+    }
+
+    /// Of two topics that are joined.
+    pub fn joined(plan: &joined::Plan) -> Self {
+        Self {
+            records: plan.pairs.records_total(),
+            uniques: plan.pairs.records_total(),
+            publishers: plan.pairs.events().spec().publishers,
+            rate: None,
+            window: format!("{}s", plan.within.as_secs()),
+            batch_age: plan.batch_age,
+        }
+    }
+}
+
+/// The names of the columns.
+pub fn head() -> String {
+    format!("{THEIRS},{OURS}\n")
+}
+
+/// A line for each run of a report; `timestamp` is the report's.
+pub fn lines(report: &Report, sent: &Sent, timestamp: &str) -> String {
+    let mut out = String::new();
     for (number, run) in report.runs.iter().enumerate() {
-        let values = line(run, plan, number + 1, timestamp);
+        let values = line(run, sent, number + 1, timestamp);
         writeln!(out, "{}", values.join(",")).expect("a String takes all that is written");
     }
     out
 }
 
-fn line(run: &Run, plan: &Plan, number: usize, timestamp: &str) -> Vec<String> {
-    let workload = &plan.workload;
-    let (records, uniques) = (workload.records_total(), workload.uniques_total());
-    let duplicates = workload.duplicates_total();
+fn line(run: &Run, sent: &Sent, number: usize, timestamp: &str) -> Vec<String> {
+    let Sent { records, uniques, publishers, rate, window, batch_age } = sent;
+    let duplicates = records - uniques;
     let of = |figure: Figure| run.figures.get(figure);
     let shown = |value: Option<f64>, decimals: usize| {
         value.map_or(String::new(), |value| format!("{value:.decimals$}"))
     };
     let (wall_s, publish_s) = (of(figure::WALL_S), of(PUBLISH_S));
-    let rate = plan.rate();
     let lag_s = wall_s.zip(publish_s).filter(|_| rate.is_some()).map(|(wall, publish)| wall - publish);
     let success = if run.verdict.right { "True" } else { "False" };
-    let publishers = workload.spec().publishers.to_string();
-    let age_ms = plan.batch_age.map_or(1_000, |age| age.as_millis());
+    let age_ms = batch_age.map_or(1_000, |age| age.as_millis());
     vec![
         "forebay".to_owned(),
         format!("{}_{number}", run.arm.replace([' ', ',', ':', '%'], "_")),
         timestamp.to_owned(),
         success.to_owned(),
         shown(wall_s, 2),
-        publishers.clone(),
+        publishers.to_string(),
         rate.map_or(String::new(), |rate| rate.to_string()),
         records.to_string(),
-        format!("{:.3}", duplicates as f64 / uniques as f64),
-        "8h".to_owned(),
+        format!("{:.3}", duplicates as f64 / *uniques as f64),
+        window.clone(),
         BATCH_ROWS.to_string(),
         format!("{age_ms}ms"),
         uniques.to_string(),
         duplicates.to_string(),
         records.to_string(),
-        publishers,
+        publishers.to_string(),
         shown(publish_s.map(|publish| publish * 1e3), 0),
-        shown(publish_s.map(|publish| records as f64 / publish), 0),
+        shown(publish_s.map(|publish| *records as f64 / publish), 0),
         success.to_owned(),
         shown(wall_s.map(|wall| wall * 1e3), 0),
-        shown(wall_s.map(|wall| wall * 1e3 / records as f64), 6),
+        shown(wall_s.map(|wall| wall * 1e3 / *records as f64), 6),
         shown(lag_s.map(|lag| lag * 1e3), 0),
         shown(of(figure::RECORDS_PER_CPU_S), 0),
         shown(of(figure::ENGINE_CPU_S), 3),
@@ -86,33 +129,21 @@ fn line(run: &Run, plan: &Plan, number: usize, timestamp: &str) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::figure::Figures;
-    use crate::glassflow::Feed;
-    use crate::place::Common;
     use crate::report::Verdict;
     use crate::trace::Trace;
-    use pipeline::config::values::Size;
     use workloads::glassflow::{Spec, Workload};
 
     #[test]
     fn every_value_has_its_column() {
         let spec = Spec { uniques: 500, ..Spec::default() };
-        let common = Common {
-            clickhouse: None,
-            repeat: 1,
-            dir: "bench".into(),
-            keep: false,
-            memory: None,
-            touch: Size::mib(0),
-        };
-        let plan = Plan {
-            common,
-            workload: Workload::new(spec).expect("valid"),
-            feed: Feed::Generator { source: String::new() },
+        let workload = Workload::new(spec).expect("valid");
+        let sent = Sent {
+            records: workload.records_total(),
+            uniques: workload.uniques_total(),
+            publishers: workload.spec().publishers,
+            rate: None,
+            window: "8h".to_owned(),
             batch_age: None,
-            loads: Vec::new(),
-            capacity: None,
-            against: None,
-            without_dedup: false,
         };
         let mut figures = Figures::default();
         figures.put(figure::WALL_S, 0.22);
@@ -123,7 +154,7 @@ mod tests {
             not_valid: None,
             trace: Trace::default(),
         };
-        let values = line(&run, &plan, 1, "2026-01-01T00:00:00Z");
+        let values = line(&run, &sent, 1, "2026-01-01T00:00:00Z");
         let names: Vec<&str> = THEIRS.split(',').chain(OURS.split(',')).collect();
         assert_eq!(values.len(), names.len());
         let of =

@@ -27,7 +27,8 @@ impl Records for Prepared {
     }
 }
 
-fn sending(partitions: u32, number: u64, payload: &[u8]) -> Sending<'_> {
+/// Record `number` of a stream, and the partition that it goes to.
+pub fn sending(partitions: u32, number: u64, payload: &[u8]) -> Sending<'_> {
     Sending { partition: (number % u64::from(partitions)) as u32, key: None, payload }
 }
 

@@ -4,10 +4,12 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use pipeline::config::values::Size;
+use workloads::glassflow::pairs::{DELAY_S_MAX, Pairs};
 
 use super::{Print, Shape, Shared, runtime, say};
-use crate::glassflow::{self, Feed, Plan};
+use crate::glassflow::{self, Feed, Plan, csv, joined};
 use crate::peer::Peer;
+use crate::report::Report;
 
 /// How old a batch gets at the most while latency is measured.
 const LOAD_BATCH_AGE_MS: u64 = 200;
@@ -23,7 +25,11 @@ A backlog (no --rate) is written to a topic first and then drained; with --rate 
 engine runs. The engine's own latencies end with the answer to an insert, and those of a backlog are its age.
 
 With --load the records are sent at shares of the capacity as an open loop, and a latency is from the time at which a record \
-was due to the first SELECT that sees it.",
+was due to the first SELECT that sees it.
+
+With --join a second topic has an action for each event, and the two are joined by their id and time in place of being \
+deduplicated; a tenth of either side has no match. With --sweep either is measured for 2 to 12 publishers and 5 to 20 million \
+distinct records, as was published.",
     after_help = "\
 Examples:
   forebay bench glassflow --brokers localhost:9092
@@ -34,6 +40,8 @@ Examples:
   forebay bench glassflow --brokers localhost:9092 --against franz-go     # needs Go
   forebay bench glassflow --brokers localhost:9092 --without-dedup        # what deduplication costs
   forebay bench glassflow --brokers localhost:9092 --format glassflow-csv > results.csv
+  forebay bench glassflow --brokers localhost:9092 --join --within 60
+  forebay bench glassflow --brokers localhost:9092 --join --sweep 10% --repeat 1 --format glassflow-csv > sweep.csv
   forebay bench glassflow --brokers localhost:9092 --json > report.json
 
 Ends with code 1 when a table is wrong."
@@ -84,6 +92,20 @@ pub struct Glassflow {
     #[arg(long, conflicts_with_all = ["rate", "load"])]
     without_dedup: bool,
 
+    /// Joins events from one topic with actions from another, in place of deduplicating events.
+    #[arg(long, conflicts_with_all = ["rate", "load", "against", "without_dedup", "far_duplicates", "cross_duplicates"])]
+    join: bool,
+
+    /// With --join: how many seconds the times of an event and its action may be apart.
+    #[arg(long, value_name = "S", default_value_t = 60, requires = "join", value_parser = clap::value_parser!(u64).range(DELAY_S_MAX..=86_400))]
+    within: u64,
+
+    /// Measures every combination of the published sweep: 2, 4, 6, 8, 10 and 12 publishers with 5, 10, 15 and 20 million distinct
+    /// records, or a share of them, such as `10%`.
+    #[arg(long, value_name = "SHARE", num_args = 0..=1, default_missing_value = "100%", value_parser = share,
+          conflicts_with_all = ["load", "uniques", "publishers", "html"])]
+    sweep: Option<f64>,
+
     /// Prints one line per run in the columns of GlassFlow's own load tests, with corrected ones beside them.
     #[arg(long, value_name = "FORMAT", value_parser = ["glassflow-csv"], conflicts_with = "json")]
     format: Option<String>,
@@ -114,24 +136,83 @@ enum From {
     Generator,
 }
 
+/// The published sweep.
+const SWEEP_PUBLISHERS: [u32; 6] = [2, 4, 6, 8, 10, 12];
+const SWEEP_RECORDS: [u64; 4] = [5_000_000, 10_000_000, 15_000_000, 20_000_000];
+
 impl Glassflow {
     /// Runs the command; true if every table was right.
     ///
     /// # Errors
     /// When a part does not start or the engine fails.
     pub fn execute(&self, print: Print) -> anyhow::Result<bool> {
-        let plan = self.plan()?;
-        let report = runtime()?.block_on(glassflow::measure(&plan, &say))?;
+        if self.format.is_some() {
+            print(&csv::head())?;
+        }
+        let mut is_right = true;
+        for shape in self.shapes() {
+            if self.sweep.is_some() {
+                say(&format!("{} publishers, {} distinct records", shape.publishers, shape.uniques));
+            }
+            is_right &= self.one(&shape, print)?;
+        }
+        Ok(is_right)
+    }
+
+    /// Every size that is asked for.
+    fn shapes(&self) -> Vec<Shape> {
+        let Some(share) = self.sweep else { return vec![self.shape.clone()] };
+        let of = |publishers: u32, records: u64| {
+            let each = (records as f64 * share) as u64 / u64::from(publishers);
+            Shape { uniques: each.max(1) * u64::from(publishers), publishers, ..self.shape.clone() }
+        };
+        SWEEP_PUBLISHERS
+            .into_iter()
+            .flat_map(|publishers| SWEEP_RECORDS.map(|records| of(publishers, records)))
+            .collect()
+    }
+
+    /// Measures one size, and shows it as it was asked for.
+    fn one(&self, shape: &Shape, print: Print) -> anyhow::Result<bool> {
+        let (report, sent) = match self.join {
+            true => {
+                let plan = self.joined(shape)?;
+                (runtime()?.block_on(joined::measure(&plan, &say))?, csv::Sent::joined(&plan))
+            }
+            false => {
+                let plan = self.plan(shape)?;
+                (runtime()?.block_on(glassflow::measure(&plan, &say))?, csv::Sent::of(&plan))
+            }
+        };
+        self.shown(&report, &sent, print)
+    }
+
+    fn shown(&self, report: &Report, sent: &csv::Sent, print: Print) -> anyhow::Result<bool> {
         match self.format {
-            None => self.shared.show(&report, print),
+            None => self.shared.show(report, print),
             Some(_) => {
                 let now = jiff::Timestamp::now().to_string();
-                self.shared.finish(&report, &glassflow::csv::text(&report, &plan, &now), print)
+                self.shared.finish(report, &csv::lines(report, sent, &now), print)
             }
         }
     }
 
-    fn plan(&self) -> anyhow::Result<Plan> {
+    fn joined(&self, shape: &Shape) -> anyhow::Result<joined::Plan> {
+        let (From::Kafka, Some(brokers)) = (self.source, &self.brokers) else {
+            anyhow::bail!("`--join` needs two topics: give `--brokers`");
+        };
+        Ok(joined::Plan {
+            common: self.shared.common(self.memory),
+            pairs: Pairs::new(&shape.workload()?)?,
+            brokers: brokers.clone(),
+            partitions: self.partitions,
+            compression: self.topic_compression.clone(),
+            within: Duration::from_secs(self.within),
+            batch_age: self.batch_age_ms.map(Duration::from_millis),
+        })
+    }
+
+    fn plan(&self, shape: &Shape) -> anyhow::Result<Plan> {
         let feed = match (self.source, &self.brokers) {
             (From::Kafka, Some(brokers)) => Feed::Kafka {
                 brokers: brokers.clone(),
@@ -144,7 +225,7 @@ impl Glassflow {
                 // The generator's records carry the workload's times, not the wall clock's.
                 anyhow::bail!("`--rate` needs a topic: a generator's records have no time of sending")
             }
-            (From::Generator, _) => Feed::Generator { source: self.generator() },
+            (From::Generator, _) => Feed::Generator { source: generator(shape) },
         };
         if self.against.is_some() && self.source == From::Generator {
             anyhow::bail!("`--against` needs a topic: a peer cannot read the generator");
@@ -155,7 +236,7 @@ impl Glassflow {
         let batch_age_ms = self.batch_age_ms.or((!self.load.is_empty()).then_some(LOAD_BATCH_AGE_MS));
         Ok(Plan {
             common: self.shared.common(self.memory),
-            workload: self.shape.workload()?,
+            workload: shape.workload()?,
             feed,
             batch_age: batch_age_ms.map(Duration::from_millis),
             loads: self.load.clone(),
@@ -165,12 +246,12 @@ impl Glassflow {
             without_dedup: self.without_dedup,
         })
     }
+}
 
-    fn generator(&self) -> String {
-        let Shape { uniques, publishers, seed, far_duplicates, cross_duplicates } = &self.shape;
-        format!(
-            "generator: {{ workload: glassflow, uniques: {uniques}, publishers: {publishers}, seed: {seed}, \
-             far_duplicates: {far_duplicates}, cross_duplicates: {cross_duplicates} }}"
-        )
-    }
+fn generator(shape: &Shape) -> String {
+    let Shape { uniques, publishers, seed, far_duplicates, cross_duplicates } = shape;
+    format!(
+        "generator: {{ workload: glassflow, uniques: {uniques}, publishers: {publishers}, seed: {seed}, \
+         far_duplicates: {far_duplicates}, cross_duplicates: {cross_duplicates} }}"
+    )
 }

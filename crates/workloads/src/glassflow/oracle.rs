@@ -58,7 +58,7 @@ impl Workload {
 }
 
 /// Appends the text that is hashed.
-fn write_row(record: &Record, row: &mut Vec<u8>) {
+pub(super) fn write_row(record: &Record, row: &mut Vec<u8>) {
     row.extend_from_slice(&hyphenated(record.event_id));
     row.push(b'|');
     row.extend_from_slice(&hyphenated(record.user_id));

@@ -118,7 +118,7 @@ pub(super) fn hyphenated(uuid: u128) -> [u8; 36] {
 }
 
 /// A random UUID: version 4, variant 1.
-fn uuid4(high: u64, low: u64) -> u128 {
+pub(super) fn uuid4(high: u64, low: u64) -> u128 {
     let high = high & !0xf000 | 0x4000;
     let low = low & !(0b11 << 62) | 0b10 << 62;
     u128::from(high) << 64 | u128::from(low)

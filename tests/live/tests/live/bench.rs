@@ -32,6 +32,42 @@ fn bench_glassflow_gives_a_right_table() {
     assert_eq!(report["arms"][0]["name"], "forebay");
     assert!(report["summary"]["records_per_cpu_s"]["median"].as_f64().is_some_and(|rate| rate > 0.0));
     assert!(is_empty(&case.dir().join("bench")), "nothing is left over");
+    plans_capacity(&case, &report);
+}
+
+/// That capacity is planned with the coefficients of a report.
+fn plans_capacity(case: &Case, report: &Value) {
+    let (from, file) = (case.dir().join("report.json"), case.dir().join("planned.yaml"));
+    let mut report = report.clone();
+    // A server that was named, as here, has no CPU in the report.
+    report["summary"]["clickhouse_cpu_s"] = serde_json::json!({ "median": 0.5 });
+    std::fs::write(&from, report.to_string()).expect("a report");
+    let text = "pipeline: planned\nsource: { kafka: { brokers: 'b:9092', topic: t } }\nsink: { clickhouse: { url: 'http://c:8123', table: t } }\n";
+    std::fs::write(&file, text).expect("a file");
+    let output = Command::new(binary().expect("the program is built"))
+        .arg("plan")
+        .arg(&file)
+        .args(["--rate", "1M/s", "--json", "--from"])
+        .arg(&from)
+        .output()
+        .expect("the program starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let planned: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let rate = report["summary"]["records_per_cpu_s"]["median"].as_f64().expect("a rate");
+    let cores = planned["capacity"][0]["value"].as_f64().expect("a number");
+    assert!((cores - 1e6 / rate / 0.7).abs() < 1e-6 * cores, "{planned:#}");
+}
+
+#[test]
+fn bench_glassflow_joins_two_topics_into_a_right_table() {
+    let Some(case) = Case::begin("bench_join") else { return };
+    let report = bench(&case, "glassflow", &["--uniques", "4000", "--join", "--within", "10"]);
+    assert_eq!(report["right"], true, "{report:#}");
+    assert_eq!(report["setting"]["records"], 8_000);
+    let checks = report["runs"][0]["verdict"]["checks"].as_array().expect("checks");
+    let rows = checks.iter().find(|check| check["what"] == "rows in the table").expect("rows are counted");
+    assert_eq!(rows["found"], 3_600, "a tenth has no match");
+    assert!(is_empty(&case.dir().join("bench")), "nothing is left over");
 }
 
 #[test]
