@@ -5,6 +5,7 @@
 //!
 //! | module          | what it owns                                                          |
 //! |-----------------|-----------------------------------------------------------------------|
+//! | [`capacity`]    | how much hardware a pipeline needs for a load                         |
 //! | [`dead_letters`] | reading letters, what a replay takes, what became of it               |
 //! | [`fields`]      | what several answers say in the same JSON fields                      |
 //! | [`pipelines`]   | the pipelines of a store, and their end                               |
@@ -19,6 +20,7 @@
     reason = "a person waits: real clock, real threads; the data's path gets them through dataflow::Runtime"
 )]
 
+pub mod capacity;
 pub mod dead_letters;
 pub mod fields;
 pub mod pipelines;

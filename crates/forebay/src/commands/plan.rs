@@ -1,7 +1,9 @@
-//! `forebay plan`: what the next run would change.
+//! `forebay plan`: what the next run would change; and with a rate, what hardware it takes ([`capacity`]).
 //!
 //! Owns the words. Does not own the comparison ([`admin::plan`]), nor the questions behind it, which are those of `check --connect`
 //! ([`super::check::connect`]).
+
+mod capacity;
 
 use std::fmt::Write as _;
 
@@ -19,12 +21,15 @@ use crate::console::{Exit, PipelineFile, print};
 /// Partitions that are shown to people one by one.
 const SHOWN_MAX: usize = 10;
 
-/// Compares a pipeline file with the journal, the tables and the source, and shows what the next `run` would change.
+/// Compares a pipeline file with the journal, the tables and the source, and shows what the next `run` would change. With `--rate`, plans
+/// capacity in place of that.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   forebay plan user-events.yaml
   forebay plan user-events.yaml --json
+  forebay plan user-events.yaml --rate 1M/s --keys 100k --days 30
+  forebay plan user-events.yaml --rate 250k/s --record-bytes 1KiB --from report.json --prices prices.json
 
 Writes nothing and claims nothing; a running pipeline is not affected.
 
@@ -37,6 +42,9 @@ pub struct Plan {
     /// Prints JSON.
     #[arg(long)]
     json: bool,
+
+    #[command(flatten)]
+    capacity: capacity::Capacity,
 }
 
 impl Plan {
@@ -46,6 +54,9 @@ impl Plan {
     /// When the file cannot be read.
     pub fn execute(&self) -> anyhow::Result<Exit> {
         let Some(pipeline) = super::load(&self.file.file)? else { return Ok(Exit::Fault) };
+        if let Some(exit) = self.capacity.execute(&pipeline, self.json)? {
+            return Ok(exit);
+        }
         let (found, looked) = super::runtime()?.block_on(connect::look_closer(&pipeline));
         let exit = found.exit();
         let Some(lane) = &looked.lane else {

@@ -1,0 +1,375 @@
+//! How much hardware a pipeline needs for a load: cores, memory, store, parts, partitions and money.
+//!
+//! Owns the arithmetic, as pure functions from the pipeline file, the load and measured coefficients to lines of an answer. Does not own the
+//! coefficients ([`coefficients`]) nor the prices ([`prices`]).
+//!
+//! Every line names the assumption behind it. It is a model: what it knows was measured on two cores, and it takes costs to grow with the
+//! number of records and their bytes.
+
+pub mod coefficients;
+pub mod prices;
+
+use std::time::Duration;
+
+use pipeline::config::model::Pipeline;
+use pipeline::config::model::step::Step;
+use pipeline::config::values::Window;
+use serde::Serialize;
+
+use coefficients::{Coefficients, Kind};
+use prices::Prices;
+
+/// Cores are planned to be this busy, so that lag can be made good and latency stays low.
+const BUSY: f64 = 0.7;
+/// The part of a lane's work that runs on one core at a time, on a machine of a few cores.
+const SERIAL: f64 = 0.137;
+/// How often merges rewrite a row: with ten parts a merge, four times take parts of 200,000 rows to 2 billion.
+const MERGES: f64 = 4.0;
+/// CPU-seconds for merging a row once, of five columns and 200 bytes of JSON.
+const MERGE_CPU_S_A_ROW: f64 = 0.57e-6;
+/// Requests of a seal and of its insert (`docs/stores.md`).
+const PUTS_A_SEAL: f64 = 2.0;
+const GETS_A_SEAL: f64 = 3.0;
+/// Bytes that a partition of a topic takes a second: brokers and their replicas are commonly planned so.
+const PARTITION_BYTES_PER_S: f64 = 10e6;
+/// Bytes of a key in files, on disk and in memory.
+const SPILLED_KEY_DISK_BYTES: f64 = 17.0;
+const SPILLED_KEY_MEMORY_BYTES: f64 = 2.0;
+/// Bytes that a record adds to a seal over the bytes of its body: columns are packed by LZ4.
+const SEALED_SHARE: f64 = 0.3;
+const HOURS_A_MONTH: f64 = 730.0;
+const SECONDS_A_DAY: f64 = 86_400.0;
+
+/// What is asked.
+#[derive(Clone, Copy, Debug)]
+pub struct Load {
+    /// Records a second, of all inputs together.
+    pub rate: f64,
+    /// Different keys of a window, or of a join in its interval; `None` takes every record for a key of its own.
+    pub keys: Option<f64>,
+    /// Days that the totals are for.
+    pub days: f64,
+    /// Bytes of a record; `None` takes those of the measured workload.
+    pub record_bytes: Option<f64>,
+}
+
+/// One line of the answer.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Line {
+    /// What it is, for programs; the unit stands last.
+    pub key: &'static str,
+    /// What it is, for people.
+    pub what: &'static str,
+    /// How much.
+    pub value: f64,
+    /// The unit, for people; empty for a count.
+    pub unit: &'static str,
+    /// The formula with its numbers, and what it takes for granted.
+    pub because: String,
+}
+
+/// What a pipeline keeps, by its file.
+#[derive(Clone, Copy, Debug, Default)]
+struct Kept {
+    /// Keys, pairs or rows at once.
+    keys: f64,
+    /// Bytes of each.
+    bytes_a_key: f64,
+    /// The step's own bound.
+    memory: f64,
+    /// Whether what does not fit is spilled to files.
+    spills: bool,
+}
+
+/// The lines of the answer, in the order in which they are read.
+pub fn lines(pipeline: &Pipeline, load: Load, known: &Coefficients, prices: &Prices) -> Vec<Line> {
+    let mut lines = Vec::new();
+    let bytes = load.record_bytes.unwrap_or(known.record_bytes);
+    let cores = forebay(&mut lines, load, bytes, known);
+    let rows = rows(&mut lines, pipeline, load);
+    let seals = seals(pipeline, load.rate, bytes);
+    let state_disk = memory(&mut lines, pipeline, load, known);
+    let requests = store(&mut lines, pipeline, load, seals, bytes, state_disk);
+    let clickhouse = clickhouse(&mut lines, pipeline, rows, seals, known);
+    partitions(&mut lines, load, bytes);
+    money(&mut lines, load, cores + clickhouse, state_disk, requests, prices);
+    lines
+}
+
+fn forebay(lines: &mut Vec<Line>, load: Load, bytes: f64, known: &Coefficients) -> f64 {
+    let longer = (bytes / known.record_bytes).max(1.0);
+    let per_core = known.records_per_cpu_s / longer;
+    let cores = load.rate / per_core / BUSY;
+    let longer = match longer > 1.0 {
+        true => format!(
+            ", divided by {longer:.1} for records of {bytes:.0} bytes in place of {:.0}",
+            known.record_bytes
+        ),
+        false => String::new(),
+    };
+    lines.push(Line {
+        key: "forebay_cores",
+        what: "Forebay",
+        value: cores,
+        unit: "cores",
+        because: format!(
+            "{:.0} records a second at {:.0} a CPU-second ({}){longer}; busy to {:.0} %",
+            load.rate,
+            known.records_per_cpu_s,
+            known.from,
+            100.0 * BUSY
+        ),
+    });
+    // Amdahl: of one lane, however many cores it has.
+    let lane_max = per_core / SERIAL * BUSY;
+    lines.push(Line {
+        key: "pipelines",
+        what: "processes",
+        value: (load.rate / lane_max).ceil().max(1.0),
+        unit: "",
+        because: format!(
+            "one process does up to {lane_max:.0} records a second: {:.1} % of its work is in order; more are pipelines of their own, \
+             each with a part of the keys",
+            100.0 * SERIAL
+        ),
+    });
+    cores
+}
+
+/// Rows a second that go to ClickHouse.
+fn rows(lines: &mut Vec<Line>, pipeline: &Pipeline, load: Load) -> f64 {
+    let window = pipeline.steps.iter().find_map(|step| step.window.as_ref());
+    let (rows, because) = match (window, load.keys) {
+        (Some(window), Some(keys)) => {
+            let every_s = window.shortest().duration().as_secs_f64();
+            let rows = (keys / every_s).min(load.rate);
+            (rows, format!("{keys:.0} keys, a result each every {every_s:.0} s"))
+        }
+        (Some(_), None) => (load.rate, "every record a key of its own, for want of `--keys`".to_owned()),
+        (None, _) => (
+            load.rate,
+            "a row for each record: nothing is known of what filters and duplicates drop".to_owned(),
+        ),
+    };
+    lines.push(Line {
+        key: "rows_per_s",
+        what: "rows into ClickHouse",
+        value: rows,
+        unit: "a second",
+        because,
+    });
+    rows
+}
+
+/// Seals a second, and why.
+fn seals(pipeline: &Pipeline, rate: f64, bytes: f64) -> (f64, &'static str) {
+    let batch = &pipeline.sink.batch;
+    let by_age = (1.0 / batch.age.duration().as_secs_f64(), "by `batch.age`");
+    let by_rows = (rate / batch.rows as f64, "by `batch.rows`");
+    let by_bytes = (rate * bytes / batch.bytes.bytes as f64, "by `batch.bytes`");
+    [by_rows, by_bytes].into_iter().fold(by_age, |most, other| if other.0 > most.0 { other } else { most })
+}
+
+/// The state that does not fit into memory, in bytes of the store.
+fn memory(lines: &mut Vec<Line>, pipeline: &Pipeline, load: Load, known: &Coefficients) -> f64 {
+    let budget = pipeline.memory.bytes as f64;
+    lines.push(Line {
+        key: "memory_bytes",
+        what: "memory of a process",
+        value: 1.2 * budget / 1e6,
+        unit: "MB",
+        because: format!(
+            "`memory: {}` and a fifth: it holds what is read ahead, batches, frames and state",
+            pipeline.memory
+        ),
+    });
+    let mut disk = 0.0;
+    for step in &pipeline.steps {
+        let Some(kept) = kept(step, load, known) else { continue };
+        let bytes = kept.keys * kept.bytes_a_key;
+        let held = match (bytes <= kept.memory, kept.spills) {
+            (true, _) => "which fits".to_owned(),
+            (false, true) => {
+                let spilled = kept.keys - kept.memory / kept.bytes_a_key;
+                disk += spilled * SPILLED_KEY_DISK_BYTES;
+                format!(
+                    "of which {:.0} MB are kept open; the rest is spilled to files, with {:.0} MB of memory for their index",
+                    kept.memory / 1e6,
+                    spilled * SPILLED_KEY_MEMORY_BYTES / 1e6
+                )
+            }
+            (false, false) => format!(
+                "MORE than the step's `memory` of {:.0} MB: the pipeline would stop. Give the step more, or the pipeline fewer keys",
+                kept.memory / 1e6
+            ),
+        };
+        lines.push(Line {
+            key: "state_bytes",
+            what: step.word(),
+            value: bytes / 1e6,
+            unit: "MB of state",
+            because: format!("{:.0} keys of {:.0} bytes, {held}", kept.keys, kept.bytes_a_key),
+        });
+    }
+    disk
+}
+
+fn kept(step: &Step, load: Load, known: &Coefficients) -> Option<Kept> {
+    if let Some(dedup) = &step.dedup {
+        let in_window = match dedup.window {
+            Window::Unbounded => load.days * SECONDS_A_DAY * load.rate,
+            Window::Within(period) => period.duration().as_secs_f64() * load.rate,
+        };
+        let keys = load.keys.unwrap_or(in_window).min(in_window);
+        let memory = dedup.memory.bytes as f64;
+        return Some(Kept { keys, bytes_a_key: known.bytes_a_key(Kind::Dedup), memory, spills: true });
+    }
+    if let Some(window) = &step.window {
+        let (size, lateness) = (window.longest().duration(), window.lateness.duration());
+        let open = windows_open(size, window.shortest().duration(), lateness);
+        let of_one = load.keys.unwrap_or(load.rate * size.as_secs_f64());
+        let bytes_a_key = known.bytes_a_key(Kind::Window);
+        return Some(Kept {
+            keys: of_one * open,
+            bytes_a_key,
+            memory: window.memory.bytes as f64,
+            spills: false,
+        });
+    }
+    let join = step.join.as_ref()?;
+    let (before, after) = join.interval();
+    // A left row waits for `after`, a right row for `before`, and both for `lateness`; each side has half of the records.
+    let waits = (before + after).as_secs_f64() / 2.0 + join.lateness.duration().as_secs_f64();
+    let bytes_a_key = known.bytes_a_key(Kind::Join);
+    Some(Kept { keys: load.rate * waits, bytes_a_key, memory: join.memory.bytes as f64, spills: false })
+}
+
+/// Windows that are open at once, as if the watermark stood still between two: the one that fills, and those that wait for late records.
+fn windows_open(size: Duration, every: Duration, lateness: Duration) -> f64 {
+    if every.is_zero() {
+        return 1.0;
+    }
+    1.0 + (lateness.as_secs_f64() / every.as_secs_f64()).ceil()
+        + ((size.as_secs_f64() / every.as_secs_f64()) - 1.0).ceil()
+}
+
+/// Puts and gets a second.
+fn store(
+    lines: &mut Vec<Line>,
+    pipeline: &Pipeline,
+    load: Load,
+    (seals, why): (f64, &'static str),
+    bytes: f64,
+    state_disk: f64,
+) -> (f64, f64) {
+    let written = load.rate * bytes * SEALED_SHARE;
+    lines.push(Line {
+        key: "store_bytes_per_s",
+        what: "written to the store",
+        value: written / 1e6,
+        unit: "MB/s",
+        because: format!("{:.0} % of the records' bytes, and deleted once settled", 100.0 * SEALED_SHARE),
+    });
+    let spool = pipeline.spool.bytes.bytes as f64;
+    lines.push(Line {
+        key: "store_bytes",
+        what: "room in the store",
+        value: (spool + state_disk) / 1e9,
+        unit: "GB at the most",
+        because: format!(
+            "`spool.bytes` for an outage of ClickHouse ({:.0} s at this rate), and spilled keys",
+            spool / written
+        ),
+    });
+    let (puts, gets) = (PUTS_A_SEAL * seals, GETS_A_SEAL * seals);
+    lines.push(Line {
+        key: "store_requests_per_s",
+        what: "puts and gets",
+        value: puts + gets,
+        unit: "a second",
+        because: format!(
+            "{seals:.1} seals a second ({why}) of {PUTS_A_SEAL:.0} puts and {GETS_A_SEAL:.0} gets"
+        ),
+    });
+    // Requests to a disk cost nothing.
+    match pipeline.store.remote_scheme() {
+        Some(_) => (puts, gets),
+        None => (0.0, 0.0),
+    }
+}
+
+fn clickhouse(
+    lines: &mut Vec<Line>,
+    pipeline: &Pipeline,
+    rows: f64,
+    (seals, why): (f64, &'static str),
+    known: &Coefficients,
+) -> f64 {
+    let tables = pipeline.sinks.len().max(1) as f64;
+    lines.push(Line {
+        key: "parts_per_s",
+        what: "new parts",
+        value: seals * tables,
+        unit: "a second",
+        because: format!(
+            "{seals:.1} seals a second ({why}), {tables:.0} tables; times the table partitions that a batch falls into"
+        ),
+    });
+    let cores = rows * (known.clickhouse_cpu_s_a_row + MERGES * MERGE_CPU_S_A_ROW) / BUSY;
+    lines.push(Line {
+        key: "clickhouse_cores",
+        what: "ClickHouse, writing",
+        value: cores,
+        unit: "cores",
+        because: format!(
+            "{:.2} µs a row to insert ({}), and {MERGES:.0} merges of each at {:.2} µs; busy to {:.0} %; no views, no queries",
+            1e6 * known.clickhouse_cpu_s_a_row,
+            known.from,
+            1e6 * MERGE_CPU_S_A_ROW,
+            100.0 * BUSY
+        ),
+    });
+    cores
+}
+
+fn partitions(lines: &mut Vec<Line>, load: Load, bytes: f64) {
+    lines.push(Line {
+        key: "partitions",
+        what: "partitions of the topic",
+        value: (load.rate * bytes / PARTITION_BYTES_PER_S).ceil().max(1.0),
+        unit: "at least",
+        because: format!(
+            "{:.0} MB/s a partition; Forebay reads any number of them in one process",
+            PARTITION_BYTES_PER_S / 1e6
+        ),
+    });
+}
+
+fn money(
+    lines: &mut Vec<Line>,
+    load: Load,
+    cores: f64,
+    state_disk: f64,
+    (puts, gets): (f64, f64),
+    prices: &Prices,
+) {
+    let seconds = load.days * SECONDS_A_DAY;
+    let hours = load.days / 30.0 * HOURS_A_MONTH;
+    let of_cores = cores * hours * prices.core_hour;
+    let of_requests = seconds * (puts * prices.thousand_puts + gets * prices.thousand_gets) / 1e3;
+    let of_room = state_disk / 1e9 * prices.gigabyte_month * load.days / 30.0;
+    lines.push(Line {
+        key: "cost",
+        what: "cost",
+        value: of_cores + of_requests + of_room,
+        unit: "USD",
+        because: format!(
+            "for {:.0} days: {of_cores:.2} for {cores:.1} cores at {} an hour, {of_requests:.2} for requests of object storage, \
+             {of_room:.2} for spilled state ({}); without disks of ClickHouse, brokers and traffic",
+            load.days, prices.core_hour, prices.from
+        ),
+    });
+}
+
+#[cfg(test)]
+mod tests;

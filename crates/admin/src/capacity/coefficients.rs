@@ -1,0 +1,121 @@
+//! What was measured: costs of a record, a row and a key.
+//!
+//! Owns the figures of this version that stand where no report is given, and the reading of a report of `forebay bench … --json`.
+
+use pipeline::config::model::Pipeline;
+use serde_json::Value;
+
+/// What keeps state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A key that was seen.
+    Dedup,
+    /// A key of an open window.
+    Window,
+    /// A row that waits for a match.
+    Join,
+}
+
+/// Costs, and where they are from.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Coefficients {
+    /// Where they are from, for people.
+    pub from: String,
+    /// Bytes of the measured records.
+    pub record_bytes: f64,
+    /// Records of them for each CPU-second of Forebay.
+    pub records_per_cpu_s: f64,
+    /// CPU-seconds of ClickHouse for each row that is inserted.
+    pub clickhouse_cpu_s_a_row: f64,
+    /// Bytes of state a key, of what the measured workload keeps; `None` leaves those of this version.
+    pub bytes_a_key: Option<(Kind, f64)>,
+}
+
+/// Of this version, by kind of state: bytes a key. A window's are of a count, and sum, least and greatest value of two columns; a join's are
+/// 53 and what the columns of a short row take.
+const BYTES_A_KEY: [(Kind, f64); 3] = [(Kind::Dedup, 24.0), (Kind::Window, 75.0), (Kind::Join, 153.0)];
+
+impl Coefficients {
+    /// Those of this version's own measurements (`docs/performance.md`), of the workload that is most like the pipeline.
+    pub fn measured(pipeline: &Pipeline) -> Self {
+        let has = |is: fn(&pipeline::config::model::step::Step) -> bool| pipeline.steps.iter().any(is);
+        let of = |from: &str, record_bytes, records_per_cpu_s, clickhouse_cpu_s_a_row| Self {
+            from: format!("docs/performance.md, {from}"),
+            record_bytes,
+            records_per_cpu_s,
+            clickhouse_cpu_s_a_row,
+            bytes_a_key: None,
+        };
+        if has(|step| step.join.is_some()) {
+            return of("joined events", JOINED.0, JOINED.1, JOINED.2);
+        }
+        if has(|step| step.window.is_some()) {
+            return of("Avro readings in windows", WINDOWS.0, WINDOWS.1, WINDOWS.2);
+        }
+        match has(|step| step.dedup.is_some()) {
+            true => of("JSON events with `dedup`", DEDUP.0, DEDUP.1, DEDUP.2),
+            false => of("JSON events", PLAIN.0, PLAIN.1, PLAIN.2),
+        }
+    }
+
+    /// Those of a report.
+    ///
+    /// # Errors
+    /// In words, when it is no report of `forebay bench glassflow` or `flink`, or its tables were wrong.
+    pub fn of_report(report: &Value, from: &str) -> Result<Self, String> {
+        if report["right"] != Value::Bool(true) {
+            return Err("no report of `forebay bench … --json` whose tables were all right".to_owned());
+        }
+        let workload = report["setting"]["workload"].as_str().unwrap_or_default();
+        let of = |key: &str| {
+            report["summary"][key]["median"]
+                .as_f64()
+                .filter(|value| *value > 0.0)
+                .ok_or_else(|| format!("the report has no `{key}`"))
+        };
+        let checks = report["runs"][0]["verdict"]["checks"].as_array();
+        let rows = checks
+            .and_then(|checks| checks.iter().find(|check| check["what"] == "rows in the table"))
+            .and_then(|check| check["expected"].as_f64())
+            .filter(|rows| *rows > 0.0)
+            .ok_or("the report does not say how many rows the table must hold")?;
+        let record_bytes = report["setting"]["record_bytes"].as_f64().filter(|bytes| *bytes > 0.0);
+        let kind = match (workload, report["setting"]["within_s"].is_null()) {
+            ("flink", _) => Kind::Window,
+            ("glassflow", false) => Kind::Join,
+            ("glassflow", true) => Kind::Dedup,
+            (other, _) => {
+                return Err(format!(
+                    "a report of workload `{other}`; give one of `forebay bench glassflow` or `flink`"
+                ));
+            }
+        };
+        Ok(Self {
+            from: from.to_owned(),
+            record_bytes: record_bytes
+                .ok_or("the report has no `record_bytes`; make one with this version")?,
+            records_per_cpu_s: of("records_per_cpu_s")?,
+            clickhouse_cpu_s_a_row: of("clickhouse_cpu_s").map_err(|why| {
+                format!("{why}; make it without `--clickhouse`: the CPU of a server that the benchmark starts is measured")
+            })? / rows,
+            bytes_a_key: of("state_bytes_per_key").ok().map(|bytes| (kind, bytes)),
+        })
+    }
+
+    /// Bytes of state a key.
+    pub fn bytes_a_key(&self, kind: Kind) -> f64 {
+        let of_this_version =
+            BYTES_A_KEY.iter().find(|(known, _)| *known == kind).map_or(0.0, |(_, bytes)| *bytes);
+        match self.bytes_a_key {
+            Some((measured, bytes)) if measured == kind => bytes,
+            _ => of_this_version,
+        }
+    }
+}
+
+/// Bytes of a record, records per CPU-second of Forebay, and CPU-seconds of ClickHouse a row: medians of release builds.
+type Measured = (f64, f64, f64);
+const DEDUP: Measured = (200.0, 2_660_000.0, 0.57e-6);
+const PLAIN: Measured = (200.0, 2_529_000.0, 0.66e-6);
+const WINDOWS: Measured = (43.0, 5_860_000.0, 3.7e-6);
+const JOINED: Measured = (190.0, 1_679_000.0, 1.28e-6);

@@ -1,0 +1,122 @@
+use pipeline::config::{self, values::reference::Surroundings};
+use serde_json::{Value, json};
+
+use super::*;
+
+fn of(steps: &str, store: &str) -> Pipeline {
+    let text = format!(
+        "pipeline: p\nstore: {store}\nsource:\n  kafka: {{ brokers: 'b:9092', topic: t }}\n  fields: {{ k: UInt32, v: Float64 }}\n{steps}\
+         sink: {{ clickhouse: {{ url: 'http://c:8123', table: t }}, batch: {{ age: 1s, rows: 500000 }} }}\n"
+    );
+    let checked = config::check(&text, &Surroundings::of_process());
+    checked.pipeline.unwrap_or_else(|| panic!("{}", checked.faults.render("p.yaml")))
+}
+
+const DEDUP: &str = "steps: [{ dedup: { key: [k], window: 8h } }]\n";
+const WINDOW: &str =
+    "steps: [{ window: { key: [k], size: 1m, lateness: 30s, aggregates: { n: 'count()', s: 'sum(v)' } } }]\n";
+
+fn known() -> Coefficients {
+    Coefficients {
+        from: "a test".to_owned(),
+        record_bytes: 200.0,
+        records_per_cpu_s: 1e6,
+        clickhouse_cpu_s_a_row: 1e-6,
+        bytes_a_key: None,
+    }
+}
+
+fn load(rate: f64) -> Load {
+    Load { rate, keys: None, days: 30.0, record_bytes: None }
+}
+
+fn line(lines: &[Line], key: &str) -> Line {
+    lines.iter().find(|line| line.key == key).unwrap_or_else(|| panic!("no {key} in {lines:?}")).clone()
+}
+
+#[test]
+fn twice_the_load_takes_twice_the_cores_and_twice_the_bytes_as_well() {
+    let pipeline = of("", "s3://bucket/p");
+    let cores = |load| line(&lines(&pipeline, load, &known(), &Prices::default()), "forebay_cores").value;
+    assert!((cores(load(1e6)) - 1.0 / BUSY).abs() < 1e-9);
+    assert!((cores(load(2e6)) - 2.0 / BUSY).abs() < 1e-9);
+    let long = Load { record_bytes: Some(400.0), ..load(1e6) };
+    assert!((cores(long) - 2.0 / BUSY).abs() < 1e-9);
+    let short = Load { record_bytes: Some(20.0), ..load(1e6) };
+    assert!((cores(short) - 1.0 / BUSY).abs() < 1e-9, "a short record is taken to cost as much");
+}
+
+#[test]
+fn a_window_writes_a_row_for_each_key_and_says_when_it_does_not_fit() {
+    let pipeline = of(WINDOW, "./data");
+    let of_keys = |keys| {
+        let load = Load { keys: Some(keys), ..load(1e6) };
+        lines(&pipeline, load, &known(), &Prices::default())
+    };
+    assert!((line(&of_keys(60e3), "rows_per_s").value - 1e3).abs() < 1e-9);
+    // One that fills, one that waits for late records.
+    let state = line(&of_keys(60e3), "state_bytes");
+    assert!((state.value - 2.0 * 60e3 * 75.0 / 1e6).abs() < 1e-9, "{state:?}");
+    assert!(state.because.ends_with("which fits"), "{state:?}");
+    assert!(line(&of_keys(100e6), "state_bytes").because.contains("MORE than the step's `memory`"));
+}
+
+#[test]
+fn keys_beyond_the_steps_memory_are_files_in_the_store() {
+    let lines = lines(&of(DEDUP, "./data"), load(1e6), &known(), &Prices::default());
+    let state = line(&lines, "state_bytes");
+    assert!((state.value - 8.0 * 3_600.0 * 1e6 * 24.0 / 1e6).abs() < 1e-3, "{state:?}");
+    assert!(state.because.contains("spilled to files"), "{state:?}");
+    let room = line(&lines, "store_bytes");
+    assert!(room.value > 8.0 * 3_600.0 * 1e6 * 16.0 / 1e9, "{room:?}");
+}
+
+#[test]
+fn requests_cost_money_on_object_storage_alone() {
+    let prices = Prices { core_hour: 0.0, gigabyte_month: 0.0, ..Prices::default() };
+    let cost = |store| line(&lines(&of("", store), load(1e3), &known(), &prices), "cost").value;
+    assert_eq!(cost("./data"), 0.0);
+    // A seal a second: 2 puts and 3 gets, for 30 days.
+    let expected = 30.0 * 86_400.0 * (2.0 * 0.005 + 3.0 * 0.0004) / 1e3;
+    assert!((cost("s3://bucket/p") - expected).abs() < 1e-6, "{}", cost("s3://bucket/p"));
+}
+
+#[test]
+fn more_than_a_process_can_do_in_order_is_several_processes() {
+    let processes =
+        |rate| line(&lines(&of("", "./data"), load(rate), &known(), &Prices::default()), "pipelines").value;
+    assert_eq!(processes(1e6), 1.0);
+    assert_eq!(processes(20e6), 4.0);
+}
+
+fn report() -> Value {
+    json!({
+        "setting": { "workload": "glassflow", "record_bytes": 200 }, "right": true,
+        "summary": {
+            "records_per_cpu_s": { "median": 2e6 }, "clickhouse_cpu_s": { "median": 4.0 },
+            "state_bytes_per_key": { "median": 23.5 },
+        },
+        "runs": [{ "verdict": { "checks": [{ "what": "rows in the table", "expected": 2_000_000, "found": 2_000_000 }] } }],
+    })
+}
+
+#[test]
+fn coefficients_are_those_of_a_report() {
+    let known = Coefficients::of_report(&report(), "r.json").expect("a report");
+    assert_eq!((known.records_per_cpu_s, known.clickhouse_cpu_s_a_row), (2e6, 2e-6));
+    assert_eq!((known.bytes_a_key(Kind::Dedup), known.bytes_a_key(Kind::Window)), (23.5, 75.0));
+}
+
+#[test]
+fn what_is_no_report_or_a_wrong_one_is_refused_with_the_reason() {
+    let refused = |change: fn(&mut Value)| {
+        let mut report = report();
+        change(&mut report);
+        Coefficients::of_report(&report, "r.json").expect_err("refused")
+    };
+    assert!(refused(|report| report["right"] = json!(false)).contains("all right"));
+    assert!(refused(|report| report["setting"]["workload"] = json!("clients")).contains("`clients`"));
+    assert!(refused(|report| report["setting"]["record_bytes"] = json!(null)).contains("`record_bytes`"));
+    assert!(refused(|report| report["summary"] = json!({})).contains("`records_per_cpu_s`"));
+    assert!(refused(|report| report["runs"] = json!([])).contains("how many rows"));
+}
