@@ -64,6 +64,38 @@ const BACKLOG_AGE: [Figure; 4] = [
 /// The arm that is measured, and the one that keeps the duplicates.
 const FOREBAY: &str = "forebay";
 const WITHOUT_DEDUP: &str = "forebay without dedup: duplicates stay";
+const FILTERED: &str = "forebay with a filter that half of the records pass";
+
+/// The steps of an arm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Steps {
+    Dedup,
+    None,
+    FilterAndDedup,
+}
+
+impl Steps {
+    /// The arm's name, and what its tables and folders have behind the number.
+    fn names(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Dedup => (FOREBAY, ""),
+            Self::None => (WITHOUT_DEDUP, "_plain"),
+            Self::FilterAndDedup => (FILTERED, "_filtered"),
+        }
+    }
+
+    /// What the pipeline file says.
+    fn text(self) -> String {
+        const DEDUP: &str = "  - dedup: { key: [event_id], window: 8h, time: created_at }\n";
+        match self {
+            Self::None => String::new(),
+            Self::Dedup => format!("steps:\n{DEDUP}"),
+            Self::FilterAndDedup => {
+                format!("steps:\n  - filter: name < '{}'\n{DEDUP}", oracle::NAME_IN_THE_MIDDLE)
+            }
+        }
+    }
+}
 
 /// From where the engine reads.
 #[derive(Clone, Debug)]
@@ -105,6 +137,8 @@ pub struct Plan {
     pub against: Option<Peer>,
     /// The same without the step `dedup`, in turns: what deduplication costs.
     pub without_dedup: bool,
+    /// The same with a filter before `dedup` that half of the records pass, in turns: what a filter saves.
+    pub filter: bool,
 }
 
 impl Plan {
@@ -183,12 +217,18 @@ impl Bench<'_> {
         let mut runs = Vec::new();
         for number in 1..=repeat {
             self.place.say(&format!("run {number} of {repeat}"));
-            let run = self.run(number, server, expected, backlog, true).await;
+            let run = self.run(number, server, expected, backlog, Steps::Dedup).await;
             runs.push(run.with_context(|| format!("run {number}"))?);
             if self.plan.without_dedup {
                 self.place.say(&format!("run {number} of {repeat}: without dedup"));
-                let run = self.run(number, server, expected, backlog, false).await;
+                let run = self.run(number, server, expected, backlog, Steps::None).await;
                 runs.push(run.with_context(|| format!("run {number} without dedup"))?);
+            }
+            if self.plan.filter {
+                self.place.say(&format!("run {number} of {repeat}: with a filter"));
+                let passing = self.plan.workload.expected_before(oracle::NAME_IN_THE_MIDDLE);
+                let run = self.run(number, server, passing, backlog, Steps::FilterAndDedup).await;
+                runs.push(run.with_context(|| format!("run {number} with a filter"))?);
             }
             if let (Some((peer, program)), Some(topic)) = (&built, backlog) {
                 self.place.say(&format!("run {number} of {repeat}: {}", peer.name()));
@@ -237,15 +277,15 @@ impl Bench<'_> {
         server: &Server,
         expected: Content,
         backlog: Option<&Topic>,
-        dedup: bool,
+        steps: Steps,
     ) -> anyhow::Result<Run> {
-        let (arm, suffix) = if dedup { (FOREBAY, "") } else { (WITHOUT_DEDUP, "_plain") };
+        let (arm, suffix) = steps.names();
         let table = format!("{}_{number}{suffix}", self.place.name);
         let dir = self.place.folder(&format!("run-{number}{suffix}"))?;
         let memory = self.plan.common.memory_line();
         let pipeline = |source: &str| Pipeline {
             dir,
-            rest: pipeline_text(source, server.url(), &table, self.plan.batch_age, dedup) + &memory,
+            rest: pipeline_text(source, server.url(), &table, self.plan.batch_age, steps) + &memory,
             table: table.clone(),
         };
         let touched = self.place.touch_memory()?;
@@ -265,18 +305,24 @@ impl Bench<'_> {
                 let rate = rate.context("a topic that is not filled first needs a rate")?;
                 let topic = self.topic(&table, true).await?;
                 let pipeline = pipeline(&kafka(brokers, topic.name(), &table));
-                let rows = if dedup { expected.rows } else { self.plan.workload.records_total() };
+                let rows = match steps {
+                    Steps::None => self.plan.workload.records_total(),
+                    Steps::Dedup | Steps::FilterAndDedup => expected.rows,
+                };
                 let (end, seen, took) = self.paced(&pipeline, topic, rate, rows).await?;
                 (pipeline, end, seen, Some(took))
             }
         };
         let clickhouse = server.usage()?.zip(before).map(|(after, before)| after.since(before));
-        let checks = match dedup {
-            true => of_content(expected, server.content(&oracle::sql(&table)).await?).to_vec(),
-            false => self.duplicates_stay(server, &table, expected).await?,
+        let checks = match steps {
+            Steps::Dedup | Steps::FilterAndDedup => {
+                of_content(expected, server.content(&oracle::sql(&table)).await?).to_vec()
+            }
+            Steps::None => self.duplicates_stay(server, &table, expected).await?,
         };
-        let verdict =
-            Verdict::of(checks.into_iter().chain(pipeline.accounts()?.checks(self.accounts(dedup))));
+        let counted = pipeline.accounts()?;
+        let accounts = self.accounts(steps, expected, counted);
+        let verdict = Verdict::of(checks.into_iter().chain(counted.checks(accounts)));
         self.place.drop_tables(server, &table).await?;
         let mut figures = self.figures(&end, &seen, clickhouse);
         figures.put_if(PUBLISH_S, published.map(|published| published.as_secs_f64()));
@@ -372,11 +418,15 @@ impl Bench<'_> {
         self.plan.rate()
     }
 
-    fn accounts(&self, dedup: bool) -> Accounts {
-        let workload = &self.plan.workload;
-        let (read, duplicates) =
-            (workload.records_total(), if dedup { workload.duplicates_total() } else { 0 });
-        Accounts { read, written: read - duplicates, duplicates, dead_letters: 0 }
+    /// What the journal must have counted. How many duplicates pass the filter is left to it: the table shows that each was dropped.
+    fn accounts(&self, steps: Steps, expected: Content, counted: Accounts) -> Accounts {
+        let read = self.plan.workload.records_total();
+        let (written, duplicates) = match steps {
+            Steps::None => (read, 0),
+            Steps::Dedup => (expected.rows, self.plan.workload.duplicates_total()),
+            Steps::FilterAndDedup => (expected.rows, counted.duplicates),
+        };
+        Accounts { read, written, duplicates, dead_letters: 0 }
     }
 
     fn setting(&self, server: &Server) -> Setting {
@@ -432,16 +482,29 @@ fn goals(arms: &[Arm], common: &Common) -> Vec<Goal> {
         common.memory_goal(arms),
     ];
     goals.extend(goal_of_dedup(arms));
+    goals.extend(goal_of_filter(arms));
     goals
 }
 
-/// What the step costs, if the pipeline ran without it too: by the medians of both arms.
-fn goal_of_dedup(arms: &[Arm]) -> Option<Goal> {
+/// The engine's CPU of the first arm over that of the second, by their medians.
+fn cpu_ratio(arms: &[Arm], name: &str, other: &str) -> Option<f64> {
     let cpu_s = |name: &str| {
         let arm = arms.iter().find(|arm| arm.name == name)?;
         Some(arm.summary.get(figure::ENGINE_CPU_S)?.median)
     };
-    let ratio = cpu_s(FOREBAY)? / cpu_s(WITHOUT_DEDUP)?;
+    Some(cpu_s(name)? / cpu_s(other)?)
+}
+
+/// What the filter saves, if there was one.
+fn goal_of_filter(arms: &[Arm]) -> Option<Goal> {
+    let ratio = cpu_ratio(arms, FILTERED, FOREBAY)?;
+    let text = format!("less engine CPU with the filter than without ({ratio:.2} times)");
+    Some(Goal { text, met: Some(ratio < 1.0) })
+}
+
+/// What the step costs, if the pipeline ran without it too: by the medians of both arms.
+fn goal_of_dedup(arms: &[Arm]) -> Option<Goal> {
+    let ratio = cpu_ratio(arms, FOREBAY, WITHOUT_DEDUP)?;
     let text =
         format!("with dedup up to {DEDUP_CPU_RATIO_GOAL} times the engine CPU without ({ratio:.2} times)");
     Some(Goal { text, met: Some(ratio <= DEDUP_CPU_RATIO_GOAL) })
@@ -468,11 +531,8 @@ fn goals_of_loads(arms: &[Arm], loads: &[f64], common: &Common) -> Vec<Goal> {
         .collect()
 }
 
-fn pipeline_text(source: &str, url: &str, table: &str, batch_age: Option<Duration>, dedup: bool) -> String {
-    let steps = match dedup {
-        true => "steps:\n  - dedup: { key: [event_id], window: 8h, time: created_at }\n",
-        false => "",
-    };
+fn pipeline_text(source: &str, url: &str, table: &str, batch_age: Option<Duration>, steps: Steps) -> String {
+    let steps = steps.text();
     let batch = batch_age.map_or(String::new(), |age| format!("  batch: {{ age: {}ms }}\n", age.as_millis()));
     format!(
         "source:\n  {source}\n\

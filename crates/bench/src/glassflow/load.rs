@@ -23,7 +23,7 @@ use workloads::glassflow::{Workload, oracle};
 
 use super::feed::{Prepared, each};
 use super::visible::{self, Count};
-use super::{Bench, LOAD_AHEAD, kafka, pipeline_text};
+use super::{Bench, LOAD_AHEAD, Steps, kafka, pipeline_text};
 use crate::child::{End, Usage};
 use crate::engine::{Pipeline, Seen};
 use crate::figure::{self, Figure, Figures, Shown};
@@ -97,8 +97,9 @@ impl Bench<'_> {
         latencies_s.sort_by(f64::total_cmp);
         let wanted = samples_wanted(workload, prefix(workload));
         let sampled = Check { what: "records sampled", expected: wanted, found: latencies_s.len() as u64 };
-        let checks = of_content(expected, found).into_iter();
-        let checks = checks.chain(pipeline.accounts()?.checks(self.accounts(true))).chain([sampled]);
+        let counted = pipeline.accounts()?;
+        let accounts = counted.checks(self.accounts(Steps::Dedup, expected, counted));
+        let checks = of_content(expected, found).into_iter().chain(accounts).chain([sampled]);
         let verdict = Verdict::of(checks);
         self.place.drop_tables(server, table).await?;
 
@@ -137,7 +138,7 @@ impl Bench<'_> {
             server.url(),
             table,
             self.plan.batch_age,
-            true,
+            Steps::Dedup,
         );
         let rest = rest + &self.plan.common.memory_line();
         let pipeline = Pipeline { dir, rest, table: table.to_owned() };

@@ -14,8 +14,8 @@ fn the_pipeline_file_has_no_fault() {
         "generator: { workload: glassflow, uniques: 1000, publishers: 2, seed: 1 }".to_owned(),
     ] {
         for age in [None, Some(Duration::from_millis(200))] {
-            for dedup in [true, false] {
-                let rest = pipeline_text(&source, "http://127.0.0.1:8123", "bench_1", age, dedup);
+            for steps in [Steps::Dedup, Steps::None, Steps::FilterAndDedup] {
+                let rest = pipeline_text(&source, "http://127.0.0.1:8123", "bench_1", age, steps);
                 no_fault(rest.clone() + &common(None).memory_line());
                 no_fault(rest + &common(Some(Size::mib(256))).memory_line());
             }

@@ -92,8 +92,12 @@ pub struct Glassflow {
     #[arg(long, conflicts_with_all = ["rate", "load"])]
     without_dedup: bool,
 
+    /// Also drains the same backlog with a filter that half of the records pass, in alternation, to show what a filter saves.
+    #[arg(long, conflicts_with_all = ["rate", "load"])]
+    filter: bool,
+
     /// Joins events from one topic with actions from another, in place of deduplicating events.
-    #[arg(long, conflicts_with_all = ["rate", "load", "against", "without_dedup", "far_duplicates", "cross_duplicates"])]
+    #[arg(long, conflicts_with_all = ["rate", "load", "against", "without_dedup", "filter", "far_duplicates", "cross_duplicates"])]
     join: bool,
 
     /// With --join: how many seconds the times of an event and its action may be apart.
@@ -244,6 +248,7 @@ impl Glassflow {
             // The only one that the command line lets through.
             against: self.against.as_ref().map(|_| Peer::FranzGo),
             without_dedup: self.without_dedup,
+            filter: self.filter,
         })
     }
 }

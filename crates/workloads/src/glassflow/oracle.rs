@@ -21,6 +21,9 @@ use super::record::{Record, hyphenated};
 use super::{Purpose, Workload};
 pub use crate::content::Content;
 
+/// Half of the names come before it.
+pub const NAME_IN_THE_MIDDLE: &str = "L";
+
 /// The query that answers one row with the three numbers of [`Content`], in order, all UInt64. `table` goes into the
 /// text as it stands: quote it if it needs that.
 pub fn sql(table: &str) -> String {
@@ -39,17 +42,35 @@ impl Workload {
         parts.fold(Content::default(), Content::plus)
     }
 
+    /// What the table must hold of those whose name comes before `name`, byte by byte: about half of them before
+    /// [`NAME_IN_THE_MIDDLE`].
+    pub fn expected_before(&self, name: &str) -> Content {
+        let mut content = Content::default();
+        for publisher in 0..self.spec.publishers {
+            let is_before = |record: &Record| record.name.as_bytes() < name.as_bytes();
+            content = content.plus(self.content(publisher, 0..self.spec.uniques, is_before));
+        }
+        content
+    }
+
     /// What the uniques `ordinals` of one publisher add to the table: parts can be computed side by side and added.
     /// Ordinals that the run does not have add nothing.
     pub fn expected_of(&self, publisher: u32, ordinals: Range<u64>) -> Content {
         let uniques = if publisher < self.spec.publishers { self.spec.uniques } else { 0 };
-        let ordinals = ordinals.start.min(uniques)..ordinals.end.min(uniques);
+        self.content(publisher, ordinals.start.min(uniques)..ordinals.end.min(uniques), |_| true)
+    }
+
+    fn content(&self, publisher: u32, ordinals: Range<u64>, takes: impl Fn(&Record) -> bool) -> Content {
         let series = self.series(publisher, Purpose::Content);
         let mut content = Content::default();
         let mut row = Vec::new();
         for ordinal in ordinals {
+            let record = Record::new(series, ordinal, self.created_at_s(publisher, ordinal));
+            if !takes(&record) {
+                continue;
+            }
             row.clear();
-            write_row(&Record::new(series, ordinal, self.created_at_s(publisher, ordinal)), &mut row);
+            write_row(&record, &mut row);
             let hashed = Content { rows: 1, ids: 1, checksum: xxh64(&row, 0) };
             content = content.plus(hashed);
         }

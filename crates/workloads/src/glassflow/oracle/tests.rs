@@ -63,3 +63,11 @@ fn the_expected_content_is_pinned() {
     );
     assert!(sql("`a`.`b`").ends_with("AS checksum FROM `a`.`b`"));
 }
+
+#[test]
+fn half_of_the_names_come_before_the_one_in_the_middle() {
+    let workload = Workload::new(Spec { uniques: 5_000, ..Spec::default() }).expect("valid");
+    let share = workload.expected_before(NAME_IN_THE_MIDDLE).rows as f64 / workload.expected().rows as f64;
+    assert!((0.47..0.53).contains(&share), "{share}");
+    assert_eq!(workload.expected_before("~"), workload.expected());
+}
