@@ -45,6 +45,7 @@ mod inputs;
 mod joins;
 mod keys;
 mod kill;
+mod nexmark;
 mod outages;
 mod poison;
 mod problems;

@@ -1,0 +1,1 @@
+SELECT bidder, sum(bid_count) AS bids FROM {t} GROUP BY bidder

@@ -1,0 +1,1 @@
+SELECT bidder, auction, price, channel, dateTime FROM {t} FINAL
