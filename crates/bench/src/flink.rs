@@ -15,7 +15,7 @@ mod peer;
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use serde_json::json;
 use workloads::content::Content;
 use workloads::flink::{METRICS, RECORD_BYTES_MEAN, SCHEMA, Workload, oracle};
@@ -23,6 +23,7 @@ use workloads::flink::{METRICS, RECORD_BYTES_MEAN, SCHEMA, Workload, oracle};
 use super::engine::{Accounts, Pipeline, Seen};
 use super::figure::{self, Figure, Figures, Shown};
 use super::place::{Common, Place};
+use super::pulsar_topic::PulsarTopic;
 use super::report::{Arm, Goal, Report, Run, Setting, Verdict, of_content};
 use super::server::Server;
 use super::topic::Topic;
@@ -31,6 +32,8 @@ use peer::Flink;
 
 /// Messages per engine CPU-second that the release build is to reach from a backlog.
 const RECORDS_PER_CPU_S_GOAL: f64 = 2_500_000.0;
+/// The same from Pulsar.
+const RECORDS_PER_CPU_S_GOAL_PULSAR: f64 = 1_000_000.0;
 /// Bytes of state that a pair of a sensor and an open window may take, with a count and sum, least, greatest and mean of four metrics: 96 for
 /// those of two, and 24 for each of the others.
 const STATE_BYTES_GOAL: f64 = 144.0;
@@ -72,6 +75,26 @@ const BATCH_AGE: Duration = Duration::from_secs(1);
 /// The arm that is measured.
 const FOREBAY: &str = "forebay";
 
+/// From where the engine reads.
+#[derive(Clone, Debug)]
+pub enum Feed {
+    /// A topic of its own on these brokers: `host:port`, several joined by commas.
+    Kafka(String),
+    /// This empty topic of a Pulsar, which has the plan's partitions and whose messages are kept by a subscription.
+    Pulsar {
+        /// `pulsar://host:port`.
+        service: String,
+        /// Its name.
+        topic: String,
+    },
+}
+
+/// A topic that was filled.
+enum Filled {
+    Kafka(Topic),
+    Pulsar(PulsarTopic),
+}
+
 /// What to measure.
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -79,8 +102,8 @@ pub struct Plan {
     pub common: Common,
     /// The records.
     pub workload: Workload,
-    /// `host:port`, several joined by commas.
-    pub brokers: String,
+    /// From where.
+    pub feed: Feed,
     /// Partitions of the topic.
     pub partitions: u32,
     /// librdkafka's word for how producers pack batches.
@@ -108,6 +131,15 @@ pub async fn measure(plan: &Plan, say: &dyn Fn(&str)) -> anyhow::Result<Report> 
 struct Bench<'a> {
     plan: &'a Plan,
     place: &'a Place<'a>,
+}
+
+impl Filled {
+    fn filled_in(&self) -> Option<Duration> {
+        match self {
+            Self::Kafka(topic) => topic.filled_in,
+            Self::Pulsar(topic) => topic.filled_in,
+        }
+    }
 }
 
 impl Bench<'_> {
@@ -149,7 +181,9 @@ impl Bench<'_> {
         let topic = self.filled(&self.place.name).await?;
         let runs = self.each_run(server, expected, schema, &topic, flink.as_ref()).await;
         // A topic of its own is of no use to anybody else, whatever became of the runs.
-        self.drop_topic(&topic).await;
+        if let Filled::Kafka(topic) = &topic {
+            self.drop_topic(topic).await;
+        }
         runs
     }
 
@@ -158,7 +192,7 @@ impl Bench<'_> {
         server: &Server,
         expected: Content,
         schema: &Path,
-        topic: &Topic,
+        topic: &Filled,
         flink: Option<&Flink>,
     ) -> anyhow::Result<Vec<Run>> {
         let mut runs = Vec::new();
@@ -166,7 +200,7 @@ impl Bench<'_> {
             self.place.say(&format!("run {number} of {}", self.plan.common.repeat));
             let run = self.drain(number, server, expected, schema, topic).await;
             runs.push(run.with_context(|| format!("run {number}"))?);
-            if let Some(flink) = flink {
+            if let (Some(flink), Filled::Kafka(topic)) = (flink, topic) {
                 self.place.say(&format!("run {number} of {}: Flink", self.plan.common.repeat));
                 let run = self.flink(flink, number, expected, topic).await;
                 runs.push(run.with_context(|| format!("run {number} of Flink"))?);
@@ -181,11 +215,14 @@ impl Bench<'_> {
         server: &Server,
         expected: Content,
         schema: &Path,
-        topic: &Topic,
+        topic: &Filled,
     ) -> anyhow::Result<Run> {
         let table = format!("{}_{number}", self.place.name);
         let dir = self.place.folder(&format!("run-{number}"))?;
-        let source = kafka(&self.plan.brokers, topic.name(), &table, schema);
+        let source = match topic {
+            Filled::Kafka(topic) => kafka(self.brokers()?, topic.name(), &table, schema),
+            Filled::Pulsar(topic) => pulsar(topic, &table, schema),
+        };
         let rest = pipeline_text(&source, server.url(), &table, &self.plan.workload, self.plan.batch_age);
         let pipeline = Pipeline { dir, rest: rest + &self.plan.common.memory_line(), table: table.clone() };
         let touched = self.place.touch_memory()?;
@@ -197,7 +234,7 @@ impl Bench<'_> {
 
         let mut figures = self.figures(&end, &seen, expected);
         figures.put_if(figure::CLICKHOUSE_CPU_S, clickhouse.map(|usage| usage.cpu_s()));
-        figures.put_if(PUBLISH_S, topic.filled_in.map(|filled| filled.as_secs_f64()));
+        figures.put_if(PUBLISH_S, topic.filled_in().map(|filled| filled.as_secs_f64()));
         figures.put_if(figure::FIRST_TOUCH_MS, touched);
         Ok(Run { arm: FOREBAY.to_owned(), figures, verdict, not_valid: None, trace: seen.trace })
     }
@@ -249,26 +286,43 @@ impl Bench<'_> {
         }
     }
 
+    fn brokers(&self) -> anyhow::Result<&str> {
+        match &self.plan.feed {
+            Feed::Kafka(brokers) => Ok(brokers),
+            Feed::Pulsar { .. } => bail!("a load and Flink read from Kafka alone"),
+        }
+    }
+
     /// An empty topic.
     async fn topic(&self, name: &str) -> anyhow::Result<Topic> {
-        let Plan { brokers, partitions, compression, .. } = self.plan;
-        Topic::create(brokers, name.to_owned(), *partitions, compression).await
+        let Plan { partitions, compression, .. } = self.plan;
+        Topic::create(self.brokers()?, name.to_owned(), *partitions, compression).await
     }
 
     /// A topic with all records.
-    async fn filled(&self, name: &str) -> anyhow::Result<Topic> {
-        let (topic, workload) = (self.topic(name).await?, &self.plan.workload);
-        self.place.say(&format!(
-            "filling topic `{name}` with {} messages",
-            figure::whole(workload.records_total() as f64)
-        ));
+    async fn filled(&self, name: &str) -> anyhow::Result<Filled> {
+        let Plan { workload, feed, partitions, compression, .. } = self.plan;
+        let messages = figure::whole(workload.records_total() as f64);
+        self.place.say(&format!("filling a topic with {messages} messages"));
         let workload = workload.clone();
-        let filling = tokio::task::spawn_blocking(move || {
-            let mut topic = topic;
-            topic.filled_in = Some(topic.fill(&workload)?);
-            Ok(topic)
-        });
-        filling.await.context("the sender panicked")?
+        match feed {
+            Feed::Kafka(_) => {
+                let mut topic = self.topic(name).await?;
+                let filling = tokio::task::spawn_blocking(move || {
+                    topic.filled_in = Some(topic.fill(&workload)?);
+                    Ok(Filled::Kafka(topic))
+                });
+                filling.await.context("the sender panicked")?
+            }
+            Feed::Pulsar { service, topic } => {
+                let mut topic = PulsarTopic::new(service, topic, *partitions, compression)?;
+                let filling = tokio::task::spawn_blocking(move || {
+                    topic.filled_in = Some(topic.fill(&workload)?);
+                    Ok(Filled::Pulsar(topic))
+                });
+                filling.await.context("the sender panicked")?
+            }
+        }
     }
 
     async fn drop_topic(&self, topic: &Topic) {
@@ -295,7 +349,11 @@ impl Bench<'_> {
                 whole(spec.readings.into())
             ),
             format!(
-                "from Kafka, {partitions} partitions by the sensor, batches packed by `{compression}`: {}",
+                "from {}, {partitions} partitions by the sensor, batches packed by `{compression}`: {}",
+                match self.plan.feed {
+                    Feed::Kafka(_) => "Kafka",
+                    Feed::Pulsar { .. } => "Pulsar",
+                },
                 match rate {
                     Some(rate) =>
                         format!("sent at about {} messages a second while the engine runs", whole(*rate)),
@@ -306,7 +364,7 @@ impl Bench<'_> {
         let facts = json!({
             "records": workload.records_total(), "record_bytes": RECORD_BYTES_MEAN, "sensors": spec.sensors, "windows": spec.windows,
             "window_ms": spec.window_ms, "readings": spec.readings, "disorder_ms": spec.disorder_ms,
-            "partitions": partitions, "rate": rate, "batch_age_s": batch_age.map(|age| age.as_secs_f64()),
+            "partitions": partitions, "rate": rate, "pulsar": matches!(self.plan.feed, Feed::Pulsar { .. }), "batch_age_s": batch_age.map(|age| age.as_secs_f64()),
         });
         self.place.setting("flink", server, sentences, facts.as_object().cloned().unwrap_or_default())
     }
@@ -315,10 +373,16 @@ impl Bench<'_> {
 fn goals(arms: &[Arm], plan: &Plan) -> Vec<Goal> {
     let of = |figure| arms.first().and_then(|arm| arm.summary.get(figure));
     let first = match plan.rate {
-        None => Goal {
-            text: format!("{} messages per engine CPU-second", figure::whole(RECORDS_PER_CPU_S_GOAL)),
-            met: of(figure::RECORDS_PER_CPU_S).map(|rate| rate.median >= RECORDS_PER_CPU_S_GOAL),
-        },
+        None => {
+            let least = match plan.feed {
+                Feed::Kafka(_) => RECORDS_PER_CPU_S_GOAL,
+                Feed::Pulsar { .. } => RECORDS_PER_CPU_S_GOAL_PULSAR,
+            };
+            Goal {
+                text: format!("{} messages per engine CPU-second", figure::whole(least)),
+                met: of(figure::RECORDS_PER_CPU_S).map(|rate| rate.median >= least),
+            }
+        }
         Some(_) => {
             let age_s = plan.batch_age.unwrap_or(BATCH_AGE).as_secs_f64();
             Goal {
@@ -380,6 +444,17 @@ fn kafka(brokers: &str, topic: &str, run: &str, schema: &Path) -> String {
     format!(
         "  kafka: {{ brokers: '{brokers}', topic: {topic}, group: forebay-{run}, start: earliest }}\n  \
          format: {{ avro: {{ schema_file: '{}' }} }}\n",
+        schema.display()
+    )
+}
+
+/// The same for a topic of Pulsar; the subscription is what a group is.
+fn pulsar(topic: &PulsarTopic, run: &str, schema: &Path) -> String {
+    format!(
+        "  pulsar: {{ service: '{}', topic: '{}', subscription: forebay-{run}, start: earliest }}\n  \
+         format: {{ avro: {{ schema_file: '{}' }} }}\n",
+        topic.service(),
+        topic.name(),
         schema.display()
     )
 }

@@ -16,6 +16,7 @@
 //! | [`at_hand`]   | memory touched before a run                            |
 //! | [`child`]     | processes and what they used                           |
 //! | [`topic`]     | a topic for one benchmark, filled or fed at a pace      |
+//! | [`pulsar_topic`] | the same of Pulsar, filled                          |
 //! | [`server`]    | ClickHouse, and questions about the table              |
 //! | [`engine`]    | one run of `forebay run`, and what is seen of it       |
 //! | [`latency`]   | quantiles of the engine's histogram                    |
@@ -44,6 +45,7 @@ pub mod options;
 pub mod peer;
 pub mod place;
 mod plot;
+mod pulsar_topic;
 pub mod report;
 pub mod server;
 pub mod table;

@@ -55,9 +55,10 @@ impl Bench<'_> {
         let table = format!("{}_{number}", self.place.name);
         let dir = self.place.folder(&format!("run-{number}"))?;
         let topic = self.topic(&table).await?;
+        let brokers = self.brokers()?;
         let shape = self.plan.workload.spec().clone();
         let text = |workload: &Workload| {
-            let source = kafka(&self.plan.brokers, topic.name(), &table, schema);
+            let source = kafka(brokers, topic.name(), &table, schema);
             pipeline_text(&source, server.url(), &table, workload, self.plan.batch_age)
                 + &self.plan.common.memory_line()
         };

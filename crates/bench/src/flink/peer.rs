@@ -95,7 +95,7 @@ impl Bench<'_> {
         let touched = self.place.touch_memory()?;
         let mut command = Command::new("java");
         command.arg(HEAP).args(OPENS.map(|package| format!("--add-opens={package}=ALL-UNNAMED")));
-        command.args(["-cp", &flink.class_path, "Windows", &self.plan.brokers, topic.name()]);
+        command.args(["-cp", &flink.class_path, "Windows", self.brokers()?, topic.name()]);
         command.arg(format!("{}-flink-{number}", self.place.name)).arg(&results);
         let spec = workload.spec();
         let cores = crate::place::cores();

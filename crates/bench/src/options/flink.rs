@@ -7,7 +7,7 @@ use pipeline::config::values::Size;
 use workloads::flink::{Spec, Workload};
 
 use super::{Print, Shared, runtime, say};
-use crate::flink::{self, Plan};
+use crate::flink::{self, Feed, Plan};
 
 /// Aggregates Avro readings from a topic by sensor and window of event time.
 #[derive(Debug, Args)]
@@ -25,6 +25,7 @@ Examples:
   forebay bench flink --brokers localhost:9092
   forebay bench flink --brokers localhost:9092 --sensors 100000 --window-ms 60000 --readings 100 --windows 2
   forebay bench flink --brokers localhost:9092 --rate 100000 --windows 5 --batch-age-ms 200
+  forebay bench flink --pulsar pulsar://localhost:6650 --pulsar-topic readings
   forebay bench flink --brokers localhost:9092 --against flink                  # needs Maven and Java 17
   forebay bench flink --brokers localhost:9092 --windows 3 --repeat 1 --json > report.json
 
@@ -56,8 +57,16 @@ pub struct Flink {
     seed: u64,
 
     /// Brokers to contact first, as `host:port`, separated by commas.
-    #[arg(long, value_name = "BROKERS", env = "FOREBAY_BROKERS")]
-    brokers: String,
+    #[arg(long, value_name = "BROKERS", env = "FOREBAY_BROKERS", required_unless_present = "pulsar")]
+    brokers: Option<String>,
+
+    /// Reads from this Pulsar in place of Kafka, as `pulsar://host:port`.
+    #[arg(long, value_name = "URL", env = "FOREBAY_PULSAR", requires = "pulsar_topic", conflicts_with_all = ["brokers", "rate", "against"])]
+    pulsar: Option<String>,
+
+    /// With --pulsar: an empty topic with as many partitions as --partitions says, and with a subscription, so that messages are kept.
+    #[arg(long, value_name = "TOPIC", env = "FOREBAY_PULSAR_TOPIC")]
+    pulsar_topic: Option<String>,
 
     /// Partitions of the topic, which is created for this measurement. A sensor's records are in one of them.
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1024))]
@@ -111,7 +120,13 @@ impl Flink {
                 Some(rate) => flink::live::at_rate(&self.spec(), rate),
                 None => self.spec(),
             })?,
-            brokers: self.brokers.clone(),
+            feed: match (&self.pulsar, &self.pulsar_topic, &self.brokers) {
+                (Some(service), Some(topic), _) => {
+                    Feed::Pulsar { service: service.clone(), topic: topic.clone() }
+                }
+                (_, _, Some(brokers)) => Feed::Kafka(brokers.clone()),
+                (_, _, None) => anyhow::bail!("give `--brokers`, or `--pulsar` and `--pulsar-topic`"),
+            },
             partitions: self.partitions,
             compression: self.topic_compression.clone(),
             batch_age: self.batch_age_ms.map(Duration::from_millis),
