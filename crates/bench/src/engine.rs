@@ -31,6 +31,8 @@ const LISTENS: &str = "metrics, health and status over HTTP";
 
 /// A pipeline and where it lives.
 pub struct Pipeline {
+    /// The program that runs it; `None` for this one.
+    pub program: Option<PathBuf>,
     /// The folder of its file, its store and its logs.
     pub dir: PathBuf,
     /// The file's text but for its name, its store and where it listens.
@@ -108,6 +110,13 @@ impl Pipeline {
         )
     }
 
+    fn command(&self) -> anyhow::Result<Command> {
+        match &self.program {
+            Some(program) => Ok(Command::new(program)),
+            None => program(),
+        }
+    }
+
     fn file(&self) -> PathBuf {
         self.dir.join("pipeline.yaml")
     }
@@ -118,7 +127,7 @@ impl Pipeline {
     /// When the file cannot be written or the program does not start.
     pub fn start(&self, drain: bool) -> anyhow::Result<Engine> {
         std::fs::write(self.file(), self.text()).context("cannot write the pipeline file")?;
-        let mut command = program()?;
+        let mut command = self.command()?;
         command.args(["--log-format", "json", "--log-level", "info", "run"]).arg(self.file());
         if drain {
             command.arg("--drain");
@@ -143,8 +152,12 @@ impl Pipeline {
     /// # Errors
     /// When `forebay status` fails.
     pub fn accounts(&self) -> anyhow::Result<Accounts> {
-        let output =
-            program()?.args(["status", "--json"]).arg(self.file()).output().context("cannot run `status`")?;
+        let output = self
+            .command()?
+            .args(["status", "--json"])
+            .arg(self.file())
+            .output()
+            .context("cannot run `status`")?;
         if !output.status.success() {
             bail!("`status` failed: {}", String::from_utf8_lossy(&output.stderr).trim());
         }
@@ -323,7 +336,7 @@ pub fn program() -> anyhow::Result<Command> {
 #[cfg(test)]
 pub fn no_fault(rest: String) {
     use pipeline::config::{self, values::reference::Surroundings};
-    let pipeline = Pipeline { dir: "/var/tmp/bench".into(), rest, table: "bench_1".into() };
+    let pipeline = Pipeline { program: None, dir: "/var/tmp/bench".into(), rest, table: "bench_1".into() };
     let checked = config::check(&pipeline.text(), &Surroundings::of_process());
     assert!(checked.pipeline.is_some(), "{}", checked.faults.render("pipeline.yaml"));
 }

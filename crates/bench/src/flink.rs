@@ -10,7 +10,7 @@
 
 mod feed;
 pub mod live;
-mod peer;
+pub(crate) mod peer;
 
 use std::path::Path;
 use std::time::Duration;
@@ -174,7 +174,7 @@ impl Bench<'_> {
         let flink = match self.plan.against_flink {
             true => {
                 self.place.say("fetching Flink's jars, unless they are here, and compiling its job");
-                Some(Flink::build(&std::path::absolute(&self.plan.common.dir)?)?)
+                Some(Flink::windows(&std::path::absolute(&self.plan.common.dir)?)?)
             }
             false => None,
         };
@@ -224,7 +224,12 @@ impl Bench<'_> {
             Filled::Pulsar(topic) => pulsar(topic, &table, schema),
         };
         let rest = pipeline_text(&source, server.url(), &table, &self.plan.workload, self.plan.batch_age);
-        let pipeline = Pipeline { dir, rest: rest + &self.plan.common.memory_line(), table: table.clone() };
+        let pipeline = Pipeline {
+            program: self.plan.common.program.clone(),
+            dir,
+            rest: rest + &self.plan.common.memory_line(),
+            table: table.clone(),
+        };
         let touched = self.place.touch_memory()?;
         let before = server.usage()?;
         let (end, seen) = pipeline.start(true)?.watch(None, RUN_MAX).await?;

@@ -284,6 +284,7 @@ impl Bench<'_> {
         let dir = self.place.folder(&format!("run-{number}{suffix}"))?;
         let memory = self.plan.common.memory_line();
         let pipeline = |source: &str| Pipeline {
+            program: self.plan.common.program.clone(),
             dir,
             rest: pipeline_text(source, server.url(), &table, self.plan.batch_age, steps) + &memory,
             table: table.clone(),

@@ -11,6 +11,7 @@
 //! | [`dedup`]     | workload: ingest files twice                           |
 //! | [`clients`]   | workload: wide rows from columns, by a client library  |
 //! | [`flink`]     | workload: Avro readings by sensor and window           |
+//! | [`nexmark`]   | workload: queries of Nexmark                           |
 //! | [`peer`]      | programs of others, built here                         |
 //! | [`place`]     | the folder, the names, what every workload is given     |
 //! | [`at_hand`]   | memory touched before a run                            |
@@ -41,6 +42,7 @@ pub mod flink;
 pub mod glassflow;
 pub mod html;
 mod latency;
+pub mod nexmark;
 pub mod options;
 pub mod peer;
 pub mod place;

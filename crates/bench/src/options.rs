@@ -7,6 +7,7 @@ mod clients;
 mod dedup;
 mod flink;
 mod glassflow;
+mod nexmark;
 mod shape;
 
 pub use shape::Shape;
@@ -42,6 +43,7 @@ Examples:
   forebay bench dedup --minutes 21024
   forebay bench clients --compression none
   forebay bench flink --brokers localhost:9092
+  forebay bench nexmark --brokers localhost:9092
   forebay bench dedup --json > report.json
   forebay bench dedup --html report.html
 
@@ -58,6 +60,7 @@ enum Workload {
     Dedup(dedup::Dedup),
     Clients(clients::Clients),
     Flink(flink::Flink),
+    Nexmark(nexmark::Nexmark),
     #[command(hide = true)]
     Client(clients::Client),
 }
@@ -72,6 +75,10 @@ struct Shared {
     /// How many times each arm runs; arms take turns.
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeat: u32,
+
+    /// The program that is measured, such as an older build; this one if left out.
+    #[arg(long, value_name = "FILE")]
+    program: Option<PathBuf>,
 
     /// The folder for stores and logs, on the disk that is to be measured.
     #[arg(long, value_name = "DIR", default_value = "./forebay-bench")]
@@ -106,6 +113,7 @@ impl Bench {
             Workload::Dedup(workload) => workload.execute(print),
             Workload::Clients(workload) => workload.execute(print),
             Workload::Flink(workload) => workload.execute(print),
+            Workload::Nexmark(workload) => workload.execute(print),
             Workload::Client(client) => client.execute(print),
         }
     }
@@ -120,6 +128,7 @@ impl Shared {
             dir: self.dir.clone(),
             keep: self.keep,
             memory,
+            program: self.program.clone(),
             touch: self.touch,
         }
     }

@@ -29,6 +29,8 @@ pub struct Common {
     pub keep: bool,
     /// What the pipeline file says of `memory`; `None` leaves its default.
     pub memory: Option<Size>,
+    /// The program that is measured; `None` for this one.
+    pub program: Option<PathBuf>,
     /// Memory that is touched before each run, so that the machine has it at hand.
     pub touch: Size,
 }

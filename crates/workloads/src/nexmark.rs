@@ -1,6 +1,7 @@
 //! Nexmark: people, auctions and bids of an auction site, as three streams of events.
 //!
-//! Owns the events and their order. Does not own what a query answers: `tests/nexmark` has the queries, and a batch reading of each.
+//! Owns the events and their order. Does not own the queries: `tests/nexmark` has them, and a batch
+//! reading of each; [`oracle`] has what those that are measured must answer.
 //!
 //! Of every 50 events one is a person, three are auctions and 46 are bids, as in the published generator. Most bids go to the newest auctions
 //! and come from few people, and most auctions are of few sellers. Events are JSON, each with `dateTime`; a stream is in order of time.
@@ -12,6 +13,7 @@
 //! | bids     | `auction`, `bidder`, `price`, `channel`, `url`, `dateTime`                                          |
 
 mod event;
+pub mod oracle;
 
 use crate::random::{below, nth};
 

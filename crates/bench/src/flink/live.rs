@@ -64,7 +64,12 @@ impl Bench<'_> {
         };
         let touched = self.place.touch_memory()?;
         let before = server.usage()?;
-        let pipeline = Pipeline { dir, rest: text(&Workload::new(shape.clone())?), table: table.clone() };
+        let pipeline = Pipeline {
+            program: self.plan.common.program.clone(),
+            dir,
+            rest: text(&Workload::new(shape.clone())?),
+            table: table.clone(),
+        };
         let outcome = self.watched(&pipeline, &topic, shape, server).await;
         self.drop_topic(&topic).await;
         let Watched { workload, expected, end, seen, sent, counts } = outcome?;

@@ -1,4 +1,4 @@
-//! Flink SQL over the same backlog: the same windows and aggregates, into files.
+//! Flink SQL over the same backlog: the same windows and aggregates, into files; and what other workloads need to run Flink ([`Flink`]).
 //!
 //! Owns the jars, which Maven fetches by the pom that travels with this program, the process, and the verdict over its files. Flink has no sink for
 //! ClickHouse among its own modules, and none can be fetched by Maven alone, so it writes CSV by its own connector: it does less than Forebay, whose
@@ -17,7 +17,7 @@ use workloads::flink::{Workload, oracle};
 
 use super::Bench;
 use crate::RUN_MAX;
-use crate::child::Child;
+use crate::child::{Child, End};
 use crate::figure::{self, Figures};
 use crate::report::{Run, Verdict, of_content};
 use crate::topic::Topic;
@@ -27,7 +27,7 @@ const POM: &str = include_str!("../../peers-flink/pom.xml");
 const JOB: &str = include_str!("../../peers-flink/Windows.java");
 
 /// The arm's name.
-const ARM: &str = "Flink SQL 2.3.0, one process, into CSV files";
+pub(crate) const ARM: &str = "Flink SQL 2.3.0, one process, into CSV files";
 
 /// Memory for Java's heap.
 const HEAP: &str = "-Xmx3g";
@@ -36,9 +36,11 @@ const HEAP: &str = "-Xmx3g";
 const OPENS: [&str; 3] = ["java.base/java.lang", "java.base/java.util", "java.base/java.time"];
 
 /// A job that can be run.
-pub(super) struct Flink {
+pub(crate) struct Flink {
     /// What Java's `-cp` says.
     class_path: String,
+    /// The job's class.
+    class: &'static str,
 }
 
 impl Flink {
@@ -46,7 +48,15 @@ impl Flink {
     ///
     /// # Errors
     /// When Maven or Java is not there, or refuses; their words are part of the error.
-    pub fn build(dir: &Path) -> anyhow::Result<Self> {
+    pub fn windows(dir: &Path) -> anyhow::Result<Self> {
+        Self::build(dir, "Windows", JOB)
+    }
+
+    /// The same of any job: the text of a class without a package.
+    ///
+    /// # Errors
+    /// As [`Self::windows`].
+    pub fn build(dir: &Path, class: &'static str, text: &str) -> anyhow::Result<Self> {
         // By the pom's content: other pins are other jars.
         let home = dir.join(format!("flink-{:016x}", oracle::hash(POM.as_bytes())));
         let (libs, complete) = (home.join("libs"), home.join("complete"));
@@ -55,7 +65,8 @@ impl Flink {
             std::fs::write(home.join(name), text).with_context(|| format!("cannot write `{name}`"))
         };
         write("pom.xml", POM)?;
-        write("Windows.java", JOB)?;
+        let file = format!("{class}.java");
+        write(&file, text)?;
         if !complete.exists() {
             let into = format!("-DoutputDirectory={}", libs.display());
             let fetch = ["-q", "-B", "dependency:copy-dependencies", &into, "-DincludeScope=runtime"];
@@ -63,9 +74,27 @@ impl Flink {
             write("complete", "")?;
         }
         let class_path = format!("{}:{}/*", home.display(), libs.display());
-        let compile = ["-cp", &class_path, "-d", ".", "Windows.java"];
+        let compile = ["-cp", &class_path, "-d", ".", &file];
         run(Command::new("javac").args(compile).current_dir(&home), "javac, which compiles Flink's job")?;
-        Ok(Self { class_path })
+        Ok(Self { class_path, class })
+    }
+
+    /// Runs the job to its end, in a folder for its logs.
+    ///
+    /// # Errors
+    /// When it fails; its words are part of the error.
+    pub async fn run(&self, arguments: &[String], dir: &Path) -> anyhow::Result<End> {
+        let mut command = Command::new("java");
+        command.arg(HEAP).args(OPENS.map(|package| format!("--add-opens={package}=ALL-UNNAMED")));
+        command.args(["-cp", &self.class_path, self.class]).args(arguments);
+        let mut child = Child::start("flink", command, dir)?;
+        let end = child.wait(RUN_MAX).await?;
+        if !end.status.success() {
+            let words = std::fs::read_to_string(dir.join("flink.err")).unwrap_or_default();
+            let words: Vec<&str> = words.lines().filter(|line| !line.starts_with("\tat ")).take(20).collect();
+            bail!("Flink failed ({}): {}", end.status, words.join("\n"));
+        }
+        Ok(end)
     }
 }
 
@@ -93,20 +122,17 @@ impl Bench<'_> {
         let dir = self.place.folder(&format!("run-{number}-flink"))?;
         let results = dir.join("results");
         let touched = self.place.touch_memory()?;
-        let mut command = Command::new("java");
-        command.arg(HEAP).args(OPENS.map(|package| format!("--add-opens={package}=ALL-UNNAMED")));
-        command.args(["-cp", &flink.class_path, "Windows", self.brokers()?, topic.name()]);
-        command.arg(format!("{}-flink-{number}", self.place.name)).arg(&results);
         let spec = workload.spec();
-        let cores = crate::place::cores();
-        command.args([spec.window_ms.to_string(), spec.disorder_ms.to_string(), cores.to_string()]);
-        let mut child = Child::start("flink", command, &dir)?;
-        let end = child.wait(RUN_MAX).await?;
-        if !end.status.success() {
-            let words = std::fs::read_to_string(dir.join("flink.err")).unwrap_or_default();
-            let words: Vec<&str> = words.lines().filter(|line| !line.starts_with("\tat ")).take(20).collect();
-            bail!("Flink failed ({}): {}", end.status, words.join("\n"));
-        }
+        let arguments = [
+            self.brokers()?.to_owned(),
+            topic.name().to_owned(),
+            format!("{}-flink-{number}", self.place.name),
+            results.display().to_string(),
+            spec.window_ms.to_string(),
+            spec.disorder_ms.to_string(),
+            crate::place::cores().to_string(),
+        ];
+        let end = flink.run(&arguments, &dir).await?;
         let found = content(workload, &results)?;
         let records = workload.records_total() as f64;
         let mut figures = Figures::default();
@@ -140,7 +166,7 @@ fn content(workload: &Workload, folder: &Path) -> anyhow::Result<Content> {
 }
 
 /// The files that are complete.
-fn files(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
+pub(crate) fn files(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let entries =
         std::fs::read_dir(folder).with_context(|| format!("Flink wrote no `{}`", folder.display()))?;
     let mut files = Vec::new();

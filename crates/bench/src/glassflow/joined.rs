@@ -115,7 +115,12 @@ impl Bench<'_> {
         let table = format!("{}_{number}", self.place.name);
         let dir = self.place.folder(&format!("run-{number}"))?;
         let rest = pipeline_text(self.plan, server.url(), &table, topics.map(Topic::name));
-        let pipeline = Pipeline { dir, rest: rest + &self.plan.common.memory_line(), table: table.clone() };
+        let pipeline = Pipeline {
+            program: self.plan.common.program.clone(),
+            dir,
+            rest: rest + &self.plan.common.memory_line(),
+            table: table.clone(),
+        };
         let touched = self.place.touch_memory()?;
         let before = server.usage()?;
         let (end, seen) = pipeline.start(true)?.watch(None, RUN_MAX).await?;
@@ -257,6 +262,7 @@ mod tests {
                 dir: "bench".into(),
                 keep: false,
                 memory: None,
+                program: None,
                 touch: Size::mib(0),
             },
             pairs: Pairs::new(&workload).expect("valid"),

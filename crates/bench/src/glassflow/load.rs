@@ -141,7 +141,8 @@ impl Bench<'_> {
             Steps::Dedup,
         );
         let rest = rest + &self.plan.common.memory_line();
-        let pipeline = Pipeline { dir, rest, table: table.to_owned() };
+        let pipeline =
+            Pipeline { program: self.plan.common.program.clone(), dir, rest, table: table.to_owned() };
         let before = server.usage()?;
         let outcome = self.watched(&pipeline, &topic, rate, prepared, rows, server).await;
         self.drop_topic(&topic).await;

@@ -4,7 +4,15 @@ use super::*;
 use crate::engine::no_fault;
 
 fn common(memory: Option<Size>) -> Common {
-    Common { clickhouse: None, repeat: 1, dir: "bench".into(), keep: false, memory, touch: Size::mib(0) }
+    Common {
+        clickhouse: None,
+        repeat: 1,
+        dir: "bench".into(),
+        keep: false,
+        memory,
+        program: None,
+        touch: Size::mib(0),
+    }
 }
 
 #[test]

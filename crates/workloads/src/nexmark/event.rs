@@ -55,9 +55,18 @@ pub(super) struct Bid {
 }
 
 impl Person {
+    fn names(&self) -> (&'static str, &'static str) {
+        (pick(self.bits, 0, &FIRST_NAMES), pick(self.bits, 1, &LAST_NAMES))
+    }
+
+    pub(super) fn name(&self) -> String {
+        let (first, last) = self.names();
+        format!("{first} {last}")
+    }
+
     pub(super) fn write(&self, out: &mut Vec<u8>) {
         let Self { id, time_ms, bits } = *self;
-        let (first, last) = (pick(bits, 0, &FIRST_NAMES), pick(bits, 1, &LAST_NAMES));
+        let (first, last) = self.names();
         put(out, format_args!("{{\"id\": {id}, \"name\": \"{first} {last}\", "));
         put(out, format_args!("\"emailAddress\": \"{first}.{last}@{}.com\", ", nth(bits, 2) % 100_000));
         put(out, format_args!("\"creditCard\": \"{:016}\", ", nth(bits, 3) % 10_000_000_000_000_000));
