@@ -2,6 +2,8 @@
 
 #![cfg(feature = "pulsar")]
 
+#[path = "support/garbling.rs"]
+mod garbling;
 #[path = "support/runtime.rs"]
 mod runtime;
 
@@ -12,6 +14,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use dataflow::conformance::source::{self, Fixture, Record, Seen, Watch, at};
 use dataflow::{Partition, Position, Runtime, Source, SourceError, SourceFault};
+use garbling::Garbling;
 use runtime::TestRuntime;
 use sources::pulsar::produce::{Compression, Outgoing, Producer};
 use sources::pulsar::{PulsarOptions, PulsarSource, Start};
@@ -395,4 +398,58 @@ async fn a_pulsar_that_dies_or_sleeps_is_waited_for_and_nothing_is_lost() {
     send(&mut producer(&pulsar, "events", None), 70..90, 7, Compression::None);
     read_to(&mut bodies, 90).await;
     assert_eq!(bodies, expected(0..90));
+}
+
+/// A topic with fifty messages, and a source that reads it through a proxy which garbles entries.
+fn garbled(pulsar: &Pulsar) -> (PulsarSource, Garbling) {
+    let name = topic(pulsar, "garbled", 0);
+    send(&mut producer(pulsar, &name, None), 0..50, 7, Compression::None);
+    let garbling = Garbling::start(&pulsar.authority());
+    let service = format!("pulsar://{}", garbling.authority());
+    let options = PulsarOptions::new(&service, &[name], SUBSCRIPTION).expect("options are fine");
+    (PulsarSource::new(options, Arc::new(TestRuntime::new())), garbling)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_entry_that_comes_garbled_is_asked_for_again_over_another_connection() {
+    let Some(pulsar) = shared() else { return };
+    let (source, garbling) = garbled(&pulsar);
+    let start = source.partitions().await.expect("shown").swap_remove(0);
+    garbling.garble(3);
+    let mut reader = source.read(vec![at(&start, start.next)]).await.expect("reads");
+    let (mut bodies, mut told) = (Vec::new(), Vec::new());
+    while bodies.len() < 50 {
+        match reader.next().await {
+            Ok(dataflow::Event::Block(block)) => bodies.extend(
+                (0..block.len()).map(|row| String::from_utf8_lossy(block.payloads.get(row)).into_owned()),
+            ),
+            Ok(_) => {}
+            Err(error) => {
+                assert_eq!(error.fault, SourceFault::Away, "{error}");
+                told.push(error.message);
+            }
+        }
+    }
+    assert_eq!(bodies, expected(0..50));
+    assert_eq!(garbling.left(), 0, "nothing was garbled");
+    assert!(told.iter().any(|message| message.contains("checksum does not agree")), "{told:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_entry_that_always_comes_garbled_stops_the_reader_by_its_name() {
+    let Some(pulsar) = shared() else { return };
+    let (source, garbling) = garbled(&pulsar);
+    let start = source.partitions().await.expect("shown").swap_remove(0);
+    garbling.garble(u32::MAX);
+    let mut reader = source.read(vec![at(&start, start.next)]).await.expect("reads");
+    let error = loop {
+        match reader.next().await {
+            Err(error) if error.fault != SourceFault::Away => break error,
+            Err(_) => {}
+            Ok(dataflow::Event::Block(block)) => panic!("a garbled entry was taken: {} rows", block.len()),
+            Ok(_) => {}
+        }
+    };
+    assert!(error.message.contains("a message's checksum does not agree"), "{error}");
+    assert!(error.message.contains("entry `"), "{error}");
 }

@@ -17,7 +17,7 @@ use dataflow::{Event, Partition, RecordBlock, Runtime, SourceError};
 use super::PulsarOptions;
 use super::client::{Route, reader_name};
 use super::connection::{Connection, Lost};
-use super::entry::Entries;
+use super::entry::{Entries, EntryError};
 use super::errors::{self, Trouble};
 use super::frame::Frame;
 use super::lead::{self, Came, Lead, Slot, Standing};
@@ -96,6 +96,8 @@ enum Next {
     Again(Partition),
     /// Hand this one back.
     Back(Partition, Trouble),
+    /// Connect anew: what comes behind a frame that is wrong cannot be told apart.
+    Reconnect(String),
 }
 
 impl Broker {
@@ -135,6 +137,7 @@ impl Broker {
                 Next::Nothing => {}
                 Next::Again(partition) => self.subscribe(&mut connection, &partition)?,
                 Next::Back(partition, trouble) => self.hand_back(&mut connection, &partition, trouble)?,
+                Next::Reconnect(why) => return Err(connection.failed(&why).into()),
             }
             if !self.ready.is_empty() {
                 self.hand_out(&mut connection)?;
@@ -187,8 +190,12 @@ impl Broker {
                 Next::Nothing
             }
             Err(why) => {
-                let trouble = Trouble::Unreadable(format!("entry `{}:{}`: {why}", at.ledger, at.entry));
-                Next::Back(partition.clone(), trouble)
+                let is_of_the_frame = matches!(why, EntryError::Frame(_));
+                let why = format!("entry `{}:{}`: {why}", at.ledger, at.entry);
+                match is_of_the_frame && !lead.slot.is_garbled_for_good(at) {
+                    true => Next::Reconnect(why),
+                    false => Next::Back(partition.clone(), Trouble::Unreadable(why)),
+                }
             }
         }
     }

@@ -28,6 +28,8 @@ pub(super) enum FrameError {
     Malformed,
     #[error("a message's checksum does not agree")]
     Checksum,
+    #[error("it has no checksum, as clients before 2017 wrote them, so nobody can tell whether it is whole")]
+    NoChecksum,
 }
 
 impl From<Malformed> for FrameError {
@@ -101,19 +103,22 @@ fn of_delivery(delivery: &[u8]) -> Result<(u64, Entry), Malformed> {
     Ok((consumer.ok_or(Malformed)?, Entry::of(&id).ok_or(Malformed)?))
 }
 
-/// The metadata and the payload of an entry, after the checksum over both was compared.
+/// The metadata and the payload of an entry, after the checksum over both was compared, which must be there.
 pub(super) fn entry(mut body: &[u8]) -> Result<(&[u8], &[u8]), FrameError> {
     if body.starts_with(&BROKER_MAGIC) {
         take(&mut body, 2)?;
         let length = u32_be(&mut body)? as usize;
         take(&mut body, length)?;
     }
-    if body.starts_with(&CHECKSUM_MAGIC) {
-        take(&mut body, 2)?;
-        let checksum = u32_be(&mut body)?;
-        if crc32c::crc32c(body) != checksum {
-            return Err(FrameError::Checksum);
-        }
+    // Optional in the protocol. But a broker that fails may send the frames that follow in place of an entry, and those could be taken
+    // for one that has none.
+    if !body.starts_with(&CHECKSUM_MAGIC) {
+        return Err(FrameError::NoChecksum);
+    }
+    take(&mut body, 2)?;
+    let checksum = u32_be(&mut body)?;
+    if crc32c::crc32c(body) != checksum {
+        return Err(FrameError::Checksum);
     }
     let length = u32_be(&mut body)? as usize;
     let metadata = take(&mut body, length)?;

@@ -25,14 +25,36 @@ pub(super) struct Slot {
     pub(super) is_paused: bool,
     /// The ledger that has begun to come after the one that was read. It is read once that one is known to be held still.
     crossing: Option<u64>,
+    /// The entry that came garbled last, and how often it has.
+    garbled: Option<(Entry, u32)>,
     record_bytes_max: usize,
 }
+
+/// An entry that comes garbled so often is garbled where it is stored.
+const GARBLED_MAX: u32 = 4;
 
 impl Slot {
     /// A partition that is read from `from` on.
     pub(super) fn new(from: ReadFrom, name: String, record_bytes_max: usize) -> Self {
         let block = BlockBuilder::new(from.partition.clone(), from.next).bounded(record_bytes_max);
-        Self { next: from.next, block, is_paused: false, crossing: None, record_bytes_max, name, from }
+        Self {
+            next: from.next,
+            block,
+            is_paused: false,
+            crossing: None,
+            garbled: None,
+            record_bytes_max,
+            name,
+            from,
+        }
+    }
+
+    /// Takes note of an entry whose frame or checksum is wrong. True if it came so often that it is stored so. A broker under load sends frames whose
+    /// entry is missing, and all bytes behind them are out of step; over a new connection the same entry is whole.
+    pub(super) fn is_garbled_for_good(&mut self, at: Entry) -> bool {
+        let before = self.garbled.filter(|(entry, _)| *entry == at).map_or(0, |(_, times)| times);
+        self.garbled = Some((at, before + 1));
+        before + 1 >= GARBLED_MAX
     }
 
     /// Begins a block of another ledger. The one before must have been taken.
