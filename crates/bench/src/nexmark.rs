@@ -70,13 +70,11 @@ impl Records for OfStream {
     fn each(&self, partitions: u32, take: &mut Take<'_>) -> anyhow::Result<()> {
         let Self(workload, stream) = self;
         let mut event = Vec::with_capacity(EVENT_BYTES_MAX);
-        let mut number = 0;
-        for n in workload.numbers(*stream) {
+        for (number, n) in (0..).zip(workload.numbers(*stream)) {
             event.clear();
             workload.write(n, &mut event);
             let partition = (number % u64::from(partitions)) as u32;
             take(number, Sending { partition, key: None, payload: &event })?;
-            number += 1;
         }
         Ok(())
     }
