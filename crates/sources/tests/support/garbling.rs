@@ -84,8 +84,7 @@ fn garble(bytes: &mut [u8], left: &AtomicU32) {
 
 fn copy(mut from: TcpStream, mut to: TcpStream, change: impl Fn(&mut [u8])) {
     let mut buffer = vec![0; 64 << 10];
-    loop {
-        let Ok(count @ 1..) = from.read(&mut buffer) else { break };
+    while let Ok(count @ 1..) = from.read(&mut buffer) {
         let bytes = &mut buffer[..count];
         change(bytes);
         if to.write_all(bytes).is_err() {
