@@ -11,13 +11,17 @@
 //! ```
 //! The event times are those of all decoded records, taken before the first step: a record that a step drops moves the watermark too.
 
+mod apart;
+
 use std::any::Any;
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_schema::ArrowError;
 
-use crate::{Batch, Decoded, Decoder, Metadata, OperatorError, RecordBlock, Reject, Schema, Transform};
+use crate::{
+    Batch, Decoded, Decoder, Metadata, OperatorError, RecordBlock, Reject, Schema, Several, Transform, reject,
+};
 
 /// What a block became before the lane.
 #[derive(Debug)]
@@ -30,17 +34,17 @@ pub struct Prepared {
     pub filtered: u64,
     /// Records of the block.
     pub records: u64,
-    /// What came of a step that made several rows of one record; `None` if each record is one row, a reject or filtered.
+    /// What came of a format or a step that made several rows of one record; `None` if each record is one row, a reject or filtered.
     pub multiplied: Option<Box<Multiplied>>,
     /// What the first step of the lane wants to have done in the decode job; the engine does it behind this work and puts it here.
     pub ahead: Option<Box<dyn Any + Send>>,
     times: Times,
 }
 
-/// From the first step on that makes several rows of one record, rows are counted and not records.
+/// From the first place on where one record becomes several rows (the decoder, or a step), rows are counted and not records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Multiplied {
-    /// Records that this step has made rows of.
+    /// Records that rows were made of there.
     pub records: u64,
     /// Rows beyond one for each of these records.
     pub added: u64,
@@ -128,6 +132,11 @@ impl Intake {
         Self { decoder, ..self }
     }
 
+    /// Whether one record may become several rows.
+    pub fn multiplies(&self) -> bool {
+        self.decoder.multiplies() || self.steps.iter().any(|step| step.multiplies())
+    }
+
     /// The decoder.
     pub fn decoder(&self) -> &Arc<dyn Decoder> {
         &self.decoder
@@ -161,10 +170,27 @@ impl Intake {
         if let Some(intake) = self.elsewhere.as_ref().and_then(|elsewhere| elsewhere.intake(block)) {
             return intake.prepare(block, read_ms);
         }
-        let Decoded { mut batch, mut rejects } = self.decoder.decode(block);
-        let records = (batch.len() + rejects.len()) as u64;
+        let Decoded { mut batch, mut rejects, several } = self.decoder.decode(block);
+        let records = match several {
+            Some(_) => block.len() as u64,
+            None => (batch.len() + rejects.len()) as u64,
+        };
+        let mut filtered = several.map_or(0, |several| several.empty);
+        let mut multiplied = match several {
+            Some(several) => multiplied(several, block.len(), (batch.len(), rejects.len()))?,
+            None => None,
+        };
+        let is_of_decoder = multiplied.is_some();
         if !self.metadata.is_empty() {
-            batch = self.with_columns(batch, block, read_ms, &mut rejects)?;
+            let before = batch.len();
+            let (columns, objections) = self.with_columns(batch, block, read_ms)?;
+            batch = columns;
+            if let Some(multiplied) = &mut multiplied {
+                // Of each of these records one reject is left, in place of all its rows.
+                multiplied.added -= (before - batch.len() - objections.len()) as u64;
+                multiplied.rejects += objections.len();
+            }
+            rejects.extend(objections);
         }
         let mut times = Times::OfBlock;
         if let Some(time) = &self.time {
@@ -172,8 +198,7 @@ impl Intake {
             times =
                 if self.steps.is_empty() { Times::OfBatch } else { Times::Decoded(batch.times_ms.clone()) };
         }
-        let mut filtered = 0;
-        let mut multiplied: Option<Multiplied> = None;
+        let mut of_rows = Vec::new();
         for step in &self.steps {
             let rows = batch.len();
             let made = step.apply(batch)?;
@@ -200,7 +225,16 @@ impl Intake {
                 let (records, added) = ((batch.len() - added) as u64, added as u64);
                 multiplied = Some(Multiplied { records, added, ..Multiplied::default() });
             }
-            rejects.extend(made.rejects.into_iter().map(|reject| reject.completed(block)));
+            match multiplied {
+                Some(_) => of_rows.extend(made.rejects),
+                None => rejects.extend(made.rejects.into_iter().map(|reject| reject.completed(block))),
+            }
+        }
+        if is_of_decoder && !of_rows.is_empty() {
+            let apart = self.apart(block, &of_rows, read_ms);
+            rejects.extend(apart.unwrap_or_else(|| reject::of_rows(of_rows, block)));
+        } else {
+            rejects.extend(of_rows.into_iter().map(|reject| reject.completed(block)));
         }
         let multiplied = multiplied.map(Box::new);
         Ok(Prepared { batch, rejects, filtered, records, multiplied, ahead: None, times })
@@ -219,21 +253,22 @@ impl Intake {
         }
     }
 
-    /// The batch with the columns of the metadata; records that cannot have them are rejects.
+    /// The batch with the columns of the metadata, and the rejects of records that cannot have them: one for each, whatever its rows.
     fn with_columns(
         &self,
         mut batch: Batch,
         block: &RecordBlock,
         read_ms: i64,
-        rejects: &mut Vec<Reject>,
-    ) -> Result<Batch, OperatorError> {
+    ) -> Result<(Batch, Vec<Reject>), OperatorError> {
         let failed =
             |error: ArrowError| OperatorError { step: "metadata".to_owned(), message: error.to_string() };
         let row_of = |position: &u64| block.positions.binary_search(position);
-        let mut gone = Vec::new();
-        for (row, at) in batch.positions.iter().map(row_of).enumerate() {
+        let (mut gone, mut rejects) = (Vec::new(), Vec::<Reject>::new());
+        for (row, position) in batch.positions.iter().enumerate() {
             let objects = |at: usize| self.metadata.iter().find_map(|one| one.objects_to(block, at));
-            if let Some(reject) = at.ok().and_then(objects) {
+            if rejects.last().is_some_and(|last| last.position == batch.position(row)) {
+                gone.push(row);
+            } else if let Some(reject) = row_of(position).ok().and_then(objects) {
                 gone.push(row);
                 rejects.push(reject);
             }
@@ -244,7 +279,7 @@ impl Intake {
         let columns =
             columns.chain(self.metadata.iter().map(|one| one.values(&self.name, block, &rows, read_ms)));
         let rows = RecordBatch::try_new(self.input.arrow().clone(), columns.collect()).map_err(failed)?;
-        Ok(Batch { rows, ..batch })
+        Ok((Batch { rows, ..batch }, rejects))
     }
 
     fn timed(&self, time: &Arc<dyn Transform>, batch: Batch) -> Result<Batch, OperatorError> {
@@ -255,6 +290,32 @@ impl Intake {
         }
         let message = format!("of `{rows}` rows it lets `{}` pass, and has to keep all", timed.len());
         Err(OperatorError { step: time.name().to_owned(), message })
+    }
+}
+
+/// The accounts of a decoder that gives `rows` and `rejects` for a block of so many records; `None` if each record is one row after all.
+///
+/// # Errors
+/// When they do not add up.
+fn multiplied(
+    several: Several,
+    block: usize,
+    (rows, rejects): (usize, usize),
+) -> Result<Option<Multiplied>, OperatorError> {
+    let Several { records, empty, rejected_rows } = several;
+    let of_records = rejects.checked_sub(rejected_rows);
+    let added = ((rows + rejected_rows) as u64).checked_sub(records);
+    match (of_records, added) {
+        (Some(of_records), Some(added)) if records + empty + of_records as u64 == block as u64 => {
+            let multiplied = Multiplied { records, added, filtered: 0, rejects: rejected_rows };
+            Ok((added > 0).then_some(multiplied))
+        }
+        _ => {
+            let message = format!(
+                "of `{block}` records it gives `{rows}` rows and `{rejects}` rejects, and says that `{records}` have rows and `{empty}` have none"
+            );
+            Err(OperatorError { step: "decode".to_owned(), message })
+        }
     }
 }
 

@@ -50,7 +50,7 @@ pub mod types;
 pub use batch::Batch;
 pub use batch::selected::Selected;
 pub use block::{BlockBuilder, Partition, RecordBlock, Spans};
-pub use decoder::{Decoded, Decoder};
+pub use decoder::{Decoded, Decoder, Several};
 pub use effect::{Effect, Remedy};
 pub use intake::{Elsewhere, Intake, Prepared};
 pub use layout::{Fit, Layout, LayoutColumn, TYPE_DEFAULT};

@@ -10,7 +10,7 @@ use arrow_array::{ArrayRef, RecordBatch, StringArray, TimestampMillisecondArray,
 
 use crate::block::{ERA_HEADER, HEAD_HEADER, KEY_BYTES_MAX, TIME_UNKNOWN_MS, headers, push_header};
 use crate::position::{self, Position};
-use crate::{Column, ColumnType, Partition, RecordBlock, Schema};
+use crate::{Column, ColumnType, Partition, RecordBlock, Schema, Spans};
 
 /// Bytes of a record that a reject keeps. What is longer is kept in part, and the message says how long it is: a longer value
 /// would need several times this in memory, here and in the server, for a record that nobody reads as a cell of a table.
@@ -128,6 +128,64 @@ impl Reject {
             None => self,
         }
     }
+}
+
+/// Bytes of a record's key and headers that the dead letters of each of its rows repeat.
+const REPEATED_BYTES_MAX: usize = 4 << 10;
+
+/// What is wrong with one row of a record that holds several.
+#[derive(Clone, Debug)]
+pub struct RowReject {
+    /// The rule that it broke.
+    pub reason: Reason,
+    /// The column concerned, or empty.
+    pub column: String,
+    /// The whole sentence.
+    pub message: String,
+    /// The row as a record of its own.
+    pub raw: Vec<u8>,
+}
+
+/// The rejects of rows of the record `row` of `block`, each with the row alone as its bytes. Where its key and headers are long, only the first has
+/// them.
+pub fn each_row(block: &RecordBlock, row: usize, of_rows: Vec<RowReject>) -> Vec<Reject> {
+    let mut whole = block.one(block.position(row)).map(|record| {
+        let bare = RecordBlock { payloads: one_empty(), absent: Vec::new(), cut: Vec::new(), ..record };
+        Reject::of(&bare, 0, Reason::Malformed, "", String::new())
+    });
+    let mut rejects = Vec::with_capacity(of_rows.len());
+    for RowReject { reason, column, message, raw } in of_rows {
+        let Some(whole) = &mut whole else { break };
+        rejects.push(Reject { reason, column, message, raw, ..whole.clone() });
+        if whole.key.as_ref().map_or(0, Vec::len) + whole.headers.len() > REPEATED_BYTES_MAX {
+            (whole.key, whole.headers) = (None, Vec::new());
+        }
+    }
+    rejects
+}
+
+/// One empty body.
+fn one_empty() -> Spans {
+    let mut spans = Spans::default();
+    spans.push(&[]);
+    spans
+}
+
+/// The rejects of rows of records that became several rows: as [`Reject::completed`], but only the first of each record has its bytes. A
+/// copy for each row would be as many times the record as it has rows.
+pub fn of_rows(rejects: Vec<Reject>, block: &RecordBlock) -> Vec<Reject> {
+    let mut done: Vec<Reject> = Vec::with_capacity(rejects.len());
+    let mut seen = std::collections::BTreeSet::new();
+    for mut reject in rejects {
+        if seen.insert(reject.position) {
+            reject = reject.completed(block);
+            reject.message += "; `raw` is the whole record, of which this is one row";
+        } else {
+            reject.message += "; `raw` is with another row of its record";
+        }
+        done.push(reject);
+    }
+    done
 }
 
 /// The columns of a dead-letter table.

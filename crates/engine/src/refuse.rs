@@ -90,8 +90,8 @@ impl Refused {
         }
     }
 
-    /// The dead letter: the record itself, or if that cannot be had the row as it was sent, and says so.
-    pub fn into_reject(self, duplicates: &Duplicates) -> (Refusal, Reject) {
+    /// The dead letter: the record itself, or if that cannot be had, or has other rows too (`is_of_several`), the row as it was sent, and says so.
+    pub fn into_reject(self, duplicates: &Duplicates, is_of_several: bool) -> (Refusal, Reject) {
         let Self { refusal, json, mut message, source, .. } = self;
         message += &told_duplicates(duplicates);
         let mut as_sent = |step: &Option<String>, why: &str| {
@@ -104,6 +104,10 @@ impl Refused {
             std::mem::take(&mut message)
         };
         let reject = match source {
+            Some(RefusedFrom { record: Ok(record), .. }) if is_of_several => {
+                message += "; `raw` is the row as it was sent, for its record has other rows too";
+                Reject { raw: json.into_bytes(), ..Reject::of(&record, 0, Reason::Refused, "", message) }
+            }
             Some(RefusedFrom { record: Ok(record), .. }) => {
                 Reject::of(&record, 0, Reason::Refused, "", message)
             }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch};
 use dataflow::position;
-use dataflow::{Batch, Decoded, Reason, RecordBlock, Reject, Schema};
+use dataflow::{Batch, Decoded, Reason, RecordBlock, Reject, Schema, Several};
 
 /// The reject of a record without a body.
 #[cold]
@@ -38,6 +38,25 @@ pub(crate) fn decoded(
     Decoded {
         batch: Batch { era: block.era, partition: block.partition.clone(), rows, positions, times_ms },
         rejects,
+        several: None,
+    }
+}
+
+/// The columns of `schema` with rows at these positions, of which several may be of one record.
+pub(crate) fn of_several(
+    block: &RecordBlock,
+    schema: &Schema,
+    arrays: Vec<ArrayRef>,
+    (positions, times_ms): (Vec<u64>, Vec<i64>),
+    rejects: Vec<Reject>,
+    several: Several,
+) -> Decoded {
+    let rows = RecordBatch::try_new(Arc::clone(schema.arrow()), arrays)
+        .expect("columns are compiled from the same schema and refuse nulls that it does not take");
+    Decoded {
+        batch: Batch { era: block.era, partition: block.partition.clone(), rows, positions, times_ms },
+        rejects,
+        several: Some(several),
     }
 }
 

@@ -146,7 +146,7 @@ impl Decoder for TextDecoder {
             positions,
             times_ms,
         };
-        Decoded { batch, rejects }
+        Decoded { batch, rejects, several: None }
     }
 }
 

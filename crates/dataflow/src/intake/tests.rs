@@ -4,7 +4,8 @@ use arrow_array::{ArrayRef, BooleanArray, Int64Array, RecordBatch};
 
 use super::*;
 use crate::block::TIME_UNKNOWN_MS;
-use crate::{BlockBuilder, Column, ColumnType, Partition, Reason, Transformed};
+use crate::reject::RowReject;
+use crate::{BlockBuilder, Column, ColumnType, Partition, Reason, Spans, Transformed};
 
 fn schema() -> Schema {
     Schema::new(vec![Column::new("n", ColumnType::Int64)])
@@ -36,6 +37,7 @@ impl Decoder for Numbers {
         Decoded {
             batch: Batch { era: 0, partition: block.partition.clone(), rows, positions, times_ms },
             rejects,
+            several: None,
         }
     }
 }
@@ -197,4 +199,112 @@ fn metadata_stands_behind_the_decoded_columns_and_a_key_that_is_no_text_is_a_rej
     let reject = &prepared.rejects[0];
     assert_eq!((reject.position, reject.column.as_str(), reject.reason), (7, "_key", Reason::WrongKind));
     assert_eq!(prepared.records, 3);
+}
+
+/// Records of numbers with commas between them, each a row; a row that is no number is a reject, and `!` is a broken record.
+struct Lists(Schema);
+
+impl Decoder for Lists {
+    fn schema(&self) -> &Schema {
+        &self.0
+    }
+
+    fn multiplies(&self) -> bool {
+        true
+    }
+
+    fn decode(&self, block: &RecordBlock) -> Decoded {
+        let (mut values, mut positions, mut times_ms) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut rejects, mut of_rows) = (Vec::new(), Vec::new());
+        let mut several = Several::default();
+        for row in 0..block.len() {
+            let text = std::str::from_utf8(block.payloads.get(row)).unwrap();
+            match text {
+                "!" => rejects.push(Reject::of(block, row, Reason::Malformed, "", "broken".into())),
+                "" => several.empty += 1,
+                _ => several.records += 1,
+            }
+            for item in text.split(',').filter(|item| !["", "!"].contains(item)) {
+                match item.parse::<i64>() {
+                    Ok(value) => {
+                        values.push(value);
+                        positions.push(block.positions[row]);
+                        times_ms.push(block.times_ms[row]);
+                    }
+                    Err(_) => {
+                        let (column, message, raw) = ("n".into(), "no number".into(), item.into());
+                        let reject = RowReject { reason: Reason::WrongKind, column, message, raw };
+                        of_rows.extend(reject::each_row(block, row, vec![reject]));
+                    }
+                }
+            }
+        }
+        several.rejected_rows = of_rows.len();
+        rejects.extend(of_rows);
+        let column: ArrayRef = Arc::new(Int64Array::from(values));
+        let rows = RecordBatch::try_new(self.0.arrow().clone(), vec![column]).unwrap();
+        let batch = Batch { era: 0, partition: block.partition.clone(), rows, positions, times_ms };
+        Decoded { batch, rejects, several: Some(several) }
+    }
+
+    fn split(&self, block: &RecordBlock, row: usize) -> Option<Spans> {
+        let mut apart = Spans::default();
+        block.payloads.get(row).split(|byte| *byte == b',').for_each(|item| apart.push(item));
+        Some(apart)
+    }
+}
+
+fn lists() -> Intake {
+    Intake::new(Arc::new(Lists(schema())))
+}
+
+fn with_keys(texts: &[&str], keys: &[&[u8]]) -> RecordBlock {
+    let mut of_keys = Spans::default();
+    keys.iter().for_each(|key| of_keys.push(key));
+    RecordBlock { keys: Some(of_keys), ..block(texts) }
+}
+
+#[test]
+fn rows_of_records_that_hold_several_are_counted_as_rows() {
+    let prepared = lists().prepare(&block(&["1,2,x", "!", "", "3"]), 0).unwrap();
+    assert_eq!(numbers(&prepared.batch), [1, 2, 3]);
+    assert_eq!(prepared.batch.positions, [5, 5, 8]);
+    // One broken, one empty, two with rows: four of them, two more than there are records, and one rejected.
+    assert_eq!((prepared.records, prepared.filtered, prepared.rejects.len()), (4, 1, 2));
+    let expected = Multiplied { records: 2, added: 2, filtered: 0, rejects: 1 };
+    assert_eq!(prepared.multiplied.as_deref(), Some(&expected));
+    assert_eq!(prepared.rejects[1].raw, b"x");
+    // Where every record is one row nothing is multiplied.
+    let prepared = lists().prepare(&block(&["1", "x", "!", "3"]), 0).unwrap();
+    assert_eq!((prepared.records, prepared.multiplied.is_none(), prepared.rejects.len()), (4, true, 2));
+}
+
+#[test]
+fn a_row_that_a_step_fails_on_is_a_dead_letter_without_the_rows_beside_it() {
+    let even = || Arc::new(Even { schema: schema(), forgets: false });
+    let block = with_keys(&["1,2,10", "4", "20,x,30,6"], &[b"a", b"b", b"c"]);
+    let prepared = lists().with_steps(vec![even()]).prepare(&block, 0).unwrap();
+    assert_eq!(numbers(&prepared.batch), [2, 4, 6]);
+    let told: Vec<_> = prepared.rejects.iter().map(|one| (one.position, &*one.raw, &*one.message)).collect();
+    let ten = "divisible by ten";
+    assert_eq!(told, [(7, &b"x"[..], "no number"), (5, b"10", ten), (7, b"20", ten), (7, b"30", ten)]);
+    assert!(prepared.rejects[2..].iter().all(|one| one.key.as_deref() == Some(b"c")));
+    assert_eq!(prepared.rejects[3].time_ms, 1_000);
+    let expected = Multiplied { records: 3, added: 5, filtered: 1, rejects: 4 };
+    assert_eq!(prepared.multiplied.as_deref(), Some(&expected));
+    // Where the rows cannot be taken apart one of them has the whole record.
+    let by_position = lists().with_metadata("s", vec![Metadata::Position]).with_steps(vec![even()]);
+    let prepared = by_position.prepare(&block, 0).unwrap();
+    let raws: Vec<&[u8]> = prepared.rejects.iter().map(|one| &*one.raw).collect();
+    assert_eq!(raws, [&b"x"[..], b"1,2,10", b"20,x,30,6", b""]);
+}
+
+#[test]
+fn a_key_that_is_no_text_is_one_reject_for_all_rows_of_its_record() {
+    let block = with_keys(&["1,2,x", "3,4"], &[b"\xff", b"k"]);
+    let prepared = lists().with_metadata("s", vec![Metadata::Key]).prepare(&block, 0).unwrap();
+    assert_eq!(numbers(&prepared.batch), [3, 4]);
+    let expected = Multiplied { records: 2, added: 2, filtered: 0, rejects: 2 };
+    assert_eq!(prepared.multiplied.as_deref(), Some(&expected));
+    assert_eq!(prepared.rejects.len(), 2);
 }

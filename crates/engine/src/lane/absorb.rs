@@ -6,7 +6,7 @@ use std::any::Any;
 use dataflow::block::TIME_UNKNOWN_MS;
 use dataflow::position;
 use dataflow::{
-    Batch, Duplicates, Intake, Operator, Output, Position, Probed, RecordBlock, Reject, Selected,
+    Batch, Duplicates, Intake, Operator, Output, Position, Probed, RecordBlock, Reject, Selected, reject,
 };
 use metrics::counter;
 use protocol::Violation;
@@ -181,11 +181,18 @@ impl LaneTask {
             {
                 self.forget_rejected(at, block, &mut rejects).await?;
             }
-            let completed = |reject: Reject| match (from, &rows) {
-                (From::Block { block, .. }, _) => reject.completed(block),
-                (From::Step { .. }, rows) => with_row(&self.context, reject, rows.as_ref()),
+            let rejects = match (from, &rows) {
+                (From::Block { block, .. }, _) if was_derived && self.holds_several(block) => {
+                    reject::of_rows(rejects, block)
+                }
+                (From::Block { block, .. }, _) => {
+                    rejects.into_iter().map(|reject| reject.completed(block)).collect()
+                }
+                (From::Step { .. }, rows) => {
+                    rejects.into_iter().map(|reject| with_row(&self.context, reject, rows.as_ref())).collect()
+                }
             };
-            self.builder.rejects(rejects.into_iter().map(completed).collect(), was_derived);
+            self.builder.rejects(rejects, was_derived);
             for (at, late, was_derived) in aside.drain(..) {
                 self.gather_late(at, late, was_derived, from)?;
             }
@@ -406,7 +413,8 @@ impl LaneTask {
             }
         }
         counter!("forebay_refused_duplicates_total").increment(duplicates.count);
-        let (refusal, mut reject) = refused.into_reject(&duplicates);
+        let is_of_several = refused.record().is_some_and(|record| self.holds_several(record));
+        let (refusal, mut reject) = refused.into_reject(&duplicates, is_of_several);
         if is_shared {
             reject.message += SHARED;
         } else if !is_forgotten {
@@ -463,6 +471,11 @@ impl LaneTask {
         }
     }
 
+    /// Whether records of the block's input may hold several rows, so that a dead letter of one of them cannot be the record.
+    fn holds_several(&self, block: &RecordBlock) -> bool {
+        self.intake_of(block.partition.input).is_some_and(|intake| intake.decoder().multiplies())
+    }
+
     fn intake_of(&self, input: u32) -> Option<&Intake> {
         self.feeds.iter().find(|feed| feed.inlet.number == input).map(|feed| &*feed.intake)
     }
@@ -470,7 +483,7 @@ impl LaneTask {
     /// Whether a table may have another row of a record; the record as the first step of the lane saw it, if it is known.
     fn is_shared(&self, again: Option<&Batch>, is_late: bool) -> Result<bool, EngineError> {
         let multiplies = self.steps.iter().any(|step| step.multiplies())
-            || self.feeds.iter().flat_map(|feed| feed.intake.steps()).any(|step| step.multiplies());
+            || self.feeds.iter().any(|feed| feed.intake.multiplies());
         let tables = self.tables();
         match again {
             _ if multiplies => Ok(true),

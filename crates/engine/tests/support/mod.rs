@@ -57,7 +57,7 @@ impl Decoder for Numbers {
             positions,
             times_ms,
         };
-        Decoded { batch, rejects }
+        Decoded { batch, rejects, several: None }
     }
 }
 
