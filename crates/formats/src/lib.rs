@@ -9,6 +9,7 @@
 //! | [`json`]  | records that are JSON objects                                           |
 //! | [`avro`]  | records that are Avro data, with their writer's schema                  |
 //! | [`csv`]   | records that are lines of CSV or TSV                                    |
+//! | [`otlp`]  | records that are requests of OTLP, each with many rows                  |
 //! | `columns` | growing columns and the rules of what they take, shared by all formats  |
 //! | `rows`    | records that are not looked at; columns with their origins              |
 //! | `shown`   | pieces of a record as messages show them                                |
@@ -18,6 +19,7 @@ pub mod avro;
 mod columns;
 pub mod csv;
 pub mod json;
+pub mod otlp;
 mod rows;
 mod shown;
 #[cfg(test)]

@@ -466,6 +466,15 @@ impl<'a> Planner<'a> {
         Origin::Field(name)
     }
 
+    /// The column that a field is decoded as which fills `column` untouched. A row of OTLP has a value for every field, whichever table it goes to:
+    /// NULL would take the place of those that may be left out.
+    fn decoded_as(&self, column: &Column) -> Column {
+        match self.view.input.source.format.otlp() {
+            Some(_) => column.clone(),
+            None => self.union.decoded_as(column),
+        }
+    }
+
     fn is_declared(&self, name: &str) -> bool {
         self.declared.iter().any(|column| column.name == name)
     }
@@ -485,8 +494,7 @@ impl<'a> Planner<'a> {
             if candidates.iter().any(|known| known.name == name) || self.is_metadata(&name) {
                 continue;
             }
-            let as_column =
-                || Column { name: name.clone(), field: name.clone(), ..self.union.decoded_as(column) };
+            let as_column = || Column { name: name.clone(), field: name.clone(), ..self.decoded_as(column) };
             candidates.push(declared(&name).cloned().unwrap_or_else(as_column));
         }
         for column in &self.declared {

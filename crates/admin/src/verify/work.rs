@@ -99,6 +99,11 @@ impl Work<'_> {
             "`verify` compares each row with its record, and the rows of a `join` are made of two: the accounts of `forebay status` say that every \
              record is absorbed by the join, late or a dead letter; compare the joined rows with a query over the source's data"
         );
+        anyhow::ensure!(
+            !self.pipeline.has_records_of_several_rows(),
+            "`verify` compares each row with its record, and a request of OTLP has many rows: the accounts of `forebay status` say that every request's \
+             rows are in the tables, filtered or dead letters"
+        );
         let store = self.store().await?;
         let targets = self.pipeline.targets();
         let target = &targets[self.place];

@@ -89,6 +89,10 @@ impl Try {
             "`try` shows what becomes of each record, and a `join` makes one row of two; see `forebay explain` for what it takes of each side and the \
              columns of its rows"
         );
+        anyhow::ensure!(
+            !pipeline.has_records_of_several_rows(),
+            "`try` shows what becomes of each record as one line, and a request of OTLP has many rows; see `forebay explain` for the columns that they fill"
+        );
         super::runtime()?.block_on(async {
             let tables = explain::columns(&pipeline).await?;
             let plans = match wiring::steps::plan(&pipeline, &tables) {

@@ -4,6 +4,8 @@
 //!
 //! A decoder keeps one empty column of each kind as a pattern and takes a `fresh` one for every block.
 
+mod repeat;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 

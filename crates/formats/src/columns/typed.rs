@@ -106,6 +106,9 @@ pub(crate) trait TypedColumn: Growing {
     fn end(&mut self) -> Fit<()> {
         Err(Misfit::kind(&self.type_name()))
     }
+
+    /// Appends the values from number `from` on so many times more.
+    fn repeat(&mut self, from: usize, times: usize) -> Fit<()>;
 }
 
 /// The empty column of a type.
@@ -207,6 +210,10 @@ impl<R: Rule> TypedColumn for Ruled<R> {
     by_rule!(date(days: i32));
     by_rule!(timestamp(ticks: i64, digits: u8));
     by_rule!(local_timestamp(ticks: i64, digits: u8));
+
+    fn repeat(&mut self, from: usize, times: usize) -> Fit<()> {
+        self.column.repeat(from, times)
+    }
 }
 
 /// Bool.
@@ -240,6 +247,10 @@ impl TypedColumn for Flags {
     fn text(&mut self, text: &str) -> Fit<()> {
         self.column.push(bool_text(text.as_bytes())?);
         Ok(())
+    }
+
+    fn repeat(&mut self, from: usize, times: usize) -> Fit<()> {
+        self.column.repeat(from, times)
     }
 }
 
@@ -282,6 +293,10 @@ impl TypedColumn for Strings {
         }
         self.bytes(&text)
     }
+
+    fn repeat(&mut self, from: usize, times: usize) -> Fit<()> {
+        self.column.repeat(from, times)
+    }
 }
 
 /// UUID, IPv6 and FixedString.
@@ -319,6 +334,10 @@ impl TypedColumn for Fixed {
             FixedText::Ipv6 | FixedText::Padded(_) => Err(Misfit::kind(&self.type_name())),
         }
     }
+
+    fn repeat(&mut self, from: usize, times: usize) -> Fit<()> {
+        self.column.repeat(from, times)
+    }
 }
 
 /// Array.
@@ -348,6 +367,10 @@ impl TypedColumn for Arrays {
     fn end(&mut self) -> Fit<()> {
         self.column.end()
     }
+
+    fn repeat(&mut self, from: usize, times: usize) -> Fit<()> {
+        self.column.repeat(from, times, |items, from, times| items.repeat(from, times))
+    }
 }
 
 /// Map.
@@ -376,6 +399,10 @@ impl TypedColumn for Objects {
 
     fn end(&mut self) -> Fit<()> {
         self.column.end()
+    }
+
+    fn repeat(&mut self, from: usize, times: usize) -> Fit<()> {
+        self.column.repeat(from, times, |parts, from, times| parts.repeat(from, times))
     }
 }
 

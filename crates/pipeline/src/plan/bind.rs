@@ -15,7 +15,7 @@ impl Planner<'_> {
         for column in self.union.columns().filter(|_| self.results_of.is_none()) {
             let name = self.source_of(column);
             if !widest.iter().any(|known| known.name == name) && !self.is_metadata(name) {
-                let column = self.union.decoded_as(column);
+                let column = self.decoded_as(column);
                 widest.push(Column { name: name.to_owned(), field: name.to_owned(), ..column });
             }
         }

@@ -9,6 +9,7 @@ use dataflow::{Decoder, RecordBlock, Runtime, Schema, Source};
 use formats::avro::{AvroDecoder, AvroOptions, SCHEMA_BYTES_MAX, Schemas};
 use formats::csv::{CsvDecoder, CsvOptions};
 use formats::json::{JsonDecoder, JsonOptions};
+use formats::otlp::{OtlpDecoder, OtlpOptions};
 use registry::{Client, WithSchemas};
 use sources::file::{Csv, FileOptions, FileSource};
 use sources::generator::GeneratorSource;
@@ -96,6 +97,12 @@ impl Decoding {
 /// When a column cannot be filled from that format, a zone is not known, a schema's file cannot be read, or a registry's settings do not do.
 pub fn decoder(input: &Input<'_>, schema: Schema) -> Result<Decoding, WiringError> {
     let (format, path) = (&input.source.format, format!("{}.format", input.path));
+    if let Some((signal, _)) = format.otlp() {
+        let options = OtlpOptions { record_bytes_max: record_bytes(format) };
+        let decoder = OtlpDecoder::new(signal, schema, options);
+        let decoder = decoder.map_err(|error| WiringError::Settings(format!("`{path}`: {error}")))?;
+        return Ok(Decoding::of(Arc::new(decoder)));
+    }
     match (format.avro(), format.csv()) {
         (Some(avro), _) => avro_decoder(avro, (record_bytes(format), &path), schema),
         (None, Some(csv)) => csv_decoder(csv, (record_bytes(format), &path), schema).map(Decoding::of),

@@ -132,6 +132,12 @@ impl Replay {
             "dead letters of a pipeline with a `join` cannot be replayed yet; nothing was written. `forebay dead-letters show` prints a record: send the \
              fixed one to its topic again"
         );
+        // Letters are told apart by their records' positions.
+        anyhow::ensure!(
+            !pipeline.has_records_of_several_rows(),
+            "dead letters of a pipeline that reads OTLP cannot be replayed yet, because the rows of a request share a position; nothing was written. Each \
+             letter's `raw` is a request with that row alone: send it to its topic again"
+        );
         let runtime = clock();
         let table = Table::new(pipeline, &runtime).await?;
         let Some((looked_at, lane)) = open_to_read(pipeline).await? else {

@@ -37,6 +37,11 @@ impl Pipeline {
         of_short_form.chain(named).collect()
     }
 
+    /// Whether a record of an input may hold several rows, which then share its position.
+    pub fn has_records_of_several_rows(&self) -> bool {
+        self.inputs().iter().any(|input| input.source.format.otlp().is_some())
+    }
+
     /// Whether there is more than one input.
     pub fn has_several_inputs(&self) -> bool {
         self.inputs.len() > 1

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use formats::otlp::Signal;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -33,7 +34,7 @@ pub struct Source {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generator: Option<Generator>,
 
-    /// How a record is read: `json`, or `{ json: { … } }`, `{ avro: { … } }` or `{ csv: { … } }` with options.
+    /// How a record is read: `json`, `otlp_logs`, `otlp_traces` or `otlp_metrics`, or `{ json: { … } }`, `{ avro: { … } }`, `{ csv: { … } }` and so on with options.
     #[serde(default)]
     pub format: Format,
 
@@ -386,6 +387,22 @@ impl Format {
         }
     }
 
+    /// The signal of OTLP and its options, if that is the format.
+    pub fn otlp(&self) -> Option<(Signal, OtlpFormat)> {
+        match self {
+            Self::Word(FormatWord::OtlpLogs) => Some((Signal::Logs, OtlpFormat::default())),
+            Self::Word(FormatWord::OtlpTraces) => Some((Signal::Traces, OtlpFormat::default())),
+            Self::Word(FormatWord::OtlpMetrics) => Some((Signal::Metrics, OtlpFormat::default())),
+            Self::Word(FormatWord::Json | FormatWord::Avro | FormatWord::Csv) => None,
+            Self::Options(options) => {
+                let of = |signal, otlp: &Option<OtlpFormat>| otlp.clone().map(|otlp| (signal, otlp));
+                of(Signal::Logs, &options.otlp_logs)
+                    .or_else(|| of(Signal::Traces, &options.otlp_traces))
+                    .or_else(|| of(Signal::Metrics, &options.otlp_metrics))
+            }
+        }
+    }
+
     /// The options of JSON, as written or by default.
     pub fn json(&self) -> JsonFormat {
         match self {
@@ -398,14 +415,15 @@ impl Format {
     pub fn record_bytes_max(&self) -> u64 {
         let of_avro = self.avro().map(|avro| avro.record_bytes_max);
         let of_csv = self.csv().map(|csv| csv.record_bytes_max);
-        of_avro.or(of_csv).unwrap_or_else(|| self.json().record_bytes_max).bytes
+        let of_otlp = self.otlp().map(|(_, otlp)| otlp.record_bytes_max);
+        of_avro.or(of_csv).or(of_otlp).unwrap_or_else(|| self.json().record_bytes_max).bytes
     }
 }
 
 /// A format by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-#[schemars(extend("x-later" = ["protobuf", "raw", "otlp"]))]
+#[schemars(extend("x-later" = ["protobuf", "raw"]))]
 pub enum FormatWord {
     /// One JSON object per record.
     Json,
@@ -413,14 +431,23 @@ pub enum FormatWord {
     Avro,
     /// CSV, which needs options: where the names of the fields come from.
     Csv,
+    /// One request of OTLP with log records, each of which is a row; in Protocol Buffers or JSON, from Kafka or Pulsar.
+    OtlpLogs,
+    /// The same with spans.
+    OtlpTraces,
+    /// The same with data points of metrics.
+    OtlpMetrics,
 }
 
-/// A format with its options: exactly one of `json`, `avro` and `csv`.
+/// A format with its options: exactly one of them.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend(
-    "oneOf" = [{"required": ["json"]}, {"required": ["avro"]}, {"required": ["csv"]}],
-    "x-later" = ["protobuf", "raw", "otlp"]
+    "oneOf" = [
+        {"required": ["json"]}, {"required": ["avro"]}, {"required": ["csv"]}, {"required": ["otlp_logs"]}, {"required": ["otlp_traces"]},
+        {"required": ["otlp_metrics"]}
+    ],
+    "x-later" = ["protobuf", "raw"]
 ))]
 pub struct FormatOptions {
     /// One JSON object a record.
@@ -434,6 +461,37 @@ pub struct FormatOptions {
     /// One line of CSV or TSV a record.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub csv: Option<Box<CsvFormat>>,
+
+    /// One request of OTLP with log records a record, each of which is a row.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub otlp_logs: Option<OtlpFormat>,
+
+    /// One request of OTLP with spans a record.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub otlp_traces: Option<OtlpFormat>,
+
+    /// One request of OTLP with data points of metrics a record.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub otlp_metrics: Option<OtlpFormat>,
+}
+
+/// Options of OTLP.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct OtlpFormat {
+    /// A longer request becomes a dead letter.
+    #[serde(default = "default_record_bytes")]
+    #[schemars(extend(
+        "x-least" = "1KiB", "x-most" = "512MiB",
+        "x-why" = "a record is held in memory whole, next to others"
+    ))]
+    pub record_bytes_max: Size,
+}
+
+impl Default for OtlpFormat {
+    fn default() -> Self {
+        Self { record_bytes_max: default_record_bytes() }
+    }
 }
 
 /// Options of JSON.

@@ -262,6 +262,7 @@ impl Rules<'_> {
             self.fault(&format!("{}.format", input.path), message);
         }
         self.csv(input);
+        self.otlp(input);
         let Some(avro) = source.format.avro() else { return };
         if let Some(registry) = &avro.registry {
             self.registry(registry, &format!("{}.format.avro.registry", input.path));
@@ -276,6 +277,20 @@ impl Rules<'_> {
             }
         };
         self.fault(&format!("{}.format.avro", input.path), message);
+    }
+
+    fn otlp(&mut self, input: &Input<'_>) {
+        let source = input.source;
+        if source.format.otlp().is_none() || source.kafka.is_some() || source.pulsar.is_some() {
+            return;
+        }
+        let message = match source.generator {
+            Some(_) => "a generator makes JSON; leave `format` out",
+            None => {
+                "OTLP is read from Kafka or Pulsar, where each record is a request; a file of lines has no bounds for it"
+            }
+        };
+        self.fault(&format!("{}.format", input.path), message);
     }
 
     fn pulsar(&mut self, input: &Input<'_>) {

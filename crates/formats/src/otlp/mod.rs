@@ -1,0 +1,293 @@
+//! Requests of OTLP, the protocol of OpenTelemetry, straight into Arrow columns: logs, traces, and metrics of all five kinds.
+//!
+//! A record is one request (`ExportLogsServiceRequest` and its like, which on the wire are also `LogsData` and its like: what the collector's
+//! Kafka exporter writes as `otlp_proto`; one that begins with `{` is in JSON), and has as many rows as it has log records, spans or data points. Columns take fields by the names
+//! that the collector's ClickHouse exporter gives its columns.
+//!
+//! Owns the decoder, its options and the form of its rejects. The bytes are read once, from left to right, into the columns; there is no
+//! tree of messages and no allocation a row. Does not own how requests arrive.
+//!
+//! | module     | what it owns                                                            |
+//! |------------|-------------------------------------------------------------------------|
+//! | `wire`     | Protocol Buffers: fields into slots                                     |
+//! | `messages` | which message has which fields                                          |
+//! | `fields`   | which fields rows have, by their names                                  |
+//! | `plan`     | which field fills which column                                          |
+//! | `walk`     | from a request to its rows; what rows share; taking rows back           |
+//! | `fill`     | a value into its column                                                 |
+//! | `value`    | values of any type, as text and JSON                                    |
+//! | `split`    | a row as a request of its own                                           |
+//! | `json`     | requests in JSON, which are written anew                                |
+//! | `fault`    | the words of faults                                                     |
+//!
+//! Rules beside those of types:
+//! - A field that was not sent has the value that Protocol Buffers gives it: 0, the empty text, no items. NULL is written only for the sum,
+//!   minimum and maximum that a histogram may leave out, and for fields that rows of another kind have.
+//! - A time that is 0 is taken from where the next best stands: of a log the observed time, of a span its end, and for all the source's time of the
+//!   record.
+//! - A row that is turned down is a reject of its own, whose bytes are a request with that row alone; the rows beside it stay.
+
+mod fault;
+mod fields;
+mod fill;
+mod json;
+mod messages;
+mod plan;
+mod split;
+mod value;
+mod walk;
+mod wire;
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use dataflow::reject::{self, RowReject};
+use dataflow::{Decoded, Decoder, RecordBlock, Reject, Schema, Several, Spans};
+
+use crate::columns::{self, EpochUnit, Settings, TypedColumn};
+use crate::rows;
+use fault::{Fault, Step};
+use plan::Plan;
+pub use value::DEPTH_MAX;
+pub use walk::GROWTH_MAX;
+use walk::{Turned, Walk};
+
+/// What a request is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signal {
+    /// Log records.
+    Logs,
+    /// Spans.
+    Traces,
+    /// Data points of metrics.
+    Metrics,
+}
+
+impl Signal {
+    /// The word in messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Logs => "logs",
+            Self::Traces => "traces",
+            Self::Metrics => "metrics",
+        }
+    }
+
+    /// The format's word in a pipeline file.
+    pub fn format(self) -> &'static str {
+        match self {
+            Self::Logs => "otlp_logs",
+            Self::Traces => "otlp_traces",
+            Self::Metrics => "otlp_metrics",
+        }
+    }
+}
+
+/// How requests are read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OtlpOptions {
+    /// Bytes of a request; a longer one is a reject that is not looked at.
+    pub record_bytes_max: usize,
+}
+
+impl Default for OtlpOptions {
+    fn default() -> Self {
+        // Four times what the collector's receiver takes by default.
+        Self { record_bytes_max: 16 << 20 }
+    }
+}
+
+/// Columns that no request could be decoded into.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigError {
+    /// There is nothing to fill.
+    #[error("the target has no columns")]
+    NoColumns,
+    /// Two columns of one name.
+    #[error("the column `{column}` appears twice in the schema")]
+    ColumnTwice {
+        /// The name.
+        column: String,
+    },
+    /// A column that cannot be filled, whatever the field.
+    #[error("column `{column}`: {why}")]
+    Type {
+        /// The column.
+        column: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A column whose field rows do not have.
+    #[error(
+        "column `{column}`: rows of `{format}` have no field `{field}`, and the column has neither NULL nor a DEFAULT; they have `{known}`"
+    )]
+    NoField {
+        /// The column.
+        column: String,
+        /// The field.
+        field: String,
+        /// The format's word.
+        format: &'static str,
+        /// The fields that rows have.
+        known: String,
+    },
+    /// A column of a type that does not take the field.
+    #[error("column `{column}`: the field `{field}` is {kind}, which its type does not take")]
+    Kind {
+        /// The column.
+        column: String,
+        /// The field.
+        field: String,
+        /// What its values are.
+        kind: String,
+    },
+}
+
+/// A [`Decoder`] for records that are requests of OTLP.
+pub struct OtlpDecoder {
+    schema: Schema,
+    options: OtlpOptions,
+    plan: Plan,
+    patterns: Vec<Box<dyn TypedColumn>>,
+}
+
+impl OtlpDecoder {
+    /// A decoder of requests of `signal`, compiled for the columns of `schema`.
+    ///
+    /// # Errors
+    /// When a column cannot be filled.
+    pub fn new(signal: Signal, schema: Schema, options: OtlpOptions) -> Result<Self, ConfigError> {
+        if schema.columns().is_empty() {
+            return Err(ConfigError::NoColumns);
+        }
+        let mut names = BTreeSet::new();
+        if let Some(twice) = schema.columns().iter().find(|column| !names.insert(&column.name)) {
+            return Err(ConfigError::ColumnTwice { column: twice.name.clone() });
+        }
+        // No value comes without a zone, and none as a number without a unit.
+        let settings = Settings { timezone: "UTC", epoch: EpochUnit::Nanoseconds };
+        let pattern = |column: &dataflow::Column| {
+            columns::typed(&column.column_type, settings)
+                .map_err(|why| ConfigError::Type { column: column.name.clone(), why })
+        };
+        let patterns = schema.columns().iter().map(pattern).collect::<Result<_, _>>()?;
+        let plan = Plan::new(signal, &schema)?;
+        Ok(Self { schema, options, plan, patterns })
+    }
+
+    /// The signal whose requests it reads.
+    pub fn signal(&self) -> Signal {
+        self.plan.signal
+    }
+
+    /// The requests of a block that are in JSON, each with its row and in the other encoding.
+    fn rewritten(&self, block: &RecordBlock) -> Vec<(usize, Step<Vec<u8>>)> {
+        let is_taken = |row: &usize| {
+            let request = block.payloads.get(*row);
+            json::is_json(request) && request.len() <= self.options.record_bytes_max
+        };
+        let rows = (0..block.len()).filter(is_taken);
+        rows.map(|row| (row, json::to_wire(self.plan.signal, block.payloads.get(row)))).collect()
+    }
+
+    /// The reject of a request.
+    #[cold]
+    fn reject(&self, block: &RecordBlock, row: usize, fault: &Fault) -> Reject {
+        Reject::of(block, row, fault.reason, self.column(fault), fault.message.clone())
+    }
+
+    /// The rejects of rows of one request: each with a request of that row alone as its bytes.
+    #[cold]
+    fn turned(&self, block: &RecordBlock, row: usize, turned: Vec<Turned>) -> Vec<Reject> {
+        let of_row = |(fault, raw): Turned| RowReject {
+            reason: fault.reason,
+            column: self.column(&fault).to_owned(),
+            message: fault.message,
+            raw,
+        };
+        reject::each_row(block, row, turned.into_iter().map(of_row).collect())
+    }
+
+    fn column(&self, fault: &Fault) -> &str {
+        fault.column.map_or("", |at| &self.schema.columns()[at].name)
+    }
+}
+
+impl fmt::Debug for OtlpDecoder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OtlpDecoder")
+            .field("signal", &self.plan.signal)
+            .field("schema", &self.schema)
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Rows in so many bytes, as a guess for the first memory of a column.
+const ROW_BYTES_GUESSED: usize = 256;
+
+impl Decoder for OtlpDecoder {
+    fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    fn multiplies(&self) -> bool {
+        true
+    }
+
+    fn decode(&self, block: &RecordBlock) -> Decoded {
+        let expected = block.payloads.bytes.len() / ROW_BYTES_GUESSED + block.len();
+        let rewritten = self.rewritten(block);
+        let mut of_json = rewritten.iter().peekable();
+        let mut walk = Walk::new(&self.plan, &self.patterns, expected);
+        let (mut rejects, mut of_rows) = (Vec::new(), Vec::new());
+        let (mut positions, mut times_ms) = (Vec::with_capacity(expected), Vec::with_capacity(expected));
+        let mut several = Several::default();
+        let mut absent = block.absent.iter().copied().peekable();
+        for row in 0..block.len() {
+            if absent.next_if_eq(&(row as u32)).is_some() {
+                rejects.push(rows::no_body(block, row));
+                continue;
+            }
+            let request = block.payloads.get(row);
+            if request.len() > self.options.record_bytes_max {
+                rejects.push(rows::too_large(block, row, self.options.record_bytes_max));
+                continue;
+            }
+            let time_ms = block.times_ms[row];
+            let taken = match of_json.next_if(|(at, _)| *at == row) {
+                Some((_, Ok(request))) => walk.push(request, time_ms),
+                Some((_, Err(fault))) => Err(fault.clone()),
+                None => walk.push(request, time_ms),
+            };
+            match taken {
+                Err(fault) => rejects.push(self.reject(block, row, &fault)),
+                Ok(taken) if taken.rows + taken.turned.len() == 0 => several.empty += 1,
+                Ok(taken) => {
+                    several.records += 1;
+                    positions.extend(std::iter::repeat_n(block.positions[row], taken.rows));
+                    times_ms.extend(std::iter::repeat_n(time_ms, taken.rows));
+                    if !taken.turned.is_empty() {
+                        of_rows.extend(self.turned(block, row, taken.turned));
+                    }
+                }
+            }
+        }
+        several.rejected_rows = of_rows.len();
+        rejects.extend(of_rows);
+        let arrays = walk.finish().expect("columns keep offsets ascending, text valid and lengths equal");
+        rows::of_several(block, &self.schema, arrays, (positions, times_ms), rejects, several)
+    }
+
+    fn split(&self, block: &RecordBlock, row: usize) -> Option<Spans> {
+        let request = block.payloads.get(row);
+        if !json::is_json(request) {
+            return Walk::apart(&self.plan, request).ok();
+        }
+        let request = json::to_wire(self.plan.signal, request).ok()?;
+        Walk::apart(&self.plan, &request).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,218 @@
+//! What is turned down, and what stays.
+
+use dataflow::{Decoder, Reason};
+
+use super::written::{attribute, field, fixed, log, number, request};
+use super::{block, decode, decoder, logs};
+use crate::otlp::Signal;
+use crate::testing::{row, schema};
+
+#[test]
+fn rows_of_a_request_share_its_position_and_its_resource() {
+    let decoded = decode(&logs(), &[request("a", &[log("x", 9), log("y", 1)]), request("b", &[log("z", 2)])]);
+    assert_eq!(decoded.rejects, []);
+    assert_eq!(decoded.batch.positions, [100, 100, 101]);
+    let several = decoded.several.expect("requests hold several rows");
+    assert_eq!((several.records, several.empty, several.rejected_rows), (2, 0, 0));
+    let services: Vec<String> = (0..3).map(|at| row(&decoded, at)[8].clone()).collect();
+    assert_eq!(services, ["\"a\"", "\"a\"", "\"b\""]);
+    assert_eq!(
+        row(&decoded, 1)[10..14],
+        ["\"resource url\"", "{\"service.name\": \"a\"}", "0", "\"scope url\""]
+    );
+}
+
+#[test]
+fn a_request_without_rows_is_empty() {
+    let decoded = decode(&logs(), &[vec![], request("a", &[])]);
+    assert_eq!((decoded.batch.len(), decoded.rejects.len()), (0, 0));
+    assert_eq!(decoded.several.expect("set").empty, 2);
+}
+
+#[test]
+fn a_row_that_does_not_fit_is_a_reject_of_its_own_that_can_be_read_again() {
+    let decoder = logs();
+    // A severity that no UInt8 holds, a body that is no UTF-8, and a log that ends within a field.
+    let bad_text = [fixed(1, 5), field(5, field(1, b"\xff\xfe"))].concat();
+    let cut = [fixed(1, 5), vec![0x22, 40]].concat();
+    let rows = [log("before", 1), log("worse", 300), bad_text, cut, log("after", 2)];
+    let decoded = decode(&decoder, &[request("a", &rows)]);
+    assert_eq!(decoded.batch.len(), 2);
+    assert_eq!(decoded.several.expect("set").rejected_rows, 3);
+    let told: Vec<(Reason, &str, &str)> =
+        decoded.rejects.iter().map(|reject| (reject.reason, &*reject.column, &*reject.message)).collect();
+    assert_eq!(
+        told,
+        [
+            (
+                Reason::OutOfRange,
+                "SeverityNumber",
+                "field `SeverityNumber`: value `300` does not fit UInt8 (0 to 255)"
+            ),
+            (Reason::Malformed, "Body", "field `Body`: the text `\u{fffd}\u{fffd}` is not UTF-8"),
+            (Reason::Malformed, "", "in a `LogRecord` field `4` does not end within the message"),
+        ]
+    );
+    // The dead letter holds that row alone, with all that stands around it.
+    assert_eq!(decoded.rejects[0].raw, request("a", &[log("worse", 300)]));
+    let wide: Vec<&str> = super::LOGS
+        .iter()
+        .map(|column| if column.starts_with("SeverityN") { "SeverityNumber Int32" } else { column })
+        .collect();
+    let wide = super::decoder(Signal::Logs, schema(&wide)).expect("the columns fit");
+    let again = decode(&wide, &[&decoded.rejects[0].raw]);
+    let whole = decode(&wide, &[request("a", &rows)]);
+    assert_eq!(row(&again, 0), row(&whole, 1));
+}
+
+#[test]
+fn a_resource_that_does_not_fit_takes_its_rows_with_it_and_no_others() {
+    let columns = ["Body String", "ResourceDroppedAttrCount UInt8", "ScopeName String"];
+    let decoder = decoder(Signal::Logs, schema(&columns)).expect("the columns fit");
+    let group = |dropped: u64, body: &str| {
+        let scope = [field(1, field(1, "s")), field(2, log(body, 1)), field(2, log(body, 1))].concat();
+        field(1, [field(1, number(2, dropped)), field(2, scope)].concat())
+    };
+    let decoded = decode(&decoder, &[[group(1, "a"), group(256, "b"), group(3, "c")].concat()]);
+    let rows: Vec<Vec<String>> = (0..decoded.batch.len()).map(|at| row(&decoded, at)).collect();
+    let expected = |body: &str, dropped: &str| vec![format!("\"{body}\""), dropped.into(), "\"s\"".into()];
+    assert_eq!(rows, [expected("a", "1"), expected("a", "1"), expected("c", "3"), expected("c", "3")]);
+    assert_eq!(decoded.rejects.len(), 2);
+    assert!(decoded.rejects.iter().all(|reject| reject.column == "ResourceDroppedAttrCount"));
+}
+
+#[test]
+fn a_broken_request_is_one_reject_and_leaves_nothing() {
+    let good = request("a", &[log("x", 1)]);
+    let broken = [good.clone(), vec![0x0a, 0x7f, 1]].concat();
+    let decoded = decode(&logs(), &[&good, &broken, &good]);
+    assert_eq!(decoded.batch.positions, [100, 102]);
+    assert_eq!(row(&decoded, 0), row(&decoded, 1));
+    assert_eq!(decoded.rejects.len(), 1);
+    assert_eq!(decoded.rejects[0].message, "the bytes are no request of logs");
+    assert_eq!(decoded.rejects[0].raw, broken);
+    let text = decode(&logs(), &[b"[{\"resourceLogs\":[]}]"]);
+    assert_eq!(text.rejects[0].reason, Reason::Malformed);
+}
+
+#[test]
+fn a_resource_that_would_fill_memory_is_refused() {
+    // A megabyte of attributes, and half a million rows of two bytes that each would repeat it.
+    let resource = field(1, field(1, attribute("k", &"v".repeat(1 << 20))));
+    let rows: Vec<u8> = (0..500_000).flat_map(|_| field(2, [])).collect();
+    let request = field(1, [resource, field(2, rows)].concat());
+    let decoded = decode(&logs(), &[&request, &super::written::request("a", &[log("x", 1)])]);
+    assert_eq!(decoded.batch.len(), 1);
+    assert_eq!(decoded.rejects[0].reason, Reason::TooLarge);
+    assert!(decoded.rejects[0].message.contains("send fewer attributes"), "{}", decoded.rejects[0].message);
+}
+
+#[test]
+fn values_nest_no_deeper_than_is_bounded() {
+    let nested = |depth: usize| (0..depth).fold(field(1, "x"), |inner, _| field(5, field(1, inner)));
+    let body = |value: Vec<u8>| field(5, value);
+    let decoded =
+        decode(&logs(), &[request("a", &[body(nested(40)), body(nested(60)), body(nested(2_000))])]);
+    assert_eq!(decoded.batch.len(), 1);
+    assert!(row(&decoded, 0)[9].starts_with("\"[[[["));
+    assert!(decoded.rejects.iter().all(|reject| reject.message.contains("nest deeper than `48`")));
+}
+
+#[test]
+fn a_time_that_was_not_set_is_that_of_the_next_best_place() {
+    let columns = ["Timestamp DateTime64(9)"];
+    let logs = decoder(Signal::Logs, schema(&columns)).expect("the columns fit");
+    let mut of_records = block(&[request("a", &[fixed(11, 7), vec![]])]);
+    of_records.times_ms[0] = 1_000;
+    let decoded = logs.decode(&of_records);
+    assert_eq!([row(&decoded, 0), row(&decoded, 1)], [["7"], ["1000000000"]]);
+    let late = decode(&logs, &[request("a", &[fixed(1, u64::MAX)])]);
+    assert_eq!(late.rejects[0].reason, Reason::OutOfRange);
+}
+
+#[test]
+fn attributes_fill_a_text_as_json() {
+    let decoder = decoder(Signal::Logs, schema(&["LogAttributes String"])).expect("the columns fit");
+    let attributes =
+        [field(6, attribute("a\"", "1")), field(6, [field(1, "b"), field(2, number(3, 2))].concat())];
+    let decoded = decode(&decoder, &[request("a", &[attributes.concat()])]);
+    assert_eq!(row(&decoded, 0), [format!("{:?}", r#"{"a\"":"1","b":2}"#)]);
+}
+
+#[test]
+fn rows_are_taken_apart_into_requests_of_their_own() {
+    let rows = [log("x", 1), log("y", 2), log("z", 300)];
+    let of_requests = block(&[request("a", &rows)]);
+    let apart = logs().split(&of_requests, 0).expect("it is a request");
+    let each: Vec<&[u8]> = (0..apart.len()).map(|at| apart.get(at)).collect();
+    assert_eq!(each, rows.map(|row| request("a", &[row])));
+    // A metric's rows keep what the metric says of them.
+    let sum = [field(1, fixed(4, 1)), field(1, fixed(4, 2)), number(2, 2), number(3, 1)].concat();
+    let metric = [field(1, "name"), field(3, "By"), field(7, sum), field(12, attribute("k", "v"))].concat();
+    let request = request("a", &[metric]);
+    let columns = [
+        "MetricName String",
+        "MetricMetadata Map(String, String)",
+        "IsMonotonic Bool",
+        "AggregationTemporality Int32",
+        "Value Float64",
+    ];
+    let decoder = decoder(Signal::Metrics, schema(&columns)).expect("the columns fit");
+    let whole = decode(&decoder, &[&request]);
+    let apart = decoder.split(&block(&[&request]), 0).expect("it is a request");
+    assert_eq!(apart.len(), 2);
+    for at in 0..2 {
+        assert_eq!(row(&decode(&decoder, &[apart.get(at)]), 0), row(&whole, at));
+    }
+}
+
+#[test]
+fn columns_that_no_field_can_fill_are_refused() {
+    let refused =
+        |signal, columns: &[&str]| super::decoder(signal, schema(columns)).expect_err("refused").to_string();
+    let unknown = refused(Signal::Logs, &["Body String", "Nope UInt8"]);
+    assert!(unknown.starts_with("column `Nope`: rows of `otlp_logs` have no field `Nope`"), "{unknown}");
+    assert!(unknown.contains("`SeverityNumber`"));
+    assert_eq!(
+        refused(Signal::Traces, &["Events.Name Array(UInt8)", "SpanAttributes UInt8"]),
+        "column `SpanAttributes`: the field `SpanAttributes` is a map of texts; a String takes it as JSON, which its type does not take"
+    );
+    assert!(super::decoder(Signal::Logs, schema(&["Body String", "Nope Nullable(UInt8)"])).is_ok());
+}
+
+#[test]
+fn json_is_read_to_the_last_digit_and_its_faults_are_named() {
+    let columns =
+        ["Timestamp DateTime64(9)", "Body String", "TraceId String", "LogAttributes Map(String, String)"];
+    let decoder = decoder(Signal::Logs, schema(&columns)).expect("the columns fit");
+    let with =
+        |log: &str| format!(r#"{{"resourceLogs":[{{"scopeLogs":[{{"logRecords":[{log}]}}]}}],"unknown":1}}"#);
+    let log = r#"{"timeUnixNano":"1764000000000000007","body":{"intValue":9223372036854775807},"traceId":"0A0b0000000000000000000000000001",
+        "attributes":[{"key":"d","value":{"doubleValue":1.0000000000000002}},{"key":"n","value":{"doubleValue":"NaN"}},
+        {"key":"b","value":{"bytesValue":"_w=="}},{"key":"s","value":{"stringValue":"1\"2"}},{"key":"e"}]}"#;
+    let decoded = decode(&decoder, &[with(log)]);
+    assert_eq!(decoded.rejects, []);
+    assert_eq!(
+        row(&decoded, 0),
+        [
+            "1764000000000000007",
+            "\"9223372036854775807\"",
+            "\"0a0b0000000000000000000000000001\"",
+            r#"{"d": "1.0000000000000002", "n": "NaN", "b": "/w==", "s": "1\"2", "e": ""}"#
+        ]
+    );
+    let told = |log: &str| decode(&decoder, &[with(log)]).rejects[0].message.clone();
+    assert_eq!(told(r#"{"traceId":"xy"}"#), "field `traceId`: `xy` is not of its form");
+    assert_eq!(told(r#"{"severityText":7}"#), "field `severityText`: `7` is not of its form");
+    assert_eq!(told(r#"{"flags":4294967296}"#), "field `flags`: `4294967296` is not of its form");
+    assert_eq!(told(r#"{"timeUnixNano":1.5}"#), "field `timeUnixNano`: `1.5` is not of its form");
+    assert!(told("{").starts_with("the request is no JSON: "));
+    // A row that does not fit is a request in the other encoding.
+    let late = decode(
+        &decoder,
+        &[with(&format!(r#"{log},{{"timeUnixNano":18446744073709551615,"body":{{"stringValue":"x"}}}}"#))],
+    );
+    assert_eq!((late.batch.len(), late.rejects.len()), (1, 1));
+    let expected = field(1, field(2, field(2, [fixed(1, u64::MAX), field(5, field(1, "x"))].concat())));
+    assert_eq!(late.rejects[0].raw, expected);
+}
