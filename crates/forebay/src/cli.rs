@@ -66,6 +66,7 @@ enum Command {
     Demo(commands::demo::Demo),
     #[cfg(feature = "development")]
     Bench(bench::options::Bench),
+    OtelTables(commands::otel_tables::OtelTables),
     Completions(Completions),
     Schema(Schema),
     Reference(Reference),
@@ -131,6 +132,7 @@ pub fn main() -> ExitCode {
             let right = bench.execute(&|text| print(text).map(drop))?;
             Ok(if right { Exit::Done } else { Exit::Failed })
         }),
+        Command::OtelTables(tables) => tables.execute(),
         Command::Completions(completions) => print(&completions.text()),
         Command::Schema(_) => print(&commands::schema_text()),
         Command::Reference(_) => print(&pipeline::config::reference_doc::page()),

@@ -14,6 +14,7 @@ pub mod forget;
 #[cfg(feature = "development")]
 pub mod generate;
 pub mod log;
+pub mod otel_tables;
 pub mod pipelines;
 pub mod place;
 pub mod plan;

@@ -7,6 +7,7 @@
 //! | [`faults`]     | faults that were found in other programs, by their numbers                        |
 //! | [`inputs`]     | several inputs in one pipeline, with kills, and while one of them is away          |
 //! | [`csv`]        | lines of CSV from a topic, and files with headers                                 |
+//! | [`otlp`]       | requests of OTLP from topics, into the tables of the collector's exporter         |
 //! | [`keys`]       | keys and nested values that other programs took apart or glued together wrongly    |
 //! | [`poison`]     | records that are not what they should be, and times                               |
 //! | [`doubts`]     | inserts in doubt: tails that come late, questions and answers                     |
@@ -46,6 +47,7 @@ mod joins;
 mod keys;
 mod kill;
 mod nexmark;
+mod otlp;
 mod outages;
 mod poison;
 mod problems;

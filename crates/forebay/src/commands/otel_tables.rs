@@ -1,0 +1,95 @@
+//! `forebay otel-tables`: the statements that make the tables of OpenTelemetry.
+//!
+//! Owns the statements (`otel_tables/*.sql`), which are those of the collector's ClickHouse exporter in columns, types and sorting keys. Connects to
+//! nothing: a table that is there already, the exporter's own too, is found by its columns when a pipeline starts.
+
+use clap::{Args, ValueEnum};
+
+use crate::console::{Exit, print};
+
+/// The beginning of the names of columns that the server fills from attributes of the resource.
+const PREFIX: &str = "__otel_materialized_";
+/// The same in ClickStack's tables.
+const CLICKSTACK_PREFIX: &str = "__hdx_materialized_";
+
+/// Prints the statements that make the tables for OpenTelemetry's logs, traces and metrics.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  forebay otel-tables | clickhouse-client --multiquery
+  forebay otel-tables logs traces --database telemetry
+  forebay otel-tables logs --clickstack
+
+The tables have the columns, types and sorting keys of the OpenTelemetry Collector's ClickHouse exporter, remember inserts as Forebay needs it, and \
+expire nothing: add a TTL as you like. Connects to nothing.")]
+pub struct OtelTables {
+    /// Which tables; all if none is named.
+    #[arg(value_enum, value_name = "SIGNAL")]
+    signals: Vec<Signal>,
+
+    /// The database, which must exist.
+    #[arg(long, value_name = "NAME", default_value = "default")]
+    database: String,
+
+    /// Names the columns that the server fills as ClickStack does (`__hdx_materialized_…`).
+    #[arg(long)]
+    clickstack: bool,
+}
+
+/// A signal of OpenTelemetry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Signal {
+    /// `otel_logs`.
+    Logs,
+    /// `otel_traces`, and `otel_traces_trace_id_ts` with the view that fills it.
+    Traces,
+    /// `otel_metrics_gauge`, `_sum`, `_histogram`, `_exponential_histogram` and `_summary`.
+    Metrics,
+}
+
+impl OtelTables {
+    /// Runs the command.
+    ///
+    /// # Errors
+    /// When nothing can be written.
+    pub fn execute(&self) -> anyhow::Result<Exit> {
+        print(&self.statements())?;
+        Ok(Exit::Done)
+    }
+
+    fn statements(&self) -> String {
+        let signals: &[Signal] = match self.signals.as_slice() {
+            [] => &[Signal::Logs, Signal::Traces, Signal::Metrics],
+            named => named,
+        };
+        let prefix = if self.clickstack { CLICKSTACK_PREFIX } else { PREFIX };
+        let statements = signals.iter().map(|signal| match signal {
+            Signal::Logs => include_str!("otel_tables/logs.sql"),
+            Signal::Traces => include_str!("otel_tables/traces.sql"),
+            Signal::Metrics => include_str!("otel_tables/metrics.sql"),
+        });
+        let database = clickhouse::types::identifier(&self.database);
+        let statements: Vec<&str> = statements.collect();
+        statements.join("\n").replace("{database}", &database).replace("{prefix}", prefix)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(signals: &[Signal], clickstack: bool) -> String {
+        OtelTables { signals: signals.to_vec(), database: "a`b".into(), clickstack }.statements()
+    }
+
+    #[test]
+    fn every_table_is_made_once_and_remembers_inserts() {
+        let all = of(&[], false);
+        assert_eq!(all.matches("CREATE TABLE IF NOT EXISTS `a\\`b`.otel_").count(), 8, "{all}");
+        assert_eq!(all.matches("non_replicated_deduplication_window = 10000").count(), 8);
+        assert_eq!(all.matches("CREATE MATERIALIZED VIEW").count(), 1);
+        assert!(!all.contains('{') && all.contains("`__otel_materialized_k8s.pod.name`"));
+        assert!(of(&[Signal::Logs], true).contains("`__hdx_materialized_k8s.pod.name`"));
+        assert_eq!(of(&[Signal::Traces, Signal::Metrics], false).matches("otel_logs").count(), 0);
+    }
+}

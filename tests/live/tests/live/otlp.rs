@@ -1,0 +1,228 @@
+//! Requests of OTLP from topics, as the collector's Kafka exporter writes them, into the tables of its ClickHouse exporter.
+//!
+//! The requests and their rows are the corpus of the format's own tests, whose rows Python's classes of the protocol have read; here what the
+//! server has in its tables is compared with them, as multisets of rows.
+
+use std::process::Command;
+
+use live::{Case, Feed, Pipeline, Table};
+use serde_json::{Value, json};
+use sources::kafka::produce::Outgoing;
+
+const CORPUS: &str = include_str!("../../../../crates/formats/src/otlp/tests/corpus.jsonl");
+
+/// A request and its rows.
+struct Request {
+    bytes: Vec<u8>,
+    time_ms: i64,
+    rows: Vec<Value>,
+}
+
+/// The requests of a signal whose records have a time: a broker gives a record without one its own.
+fn requests(signal: &str) -> Vec<Request> {
+    let lines = CORPUS.lines().map(|line| serde_json::from_str::<Value>(line).expect("a line is JSON"));
+    let of_signal = lines.filter(|line| line["signal"] == signal && line["time_ms"].as_i64() > Some(0));
+    let request = |line: Value| {
+        let hex = line["request"].as_str().expect("a request");
+        let byte = |at: usize| u8::from_str_radix(&hex[at..at + 2], 16).expect("hexadecimal");
+        Request {
+            bytes: (0..hex.len()).step_by(2).map(byte).collect(),
+            time_ms: line["time_ms"].as_i64().expect("a time"),
+            rows: line["rows"].as_array().expect("rows").clone(),
+        }
+    };
+    of_signal.map(request).collect()
+}
+
+fn send(feed: &Feed, requests: &[Request]) {
+    for (n, request) in (0..).zip(requests) {
+        feed.put(&Outgoing {
+            partition: Some(n % 3),
+            payload: Some(&request.bytes),
+            time_ms: Some(request.time_ms),
+            ..Outgoing::default()
+        });
+    }
+    feed.flush();
+}
+
+/// Makes the tables of a signal in a database of the case's name, by the statements of the program.
+fn tables(case: &Case, args: &[&str]) -> Table {
+    let database = Table::at(&case.server().url(), case.name());
+    database.ask("CREATE DATABASE {t}");
+    let mut command = Command::new(live::case::binary().expect("the program was built"));
+    let output = command.arg("otel-tables").args(args).args(["--database", case.name()]).output();
+    let statements =
+        String::from_utf8(output.expect("the program runs").stdout).expect("statements are text");
+    for statement in statements.split(';').filter(|statement| !statement.trim().is_empty()) {
+        database.ask(statement);
+    }
+    database
+}
+
+/// What a column looks like in the corpus.
+fn shown(name: &str, kind: &str) -> String {
+    let bits = |value: &str| format!("leftPad(lower(hex(reinterpretAsUInt64({value}))), 16, '0')");
+    let pairs = |value: &str| format!("CAST({value}, 'Array(Tuple(String, String))')");
+    let column = format!("`{name}`");
+    let form = match kind {
+        "DateTime64(9)" => format!("toUnixTimestamp64Nano({column})"),
+        "Array(DateTime64(9))" => format!("arrayMap(x -> toUnixTimestamp64Nano(x), {column})"),
+        "Float64" => bits(&column),
+        "Array(Float64)" => format!("arrayMap(x -> {}, {column})", bits("x")),
+        "Map(LowCardinality(String), String)" => pairs(&column),
+        "Array(Map(LowCardinality(String), String))" => format!("arrayMap(x -> {}, {column})", pairs("x")),
+        _ => column.clone(),
+    };
+    format!("{form} AS `shown {name}`")
+}
+
+/// The rows of a table in the form of the corpus, and those expected, with the columns that the table has; both sorted.
+fn compare(database: &Table, case: &Case, table: &str, expected: &[Value]) {
+    let columns = database.rows(&format!(
+        "SELECT name, type FROM system.columns WHERE database = '{}' AND table = '{table}' AND default_kind = '' ORDER BY position",
+        case.name()
+    ));
+    let text = |value: &Value| value.as_str().expect("a text").to_owned();
+    let columns: Vec<(String, String)> =
+        columns.iter().map(|column| (text(&column["name"]), text(&column["type"]))).collect();
+    assert!(columns.len() > 10, "{columns:?}");
+    let items: Vec<String> = columns.iter().map(|(name, kind)| shown(name, kind)).collect();
+    let rows = database.rows(&format!("SELECT {} FROM {{t}}.`{table}`", items.join(", ")));
+    // Numbers of 64 bits come quoted, and a NULL that no column takes is 0.
+    let plain = |value: &Value| match value {
+        Value::Null => json!("0".repeat(16)),
+        Value::Number(number) => json!(number.to_string()),
+        other => other.clone(),
+    };
+    fn deep(value: &Value, plain: &dyn Fn(&Value) -> Value) -> Value {
+        match value {
+            Value::Array(items) => items.iter().map(|item| deep(item, plain)).collect(),
+            other => plain(other),
+        }
+    }
+    let sorted = |rows: &[Value], prefix: &str| {
+        let row = |row: &Value| {
+            let cells =
+                columns.iter().map(|(name, _)| (name.clone(), deep(&row[format!("{prefix}{name}")], &plain)));
+            Value::Object(cells.collect()).to_string()
+        };
+        let mut rows: Vec<String> = rows.iter().map(row).collect();
+        rows.sort();
+        rows
+    };
+    let (found, expected) = (sorted(&rows, "shown "), sorted(expected, ""));
+    assert_eq!(found.len(), expected.len());
+    for (found, expected) in found.iter().zip(&expected) {
+        assert_eq!(found, expected);
+    }
+}
+
+#[test]
+fn logs_of_a_topic_fill_the_exporters_table_and_a_bad_row_is_a_dead_letter_alone() {
+    let Some(case) = Case::begin("otlp_logs") else { return };
+    let database = tables(&case, &["logs"]);
+    let feed = case.feed();
+    let requests = requests("logs");
+    send(&feed, &requests);
+    // Two logs of one resource, of which the first has a severity that no UInt8 holds; and bytes that are no request.
+    let severe = b"\x10\xac\x02";
+    let good = b"\x09\x01\x00\x00\x00\x00\x00\x00\x00\x10\x07";
+    let request = |logs: &[&[u8]]| {
+        let logs: Vec<u8> = logs.iter().flat_map(|log| field(2, log)).collect();
+        field(1, &field(2, &logs))
+    };
+    feed.push(0, &request(&[severe, good]));
+    feed.push(1, b"[1]");
+    // The same good log, in the other encoding.
+    feed.push(
+        2,
+        br#"{"resourceLogs":[{"scopeLogs":[{"logRecords":[{"timeUnixNano":"1","severityNumber":7}]}]}]}"#,
+    );
+    feed.flush();
+    let pipeline = into(&case, "otlp_logs", "otel_logs");
+    pipeline.check(&["--connect"]);
+    pipeline.drain();
+
+    let mut rows: Vec<Value> = requests.iter().flat_map(|request| request.rows.clone()).collect();
+    let count = rows.len() as u64;
+    assert!(count > 20);
+    let plain = json!({
+        "Timestamp": 1, "TraceId": "", "SpanId": "", "TraceFlags": 0, "SeverityText": "", "SeverityNumber": 7, "ServiceName": "", "Body": "",
+        "ResourceSchemaUrl": "", "ResourceAttributes": [], "ScopeSchemaUrl": "", "ScopeName": "", "ScopeVersion": "", "ScopeAttributes": [],
+        "LogAttributes": [], "EventName": "",
+    });
+    rows.extend([plain.clone(), plain]);
+    compare(&database, &case, "otel_logs", &rows);
+    let letters = Table::at(&case.server().url(), "otlp_logs_rejected")
+        .rows("SELECT reason, column, hex(raw) AS raw FROM {t} ORDER BY reason");
+    let alone = hex(&request(&[severe]));
+    assert_eq!(
+        letters,
+        [
+            json!({ "reason": "malformed", "column": "", "raw": hex(b"[1]") }),
+            json!({ "reason": "out_of_range", "column": "SeverityNumber", "raw": alone }),
+        ]
+    );
+    // Each request with rows has passed, and its rows beyond the first are derived.
+    let with_rows = requests.iter().filter(|request| !request.rows.is_empty()).count() as u64;
+    let records = &pipeline.status()["records"];
+    assert_eq!(records["read"], requests.len() as u64 + 3);
+    assert_eq!(records["filtered"], requests.len() as u64 - with_rows);
+    assert_eq!((&records["dead_letters"], &records["written"]), (&json!(2), &json!(count + 2)));
+}
+
+/// A field of a message of less than 128 bytes.
+fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
+    [&[number << 3 | 2, bytes.len() as u8], bytes].concat()
+}
+
+/// The pipeline from the case's topic to a table in its database.
+fn into(case: &Case, format: &str, table: &str) -> Pipeline {
+    let sink = format!("{{ clickhouse: {{ database: {}, table: {table} }} }}", case.name());
+    case.pipeline().format(format).one_of(&sink).batch("{ age: 100ms }")
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02X}")).collect()
+}
+
+#[test]
+fn spans_of_a_topic_fill_the_exporters_table_and_its_view() {
+    let Some(case) = Case::begin("otlp_traces") else { return };
+    let database = tables(&case, &["traces"]);
+    let requests = requests("traces");
+    send(&case.feed(), &requests);
+    into(&case, "otlp_traces", "otel_traces").drain();
+    let rows: Vec<Value> = requests.iter().flat_map(|request| request.rows.clone()).collect();
+    compare(&database, &case, "otel_traces", &rows);
+    let ids = |from: &str| {
+        database.value(&format!("SELECT uniqExact(TraceId) FROM {{t}}.{from} WHERE TraceId != ''"))
+    };
+    assert_eq!(ids("otel_traces_trace_id_ts"), ids("otel_traces"));
+}
+
+#[test]
+fn points_of_all_five_kinds_fill_a_table_each() {
+    let Some(case) = Case::begin("otlp_metrics") else { return };
+    let database = tables(&case, &["metrics"]);
+    let requests = requests("metrics");
+    send(&case.feed(), &requests);
+    let kinds = ["gauge", "sum", "histogram", "exponential_histogram", "summary"];
+    let pipeline = kinds.iter().fold(
+        case.pipeline().format("otlp_metrics").field("MetricType: String").batch("{ age: 100ms }"),
+        |pipeline, kind| {
+            let table = format!("database: {}, table: otel_metrics_{kind}", case.name());
+            pipeline.one_of(&format!("{{ clickhouse: {{ {table} }}, where: MetricType = '{kind}' }}"))
+        },
+    );
+    pipeline.drain();
+    let rows: Vec<Value> = requests.iter().flat_map(|request| request.rows.clone()).collect();
+    for kind in kinds {
+        let of_kind: Vec<Value> = rows.iter().filter(|row| row["MetricType"] == kind).cloned().collect();
+        assert!(!of_kind.is_empty(), "no {kind} in the corpus");
+        compare(&database, &case, &format!("otel_metrics_{kind}"), &of_kind);
+    }
+    let records = &pipeline.status()["records"];
+    assert_eq!((&records["written"], &records["dead_letters"]), (&json!(rows.len()), &json!(0)));
+}
