@@ -2,7 +2,7 @@
 //!
 //! | task                                                                 | what it does                                        |
 //! |----------------------------------------------------------------------|-----------------------------------------------------|
-//! | `cargo xtask sim --seeds N [--seed S] [--variant NAME] [--windowed] [--joined] [--moved] [--jobs J]` | runs the simulation over many seeds and prints the first that breaks a rule, with as few faults as can be found; one seed is printed with its trace |
+//! | `cargo xtask sim --seeds N [--seed S] [--variant NAME] [--windowed] [--joined] [--temporal] [--moved] [--jobs J]` | runs the simulation over many seeds and prints the first that breaks a rule, with as few faults as can be found; one seed is printed with its trace |
 //! | `cargo xtask guards [--bless]`                                       | counts the instructions of the hot path's steps     |
 //! | `cargo xtask profile [--out FILE] [--pid PID] [-- COMMAND]`          | draws a flame graph of a run                        |
 //! | `cargo xtask advisories`                                              | compares Cargo.lock with scripts/advisories.txt     |
@@ -56,6 +56,9 @@ struct Sim {
     /// With a join of two inputs in place of dedup.
     #[arg(long)]
     joined: bool,
+    /// With a temporal join of two inputs in place of dedup.
+    #[arg(long)]
+    temporal: bool,
     /// With a person who moves the pipeline back.
     #[arg(long)]
     moved: bool,
@@ -129,6 +132,7 @@ fn plan(args: &Sim, seed: u64, variant: Option<Variant>) -> Plan {
     match variant {
         _ if args.windowed => Plan::windowed(seed),
         _ if args.joined => Plan::joined(seed),
+        _ if args.temporal => Plan::temporal(seed),
         _ if args.moved => Plan::moved(seed),
         Some(variant) => variant.plan(seed),
         None => Plan::new(seed),

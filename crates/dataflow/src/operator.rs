@@ -236,6 +236,12 @@ pub trait Operator: Send {
         self.advance(watermark_ms)
     }
 
+    /// Rows that it holds until time lets them out: what [`close`](Self::close) lets out. All of its state, unless it also holds rows that later ones
+    /// need, whatever the time.
+    fn waiting(&mut self) -> u64 {
+        self.state().map_or(0, |state| state.held())
+    }
+
     /// The state of this step, if it keeps any.
     fn state(&mut self) -> Option<&mut dyn State>;
 

@@ -438,8 +438,7 @@ impl LaneTask {
 
     /// Whether the cut under way is to let out what steps hold that nothing else would.
     fn has_to_close(&mut self) -> bool {
-        let holds = |step: &mut Box<dyn Operator>| step.state().is_some_and(|state| state.held() > 0);
-        self.is_closing && self.steps.iter_mut().any(|step| step.closes_at_end() && holds(step))
+        self.is_closing && self.steps.iter_mut().any(|step| step.closes_at_end() && step.waiting() > 0)
     }
 
     /// Bytes of blocks between the source and the steps.

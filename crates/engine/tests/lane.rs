@@ -39,6 +39,8 @@ mod state;
 mod support;
 #[path = "lane/tables.rs"]
 mod tables;
+#[path = "lane/temporal.rs"]
+mod temporal;
 #[path = "lane/told.rs"]
 mod told;
 #[path = "lane/upsert.rs"]

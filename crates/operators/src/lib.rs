@@ -10,6 +10,7 @@
 //! | [`event_time`] | takes the record's time from a column             | none               |
 //! | [`gate`]       | ends rows that a step has dropped ahead of time   | none               |
 //! | [`join`]       | pairs rows of two inputs by key and interval of event time | the rows that can still match |
+//! | [`join::temporal`] | gives each row the version of another input that held at its time | the rows that wait, and versions |
 //! | [`mapping`]    | brings rows to the columns of their tables        | none               |
 //! | [`stateless`]  | any step without state, behind a window           | none               |
 //! | [`window`]     | aggregates rows by key and window of event time   | aggregates         |
@@ -29,7 +30,7 @@ pub use config::ConfigError;
 pub use dedup::{Dedup, DedupConfig, Late};
 pub use event_time::EventTime;
 pub use gate::Gate;
-pub use join::{Join, JoinColumn, JoinConfig, JoinKind, JoinSide};
+pub use join::{Join, JoinColumn, JoinConfig, JoinKind, JoinSide, TemporalConfig, TemporalJoin};
 pub use mapping::Mapping;
 pub use stateless::Stateless;
 pub use window::{Window, WindowConfig};

@@ -247,11 +247,16 @@ enum Kind<'a> {
     Window,
     /// So is this ([`joins`]).
     Join,
+    /// A condition whose value is one more column, [`MARK`].
+    Mark(&'a str),
     /// What brings the rows of an input to the columns of all: these.
     Meet(&'a [Column]),
     /// A step for the rows of other inputs; or one without a word, which the schema refuses.
     Nothing,
 }
+
+/// The column of [`Kind::Mark`]. No step can name it.
+const MARK: &str = "`is deleted`";
 
 struct Planned<'a> {
     path: String,
@@ -443,6 +448,7 @@ impl<'a> Planner<'a> {
             | Kind::Query(_)
             | Kind::Window
             | Kind::Join
+            | Kind::Mark(_)
             | Kind::Meet(_)
             | Kind::Nothing => None,
         })
@@ -680,7 +686,16 @@ impl<'a> Planner<'a> {
 
 impl<'a> Planned<'a> {
     fn is_stateless(&self) -> bool {
-        matches!(self.kind, Kind::Filter(_) | Kind::Select(_) | Kind::Query(_) | Kind::Meet(_))
+        matches!(
+            self.kind,
+            Kind::Filter(_) | Kind::Select(_) | Kind::Query(_) | Kind::Mark(_) | Kind::Meet(_)
+        )
+    }
+
+    /// A condition of the step `at`, whose value is one more column.
+    fn mark(at: usize, path: String, text: &'a str) -> Self {
+        let shape = Shape { computed: [MARK.to_owned()].into(), ..Shape::all() };
+        Self { path, at, kind: Kind::Mark(text), shape }
     }
 
     /// A step for the rows of other inputs.

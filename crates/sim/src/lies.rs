@@ -4,6 +4,7 @@
 
 mod clock;
 
+use std::any::Any;
 use std::fmt;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -390,7 +391,14 @@ pub struct LyingStep {
     has_released: bool,
     /// What the honest one held after the last seal.
     held: u64,
+    /// Batches of the right side of a join.
+    batches: usize,
+    /// Rows that it should hold and does not.
+    freed: u64,
 }
+
+/// One batch of versions in so many is freed at once.
+const FREED: usize = 3;
 
 /// How far the watermark of [`Variant::ClosedEarly`] is ahead of the one that is sealed, milliseconds.
 const EARLY_MS: i64 = 50;
@@ -410,7 +418,29 @@ impl LyingStep {
             seals: 0,
             has_released: false,
             held: 0,
+            batches: 0,
+            freed: 0,
         }
+    }
+
+    fn lies_of_versions(&self) -> bool {
+        self.inner.inputs() == 2
+            && matches!(self.variant, Variant::VersionOfTheFuture | Variant::VersionFreedEarly)
+    }
+
+    /// A batch of the right side of a temporal join.
+    fn finish_versions(&mut self, mut probed: Probed, answers: &[Vec<u8>]) -> Result<Output, OperatorError> {
+        self.batches += 1;
+        if self.variant == Variant::VersionOfTheFuture {
+            probed.batch.times_ms.iter_mut().for_each(|time_ms| *time_ms -= EARLY_MS);
+        } else if self.batches.is_multiple_of(FREED) {
+            let all: Vec<usize> = (0..probed.batch.len()).collect();
+            let none = probed.batch.without(&all).expect("a batch of columns");
+            let probed = self.inner.probe_of(1, none)?;
+            self.freed += all.len() as u64;
+            return Ok(Output { absorbed: all.len() as u64, ..self.inner.finish(probed, answers)? });
+        }
+        self.inner.finish(probed, answers)
     }
 
     fn inner_keys(&mut self) -> &mut dyn SeenKeys {
@@ -419,6 +449,24 @@ impl LyingStep {
 
     fn honest(&mut self) -> &mut dyn State {
         self.inner.state().expect("only a step with state is asked")
+    }
+}
+
+/// What a join wants to have of a batch, and the number of its input.
+struct Tagged {
+    input: usize,
+    of: Box<dyn Any + Send>,
+}
+
+/// Makes [`Tagged`].
+struct OfInput {
+    inner: Arc<dyn Ahead>,
+    input: usize,
+}
+
+impl Ahead for OfInput {
+    fn apply(&self, batch: &Batch) -> Result<Box<dyn Any + Send>, OperatorError> {
+        Ok(Box::new(Tagged { input: self.input, of: self.inner.apply(batch)? }))
     }
 }
 
@@ -436,18 +484,32 @@ impl Operator for LyingStep {
     }
 
     fn ahead_of(&self, input: usize) -> Option<Arc<dyn Ahead>> {
-        self.inner.ahead_of(input)
+        let inner = self.inner.ahead_of(input)?;
+        // `finish` is not told of which input its batch is.
+        Some(if self.lies_of_versions() { Arc::new(OfInput { inner, input }) } else { inner })
     }
 
     fn probe_of(&mut self, input: usize, batch: Batch) -> Result<Probed, OperatorError> {
-        self.inner.probe_of(input, batch)
+        let mut probed = self.inner.probe_of(input, batch)?;
+        if self.lies_of_versions() {
+            probed.scratch = probed.scratch.map(|of| Box::new(Tagged { input, of }) as Box<dyn Any + Send>);
+        }
+        Ok(probed)
     }
 
     fn watermark_behind(&self, watermark_ms: i64) -> i64 {
         self.inner.watermark_behind(watermark_ms)
     }
 
-    fn finish(&mut self, probed: Probed, answers: &[Vec<u8>]) -> Result<Output, OperatorError> {
+    fn finish(&mut self, mut probed: Probed, answers: &[Vec<u8>]) -> Result<Output, OperatorError> {
+        if self.lies_of_versions() {
+            let tagged = probed.scratch.take().and_then(|scratch| scratch.downcast::<Tagged>().ok());
+            let Tagged { input, of } = *tagged.expect("it was tagged on its way here");
+            probed.scratch = Some(of);
+            if input == 1 {
+                return self.finish_versions(probed, answers);
+            }
+        }
         let mut output = self.inner.finish(probed, answers)?;
         if output.is_made && !output.batch.is_empty() {
             let rows = output.batch.len();
@@ -525,11 +587,13 @@ impl State for LyingStep {
     fn seal(&mut self, watermark_ms: i64) -> Bytes {
         let delta = self.honest().seal(watermark_ms);
         let snapshot = self.honest().snapshot();
-        self.held = self.honest().held();
+        self.held = self.honest().held() + self.freed;
         self.snapshots = [snapshot, std::mem::take(&mut self.snapshots[0])];
         self.seals += 1;
         let is_lost = match self.variant {
-            Variant::LostDelta | Variant::JoinUnsealed => self.seals.is_multiple_of(LOST_DELTA),
+            Variant::LostDelta | Variant::JoinUnsealed | Variant::VersionsUnsealed => {
+                self.seals.is_multiple_of(LOST_DELTA)
+            }
             Variant::ClosedUnsealed => self.has_released,
             _ => false,
         };

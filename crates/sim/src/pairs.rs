@@ -9,7 +9,7 @@ use arrow_array::Array;
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt64Type;
 use dataflow::{Batch, Operator, OperatorError, Output, Probed, State};
-use operators::{Join, JoinColumn, JoinConfig, JoinKind, JoinSide};
+use operators::{Join, JoinColumn, JoinConfig, JoinKind, JoinSide, TemporalConfig, TemporalJoin};
 
 use crate::records::{Row, schema, to_columns};
 
@@ -24,6 +24,8 @@ pub struct Joins {
     pub lateness_ms: i64,
     /// Whether rows without a match become rows, of the left side and of the right side.
     pub keeps: [bool; 2],
+    /// Whether each left row gets the version of the right side at its time: a temporal join, which has no interval.
+    pub is_temporal: bool,
 }
 
 /// What stands for the side that is not there.
@@ -53,22 +55,30 @@ impl Joins {
     pub fn steps(self) -> Vec<Box<dyn Operator>> {
         let column = |name: &str, side, from: &str| JoinColumn { name: name.into(), side, from: from.into() };
         let duration = |ms: i64| Duration::from_millis(ms as u64);
+        let (on, lateness) = (vec![("key".to_owned(), "key".to_owned())], duration(self.lateness_ms));
+        let columns = vec![
+            column("left", JoinSide::Left, "id"),
+            column("right", JoinSide::Right, "id"),
+            column("key", JoinSide::Left, "key"),
+        ];
+        if self.is_temporal {
+            let is_outer = self.keeps[0];
+            let config = TemporalConfig { on, lateness, is_outer, columns, deleted: None };
+            let join = TemporalJoin::new(&schema(), &schema(), &config);
+            return vec![Box::new(join.expect("the joins of a plan are valid")), Box::new(Pairs)];
+        }
         let config = JoinConfig {
-            on: vec![("key".to_owned(), "key".to_owned())],
+            on,
             before: duration(self.before_ms),
             after: duration(self.after_ms),
-            lateness: duration(self.lateness_ms),
+            lateness,
             kind: match self.keeps {
                 [false, false] => JoinKind::Inner,
                 [true, false] => JoinKind::Left,
                 [false, true] => JoinKind::Right,
                 [true, true] => JoinKind::Full,
             },
-            columns: vec![
-                column("left", JoinSide::Left, "id"),
-                column("right", JoinSide::Right, "id"),
-                column("key", JoinSide::Left, "key"),
-            ],
+            columns,
         };
         let join = Join::new(&schema(), &schema(), &config).expect("the joins of a plan are valid");
         vec![Box::new(join), Box::new(Pairs)]

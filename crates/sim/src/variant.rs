@@ -80,6 +80,9 @@ pub enum Variant {
     JoinSidesSwapped,
     JoinPairsTwice,
     JoinPairLost,
+    VersionOfTheFuture,
+    VersionFreedEarly,
+    VersionsUnsealed,
     AnothersOrigin,
     ColumnsChangePlaces,
     DuplicatesUncounted,
@@ -95,7 +98,7 @@ pub enum Variant {
 
 impl Variant {
     /// All of them.
-    pub const ALL: [Self; 64] = [
+    pub const ALL: [Self; 67] = [
         Self::SendBeforeSeal,
         Self::SettleOverAHole,
         Self::TokenFromTheAttempt,
@@ -149,6 +152,9 @@ impl Variant {
         Self::JoinSidesSwapped,
         Self::JoinPairsTwice,
         Self::JoinPairLost,
+        Self::VersionOfTheFuture,
+        Self::VersionFreedEarly,
+        Self::VersionsUnsealed,
         Self::AnothersOrigin,
         Self::ColumnsChangePlaces,
         Self::DuplicatesUncounted,
@@ -322,6 +328,17 @@ impl Variant {
             }
             Self::JoinPairsTwice => ("join-pairs-twice", "each pair of a batch is made twice", 20),
             Self::JoinPairLost => ("join-pair-lost", "the last pair of a batch is left out", 20),
+            Self::VersionOfTheFuture => {
+                ("version-of-the-future", "a row gets a version that is later than the row", 20)
+            }
+            Self::VersionFreedEarly => (
+                "version-freed-early",
+                "versions of every third batch are freed at once, though rows that come need them",
+                20,
+            ),
+            Self::VersionsUnsealed => {
+                ("versions-unsealed", "every third delta of a temporal join's state is not sealed", 60)
+            }
             Self::AnothersOrigin => {
                 ("anothers-origin", "each row of a frame has the origin of the next one", 60)
             }
@@ -374,6 +391,9 @@ impl Variant {
             | Self::JoinSidesSwapped
             | Self::JoinPairsTwice
             | Self::JoinPairLost => Plan::joined(seed),
+            Self::VersionOfTheFuture | Self::VersionFreedEarly | Self::VersionsUnsealed => {
+                Plan::temporal(seed)
+            }
             Self::MovedWhilePending => Plan::moved(seed),
             // Of a window that is kept the fold tells at once.
             Self::NewStateKeepsTheOld => Plan::moved(3 * seed + 1),
@@ -433,6 +453,9 @@ impl Variant {
             | Self::JoinReleasedUncounted
             | Self::JoinPairsTwice
             | Self::JoinPairLost
+            | Self::VersionOfTheFuture
+            | Self::VersionFreedEarly
+            | Self::VersionsUnsealed
             | Self::DuplicatesUncounted
             | Self::DuplicatesAsFiltered
             | Self::MultipliedUncounted => {

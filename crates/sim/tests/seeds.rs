@@ -13,6 +13,9 @@ const WINDOWED: u64 = 150;
 /// Fixed seeds with a join.
 const JOINED: u64 = 150;
 
+/// Fixed seeds with a temporal join.
+const TEMPORAL: u64 = 100;
+
 /// Fixed seeds that are moved back.
 const MOVED: u64 = 100;
 
@@ -60,6 +63,20 @@ fn the_invariants_hold_for_fixed_seeds_with_a_join() {
             let trace = sim::run(&Plan::joined(seed), None, true).trace.join("\n");
             panic!(
                 "seed {seed} breaks {violation}; the last events:\n{trace}\nrepeat it with: cargo xtask sim --joined --seed {seed}"
+            );
+        }
+    }
+}
+
+/// The same with a temporal join: each left row has the version that held at its time, and no version goes before all rows that it holds for.
+#[test]
+fn the_invariants_hold_for_fixed_seeds_with_a_temporal_join() {
+    for seed in 0..TEMPORAL {
+        let report = sim::run(&Plan::temporal(seed), None, false);
+        if let Some(violation) = report.violation {
+            let trace = sim::run(&Plan::temporal(seed), None, true).trace.join("\n");
+            panic!(
+                "seed {seed} breaks {violation}; the last events:\n{trace}\nrepeat it with: cargo xtask sim --temporal --seed {seed}"
             );
         }
     }

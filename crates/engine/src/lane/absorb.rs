@@ -313,7 +313,7 @@ impl LaneTask {
             let closes = is_closing && step.closes_at_end();
             let released = || if closes { step.close(own_ms) } else { step.advance(own_ms) };
             let outputs = accounted(Stage::Emit, runtime, status, released)?;
-            is_closing &= step.state().is_none_or(|state| state.held() == 0);
+            is_closing &= step.waiting() == 0;
             let from = From::Step { number: stateful, sample: None };
             stateful += u32::from(step.state().is_some());
             for mut output in outputs {

@@ -65,14 +65,14 @@ fn tell_lag(name: &str, partition: &PartitionStatus) {
 }
 
 impl LaneTask {
-    /// Says how many records stay in open windows though no input has more.
+    /// Says how many records wait for others though no input has more.
     pub(super) fn tell_held(&mut self, has_ended: bool) {
-        let held: u64 = self.steps.iter_mut().filter_map(|step| step.state()).map(|state| state.held()).sum();
+        let held: u64 = self.steps.iter_mut().map(|step| step.waiting()).sum();
         if has_ended && held > 0 {
             tracing::warn!(
                 records = held,
-                "every input has ended, and these records stay in windows that are open; a later run goes on with them. To write the results \
-                 of the last windows at the end, set `at_end: close` in the window"
+                "every input has ended, and these records stay in windows that are open, or wait in a join; a later run goes on with them. To write \
+                 the last results at the end, set `at_end: close` in the window or the join"
             );
         }
     }

@@ -22,15 +22,15 @@ use crate::window::{KEYS, Keyed, LAST};
 const WITHIN: u64 = 20;
 
 /// What stands for the side that is not there, in a row of one record.
-const NOBODY: u64 = 999_999;
+pub const NOBODY: u64 = 999_999;
 
 /// A joined row as one number.
-fn packed(left: u64, right: u64) -> u64 {
+pub fn packed(left: u64, right: u64) -> u64 {
     left * 1_000_000 + right
 }
 
 /// A step behind the join: pairs as numbers.
-struct Pack;
+pub struct Pack;
 
 impl Operator for Pack {
     fn name(&self) -> &str {
@@ -57,7 +57,7 @@ impl Operator for Pack {
     }
 }
 
-fn keyed() -> Schema {
+pub fn keyed() -> Schema {
     Schema::new(["id", "key"].map(|name| Column::new(name, ColumnType::UInt64)).to_vec())
 }
 
@@ -96,12 +96,12 @@ async fn drain(bench: &Bench, right: &Arc<MemorySource>, kind: JoinKind) -> Resu
     Process::start(joined(bench, right, kind, true)).ends().await
 }
 
-fn source() -> Arc<MemorySource> {
+pub fn source() -> Arc<MemorySource> {
     Arc::new(MemorySource::new([("r", 2)]))
 }
 
 /// Records of the right side, in turn over its partitions.
-fn push(right: &Arc<MemorySource>, ids: impl IntoIterator<Item = u64>) {
+pub fn push(right: &Arc<MemorySource>, ids: impl IntoIterator<Item = u64>) {
     let handle = right.handle();
     for id in ids {
         handle.push(&Partition::new("r", (id % 2) as u32), 1_000 + id as i64, id.to_string());

@@ -85,6 +85,27 @@ pub(super) fn gather(mut columns: Vec<ArrayRef>, places: &[(usize, usize)]) -> R
     }
 }
 
+/// What `gather` makes of these rows, in as few parts as their texts allow, each of at most `rows_max` rows.
+///
+/// # Errors
+/// When `each` fails.
+pub(super) fn in_parts<E: From<ArrowError>>(
+    ids: &[u32],
+    rows_max: usize,
+    gather: &impl Fn(&[u32]) -> Result<Vec<ArrayRef>, ArrowError>,
+    each: &mut impl FnMut(&[u32], Vec<ArrayRef>) -> Result<(), E>,
+) -> Result<(), E> {
+    for part in ids.chunks(rows_max) {
+        match gather(part) {
+            Ok(columns) => each(part, columns)?,
+            // One value fits by itself: it came in a column.
+            Err(_) if part.len() > 1 => in_parts(part, part.len().div_ceil(2), gather, each)?,
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
 fn nulls(columns: &[ArrayRef], places: &[(usize, usize)]) -> Option<NullBuffer> {
     if columns.iter().all(|column| column.null_count() == 0) {
         return None;

@@ -86,7 +86,10 @@ impl Incoming {
     }
 
     /// These rows of it, ascending.
-    fn take(&self, kept: &[u32]) -> Result<Self, String> {
+    ///
+    /// # Errors
+    /// When a column cannot be taken apart.
+    pub fn take(&self, kept: &[u32]) -> Result<Self, String> {
         let numbers = UInt32Array::from(kept.to_vec());
         let taken = |column: &ArrayRef| take(column.as_ref(), &numbers, None).map_err(|e| e.to_string());
         Ok(Self {

@@ -47,6 +47,7 @@
 //! | [`state`]  | the bytes of deltas and snapshots                                  |
 //! | `codec`    | columns and numbers in them                                        |
 //! | `forms`    | the words for forms of columns                                     |
+//! | [`temporal`] | another rule on the same parts: each left row with one version of the right side |
 //!
 //! **State.** The held rows, of their columns those of the output alone, with the hash of the key. The delta of a seal is the rows that were absorbed since the
 //! one before, in the order of their arrival: a start takes them in by the same code, drops what they make, and has the same state. All of it is in memory;
@@ -64,6 +65,7 @@ mod results;
 mod side;
 pub mod state;
 mod store;
+pub mod temporal;
 
 use std::sync::Arc;
 
@@ -74,11 +76,13 @@ use dataflow::{Ahead, Batch, Operator, OperatorError, Output, Probed, Schema, St
 
 use crate::ConfigError;
 use incoming::{Incoming, OfSide, Sorted};
-use plan::Plan;
+use pages::ROWS_MAX;
 pub use plan::{COLUMNS_MAX, JoinColumn, JoinConfig, JoinKind, JoinSide, KEY_COLUMNS_MAX};
+use plan::{Plan, Rule};
 use results::Pairs;
-use state::{Head, Kind};
+use state::{Fresh, Head, Kind, Writer};
 use store::{Full, PAIRS_MAX, Store};
+pub use temporal::{TemporalConfig, TemporalJoin};
 
 const NAME: &str = "join";
 
@@ -105,6 +109,8 @@ pub struct Join {
     /// The delta of the seal under way, made when its watermark was known.
     delta: Bytes,
     memory_max: u64,
+    /// Whether it releases all rows when every input has ended.
+    closes_at_end: bool,
 }
 
 impl Join {
@@ -114,7 +120,7 @@ impl Join {
     /// When a column is unknown, named twice or of a type that does not serve, or a setting is out of its bounds.
     pub fn new(left: &Schema, right: &Schema, config: &JoinConfig) -> Result<Self, ConfigError> {
         Ok(Self {
-            plan: Arc::new(Plan::new(left, right, config)?),
+            plan: Arc::new(Plan::new(left, right, config, Rule::Interval)?),
             store: Store::default(),
             fresh: Vec::new(),
             sealed: [0; 2],
@@ -122,6 +128,7 @@ impl Join {
             position: 0,
             delta: Bytes::new(),
             memory_max: MEMORY_DEFAULT,
+            closes_at_end: false,
         })
     }
 
@@ -129,6 +136,13 @@ impl Join {
     #[must_use]
     pub fn with_memory(self, memory_max: u64) -> Self {
         Self { memory_max, ..self }
+    }
+
+    /// Releases all rows when every input has ended, though no record says that their time is over. Records that come later, because a file has grown, are
+    /// late then.
+    #[must_use]
+    pub fn with_close_at_end(self, closes_at_end: bool) -> Self {
+        Self { closes_at_end, ..self }
     }
 
     /// The columns of the rows that it makes. Those of a side that may have no row are Nullable.
@@ -272,11 +286,26 @@ impl Operator for Join {
             Bytes::new()
         } else {
             let head = Head { watermark_ms, position: self.position };
-            state::write_delta(&self.plan, &self.store, head, &self.fresh)
+            let fresh: Vec<Fresh<'_>> =
+                self.fresh.iter().map(|(side, first)| self.store.fresh(*side, *first)).collect();
+            state::write_delta(&self.plan, head, &fresh)
         };
         let outputs = self.release(watermark_ms).map_err(not_gathered)?;
         self.check_memory()?;
         Ok(outputs)
+    }
+
+    fn closes_at_end(&self) -> bool {
+        self.closes_at_end
+    }
+
+    fn close(&mut self, watermark_ms: i64) -> Result<Vec<Output>, OperatorError> {
+        let last = |side: JoinSide| {
+            Some(self.store.side(side).last_ms()?.saturating_add(self.plan.side(side).later_ms))
+        };
+        let last_ms = JoinSide::BOTH.into_iter().filter_map(last).max();
+        let closing = last_ms.map(|last_ms| last_ms.saturating_add(self.plan.lateness_ms + 1));
+        self.advance(closing.map_or(watermark_ms, |closing| closing.max(watermark_ms)))
     }
 
     fn watermark_behind(&self, watermark_ms: i64) -> i64 {
@@ -329,8 +358,16 @@ impl State for Join {
     fn snapshot(&self) -> Bytes {
         assert!(self.fresh.is_empty(), "a snapshot is taken right after a seal");
         let head = Head { watermark_ms: self.watermark_ms, position: self.position };
-        state::write_snapshot(&self.plan, &self.store, head)
-            .expect("held columns go together: `tidy` does it, too")
+        let mut writer = Writer::new(Kind::Snapshot, &self.plan, head);
+        for side in JoinSide::BOTH {
+            let rows = self.store.side(side);
+            rows.in_parts(&rows.by_arrival(), ROWS_MAX, &mut |ids, columns| {
+                writer.block((side, &rows.arena), ids.iter().copied(), &columns);
+                Ok::<(), ArrowError>(())
+            })
+            .expect("held columns go together: `tidy` does it, too");
+        }
+        writer.finish()
     }
 
     fn restore(&mut self, snapshot: &[u8]) -> Result<Vec<StateRead>, StateError> {

@@ -15,10 +15,10 @@ use super::columns;
 pub(super) const ROWS_MAX: usize = 8_192;
 
 /// Pages of so many rows stay as they came: what a page takes beside its values is small next to them then.
-const ROWS_ENOUGH: usize = 1_024;
+pub(super) const ROWS_ENOUGH: usize = 1_024;
 
 /// Bytes of a page that is put together from smaller ones, so that the offsets of its texts are far from their limit.
-const BYTES_MAX: usize = 64 << 20;
+pub(super) const BYTES_MAX: usize = 64 << 20;
 
 /// Rows that follow one another.
 pub(super) struct Page {
@@ -63,6 +63,11 @@ impl Page {
     pub fn memory_bytes(&self) -> usize {
         let order = self.order.as_ref().map_or(0, |order| order.capacity() * 4);
         size_of::<Self>() + self.bytes + order + self.columns.capacity() * size_of::<ArrayRef>()
+    }
+
+    /// The latest time of its rows.
+    pub fn last_ms(&self) -> i64 {
+        self.last_ms
     }
 
     /// The number of the row after its last.

@@ -158,6 +158,17 @@ pub(super) struct Plan {
     pub keys: String,
     pub lateness_ms: i64,
     pub shape: String,
+    /// The place among the right side's stored columns of the one that says whether a version deletes its key: of a temporal join alone.
+    pub deleted: Option<usize>,
+}
+
+/// Which rows of the two sides go together.
+#[derive(Clone, Copy)]
+pub(super) enum Rule<'a> {
+    /// Those near in time.
+    Interval,
+    /// A left row and the right side's version at its time; the column of the right side that says that a version deletes its key.
+    Version(Option<&'a str>),
 }
 
 fn fail<T>(setting: &'static str, message: String) -> Result<T, ConfigError> {
@@ -169,7 +180,12 @@ impl Plan {
     ///
     /// # Errors
     /// When a column is unknown, named twice or of a type that does not serve, or a setting is out of its bounds.
-    pub fn new(left: &Schema, right: &Schema, config: &JoinConfig) -> Result<Self, ConfigError> {
+    pub fn new(
+        left: &Schema,
+        right: &Schema,
+        config: &JoinConfig,
+        rule: Rule<'_>,
+    ) -> Result<Self, ConfigError> {
         let before_ms = millis("join.before", config.before)?;
         let after_ms = millis("join.after", config.after)?;
         let lateness_ms = millis("join.lateness", config.lateness)?;
@@ -212,6 +228,10 @@ impl Plan {
             from.push((column.side, at));
             output.push(found);
         }
+        let deleted = match rule {
+            Rule::Version(Some(name)) => Some(deleted_at(right, name, &mut stored[1])?),
+            Rule::Version(None) | Rule::Interval => None,
+        };
         let names = |side: JoinSide| -> Vec<String> {
             let name = |(left, right): &(String, String)| match side {
                 JoinSide::Left => left.clone(),
@@ -230,14 +250,24 @@ impl Plan {
             side(JoinSide::Left, of_left, before_ms, after_ms)?,
             side(JoinSide::Right, of_right, after_ms, before_ms)?,
         ];
-        let shape = format!(
-            "kind `{}`, left {}, right {}, before `{before_ms}ms`, after `{after_ms}ms`, lateness `{lateness_ms}ms`",
+        let words = format!(
+            "kind `{}`, left {}, right {}",
             config.kind.word(),
             side_words(&sides[0]),
-            side_words(&sides[1]),
+            side_words(&sides[1])
         );
+        let lateness = format!("lateness `{lateness_ms}ms`");
+        let shape = match (rule, deleted) {
+            (Rule::Interval, _) => {
+                format!("{words}, before `{before_ms}ms`, after `{after_ms}ms`, {lateness}")
+            }
+            (Rule::Version(_), None) => format!("the version at the time, {words}, {lateness}"),
+            (Rule::Version(_), Some(_)) => {
+                format!("the version at the time unless it is deleted, {words}, {lateness}")
+            }
+        };
         let keys = keys.join(", ");
-        Ok(Self { sides, from, stand_ins, output: Schema::new(output), keys, lateness_ms, shape })
+        Ok(Self { sides, from, stand_ins, output: Schema::new(output), keys, lateness_ms, shape, deleted })
     }
 
     pub fn side(&self, side: JoinSide) -> &SidePlan {
@@ -317,6 +347,26 @@ fn check_key(left: &Schema, right: &Schema, on: &[(String, String)]) -> Result<(
         }
     }
     Ok(())
+}
+
+/// The place among the stored columns of the right side of the one that says whether a version deletes its key.
+fn deleted_at(right: &Schema, name: &str, stored: &mut Vec<Stored>) -> Result<usize, ConfigError> {
+    const SETTING: &str = "join.deleted";
+    let column = &right.columns()[column_index(right, SETTING, name)?];
+    let form = column.column_type.arrow();
+    if form != DataType::Boolean {
+        return Err(ConfigError::ColumnKind {
+            setting: SETTING,
+            name: name.to_owned(),
+            found: forms::words(&form),
+            wanted: "a condition, which is true or false",
+        });
+    }
+    let known = stored.iter().position(|one| one.name == name);
+    Ok(known.unwrap_or_else(|| {
+        stored.push(Stored { name: name.to_owned(), form, is_optional: column.is_optional() });
+        stored.len() - 1
+    }))
 }
 
 /// The column of the other side that takes the place of a column of the key where the column's own side has no row.

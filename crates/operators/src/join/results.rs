@@ -12,7 +12,7 @@ use super::plan::{JoinSide, Plan, StandIn};
 use super::store::Store;
 
 /// Rows without a match in one batch of the output.
-const ROWS_MAX: usize = 65_536;
+pub(super) const ROWS_MAX: usize = 65_536;
 
 /// The pairs that a batch makes.
 #[derive(Default)]
@@ -142,7 +142,10 @@ fn lone_columns(plan: &Plan, store: &Store, rows: &[Lone]) -> Result<[Vec<ArrayR
 }
 
 /// A batch of the output; without columns it has no row.
-fn batch(
+///
+/// # Errors
+/// When a column is of another form than the output's.
+pub(super) fn batch(
     plan: &Plan,
     sides: Option<&[Vec<ArrayRef>; 2]>,
     times_ms: Vec<i64>,

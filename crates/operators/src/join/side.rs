@@ -73,6 +73,16 @@ impl Side {
             })
     }
 
+    /// Whether any row is due.
+    pub fn has_due(&self, plan: &SidePlan, floor_ms: i64) -> bool {
+        self.pages.iter().any(|page| page.is_due(|time_ms| plan.is_due(time_ms, floor_ms)))
+    }
+
+    /// The latest time of a row that is held.
+    pub fn last_ms(&self) -> Option<i64> {
+        self.pages.iter().filter(|page| page.live() > 0).map(Page::last_ms).max()
+    }
+
     /// How many rows are due.
     pub fn due(&self, plan: &SidePlan, floor_ms: i64) -> u64 {
         let is_due = |time_ms| plan.is_due(time_ms, floor_ms);
@@ -138,15 +148,7 @@ impl Side {
         rows_max: usize,
         each: &mut impl FnMut(&[u32], Vec<ArrayRef>) -> Result<(), E>,
     ) -> Result<(), E> {
-        for part in ids.chunks(rows_max) {
-            match self.gather(part) {
-                Ok(columns) => each(part, columns)?,
-                // One value fits by itself: it came in a column.
-                Err(_) if part.len() > 1 => self.in_parts(part, part.len().div_ceil(2), each)?,
-                Err(error) => return Err(error.into()),
-            }
-        }
-        Ok(())
+        columns::in_parts(ids, rows_max, &|part: &[u32]| self.gather(part), each)
     }
 
     /// Drops pages without rows, and puts small ones together that came since the row `fresh`. True if the rows that are released take up more than those

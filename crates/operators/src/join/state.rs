@@ -5,7 +5,7 @@
 //!
 //! | field      | bytes | meaning                                                                            |
 //! |------------|-------|------------------------------------------------------------------------------------|
-//! | magic      | 4     | `FBJN`                                                                             |
+//! | magic      | 4     | `FBJN`, of a [temporal join](super::temporal) as well: the settings tell them apart |
 //! | version    | 2     | 1                                                                                  |
 //! | kind       | 1     | 1 snapshot: the rows that are held; 2 delta: the rows that one seal brought        |
 //! | –          | 1     | 0                                                                                  |
@@ -22,22 +22,21 @@
 //! | times      | 8 each   | Unix milliseconds                                                               |
 //! | keys       | 16 each  | the hash of the key                                                             |
 //! | keyed      | 1        | 1 if a row has a null in its key; then a bit for each row, which is 0 for those |
-//! | matched    | a bit each | of a snapshot alone: 1 for a row that was in a pair                           |
+//! | matched    | a bit each | of a snapshot alone: 1 for a row that was in a pair, or for a version that says that its key is deleted |
 //! | columns    |          | of each stored column what [`codec`](super::codec) says                         |
+
+use std::ops::Range;
 
 use arrow_array::{Array, ArrayRef};
 use arrow_buffer::{BooleanBuffer, NullBuffer};
-use arrow_schema::ArrowError;
 use bytes::Bytes;
 use dataflow::StateError;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::arena::{Row, UNLINKED};
+use super::arena::{Arena, Row, UNLINKED};
 use super::codec::{Reader, damaged, put_bits, put_column, put_len};
 use super::incoming::{Incoming, Taken, is_usable};
-use super::pages::ROWS_MAX;
 use super::plan::{JoinSide, Plan};
-use super::store::Store;
 
 const MAGIC: [u8; 4] = *b"FBJN";
 
@@ -69,18 +68,28 @@ pub(super) struct Block {
     pub matched: Option<BooleanBuffer>,
 }
 
-struct Writer<'a> {
+/// Rows that one batch brought: their side, what is known of them, their numbers, and their stored columns.
+pub(super) struct Fresh<'a> {
+    pub side: JoinSide,
+    pub arena: &'a Arena,
+    pub ids: Range<u32>,
+    pub columns: &'a [ArrayRef],
+    /// Memory of the columns.
+    pub bytes: usize,
+}
+
+/// Writes a snapshot or a delta, block by block.
+pub(super) struct Writer<'a> {
     to: Vec<u8>,
     blocks: u32,
     /// Where the number of blocks stands.
     count_at: usize,
     plan: &'a Plan,
-    store: &'a Store,
     kind: Kind,
 }
 
 impl<'a> Writer<'a> {
-    fn new(kind: Kind, plan: &'a Plan, store: &'a Store, head: Head) -> Self {
+    pub fn new(kind: Kind, plan: &'a Plan, head: Head) -> Self {
         let mut to = Vec::with_capacity(64 + plan.shape.len());
         to.extend_from_slice(&MAGIC);
         to.extend_from_slice(&VERSION.to_le_bytes());
@@ -91,11 +100,16 @@ impl<'a> Writer<'a> {
         to.extend_from_slice(&head.position.to_le_bytes());
         let count_at = to.len();
         put_len(&mut to, 0);
-        Self { to, blocks: 0, count_at, plan, store, kind }
+        Self { to, blocks: 0, count_at, plan, kind }
     }
 
-    fn block(&mut self, side: JoinSide, ids: impl Iterator<Item = u32> + Clone, columns: &[ArrayRef]) {
-        let arena = &self.store.side(side).arena;
+    /// Writes rows of one side.
+    pub fn block(
+        &mut self,
+        (side, arena): (JoinSide, &Arena),
+        ids: impl Iterator<Item = u32> + Clone,
+        columns: &[ArrayRef],
+    ) {
         let rows: Vec<&Row> = ids.clone().map(|id| arena.get(id)).collect();
         let to = &mut self.to;
         to.push(side as u8);
@@ -116,7 +130,8 @@ impl<'a> Writer<'a> {
         self.blocks += 1;
     }
 
-    fn finish(mut self) -> Bytes {
+    /// All of it.
+    pub fn finish(mut self) -> Bytes {
         self.to[self.count_at..self.count_at + 4].copy_from_slice(&self.blocks.to_le_bytes());
         let checksum = xxh3_64(&self.to);
         self.to.extend_from_slice(&checksum.to_le_bytes());
@@ -132,34 +147,15 @@ fn put_each<const N: usize>(to: &mut Vec<u8>, rows: &[&Row], bytes: impl Fn(&Row
     places.iter_mut().zip(rows).for_each(|(place, row)| *place = bytes(row));
 }
 
-/// Writes the rows that came since the last seal: the pages that begin with these rows, in this order.
-pub(super) fn write_delta(plan: &Plan, store: &Store, head: Head, fresh: &[(JoinSide, u32)]) -> Bytes {
-    let mut writer = Writer::new(Kind::Delta, plan, store, head);
-    let pages = fresh.iter().map(|(side, first)| {
-        (side, store.side(*side).page(*first).expect("pages stay as they are until they are sealed"))
-    });
+/// Writes the rows that came since the last seal, batch by batch in the order of their arrival.
+pub(super) fn write_delta(plan: &Plan, head: Head, fresh: &[Fresh<'_>]) -> Bytes {
+    let mut writer = Writer::new(Kind::Delta, plan, head);
     // About as much as they hold, so that it is not moved while it grows.
-    writer.to.reserve(pages.clone().map(|(_, page)| page.memory_bytes() + page.len as usize * 26).sum());
-    for (side, page) in pages {
-        writer.block(*side, page.first..page.end(), &page.columns);
+    writer.to.reserve(fresh.iter().map(|part| part.bytes + part.ids.len() * 26).sum());
+    for part in fresh {
+        writer.block((part.side, part.arena), part.ids.clone(), part.columns);
     }
     writer.finish()
-}
-
-/// Writes all rows that are held.
-///
-/// # Errors
-/// When columns of one form do not go together.
-pub(super) fn write_snapshot(plan: &Plan, store: &Store, head: Head) -> Result<Bytes, ArrowError> {
-    let mut writer = Writer::new(Kind::Snapshot, plan, store, head);
-    for side in JoinSide::BOTH {
-        let rows = store.side(side);
-        rows.in_parts(&rows.by_arrival(), ROWS_MAX, &mut |ids, columns| {
-            writer.block(side, ids.iter().copied(), &columns);
-            Ok::<(), ArrowError>(())
-        })?;
-    }
-    Ok(writer.finish())
 }
 
 /// Reads a delta or a snapshot, and hands its blocks to `each`.

@@ -9,6 +9,7 @@ use super::incoming::Taken;
 use super::index::Index;
 use super::plan::{JoinSide, Plan};
 use super::side::Side;
+use super::state::Fresh;
 
 /// Rows that one batch may make at the most. A block of a few thousand rows makes a few thousand in a join by an id; this many come from a key that many rows of both
 /// sides have (an empty text, a zero), and take some gigabytes before any of them is sent.
@@ -39,6 +40,14 @@ pub(super) struct Store {
 impl Store {
     pub fn side(&self, side: JoinSide) -> &Side {
         &self.sides[side as usize]
+    }
+
+    /// The rows of a batch that came since the last seal, by the first of them.
+    pub fn fresh(&self, side: JoinSide, first: u32) -> Fresh<'_> {
+        let of_side = self.side(side);
+        let page = of_side.page(first).expect("pages stay as they are until they are sealed");
+        let (ids, columns, bytes) = (page.first..page.end(), &page.columns[..], page.memory_bytes());
+        Fresh { side, arena: &of_side.arena, ids, columns, bytes }
     }
 
     /// Rows held.

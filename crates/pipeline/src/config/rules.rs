@@ -183,10 +183,14 @@ impl Rules<'_> {
             } else if is_behind_join && time.is_some() {
                 self.fault(&format!("{path}.time"), crate::plan::joins::TIME_OF_JOINED);
             }
-            is_behind_join |= step.join.is_some();
+            if let Some(join) = &step.join {
+                self.at_end(join.at_end, &path, false);
+                waits |= join.at_end == AtEnd::Wait;
+                is_behind_join = true;
+            }
             if let Some(window) = &step.window {
                 self.window(window, &path, is_behind_window || is_behind_join);
-                self.at_end(window, &path, waits);
+                self.at_end(window.at_end, &path, waits);
                 self.emit(window, index, &path);
                 waits |= window.at_end == AtEnd::Wait;
                 is_behind_window = true;
@@ -222,9 +226,9 @@ impl Rules<'_> {
         }
     }
 
-    /// What a window does at the end; `waits` says whether one before it stays open.
-    fn at_end(&mut self, window: &WindowStep, path: &str, waits: bool) {
-        if window.at_end == AtEnd::Wait {
+    /// What a window or a join does at the end; `waits` says whether one before it waits for more.
+    fn at_end(&mut self, at_end: AtEnd, path: &str, waits: bool) {
+        if at_end == AtEnd::Wait {
             return;
         }
         let path = format!("{path}.at_end");
@@ -234,12 +238,12 @@ impl Rules<'_> {
             .iter()
             .any(|input| input.source.kafka.is_some() || input.source.pulsar.is_some())
         {
-            self.fault(&path, "a topic never ends, so nothing closes the windows at its end; remove it");
+            self.fault(&path, "a topic never ends, so nothing comes out at its end; remove it");
         }
         if waits {
             self.fault(
                 &path,
-                "the window before it stays open at the end and has results for this one later; write `at_end: close` there too",
+                "the step before it waits at the end and has rows for this one later; write `at_end: close` there too",
             );
         }
     }

@@ -5,7 +5,7 @@
 
 use dataflow::{Column, Metadata, Schema};
 
-use super::{Bound, Fault, Faults, Kind, Origin, Planner, TextFault, fault, shape, union};
+use super::{Bound, Fault, Faults, Kind, MARK, Origin, Planner, TextFault, fault, shape, union};
 
 impl Planner<'_> {
     /// What a query lets pass is known once it is bound: to all fields that it could read, whether they are decoded in the end or not.
@@ -67,6 +67,7 @@ impl Planner<'_> {
                     self.texts.select(input, &shape::items(items), shape::keeps_others(items))
                 }
                 Kind::Query(text) => self.texts.query(input, text),
+                Kind::Mark(text) => self.texts.select(input, &[(MARK.to_owned(), text.to_owned())], true),
                 Kind::Meet(columns) => union::meeting(input, columns),
                 Kind::Dedup(_) | Kind::Window | Kind::Join | Kind::Nothing => continue,
             };
@@ -79,7 +80,8 @@ impl Planner<'_> {
     fn text_fault(&self, (at, found): (usize, TextFault)) -> Fault {
         let TextFault { message, at: place, item, unknown, .. } = found;
         let step = &self.steps[at];
-        let path = if item.is_empty() { step.path.clone() } else { format!("{}.{item}", step.path) };
+        let has_items = !item.is_empty() && !matches!(step.kind, Kind::Mark(_));
+        let path = if has_items { format!("{}.{item}", step.path) } else { step.path.clone() };
         Fault { path, at: place, message: message + &self.undeclared_words(unknown, at) }
     }
 

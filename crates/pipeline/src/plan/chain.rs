@@ -17,8 +17,9 @@ use std::sync::Arc;
 
 use dataflow::{Column, Schema, Transform};
 use operators::mapping::route::ByTable;
-use operators::{Ahead, Gate, JoinConfig, WindowConfig, ahead};
+use operators::{Ahead, Gate, WindowConfig, ahead};
 
+use super::joins::JoinSettings;
 use super::mapping::{self, Extra};
 use super::{
     Bound, Fault, Faults, Kind, Origin, Place, Planned, Planner, Stage, TablePlan, fault, nearest, tables,
@@ -61,7 +62,7 @@ pub enum LaneStep {
         /// Its number in the pipeline file.
         at: usize,
         /// Its settings.
-        config: JoinConfig,
+        config: JoinSettings,
         /// The columns of the rows of its left side, and of its right side.
         sides: [Schema; 2],
     },
@@ -130,7 +131,7 @@ fn segments(steps: &[Planned<'_>]) -> Vec<usize> {
     let of = |step: &Planned<'_>| {
         match step.kind {
             Kind::Dedup(_) | Kind::Window | Kind::Join => is_behind = true,
-            Kind::Filter(_) | Kind::Select(_) | Kind::Query(_) | Kind::Meet(_) => {
+            Kind::Filter(_) | Kind::Select(_) | Kind::Query(_) | Kind::Mark(_) | Kind::Meet(_) => {
                 segment += usize::from(is_behind);
                 is_behind = false;
             }

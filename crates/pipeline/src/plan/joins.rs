@@ -13,6 +13,8 @@
 //! What a join reads of its sides follows from what is read of its own rows, so joins are planned in three passes: forward, all columns that there
 //! could be; backward, those that are needed; forward again, the parts.
 //!
+//! The condition by which a version of a temporal join deletes its key is one more step of the right side, whose value is a column that no other step can name.
+//!
 //! | a name behind the join                      | is                                                     |
 //! |---------------------------------------------|--------------------------------------------------------|
 //! | given under `columns`                       | that column of that side                               |
@@ -22,14 +24,16 @@
 
 use std::collections::BTreeSet;
 
-use dataflow::{Column, Schema};
+use dataflow::{Column, ColumnType, Operator, Schema};
 use engine::{Flow, Port};
-use operators::{Join, JoinColumn, JoinConfig, JoinKind, JoinSide};
+use operators::{
+    ConfigError, Join, JoinColumn, JoinConfig, JoinKind, JoinSide, TemporalConfig, TemporalJoin,
+};
 
 use super::chain::{LaneStep, Made};
 use super::inputs::{InputPlan, Plans, View};
 use super::windows::{self, Giver};
-use super::{Faults, Place, Plan, Planned, Planner, Stage, Texts, fault};
+use super::{Faults, MARK, Place, Plan, Planned, Planner, Stage, Texts, fault};
 use crate::config::model::join::{self as model, JoinStep};
 use crate::config::model::{Input, Pipeline};
 use crate::config::nearest::nearest;
@@ -56,6 +60,10 @@ struct Side {
     rows: Rows,
     /// The numbers of the steps that its rows go through.
     steps: Vec<usize>,
+    /// The number of the join.
+    join: usize,
+    /// What makes a row of this side delete its key.
+    deleted: Option<String>,
 }
 
 /// A join of the pipeline.
@@ -66,9 +74,47 @@ struct At<'a> {
     sides: [Side; 2],
 }
 
+/// The settings of a join, of the one kind or the other.
+#[derive(Clone)]
+pub enum JoinSettings {
+    /// Rows near in time.
+    Interval(JoinConfig),
+    /// Each left row with the version of the right side at its time.
+    Temporal(TemporalConfig),
+}
+
+impl JoinSettings {
+    /// The step, with this much memory.
+    ///
+    /// # Errors
+    /// When the settings do not fit the columns of the two sides.
+    pub fn step(
+        &self,
+        (left, right): (&Schema, &Schema),
+        memory: u64,
+        closes_at_end: bool,
+    ) -> Result<Box<dyn Operator>, ConfigError> {
+        Ok(match self {
+            Self::Interval(config) => {
+                Box::new(Join::new(left, right, config)?.with_memory(memory).with_close_at_end(closes_at_end))
+            }
+            Self::Temporal(config) => Box::new(
+                TemporalJoin::new(left, right, config)?.with_memory(memory).with_close_at_end(closes_at_end),
+            ),
+        })
+    }
+
+    fn output(&self, [left, right]: &[Schema; 2]) -> Result<Schema, ConfigError> {
+        match self {
+            Self::Interval(config) => Ok(Join::new(left, right, config)?.output().clone()),
+            Self::Temporal(config) => Ok(TemporalJoin::new(left, right, config)?.output().clone()),
+        }
+    }
+}
+
 /// What there is to know of a join's rows.
 struct Joined {
-    config: JoinConfig,
+    columns: Vec<JoinColumn>,
     /// Names that both sides have, of which the left one's stands in `config`.
     ambiguous: BTreeSet<String>,
     output: Schema,
@@ -101,7 +147,7 @@ fn joins<'a>(pipeline: &'a Pipeline, inputs: &[Input<'_>]) -> Result<Vec<At<'a>>
     for (at, step) in pipeline.steps.iter().enumerate() {
         let Some(step) = &step.join else { continue };
         let path = format!("steps[{at}].join");
-        let side = |name: &str| {
+        let side = |name: &str, deleted: Option<&String>| {
             let of_join =
                 all.iter().position(|join| join.step.name.as_ref().is_some_and(|own| own.as_str() == name));
             let of_input = || inputs.iter().position(|input| input.name == name).map(Rows::Input);
@@ -112,9 +158,10 @@ fn joins<'a>(pipeline: &'a Pipeline, inputs: &[Input<'_>]) -> Result<Vec<At<'a>>
                 let step = &pipeline.steps[*at];
                 step.join.is_none() && step.from.is_some() && step.reads(name)
             };
-            Ok::<_, Faults>(Side { name: name.to_owned(), rows, steps: (0..at).filter(is_own).collect() })
+            let (name, steps) = (name.to_owned(), (0..at).filter(is_own).collect());
+            Ok::<_, Faults>(Side { name, rows, steps, join: at, deleted: deleted.cloned() })
         };
-        let sides = [side(step.left.as_str())?, side(step.right.as_str())?];
+        let sides = [side(step.left.as_str(), None)?, side(step.right.as_str(), step.deleted.as_ref())?];
         all.push(At { at, path, step, sides });
     }
     Ok(all)
@@ -125,21 +172,21 @@ impl At<'_> {
         Giver { at: self.at, path: self.path.clone(), computed: Vec::new() }
     }
 
-    fn config(&self, columns: Vec<JoinColumn>) -> JoinConfig {
-        let (before, after) = self.step.interval();
-        JoinConfig {
-            on: self.step.pairs(),
-            before,
-            after,
-            lateness: self.step.lateness.duration(),
-            kind: match self.step.kind {
-                model::JoinKind::Inner => JoinKind::Inner,
-                model::JoinKind::Left => JoinKind::Left,
-                model::JoinKind::Right => JoinKind::Right,
-                model::JoinKind::Full => JoinKind::Full,
-            },
-            columns,
+    fn config(&self, columns: Vec<JoinColumn>) -> JoinSettings {
+        let (on, lateness) = (self.step.pairs(), self.step.lateness.duration());
+        if self.step.is_temporal() {
+            let is_outer = self.step.kind == model::JoinKind::Left;
+            let deleted = self.step.deleted.as_ref().map(|_| MARK.to_owned());
+            return JoinSettings::Temporal(TemporalConfig { on, lateness, is_outer, columns, deleted });
         }
+        let (before, after) = self.step.interval();
+        let kind = match self.step.kind {
+            model::JoinKind::Inner => JoinKind::Inner,
+            model::JoinKind::Left => JoinKind::Left,
+            model::JoinKind::Right => JoinKind::Right,
+            model::JoinKind::Full => JoinKind::Full,
+        };
+        JoinSettings::Interval(JoinConfig { on, before, after, lateness, kind, columns })
     }
 
     /// The columns of the key on one side.
@@ -165,7 +212,7 @@ impl At<'_> {
         let renamed = columns.len();
         let pairs = self.step.pairs();
         for (place, schema) in sides.iter().enumerate() {
-            for column in schema.columns() {
+            for column in schema.columns().iter().filter(|column| column.name != MARK) {
                 let name = &column.name;
                 match columns.iter().position(|known| known.name == *name) {
                     None => columns.push(JoinColumn {
@@ -179,12 +226,26 @@ impl At<'_> {
                 }
             }
         }
+        faults.extend(self.no_condition(&sides[1]));
         for (place, schema) in sides.iter().enumerate() {
             for (nth, key) in self.key(place).enumerate().filter(|(_, key)| schema.index_of(key).is_none()) {
                 faults.push(self.unknown(format!("{}.on[{nth}]", self.path), &key, place, schema));
             }
         }
         if faults.is_empty() { Ok((columns, ambiguous)) } else { Err(faults) }
+    }
+
+    /// The fault of a `deleted` that is no condition.
+    fn no_condition(&self, right: &Schema) -> Option<super::Fault> {
+        let of_type = &right.columns()[right.index_of(MARK)?].column_type;
+        if *of_type.bare() == ColumnType::Bool {
+            return None;
+        }
+        let message = format!(
+            "this is of type {}, and a condition is true or false; compare it, as in `op = 'd'`",
+            clickhouse::types::name(of_type)
+        );
+        Some(fault(format!("{}.deleted", self.path), message))
     }
 
     /// A column that a side does not have, or whose type nobody knows.
@@ -204,29 +265,25 @@ impl At<'_> {
         )
     }
 
-    fn joined(&self, sides: &[Schema; 2], columns: Vec<JoinColumn>) -> Result<(JoinConfig, Schema), Faults> {
-        let config = self.config(columns);
-        let join = Join::new(&sides[0], &sides[1], &config)
-            .map_err(|error| vec![fault(&self.path, error.to_string())])?;
-        Ok((config, join.output().clone()))
+    fn joined(&self, sides: &[Schema; 2], columns: &[JoinColumn]) -> Result<(JoinSettings, Schema), Faults> {
+        let config = self.config(columns.to_vec());
+        let output = config.output(sides).map_err(|error| vec![fault(&self.path, error.to_string())])?;
+        Ok((config, output))
     }
 }
 
 impl<'a> Joins<'a> {
     /// The planner of a side's chain, for a table of these columns; `outputs` are the columns of the joins before.
-    fn planner(
-        &'a self,
-        side: &Side,
-        end: usize,
-        outputs: &[Schema],
-        table: Schema,
-    ) -> Result<Planner<'a>, Faults> {
+    fn planner(&'a self, side: &'a Side, outputs: &[Schema], table: Schema) -> Result<Planner<'a>, Faults> {
         let pipeline = self.pipeline;
         let step = |at: usize| match side.steps.contains(&at) {
             true => Planned::new((at, &pipeline.steps[at])),
             false => Planned::elsewhere(at),
         };
-        let (steps, targets) = ((0..end).map(step).collect(), windows::unnamed(pipeline));
+        let mark = side.deleted.as_ref().map(|text| {
+            Planned::mark(side.join, format!("steps[{}].join.deleted", side.join), text.as_str())
+        });
+        let (steps, targets) = ((0..side.join).map(step).chain(mark).collect(), windows::unnamed(pipeline));
         let mut planner = match side.rows {
             Rows::Input(place) => {
                 Planner::of_records(&self.views[place], targets, &[table], self.texts, steps)?
@@ -245,12 +302,12 @@ impl<'a> Joins<'a> {
         let (mut all, mut outputs) = (Vec::<Joined>::new(), Vec::<Schema>::new());
         for join in &self.all {
             let none = Schema::new(Vec::new());
-            let side = |side| self.planner(side, join.at, &outputs, none.clone())?.last();
+            let side = |side| self.planner(side, &outputs, none.clone())?.last();
             let sides = [side(&join.sides[0])?, side(&join.sides[1])?];
             let (columns, ambiguous) = join.columns(&sides)?;
-            let (config, output) = join.joined(&sides, columns)?;
+            let (_, output) = join.joined(&sides, &columns)?;
             outputs.push(output.clone());
-            all.push(Joined { config, ambiguous, output });
+            all.push(Joined { columns, ambiguous, output });
         }
         Ok(all)
     }
@@ -271,8 +328,7 @@ impl<'a> Joins<'a> {
                 }
                 Some((later, side)) => {
                     let table = self.read_of(later, side, &all[later], &outputs)?;
-                    let (side, at) = (&self.all[later].sides[side], self.all[later].at);
-                    self.planner(side, at, &outputs, table)?.needed_of_results()?
+                    self.planner(&self.all[later].sides[side], &outputs, table)?.needed_of_results()?
                 }
             };
             let unclear = widest[nth].ambiguous.intersection(&needed);
@@ -280,7 +336,7 @@ impl<'a> Joins<'a> {
             if !faults.is_empty() {
                 return Err(faults);
             }
-            let columns = &widest[nth].config.columns;
+            let columns = &widest[nth].columns;
             let mut kept: Vec<JoinColumn> =
                 columns.iter().filter(|column| needed.contains(&column.name)).cloned().collect();
             if kept.is_empty() {
@@ -302,11 +358,12 @@ impl<'a> Joins<'a> {
     ) -> Result<Schema, Faults> {
         let join = &self.all[nth];
         let none = Schema::new(Vec::new());
-        let there = self.planner(&join.sides[side], join.at, outputs, none)?.last()?;
+        let there = self.planner(&join.sides[side], outputs, none)?.last()?;
         let of_rows =
             columns.iter().filter(|column| column.side == SIDES[side]).map(|column| column.from.clone());
         let mut read: Vec<Column> = Vec::new();
-        for name in join.key(side).chain(of_rows) {
+        let mark = join.sides[side].deleted.as_ref().map(|_| MARK.to_owned());
+        for name in join.key(side).chain(of_rows).chain(mark) {
             let at = there.index_of(&name).expect("it was found there before");
             let column = &there.columns()[at];
             if !read.iter().any(|known| known.name == name) {
@@ -325,7 +382,7 @@ impl<'a> Joins<'a> {
             let mut came: Vec<(Schema, usize, Rows, Vec<Stage>)> = Vec::new();
             for (place, side) in join.sides.iter().enumerate() {
                 let read = self.read_of(nth, place, &needed[nth], &outputs)?;
-                let planner = self.planner(side, join.at, &outputs, read.clone())?;
+                let planner = self.planner(side, &outputs, read.clone())?;
                 let first = lane.steps.len();
                 match side.rows {
                     Rows::Input(input) => {
@@ -353,7 +410,7 @@ impl<'a> Joins<'a> {
             }
             let [left, right] = &came[..] else { unreachable!("a join has two sides") };
             let sides = [left.0.clone(), right.0.clone()];
-            let (config, output) = join.joined(&sides, needed[nth].clone())?;
+            let (config, output) = join.joined(&sides, &needed[nth])?;
             let own = lane.steps.len();
             for (place, (_, first, rows, _)) in came.iter().enumerate() {
                 let end = came.get(place + 1).map_or(own, |next| next.1);

@@ -130,6 +130,9 @@ fn future(pipeline: &Pipeline) -> Option<i64> {
             return Some(window.shortest().duration() / 4);
         }
         if let Some(join) = &step.join {
+            if join.is_temporal() {
+                return None;
+            }
             // A record from the future releases none of the rows that it comes before.
             let (before, after) = join.interval();
             return Some((before + after).max(Duration::from_secs(1)) / 4);
@@ -144,6 +147,10 @@ fn future(pipeline: &Pipeline) -> Option<i64> {
     futures.min().map(|future| i64::try_from(future.as_millis()).unwrap_or(i64::MAX))
 }
 
+/// How far the two sides of a temporal join may run apart: left rows wait as long in memory while the versions for them are read. Long enough that topics whose records are
+/// some seconds apart are not read by fits and starts.
+const APART: Duration = Duration::from_secs(60);
+
 /// How far partitions may run apart by their records' time: one window, so that the state holds two windows of keys at
 /// the most while a backlog is read. `None` when no step looks at time.
 fn skew(pipeline: &Pipeline) -> Option<Duration> {
@@ -157,6 +164,9 @@ fn skew(pipeline: &Pipeline) -> Option<Duration> {
     });
     let of_join = pipeline.steps.iter().filter_map(|step| {
         let join = step.join.as_ref()?;
+        if join.is_temporal() {
+            return Some(APART + join.lateness.duration());
+        }
         let (before, after) = join.interval();
         Some(before.max(after).max(Duration::from_secs(1)) + join.lateness.duration())
     });

@@ -166,10 +166,10 @@ fn operators(
                 let sized = |step: Dedup| step.with_shards(shards(compute_threads, bytes)).with_memory(bytes);
                 Dedup::new(&columns, dedup_config(dedup)).map(|step| Box::new(sized(step)) as _)
             }
-            LaneStep::Join { config, sides: [left, right], .. } => {
-                let bytes = memory(operators::join::MEMORY_DEFAULT);
-                operators::Join::new(&left, &right, &config)
-                    .map(|step| Box::new(step.with_memory(bytes)) as _)
+            LaneStep::Join { at, config, sides: [left, right] } => {
+                let join = pipeline.steps[at].join.as_ref().expect("the plan names a `join`");
+                let closes = join.at_end == model::AtEnd::Close;
+                config.step((&left, &right), memory(operators::join::MEMORY_DEFAULT), closes)
             }
             LaneStep::Window { at, config, columns, late } => {
                 let window = pipeline.steps[at].window.as_ref().expect("the plan names a `window`");

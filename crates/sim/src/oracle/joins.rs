@@ -1,4 +1,4 @@
-//! The rule of a join, computed from the records alone.
+//! The rules of joins, computed from the records alone: of rows near in time, and of each row with the version at its time.
 //!
 //! Owns an account of its own of the published rule: which pairs a seal must hold, and what becomes of each record. Does not use the
 //! operator, nor its arithmetic.
@@ -19,6 +19,17 @@ struct Held {
     is_matched: bool,
 }
 
+/// Versions of one key and time that came with one seal: nobody says which of them was read last, so any may hold.
+#[derive(Clone, Debug)]
+struct Versions {
+    key: u64,
+    time_ms: i64,
+    seal: u64,
+    ids: Vec<u64>,
+    /// How many of them the step holds.
+    held: u64,
+}
+
 /// All records that wait, of both sides.
 #[derive(Clone, Debug)]
 pub struct Model {
@@ -26,19 +37,33 @@ pub struct Model {
     watermark_ms: i64,
     tables: Vec<usize>,
     held: [Vec<Held>; 2],
+    /// In place of the right side's, with a temporal join.
+    versions: Vec<Versions>,
+    seals: u64,
 }
+
+/// What a row of the result may be.
+type Allowed = Vec<Row>;
 
 impl Model {
     /// None waits; `None` for a plan without a join.
     pub fn new(plan: &Plan) -> Option<Self> {
-        let (tables, held) = (plan.tables.clone(), Default::default());
-        Some(Self { joins: plan.joins?, watermark_ms: i64::MIN, tables, held })
+        let (tables, held, versions) = (plan.tables.clone(), Default::default(), Vec::new());
+        Some(Self { joins: plan.joins?, watermark_ms: i64::MIN, tables, held, versions, seals: 0 })
     }
 
     /// All records that wait are given up, and time begins again: how many there were.
     pub fn begin_again(&mut self) -> u64 {
+        let held = self.held_now();
         self.watermark_ms = i64::MIN;
-        self.held.iter_mut().map(|side| std::mem::take(side).len() as u64).sum()
+        self.held = Default::default();
+        self.versions.clear();
+        held
+    }
+
+    fn held_now(&self) -> u64 {
+        let waiting: u64 = self.held.iter().map(|side| side.len() as u64).sum();
+        waiting + self.versions.iter().map(|versions| versions.held).sum::<u64>()
     }
 
     fn floor_ms(&self) -> i64 {
@@ -49,6 +74,62 @@ impl Model {
         let Joins { before_ms, after_ms, .. } = self.joins;
         let apart = right.time_ms - left.time_ms;
         left.key == right.key && -before_ms <= apart && apart <= after_ms
+    }
+
+    /// The versions of a key that hold at a time, of those that are not newer than `seal`.
+    fn holding(&self, key: u64, time_ms: i64, seal: u64) -> Option<&Versions> {
+        let of_key = self.versions.iter().filter(|versions| versions.key == key && versions.seal <= seal);
+        let there = of_key.filter(|versions| versions.time_ms <= time_ms);
+        there.max_by_key(|versions| (versions.time_ms, versions.seal))
+    }
+
+    /// Takes a version, unless a later one held already when the last seal was made; whether it did.
+    fn take_version(&mut self, record: &Record) -> bool {
+        let Record { id, key, time_ms, .. } = *record;
+        let holds = self.seals.checked_sub(1).and_then(|seal| self.holding(key, self.floor_ms(), seal));
+        if holds.is_some_and(|holds| holds.time_ms > time_ms) {
+            return false;
+        }
+        let seal = self.seals;
+        let is_like = |other: &&mut Versions| (other.key, other.time_ms, other.seal) == (key, time_ms, seal);
+        match self.versions.iter_mut().find(is_like) {
+            Some(like) => {
+                like.ids.push(id);
+                like.held += 1;
+            }
+            None => self.versions.push(Versions { key, time_ms, seal, ids: vec![id], held: 1 }),
+        }
+        true
+    }
+
+    /// Left records get their versions, and versions that no other record can get any more go; how many of both.
+    fn release_versions(&mut self, made: &mut Vec<Allowed>) -> u64 {
+        let (floor_ms, before) = (self.floor_ms(), self.held_now());
+        let left = std::mem::take(&mut self.held[0]);
+        let (due, waits): (Vec<Held>, Vec<Held>) =
+            left.into_iter().partition(|held| held.record.time_ms < floor_ms);
+        self.held[0] = waits;
+        for Record { id, key, time_ms, .. } in due.into_iter().map(|held| held.record) {
+            let pair = |right| Pair { ids: [Some(id), right], key, time_ms }.row();
+            match self.holding(key, time_ms, self.seals) {
+                Some(versions) => made.push(versions.ids.iter().map(|right| pair(Some(*right))).collect()),
+                None if self.joins.keeps[0] => made.push(vec![pair(None)]),
+                None => {}
+            }
+        }
+        let newest: Vec<Versions> = self.versions.clone();
+        self.versions.retain_mut(|versions| {
+            let Versions { key, time_ms, seal, .. } = *versions;
+            let replaces = |other: &Versions| {
+                other.key == key && other.time_ms <= floor_ms && (other.time_ms, other.seal) > (time_ms, seal)
+            };
+            if time_ms <= floor_ms {
+                versions.held = 1;
+            }
+            !newest.iter().any(replaces)
+        });
+        self.seals += 1;
+        before - self.held_now()
     }
 
     /// The pairs that a record makes with those that wait on the other side.
@@ -103,22 +184,35 @@ impl Model {
             let fate = if !record.is_good {
                 dead.push(record.id);
                 Fate::Dead
+            } else if self.joins.is_temporal && *side == 1 {
+                match self.take_version(record) {
+                    true => Fate::Absorbed,
+                    false => Fate::Late,
+                }
             } else if record.time_ms < self.floor_ms() {
-                late += 1;
                 Fate::Late
+            } else if self.joins.is_temporal {
+                self.held[0].push(Held { record: *record, is_matched: false });
+                Fate::Absorbed
             } else {
-                absorbed += 1;
                 self.meet(*side, *record, &mut pairs);
                 Fate::Absorbed
             };
+            late += u64::from(fate == Fate::Late);
+            absorbed += u64::from(fate == Fate::Absorbed);
             fates.push((record.id, fate));
         }
         self.watermark_ms = self.watermark_ms.max(sealed.watermark_ms);
-        let released = self.release(&mut pairs);
-        let expected: Vec<Row> = sorted(pairs.iter().map(Pair::row).collect());
+        let mut made: Vec<Allowed> = Vec::new();
+        let released = match self.joins.is_temporal {
+            true => self.release_versions(&mut made),
+            false => self.release(&mut pairs),
+        };
+        made.extend(pairs.iter().map(|pair| vec![pair.row()]));
         for place in &self.tables {
             let rows = of_tables.iter().filter(|(of, _)| of == place).map(|(_, row)| *row);
             let found = sorted(rows.collect());
+            let expected = sorted(likeliest(&made, &found));
             if found != expected {
                 let what = format!("table {place} gets the pairs {found:?}, and should get {expected:?}");
                 return Err(("C6", what));
@@ -130,16 +224,22 @@ impl Model {
             return Err(("C9", format!("dead letters are {found:?}, and should be {dead:?}")));
         }
         let (counts, derived) = (counts_of(seal), seal.derived.unwrap_or_default());
-        let held = self.held.iter().map(|side| side.len() as u64).sum();
+        let held = self.held_now();
         let said = seal.absorbed.unwrap_or_default();
         let found = [counts.passed, counts.late, counts.absorbed, derived.rows, said.released, said.held];
-        let expected = [0, late, absorbed, (pairs.len() * self.tables.len()) as u64, released, held];
+        let expected = [0, late, absorbed, (made.len() * self.tables.len()) as u64, released, held];
         if found != expected {
             let names = "passed, late, absorbed, derived rows, released and held";
             return Err(("C9", format!("{names} are {found:?}, and should be {expected:?}")));
         }
         Ok(fates)
     }
+}
+
+/// Of each row's allowed forms the one that was found, or any.
+fn likeliest(made: &[Allowed], found: &[Row]) -> Vec<Row> {
+    let is_found = |row: &&Row| found.binary_search(row).is_ok();
+    made.iter().filter_map(|allowed| allowed.iter().find(is_found).or(allowed.first())).copied().collect()
 }
 
 fn sorted<T: Ord>(mut items: Vec<T>) -> Vec<T> {

@@ -25,11 +25,20 @@ impl Plan {
         let lengths = [0, 100, 1_000, 10_000];
         let (before_ms, after_ms) = (r.one_of(&lengths), r.one_of(&lengths[1..]));
         let keeps = [r.percent(50), r.percent(50)];
-        plan.joins = Some(Joins { before_ms, after_ms, lateness_ms: r.one_of(&[0, 0, 200, 5_000]), keeps });
+        let lateness_ms = r.one_of(&[0, 0, 200, 5_000]);
+        plan.joins = Some(Joins { before_ms, after_ms, lateness_ms, keeps, is_temporal: false });
         // Its event time is the column's.
         plan.window.get_or_insert(Duration::from_secs(16));
         plan.poison.clear();
         (plan.is_routed, plan.multiplies) = (false, false);
+        plan
+    }
+
+    /// The same with a temporal join: the right input has the versions.
+    pub fn temporal(seed: u64) -> Self {
+        let mut plan = Self::joined(seed);
+        let joins = plan.joins.as_mut().expect("it has a join");
+        (joins.is_temporal, joins.keeps[1]) = (true, false);
         plan
     }
 }

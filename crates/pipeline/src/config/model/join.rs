@@ -1,14 +1,16 @@
-//! `join:` of `steps:`: the rows of two inputs, matched by key and time.
+//! `join:` of `steps:`: the rows of two inputs, matched by key and time: an interval join, or a temporal one.
 
 use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::step::AtEnd;
 use crate::config::values::{Identifier, Pairs, Period, Size};
 
-/// Joins the rows of two inputs whose keys are equal and whose times are near each other: an interval join. Each pair of rows that match is one row, made
-/// when the later of the two is read. Every step before the last join says with `from` whose rows it works on; the steps behind it see the joined rows.
+/// Joins the rows of two inputs whose keys are equal. With `within`, or `before` and `after`, those whose times are near each other: an interval join, in which each pair
+/// of rows that match is one row, made when the later of the two is read. With `as_of`, each left row with the version of the right side that held at its time:
+/// a temporal join. Every step before the last join says with `from` whose rows it works on; the steps behind it see the joined rows.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct JoinStep {
@@ -37,11 +39,21 @@ pub struct JoinStep {
     #[schemars(extend("x-most" = "3650d", "x-why" = "rows are held as long"))]
     pub after: Option<Period>,
 
-    /// What becomes of rows without a match.
+    /// In place of an interval: the left side, at the time of whose rows the right side is seen. Each row of the right side is a version of its key, which holds from its time to
+    /// that of the next; a left row gets the one that held at its time, as with `FOR SYSTEM_TIME AS OF` in SQL.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub as_of: Option<Identifier>,
+
+    /// With `as_of`: an SQL expression over the columns of the right side that is true for a version that deletes its key, as in `op = 'd'`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deleted: Option<String>,
+
+    /// What becomes of rows without a match. With `as_of` either `inner` or `left`.
     #[serde(default)]
     pub kind: JoinKind,
 
-    /// How far behind the watermark a row may be and still be joined. A row that is further behind is late: it is dropped and counted.
+    /// How far behind the watermark a row may be and still be joined. A row that is further behind is late: it is dropped and counted. With `as_of` left rows wait as much
+    /// longer for versions, and a version that is further behind is late only if a later one of its key holds already.
     #[serde(default = "no_time")]
     #[schemars(extend("x-most" = "3650d", "x-why" = "rows are held as much longer"))]
     pub lateness: Period,
@@ -56,8 +68,13 @@ pub struct JoinStep {
     #[serde(default, rename = "as", skip_serializing_if = "Option::is_none")]
     pub name: Option<Identifier>,
 
-    /// Memory for the rows that wait for a match. A pipeline that needs more stops, and says so. Taken from the pipeline's `memory`, at most a quarter
-    /// of it.
+    /// What becomes of rows that wait when every input has ended (files without `follow`): `wait` keeps them for records of a later run, `close` lets them go as if
+    /// their time were over, and records of that time that a later run reads are late.
+    #[serde(default, skip_serializing_if = "AtEnd::is_wait")]
+    pub at_end: AtEnd,
+
+    /// Memory for the rows that wait for a match, and with `as_of` for the newest version of every key of the right side. A pipeline that needs more stops, and says so.
+    /// Taken from the pipeline's `memory`, at most a quarter of it.
     #[serde(default = "default_memory")]
     #[schemars(extend(
         "x-least" = "1MiB", "x-most" = "24GiB",
@@ -86,6 +103,11 @@ impl JoinStep {
     pub fn interval(&self) -> (Duration, Duration) {
         let of = |one: Option<Period>| one.or(self.within).map_or(Duration::ZERO, |period| period.duration());
         (of(self.before), of(self.after))
+    }
+
+    /// Whether it is a temporal join.
+    pub fn is_temporal(&self) -> bool {
+        self.as_of.is_some()
     }
 
     /// The columns of the key, on the left side and on the right.

@@ -42,7 +42,7 @@ pub struct Step {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window: Option<WindowStep>,
 
-    /// Joins the rows of two inputs by key and time. The steps behind it see the joined rows.
+    /// Joins the rows of two inputs by key and time: those near in time, or each left row with the version of the right side at its time. The steps behind it see the joined rows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub join: Option<JoinStep>,
 }
@@ -272,19 +272,19 @@ impl Clock {
     }
 }
 
-/// What becomes of open windows when every input has ended.
+/// What becomes of open windows, and of rows that wait in a join, when every input has ended.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, JsonSchema, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum AtEnd {
-    /// They stay open for the records of a later run.
+    /// They wait for the records of a later run.
     #[default]
     Wait,
-    /// They close.
+    /// They close, and their rows come out.
     Close,
 }
 
 impl AtEnd {
-    fn is_wait(&self) -> bool {
+    pub(super) fn is_wait(&self) -> bool {
         *self == Self::Wait
     }
 }

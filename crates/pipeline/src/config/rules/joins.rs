@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::super::model::Input;
-use super::super::model::join::JoinStep;
+use super::super::model::join::{JoinKind, JoinStep};
 use super::super::model::step::Step;
 use super::super::nearest::nearest;
 use super::Rules;
@@ -79,10 +79,16 @@ impl Rules<'_> {
             let message = "a join has two sides, and these are one; rows that are joined with themselves need two inputs";
             self.fault(&format!("{path}.right"), message);
         }
+        self.as_of(&path, join);
         match (join.within, join.before, join.after) {
-            (None, None, None) => {
-                self.fault(&path, "write `within: 1h`: how far apart in time the two rows may be")
-            }
+            (None, None, None) if join.is_temporal() => {}
+            (None, None, None) => self.fault(
+                &path,
+                format!(
+                    "write `within: 1h`: how far apart in time the two rows may be; or `as_of: {}`, for the version of the right side at the time of the left row",
+                    join.left
+                ),
+            ),
             (Some(_), Some(_), _) | (Some(_), _, Some(_)) => self.fault(
                 &format!("{path}.within"),
                 "`within` is for both directions, and `before` and `after` for one each; remove it, or them",
@@ -101,6 +107,35 @@ impl Rules<'_> {
                 let message = format!("write `{}.COLUMN` or `{}.COLUMN`", join.left, join.right);
                 self.fault(&format!("{path}.columns.{name}"), message);
             }
+        }
+    }
+
+    /// What belongs to a temporal join alone, and what does not go with one.
+    fn as_of(&mut self, path: &str, join: &JoinStep) {
+        let Some(as_of) = &join.as_of else {
+            if join.deleted.is_some() {
+                let message = "rows near in time are no versions, and none deletes a key; remove it, or write `as_of` in place of the interval";
+                self.fault(&format!("{path}.deleted"), message);
+            }
+            return;
+        };
+        if *as_of != join.left {
+            let message = format!(
+                "each left row gets the version of the right side at its own time; write `as_of: {}`, and what has versions under `right`",
+                join.left
+            );
+            self.fault(&format!("{path}.as_of"), message);
+        }
+        for (word, given) in [("within", join.within), ("before", join.before), ("after", join.after)] {
+            if given.is_some() {
+                let message = "with `as_of` a version holds until the next, however long that is; remove it, or `as_of`";
+                self.fault(&format!("{path}.{word}"), message);
+            }
+        }
+        if matches!(join.kind, JoinKind::Right | JoinKind::Full) {
+            let message =
+                "with `as_of` a version that no row gets is nothing to write; take `inner` or `left`";
+            self.fault(&format!("{path}.kind"), message);
         }
     }
 

@@ -214,3 +214,49 @@ fn what_cannot_be_planned_says_where_and_what_to_write() {
     let told = of(JOIN, &[("amount", ColumnType::Int32), ("unheard", ColumnType::Int32)]);
     assert!(told.contains("no step gives column `unheard` (Int32)"), "{told}");
 }
+
+const RATES: &str = "op: String, currency: String, rate: Int64, at: DateTime64(3)";
+
+fn temporal() -> [(&'static str, &'static str); 2] {
+    [("orders", "id: String, created_at: DateTime64(3), currency: String"), ("rates", RATES)]
+}
+
+#[test]
+fn the_condition_of_a_deletion_is_computed_before_the_join_and_goes_no_further() {
+    let inputs = temporal().map(|(name, fields)| (name, fields.replace(" at:", " created_at:")));
+    let inputs = inputs.each_ref().map(|(name, fields)| (*name, fields.as_str()));
+    let join = "{ from: rates, filter: rate > 0 }, \
+                { join: { left: orders, right: rates, on: [currency], as_of: orders, deleted: \"op = 'd'\", kind: left } }";
+    let told = planned(&inputs, join, &table(&[("id", ColumnType::String), ("rate", ColumnType::Int64)]));
+    let expected = "\
+orders: currency String, id String, created_at DateTime64(3)
+  enters 0.0
+  steps[1].join in Lane: id String, rate Nullable(Int64)
+rates: currency String, rate Int64, op String, created_at DateTime64(3)
+  enters 0.1
+  steps[0].filter in DecodeJob: currency String, rate Int64, op String, created_at DateTime64(3)
+  steps[1].join.deleted in DecodeJob: currency String, rate Int64, op String, created_at DateTime64(3), `is deleted` Bool
+  steps[1].join in Lane: id String, rate Nullable(Int64)
+0 join -> 1.0
+1 stateless -> 2.0
+id from Some(\"id\") Same
+rate from Some(\"rate\") Same
+";
+    assert_eq!(told, expected);
+}
+
+#[test]
+fn a_deletion_that_is_no_condition_is_refused_where_it_stands() {
+    let inputs = temporal().map(|(name, fields)| (name, fields.replace(" at:", " created_at:")));
+    let inputs = inputs.each_ref().map(|(name, fields)| (*name, fields.as_str()));
+    let told = |deleted: &str| {
+        let join = format!(
+            "{{ join: {{ left: orders, right: rates, on: [currency], as_of: orders, deleted: \"{deleted}\" }} }}"
+        );
+        planned(&inputs, &join, &table(&[("id", ColumnType::String), ("rate", ColumnType::Int64)]))
+    };
+    let message = told("rate + 1");
+    assert!(message.contains("steps[0].join.deleted") && message.contains("true or false"), "{message}");
+    let message = told("opp = 'd'");
+    assert!(message.contains("steps[0].join.deleted") && message.contains("opp"), "{message}");
+}

@@ -1,0 +1,58 @@
+//! Memory, and what happens where it ends.
+
+use super::*;
+
+const TEXT: &str = "a text of about thirty bytes..";
+
+#[test]
+fn rows_beyond_the_memory_end_the_run_and_say_what_to_do() {
+    let mut step = join(true).with_memory(1 << 20);
+    let rows: Vec<Row> = (0..20_000).map(|n| (Some(n), 5 * n + 1, TEXT, n)).collect();
+    put_rows(&mut step, RIGHT, &rows);
+    let error = step.advance(i64::MAX).unwrap_err().to_string();
+    assert!(error.contains("`20000` versions of its right side") && error.contains("`memory`"), "{error}");
+}
+
+/// A table of a thousand keys, each of which changes again and again, one of them never.
+#[test]
+fn memory_follows_the_versions_that_are_held() {
+    let mut step = join(true);
+    let mut most = 0;
+    put_rows(&mut step, RIGHT, &[(Some(-1), 1, TEXT, 0)]);
+    for round in 0..300_i64 {
+        let rows: Vec<Row> = (0..1_000).map(|n| (Some(n), 5 * n + 1 + round % 4, TEXT, round * 10)).collect();
+        put_rows(&mut step, RIGHT, &rows);
+        cut(&mut step, round * 10 + 20);
+        most = most.max(step.memory_bytes());
+    }
+    assert_eq!(step.held(), 1_001);
+    assert!(most < 6 << 20, "{most} bytes for a thousand versions");
+    // Those that were moved are found where they are.
+    put_rows(&mut step, LEFT, &[(Some(-1), 1, "", 5_000), (Some(7), 2, "", 5_000)]);
+    assert_eq!(found(&cut(&mut step, 9_000).0), [(1, Some(1), 5_000), (2, Some(5 * 7 + 1 + 299 % 4), 5_000)]);
+}
+
+/// Seals of a few versions each do not leave a page each.
+#[test]
+fn small_seals_take_little_memory_a_version() {
+    let mut step = join(true);
+    for round in 0..4_000_i64 {
+        put_rows(&mut step, RIGHT, &[(Some(2 * round), 1, TEXT, 0), (Some(2 * round + 1), 1, TEXT, 0)]);
+        cut(&mut step, 100);
+    }
+    let each = step.memory_bytes() / step.held();
+    assert!(each < 200, "{each} bytes a version");
+}
+
+/// A key with many versions that are ahead, and many rows: each chain is walked once.
+#[test]
+fn a_key_with_many_versions_takes_no_time_for_each_row() {
+    let mut step = join(true);
+    let rows: Vec<Row> = (0..200_000).map(|n| (Some(1), 5 * n + 1, "", n)).collect();
+    put_rows(&mut step, RIGHT, &rows);
+    put_rows(&mut step, LEFT, &rows);
+    let all = found(&cut(&mut step, i64::MAX).0);
+    assert_eq!(all.len(), 200_000);
+    assert!(all.iter().all(|(number, version, _)| Some(*number) == *version));
+    assert_eq!(step.held(), 1);
+}
