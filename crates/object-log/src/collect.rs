@@ -70,7 +70,15 @@ pub async fn collect(
         }
     }
     let expired = expired(partition, root, retention).await?;
-    let low = decide::low(root, decide::acknowledged(retention, &positions), expired);
+    let mut acknowledged = decide::acknowledged(retention, &positions);
+    if let (Some(at), Some(keep_min)) = (acknowledged, retention.keep_min)
+        && at > root.low
+    {
+        // What is older than that may go, and nothing else.
+        let older = Retention { age_max: Some(keep_min), ..Retention::default() };
+        acknowledged = Some(at.min(self::expired(partition, root, &older).await?.unwrap_or(root.low)));
+    }
+    let low = decide::low(root, acknowledged, expired);
     let consumers = root.consumers.clone();
     Ok(Collected { low: (low > root.low).then_some(low), consumers, ..Collected::default() })
 }

@@ -152,6 +152,8 @@ pub struct Retention {
     pub age_max: Option<Duration>,
     /// The oldest go while the log has more bytes than this, acknowledged or not.
     pub bytes_max: Option<u64>,
+    /// Records stay for so long after their commit although all have acknowledged them, so that their labels can be read.
+    pub keep_min: Option<Duration>,
 }
 
 /// The position below which retention lets records go, as far as acknowledgements say: the least of those of the consumers that the

@@ -14,6 +14,7 @@
 //! | [`decide`]    | admit an append, cut, commit, seal, fence, retain, sweep              | L4–L7       |
 //! | [`partition`] | one partition in a store: read, swap, walk                            | L2 L4       |
 //! | [`owner`]     | the one that commits, and the appends of this process                 | L3–L5       |
+//! | [`labels`]    | names of appends that their senders recognise, read back from data objects | L3      |
 //! | [`collect`]   | retention, garbage by name, orphans                                   | L6 L7       |
 //! | [`reader`]    | records from a position on, fetched ahead in parallel                 | L9 L10      |
 //! | [`acks`]      | how far each consumer has come                                        | L7          |
@@ -25,6 +26,7 @@ pub mod collect;
 pub mod decide;
 pub mod error;
 mod framing;
+pub mod labels;
 pub mod names;
 pub mod object;
 pub mod owner;

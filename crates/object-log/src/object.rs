@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! head     "FBD1", queue (16 bytes), epoch, run, number (8 each), rows, frames, appends (4 each)
-//! appends  producer (16, zero for none), ordinal (8), rows (4)                                  for each
+//! appends  producer (16, zero for none), ordinal or a label's tag (8), rows (4)                 for each
 //! frames   rows, raw bytes, stored bytes (4 each), flags (1), then the stored bytes: zstd of      for each
 //!          times (8 a row), body lengths (4 a row, !0 for none), key lengths and header lengths
 //!          if flagged, then all bodies, keys and headers
@@ -52,7 +52,7 @@ const LEVEL: i32 = 1;
 /// One append in an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AppendMark {
-    /// Who has sent it and which of its appends it is, if it said so.
+    /// Who has sent it and which of its appends it is, if it said so; or its label.
     pub producer: Option<(u128, u64)>,
     /// Records.
     pub rows: u32,
@@ -188,30 +188,9 @@ pub fn decode(
         return Err(damaged("its bytes are not those that were committed"));
     }
     let mut rest = bytes;
-    let head = take(&mut rest, HEAD_BYTES)?;
-    if head[..4] != MAGIC {
-        return Err(match head.starts_with(&MAGIC[..3]) {
-            true => FormatError::Version {
-                found: head[..4].escape_ascii().to_string(),
-                known: MAGIC.escape_ascii().to_string(),
-            },
-            false => damaged("no data object begins like this"),
-        });
-    }
-    let mut head = &head[4..];
-    let is_own = u128::from_le_bytes(array(&mut head)?) == queue.0
-        && [entry.epoch, entry.run, entry.number] == [long(&mut head)?, long(&mut head)?, long(&mut head)?];
-    if !is_own {
-        return Err(damaged("it is the object of another log or entry"));
-    }
-    let [rows, frames, appends] = [int(&mut head)?, int(&mut head)?, int(&mut head)?];
-    let mut marks = take(&mut rest, (appends as usize).saturating_mul(APPEND_BYTES))?;
-    let mut object = Object { blocks: Vec::new(), appends: Vec::with_capacity(appends as usize) };
-    while !marks.is_empty() {
-        let (id, ordinal) = (u128::from_le_bytes(array(&mut marks)?), long(&mut marks)?);
-        let rows = int(&mut marks)?;
-        object.appends.push(AppendMark { producer: (id != 0).then_some((id, ordinal)), rows });
-    }
+    let (counts, marks) = head(queue, entry, &mut rest)?;
+    let [rows, frames, _] = counts;
+    let mut object = Object { blocks: Vec::new(), appends: marks };
     let (mut next, mut raw_bytes) = (entry.first, 0usize);
     for _ in 0..frames {
         let [frame_rows, raw_len, stored] = [int(&mut rest)?, int(&mut rest)?, int(&mut rest)?];
@@ -231,6 +210,54 @@ pub fn decode(
         true => Ok(object),
         false => Err(damaged("it does not hold as many records as it says")),
     }
+}
+
+/// Bytes at the beginning of the object of `entry` that say which appends are in it.
+pub fn head_bytes(entry: &Entry) -> u64 {
+    (HEAD_BYTES + APPEND_BYTES * entry.appends as usize) as u64
+}
+
+/// The appends in the object of `entry`, by its first [`head_bytes`]. The checksum of the whole is not looked at: only the names that it holds.
+///
+/// # Errors
+/// When the bytes are damaged, of another format, or not those of the object that the entry says.
+pub fn decode_head(queue: QueueId, entry: &Entry, bytes: &[u8]) -> Result<Vec<AppendMark>, FormatError> {
+    let mut rest = bytes;
+    let ([rows, _, appends], marks) = head(queue, entry, &mut rest)?;
+    let in_appends: u64 = marks.iter().map(|mark| u64::from(mark.rows)).sum();
+    match appends == entry.appends && rows == entry.rows && in_appends == u64::from(rows) {
+        true => Ok(marks),
+        false => Err(damaged("it does not hold as many records as it says")),
+    }
+}
+
+/// Takes the head: how many rows, frames and appends follow, and the appends.
+fn head(queue: QueueId, entry: &Entry, rest: &mut &[u8]) -> Result<([u32; 3], Vec<AppendMark>), FormatError> {
+    let head = take(rest, HEAD_BYTES)?;
+    if head[..4] != MAGIC {
+        return Err(match head.starts_with(&MAGIC[..3]) {
+            true => FormatError::Version {
+                found: head[..4].escape_ascii().to_string(),
+                known: MAGIC.escape_ascii().to_string(),
+            },
+            false => damaged("no data object begins like this"),
+        });
+    }
+    let mut head = &head[4..];
+    let is_own = u128::from_le_bytes(array(&mut head)?) == queue.0
+        && [entry.epoch, entry.run, entry.number] == [long(&mut head)?, long(&mut head)?, long(&mut head)?];
+    if !is_own {
+        return Err(damaged("it is the object of another log or entry"));
+    }
+    let counts @ [_, _, appends] = [int(&mut head)?, int(&mut head)?, int(&mut head)?];
+    let mut bytes = take(rest, (appends as usize).saturating_mul(APPEND_BYTES))?;
+    let mut marks = Vec::with_capacity(appends as usize);
+    while !bytes.is_empty() {
+        let (id, ordinal) = (u128::from_le_bytes(array(&mut bytes)?), long(&mut bytes)?);
+        let rows = int(&mut bytes)?;
+        marks.push(AppendMark { producer: (id != 0).then_some((id, ordinal)), rows });
+    }
+    Ok((counts, marks))
 }
 
 /// The records of one frame, straight into the layout of a block.

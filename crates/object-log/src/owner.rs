@@ -24,6 +24,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
 use crate::collect::{self, Collected};
 use crate::decide::{self, Admit, Linger, Open, Retention, Standing};
 use crate::error::{AppendError, AppendFault, LogError};
+use crate::labels::LABELS;
 use crate::names::Written;
 use crate::object::{self, APPEND_BYTES_MAX, APPEND_ROWS_MAX, OBJECT_RAW_MAX};
 use crate::partition::{Edit, LogPartition, LostOwner, Seen};
@@ -62,7 +63,7 @@ impl Default for Settings {
             linger_max: Duration::from_millis(500),
             uploads_max: 8,
             memory_bytes: 256 << 20,
-            retention: Retention { acknowledged: true, age_max: None, bytes_max: None },
+            retention: Retention { acknowledged: true, ..Retention::default() },
             collect_every: Duration::from_secs(10),
             sweep_every: Duration::from_secs(6 * 3_600),
         }
@@ -83,7 +84,9 @@ impl Settings {
 /// Records to append.
 #[derive(Debug)]
 pub struct Append {
-    /// Who sends it and which of its appends it is: from 0 and without a gap. Without it a repeat is not recognised.
+    /// Who sends it and which of its appends it is: from 0 and without a gap. Without it a repeat is not recognised. From
+    /// [`LABELS`](crate::labels::LABELS) on the number is no ordinal but a label's tag: the two are kept with the records and can be read again
+    /// ([`crate::labels`]), and whoever sends recognises a repeat by itself.
     pub producer: Option<(u128, u64)>,
     /// The records. Their positions and their partition do not matter.
     pub records: RecordBlock,
@@ -367,7 +370,7 @@ impl Run {
     /// Takes an append into the open batch, or answers it at once.
     fn take(&mut self, message: Message) {
         let Message { append: Append { producer, records }, permit, answer } = message;
-        if let Some((id, ordinal)) = producer {
+        if let Some((id, ordinal)) = counted(producer) {
             let admit = decide::admit(self.root().watermark(id), self.last.get(&id).copied(), ordinal);
             let refuse = |fault, message| Err(AppendError { effect: Effect::None, fault, message });
             let result = match admit {
@@ -409,7 +412,12 @@ impl Run {
         self.open_bytes += object::append_bytes(&records) + 12 * records.len();
         let rows = records.len() as u64;
         self.open.push((producer, records));
-        self.open_waiting.push(Waiting { producer, rows, answers: vec![answer], _permit: permit });
+        self.open_waiting.push(Waiting {
+            producer: counted(producer),
+            rows,
+            answers: vec![answer],
+            _permit: permit,
+        });
     }
 
     /// A later owner may know more of the producer, and who is told that it is not known begins anew: so such an answer is given by
@@ -469,7 +477,7 @@ impl Run {
         let written = Written { epoch: self.claim.epoch, run: self.claim.run, number };
         self.uploads.push(Box::pin(async move {
             let mut producers: BTreeMap<u128, u64> = BTreeMap::new();
-            for (id, ordinal) in appends.iter().filter_map(|(producer, _)| *producer) {
+            for (id, ordinal) in appends.iter().filter_map(|(producer, _)| counted(*producer)) {
                 producers.insert(id, ordinal);
             }
             let encoded = runtime.run(move || object::encode(queue, written, &appends)).await;
@@ -624,6 +632,11 @@ impl Run {
             let _ = answer.send(Err(error(Effect::None)));
         }
     }
+}
+
+/// A producer whose appends are counted; what a label says is not.
+fn counted(producer: Option<(u128, u64)>) -> Option<(u128, u64)> {
+    producer.filter(|(_, ordinal)| *ordinal < LABELS)
 }
 
 /// What retention cannot do now it may do later; appends go on meanwhile. Only an owner that is none any more ends.

@@ -54,7 +54,7 @@ impl Plan {
             linger_min: Duration::from_millis(random.below(10)),
             linger_max,
             uploads_max: random.between(1, 8) as usize,
-            retention: Retention { acknowledged: true, age_max, bytes_max: None },
+            retention: Retention { acknowledged: true, age_max, ..Retention::default() },
             collect_every: Duration::from_millis(random.between(300, 5_000)),
             sweep_every: Duration::from_millis(random.between(2_000, 20_000)),
             ..Settings::default()
