@@ -7,6 +7,7 @@
 //! |---------|----------------------------------------------------------------------|
 //! | `serve` | accepts connections; bounds their number and every wait for a client |
 //! | `stall` | ends a connection whose client no longer takes its answer            |
+//! | `tls`   | certificates from files, read again when they change                 |
 //! | `admit` | refuses foreign host names and cross-site requests                   |
 // Listeners stand at the edge of the system and not on the data's path: they live in wall time.
 #![allow(clippy::disallowed_methods)]
@@ -14,6 +15,8 @@
 mod admit;
 mod serve;
 mod stall;
+mod tls;
 
 pub use admit::{Names, Refusal};
-pub use serve::{Bounds, serve};
+pub use serve::{Bounds, Edge, serve, serve_with};
+pub use tls::{Tls, TlsError, TlsFiles};

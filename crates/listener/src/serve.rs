@@ -7,6 +7,10 @@
 //! | sends a head without end                         | status 431 at `head_bytes_max`                   |
 //! | opens one connection more than `connections_max` | status 503 and the end, before it is read        |
 //! | asks and never reads the answer                  | the connection ends after `write_wait_max`       |
+//! | opens a connection and does not finish TLS       | the connection ends after `head_wait_max`        |
+//! | has a dead connection of HTTP/2                  | the connection ends after two pings unanswered   |
+//!
+//! A client of HTTP/2 that is alive may keep a connection without a request; it holds one of the places.
 
 use std::future::Future;
 use std::io;
@@ -15,13 +19,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use hyper::server::conn::http1;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper::server::conn::{http1, http2};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::stall::Stalling;
+use crate::tls::Tls;
 
 /// The reply to a connection beyond the bound.
 const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: text/plain\r\nconnection: close\r\nretry-after: 1\r\n\
@@ -43,7 +50,28 @@ pub struct Bounds {
     pub write_wait_max: Duration,
 }
 
-/// Answers requests by `router` until `stop` ends; then lets the requests that are here finish.
+/// How bytes become requests.
+#[derive(Debug, Clone, Default)]
+pub struct Edge {
+    /// Encrypts connections.
+    pub tls: Option<Tls>,
+    /// Takes HTTP/2 beside HTTP/1.1: what ALPN says with TLS, and without it a client that begins with HTTP/2's preface.
+    pub http2: bool,
+}
+
+/// How every client of HTTP/2 that knows it in advance begins; no request of HTTP/1.1 begins so.
+const PREFACE: &[u8] = b"PRI ";
+/// Pause between two looks at a connection that has sent less than the preface.
+const PREFACE_PAUSE: Duration = Duration::from_millis(5);
+
+/// Requests of one connection of HTTP/2 at a time.
+const STREAMS_MAX: u32 = 128;
+/// Bytes of a connection of HTTP/2 that are taken before somebody reads them; of one request, half of it.
+const WINDOW_BYTES: u32 = 1 << 20;
+/// After so long without a frame a connection of HTTP/2 is asked whether it is alive, and ends after as long without an answer.
+const PING_EVERY: Duration = Duration::from_secs(20);
+
+/// Answers requests of HTTP/1.1 by `router` until `stop` ends; then lets the requests that are here finish.
 ///
 /// # Errors
 /// Never at present: a failed accept is tried again, since the listener itself stays good.
@@ -51,6 +79,20 @@ pub async fn serve(
     listener: TcpListener,
     router: Router,
     bounds: Bounds,
+    stop: impl Future<Output = ()>,
+) -> io::Result<()> {
+    serve_with(listener, router, bounds, Edge::default(), stop).await
+}
+
+/// The same over TLS, or of HTTP/2 too.
+///
+/// # Errors
+/// As [`serve`].
+pub async fn serve_with(
+    listener: TcpListener,
+    router: Router,
+    bounds: Bounds,
+    edge: Edge,
     stop: impl Future<Output = ()>,
 ) -> io::Result<()> {
     let places = Arc::new(Semaphore::new(bounds.connections_max));
@@ -64,7 +106,8 @@ pub async fn serve(
         match accepted {
             Ok((stream, _)) => match Arc::clone(&places).try_acquire_owned() {
                 Ok(place) => {
-                    tokio::spawn(connection(stream, place, router.clone(), bounds, asked.clone()));
+                    let edge = edge.clone();
+                    tokio::spawn(connection(stream, place, router.clone(), bounds, edge, asked.clone()));
                 }
                 Err(_) => turn_away(stream),
             },
@@ -89,13 +132,77 @@ async fn connection(
     _place: OwnedSemaphorePermit,
     router: Router,
     bounds: Bounds,
-    mut stopping: watch::Receiver<bool>,
+    edge: Edge,
+    stopping: watch::Receiver<bool>,
 ) {
     // Without it the end of a small answer waits for the client's acknowledgement of its beginning.
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "a connection keeps its delay");
     }
-    let stream = TokioIo::new(Stalling::new(stream, bounds.write_wait_max));
+    match edge.tls {
+        None => {
+            let is_http2 = edge.http2 && begins_http2(&stream, bounds.head_wait_max).await;
+            let stream = Stalling::new(stream, bounds.write_wait_max);
+            requests(stream, is_http2, router, bounds, stopping).await;
+        }
+        Some(tls) => {
+            let accepting = tls.acceptor().accept(Stalling::new(stream, bounds.write_wait_max));
+            match timeout(bounds.head_wait_max, accepting).await {
+                Ok(Ok(stream)) => {
+                    let is_http2 = edge.http2 && stream.get_ref().1.alpn_protocol() == Some(b"h2");
+                    requests(stream, is_http2, router, bounds, stopping).await;
+                }
+                Ok(Err(error)) => tracing::debug!(%error, "a connection could not be encrypted"),
+                Err(_) => tracing::debug!("a connection was not encrypted in time"),
+            }
+        }
+    }
+}
+
+/// Whether a connection begins as one of HTTP/2 does. Takes nothing from it.
+async fn begins_http2(stream: &TcpStream, wait_max: Duration) -> bool {
+    let until = Instant::now() + wait_max;
+    let mut begun = [0; PREFACE.len()];
+    loop {
+        match timeout(until.saturating_duration_since(Instant::now()), stream.peek(&mut begun)).await {
+            Ok(Ok(read)) if read == PREFACE.len() => return begun == PREFACE,
+            Ok(Ok(read)) if read > 0 && begun[..read] == PREFACE[..read] => sleep(PREFACE_PAUSE).await,
+            // Whoever reads on meets the end, the error or the bound of HTTP/1.1.
+            _ => return false,
+        }
+    }
+}
+
+async fn requests<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+    stream: S,
+    is_http2: bool,
+    router: Router,
+    bounds: Bounds,
+    mut stopping: watch::Receiver<bool>,
+) {
+    let stream = TokioIo::new(stream);
+    // An error means that the sender is gone, and with it the server.
+    let mut asked = pin!(async { stopping.wait_for(|stopped| *stopped).await.map(drop) });
+    if is_http2 {
+        let mut builder = http2::Builder::new(TokioExecutor::new());
+        builder
+            .timer(TokioTimer::new())
+            .keep_alive_interval(PING_EVERY)
+            .keep_alive_timeout(PING_EVERY)
+            .max_concurrent_streams(STREAMS_MAX)
+            .initial_connection_window_size(WINDOW_BYTES)
+            .initial_stream_window_size(WINDOW_BYTES / 2)
+            .max_header_list_size(u32::try_from(bounds.head_bytes_max).unwrap_or(u32::MAX));
+        let mut serving = pin!(builder.serve_connection(stream, TowerToHyperService::new(router)));
+        let ended = tokio::select! {
+            ended = serving.as_mut() => ended,
+            _ = &mut asked => {
+                serving.as_mut().graceful_shutdown();
+                serving.await
+            }
+        };
+        return log_end(ended);
+    }
     let mut builder = http1::Builder::new();
     builder
         .timer(TokioTimer::new())
@@ -104,17 +211,16 @@ async fn connection(
         .pipeline_flush(true);
     let mut serving = pin!(builder.serve_connection(stream, TowerToHyperService::new(router)));
     let ended = tokio::select! {
-        ended = serving.as_mut() => Some(ended),
-        // An error means that the sender is gone, and with it the server.
-        _ = async { stopping.wait_for(|stopped| *stopped).await.map(drop) } => None,
-    };
-    let ended = match ended {
-        Some(ended) => ended,
-        None => {
+        ended = serving.as_mut() => ended,
+        _ = &mut asked => {
             serving.as_mut().graceful_shutdown();
             serving.await
         }
     };
+    log_end(ended);
+}
+
+fn log_end(ended: Result<(), hyper::Error>) {
     if let Err(error) = ended {
         tracing::debug!(%error, "a connection ended early");
     }

@@ -177,3 +177,31 @@ async fn a_stop_lets_a_running_request_finish_and_closes_kept_connections() {
     assert_eq!(rest(&mut kept).await, "");
     tokio::time::timeout(NEVER, running.served).await.expect("it ends").unwrap().unwrap();
 }
+
+#[tokio::test]
+async fn http_2_is_known_by_its_first_bytes_and_only_where_it_is_taken() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let edge = Edge { tls: None, http2: true };
+    tokio::spawn(serve_with(listener, hello(), bounds(), edge, std::future::pending()));
+    let mut one = TcpStream::connect(address).await.unwrap();
+    // In two pieces: less than the preface says nothing yet.
+    one.write_all(b"PR").await.unwrap();
+    tokio::time::sleep(Duration::from_millis(30)).await;
+    one.write_all(b"I * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await.unwrap();
+    let mut frame = [0; 9];
+    tokio::time::timeout(NEVER, one.read_exact(&mut frame)).await.expect("an answer").unwrap();
+    assert_eq!(frame[3], 4, "the server's first frame has its settings: {frame:?}");
+    // `P` alone does not make it so.
+    let mut other = TcpStream::connect(address).await.unwrap();
+    other.write_all(b"P").await.unwrap();
+    tokio::time::sleep(Duration::from_millis(30)).await;
+    other.write_all(b"UT / HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
+    assert!(answer(&mut other).await.starts_with("HTTP/1.1 405 "));
+
+    let plain = start(hello(), bounds()).await;
+    let mut third = TcpStream::connect(plain.address).await.unwrap();
+    third.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await.unwrap();
+    let told = answer_or_nothing(&mut third).await;
+    assert!(told.is_empty() || told.starts_with("HTTP/1.1 4"), "{told}");
+}

@@ -1,0 +1,105 @@
+use std::path::PathBuf;
+
+use axum::http::HeaderValue;
+use testkit::TestDir;
+
+use super::*;
+
+fn client(name: &str, secret: SecretFile) -> ClientOptions {
+    ClientOptions { name: name.to_owned(), secret, streams: None, tenant: None }
+}
+
+fn file(dir: &TestDir, name: &str, text: &str) -> PathBuf {
+    let path = dir.path().join(name);
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+fn with(value: &str) -> HeaderMap {
+    HeaderMap::from_iter([(header::AUTHORIZATION, HeaderValue::from_str(value).unwrap())])
+}
+
+fn basic(user: &str, password: &str) -> HeaderMap {
+    with(&format!("Basic {}", STANDARD.encode(format!("{user}:{password}"))))
+}
+
+fn who(auth: &Auth, headers: &HeaderMap) -> String {
+    match auth.check(headers) {
+        Ok(client) => client.map_or("anyone".to_owned(), |client| client.name.clone()),
+        Err(refusal) => {
+            assert_eq!(refusal.kind, Kind::Unknown);
+            "nobody".to_owned()
+        }
+    }
+}
+
+#[test]
+fn clients_are_known_by_tokens_and_passwords() {
+    let dir = TestDir::new("gateway-auth").unwrap();
+    let auth = Auth::open(vec![
+        client("shop", SecretFile::Tokens(file(&dir, "shop", "old-token-of-shop\n\nnew-token-of-shop\n"))),
+        client("edge", SecretFile::Passwords("edge".into(), file(&dir, "edge", "pass:word of edge"))),
+    ])
+    .unwrap();
+    for scheme in ["Bearer", "bearer", "Splunk", "ApiKey"] {
+        assert_eq!(who(&auth, &with(&format!("{scheme} new-token-of-shop"))), "shop");
+    }
+    assert_eq!(who(&auth, &with("Bearer old-token-of-shop")), "shop", "until it is taken out of the file");
+    assert_eq!(who(&auth, &basic("edge", "pass:word of edge")), "edge");
+    for headers in [
+        HeaderMap::new(),
+        with("Bearer new-token-of-sho"),
+        with("Bearer new-token-of-shop2"),
+        with("Bearer "),
+        with("new-token-of-shop"),
+        with("Basic !!"),
+        with("Digest new-token-of-shop"),
+        basic("edge", "new-token-of-shop"),
+        basic("shop", "new-token-of-shop"),
+        with("Bearer pass:word of edge"),
+    ] {
+        assert_eq!(who(&auth, &headers), "nobody", "{headers:?}");
+    }
+    assert_eq!(who(&Auth::open(Vec::new()).unwrap(), &HeaderMap::new()), "anyone");
+}
+
+#[test]
+fn a_file_that_changes_counts_and_one_that_breaks_leaves_the_last_good_secrets() {
+    let dir = TestDir::new("gateway-auth-change").unwrap();
+    let path = file(&dir, "shop", "token-number-one");
+    let auth = Auth::open(vec![client("shop", SecretFile::Tokens(path.clone()))]).unwrap();
+    assert!(!auth.look().unwrap());
+    std::fs::write(&path, "token-number-two").unwrap();
+    assert!(auth.look().unwrap());
+    assert_eq!(who(&auth, &with("Bearer token-number-one")), "nobody");
+    assert_eq!(who(&auth, &with("Bearer token-number-two")), "shop");
+    std::fs::write(&path, "").unwrap();
+    assert!(auth.look().unwrap_err().why.contains("holds 0 lines"));
+    assert_eq!(who(&auth, &with("Bearer token-number-two")), "shop");
+}
+
+#[test]
+fn files_that_cannot_be_used_are_named_without_their_words() {
+    let dir = TestDir::new("gateway-auth-bad").unwrap();
+    let good = file(&dir, "good", "a-good-token");
+    let fails = |path: PathBuf| {
+        let clients = vec![
+            client("first", SecretFile::Tokens(good.clone())),
+            client("second", SecretFile::Tokens(path)),
+        ];
+        Auth::open(clients).err().expect("refused").to_string()
+    };
+    for (path, why) in [
+        (dir.path().join("none"), "cannot be read"),
+        (file(&dir, "short", "s3cr3t"), "less than 8 bytes"),
+        (file(&dir, "same", "a-good-token"), "another client has too"),
+        (file(&dir, "many", &"a-token-of-many\n".repeat(17)), "holds 17 lines"),
+        (file(&dir, "long", &"x".repeat(65 << 10)), "more than 65536"),
+    ] {
+        let error = fails(path);
+        assert!(error.starts_with("client `second`: `") && error.contains(why), "{error}");
+        for secret in ["s3cr3t", "a-good-token", "a-token-of-many"] {
+            assert!(!error.contains(secret), "{error}");
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! The body of a request: read and inflated within bounds.
+//!
+//! Owns the bounds on bytes and on time. Every byte is held by the budgets before it is kept, also those that come out of a compressed body, so that a
+//! body that inflates without end meets its bound after one piece too many.
+//!
+//! | a body that                              | meets                                       |
+//! |------------------------------------------|---------------------------------------------|
+//! | says that it is longer than it may be    | 413 before it is read                       |
+//! | is longer, as it comes or inflated       | 413 at the bound                            |
+//! | comes slowly, or stops                   | 408                                         |
+//! | finds no room beside the others          | 429                                         |
+//! | is compressed in an unknown way, or twice | 415                                        |
+//! | is not what its encoding says            | 400                                         |
+
+use std::io::Read;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::{HeaderMap, header};
+use http_body_util::BodyExt;
+use tokio::time::{Instant, timeout, timeout_at};
+
+use crate::budget::Held;
+use crate::refusal::{Kind, Refusal};
+
+/// Bytes inflated at a time.
+const PIECE_BYTES: usize = 64 << 10;
+
+/// The largest window of zstd, as a power of two: what its encoders use up to level 19. The decoder takes as much memory.
+const WINDOW_LOG_MAX: u32 = 23;
+
+/// Bounds of one body.
+#[derive(Clone, Copy, Debug)]
+pub struct BodyBounds {
+    /// Bytes, as they come and inflated.
+    pub bytes_max: usize,
+    /// The longest wait for the next piece.
+    pub wait_max: Duration,
+    /// The longest time for all of it.
+    pub time_max: Duration,
+}
+
+/// How a body is compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Encoding {
+    /// Not at all.
+    Identity,
+    /// `gzip`, also of several members.
+    Gzip,
+    /// `zstd`, also of several frames.
+    Zstd,
+    /// `deflate`: with the head and checksum of zlib.
+    Deflate,
+}
+
+/// A body as it came.
+#[derive(Debug)]
+pub struct Raw {
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+    /// How they are compressed.
+    pub encoding: Encoding,
+    /// Bytes of it that may be held, inflated.
+    bytes_max: usize,
+    held: Held,
+}
+
+impl Encoding {
+    /// What the headers say.
+    ///
+    /// # Errors
+    /// [`Kind::Media`] for an unknown one.
+    pub fn of(headers: &HeaderMap) -> Result<Self, Refusal> {
+        let unknown = || {
+            Refusal::new(
+                Kind::Media,
+                "the body's `Content-Encoding` is not known; use `gzip`, `zstd`, `deflate` or none",
+            )
+        };
+        let mut values = headers.get_all(header::CONTENT_ENCODING).iter();
+        let Some(value) = values.next() else { return Ok(Self::Identity) };
+        if values.next().is_some() {
+            return Err(unknown());
+        }
+        match value.to_str().map_err(|_| unknown())?.trim().to_ascii_lowercase().as_str() {
+            "" | "identity" => Ok(Self::Identity),
+            "gzip" | "x-gzip" => Ok(Self::Gzip),
+            "zstd" => Ok(Self::Zstd),
+            "deflate" => Ok(Self::Deflate),
+            _ => Err(unknown()),
+        }
+    }
+}
+
+/// Reads a body; `held` counts it.
+///
+/// # Errors
+/// As the module's table says, but for what inflating finds.
+pub async fn read(
+    headers: &HeaderMap,
+    mut body: Body,
+    bounds: BodyBounds,
+    mut held: Held,
+) -> Result<Raw, Refusal> {
+    let encoding = Encoding::of(headers)?;
+    let said =
+        headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
+    if said.is_some_and(|said| said > bounds.bytes_max as u64) {
+        return Err(too_large(bounds.bytes_max));
+    }
+    // What a client only announces holds no room: one that then sends nothing would keep others out.
+    let usual = said.map_or(bounds.bytes_max, |said| said as usize);
+    let mut bytes: Vec<u8> = Vec::new();
+    let until = Instant::now() + bounds.time_max;
+    let slow = || Refusal::new(Kind::TooSlow, "the body came too slowly; nothing of it was taken");
+    loop {
+        let next = timeout_at(until, timeout(bounds.wait_max, body.frame()));
+        let Some(frame) = next.await.map_err(|_| slow())?.map_err(|_| slow())? else { break };
+        let frame =
+            frame.map_err(|error| Refusal::new(Kind::Malformed, format!("the body broke off: {error}")))?;
+        let Some(piece) = frame.data_ref() else { continue };
+        if bytes.len() + piece.len() > bounds.bytes_max {
+            return Err(too_large(bounds.bytes_max));
+        }
+        let needed = bytes.len() + piece.len();
+        if needed > bytes.capacity() {
+            let capacity = (2 * bytes.capacity()).max(PIECE_BYTES).min(usual).max(needed);
+            held.take(capacity - bytes.capacity())?;
+            bytes.reserve_exact(capacity - bytes.len());
+        }
+        bytes.extend_from_slice(piece);
+    }
+    Ok(Raw { bytes, encoding, bytes_max: bounds.bytes_max, held })
+}
+
+impl Raw {
+    /// The bytes as they were before they were compressed, and what holds them. For a compute thread.
+    ///
+    /// # Errors
+    /// [`Kind::TooLarge`], [`Kind::Busy`], and [`Kind::Malformed`] when they are damaged.
+    pub fn inflate(self) -> Result<(Vec<u8>, Held), Refusal> {
+        let Self { bytes, encoding, bytes_max, held } = self;
+        let mut inflated = held.another();
+        let out = match encoding {
+            Encoding::Identity => return Ok((bytes, held)),
+            Encoding::Gzip => pieces(flate2::read::MultiGzDecoder::new(&bytes[..]), bytes_max, &mut inflated),
+            Encoding::Deflate => pieces(flate2::read::ZlibDecoder::new(&bytes[..]), bytes_max, &mut inflated),
+            Encoding::Zstd => {
+                let mut decoder =
+                    zstd::stream::read::Decoder::with_buffer(&bytes[..]).map_err(|e| damaged(&e))?;
+                decoder.window_log_max(WINDOW_LOG_MAX).map_err(|error| damaged(&error))?;
+                pieces(decoder, bytes_max, &mut inflated)
+            }
+        };
+        Ok((out?, inflated))
+    }
+}
+
+fn pieces(mut from: impl Read, bytes_max: usize, held: &mut Held) -> Result<Vec<u8>, Refusal> {
+    let mut out = Vec::new();
+    loop {
+        held.take(PIECE_BYTES)?;
+        let begin = out.len();
+        out.resize(begin + PIECE_BYTES, 0);
+        let mut end = begin;
+        while end < out.len() {
+            match from.read(&mut out[end..]).map_err(|error| damaged(&error))? {
+                0 => {
+                    out.truncate(end);
+                    return if end > bytes_max { Err(too_large(bytes_max)) } else { Ok(out) };
+                }
+                read => end += read,
+            }
+        }
+        if end > bytes_max {
+            return Err(too_large(bytes_max));
+        }
+    }
+}
+
+fn damaged(error: &std::io::Error) -> Refusal {
+    Refusal::new(Kind::Malformed, format!("the body is not what its `Content-Encoding` says: {error}"))
+}
+
+fn too_large(bytes_max: usize) -> Refusal {
+    Refusal::new(Kind::TooLarge, format!("the body has more than {bytes_max} bytes; send less at a time"))
+}
+
+#[cfg(test)]
+mod tests;

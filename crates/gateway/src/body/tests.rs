@@ -1,0 +1,121 @@
+use std::io::Write;
+
+use axum::http::HeaderValue;
+use bytes::Bytes;
+use futures::stream;
+
+use super::*;
+use crate::budget::Budget;
+use crate::support::{NEVER, roomy};
+
+fn bounds(bytes_max: usize) -> BodyBounds {
+    BodyBounds { bytes_max, wait_max: NEVER, time_max: NEVER }
+}
+
+fn encoded(encoding: &str) -> HeaderMap {
+    HeaderMap::from_iter([(header::CONTENT_ENCODING, HeaderValue::from_str(encoding).unwrap())])
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+async fn inflated(encoding: &str, body: Vec<u8>, bytes_max: usize, held: Held) -> Result<Vec<u8>, Refusal> {
+    let raw = read(&encoded(encoding), Body::from(body), bounds(bytes_max), held).await?;
+    raw.inflate().map(|(bytes, _)| bytes)
+}
+
+#[tokio::test]
+async fn bodies_are_inflated_and_what_is_damaged_is_refused() {
+    let text = b"{\"a\":1}\n".repeat(50_000);
+    let zlib = {
+        let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::fast());
+        encoder.write_all(&text).unwrap();
+        encoder.finish().unwrap()
+    };
+    let mut twice = gzip(&text[..400]);
+    twice.extend(gzip(&text[400..]));
+    for (encoding, body) in [
+        ("identity", text.clone()),
+        ("gzip", gzip(&text)),
+        ("X-Gzip", twice),
+        ("zstd", zstd::bulk::compress(&text, 3).unwrap()),
+        ("deflate", zlib),
+    ] {
+        assert!(inflated(encoding, body, 1 << 20, roomy()).await.unwrap() == text, "{encoding}");
+    }
+    for encoding in ["gzip", "zstd", "deflate"] {
+        let refused = inflated(encoding, text.clone(), 1 << 20, roomy()).await.unwrap_err();
+        assert_eq!(refused.kind, Kind::Malformed, "{encoding}");
+    }
+    let mut cut = gzip(&text);
+    cut.truncate(cut.len() / 2);
+    assert_eq!(inflated("gzip", cut, 1 << 20, roomy()).await.unwrap_err().kind, Kind::Malformed);
+    for encoding in ["br", "gzip, gzip", "snappy"] {
+        assert_eq!(inflated(encoding, gzip(&text), 1 << 20, roomy()).await.unwrap_err().kind, Kind::Media);
+    }
+}
+
+#[tokio::test]
+async fn a_bomb_meets_its_bound_after_a_piece_too_many() {
+    let zeros = vec![0; 200 << 20];
+    for (encoding, bomb) in [("gzip", gzip(&zeros)), ("zstd", zstd::bulk::compress(&zeros, 19).unwrap())] {
+        assert!(bomb.len() < 1 << 20);
+        let raw = read(&encoded(encoding), Body::from(bomb), bounds(1 << 20), roomy()).await.unwrap();
+        let (refused, peak) = testkit::peak_bytes(|| raw.inflate().unwrap_err());
+        assert_eq!(refused.kind, Kind::TooLarge, "{encoding}");
+        // A window of zstd at its largest, and the body.
+        assert!(peak < 12 << 20, "{encoding}: {peak}");
+    }
+}
+
+#[tokio::test]
+async fn inflated_bytes_are_held_and_a_body_without_room_is_told_to_come_again() {
+    let budget = Budget::new("a test", 300 << 10);
+    let text = vec![b'x'; 1 << 20];
+    let refused = inflated("gzip", gzip(&text), 2 << 20, Held::none(&budget, &budget)).await.unwrap_err();
+    assert_eq!(refused.kind, Kind::Busy);
+    assert_eq!(budget.held_bytes(), 0, "and what it held is back");
+}
+
+#[tokio::test]
+async fn lengths_are_bounded_as_they_are_announced_and_as_they_come() {
+    let mut headers = HeaderMap::new();
+    headers.insert(header::CONTENT_LENGTH, HeaderValue::from_static("99999999999"));
+    let never = Body::from_stream(stream::pending::<Result<Bytes, std::io::Error>>());
+    let refused = read(&headers, never, bounds(100), roomy()).await.unwrap_err();
+    assert_eq!(refused.kind, Kind::TooLarge, "before it is read");
+    let pieces = stream::iter((0..20).map(|_| Ok::<_, std::io::Error>(Bytes::from(vec![b'x'; 10]))));
+    let body = Body::from_stream(pieces.clone());
+    assert_eq!(read(&HeaderMap::new(), body, bounds(199), roomy()).await.unwrap_err().kind, Kind::TooLarge);
+    let raw = read(&HeaderMap::new(), Body::from_stream(pieces), bounds(200), roomy()).await.unwrap();
+    assert_eq!(raw.bytes.len(), 200);
+}
+
+#[tokio::test]
+async fn a_body_that_stops_or_trickles_ends_in_time() {
+    let short = Duration::from_millis(50);
+    let stops = Body::from_stream(stream::pending::<Result<Bytes, std::io::Error>>());
+    let bounds_of = |wait_max, time_max| BodyBounds { bytes_max: 1 << 20, wait_max, time_max };
+    let refused = read(&HeaderMap::new(), stops, bounds_of(short, NEVER), roomy()).await.unwrap_err();
+    assert_eq!(refused.kind, Kind::TooSlow);
+    let trickles = Body::from_stream(stream::unfold((), |()| async {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        Some((Ok::<_, std::io::Error>(Bytes::from_static(b"x")), ()))
+    }));
+    let refused = read(&HeaderMap::new(), trickles, bounds_of(NEVER, short), roomy()).await.unwrap_err();
+    assert_eq!(refused.kind, Kind::TooSlow);
+}
+
+#[tokio::test]
+async fn a_long_announcement_holds_no_room() {
+    let budget = Budget::new("a test", 1 << 20);
+    let mut headers = HeaderMap::new();
+    headers.insert(header::CONTENT_LENGTH, HeaderValue::from_static("1000000"));
+    let body = Body::from_stream(stream::pending::<Result<Bytes, std::io::Error>>());
+    let reading = read(&headers, body, bounds(1 << 20), Held::none(&budget, &budget));
+    assert!(tokio::time::timeout(Duration::from_millis(50), reading).await.is_err());
+    assert_eq!(budget.held_bytes(), 0);
+}

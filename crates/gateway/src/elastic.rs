@@ -1,0 +1,270 @@
+//! Elasticsearch's `_bulk`, for senders that speak nothing else.
+//!
+//! Owns the action lines and the answer. The index of an action is the stream. Documents are taken as they stand; there is no document store behind, so
+//! only what adds one is taken.
+//!
+//! | request                                   | meets                                                       |
+//! |-------------------------------------------|-------------------------------------------------------------|
+//! | `POST /_bulk`, `POST /INDEX/_bulk`        | each document in the stream of its index                    |
+//! | action `create` or `index`                | taken; an `_id` is ignored                                  |
+//! | action `update` or `delete`               | refused in its item, with status 400; the others are taken  |
+//! | `GET /`                                   | a version that senders ask for first                        |
+//!
+//! All documents of one stream are one append: durable together. The answer has an item for each, in their order, as senders expect; if a stream cannot take
+//! its documents, their items carry the status of the refusal (429, 503), which senders send again.
+
+use std::collections::BTreeMap;
+
+use axum::Router;
+use axum::extract::{DefaultBodyLimit, Path, Request, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use futures::future::join_all;
+use memchr::memchr;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::gate::{Caller, Gate};
+use crate::records::{Parsed, Rows};
+use crate::refusal::{Kind, Refusal, answer};
+
+/// What is said of the version: one whose `_bulk` senders know.
+const VERSION: &str = "8.17.0";
+
+/// The routes.
+pub fn routes(gate: Gate) -> Router {
+    Router::new()
+        .route("/", get(about))
+        .route(
+            "/_bulk",
+            post(async |State(gate): State<Gate>, request: Request| bulk(gate, None, request).await),
+        )
+        .route(
+            "/{index}/_bulk",
+            post(async |State(gate): State<Gate>, Path(index): Path<String>, request: Request| {
+                bulk(gate, Some(index), request).await
+            }),
+        )
+        .layer(DefaultBodyLimit::disable())
+        .with_state(gate)
+}
+
+async fn about() -> Response {
+    let mut response = answer(
+        StatusCode::OK,
+        &json!({ "name": "forebay", "cluster_name": "forebay", "version": { "number": VERSION }, "tagline": "You Know, for Search" }),
+    );
+    response.headers_mut().insert("x-elastic-product", axum::http::HeaderValue::from_static("Elasticsearch"));
+    response
+}
+
+/// What an action line says of its document.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Target {
+    #[serde(rename = "_index")]
+    index: Option<String>,
+    #[serde(rename = "_id")]
+    id: Option<String>,
+}
+
+/// A document and what became of it.
+struct Item {
+    action: &'static str,
+    index: String,
+    id: Option<String>,
+    fate: Fate,
+}
+
+enum Fate {
+    /// Row of its stream's append.
+    Row(u64),
+    Refused(StatusCode, String),
+}
+
+/// The documents of a body by stream, and an item for each.
+#[derive(Default)]
+struct Documents {
+    items: Vec<Item>,
+    rows: BTreeMap<String, Parsed>,
+}
+
+async fn bulk(gate: Gate, index: Option<String>, request: Request) -> Response {
+    match take(&gate, index, request).await {
+        Ok(response) => response,
+        Err(refusal) => {
+            let status = refusal.kind.status();
+            let reason = refusal.message.clone();
+            let mut response = refusal.into_response();
+            let body = json!({ "error": { "type": "forebay", "reason": reason }, "status": status.as_u16() });
+            *response.body_mut() = format!("{body}\n").into();
+            response
+        }
+    }
+}
+
+async fn take(gate: &Gate, index: Option<String>, request: Request) -> Result<Response, Refusal> {
+    let (head, body) = request.into_parts();
+    let caller = gate.admit(&head.uri, &head.headers)?;
+    // The bounds are those of the stream that the path names, or of the whole gateway.
+    let raw = match &index {
+        Some(index) => gate.body(&*gate.stream(&caller, index)?, &head.headers, body).await?,
+        None => gate.shared_body(&head.headers, body).await?,
+    };
+    let (streams, asking) = (gate.clone(), caller.clone());
+    let documents = gate.compute(move || {
+        let (body, _held) = raw.inflate()?;
+        documents(&body, index.as_deref(), |index| {
+            let stream = streams.stream(&asking, index)?;
+            stream.takes_json()?;
+            Rows::new(stream.now_ms(), streams.hold(&stream), 0)
+        })
+    });
+    let Documents { items, rows } = documents.await?;
+    let appends = rows.into_iter().map(|(index, parsed)| append(gate, &caller, index, parsed));
+    let fates: BTreeMap<String, Result<Option<u64>, Refusal>> = join_all(appends).await.into_iter().collect();
+    let items: Vec<Value> = items.iter().map(|item| told(item, &fates)).collect();
+    let has_errors = items
+        .iter()
+        .any(|item| item.as_object().is_some_and(|item| item.values().any(|of| of.get("error").is_some())));
+    Ok(answer(StatusCode::OK, &json!({ "took": 0, "errors": has_errors, "items": items })))
+}
+
+/// Appends the documents of one stream.
+async fn append(
+    gate: &Gate,
+    caller: &Caller,
+    index: String,
+    parsed: Parsed,
+) -> (String, Result<Option<u64>, Refusal>) {
+    let appended = async {
+        let stream = gate.stream(caller, &index)?;
+        let stored = stream.append(parsed.records, None, parsed.held, gate.answer_wait_max()).await?;
+        Ok(stored.first)
+    };
+    let appended = appended.await;
+    (index, appended)
+}
+
+fn told(item: &Item, fates: &BTreeMap<String, Result<Option<u64>, Refusal>>) -> Value {
+    let refused = |status: u16, reason: &str| json!({ "_index": item.index, "_id": item.id, "status": status, "error": { "type": "forebay", "reason": reason } });
+    let of = match (&item.fate, fates.get(&item.index)) {
+        (Fate::Refused(status, reason), _) => refused(status.as_u16(), reason),
+        (Fate::Row(_), Some(Err(refusal))) => refused(refusal.kind.status().as_u16(), &refusal.message),
+        (Fate::Row(row), fate) => {
+            let first = fate.and_then(|fate| fate.as_ref().ok().copied().flatten());
+            let id = item.id.clone().or_else(|| first.map(|first| (first + row).to_string()));
+            json!({ "_index": item.index, "_id": id, "status": 201, "result": "created" })
+        }
+    };
+    json!({ item.action: of })
+}
+
+/// Splits a body into documents; `begin` makes the rows of a stream. What keeps a stream from being filled is the fate of its documents; a body that is no
+/// `_bulk`, or finds no room, is refused as a whole.
+fn documents(
+    body: &[u8],
+    index: Option<&str>,
+    begin: impl Fn(&str) -> Result<Rows, Refusal>,
+) -> Result<Documents, Refusal> {
+    let mut found = Documents::default();
+    let mut rows: BTreeMap<String, Result<(Rows, u64), Refusal>> = BTreeMap::new();
+    let mut lines = Lines { rest: body, number: 0 };
+    while let Some((number, line)) = lines.next() {
+        let (action, target) = action(line).map_err(|why| malformed(number, why))?;
+        let index =
+            target.index.as_deref().or(index).ok_or_else(|| malformed(number, "names no `_index`"))?;
+        let mut item = Item { action, index: index.to_owned(), id: target.id, fate: Fate::Row(0) };
+        if action == "delete" || action == "update" {
+            if action == "update" {
+                lines.next();
+            }
+            let reason = "only `create` and `index` are taken: a log has no documents to change";
+            item.fate = Fate::Refused(StatusCode::BAD_REQUEST, reason.to_owned());
+            found.items.push(item);
+            continue;
+        }
+        let (at, document) = lines.next().ok_or_else(|| malformed(number, "has no document behind it"))?;
+        match crate::records::check_object(document) {
+            Err(why) => {
+                item.fate = Fate::Refused(StatusCode::BAD_REQUEST, format!("the document at line {at} {why}"))
+            }
+            Ok(()) => {
+                if !rows.contains_key(index) {
+                    if rows.len() == STREAMS_MAX {
+                        return Err(malformed(number, "names more indices than one request may"));
+                    }
+                    rows.insert(index.to_owned(), begin(index).map(|rows| (rows, 0)));
+                }
+                match rows.get_mut(index).expect("just inserted") {
+                    Ok((rows, count)) => {
+                        rows.push(document)?;
+                        item.fate = Fate::Row(*count);
+                        *count += 1;
+                    }
+                    Err(refusal) => item.fate = Fate::Refused(refusal.kind.status(), refusal.message.clone()),
+                }
+            }
+        }
+        found.items.push(item);
+        if found.items.len() > crate::records::ROWS_MAX {
+            return Err(Refusal::new(
+                Kind::TooLarge,
+                "the body has too many documents; send fewer at a time",
+            ));
+        }
+    }
+    for (index, rows) in rows {
+        if let Ok((rows, _)) = rows {
+            found.rows.insert(index, rows.done());
+        }
+    }
+    Ok(found)
+}
+
+/// Indices of one request at the most: each is an append of its own.
+const STREAMS_MAX: usize = 100;
+
+fn malformed(line: u64, why: &str) -> Refusal {
+    Refusal::new(Kind::Malformed, format!("line {line} {why}; nothing was taken"))
+}
+
+/// The word of an action line and what stands behind it.
+fn action(line: &[u8]) -> Result<(&'static str, Target), &'static str> {
+    const WORDS: [&str; 4] = ["create", "index", "update", "delete"];
+    let parsed: Result<BTreeMap<String, Target>, _> = serde_json::from_slice(line);
+    let mut parsed = parsed.map_err(|_| "is no action: it takes `{\"create\": {\"_index\": \"NAME\"}}`")?;
+    let (word, target) = match (parsed.pop_first(), parsed.is_empty()) {
+        (Some(one), true) => one,
+        _ => return Err("names no action, or several"),
+    };
+    let known = WORDS.iter().find(|known| **known == word);
+    known.map(|known| (*known, target)).ok_or("names an unknown action; `create` and `index` are known")
+}
+
+struct Lines<'b> {
+    rest: &'b [u8],
+    number: u64,
+}
+
+impl<'b> Iterator for Lines<'b> {
+    type Item = (u64, &'b [u8]);
+
+    /// The next line that is not blank, with its number from 1.
+    fn next(&mut self) -> Option<(u64, &'b [u8])> {
+        while !self.rest.is_empty() {
+            self.number += 1;
+            let end = memchr(b'\n', self.rest).unwrap_or(self.rest.len());
+            let line = self.rest[..end].trim_ascii();
+            self.rest = &self.rest[(end + 1).min(self.rest.len())..];
+            if !line.is_empty() {
+                return Some((self.number, line));
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,88 @@
+use super::*;
+use crate::support::{self, in_memory, options, records, start};
+
+fn parsed(body: &str, index: Option<&str>) -> Result<(Vec<String>, Vec<(String, u64)>), Refusal> {
+    let begin = |name: &str| match name {
+        "gone" => Err(Refusal::new(Kind::NoStream, "there is no such stream")),
+        _ => Rows::new(5, support::roomy(), 0),
+    };
+    let found = documents(body.as_bytes(), index, begin)?;
+    let item = |item: &Item| match &item.fate {
+        Fate::Row(row) => format!("{} {} {row}", item.action, item.index),
+        Fate::Refused(status, _) => format!("{} {} {}", item.action, item.index, status.as_u16()),
+    };
+    let rows = found.rows.iter().map(|(index, parsed)| (index.clone(), parsed.records.len() as u64));
+    Ok((found.items.iter().map(item).collect(), rows.collect()))
+}
+
+#[test]
+fn every_document_has_an_item_and_goes_to_the_stream_of_its_index() {
+    let body = "{\"create\":{\"_index\":\"a\",\"_id\":\"1\"}}\n{\"x\":1}\n\n{\"index\":{}}\r\n{\"x\":2}\n{\"delete\":{\"_id\":\"1\"}}\n\
+                {\"update\":{\"_index\":\"a\"}}\n{\"doc\":{}}\n{\"create\":{\"_index\":\"gone\"}}\n{\"x\":3}\n{\"create\":{\"_index\":\"a\"}}\nnot json\n\
+                {\"create\":{\"_index\":\"a\",\"pipeline\":\"p\"}}\n{\"x\":4}";
+    let (items, rows) = parsed(body, Some("b")).unwrap();
+    assert_eq!(
+        items,
+        [
+            "create a 0",
+            "index b 0",
+            "delete b 400",
+            "update a 400",
+            "create gone 404",
+            "create a 400",
+            "create a 1"
+        ]
+    );
+    assert_eq!(rows, [("a".to_owned(), 2), ("b".to_owned(), 1)]);
+    for (body, why) in [
+        ("{\"index\":{}}\n{}", "line 1 names no `_index`"),
+        ("x", "line 1 is no action"),
+        ("\n{\"upsert\":{\"_index\":\"a\"}}\n{}", "line 2 names an unknown action"),
+        ("{}\n{}", "line 1 names no action"),
+        ("{\"create\":{\"_index\":\"a\"}}\n", "line 1 has no document"),
+    ] {
+        let refusal = parsed(body, None).unwrap_err();
+        assert!(
+            refusal.kind == Kind::Malformed && refusal.message.starts_with(why),
+            "{body}: {}",
+            refusal.message
+        );
+    }
+}
+
+#[test]
+fn fuzz_bulk() {
+    testkit::Fuzz::new("gateway bulk")
+        .examples(["{\"create\":{\"_index\":\"a\"}}\n{\"x\":1}\n{\"delete\":{\"_index\":\"gone\"}}\n{\"index\":{\"_id\":\"1\"}}\n{}\n"])
+        .words(["{\"create\":{}}\n", "{}", "\n", "\"_index\"", "{\"update\":"])
+        .memory_max(1 << 20, 2_000)
+        .run(2_000, |body| {
+            let Ok(body) = std::str::from_utf8(body) else { return };
+            if let Ok((items, rows)) = parsed(body, Some("b")) {
+                assert!(rows.iter().map(|(_, rows)| *rows).sum::<u64>() <= items.len() as u64);
+            }
+        });
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bulk_is_durable_when_it_is_answered_and_says_what_became_of_each_document() {
+    let stores = [in_memory(), in_memory()];
+    let message =
+        crate::StreamOptions { format: crate::Format::Message, ..support::stream("raw", &stores[1]) };
+    let gateway = start(options(vec![support::stream("orders", &stores[0]), message])).await;
+    let body = b"{\"create\":{\"_index\":\"orders\"}}\n{\"id\":1}\n{\"create\":{\"_index\":\"none\"}}\n{\"id\":2}\n{\"create\":{\"_index\":\"raw\"}}\n{\"id\":3}\n";
+    let (status, _, text) = gateway.send("/_bulk", &[("Content-Type", "application/x-ndjson")], body).await;
+    let told: Value = serde_json::from_str(&text).expect("JSON");
+    assert_eq!((status, &told["errors"]), (200, &json!(true)), "{text}");
+    let statuses: Vec<_> = (0..3).map(|at| told["items"][at]["create"]["status"].as_u64().unwrap()).collect();
+    assert_eq!(statuses, [201, 404, 415], "{text}");
+    let (status, _, text) = gateway.send("/orders/_bulk", &[], b"{\"index\":{}}\n{\"id\":4}\n").await;
+    let told: Value = serde_json::from_str(&text).expect("JSON");
+    assert_eq!((status, &told["errors"]), (200, &json!(false)), "{text}");
+    assert_eq!(told["items"][0]["index"]["_id"], "1", "its position");
+    let (status, _, text) = gateway.send("/_bulk", &[], b"no action\n").await;
+    assert!(status == 400 && text.contains("\"reason\":\"line 1 is no action"), "{text}");
+    assert_eq!(gateway.send("/none/_bulk", &[], b"").await.0, 404);
+    gateway.stop().await.unwrap();
+    assert_eq!(records(&stores[0]).await, ["{\"id\":1}", "{\"id\":4}"]);
+}

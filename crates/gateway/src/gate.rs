@@ -1,0 +1,212 @@
+//! What every route asks: who sends, which stream is meant, and what the body holds.
+//!
+//! Owns the rules of who may fill what. Does not own a protocol's words: a route makes them of a [`Refusal`].
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::{HeaderMap, HeaderName, Uri};
+use dataflow::Runtime;
+use listener::Names;
+
+use crate::auth::Auth;
+use crate::body::{self, Raw};
+use crate::budget::{Budget, Held};
+use crate::options::ClientOptions;
+use crate::refusal::{Kind, Refusal};
+use crate::stream::Stream;
+
+/// Characters of a tenant's name.
+const TENANT_MAX: usize = 64;
+
+/// What all routes share. Clones are the same gate.
+#[derive(Clone)]
+pub struct Gate(Arc<Inner>);
+
+struct Inner {
+    auth: Auth,
+    streams: BTreeMap<String, Arc<Stream>>,
+    tenant_header: Option<HeaderName>,
+    budget: Budget,
+    names: Option<Names>,
+    answer_wait_max: Duration,
+    runtime: Arc<dyn Runtime>,
+    is_draining: AtomicBool,
+}
+
+/// Who sends a request.
+#[derive(Clone)]
+pub struct Caller {
+    client: Option<Arc<ClientOptions>>,
+    tenant: Option<String>,
+}
+
+impl Caller {
+    /// The client's name; empty where nobody has to say.
+    pub fn name(&self) -> &str {
+        self.client.as_ref().map_or("", |client| &client.name)
+    }
+
+    /// The tenant for whom it sends.
+    pub fn tenant(&self) -> Option<&str> {
+        self.tenant.as_deref()
+    }
+}
+
+impl Gate {
+    pub(crate) fn new(
+        auth: Auth,
+        streams: Vec<Arc<Stream>>,
+        (tenant_header, names): (Option<HeaderName>, Option<Names>),
+        budget: Budget,
+        answer_wait_max: Duration,
+        runtime: Arc<dyn Runtime>,
+    ) -> Self {
+        let streams = streams.into_iter().map(|stream| (stream.name.clone(), stream)).collect();
+        let is_draining = AtomicBool::new(false);
+        Self(Arc::new(Inner {
+            auth,
+            streams,
+            tenant_header,
+            budget,
+            names,
+            answer_wait_max,
+            runtime,
+            is_draining,
+        }))
+    }
+
+    /// Who sends a request, by its headers.
+    ///
+    /// # Errors
+    /// [`Kind::Unknown`] without the right secret; [`Kind::Forbidden`] when a web page sends it behind its user's back, or for a tenant that is not the
+    /// client's.
+    pub fn admit(&self, uri: &Uri, headers: &HeaderMap) -> Result<Caller, Refusal> {
+        let names = self.0.names.as_ref();
+        if let Some(refusal) = names.and_then(|names| names.check(uri, headers).err()) {
+            return Err(Refusal::new(Kind::Forbidden, refusal.message()));
+        }
+        let client = self.0.auth.check(headers)?;
+        let asked = self.0.tenant_header.as_ref().and_then(|name| headers.get(name));
+        let asked = asked.map(|value| tenant(value.to_str().ok())).transpose()?;
+        let own = client.as_ref().and_then(|client| client.tenant.clone());
+        if let (Some(own), Some(asked)) = (&own, &asked)
+            && own != asked
+        {
+            return Err(Refusal::new(
+                Kind::Forbidden,
+                "the request names another tenant than the client's own",
+            ));
+        }
+        Ok(Caller { client, tenant: own.or(asked) })
+    }
+
+    /// The stream that a caller means by `name`: of its tenant, if it has one.
+    ///
+    /// # Errors
+    /// [`Kind::NoStream`], and [`Kind::Forbidden`] for one that is not the caller's.
+    pub fn stream(&self, caller: &Caller, name: &str) -> Result<Arc<Stream>, Refusal> {
+        let whole = match &caller.tenant {
+            Some(tenant) => format!("{tenant}.{name}"),
+            None => name.to_owned(),
+        };
+        let allowed = caller.client.as_ref().and_then(|client| client.streams.as_ref());
+        if allowed.is_some_and(|allowed| !allowed.contains(&whole)) {
+            return Err(Refusal::new(Kind::Forbidden, "this client may not fill that stream"));
+        }
+        self.0.streams.get(&whole).cloned().ok_or_else(|| {
+            Refusal::new(Kind::NoStream, "there is no such stream; a stream is made by the gateway's file")
+        })
+    }
+
+    /// Reads the body of a request for a stream.
+    ///
+    /// # Errors
+    /// As [`body::read`].
+    pub async fn body(&self, stream: &Stream, headers: &HeaderMap, body: Body) -> Result<Raw, Refusal> {
+        body::read(headers, body, stream.bounds, Held::none(&self.0.budget, &stream.budget)).await
+    }
+
+    /// Reads the body of a request whose streams only the body names. What it takes counts for all streams together.
+    ///
+    /// # Errors
+    /// As [`body::read`].
+    pub async fn shared_body(&self, headers: &HeaderMap, body: Body) -> Result<Raw, Refusal> {
+        let bounds =
+            self.0.streams.values().map(|stream| stream.bounds).max_by_key(|bounds| bounds.bytes_max);
+        let Some(bounds) = bounds else {
+            return Err(Refusal::new(Kind::NoStream, "the gateway has no stream"));
+        };
+        // Of no stream's own.
+        let own = Budget::new("one request", bounds.bytes_max.saturating_mul(4).max(1 << 20));
+        body::read(headers, body, bounds, Held::none(&self.0.budget, &own)).await
+    }
+
+    /// Holds nothing of the budgets of a stream yet; for a protocol that reads its bodies itself.
+    pub fn hold(&self, stream: &Stream) -> Held {
+        Held::none(&self.0.budget, &stream.budget)
+    }
+
+    /// The longest wait for records to become durable, for a client that names none.
+    pub fn answer_wait_max(&self) -> Duration {
+        self.0.answer_wait_max
+    }
+
+    /// Time and compute threads.
+    pub fn runtime(&self) -> &Arc<dyn Runtime> {
+        &self.0.runtime
+    }
+
+    /// Runs work on a compute thread.
+    ///
+    /// # Errors
+    /// What the work ends with, and [`Kind::Unavailable`] if it panicked.
+    pub async fn compute<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
+    ) -> Result<T, Refusal> {
+        let done = self.0.runtime.run(work).await;
+        done.unwrap_or_else(|| Err(Refusal::new(Kind::Unavailable, "reading the body failed; report this")))
+    }
+
+    /// Whether requests are taken: not any more once the gateway was asked to stop.
+    pub fn is_ready(&self) -> bool {
+        !self.0.is_draining.load(Ordering::Acquire)
+    }
+
+    /// The streams, by their whole names.
+    pub fn streams(&self) -> impl Iterator<Item = &Arc<Stream>> {
+        self.0.streams.values()
+    }
+
+    /// Bytes in memory for requests of all streams that were not answered.
+    pub fn held_bytes(&self) -> usize {
+        self.0.budget.held_bytes()
+    }
+
+    pub(crate) fn drain(&self) {
+        self.0.is_draining.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn auth(&self) -> &Auth {
+        &self.0.auth
+    }
+}
+
+fn tenant(text: Option<&str>) -> Result<String, Refusal> {
+    let is_name = |text: &&str| {
+        let is_known = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+        (1..=TENANT_MAX).contains(&text.len()) && text.bytes().all(is_known)
+    };
+    let named = text.filter(is_name).map(str::to_owned);
+    named.ok_or_else(|| {
+        let message = format!("the tenant's name has 1 to {TENANT_MAX} of letters, digits, `-` and `_`");
+        Refusal::new(Kind::Malformed, message)
+    })
+}
+
+#[cfg(test)]
+mod tests;

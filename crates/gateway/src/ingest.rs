@@ -1,0 +1,126 @@
+//! `POST /v1/streams/NAME`: records into a stream, answered with their positions once they are durable.
+
+use axum::Router;
+use axum::extract::{DefaultBodyLimit, Path, RawQuery, Request, State};
+use axum::http::{HeaderMap, HeaderName, StatusCode};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use metrics::counter;
+use serde_json::json;
+
+use crate::gate::Gate;
+use crate::records::{self, OnError, Parsed};
+use crate::refusal::{Kind, Refusal, answer};
+use crate::stream::{Stored, Stream};
+
+/// The name by which a client's retry is recognised.
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+
+/// The routes.
+pub fn routes(gate: Gate) -> Router {
+    Router::new()
+        .route("/v1/streams/{name}", post(ingest))
+        .route("/healthz", get(async || "ok\n"))
+        .route("/readyz", get(ready))
+        // Bodies are bounded where they are read.
+        .layer(DefaultBodyLimit::disable())
+        .with_state(gate)
+}
+
+async fn ready(State(gate): State<Gate>) -> Response {
+    match gate.is_ready() {
+        true => "ready\n".into_response(),
+        false => (StatusCode::SERVICE_UNAVAILABLE, "the gateway is stopping\n").into_response(),
+    }
+}
+
+async fn ingest(
+    State(gate): State<Gate>,
+    Path(name): Path<String>,
+    RawQuery(query): RawQuery,
+    request: Request,
+) -> Response {
+    let mut counted = "";
+    let streams = gate.clone();
+    let taken = take(&gate, &name, query.as_deref(), request).await;
+    // Only names that are known become labels: a client cannot make up new ones.
+    if let Some(stream) = streams.streams().find(|stream| stream.name == name) {
+        counted = &stream.name;
+    }
+    let (code, response) = match taken {
+        Ok(response) => ("ok", response),
+        Err(refusal) => (refusal.kind.word(), refusal.into_response()),
+    };
+    counter!("forebay_gateway_requests_total", "stream" => counted.to_owned(), "code" => code).increment(1);
+    response
+}
+
+async fn take(gate: &Gate, name: &str, query: Option<&str>, request: Request) -> Result<Response, Refusal> {
+    let (head, body) = request.into_parts();
+    let caller = gate.admit(&head.uri, &head.headers)?;
+    let stream = gate.stream(&caller, name)?;
+    let on_error = on_error(query)?;
+    let key = key_of(&head.headers)?.map(<[u8]>::to_vec);
+    let raw = gate.body(&stream, &head.headers, body).await?;
+    let (media, format, now_ms) = (records::media(&head.headers), stream.format.clone(), stream.now_ms());
+    let client = caller.name().to_owned();
+    let parsed = gate.compute(move || {
+        let (body, held) = raw.inflate()?;
+        let parsed = records::parse(&format, &media, &body, now_ms, held.another())?;
+        let key = Stream::key(&client, key.as_deref(), &parsed.records)?;
+        Ok((parsed, key))
+    });
+    let (Parsed { records, errors, held }, key) = parsed.await?;
+    if errors.count > 0 && on_error == OnError::Refuse {
+        return Err(errors.refusal());
+    }
+    if errors.count > 0 {
+        counter!("forebay_gateway_skipped_total", "stream" => stream.name.clone()).increment(errors.count);
+    }
+    let stored = match records.is_empty() {
+        true => Stored { first: None, rows: 0, is_repeat: false },
+        false => stream.append(records, key, held, gate.answer_wait_max()).await?,
+    };
+    Ok(answer(
+        StatusCode::OK,
+        &json!({
+            "stream": stream.name,
+            "partition": stream.partition,
+            "records": stored.rows,
+            "first": stored.first,
+            "next": stored.first.map(|first| first + stored.rows),
+            "repeat": stored.is_repeat,
+            "skipped": errors.count,
+            "errors": errors.to_json(),
+        }),
+    ))
+}
+
+/// What is done with bad lines. A misspelt parameter is not ignored: records would go another way than was meant.
+fn on_error(query: Option<&str>) -> Result<OnError, Refusal> {
+    let mut found = OnError::default();
+    for pair in query.unwrap_or_default().split('&').filter(|pair| !pair.is_empty()) {
+        found = match pair {
+            "on_error=refuse" => OnError::Refuse,
+            "on_error=skip" => OnError::Skip,
+            _ => {
+                let message = "the query is not known; it takes `on_error=refuse` or `on_error=skip`";
+                return Err(Refusal::new(Kind::Malformed, message));
+            }
+        };
+    }
+    Ok(found)
+}
+
+/// The request's name, if it has one.
+fn key_of(headers: &HeaderMap) -> Result<Option<&[u8]>, Refusal> {
+    let mut values = headers.get_all(IDEMPOTENCY_KEY).iter();
+    let first = values.next().map(axum::http::HeaderValue::as_bytes);
+    match values.next() {
+        None => Ok(first),
+        Some(_) => Err(Refusal::new(Kind::Malformed, "the request has more than one `Idempotency-Key`")),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,143 @@
+//! Names of requests, by which a client's retry is recognised. Pure.
+//!
+//! Owns what is known of each name and for how long. Does not own where it survives a restart: in the log, as a label of the append
+//! (`object_log::labels`), from which the table is filled at a start.
+//!
+//! | a request under a name that is      | meets                                                          |
+//! |-------------------------------------|----------------------------------------------------------------|
+//! | new                                 | [`Begin::New`]: it is appended                                 |
+//! | on its way                          | [`Begin::OnItsWay`]: both are answered together                |
+//! | known, with the same records        | [`Begin::Known`]: the first answer again                       |
+//! | known or on its way, other records  | [`Begin::Differs`]: two requests share a name by mistake       |
+//! | new, with as many as may be known   | [`Begin::Full`]: to be sent again later, when older ones expire |
+//!
+//! A name is known for `window` after its answer, and never longer than the log holds its records. A retry that comes later is a new request.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use tokio::sync::watch;
+
+use crate::refusal::Refusal;
+use crate::stream::Stored;
+
+/// The name of a request, and what it is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Key {
+    /// What the client called it, and who the client is, as one number.
+    pub id: u128,
+    /// A fingerprint of the records, below 2^63.
+    pub tag: u64,
+}
+
+/// What became of a request; `None` while it is on its way.
+pub type Fate = watch::Receiver<Option<Result<Stored, Refusal>>>;
+
+#[derive(Debug)]
+enum State {
+    OnItsWay(Fate),
+    Known { first: Option<u64>, rows: u64 },
+}
+
+#[derive(Debug)]
+struct Entry {
+    tag: u64,
+    state: State,
+}
+
+/// What is done with a request.
+#[derive(Debug)]
+pub enum Begin {
+    /// Append it, and tell what became of it.
+    New(watch::Sender<Option<Result<Stored, Refusal>>>, Fate),
+    /// Wait for the first one.
+    OnItsWay(Fate),
+    /// It is in the log.
+    Known(Stored),
+    /// The name stands for other records.
+    Differs,
+    /// As many names as may be are known.
+    Full,
+}
+
+/// The names that are known.
+#[derive(Debug)]
+pub struct Keys {
+    window_ms: i64,
+    keys_max: usize,
+    entries: BTreeMap<u128, Entry>,
+    /// Known ones in the order in which they expire, with the time of their answer.
+    answered: VecDeque<(i64, u128)>,
+}
+
+impl Keys {
+    /// None, with room for `keys_max`, each for `window_ms`.
+    pub fn new(window_ms: i64, keys_max: usize) -> Self {
+        Self { window_ms, keys_max, entries: BTreeMap::new(), answered: VecDeque::new() }
+    }
+
+    /// Fills in a name that was answered at `at_ms`, as the log says; in the order of the answers. The first append under a name is the one that
+    /// counts.
+    pub fn restore(&mut self, key: Key, first: u64, rows: u64, at_ms: i64) {
+        let state = State::Known { first: Some(first), rows };
+        if let std::collections::btree_map::Entry::Vacant(vacant) = self.entries.entry(key.id) {
+            vacant.insert(Entry { tag: key.tag, state });
+            self.answered.push_back((at_ms, key.id));
+        }
+    }
+
+    /// Names that are known or on their way.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// True if there is none.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// What is done with a request under this name at `now_ms`.
+    pub fn begin(&mut self, key: Key, now_ms: i64) -> Begin {
+        self.expire(now_ms);
+        if let Some(entry) = self.entries.get(&key.id) {
+            return match &entry.state {
+                _ if entry.tag != key.tag => Begin::Differs,
+                State::OnItsWay(fate) => Begin::OnItsWay(fate.clone()),
+                State::Known { first, rows } => {
+                    Begin::Known(Stored { first: *first, rows: *rows, is_repeat: true })
+                }
+            };
+        }
+        if self.entries.len() >= self.keys_max {
+            return Begin::Full;
+        }
+        let (tell, fate) = watch::channel(None);
+        self.entries.insert(key.id, Entry { tag: key.tag, state: State::OnItsWay(fate.clone()) });
+        Begin::New(tell, fate)
+    }
+
+    /// Says what became of a request that was new. One that is not in the log is forgotten: a retry of it is new.
+    pub fn end(&mut self, key: Key, outcome: &Result<Stored, Refusal>, now_ms: i64) {
+        match outcome {
+            Ok(stored) => {
+                let state = State::Known { first: stored.first, rows: stored.rows };
+                self.entries.insert(key.id, Entry { tag: key.tag, state });
+                // A clock that went back must not put a name before those that expire earlier.
+                let at_ms = self.answered.back().map_or(now_ms, |(at_ms, _)| now_ms.max(*at_ms));
+                self.answered.push_back((at_ms, key.id));
+            }
+            Err(_) => drop(self.entries.remove(&key.id)),
+        }
+    }
+
+    fn expire(&mut self, now_ms: i64) {
+        while let Some((at_ms, id)) = self.answered.front()
+            && now_ms.saturating_sub(*at_ms) > self.window_ms
+        {
+            self.entries.remove(id);
+            self.answered.pop_front();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

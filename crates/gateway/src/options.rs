@@ -1,0 +1,113 @@
+//! What a gateway is made of.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::http::HeaderName;
+use listener::Edge;
+use object_log::Settings;
+use store::Store;
+
+/// A gateway.
+pub struct Options {
+    /// Its name, for the owners of the logs.
+    pub name: String,
+    /// Where it listens.
+    pub listen: SocketAddr,
+    /// TLS and HTTP/2.
+    pub edge: Edge,
+    /// What is filled. A name is used once.
+    pub streams: Vec<StreamOptions>,
+    /// Who may fill them; everybody if there are none.
+    pub clients: Vec<ClientOptions>,
+    /// The header that names the tenant of a request whose client has none of its own.
+    pub tenant_header: Option<HeaderName>,
+    /// Bounds of all requests together.
+    pub limits: Limits,
+}
+
+/// Bounds of all requests together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes in memory for requests that were not answered: bodies as they came, inflated, and as records.
+    pub memory_bytes: usize,
+    /// Connections open at a time.
+    pub connections_max: usize,
+    /// The longest wait for the next piece of a body.
+    pub body_wait_max: Duration,
+    /// The longest time for a whole body.
+    pub body_time_max: Duration,
+    /// The longest wait for records to become durable, before a client is told that nobody knows yet.
+    pub answer_wait_max: Duration,
+    /// The longest wait for requests and appends under way at the end.
+    pub drain_max: Duration,
+}
+
+/// One stream: a partition of a log, under a name.
+pub struct StreamOptions {
+    /// Its name in requests.
+    pub name: String,
+    /// The store whose root is the log's folder.
+    pub store: Arc<dyn Store>,
+    /// The partition that this gateway owns.
+    pub partition: u32,
+    /// What a body holds.
+    pub format: Format,
+    /// Bytes of a body, inflated; at most [`object_log::object::APPEND_BYTES_MAX`].
+    pub body_bytes_max: usize,
+    /// Bytes in memory for requests of this stream.
+    pub memory_bytes: usize,
+    /// For how long a request's name is known after its answer.
+    pub key_window: Duration,
+    /// Names known at a time; at least 1.
+    pub keys_max: usize,
+    /// How appends become objects, and what goes.
+    pub settings: Settings,
+}
+
+/// What the body of a request holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// JSON objects: one a line, or an array of them.
+    Json,
+    /// Lines of CSV.
+    Csv(Csv),
+    /// One record, whatever is in it.
+    Message,
+}
+
+/// How lines of CSV are told apart and checked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Csv {
+    /// The names of the fields, in order.
+    pub columns: Vec<String>,
+    /// Between two fields.
+    pub delimiter: u8,
+    /// Around fields that hold delimiters or line breaks; `None` if quotes have no meaning.
+    pub quote: Option<u8>,
+}
+
+/// Who may fill streams.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ClientOptions {
+    /// Its name in logs and metrics. No secret.
+    pub name: String,
+    /// How it shows who it is.
+    pub secret: SecretFile,
+    /// The streams that it may fill, by their whole names; all if `None`.
+    pub streams: Option<BTreeSet<String>>,
+    /// Its tenant, whose streams are called `TENANT.NAME`.
+    pub tenant: Option<String>,
+}
+
+/// Where a client's secrets are: a file with one in each line, all of which are good.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SecretFile {
+    /// Bearer tokens.
+    Tokens(PathBuf),
+    /// Passwords of this user.
+    Passwords(String, PathBuf),
+}

@@ -1,0 +1,232 @@
+//! From a body to records, with an error for each line that is none. Pure.
+//!
+//! Owns where a record begins and ends, and whether it is one at all. Does not own what its fields mean: the pipeline that reads the log decodes it,
+//! and what does not fit its tables becomes a dead letter there.
+//!
+//! | format    | content type                               | records                                      |
+//! |-----------|--------------------------------------------|----------------------------------------------|
+//! | `json`    | `application/json`                         | an array of objects, or objects one after the other |
+//! | `json`    | `application/x-ndjson`, others, none       | an object a line                             |
+//! | `csv`     | `text/csv`, `text/tab-separated-values`, none | a line, quoted line breaks included; `; header=present` names the fields |
+//! | `message` | any                                        | the body                                     |
+
+mod csv;
+mod json;
+
+use axum::http::{HeaderMap, header};
+use dataflow::{BlockBuilder, Partition, RecordBlock};
+use serde_json::{Value, json};
+
+use crate::budget::Held;
+use crate::options::Format;
+use crate::refusal::{Kind, Refusal};
+
+/// Errors of lines that an answer shows; it counts all.
+const ERRORS_SHOWN: usize = 100;
+
+/// Records of a body at the most: as many as an append may have.
+pub const ROWS_MAX: usize = object_log::object::APPEND_ROWS_MAX;
+
+/// Memory of a record beside its bytes.
+pub const ROW_BYTES: usize = 24;
+
+/// What is done with a body that has good lines and bad ones.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OnError {
+    /// Nothing is taken.
+    #[default]
+    Refuse,
+    /// The good ones are taken.
+    Skip,
+}
+
+/// Lines that are no records.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Errors {
+    /// All of them.
+    pub count: u64,
+    /// The first ones: the number of the line, from 1, and why.
+    pub shown: Vec<(u64, String)>,
+}
+
+impl Errors {
+    /// One more.
+    pub fn add(&mut self, line: u64, why: impl Into<String>) {
+        self.count += 1;
+        if self.shown.len() < ERRORS_SHOWN {
+            self.shown.push((line, why.into()));
+        }
+    }
+
+    /// For an answer.
+    pub fn to_json(&self) -> Value {
+        self.shown.iter().map(|(line, why)| json!({ "line": line, "error": why })).collect()
+    }
+
+    /// The refusal of a body with such lines.
+    pub fn refusal(&self) -> Refusal {
+        let (lines, verb) = if self.count == 1 { ("line", "is") } else { ("lines", "are") };
+        let message = format!(
+            "{} {lines} {verb} no record, so nothing was taken; mend them, or send with `?on_error=skip` to leave them out",
+            self.count
+        );
+        let lines = json!({ "count": self.count, "shown": self.to_json() });
+        Refusal { lines: Some(Box::new(lines)), ..Refusal::new(Kind::Malformed, message) }
+    }
+}
+
+/// The records of a body.
+#[derive(Debug)]
+pub struct Parsed {
+    /// The good ones; perhaps none.
+    pub records: RecordBlock,
+    /// The others.
+    pub errors: Errors,
+    /// What holds the records.
+    pub held: Held,
+}
+
+/// Records on their way into a block, each held before it is kept.
+pub(crate) struct Rows {
+    block: BlockBuilder,
+    errors: Errors,
+    held: Held,
+    now_ms: i64,
+    /// Bytes that are held and not used.
+    room: usize,
+}
+
+impl Rows {
+    /// None yet, for a body of so many bytes.
+    pub(crate) fn new(now_ms: i64, mut held: Held, bytes: usize) -> Result<Self, Refusal> {
+        // All of the body, as a rule; its records need more.
+        let room = bytes + ROW_BYTES * (bytes / 256 + 1);
+        held.take(room)?;
+        Ok(Self {
+            block: BlockBuilder::new(Partition::new("gateway", 0), 0),
+            errors: Errors::default(),
+            held,
+            now_ms,
+            room,
+        })
+    }
+
+    /// One more record.
+    pub(crate) fn push(&mut self, record: &[u8]) -> Result<(), Refusal> {
+        self.push_with(record.len(), |out| out.extend_from_slice(record))
+    }
+
+    /// One more record of `bytes`, which `write` appends.
+    pub(crate) fn push_with(
+        &mut self,
+        bytes: usize,
+        write: impl FnOnce(&mut Vec<u8>),
+    ) -> Result<(), Refusal> {
+        let needed = bytes + ROW_BYTES;
+        if needed > self.room {
+            let more = needed.max(64 << 10);
+            self.held.take(more)?;
+            self.room += more;
+        }
+        self.room -= needed;
+        let position = self.block.len() as u64;
+        if self.block.len() == ROWS_MAX || self.block.bytes() + bytes > object_log::object::APPEND_BYTES_MAX {
+            let bytes_max = object_log::object::APPEND_BYTES_MAX;
+            let message = format!(
+                "the body has more than {ROWS_MAX} records or {bytes_max} bytes of them; send less at a time"
+            );
+            return Err(Refusal::new(Kind::TooLarge, message));
+        }
+        self.block.push_with(position, self.now_ms, write);
+        Ok(())
+    }
+
+    pub(crate) fn error(&mut self, line: u64, why: impl Into<String>) {
+        self.errors.add(line, why);
+    }
+
+    pub(crate) fn done(mut self) -> Parsed {
+        Parsed { records: self.block.take(), errors: self.errors, held: self.held }
+    }
+}
+
+/// What a body is, by its `Content-Type`: the type in lower case, and its parameters.
+pub fn media(headers: &HeaderMap) -> (String, String) {
+    let text = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let (kind, parameters) = text.split_once(';').unwrap_or((text, ""));
+    (kind.trim().to_ascii_lowercase(), parameters.trim().to_ascii_lowercase())
+}
+
+/// Splits a body into records. `held` is of the same budgets as what holds the body, and holds nothing yet.
+///
+/// # Errors
+/// [`Kind::Malformed`] when the body as a whole cannot be read, [`Kind::Media`] when it is of another format, [`Kind::Busy`] and [`Kind::TooLarge`].
+pub fn parse(
+    format: &Format,
+    (kind, parameters): &(String, String),
+    body: &[u8],
+    now_ms: i64,
+    held: Held,
+) -> Result<Parsed, Refusal> {
+    let other = |takes: &str| {
+        Refusal::new(
+            Kind::Media,
+            format!("this stream takes {takes}, and the body's `Content-Type` says something else"),
+        )
+    };
+    let mut rows = Rows::new(now_ms, held, body.len())?;
+    match format {
+        Format::Json if matches!(kind.as_str(), "text/csv" | "text/tab-separated-values") => {
+            return Err(other("JSON"));
+        }
+        Format::Json if kind == "application/json" => json::values(body, &mut rows)?,
+        Format::Json => json::lines(body, &mut rows)?,
+        Format::Csv(csv) => match kind.as_str() {
+            "" | "text/csv" | "text/tab-separated-values" | "text/plain" => {
+                let has_head = parameters.split(';').any(|p| p.trim() == "header=present");
+                csv::lines(csv, has_head, body, &mut rows)?;
+            }
+            _ => return Err(other("CSV")),
+        },
+        Format::Message => rows.push(body)?,
+    }
+    Ok(rows.done())
+}
+
+/// JSON objects, one after the other or in an array.
+///
+/// # Errors
+/// As [`parse`].
+pub(crate) fn objects(body: &[u8], now_ms: i64, held: Held) -> Result<Parsed, Refusal> {
+    let mut rows = Rows::new(now_ms, held, body.len())?;
+    json::values(body, &mut rows)?;
+    Ok(rows.done())
+}
+
+/// Lines of any text, each as an object with one field. Blank ones are nothing, and what is not UTF-8 is replaced.
+///
+/// # Errors
+/// As [`parse`].
+pub(crate) fn texts(body: &[u8], field: &str, now_ms: i64, held: Held) -> Result<Parsed, Refusal> {
+    let mut rows = Rows::new(now_ms, held, body.len())?;
+    for line in body.split(|byte| *byte == b'\n') {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        if !line.is_empty() {
+            let text = String::from_utf8_lossy(line);
+            rows.push(json!({ field: text }).to_string().as_bytes())?;
+        }
+    }
+    Ok(rows.done())
+}
+
+/// Whether a line is a JSON object; why not otherwise.
+///
+/// # Errors
+/// The reason, for the words "line 7 …".
+pub(crate) fn check_object(line: &[u8]) -> Result<(), String> {
+    json::check(line, false)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,277 @@
+//! Opens the logs, listens, and ends in order.
+//!
+//! Owns the start and the end. What was answered is durable whenever the process ends; draining is only kinder to those who wait.
+//!
+//! ```text
+//! claim every log ─▶ read the names of late requests ─▶ listen ─▶ serve
+//! asked to stop ─▶ no new connections ─▶ requests under way are answered ─▶ appends are committed ─▶ end
+//! ```
+
+use std::future::{Future, pending};
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use axum::Router;
+use dataflow::Runtime;
+use futures::future::{join_all, select_all, try_join_all};
+use listener::{Bounds, Edge, Names};
+use object_log::{LogError, LogPartition, Owner, labels};
+use store::Prefix;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+
+use crate::auth::{Auth, SecretError};
+use crate::body::BodyBounds;
+use crate::budget::Budget;
+use crate::gate::Gate;
+use crate::keys::{Key, Keys};
+use crate::options::{Limits, Options, StreamOptions};
+use crate::stream::Stream;
+use crate::{elastic, ingest, loki, splunk};
+
+/// The longest wait for the head of a request, and for the next request of a kept connection.
+const HEAD_WAIT_MAX: Duration = Duration::from_secs(60);
+/// The largest head: names of streams, a token, and what proxies add.
+const HEAD_BYTES_MAX: usize = 32 << 10;
+/// The longest wait for a client to take bytes of its answer.
+const WRITE_WAIT_MAX: Duration = Duration::from_secs(30);
+
+/// By how much longer than their names records stay: two machines' clocks may differ by this.
+const KEPT_LONGER: Duration = Duration::from_secs(60);
+
+/// Why a gateway does not start, or ends.
+#[derive(Debug, thiserror::Error)]
+pub enum GatewayError {
+    /// A client's secrets.
+    #[error(transparent)]
+    Secret(#[from] SecretError),
+    /// A stream's log.
+    #[error("stream `{stream}`: {error}")]
+    Log {
+        /// The stream.
+        stream: String,
+        /// Why.
+        error: LogError,
+    },
+    /// The address.
+    #[error("cannot listen at `{address}`: {error}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// Why.
+        error: std::io::Error,
+    },
+}
+
+/// How serving ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// Everything that was under way was answered.
+    Drained,
+    /// Time ran out with requests or appends under way; what was answered is durable.
+    OutOfTime,
+}
+
+/// A gateway that owns its logs and listens.
+pub struct Server {
+    listener: TcpListener,
+    address: SocketAddr,
+    gate: Gate,
+    owners: Vec<(String, Owner)>,
+    edge: Edge,
+    limits: Limits,
+}
+
+impl Server {
+    /// Claims every log and listens. Waits while a store is away.
+    ///
+    /// # Errors
+    /// When a client's secrets cannot be read, the address is taken, or a log cannot be claimed.
+    pub async fn open(options: Options, runtime: Arc<dyn Runtime>) -> Result<Self, GatewayError> {
+        let Options { name, listen, edge, streams, clients, tenant_header, limits } = options;
+        let auth = Auth::open(clients)?;
+        let at = |error| GatewayError::Listen { address: listen, error };
+        let listener = TcpListener::bind(listen).await.map_err(at)?;
+        let address = listener.local_addr().map_err(at)?;
+        let owner = format!("gateway {name}, process {}", std::process::id());
+        let opened = streams.into_iter().map(|stream| open_stream(stream, &owner, &limits, runtime.clone()));
+        let opened = try_join_all(opened).await?;
+        let (streams, owners): (Vec<_>, Vec<_>) =
+            opened.into_iter().map(|(stream, owner)| (stream.clone(), (stream.name.clone(), owner))).unzip();
+        // Behind an address of other machines it is asked by names that only their network knows.
+        let ip = address.ip();
+        let names = ip.is_loopback().then(|| Names::of(ip).any_address());
+        let budget = Budget::new("all requests", limits.memory_bytes);
+        let gate =
+            Gate::new(auth, streams, (tenant_header, names), budget, limits.answer_wait_max, runtime.clone());
+        Ok(Self { listener, address, gate, owners, edge, limits })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What further routes ask.
+    pub fn gate(&self) -> Gate {
+        self.gate.clone()
+    }
+
+    /// Answers requests, also by the routes `more`, until `stop` ends or a log is lost to another process; then drains.
+    ///
+    /// # Errors
+    /// When a log was lost, or its store failed for good.
+    pub async fn serve(self, more: Router, stop: impl Future<Output = ()>) -> Result<End, GatewayError> {
+        let Self { listener, gate, mut owners, edge, limits, .. } = self;
+        let bounds = Bounds {
+            connections_max: limits.connections_max,
+            head_wait_max: HEAD_WAIT_MAX,
+            head_bytes_max: HEAD_BYTES_MAX,
+            write_wait_max: WRITE_WAIT_MAX,
+        };
+        let follow_tls = edge.tls.clone();
+        let following = async {
+            match follow_tls {
+                Some(tls) => tls.follow::<()>().await,
+                None => pending().await,
+            }
+        };
+        let auth = gate.auth().clone();
+        let (stopping, asked) = watch::channel(false);
+        let router = ingest::routes(gate.clone())
+            .merge(elastic::routes(gate.clone()))
+            .merge(loki::routes(gate.clone()))
+            .merge(splunk::routes(gate.clone()))
+            .merge(more);
+        let until = until_asked(asked);
+        let serving = tokio::spawn(listener::serve_with(listener, router, bounds, edge, until));
+        let lost = {
+            let lost = owners.iter_mut().map(|(stream, owner)| Box::pin(lost(stream.clone(), owner)));
+            let lost: Vec<_> = lost.collect();
+            let any_lost = async {
+                match lost.is_empty() {
+                    true => pending().await,
+                    false => {
+                        let (error, place, _) = select_all(lost).await;
+                        (error, place)
+                    }
+                }
+            };
+            tokio::select! {
+                lost = any_lost => Some(lost),
+                () = stop => None,
+                () = auth.follow::<()>() => None,
+                () = following => None,
+            }
+        };
+        let lost = lost.map(|(error, place)| {
+            tracing::error!(%error, "a log is lost, so the gateway stops");
+            // It has ended, so there is nothing to wait for.
+            owners.remove(place);
+            error
+        });
+        gate.drain();
+        // The server may have ended by itself, which it never does.
+        let _ = stopping.send(true);
+        let drained = async {
+            let _ = serving.await;
+            gate.streams().for_each(|stream| stream.close());
+            let closing = owners.into_iter().map(|(stream, owner)| async move {
+                owner.close().await.map_err(|error| GatewayError::Log { stream, error })
+            });
+            join_all(closing).await
+        };
+        let Ok(closed) = tokio::time::timeout(limits.drain_max, drained).await else {
+            return lost.map_or(Ok(End::OutOfTime), Err);
+        };
+        if let Some(error) = lost {
+            return Err(error);
+        }
+        closed.into_iter().collect::<Result<Vec<()>, _>>()?;
+        Ok(End::Drained)
+    }
+}
+
+async fn until_asked(mut asked: watch::Receiver<bool>) {
+    // A sender that is gone has stopped too.
+    let _ = asked.wait_for(|asked| *asked).await;
+}
+
+/// Ends when a log is lost.
+async fn lost(stream: String, owner: &mut Owner) -> GatewayError {
+    match pin!(owner.lost()).await {
+        Err(error) => GatewayError::Log { stream, error },
+        // An owner ends well only after its appenders, and one is held.
+        Ok(()) => {
+            let error = LogError::Refused("the owner of the log ended by itself; report this".to_owned());
+            GatewayError::Log { stream, error }
+        }
+    }
+}
+
+async fn open_stream(
+    options: StreamOptions,
+    owner: &str,
+    limits: &Limits,
+    runtime: Arc<dyn Runtime>,
+) -> Result<(Arc<Stream>, Owner), GatewayError> {
+    let name = options.name.clone();
+    opened(options, owner, limits, runtime).await.map_err(|error| GatewayError::Log { stream: name, error })
+}
+
+async fn opened(
+    options: StreamOptions,
+    owner: &str,
+    limits: &Limits,
+    runtime: Arc<dyn Runtime>,
+) -> Result<(Arc<Stream>, Owner), LogError> {
+    let root = Prefix::root();
+    let log = |index| LogPartition::new(options.store.clone(), &root, index, runtime.clone());
+    if let Some(before) = options.partition.checked_sub(1)
+        && log(before)?.look().await?.is_none()
+    {
+        return Err(LogError::Refused(format!(
+            "the log has no partition {before}; partitions are numbered without a gap"
+        )));
+    }
+    let partition = log(options.partition)?;
+    let mut settings = options.settings;
+    let kept = options.key_window + KEPT_LONGER;
+    settings.retention.keep_min = Some(settings.retention.keep_min.unwrap_or_default().max(kept));
+    // The claim first: from then on nobody else adds names.
+    let owner = Owner::start(partition.clone(), owner, settings).await?;
+    let window_ms = i64::try_from(options.key_window.as_millis()).unwrap_or(i64::MAX);
+    let mut keys = Keys::new(window_ms, options.keys_max);
+    let claimed = owner.root();
+    let since_ms = claimed.stamp(runtime.wall_ms()).saturating_sub(window_ms);
+    for label in labels::read(&partition, &claimed, since_ms, options.keys_max).await? {
+        let key = Key { id: label.id, tag: label.tag };
+        keys.restore(key, label.first, u64::from(label.rows), label.stamp_ms);
+    }
+    tracing::info!(
+        stream = options.name,
+        names = keys.len(),
+        "a log is open, with the names of late requests"
+    );
+    let bounds = BodyBounds {
+        bytes_max: options.body_bytes_max.min(object_log::object::APPEND_BYTES_MAX),
+        wait_max: limits.body_wait_max,
+        time_max: limits.body_time_max,
+    };
+    let stream = Stream {
+        budget: Budget::new(&format!("those of stream `{}`", options.name), options.memory_bytes),
+        name: options.name,
+        partition: options.partition,
+        format: options.format,
+        bounds,
+        appender: Mutex::new(Some(owner.appender())),
+        keys: Mutex::new(keys),
+        runtime,
+    };
+    Ok((Arc::new(stream), owner))
+}
+
+#[cfg(test)]
+mod tests;

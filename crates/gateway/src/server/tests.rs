@@ -1,0 +1,95 @@
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use super::*;
+use crate::support::{NEVER, in_memory, limits, options, records, start, stream};
+
+const ORDERS: &str = "/v1/streams/orders";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stop_answers_what_is_under_way_and_takes_no_more() {
+    let store = in_memory();
+    let mut made = stream("orders", &store);
+    made.settings.linger_min = Duration::from_millis(300);
+    let gateway = start(options(vec![made])).await;
+    let mut busy = TcpStream::connect(gateway.address).await.unwrap();
+    let request =
+        b"POST /v1/streams/orders HTTP/1.1\r\nHost: localhost\r\nContent-Length: 8\r\n\r\n{\"id\":1}";
+    busy.write_all(request).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let address = gateway.address;
+    assert_eq!(gateway.stop().await.unwrap(), End::Drained);
+    let mut told = String::new();
+    tokio::time::timeout(NEVER, busy.read_to_string(&mut told)).await.unwrap().unwrap();
+    assert!(told.starts_with("HTTP/1.1 200 ") && told.contains("\"first\":0"), "{told}");
+    assert!(TcpStream::connect(address).await.is_err());
+    assert_eq!(records(&store).await, ["{\"id\":1}"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_gateway_whose_log_was_taken_over_stops_and_the_next_one_goes_on() {
+    let store = in_memory();
+    let first = start(options(vec![stream("orders", &store)])).await;
+    let key = [("Idempotency-Key", "a")];
+    first.good(ORDERS, &key, "{\"id\":1}").await;
+    let second = start(options(vec![stream("orders", &store)])).await;
+    assert_eq!(second.good(ORDERS, &key, "{\"id\":1}").await["repeat"], true);
+    let (status, _, text) = first.send(ORDERS, &[("Idempotency-Key", "b")], b"{\"id\":2}").await;
+    assert!(status == 503 && text.contains("unavailable"), "{text}");
+    let ended = tokio::time::timeout(NEVER, first.served).await.expect("it ends by itself").unwrap();
+    let Err(GatewayError::Log { stream, error: LogError::Fenced { .. } }) = ended else {
+        panic!("{ended:?}")
+    };
+    assert_eq!(stream, "orders");
+    assert_eq!(second.good(ORDERS, &[("Idempotency-Key", "b")], "{\"id\":2}").await["repeat"], false);
+    second.stop().await.unwrap();
+    assert_eq!(records(&store).await, ["{\"id\":1}", "{\"id\":2}"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn names_are_known_as_long_as_their_window_and_records_stay_as_long() {
+    let store = in_memory();
+    let short = || StreamOptions { key_window: Duration::from_millis(300), ..stream("orders", &store) };
+    let gateway = start(options(vec![short()])).await;
+    let key = [("Idempotency-Key", "a")];
+    assert_eq!(gateway.good(ORDERS, &key, "{}").await["repeat"], false);
+    assert_eq!(gateway.good(ORDERS, &key, "{}").await["repeat"], true);
+    tokio::time::sleep(Duration::from_millis(400)).await;
+    assert_eq!(gateway.good(ORDERS, &key, "{}").await["repeat"], false, "a new request");
+    tokio::time::sleep(Duration::from_millis(400)).await;
+    gateway.stop().await.unwrap();
+    let next = start(options(vec![short()])).await;
+    assert_eq!(next.good(ORDERS, &key, "{}").await["repeat"], false);
+    next.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_start_that_cannot_be_names_the_reason() {
+    let store = in_memory();
+    let runtime = crate::support::runtime();
+    let second = StreamOptions { partition: 1, ..stream("orders", &store) };
+    let error = Server::open(options(vec![second]), runtime.clone()).await.err().unwrap().to_string();
+    assert!(error.starts_with("stream `orders`: the log has no partition 0"), "{error}");
+    let taken = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let listen = taken.local_addr().unwrap();
+    let made = Options { listen, ..options(vec![stream("orders", &store)]) };
+    let error = Server::open(made, runtime).await.err().unwrap().to_string();
+    assert!(error.starts_with(&format!("cannot listen at `{listen}`")), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_end_waits_no_longer_than_it_may() {
+    let store = in_memory();
+    let mut made = stream("orders", &store);
+    made.settings.linger_min = NEVER;
+    made.settings.linger_max = NEVER;
+    let limits = Limits { drain_max: Duration::from_millis(100), ..limits() };
+    let gateway = start(Options { limits, ..options(vec![made]) }).await;
+    let mut busy = TcpStream::connect(gateway.address).await.unwrap();
+    // A body that never ends: its client is not waited for.
+    busy.write_all(b"POST /v1/streams/orders HTTP/1.1\r\nHost: localhost\r\nContent-Length: 8\r\n\r\n{")
+        .await
+        .unwrap();
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert_eq!(gateway.stop().await.unwrap(), End::OutOfTime);
+}

@@ -1,0 +1,153 @@
+//! Splunk's HTTP event collector, for senders that speak nothing else.
+//!
+//! Owns the envelope and the answers. The `index` of an event is the stream, `splunk` if it names none; an event is taken with its envelope, as it stands.
+//!
+//! | request                                           | body                                                      |
+//! |---------------------------------------------------|-----------------------------------------------------------|
+//! | `POST /services/collector`, `/services/collector/event` | envelopes one after the other, or in an array       |
+//! | `POST /services/collector/raw?index=NAME`         | lines; each becomes `{"event": LINE}`                     |
+//! | `GET /services/collector/health`                  | whether requests are taken                                |
+//!
+//! All events of a request go to one stream: what names another one is refused, since an append is taken at once or not at all.
+
+use axum::Router;
+use axum::extract::{DefaultBodyLimit, RawQuery, Request, State};
+use axum::http::StatusCode;
+use axum::response::Response;
+use axum::routing::{get, post};
+use dataflow::RecordBlock;
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::gate::Gate;
+use crate::records::{self, Parsed};
+use crate::refusal::{Kind, Refusal, answer};
+
+/// The stream of events without an index.
+const STREAM: &str = "splunk";
+
+/// The routes.
+pub fn routes(gate: Gate) -> Router {
+    Router::new()
+        .route("/services/collector", post(events))
+        .route("/services/collector/event", post(events))
+        .route("/services/collector/event/1.0", post(events))
+        .route("/services/collector/raw", post(lines))
+        .route("/services/collector/health", get(health))
+        .layer(DefaultBodyLimit::disable())
+        .with_state(gate)
+}
+
+async fn health(State(gate): State<Gate>) -> Response {
+    match gate.is_ready() {
+        true => said(StatusCode::OK, 17, "HEC is healthy"),
+        false => said(StatusCode::SERVICE_UNAVAILABLE, 23, "Server is shutting down"),
+    }
+}
+
+async fn events(State(gate): State<Gate>, request: Request) -> Response {
+    answered(take(&gate, None, request, false).await)
+}
+
+async fn lines(State(gate): State<Gate>, RawQuery(query): RawQuery, request: Request) -> Response {
+    let pairs = query.as_deref().unwrap_or_default().split('&');
+    let index = pairs.filter_map(|pair| pair.strip_prefix("index=")).next().map(str::to_owned);
+    answered(take(&gate, index, request, true).await)
+}
+
+/// The part of an envelope that says where its event goes.
+#[derive(Deserialize)]
+struct Envelope {
+    #[serde(default)]
+    index: Option<String>,
+    event: Option<serde::de::IgnoredAny>,
+}
+
+async fn take(gate: &Gate, index: Option<String>, request: Request, is_raw: bool) -> Result<(), Refusal> {
+    let (head, body) = request.into_parts();
+    let caller = gate.admit(&head.uri, &head.headers)?;
+    let raw = gate.shared_body(&head.headers, body).await?;
+    let (streams, asking) = (gate.clone(), caller.clone());
+    let work = move || {
+        let (body, held) = raw.inflate()?;
+        let index = match is_raw {
+            true => index.unwrap_or_else(|| STREAM.to_owned()),
+            false => index_of(&body)?,
+        };
+        let stream = streams.stream(&asking, &index)?;
+        stream.takes_json()?;
+        let room = streams.hold(&stream);
+        let parsed = match is_raw {
+            true => records::texts(&body, "event", stream.now_ms(), room)?,
+            false => records::objects(&body, stream.now_ms(), room)?,
+        };
+        drop(held);
+        if parsed.errors.count > 0 {
+            return Err(parsed.errors.refusal());
+        }
+        if parsed.records.is_empty() {
+            return Err(Refusal::new(Kind::Malformed, "No data"));
+        }
+        if !is_raw {
+            check(&parsed.records, &index)?;
+        }
+        Ok((stream, parsed))
+    };
+    let (stream, Parsed { records, held, .. }) = gate.compute(work).await?;
+    stream.append(records, None, held, gate.answer_wait_max()).await.map(drop)
+}
+
+/// Whether every envelope has an event, and is for this index.
+fn check(records: &RecordBlock, expected: &str) -> Result<(), Refusal> {
+    for row in 0..records.len() {
+        let envelope: Result<Envelope, _> = serde_json::from_slice(records.payloads.get(row));
+        let envelope =
+            envelope.map_err(|error| Refusal::new(Kind::Malformed, format!("event {row}: {error}")))?;
+        if envelope.event.is_none() {
+            return Err(Refusal::new(Kind::Malformed, format!("event {row}: Event field is required")));
+        }
+        if envelope.index.as_deref().unwrap_or(STREAM) != expected {
+            let message =
+                format!("event {row} is for another index than those before; send one index at a time");
+            return Err(Refusal::new(Kind::Malformed, message));
+        }
+    }
+    Ok(())
+}
+
+/// The index of the first event.
+fn index_of(body: &[u8]) -> Result<String, Refusal> {
+    let body = body.trim_ascii_start();
+    let body = body.strip_prefix(b"[").unwrap_or(body);
+    let first = serde_json::Deserializer::from_slice(body).into_iter::<Envelope>().next();
+    match first {
+        Some(Ok(envelope)) => Ok(envelope.index.unwrap_or_else(|| STREAM.to_owned())),
+        Some(Err(error)) => Err(Refusal::new(Kind::Malformed, format!("Invalid data format: {error}"))),
+        None => Err(Refusal::new(Kind::Malformed, "No data")),
+    }
+}
+
+fn answered(taken: Result<(), Refusal>) -> Response {
+    let Err(refusal) = taken else { return said(StatusCode::OK, 0, "Success") };
+    // The codes are those that senders know; the text says more.
+    let code = match refusal.kind {
+        Kind::Unknown => 4,
+        Kind::Forbidden | Kind::NoStream => 7,
+        Kind::Busy | Kind::Unavailable | Kind::NotYet => 9,
+        Kind::Malformed | Kind::Media | Kind::KeyReused | Kind::TooLarge | Kind::TooSlow => 6,
+    };
+    // Senders retry 503 and not 429.
+    let status = match refusal.kind {
+        Kind::Busy => StatusCode::SERVICE_UNAVAILABLE,
+        Kind::NoStream => StatusCode::BAD_REQUEST,
+        kind => kind.status(),
+    };
+    said(status, code, &refusal.message)
+}
+
+fn said(status: StatusCode, code: u32, text: &str) -> Response {
+    answer(status, &json!({ "text": text, "code": code }))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,252 @@
+//! One stream: a partition of a log that this process owns, its bounds, and the names of its requests.
+//!
+//! Owns what happens between a request's records and its answer. An append goes on although its client has gone away: otherwise nobody could say
+//! what became of it when the client sends it again.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use dataflow::{Effect, RecordBlock, Runtime};
+use metrics::{counter, histogram};
+use object_log::error::AppendFault;
+use object_log::{Append, Appended, Appender, labels};
+use ring::digest::{SHA256, digest};
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::body::BodyBounds;
+use crate::budget::{Budget, Held};
+use crate::keys::{Begin, Fate, Key, Keys};
+use crate::options::Format;
+use crate::refusal::{Kind, Refusal};
+
+/// Bytes of a request's name.
+pub const KEY_BYTES_MAX: usize = 255;
+
+/// What an append has come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stored {
+    /// The position of its first record; `None` if it is in the log, and where is not known any more.
+    pub first: Option<u64>,
+    /// Records.
+    pub rows: u64,
+    /// It was in the log before this request came.
+    pub is_repeat: bool,
+}
+
+/// A stream.
+pub struct Stream {
+    /// Its whole name.
+    pub name: String,
+    /// The partition of its log.
+    pub partition: u32,
+    /// What its bodies hold.
+    pub format: Format,
+    /// The bounds on one of them.
+    pub bounds: BodyBounds,
+    pub(crate) budget: Budget,
+    pub(crate) appender: Mutex<Option<Appender>>,
+    pub(crate) keys: Mutex<Keys>,
+    pub(crate) runtime: Arc<dyn Runtime>,
+}
+
+impl Stream {
+    /// The time for records that come now, Unix milliseconds.
+    pub fn now_ms(&self) -> i64 {
+        self.runtime.wall_ms()
+    }
+
+    /// Checks that the stream's records are JSON: a protocol whose records are must not fill another one.
+    ///
+    /// # Errors
+    /// [`Kind::Media`] if they are not.
+    pub fn takes_json(&self) -> Result<(), Refusal> {
+        match self.format {
+            Format::Json => Ok(()),
+            Format::Csv(_) | Format::Message => {
+                let message = format!("stream `{}` does not take JSON; what is sent here is JSON", self.name);
+                Err(Refusal::new(Kind::Media, message))
+            }
+        }
+    }
+
+    /// Names of requests that are known or on their way.
+    pub fn known_keys(&self) -> usize {
+        self.keys.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    /// Bytes in memory for requests that were not answered.
+    pub fn held_bytes(&self) -> usize {
+        self.budget.held_bytes()
+    }
+
+    /// The name of a request, if it has one: what the client calls it, and the records that it is for.
+    ///
+    /// # Errors
+    /// [`Kind::Malformed`] when the name is empty or too long.
+    pub fn key(client: &str, named: Option<&[u8]>, records: &RecordBlock) -> Result<Option<Key>, Refusal> {
+        let Some(named) = named else { return Ok(None) };
+        if named.is_empty() || named.len() > KEY_BYTES_MAX {
+            let message =
+                format!("`Idempotency-Key` has {} bytes; it takes 1 to {KEY_BYTES_MAX}", named.len());
+            return Err(Refusal::new(Kind::Malformed, message));
+        }
+        // Clients that choose the same name do not meet.
+        let mut text = format!("{}\0{client}\0", client.len()).into_bytes();
+        text.extend_from_slice(named);
+        let hash: [u8; 16] = digest(&SHA256, &text).as_ref()[..16].try_into().expect("sixteen bytes");
+        // 0 stands for no name; nobody meets it.
+        let id = u128::from_le_bytes(hash).max(1);
+        let ends =
+            xxh3_64(&records.payloads.ends.iter().flat_map(|end| end.to_le_bytes()).collect::<Vec<u8>>());
+        let tag = (xxh3_64(&records.payloads.bytes) ^ ends.rotate_left(17)) & !labels::LABELS;
+        Ok(Some(Key { id, tag }))
+    }
+
+    /// Appends records and waits until they are durable in the log, for `wait_max` at the longest. All of them are taken or none. `held` is what they take
+    /// of the budgets. A future that is dropped leaves the append under way.
+    ///
+    /// # Errors
+    /// [`Kind::NotYet`] leaves open whether they are in the log; all others mean that they are not.
+    pub async fn append(
+        self: &Arc<Self>,
+        records: RecordBlock,
+        key: Option<Key>,
+        held: Held,
+        wait_max: Duration,
+    ) -> Result<Stored, Refusal> {
+        let mut fate = match key {
+            None => {
+                let (tell, fate) = tokio::sync::watch::channel(None);
+                self.start(records, key, held, tell)?;
+                fate
+            }
+            Some(named) => {
+                match self.begin(named) {
+                    Begin::New(tell, fate) => {
+                        self.start(records, key, held, tell)?;
+                        fate
+                    }
+                    Begin::OnItsWay(fate) => {
+                        let mut stored = self.wait(fate, wait_max).await?;
+                        stored.is_repeat = true;
+                        self.count_repeat();
+                        return Ok(stored);
+                    }
+                    Begin::Known(stored) => {
+                        self.count_repeat();
+                        return Ok(stored);
+                    }
+                    Begin::Differs => {
+                        let message = "the `Idempotency-Key` was used for other records; give each request one of its own";
+                        return Err(Refusal::new(Kind::KeyReused, message));
+                    }
+                    Begin::Full => {
+                        let message = "as many `Idempotency-Key`s as may be are known; send again later, or without one";
+                        return Err(Refusal::new(Kind::Busy, message));
+                    }
+                }
+            }
+        };
+        let begun = self.runtime.elapsed();
+        let stored = self.wait_for(&mut fate, wait_max).await?;
+        let took = self.runtime.elapsed().saturating_sub(begun);
+        histogram!("forebay_gateway_append_seconds", "stream" => self.name.clone())
+            .record(took.as_secs_f64());
+        Ok(stored)
+    }
+
+    fn count_repeat(&self) {
+        counter!("forebay_gateway_repeats_total", "stream" => self.name.clone()).increment(1);
+    }
+
+    fn begin(&self, key: Key) -> Begin {
+        let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
+        keys.begin(key, self.runtime.wall_ms())
+    }
+
+    /// Starts an append on a task of its own.
+    fn start(
+        self: &Arc<Self>,
+        records: RecordBlock,
+        key: Option<Key>,
+        held: Held,
+        tell: tokio::sync::watch::Sender<Option<Result<Stored, Refusal>>>,
+    ) -> Result<(), Refusal> {
+        let appender = self.appender.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let Some(appender) = appender else {
+            let refusal =
+                Refusal::new(Kind::Unavailable, "the gateway is stopping; send again, to the next one");
+            self.end(key, &Err(refusal.clone()));
+            return Err(refusal);
+        };
+        let stream = self.clone();
+        tokio::spawn(async move {
+            let (rows, bytes) = (records.len() as u64, records.payloads.bytes.len() as u64);
+            let producer = key.map(|key| labels::label(key.id, key.tag));
+            let outcome = match appender.append(Append { producer, records }).await {
+                Ok(Appended::At(first)) => Ok(Stored { first: Some(first), rows, is_repeat: false }),
+                Ok(Appended::Known) => Ok(Stored { first: None, rows, is_repeat: false }),
+                Err(error) => Err(refusal(&error)),
+            };
+            drop(held);
+            if outcome.is_ok() {
+                counter!("forebay_gateway_records_total", "stream" => stream.name.clone()).increment(rows);
+                counter!("forebay_gateway_record_bytes_total", "stream" => stream.name.clone())
+                    .increment(bytes);
+            }
+            stream.end(key, &outcome);
+            // The client may be gone.
+            tell.send_replace(Some(outcome));
+        });
+        Ok(())
+    }
+
+    fn end(&self, key: Option<Key>, outcome: &Result<Stored, Refusal>) {
+        if let Some(key) = key {
+            let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
+            keys.end(key, outcome, self.runtime.wall_ms());
+        }
+    }
+
+    async fn wait(&self, mut fate: Fate, wait_max: Duration) -> Result<Stored, Refusal> {
+        self.wait_for(&mut fate, wait_max).await
+    }
+
+    async fn wait_for(&self, fate: &mut Fate, wait_max: Duration) -> Result<Stored, Refusal> {
+        match self.runtime.timeout(wait_max, fate.wait_for(Option::is_some)).await {
+            Some(Ok(outcome)) => outcome.clone().expect("waited for"),
+            Some(Err(_)) => Err(Refusal::new(
+                Kind::NotYet,
+                "the gateway stopped before the records were known to be durable; send again, under the same `Idempotency-Key` if there is one",
+            )),
+            None => Err(Refusal::new(
+                Kind::NotYet,
+                format!(
+                    "the records are not durable after {} s and may become so; send again, under the same `Idempotency-Key` if there is one",
+                    wait_max.as_secs_f32()
+                ),
+            )),
+        }
+    }
+
+    /// Takes no more.
+    pub(crate) fn close(&self) {
+        *self.appender.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+}
+
+fn refusal(error: &object_log::AppendError) -> Refusal {
+    let kind = match (error.effect, error.fault) {
+        (Effect::Unknown, _) => Kind::NotYet,
+        (Effect::None, AppendFault::Refused) => Kind::TooLarge,
+        (
+            Effect::None,
+            AppendFault::Gap
+            | AppendFault::UnknownProducer
+            | AppendFault::TooManyProducers
+            | AppendFault::Fenced
+            | AppendFault::Stopped,
+        ) => Kind::Unavailable,
+    };
+    Refusal::new(kind, error.message.clone())
+}

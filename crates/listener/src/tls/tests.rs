@@ -1,0 +1,140 @@
+use std::net::SocketAddr;
+
+use axum::Router;
+use axum::routing::get;
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, SanType};
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+use testkit::TestDir;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsConnector;
+
+use super::*;
+use crate::{Bounds, Edge, serve_with};
+
+const WAIT_MAX: Duration = Duration::from_secs(30);
+
+/// An authority, and what it signs.
+struct Authority(Issuer<'static, KeyPair>, String);
+
+impl Authority {
+    fn new() -> Self {
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let key = KeyPair::generate().unwrap();
+        let pem = params.self_signed(&key).unwrap().pem();
+        Self(Issuer::new(params, key), pem)
+    }
+
+    /// Certificate and key for 127.0.0.1, PEM.
+    fn issue(&self) -> (String, String) {
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.subject_alt_names.push(SanType::IpAddress([127, 0, 0, 1].into()));
+        let key = KeyPair::generate().unwrap();
+        (params.signed_by(&key, &self.0).unwrap().pem(), key.serialize_pem())
+    }
+
+    fn client(&self, identity: Option<&(String, String)>) -> ClientConfig {
+        let mut roots = RootCertStore::empty();
+        for certificate in certificates(Path::new("test"), self.1.as_bytes()).unwrap() {
+            roots.add(certificate).unwrap();
+        }
+        let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots);
+        match identity {
+            None => builder.with_no_client_auth(),
+            Some((cert, key)) => {
+                let certs = certificates(Path::new("test"), cert.as_bytes()).unwrap();
+                let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap();
+                builder.with_client_auth_cert(certs, key).unwrap()
+            }
+        }
+    }
+}
+
+fn write(dir: &TestDir, (cert, key): &(String, String)) -> TlsFiles {
+    let (cert_path, key_path) = (dir.path().join("cert.pem"), dir.path().join("key.pem"));
+    std::fs::write(&cert_path, cert).unwrap();
+    std::fs::write(&key_path, key).unwrap();
+    TlsFiles { cert: cert_path, key: key_path, client_ca: None, http2: true }
+}
+
+async fn start(tls: Tls) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let bounds = Bounds {
+        connections_max: 10,
+        head_wait_max: WAIT_MAX,
+        head_bytes_max: 16 << 10,
+        write_wait_max: WAIT_MAX,
+    };
+    let router = Router::new().route("/", get(async || "hello"));
+    let edge = Edge { tls: Some(tls), http2: true };
+    tokio::spawn(serve_with(listener, router, bounds, edge, std::future::pending()));
+    address
+}
+
+/// What the server answers a client; an error if it does not let it in.
+async fn ask(address: SocketAddr, client: ClientConfig) -> std::io::Result<String> {
+    let stream = TcpStream::connect(address).await?;
+    let name = ServerName::from(std::net::IpAddr::from([127, 0, 0, 1]));
+    let mut stream = TlsConnector::from(Arc::new(client)).connect(name, stream).await?;
+    stream.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").await?;
+    let mut told = Vec::new();
+    tokio::time::timeout(WAIT_MAX, stream.read_to_end(&mut told)).await.expect("an answer")?;
+    Ok(String::from_utf8_lossy(&told).into_owned())
+}
+
+#[tokio::test]
+async fn certificates_that_change_are_shown_to_later_clients_and_broken_ones_are_not() {
+    let dir = TestDir::new("listener-tls").unwrap();
+    let (first, second) = (Authority::new(), Authority::new());
+    let files = write(&dir, &first.issue());
+    let tls = Tls::open(files.clone()).unwrap();
+    let address = start(tls.clone()).await;
+    assert!(ask(address, first.client(None)).await.unwrap().ends_with("hello"));
+    assert!(ask(address, second.client(None)).await.is_err(), "another authority");
+    assert!(!tls.look().unwrap(), "nothing has changed");
+
+    std::fs::write(&files.cert, "no certificate").unwrap();
+    let error = tls.look().unwrap_err().to_string();
+    assert!(error.contains("cert.pem") && error.contains("holds no certificate"), "{error}");
+    assert!(ask(address, first.client(None)).await.unwrap().ends_with("hello"), "the old one stays");
+
+    // Half of a change: the key is still that of the first.
+    let next = second.issue();
+    std::fs::write(&files.cert, &next.0).unwrap();
+    assert!(matches!(tls.look(), Err(TlsError::Pair { .. })));
+    std::fs::write(&files.key, &next.1).unwrap();
+    assert!(tls.look().unwrap());
+    assert!(ask(address, second.client(None)).await.unwrap().ends_with("hello"));
+    assert!(ask(address, first.client(None)).await.is_err());
+}
+
+#[tokio::test]
+async fn a_client_without_a_certificate_is_not_let_in_where_one_is_asked_for() {
+    let dir = TestDir::new("listener-mtls").unwrap();
+    let (server, clients, others) = (Authority::new(), Authority::new(), Authority::new());
+    let ca = dir.path().join("clients.pem");
+    std::fs::write(&ca, &clients.1).unwrap();
+    let files = TlsFiles { client_ca: Some(ca), ..write(&dir, &server.issue()) };
+    let address = start(Tls::open(files).unwrap()).await;
+    assert!(ask(address, server.client(Some(&clients.issue()))).await.unwrap().ends_with("hello"));
+    assert!(ask(address, server.client(None)).await.is_err());
+    assert!(ask(address, server.client(Some(&others.issue()))).await.is_err());
+}
+
+#[tokio::test]
+async fn files_that_are_missing_or_too_large_are_named() {
+    let dir = TestDir::new("listener-tls-files").unwrap();
+    let files = write(&dir, &Authority::new().issue());
+    let missing = TlsFiles { key: dir.path().join("none.pem"), ..files.clone() };
+    let error = Tls::open(missing).unwrap_err().to_string();
+    assert!(error.contains("none.pem` cannot be read"), "{error}");
+    std::fs::write(&files.key, vec![b'x'; FILE_BYTES_MAX as usize + 1]).unwrap();
+    let error = Tls::open(files).unwrap_err().to_string();
+    assert!(error.contains("more than certificates have"), "{error}");
+}
