@@ -20,6 +20,7 @@ use dataflow::block::NO_LEADER_EPOCH;
 use dataflow::{Partition, PartitionStart, Position, ReadFrom, Runtime, Source};
 use engine::inputs::Inlet;
 use engine::rewind::Target;
+use pipeline::config::model::source::LogStart;
 use pipeline::config::model::{Input, Pipeline};
 use pipeline::config::values::Start;
 use pipeline::{replays, wiring};
@@ -148,6 +149,12 @@ fn sources(
         if let (Some(pulsar), To::Start(start)) = (&mut asked.pulsar, to) {
             pulsar.start = *start;
         }
+        if let (Some(log), To::Start(start)) = (&mut asked.log, to) {
+            log.start = match start {
+                Start::Latest => LogStart::Latest,
+                Start::Earliest | Start::At { .. } => LogStart::Earliest,
+            };
+        }
         let asked = Input { source: &asked, ..input };
         let inlet = Inlet::new(number, asked.name, wiring::source::source(pipeline, &asked, runtime)?, false);
         sources.push((number, inlet.source.clone()));
@@ -161,10 +168,16 @@ async fn of_input(
     to: &To,
     own: &[&Partition],
 ) -> anyhow::Result<Vec<Target>> {
-    let knows_times = matches!(source.kind(), "kafka" | "pulsar");
+    let is_known = match source.kind() {
+        "kafka" | "pulsar" => true,
+        // The number of a record always stands at its beginning.
+        "log" => !matches!(to, To::Start(Start::At { .. })),
+        _ => matches!(to, To::Start(Start::Earliest | Start::Latest)),
+    };
     ensure!(
-        knows_times || matches!(to, To::Start(Start::Earliest | Start::Latest)),
-        "this source knows no times, and its positions may lie within a record: use `--to earliest` or `--to latest`"
+        is_known,
+        "this source knows no times, and its positions may lie within a record: use `--to earliest` or `--to latest`{}",
+        if source.kind() == "log" { ", or a position" } else { "" }
     );
     let known: Vec<ReadFrom> = lane
         .reading()

@@ -182,11 +182,17 @@ pub trait Source: Send + Sync {
     async fn read(&self, from: Vec<ReadFrom>) -> Result<Box<dyn Reader>, SourceError>;
 
     /// Publishes positions for people's lag tools (Kafka: commits offsets). Best effort; nothing depends on it but the
-    /// check for a store that was rolled back.
+    /// check for a store that was rolled back, and for a source that [`releases`](Self::releases), when records go.
     async fn publish(&self, positions: &[(Partition, Position)]) -> Result<(), SourceError>;
 
     /// The positions published last, if the source keeps them; empty otherwise.
     async fn published(&self) -> Result<Vec<(Partition, Position)>, SourceError>;
+
+    /// True if the source may let go of what is below a published position. The engine then publishes only positions below which every row
+    /// is settled: until then a refused row's record may have to be read again.
+    fn releases(&self) -> bool {
+        false
+    }
 
     /// True if the seal shall keep what became of each record of the partition, so that an operator can be told. Such a
     /// partition has no gaps, and its blocks hold one record each.

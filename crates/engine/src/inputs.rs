@@ -12,10 +12,10 @@
 
 pub mod numbered;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use dataflow::{Intake, Partition, Source, SourceError};
+use dataflow::{Intake, Partition, Position, Source, SourceError};
 use protocol::Lane;
 
 use crate::EngineError;
@@ -48,19 +48,51 @@ pub struct Inlet {
     is_open: AtomicBool,
     /// True while its source does not take the positions that are published.
     is_unpublished: AtomicBool,
+    /// For a source that lets go of what is published: what waits until its rows are settled.
+    waiting: Mutex<Option<Waiting>>,
+}
+
+/// Where the partitions of an input stand.
+pub type Positions = Vec<(Partition, Position)>;
+
+/// Positions that are published once the frames that were sealed by then are settled.
+#[derive(Debug)]
+struct Waiting {
+    positions: Positions,
+    /// For each table of the journal, the ordinal behind its last frame.
+    ends: Vec<u64>,
 }
 
 impl Inlet {
     /// An input whose source is not open yet.
     pub fn new(number: u32, name: &str, source: Arc<dyn Source>, has_others: bool) -> Self {
         let source = Arc::new(Numbered::new(source, number));
-        let (is_open, is_unpublished) = Default::default();
-        Self { number, name: name.into(), source, has_others, is_open, is_unpublished }
+        let (is_open, is_unpublished, waiting) = Default::default();
+        Self { number, name: name.into(), source, has_others, is_open, is_unpublished, waiting }
     }
 
     /// Whether its source does not take published positions now; says whether that has changed.
     pub fn set_unpublished(&self, is_unpublished: bool) -> bool {
         self.is_unpublished.swap(is_unpublished, Ordering::AcqRel) != is_unpublished
+    }
+
+    /// What may be published now, when its partitions stand at `now`. A source that lets go of records gets the newest positions below which
+    /// all is settled, as far as they were noted: those of now, or those of an earlier call. Nothing if there are none yet.
+    pub fn publishable(&self, lane: &Lane, now: Positions) -> Option<Positions> {
+        if !self.source.releases() {
+            return Some(now);
+        }
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let ends: Vec<u64> = lane.tables.iter().map(|table| table.next_ordinal).collect();
+        let is_settled =
+            |ends: &[u64]| ends.iter().zip(&lane.tables).all(|(end, table)| table.frontier >= *end);
+        if is_settled(&ends) {
+            *waiting = None;
+            return Some(now);
+        }
+        let settled = waiting.take_if(|waiting| is_settled(&waiting.ends)).map(|waiting| waiting.positions);
+        waiting.get_or_insert(Waiting { positions: now, ends });
+        settled
     }
 
     /// Whether its source was opened.

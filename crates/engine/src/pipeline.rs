@@ -321,6 +321,7 @@ async fn run_to_the_end(pipeline: Pipeline, stop: watch::Receiver<bool>) -> Resu
         Err(error) => Err(error),
         Ok(End::Reopen) => Ok(Outcome::Reopen { added: BTreeMap::new() }),
         Ok(end) => {
+            seal::release(&context).await;
             accounts::at_the_end(context.ownership.next_seq(), &status.snapshot())?;
             match end {
                 End::Complete => Ok(Outcome::Complete),

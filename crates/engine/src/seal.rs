@@ -145,20 +145,29 @@ pub async fn run(context: Arc<Context>, mut cuts: mpsc::Receiver<Encoding>) -> R
     Ok(())
 }
 
-/// Tells the source of every input how far is sealed. Best effort: people's tools read it, nothing else does. A source that was never opened is
+/// Tells the source of every input how far is sealed, or settled where it lets go of records. Best effort: people's tools and retention read it,
+/// nothing else does. A source that was never opened is
 /// left alone: it is away or refuses, and asking it would only hold up the end.
 async fn publish(context: &Context) {
     let open = context.inputs.iter().filter(|input| input.is_open());
     futures::future::join_all(open.map(|input| publish_of(context, input))).await;
 }
 
+/// The same at the end, once all is settled, for the sources that let go of what is published.
+pub async fn release(context: &Context) {
+    let open = context.inputs.iter().filter(|input| input.is_open() && input.source.releases());
+    futures::future::join_all(open.map(|input| publish_of(context, input))).await;
+}
+
 async fn publish_of(context: &Context, input: &Inlet) {
-    let positions: Vec<_> = {
+    let positions = {
         let journal = context.journal.lock().await;
         let own = journal.lane().reading().filter(|(_, p)| p.input == input.number);
         let named = |p: &PartitionState| Partition::new(p.stream.as_str(), p.index).of_input(p.input);
-        own.map(|(_, p)| (named(p), p.next)).collect()
+        let now = own.map(|(_, p)| (named(p), p.next)).collect();
+        input.publishable(journal.lane(), now)
     };
+    let Some(positions) = positions else { return };
     match context.runtime.timeout(PUBLISH_EVERY, input.source.publish(&positions)).await {
         Some(Ok(())) => {
             if input.set_unpublished(false) {

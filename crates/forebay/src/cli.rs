@@ -43,6 +43,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Run(commands::run::Run),
+    Gateway(commands::gateway::Gateway),
     Check(commands::check::Check),
     Plan(commands::plan::Plan),
     Explain(commands::explain::Explain),
@@ -84,21 +85,29 @@ struct Completions {
     shell: clap_complete::Shell,
 }
 
-/// Prints the JSON Schema of pipeline files, for editors.
+/// Prints the JSON Schema of pipeline files or of gateway files, for editors.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   forebay schema > pipeline.schema.json
   # to use it in editors with yaml-language-server, put this line at the top of a pipeline file:
   # yaml-language-server: $schema=pipeline.schema.json")]
-struct Schema {}
+struct Schema {
+    /// Of gateway files.
+    #[arg(long)]
+    gateway: bool,
+}
 
-/// Prints the reference of all keys of a pipeline file, in Markdown.
+/// Prints the reference of all keys of a pipeline file or of a gateway file, in Markdown.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   forebay reference > docs/reference/pipeline-file.md")]
-struct Reference {}
+struct Reference {
+    /// Of gateway files.
+    #[arg(long)]
+    gateway: bool,
+}
 
 /// Runs the program and says how it ended.
 pub fn main() -> ExitCode {
@@ -106,6 +115,7 @@ pub fn main() -> ExitCode {
     let log = LogOptions { level: cli.log_level, format: cli.log_format };
     let result = match cli.command {
         Command::Run(run) => run.execute(&log),
+        Command::Gateway(gateway) => gateway.execute(&log),
         Command::Check(check) => with_logs(&log, || check.execute()),
         Command::Plan(plan) => with_logs(&log, || plan.execute()),
         Command::Explain(explain) => with_logs(&log, || explain.execute()),
@@ -134,8 +144,12 @@ pub fn main() -> ExitCode {
         }),
         Command::OtelTables(tables) => tables.execute(),
         Command::Completions(completions) => print(&completions.text()),
-        Command::Schema(_) => print(&commands::schema_text()),
-        Command::Reference(_) => print(&pipeline::config::reference_doc::page()),
+        Command::Schema(Schema { gateway: false }) => print(&commands::schema_text()),
+        Command::Schema(Schema { gateway: true }) => print(&commands::gateway_schema_text()),
+        Command::Reference(Reference { gateway: false }) => print(&pipeline::config::reference_doc::page()),
+        Command::Reference(Reference { gateway: true }) => {
+            print(&pipeline::config::reference_doc::gateway_page())
+        }
     };
     let exit = result.unwrap_or_else(|error| {
         // The log may go elsewhere or nowhere; the reason of a failure always goes to stderr.

@@ -11,6 +11,7 @@ pub mod dead_letters;
 pub mod demo;
 pub mod explain;
 pub mod forget;
+pub mod gateway;
 #[cfg(feature = "development")]
 pub mod generate;
 pub mod log;
@@ -55,6 +56,14 @@ pub fn load(file: &Path) -> anyhow::Result<Option<Pipeline>> {
 /// The JSON Schema of pipeline files, as it is published.
 pub fn schema_text() -> String {
     let schema = config::schema::pipeline_schema();
+    let mut text = serde_json::to_string_pretty(&schema).expect("a JSON value has a text");
+    text.push('\n');
+    text
+}
+
+/// The JSON Schema of a gateway's file, as it is published.
+pub fn gateway_schema_text() -> String {
+    let schema = config::schema::gateway_schema();
     let mut text = serde_json::to_string_pretty(&schema).expect("a JSON value has a text");
     text.push('\n');
     text

@@ -196,10 +196,13 @@ fn generated_records_are_the_same_at_every_run() {
 #[test]
 fn committed_reference_and_schema_are_what_the_program_prints() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    for (command, committed) in
-        [("reference", "docs/reference/pipeline-file.md"), ("schema", "docs/schema/pipeline.schema.json")]
-    {
-        let printed = out(&run(&[command]));
+    for (command, committed) in [
+        ("reference", "docs/reference/pipeline-file.md"),
+        ("reference --gateway", "docs/reference/gateway-file.md"),
+        ("schema", "docs/schema/pipeline.schema.json"),
+        ("schema --gateway", "docs/schema/gateway.schema.json"),
+    ] {
+        let printed = out(&run(&command.split(' ').collect::<Vec<_>>()));
         let found = std::fs::read_to_string(root.join(committed)).unwrap_or_default();
         assert!(printed == found, "`{committed}` is stale; refresh it by `forebay {command} > {committed}`");
     }

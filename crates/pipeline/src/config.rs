@@ -1,6 +1,6 @@
-//! The pipeline file: from text to checked settings.
+//! The pipeline file, and the gateway's file: from text to checked settings.
 //!
-//! Owns reading, checking and describing a pipeline file. Does not own what the settings do (`wiring`), and never looks
+//! Owns reading, checking and describing them. Does not own what the settings do (`wiring`), and never looks
 //! at a server, a store or a topic.
 //!
 //! | module          | what it does                                                          |
@@ -12,10 +12,12 @@
 //! | [`schema_walk`] | the tree along the schema: every fault at once                        |
 //! | `queries`       | `sql` steps that are windows, as `window` steps                       |
 //! | [`rules`]       | rules that span several keys                                          |
+//! | [`gateway`]     | the gateway's settings as types, and their rules                      |
 //! | [`faults`]      | faults with line and column                                           |
 //! | [`reference_doc`] | the reference page                                                  |
 
 pub mod faults;
+pub mod gateway;
 pub mod model;
 pub mod nearest;
 mod queries;
@@ -88,15 +90,47 @@ pub fn load(path: &Path) -> anyhow::Result<String> {
     String::from_utf8(bytes).with_context(|| format!("`{}` is not UTF-8", path.display()))
 }
 
+/// What became of a gateway's file.
+#[derive(Debug)]
+pub struct CheckedGateway {
+    /// The settings, if there is no fault.
+    pub gateway: Option<gateway::Gateway>,
+    /// Faults and hints.
+    pub faults: Faults,
+}
+
+/// Whether a text is meant to be a gateway's file: its first key outside of comments names a gateway.
+pub fn is_gateway(text: &str) -> bool {
+    text.lines().any(|line| line.starts_with("gateway:"))
+        && !text.lines().any(|line| line.starts_with("pipeline:"))
+}
+
+/// Reads and checks the text of a gateway's file.
+pub fn check_gateway(text: &str, around: &Surroundings) -> CheckedGateway {
+    let mut faults = Faults::default();
+    let tree = spans::parse(text, around, &mut faults);
+    let gateway = tree.as_ref().and_then(|tree| {
+        let schema = schema::gateway_schema();
+        let json = schema_walk::walk(tree, View::root(&schema), around, &mut faults)?;
+        let gateway: gateway::Gateway = typed(json, &mut faults)?;
+        gateway::rules(&gateway, &mut |path, message| faults.fault(rules::place(tree, path), path, message));
+        Some(gateway)
+    });
+    CheckedGateway { gateway: gateway.filter(|_| !faults.is_fatal()), faults }
+}
+
 fn read(tree: &spans::Node, around: &Surroundings, faults: &mut Faults) -> Option<Pipeline> {
     let schema = schema::pipeline_schema();
     let json = schema_walk::walk(tree, View::root(&schema), around, faults)?;
-    match serde_json::from_value::<Pipeline>(json) {
-        Ok(mut pipeline) => {
-            queries::windows(&mut pipeline, tree, faults);
-            rules::check(&pipeline, tree, faults);
-            Some(pipeline)
-        }
+    let mut pipeline: Pipeline = typed(json, faults)?;
+    queries::windows(&mut pipeline, tree, faults);
+    rules::check(&pipeline, tree, faults);
+    Some(pipeline)
+}
+
+fn typed<T: serde::de::DeserializeOwned>(json: serde_json::Value, faults: &mut Faults) -> Option<T> {
+    match serde_json::from_value::<T>(json) {
+        Ok(file) => Some(file),
         // The walk knows all that serde demands, so with faults found this is their echo, and without any it is a gap
         // between schema and types. Serde's own words may repeat a value, hence a secret, and stay out.
         Err(_) if faults.is_fatal() => None,

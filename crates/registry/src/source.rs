@@ -187,6 +187,10 @@ impl Source for WithSchemas {
         self.inner.published().await
     }
 
+    fn releases(&self) -> bool {
+        self.inner.releases()
+    }
+
     fn wants_fates(&self, partition: &Partition) -> bool {
         self.inner.wants_fates(partition)
     }

@@ -192,6 +192,10 @@ impl Source for LogSource {
         Ok(Box::new(reader))
     }
 
+    fn releases(&self) -> bool {
+        true
+    }
+
     /// Acknowledges: every record below is in the tables.
     async fn publish(&self, positions: &[(Partition, Position)]) -> Result<(), SourceError> {
         let mut acknowledgers = self.acknowledgers.lock().await;

@@ -96,6 +96,10 @@ impl Source for Numbered {
         Ok(self.places(published))
     }
 
+    fn releases(&self) -> bool {
+        self.source.releases()
+    }
+
     fn wants_fates(&self, partition: &Partition) -> bool {
         self.source.wants_fates(&plain(partition))
     }

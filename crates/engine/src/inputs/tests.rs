@@ -81,3 +81,66 @@ async fn a_source_knows_nothing_of_its_number() {
     numbered.publish(&[(of_three.clone(), 1)]).await.expect("published");
     assert_eq!(numbered.published().await.expect("kept"), [(of_three, 1)]);
 }
+
+/// A source that lets go of what is published.
+struct Releasing(MemorySource);
+
+#[async_trait::async_trait]
+impl Source for Releasing {
+    fn kind(&self) -> &'static str {
+        "releasing"
+    }
+
+    async fn partitions(&self) -> Result<Vec<dataflow::PartitionStart>, SourceError> {
+        self.0.partitions().await
+    }
+
+    async fn ends(&self) -> Result<Vec<(Partition, Position)>, SourceError> {
+        self.0.ends().await
+    }
+
+    async fn read(&self, from: Vec<dataflow::ReadFrom>) -> Result<Box<dyn dataflow::Reader>, SourceError> {
+        self.0.read(from).await
+    }
+
+    async fn publish(&self, positions: &[(Partition, Position)]) -> Result<(), SourceError> {
+        self.0.publish(positions).await
+    }
+
+    async fn published(&self) -> Result<Vec<(Partition, Position)>, SourceError> {
+        self.0.published().await
+    }
+
+    fn releases(&self) -> bool {
+        true
+    }
+}
+
+#[test]
+fn a_source_that_lets_go_is_told_positions_only_when_all_below_is_settled() {
+    let table = |frontier, next_ordinal| protocol::lane::TableState {
+        frontier,
+        next_ordinal,
+        ..protocol::lane::TableState::default()
+    };
+    let lane = |tables: [(u64, u64); 2]| Lane {
+        tables: tables.iter().map(|(frontier, next)| table(*frontier, *next)).collect(),
+        ..Lane::new()
+    };
+    let at = |next: Position| vec![(Partition::new("e", 0), next)];
+    let memory = || MemorySource::new([("e", 1)]);
+    let shows = Inlet::new(0, "shows", Arc::new(memory()), false);
+    assert_eq!(shows.publishable(&lane([(0, 9), (0, 9)]), at(5)), Some(at(5)), "it lets go of nothing");
+
+    let inlet = Inlet::new(0, "lets-go", Arc::new(Releasing(memory())), false);
+    assert_eq!(inlet.publishable(&lane([(0, 1), (0, 0)]), at(5)), None, "frame 0 is not settled");
+    assert_eq!(inlet.publishable(&lane([(0, 2), (0, 0)]), at(6)), None, "and still not");
+    assert_eq!(
+        inlet.publishable(&lane([(1, 3), (0, 1)]), at(7)),
+        Some(at(5)),
+        "frame 0 is settled, so what was sealed with it goes, and no more"
+    );
+    assert_eq!(inlet.publishable(&lane([(3, 3), (0, 1)]), at(8)), None, "a dead letter is not written");
+    assert_eq!(inlet.publishable(&lane([(3, 4), (1, 1)]), at(9)), Some(at(7)));
+    assert_eq!(inlet.publishable(&lane([(4, 4), (1, 1)]), at(9)), Some(at(9)), "all is settled");
+}

@@ -133,6 +133,7 @@ impl Report {
                 let json = json!({ "file": file, "ok": false, "error": message, "findings": [] });
                 Self { text: format!("{file}: {message}\n"), json, file, checked: None, exit, notes }
             }
+            Ok(text) if config::is_gateway(&text) => Self::of_gateway(path, &text),
             Ok(text) => {
                 let mut checked = place::within(path, || config::check(&text, &Surroundings::of_process()));
                 let does_plan = plan(&mut checked);
@@ -143,6 +144,21 @@ impl Report {
                 report
             }
         }
+    }
+
+    /// A gateway's file: there is nothing to connect to but its stores, which a start opens.
+    fn of_gateway(path: &Path, text: &str) -> Self {
+        let file = path.display().to_string();
+        let checked = place::within(path, || config::check_gateway(text, &Surroundings::of_process()));
+        let exit = if checked.gateway.is_some() { Exit::Done } else { Exit::Fault };
+        let json = json!({
+            "file": file,
+            "ok": exit == Exit::Done,
+            "gateway": checked.gateway.as_ref().map(|gateway| gateway.gateway.to_string()),
+            "faults": checked.faults.count(),
+            "findings": checked.faults.sorted(),
+        });
+        Self { text: checked.faults.render(&file), json, file, checked: None, exit, notes: String::new() }
     }
 
     /// The JSON of the file's own findings.

@@ -285,6 +285,14 @@ fn words(
                  source another `group`"
             )?;
         }
+        if pipeline.inputs().iter().any(|input| input.source.log.is_some()) {
+            writeln!(
+                out,
+                "then         the log remembers how far this consumer has read, and a start without its journal is refused: give the source \
+                 another `consumer`, and take this one out (`forebay log truncate LOG --forget-consumer NAME`), for the log keeps what it has \
+                 not acknowledged"
+            )?;
+        }
         if pipeline.inputs().iter().any(|input| input.source.pulsar.is_some()) {
             writeln!(
                 out,

@@ -1,4 +1,4 @@
-//! The reference page of the pipeline file, from the schema.
+//! The reference pages of the pipeline file and of the gateway's, from their schemas.
 //!
 //! Owns the page's form. Every word on it comes from `model`, so it cannot go stale without its test noticing.
 
@@ -6,15 +6,13 @@ use std::fmt::Write as _;
 
 use serde_json::Value as Json;
 
-use super::schema::{View, pipeline_schema};
+use super::schema::{View, gateway_schema, pipeline_schema};
 use super::schema_walk::form;
 use super::values::{self, Kind};
 
 /// The page, in Markdown.
 pub fn page() -> String {
-    let schema = pipeline_schema();
-    let root = View::root(&schema);
-    let mut out = String::from(
+    let head = String::from(
         "# Pipeline file: reference\n\n\
          This page is generated from the program's own types by `forebay reference`; edit those, not this page.\n\
          [Pipeline files](../pipeline-files.md) explains the ideas, and the same schema for editors is\n\
@@ -22,7 +20,24 @@ pub fn page() -> String {
          Every value may hold `${NAME}` or `${NAME:-default}` for an environment variable. A secret may also be\n\
          `file:/path`. Unknown keys are errors.\n\n",
     );
-    section(&mut out, root, "");
+    of(head, &pipeline_schema())
+}
+
+/// The page of the gateway's file.
+pub fn gateway_page() -> String {
+    let head = String::from(
+        "# Gateway file: reference\n\n\
+         This page is generated from the program's own types by `forebay reference --gateway`; edit those, not this page.\n\
+         [The gateway](../gateway.md) explains the ideas, and the same schema for editors is\n\
+         [gateway.schema.json](../schema/gateway.schema.json).\n\n\
+         Every value may hold `${NAME}` or `${NAME:-default}` for an environment variable. Unknown keys are errors.\n\n",
+    );
+    of(head, &gateway_schema())
+}
+
+fn of(head: String, schema: &Json) -> String {
+    let mut out = head;
+    section(&mut out, View::root(schema), "");
     kinds(&mut out);
     while out.ends_with("\n\n") {
         out.pop();
@@ -136,7 +151,7 @@ fn bounds(schema: View) -> Option<String> {
 }
 
 /// The kinds of text, each with its name in this page and an example.
-const KINDS: [(&str, &str, &str); 17] = [
+const KINDS: [(&str, &str, &str); 18] = [
     kind::<values::Period>(),
     kind::<values::Window>(),
     kind::<values::Size>(),
@@ -152,6 +167,7 @@ const KINDS: [(&str, &str, &str); 17] = [
     kind::<values::Broker>(),
     kind::<values::PulsarUrl>(),
     kind::<values::PulsarTopic>(),
+    kind::<values::Consumer>(),
     kind::<values::Listen>(),
     kind::<values::Start>(),
 ];

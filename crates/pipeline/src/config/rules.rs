@@ -232,13 +232,8 @@ impl Rules<'_> {
             return;
         }
         let path = format!("{path}.at_end");
-        if self
-            .pipeline
-            .inputs()
-            .iter()
-            .any(|input| input.source.kafka.is_some() || input.source.pulsar.is_some())
-        {
-            self.fault(&path, "a topic never ends, so nothing comes out at its end; remove it");
+        if self.pipeline.inputs().iter().any(|input| input.source.is_endless()) {
+            self.fault(&path, "a topic or log never ends, so nothing comes out at its end; remove it");
         }
         if waits {
             self.fault(

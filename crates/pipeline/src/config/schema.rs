@@ -1,4 +1,4 @@
-//! The JSON Schema of a pipeline file, and a reading view of it.
+//! The JSON Schemas of a pipeline file and of a gateway's file, and a reading view of it.
 //!
 //! Owns the schema as it is published and as the walk and the reference page read it. Does not own its content, which
 //! comes from `model`.
@@ -7,12 +7,22 @@ use schemars::generate::SchemaSettings;
 use schemars::transform::{Transform, transform_subschemas};
 use serde_json::{Map, Value};
 
+use super::gateway::Gateway;
 use super::model::Pipeline;
 
 /// The schema, in the dialect of 2020-12.
 pub fn pipeline_schema() -> Value {
+    of::<Pipeline>()
+}
+
+/// The schema of a gateway's file.
+pub fn gateway_schema() -> Value {
+    of::<Gateway>()
+}
+
+fn of<T: schemars::JsonSchema>() -> Value {
     let generator = SchemaSettings::draft2020_12().with_transform(LeaveOut).into_generator();
-    generator.into_root_schema_for::<Pipeline>().to_value()
+    generator.into_root_schema_for::<T>().to_value()
 }
 
 /// A setting that may be left out is not written as null; serde's `Option` says otherwise by default.

@@ -97,7 +97,8 @@ impl<'s> Walk<'s, '_, '_> {
 
     /// Required keys, and those of which exactly one must be there.
     fn present_keys(&mut self, at: Position, entries: &[Entry], schema: View<'s>, path: &str) {
-        let of = if path.is_empty() { "the pipeline".to_owned() } else { format!("`{path}`") };
+        let whole = || self.root.text("x-called").unwrap_or("the pipeline").to_owned();
+        let of = if path.is_empty() { whole() } else { format!("`{path}`") };
         let meant = meant_keys(entries, schema);
         for key in schema.texts("required") {
             if !meant.contains(&key) {

@@ -26,7 +26,7 @@ pub mod size;
 pub mod start;
 
 pub use address::{Broker, HttpUrl, Listen, PulsarUrl, StoreUrl};
-pub use name::{Field, Identifier, PipelineName, PulsarTopic, TableName, Topic};
+pub use name::{Consumer, Field, Identifier, PipelineName, PulsarTopic, TableName, Topic};
 pub use pairs::Pairs;
 pub use period::{Period, Window};
 pub use secret::Secret;
@@ -72,6 +72,7 @@ pub fn read(kind: &str, text: &str) -> Result<Option<u128>, String> {
         Field::KIND => one::<Field>(text),
         Topic::KIND => one::<Topic>(text),
         PulsarTopic::KIND => one::<PulsarTopic>(text),
+        Consumer::KIND => one::<Consumer>(text),
         TableName::KIND => one::<TableName>(text),
         StoreUrl::KIND => one::<StoreUrl>(text),
         HttpUrl::KIND => one::<HttpUrl>(text),

@@ -209,6 +209,10 @@ impl Source for WithReplays {
         Ok(record.map(|record| block(cursor.next, record)))
     }
 
+    fn releases(&self) -> bool {
+        self.inner.releases()
+    }
+
     fn wants_fates(&self, at: &Partition) -> bool {
         *at == partition() || self.inner.wants_fates(at)
     }

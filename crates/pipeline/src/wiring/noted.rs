@@ -215,6 +215,10 @@ impl Source for Noted {
         self.inner.record(at).await
     }
 
+    fn releases(&self) -> bool {
+        self.inner.releases()
+    }
+
     fn wants_fates(&self, partition: &Partition) -> bool {
         self.inner.wants_fates(partition)
     }

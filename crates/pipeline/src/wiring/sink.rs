@@ -18,6 +18,7 @@ use protocol::record::FormerName;
 use super::{WiringError, bounds};
 use crate::config::model::Pipeline;
 use crate::config::model::sink::{ClickHouse, Compression, Create, ExistingRows, Target};
+use crate::config::model::source::LogStart;
 use crate::config::values::Start;
 
 /// The longest pause between two looks at a server that is away.
@@ -166,6 +167,7 @@ fn reads_what_was_there(pipeline: &Pipeline) -> bool {
         input.source.file.is_some()
             || kafka.is_some_and(|kafka| kafka.start != Start::Latest)
             || pulsar.is_some_and(|pulsar| pulsar.start != Start::Latest)
+            || input.source.log.as_ref().is_some_and(|log| log.start != LogStart::Latest)
     })
 }
 

@@ -14,13 +14,14 @@ use registry::{Client, WithSchemas};
 use sources::file::{Csv, FileOptions, FileSource};
 use sources::generator::GeneratorSource;
 use sources::kafka::{FetchBy, KafkaOptions, KafkaSource, TokenSource};
+use sources::log::{Access, LogOptions, LogSource};
 use sources::pulsar::{PulsarOptions, PulsarSource, Token};
 use workloads::glassflow;
 
-use super::{WiringError, bounds};
+use super::{WiringError, bounds, storage};
 use crate::config::model::source::{
-    self as model, AvroFormat, CsvFormat, EpochUnit, Fetch, Format, Generator, Kafka, Mechanism, NO_QUOTE,
-    OAuth, Pulsar, Security, Workload,
+    self as model, AvroFormat, CsvFormat, EpochUnit, Fetch, Format, Generator, Kafka, LogStart, Mechanism,
+    NO_QUOTE, OAuth, Pulsar, Security, Workload,
 };
 use crate::config::model::{Input, Pipeline};
 use crate::config::values::{Secret, Start};
@@ -44,6 +45,9 @@ pub fn source(
         model::Source { pulsar: Some(pulsar), .. } => {
             let options = pulsar_options(pulsar, &input.source.format, pipeline).map_err(settings)?;
             Ok(Arc::new(PulsarSource::new(options, runtime.clone())))
+        }
+        model::Source { log: Some(log), .. } => {
+            Ok(Arc::new(LogSource::new(log_options(log, pipeline)?, runtime.clone())))
         }
         model::Source { file: Some(files), .. } => {
             let options = FileOptions {
@@ -274,6 +278,22 @@ fn kafka_options(kafka: &Kafka, format: &Format, pipeline: &Pipeline) -> KafkaOp
     options.properties.extend(security(&kafka.security));
     options.token = token(&kafka.security);
     options
+}
+
+fn log_options(log: &model::LogSource, pipeline: &Pipeline) -> Result<LogOptions, WiringError> {
+    let (url, remote) = (log.url.to_string(), storage::remote_of(pipeline, &log.url)?);
+    let open = move |access| match access {
+        Access::Read => store::url::open_to_read(&url, &remote),
+        Access::Acknowledge => store::open(&url, &remote).map(Some),
+    };
+    let consumer = log.consumer.as_ref();
+    Ok(LogOptions {
+        open: Arc::new(open),
+        name: log.url.to_string(),
+        consumer: consumer.map_or_else(|| pipeline.pipeline.to_string(), ToString::to_string),
+        from_latest: log.start == LogStart::Latest,
+        ahead_bytes_max: bounds::ahead_bytes(pipeline) as u64,
+    })
 }
 
 fn pulsar_options(

@@ -12,7 +12,8 @@ use engine::problem::{Noticed, STORE, State};
 use engine::{Status, TokioRuntime};
 use store::{ErrorKind, Remote, Store, StoreError};
 
-use crate::config::model::Pipeline;
+use crate::config::model::{ObjectStorage, Pipeline};
+use crate::config::values::StoreUrl;
 
 use super::WiringError;
 
@@ -89,8 +90,27 @@ async fn blocking<T: Send + 'static>(
     Ok(opened.map_err(|error| WiringError::Settings(format!("the store's start failed: {error}")))??)
 }
 
+/// How another store at `url` is reached: as the pipeline's own if both are on the same kind of object storage, else by the environment.
+///
+/// # Errors
+/// When the certificates cannot be read.
+pub fn remote_of(pipeline: &Pipeline, url: &StoreUrl) -> Result<Remote, WiringError> {
+    match url.remote_scheme() == pipeline.store.remote_scheme() {
+        true => remote(pipeline),
+        false => Ok(Remote::default()),
+    }
+}
+
 fn remote(pipeline: &Pipeline) -> Result<Remote, WiringError> {
-    let Some(storage) = &pipeline.object_storage else { return Ok(Remote::default()) };
+    of_settings(pipeline.object_storage.as_ref())
+}
+
+/// How object storage is reached, by the settings of a file.
+///
+/// # Errors
+/// When the certificates cannot be read.
+pub fn of_settings(storage: Option<&ObjectStorage>) -> Result<Remote, WiringError> {
+    let Some(storage) = storage else { return Ok(Remote::default()) };
     let text =
         |secret: &Option<crate::config::values::Secret>| secret.as_ref().map(|s| s.reveal().to_owned());
     let ca_pem = storage.ca.as_deref().map(|path| {

@@ -9,6 +9,7 @@
 //! | [`csv`]        | lines of CSV from a topic, and files with headers                                 |
 //! | [`otlp`]       | requests of OTLP from topics, into the tables of the collector's exporter         |
 //! | [`keys`]       | keys and nested values that other programs took apart or glued together wrongly    |
+//! | [`logs`]       | logs as sources, and the gateway that fills them, with kills of all that take part |
 //! | [`poison`]     | records that are not what they should be, and times                               |
 //! | [`doubts`]     | inserts in doubt: tails that come late, questions and answers                     |
 //! | [`problems`]   | what a running program waits for, as states; tokens that are forgotten too soon  |
@@ -46,6 +47,7 @@ mod inputs;
 mod joins;
 mod keys;
 mod kill;
+mod logs;
 mod nexmark;
 mod otlp;
 mod outages;

@@ -1,4 +1,4 @@
-//! `source:` and each of `inputs:`: Kafka, Pulsar, files, or a generator, and the format of the records.
+//! `source:` and each of `inputs:`: Kafka, Pulsar, a log, files, or a generator, and the format of the records.
 
 use std::collections::BTreeMap;
 
@@ -7,15 +7,16 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::config::values::{
-    Broker, HttpUrl, Identifier, OneOrMany, Pairs, PulsarTopic, PulsarUrl, Secret, Size, Start, Topic,
+    Broker, Consumer, HttpUrl, Identifier, OneOrMany, Pairs, PulsarTopic, PulsarUrl, Secret, Size, Start,
+    StoreUrl, Topic,
 };
 
-/// Where records come from: exactly one of `kafka`, `pulsar`, `file`, `generator`, and the records' `format`.
+/// Where records come from: exactly one of `kafka`, `pulsar`, `log`, `file`, `generator`, and the records' `format`.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend(
-    "oneOf" = [{"required": ["kafka"]}, {"required": ["pulsar"]}, {"required": ["file"]}, {"required": ["generator"]}],
-    "x-later" = ["otlp", "http", "log"]
+    "oneOf" = [{"required": ["kafka"]}, {"required": ["pulsar"]}, {"required": ["log"]}, {"required": ["file"]}, {"required": ["generator"]}],
+    "x-later" = ["otlp", "http"]
 ))]
 pub struct Source {
     /// Topics of a Kafka cluster.
@@ -25,6 +26,10 @@ pub struct Source {
     /// Topics of a Pulsar cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pulsar: Option<Pulsar>,
+
+    /// A log, which the gateway or `forebay log append` fills.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log: Option<LogSource>,
 
     /// Files of JSON lines or CSV.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -48,6 +53,13 @@ pub struct Source {
     /// names; without that the broker's timestamp.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time: Option<Identifier>,
+}
+
+impl Source {
+    /// Whether the source has no end: more may always come.
+    pub fn is_endless(&self) -> bool {
+        self.kafka.is_some() || self.pulsar.is_some() || self.log.is_some()
+    }
 }
 
 /// Topics of a Kafka cluster. Read without a consumer group's help: positions live in the journal.
@@ -287,6 +299,36 @@ pub struct OAuth {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 100))]
     pub token_command: Option<Vec<String>>,
+}
+
+/// A log on local disk or object storage. Its partitions are found by themselves; positions live in the journal.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LogSource {
+    /// The log's folder: a path, `s3://bucket/prefix`, `gs://…` or `az://…`. A relative path is relative to the pipeline file's folder. A log on the
+    /// kind of object storage that `store` is on is reached as `object_storage` says; any other, by what the environment says.
+    pub url: StoreUrl,
+
+    /// Where a pipeline that has never run begins. Later starts go on from the journal. A partition that is added to the log while the
+    /// pipeline runs is read from its beginning.
+    #[serde(default)]
+    pub start: LogStart,
+
+    /// The name under which the pipeline acknowledges what it has sealed, so that the log can let it go; the pipeline's name if left
+    /// out. It is never read from; only a store that is behind it is refused, as lost or rolled back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub consumer: Option<Consumer>,
+}
+
+/// Where a log is read from when the pipeline has never read it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum LogStart {
+    /// The oldest record that the log still holds.
+    #[default]
+    Earliest,
+    /// The first record appended after the pipeline's first start.
+    Latest,
 }
 
 /// Files of JSON lines or CSV. Each file is a partition; a file must not change after it was read.

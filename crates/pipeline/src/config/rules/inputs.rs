@@ -94,6 +94,7 @@ impl Rules<'_> {
         for input in &inputs {
             self.kafka(input);
             self.pulsar(input);
+            self.log(input);
             self.generator(input);
             self.format(input);
             self.fields(input);
@@ -267,13 +268,13 @@ impl Rules<'_> {
         if let Some(registry) = &avro.registry {
             self.registry(registry, &format!("{}.format.avro.registry", input.path));
         }
-        if source.kafka.is_some() || source.pulsar.is_some() {
+        if source.is_endless() {
             return;
         }
         let message = match source.generator {
             Some(_) => "a generator makes JSON; leave `format` out",
             None => {
-                "Avro is read from Kafka or Pulsar, where each record is one; a file of lines has no bounds for it"
+                "Avro is read from Kafka, Pulsar or a log, where each record is one; a file of lines has no bounds for it"
             }
         };
         self.fault(&format!("{}.format.avro", input.path), message);
@@ -322,6 +323,20 @@ impl Rules<'_> {
                 &path,
                 "the token is sent in clear to another machine; use `pulsar+ssl://`, or write `allow_plaintext_password: true`",
             );
+        }
+    }
+
+    fn log(&mut self, input: &Input<'_>) {
+        let Some(log) = &input.source.log else { return };
+        let path = format!("{}.log.url", input.path);
+        if log.url.is_memory() {
+            self.fault(
+                &path,
+                "a log in memory is that of one process only, and is empty here; name a folder or a bucket",
+            );
+        } else if log.url.as_str().trim_end_matches('/') == self.pipeline.store.as_str().trim_end_matches('/')
+        {
+            self.fault(&path, "the log needs a folder of its own: this is the one of `store`");
         }
     }
 
@@ -408,6 +423,9 @@ fn streams(input: &Input<'_>) -> Vec<(String, String)> {
         let several =
             several.map(|(at, topic)| (format!("{}.pulsar.topics[{at}]", input.path), topic.stream()));
         all.extend(one.chain(several));
+    }
+    if let Some(log) = &input.source.log {
+        all.push((format!("{}.log.url", input.path), log.url.to_string()));
     }
     if let Some(files) = &input.source.file {
         let paths = files.paths.as_slice().iter();

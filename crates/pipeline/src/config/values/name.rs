@@ -59,6 +59,20 @@ name_kind!(
 );
 
 name_kind!(
+    /// The name under which a pipeline acknowledges what it has read of a log: part of the log's store keys.
+    Consumer, "consumer", "1 to 64 of letters, digits, `-`, `_` and `.`", "user-events", |text| {
+        let allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
+        match text.len() {
+            0 => Err("is empty; a consumer's name has 1 to 64 characters".into()),
+            1..=64 if text.starts_with('.') => Err("begins with a dot".into()),
+            1..=64 if text.bytes().all(allowed) => Ok(()),
+            1..=64 => Err("holds other characters than letters, digits, `-`, `_` and `.`".into()),
+            _ => Err("is longer than 64 characters".into()),
+        }
+    }
+);
+
+name_kind!(
     /// A name in ClickHouse: a database, a table, a column. Quoted wherever it is sent.
     Identifier, "identifier", "name", "event_id", |text| identifier(text)
 );

@@ -71,6 +71,9 @@ fn names_keep_to_what_their_home_allows() {
     for text in ["", "a.b.c", ".b", "a."] {
         refused::<TableName>(text);
     }
+    for text in ["", ".a", "a/b", "a b", "ä", &"a".repeat(65)] {
+        refused::<Consumer>(text);
+    }
     refused::<Identifier>("a\nb");
     assert_eq!("t".parse::<TableName>().unwrap().split("d"), ("d", "t"));
     assert_eq!("x.t".parse::<TableName>().unwrap().split("d"), ("x", "t"));

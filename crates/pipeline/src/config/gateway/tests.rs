@@ -1,0 +1,86 @@
+use super::*;
+use crate::config::values::reference::Surroundings;
+use crate::config::{check_gateway, is_gateway};
+
+/// All faults of a file, one a line; and whether it can be used.
+fn faults(text: &str) -> (bool, String) {
+    let around = Surroundings { env: &|_| Ok(Some("x".into())), file: &|_| Err("no".into()) };
+    let checked = check_gateway(text, &around);
+    (checked.gateway.is_some(), checked.faults.render("gateway.yaml"))
+}
+
+#[track_caller]
+fn good(text: &str) -> Gateway {
+    let around = Surroundings { env: &|_| Ok(Some("x".into())), file: &|_| Err("no".into()) };
+    let checked = check_gateway(text, &around);
+    checked.gateway.unwrap_or_else(|| panic!("{}", checked.faults.render("gateway.yaml")))
+}
+
+#[track_caller]
+fn wrong(text: &str, why: &[&str]) {
+    let (is_good, found) = faults(text);
+    assert!(!is_good, "{text}");
+    assert_eq!(found.lines().count(), why.len(), "{found}");
+    for why in why {
+        assert!(found.contains(why), "`{why}` is not in:\n{found}");
+    }
+}
+
+#[test]
+fn a_small_file_has_the_defaults_of_the_reference() {
+    let gateway = good("gateway: edge\nstreams:\n  orders: {}\n");
+    assert_eq!(gateway.listen.to_string(), "127.0.0.1:8686");
+    let (name, stream) = gateway.streams.iter().next().unwrap();
+    assert_eq!(gateway.log_of(name), "./forebay-logs/orders");
+    assert_eq!((stream.keys_for.ms, stream.keys, stream.body.bytes), (600_000, 250_000, 16 << 20));
+    assert_eq!((gateway.limits.memory.bytes, gateway.limits.connections), (256 << 20, 1_024));
+}
+
+#[test]
+fn an_address_of_other_machines_asks_who_sends_and_encrypts() {
+    let on = |more: &str| format!("gateway: g\nlisten: 0.0.0.0:80\n{more}streams: {{ a: {{}} }}\n");
+    wrong(&on(""), &["there are no `clients`"]);
+    good(&on("allow_anyone: true\n"));
+    let clients = "clients: { c: { token_file: t } }\n";
+    wrong(&on(clients), &["sent in clear by other machines"]);
+    good(&on(&format!("{clients}allow_plaintext: true\n")));
+    good(&on(&format!("{clients}tls: {{ cert: c, key: k }}\n")));
+    good(&on("tls: { cert: c, key: k, client_ca: a }\n"));
+    wrong(&on("tls: { cert: c, key: k }\n"), &["there are no `clients`"]);
+    wrong("gateway: g\nlisten: none\nstreams: { a: {} }\n", &["a gateway listens"]);
+}
+
+#[test]
+fn streams_and_clients_keep_to_their_rules() {
+    wrong("gateway: g\n", &["the gateway needs the key `streams`"]);
+    wrong(
+        "gateway: g\nstore: memory://\nstreams:\n  \"a/b\": {}\n  .c: {}\n",
+        &["cannot be the name of a stream", "`.c` cannot be", "`memory://` forgets"],
+    );
+    wrong(
+        "gateway: g\nstreams:\n  a: { log: ./logs/x }\n  b: { log: ./logs/x }\n  c: { log: ./logs/x, partition: 1 }\n",
+        &["stream `a` fills that partition"],
+    );
+    wrong(
+        "gateway: g\nstreams:\n  a: { format: csv }\n  b: { columns: [x] }\n  c: { format: csv, columns: [x], delimiter: ab, quote: xy }\n  d: { keep: 1m }\n",
+        &[
+            "CSV needs the names",
+            "`columns` go with",
+            "`delimiter` is one",
+            "`quote` is one",
+            "records go before their",
+        ],
+    );
+    wrong(
+        "gateway: g\nclients:\n  x: { user: u }\n  y: { token_file: t, streams: [b] }\n  z: { token_file: t, tenant: a.b }\n  w: { token_file: t, user: u }\nstreams: { a: {} }\n",
+        &["needs exactly one of", "go together", "there is no stream `b`", "a tenant's name", "go together"],
+    );
+    wrong("gateway: g\ntenant_header: 'a b'\nstreams: { a: {} }\n", &["is no name of a header"]);
+}
+
+#[test]
+fn a_gateways_file_is_told_from_a_pipelines() {
+    assert!(is_gateway("# edge\ngateway: edge\nstreams: {}\n"));
+    assert!(!is_gateway("pipeline: p\nsource: { log: { url: x } }\n"));
+    assert!(!is_gateway("pipeline: p\ngateway: g\n"), "a pipeline's file with a key too many");
+}
