@@ -1,7 +1,10 @@
 use super::*;
 use crate::support::{self, in_memory, options, records, start};
 
-fn parsed(body: &str, index: Option<&str>) -> Result<(Vec<String>, Vec<(String, u64)>), Refusal> {
+/// What became of each document, and the rows of each stream.
+type Told = (Vec<String>, Vec<(String, u64)>);
+
+fn parsed(body: &str, index: Option<&str>) -> Result<Told, Refusal> {
     let begin = |name: &str| match name {
         "gone" => Err(Refusal::new(Kind::NoStream, "there is no such stream")),
         _ => Rows::new(5, support::roomy(), 0),

@@ -15,7 +15,10 @@ fn csv(columns: &[&str]) -> Format {
     Format::Csv(Csv { columns, delimiter: b',', quote: Some(b'"') })
 }
 
-fn parsed(format: &Format, kind: &str, body: &[u8]) -> Result<(Vec<String>, Vec<(u64, String)>), Refusal> {
+/// Records, and errors by line.
+type Told = (Vec<String>, Vec<(u64, String)>);
+
+fn parsed(format: &Format, kind: &str, body: &[u8]) -> Result<Told, Refusal> {
     let parsed = parse(format, &media_of(kind), body, 5, roomy())?;
     let block = parsed.records;
     assert_eq!(block.positions, (0..block.len() as u64).collect::<Vec<_>>());
