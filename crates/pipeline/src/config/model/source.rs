@@ -314,7 +314,7 @@ pub struct LogSource {
     #[serde(default)]
     pub start: LogStart,
 
-    /// The name under which the pipeline acknowledges what it has sealed, so that the log can let it go; the pipeline's name if left
+    /// The name under which the pipeline acknowledges what is settled, so that the log can let it go; the pipeline's name if left
     /// out. It is never read from; only a store that is behind it is refused, as lost or rolled back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub consumer: Option<Consumer>,

@@ -282,7 +282,7 @@ impl Rules<'_> {
 
     fn otlp(&mut self, input: &Input<'_>) {
         let source = input.source;
-        if source.format.otlp().is_none() || source.kafka.is_some() || source.pulsar.is_some() {
+        if source.format.otlp().is_none() || source.is_endless() {
             return;
         }
         let message = match source.generator {
