@@ -31,6 +31,8 @@ pub struct Target {
     pub takes_dead_letters: bool,
     /// The settled frontier as far as answers have come in; ahead of the recorded one.
     pub frontier: AtomicU64,
+    /// Frames below this one may have been sent by an owner before this one, as the journal tells at the claim.
+    pub doubtful_below: u64,
     /// The first ordinal that was never let out to be sent, by this owner or, as far as the journal tells, one before it. Moved while
     /// the journal is held.
     let_out: AtomicU64,
@@ -80,6 +82,7 @@ impl Target {
         Self {
             index,
             frontier: AtomicU64::new(state.frontier),
+            doubtful_below: window::send_limit(state),
             let_out: AtomicU64::new(window::send_limit(state)),
             free: AtomicU64::new(0),
             is_held: AtomicBool::new(table.may_object_to_first_start() && is_untouched),

@@ -122,11 +122,9 @@ async fn while_others_go_on(context: &Context, place: usize, question: &EngineEr
 
 async fn deliver(context: &Arc<Context>, place: usize) -> Result<(), EngineError> {
     let target = &context.targets[place];
-    let (start, doubtful_below) = {
-        let journal = context.journal.lock().await;
-        let table = &journal.lane().tables[target.index as usize];
-        (table.frontier, window::send_limit(table))
-    };
+    // What this owner has sealed since its claim, before this task came to its turn, was never sent.
+    let doubtful_below = target.doubtful_below;
+    let start = context.journal.lock().await.lane().tables[target.index as usize].frontier;
     let mut settled = Settled::at(start);
     let mut in_flight: BTreeSet<u64> = BTreeSet::new();
     let mut attempts: Attempts = FuturesUnordered::new();

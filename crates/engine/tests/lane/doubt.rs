@@ -1,13 +1,18 @@
 //! Doubts that only an operator can end: the lane stops, asks, and goes on with the answer.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use dataflow::{Runtime, Task};
 use engine::answer::{AnswerError, Request, answer, frame_name};
-use engine::{EngineError, Outcome};
+use engine::{EngineError, Outcome, Pipeline, TokioRuntime};
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use protocol::doubt::{StopReason, Verdict};
+use tokio::sync::watch;
 
 use crate::run;
-use crate::support::{Bench, Fault, Process};
+use crate::support::{Bench, Fault, LONG, Process};
 
 fn request(frames: &[&str], verdict: Verdict) -> Request {
     Request {
@@ -250,6 +255,60 @@ fn first_attempts_ask_for_ownership_only() {
         let (few, many) = (looks(10).await, looks(1_000).await);
         assert!(many.1 > few.1, "more inserts: {few:?} {many:?}");
         assert_eq!(few.0, many.0, "and no look more");
+    });
+}
+
+/// Tasks of one name come to their turn late, as on a machine that is busy with other work.
+struct Late {
+    inner: Arc<TokioRuntime>,
+    name: &'static str,
+}
+
+impl Runtime for Late {
+    fn wall_ms(&self) -> i64 {
+        self.inner.wall_ms()
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.inner.elapsed()
+    }
+
+    fn sleep(&self, time: Duration) -> BoxFuture<'static, ()> {
+        self.inner.sleep(time)
+    }
+
+    fn spawn(&self, name: &'static str, task: BoxFuture<'static, ()>) -> Task {
+        let pause = self.inner.sleep(Duration::from_millis(if name == self.name { 300 } else { 0 }));
+        self.inner.spawn(name, pause.then(|()| task).boxed())
+    }
+
+    fn compute(&self, job: Box<dyn FnOnce() + Send>) {
+        self.inner.compute(job);
+    }
+
+    fn compute_threads(&self) -> usize {
+        self.inner.compute_threads()
+    }
+
+    fn random(&self) -> u128 {
+        self.inner.random()
+    }
+}
+
+#[test]
+fn what_was_sealed_before_the_delivery_came_to_its_turn_is_no_doubt() {
+    run(async {
+        let mut bench = Bench::new();
+        bench.settings.facts_every = Duration::from_secs(3_600);
+        bench.push(0..150);
+        let late: Arc<dyn Runtime> = Arc::new(Late { inner: bench.runtime.clone(), name: "deliver" });
+        let (_stop, asked) = watch::channel(false);
+        let pipeline = Pipeline { runtime: late, ..bench.pipeline(true) };
+        let ended = tokio::time::timeout(LONG, engine::run(pipeline, asked)).await.expect("it ends");
+        assert_eq!(ended.expect("nothing to ask"), Outcome::Complete);
+        bench.assert_holds(0..150);
+        let world = bench.table.world.lock().expect("no panic");
+        assert_eq!((world.looks, world.probes), (1, 0), "nobody asks what became of inserts that never were");
     });
 }
 
