@@ -12,7 +12,8 @@
 //! | otherwise                                       | claim, then one record for each answer             |
 //!
 //! An answer is written by an owner like every record, so that a lane that runs all the same is fenced and nothing is
-//! answered behind its back.
+//! answered behind its back. A process that has asked about one table and goes on with the others is fenced by it too; it waits until the
+//! answers are written ([`is_answered`]), and opens the lane again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -55,8 +56,8 @@ pub enum AnswerError {
     },
     /// A process claimed the lane after the question was asked.
     #[error(
-        "a process has taken the pipeline since this was asked, and may be running: stop it and see what it asks, or answer \
-         with `--take-over`, which ends it"
+        "a process has taken the pipeline since this was asked, and may be running: see what it asks, or answer with \
+         `--take-over`"
     )]
     Claimed,
     /// An insert of the frame may still arrive.
@@ -95,7 +96,8 @@ pub async fn answer(
     chosen(&lane, &*runtime, request)?;
     let pause = Settings::default().retry_pause_max;
     let owner = format!("answer by {}", request.by);
-    let mut journal = Journal::claim(store, runtime.clone(), folder.to_owned(), owner, pause).await?;
+    let mut journal =
+        Journal::claim_to_answer(store, runtime.clone(), folder.to_owned(), owner, pause).await?;
     let mut names = Vec::new();
     // Nobody else writes from here on; what was chosen above may have been settled by then.
     for question in chosen(journal.lane(), &*runtime, &Request { take_over: true, ..request.clone() })? {
@@ -106,6 +108,39 @@ pub async fn answer(
         names.push(question.1);
     }
     Ok(names)
+}
+
+/// How often a process that was fenced looks whether the answers are written.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// The journal does not grow for so many looks once all answers of one command are in it. A command that takes longer for the next one is fenced
+/// by the process and says so; what it has written counts.
+const LOOKS_UNCHANGED: u32 = 6;
+
+/// Whether the owner `epoch` was fenced by nothing but answers, so that the process may claim the lane again; returns once no more answers
+/// come.
+///
+/// # Errors
+/// When the journal cannot be read.
+pub async fn is_answered(
+    store: &dyn Store,
+    runtime: &dyn Runtime,
+    folder: &str,
+    epoch: u64,
+) -> Result<bool, EngineError> {
+    let (mut next_seq, mut unchanged) = (0, 0);
+    loop {
+        let lane = journal::load(store, folder).await?;
+        if lane.run_epoch != epoch || lane.epoch == epoch {
+            return Ok(false);
+        }
+        unchanged = if lane.next_seq == next_seq { unchanged + 1 } else { 0 };
+        if unchanged >= LOOKS_UNCHANGED {
+            return Ok(true);
+        }
+        next_seq = lane.next_seq;
+        runtime.sleep(LOOK_EVERY).await;
+    }
 }
 
 /// The name of a piece's frame, as messages show it.

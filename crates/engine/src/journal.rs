@@ -152,6 +152,10 @@ fn first(record: &Record) -> Result<Lane, EngineError> {
     Ok(lane)
 }
 
+fn claim(owner: String) -> Claim {
+    Claim { owner, version: env!("CARGO_PKG_VERSION").to_owned(), answers: false }
+}
+
 fn key(name: String) -> Key {
     Key::new(name).expect("a lane's folder makes valid keys")
 }
@@ -168,7 +172,22 @@ impl Journal {
         owner: String,
         retry_pause_max: Duration,
     ) -> Result<Self, EngineError> {
-        Self::claim_if(store, runtime, folder, owner, retry_pause_max, rename::check).await
+        Self::claim_if(store, runtime, folder, claim(owner), retry_pause_max, rename::check).await
+    }
+
+    /// As [`Journal::claim`], to answer questions and nothing else: the process that asked, and still delivers to other tables, goes on behind it.
+    ///
+    /// # Errors
+    /// As [`Journal::claim`].
+    pub async fn claim_to_answer(
+        store: Arc<dyn Store>,
+        runtime: Arc<dyn Runtime>,
+        folder: String,
+        owner: String,
+        retry_pause_max: Duration,
+    ) -> Result<Self, EngineError> {
+        let claim = Claim { answers: true, ..claim(owner) };
+        Self::claim_if(store, runtime, folder, claim, retry_pause_max, rename::check).await
     }
 
     /// As [`Journal::claim`], of a lane that has gone to another name too: to finish what was begun.
@@ -182,14 +201,14 @@ impl Journal {
         owner: String,
         retry_pause_max: Duration,
     ) -> Result<Self, EngineError> {
-        Self::claim_if(store, runtime, folder, owner, retry_pause_max, |_, _| Ok(())).await
+        Self::claim_if(store, runtime, folder, claim(owner), retry_pause_max, |_, _| Ok(())).await
     }
 
     async fn claim_if(
         store: Arc<dyn Store>,
         runtime: Arc<dyn Runtime>,
         folder: String,
-        owner: String,
+        claim: Claim,
         retry_pause_max: Duration,
         check: impl Fn(&Lane, &str) -> Result<(), EngineError>,
     ) -> Result<Self, EngineError> {
@@ -201,7 +220,7 @@ impl Journal {
             check(&lane, &folder)?;
             let mut journal =
                 Self::about_to_claim(store.clone(), runtime.clone(), folder.clone(), retry_pause_max, lane);
-            match journal.put_claim(&owner).await {
+            match journal.put_claim(claim.clone()).await {
                 Ok(()) => return Ok(journal),
                 Err(EngineError::Fenced { seq }) => {
                     tracing::info!(seq, "another owner was faster; claiming again")
@@ -235,8 +254,7 @@ impl Journal {
         Self { store, runtime, folder, retry_pause_max, lane, ownership }
     }
 
-    async fn put_claim(&mut self, owner: &str) -> Result<(), EngineError> {
-        let claim = Claim { owner: owner.to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() };
+    async fn put_claim(&mut self, claim: Claim) -> Result<(), EngineError> {
         let record = Record {
             seq: self.lane.next_seq,
             epoch: self.lane.epoch + 1,

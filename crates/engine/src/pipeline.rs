@@ -35,7 +35,7 @@ use crate::start::NewlyOpened;
 use crate::start::open::{Asking, Opened, Refusal, Standing, check_store};
 use crate::status::Phase;
 use crate::tables::{Side, Tables};
-use crate::{EngineError, Settings, Status, accounts, budget, deliver, layouts, seal, start};
+use crate::{EngineError, Settings, Status, accounts, answer, budget, deliver, layouts, seal, start};
 
 /// Cuts between the lane and the seal: one that encodes while another is written.
 const CUTS_AHEAD: usize = 1;
@@ -81,6 +81,9 @@ pub struct Pipeline {
 /// How long inserts that are under way may take to end when the lane is opened again. What is left is in doubt, as after a crash.
 const REOPEN_TIME_MAX: Duration = Duration::from_secs(10);
 
+/// Tries of a read by which a process that was replaced learns whether it goes on; it ends if the store does not answer.
+const ANSWERED_TRIES_MAX: u64 = 10;
+
 /// How a run ended well.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -91,7 +94,8 @@ pub enum Outcome {
     /// The process was asked to stop, and the time for answers ran out. What is left is sealed or still in the source; the
     /// next start goes on with it.
     Interrupted,
-    /// A table's columns or views are others than it was opened with: open the tables again, and run again at once.
+    /// A table's columns or views are others than it was opened with, or the operator has answered a question while other tables were written: open
+    /// the tables again, and run again at once.
     Reopen {
         /// By table, the columns that were added after it was first written, and that every record would have to give: a record
         /// without them is to get the type's own zero value instead.
@@ -312,11 +316,26 @@ async fn run_to_the_end(pipeline: Pipeline, stop: watch::Receiver<bool>) -> Resu
         sides,
     };
     let lane = LaneTask::new(parts).await;
-    let result = tasks(context.clone(), lane, cut_queue, stop).await;
-    match result {
+    let result = match tasks(context.clone(), lane, cut_queue, stop).await {
         // What a newer owner has retired, or has published since, is no fault of the store.
         Err(error @ (EngineError::Damaged { .. } | EngineError::Mismatch(_))) => {
             Err(or_fenced(&context, error).await)
+        }
+        result => result,
+    };
+    match result {
+        Err(EngineError::Fenced { seq }) => {
+            let reads = reads.tries(ANSWERED_TRIES_MAX);
+            match answer::is_answered(&reads, &*context.runtime, &context.folder, context.epoch).await {
+                Ok(true) => {
+                    tracing::info!(
+                        "a question was answered while other tables were written; the pipeline goes on with the answer"
+                    );
+                    Ok(Outcome::Reopen { added: BTreeMap::new() })
+                }
+                // What else it may be is for the owner of now to say.
+                Ok(false) | Err(_) => Err(EngineError::Fenced { seq }),
+            }
         }
         Err(error) => Err(error),
         Ok(End::Reopen) => Ok(Outcome::Reopen { added: BTreeMap::new() }),

@@ -75,7 +75,7 @@ fn journal() -> (Lane, Vec<Record>) {
         opened: vec![0],
         parts: vec![],
     };
-    let claim = Claim { owner: "host 1".into(), version: "0.1.0".into() };
+    let claim = Claim { owner: "host 1".into(), version: "0.1.0".into(), answers: false };
     for body in [Body::Claim(claim), Body::Genesis(genesis)] {
         let seq = lane.next_seq;
         lane.apply(&record(seq, body)).expect("a right beginning");

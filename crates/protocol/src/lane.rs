@@ -188,6 +188,8 @@ pub struct Lane {
     pub epoch: u64,
     /// Nonce of the newest claim.
     pub nonce: Vec<u8>,
+    /// Epoch of the newest owner that does more than answer questions.
+    pub run_epoch: u64,
     /// Pipeline's name; empty before genesis.
     pub pipeline: String,
     /// Inputs, by number.
@@ -255,6 +257,7 @@ impl Lane {
         };
         let mut lane = Self::from_image(image);
         lane.epoch = record.epoch;
+        lane.run_epoch = record.epoch;
         lane.nonce = record.nonce.clone();
         lane.next_seq = record.seq.saturating_add(1);
         lane.snapshots = states.clone();
@@ -304,9 +307,12 @@ impl Lane {
                 *self = Self::from_checkpoint(record)?;
                 return Ok(());
             }
-            Body::Claim(_) => {
+            Body::Claim(claim) => {
                 self.epoch = record.epoch;
                 self.nonce.clone_from(&record.nonce);
+                if !claim.answers {
+                    self.run_epoch = record.epoch;
+                }
             }
             Body::Genesis(genesis) => self.genesis(genesis),
             Body::Seal(seal) => self.seal(record, seal),

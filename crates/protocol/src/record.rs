@@ -137,6 +137,9 @@ pub struct Claim {
     /// The program's version, for people.
     #[prost(string, tag = "2")]
     pub version: String,
+    /// True if this owner writes answers to questions and nothing else: the process that asked goes on behind it.
+    #[prost(bool, tag = "3")]
+    pub answers: bool,
 }
 
 /// Inputs, partitions and tables that were not known before. Lists are appended to the lane's: an index is for ever.

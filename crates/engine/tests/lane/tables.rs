@@ -10,7 +10,7 @@ use arrow_array::types::UInt64Type;
 use dataflow::{Router, Selected, Table};
 use engine::answer::{Request, answer};
 use engine::problem::State;
-use engine::{EngineError, Pipeline};
+use engine::{EngineError, Outcome, Pipeline};
 use protocol::doubt::Verdict;
 use protocol::record::{Derived, Rows};
 use tokio::sync::watch;
@@ -207,6 +207,12 @@ fn loses_track(more: &TokenTable) {
     world.faults.push_back(Fault::TokenWithoutRows);
 }
 
+/// Whether the second table waits for the operator.
+fn asks(bench: &Bench) -> bool {
+    let problems = bench.status.snapshot().problems;
+    problems.get("d.second").is_some_and(|problem| problem.state == State::Asks)
+}
+
 async fn answer_absent(bench: &Bench) {
     let request = Request {
         frames: Vec::new(),
@@ -228,11 +234,7 @@ fn a_question_about_one_table_leaves_the_others_to_go_on() {
         let (stop, asked) = watch::channel(false);
         let running = tokio::spawn(engine::run(with(&bench, &more, false), asked));
         bench.push(0..50);
-        let asks = || {
-            let problems = bench.status.snapshot().problems;
-            problems.get("d.second").is_some_and(|problem| problem.state == State::Asks)
-        };
-        wait_until(asks).await;
+        wait_until(|| asks(&bench)).await;
         for n in 1..8u64 {
             bench.push(n * 50..n * 50 + 50);
             wait_until(|| ids(&bench.table).len() as u64 == n * 50 + 50).await;
@@ -246,6 +248,58 @@ fn a_question_about_one_table_leaves_the_others_to_go_on() {
         answer_absent(&bench).await;
         ends(with(&bench, &more, true)).await.expect("drains");
         assert_eq!((ids(&bench.table), ids(&more)), (once(0..400), once(0..400)));
+    });
+}
+
+#[test]
+fn a_process_that_goes_on_with_other_tables_takes_the_answer_up_by_itself() {
+    run(async {
+        let bench = Arc::new(Bench::new());
+        let more = second(&bench);
+        loses_track(&more);
+        let (stop, asked) = watch::channel(false);
+        let opened = (bench.clone(), more.clone());
+        let running = tokio::spawn(async move {
+            let mut answers_taken = 0;
+            loop {
+                match engine::run(with(&opened.0, &opened.1, false), asked.clone()).await {
+                    Ok(Outcome::Reopen { .. }) => answers_taken += 1,
+                    ended => break (ended, answers_taken),
+                }
+            }
+        });
+        bench.push(0..50);
+        wait_until(|| asks(&bench)).await;
+        bench.push(50..100);
+        wait_until(|| ids(&bench.table).len() == 100).await;
+        answer_absent(&bench).await;
+        wait_until(|| ids(&more).len() == 100).await;
+        bench.push(100..150);
+        wait_until(|| ids(&bench.table).len() == 150 && ids(&more).len() == 150).await;
+        assert!(!bench.status.snapshot().problems.contains_key("d.second"));
+        stop.send(true).expect("it runs");
+        let (ended, answers_taken) =
+            tokio::time::timeout(LONG, running).await.expect("it ends").expect("no panic");
+        assert_eq!((ended.expect("all is answered"), answers_taken), (Outcome::Drained, 1));
+        assert_eq!((ids(&bench.table), ids(&more)), (once(0..150), once(0..150)));
+    });
+}
+
+#[test]
+fn a_process_that_another_has_replaced_ends_though_a_question_was_answered_before() {
+    run(async {
+        let bench = Bench::new();
+        let more = second(&bench);
+        loses_track(&more);
+        let first = Process::start(with(&bench, &more, false));
+        bench.push(0..50);
+        wait_until(|| asks(&bench)).await;
+        // It learns of neither before both are done: nothing wakes it for as long.
+        answer_absent(&bench).await;
+        ends(with(&bench, &more, true)).await.expect("drains");
+        let ended = first.ends().await;
+        assert!(matches!(ended, Err(EngineError::Fenced { .. })), "{ended:?}");
+        assert_eq!((ids(&bench.table), ids(&more)), (once(0..50), once(0..50)));
     });
 }
 

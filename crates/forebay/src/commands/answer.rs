@@ -24,7 +24,8 @@ Examples:
   forebay answer user-events.yaml --frame 3f0c…9a --absent    # they are not: send them
   forebay answer user-events.yaml --all --absent
 
-The answer is written to the pipeline's journal, and the next `forebay run` continues with it. The pipeline must be stopped.
+The answer is written to the pipeline's journal, and the next `forebay run` continues with it. A process that asked about one table and still \
+writes the others need not be stopped: it takes the answer up by itself within seconds.
 
 Exit codes: 0; 2 if there is no such question, if it is too early for --absent, or for an error in the file; 3 if another process has \
 taken over the pipeline since the question; 1 if the journal cannot be written.")]
@@ -50,7 +51,8 @@ pub struct Answer {
     #[arg(long)]
     absent: bool,
 
-    /// Answers even if another process has claimed the pipeline since the question; if that process is running, it stops.
+    /// Answers even if another process has claimed the pipeline since the question; if that process is running, it opens the pipeline again and
+    /// continues with the answer.
     #[arg(long)]
     take_over: bool,
 }
@@ -70,7 +72,10 @@ impl Answer {
                 for frame in frames {
                     writeln!(text, "frame {frame}: {word}")?;
                 }
-                writeln!(text, "written to the journal; start the pipeline again to continue")?;
+                writeln!(
+                    text,
+                    "written to the journal; a process that still writes other tables continues by itself, otherwise start the pipeline again"
+                )?;
                 print(&text)
             }
             Err(error) => refuse(error),

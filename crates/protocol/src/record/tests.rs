@@ -142,7 +142,10 @@ fn samples() -> Vec<(&'static str, Record)> {
     let with_layouts = LaneImage { tables: vec![with_layouts], ..LaneImage::default() };
     let with_verdict = LaneImage { tables: vec![accepted], ..LaneImage::default() };
     vec![
-        ("claim", sample(Body::Claim(Claim { owner: "host:1".into(), version: "0.1.0".into() }))),
+        (
+            "claim",
+            sample(Body::Claim(Claim { owner: "host:1".into(), version: "0.1.0".into(), answers: false })),
+        ),
         (
             "genesis",
             sample(Body::Genesis(Genesis {
