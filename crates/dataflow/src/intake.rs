@@ -93,8 +93,9 @@ pub struct Intake {
 
 /// Says which blocks of an input have records of another one, and what is done with those.
 pub trait Elsewhere: Send + Sync {
-    /// The intake of the block's records, which makes rows with the same columns; `None` if they are the input's own.
-    fn intake(&self, block: &RecordBlock) -> Option<&Intake>;
+    /// The input that the block's records belong to, by its name, and its intake; `None` if they are the input's own. The rows enter the lane where
+    /// those of that input do.
+    fn input(&self, block: &RecordBlock) -> Option<(&str, &Intake)>;
 }
 
 impl Intake {
@@ -125,6 +126,11 @@ impl Intake {
     /// For an input that also hands out records of others.
     pub fn with_elsewhere(self, elsewhere: Option<Arc<dyn Elsewhere>>) -> Self {
         Self { elsewhere, ..self }
+    }
+
+    /// The name of the input that the block's records belong to, if they are not this one's own.
+    pub fn other_input(&self, block: &RecordBlock) -> Option<&str> {
+        self.elsewhere.as_ref()?.input(block).map(|(name, _)| name)
     }
 
     /// The same with another decoder.
@@ -167,7 +173,7 @@ impl Intake {
     /// # Errors
     /// When a step cannot go on, or breaks its contract.
     pub fn prepare(&self, block: &RecordBlock, read_ms: i64) -> Result<Prepared, OperatorError> {
-        if let Some(intake) = self.elsewhere.as_ref().and_then(|elsewhere| elsewhere.intake(block)) {
+        if let Some((_, intake)) = self.elsewhere.as_ref().and_then(|elsewhere| elsewhere.input(block)) {
             return intake.prepare(block, read_ms);
         }
         let Decoded { mut batch, mut rejects, several } = self.decoder.decode(block);

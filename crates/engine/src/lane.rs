@@ -541,8 +541,8 @@ impl LaneTask {
 
     fn decode(&mut self, place: usize, block: RecordBlock) -> Result<(), EngineError> {
         let partition = self.index(&block.partition)?;
-        let (intake, ahead, block) =
-            (self.feeds[place].intake.clone(), self.aheads[place].clone(), Arc::new(block));
+        let ahead = self.aheads[self.belongs_to(place, &block)].clone();
+        let (intake, block) = (self.feeds[place].intake.clone(), Arc::new(block));
         let (preparing, read_ms) = (block.clone(), self.context.runtime.wall_ms());
         let (clock, status) = (self.context.runtime.clone(), self.context.status.clone());
         let prepared = self.context.runtime.run(move || {
@@ -556,6 +556,19 @@ impl LaneTask {
         });
         self.waiting.push_back(Waiting::Block { partition, block, prepared });
         Ok(())
+    }
+
+    /// The place of the input that the records of a block belong to, which the input at `place` has handed out: its own but for the replay log.
+    fn belongs_to(&self, place: usize, block: &RecordBlock) -> usize {
+        let named = self.feeds[place].intake.other_input(block);
+        let named = named.and_then(|name| self.feeds.iter().position(|feed| *feed.inlet.name == *name));
+        named.unwrap_or(place)
+    }
+
+    /// The place of the input that the records of a block belong to, whoever has handed it out.
+    fn owner_of(&self, block: &RecordBlock) -> Option<usize> {
+        let place = self.feeds.iter().position(|feed| feed.inlet.number == block.partition.input)?;
+        Some(self.belongs_to(place, block))
     }
 
     /// A partition appeared while reading. Its genesis is durable before its first record is sealed, and only once the reader has

@@ -92,9 +92,8 @@ impl LaneTask {
                 let (batch, ahead) = (prepared.batch, prepared.ahead);
                 let sample = latest(&batch, &block);
                 let from = From::Block { partition: partition as u32, block: &block, sample };
-                let input = block.partition.input;
-                let place = self.feeds.iter().position(|feed| feed.inlet.number == input);
-                let port = self.flow.entry(place.ok_or(EngineError::Internal("a block of no input"))?);
+                let owner = self.owner_of(&block);
+                let port = self.flow.entry(owner.ok_or(EngineError::Internal("a block of no input"))?);
                 let output = Output::all(batch);
                 let reached = self.through(Coming { port, output, ahead, is_derived, from }).await?;
                 self.gather(reached)?;
@@ -220,7 +219,7 @@ impl LaneTask {
         block: &RecordBlock,
         rejects: &mut [Reject],
     ) -> Result<(), EngineError> {
-        let path = self.path(block.partition.input, at);
+        let path = self.path(self.owner_of(block), at);
         if !path.iter().any(|port| self.steps[port.step].seen_keys().is_some()) {
             return Ok(());
         }
@@ -251,9 +250,8 @@ impl LaneTask {
         Ok(())
     }
 
-    /// The steps before step `end` that records of an input go through.
-    fn path(&self, input: u32, end: usize) -> Vec<Port> {
-        let place = self.feeds.iter().position(|feed| feed.inlet.number == input);
+    /// The steps before step `end` that records of the input at `place` go through.
+    fn path(&self, place: Option<usize>, end: usize) -> Vec<Port> {
         place.map(|place| self.flow.path(place, end).collect()).unwrap_or_default()
     }
 
@@ -390,10 +388,13 @@ impl LaneTask {
         let is_shared = stateful && self.is_shared(again.as_ref(), late_at.is_some())?;
         let is_forgotten = again.is_some() || !stateful;
         let is_kept_behind = refused.step().is_some_and(|step| self.has_keys_behind(step));
-        let input = again.as_ref().map(|batch| batch.partition.input);
+        let place = again.as_ref().and_then(|batch| match refused.record() {
+            Some(record) => self.owner_of(record),
+            None => self.feeds.iter().position(|feed| feed.inlet.number == batch.partition.input),
+        });
         // A late row came no further, and no step behind knows its key.
         let end = late_at.unwrap_or(self.steps.len());
-        let path = input.map(|input| self.path(input, end)).unwrap_or_default();
+        let path = self.path(place, end);
         if let Some(mut batch) = again.filter(|_| !is_shared) {
             for port in path {
                 let step = &mut self.steps[port.step];

@@ -8,7 +8,8 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::UInt64Type;
 use arrow_array::{Array, RecordBatch, UInt64Array};
 use dataflow::{
-    Batch, Column, ColumnType, Intake, Operator, OperatorError, Output, Partition, Probed, Schema, State,
+    Batch, Column, ColumnType, Elsewhere, Intake, Operator, OperatorError, Output, Partition, Probed,
+    RecordBlock, Schema, State,
 };
 use engine::{EngineError, Flow, Outcome, Pipeline, Port};
 use operators::{Dedup, DedupConfig, Join, JoinColumn, JoinConfig, JoinKind, JoinSide, Late};
@@ -79,9 +80,6 @@ fn joined(bench: &Bench, right: &Arc<MemorySource>, kind: JoinKind, drain: bool)
     let dedup = DedupConfig { key: vec!["id".into()], window: None, late: Late::Keep };
     let dedup = Dedup::new(&keyed(), dedup).expect("a valid step").with_sizes(bench.sizes);
     let steps: Vec<Box<dyn Operator>> = vec![Box::new(dedup), Box::new(join(kind, 1 << 20)), Box::new(Pack)];
-    let decoded = Schema::new(vec![Column::new("id", ColumnType::UInt64)]);
-    let intake =
-        || Intake::new(Arc::new(Numbers(decoded.clone()))).with_steps(vec![Arc::new(Keyed(keyed()))]);
     let input = |name: &str, source: &Arc<MemorySource>| {
         let input = bench.input(name, source.clone());
         engine::Input { intake: intake(), ..input }
@@ -90,6 +88,12 @@ fn joined(bench: &Bench, right: &Arc<MemorySource>, kind: JoinKind, drain: bool)
     let port = |step, input| Port { step, input };
     let flow = Flow { entries: vec![port(0, 0), port(1, 1)], next: vec![port(1, 0)] };
     Pipeline { inputs, steps, flow, ..bench.pipeline(drain) }
+}
+
+/// Numbers with their keys.
+fn intake() -> Intake {
+    let decoded = Schema::new(vec![Column::new("id", ColumnType::UInt64)]);
+    Intake::new(Arc::new(Numbers(decoded))).with_steps(vec![Arc::new(Keyed(keyed()))])
 }
 
 async fn drain(bench: &Bench, right: &Arc<MemorySource>, kind: JoinKind) -> Result<Outcome, EngineError> {
@@ -225,5 +229,36 @@ fn a_record_that_comes_too_late_for_the_join_is_dropped_and_counted() {
         let found: BTreeMap<u64, u64> = bench.table.world.lock().expect("no panic").ids();
         assert_eq!(found[&packed(198, 198)], 2, "the second record of that number makes its own pairs");
         assert_eq!(found[&packed(100, 100)], 1);
+    });
+}
+
+/// The stream `log` of the left input has records of the right one, as a replay log may.
+struct OfTheRight(Intake);
+
+impl Elsewhere for OfTheRight {
+    fn input(&self, block: &RecordBlock) -> Option<(&str, &Intake)> {
+        (&*block.partition.stream == "log").then_some(("right", &self.0))
+    }
+}
+
+#[test]
+fn a_record_that_names_another_input_enters_where_the_rows_of_that_input_do() {
+    run(async {
+        let (mut bench, right) = (Bench::new(), source());
+        bench.source = Arc::new(MemorySource::new([("e", 2), ("log", 1)]));
+        bench.feed = bench.source.handle();
+        let all: Vec<u64> = (0..100).collect();
+        bench.push(0..100);
+        push(&right, 0..50);
+        for id in 50..100_u64 {
+            bench.feed.push(&Partition::new("log", 0), 1_000 + id as i64, id.to_string());
+        }
+        let mut pipeline = joined(&bench, &right, JoinKind::Inner, true);
+        let left = pipeline.inputs[0].intake.clone();
+        pipeline.inputs[0].intake = left.with_elsewhere(Some(Arc::new(OfTheRight(intake()))));
+        Process::start(pipeline).ends().await.expect("drains");
+        bench.assert_holds(pairs(&all, &all, false));
+        let lane = bench.lane().await;
+        assert_eq!((lane.counts.read, lane.counts.absorbed, lane.counts.duplicates), (200, 200, 0));
     });
 }

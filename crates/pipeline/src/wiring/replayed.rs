@@ -69,8 +69,8 @@ impl Others {
 }
 
 impl Elsewhere for Others {
-    fn intake(&self, block: &RecordBlock) -> Option<&Intake> {
+    fn input(&self, block: &RecordBlock) -> Option<(&str, &Intake)> {
         let name = input_of(block)?;
-        self.0.iter().find(|(other, _)| other == name).map(|(_, intake)| intake)
+        self.0.iter().find(|(other, _)| other == name).map(|(name, intake)| (name.as_str(), intake))
     }
 }
