@@ -9,7 +9,7 @@ use pipeline::replays::object::{BYTES_MAX, RECORDS_MAX, Replayed};
 use pipeline::replays::source::{INPUT_HEADER, ORIGIN_HEADER};
 
 use super::Table;
-use super::letters::{Head, Whole};
+use super::letters::{Head, Whole, is_of_step};
 
 /// Letters that are named as replayed already; further ones are counted.
 const NAMED_MAX: usize = 10_000;
@@ -55,7 +55,7 @@ pub async fn choose(
             return Ok(choice);
         }
         for head in heads {
-            if is_of_step(&head) {
+            if is_of_step(&head.letter.source) {
                 of_steps += 1;
                 continue;
             }
@@ -73,11 +73,6 @@ pub async fn choose(
             }
         }
     }
-}
-
-/// True if the letter is a row that a step made of several records, as `@window` does.
-fn is_of_step(head: &Head) -> bool {
-    head.letter.source.starts_with('@') && head.letter.source != STREAM
 }
 
 /// A letter's record as it was, its first place and its input. `input_of` gives the input of a topic or file; empty where there is only one.

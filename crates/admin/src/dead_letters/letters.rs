@@ -5,6 +5,7 @@
 
 use anyhow::{Context, bail};
 use clickhouse::client::QueryError;
+use pipeline::replays::STREAM;
 use pipeline::replays::object::Letter;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -63,13 +64,34 @@ pub struct Pages<'a> {
     table: &'a Table,
     condition: String,
     after: Option<Place>,
-    /// How letters without a stream are told apart; a constant where there are none, so that no body is read for it.
+    /// How letters without a record's place are told apart; a constant where there are none, so that no body is read for it.
     print: &'static str,
     is_over: bool,
 }
 
-const PRINT: &str = "if(source = '', sipHash64(toUnixTimestamp64Milli(time), message, raw), toUInt64(0))";
+/// Letters whose places name no one record: rows that steps made of several have the number that they had in their batch.
+const PLACELESS: &str = "(source = '' OR (startsWith(source, '@') AND source != '@replays'))";
+const PRINT: &str = "if(source = '' OR (startsWith(source, '@') AND source != '@replays'), \
+                     sipHash64(toUnixTimestamp64Milli(time), message, raw), toUInt64(0))";
 const NO_PRINT: &str = "toUInt64(0)";
+
+/// Whether letters of this stream are told apart by what is in them.
+fn is_placeless(source: &str) -> bool {
+    source.is_empty() || is_of_step(source)
+}
+
+/// Whether the stream is a step that made rows of several records, as `@window` is.
+pub fn is_of_step(source: &str) -> bool {
+    source.starts_with('@') && source != STREAM
+}
+
+/// The condition for one letter: of those that a step made the one with this print, if the letter has one.
+pub fn is_letter(letter: &Letter) -> String {
+    let Letter { source, partition, position, print } = letter;
+    let source = clickhouse::types::quote(source);
+    let print = if *print == 0 { String::new() } else { format!(" AND {PRINT} = toUInt64({print})") };
+    format!("source = {source} AND partition = {partition} AND position = {position}{print}")
+}
 
 impl Table {
     /// Asks; the server is told that nothing may change by it.
@@ -100,8 +122,8 @@ impl Table {
 
     /// Begins to read the letters that the condition names.
     pub async fn pages(&self, condition: &str) -> anyhow::Result<Pages<'_>> {
-        let nameless = self.count(&format!("{condition} AND source = ''")).await?;
-        let print = if nameless > 0 { PRINT } else { NO_PRINT };
+        let placeless = self.count(&format!("{condition} AND {PLACELESS}")).await?;
+        let print = if placeless > 0 { PRINT } else { NO_PRINT };
         Ok(Pages { table: self, condition: condition.to_owned(), after: None, print, is_over: false })
     }
 
@@ -109,8 +131,8 @@ impl Table {
     pub async fn whole(&self, condition: &str, heads: &[Head]) -> anyhow::Result<Vec<Whole>> {
         let (Some(first), Some(last)) = (heads.first(), heads.last()) else { return Ok(Vec::new()) };
         let is_large = heads.iter().any(|head| head.raw_bytes > PAGE_BYTES);
-        let nameless = heads.iter().any(|head| head.letter.source.is_empty());
-        let print = if nameless { PRINT } else { NO_PRINT };
+        let placeless = heads.iter().any(|head| is_placeless(&head.letter.source));
+        let print = if placeless { PRINT } else { NO_PRINT };
         let names: Vec<String> = heads.iter().map(name).collect();
         let raw = if is_large { "''" } else { "hex(raw)" };
         let sql = format!(
@@ -142,7 +164,7 @@ impl Table {
 
     /// A large body, in pieces.
     async fn raw(&self, condition: &str, head: &Head) -> anyhow::Result<Vec<u8>> {
-        let print = if head.letter.source.is_empty() { PRINT } else { NO_PRINT };
+        let print = if is_placeless(&head.letter.source) { PRINT } else { NO_PRINT };
         let mut raw = Vec::new();
         while (raw.len() as u64) < head.raw_bytes {
             let sql = format!(

@@ -87,7 +87,7 @@ pub struct Letter {
     /// The position; without a stream, how many equal letters stand before it.
     #[prost(uint64, tag = "3")]
     pub position: u64,
-    /// A hash of time, message and body for a letter without a stream; 0 for all others.
+    /// A hash of time, message and body for a letter without a stream, or of a row that a step made of several records; 0 for all others.
     #[prost(fixed64, tag = "4")]
     pub print: u64,
 }
@@ -96,6 +96,9 @@ impl std::fmt::Display for Letter {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.source.as_str() {
             "" => write!(f, "#{:016x}/{}", self.print, self.position),
+            source if self.print != 0 => {
+                write!(f, "{source}/{}/{}#{:016x}", self.partition, self.position, self.print)
+            }
             source => write!(f, "{source}/{}/{}", self.partition, self.position),
         }
     }

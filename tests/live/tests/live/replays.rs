@@ -225,3 +225,84 @@ fn behaviour_11_a_purge_leaves_the_pipelines_data_alone() {
     assert_eq!(table.count_and_distinct("id"), (90, 90));
     assert_eq!(pipeline.dead_letters("list", &["--json"]).stdout, "");
 }
+
+#[test]
+fn rows_that_steps_made_are_letters_of_their_own_however_alike_their_places_are() {
+    let Some(case) = Case::begin("letters_of_steps") else { return };
+    let table = case.table(NARROW, "id");
+    feed(&case, 10);
+    let pipeline = case.pipeline();
+    pipeline.drain();
+    let letters = table.dead_letters();
+    // Two results of windows that were sealed in one millisecond, each the fourth row of its batch.
+    for raw in ["first", "second"] {
+        letters.ask(&format!(
+            "INSERT INTO {{t}} SELECT * REPLACE ('@window' AS source, 0 AS partition, 3 AS position, '{raw}' AS raw) FROM {{t}} \
+             WHERE reason = 'out_of_range' LIMIT 1"
+        ));
+    }
+    let listed = lines(&pipeline.dead_letters("list", &["--source", "@window", "--json"]));
+    let mut shown: Vec<String> = Vec::new();
+    for letter in &listed {
+        let id = letter["id"].as_str().expect("a name");
+        let raw = pipeline.dead_letters("show", &[id, "--raw"]).stdout;
+        assert_eq!(letter["raw"], raw);
+        shown.push(raw);
+    }
+    shown.sort();
+    assert_eq!(shown, ["first", "second"]);
+    // They are no records, and no replay takes them.
+    assert_eq!(replay(&pipeline, &["--source", "@window"], 0), []);
+}
+
+/// What some payments say could not be read; the orders that they belong to are there.
+#[test]
+fn a_record_of_either_side_of_a_join_is_replayed_into_its_own_side() {
+    let Some(case) = Case::begin("replay_joined") else { return };
+    let columns = "order_id UInt64, payment_id Nullable(UInt64), amount Nullable(UInt8)";
+    let table = case.table(columns, "order_id");
+    let topics = ["replay_joined_orders", "replay_joined_payments"];
+    let joined = |text: &str| {
+        let pipeline = case
+            .pipeline()
+            .input("orders", topics[0], ", time: at, fields: { order_id: UInt64, at: DateTime64(3) }")
+            .input(
+                "payments",
+                topics[1],
+                ", time: at, fields: { payment_id: UInt64, order: UInt64, said: String, at: DateTime64(3) }",
+            );
+        let amount = format!("amount: \"CAST({text} AS UInt8)\"");
+        pipeline
+            .step(&format!(
+                "{{ from: payments, select: {{ payment_id: payment_id, order: order, {amount} }} }}"
+            ))
+            .step("{ from: payments, dedup: { key: [payment_id], window: 1h } }")
+            .step(
+                "join: { left: orders, right: payments, on: ['order_id = order'], within: 1h, kind: inner, \
+                 lateness: 1h }",
+            )
+    };
+    let feeds = topics.map(|topic| live::Feed::new(case.kafka(), topic));
+    for n in 0..20_u64 {
+        let at = 1_700_000_000_000 + n;
+        feeds[0].push((n % 3) as u32, format!(r#"{{"order_id":{n},"at":{at}}}"#).as_bytes());
+        let said = if n % 5 == 4 { format!("x{n}") } else { n.to_string() };
+        let payment = format!(r#"{{"payment_id":{n},"order":{n},"said":"{said}","at":{at}}}"#);
+        feeds[1].push((n % 3) as u32, payment.as_bytes());
+    }
+    feeds.iter().for_each(live::Feed::flush);
+    joined("said").drain();
+    assert_eq!((table.count(), table.dead_letters().count()), (16, 4));
+
+    // The replay log stands beside `orders`, and these records go into the other side.
+    let mended = joined("replace(said, 'x', '')");
+    assert_eq!(replay(&mended, &["--run"], 0), all("absorbed", false, 4));
+    let mut found =
+        table.column("concat(toString(order_id), ' ', toString(payment_id), ' ', toString(amount))");
+    let mut wanted: Vec<String> = (0..20).map(|n| format!("{n} {n} {n}")).collect();
+    (found.sort(), wanted.sort());
+    assert_eq!(found, wanted);
+    // Their keys are known to the step of their own side.
+    assert_eq!(replay(&mended, &["--again", "--run"], 0), all("duplicate", false, 4));
+    assert_eq!(table.count(), 20);
+}

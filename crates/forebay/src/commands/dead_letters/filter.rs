@@ -260,19 +260,23 @@ impl Filter {
     }
 }
 
-/// Reads `stream/partition/position`.
+/// Reads `stream/partition/position`, and `#` with the print of a row that a step made.
 ///
 /// # Errors
 /// When the text is no such place.
 pub fn place(text: &str) -> Result<Letter, String> {
     let how = "write `stream/partition/position`, as `list` shows it";
+    let (text, print) = match text.rsplit_once('#') {
+        Some((place, print)) if text.starts_with('@') => (place, u64::from_str_radix(print, 16).ok()),
+        _ => (text, Some(0)),
+    };
     let mut parts = text.rsplitn(3, '/');
     let (position, partition, source) = (parts.next(), parts.next(), parts.next());
     let position = position.and_then(|text| text.parse().ok());
     let partition = partition.and_then(|text| text.parse().ok());
-    match (source, partition, position) {
-        (Some(source), Some(partition), Some(position)) if !source.is_empty() => {
-            Ok(Letter { source: source.to_owned(), partition, position, print: 0 })
+    match (source, partition, position, print) {
+        (Some(source), Some(partition), Some(position), Some(print)) if !source.is_empty() => {
+            Ok(Letter { source: source.to_owned(), partition, position, print })
         }
         _ => Err(how.to_owned()),
     }

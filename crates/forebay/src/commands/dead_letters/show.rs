@@ -10,7 +10,7 @@ use pipeline::replays::object::Letter;
 use super::filter::{Filter, place};
 use super::output;
 use crate::console::{Exit, PipelineFile, print};
-use admin::dead_letters::letters::Whole;
+use admin::dead_letters::letters::{Whole, is_letter};
 use admin::dead_letters::{Table, clock, memory};
 
 /// Shows one complete dead letter: where it comes from, why it could not be written, and every byte of the record.
@@ -56,12 +56,8 @@ impl Show {
         let runtime = clock();
         let table = Table::new(pipeline, &runtime).await?;
         let mut condition = self.filter.on(&table, runtime.wall_ms())?;
-        if let Some(Letter { source, partition, position, .. }) = &self.letter {
-            let source = clickhouse::types::quote(source);
-            write!(
-                condition,
-                " AND source = {source} AND partition = {partition} AND position = {position}"
-            )?;
+        if let Some(letter) = &self.letter {
+            write!(condition, " AND {}", is_letter(letter))?;
         }
         let heads = table.pages(&condition).await?.next().await?;
         let Some(first) = heads.first() else {

@@ -73,6 +73,8 @@ fn a_letter_without_a_stream_is_named_by_its_print() {
     let names: Vec<String> =
         sample().records.iter().filter_map(|r| r.letter.as_ref()).map(ToString::to_string).collect();
     assert_eq!(names, ["events/2/1234", "#000000000000feed/1"]);
+    let of_a_step = Letter { source: "@window".into(), partition: 0, position: 3, print: 0xfeed };
+    assert_eq!(of_a_step.to_string(), "@window/0/3#000000000000feed");
 }
 
 /// Puts the right checksum under changed bytes.

@@ -130,5 +130,10 @@ fn a_place_may_hold_slashes_in_its_stream() {
     let letter = place("/var/log/a.jsonl/0/17").expect("a place");
     assert_eq!((letter.source.as_str(), letter.partition, letter.position), ("/var/log/a.jsonl", 0, 17));
     assert_eq!(place(&letter.to_string()), Ok(letter));
+    let of_a_step = Letter { source: "@window".into(), partition: 0, position: 3, print: u64::MAX };
+    assert_eq!(place(&of_a_step.to_string()), Ok(of_a_step));
+    assert!(place("@window/0/3#no").is_err());
+    // A file may have any name.
+    assert_eq!(place("/a#b/0/17").expect("a place").print, 0);
     assert!(place("events/17").is_err() && place("a/b/c").is_err());
 }
