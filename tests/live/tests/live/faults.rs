@@ -101,6 +101,22 @@ fn fault_07_a_record_that_failed_does_not_suppress_a_later_one_of_its_id() {
 }
 
 #[test]
+fn fault_07_a_record_that_was_filtered_out_does_not_suppress_a_later_one_of_its_id() {
+    let Some(case) = Case::begin("fault_07_filter") else { return };
+    let record = |id: u8, v: u8| json!({ "id": id, "v": v }).to_string();
+    case.feed().send([record(1, 5), record(2, 50), record(1, 10), record(1, 11), record(3, 1)]);
+    let table = case.table("id UInt8, v UInt8", "id");
+    let pipeline = case.pipeline().step("filter: v >= 10").dedup("id", None);
+    pipeline.drain();
+    // From the state that another process has left, too.
+    case.feed().send([record(3, 2), record(3, 30), record(2, 51), record(2, 1)]);
+    pipeline.drain();
+    assert_eq!(table.column("(id, v)"), ["(1,10)", "(2,50)", "(3,30)"]);
+    let accounts = Accounts { read: 9, written: 3, duplicates: 2, filtered: 4, ..Accounts::default() };
+    assert_eq!(pipeline.accounts(), accounts);
+}
+
+#[test]
 fn fault_08_two_duplicates_in_one_batch_leave_one_row() {
     let Some(case) = Case::begin("fault_08") else { return };
     // All of them are one record block, one batch and one insert.

@@ -72,6 +72,25 @@ fn fault_05_keys_with_any_characters_large_integers_and_nulls_are_told_apart() {
 }
 
 #[test]
+fn fault_05_a_filter_tells_texts_with_any_characters_and_large_integers_apart() {
+    let Some(case) = Case::begin("fault_05_filter") else { return };
+    let keys = keys();
+    let table = case.table("a String, b String, n Int64, note Nullable(String)", "n");
+    case.feed().send(keys.iter().map(Value::to_string));
+    let condition =
+        "n <> 9007199254740993 AND n <> 1000000 AND NOT (a = 'a@b' AND b = '') AND a <> 'a:' AND a <> 'a '";
+    case.pipeline().step(&format!("filter: \"{condition}\"")).drain();
+    let is_wanted = |key: &&Value| {
+        let (a, n) = (key["a"].as_str().expect("a text"), key["n"].as_i64().expect("a number"));
+        ![9_007_199_254_740_993, 1_000_000].contains(&n) && !["a@b", "a:", "a "].contains(&a)
+    };
+    let wanted = keys.iter().filter(is_wanted).count() as u64;
+    assert_eq!(keys.len() as u64 - wanted, 5);
+    assert_eq!(table.count_and_distinct("(a, b, n, note)"), (wanted, wanted));
+    assert_eq!(table.value("SELECT count() FROM {t} WHERE n = 9007199254740992"), "1");
+}
+
+#[test]
 fn fault_05_a_number_is_no_text_of_the_same_digits() {
     let Some(case) = Case::begin("fault_05_kinds") else { return };
     case.feed().send([
