@@ -12,7 +12,8 @@ use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::{Arc, Mutex};
 
 use dataflow::{Intake, Operator, Router, Schema, Table, Transform};
-use engine::{EngineError, Flow, Input, Outcome, Pipeline, Port};
+use engine::problem::State;
+use engine::{EngineError, Flow, Input, Outcome, Pipeline, Port, Status};
 use operators::EventTime;
 use operators::dedup::spilled::Sizes;
 use operators::dedup::{Dedup, DedupConfig};
@@ -48,6 +49,12 @@ const LOOK_US: u64 = 500_000;
 
 /// Starts of a process at the most.
 const STARTS_MAX: u32 = 400;
+
+/// How long a person takes to read that an input refuses, microseconds; the other inputs are read meanwhile.
+const READ_US: u64 = 20_000_000;
+
+/// In every so manyth seed a process that goes on with other tables is left to take the answer about one of them up by itself.
+const ANSWERED_BESIDE: u64 = 2;
 
 /// How long a person waits before an answer, milliseconds: longer than anything stays on its way to the server.
 const PERSON_MS: u64 = 200_000;
@@ -86,6 +93,7 @@ enum Life {
 struct Process {
     life: Life,
     stop: watch::Sender<bool>,
+    status: Arc<Status>,
     /// Store errors before it was started.
     store_errors: u64,
     is_asked: bool,
@@ -129,6 +137,10 @@ struct Drive {
     mover: Option<Arc<Mutex<bool>>>,
     /// When a lane stopped last that asks a person.
     doubt_us: u64,
+    /// How many times a person came to answer.
+    answers: u64,
+    /// Since when the source of one of several inputs refuses, as the status of the newest process says.
+    refused_us: Option<u64>,
     /// Acts that must have happened before the run is over.
     open_acts: u64,
     calm_since: Option<u64>,
@@ -155,6 +167,8 @@ pub fn run(plan: &Plan, variant: Option<Variant>, with_trace: bool) -> Report {
         person: None,
         mover: None,
         doubt_us: 0,
+        answers: 0,
+        refused_us: None,
         open_acts: 0,
         calm_since: None,
         last: None,
@@ -333,6 +347,7 @@ impl Drive {
         // What a person takes is not the lane's; there are as many questions as frames in doubt at the most.
         self.calm_since = None;
         if self.person.is_none() {
+            self.answers += 1;
             self.person = Some(Arc::default());
             let (world, is_done) = (self.world.clone(), self.person.clone().unwrap_or_default());
             self.world.spawn(async move {
@@ -355,18 +370,42 @@ impl Drive {
         });
     }
 
-    /// A process that goes on with other tables while one of them waits for an answer is stopped by the person who comes to give it.
+    /// A process that goes on with other tables while one of them waits for an answer is stopped by the person who comes to give it, or is left to
+    /// take the answer up by itself.
     fn stop_what_asks(&mut self, now_us: u64) {
         let asked_us = self.world.state().oracle.asked_us;
         let is_waiting = asked_us.is_some_and(|us| now_us >= us + PERSON_MS * 1_000);
         if !is_waiting || self.last.is_some() || self.person.is_some() {
             return;
         }
+        let is_left = self.world.plan.seed.is_multiple_of(ANSWERED_BESIDE);
         let Some(process) = self.newest().and_then(|pid| self.processes.get_mut(&pid)) else { return };
+        self.world.state().oracle.asked_us = Some(now_us);
+        if is_left {
+            self.doubt_us = now_us - PERSON_MS * 1_000;
+            return self.ask_a_person();
+        }
         process.is_asked = true;
         // If it has ended meanwhile, it need not be asked.
         let _ = process.stop.send(true);
-        self.world.state().oracle.asked_us = Some(now_us);
+    }
+
+    /// A process that reads on while the source of one input refuses is stopped by the person who reads its status, and says then what is wrong.
+    fn stop_what_refuses(&mut self, now_us: u64) {
+        let Some(process) = self.newest().and_then(|pid| self.processes.get_mut(&pid)) else { return };
+        let refuses =
+            process.status.snapshot().problems.values().any(|problem| problem.state == State::InputRefuses);
+        if !refuses || process.is_asked {
+            self.refused_us = self.refused_us.filter(|_| refuses);
+            return;
+        }
+        let since_us = *self.refused_us.get_or_insert(now_us);
+        if now_us >= since_us + READ_US {
+            process.is_asked = true;
+            self.refused_us = None;
+            // If it has ended meanwhile, it need not be asked.
+            let _ = process.stop.send(true);
+        }
     }
 
     fn see_answers(&mut self) {
@@ -418,11 +457,10 @@ impl Drive {
             (state.store_errors, ends, state.broker.cuts, state.broker.copies)
         };
         let drains = drain.then_some(ends);
-        self.processes.insert(
-            pid,
-            Process { life: Life::Running, stop, store_errors, is_asked: false, drains, cuts, copies },
-        );
         let pipeline = Pipeline { drain, ..pipeline(&self.world, pid, self.variant) };
+        let (life, status) = (Life::Running, pipeline.status.clone());
+        self.processes
+            .insert(pid, Process { life, stop, status, store_errors, is_asked: false, drains, cuts, copies });
         self.world.state().note("start", u64::from(pid), || format!("process {pid}, drain: {drain}"));
         let ended = self.ended.clone();
         self.world.executor.spawn(
@@ -451,6 +489,7 @@ impl Drive {
                 .violate("stop", format!("process {pid} goes on though its store cannot sync any more"));
         }
         self.stop_what_asks(now_us);
+        self.stop_what_refuses(now_us);
         if self.open_acts > 0
             || self.rolled_back_since.is_some()
             || self.person.is_some()

@@ -395,10 +395,15 @@ pub struct LyingStep {
     batches: usize,
     /// Rows that it should hold and does not.
     freed: u64,
+    /// The watermark of the last seal.
+    watermark_ms: i64,
 }
 
 /// One batch of versions in so many is freed at once.
 const FREED: usize = 3;
+
+/// Longer than any window of a plan, and than all records of one together.
+const LONG_AGO_MS: i64 = 365 * 86_400_000;
 
 /// How far the watermark of [`Variant::ClosedEarly`] is ahead of the one that is sealed, milliseconds.
 const EARLY_MS: i64 = 50;
@@ -420,6 +425,7 @@ impl LyingStep {
             held: 0,
             batches: 0,
             freed: 0,
+            watermark_ms: i64::MIN,
         }
     }
 
@@ -475,7 +481,12 @@ impl Operator for LyingStep {
         self.inner.name()
     }
 
-    fn probe(&mut self, batch: Batch) -> Result<Probed, OperatorError> {
+    fn probe(&mut self, mut batch: Batch) -> Result<Probed, OperatorError> {
+        if self.variant == Variant::LateKnownPasses {
+            // So far back that nothing of its key is near.
+            let late = batch.times_ms.iter_mut().filter(|time_ms| **time_ms < self.watermark_ms);
+            late.for_each(|time_ms| *time_ms -= LONG_AGO_MS);
+        }
         self.inner.probe(batch)
     }
 
@@ -585,6 +596,7 @@ impl State for LyingStep {
     }
 
     fn seal(&mut self, watermark_ms: i64) -> Bytes {
+        self.watermark_ms = watermark_ms;
         let delta = self.honest().seal(watermark_ms);
         let snapshot = self.honest().snapshot();
         self.held = self.honest().held() + self.freed;

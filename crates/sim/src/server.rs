@@ -113,6 +113,8 @@ pub struct Server {
     pub is_lag_anothers: bool,
     /// A broken table: inserts are answered from memory and written later.
     pub is_asynchronous: bool,
+    /// A broken profile: the server knows no token, whatever a request says.
+    pub knows_no_token: bool,
 }
 
 /// An insert on its way.
@@ -179,6 +181,7 @@ impl Server {
             lags: BTreeMap::new(),
             is_lag_anothers: false,
             is_asynchronous: false,
+            knows_no_token: false,
         }
     }
 
@@ -486,6 +489,10 @@ impl State {
             return Step::Gone;
         }
         self.server.forget_tokens(insert.place, now_us);
+        if self.server.knows_no_token {
+            let tokens = &mut self.server.tables[insert.place].tokens;
+            tokens.retain(|token, state| *token != insert.token || *state == Token::Writing);
+        }
         let table = &self.server.tables[insert.place];
         match table.tokens.get(&insert.token) {
             Some(Token::Writing) => return Step::Wait,

@@ -16,8 +16,8 @@ use crate::lies::{
     Hidden, LyingClock, LyingDecoder, LyingRouter, LyingRuntime, LyingSource, LyingStep, LyingStore,
     LyingTable, LyingTime,
 };
-use crate::plan::Plan;
 use crate::plan::inputs::NAMES;
+use crate::plan::{Fault, Plan};
 use crate::world::World;
 
 /// A clamp of the future that does not look at the window: a year.
@@ -94,11 +94,13 @@ pub enum Variant {
     WatermarkOfOneInput,
     MovedWhilePending,
     NewStateKeepsTheOld,
+    KnowsNoToken,
+    LateKnownPasses,
 }
 
 impl Variant {
     /// All of them.
-    pub const ALL: [Self; 67] = [
+    pub const ALL: [Self; 69] = [
         Self::SendBeforeSeal,
         Self::SettleOverAHole,
         Self::TokenFromTheAttempt,
@@ -166,6 +168,8 @@ impl Variant {
         Self::WatermarkOfOneInput,
         Self::MovedWhilePending,
         Self::NewStateKeepsTheOld,
+        Self::KnowsNoToken,
+        Self::LateKnownPasses,
     ];
 
     /// The variant of this name.
@@ -372,6 +376,12 @@ impl Variant {
             Self::NewStateKeepsTheOld => {
                 ("new-state-keeps-the-old", "a step that is to begin empty goes on with its state", 100)
             }
+            Self::KnowsNoToken => {
+                ("knows-no-token", "a profile undoes the deduplication that each request asks for", 20)
+            }
+            Self::LateKnownPasses => {
+                ("late-known-passes", "a late record passes though its key is known", 60)
+            }
         }
     }
 
@@ -397,6 +407,12 @@ impl Variant {
             Self::MovedWhilePending => Plan::moved(seed),
             // Of a window that is kept the fold tells at once.
             Self::NewStateKeepsTheOld => Plan::moved(3 * seed + 1),
+            // It makes a drain end too early as well, which is another rule's.
+            Self::WatermarkOfOneInput => {
+                let plan = Plan::new(seed);
+                let faults = plan.faults.iter().filter(|fault| !matches!(fault, Fault::Drain { .. }));
+                plan.with_faults(faults.copied().collect())
+            }
             _ => Plan::new(seed),
         }
     }
@@ -458,6 +474,7 @@ impl Variant {
             | Self::VersionsUnsealed
             | Self::DuplicatesUncounted
             | Self::DuplicatesAsFiltered
+            | Self::LateKnownPasses
             | Self::MultipliedUncounted => {
                 let lying = |inner| -> Box<dyn Operator> { Box::new(LyingStep::new(inner, self)) };
                 pipeline.steps = pipeline.steps.into_iter().map(lying).collect();
@@ -502,6 +519,7 @@ impl Variant {
             }
             Self::LagOfAnotherReplica => world.state().server.is_lag_anothers = true,
             Self::AnsweredFromMemory => world.state().server.is_asynchronous = true,
+            Self::KnowsNoToken => world.state().server.knows_no_token = true,
             Self::WrittenInPlace => world.state().objects.is_in_place = true,
             Self::SealNotContiguous
             | Self::PublishedIgnored

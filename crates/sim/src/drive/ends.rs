@@ -33,6 +33,14 @@ impl Drive {
     }
 
     fn ended_well(&mut self, pid: Pid, process: &Process, outcome: Outcome) {
+        if matches!(outcome, Outcome::Reopen { .. }) {
+            // Nothing else in this world makes a process open its lane again.
+            return match self.answers > 0 {
+                true => self.after_ms(1, Act::Start),
+                false => self
+                    .violate("stop", format!("process {pid} opens its lane again, and nobody has answered")),
+            };
+        }
         let is_complete = outcome == Outcome::Complete && process.drains.is_some();
         if !process.is_asked && !is_complete {
             return self

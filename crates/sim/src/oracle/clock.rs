@@ -119,6 +119,22 @@ impl Clocks {
         Ok(())
     }
 
+    /// A seal reads these records of a partition, and says that its watermark leaves that partition out. Silence counts from the newest record on
+    /// that has a time, which the process cannot have read before it came.
+    pub fn left_out(&self, partition: usize, read: &[Record], now_us: u64) -> Result<(), Broken> {
+        let timed: Vec<Record> = read.iter().filter(|record| record.is_good).copied().collect();
+        let Some(came_us) = self.came_us(&timed).filter(|_| self.is_judged) else { return Ok(()) };
+        let silent_us = now_us.saturating_sub(came_us);
+        if silent_us >= self.idle_after_us {
+            return Ok(());
+        }
+        let silent_ms = silent_us / 1_000;
+        Err((
+            "C6",
+            format!("the watermark leaves out partition {partition}, whose records came {silent_ms} ms ago"),
+        ))
+    }
+
     /// When the newest of these records came.
     fn came_us(&self, read: &[Record]) -> Option<u64> {
         read.iter().filter_map(|r| self.arrivals_us.get(r.id as usize - 1)).copied().max()

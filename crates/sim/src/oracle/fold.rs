@@ -220,6 +220,9 @@ impl Oracle {
                 ));
             }
             self.clocks.read(*number, read, range.time_ms_max, now_us)?;
+            if seal.idle.contains(&range.partition) {
+                self.clocks.left_out(*number, read, now_us)?;
+            }
             sealed.read.extend_from_slice(read);
             sealed.sides.resize(sealed.read.len(), self.plan.input_of(*number));
             *next = range.next();

@@ -3,7 +3,7 @@
 //! Owns the drawing, from numbers of its own, so that all other seeds are what they were. Does not own what an input reads
 //! ([`crate::broker::SimSource`]).
 
-use super::{Fault, Plan};
+use super::Plan;
 use crate::random::Random;
 
 /// The names of the inputs in the pipeline file.
@@ -20,18 +20,6 @@ impl Plan {
     /// Two inputs share the partitions; one of them has none until a second partition is there.
     pub(super) fn part_between_inputs(&mut self) {
         self.inputs = 2;
-        // An input that refuses leaves the other running, and nobody here looks at the status of a process that runs.
-        let refuses = |fault: &Fault| {
-            matches!(
-                fault,
-                Fault::Election { .. }
-                    | Fault::Expiry { .. }
-                    | Fault::Cut { .. }
-                    | Fault::Damage { .. }
-                    | Fault::Rollback { .. }
-            )
-        };
-        self.faults.retain(|fault| !refuses(fault));
     }
 
     /// The place of the input that reads a partition.

@@ -4,12 +4,24 @@
 
 use std::time::Duration;
 
-use super::Plan;
+use super::{Fault, Plan};
 use crate::pairs::Joins;
 use crate::random::Random;
 
 /// From a seed to the one that stands for it: further than any run of seeds.
 const STRIDE: u64 = 1_000_000_007;
+
+/// Whether a fault may make the source of one input refuse while the other is read on, or change its records.
+fn is_of_an_input(fault: &Fault) -> bool {
+    matches!(
+        fault,
+        Fault::Election { .. }
+            | Fault::Expiry { .. }
+            | Fault::Cut { .. }
+            | Fault::Damage { .. }
+            | Fault::Rollback { .. }
+    )
+}
 
 impl Plan {
     /// The plan of the same seed with two inputs and a join. The server refuses none of its rows: a joined row is no record.
@@ -30,6 +42,7 @@ impl Plan {
         // Its event time is the column's.
         plan.window.get_or_insert(Duration::from_secs(16));
         plan.poison.clear();
+        plan.faults.retain(|fault| !is_of_an_input(fault));
         (plan.is_routed, plan.multiplies) = (false, false);
         plan
     }
