@@ -325,7 +325,7 @@ async fn what_is_lost_or_cannot_be_read_stops_the_reader_by_name() {
     pulsar.unload(&truncated).expect("unloads");
     pulsar.truncate(&truncated).expect("truncates");
     let ledger = dataflow::position::era(third);
-    testkit::wait_until(Duration::from_secs(60), "the ledger to go", || {
+    testkit::wait_until(Duration::from_secs(300), "the ledger to go", || {
         let stats = pulsar.stats(&truncated, "internalStats").expect("stats");
         stats["ledgers"].as_array().is_some_and(|ledgers| ledgers.iter().all(|one| one["ledgerId"] != ledger))
     });

@@ -26,7 +26,7 @@ pub use usage::Usage;
 /// So many bytes of a log's end go into an error.
 const TAIL_BYTES: u64 = 4_000;
 /// A killed child has this long to be reaped. A process in an uninterruptible disk wait can take seconds, not minutes.
-const REAP_MAX: Duration = Duration::from_secs(30);
+const REAP_MAX: Duration = Duration::from_secs(120);
 
 /// What to start. The child gets the parent's environment and the changes made here.
 #[derive(Debug)]

@@ -30,7 +30,7 @@ pub use rule::{Answer, Fault, Reach, Rule, RuleId, Seen};
 /// The accepting thread looks this often for a connection and for orders; it bounds what the proxy adds to a connect.
 const ACCEPT_EVERY: Duration = Duration::from_millis(1);
 /// Orders to the accepting thread are followed within a few looks; only a starved machine needs longer.
-const OBEY_MAX: Duration = Duration::from_secs(20);
+const OBEY_MAX: Duration = Duration::from_secs(120);
 /// More connections than any client under test opens; beyond them new ones are closed.
 const CONNECTIONS_MAX: usize = 256;
 /// The record keeps the newest so many requests.

@@ -11,9 +11,9 @@ use super::{Kafka, jvm};
 use crate::wait::poll;
 
 /// A tool's own timeout for one request to the broker is 60 s.
-const TOOL_MAX: Duration = Duration::from_secs(90);
+const TOOL_MAX: Duration = Duration::from_secs(300);
 /// Deletion is answered before the broker's view follows.
-const DELETED_WITHIN: Duration = Duration::from_secs(30);
+const DELETED_WITHIN: Duration = Duration::from_secs(300);
 
 /// A topic as the broker describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]

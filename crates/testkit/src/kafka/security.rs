@@ -15,7 +15,7 @@ const STORE_PASSWORD: &str = "testkit-store";
 const USER: &str = "forebay";
 const PASSWORD: &str = "testkit-password";
 /// keytool is a JVM that makes one key.
-const KEYTOOL_MAX: Duration = Duration::from_secs(60);
+const KEYTOOL_MAX: Duration = Duration::from_secs(300);
 /// So long a session by SCRAM-SHA-512 lasts unless the client logs in again before: a test can wait for its end.
 pub const SCRAM_SHA_512_SESSION: Duration = Duration::from_secs(4);
 

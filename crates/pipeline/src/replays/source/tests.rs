@@ -36,7 +36,7 @@ async fn read_all(source: &WithReplays, log_from: u64) -> Box<dyn Reader> {
 /// The next event of the log, in words; what the inner source says is left out.
 async fn next(reader: &mut dyn Reader) -> String {
     loop {
-        let event = tokio::time::timeout(Duration::from_secs(20), reader.next()).await.expect("an event");
+        let event = tokio::time::timeout(Duration::from_secs(300), reader.next()).await.expect("an event");
         match event.expect("no fault") {
             Event::Block(block) if block.partition == partition() => {
                 assert_eq!(block.len(), 1, "a block for each record");

@@ -14,8 +14,8 @@ pub(super) enum InflateError {
     #[error("a {codec} batch has more than {bytes_max} bytes when unpacked")]
     TooLarge { codec: &'static str, bytes_max: usize },
     #[error(
-        "a zstd batch unpacks to more than is held, and needs the newest `{window}` bytes of it while it is unpacked piece by piece, of which \
-         `{window_max}` are allowed; set `memory` to `{}` MiB or more, or let its producer or broker pack at level 19 or below",
+        "a zstd batch is too large to be unpacked at once, and unpacking it piece by piece needs a window of `{window}` bytes, of which \
+         `{window_max}` are allowed; set `memory` to `{}` MiB or more, or have its producer or broker compress at level 19 or below",
         (window * MEMORY_OF_A_WINDOW).div_ceil(1 << 20)
     )]
     Window { window: u64, window_max: u64 },

@@ -210,9 +210,9 @@ fn start(fakes: &[Fake; 2], leads: usize) -> (DirectReader, Arc<dyn Runtime>) {
     (reader, runtime)
 }
 
-/// Reads until `done`, or for twenty seconds.
+/// Reads until `done`, or for so long that something must be wrong however busy the machine is.
 async fn read_until(reader: &mut DirectReader, runtime: &Arc<dyn Runtime>, done: impl Fn() -> bool) {
-    while !done() && runtime.elapsed() < Duration::from_secs(20) {
+    while !done() && runtime.elapsed() < Duration::from_secs(300) {
         tokio::select! {
             event = reader.next() => match event {
                 Ok(Event::CaughtUp { .. }) | Err(SourceError { fault: SourceFault::Away, .. }) => {}
@@ -233,11 +233,10 @@ async fn a_partition_leaves_a_leader_that_still_answers_but_was_replaced() {
     let count = |n: usize| fakes[n].fetches.load(Ordering::SeqCst);
     assert!(count(1) > 3, "{} fetches from the new leader", count(1));
     // And it stays there, whatever the old one says of itself.
-    let before = count(0);
-    let until = runtime.elapsed() + Duration::from_secs(2);
-    read_until(&mut reader, &runtime, || runtime.elapsed() > until).await;
-    assert_eq!(count(0), before, "nothing more is asked of the old one");
-    assert!(count(1) > 10);
+    let before = (count(0), count(1));
+    read_until(&mut reader, &runtime, || count(1) > before.1 + 10).await;
+    assert_eq!(count(0), before.0, "nothing more is asked of the old one");
+    assert!(count(1) > before.1 + 10);
 }
 
 #[tokio::test]
@@ -245,7 +244,8 @@ async fn a_partition_stays_with_its_leader_whatever_an_older_view_says() {
     // The second one is behind: it has not heard of the election.
     let fakes = fakes([(0, 6), (1, 5)]);
     let (mut reader, runtime) = start(&fakes, 0);
-    let until = Duration::from_secs(3);
-    read_until(&mut reader, &runtime, || runtime.elapsed() > until).await;
-    assert!(fakes[0].fetches.load(Ordering::SeqCst) > 10);
+    // Some looks at the leaders lie between so many fetches.
+    let fetches = || fakes[0].fetches.load(Ordering::SeqCst);
+    read_until(&mut reader, &runtime, || fetches() > 20).await;
+    assert!(fetches() > 20);
 }
