@@ -415,9 +415,9 @@ fn check_room(
         let setting = window_setting(engine);
         faults.push(Fault::fixed_by(
             format!(
-                "table `{name}` remembers {} insert tokens (`{setting}`); an insert uses up to {parts} and {in_flight} may be \
-                 under way. One whose answer is lost is repeated safely only while fewer than half of the tokens were used since, \
-                 of which half are for other writers, so that it must remember {need} at the least",
+                "table `{name}` remembers {} insert tokens (`{setting}`); with {in_flight} inserts in flight, of up to {parts} tokens each, it needs \
+                 at least {need}: half of them for other writers, and twice that, because an insert whose answer is lost is resent only \
+                 while fewer than half of the tokens have been used since",
                 memory.window
             ),
             format!("ALTER TABLE {quoted} MODIFY SETTING {setting} = {}", need.max(WINDOW)),
@@ -435,8 +435,8 @@ fn check_room(
         faults.push(Fault::fixed_by(
             format!(
                 "table `{name}` forgets an insert token after {} s (`{AGE_SETTING}`), and an insert may take {} s \
-                 (`sink.clickhouse.timeout`): one whose answer is lost is repeated safely only within half of that age, with {} s for \
-                 looking at the server; {lower}let the table remember tokens for longer",
+                 (`sink.clickhouse.timeout`). An insert whose answer is lost can be resent only within half of that age, of which {} s are \
+                 for polling the server: {lower}let the table remember tokens for longer",
                 memory.age_ms / 1_000,
                 time_ms / 1_000,
                 margin_ms / 1_000
@@ -528,8 +528,8 @@ fn note_what_is_not_counted(server: &Server, places: &[Place], notes: &mut Vec<S
     let user = identifier(&server.known.user);
     notes.extend(unread.into_iter().map(|table| {
         format!(
-            "user `{}` may not read `{table}`: every insert of others is counted as if it used many tokens, so that one whose answer is \
-             lost is looked for sooner than need be; `GRANT SELECT ON {table} TO {user}` spares you that",
+            "user `{}` may not read `{table}`, so Forebay assumes that other writers use many insert tokens, and sooner looks for the rows of an \
+             insert whose answer was lost. To avoid this: `GRANT SELECT ON {table} TO {user}`",
             server.known.user
         )
     }));

@@ -206,7 +206,7 @@ impl State {
             Self::RowsRefused => "fix the table so that it accepts the rows; nothing is dropped until then",
             Self::Unclear => "wait; if it does not pass, search the server's log for the message",
             Self::Asks => {
-                "answer the question with `forebay answer`, then start the pipeline again; until then the other tables are written"
+                "answer the question with `forebay answer`; until then the other tables are written, and this process continues with the answer"
             }
             Self::SourceAway => "start the source, or check the network",
             Self::SourceRefuses => {

@@ -145,7 +145,8 @@ fn kinds(run: &Totals) -> String {
     text
 }
 
-fn counted(n: u64, word: &str) -> String {
+/// A number of things that one `word` names.
+pub fn counted(n: u64, word: &str) -> String {
     format!("{n} {}", plural(n, word))
 }
 

@@ -219,8 +219,8 @@ impl Work<'_> {
             let expected = Expected { least: least_nameless(rule, first_nameless), most, first };
             report.notes.push(match report.is_all.then(|| differences.explain_nameless(expected)) {
                 Some(Some(rows)) => format!(
-                    "{most} records leave out column {} of the key, and the server has filled it in: the {rows} rows under other keys are \
-                     as many as they can have become, and which row is whose is not compared",
+                    "{most} records have no value for column {} of the key, so the server filled it in. The table has {rows} rows with such keys, which is \
+                     a possible number; the rows are not compared with the records one by one",
                     columns.join(", ")
                 ),
                 Some(None) => format!(

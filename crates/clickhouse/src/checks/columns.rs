@@ -154,15 +154,15 @@ pub(super) fn note_what_cannot_be_found(
     notes: &mut Vec<String>,
 ) {
     let why = if unique_key.is_empty() {
-        "and no `unique_key` is named".to_owned()
+        "and `unique_key` is not set".to_owned()
     } else if engine.merges {
-        format!("and `unique_key` cannot serve, for `{}` holds earlier rows of a key", engine.name)
+        format!("and `unique_key` does not help, because `{}` may keep earlier rows of a key", engine.name)
     } else {
         return;
     };
     notes.push(format!(
-        "table `{}` has no column `{PROVENANCE}` {why}: an insert whose answer is lost when the server restarts stops the \
-         pipeline with a question; `{}` spares you that",
+        "table `{}` has no column `{PROVENANCE}` {why}: if the answer to an insert is lost while the server restarts, the \
+         pipeline stops and asks you. To avoid this: `{}`",
         config.name(),
         add_provenance(config)
     ));

@@ -198,7 +198,7 @@ fn a_partitioned_target_needs_a_view_that_repeats() {
     facts.views = vec![view(Some(remembering(799)), "CREATE … AS SELECT n, at FROM t")];
     let text = faults(&facts);
     assert!(
-        text.contains("must remember 800") && text.contains("ALTER TABLE `d`.`target` MODIFY SETTING"),
+        text.contains("at least 800") && text.contains("ALTER TABLE `d`.`target` MODIFY SETTING"),
         "two inserts of up to 100 tokens each, and as many of others: {text}"
     );
 }

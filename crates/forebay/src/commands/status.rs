@@ -63,7 +63,7 @@ fn text(value: &Value) -> String {
 fn write_running(out: &mut String, report: &Value) -> std::fmt::Result {
     let running = &report["running"];
     if running.is_null() {
-        return writeln!(out, "running      not as seen from here: {}", text(&report["not_running"]));
+        return writeln!(out, "running      not known: {}", text(&report["not_running"]));
     }
     writeln!(out, "running      phase {}, lag {}", text(&running["phase"]), text(&running["lag"]))?;
     for problem in running["problems"].as_array().into_iter().flatten() {
@@ -72,7 +72,7 @@ fn write_running(out: &mut String, report: &Value) -> std::fmt::Result {
         let rows = if problem["effect"] == "none" { "nothing was written by it" } else { IN_DOUBT };
         writeln!(
             out,
-            "waiting      {}: {}{since}, met {} times; {rows}",
+            "waiting      {}: {}{since}, {} times; {rows}",
             text(&problem["place"]),
             text(&problem["state"]),
             text(&problem["times"])
@@ -86,7 +86,7 @@ fn write_running(out: &mut String, report: &Value) -> std::fmt::Result {
             continue;
         }
         let unknown = match tokens["is_bounded"].as_bool() {
-            Some(false) => "nothing bounds how many other writers use",
+            Some(false) => "the use by other writers has no known limit",
             _ => "the rate is not known yet",
         };
         let used = tokens["used_per_s"]
@@ -94,11 +94,11 @@ fn write_running(out: &mut String, report: &Value) -> std::fmt::Result {
             .map_or(unknown.to_owned(), |n| format!("all writers use up to {n:.1} a second"));
         let lasts = tokens["memory_s"]
             .as_f64()
-            .map_or("no end in sight".to_owned(), |s| format!("they last {s:.0} s"));
+            .map_or("they last indefinitely".to_owned(), |s| format!("they last {s:.0} s"));
         let number = |key: &str| tokens[key].as_f64().unwrap_or_default();
         writeln!(
             out,
-            "tokens       {table}: remembers {}; {used}; {lasts}. A doubt needs {:.0} s within half of that: {}, up to {:.1} a second",
+            "tokens       {table}: remembers {}; {used}; {lasts}. To resolve a doubt, half of that must last {:.0} s: {}, up to {:.1} a second",
             text(&tokens["remembered"]),
             number("needed_s"),
             if tokens["is_scarce"] == true { "TOO SHORT" } else { "enough" },

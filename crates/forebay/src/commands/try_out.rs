@@ -26,6 +26,7 @@ use serde_json::{Value, json};
 
 use super::explain;
 use crate::console::{Exit, PipelineFile, print};
+use crate::progress::counted;
 
 /// How long the source may take to give the sample.
 const WAIT_MAX: Duration = Duration::from_secs(15);
@@ -353,13 +354,14 @@ fn text(tried: &[Tried], is_of_several: bool) -> String {
     );
     let mut out = String::new();
     explain::columns_of(&mut out, &rows);
-    let of = |wanted: fn(&Outcome) -> bool| tried.iter().filter(|record| wanted(&record.outcome)).count();
+    let of =
+        |wanted: fn(&Outcome) -> bool| tried.iter().filter(|record| wanted(&record.outcome)).count() as u64;
     out + &format!(
-        "{} records: {} rows, {} filtered, {} dead letters; duplicates are not looked for, nothing was written\n",
-        tried.len(),
-        of(|outcome| matches!(outcome, Outcome::Rows(_))),
+        "{}: {}, {} filtered, {}; duplicates are not looked for, nothing was written\n",
+        counted(tried.len() as u64, "record"),
+        counted(of(|outcome| matches!(outcome, Outcome::Rows(_))), "row"),
         of(|outcome| matches!(outcome, Outcome::Filtered(_))),
-        of(|outcome| matches!(outcome, Outcome::Rejected(_))),
+        counted(of(|outcome| matches!(outcome, Outcome::Rejected(_))), "dead letter"),
     )
 }
 

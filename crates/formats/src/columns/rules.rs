@@ -134,7 +134,7 @@ impl Misfit {
     /// A value of a kind that the type never takes.
     #[cold]
     pub fn kind(type_name: &str) -> Box<Self> {
-        Self::form(format!("is not of the kind that {type_name} takes"))
+        Self::form(format!("cannot be read as {type_name}"))
     }
 
     /// A null that the column does not take.

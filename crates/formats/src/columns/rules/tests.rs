@@ -88,7 +88,7 @@ fn a_column_takes_the_kinds_of_the_table_and_no_others() {
 fn a_kind_that_is_never_taken_is_named_as_one() {
     let mut column = pattern(&column_type("UInt8"));
     let misfit = column.boolean(true).expect_err("a boolean is no number");
-    assert_eq!((misfit.reason, &*misfit.rule), (Reason::WrongKind, "is not of the kind that UInt8 takes"));
+    assert_eq!((misfit.reason, &*misfit.rule), (Reason::WrongKind, "cannot be read as UInt8"));
 }
 
 #[test]

@@ -160,7 +160,7 @@ fn the_head_of_a_block_names_its_fields() {
     // Each file has an order of its own.
     let swapped = decode(Some("name,\"id\""));
     assert_eq!(swapped.rejects.len(), 2);
-    assert_eq!(swapped.rejects[0].message, "field `id`: value `a` is not of the kind that Int8 takes");
+    assert_eq!(swapped.rejects[0].message, "field `id`: value `a` cannot be read as Int8");
     for (head, column, expected) in [
         (None, "", "the record comes without the header that names its fields"),
         (

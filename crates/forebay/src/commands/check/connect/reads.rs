@@ -27,6 +27,7 @@ use super::stored::Stored;
 use super::{Found, Tables};
 use crate::commands::dead_letters::output::printable;
 use crate::console::Exit;
+use crate::progress::counted;
 
 /// A source that takes longer than this to name its partitions would not start well either.
 const SOURCE_WAIT_MAX: Duration = Duration::from_secs(15);
@@ -424,18 +425,19 @@ impl Sampler {
 
     fn tell(self, is_new: bool, input: Option<&str>, found: &mut Found) {
         let of_input = input.map_or(String::new(), |input| format!(" of input `{input}`"));
-        let of = |word: &str| self.seen.iter().filter(|record| record["becomes"] == word).count();
+        let of = |word: &str| self.seen.iter().filter(|record| record["becomes"] == word).count() as u64;
         let whence = if is_new {
             "that a start would read next"
         } else {
-            "that were read before: nothing new is there"
+            "that were read before, as there are no new ones"
         };
         found.notes.push(match self.seen.len() {
             0 => format!("no sample{of_input}: the source holds no record"),
             all => format!(
-                "of {all} records{of_input} {whence}, {} become rows, {} dead letters, and {} are filtered (duplicates are not looked for)",
-                of("row"),
-                of("dead_letter"),
+                "sample of {}{of_input} {whence}: {}, {}, {} filtered (duplicates are not looked for)",
+                counted(all as u64, "record"),
+                counted(of("row"), "row"),
+                counted(of("dead_letter"), "dead letter"),
                 of("filtered")
             ),
         });
