@@ -10,6 +10,7 @@ mod load;
 mod peer;
 mod visible;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -64,6 +65,7 @@ const BACKLOG_AGE: [Figure; 4] = [
 /// The arm that is measured, and the one that keeps the duplicates.
 const FOREBAY: &str = "forebay";
 const WITHOUT_DEDUP: &str = "forebay without dedup: duplicates stay";
+const OTHER: &str = "the other program";
 const FILTERED: &str = "forebay with a filter that half of the records pass";
 
 /// The steps of an arm.
@@ -72,6 +74,8 @@ enum Steps {
     Dedup,
     None,
     FilterAndDedup,
+    /// As `Dedup`, by the plan's other program.
+    Other,
 }
 
 impl Steps {
@@ -81,6 +85,7 @@ impl Steps {
             Self::Dedup => (FOREBAY, ""),
             Self::None => (WITHOUT_DEDUP, "_plain"),
             Self::FilterAndDedup => (FILTERED, "_filtered"),
+            Self::Other => (OTHER, "_other"),
         }
     }
 
@@ -89,7 +94,7 @@ impl Steps {
         const DEDUP: &str = "  - dedup: { key: [event_id], window: 8h, time: created_at }\n";
         match self {
             Self::None => String::new(),
-            Self::Dedup => format!("steps:\n{DEDUP}"),
+            Self::Dedup | Self::Other => format!("steps:\n{DEDUP}"),
             Self::FilterAndDedup => {
                 format!("steps:\n  - filter: name < '{}'\n{DEDUP}", oracle::NAME_IN_THE_MIDDLE)
             }
@@ -139,6 +144,8 @@ pub struct Plan {
     pub without_dedup: bool,
     /// The same with a filter before `dedup` that half of the records pass, in turns: what a filter saves.
     pub filter: bool,
+    /// Another build of the program, which drains the same backlog in turns: what a change costs or saves.
+    pub beside: Option<PathBuf>,
 }
 
 impl Plan {
@@ -230,6 +237,11 @@ impl Bench<'_> {
                 let run = self.run(number, server, passing, backlog, Steps::FilterAndDedup).await;
                 runs.push(run.with_context(|| format!("run {number} with a filter"))?);
             }
+            if self.plan.beside.is_some() {
+                self.place.say(&format!("run {number} of {repeat}: the other program"));
+                let run = self.run(number, server, expected, backlog, Steps::Other).await;
+                runs.push(run.with_context(|| format!("run {number} of the other program"))?);
+            }
             if let (Some((peer, program)), Some(topic)) = (&built, backlog) {
                 self.place.say(&format!("run {number} of {repeat}: {}", peer.name()));
                 runs.push(self.consumer(*peer, program, number, server, expected, topic).await?);
@@ -284,7 +296,10 @@ impl Bench<'_> {
         let dir = self.place.folder(&format!("run-{number}{suffix}"))?;
         let memory = self.plan.common.memory_line();
         let pipeline = |source: &str| Pipeline {
-            program: self.plan.common.program.clone(),
+            program: match steps {
+                Steps::Other => self.plan.beside.clone(),
+                Steps::Dedup | Steps::None | Steps::FilterAndDedup => self.plan.common.program.clone(),
+            },
             dir,
             rest: pipeline_text(source, server.url(), &table, self.plan.batch_age, steps) + &memory,
             table: table.clone(),
@@ -308,7 +323,7 @@ impl Bench<'_> {
                 let pipeline = pipeline(&kafka(brokers, topic.name(), &table));
                 let rows = match steps {
                     Steps::None => self.plan.workload.records_total(),
-                    Steps::Dedup | Steps::FilterAndDedup => expected.rows,
+                    Steps::Dedup | Steps::FilterAndDedup | Steps::Other => expected.rows,
                 };
                 let (end, seen, took) = self.paced(&pipeline, topic, rate, rows).await?;
                 (pipeline, end, seen, Some(took))
@@ -316,7 +331,7 @@ impl Bench<'_> {
         };
         let clickhouse = server.usage()?.zip(before).map(|(after, before)| after.since(before));
         let checks = match steps {
-            Steps::Dedup | Steps::FilterAndDedup => {
+            Steps::Dedup | Steps::FilterAndDedup | Steps::Other => {
                 of_content(expected, server.content(&oracle::sql(&table)).await?).to_vec()
             }
             Steps::None => self.duplicates_stay(server, &table, expected).await?,
@@ -424,7 +439,7 @@ impl Bench<'_> {
         let read = self.plan.workload.records_total();
         let (written, duplicates) = match steps {
             Steps::None => (read, 0),
-            Steps::Dedup => (expected.rows, self.plan.workload.duplicates_total()),
+            Steps::Dedup | Steps::Other => (expected.rows, self.plan.workload.duplicates_total()),
             Steps::FilterAndDedup => (expected.rows, counted.duplicates),
         };
         Accounts { read, written, duplicates, dead_letters: 0 }

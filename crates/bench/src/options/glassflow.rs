@@ -1,5 +1,6 @@
 //! The options of `forebay bench glassflow`.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
@@ -96,8 +97,12 @@ pub struct Glassflow {
     #[arg(long, conflicts_with_all = ["rate", "load"])]
     filter: bool,
 
+    /// Also drains the same backlog with another build of the program, in alternation, to show what a change costs or saves.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["rate", "load"])]
+    beside: Option<PathBuf>,
+
     /// Joins events from one topic with actions from another, in place of deduplicating events.
-    #[arg(long, conflicts_with_all = ["rate", "load", "against", "without_dedup", "filter", "far_duplicates", "cross_duplicates"])]
+    #[arg(long, conflicts_with_all = ["rate", "load", "against", "without_dedup", "filter", "beside", "far_duplicates", "cross_duplicates"])]
     join: bool,
 
     /// With --join: how many seconds the times of an event and its action may be apart.
@@ -249,6 +254,7 @@ impl Glassflow {
             against: self.against.as_ref().map(|_| Peer::FranzGo),
             without_dedup: self.without_dedup,
             filter: self.filter,
+            beside: self.beside.clone(),
         })
     }
 }
