@@ -99,7 +99,7 @@ fn every_query_of_nexmark_answers_as_a_batch_over_the_same_events_does() {
     let Some(case) = Case::begin("nexmark") else { return };
     write_events(case.dir());
     let queries = queries();
-    assert!(queries.len() >= 15, "{queries:?}");
+    assert!(queries.len() >= 17, "{queries:?}");
     let wrong: Vec<String> = queries.iter().filter_map(|query| answer(&case, query).err()).collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

@@ -195,7 +195,10 @@ fn rows_whose_key_the_server_made_are_counted_and_not_called_foreign() {
     let verify = |code| pipeline.tool(&["verify"], &["--key", "id", "--json"], code);
     let report = verify(0);
     let notes = report["notes"].to_string();
-    assert!(notes.contains("300 records leave out column `id`") && notes.contains("300 rows"), "{report:#}");
+    assert!(
+        notes.contains("300 records have no value for column `id`") && notes.contains("300 rows"),
+        "{report:#}"
+    );
     table.ask("ALTER TABLE {t} DELETE WHERE n = 3 SETTINGS mutations_sync = 2");
     let report = verify(4);
     assert_eq!(report["missing"]["keys"], 1, "one of those without a key: {report:#}");
