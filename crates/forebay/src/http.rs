@@ -1,6 +1,6 @@
 //! Metrics, health and status over HTTP.
 //!
-//! Owns the paths and who may ask. Does not own what is told ([`View`] and the metrics' recorder), nor how connections are
+//! Owns the paths and who may ask. Does not own what is told ([`View`] and [`crate::recorder`]), nor how connections are
 //! bounded (`listener`). There is no authentication, nothing can be changed here, and nothing secret is shown.
 //!
 //! | path       | answer                                                                          |
@@ -23,9 +23,10 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use dataflow::printing;
 use listener::{Bounds, Names};
-use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
+
+use crate::recorder::Metrics;
 
 /// Requests answered at the same time; rendering metrics costs memory, and nobody needs more.
 const REQUESTS_MAX: usize = 16;
@@ -40,15 +41,6 @@ const HEAD_BYTES_MAX: usize = 16 << 10;
 /// The longest wait for a client to take bytes of its answer.
 const WRITE_WAIT_MAX: Duration = Duration::from_secs(30);
 
-/// How often old samples of histograms are folded, so that their memory stays bounded between scrapes.
-const UPKEEP_EVERY: Duration = Duration::from_secs(5);
-
-/// Upper bounds of the histograms of seconds, from a fast local insert to an outage.
-const SECONDS: [f64; 23] = [
-    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 2.5,
-    5.0, 10.0, 30.0, 120.0, 600.0,
-];
-
 /// What a running pipeline tells.
 pub trait View: Send + Sync {
     /// `Ok` while rows can flow from the source to the tables; otherwise every reason why they cannot, one a line.
@@ -56,24 +48,6 @@ pub trait View: Send + Sync {
 
     /// The lane at this moment, without anything secret.
     fn status(&self) -> serde_json::Value;
-}
-
-/// Installs the recorder that all metrics of this process go to.
-///
-/// # Errors
-/// When there is one already.
-pub fn record_metrics() -> anyhow::Result<PrometheusHandle> {
-    let builder =
-        PrometheusBuilder::new().set_buckets_for_metric(Matcher::Suffix("_seconds".into()), &SECONDS)?;
-    Ok(builder.install_recorder()?)
-}
-
-/// Folds old samples now and then, for ever: also needed where nobody scrapes.
-pub async fn upkeep<Never>(metrics: PrometheusHandle) -> Never {
-    loop {
-        tokio::time::sleep(UPKEEP_EVERY).await;
-        metrics.run_upkeep();
-    }
 }
 
 /// A server that listens.
@@ -128,7 +102,7 @@ impl Server {
     ///
     /// # Errors
     /// When the listener fails.
-    pub async fn serve(self, metrics: PrometheusHandle, view: Arc<dyn View>) -> std::io::Result<()> {
+    pub async fn serve(self, metrics: Metrics, view: Arc<dyn View>) -> std::io::Result<()> {
         let bounds = Bounds {
             connections_max: CONNECTIONS_MAX,
             head_wait_max: HEAD_WAIT_MAX,
@@ -141,24 +115,20 @@ impl Server {
     async fn serve_within(
         self,
         bounds: Bounds,
-        metrics: PrometheusHandle,
+        metrics: Metrics,
         view: Arc<dyn View>,
     ) -> std::io::Result<()> {
-        let upkeep = upkeep::<()>(metrics.clone());
         // Behind an address of other machines it is asked by names that only their network knows.
         let ip = self.address.ip();
         let names = ip.is_loopback().then(|| Names::of(ip).any_address());
         let router = router(Api { metrics, view, places: Arc::new(Semaphore::new(REQUESTS_MAX)), names });
-        tokio::select! {
-            result = listener::serve(self.listener, router, bounds, std::future::pending()) => result,
-            () = upkeep => Ok(()),
-        }
+        listener::serve(self.listener, router, bounds, std::future::pending()).await
     }
 }
 
 #[derive(Clone)]
 struct Api {
-    metrics: PrometheusHandle,
+    metrics: Metrics,
     view: Arc<dyn View>,
     places: Arc<Semaphore>,
     /// The names that it may be asked under; `None` where any will do.
@@ -188,7 +158,7 @@ async fn admit(State(api): State<Api>, request: Request, next: Next) -> Response
 }
 
 async fn metrics_text(State(api): State<Api>) -> impl IntoResponse {
-    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], api.metrics.render())
+    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], api.metrics.text())
 }
 
 async fn ready(State(api): State<Api>) -> Response {

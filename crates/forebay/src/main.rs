@@ -10,6 +10,7 @@
 //! | [`console`]  | exit codes, the way to standard output                    |
 //! | [`commands`] | what each command does                                    |
 //! | [`http`]     | metrics, health, status                                   |
+//! | [`recorder`] | what metrics are kept as, and their text                 |
 //! | [`status_view`] | a running lane as JSON                                 |
 //! | [`progress`] | lines that tell how far a pipeline is                     |
 //! | [`logging`]  | log lines                                                 |
@@ -26,6 +27,7 @@ mod console;
 mod http;
 mod logging;
 mod progress;
+mod recorder;
 mod signals;
 mod status_view;
 

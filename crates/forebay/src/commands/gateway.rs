@@ -30,8 +30,9 @@ use tokio::sync::watch;
 
 use super::place;
 use crate::console::Exit;
-use crate::http::{self, Server, View};
+use crate::http::{Server, View};
 use crate::logging::{self, LogOptions};
+use crate::recorder::Metrics;
 use crate::signals::Signals;
 
 /// Pause between two tries to reach a store at the start.
@@ -86,7 +87,7 @@ impl Gateway {
 
 async fn run(file: File) -> anyhow::Result<Exit> {
     let mut signals = Signals::listen().context("cannot take over SIGTERM and SIGINT")?;
-    let metrics = http::record_metrics()?;
+    let metrics = Metrics::install()?;
     let admin = match file.http.listen {
         Listen::None => None,
         Listen::At(_) => Some(Server::bind_free(&file.http.addresses(), file.http.allow_remote).await?),
@@ -112,7 +113,7 @@ async fn run(file: File) -> anyhow::Result<Exit> {
     let view = GatewayView { gate: server.gate(), address: server.address() };
     let telling = async {
         match admin {
-            None => http::upkeep(metrics).await,
+            None => std::future::pending().await,
             Some(admin) => {
                 tracing::info!(address = %admin.address(), "metrics, health and status over HTTP");
                 match admin.serve(metrics, Arc::new(view)).await {

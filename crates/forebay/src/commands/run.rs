@@ -11,7 +11,6 @@ use dataflow::{Effect, Runtime, SourceFault};
 use engine::change::{NewState, Unchanged};
 use engine::problem::{Noticed, State};
 use engine::{EngineError, Outcome, Snapshot, Status, TokioRuntime};
-use metrics_exporter_prometheus::PrometheusHandle;
 use pipeline::config::model::Pipeline;
 use pipeline::config::model::sink::ExistingRows;
 use pipeline::config::values::Listen;
@@ -19,8 +18,9 @@ use pipeline::wiring::{self, Known, Reads, WiringError};
 use tokio::sync::watch;
 
 use crate::console::{Exit, PipelineFile};
-use crate::http::{self, Server};
+use crate::http::Server;
 use crate::logging::LogOptions;
+use crate::recorder::Metrics;
 use crate::signals::Signals;
 use crate::status_view::LaneView;
 use crate::{logging, progress};
@@ -91,7 +91,7 @@ impl Run {
     async fn run(&self, pipeline: Pipeline) -> anyhow::Result<Exit> {
         let mut signals = Signals::listen().context("cannot take over SIGTERM and SIGINT")?;
         let status = Arc::new(Status::default());
-        let metrics = http::record_metrics()?;
+        let metrics = Metrics::install()?;
         let server = listen(&pipeline).await?;
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let runtime: Arc<dyn Runtime> = TokioRuntime::new(threads);
@@ -120,9 +120,9 @@ async fn listen(pipeline: &Pipeline) -> anyhow::Result<Option<Server>> {
 }
 
 /// Ends only by failing.
-async fn serve(server: Option<Server>, metrics: PrometheusHandle, view: LaneView) -> anyhow::Error {
+async fn serve(server: Option<Server>, metrics: Metrics, view: LaneView) -> anyhow::Error {
     match server {
-        None => http::upkeep(metrics).await,
+        None => std::future::pending().await,
         Some(server) => match server.serve(metrics, Arc::new(view)).await {
             Ok(()) => anyhow::anyhow!("the HTTP server ended by itself"),
             Err(error) => anyhow::Error::new(error).context("the HTTP server failed"),

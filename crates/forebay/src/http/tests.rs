@@ -29,9 +29,8 @@ async fn ask(address: SocketAddr, path: &str, host: &str) -> String {
 async fn start(running: bool) -> SocketAddr {
     let server = Server::bind("127.0.0.1:0".parse().unwrap(), false).await.unwrap();
     let address = server.address();
-    let recorder = PrometheusBuilder::new().build_recorder();
-    let metrics = recorder.handle();
-    metrics::with_local_recorder(&recorder, || metrics::counter!("forebay_test_total").increment(3));
+    let metrics = Metrics::default();
+    metrics::with_local_recorder(&metrics, || metrics::counter!("forebay_test_total").increment(3));
     tokio::spawn(server.serve(metrics, Arc::new(Lane { running })));
     address
 }
@@ -91,7 +90,7 @@ async fn a_page_of_another_site_is_turned_away() {
 async fn idle_and_slow_clients_do_not_keep_their_places() {
     let server = Server::bind("127.0.0.1:0".parse().unwrap(), false).await.unwrap();
     let address = server.address();
-    let metrics = PrometheusBuilder::new().build_recorder().handle();
+    let metrics = Metrics::default();
     let bounds = Bounds {
         connections_max: 2,
         head_wait_max: Duration::from_millis(500),
