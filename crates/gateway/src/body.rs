@@ -40,6 +40,9 @@ pub struct BodyBounds {
     pub time_max: Duration,
 }
 
+/// Bytes that one byte of a block of Snappy stands for at the most: an element of three bytes copies 64.
+const SNAPPY_RATIO_MAX: usize = 22;
+
 /// How a body is compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Encoding {
@@ -51,6 +54,8 @@ pub enum Encoding {
     Zstd,
     /// `deflate`: with the head and checksum of zlib.
     Deflate,
+    /// `snappy`: one block, without frames, as Prometheus and Loki have it.
+    Snappy,
 }
 
 /// A body as it came.
@@ -74,7 +79,7 @@ impl Encoding {
         let unknown = || {
             Refusal::new(
                 Kind::Media,
-                "the body's `Content-Encoding` is not known; use `gzip`, `zstd`, `deflate` or none",
+                "the body's `Content-Encoding` is not known; use `gzip`, `zstd`, `deflate`, `snappy` or none",
             )
         };
         let mut values = headers.get_all(header::CONTENT_ENCODING).iter();
@@ -87,6 +92,7 @@ impl Encoding {
             "gzip" | "x-gzip" => Ok(Self::Gzip),
             "zstd" => Ok(Self::Zstd),
             "deflate" => Ok(Self::Deflate),
+            "snappy" => Ok(Self::Snappy),
             _ => Err(unknown()),
         }
     }
@@ -134,6 +140,15 @@ pub async fn read(
 }
 
 impl Raw {
+    /// Takes a body without `Content-Encoding` for a block of Snappy: some protocols always have one, and some of their senders do not say so.
+    pub fn or_snappy(self) -> Self {
+        let encoding = match self.encoding {
+            Encoding::Identity => Encoding::Snappy,
+            named => named,
+        };
+        Self { encoding, ..self }
+    }
+
     /// The bytes as they were before they were compressed, and what holds them. For a compute thread.
     ///
     /// # Errors
@@ -151,6 +166,7 @@ impl Raw {
                 decoder.window_log_max(WINDOW_LOG_MAX).map_err(|error| damaged(&error))?;
                 pieces(decoder, bytes_max, &mut inflated)
             }
+            Encoding::Snappy => block(&bytes, bytes_max, &mut inflated),
         };
         Ok((out?, inflated))
     }
@@ -176,6 +192,28 @@ fn pieces(mut from: impl Read, bytes_max: usize, held: &mut Held) -> Result<Vec<
             return Err(too_large(bytes_max));
         }
     }
+}
+
+/// The content of a block of Snappy, whose length stands before it.
+fn block(bytes: &[u8], bytes_max: usize, held: &mut Held) -> Result<Vec<u8>, Refusal> {
+    let failed = |error: snap::Error| damaged(&error.into());
+    let said = snap::raw::decompress_len(bytes).map_err(failed)?;
+    if said > bytes_max {
+        return Err(too_large(bytes_max));
+    }
+    // Nothing is allocated for a length that the block cannot have.
+    if said / SNAPPY_RATIO_MAX > bytes.len() {
+        let message = format!(
+            "the body is not what its `Content-Encoding` says: its {} bytes cannot hold {said}",
+            bytes.len()
+        );
+        return Err(Refusal::new(Kind::Malformed, message));
+    }
+    held.take(said)?;
+    let mut out = vec![0; said];
+    let read = snap::raw::Decoder::new().decompress(bytes, &mut out).map_err(failed)?;
+    out.truncate(read);
+    Ok(out)
 }
 
 fn damaged(error: &std::io::Error) -> Refusal {

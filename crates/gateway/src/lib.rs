@@ -39,11 +39,13 @@ pub mod ingest;
 pub mod keys;
 pub mod loki;
 pub mod options;
+mod quoting;
 pub mod records;
 pub mod refusal;
 pub mod server;
 pub mod splunk;
 pub mod stream;
+mod wire;
 
 pub use gate::{Caller, Gate};
 pub use options::{ClientOptions, Format, Limits, Options, StreamOptions};

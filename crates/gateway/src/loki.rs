@@ -1,4 +1,4 @@
-//! Loki's push, in JSON, for senders that speak nothing else.
+//! Loki's push, in JSON and in Protocol Buffers, for senders that speak nothing else.
 //!
 //! Owns the envelope. `POST /loki/api/v1/push` fills the stream `loki` (of the request's tenant, by `X-Scope-OrgID`, if the gateway's `tenant_header` says so);
 //! `POST /NAME/loki/api/v1/push` fills another. Each entry is a record:
@@ -7,11 +7,13 @@
 //! {"timestamp":"1700000000000000000","line":"GET /","labels":{"app":"web"},"metadata":{"trace":"a1"}}
 //! ```
 //!
-//! The timestamp is nanoseconds since 1970 as a text, as Loki has it, so that no digit is lost; a column `DateTime64(9)` takes it. The other form of a
-//! push, Protocol Buffers in Snappy, is refused with 415: senders have a setting for JSON.
+//! The timestamp is nanoseconds since 1970 as a text, as Loki has it, so that no digit is lost; a column `DateTime64(9)` takes it. Protocol
+//! Buffers in Snappy ([`protobuf`]), with `Content-Type: application/x-protobuf`, make the same records.
+
+mod labels;
+mod protobuf;
 
 use std::borrow::Cow;
-use std::io::Write;
 
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Path, Request, State};
@@ -23,6 +25,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
 use crate::gate::Gate;
+use crate::quoting::{quote, quoted_bytes};
 use crate::records::{self, Parsed, Rows};
 use crate::refusal::{Kind, Refusal};
 
@@ -60,16 +63,20 @@ async fn take(gate: &Gate, name: &str, request: Request) -> Result<(), Refusal> 
     let caller = gate.admit(&head.uri, &head.headers)?;
     let stream = gate.stream(&caller, name)?;
     stream.takes_json()?;
-    if records::media(&head.headers).0 != "application/json" {
-        let message =
-            "a push is taken in JSON only (`Content-Type: application/json`); senders have a setting for it";
-        return Err(Refusal::new(Kind::Media, message));
-    }
+    let is_protobuf = match records::media(&head.headers).0.as_str() {
+        "application/json" => false,
+        "application/x-protobuf" | "application/protobuf" => true,
+        _ => {
+            let message = "a push has the `Content-Type` `application/json` or `application/x-protobuf`";
+            return Err(Refusal::new(Kind::Media, message));
+        }
+    };
     let raw = gate.body(&stream, &head.headers, body).await?;
     let (now_ms, room) = (stream.now_ms(), gate.hold(&stream));
     let parsed = gate.compute(move || {
-        let (body, _held) = raw.inflate()?;
-        entries(&body, Rows::new(now_ms, room, body.len())?)
+        let (body, _held) = if is_protobuf { raw.or_snappy().inflate()? } else { raw.inflate()? };
+        let rows = Rows::new(now_ms, room, body.len())?;
+        if is_protobuf { protobuf::entries(&body, rows) } else { entries(&body, rows) }
     });
     let Parsed { records, held, .. } = parsed.await?;
     if records.is_empty() {
@@ -169,9 +176,8 @@ impl<'de> Visitor<'de> for Streams<'_> {
                 if time.is_empty() || time.len() > 19 || !time.bytes().all(|byte| byte.is_ascii_digit()) {
                     return Err(serde::de::Error::custom("a timestamp is no number of nanoseconds"));
                 }
-                let mut record = Vec::with_capacity(line.len() + labels.len() + 80);
-                write_record(&mut record, &time, &line, &labels, metadata);
-                if let Err(refusal) = self.rows.push(&record) {
+                let written = write_record(self.rows, &time, line.as_bytes(), &labels, metadata);
+                if let Err(refusal) = written {
                     *self.refused = Some(refusal);
                     return Err(serde::de::Error::custom("there is no room"));
                 }
@@ -181,14 +187,29 @@ impl<'de> Visitor<'de> for Streams<'_> {
     }
 }
 
-fn write_record(out: &mut Vec<u8>, time: &str, line: &str, labels: &str, metadata: Map<String, Value>) {
-    let line = Value::from(line);
-    // Writing into memory does not fail.
-    let _ = write!(out, "{{\"timestamp\":\"{time}\",\"line\":{line},\"labels\":{labels}");
-    if !metadata.is_empty() {
-        let _ = write!(out, ",\"metadata\":{}", Value::Object(metadata));
-    }
-    out.push(b'}');
+/// Appends the record of an entry, whose size is known before it is written.
+fn write_record(
+    rows: &mut Rows,
+    time: &str,
+    line: &[u8],
+    labels: &str,
+    metadata: Map<String, Value>,
+) -> Result<(), Refusal> {
+    let metadata = if metadata.is_empty() { String::new() } else { Value::Object(metadata).to_string() };
+    let bytes = time.len() + quoted_bytes(line) + labels.len() + metadata.len() + 64;
+    rows.push_with(bytes, |out| {
+        out.extend_from_slice(b"{\"timestamp\":\"");
+        out.extend_from_slice(time.as_bytes());
+        out.extend_from_slice(b"\",\"line\":");
+        quote(out, line);
+        out.extend_from_slice(b",\"labels\":");
+        out.extend_from_slice(labels.as_bytes());
+        if !metadata.is_empty() {
+            out.extend_from_slice(b",\"metadata\":");
+            out.extend_from_slice(metadata.as_bytes());
+        }
+        out.push(b'}');
+    })
 }
 
 #[cfg(test)]

@@ -43,17 +43,18 @@ async fn bodies_are_inflated_and_what_is_damaged_is_refused() {
         ("X-Gzip", twice),
         ("zstd", zstd::bulk::compress(&text, 3).unwrap()),
         ("deflate", zlib),
+        ("snappy", snap::raw::Encoder::new().compress_vec(&text).unwrap()),
     ] {
         assert!(inflated(encoding, body, 1 << 20, roomy()).await.unwrap() == text, "{encoding}");
     }
-    for encoding in ["gzip", "zstd", "deflate"] {
+    for encoding in ["gzip", "zstd", "deflate", "snappy"] {
         let refused = inflated(encoding, text.clone(), 1 << 20, roomy()).await.unwrap_err();
         assert_eq!(refused.kind, Kind::Malformed, "{encoding}");
     }
     let mut cut = gzip(&text);
     cut.truncate(cut.len() / 2);
     assert_eq!(inflated("gzip", cut, 1 << 20, roomy()).await.unwrap_err().kind, Kind::Malformed);
-    for encoding in ["br", "gzip, gzip", "snappy"] {
+    for encoding in ["br", "gzip, gzip", "x-snappy-framed"] {
         assert_eq!(inflated(encoding, gzip(&text), 1 << 20, roomy()).await.unwrap_err().kind, Kind::Media);
     }
 }
@@ -69,6 +70,38 @@ async fn a_bomb_meets_its_bound_after_a_piece_too_many() {
         // A window of zstd at its largest, and the body.
         assert!(peak < 12 << 20, "{encoding}: {peak}");
     }
+}
+
+#[tokio::test]
+async fn nothing_is_allocated_for_a_length_that_a_block_of_snappy_only_claims() {
+    let claims = |length: &[u8]| [length, b"\x00x"].concat();
+    for (body, kind) in [
+        (claims(&[0xff, 0xff, 0xff, 0xff, 0x0f]), Kind::TooLarge),
+        (claims(&[0xff, 0xff, 0x3f]), Kind::Malformed),
+        (claims(&[2]), Kind::Malformed),
+        (vec![0xff; 20], Kind::Malformed),
+        (Vec::new(), Kind::Malformed),
+    ] {
+        let raw = read(&encoded("snappy"), Body::from(body), bounds(2 << 20), roomy()).await.unwrap();
+        let (refused, peak) = testkit::peak_bytes(|| raw.inflate().unwrap_err());
+        assert_eq!(refused.kind, kind);
+        assert!(peak < 64 << 10, "{peak}");
+    }
+}
+
+#[test]
+fn fuzz_snappy() {
+    let text = b"{\"a\":1}\n".repeat(40);
+    testkit::Fuzz::new("gateway snappy")
+        .examples([snap::raw::Encoder::new().compress_vec(&text).unwrap()])
+        .words([[0xff, 0xff, 0xff, 0x7f], [0xfe, 0x01, 0x00, 0xfe]])
+        .memory_max(64 << 10, 2 * SNAPPY_RATIO_MAX)
+        .run(3_000, |bytes| {
+            let mut held = roomy();
+            if let Ok(out) = block(bytes, 1 << 20, &mut held) {
+                assert!(out.len() <= held.bytes());
+            }
+        });
 }
 
 #[tokio::test]
