@@ -21,7 +21,7 @@
 //! | [`keys`]    | names of requests: new, on its way, known, or used for something else |
 //! | [`stream`]  | one log, its keys, its bounds                                         |
 //! | [`ingest`]  | `POST /v1/streams/NAME`                                               |
-//! | [`elastic`], [`loki`], [`splunk`] | what senders for those send already              |
+//! | [`elastic`], [`loki`], [`splunk`], [`prometheus`] | what senders for those send already |
 //! | [`refusal`] | what a client is told                                                 |
 //! | [`options`] | what a gateway is made of                                             |
 //!
@@ -39,6 +39,7 @@ pub mod ingest;
 pub mod keys;
 pub mod loki;
 pub mod options;
+pub mod prometheus;
 mod quoting;
 pub mod records;
 pub mod refusal;

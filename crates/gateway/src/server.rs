@@ -29,7 +29,7 @@ use crate::gate::Gate;
 use crate::keys::{Key, Keys};
 use crate::options::{Limits, Options, StreamOptions};
 use crate::stream::Stream;
-use crate::{elastic, ingest, loki, splunk};
+use crate::{elastic, ingest, loki, prometheus, splunk};
 
 /// The longest wait for the head of a request, and for the next request of a kept connection.
 const HEAD_WAIT_MAX: Duration = Duration::from_secs(60);
@@ -144,6 +144,7 @@ impl Server {
             .merge(elastic::routes(gate.clone()))
             .merge(loki::routes(gate.clone()))
             .merge(splunk::routes(gate.clone()))
+            .merge(prometheus::routes(gate.clone()))
             .merge(more);
         let until = until_asked(asked);
         let serving = tokio::spawn(listener::serve_with(listener, router, bounds, edge, until));

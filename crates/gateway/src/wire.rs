@@ -92,11 +92,18 @@ pub(crate) fn varint(rest: &mut &[u8]) -> Option<u64> {
     None
 }
 
+/// The integer that is sent with its sign in the lowest bit.
+pub(crate) fn zigzag(value: u64) -> i64 {
+    (value >> 1) as i64 ^ -((value & 1) as i64)
+}
+
 fn take<'a>(rest: &mut &'a [u8], bytes: usize) -> Option<&'a [u8]> {
     let (taken, left) = rest.split_at_checked(bytes)?;
     *rest = left;
     Some(taken)
 }
 
+#[cfg(test)]
+pub(crate) mod testing;
 #[cfg(test)]
 mod tests;

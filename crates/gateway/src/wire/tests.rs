@@ -16,6 +16,7 @@ fn fields_are_read_in_their_order() {
         [(1, Value::Varint(150)), (2, Value::Bytes(b"hi")), (3, Value::Fixed64(1)), (4, Value::Fixed32(7))];
     assert_eq!(all(&bytes).unwrap(), expected);
     assert_eq!(all(&[]).unwrap(), []);
+    assert_eq!([0, 1, 2, 3, u64::MAX].map(zigzag), [0, -1, 1, -2, i64::MIN]);
 }
 
 #[test]

@@ -3,36 +3,19 @@ use serde_json::Value as Json;
 use super::*;
 use crate::refusal::Kind;
 use crate::support::{self, in_memory, options, records, roomy, start};
-
-fn varint(mut number: u64) -> Vec<u8> {
-    let mut out = Vec::new();
-    while number > 0x7f {
-        out.push(number as u8 | 0x80);
-        number >>= 7;
-    }
-    out.push(number as u8);
-    out
-}
-
-fn sized(field: u64, bytes: &[u8]) -> Vec<u8> {
-    [varint(field << 3 | 2), varint(bytes.len() as u64), bytes.to_vec()].concat()
-}
-
-fn number(field: u64, number: u64) -> Vec<u8> {
-    [varint(field << 3), varint(number)].concat()
-}
+use crate::wire::testing::{number, sized, varint};
 
 fn entry_of(seconds: u64, nanos: u64, line: &[u8], metadata: &[(&str, &str)]) -> Vec<u8> {
-    let time = sized(1, &[number(1, seconds), number(2, nanos)].concat());
+    let time = sized(1, [number(1, seconds), number(2, nanos)].concat());
     let pair = |(name, value): &(&str, &str)| {
-        sized(3, &[sized(1, name.as_bytes()), sized(2, value.as_bytes())].concat())
+        sized(3, [sized(1, name.as_bytes()), sized(2, value.as_bytes())].concat())
     };
     [time, sized(2, line), metadata.iter().flat_map(pair).collect()].concat()
 }
 
 fn push_of(labels: &str, entries: &[Vec<u8>]) -> Vec<u8> {
     let entries: Vec<u8> = entries.iter().flat_map(|entry| sized(2, entry)).collect();
-    sized(1, &[sized(1, labels.as_bytes()), entries, number(3, 77)].concat())
+    sized(1, [sized(1, labels.as_bytes()), entries, number(3, 77)].concat())
 }
 
 fn parsed(body: &[u8]) -> Result<Vec<String>, Refusal> {
@@ -62,10 +45,10 @@ fn an_entry_is_the_same_record_as_of_json() {
 
 #[test]
 fn labels_behind_the_entries_and_pieces_of_a_timestamp_count() {
-    let time = [sized(1, &number(1, 1)), sized(1, &number(2, 5))].concat();
-    let stream = [sized(2, &time), sized(1, br#"{a="b"}"#)].concat();
+    let time = [sized(1, number(1, 1)), sized(1, number(2, 5))].concat();
+    let stream = [sized(2, time), sized(1, br#"{a="b"}"#)].concat();
     assert_eq!(
-        parsed(&sized(1, &stream)).unwrap(),
+        parsed(&sized(1, stream)).unwrap(),
         [r#"{"timestamp":"1000000005","line":"","labels":{"a":"b"}}"#]
     );
 }
@@ -83,7 +66,7 @@ fn what_is_no_push_is_refused_whole() {
         push_of("{}", &[good.clone(), entry_of(1 << 40, 0, b"y", &[])]),
         push_of("{}", &[good.clone(), entry_of(1, 0, b"y", &[("a", &long)])]),
         [push_of("{}", std::slice::from_ref(&good)), vec![0x0a, 0x05]].concat(),
-        sized(1, &number(2, 7)),
+        sized(1, number(2, 7)),
         number(1, 7),
     ] {
         let refused = parsed(&body).unwrap_err();
