@@ -174,8 +174,13 @@ impl Bench<'_> {
         let dir = self.place.folder(&format!("run-{number}"))?;
         let input = self.place.folder(&format!("run-{number}/in"))?;
         let rest = pipeline_text(&input, server.url(), &table) + &self.plan.common.memory_line();
-        let pipeline =
-            Pipeline { program: self.plan.common.program.clone(), dir, rest, table: table.clone() };
+        let pipeline = Pipeline {
+            program: self.plan.common.program.clone(),
+            dir,
+            rest,
+            store: None,
+            table: table.clone(),
+        };
         let rows = self.plan.workload.rows_total();
 
         link_all(files, &input, "1")?;

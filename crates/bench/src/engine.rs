@@ -27,7 +27,7 @@ const LOOK_MAX: Duration = Duration::from_secs(2);
 const METRICS_EVERY: u32 = 5;
 
 /// What the engine says when its metrics can be read.
-const LISTENS: &str = "metrics, health and status over HTTP";
+pub(crate) const LISTENS: &str = "metrics, health and status over HTTP";
 
 /// A pipeline and where it lives.
 pub struct Pipeline {
@@ -37,6 +37,8 @@ pub struct Pipeline {
     pub dir: PathBuf,
     /// The file's text but for its name, its store and where it listens.
     pub rest: String,
+    /// The lines that say where the store is; `None` for a folder below `dir`.
+    pub store: Option<String>,
     /// The table, which the pipeline makes.
     pub table: String,
 }
@@ -103,11 +105,11 @@ impl Pipeline {
     /// The whole file: a name, a store of its own, metrics on a free port, and the rest.
     fn text(&self) -> String {
         let Self { dir, rest, .. } = self;
-        let store = dir.join("store");
-        format!(
-            "pipeline: bench\nstore: file://{}\nhttp: {{ listen: '127.0.0.1:0' }}\n{rest}",
-            store.display()
-        )
+        let store = match &self.store {
+            Some(lines) => lines.clone(),
+            None => format!("store: file://{}\n", dir.join("store").display()),
+        };
+        format!("pipeline: bench\n{store}http: {{ listen: '127.0.0.1:0' }}\n{rest}")
     }
 
     fn command(&self) -> anyhow::Result<Command> {
@@ -281,7 +283,7 @@ impl Engine {
     /// A page of the engine; `None` before it listens and after it has ended.
     async fn get(&mut self, page: &str) -> Option<String> {
         if self.address.is_none() {
-            self.address = address(&std::fs::read_to_string(self.log()).ok()?);
+            self.address = address(&std::fs::read_to_string(self.log()).ok()?, LISTENS);
         }
         let address = self.address.as_ref()?;
         tokio::time::timeout(LOOK_MAX, ask(address, page)).await.ok()?.ok()
@@ -314,9 +316,9 @@ async fn ask(address: &str, page: &str) -> std::io::Result<String> {
     }
 }
 
-/// The address in the engine's log.
-fn address(log: &str) -> Option<String> {
-    let line = log.lines().find(|line| line.contains(LISTENS))?;
+/// The address in a line of a log that says these words.
+pub(crate) fn address(log: &str, says: &str) -> Option<String> {
+    let line = log.lines().find(|line| line.contains(says))?;
     let line: Value = serde_json::from_str(line).ok()?;
     Some(line["address"].as_str()?.to_owned())
 }
@@ -336,7 +338,8 @@ pub fn program() -> anyhow::Result<Command> {
 #[cfg(test)]
 pub fn no_fault(rest: String) {
     use pipeline::config::{self, values::reference::Surroundings};
-    let pipeline = Pipeline { program: None, dir: "/var/tmp/bench".into(), rest, table: "bench_1".into() };
+    let pipeline =
+        Pipeline { program: None, dir: "/var/tmp/bench".into(), rest, store: None, table: "bench_1".into() };
     let checked = config::check(&pipeline.text(), &Surroundings::of_process());
     assert!(checked.pipeline.is_some(), "{}", checked.faults.render("pipeline.yaml"));
 }

@@ -228,6 +228,7 @@ impl Bench<'_> {
             program: self.plan.common.program.clone(),
             dir,
             rest: rest + &self.plan.common.memory_line(),
+            store: None,
             table: table.clone(),
         };
         let touched = self.place.touch_memory()?;

@@ -8,7 +8,6 @@ mod feed;
 pub mod joined;
 mod load;
 mod peer;
-mod visible;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -301,6 +300,7 @@ impl Bench<'_> {
                 Steps::Dedup | Steps::None | Steps::FilterAndDedup => self.plan.common.program.clone(),
             },
             dir,
+            store: None,
             rest: pipeline_text(source, server.url(), &table, self.plan.batch_age, steps) + &memory,
             table: table.clone(),
         };

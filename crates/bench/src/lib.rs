@@ -12,6 +12,7 @@
 //! | [`clients`]   | workload: wide rows from columns, by a client library  |
 //! | [`flink`]     | workload: Avro readings by sensor and window           |
 //! | [`nexmark`]   | workload: queries of Nexmark                           |
+//! | [`buffer`]    | workload: OTLP logs through a gateway and a log         |
 //! | [`peer`]      | programs of others, built here                         |
 //! | [`place`]     | the folder, the names, what every workload is given     |
 //! | [`at_hand`]   | memory touched before a run                            |
@@ -20,6 +21,7 @@
 //! | [`pulsar_topic`] | the same of Pulsar, filled                          |
 //! | [`server`]    | ClickHouse, and questions about the table              |
 //! | [`engine`]    | one run of `forebay run`, and what is seen of it       |
+//! | [`counts`]    | counts of a table while it fills, latencies by [`visible`] |
 //! | [`latency`]   | quantiles of the engine's histogram                    |
 //! | [`figure`]    | what is measured, by name                              |
 //! | [`report`]    | runs of arms, medians, verdict: the shape of `--json`  |
@@ -33,8 +35,10 @@
 #![allow(clippy::disallowed_methods, reason = "measures by the real clock; nothing here is simulated")]
 
 mod at_hand;
+pub mod buffer;
 mod child;
 pub mod clients;
+mod counts;
 pub mod dedup;
 mod engine;
 mod figure;
@@ -53,6 +57,7 @@ pub mod server;
 pub mod table;
 pub mod topic;
 mod trace;
+mod visible;
 
 use std::time::Duration;
 

@@ -3,6 +3,7 @@
 //! Owns the options that all workloads have, and what becomes of a report. Does not own the measurement (a module a workload), nor
 //! standard output and exit codes, which are the program's. Each workload's own options stand in a file of its name.
 
+mod buffer;
 mod clients;
 mod dedup;
 mod flink;
@@ -44,6 +45,7 @@ Examples:
   forebay bench clients --compression none
   forebay bench flink --brokers localhost:9092
   forebay bench nexmark --brokers localhost:9092
+  forebay bench buffer
   forebay bench dedup --json > report.json
   forebay bench dedup --html report.html
 
@@ -61,6 +63,7 @@ enum Workload {
     Clients(clients::Clients),
     Flink(flink::Flink),
     Nexmark(nexmark::Nexmark),
+    Buffer(buffer::Buffer),
     #[command(hide = true)]
     Client(clients::Client),
 }
@@ -114,6 +117,7 @@ impl Bench {
             Workload::Clients(workload) => workload.execute(print),
             Workload::Flink(workload) => workload.execute(print),
             Workload::Nexmark(workload) => workload.execute(print),
+            Workload::Buffer(workload) => workload.execute(print),
             Workload::Client(client) => client.execute(print),
         }
     }

@@ -81,6 +81,12 @@ impl<'a> Place<'a> {
         Ok(Self { common, name, dir, say })
     }
 
+    /// One whose folder nothing is written to.
+    #[cfg(test)]
+    pub fn of(common: &'a Common, name: &str, say: &'a dyn Fn(&str)) -> Self {
+        Self { common, name: name.to_owned(), dir: "/var/tmp/bench".into(), say }
+    }
+
     /// Tells progress.
     pub fn say(&self, line: &str) {
         (self.say)(line);

@@ -10,11 +10,13 @@
 //! | [`dedup`]     | five countries' sales, every file read twice                       |
 //! | [`clients`]   | wide rows, sent by a client library column by column               |
 //! | [`flink`]     | Avro readings, aggregated by sensor and window of event time      |
+//! | [`buffer`]    | log records of OpenTelemetry, in requests                         |
 //! | [`nexmark`]   | people, auctions and bids, for Nexmark's queries                  |
 //!
 //! The next workload is one more folder with the same three parts: a checked `Spec`, a `Workload` that writes the record at a
 //! position, and an `oracle` with what the table must hold ([`content::Content`]) and the query that says what it holds.
 
+pub mod buffer;
 pub mod clients;
 pub mod content;
 pub mod dedup;

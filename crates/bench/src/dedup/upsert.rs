@@ -32,7 +32,8 @@ pub(super) async fn run(
     let dir = bench.place.folder(&format!("run-{number}-upsert"))?;
     let input = bench.place.folder(&format!("run-{number}-upsert/in"))?;
     let rest = pipeline_text(&input, server.url(), &table) + &bench.plan.common.memory_line();
-    let pipeline = Pipeline { program: bench.plan.common.program.clone(), dir, rest, table: table.clone() };
+    let pipeline =
+        Pipeline { program: bench.plan.common.program.clone(), dir, rest, store: None, table: table.clone() };
     let rows = bench.plan.workload.rows_total();
     let newest = oracle::sql(&format!("`{table}` FINAL"));
     let mut readings = Vec::with_capacity(2);

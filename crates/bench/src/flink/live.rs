@@ -68,6 +68,7 @@ impl Bench<'_> {
             program: self.plan.common.program.clone(),
             dir,
             rest: text(&Workload::new(shape.clone())?),
+            store: None,
             table: table.clone(),
         };
         let outcome = self.watched(&pipeline, &topic, shape, server).await;

@@ -106,7 +106,7 @@ fn scaled(workload: &Workload, records: f64) -> anyhow::Result<Workload> {
 /// duplicates to be spread evenly.
 fn lags(workload: &Workload, loaded: &Loaded) -> Vec<(f64, f64)> {
     let records_per_row = workload.records_total() as f64 / workload.uniques_total() as f64;
-    let of_count = |count: &super::visible::Count| {
+    let of_count = |count: &crate::visible::Count| {
         let due = loaded.sent.due((count.rows as f64 * records_per_row) as u64);
         let answered_s = count.answered.as_secs_f64();
         (answered_s, answered_s - due.as_secs_f64())

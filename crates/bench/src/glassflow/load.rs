@@ -22,23 +22,20 @@ use clickhouse::checks::PROVENANCE;
 use workloads::glassflow::{Workload, oracle};
 
 use super::feed::{Prepared, each};
-use super::visible::{self, Count};
 use super::{Bench, LOAD_AHEAD, Steps, kafka, pipeline_text};
 use crate::child::{End, Usage};
+use crate::counts::{self, Counts, at_share};
 use crate::engine::{Pipeline, Seen};
 use crate::figure::{self, Figure, Figures, Shown};
 use crate::report::{Check, Run, Verdict, of_content};
 use crate::server::Server;
 use crate::topic::{Pace, SENDER_LATE_MAX, Sent, Topic};
 use crate::trace::Percentile;
+use crate::visible;
 use crate::{RUN_MAX, START_MAX};
 
 /// Records that are sampled, at the most.
 const SAMPLES_MAX: u64 = 200_000;
-/// The time between the end of a count and the next. A count costs the server 1.1 ms of CPU, so that this is a fifteenth of a core, and
-/// a latency is late by a twentieth of what is aimed at.
-const COUNT_EVERY: Duration = Duration::from_millis(15);
-
 /// What is asked of a latency.
 pub(super) const LATENCY_P99: Figure =
     Figure::new("visible_p99_s", "produced to visible, p99, s", Shown::Decimals(3));
@@ -56,15 +53,6 @@ const SENDER_LATE: Figure =
     Figure::new("sender_late_s_max", "  of it the sender's lateness, at the most, s", Shown::Decimals(3));
 const BROKER_LATE: Figure =
     Figure::new("broker_late_s_max", "  of it not acknowledged, at the most, s", Shown::Decimals(3));
-
-/// Every count that added rows, and the longest time between two counts.
-#[derive(Default)]
-pub(super) struct Counts {
-    /// In the order of time.
-    pub rising: Vec<Count>,
-    last_asked: Option<Duration>,
-    gap_max: Duration,
-}
 
 /// A load that is through, all its rows visible.
 pub(super) struct Loaded {
@@ -141,8 +129,13 @@ impl Bench<'_> {
             Steps::Dedup,
         );
         let rest = rest + &self.plan.common.memory_line();
-        let pipeline =
-            Pipeline { program: self.plan.common.program.clone(), dir, rest, table: table.to_owned() };
+        let pipeline = Pipeline {
+            program: self.plan.common.program.clone(),
+            dir,
+            rest,
+            store: None,
+            table: table.to_owned(),
+        };
         let before = server.usage()?;
         let outcome = self.watched(&pipeline, &topic, rate, prepared, rows, server).await;
         self.drop_topic(&topic).await;
@@ -166,16 +159,16 @@ impl Bench<'_> {
         let began = pace.began();
         let sender = topic.clone();
         let sending = tokio::task::spawn_blocking(move || sender.send(&*prepared, pace));
-        let counts = RefCell::new(Counts::default());
+        let counts = RefCell::new(Counts::begun_at(began));
         let (watched, sent) = tokio::select! {
             both = async { tokio::join!(engine.watch(Some(rows), RUN_MAX), sending) } => both,
-            never = count_for_ever(server, &pipeline.table, began, &counts) => match never {},
+            never = counts::count_for_ever(server, &pipeline.table, &counts) => match never {},
         };
         let sent = sent.context("the sender panicked")??;
         let (end, seen) = watched?;
         let mut counts = counts.into_inner();
         // The last rows may have been settled after the last count.
-        counts.add(ask(server, &pipeline.table, began).await?);
+        counts.last(server, &pipeline.table).await?;
         Ok((end, seen, sent, counts))
     }
 }
@@ -186,41 +179,6 @@ fn not_valid(sender_late: Duration) -> Option<String> {
     (sender_late > SENDER_LATE_MAX).then(|| {
         format!("the sender was {late_s:.2} s late, and {max_s} s are allowed: the load was not the one that is named")
     })
-}
-
-/// Counts until the run ends, which may be in the middle of a count: what was counted before stays.
-async fn count_for_ever(
-    server: &Server,
-    table: &str,
-    began: Instant,
-    counts: &RefCell<Counts>,
-) -> Infallible {
-    loop {
-        // A count that fails is seen as a long time without one.
-        if let Ok(answer) = ask(server, table, began).await {
-            counts.borrow_mut().add(answer);
-        }
-        tokio::time::sleep(COUNT_EVERY).await;
-    }
-}
-
-/// When it was asked, and the count.
-async fn ask(server: &Server, table: &str, began: Instant) -> anyhow::Result<(Duration, Count)> {
-    let asked = began.elapsed();
-    let rows = server.number(&format!("SELECT count() FROM `{table}`")).await?;
-    Ok((asked, Count { answered: began.elapsed(), rows }))
-}
-
-impl Counts {
-    fn add(&mut self, (asked, count): (Duration, Count)) {
-        if count.rows > self.rising.last().map_or(0, |last| last.rows) {
-            // What appeared is late by the time since the count before was asked.
-            let since = count.answered.saturating_sub(self.last_asked.unwrap_or(asked));
-            self.gap_max = self.gap_max.max(since);
-            self.rising.push(count);
-        }
-        self.last_asked = Some(asked);
-    }
 }
 
 /// The latency of every sampled record, in seconds.
@@ -315,12 +273,6 @@ fn numbers(workload: &Workload, prefix: &str) -> HashMap<[u8; 36], u64> {
     }
 }
 
-/// The latency that a share of all is at or below.
-fn at_share(sorted_s: &[f64], share: f64) -> Option<f64> {
-    let rank = (share * sorted_s.len() as f64).ceil() as usize;
-    sorted_s.get(rank.max(1) - 1).copied()
-}
-
 fn percentiles(sorted_s: &[f64]) -> Vec<Percentile> {
     let shares = [0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.995, 0.999, 0.9995, 0.9999, 1.0];
     let at = |share| Some(Percentile { share, latency_s: at_share(sorted_s, share)? });
@@ -332,26 +284,6 @@ mod tests {
     use workloads::glassflow::Spec;
 
     use super::*;
-
-    #[test]
-    fn a_percentile_is_a_latency_that_was_measured() {
-        let sorted: Vec<f64> = (1..=1_000).map(f64::from).collect();
-        assert_eq!(at_share(&sorted, 0.5), Some(500.0));
-        assert_eq!(at_share(&sorted, 0.999), Some(999.0));
-        assert_eq!(at_share(&sorted, 1.0), Some(1_000.0));
-        assert_eq!(at_share(&[], 0.5), None);
-    }
-
-    #[test]
-    fn what_appears_between_two_counts_may_have_appeared_when_the_first_was_asked() {
-        let mut counts = Counts::default();
-        let ms = Duration::from_millis;
-        for (asked, answered, rows) in [(0, 2, 0), (10, 13, 5), (20, 24, 5), (30, 36, 9), (40, 99, 9)] {
-            counts.add((ms(asked), Count { answered: ms(answered), rows }));
-        }
-        assert_eq!(counts.rising.iter().map(|count| count.rows).collect::<Vec<_>>(), [5, 9]);
-        assert_eq!(counts.gap_max, ms(16));
-    }
 
     #[test]
     fn a_run_whose_sender_was_late_is_not_valid() {

@@ -15,7 +15,7 @@ const AHEAD_MAX: usize = 14;
 
 /// A count of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Count {
+pub(crate) struct Count {
     /// When it was answered: the rows were visible then at the latest.
     pub answered: Duration,
     /// Rows.
@@ -26,7 +26,7 @@ pub struct Count {
 ///
 /// # Errors
 /// When a count is no sum of whole inserts, or not all inserts were seen.
-pub fn moments(inserts: &[u64], counts: &[Count]) -> anyhow::Result<Vec<Duration>> {
+pub(crate) fn moments(inserts: &[u64], counts: &[Count]) -> anyhow::Result<Vec<Duration>> {
     let mut moments: Vec<Option<Duration>> = vec![None; inserts.len()];
     // Places of the inserts that were not seen yet; the earliest first.
     let mut unseen: Vec<usize> = (0..inserts.len()).collect();

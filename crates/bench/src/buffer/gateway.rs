@@ -1,0 +1,86 @@
+//! One run of the gateway: `forebay gateway` as a child.
+//!
+//! Owns its file, its start and its end.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+
+use super::store::Store;
+use super::{Over, Plan};
+use crate::START_MAX;
+use crate::child::{Child, End};
+use crate::engine::{address, program};
+
+/// What it says when it can be sent to.
+const LISTENS: &str = "taking records over HTTP";
+/// It answers what is under way and ends.
+const STOP_MAX: Duration = Duration::from_secs(60);
+
+/// A gateway that listens.
+pub struct Gateway {
+    child: Child,
+    address: String,
+}
+
+/// The file of a gateway with one stream, `logs`.
+pub fn text(store: &Store, over: Over) -> String {
+    let stream = match over {
+        Over::Stream => "{ format: message }",
+        Over::OtlpHttp => "{ format: otlp_logs }",
+    };
+    format!(
+        "gateway: bench\nlisten: '127.0.0.1:0'\nhttp: {{ listen: none }}\n{}streams:\n  logs: {stream}\n",
+        store.lines("log")
+    )
+}
+
+impl Gateway {
+    /// Starts one and waits until it listens.
+    ///
+    /// # Errors
+    /// When it ends before, or needs too long.
+    pub async fn start(plan: &Plan, store: &Store, dir: &Path) -> anyhow::Result<Self> {
+        let file: PathBuf = dir.join("gateway.yaml");
+        std::fs::write(&file, text(store, plan.over)).context("cannot write the gateway's file")?;
+        let mut command = match &plan.common.program {
+            Some(program) => Command::new(program),
+            None => program()?,
+        };
+        command.args(["--log-format", "json", "--log-level", "info", "gateway"]).arg(&file);
+        command.env_remove("FOREBAY_LOG");
+        let mut child = Child::start("gateway", command, dir)?;
+        let begun = Instant::now();
+        loop {
+            let said = std::fs::read_to_string(dir.join("gateway.err")).unwrap_or_default();
+            if let Some(address) = address(&said, LISTENS) {
+                return Ok(Self { child, address });
+            }
+            if child.poll()?.is_some() || begun.elapsed() > START_MAX {
+                bail!("the gateway did not start: {}", said.trim());
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// `host:port`.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// Ends it.
+    ///
+    /// # Errors
+    /// When it does not end well.
+    pub async fn stop(&mut self) -> anyhow::Result<End> {
+        self.child.poll()?;
+        self.child.terminate();
+        let end = self.child.wait(STOP_MAX).await?;
+        if !end.status.success() {
+            bail!("the gateway ended with {}", end.status);
+        }
+        Ok(end)
+    }
+}

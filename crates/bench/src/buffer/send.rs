@@ -1,0 +1,236 @@
+//! The senders: requests of the workload over connections that stay open.
+//!
+//! Owns the making, compression and pacing of requests, and what is done when one is turned away. A request that is answered 429 or 503 is sent again
+//! after the time that the answer names, as collectors do.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, bail};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::Request;
+use hyper::body::Bytes;
+use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, HOST, RETRY_AFTER};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+use workloads::buffer::Workload;
+
+use super::{Compression, Over};
+
+/// A request that was turned away so often is given up: the longest wait of a gateway is seconds.
+const TRIES_MAX: u32 = 200;
+/// The wait before a request is sent again, whatever the answer says: no gateway names more for a moment's pressure.
+const AGAIN_MAX: Duration = Duration::from_secs(5);
+/// More than a gateway has to say.
+const ANSWER_BYTES_MAX: usize = 1 << 20;
+/// For collectors that keep everything, a second of zstd buys little.
+const ZSTD_LEVEL: i32 = 1;
+
+/// Where requests go, and how.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// `host:port`.
+    pub address: String,
+    /// The route.
+    pub over: Over,
+    /// How bodies are compressed.
+    pub compression: Compression,
+}
+
+/// What is sent.
+pub struct Load {
+    workload: Workload,
+    compression: Compression,
+    /// All bodies, made before; none where they are made when they are due.
+    made: Vec<Bytes>,
+    rate: Option<u64>,
+}
+
+/// What became of it.
+#[derive(Debug, Default)]
+pub struct Sent {
+    /// Records of requests that were answered as durable.
+    pub records: u64,
+    /// Bytes of their bodies.
+    pub bytes: u64,
+    /// Requests that were sent once more.
+    pub again: u64,
+    /// From the first request to the last answer.
+    pub took: Duration,
+    /// From sending to the answer, of each request, in order of size; with the waits of those that were turned away.
+    pub answers_s: Vec<f64>,
+    /// How late a request was begun, at the most.
+    pub late_max: Duration,
+}
+
+impl Load {
+    /// All requests, made and compressed now.
+    ///
+    /// # Errors
+    /// When a compressor fails.
+    pub fn made(workload: Workload, compression: Compression) -> anyhow::Result<Self> {
+        let mut load = Self { workload, compression, made: Vec::new(), rate: None };
+        let requests = load.workload.spec().requests;
+        load.made =
+            (0..requests).map(|n| load.body(n, load.workload.start_ns(n))).collect::<anyhow::Result<_>>()?;
+        Ok(load)
+    }
+
+    /// Requests that are made when they are due, at so many records a second.
+    pub fn at_a_rate(workload: Workload, compression: Compression, rate: u64) -> Self {
+        Self { workload, compression, made: Vec::new(), rate: Some(rate) }
+    }
+
+    /// Bytes of the bodies for each record, if they are made.
+    pub fn bytes_per_record(&self) -> Option<f64> {
+        let bytes: usize = self.made.iter().map(Bytes::len).sum();
+        (bytes > 0).then(|| bytes as f64 / self.workload.records_total() as f64)
+    }
+
+    fn body(&self, n: u64, start_ns: u64) -> anyhow::Result<Bytes> {
+        let mut plain = Vec::new();
+        self.workload.write(n, start_ns, &mut plain);
+        Ok(match self.compression {
+            Compression::None => plain.into(),
+            Compression::Zstd => zstd::bulk::compress(&plain, ZSTD_LEVEL).context("zstd")?.into(),
+            Compression::Gzip => {
+                let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+                std::io::Write::write_all(&mut packer, &plain).context("gzip")?;
+                packer.finish().context("gzip")?.into()
+            }
+        })
+    }
+
+    /// When a request is due, counted from the beginning.
+    fn due(&self, n: u64) -> Option<Duration> {
+        let records = n * u64::from(self.workload.spec().records_per_request);
+        self.rate.map(|rate| Duration::from_secs_f64(records as f64 / rate as f64))
+    }
+
+    /// Sends everything, `senders` requests at a time.
+    ///
+    /// # Errors
+    /// When a request is refused for good, or a connection breaks.
+    pub async fn send(
+        self: &Arc<Self>,
+        target: &Target,
+        senders: u32,
+        began: Instant,
+    ) -> anyhow::Result<Sent> {
+        let next = Arc::new(AtomicU64::new(0));
+        let began_at = SystemTime::now() - began.elapsed();
+        let mut tasks = JoinSet::new();
+        for _ in 0..senders {
+            let (load, next, target) = (self.clone(), next.clone(), target.clone());
+            tasks.spawn(async move { load.sender(&target, &next, began, began_at).await });
+        }
+        let mut sent = Sent::default();
+        while let Some(done) = tasks.join_next().await {
+            sent.add(done.context("a sender panicked")??);
+        }
+        sent.took = began.elapsed();
+        sent.answers_s.sort_by(f64::total_cmp);
+        Ok(sent)
+    }
+
+    async fn sender(
+        self: Arc<Self>,
+        target: &Target,
+        next: &AtomicU64,
+        began: Instant,
+        began_at: SystemTime,
+    ) -> anyhow::Result<Sent> {
+        let mut sent = Sent::default();
+        let mut connection = connect(&target.address).await?;
+        loop {
+            let n = next.fetch_add(1, Relaxed);
+            if n >= self.workload.spec().requests {
+                return Ok(sent);
+            }
+            let body = match self.due(n) {
+                None => self.made.get(n as usize).context("a request that was made")?.clone(),
+                Some(due) => {
+                    tokio::time::sleep_until((began + due).into()).await;
+                    sent.late_max = sent.late_max.max(began.elapsed().saturating_sub(due));
+                    let load = self.clone();
+                    tokio::task::spawn_blocking(move || load.body(n, load.stamp_ns(began_at + due)?))
+                        .await??
+                }
+            };
+            let begun = Instant::now();
+            sent.bytes += body.len() as u64;
+            sent.again += u64::from(post(&mut connection, target, body).await?);
+            sent.answers_s.push(begun.elapsed().as_secs_f64());
+            sent.records += u64::from(self.workload.spec().records_per_request);
+        }
+    }
+
+    /// The time of a request's first record, when its last one is of `due`.
+    fn stamp_ns(&self, due: SystemTime) -> anyhow::Result<u64> {
+        let spec = self.workload.spec();
+        let first = self.workload.start_ns(0);
+        let span_ns = self.workload.start_ns(1) - first;
+        let due_ns = due.duration_since(UNIX_EPOCH).context("the clock is before 1970")?.as_nanos();
+        let due_ns =
+            u64::try_from(due_ns).with_context(|| format!("no time for {} requests", spec.requests))?;
+        Ok(due_ns - span_ns)
+    }
+}
+
+impl Sent {
+    fn add(&mut self, other: Self) {
+        self.records += other.records;
+        self.bytes += other.bytes;
+        self.again += other.again;
+        self.late_max = self.late_max.max(other.late_max);
+        self.answers_s.extend(other.answers_s);
+    }
+}
+
+async fn connect(address: &str) -> anyhow::Result<SendRequest<Full<Bytes>>> {
+    let stream =
+        TcpStream::connect(address).await.with_context(|| format!("cannot connect to `{address}`"))?;
+    stream.set_nodelay(true)?;
+    let (sender, connection) = handshake(TokioIo::new(stream)).await?;
+    // Its end shows in the next request.
+    tokio::spawn(connection);
+    Ok(sender)
+}
+
+/// Sends one request until it is taken; says how often it was turned away.
+async fn post(
+    connection: &mut SendRequest<Full<Bytes>>,
+    target: &Target,
+    body: Bytes,
+) -> anyhow::Result<u32> {
+    for tries in 0..TRIES_MAX {
+        let (path, kind) = match target.over {
+            Over::OtlpHttp => ("/v1/logs", "application/x-protobuf"),
+            Over::Stream => ("/v1/streams/logs", "application/octet-stream"),
+        };
+        let mut request = Request::post(path).header(HOST, &target.address).header(CONTENT_TYPE, kind);
+        match target.compression {
+            Compression::None => {}
+            Compression::Gzip => request = request.header(CONTENT_ENCODING, "gzip"),
+            Compression::Zstd => request = request.header(CONTENT_ENCODING, "zstd"),
+        }
+        connection.ready().await.context("the gateway closed a connection")?;
+        let request = request.body(Full::new(body.clone()))?;
+        let answer = connection.send_request(request).await.context("a request was not answered")?;
+        let (head, rest) = answer.into_parts();
+        let rest = Limited::new(rest, ANSWER_BYTES_MAX).collect().await;
+        let words = rest.map(|rest| rest.to_bytes()).unwrap_or_default();
+        match head.status.as_u16() {
+            200..=299 => return Ok(tries),
+            429 | 503 => {
+                let named = head.headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
+                tokio::time::sleep(Duration::from_secs(named.unwrap_or(1)).min(AGAIN_MAX)).await;
+            }
+            _ => bail!("the gateway refuses a request: {} {}", head.status, String::from_utf8_lossy(&words)),
+        }
+    }
+    bail!("the gateway turned a request away {TRIES_MAX} times")
+}

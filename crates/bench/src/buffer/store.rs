@@ -1,0 +1,270 @@
+//! Where the log and the pipeline's store are, and what is asked of it.
+//!
+//! Owns a proxy before S3 that takes longer, as a service in another house does, and counts what is paid for. Does not own S3 itself. The proxy
+//! changes nothing of a request or an answer, so that signatures hold.
+
+use std::convert::Infallible;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use anyhow::Context;
+use http_body_util::Either;
+use http_body_util::Empty;
+use hyper::body::{Body, Bytes, Incoming};
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode, Uri};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+
+/// A bucket of an S3 service.
+#[derive(Clone)]
+pub struct Bucket {
+    /// `http://host:port`.
+    pub endpoint: String,
+    /// The bucket's name.
+    pub name: String,
+    /// Its region.
+    pub region: String,
+    /// The id of the key.
+    pub access_key: String,
+    /// Its secret.
+    pub secret_key: String,
+}
+
+impl std::fmt::Debug for Bucket {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Bucket")
+            .field("endpoint", &self.endpoint)
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What the store takes longer than it does.
+#[derive(Clone, Copy, Debug, Default)]
+#[allow(missing_docs, reason = "the names say it")]
+pub struct Delay {
+    pub put: Duration,
+    pub get: Duration,
+}
+
+/// What was asked so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counted {
+    /// Requests at the price of a PUT: PUT, POST and lists.
+    pub puts: u64,
+    /// Requests at the price of a GET: GET and HEAD.
+    pub gets: u64,
+    /// Bytes in the bodies of PUTs.
+    pub put_bytes: u64,
+}
+
+/// What was asked of a store; nothing is known of a folder.
+#[derive(Clone, Copy, Debug)]
+pub struct Traffic(Option<Counted>);
+
+impl Traffic {
+    /// What was counted.
+    pub fn counted(self) -> Option<Counted> {
+        self.0
+    }
+}
+
+/// List prices of object storage.
+pub struct Prices {
+    put: f64,
+    get: f64,
+    gigabyte_month: f64,
+    /// How long an object of a log is kept: what is acknowledged goes within minutes, names of requests are kept for ten.
+    kept_s: f64,
+}
+
+impl Prices {
+    /// Dollars: 0.005 a thousand PUTs, 0.0004 a thousand GETs, 0.023 a gigabyte and month.
+    pub const LIST: Self = Self { put: 5e-6, get: 4e-7, gigabyte_month: 0.023, kept_s: 900.0 };
+
+    /// Dollars a month for `month_records`, if every record is as dear as those that were counted.
+    pub fn month(&self, counted: Counted, records: f64, month_records: f64) -> f64 {
+        let share = month_records / records;
+        let requests = (counted.puts as f64 * self.put + counted.gets as f64 * self.get) * share;
+        let month_s = 2_592_000.0;
+        let held_gigabytes = counted.put_bytes as f64 * share / month_s * self.kept_s / 1e9;
+        requests + held_gigabytes * self.gigabyte_month
+    }
+}
+
+/// The place of one run.
+pub struct Store {
+    /// What stands before the names of its parts.
+    base: String,
+    /// The lines of `object_storage`; none for a folder.
+    connection: String,
+    proxy: Option<Proxy>,
+}
+
+impl Store {
+    /// A prefix of the bucket that is new, or a folder below `dir`.
+    ///
+    /// # Errors
+    /// When the proxy cannot listen or the keys cannot be written.
+    pub async fn start(
+        bucket: Option<&Bucket>,
+        delay: Delay,
+        name: &str,
+        number: u32,
+        dir: &Path,
+    ) -> anyhow::Result<Self> {
+        let Some(bucket) = bucket else {
+            let base = format!("file://{}", dir.display());
+            return Ok(Self { base, connection: String::new(), proxy: None });
+        };
+        let proxy = Proxy::start(&bucket.endpoint, delay).await?;
+        let key = |name: &str, value: &str| -> anyhow::Result<PathBuf> {
+            let path = dir.join(name);
+            std::fs::write(&path, value).with_context(|| format!("cannot write `{}`", path.display()))?;
+            Ok(path)
+        };
+        let (id, secret) = (key("access-key", &bucket.access_key)?, key("secret-key", &bucket.secret_key)?);
+        let connection = format!(
+            "object_storage:\n  endpoint: {}\n  region: {}\n  access_key: file:{}\n  secret_key: file:{}\n",
+            proxy.url,
+            bucket.region,
+            id.display(),
+            secret.display()
+        );
+        Ok(Self { base: format!("s3://{}/{name}/run-{number}", bucket.name), connection, proxy: Some(proxy) })
+    }
+
+    /// The address of a part.
+    pub fn url(&self, part: &str) -> String {
+        format!("{}/{part}", self.base)
+    }
+
+    /// The lines of a file that say where a part is and how it is reached.
+    pub fn lines(&self, part: &str) -> String {
+        format!("store: {}\n{}", self.url(part), self.connection)
+    }
+
+    /// What was asked of it so far.
+    pub fn traffic(&self) -> Traffic {
+        Traffic(self.proxy.as_ref().map(|proxy| proxy.shared.counted()))
+    }
+}
+
+struct Proxy {
+    url: String,
+    shared: Arc<Shared>,
+    serving: JoinHandle<()>,
+}
+
+struct Shared {
+    /// `host:port`.
+    upstream: String,
+    delay: Delay,
+    client: Client<HttpConnector, Incoming>,
+    puts: AtomicU64,
+    gets: AtomicU64,
+    put_bytes: AtomicU64,
+}
+
+impl Proxy {
+    async fn start(endpoint: &str, delay: Delay) -> anyhow::Result<Self> {
+        let upstream = endpoint
+            .strip_prefix("http://")
+            .with_context(|| format!("`{endpoint}` is no `http://` address"))?
+            .trim_end_matches('/')
+            .to_owned();
+        let listener = TcpListener::bind("127.0.0.1:0").await.context("the proxy cannot listen")?;
+        let url = format!("http://{}", listener.local_addr()?);
+        let client = Client::builder(TokioExecutor::new()).build_http();
+        let shared = Arc::new(Shared {
+            upstream,
+            delay,
+            client,
+            puts: AtomicU64::new(0),
+            gets: AtomicU64::new(0),
+            put_bytes: AtomicU64::new(0),
+        });
+        let serving = tokio::spawn(serve(listener, shared.clone()));
+        Ok(Self { url, shared, serving })
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.serving.abort();
+    }
+}
+
+async fn serve(listener: TcpListener, shared: Arc<Shared>) {
+    // Two processes of ours connect, with a few dozen connections each.
+    while let Ok((stream, _)) = listener.accept().await {
+        let shared = shared.clone();
+        tokio::spawn(async move {
+            let service = service_fn(move |request| {
+                let shared = shared.clone();
+                async move { Ok::<_, Infallible>(shared.relay(request).await) }
+            });
+            // A connection that breaks is its client's to open again.
+            let _ = hyper::server::conn::http1::Builder::new()
+                .serve_connection(TokioIo::new(stream), service)
+                .await;
+        });
+    }
+}
+
+impl Shared {
+    async fn relay(&self, mut request: Request<Incoming>) -> Response<Either<Incoming, Empty<Bytes>>> {
+        tokio::time::sleep(self.count(&request)).await;
+        let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
+        let uri =
+            Uri::builder().scheme("http").authority(self.upstream.as_str()).path_and_query(path).build();
+        let answer = match uri {
+            Ok(uri) => {
+                *request.uri_mut() = uri;
+                self.client.request(request).await.ok()
+            }
+            Err(_) => None,
+        };
+        match answer {
+            Some(answer) => answer.map(Either::Left),
+            None => {
+                let mut answer = Response::new(Either::Right(Empty::new()));
+                *answer.status_mut() = StatusCode::BAD_GATEWAY;
+                answer
+            }
+        }
+    }
+
+    /// Counts a request, and says how long it is to wait.
+    fn count(&self, request: &Request<Incoming>) -> Duration {
+        let is_list = request.uri().query().is_some_and(|query| query.contains("list-type"));
+        match *request.method() {
+            // Nothing is charged for a deletion.
+            Method::DELETE => self.delay.put,
+            Method::GET | Method::HEAD if !is_list => {
+                self.gets.fetch_add(1, Relaxed);
+                self.delay.get
+            }
+            Method::GET => {
+                self.puts.fetch_add(1, Relaxed);
+                self.delay.get
+            }
+            _ => {
+                self.puts.fetch_add(1, Relaxed);
+                self.put_bytes.fetch_add(request.body().size_hint().lower(), Relaxed);
+                self.delay.put
+            }
+        }
+    }
+
+    fn counted(&self) -> Counted {
+        let of = |number: &AtomicU64| number.load(Relaxed);
+        Counted { puts: of(&self.puts), gets: of(&self.gets), put_bytes: of(&self.put_bytes) }
+    }
+}

@@ -1,0 +1,50 @@
+use pipeline::config::values::Size;
+use pipeline::config::{self, values::reference::Surroundings};
+use workloads::buffer::Spec;
+
+use super::*;
+use crate::engine::no_fault;
+
+fn plan(over: Over) -> Plan {
+    let common = Common {
+        clickhouse: None,
+        repeat: 1,
+        dir: "/var/tmp".into(),
+        keep: false,
+        memory: None,
+        program: None,
+        touch: Size { bytes: 0 },
+    };
+    Plan {
+        common,
+        workload: Workload::new(Spec::default()).expect("valid"),
+        bucket: None,
+        delay: store::Delay::default(),
+        over,
+        compression: Compression::Zstd,
+        senders: 1,
+        rate: None,
+        batch_age: Some(Duration::from_millis(200)),
+    }
+}
+
+#[tokio::test]
+async fn the_files_of_both_processes_have_no_fault() {
+    let say = |_: &str| {};
+    let plan = plan(Over::Stream);
+    let place = Place::of(&plan.common, "bench_1", &say);
+    let store = Store::start(None, plan.delay, "bench_1", 1, "/var/tmp".as_ref()).await.expect("a folder");
+    let bench = Bench { plan: &plan, place: &place };
+    no_fault(bench.pipeline_text(&store, "http://127.0.0.1:8123", "bench_1"));
+    let text = gateway::text(&store, plan.over);
+    let checked = config::check_gateway(&text, &Surroundings::of_process());
+    assert!(checked.gateway.is_some(), "{}", checked.faults.render("gateway.yaml"));
+}
+
+#[test]
+fn a_month_costs_what_is_counted_at_list_prices() {
+    let counted = store::Counted { puts: 1_000, gets: 1_000, put_bytes: 1_000_000_000 };
+    // A thousand times as many records: 1,000,000 of each request are 5 dollars and 40 cents; a terabyte a month is 347 MB at a time.
+    let cost = Prices::LIST.month(counted, 1e6, 1e9);
+    assert!((cost - 5.408).abs() < 0.001, "{cost}");
+}

@@ -1,0 +1,161 @@
+//! The options of `forebay bench buffer`.
+
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use pipeline::config::values::Size;
+use workloads::buffer::{Spec, Workload};
+
+use super::{Print, Shared, runtime, say};
+use crate::buffer::{self, Bucket, Delay, Plan};
+
+/// Sends log records of OpenTelemetry through a gateway and a log on object storage into ClickHouse.
+#[derive(Debug, Args)]
+#[command(
+    long_about = "\
+Sends log records of OpenTelemetry through a gateway and a log on object storage into ClickHouse: records per CPU-second of gateway and pipeline \
+together, requests to the store and what they cost, memory, and compares the table with what was sent.
+
+Without --rate each sender sends its next request when the one before it is answered: what the two processes can do. With --rate requests are sent at \
+their time, and the latency from the sender's clock to a SELECT is measured.",
+    after_help = "\
+Examples:
+  forebay bench buffer                                                # through a folder
+  scripts/bench s3 buffer                                             # through S3, 60 ms a PUT and 30 ms a GET
+  scripts/bench s3 buffer --record-bytes 300 --per-request 8192
+  scripts/bench s3 buffer --rate 40000 --batch-age-ms 500
+
+Ends with code 1 when a record is missing, repeated or changed."
+)]
+pub struct Buffer {
+    /// Records in all.
+    #[arg(long, value_name = "N", default_value_t = 400_000)]
+    records: u64,
+
+    /// Bytes of a record, about: 300 to 65536.
+    #[arg(long, value_name = "BYTES", default_value_t = 2_700)]
+    record_bytes: usize,
+
+    /// Records of a request, a multiple of 4.
+    #[arg(long, value_name = "N", default_value_t = 1_024)]
+    per_request: u32,
+
+    /// The same seed gives the same records.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+
+    /// Records a second; as fast as they are taken if left out.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    rate: Option<u64>,
+
+    /// Requests under way at a time.
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    senders: u32,
+
+    /// How senders speak.
+    #[arg(long, value_enum, default_value_t = Over::OtlpHttp)]
+    over: Over,
+
+    /// How bodies are compressed.
+    #[arg(long, value_enum, default_value_t = Compression::Zstd)]
+    compression: Compression,
+
+    /// Where S3 is, `http://host:port`; a folder without it.
+    #[arg(long, value_name = "URL", env = "FOREBAY_S3")]
+    s3: Option<String>,
+
+    /// The bucket.
+    #[arg(long, value_name = "NAME", env = "FOREBAY_S3_BUCKET", default_value = "forebay")]
+    s3_bucket: String,
+
+    /// Its region. The keys come from `AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_KEY`.
+    #[arg(long, value_name = "NAME", env = "AWS_REGION", default_value = "us-east-1")]
+    s3_region: String,
+
+    /// What S3 takes longer for a PUT.
+    #[arg(long, value_name = "MS", default_value_t = 60)]
+    put_ms: u64,
+
+    /// What S3 takes longer for a GET.
+    #[arg(long, value_name = "MS", default_value_t = 30)]
+    get_ms: u64,
+
+    /// How old a batch of the pipeline may get; its default if left out.
+    #[arg(long, value_name = "MS")]
+    batch_age_ms: Option<u64>,
+
+    /// The pipeline's `memory`, such as `256MiB`; its default if left out.
+    #[arg(long, value_name = "SIZE")]
+    memory: Option<Size>,
+
+    #[command(flatten)]
+    shared: Shared,
+}
+
+/// How a sender speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Over {
+    /// OTLP over HTTP.
+    OtlpHttp,
+    /// A request's body as one record of a stream.
+    Stream,
+}
+
+/// How a body is compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[allow(missing_docs, reason = "the names say it")]
+enum Compression {
+    None,
+    Gzip,
+    Zstd,
+}
+
+impl Buffer {
+    /// Runs the command; true if every table was right.
+    ///
+    /// # Errors
+    /// When a part does not start or fails.
+    pub fn execute(&self, print: Print) -> anyhow::Result<bool> {
+        let spec = Spec {
+            seed: self.seed,
+            requests: self.records.div_ceil(u64::from(self.per_request).max(1)),
+            records_per_request: self.per_request,
+            record_bytes: self.record_bytes,
+            ..Spec::default()
+        };
+        let plan = Plan {
+            common: self.shared.common(self.memory),
+            workload: Workload::new(spec)?,
+            bucket: self.bucket()?,
+            delay: Delay { put: Duration::from_millis(self.put_ms), get: Duration::from_millis(self.get_ms) },
+            over: match self.over {
+                Over::OtlpHttp => buffer::Over::OtlpHttp,
+                Over::Stream => buffer::Over::Stream,
+            },
+            compression: match self.compression {
+                Compression::None => buffer::Compression::None,
+                Compression::Gzip => buffer::Compression::Gzip,
+                Compression::Zstd => buffer::Compression::Zstd,
+            },
+            senders: self.senders,
+            rate: self.rate,
+            batch_age: self.batch_age_ms.map(Duration::from_millis),
+        };
+        let report = runtime()?.block_on(buffer::measure(&plan, &say))?;
+        self.shared.show(&report, print)
+    }
+
+    fn bucket(&self) -> anyhow::Result<Option<Bucket>> {
+        let Some(endpoint) = &self.s3 else { return Ok(None) };
+        let key = |name: &str| {
+            std::env::var(name).map_err(|_| anyhow::anyhow!("`{name}` is not set; S3 asks for a key"))
+        };
+        Ok(Some(Bucket {
+            endpoint: endpoint.clone(),
+            name: self.s3_bucket.clone(),
+            region: self.s3_region.clone(),
+            access_key: key("AWS_ACCESS_KEY_ID")?,
+            secret_key: key("AWS_SECRET_ACCESS_KEY")?,
+        }))
+    }
+}
