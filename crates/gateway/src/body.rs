@@ -15,7 +15,7 @@
 use std::io::Read;
 use std::time::Duration;
 
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, header};
 use http_body_util::BodyExt;
 use tokio::time::{Instant, timeout, timeout_at};
@@ -43,6 +43,15 @@ pub struct BodyBounds {
 /// Bytes that one byte of a block of Snappy stands for at the most: an element of three bytes copies 64.
 const SNAPPY_RATIO_MAX: usize = 22;
 
+/// Bytes that one byte of a frame of zstd is trusted to stand for before it is read. What people and programs write stays below.
+const AT_ONCE_RATIO_MAX: usize = 64;
+
+/// Bodies below are compressed with their neighbours: together they take less.
+const PACKED_MIN: usize = 16 << 10;
+
+/// A body that its sender has compressed by less is compressed again.
+const PACKED_RATIO_MIN: usize = 2;
+
 /// How a body is compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Encoding {
@@ -68,6 +77,18 @@ pub struct Raw {
     /// Bytes of it that may be held, inflated.
     bytes_max: usize,
     held: Held,
+}
+
+/// A body as it was before it was compressed.
+#[derive(Debug)]
+pub struct Inflated {
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+    /// As it came: whole zstd frames whose content is `bytes`, for [`object_log::Append::packed`]. `None` where it is better compressed here: it was not, or
+    /// another way, or badly, or is small.
+    pub packed: Option<Bytes>,
+    /// What holds both.
+    pub held: Held,
 }
 
 impl Encoding {
@@ -154,22 +175,72 @@ impl Raw {
     /// # Errors
     /// [`Kind::TooLarge`], [`Kind::Busy`], and [`Kind::Malformed`] when they are damaged.
     pub fn inflate(self) -> Result<(Vec<u8>, Held), Refusal> {
-        let Self { bytes, encoding, bytes_max, held } = self;
-        let mut inflated = held.another();
-        let out = match encoding {
-            Encoding::Identity => return Ok((bytes, held)),
-            Encoding::Gzip => pieces(flate2::read::MultiGzDecoder::new(&bytes[..]), bytes_max, &mut inflated),
-            Encoding::Deflate => pieces(flate2::read::ZlibDecoder::new(&bytes[..]), bytes_max, &mut inflated),
-            Encoding::Zstd => {
-                let mut decoder =
-                    zstd::stream::read::Decoder::with_buffer(&bytes[..]).map_err(|e| damaged(&e))?;
+        self.inflate_and_keep().map(|Inflated { bytes, held, .. }| (bytes, held))
+    }
+
+    /// The same, and the body as it came where the log can keep it so: see [`Inflated::packed`].
+    ///
+    /// # Errors
+    /// As [`inflate`](Self::inflate).
+    pub fn inflate_and_keep(self) -> Result<Inflated, Refusal> {
+        let is_zstd = self.encoding == Encoding::Zstd;
+        let (packed, held) = (self.bytes, self.held);
+        let (bytes, mut inflated) = match self.encoding {
+            Encoding::Identity => return Ok(Inflated { bytes: packed, packed: None, held }),
+            encoding => inflate(&packed, encoding, self.bytes_max, held.another())?,
+        };
+        let is_kept = is_zstd && bytes.len() >= PACKED_MIN && packed.len() <= bytes.len() / PACKED_RATIO_MIN;
+        let packed = match is_kept {
+            true => {
+                inflated.merge(held);
+                Some(Bytes::from(packed))
+            }
+            false => None,
+        };
+        Ok(Inflated { bytes, packed, held: inflated })
+    }
+}
+
+/// The content of a compressed body.
+fn inflate(
+    bytes: &[u8],
+    encoding: Encoding,
+    bytes_max: usize,
+    mut inflated: Held,
+) -> Result<(Vec<u8>, Held), Refusal> {
+    let out = match encoding {
+        Encoding::Identity => Ok(bytes.to_vec()),
+        Encoding::Gzip => pieces(flate2::read::MultiGzDecoder::new(bytes), bytes_max, &mut inflated),
+        Encoding::Deflate => pieces(flate2::read::ZlibDecoder::new(bytes), bytes_max, &mut inflated),
+        Encoding::Zstd => match zstd_at_once(bytes, bytes_max, &mut inflated)? {
+            Some(out) => Ok(out),
+            None => {
+                let mut decoder = zstd::stream::read::Decoder::with_buffer(bytes).map_err(|e| damaged(&e))?;
                 decoder.window_log_max(WINDOW_LOG_MAX).map_err(|error| damaged(&error))?;
                 pieces(decoder, bytes_max, &mut inflated)
             }
-            Encoding::Snappy => block(&bytes, bytes_max, &mut inflated),
-        };
-        Ok((out?, inflated))
+        },
+        Encoding::Snappy => block(bytes, bytes_max, &mut inflated),
+    };
+    Ok((out?, inflated))
+}
+
+/// The content of one frame of zstd that says how long it is: into its place, instead of by pieces. `None` where the pieces must find out.
+fn zstd_at_once(bytes: &[u8], bytes_max: usize, held: &mut Held) -> Result<Option<Vec<u8>>, Refusal> {
+    let said = zstd::zstd_safe::get_frame_content_size(bytes).ok().flatten();
+    let Some(said) = said.and_then(|said| usize::try_from(said).ok()) else { return Ok(None) };
+    // A frame that announces much more than it can be trusted to hold gets its memory piece by piece.
+    if said == 0 || said > bytes_max || said / AT_ONCE_RATIO_MAX > bytes.len() {
+        return Ok(None);
     }
+    let mut own = held.another();
+    own.take(said)?;
+    // Another frame behind it needs more room than was said; what is damaged is named by the pieces.
+    let out = zstd::bulk::decompress(bytes, said).ok().filter(|out| out.len() == said);
+    if out.is_some() {
+        held.merge(own);
+    }
+    Ok(out)
 }
 
 fn pieces(mut from: impl Read, bytes_max: usize, held: &mut Held) -> Result<Vec<u8>, Refusal> {

@@ -82,6 +82,15 @@ impl Held {
         Ok(())
     }
 
+    /// Holds also what another one holds, of the same budgets.
+    pub fn merge(&mut self, mut other: Self) {
+        let of = |permit: &mut OwnedSemaphorePermit| permit.split(permit.num_permits());
+        if let (Some(own), Some(all)) = (of(&mut other.own.1), of(&mut other.all.1)) {
+            self.own.1.merge(own);
+            self.all.1.merge(all);
+        }
+    }
+
     /// Bytes that are held.
     pub fn bytes(&self) -> usize {
         self.all.1.num_permits() * PERMIT_BYTES

@@ -8,10 +8,12 @@ use axum::routing::{get, post};
 use metrics::counter;
 use serde_json::json;
 
+use crate::body::Inflated;
 use crate::gate::Gate;
+use crate::options::Format;
 use crate::records::{self, OnError, Parsed};
 use crate::refusal::{Kind, Refusal, answer};
-use crate::stream::{Stored, Stream};
+use crate::stream::{Packed, Stored, Stream};
 
 /// The name by which a client's retry is recognised.
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
@@ -65,12 +67,17 @@ async fn take(gate: &Gate, name: &str, query: Option<&str>, request: Request) ->
     let (media, format, now_ms) = (records::media(&head.headers), stream.format.clone(), stream.now_ms());
     let client = caller.name().to_owned();
     let parsed = gate.compute(move || {
-        let (body, held) = raw.inflate()?;
-        let parsed = records::parse(&format, &media, &body, now_ms, held.another())?;
+        let Inflated { bytes, packed, held } = raw.inflate_and_keep()?;
+        let mut parsed = records::parse(&format, &media, &bytes, now_ms, held.another())?;
         let key = Stream::key(&client, key.as_deref(), &parsed.records)?;
-        Ok((parsed, key))
+        // Only where the body is the record.
+        let packed = packed.filter(|_| matches!(format, Format::Message));
+        if packed.is_some() {
+            parsed.held.merge(held);
+        }
+        Ok((parsed, packed, key))
     });
-    let (Parsed { records, errors, held }, key) = parsed.await?;
+    let (Parsed { records, errors, held }, packed, key) = parsed.await?;
     if errors.count > 0 && on_error == OnError::Refuse {
         return Err(errors.refusal());
     }
@@ -79,7 +86,7 @@ async fn take(gate: &Gate, name: &str, query: Option<&str>, request: Request) ->
     }
     let stored = match records.is_empty() {
         true => Stored { first: None, rows: 0, is_repeat: false },
-        false => stream.append(records, key, held, gate.answer_wait_max()).await?,
+        false => stream.append_packed(Packed { records, packed }, key, held, gate.answer_wait_max()).await?,
     };
     Ok(answer(
         StatusCode::OK,

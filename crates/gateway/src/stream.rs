@@ -6,6 +6,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use axum::body::Bytes;
 use dataflow::{Effect, RecordBlock, Runtime};
 use metrics::{counter, histogram};
 use object_log::error::AppendFault;
@@ -31,6 +32,15 @@ pub struct Stored {
     pub rows: u64,
     /// It was in the log before this request came.
     pub is_repeat: bool,
+}
+
+/// Records, and the only one's body as it came if the log can keep it so.
+#[derive(Debug)]
+pub struct Packed {
+    /// The records.
+    pub records: RecordBlock,
+    /// As [`object_log::Append::packed`] says.
+    pub packed: Option<Bytes>,
 }
 
 /// A stream.
@@ -114,6 +124,20 @@ impl Stream {
         held: Held,
         wait_max: Duration,
     ) -> Result<Stored, Refusal> {
+        self.append_packed(Packed { records, packed: None }, key, held, wait_max).await
+    }
+
+    /// The same, of a record that may have come compressed.
+    ///
+    /// # Errors
+    /// As [`append`](Self::append).
+    pub async fn append_packed(
+        self: &Arc<Self>,
+        records: Packed,
+        key: Option<Key>,
+        held: Held,
+        wait_max: Duration,
+    ) -> Result<Stored, Refusal> {
         let mut fate = match key {
             None => {
                 let (tell, fate) = tokio::sync::watch::channel(None);
@@ -167,7 +191,7 @@ impl Stream {
     /// Starts an append on a task of its own.
     fn start(
         self: &Arc<Self>,
-        records: RecordBlock,
+        Packed { records, packed }: Packed,
         key: Option<Key>,
         held: Held,
         tell: tokio::sync::watch::Sender<Option<Result<Stored, Refusal>>>,
@@ -183,7 +207,7 @@ impl Stream {
         tokio::spawn(async move {
             let (rows, bytes) = (records.len() as u64, records.payloads.bytes.len() as u64);
             let producer = key.map(|key| labels::label(key.id, key.tag));
-            let outcome = match appender.append(Append { producer, records }).await {
+            let outcome = match appender.append(Append { producer, records, packed }).await {
                 Ok(Appended::At(first)) => Ok(Stored { first: Some(first), rows, is_repeat: false }),
                 Ok(Appended::Known) => Ok(Stored { first: None, rows, is_repeat: false }),
                 Err(error) => Err(refusal(&error)),

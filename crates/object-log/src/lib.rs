@@ -36,7 +36,8 @@ pub mod root;
 pub mod segment;
 
 pub use error::{AppendError, LogError};
-pub use owner::{Append, Appended, Appender, Owner, Settings};
+pub use object::Append;
+pub use owner::{Appended, Appender, Owner, Settings};
 pub use partition::{LogPartition, Seen};
 pub use reader::LogReader;
 pub use root::{Entry, Root};

@@ -10,6 +10,9 @@
 //!          if flagged, then all bodies, keys and headers
 //! ```
 //! All numbers are little-endian. The CRC-32C of the whole stands in the entry.
+//!
+//! The stored bytes of a frame are one zstd frame or several, one after the other. So a body that its sender has compressed with zstd goes into the
+//! object as it came, between two that are made here: compressing it again would be more than half of a gateway's work.
 
 use bytes::Bytes;
 use dataflow::block::{NO_LEADER_EPOCH, TIME_UNKNOWN_MS};
@@ -49,6 +52,20 @@ const ABSENT: u32 = u32::MAX;
 /// zstd's level: 1 takes a third of the time of its default for a tenth more bytes.
 const LEVEL: i32 = 1;
 
+/// Records to append.
+#[derive(Debug)]
+pub struct Append {
+    /// Who sends it and which of its appends it is: from 0 and without a gap. Without it a repeat is not recognised. From
+    /// [`LABELS`](crate::labels::LABELS) on the number is no ordinal but a label's tag: the two are kept with the records and can be read again
+    /// ([`crate::labels`]), and whoever sends recognises a repeat by itself.
+    pub producer: Option<(u128, u64)>,
+    /// The records. Their positions and their partition do not matter.
+    pub records: RecordBlock,
+    /// Whole zstd frames that give the payload of the only record, byte for byte, if its sender has compressed it: whoever appends has seen that
+    /// they do. They are stored as they are.
+    pub packed: Option<Bytes>,
+}
+
 /// One append in an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AppendMark {
@@ -68,11 +85,7 @@ pub struct Object {
 }
 
 /// Encodes appends into an object; there is at least one record. The entry lacks its position and the time of its commit.
-pub fn encode(
-    queue: QueueId,
-    written: Written,
-    appends: &[(Option<(u128, u64)>, RecordBlock)],
-) -> (Bytes, Entry) {
+pub fn encode(queue: QueueId, written: Written, appends: &[Append]) -> (Bytes, Entry) {
     let mut entry = Entry {
         epoch: written.epoch,
         run: written.run,
@@ -90,7 +103,7 @@ pub fn encode(
     }
     let counts_at = out.len();
     out.extend_from_slice(&[0; 12]);
-    for (producer, block) in appends {
+    for Append { producer, records: block, .. } in appends {
         let (id, ordinal) = producer.unwrap_or((0, 0));
         out.extend_from_slice(&id.to_le_bytes());
         out.extend_from_slice(&ordinal.to_le_bytes());
@@ -98,9 +111,9 @@ pub fn encode(
     }
     let mut frame = Frame::default();
     let mut frames = 0u32;
-    for (_, block) in appends {
+    for Append { records: block, packed, .. } in appends {
         for row in 0..block.len() {
-            frame.push(block, row);
+            frame.push(block, row, packed.as_ref().filter(|_| block.len() == 1));
             let time_ms = block.times_ms[row];
             entry.time_min_ms = entry.time_min_ms.min(time_ms);
             entry.time_max_ms = entry.time_max_ms.max(time_ms);
@@ -131,10 +144,14 @@ struct Frame {
     times: Vec<u8>,
     lengths: [Vec<u8>; 3],
     bytes: [Vec<u8>; 3],
+    /// Bodies that are compressed already: behind how many bytes of the others each stands, and its own bytes.
+    packed: Vec<(usize, Bytes)>,
+    /// What those are, uncompressed.
+    packed_raw: usize,
 }
 
 impl Frame {
-    fn push(&mut self, block: &RecordBlock, row: usize) {
+    fn push(&mut self, block: &RecordBlock, row: usize, packed: Option<&Bytes>) {
         self.rows += 1;
         self.times.extend_from_slice(&block.times_ms[row].to_le_bytes());
         let is_absent = block.absent.binary_search(&(row as u32)).is_ok();
@@ -145,32 +162,72 @@ impl Frame {
         for (at, bytes) in [block.payloads.get(row), key, headers].into_iter().enumerate() {
             let length = if at == 0 && is_absent { ABSENT } else { bytes.len() as u32 };
             self.lengths[at].extend_from_slice(&length.to_le_bytes());
-            self.bytes[at].extend_from_slice(bytes);
+            match packed.filter(|_| at == 0) {
+                Some(packed) => {
+                    self.packed.push((self.bytes[0].len(), packed.clone()));
+                    self.packed_raw += bytes.len();
+                }
+                None => self.bytes[at].extend_from_slice(bytes),
+            }
         }
     }
 
     fn is_full(&self) -> bool {
         self.rows as usize >= BlockBuilder::RECORDS_MAX
-            || self.bytes.iter().map(Vec::len).sum::<usize>() >= BlockBuilder::BYTES_MAX
+            || self.packed_raw + self.bytes.iter().map(Vec::len).sum::<usize>() >= BlockBuilder::BYTES_MAX
     }
 
     fn write(&mut self, out: &mut Vec<u8>, entry: &mut Entry) {
         let kept = [true, self.has_keys, self.has_headers];
-        let mut raw = std::mem::take(&mut self.times);
-        for lists in [&self.lengths, &self.bytes] {
-            for (list, _) in lists.iter().zip(kept).filter(|(_, kept)| *kept) {
-                raw.extend_from_slice(list);
-            }
-        }
-        let stored = zstd::bulk::compress(&raw, LEVEL).expect("memory is written to, which does not fail");
-        for number in [self.rows, raw.len() as u32, stored.len() as u32] {
+        let raw_len = self.times.len()
+            + self.packed_raw
+            + [&self.lengths, &self.bytes]
+                .iter()
+                .flat_map(|lists| {
+                    lists.iter().zip(kept).filter(|(_, kept)| *kept).map(|(list, _)| list.len())
+                })
+                .sum::<usize>();
+        for number in [self.rows, raw_len as u32, 0] {
             out.extend_from_slice(&number.to_le_bytes());
         }
+        let stored_at = out.len();
         out.push(u8::from(self.has_keys) * HAS_KEYS + u8::from(self.has_headers) * HAS_HEADERS);
-        out.extend_from_slice(&stored);
+        let begin = out.len();
+        self.write_stored(kept, out);
+        let stored = (out.len() - begin) as u32;
+        out[stored_at - 4..stored_at].copy_from_slice(&stored.to_le_bytes());
         entry.rows += self.rows;
-        entry.raw_bytes += raw.len() as u64;
+        entry.raw_bytes += raw_len as u64;
         *self = Self::default();
+    }
+
+    /// What is compressed here, around what came compressed.
+    fn write_stored(&mut self, kept: [bool; 3], out: &mut Vec<u8>) {
+        let mut raw = std::mem::take(&mut self.times);
+        for (list, _) in self.lengths.iter().zip(kept).filter(|(_, kept)| *kept) {
+            raw.extend_from_slice(list);
+        }
+        let mut from = 0;
+        for (at, packed) in std::mem::take(&mut self.packed) {
+            raw.extend_from_slice(&self.bytes[0][from..at]);
+            from = at;
+            compress(&mut raw, out);
+            out.extend_from_slice(&packed);
+        }
+        raw.extend_from_slice(&self.bytes[0][from..]);
+        for (list, _) in self.bytes.iter().zip(kept).skip(1).filter(|(_, kept)| *kept) {
+            raw.extend_from_slice(list);
+        }
+        compress(&mut raw, out);
+    }
+}
+
+/// Appends a zstd frame of these bytes, if there are any, and takes them.
+fn compress(raw: &mut Vec<u8>, out: &mut Vec<u8>) {
+    if !raw.is_empty() {
+        let stored = zstd::bulk::compress(raw, LEVEL).expect("memory is written to, which does not fail");
+        out.extend_from_slice(&stored);
+        raw.clear();
     }
 }
 

@@ -15,7 +15,7 @@ use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
-use dataflow::{Effect, RecordBlock, Runtime, Task};
+use dataflow::{Effect, Runtime, Task};
 use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
@@ -26,7 +26,7 @@ use crate::decide::{self, Admit, Linger, Open, Retention, Standing};
 use crate::error::{AppendError, AppendFault, LogError};
 use crate::labels::LABELS;
 use crate::names::Written;
-use crate::object::{self, APPEND_BYTES_MAX, APPEND_ROWS_MAX, OBJECT_RAW_MAX};
+use crate::object::{self, APPEND_BYTES_MAX, APPEND_ROWS_MAX, Append, OBJECT_RAW_MAX};
 use crate::partition::{Edit, LogPartition, LostOwner, Seen};
 use crate::root::{Claim, Draft, Root, TAIL_MAX};
 use crate::segment::Reference;
@@ -81,17 +81,6 @@ impl Settings {
     }
 }
 
-/// Records to append.
-#[derive(Debug)]
-pub struct Append {
-    /// Who sends it and which of its appends it is: from 0 and without a gap. Without it a repeat is not recognised. From
-    /// [`LABELS`](crate::labels::LABELS) on the number is no ordinal but a label's tag: the two are kept with the records and can be read again
-    /// ([`crate::labels`]), and whoever sends recognises a repeat by itself.
-    pub producer: Option<(u128, u64)>,
-    /// The records. Their positions and their partition do not matter.
-    pub records: RecordBlock,
-}
-
 /// A positive answer: the records are in the log, durably.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Appended {
@@ -132,6 +121,9 @@ impl Appender {
             return Err(refuse(format!(
                 "an append has 1 to {APPEND_ROWS_MAX} records and at most {APPEND_BYTES_MAX} bytes, not {rows} records with {bytes} bytes"
             )));
+        }
+        if append.packed.is_some() && rows != 1 {
+            return Err(refuse("only one record can come compressed".to_owned()));
         }
         if !append.records.cut.is_empty() {
             return Err(refuse("a record that is not whole cannot be appended".to_owned()));
@@ -246,7 +238,7 @@ struct Run {
     published: watch::Sender<Root>,
     received: mpsc::UnboundedReceiver<Message>,
     is_closed: bool,
-    open: Vec<(Option<(u128, u64)>, RecordBlock)>,
+    open: Vec<Append>,
     open_waiting: Vec<Waiting>,
     open_bytes: usize,
     open_since: Duration,
@@ -369,7 +361,8 @@ impl Run {
 
     /// Takes an append into the open batch, or answers it at once.
     fn take(&mut self, message: Message) {
-        let Message { append: Append { producer, records }, permit, answer } = message;
+        let Message { append, permit, answer } = message;
+        let producer = append.producer;
         if let Some((id, ordinal)) = counted(producer) {
             let admit = decide::admit(self.root().watermark(id), self.last.get(&id).copied(), ordinal);
             let refuse = |fault, message| Err(AppendError { effect: Effect::None, fault, message });
@@ -409,9 +402,9 @@ impl Run {
         if self.open.is_empty() {
             self.open_since = self.runtime.elapsed();
         }
-        self.open_bytes += object::append_bytes(&records) + 12 * records.len();
-        let rows = records.len() as u64;
-        self.open.push((producer, records));
+        self.open_bytes += object::append_bytes(&append.records) + 12 * append.records.len();
+        let rows = append.records.len() as u64;
+        self.open.push(append);
         self.open_waiting.push(Waiting {
             producer: counted(producer),
             rows,
@@ -477,7 +470,7 @@ impl Run {
         let written = Written { epoch: self.claim.epoch, run: self.claim.run, number };
         self.uploads.push(Box::pin(async move {
             let mut producers: BTreeMap<u128, u64> = BTreeMap::new();
-            for (id, ordinal) in appends.iter().filter_map(|(producer, _)| counted(*producer)) {
+            for (id, ordinal) in appends.iter().filter_map(|append| counted(append.producer)) {
                 producers.insert(id, ordinal);
             }
             let encoded = runtime.run(move || object::encode(queue, written, &appends)).await;

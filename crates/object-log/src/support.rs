@@ -10,7 +10,8 @@ use store::{MemoryStore, Prefix, Store};
 
 use crate::decide::Retention;
 use crate::names::QueueId;
-use crate::owner::{Append, Owner, Settings};
+use crate::object::Append;
+use crate::owner::{Owner, Settings};
 use crate::partition::LogPartition;
 use crate::reader::{LogReader, Read};
 use crate::root::{Claim, Draft, Entry, Root};
@@ -89,7 +90,7 @@ pub(crate) fn block<'a>(texts: impl IntoIterator<Item = &'a str>) -> RecordBlock
 }
 
 pub(crate) fn append(producer: Option<(u128, u64)>, text: &str) -> Append {
-    Append { producer, records: block([text]) }
+    Append { producer, records: block([text]), packed: None }
 }
 
 /// A draft of one row, as object `number` of the first owner.

@@ -172,7 +172,7 @@ impl Workload {
             body.push(' ');
             // The cube of an even draw: early words are frequent, as in any language.
             let draw = below((bits & 0xffff) << 48, 1 << 10);
-            body.push_str(word((draw * draw >> 10) * draw >> 10));
+            body.push_str(word((((draw * draw) >> 10) * draw) >> 10));
             bits >>= 16;
             place += 1;
         }

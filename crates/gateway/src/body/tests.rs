@@ -152,3 +152,37 @@ async fn a_long_announcement_holds_no_room() {
     assert!(tokio::time::timeout(Duration::from_millis(50), reading).await.is_err());
     assert_eq!(budget.held_bytes(), 0);
 }
+
+#[tokio::test]
+async fn a_body_of_zstd_is_kept_as_it_came_where_the_log_takes_it_so() {
+    let kept = async |encoding: &str, body: Vec<u8>| {
+        let budget = Budget::new("all", 8 << 20);
+        let held = Held::none(&budget, &budget);
+        let raw = read(&encoded(encoding), Body::from(body), bounds(4 << 20), held).await.unwrap();
+        let inflated = raw.inflate_and_keep().unwrap();
+        let taken = inflated.bytes.len() + inflated.packed.as_ref().map_or(0, Bytes::len);
+        assert!(inflated.held.bytes() >= taken, "{} for {taken}", inflated.held.bytes());
+        inflated
+    };
+    let text: String = (0..20_000).map(|n| format!("line {n}\n")).collect();
+    let one = zstd::bulk::compress(text.as_bytes(), 3).unwrap();
+    // Frames of a stream do not say how long they are.
+    let streamed = zstd::stream::encode_all(text.as_bytes(), 3).unwrap();
+    let two = [&one[..], &streamed[..]].concat();
+    for (body, content) in [(one.clone(), text.clone()), (streamed, text.clone()), (two, text.repeat(2))] {
+        let inflated = kept("zstd", body.clone()).await;
+        assert!(inflated.bytes == content.as_bytes());
+        assert_eq!(inflated.packed.as_deref(), Some(&body[..]));
+    }
+    let small = zstd::bulk::compress(&text.as_bytes()[..2_000], 3).unwrap();
+    let mut state = 1_u64;
+    let mut noise = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (state >> 33) as u8
+    };
+    let noise: Vec<u8> = (0..40_000).map(|_| noise()).collect();
+    let dense = zstd::bulk::compress(&noise, 3).unwrap();
+    for (encoding, body) in [("zstd", small), ("zstd", dense), ("gzip", gzip(text.as_bytes()))] {
+        assert!(kept(encoding, body).await.packed.is_none(), "{encoding}");
+    }
+}

@@ -5,7 +5,7 @@ use axum::http::HeaderName;
 use serde_json::{Value, json};
 use testkit::TestDir;
 
-use crate::options::{ClientOptions, Limits, SecretFile};
+use crate::options::{ClientOptions, Format, Limits, SecretFile, StreamOptions};
 use crate::support::{self, in_memory, limits, options, records, start};
 
 const ORDERS: &str = "/v1/streams/orders";
@@ -30,6 +30,27 @@ async fn records_are_answered_with_their_positions_and_are_in_the_log() {
     };
     assert_eq!(gateway.send(ORDERS, &[("Content-Encoding", "gzip")], &gzip).await.0, 200);
     assert_eq!(records(&store).await, ["{\"id\":1}", "{\"id\":2}", "{\"id\":3}", "{\"id\":4}"]);
+    gateway.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_body_that_is_one_record_comes_back_as_it_was_however_it_was_compressed() {
+    let store = in_memory();
+    let messages = StreamOptions { format: Format::Message, ..support::stream("orders", &store) };
+    let gateway = start(options(vec![messages])).await;
+    let bodies: Vec<String> = (0..4).map(|n| format!("message {n} ").repeat(5_000)).collect();
+    for (n, body) in bodies.iter().enumerate() {
+        let (encoding, sent) = match n % 2 {
+            0 => ("zstd", zstd::bulk::compress(body.as_bytes(), 1).unwrap()),
+            _ => ("identity", body.clone().into_bytes()),
+        };
+        let key = format!("key {n}");
+        let headers = [("Content-Encoding", encoding), ("Idempotency-Key", &key)];
+        assert_eq!(gateway.send(ORDERS, &headers, &sent).await.0, 200);
+        let again = gateway.send(ORDERS, &headers, &sent).await.2;
+        assert!(again.contains("\"repeat\":true"), "{again}");
+    }
+    assert_eq!(records(&store).await, bodies);
     gateway.stop().await.unwrap();
 }
 

@@ -7,12 +7,13 @@ use store::MemoryStore;
 use super::*;
 use crate::collect;
 use crate::decide::Retention;
-use crate::owner::{Append, Appended};
+use crate::object::Append;
+use crate::owner::Appended;
 use crate::partition::Edit;
 use crate::support::{TestRuntime, append, block, owner, partition, partition_in};
 
 fn labelled(id: u128, tag: u64, texts: &[&str]) -> Append {
-    Append { producer: Some(label(id, tag)), records: block(texts.iter().copied()) }
+    Append { producer: Some(label(id, tag)), records: block(texts.iter().copied()), packed: None }
 }
 
 #[tokio::test]

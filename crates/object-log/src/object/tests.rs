@@ -3,6 +3,10 @@ use super::*;
 const QUEUE: QueueId = QueueId(0xabcd);
 const WRITTEN: Written = Written { epoch: 1, run: 77, number: 4 };
 
+fn append((producer, records): (Option<(u128, u64)>, RecordBlock)) -> Append {
+    Append { producer, records, packed: None }
+}
+
 fn shown() -> Partition {
     Partition::new("log", 3)
 }
@@ -42,7 +46,7 @@ fn rows(blocks: &[RecordBlock]) -> Vec<Row> {
 #[test]
 fn records_come_back_with_everything_that_goes_beside_them() {
     let appends = vec![(Some((9, 4)), mixed(30)), (None, mixed(1)), (Some((8, 0)), mixed(9_000))];
-    let (bytes, entry) = encode(QUEUE, WRITTEN, &appends);
+    let (bytes, entry) = encode(QUEUE, WRITTEN, &appends.clone().into_iter().map(append).collect::<Vec<_>>());
     let entry = Entry { first: 100, ..entry };
     assert_eq!((entry.rows, entry.appends, entry.bytes), (9_031, 3, bytes.len() as u64));
     let object = decode(QUEUE, &entry, &bytes, &shown()).expect("is whole");
@@ -62,7 +66,7 @@ fn records_come_back_with_everything_that_goes_beside_them() {
 
 #[test]
 fn a_block_is_read_from_its_middle() {
-    let (bytes, entry) = encode(QUEUE, WRITTEN, &[(None, mixed(40))]);
+    let (bytes, entry) = encode(QUEUE, WRITTEN, &[(None, mixed(40))].map(append));
     let object = decode(QUEUE, &Entry { first: 10, ..entry }, &bytes, &shown()).expect("is whole");
     let block = object.blocks[0].clone();
     let all = rows(&object.blocks);
@@ -77,7 +81,7 @@ fn a_block_is_read_from_its_middle() {
 
 #[test]
 fn an_object_of_another_entry_or_log_or_with_one_other_byte_is_refused() {
-    let (bytes, entry) = encode(QUEUE, WRITTEN, &[(None, mixed(3))]);
+    let (bytes, entry) = encode(QUEUE, WRITTEN, &[(None, mixed(3))].map(append));
     let is_taken = |queue, entry: Entry, bytes: &[u8]| decode(queue, &entry, bytes, &shown()).is_ok();
     assert!(is_taken(QUEUE, entry, &bytes));
     assert!(!is_taken(QueueId(1), entry, &bytes));
@@ -103,14 +107,14 @@ fn what_can_be_written_can_be_read() {
     let body: Vec<u8> = (0..APPEND_BYTES_MAX).map(|_| noise()).collect();
     builder.push(0, 0, Some(&body));
     let large = builder.take();
-    let (bytes, entry) = encode(QUEUE, WRITTEN, &[(None, mixed(8_191)), (None, large)]);
+    let (bytes, entry) = encode(QUEUE, WRITTEN, &[(None, mixed(8_191)), (None, large)].map(append));
     assert!(entry.bytes <= OBJECT_BYTES_MAX);
     assert_eq!(decode(QUEUE, &entry, &bytes, &shown()).expect("is whole").blocks.len(), 1);
 }
 
 #[test]
 fn an_object_keeps_its_golden_head() {
-    let (bytes, _) = encode(QUEUE, WRITTEN, &[(Some((9, 4)), mixed(2))]);
+    let (bytes, _) = encode(QUEUE, WRITTEN, &[(Some((9, 4)), mixed(2))].map(append));
     // What zstd makes of a frame is zstd's; the rest is ours.
     let ours = HEAD_BYTES + APPEND_BYTES + FRAME_BYTES;
     let hex: String = bytes[..ours].iter().map(|byte| format!("{byte:02x}")).collect();
@@ -119,7 +123,7 @@ fn an_object_keeps_its_golden_head() {
 
 #[test]
 fn fuzz_data_object() {
-    let (example, _) = encode(QUEUE, WRITTEN, &[(Some((9, 4)), mixed(20)), (None, mixed(2))]);
+    let (example, _) = encode(QUEUE, WRITTEN, &[(Some((9, 4)), mixed(20)), (None, mixed(2))].map(append));
     let fuzz = testkit::Fuzz::new("log data object").example(&example);
     fuzz.memory_max(FRAME_RAW_MAX * 2 + (4 << 20), 400).run(3_000, |bytes| {
         let entry = Entry {
@@ -135,4 +139,27 @@ fn fuzz_data_object() {
             assert_eq!(object.blocks.iter().map(RecordBlock::len).sum::<usize>(), 22);
         }
     });
+}
+
+#[test]
+fn a_body_that_came_compressed_is_stored_as_it_came_and_read_as_what_it_was() {
+    let bodies: Vec<String> = (0..5).map(|n| format!("body {n} ").repeat(1_000 + n)).collect();
+    let mut appends = Vec::new();
+    let mut builder = BlockBuilder::new(Partition::new("any", 0), 0);
+    for (n, body) in bodies.iter().enumerate() {
+        appends.push(append((None, mixed(n as u64 + 1))));
+        builder.push(0, 5, Some(body.as_bytes()));
+        builder.key(b"key");
+        // Two frames, as a sender that flushes makes them.
+        let (one, two) = body.as_bytes().split_at(n * 700);
+        let packed = [one, two].map(|part| zstd::bulk::compress(part, 3).expect("compresses")).concat();
+        appends.push(Append { producer: None, records: builder.take(), packed: Some(packed.into()) });
+    }
+    let (bytes, entry) = encode(QUEUE, WRITTEN, &appends);
+    for packed in appends.iter().filter_map(|append| append.packed.as_ref()) {
+        assert!(bytes.windows(packed.len()).any(|window| window == &packed[..]), "stored as it came");
+    }
+    let object = decode(QUEUE, &entry, &bytes, &shown()).expect("is whole");
+    let blocks: Vec<RecordBlock> = appends.iter().map(|append| append.records.clone()).collect();
+    assert_eq!(rows(&object.blocks), rows(&blocks));
 }

@@ -104,7 +104,11 @@ async fn an_append_without_records_or_above_the_bound_is_refused_before_it_costs
     let partition = partition();
     let owner = owner(&partition).await;
     for records in [block([]), block([&*"x".repeat(APPEND_BYTES_MAX + 1)])] {
-        let error = owner.appender().append(Append { producer: None, records }).await.expect_err("refused");
+        let error = owner
+            .appender()
+            .append(Append { producer: None, records, packed: None })
+            .await
+            .expect_err("refused");
         assert_eq!((error.fault, error.effect), (AppendFault::Refused, Effect::None));
     }
 }

@@ -7,7 +7,7 @@ fn workload(record_bytes: usize) -> Workload {
 
 /// The fields of a message: numbers and, of those with a length, their bytes.
 fn fields(mut bytes: &[u8]) -> Vec<(u64, &[u8])> {
-    fn varint<'a>(bytes: &mut &'a [u8]) -> u64 {
+    fn varint(bytes: &mut &[u8]) -> u64 {
         let mut value = 0;
         for shift in (0..).step_by(7) {
             let (first, rest) = bytes.split_first().expect("a whole number");

@@ -111,7 +111,7 @@ impl Append {
                         let (appender, rows) = (appender.clone(), records.len() as u64);
                         let producer = self.producer.map(|id| (id, ordinal));
                         ordinal += 1;
-                        let append = Records { producer, records };
+                        let append = Records { producer, records, packed: None };
                         under_way.push_back(async move { (rows, appender.append(append).await) });
                     }
                 },
