@@ -22,6 +22,9 @@ use crate::config::{Secret, ServerConfig};
 use crate::response::{self, MESSAGE_CHARS_MAX};
 use crate::types::shorten;
 
+/// Names with their values.
+type Named<'a> = &'a [(&'a str, &'a str)];
+
 /// Bytes of an answer to a question. Tables of a thousand columns with their defaults stay far below.
 const ANSWER_BYTES_MAX: usize = 16 << 20;
 /// Bytes kept of the answer to an insert, which is empty or an error.
@@ -134,6 +137,29 @@ impl Client {
         settings: &[(&str, &str)],
         params: &[(&str, &str)],
     ) -> Result<String, QueryError> {
+        let answer = self.answer(sql, (settings, params), ANSWER_BYTES_MAX).await?;
+        Ok(text(answer))
+    }
+
+    /// As [`Client::query`], for an answer of at most `bytes_max` bytes, which are given as they came.
+    ///
+    /// # Errors
+    /// As [`Client::query`]; of the kind `too_long` for an answer that is longer.
+    pub async fn query_bytes(
+        &self,
+        sql: &str,
+        settings: &[(&str, &str)],
+        bytes_max: usize,
+    ) -> Result<Vec<u8>, QueryError> {
+        self.answer(sql, (settings, &[]), bytes_max).await
+    }
+
+    async fn answer(
+        &self,
+        sql: &str,
+        (settings, params): (Named<'_>, Named<'_>),
+        bytes_max: usize,
+    ) -> Result<Vec<u8>, QueryError> {
         let mut url = self.url.clone();
         url.query_pairs_mut()
             .append_pair("wait_end_of_query", "1")
@@ -145,7 +171,7 @@ impl Client {
                 let text = self.of_server(&format!("{what}: {}", self.clean(e)));
                 QueryError::new(Remedy::Resend, "connection", text)
             })?;
-            self.read_answer(answer).await
+            self.read_answer(answer, bytes_max).await
         };
         match self.runtime.timeout(self.config.query_timeout, asked).await {
             Some(result) => result,
@@ -258,22 +284,22 @@ impl Client {
         })
     }
 
-    async fn read_answer(&self, answer: Response) -> Result<String, QueryError> {
+    async fn read_answer(&self, answer: Response, bytes_max: usize) -> Result<Vec<u8>, QueryError> {
         let status = answer.status().as_u16();
         let code = exception_code(&answer);
-        let body = self
-            .read_body(answer, ANSWER_BYTES_MAX)
-            .await
-            .map_err(|e| self.of_server(&format!("the answer broke off: {e}")))
-            .map_err(|text| QueryError::new(Remedy::Resend, "broken", text))?;
+        let body = self.read_body(answer, bytes_max).await.map_err(|unread| {
+            let message = self.of_server(&format!("the answer broke off: {unread}"));
+            QueryError::new(Remedy::Resend, unread.kind(), message)
+        })?;
         let failed = status != 200 || code.is_some_and(|c| c != 0);
         if !failed {
             return Ok(body);
         }
         // A question has no effect to speak of; only the remedy matters.
+        let body = text(body);
         let seen = response::Answer { status, exception_code: code, from_clickhouse: true, body: &body };
         match response::classify_answer(seen, false) {
-            Ok(()) => Ok(body),
+            Ok(()) => Ok(body.into_bytes()),
             Err(e) => {
                 let message = self.password.scrub(&self.located(e.code, &e.message));
                 Err(QueryError { code: e.code, ..QueryError::new(e.remedy, e.kind, message) })
@@ -281,16 +307,16 @@ impl Client {
         }
     }
 
-    /// The body, refused beyond `bytes_max`. Bytes that are not UTF-8 are replaced: they are for people.
-    async fn read_body(&self, mut answer: Response, bytes_max: usize) -> Result<String, String> {
+    /// The body, refused beyond `bytes_max`.
+    async fn read_body(&self, mut answer: Response, bytes_max: usize) -> Result<Vec<u8>, Unread> {
         let mut body = Vec::new();
-        while let Some(piece) = answer.chunk().await.map_err(|e| self.clean(e))? {
+        while let Some(piece) = answer.chunk().await.map_err(|e| Unread::Broken(self.clean(e)))? {
             if body.len() + piece.len() > bytes_max {
-                return Err(format!("it is longer than {bytes_max} bytes"));
+                return Err(Unread::TooLong(bytes_max));
             }
             body.extend_from_slice(&piece);
         }
-        Ok(String::from_utf8_lossy(&body).into_owned())
+        Ok(body)
     }
 
     /// `what` with the address of the server that it concerns. The address holds no user, no password and no query: [`Client::build`]
@@ -313,6 +339,29 @@ impl Client {
         });
         shorten(&self.password.scrub(reason), MESSAGE_CHARS_MAX)
     }
+}
+
+/// Why a body was not read to its end.
+#[derive(Debug, thiserror::Error)]
+enum Unread {
+    #[error("{0}")]
+    Broken(String),
+    #[error("it is longer than {0} bytes")]
+    TooLong(usize),
+}
+
+impl Unread {
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Broken(_) => "broken",
+            Self::TooLong(_) => "too_long",
+        }
+    }
+}
+
+/// An answer as a text. Bytes that are not UTF-8 are replaced: it is for people.
+fn text(body: Vec<u8>) -> String {
+    String::from_utf8(body).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
 
 /// What the HTTP client puts before the reason of a connection that could not be opened, from the outside.

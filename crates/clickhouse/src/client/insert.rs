@@ -15,7 +15,7 @@ use futures::stream::{self, StreamExt};
 use reqwest::header::CONTENT_LENGTH;
 use reqwest::{Body, Response};
 
-use super::{Client, INSERT_ANSWER_BYTES_MAX, exception_code};
+use super::{Client, INSERT_ANSWER_BYTES_MAX, exception_code, text};
 use crate::response::{self, Answer, NoAnswer};
 
 /// Bytes that are held back until the gate opens: less than one packet, so that they leave at once.
@@ -85,9 +85,13 @@ impl Client {
         let exception_code = exception_code(&answer);
         let from_clickhouse = answer.headers().keys().any(|k| k.as_str().starts_with("x-clickhouse-"));
         let body = self.read_body(answer, INSERT_ANSWER_BYTES_MAX).await;
-        let body = body.map_err(|detail| {
-            response::classify_no_answer(NoAnswer::Broken, complete.load(Ordering::SeqCst), &detail)
-        })?;
+        let body = text(body.map_err(|unread| {
+            response::classify_no_answer(
+                NoAnswer::Broken,
+                complete.load(Ordering::SeqCst),
+                &unread.to_string(),
+            )
+        })?);
         let seen = Answer { status, exception_code, from_clickhouse, body: &body };
         let mut judged = response::classify_answer(seen, views);
         if let Err(error) = &mut judged
