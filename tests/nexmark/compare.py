@@ -2,7 +2,7 @@
 
     compare.py EVENTS QUERY ROWS
 
-EVENTS is a folder with people.ndjson, auctions.ndjson and bids.ndjson, QUERY one of the folders beside this file, ROWS the rows of
+EVENTS is a folder with people.ndjson, auctions.ndjson, bids.ndjson and side.csv, QUERY one of the folders beside this file, ROWS the rows of
 the table as JSON lines. Ends with 1 and the first differences if a row is missing, too many or different.
 """
 
@@ -49,7 +49,8 @@ def main(events, query, rows):
         )
     database.execute(f"CREATE TABLE ours AS SELECT * FROM read_json('{rows.as_posix()}', format = 'newline_delimited')")
     ours = [json.loads(line) for line in rows.read_text().splitlines()]
-    answer = database.execute((query / "batch.sql").read_text())
+    batch = (query / "batch.sql").read_text().replace("$SIDE", (events / "side.csv").as_posix())
+    answer = database.execute(batch)
     names = [column[0] for column in answer.description]
     expected = collections.Counter(tuple(plain(value) for value in row) for row in answer.fetchall())
     found = collections.Counter(tuple(plain(row[name]) for name in names) for row in ours)

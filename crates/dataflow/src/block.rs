@@ -3,6 +3,7 @@
 //! Owns the layout: one contiguous buffer for all payloads of a block and one vector for each fact about them, so that
 //! a record costs no allocation of its own. Does not own meaning: a block knows nothing of formats or columns.
 
+use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
@@ -125,6 +126,31 @@ pub struct RecordBlock {
     pub next: Position,
     /// The leader epoch under which the last record was read, or [`NO_LEADER_EPOCH`].
     pub leader_epoch: i32,
+    /// What was found elsewhere for its records, for steps that look them up.
+    pub found: Found,
+}
+
+/// What whoever hands a block on has found elsewhere for its records: for each step that looks records up, by the step's number, what it takes its answers from.
+/// It travels with the block, so that the steps before the lane stay functions of the block: the same block gives the same rows, whatever has changed elsewhere.
+#[derive(Clone, Default)]
+pub struct Found(Arc<[(u32, Arc<dyn Any + Send + Sync>)]>);
+
+impl Found {
+    /// These, each with the number of its step.
+    pub fn of(all: Vec<(u32, Arc<dyn Any + Send + Sync>)>) -> Self {
+        Self(all.into())
+    }
+
+    /// What was found for the step of this number.
+    pub fn of_step<T: Any + Send + Sync>(&self, step: u32) -> Option<&T> {
+        self.0.iter().find(|(number, _)| *number == step).and_then(|(_, found)| found.downcast_ref())
+    }
+}
+
+impl fmt::Debug for Found {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.0.iter().map(|(step, _)| step)).finish()
+    }
 }
 
 impl RecordBlock {
@@ -180,6 +206,7 @@ impl RecordBlock {
             times_ms: vec![self.times_ms[row]],
             next: at + 1,
             leader_epoch: self.leader_epoch,
+            found: self.found.clone(),
         })
     }
 
@@ -259,6 +286,7 @@ impl BlockBuilder {
             times_ms: Vec::new(),
             next,
             leader_epoch: NO_LEADER_EPOCH,
+            found: Found::default(),
         };
         Self {
             block,

@@ -207,7 +207,7 @@ impl Intake {
         let mut of_rows = Vec::new();
         for step in &self.steps {
             let rows = batch.len();
-            let made = step.apply(batch)?;
+            let made = step.apply_of(batch, block)?;
             let dropped = made.filtered as usize + made.rejects.len();
             if !step.multiplies() && made.batch.len() + dropped != rows {
                 let message =

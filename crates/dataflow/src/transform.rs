@@ -3,7 +3,7 @@
 //! Owns the contract that lets such a step run on any thread, before the lane or behind it. Does not own state or order
 //! ([`crate::operator`]), nor the text that a step is made of (`sql`).
 
-use crate::{Batch, OperatorError, Reject, Schema};
+use crate::{Batch, OperatorError, RecordBlock, Reject, Schema};
 
 /// What a stateless step made of a batch.
 #[derive(Debug)]
@@ -48,4 +48,12 @@ pub trait Transform: Send + Sync {
     /// # Errors
     /// When the batch does not have the columns that the step was made for.
     fn apply(&self, batch: Batch) -> Result<Transformed, OperatorError>;
+
+    /// As [`apply`](Self::apply), with the block that the rows are of: for a step that takes what was [found](RecordBlock::found) for it. Pure in both.
+    ///
+    /// # Errors
+    /// As [`apply`](Self::apply); and when nothing was found for a step that needs it.
+    fn apply_of(&self, batch: Batch, _block: &RecordBlock) -> Result<Transformed, OperatorError> {
+        self.apply(batch)
+    }
 }

@@ -370,6 +370,7 @@ fn block(
         times_ms,
         next: position::position(0, end),
         leader_epoch: NO_LEADER_EPOCH,
+        found: Default::default(),
     })
 }
 

@@ -6,6 +6,7 @@
 //! | module      | what it owns                                              |
 //! |-------------|-----------------------------------------------------------|
 //! | [`config`]  | the pipeline file                                         |
+//! | [`lookups`] | the files and tables that records look something up in    |
 //! | [`parts`]   | what the file says that may change at any time, for the journal |
 //! | [`plan`]    | schemas from record to table: what is decoded, where each step runs |
 //! | [`wiring`]  | from settings to sources, steps, tables, store and engine |
@@ -13,6 +14,7 @@
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "a test that waits does so by the real clock"))]
 
 pub mod config;
+pub mod lookups;
 pub mod parts;
 pub mod plan;
 pub mod replays;

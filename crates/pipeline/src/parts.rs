@@ -53,6 +53,7 @@ fn settings(step: &Step) -> String {
         Step { dedup: Some(dedup), .. } => json(dedup),
         Step { window: Some(window), .. } => json(window),
         Step { join: Some(join), .. } => json(join),
+        Step { lookup: Some(lookup), .. } => json(lookup),
         _ => String::new(),
     };
     match &step.from {

@@ -34,6 +34,7 @@ mod conditions;
 pub mod inputs;
 pub(crate) mod joins;
 mod late;
+pub mod lookups;
 mod mapping;
 mod shape;
 mod tables;
@@ -49,6 +50,7 @@ use operators::mapping::route::ByTable;
 pub use operators::mapping::types::Conversion;
 
 use crate::config::model::Pipeline;
+use crate::config::model::lookup::LookupStep;
 use crate::config::model::sink::{Takes, Target};
 use crate::config::model::step::{Dedup, Step};
 use crate::config::nearest::nearest;
@@ -151,6 +153,12 @@ pub struct Stage {
     pub output: Schema,
 }
 
+impl Stage {
+    fn is_lookup(&self) -> bool {
+        self.path.ends_with("].lookup")
+    }
+}
+
 /// How a column of the table is filled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mapped {
@@ -202,11 +210,11 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The columns of table `place` whose values depend on when a record was read: reading it again gives others.
+    /// The columns of table `place` whose values depend on when a record was read: reading it again gives others. With a lookup these are all that steps compute.
     pub fn fleeting(&self, place: usize) -> Vec<String> {
         let ingested = Metadata::Ingested.name();
-        let is_computed_with =
-            self.stages.iter().any(|stage| stage.reads.iter().any(|read| read == ingested));
+        let is_so = |stage: &Stage| stage.is_lookup() || stage.reads.iter().any(|read| read == ingested);
+        let is_computed_with = self.stages.iter().any(is_so);
         let is_fleeting = |mapped: &&Mapped| match &mapped.field {
             Some(field) => field == ingested && self.metadata.contains(&Metadata::Ingested),
             None => mapped.from.is_some() && is_computed_with,
@@ -247,6 +255,8 @@ enum Kind<'a> {
     Window,
     /// So is this ([`joins`]).
     Join,
+    /// Columns of a row elsewhere ([`lookups`]).
+    Lookup(&'a LookupStep),
     /// A condition whose value is one more column, [`MARK`].
     Mark(&'a str),
     /// What brings the rows of an input to the columns of all: these.
@@ -448,6 +458,7 @@ impl<'a> Planner<'a> {
             | Kind::Query(_)
             | Kind::Window
             | Kind::Join
+            | Kind::Lookup(_)
             | Kind::Mark(_)
             | Kind::Meet(_)
             | Kind::Nothing => None,
@@ -688,7 +699,12 @@ impl<'a> Planned<'a> {
     fn is_stateless(&self) -> bool {
         matches!(
             self.kind,
-            Kind::Filter(_) | Kind::Select(_) | Kind::Query(_) | Kind::Mark(_) | Kind::Meet(_)
+            Kind::Filter(_)
+                | Kind::Select(_)
+                | Kind::Query(_)
+                | Kind::Lookup(_)
+                | Kind::Mark(_)
+                | Kind::Meet(_)
         )
     }
 
@@ -713,9 +729,8 @@ impl<'a> Planned<'a> {
             Step { dedup: Some(dedup), .. } => (Kind::Dedup(dedup), Shape::all()),
             Step { window: Some(_), .. } => (Kind::Window, Shape::all()),
             Step { join: Some(_), .. } => (Kind::Join, Shape::all()),
-            Step { dedup: None, filter: None, select: None, sql: None, window: None, join: None, .. } => {
-                (Kind::Nothing, Shape::all())
-            }
+            Step { lookup: Some(lookup), .. } => (Kind::Lookup(lookup), shape::of_lookup(lookup)),
+            _ => (Kind::Nothing, Shape::all()),
         };
         Self { path, at, kind, shape }
     }

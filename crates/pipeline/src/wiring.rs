@@ -13,6 +13,7 @@
 //! | [`source`] | `source:`, each of `inputs:` | [`dataflow::Source`], [`dataflow::Decoder`]  |
 //! | [`steps`]  | `steps:`                | [`dataflow::Intake`], [`dataflow::Operator`]s |
 //! | [`sink`]   | `sink:`, `sinks:`, `dead_letters:` | [`clickhouse::ClickHouseTable`]s  |
+//! | [`lookups`] | `lookup:` of `steps:`   | [`crate::lookups::Lookups`]                  |
 //! | `texts`    | SQL in steps            | what the planner binds                       |
 //! | [`storage`]| `store:`, `object_storage:` | [`store::Store`]                     |
 //! | `noted`    | a source of files       | one that shows when its store was rolled back |
@@ -20,6 +21,7 @@
 //! | [`bounds`] | sizes and times         | [`engine::Settings`]                         |
 
 pub mod bounds;
+pub mod lookups;
 mod noted;
 pub mod replayed;
 pub mod sink;

@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 
 use anyhow::Context;
 use clickhouse::reconcile::{self, KeyPlan, Letter};
-use dataflow::block::{BlockBuilder, TIME_UNKNOWN_MS};
-use dataflow::{Intake, Partition, Schema};
+use dataflow::block::{BlockBuilder, Found, TIME_UNKNOWN_MS};
+use dataflow::{Intake, Partition, RecordBlock, Schema};
 use pipeline::replays::purged::{Purged, is_of_a_row};
 use pipeline::replays::taken::Taken;
 use pipeline::wiring::{self, sink};
@@ -177,11 +177,14 @@ pub async fn read(work: &Work<'_>, schemas: &[Schema], against: Against<'_>) -> 
         let mut intakes = Vec::new();
         for input in work.pipeline.inputs() {
             let own = wiring::source::decoder(&input, schemas[work.place].clone())?;
-            intakes.push(Intake::new(own.decoder));
+            intakes.push((Intake::new(own.decoder), Found::default()));
         }
         if schemas.len() == 1 {
             let chain = wiring::steps::chain(work.pipeline, schemas, 1)?;
-            intakes.extend(chain.inputs.into_iter().map(|own| own.intake));
+            for own in chain.inputs {
+                let found = own.decoding.look_up(&work.runtime).await?;
+                intakes.push((own.intake, found));
+            }
         }
         let mut skip = 0;
         while skip < REFUSED_MAX {
@@ -189,7 +192,9 @@ pub async fn read(work: &Work<'_>, schemas: &[Schema], against: Against<'_>) -> 
                 table.refused(&of, skip, REFUSED_PAGE).await.context("the dead letters cannot be read")?;
             skip += page.len();
             for raw in &page {
-                letters.hashes.extend(intakes.iter().find_map(|intake| hash(intake, key, raw)));
+                letters
+                    .hashes
+                    .extend(intakes.iter().find_map(|(intake, found)| hash(intake, found, key, raw)));
             }
             if page.len() < REFUSED_PAGE {
                 break;
@@ -244,10 +249,11 @@ fn push(list: &mut Vec<String>, more: &mut u64, place: String, limit: usize) {
 }
 
 /// The hash of a refused row's key; `None` if it does not become a row.
-fn hash(intake: &Intake, key: &KeyPlan, raw: &str) -> Option<u64> {
+fn hash(intake: &Intake, found: &Found, key: &KeyPlan, raw: &str) -> Option<u64> {
     let mut block = BlockBuilder::new(Partition::new("", 0), 0);
     block.push(0, TIME_UNKNOWN_MS, Some(raw.as_bytes()));
-    let rows = intake.prepare(&block.take(), 0).ok()?.batch.rows;
+    let block = RecordBlock { found: found.clone(), ..block.take() };
+    let rows = intake.prepare(&block, 0).ok()?.batch.rows;
     let mut found = None;
     key.texts(&rows, |_, text| found = Some(reconcile::hash(text))).ok()?;
     found

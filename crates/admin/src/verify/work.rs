@@ -174,6 +174,13 @@ impl Work<'_> {
             );
         }
 
+        if let Some(lookup) = self.pipeline.steps.iter().position(|step| step.lookup.is_some()) {
+            report.notes.push(format!(
+                "records look up what is there now: the columns that are computed in steps are not compared, and a row that `steps[{lookup}].lookup`, or a condition on \
+                 what it found, drops or keeps may be named as too many or missing if the other side has changed since it was written"
+            ));
+        }
+
         let mut spill = Spill::new(&self.scratch)
             .context("temporary files cannot be created; name a `--scratch` folder")?;
         let mut seen = Seen::default();

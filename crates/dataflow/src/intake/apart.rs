@@ -84,6 +84,7 @@ impl Intake {
             times_ms: rows.iter().map(|row| block.times_ms[*row]).collect(),
             next: position::position(block.era, rows.len() as u64),
             leader_epoch: block.leader_epoch,
+            found: block.found.clone(),
             payloads,
         };
         Some((narrow, rows))

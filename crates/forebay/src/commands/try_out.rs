@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
-use dataflow::block::{NO_LEADER_EPOCH, TIME_UNKNOWN_MS};
+use dataflow::block::{Found, NO_LEADER_EPOCH, TIME_UNKNOWN_MS};
 use dataflow::{
     BlockBuilder, Event, Partition, ReadFrom, RecordBlock, Reject, Runtime, Selected, SourceFault, printing,
 };
@@ -107,7 +107,8 @@ impl Try {
             let chain = wiring::steps::chain(&pipeline, &tables, 1)?;
             let inputs = pipeline.inputs();
             let chosen = self.chosen(&inputs, lines.is_some())?;
-            let read_ms = TokioRuntime::new(1).wall_ms();
+            let runtime: Arc<dyn Runtime> = TokioRuntime::new(1);
+            let read_ms = runtime.wall_ms();
             let mut tried = Vec::new();
             for at in chosen {
                 let (input, own) = (&inputs[at], &chain.inputs[at]);
@@ -116,8 +117,13 @@ impl Try {
                     None => from_source(&pipeline, input, &own.decoding, wanted).await?,
                 };
                 let mut of_input = Vec::new();
-                for block in &blocks {
-                    of_input.extend(outcomes(&plans.inputs[at].plan, &chain, own, (block, read_ms))?);
+                let found = tokio::time::timeout(WAIT_MAX, own.decoding.look_up(&runtime)).await;
+                let found = found.with_context(|| {
+                    format!("what the records look up was not read within {} seconds", WAIT_MAX.as_secs())
+                })??;
+                for block in blocks {
+                    let block = RecordBlock { found: found.clone(), ..block };
+                    of_input.extend(outcomes(&plans.inputs[at].plan, &chain, own, (&block, read_ms))?);
                 }
                 of_input.truncate(wanted);
                 if inputs.len() > 1 {
@@ -210,8 +216,10 @@ async fn from_source(
                 }
             }
             Ok(Err(error)) => return Err(error.into()),
-            Ok(Ok(Event::Block(block))) => {
+            Ok(Ok(Event::Block(mut block))) => {
                 records += block.len();
+                // Nobody prepares it before all are there: an earlier state of what it looks up would be held until then.
+                block.found = Found::default();
                 blocks.push(block);
             }
             Ok(Ok(Event::CaughtUp { partition, .. } | Event::Ended { partition, .. })) => {

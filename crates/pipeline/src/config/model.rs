@@ -15,6 +15,7 @@
 
 pub mod input;
 pub mod join;
+pub mod lookup;
 pub mod sink;
 pub mod source;
 pub mod step;

@@ -6,6 +6,7 @@
 mod csv;
 mod inputs;
 mod joins;
+mod lookups;
 mod upsert;
 
 use operators::mapping::route::TABLES_MAX;
@@ -31,6 +32,7 @@ pub fn check(pipeline: &Pipeline, tree: &Node, faults: &mut Faults) {
     rules.inputs();
     rules.steps();
     rules.dedup();
+    rules.lookups();
     rules.sinks();
     rules.table();
     rules.upserts();

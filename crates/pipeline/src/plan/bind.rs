@@ -5,7 +5,7 @@
 
 use dataflow::{Column, Metadata, Schema};
 
-use super::{Bound, Fault, Faults, Kind, MARK, Origin, Planner, TextFault, fault, shape, union};
+use super::{Bound, Fault, Faults, Kind, MARK, Origin, Planner, TextFault, fault, lookups, shape, union};
 
 impl Planner<'_> {
     /// What a query lets pass is known once it is bound: to all fields that it could read, whether they are decoded in the end or not.
@@ -67,6 +67,7 @@ impl Planner<'_> {
                     self.texts.select(input, &shape::items(items), shape::keeps_others(items))
                 }
                 Kind::Query(text) => self.texts.query(input, text),
+                Kind::Lookup(lookup) => lookups::bound(input, step.at, lookup),
                 Kind::Mark(text) => self.texts.select(input, &[(MARK.to_owned(), text.to_owned())], true),
                 Kind::Meet(columns) => union::meeting(input, columns),
                 Kind::Dedup(_) | Kind::Window | Kind::Join | Kind::Nothing => continue,

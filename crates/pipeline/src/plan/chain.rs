@@ -126,12 +126,17 @@ impl Work {
 }
 
 /// For each step its segment.
-fn segments(steps: &[Planned<'_>]) -> Vec<usize> {
+pub(super) fn segments(steps: &[Planned<'_>]) -> Vec<usize> {
     let (mut segment, mut is_behind) = (0, false);
     let of = |step: &Planned<'_>| {
         match step.kind {
             Kind::Dedup(_) | Kind::Window | Kind::Join => is_behind = true,
-            Kind::Filter(_) | Kind::Select(_) | Kind::Query(_) | Kind::Mark(_) | Kind::Meet(_) => {
+            Kind::Filter(_)
+            | Kind::Select(_)
+            | Kind::Query(_)
+            | Kind::Lookup(_)
+            | Kind::Mark(_)
+            | Kind::Meet(_) => {
                 segment += usize::from(is_behind);
                 is_behind = false;
             }
@@ -164,6 +169,7 @@ impl Planner<'_> {
         let last = bound.last().map_or(input, |bound| bound.step.schema()).clone();
         let conditions = self.conditions(&last)?;
         let keys = self.keys(input, &bound)?;
+        self.lookups()?;
         let (of_step, count) = (segments(&self.steps), self.segments());
         let stateless = self.steps.iter().enumerate().filter(|(_, step)| step.is_stateless());
         let mut work: Vec<Work> = stateless

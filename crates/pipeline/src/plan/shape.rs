@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Bound;
+use crate::config::model::lookup::LookupStep;
 use crate::config::values::Pairs;
 
 /// The key of `select:` that stands for all columns that it does not name.
@@ -75,6 +76,12 @@ pub(super) fn of_select(items: &Pairs) -> Shape {
         }
     }
     shape
+}
+
+/// The shape of a `lookup:`.
+pub(super) fn of_lookup(lookup: &LookupStep) -> Shape {
+    let computed = lookup.columns.0.iter().map(|(name, _)| name.as_str().to_owned()).collect();
+    Shape { computed, ..Shape::all() }
 }
 
 /// The items of a `select:`, each with its text.

@@ -81,11 +81,12 @@ pub fn open_keys(pipeline: &Pipeline) -> BTreeMap<usize, u64> {
     steps.map(|(at, _)| at).zip(shares(pipeline).open_keys).collect()
 }
 
-/// The memory that a step asks for its state.
+/// The memory that a step asks for its state, or for what it looks up: twice as much while that is read again.
 fn state_memory(step: &Step) -> Option<Size> {
     let of_window = || step.window.as_ref().map(|window| window.memory);
     let of_join = || step.join.as_ref().map(|join| join.memory);
-    step.dedup.as_ref().map(|dedup| dedup.memory).or_else(of_window).or_else(of_join)
+    let of_lookup = || step.lookup.as_ref().map(|lookup| lookup.memory);
+    step.dedup.as_ref().map(|dedup| dedup.memory).or_else(of_window).or_else(of_join).or_else(of_lookup)
 }
 
 /// Bytes that the source of one input may read ahead: the inputs share what there is.

@@ -233,7 +233,11 @@ pub fn server_for(sink: &ClickHouse, query_time_max: Duration) -> Result<ServerC
     Ok(ServerConfig { query_timeout: query_time_max, ..server(sink)? })
 }
 
-fn server(sink: &ClickHouse) -> Result<ServerConfig, WiringError> {
+/// The server of a sink.
+///
+/// # Errors
+/// When its settings cannot be used.
+pub(super) fn server(sink: &ClickHouse) -> Result<ServerConfig, WiringError> {
     let mut config = ServerConfig::new(sink.url.as_str());
     config.user = sink.user.to_string();
     config.password = Secret::new(sink.password.as_ref().map_or("", |password| password.reveal()));

@@ -5,7 +5,8 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use dataflow::{Decoder, RecordBlock, Runtime, Schema, Source};
+use dataflow::block::Found;
+use dataflow::{Decoder, RecordBlock, Runtime, Schema, Source, SourceError};
 use formats::avro::{AvroDecoder, AvroOptions, SCHEMA_BYTES_MAX, Schemas};
 use formats::csv::{CsvDecoder, CsvOptions};
 use formats::json::{JsonDecoder, JsonOptions};
@@ -25,6 +26,8 @@ use crate::config::model::source::{
 };
 use crate::config::model::{Input, Pipeline};
 use crate::config::values::{Secret, Start};
+use crate::lookups::Lookups;
+use crate::lookups::source::WithLookups;
 
 /// The source of an input. Nothing is connected yet.
 ///
@@ -77,20 +80,37 @@ pub struct Decoding {
     /// The decoder.
     pub decoder: Arc<dyn Decoder>,
     registry: Option<(Client, Arc<Schemas>)>,
+    /// What the records of the whole pipeline look up; `None` if no step does.
+    pub(super) lookups: Option<Arc<Lookups>>,
 }
 
 impl Decoding {
     fn of(decoder: Arc<dyn Decoder>) -> Self {
-        Self { decoder, registry: None }
+        Self { decoder, registry: None, lookups: None }
     }
 
-    /// `source`, whose blocks the decoder can decode: those that name schemas of a registry wait until these are there.
+    /// What the records of a block look up that does not come from a source: [`RecordBlock::found`], as [`Decoding::ready`] puts it beside blocks that do.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub async fn look_up(&self, runtime: &Arc<dyn Runtime>) -> Result<Found, SourceError> {
+        match &self.lookups {
+            Some(lookups) => lookups.newest(runtime).await,
+            None => Ok(Found::default()),
+        }
+    }
+
+    /// `source`, whose blocks can be prepared: those that name schemas of a registry wait until these are there, and with lookups all of them until the other sides are.
     pub fn ready(&self, source: Arc<dyn Source>, runtime: &Arc<dyn Runtime>) -> Arc<dyn Source> {
-        match &self.registry {
+        let source = match &self.registry {
             None => source,
             Some((client, schemas)) => {
                 Arc::new(WithSchemas::new(source, client.clone(), schemas.clone(), runtime.clone()))
             }
+        };
+        match &self.lookups {
+            None => source,
+            Some(lookups) => Arc::new(WithLookups::new(source, lookups.clone(), runtime.clone())),
         }
     }
 }
@@ -156,6 +176,24 @@ pub fn records(input: &Input<'_>, lines: &RecordBlock) -> Result<RecordBlock, Wi
     }
 }
 
+/// How the other side of a lookup is read from a file of this format, with these columns; `path` is the format's key.
+///
+/// # Errors
+/// As [`decoder`].
+pub(super) fn of_file(
+    format: &Format,
+    path: &str,
+    schema: Schema,
+) -> Result<(Arc<dyn Decoder>, Option<Csv>), WiringError> {
+    match format.csv() {
+        Some(csv) => {
+            let decoder = csv_decoder(csv, (record_bytes(format), path), schema)?;
+            Ok((decoder, Some(file_csv(csv, path)?)))
+        }
+        None => Ok((json_decoder((format, path), schema)?, None)),
+    }
+}
+
 /// What tells the records of a CSV file apart.
 fn file_csv(csv: &CsvFormat, path: &str) -> Result<Csv, WiringError> {
     let byte = |name: &str, text: &str| match text.as_bytes() {
@@ -190,7 +228,7 @@ fn avro_decoder(
             let schemas = Arc::<Schemas>::default();
             let decoder = AvroDecoder::framed(schema, schemas.clone(), options);
             let decoder = Arc::new(decoder.map_err(|error| settings(&error))?);
-            Ok(Decoding { decoder, registry: Some((client, schemas)) })
+            Ok(Decoding { decoder, registry: Some((client, schemas)), lookups: None })
         }
         _ => Err(settings(&"write either `schema_file` or `registry`")),
     }

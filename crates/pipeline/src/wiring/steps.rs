@@ -68,9 +68,14 @@ pub fn chain(pipeline: &Pipeline, tables: &[Schema], compute_threads: usize) -> 
     let router = plans.common().router.clone();
     let sides = sides(pipeline, &plans.common().lane_steps);
     let inputs = pipeline.inputs();
-    let of_inputs = inputs.iter().zip(plans.inputs).map(|(input, of)| input_chain(pipeline, input, of.plan));
+    let lookups = super::lookups::lookups(pipeline)?;
+    let of_inputs = inputs.iter().zip(plans.inputs).map(|(input, of)| {
+        let mut chain = input_chain(pipeline, input, of.plan)?;
+        chain.decoding.lookups = lookups.clone();
+        Ok(chain)
+    });
     Ok(Chain {
-        inputs: of_inputs.collect::<Result<_, _>>()?,
+        inputs: of_inputs.collect::<Result<_, WiringError>>()?,
         steps,
         flow,
         sides,

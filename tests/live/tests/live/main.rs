@@ -5,6 +5,7 @@
 //! | [`web_access`] | real input, compared value by value                                               |
 //! | [`kill`]       | the events workload under many kills of the program and the server                |
 //! | [`faults`]     | faults that were found in other programs, by their numbers                        |
+//! | [`lookups`]    | rows of a table and of a file, with kills, and while they are away                |
 //! | [`inputs`]     | several inputs in one pipeline, with kills, and while one of them is away          |
 //! | [`csv`]        | lines of CSV from a topic, and files with headers                                 |
 //! | [`otlp`]       | requests of OTLP from topics, into the tables of the collector's exporter         |
@@ -48,6 +49,7 @@ mod joins;
 mod keys;
 mod kill;
 mod logs;
+mod lookups;
 mod nexmark;
 mod otlp;
 mod outages;

@@ -137,6 +137,7 @@ async fn ask(pipeline: &Pipeline, sample: usize) -> (Found, Tables, Option<store
         }
     }
     let tables = tables(pipeline, &runtime, &mut found).await;
+    lookups(pipeline, &runtime, &mut found).await;
     let stored = stored::look(pipeline, &tables.open, &mut found).await;
     reads::look(pipeline, &runtime, &tables, stored.as_ref(), sample, &mut found).await;
     if let Some(stored) = &stored {
@@ -154,6 +155,26 @@ async fn ask(pipeline: &Pipeline, sample: usize) -> (Found, Tables, Option<store
     }
     found.json["exit"] = (found.exit() as u8).into();
     (found, tables, stored)
+}
+
+/// Whether the other side of each lookup can be read and used; `run` would wait for it.
+async fn lookups(pipeline: &Pipeline, runtime: &Arc<dyn Runtime>, found: &mut Found) {
+    match wiring::lookups::lookups(pipeline) {
+        Ok(None) => {}
+        Ok(Some(lookups)) => {
+            for (path, rows) in lookups.try_each(runtime).await {
+                match rows {
+                    Ok(rows) => found.notes.push(format!("`{path}` finds `{rows}` rows on the other side")),
+                    Err(why) => found.problem(
+                        &path,
+                        Exit::Failed,
+                        format!("`{path}`: {why}; records wait until it can be read"),
+                    ),
+                }
+            }
+        }
+        Err(error) => found.wiring("steps", &error),
+    }
 }
 
 /// Every fault of all tables, and of decoder and steps against the columns of those for rows.

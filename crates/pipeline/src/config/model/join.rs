@@ -112,12 +112,17 @@ impl JoinStep {
 
     /// The columns of the key, on the left side and on the right.
     pub fn pairs(&self) -> Vec<(String, String)> {
-        let pair = |text: &String| match text.split_once('=') {
-            Some((left, right)) => (left.trim().to_owned(), right.trim().to_owned()),
-            None => (text.trim().to_owned(), text.trim().to_owned()),
-        };
-        self.on.iter().map(pair).collect()
+        pairs(&self.on)
     }
+}
+
+/// The two columns of each part of a key.
+pub(super) fn pairs(on: &[String]) -> Vec<(String, String)> {
+    let pair = |text: &String| match text.split_once('=') {
+        Some((left, right)) => (left.trim().to_owned(), right.trim().to_owned()),
+        None => (text.trim().to_owned(), text.trim().to_owned()),
+    };
+    on.iter().map(pair).collect()
 }
 
 fn no_time() -> Period {

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::join::JoinStep;
+use super::lookup::LookupStep;
 use crate::config::values::{Identifier, OneOrMany, Pairs, Period, Size, Window};
 
 /// One step: its keyword with its settings. A record that `filter` or `sql` drops before `dedup` does not count as seen; one that they drop
@@ -12,7 +13,7 @@ use crate::config::values::{Identifier, OneOrMany, Pairs, Period, Size, Window};
 #[serde(deny_unknown_fields)]
 #[schemars(extend(
     "oneOf" = [{"required": ["dedup"]}, {"required": ["filter"]}, {"required": ["select"]}, {"required": ["sql"]}, {"required": ["window"]},
-        {"required": ["join"]}]
+        {"required": ["join"]}, {"required": ["lookup"]}]
 ))]
 pub struct Step {
     /// The names of the inputs whose rows this step processes (only for steps without state). Default: all. Such steps come before the steps for the rows of all inputs.
@@ -45,6 +46,10 @@ pub struct Step {
     /// Joins the rows of two inputs by key and time: those near in time, or each left row with the version of the right side at its time. The steps behind it see the joined rows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub join: Option<JoinStep>,
+
+    /// Gives rows the columns of a row elsewhere with the same key: in a file, or in a ClickHouse table or dictionary. Before the first step with state.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lookup: Option<LookupStep>,
 }
 
 impl Step {
@@ -66,8 +71,11 @@ impl Step {
             Self { sql: Some(_), .. } => "sql",
             Self { window: Some(_), .. } => "window",
             Self { join: Some(_), .. } => "join",
+            Self { lookup: Some(_), .. } => "lookup",
             // One that names none was reported by the schema.
-            Self { filter: None, select: None, sql: None, window: None, join: None, .. } => "dedup",
+            Self {
+                filter: None, select: None, sql: None, window: None, join: None, lookup: None, ..
+            } => "dedup",
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Rules of `format: csv` of an input.
+//! Rules of `format: csv` of an input, or of the file of a lookup.
 //!
 //! Owns what the schema of the pipeline file cannot say of these settings. Does not own the format ([`formats::csv`]).
 
@@ -11,20 +11,25 @@ use crate::config::model::source::{Format, FormatWord, NO_QUOTE};
 impl Rules<'_> {
     pub(super) fn csv(&mut self, input: &Input<'_>) {
         let source = input.source;
-        let path = format!("{}.format.csv", input.path);
-        let from_file = source.file.is_some();
-        if matches!(source.format, Format::Word(FormatWord::Csv)) {
+        if source.generator.is_some() && source.format.csv().is_some() {
+            let message = "a generator makes JSON; leave `format` out";
+            return self.fault(&format!("{}.format.csv", input.path), message);
+        }
+        self.csv_of(&source.format, &format!("{}.format", input.path), source.file.is_some());
+    }
+
+    /// The settings of `format`, whose key this is.
+    pub(super) fn csv_of(&mut self, format: &Format, key: &str, from_file: bool) {
+        let path = format!("{key}.csv");
+        if matches!(format, Format::Word(FormatWord::Csv)) {
             let of_file = "; for files whose first line names them `format: { csv: { header: true } }`";
             let message = format!(
                 "CSV needs the names of its fields: write `format: {{ csv: {{ columns: [id, name] }} }}`{}",
                 if from_file { of_file } else { "" }
             );
-            return self.fault(&format!("{}.format", input.path), message);
+            return self.fault(key, message);
         }
-        let Some(csv) = source.format.csv() else { return };
-        if source.generator.is_some() {
-            return self.fault(&path, "a generator makes JSON; leave `format` out");
-        }
+        let Some(csv) = format.csv() else { return };
         match (csv.header, csv.columns.is_empty()) {
             (true, false) => self.fault(
                 &format!("{path}.columns"),

@@ -1,0 +1,162 @@
+use std::any::Any;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int64Type;
+use arrow_array::{Array, ArrayRef, Int32Array, Int64Array, RecordBatch, StringArray};
+use dataflow::block::{BlockBuilder, Found};
+use dataflow::{Batch, Column, ColumnType, Partition, Schema, Transform, Transformed};
+
+use super::{Lookup, LookupConfig, LookupKeyer, LookupTable, Repeated};
+
+fn nullable(inner: ColumnType) -> ColumnType {
+    ColumnType::Nullable(Box::new(inner))
+}
+
+fn rows() -> Schema {
+    Schema::new(vec![Column::new("id", ColumnType::Int64), Column::new("shop", nullable(ColumnType::Int64))])
+}
+
+fn side() -> Schema {
+    Schema::new(vec![
+        Column::new("number", nullable(ColumnType::Int32)),
+        Column::new("name", ColumnType::String),
+        Column::new("rank", nullable(ColumnType::Int64)),
+    ])
+}
+
+fn config(is_outer: bool) -> LookupConfig {
+    LookupConfig {
+        number: 7,
+        on: vec![("shop".into(), "number".into())],
+        columns: vec![("shop_name".into(), "name".into()), ("rank".into(), "rank".into())],
+        is_outer,
+    }
+}
+
+fn table(shops: &[(Option<i32>, &str, Option<i64>)]) -> Result<LookupTable, Repeated> {
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(shops.iter().map(|shop| shop.0).collect::<Int32Array>()),
+        Arc::new(StringArray::from_iter_values(shops.iter().map(|shop| shop.1))),
+        Arc::new(shops.iter().map(|shop| shop.2).collect::<Int64Array>()),
+    ];
+    let rows = RecordBatch::try_new(side().arrow().clone(), columns).unwrap();
+    LookupKeyer::new(&side(), &["number".to_owned()]).unwrap().table(rows)
+}
+
+fn batch(shops: &[Option<i64>]) -> Batch {
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(Int64Array::from_iter_values(0..shops.len() as i64)),
+        Arc::new(shops.iter().copied().collect::<Int64Array>()),
+    ];
+    Batch {
+        era: 0,
+        partition: Partition::new("t", 0),
+        rows: RecordBatch::try_new(rows().arrow().clone(), columns).unwrap(),
+        positions: (10..10 + shops.len() as u64).collect(),
+        times_ms: vec![5; shops.len()],
+    }
+}
+
+fn looked_up(is_outer: bool, shops: &[Option<i64>]) -> (Lookup, Transformed) {
+    let step = Lookup::new(&rows(), &side(), &config(is_outer)).unwrap();
+    let table = table(&[(Some(1), "one", Some(5)), (None, "nobody", None), (Some(-2), "two", None)]).unwrap();
+    let made = step.look_up(batch(shops), &table).unwrap();
+    (step, made)
+}
+
+fn found(made: &Transformed) -> Vec<(i64, Option<String>, Option<i64>)> {
+    let rows = &made.batch.rows;
+    let of = |name: &str| rows.column_by_name(name).unwrap();
+    let (ids, ranks) = (of("id").as_primitive::<Int64Type>(), of("rank").as_primitive::<Int64Type>());
+    let names = of("shop_name").as_string::<i32>();
+    let one = |row: usize| {
+        let name = names.is_valid(row).then(|| names.value(row).to_owned());
+        (ids.value(row), name, ranks.is_valid(row).then(|| ranks.value(row)))
+    };
+    (0..rows.num_rows()).map(one).collect()
+}
+
+#[test]
+fn a_row_gets_the_columns_of_the_row_with_its_key_whatever_the_width_of_its_numbers() {
+    let (step, made) = looked_up(true, &[Some(-2), Some(1), Some(1)]);
+    let (one, two) = (Some("one".to_owned()), Some("two".to_owned()));
+    assert_eq!(found(&made), [(0, two, None), (1, one.clone(), Some(5)), (2, one, Some(5))]);
+    assert_eq!((made.filtered, made.rejects.len()), (0, 0));
+    assert_eq!(made.batch.positions, [10, 11, 12]);
+    assert_eq!(made.batch.rows.schema(), step.schema().arrow().clone());
+}
+
+#[test]
+fn without_a_match_a_row_has_nulls_or_is_filtered() {
+    let shops = [Some(3), Some(1), None];
+    let (_, made) = looked_up(true, &shops);
+    assert_eq!(found(&made), [(0, None, None), (1, Some("one".to_owned()), Some(5)), (2, None, None)]);
+    let (_, made) = looked_up(false, &shops);
+    assert_eq!(found(&made), [(1, Some("one".to_owned()), Some(5))]);
+    assert_eq!((made.filtered, made.batch.positions.clone()), (2, vec![11]));
+}
+
+#[test]
+fn rows_without_a_match_are_reported() {
+    let count = Arc::new(AtomicU64::new(0));
+    let counted = count.clone();
+    let step = Lookup::new(&rows(), &side(), &config(true)).unwrap();
+    let step = step.with_unmatched(Arc::new(move |rows| _ = counted.fetch_add(rows, Ordering::Relaxed)));
+    step.look_up(batch(&[Some(3), Some(1), None]), &table(&[(Some(1), "one", None)]).unwrap()).unwrap();
+    assert_eq!(count.load(Ordering::Relaxed), 2);
+}
+
+#[test]
+fn an_empty_side_matches_nothing() {
+    let step = Lookup::new(&rows(), &side(), &config(true)).unwrap();
+    let made = step.look_up(batch(&[Some(1)]), &table(&[]).unwrap()).unwrap();
+    assert_eq!(found(&made), [(0, None, None)]);
+}
+
+#[test]
+fn two_rows_of_one_key_are_refused_with_their_places() {
+    let error = table(&[(Some(1), "a", None), (Some(2), "b", None), (Some(1), "c", None)]).err().unwrap();
+    assert_eq!(error, Repeated { first: 1, second: 3 });
+    assert!(table(&[(None, "a", None), (None, "b", None)]).is_ok(), "nobody finds a row without a key");
+}
+
+#[test]
+fn what_travels_with_the_block_is_what_its_records_find_each_time() {
+    let step = Lookup::new(&rows(), &side(), &config(false)).unwrap();
+    let mut block = BlockBuilder::new(Partition::new("t", 0), 0).take();
+    assert!(step.apply(batch(&[Some(1)])).is_err());
+    assert!(step.apply_of(batch(&[Some(1)]), &block).is_err(), "nothing was looked up for it");
+    let other: Arc<dyn Any + Send + Sync> = Arc::new(table(&[]).unwrap());
+    let own: Arc<dyn Any + Send + Sync> = Arc::new(table(&[(Some(1), "one", None)]).unwrap());
+    block.found = Found::of(vec![(3, other), (7, own)]);
+    for _ in 0..2 {
+        assert_eq!(step.apply_of(batch(&[Some(1)]), &block).unwrap().batch.len(), 1);
+    }
+}
+
+#[test]
+fn columns_that_may_be_absent_are_nullable() {
+    let types = |is_outer| {
+        let step = Lookup::new(&rows(), &side(), &config(is_outer)).unwrap();
+        ["shop_name", "rank"].map(|name| {
+            step.schema().columns()[step.schema().index_of(name).unwrap()].column_type.is_nullable()
+        })
+    };
+    assert_eq!((types(true), types(false)), ([true, true], [false, true]));
+}
+
+#[test]
+fn settings_that_cannot_be_are_refused_by_name() {
+    let refused = |change: &dyn Fn(&mut LookupConfig)| {
+        let mut changed = config(true);
+        change(&mut changed);
+        Lookup::new(&rows(), &side(), &changed).err().expect("a fault").to_string()
+    };
+    assert!(refused(&|c| c.on[0].0 = "shp".into()).contains("did you mean `shop`?"));
+    assert!(refused(&|c| c.on[0].1 = "name".into()).contains("kind `int`"));
+    assert!(refused(&|c| c.on.clear()).contains("name 1 to 16"));
+    assert!(refused(&|c| c.columns[0].0 = "id".into()).contains("`id` is a column of the rows already"));
+    assert!(refused(&|c| c.columns[0].1 = "nam".into()).contains("did you mean `name`?"));
+}

@@ -1,0 +1,203 @@
+//! From a file, or an answer of ClickHouse, to a table of rows.
+//!
+//! Owns the reading and its bounds. A row is decoded by the format's own decoder, so its values have the rules of a record's; one that does not fit its types makes the
+//! whole unusable, for without it records would find nothing. Does not own when it is read ([`super`]).
+
+use std::fs::{File, Metadata};
+use std::io::{BufReader, Read};
+#[cfg(unix)]
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use clickhouse::ServerConfig;
+use clickhouse::client::Client;
+use dataflow::{BlockBuilder, Decoded, Decoder, Partition, RecordBlock, Runtime};
+use operators::LookupTable;
+use operators::lookup::LookupKeyer;
+use sources::file::Csv;
+
+/// Settings by which an answer holds values as they are: 64-bit numbers and decimals as texts, times with their zone.
+/// NaN and infinities too; and no limit of a user's profile, nor a shard that is away, may shorten it without an error.
+const EXACT: [(&str, &str); 8] = [
+    ("output_format_json_quote_64bit_integers", "1"),
+    ("output_format_json_quote_decimals", "1"),
+    ("output_format_json_quote_denormals", "1"),
+    ("date_time_output_format", "iso"),
+    ("result_overflow_mode", "throw"),
+    ("read_overflow_mode", "throw"),
+    ("timeout_overflow_mode", "throw"),
+    ("skip_unavailable_shards", "0"),
+];
+
+/// Where the rows are.
+pub enum From {
+    /// In a file.
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What tells records apart; `None` for lines.
+        csv: Option<Csv>,
+    },
+    /// In a table of a server.
+    ClickHouse {
+        /// The server.
+        server: ServerConfig,
+        /// The question, whose answer is JSON, an object a line.
+        sql: String,
+    },
+}
+
+/// How the rows are read.
+#[derive(Clone)]
+pub struct Load {
+    /// Where they are.
+    pub from: Arc<From>,
+    /// Decodes them.
+    pub decoder: Arc<dyn Decoder>,
+    /// Knows their keys.
+    pub keyer: LookupKeyer,
+    /// Memory that they may take, as text and as rows.
+    pub bytes_max: u64,
+}
+
+/// By what a file is known not to have changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Version {
+    len: u64,
+    modified: SystemTime,
+    /// Which file it is, and when its attributes changed: it may be replaced by one of the same length and time.
+    #[cfg(unix)]
+    inode: (u64, i64, i64),
+}
+
+impl Version {
+    /// `None` on systems that do not know when a file was changed.
+    fn of(metadata: &Metadata) -> Option<Self> {
+        Some(Self {
+            len: metadata.len(),
+            modified: metadata.modified().ok()?,
+            #[cfg(unix)]
+            inode: (metadata.ino(), metadata.ctime(), metadata.ctime_nsec()),
+        })
+    }
+}
+
+/// What was read.
+pub enum Rows {
+    /// What was there before.
+    Same,
+    /// Other rows.
+    New(LookupTable, Option<Version>),
+}
+
+impl Load {
+    /// Reads the rows; of a file of version `known` none.
+    ///
+    /// # Errors
+    /// When they cannot be read, or not be used: why, and the way out.
+    pub async fn load(&self, runtime: &Arc<dyn Runtime>, known: Option<Version>) -> Result<Rows, String> {
+        let own = self.clone();
+        let text = match &*self.from {
+            From::File { .. } => None,
+            From::ClickHouse { server, sql } => {
+                let client =
+                    Client::new(server.clone(), runtime.clone()).map_err(|error| error.to_string())?;
+                let bytes_max = usize::try_from(self.bytes_max).unwrap_or(usize::MAX);
+                let answer = client.query_bytes(sql, &EXACT, bytes_max).await;
+                Some(answer.map_err(|error| match error.kind {
+                    "too_long" => format!(
+                        "its rows as JSON take more than `{bytes_max}` bytes, and that is `memory` of the step; {LESS}"
+                    ),
+                    _ => error.to_string(),
+                })?)
+            }
+        };
+        let job = move || match text {
+            Some(text) => own.table(text).map(|table| Rows::New(table, None)),
+            None => own.file(known),
+        };
+        runtime.run(job).await.unwrap_or_else(|| Err("reading it ended in a fault of the program".to_owned()))
+    }
+
+    fn file(&self, known: Option<Version>) -> Result<Rows, String> {
+        let From::File { path, .. } = &*self.from else { unreachable!("it is asked of files alone") };
+        let unread = |error: std::io::Error| format!("`{}` cannot be read: {error}", path.display());
+        let file = File::open(path).map_err(unread)?;
+        let metadata = file.metadata().map_err(unread)?;
+        let version = Version::of(&metadata);
+        if version.is_some() && known == version {
+            return Ok(Rows::Same);
+        }
+        if metadata.len() > self.bytes_max {
+            return Err(too_large(&shown(path), metadata.len(), self.bytes_max));
+        }
+        let mut text = Vec::with_capacity(metadata.len() as usize);
+        // It may grow while it is read.
+        BufReader::new(file).take(self.bytes_max + 1).read_to_end(&mut text).map_err(unread)?;
+        if text.len() as u64 > self.bytes_max {
+            return Err(too_large(&shown(path), text.len() as u64, self.bytes_max));
+        }
+        let table = self.table(text).map_err(|why| format!("`{}`: {why}", path.display()))?;
+        Ok(Rows::New(table, version))
+    }
+
+    /// The rows of a text, which is dropped before they are decoded.
+    fn table(&self, text: Vec<u8>) -> Result<LookupTable, String> {
+        let csv = match &*self.from {
+            From::File { csv, .. } => *csv,
+            From::ClickHouse { .. } => None,
+        };
+        let block = records(&text, csv);
+        drop(text);
+        // Lines of JSON and CSV hold a row each.
+        let Decoded { batch, rejects, several: _ } = self.decoder.decode(&block);
+        if let Some(reject) = rejects.first() {
+            let column =
+                if reject.column.is_empty() { String::new() } else { format!("`{}`: ", reject.column) };
+            let row = block.row_of(reject.position).map_or(0, |row| row + 1);
+            let others = match rejects.len() - 1 {
+                0 => String::new(),
+                others => format!(", and `{others}` rows more"),
+            };
+            return Err(format!(
+                "row `{row}`, counted from 1, does not fit `fields`: {column}{}{others}; mend it, or the types",
+                reject.message
+            ));
+        }
+        let table = self.keyer.table(batch.rows).map_err(|repeated| {
+            format!("{repeated}, and nobody could say which of them a record gets; leave one of a key, as a view with `FINAL` or `GROUP BY` does")
+        })?;
+        if table.memory_bytes() > self.bytes_max {
+            return Err(too_large("the other side", table.memory_bytes(), self.bytes_max));
+        }
+        Ok(table)
+    }
+}
+
+/// What to do about a side that is too large.
+const LESS: &str = "raise it (and `memory` of the pipeline, of which it is at most a quarter), or leave out columns and rows";
+
+fn shown(path: &Path) -> String {
+    format!("`{}`", path.display())
+}
+
+fn too_large(what: &str, bytes: u64, bytes_max: u64) -> String {
+    format!("{what} takes `{bytes}` bytes, and `memory` of the step is `{bytes_max}`; {LESS}")
+}
+
+/// The rows of a text, as records of one block. Empty lines are none.
+fn records(text: &[u8], csv: Option<Csv>) -> RecordBlock {
+    let mut lines = BlockBuilder::new(Partition::new("lookup", 0), 0);
+    let all = text.strip_suffix(b"\n").unwrap_or(text).split(|byte| *byte == b'\n');
+    let all = all.map(|line| line.strip_suffix(b"\r").filter(|_| csv.is_none()).unwrap_or(line));
+    for (nth, line) in all.filter(|line| csv.is_some() || !line.is_empty()).enumerate() {
+        lines.push(nth as u64, 0, Some(line));
+    }
+    let lines = lines.take();
+    match csv {
+        Some(csv) => sources::file::joined(&lines, csv),
+        None => lines,
+    }
+}

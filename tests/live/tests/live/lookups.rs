@@ -1,0 +1,105 @@
+//! Lookups in ClickHouse's engine and in a file: while one of them is away every record waits, and none is written without what it should find.
+
+use std::time::Duration;
+
+use live::{Case, Feed};
+use testkit::{Lcg, seed};
+
+const ORDERS: u64 = 6_000;
+const LIVES: u64 = 3;
+
+#[test]
+fn no_record_goes_on_without_what_it_looks_up_whatever_is_killed_or_away() {
+    let Some(case) = Case::begin("lookups") else { return };
+    let table = case.table(
+        "order_id UInt64, shop_name Nullable(String), region Nullable(String), manager String",
+        "order_id",
+    );
+    let shops =
+        case.table_called("lookup_shops", "id UInt64, name String, region String, version UInt64", "id");
+    // Two rows of a shop, of which a view gives the newer one; ids that no float holds.
+    shops.ask("CREATE VIEW lookup_shops_now AS SELECT id, argMax(name, version) AS name, argMax(region, version) AS region FROM {t} GROUP BY id");
+    shops.ask(
+        "INSERT INTO {t} (id, name, region, version) SELECT 9007199254740992 + number, concat('shop ''', toString(number), '\\n'), \
+         concat('r', toString(number % 3)), v FROM numbers(50) ARRAY JOIN [0, 1] AS v",
+    );
+    let managers = case.dir().join("managers.csv");
+    std::fs::write(&managers, "region,manager\nr0,Ann\nr1,\"Bob, the\nsecond\"\nr2,Cid\n").expect("writes");
+    let pipeline = case
+        .pipeline()
+        .field("shop: UInt64")
+        .step(
+            "lookup: { clickhouse: { table: lookup_shops_now }, fields: { id: UInt64, name: String, region: String }, on: ['shop = id'], \
+             columns: { shop_name: name, region: region }, kind: left, refresh: 1s }",
+        )
+        .step("filter: region IS NOT NULL OR order_id % 7 = 0")
+        .step(&format!(
+            "lookup: {{ file: {{ path: '{}', format: {{ csv: {{ header: true }} }} }}, fields: {{ region: String, manager: String }}, \
+             on: [region], columns: {{ found: manager }}, kind: left }}",
+            managers.display()
+        ))
+        .step("select: { '*': '*', manager: \"coalesce(found, '-')\" }")
+        .step("dedup: { key: [order_id], window: unbounded }")
+        .batch("{ rows: 500, age: 100ms }");
+    let mut random = Lcg::new(seed());
+    let feed: Feed = case.feed();
+    for life in 0..LIVES {
+        for order in life * ORDERS / LIVES..(life + 1) * ORDERS / LIVES {
+            // The last two shops are unknown.
+            let body = format!(r#"{{"order_id":{order},"shop":{}}}"#, 9_007_199_254_740_992 + order % 52);
+            for _ in 0..1 + u64::from(random.below(4) == 0) {
+                feed.push(random.below(3) as u32, body.as_bytes());
+            }
+        }
+        feed.flush();
+        let is_away = life == 1;
+        if is_away {
+            shops.ask("RENAME TABLE {t} TO lookup_shops_away");
+        }
+        let mut running = pipeline.run();
+        if is_away {
+            let problem = pipeline.wait_for_problem("source", "source_away");
+            let why = problem.to_string();
+            assert!(why.contains("steps[0].lookup") && why.contains("lookup_shops"), "{why}");
+            let checked = pipeline.run_tool(&["check"], &["--connect", "--json"]);
+            let said = &checked.stdout;
+            assert!(!checked.exit.status.success() && said.contains("steps[0].lookup"), "{said}");
+            shops.ask("RENAME TABLE lookup_shops_away TO {t}");
+        }
+        std::thread::sleep(Duration::from_millis(300 + random.below(900)));
+        running.kill9().expect("a kill");
+    }
+    pipeline.drain();
+    let manager = ["Ann", "Bob, the\nsecond", "Cid"];
+    let row = |order: u64| match order % 52 {
+        shop @ 0..50 => {
+            let region = shop % 3;
+            Some(format!("{order}|shop '{shop}\n|r{region}|{}", manager[region as usize]))
+        }
+        _ if order.is_multiple_of(7) => Some(format!("{order}|-|-|-")),
+        _ => None,
+    };
+    let mut wanted: Vec<String> = (0..ORDERS).filter_map(row).collect();
+    let row =
+        "concat(toString(order_id), '|', ifNull(shop_name, '-'), '|', ifNull(region, '-'), '|', manager)";
+    // A line for each row.
+    let mut found: Vec<String> = table
+        .rows(&format!("SELECT {row} AS row FROM {{t}}"))
+        .iter()
+        .map(|row| row["row"].as_str().expect("a text").to_owned())
+        .collect();
+    (found.sort(), wanted.sort());
+    assert_eq!(found.len(), wanted.len());
+    let wrong: Vec<_> = found.iter().zip(&wanted).filter(|(found, wanted)| found != wanted).take(5).collect();
+    assert!(wrong.is_empty(), "{wrong:?}");
+    // What reads records beside the pipeline looks them up too.
+    let report = pipeline.tool(&["verify"], &["--json", "--values"], 0);
+    assert!(report.to_string().contains("records look up what is there now"), "{report}");
+    let checked = pipeline.tool(&["check"], &["--connect", "--json", "--sample", "3"], 0);
+    assert!(checked.to_string().contains("`steps[0].lookup` finds `50` rows"), "{checked}");
+    let records = case.dir().join("records.json");
+    std::fs::write(&records, "{\"order_id\":1,\"shop\":9007199254740996}\n").expect("writes");
+    let records = records.display().to_string();
+    let tried = pipeline.tool(&["try"], &["--json", "--records", &records], 0).to_string();
+    assert!(tried.contains("shop '4") && tried.contains("Bob, the"), "{tried}");
+}
