@@ -25,3 +25,7 @@ mod shown;
 #[cfg(test)]
 mod testing;
 mod wide;
+
+#[cfg(test)]
+#[global_allocator]
+static MEMORY: testkit::CountingAllocator = testkit::CountingAllocator;

@@ -15,11 +15,11 @@ use crate::columns::Misfit;
 use crate::shown::{printable, shorten};
 
 /// What a step of the decoder gives.
-pub(super) type Step<T> = Result<T, Box<Fail>>;
+pub(crate) type Step<T> = Result<T, Box<Fail>>;
 
 /// A record's fault, before it is known which record it was.
 #[derive(Debug)]
-pub(super) struct Fail {
+pub(crate) struct Fail {
     /// The rule's class.
     pub reason: Reason,
     /// Where in the record's bytes: the fault itself, or the start of the value that is turned down.

@@ -24,11 +24,11 @@
 //! - Integers and decimals never pass through a float; `true` is no number and `"text"` no Bool.
 
 mod builders;
-mod fail;
+pub(crate) mod fail;
 mod joints;
 mod plan;
 mod record;
-mod scan;
+pub(crate) mod scan;
 mod values;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -15,7 +15,7 @@ pub const DEPTH_MAX: u32 = 64;
 
 /// A place in the bytes of a record.
 #[derive(Debug)]
-pub(super) struct Cursor<'a> {
+pub(crate) struct Cursor<'a> {
     bytes: &'a [u8],
     pos: usize,
     depth: u32,

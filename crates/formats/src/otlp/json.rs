@@ -3,13 +3,14 @@
 //! Owns the names of fields in JSON and the forms of their values. Does not own what becomes of them.
 //!
 //! Names are in lower camel case; ids are hexadecimal and other bytes base64; integers of 64 bits are numbers or texts; enums are numbers; names that
-//! the protocol does not have are skipped. Unlike the other encoding this one makes a tree of a request: senders that care for speed do not use it.
-
-use serde_json::{Map, Value};
+//! the protocol does not have are skipped. The JSON is read once, from left to right: there is no tree, and numbers keep every digit.
 
 use super::Signal;
 use super::fault::{Fault, Step};
 use super::split::{sized, varint};
+use crate::json::fail::Fail;
+use crate::json::scan::Cursor;
+use crate::shown::shorten;
 
 /// How a field is written.
 #[derive(Clone, Copy)]
@@ -221,145 +222,231 @@ static EXEMPLAR: [Field; 6] = [
     one("traceId", 5, Hex),
 ];
 
+/// Objects inside each other, the request included: a value of any type takes two for each of its levels. Bounds the recursion.
+const OBJECTS_MAX: u32 = 128;
+
 /// Whether a record is a request in JSON: no request in Protocol Buffers begins so.
 pub(super) fn is_json(request: &[u8]) -> bool {
     request.first() == Some(&b'{')
 }
 
-/// The request in Protocol Buffers.
-pub(super) fn to_wire(signal: Signal, request: &[u8]) -> Step<Vec<u8>> {
-    let value: Value = serde_json::from_slice(&marked(request))
-        .map_err(|error| Fault::malformed(format!("the request is no JSON: {error}")))?;
+/// The request in Protocol Buffers, of at most `bytes_max` bytes. It may be longer than the JSON: an item `1,` of a list becomes nine bytes.
+pub(super) fn to_wire(signal: Signal, request: &[u8], bytes_max: usize) -> Step<Vec<u8>> {
     let fields: &'static [Field] = match signal {
         Signal::Logs => &LOGS,
         Signal::Traces => &TRACES,
         Signal::Metrics => &METRICS,
     };
-    let mut out = Vec::with_capacity(request.len());
-    match &value {
-        Value::Object(object) => message(object, fields, &mut out)?,
-        _ => return Err(Fault::malformed("the request is no JSON object".into())),
+    if std::str::from_utf8(request).is_err() {
+        return Err(Fault::malformed("the request is no JSON: it is not UTF-8".into()));
     }
-    Ok(out)
+    let mut reader = Reader {
+        json: Cursor::new(request),
+        scratch: Vec::new(),
+        objects: 0,
+        out: Vec::with_capacity(request.len().min(bytes_max)),
+        bytes_max,
+    };
+    reader.json.space();
+    if reader.json.peek() != b'{' {
+        return Err(Fault::malformed("the request is no JSON object".into()));
+    }
+    reader.message(fields)?;
+    reader.json.space();
+    match reader.json.rest() {
+        [] => Ok(reader.out),
+        _ => Err(reader.json.unexpected("the end of the request").into()),
+    }
 }
 
-/// The key of the object that stands for a number.
-const NUMBER_KEY: &str = "#";
+impl From<Box<Fail>> for Box<Fault> {
+    #[cold]
+    fn from(fail: Box<Fail>) -> Self {
+        Fault::malformed(format!("the request is no JSON: byte `{}`: {}", fail.at, fail.rule))
+    }
+}
 
-/// The same JSON with each number as an object of its text, so that what reads it keeps every digit.
-fn marked(json: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(json.len() + json.len() / 8);
-    let mut rest = json;
-    while let Some((first, behind)) = rest.split_first() {
-        let length = match first {
-            b'"' => {
-                let mut escaped = false;
-                let end = behind.iter().position(|byte| {
-                    let is_end = *byte == b'"' && !escaped;
-                    escaped = *byte == b'\\' && !escaped;
-                    is_end
-                });
-                end.map_or(rest.len(), |end| end + 2)
+/// A value that is no message.
+enum Scalar<'s> {
+    Text(&'s str),
+    Number(&'s str),
+    Bool(bool),
+}
+
+struct Reader<'a> {
+    json: Cursor<'a>,
+    /// The last text that has escapes.
+    scratch: Vec<u8>,
+    objects: u32,
+    out: Vec<u8>,
+    bytes_max: usize,
+}
+
+impl Reader<'_> {
+    /// Appends the fields of the object that begins here.
+    fn message(&mut self, fields: &'static [Field]) -> Step<()> {
+        if self.objects == OBJECTS_MAX {
+            return Err(Fault::too_large(format!("the request nests deeper than {OBJECTS_MAX} objects")));
+        }
+        self.objects += 1;
+        self.json.advance(1);
+        self.json.space();
+        if self.json.peek() != b'}' {
+            loop {
+                if self.json.peek() != b'"' {
+                    return Err(self.json.unexpected("a key").into());
+                }
+                let key = self.json.string(&mut self.scratch)?;
+                let field = fields.iter().find(|field| field.0.as_bytes() == key);
+                self.json.colon()?;
+                match field {
+                    Some(field) => self.field(field)?,
+                    None => self.json.skip_value()?,
+                }
+                if !self.json.another(b'}')? {
+                    break;
+                }
             }
-            b'-' | b'0'..=b'9' => {
-                let is_of_number =
-                    |byte: &&u8| matches!(byte, b'-' | b'+' | b'.' | b'e' | b'E' | b'0'..=b'9');
-                rest.iter().take_while(is_of_number).count()
+        }
+        self.json.advance(1);
+        self.objects -= 1;
+        Ok(())
+    }
+
+    fn field(&mut self, field: &'static Field) -> Step<()> {
+        let Field(name, number, kind, is_many) = *field;
+        match self.json.peek() {
+            b'n' => Ok(self.json.word("null")?),
+            b'[' if is_many => {
+                self.json.advance(1);
+                self.json.space();
+                if self.json.peek() != b']' {
+                    loop {
+                        self.single(name, number, kind)?;
+                        if !self.json.another(b']')? {
+                            break;
+                        }
+                    }
+                }
+                self.json.advance(1);
+                Ok(())
             }
-            _ => {
-                out.push(*first);
-                rest = behind;
-                continue;
-            }
-        };
-        let (token, behind) = rest.split_at(length);
-        rest = behind;
-        if token[0] == b'"' {
-            out.extend_from_slice(token);
-        } else {
-            out.extend_from_slice(b"{\"#\":\"");
-            out.extend_from_slice(token);
-            out.extend_from_slice(b"\"}");
+            _ if is_many => Err(self.unexpected(name)),
+            _ => self.single(name, number, kind),
         }
     }
-    out
-}
 
-/// The text of a number, or a text that may be one.
-fn number(value: &Value) -> Option<&str> {
-    match value {
-        Value::String(text) => Some(text),
-        Value::Object(object) if object.len() == 1 => object.get(NUMBER_KEY)?.as_str(),
-        _ => None,
-    }
-}
-
-/// The recursion is as deep as the JSON, which its parser bounds.
-fn message(object: &Map<String, Value>, fields: &'static [Field], out: &mut Vec<u8>) -> Step<()> {
-    for (key, value) in object {
-        let Some(Field(name, number, kind, is_many)) = fields.iter().find(|field| field.0 == key) else {
-            continue;
-        };
-        let written = match (value, is_many) {
-            (Value::Null, _) => Some(()),
-            (Value::Array(items), true) => {
-                items.iter().try_for_each(|item| {
-                    single(item, *number, *kind, out)?.ok_or_else(|| unexpected(name, item))
-                })?;
-                Some(())
+    /// Appends a field from the value that begins here.
+    fn single(&mut self, name: &'static str, number: u64, kind: Kind) -> Step<()> {
+        let mark = self.json.mark();
+        match (kind, self.json.peek()) {
+            (Kind::Message(fields), b'{') => {
+                let begin = open(number, &mut self.out);
+                self.message(fields)?;
+                close(begin, &mut self.out);
             }
-            (value, false) => single(value, *number, *kind, out)?,
-            (_, true) => None,
-        };
-        written.ok_or_else(|| unexpected(name, value))?;
+            (Kind::Message(_), _) => return Err(self.unexpected(name)),
+            (kind, _) => {
+                let Self { json, scratch, out, .. } = self;
+                let written = scalar(json, scratch)?.and_then(|scalar| write(&scalar, number, kind, out));
+                if written.is_none() {
+                    self.json.resume(mark);
+                    return Err(self.unexpected(name));
+                }
+            }
+        }
+        match self.out.len() > self.bytes_max {
+            true => Err(Fault::too_large(format!(
+                "in Protocol Buffers the request has more than `{}` bytes",
+                self.bytes_max
+            ))),
+            false => Ok(()),
+        }
     }
-    Ok(())
+
+    /// The fault of a field whose value, which begins here, is not of its form; of the value first, if it is none at all.
+    #[cold]
+    fn unexpected(&mut self, name: &str) -> Box<Fault> {
+        let from = self.json.position();
+        if let Err(fail) = self.json.skip_value() {
+            return fail.into();
+        }
+        let value = self.json.since(from);
+        let text = value.strip_prefix(b"\"").and_then(|rest| rest.strip_suffix(b"\""));
+        Fault::malformed(format!("field `{name}`: `{}` is not of its form", shorten(text.unwrap_or(value))))
+    }
 }
 
-#[cold]
-fn unexpected(name: &str, value: &Value) -> Box<Fault> {
-    let shown = match number(value) {
-        Some(text) => crate::shown::shorten(text.as_bytes()),
-        None => crate::shown::shorten(value.to_string().as_bytes()),
-    };
-    Fault::malformed(format!("field `{name}`: `{shown}` is not of its form"))
+/// Steps over a value; `None` for one that is an object, an array or null, which is left.
+fn scalar<'s, 'a: 's>(json: &mut Cursor<'a>, scratch: &'s mut Vec<u8>) -> Step<Option<Scalar<'s>>> {
+    // The request is UTF-8, and so is every escape.
+    let text = |bytes: &'s [u8]| std::str::from_utf8(bytes).unwrap_or_default();
+    Ok(match json.peek() {
+        b'"' => Some(Scalar::Text(text(json.string(scratch)?))),
+        b'-' | b'0'..=b'9' => Some(Scalar::Number(text(json.number()?))),
+        b't' => json.word("true").map(|()| Some(Scalar::Bool(true)))?,
+        b'f' => json.word("false").map(|()| Some(Scalar::Bool(false)))?,
+        _ => None,
+    })
+}
+
+/// Begins a message; where its bytes begin.
+fn open(field: u64, out: &mut Vec<u8>) -> usize {
+    varint(field << 3 | 2, out);
+    out.push(0);
+    out.len()
+}
+
+/// Ends a message that began at `begin`: puts its length before it, for which one byte is there.
+fn close(begin: usize, out: &mut Vec<u8>) {
+    let length = out.len() - begin;
+    if length <= 0x7f {
+        out[begin - 1] = length as u8;
+        return;
+    }
+    let mut prefix = Vec::with_capacity(10);
+    varint(length as u64, &mut prefix);
+    let more = prefix.len() - 1;
+    out.resize(out.len() + more, 0);
+    out.copy_within(begin..begin + length, begin + more);
+    out[begin - 1..begin + more].copy_from_slice(&prefix);
 }
 
 /// Appends a field; `None` if the value is not of its form.
-fn single(value: &Value, field: u64, kind: Kind, out: &mut Vec<u8>) -> Step<Option<()>> {
-    let done = match kind {
-        Kind::Message(fields) => match value {
-            Value::Object(object) => {
-                let mut inner = Vec::new();
-                message(object, fields, &mut inner)?;
-                sized(field, &inner, out);
-                Some(())
-            }
-            _ => None,
-        },
-        Kind::Text => value.as_str().map(|text| sized(field, text.as_bytes(), out)),
-        Kind::Hex => value.as_str().and_then(hex).map(|id| sized(field, &id, out)),
-        Kind::Base64 => value.as_str().and_then(base64).map(|bytes| sized(field, &bytes, out)),
-        Kind::Fixed64 => integer(value).map(|bits| fixed(field, bits, out)),
-        Kind::Double => float(value).map(|float| fixed(field, float.to_bits(), out)),
-        Kind::Fixed32 => integer(value).and_then(|bits| u32::try_from(bits).ok()).map(|bits| {
+fn write(value: &Scalar<'_>, field: u64, kind: Kind, out: &mut Vec<u8>) -> Option<()> {
+    let text = match value {
+        Scalar::Text(text) => Some(*text),
+        Scalar::Number(_) | Scalar::Bool(_) => None,
+    };
+    match kind {
+        Kind::Message(_) => return None,
+        Kind::Text => sized(field, text?.as_bytes(), out),
+        Kind::Hex => sized(field, &hex(text?)?, out),
+        Kind::Base64 => sized(field, &base64(text?)?, out),
+        Kind::Fixed64 => fixed(field, integer(value)?, out),
+        Kind::Double => fixed(field, float(value)?.to_bits(), out),
+        Kind::Fixed32 => {
+            let bits = u32::try_from(integer(value)?).ok()?;
             varint(field << 3 | 5, out);
             out.extend_from_slice(&bits.to_le_bytes());
-        }),
-        Kind::Varint => integer(value).map(|bits| {
+        }
+        Kind::Varint => {
+            let bits = integer(value)?;
             varint(field << 3, out);
             varint(bits, out);
-        }),
-        Kind::Zigzag => integer(value).map(|bits| {
+        }
+        Kind::Zigzag => {
+            let bits = integer(value)?;
             varint(field << 3, out);
             varint(bits << 1 ^ ((bits as i64) >> 63) as u64, out);
-        }),
-        Kind::Bool => value.as_bool().map(|flag| {
+        }
+        Kind::Bool => {
+            let Scalar::Bool(flag) = value else { return None };
             varint(field << 3, out);
-            varint(flag.into(), out);
-        }),
-    };
-    Ok(done)
+            varint((*flag).into(), out);
+        }
+    }
+    Some(())
 }
 
 fn fixed(number: u64, bits: u64, out: &mut Vec<u8>) {
@@ -367,14 +454,22 @@ fn fixed(number: u64, bits: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(&bits.to_le_bytes());
 }
 
+/// The text of a number, or a text that may be one.
+fn number<'s>(value: &Scalar<'s>) -> Option<&'s str> {
+    match value {
+        Scalar::Text(text) | Scalar::Number(text) => Some(text),
+        Scalar::Bool(_) => None,
+    }
+}
+
 /// The 64 bits of an integer, which may stand as text.
-fn integer(value: &Value) -> Option<u64> {
+fn integer(value: &Scalar<'_>) -> Option<u64> {
     let text = number(value)?;
     text.parse().ok().or_else(|| text.parse::<i64>().ok().map(|signed| signed as u64))
 }
 
 /// A float; a text may also be one that numbers cannot write.
-fn float(value: &Value) -> Option<f64> {
+fn float(value: &Scalar<'_>) -> Option<f64> {
     match number(value)? {
         "NaN" => Some(f64::NAN),
         "Infinity" => Some(f64::INFINITY),

@@ -17,6 +17,7 @@
 //! | `fill`     | a value into its column                                                 |
 //! | `value`    | values of any type, as text and JSON                                    |
 //! | `split`    | a row as a request of its own                                           |
+//! | `check`    | a request that is not decoded yet: is it one, how many rows, from JSON  |
 //! | `json`     | requests in JSON, which are written anew                                |
 //! | `fault`    | the words of faults                                                     |
 //!
@@ -27,6 +28,7 @@
 //!   record.
 //! - A row that is turned down is a reject of its own, whose bytes are a request with that row alone; the rows beside it stay.
 
+mod check;
 mod fault;
 mod fields;
 mod fill;
@@ -46,6 +48,7 @@ use dataflow::{Decoded, Decoder, RecordBlock, Reject, Schema, Several, Spans};
 
 use crate::columns::{self, EpochUnit, Settings, TypedColumn};
 use crate::rows;
+pub use check::{Invalid, count, from_json};
 use fault::{Fault, Step};
 use plan::Plan;
 pub use value::DEPTH_MAX;
@@ -187,7 +190,12 @@ impl OtlpDecoder {
             json::is_json(request) && request.len() <= self.options.record_bytes_max
         };
         let rows = (0..block.len()).filter(is_taken);
-        rows.map(|row| (row, json::to_wire(self.plan.signal, block.payloads.get(row)))).collect()
+        rows.map(|row| (row, self.to_wire(block.payloads.get(row)))).collect()
+    }
+
+    fn to_wire(&self, request: &[u8]) -> Step<Vec<u8>> {
+        // It grows by what numbers in lists take, at most.
+        json::to_wire(self.plan.signal, request, usize::MAX)
     }
 
     /// The reject of a request.
@@ -284,7 +292,7 @@ impl Decoder for OtlpDecoder {
         if !json::is_json(request) {
             return Walk::apart(&self.plan, request).ok();
         }
-        let request = json::to_wire(self.plan.signal, request).ok()?;
+        let request = self.to_wire(request).ok()?;
         Walk::apart(&self.plan, &request).ok()
     }
 }

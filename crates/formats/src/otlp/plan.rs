@@ -39,21 +39,27 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// A plan for the columns of `schema`.
-    ///
-    /// # Errors
-    /// A column that no field can fill.
-    pub fn new(signal: Signal, schema: &Schema) -> Result<Self, ConfigError> {
+    /// A plan for no columns: rows are only counted.
+    pub fn of_nothing(signal: Signal) -> Self {
         let kinds = if signal == Signal::Metrics { METRIC_TYPES.len() } else { 1 };
-        let mut plan = Self {
+        Self {
             signal,
             resource: Vec::new(),
             scope: Vec::new(),
             metric: Vec::new(),
             rows: vec![Vec::new(); kinds],
-            absences: schema.columns().iter().map(Absence::of).collect(),
+            absences: Vec::new(),
             absent: Vec::new(),
-        };
+        }
+    }
+
+    /// A plan for the columns of `schema`.
+    ///
+    /// # Errors
+    /// A column that no field can fill.
+    pub fn new(signal: Signal, schema: &Schema) -> Result<Self, ConfigError> {
+        let mut plan = Self::of_nothing(signal);
+        plan.absences = schema.columns().iter().map(Absence::of).collect();
         for (at, column) in schema.columns().iter().enumerate() {
             let Some(field) = fields::all(signal).find(|field| field.name == column.field) else {
                 if !column.is_optional() {

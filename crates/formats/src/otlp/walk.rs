@@ -49,6 +49,8 @@ pub(super) struct Walk<'p, 'a> {
     turned: Vec<Turned>,
     /// If rows are wanted as requests of their own: these, and nothing in columns.
     apart: Option<Spans>,
+    /// A row that is broken costs the request.
+    is_strict: bool,
     /// Bytes that the rows of the request took, about, and may take.
     weight: usize,
     weight_max: usize,
@@ -79,6 +81,7 @@ impl<'p, 'a> Walk<'p, 'a> {
             rows: 0,
             turned: Vec::new(),
             apart: None,
+            is_strict: false,
             weight: 0,
             weight_max: 0,
             time_ns: 0,
@@ -93,6 +96,13 @@ impl<'p, 'a> Walk<'p, 'a> {
         let mut walk = Self { apart: Some(Spans::default()), ..Self::new(plan, &[], 0) };
         walk.push(request, TIME_UNKNOWN_MS)?;
         Ok(walk.apart.take().unwrap_or_default())
+    }
+
+    /// How many rows a request has. What is broken anywhere but in a value costs the request.
+    pub fn count(signal: Signal, request: &[u8]) -> Step<usize> {
+        let plan = Plan::of_nothing(signal);
+        let mut walk = Walk { is_strict: true, ..Walk::new(&plan, &[], 0) };
+        walk.push(request, TIME_UNKNOWN_MS).map(|taken| taken.rows)
     }
 
     /// Appends the rows of a request. After an error all columns are as they were before.
@@ -202,6 +212,10 @@ impl<'p, 'a> Walk<'p, 'a> {
     ) -> Step<()> {
         let before = self.rows;
         let entered = read.and_then(|()| self.enter(fills));
+        if self.is_strict {
+            entered?;
+            return rows(self);
+        }
         let spoils = self.spoil(entered);
         rows(self)?;
         self.leave(fills, before, spoils)
@@ -271,6 +285,7 @@ impl<'p, 'a> Walk<'p, 'a> {
         };
         match taken {
             Ok(()) => self.rows += 1,
+            Err(fault) if self.is_strict => return Err(fault),
             Err(fault) => {
                 let turned = self.around.request(bytes, kind);
                 self.turned.push((fault, turned));

@@ -6,7 +6,7 @@ use testkit::Fuzz;
 
 use super::written::{log, request};
 use super::{block, decode, decoder, logs};
-use crate::otlp::{OtlpDecoder, Signal};
+use crate::otlp::{OtlpDecoder, Signal, count, from_json};
 use crate::testing::{row, schema};
 
 /// Requests of a signal from the corpus.
@@ -30,6 +30,16 @@ fn check(decoder: &OtlpDecoder, good: &[u8], input: &[u8]) {
     assert_eq!((decoded.batch.positions[0], decoded.batch.positions[last]), (100, 102));
     assert_eq!(row(&decoded, 0), row(&decoded, last), "a neighbour changed");
     assert!(decoded.rejects.iter().all(|reject| !reject.message.is_empty() && reject.message.len() < 2_000));
+    // What a taker lets pass is no reject as a whole, and has as many rows.
+    let signal = decoder.signal();
+    let taken = match input.first() {
+        Some(b'{') => from_json(signal, input, 16 << 20).and_then(|request| count(signal, &request)),
+        _ => count(signal, input),
+    };
+    if let Ok(rows) = &taken {
+        assert_eq!(*rows, decoded.batch.len() + several.rejected_rows - 2);
+    }
+    assert!(of_records == 0 || taken.is_err());
     // Row by row it is the same.
     if of_records == 0 {
         let apart = decoder.split(&block(&[input]), 0).expect("it was taken");

@@ -4,7 +4,7 @@ use dataflow::{Decoder, Reason};
 
 use super::written::{attribute, field, fixed, log, number, request};
 use super::{block, decode, decoder, logs};
-use crate::otlp::Signal;
+use crate::otlp::{Signal, count, from_json};
 use crate::testing::{row, schema};
 
 #[test]
@@ -178,6 +178,53 @@ fn columns_that_no_field_can_fill_are_refused() {
         "column `SpanAttributes`: the field `SpanAttributes` is a map of texts; a String takes it as JSON, which its type does not take"
     );
     assert!(super::decoder(Signal::Logs, schema(&["Body String", "Nope Nullable(UInt8)"])).is_ok());
+}
+
+#[test]
+fn a_request_is_counted_and_refused_by_what_is_broken_down_to_its_rows() {
+    let good = request("a", &[log("x", 1), log("y", 2)]);
+    assert_eq!(count(Signal::Logs, &good), Ok(2));
+    assert_eq!(count(Signal::Traces, &[]), Ok(0));
+    assert_eq!(count(Signal::Metrics, &super::a_gauge()), Ok(1));
+    let told = |signal, request: &[u8]| count(signal, request).unwrap_err().message;
+    assert_eq!(told(Signal::Logs, &good[..good.len() - 1]), "the bytes are no request of logs");
+    assert_eq!(told(Signal::Logs, b"no request"), "the bytes are no request of logs");
+    let row = request("a", &[vec![0x0a, 1, 0]]);
+    assert_eq!(
+        told(Signal::Logs, &row),
+        "in a `LogRecord` field `1` has the encoding `2`, which is not its own"
+    );
+    // A value is the pipeline's matter.
+    assert_eq!(count(Signal::Logs, &request("a", &[field(5, [0xff])])), Ok(1));
+}
+
+#[test]
+fn json_takes_no_more_memory_than_its_bound_and_nests_no_deeper() {
+    let numbers = |many: usize| {
+        let list = "1,".repeat(many);
+        format!(
+            r#"{{"resourceMetrics":[{{"scopeMetrics":[{{"metrics":[{{"histogram":{{"dataPoints":[{{"explicitBounds":[{list}1]}}]}}}}]}}]}}]}}"#
+        )
+    };
+    let json = numbers(1 << 20);
+    let (refused, peak) =
+        testkit::peak_bytes(|| from_json(Signal::Metrics, json.as_bytes(), 4 << 20).unwrap_err());
+    assert_eq!((refused.reason, peak < 12 << 20), (dataflow::Reason::TooLarge, true), "{refused} {peak}");
+    let wire = from_json(Signal::Metrics, numbers(999).as_bytes(), 1 << 20).unwrap();
+    assert_eq!(count(Signal::Metrics, &wire), Ok(1));
+    let unknown = format!(r#"{{"x":[{}0]}}"#, "0,".repeat(1 << 20));
+    let (wire, peak) = testkit::peak_bytes(|| from_json(Signal::Logs, unknown.as_bytes(), 4 << 20).unwrap());
+    assert!(wire.is_empty() && peak < 5 << 20, "{peak}");
+    for deep in [
+        format!(
+            r#"{{"resourceLogs":[{{"scopeLogs":[{{"logRecords":[{{"body":{}"#,
+            r#"{"arrayValue":{"values":["#.repeat(1_000_000)
+        ),
+        format!(r#"{{"x":{}"#, "[".repeat(1_000_000)),
+    ] {
+        let refused = from_json(Signal::Logs, deep.as_bytes(), 16 << 20).unwrap_err();
+        assert!(refused.message.contains("deeper than"), "{refused}");
+    }
 }
 
 #[test]
