@@ -120,7 +120,7 @@ fn on_error(query: Option<&str>) -> Result<OnError, Refusal> {
 }
 
 /// The request's name, if it has one.
-fn key_of(headers: &HeaderMap) -> Result<Option<&[u8]>, Refusal> {
+pub(crate) fn key_of(headers: &HeaderMap) -> Result<Option<&[u8]>, Refusal> {
     let mut values = headers.get_all(IDEMPOTENCY_KEY).iter();
     let first = values.next().map(axum::http::HeaderValue::as_bytes);
     match values.next() {

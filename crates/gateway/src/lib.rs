@@ -21,6 +21,7 @@
 //! | [`keys`]    | names of requests: new, on its way, known, or used for something else |
 //! | [`stream`]  | one log, its keys, its bounds                                         |
 //! | [`ingest`]  | `POST /v1/streams/NAME`                                               |
+//! | [`otlp`]    | `POST /v1/logs`, `/v1/traces`, `/v1/metrics`                          |
 //! | [`elastic`], [`loki`], [`splunk`], [`prometheus`] | what senders for those send already |
 //! | [`refusal`] | what a client is told                                                 |
 //! | [`options`] | what a gateway is made of                                             |
@@ -39,6 +40,7 @@ pub mod ingest;
 pub mod keys;
 pub mod loki;
 pub mod options;
+pub mod otlp;
 pub mod prometheus;
 mod quoting;
 pub mod records;
@@ -49,7 +51,7 @@ pub mod stream;
 mod wire;
 
 pub use gate::{Caller, Gate};
-pub use options::{ClientOptions, Format, Limits, Options, StreamOptions};
+pub use options::{ClientOptions, Format, Limits, Options, OtlpStreams, StreamOptions};
 pub use refusal::{Kind, Refusal};
 pub use server::{End, GatewayError, Server};
 pub use stream::{Stored, Stream};

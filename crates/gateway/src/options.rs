@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::HeaderName;
+use formats::otlp::Signal;
 use listener::Edge;
 use object_log::Settings;
 use store::Store;
@@ -25,8 +26,29 @@ pub struct Options {
     pub clients: Vec<ClientOptions>,
     /// The header that names the tenant of a request whose client has none of its own.
     pub tenant_header: Option<HeaderName>,
+    /// The streams that OTLP fills.
+    pub otlp: OtlpStreams,
     /// Bounds of all requests together.
     pub limits: Limits,
+}
+
+/// The names of the streams that OTLP fills, one for each signal. They need not be there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OtlpStreams {
+    /// Log records.
+    pub logs: String,
+    /// Spans.
+    pub traces: String,
+    /// Data points of metrics.
+    pub metrics: String,
+}
+
+impl Default for OtlpStreams {
+    /// Each is called as the format of its signal.
+    fn default() -> Self {
+        let name = |signal: Signal| signal.format().to_owned();
+        Self { logs: name(Signal::Logs), traces: name(Signal::Traces), metrics: name(Signal::Metrics) }
+    }
 }
 
 /// Bounds of all requests together.
@@ -77,6 +99,8 @@ pub enum Format {
     Csv(Csv),
     /// One record, whatever is in it.
     Message,
+    /// One request of OTLP, in Protocol Buffers or JSON; the record is in Protocol Buffers.
+    Otlp(Signal),
 }
 
 /// How lines of CSV are told apart and checked.

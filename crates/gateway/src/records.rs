@@ -9,6 +9,7 @@
 //! | `json`    | `application/x-ndjson`, others, none       | an object a line                             |
 //! | `csv`     | `text/csv`, `text/tab-separated-values`, none | a line, quoted line breaks included; `; header=present` names the fields |
 //! | `message` | any                                        | the body                                     |
+//! | `otlp_…`  | `application/x-protobuf`, `application/json`, others, none | the body, a request; in Protocol Buffers |
 
 mod csv;
 mod json;
@@ -19,6 +20,7 @@ use serde_json::{Value, json};
 
 use crate::budget::Held;
 use crate::options::Format;
+use crate::otlp;
 use crate::refusal::{Kind, Refusal};
 
 /// Errors of lines that an answer shows; it counts all.
@@ -190,6 +192,7 @@ pub fn parse(
             _ => return Err(other("CSV")),
         },
         Format::Message => rows.push(body)?,
+        Format::Otlp(signal) => drop(otlp::record(*signal, otlp::form_of(kind, body), body, &mut rows)?),
     }
     Ok(rows.done())
 }

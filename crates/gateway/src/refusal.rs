@@ -16,7 +16,7 @@
 
 use std::time::Duration;
 
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
@@ -116,15 +116,21 @@ impl IntoResponse for Refusal {
             body["error_count"] = lines["count"].clone();
         }
         let mut response = answer(self.kind.status(), &body);
-        let headers = response.headers_mut();
-        if let Some(after) = self.kind.retry_after() {
+        self.kind.put_headers(response.headers_mut());
+        response
+    }
+}
+
+impl Kind {
+    /// The headers of an answer in any protocol: when to come again, and how to show who one is.
+    pub(crate) fn put_headers(self, headers: &mut HeaderMap) {
+        if let Some(after) = self.retry_after() {
             headers.insert(header::RETRY_AFTER, HeaderValue::from(after.as_secs()));
         }
-        if self.kind == Kind::Unknown {
+        if self == Kind::Unknown {
             headers.append(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
             headers.append(header::WWW_AUTHENTICATE, HeaderValue::from_static("Basic realm=\"forebay\""));
         }
-        response
     }
 }
 

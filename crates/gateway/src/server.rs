@@ -27,9 +27,9 @@ use crate::body::BodyBounds;
 use crate::budget::Budget;
 use crate::gate::Gate;
 use crate::keys::{Key, Keys};
-use crate::options::{Limits, Options, StreamOptions};
+use crate::options::{Limits, Options, OtlpStreams, StreamOptions};
 use crate::stream::Stream;
-use crate::{elastic, ingest, loki, prometheus, splunk};
+use crate::{elastic, ingest, loki, otlp, prometheus, splunk};
 
 /// The longest wait for the head of a request, and for the next request of a kept connection.
 const HEAD_WAIT_MAX: Duration = Duration::from_secs(60);
@@ -81,6 +81,7 @@ pub struct Server {
     gate: Gate,
     owners: Vec<(String, Owner)>,
     edge: Edge,
+    otlp: OtlpStreams,
     limits: Limits,
 }
 
@@ -90,7 +91,7 @@ impl Server {
     /// # Errors
     /// When a client's secrets cannot be read, the address is taken, or a log cannot be claimed.
     pub async fn open(options: Options, runtime: Arc<dyn Runtime>) -> Result<Self, GatewayError> {
-        let Options { name, listen, edge, streams, clients, tenant_header, limits } = options;
+        let Options { name, listen, edge, streams, clients, tenant_header, otlp, limits } = options;
         let auth = Auth::open(clients)?;
         let at = |error| GatewayError::Listen { address: listen, error };
         let listener = TcpListener::bind(listen).await.map_err(at)?;
@@ -106,7 +107,7 @@ impl Server {
         let budget = Budget::new("all requests", limits.memory_bytes);
         let gate =
             Gate::new(auth, streams, (tenant_header, names), budget, limits.answer_wait_max, runtime.clone());
-        Ok(Self { listener, address, gate, owners, edge, limits })
+        Ok(Self { listener, address, gate, owners, edge, otlp, limits })
     }
 
     /// Where it listens.
@@ -124,7 +125,7 @@ impl Server {
     /// # Errors
     /// When a log was lost, or its store failed for good.
     pub async fn serve(self, more: Router, stop: impl Future<Output = ()>) -> Result<End, GatewayError> {
-        let Self { listener, gate, mut owners, edge, limits, .. } = self;
+        let Self { listener, gate, mut owners, edge, otlp, limits, .. } = self;
         let bounds = Bounds {
             connections_max: limits.connections_max,
             head_wait_max: HEAD_WAIT_MAX,
@@ -145,6 +146,7 @@ impl Server {
             .merge(loki::routes(gate.clone()))
             .merge(splunk::routes(gate.clone()))
             .merge(prometheus::routes(gate.clone()))
+            .merge(otlp::routes(gate.clone(), otlp))
             .merge(more);
         let until = until_asked(asked);
         let serving = tokio::spawn(listener::serve_with(listener, router, bounds, edge, until));

@@ -72,7 +72,7 @@ impl Stream {
     pub fn takes_json(&self) -> Result<(), Refusal> {
         match self.format {
             Format::Json => Ok(()),
-            Format::Csv(_) | Format::Message => {
+            Format::Csv(_) | Format::Message | Format::Otlp(_) => {
                 let message = format!("stream `{}` does not take JSON; what is sent here is JSON", self.name);
                 Err(Refusal::new(Kind::Media, message))
             }

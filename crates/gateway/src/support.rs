@@ -59,6 +59,7 @@ pub fn options(streams: Vec<StreamOptions>) -> Options {
         streams,
         clients: Vec::new(),
         tenant_header: None,
+        otlp: crate::OtlpStreams::default(),
         limits: limits(),
     }
 }

@@ -14,7 +14,8 @@ use clap::Args;
 use dataflow::Runtime;
 use engine::TokioRuntime;
 use gateway::options::{Csv, SecretFile};
-use gateway::{ClientOptions, End, Format, Gate, GatewayError, Limits, Options, StreamOptions};
+use gateway::otlp::Signal;
+use gateway::{ClientOptions, End, Format, Gate, GatewayError, Limits, Options, OtlpStreams, StreamOptions};
 use listener::{Edge, Tls, TlsFiles};
 use object_log::decide::Retention;
 use object_log::{LogError, Settings};
@@ -184,6 +185,11 @@ async fn options(file: &File, runtime: &Arc<dyn Runtime>) -> anyhow::Result<Opti
         streams,
         clients: file.clients.iter().map(|(name, client)| client_options(name, client)).collect(),
         tenant_header: tenant_header.context("`tenant_header`")?,
+        otlp: OtlpStreams {
+            logs: file.otlp.logs.to_string(),
+            traces: file.otlp.traces.to_string(),
+            metrics: file.otlp.metrics.to_string(),
+        },
         limits: Limits {
             memory_bytes: bytes(file.limits.memory.bytes),
             connections_max: file.limits.connections as usize,
@@ -232,6 +238,9 @@ fn stream_options(
     let format = match stream.format {
         StreamFormat::Json => Format::Json,
         StreamFormat::Message => Format::Message,
+        StreamFormat::OtlpLogs => Format::Otlp(Signal::Logs),
+        StreamFormat::OtlpTraces => Format::Otlp(Signal::Traces),
+        StreamFormat::OtlpMetrics => Format::Otlp(Signal::Metrics),
         StreamFormat::Csv => Format::Csv(Csv {
             columns: stream.columns.clone(),
             delimiter: byte(&stream.delimiter),

@@ -60,6 +60,10 @@ pub struct Gateway {
     ))]
     pub streams: BTreeMap<Identifier, Stream>,
 
+    /// What OTLP fills, by the names of streams. A request of a tenant fills the tenant's stream of that name.
+    #[serde(default)]
+    pub otlp: Otlp,
+
     /// Bounds of all requests together.
     #[serde(default)]
     pub limits: Limits,
@@ -183,6 +187,29 @@ pub struct Stream {
     pub keep_bytes: Option<Size>,
 }
 
+/// The streams that OTLP fills.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Otlp {
+    /// The stream of log records, which needs `format: otlp_logs`.
+    #[serde(default = "default_otlp_logs")]
+    pub logs: Identifier,
+
+    /// The stream of spans, which needs `format: otlp_traces`.
+    #[serde(default = "default_otlp_traces")]
+    pub traces: Identifier,
+
+    /// The stream of data points of metrics, which needs `format: otlp_metrics`.
+    #[serde(default = "default_otlp_metrics")]
+    pub metrics: Identifier,
+}
+
+impl Default for Otlp {
+    fn default() -> Self {
+        Self { logs: default_otlp_logs(), traces: default_otlp_traces(), metrics: default_otlp_metrics() }
+    }
+}
+
 /// What the body of a request holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -194,6 +221,12 @@ pub enum StreamFormat {
     Csv,
     /// One record, whatever is in it: a message in Avro, for example.
     Message,
+    /// One request of OTLP with log records, in Protocol Buffers or JSON. It is one record, which a pipeline reads by `format: otlp_logs`.
+    OtlpLogs,
+    /// The same with spans.
+    OtlpTraces,
+    /// The same with data points of metrics.
+    OtlpMetrics,
 }
 
 /// Bounds of all requests together.
@@ -282,6 +315,33 @@ pub fn rules(gateway: &Gateway, fault: &mut dyn FnMut(&str, String)) {
         fault("tenant_header", "is no name of a header".to_owned());
     }
     streams(gateway, fault);
+    otlp(gateway, fault);
+}
+
+/// A stream that OTLP fills has the format of its signal, and one that the file names is there.
+fn otlp(gateway: &Gateway, fault: &mut dyn FnMut(&str, String)) {
+    let (own, usual) = (&gateway.otlp, Otlp::default());
+    for (key, named, usual, format, word) in [
+        ("logs", &own.logs, usual.logs, StreamFormat::OtlpLogs, "otlp_logs"),
+        ("traces", &own.traces, usual.traces, StreamFormat::OtlpTraces, "otlp_traces"),
+        ("metrics", &own.metrics, usual.metrics, StreamFormat::OtlpMetrics, "otlp_metrics"),
+    ] {
+        // Those of tenants too.
+        let is_meant = |name: &Identifier| {
+            let front = name.as_str().strip_suffix(named.as_str());
+            front.is_some_and(|front| front.is_empty() || front.ends_with('.'))
+        };
+        let mut meant = gateway.streams.iter().filter(|(name, _)| is_meant(name)).peekable();
+        if meant.peek().is_none() && *named != usual {
+            fault(&format!("otlp.{key}"), format!("there is no stream `{named}`"));
+        }
+        for (name, _) in meant.filter(|(_, stream)| stream.format != format) {
+            let message = format!(
+                "`/v1/{key}` fills this stream: write `format: {word}`, or name another one at `otlp.{key}`"
+            );
+            fault(&format!("streams.{name}.format"), message);
+        }
+    }
 }
 
 fn streams(gateway: &Gateway, fault: &mut dyn FnMut(&str, String)) {
@@ -308,10 +368,10 @@ fn streams(gateway: &Gateway, fault: &mut dyn FnMut(&str, String)) {
             (StreamFormat::Csv, true) => {
                 fault(&path, "CSV needs the names of its fields: write `columns: [id, name]`".to_owned());
             }
-            (StreamFormat::Json | StreamFormat::Message, false) => {
+            (_, false) if stream.format != StreamFormat::Csv => {
                 fault(&format!("{path}.columns"), "`columns` go with `format: csv`".to_owned());
             }
-            (StreamFormat::Csv, false) | (StreamFormat::Json | StreamFormat::Message, true) => {}
+            _ => {}
         }
         let is_one =
             |text: &str| matches!(text.as_bytes(), [byte] if byte.is_ascii() && !b"\r\n".contains(byte));
@@ -351,6 +411,18 @@ fn default_listen() -> Listen {
 
 fn default_store() -> StoreUrl {
     "./forebay-logs".parse().expect("the default is a path")
+}
+
+fn default_otlp_logs() -> Identifier {
+    "otlp_logs".parse().expect("a name")
+}
+
+fn default_otlp_traces() -> Identifier {
+    "otlp_traces".parse().expect("a name")
+}
+
+fn default_otlp_metrics() -> Identifier {
+    "otlp_metrics".parse().expect("a name")
 }
 
 fn default_delimiter() -> String {

@@ -79,6 +79,27 @@ fn streams_and_clients_keep_to_their_rules() {
 }
 
 #[test]
+fn otlp_fills_streams_of_its_formats() {
+    let usual = good("gateway: g\nstreams: { a: {} }\n");
+    assert_eq!(usual.otlp.logs.as_str(), "otlp_logs", "which need not be there");
+    let streams = |otlp: &str| {
+        format!(
+            "gateway: g\notlp: {otlp}\nstreams:\n  x: {{ format: otlp_logs }}\n  t.x: {{ format: otlp_logs }}\n  y: {{}}\n"
+        )
+    };
+    good(&streams("{ logs: x }"));
+    wrong(&streams("{ logs: z }"), &["there is no stream `z`"]);
+    wrong(
+        &streams("{ metrics: x, traces: y }"),
+        &["write `format: otlp_traces`", "write `format: otlp_metrics`", "write `format: otlp_metrics`"],
+    );
+    wrong(
+        "gateway: g\nstreams: { otlp_logs: {} }\n",
+        &["`/v1/logs` fills this stream: write `format: otlp_logs`"],
+    );
+}
+
+#[test]
 fn a_gateways_file_is_told_from_a_pipelines() {
     assert!(is_gateway("# edge\ngateway: edge\nstreams: {}\n"));
     assert!(!is_gateway("pipeline: p\nsource: { log: { url: x } }\n"));

@@ -473,7 +473,7 @@ pub enum FormatWord {
     Avro,
     /// CSV, which needs options: where the names of the fields come from.
     Csv,
-    /// One request of OTLP with log records, each of which is a row; in Protocol Buffers or JSON, from Kafka or Pulsar.
+    /// One request of OTLP with log records, each of which is a row; in Protocol Buffers or JSON; from Kafka, Pulsar or a log.
     OtlpLogs,
     /// The same with spans.
     OtlpTraces,
@@ -496,7 +496,7 @@ pub struct FormatOptions {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub json: Option<JsonFormat>,
 
-    /// One Avro datum a record, in binary; from Kafka or Pulsar.
+    /// One Avro datum a record, in binary; from Kafka, Pulsar or a log.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub avro: Option<AvroFormat>,
 

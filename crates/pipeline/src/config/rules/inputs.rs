@@ -288,7 +288,7 @@ impl Rules<'_> {
         let message = match source.generator {
             Some(_) => "a generator makes JSON; leave `format` out",
             None => {
-                "OTLP is read from Kafka or Pulsar, where each record is a request; a file of lines has no bounds for it"
+                "OTLP is read from Kafka, Pulsar or a log, where each record is a request; a file of lines has no bounds for it"
             }
         };
         self.fault(&format!("{}.format", input.path), message);

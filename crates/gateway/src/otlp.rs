@@ -1,0 +1,188 @@
+//! OTLP over HTTP: `POST /v1/logs`, `/v1/traces` and `/v1/metrics`, in Protocol Buffers or JSON.
+//!
+//! Owns the protocol's words ([`status`]) and what a request has to be ([`record`]). A request is one record, as it came, which a pipeline reads by
+//! `format: otlp_logs` and its like; one in JSON is written anew in Protocol Buffers. A request is taken whole or not at all, so no answer has a partial
+//! success. What is broken in a value of a row is no matter of the gateway's: the pipeline makes a dead letter of that row.
+//!
+//! | a request that                                    | meets                                                  |
+//! |---------------------------------------------------|--------------------------------------------------------|
+//! | is durable                                        | 200 with the response of its service, which is empty   |
+//! | has no rows                                       | the same, and nothing is appended                      |
+//! | cannot be divided into rows                       | 400: the sender drops it                               |
+//! | finds no room, or a gateway that stops            | 429 or 503 with `Retry-After`: the sender comes again  |
+//! | came too slowly                                   | 503: senders do not repeat what 408 refused            |
+//!
+//! A sender that has no answer sends again, so the rows may be there twice, unless the request has an `Idempotency-Key`.
+
+mod status;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::response::Response;
+use axum::routing::post;
+use formats::otlp;
+pub use formats::otlp::Signal;
+use metrics::counter;
+
+use crate::gate::{Caller, Gate};
+use crate::options::{Format, OtlpStreams};
+use crate::records::{self, Parsed, Rows};
+use crate::refusal::{Kind, Refusal};
+use crate::stream::Stream;
+pub(crate) use status::Form;
+
+/// What the routes share.
+#[derive(Clone)]
+struct Service {
+    gate: Gate,
+    streams: Arc<OtlpStreams>,
+}
+
+/// The routes; requests fill the streams of these names, of the caller's tenant if it has one.
+pub fn routes(gate: Gate, streams: OtlpStreams) -> Router {
+    let of = |signal| {
+        post(async move |State(service): State<Service>, request: Request| {
+            export(&service, signal, request).await
+        })
+    };
+    Router::new()
+        .route("/v1/logs", of(Signal::Logs))
+        .route("/v1/traces", of(Signal::Traces))
+        .route("/v1/metrics", of(Signal::Metrics))
+        .layer(DefaultBodyLimit::disable())
+        .with_state(Service { gate, streams: Arc::new(streams) })
+}
+
+impl OtlpStreams {
+    /// The stream of a signal.
+    pub fn of(&self, signal: Signal) -> &str {
+        match signal {
+            Signal::Logs => &self.logs,
+            Signal::Traces => &self.traces,
+            Signal::Metrics => &self.metrics,
+        }
+    }
+}
+
+async fn export(service: &Service, signal: Signal, request: Request) -> Response {
+    let form = Form::of(&records::media(request.headers()).0);
+    let taken = take(service, signal, form, request).await;
+    let (stream, code, response) = match taken {
+        Ok(stream) => (stream.name.clone(), "ok", status::good(form.unwrap_or(Form::Protobuf))),
+        // Of a sender that may fill nothing a stream is not looked up.
+        Err(refusal) => {
+            (String::new(), refusal.kind.word(), status::bad(form.unwrap_or(Form::Json), &refusal))
+        }
+    };
+    counter!("forebay_gateway_requests_total", "stream" => stream, "code" => code).increment(1);
+    response
+}
+
+async fn take(
+    service: &Service,
+    signal: Signal,
+    form: Option<Form>,
+    request: Request,
+) -> Result<Arc<Stream>, Refusal> {
+    let (head, body) = request.into_parts();
+    let gate = &service.gate;
+    let caller = gate.admit(&head.uri, &head.headers)?;
+    let Some(form) = form else {
+        let message =
+            "a request of OTLP has the `Content-Type` `application/x-protobuf` or `application/json`";
+        return Err(Refusal::new(Kind::Media, message));
+    };
+    let stream = stream_of(gate, &service.streams, &caller, signal)?;
+    let raw = gate.body(&stream, &head.headers, body).await?;
+    let key = crate::ingest::key_of(&head.headers)?.map(<[u8]>::to_vec);
+    let (now_ms, room, client) = (stream.now_ms(), gate.hold(&stream), caller.name().to_owned());
+    let parsed = gate.compute(move || {
+        let (body, held) = raw.inflate()?;
+        let mut rows = Rows::new(now_ms, room, body.len())?;
+        let count = record(signal, form, &body, &mut rows)?;
+        drop(held);
+        let parsed = rows.done();
+        let key = Stream::key(&client, key.as_deref(), &parsed.records)?;
+        Ok((parsed, key, count))
+    });
+    let (Parsed { records, held, .. }, key, count) = parsed.await?;
+    if count > 0 {
+        stream.append(records, key, held, gate.answer_wait_max()).await?;
+        counter!("forebay_gateway_otlp_rows_total", "stream" => stream.name.clone()).increment(count as u64);
+    }
+    Ok(stream)
+}
+
+/// The stream that a signal of this caller's fills.
+fn stream_of(
+    gate: &Gate,
+    streams: &OtlpStreams,
+    caller: &Caller,
+    signal: Signal,
+) -> Result<Arc<Stream>, Refusal> {
+    if !gate.is_ready() {
+        return Err(Refusal::new(Kind::Unavailable, "the gateway is stopping; send again, to the next one"));
+    }
+    let name = streams.of(signal);
+    let stream = gate.stream(caller, name).map_err(|refusal| match refusal.kind {
+        Kind::NoStream => Refusal::new(
+            Kind::NoStream,
+            format!(
+                "the gateway has no stream `{name}` for {}; its file says which streams there are",
+                signal.name()
+            ),
+        ),
+        _ => refusal,
+    })?;
+    match stream.format {
+        Format::Otlp(of) if of == signal => Ok(stream),
+        _ => Err(Refusal::new(
+            Kind::Media,
+            format!(
+                "stream `{}` does not take {} of OTLP; it needs `format: {}`",
+                stream.name,
+                signal.name(),
+                signal.format()
+            ),
+        )),
+    }
+}
+
+/// Appends a request as a record, unless it has no rows; how many it has.
+///
+/// # Errors
+/// [`Kind::Malformed`] for bytes that cannot be divided into rows, and [`Kind::TooLarge`] for more than a record may have or a decoder takes.
+pub(crate) fn record(signal: Signal, form: Form, body: &[u8], rows: &mut Rows) -> Result<usize, Refusal> {
+    let invalid = |invalid: otlp::Invalid| {
+        let kind = match invalid.reason {
+            dataflow::Reason::TooLarge => Kind::TooLarge,
+            _ => Kind::Malformed,
+        };
+        Refusal::new(kind, format!("{}; nothing was taken", invalid.message))
+    };
+    let written = match form {
+        Form::Protobuf => None,
+        Form::Json => {
+            let bytes_max = object_log::object::APPEND_BYTES_MAX;
+            Some(otlp::from_json(signal, body, bytes_max).map_err(invalid)?)
+        }
+    };
+    let request = written.as_deref().unwrap_or(body);
+    let count = otlp::count(signal, request).map_err(invalid)?;
+    if count > 0 {
+        rows.push(request)?;
+    }
+    Ok(count)
+}
+
+/// What a body is that comes without a path of its signal: by its type, and otherwise by its first byte, which no request in Protocol Buffers shares
+/// with JSON.
+pub(crate) fn form_of(media: &str, body: &[u8]) -> Form {
+    let guessed = if body.first() == Some(&b'{') { Form::Json } else { Form::Protobuf };
+    Form::of(media).unwrap_or(guessed)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,228 @@
+use std::io::Write;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::http::HeaderName;
+use object_log::LogPartition;
+use serde_json::{Value, json};
+use store::{Prefix, Store};
+
+use super::*;
+use crate::options::{Limits, StreamOptions};
+use crate::support::{self, NEVER, Running, in_memory, limits, options, roomy, start};
+
+const PROTOBUF: (&str, &str) = ("Content-Type", "application/x-protobuf");
+const JSON: (&str, &str) = ("Content-Type", "application/json");
+
+/// A message in a field of this number; each is shorter than 128 bytes.
+fn field(number: u8, bytes: impl AsRef<[u8]>) -> Vec<u8> {
+    let bytes = bytes.as_ref();
+    [&[number << 3 | 2, u8::try_from(bytes.len()).expect("a short message")], bytes].concat()
+}
+
+/// A request of logs with these bodies, or of spans with these names.
+fn logs(bodies: &[&str]) -> Vec<u8> {
+    let rows: Vec<u8> = bodies.iter().flat_map(|body| field(2, field(5, field(1, body)))).collect();
+    field(1, field(2, rows))
+}
+
+fn in_json(bodies: &[&str]) -> String {
+    let rows: Vec<Value> = bodies.iter().map(|body| json!({ "body": { "stringValue": body } })).collect();
+    json!({ "resourceLogs": [{ "scopeLogs": [{ "logRecords": rows }] }], "ofLater": [1, null] }).to_string()
+}
+
+fn a_stream(name: &str, signal: Signal, store: &Arc<dyn Store>) -> StreamOptions {
+    StreamOptions { format: Format::Otlp(signal), ..support::stream(name, store) }
+}
+
+async fn gateway(store: &Arc<dyn Store>) -> Running {
+    start(options(vec![a_stream("otlp_logs", Signal::Logs, store)])).await
+}
+
+/// What is in the log, as bytes.
+async fn records(store: &Arc<dyn Store>) -> Vec<Vec<u8>> {
+    let log = LogPartition::new(store.clone(), &Prefix::root(), 0, support::runtime()).expect("a partition");
+    let queue = log.root().await.expect("reads").root.queue_id();
+    let from = dataflow::Partition::new("log", 0);
+    let mut reader = object_log::LogReader::open(log, from, queue, 0).await.expect("opens");
+    let mut records = Vec::new();
+    while let object_log::reader::Read::Block(block) = reader.next().await.expect("reads") {
+        records.extend((0..block.len()).map(|row| block.payloads.get(row).to_vec()));
+    }
+    records
+}
+
+/// The code and the message of a `google.rpc.Status`.
+fn status_of(body: &[u8]) -> (u8, String) {
+    assert_eq!((body[0], body[2]), (0x08, 0x12), "{body:?}");
+    let begin = 4 + usize::from(body[3] > 0x7f);
+    (body[1], String::from_utf8_lossy(&body[begin..]).into_owned())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_request_is_a_record_as_it_came_and_durable_when_it_is_answered() {
+    let store = in_memory();
+    let gateway = gateway(&store).await;
+    let gzip = {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        encoder.write_all(&logs(&["b"])).unwrap();
+        encoder.finish().unwrap()
+    };
+    let zstd = zstd::encode_all(&logs(&["c", "d"])[..], 1).unwrap();
+    for (headers, body) in [
+        (vec![PROTOBUF], logs(&["a"])),
+        (vec![PROTOBUF, ("Content-Encoding", "gzip")], gzip),
+        (vec![PROTOBUF, ("Content-Encoding", "zstd")], zstd),
+        (vec![PROTOBUF], Vec::new()),
+        (vec![PROTOBUF], field(1, [])),
+    ] {
+        let (status, head, answer) = gateway.send("/v1/logs", &headers, &body).await;
+        assert_eq!((status, answer.as_str()), (200, ""));
+        assert!(head.contains("content-type: application/x-protobuf"), "{head}");
+    }
+    let (status, head, answer) = gateway.send("/v1/logs", &[JSON], in_json(&["e", "f"]).as_bytes()).await;
+    assert_eq!((status, answer.as_str()), (200, "{}"));
+    assert!(head.contains("content-type: application/json"), "{head}");
+    // The stream's own route takes the same.
+    for (headers, body) in [(vec![], logs(&["g"])), (vec![JSON], in_json(&["h"]).into_bytes())] {
+        assert_eq!(gateway.send("/v1/streams/otlp_logs", &headers, &body).await.0, 200);
+    }
+    gateway.stop().await.unwrap();
+    let expected = [&["a"][..], &["b"], &["c", "d"], &["e", "f"], &["g"], &["h"]].map(logs);
+    assert_eq!(records(&store).await, expected);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_cannot_be_taken_is_told_as_a_status_in_the_encoding_of_the_request() {
+    let stores = [in_memory(), in_memory()];
+    let mut small = a_stream("otlp_logs", Signal::Logs, &stores[0]);
+    small.body_bytes_max = 1_000;
+    let other = support::stream("otlp_metrics", &stores[1]);
+    let gateway = start(options(vec![small, other])).await;
+    let large = vec![0; 1_001];
+    for (path, headers, body, status, code, words) in [
+        (
+            "/v1/logs",
+            vec![PROTOBUF],
+            &b"no request"[..],
+            400,
+            3,
+            "the bytes are no request of logs; nothing was taken",
+        ),
+        ("/v1/logs", vec![PROTOBUF], b"\x0a\x7f", 400, 3, "nothing was taken"),
+        ("/v1/logs", vec![PROTOBUF], in_json(&["a"]).as_bytes(), 400, 3, "the bytes are no request"),
+        ("/v1/logs", vec![PROTOBUF], &large, 413, 3, "more than 1000 bytes"),
+        ("/v1/logs", vec![PROTOBUF, ("Content-Encoding", "br")], b"", 415, 3, "`Content-Encoding`"),
+        ("/v1/logs", vec![PROTOBUF, ("Content-Encoding", "gzip")], b"x", 400, 3, "`Content-Encoding`"),
+        ("/v1/traces", vec![PROTOBUF], b"", 404, 5, "no stream `otlp_traces` for traces"),
+        ("/v1/metrics", vec![PROTOBUF], b"", 415, 3, "needs `format: otlp_metrics`"),
+        ("/v1/logs", vec![PROTOBUF, ("Origin", "https://evil.example")], b"", 403, 7, "another origin"),
+    ] {
+        let (found, head, answer) = gateway.send(path, &headers, body).await;
+        assert!(head.contains("content-type: application/x-protobuf"), "{head}");
+        let (told, message) = status_of(answer.as_bytes());
+        assert_eq!((found, told), (status, code), "{path}: {message}");
+        assert!(message.contains(words), "{message}");
+    }
+    for (headers, body, status, words) in [
+        (vec![JSON], "{\"resourceLogs\":7}", 400, "field `resourceLogs`: `7` is not of its form"),
+        (vec![JSON], "{", 400, "the request is no JSON: byte `1`"),
+        (vec![("Content-Type", "text/plain")], "", 415, "`application/x-protobuf`"),
+        (vec![], "", 415, "`application/x-protobuf`"),
+    ] {
+        let (found, head, answer) = gateway.send("/v1/logs", &headers, body.as_bytes()).await;
+        assert!(head.contains("content-type: application/json"), "{head}");
+        let told: Value = serde_json::from_str(&answer).unwrap();
+        assert_eq!((found, &told["code"]), (status, &json!(3)), "{answer}");
+        assert!(told["message"].as_str().unwrap().contains(words), "{answer}");
+    }
+    gateway.stop().await.unwrap();
+    assert_eq!(records(&stores[0]).await, [[0; 0]; 0]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sender_is_told_to_come_again_under_pressure_and_when_nobody_knows_yet() {
+    let store = in_memory();
+    let tight = Limits { memory_bytes: 64 << 10, answer_wait_max: Duration::from_millis(50), ..limits() };
+    let mut slow = a_stream("otlp_logs", Signal::Logs, &store);
+    slow.settings.linger_min = Duration::from_millis(400);
+    let gateway = start(crate::Options { limits: tight, ..options(vec![slow]) }).await;
+    let many = logs(&["a"; 9]).repeat(3_000);
+    for (body, status) in [(&many, 429), (&logs(&["b"]), 503)] {
+        let (found, head, answer) = gateway.send("/v1/logs", &[PROTOBUF], body).await;
+        assert_eq!((found, status_of(answer.as_bytes()).0), (status, 14));
+        assert!(head.contains("retry-after: 1"), "{head}");
+    }
+    gateway.stop().await.unwrap();
+    assert_eq!(records(&store).await, [logs(&["b"])], "what was begun went on");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_body_that_comes_slowly_is_asked_for_again() {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let store = in_memory();
+    let quick = Limits { body_wait_max: Duration::from_millis(50), ..limits() };
+    let made = options(vec![a_stream("otlp_logs", Signal::Logs, &store)]);
+    let gateway = start(crate::Options { limits: quick, ..made }).await;
+    let mut sender = tokio::net::TcpStream::connect(gateway.address).await.unwrap();
+    let head = b"POST /v1/logs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{";
+    sender.write_all(head).await.unwrap();
+    let mut told = vec![0; 2_000];
+    let read = tokio::time::timeout(NEVER, sender.read(&mut told)).await.unwrap().unwrap();
+    let told = String::from_utf8_lossy(&told[..read]).to_lowercase();
+    assert!(told.starts_with("http/1.1 503") && told.contains("retry-after: 1"), "{told}");
+    drop(sender);
+    gateway.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn signals_and_tenants_fill_streams_of_their_own() {
+    let stores = [in_memory(), in_memory(), in_memory()];
+    let made = options(vec![
+        a_stream("events", Signal::Logs, &stores[0]),
+        a_stream("acme.events", Signal::Logs, &stores[1]),
+        a_stream("otlp_traces", Signal::Traces, &stores[2]),
+    ]);
+    let otlp = OtlpStreams { logs: "events".to_owned(), ..OtlpStreams::default() };
+    let tenant_header = Some(HeaderName::from_static("x-scope-orgid"));
+    let gateway = start(crate::Options { tenant_header, otlp, ..made }).await;
+    let key = ("Idempotency-Key", "k");
+    for (path, headers, body) in [
+        ("/v1/logs", vec![PROTOBUF], logs(&["a"])),
+        ("/v1/logs", vec![PROTOBUF, ("X-Scope-OrgID", "acme")], logs(&["b"])),
+        ("/v1/traces", vec![PROTOBUF, key], logs(&["c"])),
+        ("/v1/traces", vec![PROTOBUF, key], logs(&["c"])),
+    ] {
+        assert_eq!(gateway.send(path, &headers, &body).await.0, 200, "{path}");
+    }
+    assert_eq!(gateway.send("/v1/traces", &[PROTOBUF, key], &logs(&["d"])).await.0, 422);
+    gateway.stop().await.unwrap();
+    for (store, body) in stores.iter().zip(["a", "b", "c"]) {
+        assert_eq!(records(store).await, [logs(&[body])]);
+    }
+}
+
+fn taken(form: Form, body: &[u8]) -> Result<Vec<Vec<u8>>, Refusal> {
+    let mut rows = Rows::new(5, roomy(), body.len())?;
+    let count = record(Signal::Logs, form, body, &mut rows)?;
+    let block = rows.done().records;
+    assert_eq!(block.len(), usize::from(count > 0));
+    Ok((0..block.len()).map(|row| block.payloads.get(row).to_vec()).collect())
+}
+
+#[test]
+fn fuzz_otlp_requests() {
+    testkit::Fuzz::new("gateway otlp")
+        .examples([logs(&["a", "b"]), in_json(&["a", "b"]).into_bytes()])
+        .words(["\"logRecords\"", "[1,", "{\"arrayValue\":{\"values\":[", "\u{1}\u{12}", "null"])
+        .memory_max(1 << 20, 2_000)
+        .run(2_000, |body| {
+            // What is taken in Protocol Buffers is there as it came; what is taken in JSON is a request too.
+            for record in taken(Form::Protobuf, body).unwrap_or_default() {
+                assert_eq!(record, body);
+            }
+            for record in taken(Form::Json, body).unwrap_or_default() {
+                assert_eq!(taken(Form::Protobuf, &record).unwrap(), [record]);
+            }
+        });
+}
