@@ -1,4 +1,4 @@
-//! OTLP over HTTP: `POST /v1/logs`, `/v1/traces` and `/v1/metrics`, in Protocol Buffers or JSON.
+//! OTLP over HTTP: `POST /v1/logs`, `/v1/traces` and `/v1/metrics`, in Protocol Buffers or JSON; and over gRPC ([`grpc`]).
 //!
 //! Owns the protocol's words ([`status`]) and what a request has to be ([`record`]). A request is one record, as it came, which a pipeline reads by
 //! `format: otlp_logs` and its like; one in JSON is written anew in Protocol Buffers. A request is taken whole or not at all, so no answer has a partial
@@ -14,18 +14,22 @@
 //!
 //! A sender that has no answer sends again, so the rows may be there twice, unless the request has an `Idempotency-Key`.
 
+mod grpc;
 mod status;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::http::HeaderMap;
 use axum::response::Response;
 use axum::routing::post;
 use formats::otlp;
 pub use formats::otlp::Signal;
 use metrics::counter;
 
+use crate::budget::Held;
 use crate::gate::{Caller, Gate};
 use crate::options::{Format, OtlpStreams};
 use crate::records::{self, Parsed, Rows};
@@ -52,6 +56,7 @@ pub fn routes(gate: Gate, streams: OtlpStreams) -> Router {
         .route("/v1/traces", of(Signal::Traces))
         .route("/v1/metrics", of(Signal::Metrics))
         .layer(DefaultBodyLimit::disable())
+        .merge(grpc::routes())
         .with_state(Service { gate, streams: Arc::new(streams) })
 }
 
@@ -96,12 +101,34 @@ async fn take(
     };
     let stream = stream_of(gate, &service.streams, &caller, signal)?;
     let raw = gate.body(&stream, &head.headers, body).await?;
-    let key = crate::ingest::key_of(&head.headers)?.map(<[u8]>::to_vec);
-    let (now_ms, room, client) = (stream.now_ms(), gate.hold(&stream), caller.name().to_owned());
+    let taking = Taking { signal, form, headers: &head.headers, wait_max: gate.answer_wait_max() };
+    append(gate, &caller, &stream, taking, move || raw.inflate().map(|(body, held)| (body, 0, held))).await?;
+    Ok(stream)
+}
+
+/// How a request is taken.
+struct Taking<'h> {
+    signal: Signal,
+    form: Form,
+    headers: &'h HeaderMap,
+    wait_max: Duration,
+}
+
+/// Appends a request and waits until it is durable. `inflate` gives bytes, where in them it begins, and what holds them.
+async fn append(
+    gate: &Gate,
+    caller: &Caller,
+    stream: &Arc<Stream>,
+    taking: Taking<'_>,
+    inflate: impl FnOnce() -> Result<(Vec<u8>, usize, Held), Refusal> + Send + 'static,
+) -> Result<(), Refusal> {
+    let Taking { signal, form, headers, wait_max } = taking;
+    let key = crate::ingest::key_of(headers)?.map(<[u8]>::to_vec);
+    let (now_ms, room, client) = (stream.now_ms(), gate.hold(stream), caller.name().to_owned());
     let parsed = gate.compute(move || {
-        let (body, held) = raw.inflate()?;
+        let (body, begin, held) = inflate()?;
         let mut rows = Rows::new(now_ms, room, body.len())?;
-        let count = record(signal, form, &body, &mut rows)?;
+        let count = record(signal, form, &body[begin..], &mut rows)?;
         drop(held);
         let parsed = rows.done();
         let key = Stream::key(&client, key.as_deref(), &parsed.records)?;
@@ -109,10 +136,10 @@ async fn take(
     });
     let (Parsed { records, held, .. }, key, count) = parsed.await?;
     if count > 0 {
-        stream.append(records, key, held, gate.answer_wait_max()).await?;
+        stream.append(records, key, held, wait_max).await?;
         counter!("forebay_gateway_otlp_rows_total", "stream" => stream.name.clone()).increment(count as u64);
     }
-    Ok(stream)
+    Ok(())
 }
 
 /// The stream that a signal of this caller's fills.

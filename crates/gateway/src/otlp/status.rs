@@ -2,6 +2,8 @@
 //!
 //! Owns the encodings and the codes. A response and a status are in the encoding of the request.
 
+use std::time::Duration;
+
 use axum::body::Body;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -54,10 +56,18 @@ pub(super) fn bad(form: Form, refusal: &Refusal) -> Response {
     };
     let mut response = (status, [(header::CONTENT_TYPE, form.media())], body).into_response();
     refusal.kind.put_headers(response.headers_mut());
-    if let (Kind::TooSlow, Some(after)) = (refusal.kind, Kind::Busy.retry_after()) {
+    if let Some(after) = retry_after(refusal.kind) {
         response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(after.as_secs()));
     }
     response
+}
+
+/// When to send again without changing anything; `None` if that would not help.
+pub(super) fn retry_after(kind: Kind) -> Option<Duration> {
+    match kind {
+        Kind::TooSlow => Kind::Busy.retry_after(),
+        kind => kind.retry_after(),
+    }
 }
 
 /// Senders repeat what 429, 502, 503 and 504 refused, and drop the rest.
@@ -69,7 +79,7 @@ fn status(kind: Kind) -> StatusCode {
 }
 
 /// The code of a `google.rpc.Status`.
-pub(crate) fn code(kind: Kind) -> u32 {
+pub(super) fn code(kind: Kind) -> u32 {
     match kind {
         // INVALID_ARGUMENT: it can never be taken, so a sender drops it.
         Kind::Malformed | Kind::TooLarge | Kind::Media | Kind::KeyReused => 3,
@@ -83,16 +93,40 @@ pub(crate) fn code(kind: Kind) -> u32 {
 }
 
 /// A `google.rpc.Status` without details.
-pub(crate) fn message(code: u32, text: &str) -> Vec<u8> {
+pub(super) fn message(code: u32, text: &str) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len() + 8);
-    out.extend_from_slice(&[0x08, code as u8, 0x12]);
-    varint(text.len() as u64, &mut out);
-    out.extend_from_slice(text.as_bytes());
+    out.extend_from_slice(&[0x08, code as u8]);
+    field(2, text.as_bytes(), &mut out);
     out
 }
 
+/// The same with a `google.rpc.RetryInfo`.
+pub(super) fn with_retry(code: u32, text: &str, after: Duration) -> Vec<u8> {
+    let mut any = Vec::new();
+    field(1, b"type.googleapis.com/google.rpc.RetryInfo", &mut any);
+    field(2, &retry_info(after), &mut any);
+    let mut out = message(code, text);
+    field(3, &any, &mut out);
+    out
+}
+
+/// A `google.rpc.RetryInfo`: a delay in whole seconds.
+pub(super) fn retry_info(after: Duration) -> Vec<u8> {
+    let (mut delay, mut out) = (vec![0x08], Vec::new());
+    varint(after.as_secs().max(1), &mut delay);
+    field(1, &delay, &mut out);
+    out
+}
+
+/// Appends a field of bytes.
+fn field(number: u8, bytes: &[u8], out: &mut Vec<u8>) {
+    out.push(number << 3 | 2);
+    varint(bytes.len() as u64, out);
+    out.extend_from_slice(bytes);
+}
+
 /// Appends a number.
-pub(crate) fn varint(mut value: u64, out: &mut Vec<u8>) {
+fn varint(mut value: u64, out: &mut Vec<u8>) {
     while value > 0x7f {
         out.push(value as u8 | 0x80);
         value >>= 7;

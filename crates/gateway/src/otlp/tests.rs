@@ -15,13 +15,13 @@ const PROTOBUF: (&str, &str) = ("Content-Type", "application/x-protobuf");
 const JSON: (&str, &str) = ("Content-Type", "application/json");
 
 /// A message in a field of this number; each is shorter than 128 bytes.
-fn field(number: u8, bytes: impl AsRef<[u8]>) -> Vec<u8> {
+pub(super) fn field(number: u8, bytes: impl AsRef<[u8]>) -> Vec<u8> {
     let bytes = bytes.as_ref();
     [&[number << 3 | 2, u8::try_from(bytes.len()).expect("a short message")], bytes].concat()
 }
 
 /// A request of logs with these bodies, or of spans with these names.
-fn logs(bodies: &[&str]) -> Vec<u8> {
+pub(super) fn logs(bodies: &[&str]) -> Vec<u8> {
     let rows: Vec<u8> = bodies.iter().flat_map(|body| field(2, field(5, field(1, body)))).collect();
     field(1, field(2, rows))
 }
@@ -31,7 +31,7 @@ fn in_json(bodies: &[&str]) -> String {
     json!({ "resourceLogs": [{ "scopeLogs": [{ "logRecords": rows }] }], "ofLater": [1, null] }).to_string()
 }
 
-fn a_stream(name: &str, signal: Signal, store: &Arc<dyn Store>) -> StreamOptions {
+pub(super) fn a_stream(name: &str, signal: Signal, store: &Arc<dyn Store>) -> StreamOptions {
     StreamOptions { format: Format::Otlp(signal), ..support::stream(name, store) }
 }
 
@@ -40,7 +40,7 @@ async fn gateway(store: &Arc<dyn Store>) -> Running {
 }
 
 /// What is in the log, as bytes.
-async fn records(store: &Arc<dyn Store>) -> Vec<Vec<u8>> {
+pub(super) async fn records(store: &Arc<dyn Store>) -> Vec<Vec<u8>> {
     let log = LogPartition::new(store.clone(), &Prefix::root(), 0, support::runtime()).expect("a partition");
     let queue = log.root().await.expect("reads").root.queue_id();
     let from = dataflow::Partition::new("log", 0);

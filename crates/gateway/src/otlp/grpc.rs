@@ -1,0 +1,253 @@
+//! OTLP over gRPC: `Export` of the three services, one message a call, and `Check` of `grpc.health.v1`.
+//!
+//! Owns the words of gRPC: a message's prefix and compression ([`frame`]), codes and their details in trailers, and the deadline of a call. The calls come by
+//! HTTP/2 on the ports of the other routes, within their bounds: a message is counted by the budgets before it is kept, which is why no gRPC library stands here.
+//!
+//! | a call that                              | ends with                                                            |
+//! |------------------------------------------|----------------------------------------------------------------------|
+//! | is durable                               | `OK` and the response of its service, which is empty                 |
+//! | can never be taken                       | `INVALID_ARGUMENT`, `NOT_FOUND`, `UNIMPLEMENTED`, `PERMISSION_DENIED`, `UNAUTHENTICATED` |
+//! | meets a bound, or a gateway that stops   | `UNAVAILABLE` with `RetryInfo`                                       |
+//! | is not durable at its deadline           | `DEADLINE_EXCEEDED`; it may become so                                |
+//!
+//! `RESOURCE_EXHAUSTED` is never said: senders drop what it refused.
+
+mod frame;
+
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Version, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::post;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD_NO_PAD;
+use formats::otlp::Signal;
+use http_body_util::{BodyExt, Full};
+use metrics::counter;
+use tokio::time::Instant;
+
+use super::status::{self, Form};
+use super::{Service, Taking};
+use crate::body::{self, BodyBounds};
+use crate::gate::Gate;
+use crate::records;
+use crate::refusal::{Kind, Refusal};
+
+const STATUS: HeaderName = HeaderName::from_static("grpc-status");
+const MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
+const DETAILS: HeaderName = HeaderName::from_static("grpc-status-details-bin");
+/// Where some senders look for the same delay.
+const RETRY_INFO: HeaderName = HeaderName::from_static("google.rpc.retryinfo-bin");
+const TIMEOUT: HeaderName = HeaderName::from_static("grpc-timeout");
+const ACCEPT_ENCODING: HeaderName = HeaderName::from_static("grpc-accept-encoding");
+/// How messages may be compressed.
+const ENCODINGS: &str = "identity, gzip, zstd, deflate";
+
+const UNIMPLEMENTED: u32 = 12;
+const DEADLINE_EXCEEDED: u32 = 4;
+
+const SERVICES: [(&str, Signal); 3] = [
+    ("opentelemetry.proto.collector.logs.v1.LogsService", Signal::Logs),
+    ("opentelemetry.proto.collector.trace.v1.TraceService", Signal::Traces),
+    ("opentelemetry.proto.collector.metrics.v1.MetricsService", Signal::Metrics),
+];
+
+/// The words of `grpc.health.v1` for what is asked about.
+const SERVING: u8 = 1;
+const NOT_SERVING: u8 = 2;
+
+/// Bytes of a question for health: a service's name.
+const QUESTION_BYTES_MAX: usize = 1 << 10;
+/// The longest wait for one.
+const QUESTION_WAIT_MAX: Duration = Duration::from_secs(10);
+
+/// The routes.
+pub(super) fn routes() -> Router<Service> {
+    let exports = SERVICES.into_iter().fold(Router::new(), |router, (service, signal)| {
+        let call = post(async move |State(service): State<Service>, request: Request| {
+            export(&service, signal, request).await
+        });
+        router.route(&format!("/{service}/Export"), call)
+    });
+    exports
+        .route("/grpc.health.v1.Health/Check", post(check))
+        .route(
+            "/grpc.health.v1.Health/Watch",
+            post(async || ended(UNIMPLEMENTED, "health is asked for by `Check`", None)),
+        )
+        .layer(DefaultBodyLimit::disable())
+}
+
+/// What a call is told that was not done.
+struct Fault {
+    code: u32,
+    refusal: Refusal,
+}
+
+impl From<Refusal> for Fault {
+    fn from(refusal: Refusal) -> Self {
+        let code = match refusal.kind {
+            Kind::Media => UNIMPLEMENTED,
+            kind => status::code(kind),
+        };
+        Self { code, refusal }
+    }
+}
+
+async fn export(service: &Service, signal: Signal, request: Request) -> Response {
+    if let Some(response) = no_call(&request) {
+        return response;
+    }
+    let (stream, word, response) = match take(service, signal, request).await {
+        Ok(stream) => (stream, "ok", good(&[])),
+        Err(fault) => {
+            let retry_after = status::retry_after(fault.refusal.kind);
+            let response = ended(fault.code, &fault.refusal.message, retry_after);
+            (String::new(), fault.refusal.kind.word(), response)
+        }
+    };
+    counter!("forebay_gateway_requests_total", "stream" => stream, "code" => word).increment(1);
+    response
+}
+
+async fn take(service: &Service, signal: Signal, request: Request) -> Result<String, Fault> {
+    let (head, body) = request.into_parts();
+    let gate = &service.gate;
+    let caller = gate.admit(&head.uri, &head.headers)?;
+    let stream = super::stream_of(gate, &service.streams, &caller, signal)?;
+    let encoding = frame::encoding(&head.headers)?;
+    let deadline = timeout(&head.headers)?.map(|wait| Instant::now() + wait);
+    let left =
+        || deadline.map_or(Duration::MAX, |deadline| deadline.saturating_duration_since(Instant::now()));
+    let bounds = BodyBounds {
+        bytes_max: stream.bounds.bytes_max + frame::PREFIX_BYTES,
+        time_max: stream.bounds.time_max.min(left()),
+        ..stream.bounds
+    };
+    let raw = body::read(&HeaderMap::new(), body, bounds, gate.hold(&stream)).await?;
+    let wait_max = gate.answer_wait_max().min(left());
+    let taking = Taking { signal, form: Form::Protobuf, headers: &head.headers, wait_max };
+    let taken = super::append(gate, &caller, &stream, taking, move || frame::message(raw, encoding)).await;
+    match taken {
+        Ok(()) => Ok(stream.name.clone()),
+        Err(refusal) if refusal.kind == Kind::NotYet && left().is_zero() => {
+            Err(Fault { code: DEADLINE_EXCEEDED, refusal })
+        }
+        Err(refusal) => Err(refusal.into()),
+    }
+}
+
+/// What a request that is no call of gRPC meets.
+fn no_call(request: &Request) -> Option<Response> {
+    if request.version() != Version::HTTP_2 {
+        return Some((StatusCode::HTTP_VERSION_NOT_SUPPORTED, "gRPC needs HTTP/2\n").into_response());
+    }
+    let is_grpc =
+        matches!(records::media(request.headers()).0.as_str(), "application/grpc" | "application/grpc+proto");
+    (!is_grpc).then(|| {
+        (StatusCode::UNSUPPORTED_MEDIA_TYPE, "a call has the `Content-Type` `application/grpc`\n")
+            .into_response()
+    })
+}
+
+/// How long a call waits for its end, if it says so.
+fn timeout(headers: &HeaderMap) -> Result<Option<Duration>, Refusal> {
+    let Some(value) = headers.get(TIMEOUT) else { return Ok(None) };
+    let parsed = value.to_str().ok().and_then(|text| {
+        let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
+        let is_number = (1..=8).contains(&digits.len()) && digits.bytes().all(|digit| digit.is_ascii_digit());
+        let count: u64 = is_number.then(|| digits.parse().ok())??;
+        Some(match unit {
+            "H" => Duration::from_secs(3_600 * count),
+            "M" => Duration::from_secs(60 * count),
+            "S" => Duration::from_secs(count),
+            "m" => Duration::from_millis(count),
+            "u" => Duration::from_micros(count),
+            "n" => Duration::from_nanos(count),
+            _ => return None,
+        })
+    });
+    let malformed =
+        || Refusal::new(Kind::Malformed, "`grpc-timeout` is no time: up to eight digits and a unit");
+    parsed.map(Some).ok_or_else(malformed)
+}
+
+/// `grpc.health.v1.Health/Check`: whether a service takes calls, or for no name the gateway. As on `/readyz`, nobody has to say who asks.
+async fn check(State(service): State<Service>, request: Request) -> Response {
+    if let Some(response) = no_call(&request) {
+        return response;
+    }
+    match asked(&service.gate, request.into_body()).await {
+        Ok(name) if name.is_empty() || SERVICES.iter().any(|(known, _)| *known == name) => {
+            good(&[0x08, if service.gate.is_ready() { SERVING } else { NOT_SERVING }])
+        }
+        Ok(_) => ended(status::code(Kind::NoStream), "the gateway has no such service", None),
+        Err(refusal) => ended(status::code(refusal.kind), &refusal.message, None),
+    }
+}
+
+/// The service that a question for health names.
+async fn asked(gate: &Gate, body: Body) -> Result<String, Refusal> {
+    let bounds = BodyBounds {
+        bytes_max: QUESTION_BYTES_MAX,
+        wait_max: QUESTION_WAIT_MAX,
+        time_max: QUESTION_WAIT_MAX,
+    };
+    let raw = body::read(&HeaderMap::new(), body, bounds, gate.hold_shared(QUESTION_BYTES_MAX)).await?;
+    let (bytes, begin, _held) = frame::message(raw, body::Encoding::Identity)?;
+    match &bytes[begin..] {
+        [] => Ok(String::new()),
+        // One field: a text, whose length is one byte since it is short.
+        [0x0a, length, name @ ..] if usize::from(*length) == name.len() && *length < 0x80 => {
+            Ok(String::from_utf8_lossy(name).into_owned())
+        }
+        _ => Err(Refusal::new(Kind::NoStream, "the gateway has no such service")),
+    }
+}
+
+/// A call that was done, with this response.
+fn good(message: &[u8]) -> Response {
+    let trailers = HeaderMap::from_iter([(STATUS, HeaderValue::from_static("0"))]);
+    let body = Full::new(Bytes::from(frame::framed(message)));
+    let body = Body::new(body.with_trailers(std::future::ready(Some(Ok(trailers)))));
+    ([(header::CONTENT_TYPE, HeaderValue::from_static("application/grpc"))], body).into_response()
+}
+
+/// A call that was not done: all it is told stands in the headers.
+fn ended(code: u32, message: &str, retry_after: Option<Duration>) -> Response {
+    let mut response = StatusCode::OK.into_response();
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+    headers.insert(ACCEPT_ENCODING, HeaderValue::from_static(ENCODINGS));
+    headers.insert(STATUS, HeaderValue::from(code));
+    let mut put = |name, text: String| {
+        // Both are ASCII without control characters.
+        if let Ok(value) = HeaderValue::try_from(text) {
+            headers.insert(name, value);
+        }
+    };
+    put(MESSAGE, percent(message));
+    if let Some(after) = retry_after {
+        put(RETRY_INFO, STANDARD_NO_PAD.encode(status::retry_info(after)));
+        put(DETAILS, STANDARD_NO_PAD.encode(status::with_retry(code, message, after)));
+    }
+    response
+}
+
+/// A text with all but printable ASCII as `%` and two digits.
+fn percent(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b'%' | ..0x20 | 0x7f.. => out.push_str(&format!("%{byte:02X}")),
+            _ => out.push(char::from(byte)),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests;

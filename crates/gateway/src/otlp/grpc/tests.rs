@@ -1,0 +1,209 @@
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use axum::http::Request;
+use tokio::net::TcpStream;
+
+use super::super::tests::{a_stream, logs, records};
+use super::*;
+use crate::options::Limits;
+use crate::support::{NEVER, in_memory, limits, options, roomy, start};
+
+const EXPORT: &str = "/opentelemetry.proto.collector.logs.v1.LogsService/Export";
+const CHECK: &str = "/grpc.health.v1.Health/Check";
+
+/// What a call ended with.
+#[derive(Debug)]
+struct Called {
+    status: u16,
+    /// Headers, and trailers behind them.
+    headers: HeaderMap,
+    body: Vec<u8>,
+}
+
+impl Called {
+    fn text(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", |value| value.to_str().unwrap())
+    }
+
+    fn code(&self) -> u32 {
+        self.text("grpc-status").parse().unwrap_or(99)
+    }
+}
+
+/// Calls on a connection of its own, as a client of gRPC does.
+async fn call(address: SocketAddr, path: &str, headers: &[(&str, &str)], body: Vec<u8>) -> Called {
+    let tcp = TcpStream::connect(address).await.unwrap();
+    let (client, connection) = h2::client::handshake(tcp).await.unwrap();
+    let driving = tokio::spawn(connection);
+    let mut client = client.ready().await.unwrap();
+    let request = Request::post(format!("http://{address}{path}"))
+        .header("content-type", "application/grpc")
+        .header("te", "trailers");
+    let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
+    let (response, mut sending) = client.send_request(request.body(()).unwrap(), false).unwrap();
+    // The answer may be there before everything was taken.
+    let _ = sending.send_data(body.into(), true);
+    let response = tokio::time::timeout(NEVER, response).await.expect("an answer").unwrap();
+    let (head, mut from) = response.into_parts();
+    let (mut headers, mut body) = (head.headers, Vec::new());
+    while let Some(piece) = from.data().await {
+        let piece = piece.unwrap();
+        from.flow_control().release_capacity(piece.len()).unwrap();
+        body.extend_from_slice(&piece);
+    }
+    headers.extend(from.trailers().await.unwrap().unwrap_or_default());
+    driving.abort();
+    Called { status: head.status.as_u16(), headers, body }
+}
+
+fn compressed(encoded: Vec<u8>) -> Vec<u8> {
+    let mut framed = frame::framed(&encoded);
+    framed[0] = 1;
+    framed
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    use std::io::Write;
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_message_is_a_record_as_it_came_and_durable_when_the_call_is_ok() {
+    let store = in_memory();
+    let gateway = start(options(vec![a_stream("otlp_logs", Signal::Logs, &store)])).await;
+    let zstd = zstd::encode_all(&logs(&["c"])[..], 1).unwrap();
+    for (headers, body) in [
+        (vec![], frame::framed(&logs(&["a"]))),
+        (vec![("grpc-encoding", "gzip"), ("grpc-timeout", "10S")], compressed(gzip(&logs(&["b"])))),
+        (vec![("grpc-encoding", "zstd")], compressed(zstd)),
+        // A message may say that it is not compressed although others are.
+        (
+            vec![("grpc-encoding", "gzip"), ("content-type", "application/grpc+proto")],
+            frame::framed(&logs(&["d"])),
+        ),
+        (vec![], frame::framed(&[])),
+    ] {
+        let called = call(gateway.address, EXPORT, &headers, body).await;
+        assert_eq!(
+            (called.status, called.code(), called.body.as_slice()),
+            (200, 0, &[0; 5][..]),
+            "{called:?}"
+        );
+    }
+    gateway.stop().await.unwrap();
+    assert_eq!(records(&store).await, ["a", "b", "c", "d"].map(|body| logs(&[body])));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_can_never_be_taken_has_a_code_that_senders_do_not_repeat() {
+    let store = in_memory();
+    let mut small = a_stream("otlp_logs", Signal::Logs, &store);
+    small.body_bytes_max = 1_000;
+    let gateway = start(options(vec![small])).await;
+    let good = frame::framed(&logs(&["a"]));
+    let traces = EXPORT.replace("logs", "trace").replace("LogsService", "TraceService");
+    for (path, headers, body, code, words) in [
+        (EXPORT, vec![], frame::framed(b"no request"), 3, "the bytes are no request of logs"),
+        (EXPORT, vec![], vec![], 3, "no whole message"),
+        (EXPORT, vec![], good[..good.len() - 1].to_vec(), 3, "ends within its message"),
+        (EXPORT, vec![], [&good[..], b"x"].concat(), 3, "more than one message"),
+        (EXPORT, vec![], frame::framed(&[0; 1_001]), 3, "more than"),
+        (EXPORT, vec![("grpc-encoding", "gzip")], compressed(gzip(&[0; 9_000])), 3, "more than"),
+        (EXPORT, vec![], compressed(vec![1]), 3, "does not say how"),
+        (EXPORT, vec![("grpc-encoding", "br")], good.clone(), 12, "`grpc-encoding`"),
+        (EXPORT, vec![("grpc-timeout", "1 second")], good.clone(), 3, "`grpc-timeout`"),
+        (traces.as_str(), vec![], good.clone(), 5, "no stream `otlp_traces`"),
+        (EXPORT, vec![("origin", "https://evil.example")], good.clone(), 7, "another origin"),
+    ] {
+        let called = call(gateway.address, path, &headers, body).await;
+        assert_eq!((called.status, called.code()), (200, code), "{words} {called:?}");
+        assert!(called.text("grpc-message").contains(words), "{called:?}");
+        assert_eq!(called.text("grpc-status-details-bin"), "");
+    }
+    // What is no call of gRPC.
+    assert_eq!(call(gateway.address, "/a.b/C", &[], good.clone()).await.status, 404);
+    let (status, ..) = gateway.send(EXPORT, &[("Content-Type", "application/grpc")], &good).await;
+    assert_eq!(status, 505);
+    gateway.stop().await.unwrap();
+    assert_eq!(records(&store).await, [[0; 0]; 0]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pressure_is_unavailable_with_a_delay_and_a_deadline_ends_the_wait() {
+    let store = in_memory();
+    let tight = Limits { memory_bytes: 128 << 10, ..limits() };
+    let mut slow = a_stream("otlp_logs", Signal::Logs, &store);
+    slow.settings.linger_min = Duration::from_millis(600);
+    let gateway = start(crate::Options { limits: tight, ..options(vec![slow]) }).await;
+    let many = frame::framed(&logs(&["a"; 9]).repeat(3_000));
+    let called = call(gateway.address, EXPORT, &[], many).await;
+    assert_eq!(called.code(), 14, "{called:?}");
+    let details = STANDARD_NO_PAD.decode(called.text("grpc-status-details-bin")).unwrap();
+    // Any { type_url, RetryInfo { Duration { seconds: 1 } } }
+    assert!(
+        details.ends_with(b"type.googleapis.com/google.rpc.RetryInfo\x12\x04\x0a\x02\x08\x01"),
+        "{details:?}"
+    );
+    assert_eq!(called.text("google.rpc.retryinfo-bin"), "CgIIAQ");
+    let called =
+        call(gateway.address, EXPORT, &[("grpc-timeout", "50m")], frame::framed(&logs(&["b"]))).await;
+    assert_eq!(called.code(), 4, "{called:?}");
+    gateway.stop().await.unwrap();
+    assert_eq!(records(&store).await, [logs(&["b"])], "what was begun went on");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn health_is_told_of_each_service_and_of_the_gateway() {
+    let store = in_memory();
+    let gateway = start(options(vec![a_stream("otlp_logs", Signal::Logs, &store)])).await;
+    let question = |name: &str| frame::framed(&[&[0x0a, name.len() as u8], name.as_bytes()].concat());
+    for body in [frame::framed(&[]), question(SERVICES[0].0)] {
+        let called = call(gateway.address, CHECK, &[], body).await;
+        assert_eq!((called.code(), called.body), (0, frame::framed(&[0x08, SERVING])));
+    }
+    assert_eq!(call(gateway.address, CHECK, &[], question("other.Service")).await.code(), 5);
+    assert_eq!(call(gateway.address, "/grpc.health.v1.Health/Watch", &[], question("")).await.code(), 12);
+    gateway.stop().await.unwrap();
+}
+
+#[test]
+fn texts_of_headers_are_printable() {
+    assert_eq!(percent("a 100%\n\u{e9}`"), "a 100%25%0A%C3%A9`");
+    let header = |text: &str| HeaderMap::from_iter([(TIMEOUT, HeaderValue::from_str(text).unwrap())]);
+    for (text, expected) in [
+        ("1H", Some(Duration::from_secs(3_600))),
+        ("2M", Some(Duration::from_secs(120))),
+        ("99999999S", Some(Duration::from_secs(99_999_999))),
+        ("7m", Some(Duration::from_millis(7))),
+        ("7u", Some(Duration::from_micros(7))),
+        ("7n", Some(Duration::from_nanos(7))),
+        ("123456789S", None),
+        ("S", None),
+        ("", None),
+        ("7", None),
+        ("-7S", None),
+    ] {
+        assert_eq!(timeout(&header(text)).ok().flatten(), expected, "{text}");
+    }
+    assert_eq!(timeout(&HeaderMap::new()), Ok(None));
+}
+
+#[test]
+fn fuzz_grpc_messages() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let bounds = BodyBounds { bytes_max: 1 << 20, wait_max: NEVER, time_max: NEVER };
+    testkit::Fuzz::new("gateway grpc")
+        .examples([frame::framed(&logs(&["a", "b"])), compressed(gzip(&logs(&["a"])))])
+        .memory_max(3 << 20, 2_000)
+        .run(2_000, |input| {
+            let headers = HeaderMap::new();
+            let read = body::read(&headers, Body::from(input.to_vec()), bounds, roomy());
+            let raw = runtime.block_on(read).expect("it is short");
+            if let Ok((bytes, begin, _)) = frame::message(raw, body::Encoding::Gzip) {
+                assert!(begin <= bytes.len() && (begin == 0 || bytes == input));
+            }
+        });
+}
