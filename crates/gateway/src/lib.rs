@@ -21,7 +21,7 @@
 //! | [`keys`]    | names of requests: new, on its way, known, or used for something else |
 //! | [`stream`]  | one log, its keys, its bounds                                         |
 //! | [`ingest`]  | `POST /v1/streams/NAME`                                               |
-//! | [`otlp`]    | `POST /v1/logs`, `/v1/traces`, `/v1/metrics`                          |
+//! | [`otlp`]    | OpenTelemetry, over HTTP and gRPC                                     |
 //! | [`elastic`], [`loki`], [`splunk`], [`prometheus`] | what senders for those send already |
 //! | [`refusal`] | what a client is told                                                 |
 //! | [`options`] | what a gateway is made of                                             |

@@ -18,6 +18,8 @@ pub struct Options {
     pub name: String,
     /// Where it listens.
     pub listen: SocketAddr,
+    /// Where it listens too, for senders that expect ports of their own.
+    pub also_listen: Vec<SocketAddr>,
     /// TLS and HTTP/2.
     pub edge: Edge,
     /// What is filled. A name is used once.
@@ -56,7 +58,7 @@ impl Default for OtlpStreams {
 pub struct Limits {
     /// Bytes in memory for requests that were not answered: bodies as they came, inflated, and as records.
     pub memory_bytes: usize,
-    /// Connections open at a time.
+    /// Connections open at a time, of each address.
     pub connections_max: usize,
     /// The longest wait for the next piece of a body.
     pub body_wait_max: Duration,

@@ -76,8 +76,8 @@ pub enum End {
 
 /// A gateway that owns its logs and listens.
 pub struct Server {
-    listener: TcpListener,
-    address: SocketAddr,
+    /// One for each address, the main one first.
+    listeners: Vec<(TcpListener, SocketAddr)>,
     gate: Gate,
     owners: Vec<(String, Owner)>,
     edge: Edge,
@@ -91,28 +91,38 @@ impl Server {
     /// # Errors
     /// When a client's secrets cannot be read, the address is taken, or a log cannot be claimed.
     pub async fn open(options: Options, runtime: Arc<dyn Runtime>) -> Result<Self, GatewayError> {
-        let Options { name, listen, edge, streams, clients, tenant_header, otlp, limits } = options;
+        let Options { name, listen, also_listen, edge, streams, clients, tenant_header, otlp, limits } =
+            options;
         let auth = Auth::open(clients)?;
-        let at = |error| GatewayError::Listen { address: listen, error };
-        let listener = TcpListener::bind(listen).await.map_err(at)?;
-        let address = listener.local_addr().map_err(at)?;
+        let mut listeners = Vec::new();
+        for address in std::iter::once(listen).chain(also_listen) {
+            let at = |error| GatewayError::Listen { address, error };
+            let listener = TcpListener::bind(address).await.map_err(at)?;
+            let bound = listener.local_addr().map_err(at)?;
+            listeners.push((listener, bound));
+        }
         let owner = format!("gateway {name}, process {}", std::process::id());
         let opened = streams.into_iter().map(|stream| open_stream(stream, &owner, &limits, runtime.clone()));
         let opened = try_join_all(opened).await?;
         let (streams, owners): (Vec<_>, Vec<_>) =
             opened.into_iter().map(|(stream, owner)| (stream.clone(), (stream.name.clone(), owner))).unzip();
         // Behind an address of other machines it is asked by names that only their network knows.
-        let ip = address.ip();
-        let names = ip.is_loopback().then(|| Names::of(ip).any_address());
+        let is_local = listeners.iter().all(|(_, address)| address.ip().is_loopback());
+        let names = is_local.then(|| Names::of(listeners[0].1.ip()).any_address());
         let budget = Budget::new("all requests", limits.memory_bytes);
         let gate =
             Gate::new(auth, streams, (tenant_header, names), budget, limits.answer_wait_max, runtime.clone());
-        Ok(Self { listener, address, gate, owners, edge, otlp, limits })
+        Ok(Self { listeners, gate, owners, edge, otlp, limits })
     }
 
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
-        self.address
+        self.listeners[0].1
+    }
+
+    /// Where it listens, of all addresses.
+    pub fn addresses(&self) -> impl Iterator<Item = SocketAddr> {
+        self.listeners.iter().map(|(_, address)| *address)
     }
 
     /// What further routes ask.
@@ -125,7 +135,7 @@ impl Server {
     /// # Errors
     /// When a log was lost, or its store failed for good.
     pub async fn serve(self, more: Router, stop: impl Future<Output = ()>) -> Result<End, GatewayError> {
-        let Self { listener, gate, mut owners, edge, otlp, limits, .. } = self;
+        let Self { listeners, gate, mut owners, edge, otlp, limits, .. } = self;
         let bounds = Bounds {
             connections_max: limits.connections_max,
             head_wait_max: HEAD_WAIT_MAX,
@@ -148,8 +158,13 @@ impl Server {
             .merge(prometheus::routes(gate.clone()))
             .merge(otlp::routes(gate.clone(), otlp))
             .merge(more);
-        let until = until_asked(asked);
-        let serving = tokio::spawn(listener::serve_with(listener, router, bounds, edge, until));
+        let serving: Vec<_> = listeners
+            .into_iter()
+            .map(|(listener, _)| {
+                let until = until_asked(asked.clone());
+                tokio::spawn(listener::serve_with(listener, router.clone(), bounds, edge.clone(), until))
+            })
+            .collect();
         let lost = {
             let lost = owners.iter_mut().map(|(stream, owner)| Box::pin(lost(stream.clone(), owner)));
             let lost: Vec<_> = lost.collect();
@@ -179,7 +194,7 @@ impl Server {
         // The server may have ended by itself, which it never does.
         let _ = stopping.send(true);
         let drained = async {
-            let _ = serving.await;
+            let _ = join_all(serving).await;
             gate.streams().for_each(|stream| stream.close());
             let closing = owners.into_iter().map(|(stream, owner)| async move {
                 owner.close().await.map_err(|error| GatewayError::Log { stream, error })

@@ -55,6 +55,7 @@ pub fn options(streams: Vec<StreamOptions>) -> Options {
     Options {
         name: "test".to_owned(),
         listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+        also_listen: Vec::new(),
         edge: listener::Edge { tls: None, http2: true },
         streams,
         clients: Vec::new(),

@@ -110,7 +110,9 @@ async fn run(file: File) -> anyhow::Result<Exit> {
         Ok(server) => server,
         Err(error) => return Ok(refused(&error)),
     };
-    tracing::info!(address = %server.address(), streams = file.streams.len(), "taking records over HTTP");
+    for address in server.addresses() {
+        tracing::info!(%address, streams = file.streams.len(), "taking records over HTTP");
+    }
     let view = GatewayView { gate: server.gate(), address: server.address() };
     let telling = async {
         match admin {
@@ -178,9 +180,14 @@ async fn options(file: &File, runtime: &Arc<dyn Runtime>) -> anyhow::Result<Opti
         let store = store.with_context(|| format!("the log of stream `{name}`"))?;
         streams.push(stream_options(file, (name, stream), store));
     }
+    let also_listen = file.also_listen.iter().filter_map(|listen| match listen {
+        Listen::None => None,
+        Listen::At(address) => Some(*address),
+    });
     Ok(Options {
         name: file.gateway.to_string(),
         listen,
+        also_listen: also_listen.collect(),
         edge,
         streams,
         clients: file.clients.iter().map(|(name, client)| client_options(name, client)).collect(),

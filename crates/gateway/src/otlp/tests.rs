@@ -176,6 +176,21 @@ async fn a_body_that_comes_slowly_is_asked_for_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn further_addresses_take_the_same_requests() {
+    let store = in_memory();
+    let free = testkit::free_port();
+    let also = std::net::SocketAddr::from(([127, 0, 0, 1], free));
+    let made = options(vec![a_stream("otlp_logs", Signal::Logs, &store)]);
+    let gateway = start(crate::Options { also_listen: vec![also], ..made }).await;
+    for (address, body) in [(gateway.address, "a"), (also, "b")] {
+        assert_eq!(support::send(address, "/v1/logs", &[PROTOBUF], &logs(&[body])).await.0, 200);
+    }
+    gateway.stop().await.unwrap();
+    assert!(tokio::net::TcpStream::connect(also).await.is_err());
+    assert_eq!(records(&store).await, ["a", "b"].map(|body| logs(&[body])));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn signals_and_tenants_fill_streams_of_their_own() {
     let stores = [in_memory(), in_memory(), in_memory()];
     let made = options(vec![

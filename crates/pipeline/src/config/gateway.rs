@@ -23,6 +23,11 @@ pub struct Gateway {
     #[serde(default = "default_listen")]
     pub listen: Listen,
 
+    /// Further addresses for the same requests, such as those that senders of OTLP use by default: `127.0.0.1:4317` for gRPC, `127.0.0.1:4318` for HTTP.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16), extend("x-why" = "each has connections of its own"))]
+    pub also_listen: Vec<Listen>,
+
     /// Lets `listen` be an address that other machines can reach although there are no `clients`: everybody may then fill the streams.
     #[serde(default)]
     pub allow_anyone: bool,
@@ -238,7 +243,7 @@ pub struct Limits {
     #[schemars(extend("x-least" = "8MiB", "x-most" = "1TiB", "x-why" = "a body is held as it came, inflated and as records"))]
     pub memory: Size,
 
-    /// Connections open at a time; one more is answered 503 and closed.
+    /// Connections open at a time, of each address; one more is answered 503 and closed.
     #[serde(default = "default_connections")]
     #[schemars(range(min = 1, max = 100_000), extend("x-why" = "each takes a file descriptor and some memory"))]
     pub connections: u32,
@@ -272,20 +277,24 @@ const FORGETS: &str = "`memory://` forgets what was answered when the process en
 
 /// Finds what the schema cannot say; `fault` takes the path of a key and the message.
 pub fn rules(gateway: &Gateway, fault: &mut dyn FnMut(&str, String)) {
-    let is_remote = match gateway.listen {
-        Listen::None => {
-            fault("listen", "a gateway listens; write an address".to_owned());
-            false
+    let also =
+        gateway.also_listen.iter().enumerate().map(|(at, listen)| (format!("also_listen[{at}]"), *listen));
+    let mut remote = None;
+    for (path, listen) in std::iter::once(("listen".to_owned(), gateway.listen)).chain(also) {
+        match listen {
+            Listen::None => fault(&path, "a gateway listens; write an address".to_owned()),
+            Listen::At(address) if !address.ip().is_loopback() => remote = remote.or(Some((path, listen))),
+            Listen::At(_) => {}
         }
-        Listen::At(address) => !address.ip().is_loopback(),
-    };
+    }
+    let is_remote = remote.is_some();
     let asks = !gateway.clients.is_empty() || gateway.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some());
-    if is_remote && !asks && !gateway.allow_anyone {
+    if let (Some((path, listen)), false, false) = (&remote, asks, gateway.allow_anyone) {
         let message = format!(
             "`{}` can be reached by other machines, and there are no `clients`: add some, or write `allow_anyone: true`",
-            gateway.listen
+            listen
         );
-        fault("listen", message);
+        fault(path, message);
     }
     if is_remote && !gateway.clients.is_empty() && gateway.tls.is_none() && !gateway.allow_plaintext {
         let message = "tokens and passwords are sent in clear by other machines; add `tls`, or write `allow_plaintext: true` behind a proxy that \

@@ -47,6 +47,11 @@ fn an_address_of_other_machines_asks_who_sends_and_encrypts() {
     good(&on(&format!("{clients}tls: {{ cert: c, key: k }}\n")));
     good(&on("tls: { cert: c, key: k, client_ca: a }\n"));
     wrong(&on("tls: { cert: c, key: k }\n"), &["there are no `clients`"]);
+    wrong(
+        "gateway: g\nalso_listen: ['127.0.0.1:4317', '0.0.0.0:4318', none]\nstreams: { a: {} }\n",
+        &["`0.0.0.0:4318` can be reached", "a gateway listens"],
+    );
+    good("gateway: g\nalso_listen: ['127.0.0.1:4317']\nstreams: { a: {} }\n");
     wrong("gateway: g\nlisten: none\nstreams: { a: {} }\n", &["a gateway listens"]);
 }
 
