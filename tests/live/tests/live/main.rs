@@ -51,6 +51,7 @@ mod kill;
 mod logs;
 mod lookups;
 mod nexmark;
+mod otel;
 mod otlp;
 mod outages;
 mod poison;

@@ -47,7 +47,7 @@ fn send(feed: &Feed, requests: &[Request]) {
 }
 
 /// Makes the tables of a signal in a database of the case's name, by the statements of the program.
-fn tables(case: &Case, args: &[&str]) -> Table {
+pub fn tables(case: &Case, args: &[&str]) -> Table {
     let database = Table::at(&case.server().url(), case.name());
     database.ask("CREATE DATABASE {t}");
     let mut command = Command::new(live::case::binary().expect("the program was built"));
@@ -78,7 +78,7 @@ fn shown(name: &str, kind: &str) -> String {
 }
 
 /// The rows of a table in the form of the corpus, and those expected, with the columns that the table has; both sorted.
-fn compare(database: &Table, case: &Case, table: &str, expected: &[Value]) {
+pub fn compare(database: &Table, case: &Case, table: &str, expected: &[Value]) {
     let columns = database.rows(&format!(
         "SELECT name, type FROM system.columns WHERE database = '{}' AND table = '{table}' AND default_kind = '' ORDER BY position",
         case.name()

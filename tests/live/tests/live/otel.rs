@@ -1,0 +1,154 @@
+//! The OpenTelemetry SDK for Python sends logs, spans and metrics to a gateway, by gRPC and by HTTP, and pipelines bring them from its logs into the tables
+//! of the collector's exporter: every value is what the SDK was told.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use live::{Case, PATIENCE, Pipeline};
+use serde_json::Value;
+use testkit::{HttpClient, Lcg, Process, Spawn, free_port, seed, wait_until};
+
+use super::otlp::{compare, tables};
+
+/// Batches of the test with kills, logs of each, and how often the gateway dies.
+const BATCHES: u64 = 150;
+const PER_BATCH: u64 = 20;
+const KILLS: u64 = 4;
+
+/// Writes the gateway's file; its ports are those of HTTP and of gRPC.
+fn write_gateway(dir: &Path, http: u16, grpc: u16) {
+    let streams = ["logs", "traces", "metrics"]
+        .map(|signal| format!("  otlp_{signal}: {{ format: otlp_{signal}, linger: 50ms }}\n"))
+        .concat();
+    let text = format!(
+        "gateway: test\nlisten: '127.0.0.1:{http}'\nalso_listen: ['127.0.0.1:{grpc}']\nstore: ./otel\nstreams:\n{streams}http: {{ listen: none }}\n"
+    );
+    std::fs::write(dir.join("gateway.yaml"), text).expect("the test's folder can be written");
+}
+
+fn start_gateway(dir: &Path, port: u16) -> Process {
+    let program = live::case::binary().expect("the program");
+    let spawn = Spawn::new("gateway", program).args(["gateway", "gateway.yaml"]).cwd(dir);
+    let gateway =
+        spawn.env("NO_COLOR", "1").env_remove("FOREBAY_LOG").start(dir).expect("the gateway starts");
+    let client = HttpClient::new(&format!("http://127.0.0.1:{port}"));
+    wait_until(PATIENCE, "the gateway", || client.get("/readyz").is_ok_and(|answer| answer.status == 200));
+    gateway
+}
+
+fn sdk(args: &[&str]) -> Command {
+    let python = std::env::var_os("FOREBAY_PYTHON").expect("the ladder names a Python with the SDK");
+    let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/live/otel_sdk.py");
+    let mut command = Command::new(python);
+    command.arg(script).args(args).stdin(Stdio::null());
+    command
+}
+
+/// A pipeline from a stream of the gateway's into tables of the case's database.
+fn from(case: &Case, signal: &str, sinks: &[String]) -> Pipeline {
+    let pipeline = Pipeline::new(case, &format!("{}_{signal}", case.name()))
+        .input_of(
+            "events",
+            &format!(
+                "{{ log: {{ url: ./otel/otlp_{signal} }}, format: otlp_{signal}{} }}",
+                match signal {
+                    "metrics" => ", fields: { MetricType: String }",
+                    _ => "",
+                }
+            ),
+        )
+        .batch("{ age: 100ms }");
+    sinks.iter().fold(pipeline, |pipeline, sink| pipeline.one_of(sink))
+}
+
+fn sink(case: &Case, table: &str, condition: &str) -> String {
+    format!("{{ clickhouse: {{ database: {}, table: {table} }}{condition} }}", case.name())
+}
+
+#[test]
+fn what_the_sdk_sends_by_grpc_is_in_the_tables_as_it_was_told() {
+    everything("otel_grpc", "grpc");
+}
+
+#[test]
+fn what_the_sdk_sends_by_http_is_in_the_tables_as_it_was_told() {
+    everything("otel_http", "http");
+}
+
+fn everything(name: &str, protocol: &str) {
+    let Some(case) = Case::begin(name) else { return };
+    let (http, grpc) = (free_port(), free_port());
+    write_gateway(case.dir(), http, grpc);
+    let gateway = start_gateway(case.dir(), http);
+    let urls = match protocol {
+        "grpc" => ["", "", ""].map(|_| format!("http://127.0.0.1:{grpc}")),
+        _ => ["logs", "traces", "metrics"].map(|signal| format!("http://127.0.0.1:{http}/v1/{signal}")),
+    };
+    let output = sdk(&["all", protocol, &urls[0], &urls[1], &urls[2]]).output().expect("Python starts");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && errors.is_empty(), "{errors}");
+    let mut told: BTreeMap<String, Vec<Value>> = BTreeMap::new();
+    for line in String::from_utf8(output.stdout).expect("text").lines() {
+        let mut line: Value = serde_json::from_str(line).expect("JSON");
+        told.entry(line["table"].as_str().expect("a table").to_owned()).or_default().push(line["row"].take());
+    }
+    assert_eq!(told.len(), 6, "{:?}", told.keys());
+    assert_eq!((told["otel_logs"].len(), told["otel_traces"].len()), (3_000, 1_500));
+    live::pipeline::term(gateway);
+
+    let database = tables(&case, &[]);
+    from(&case, "logs", &[sink(&case, "otel_logs", "")]).drain();
+    from(&case, "traces", &[sink(&case, "otel_traces", "")]).drain();
+    let kinds = ["gauge", "sum", "histogram", "exponential_histogram", "summary"];
+    let of_kind =
+        |kind| sink(&case, &format!("otel_metrics_{kind}"), &format!(", where: MetricType = '{kind}'"));
+    from(&case, "metrics", &kinds.map(of_kind)).drain();
+    for (table, rows) in &told {
+        compare(&database, &case, table, rows);
+    }
+}
+
+/// The gateway dies while the SDK sends; its exporter sends again as the protocol says, so rows may be there twice and none that was taken is missing.
+#[test]
+fn kill_test_every_log_that_the_sdk_was_told_is_taken_is_in_the_table() {
+    for (name, protocol) in [("otel_kill_grpc", "grpc"), ("otel_kill_http", "http")] {
+        let Some(case) = Case::begin(name) else { return };
+        let (http, grpc) = (free_port(), free_port());
+        write_gateway(case.dir(), http, grpc);
+        let mut gateway = start_gateway(case.dir(), http);
+        let url = match protocol {
+            "grpc" => format!("http://127.0.0.1:{grpc}"),
+            _ => format!("http://127.0.0.1:{http}/v1/logs"),
+        };
+        let told = case.dir().join("told.txt");
+        let out = std::fs::File::create(&told).expect("a file");
+        let mut command = sdk(&["batches", protocol, &url, &BATCHES.to_string()]);
+        let mut sender = command.stdout(out).stderr(Stdio::null()).spawn().expect("Python starts");
+        let taken = || std::fs::read_to_string(&told).expect("a file").lines().count() as u64;
+        let mut random = Lcg::new(seed());
+        for kill in 0..KILLS {
+            let enough = kill * BATCHES / (KILLS + 1) + 1 + random.below(BATCHES / (2 * KILLS));
+            wait_until(PATIENCE, "batches are taken", || taken() >= enough);
+            gateway.kill9().expect("the gateway dies");
+            std::thread::sleep(Duration::from_millis(random.below(300)));
+            gateway = start_gateway(case.dir(), http);
+        }
+        wait_until(PATIENCE, "all batches are taken", || taken() == BATCHES);
+        assert!(sender.wait().expect("it ends").success());
+        live::pipeline::term(gateway);
+
+        let database = tables(&case, &["logs"]);
+        from(&case, "logs", &[sink(&case, "otel_logs", "")]).drain();
+        let ids = database.ask("SELECT LogAttributes['id'] FROM {t}.otel_logs");
+        let distinct: BTreeSet<u64> = ids.lines().map(|id| id.parse().expect("a number")).collect();
+        let all = BATCHES * PER_BATCH;
+        assert!(
+            distinct.len() as u64 == all && distinct.last() == Some(&(all - 1)),
+            "{} of {all}",
+            distinct.len()
+        );
+        println!("{protocol}: {} rows of {all} after {KILLS} kills", ids.lines().count());
+    }
+}
