@@ -29,12 +29,12 @@ use formats::otlp;
 pub use formats::otlp::Signal;
 use metrics::counter;
 
-use crate::budget::Held;
+use crate::body::Inflated;
 use crate::gate::{Caller, Gate};
 use crate::options::{Format, OtlpStreams};
 use crate::records::{self, Parsed, Rows};
 use crate::refusal::{Kind, Refusal};
-use crate::stream::Stream;
+use crate::stream::{Packed, Stream};
 pub(crate) use status::Form;
 
 /// What the routes share.
@@ -102,7 +102,7 @@ async fn take(
     let stream = stream_of(gate, &service.streams, &caller, signal)?;
     let raw = gate.body(&stream, &head.headers, body).await?;
     let taking = Taking { signal, form, headers: &head.headers, wait_max: gate.answer_wait_max() };
-    append(gate, &caller, &stream, taking, move || raw.inflate().map(|(body, held)| (body, 0, held))).await?;
+    append(gate, &caller, &stream, taking, move || raw.inflate_and_keep().map(|body| (0, body))).await?;
     Ok(stream)
 }
 
@@ -114,29 +114,33 @@ struct Taking<'h> {
     wait_max: Duration,
 }
 
-/// Appends a request and waits until it is durable. `inflate` gives bytes, where in them it begins, and what holds them.
+/// Appends a request and waits until it is durable. `inflate` says where in a body it begins.
 async fn append(
     gate: &Gate,
     caller: &Caller,
     stream: &Arc<Stream>,
     taking: Taking<'_>,
-    inflate: impl FnOnce() -> Result<(Vec<u8>, usize, Held), Refusal> + Send + 'static,
+    inflate: impl FnOnce() -> Result<(usize, Inflated), Refusal> + Send + 'static,
 ) -> Result<(), Refusal> {
     let Taking { signal, form, headers, wait_max } = taking;
     let key = crate::ingest::key_of(headers)?.map(<[u8]>::to_vec);
     let (now_ms, room, client) = (stream.now_ms(), gate.hold(stream), caller.name().to_owned());
     let parsed = gate.compute(move || {
-        let (body, begin, held) = inflate()?;
-        let mut rows = Rows::new(now_ms, room, body.len())?;
-        let count = record(signal, form, &body[begin..], &mut rows)?;
-        drop(held);
-        let parsed = rows.done();
+        let (begin, Inflated { bytes, packed, held }) = inflate()?;
+        let mut rows = Rows::new(now_ms, room, bytes.len())?;
+        let count = record(signal, form, &bytes[begin..], &mut rows)?;
+        let mut parsed = rows.done();
         let key = Stream::key(&client, key.as_deref(), &parsed.records)?;
-        Ok((parsed, key, count))
+        // Only where the body is the record.
+        let packed = packed.filter(|_| form == Form::Protobuf);
+        if packed.is_some() {
+            parsed.held.merge(held);
+        }
+        Ok((parsed, packed, key, count))
     });
-    let (Parsed { records, held, .. }, key, count) = parsed.await?;
+    let (Parsed { records, held, .. }, packed, key, count) = parsed.await?;
     if count > 0 {
-        stream.append(records, key, held, wait_max).await?;
+        stream.append_packed(Packed { records, packed }, key, held, wait_max).await?;
         counter!("forebay_gateway_otlp_rows_total", "stream" => stream.name.clone()).increment(count as u64);
     }
     Ok(())

@@ -27,12 +27,12 @@ pub struct Gateway {
 
 /// The file of a gateway with one stream, `logs`.
 pub fn text(store: &Store, over: Over) -> String {
-    let stream = match over {
-        Over::Stream => "{ format: message }",
-        Over::OtlpHttp => "{ format: otlp_logs }",
+    let (stream, otlp) = match over {
+        Over::Stream => ("{ format: message }", ""),
+        Over::OtlpHttp => ("{ format: otlp_logs }", "otlp: { logs: logs }\n"),
     };
     format!(
-        "gateway: bench\nlisten: '127.0.0.1:0'\nhttp: {{ listen: none }}\n{}streams:\n  logs: {stream}\n",
+        "gateway: bench\nlisten: '127.0.0.1:0'\nhttp: {{ listen: none }}\n{}{otlp}streams:\n  logs: {stream}\n",
         store.lines("log")
     )
 }

@@ -31,7 +31,7 @@ use tokio::time::Instant;
 
 use super::status::{self, Form};
 use super::{Service, Taking};
-use crate::body::{self, BodyBounds};
+use crate::body::{self, BodyBounds, Inflated};
 use crate::gate::Gate;
 use crate::records;
 use crate::refusal::{Kind, Refusal};
@@ -197,7 +197,7 @@ async fn asked(gate: &Gate, body: Body) -> Result<String, Refusal> {
         time_max: QUESTION_WAIT_MAX,
     };
     let raw = body::read(&HeaderMap::new(), body, bounds, gate.hold_shared(QUESTION_BYTES_MAX)).await?;
-    let (bytes, begin, _held) = frame::message(raw, body::Encoding::Identity)?;
+    let (begin, Inflated { bytes, .. }) = frame::message(raw, body::Encoding::Identity)?;
     match &bytes[begin..] {
         [] => Ok(String::new()),
         // One field: a text, whose length is one byte since it is short.

@@ -69,10 +69,13 @@ async fn a_request_is_a_record_as_it_came_and_durable_when_it_is_answered() {
         encoder.finish().unwrap()
     };
     let zstd = zstd::encode_all(&logs(&["c", "d"])[..], 1).unwrap();
+    // So long that the log keeps it as it came.
+    let long = logs(&["l"; 9]).repeat(500);
     for (headers, body) in [
         (vec![PROTOBUF], logs(&["a"])),
         (vec![PROTOBUF, ("Content-Encoding", "gzip")], gzip),
         (vec![PROTOBUF, ("Content-Encoding", "zstd")], zstd),
+        (vec![PROTOBUF, ("Content-Encoding", "zstd")], zstd::encode_all(&long[..], 1).unwrap()),
         (vec![PROTOBUF], Vec::new()),
         (vec![PROTOBUF], field(1, [])),
     ] {
@@ -88,7 +91,8 @@ async fn a_request_is_a_record_as_it_came_and_durable_when_it_is_answered() {
         assert_eq!(gateway.send("/v1/streams/otlp_logs", &headers, &body).await.0, 200);
     }
     gateway.stop().await.unwrap();
-    let expected = [&["a"][..], &["b"], &["c", "d"], &["e", "f"], &["g"], &["h"]].map(logs);
+    let mut expected = [&["a"][..], &["b"], &["c", "d"], &["e", "f"], &["g"], &["h"]].map(logs).to_vec();
+    expected.insert(3, long);
     assert_eq!(records(&store).await, expected);
 }
 

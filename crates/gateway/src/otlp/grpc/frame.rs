@@ -4,8 +4,7 @@
 
 use axum::http::{HeaderMap, HeaderName};
 
-use crate::body::{Encoding, Raw};
-use crate::budget::Held;
+use crate::body::{Encoding, Inflated, Raw};
 use crate::refusal::{Kind, Refusal};
 
 /// Bytes before a message.
@@ -31,11 +30,11 @@ pub(super) fn encoding(headers: &HeaderMap) -> Result<Encoding, Refusal> {
     }
 }
 
-/// The only message of a body, inflated: bytes, where in them it begins, and what holds them. For a compute thread.
+/// The only message of a body, inflated, and where in the bytes it begins. For a compute thread.
 ///
 /// # Errors
 /// [`Kind::Malformed`] when it is not there, not whole or not alone, and as [`Raw::inflate`].
-pub(super) fn message(mut raw: Raw, encoding: Encoding) -> Result<(Vec<u8>, usize, Held), Refusal> {
+pub(super) fn message(mut raw: Raw, encoding: Encoding) -> Result<(usize, Inflated), Refusal> {
     let malformed =
         |why: &str| Err(Refusal::new(Kind::Malformed, format!("the call {why}; nothing was taken")));
     let Some((&[flag, a, b, c, d], message)) = raw.bytes.split_first_chunk::<PREFIX_BYTES>() else {
@@ -51,12 +50,12 @@ pub(super) fn message(mut raw: Raw, encoding: Encoding) -> Result<(Vec<u8>, usiz
     }
     raw.encoding = Encoding::Identity;
     match (flag, encoding) {
-        (0, _) => raw.inflate().map(|(bytes, held)| (bytes, PREFIX_BYTES, held)),
+        (0, _) => raw.inflate_and_keep().map(|body| (PREFIX_BYTES, body)),
         (1, Encoding::Identity) => malformed("has a compressed message and does not say how"),
         (1, encoding) => {
             raw.bytes.drain(..PREFIX_BYTES);
             raw.encoding = encoding;
-            raw.inflate().map(|(bytes, held)| (bytes, 0, held))
+            raw.inflate_and_keep().map(|body| (0, body))
         }
         _ => malformed("has a message with an unknown flag"),
     }
