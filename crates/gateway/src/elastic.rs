@@ -5,7 +5,7 @@
 //!
 //! | request                                   | meets                                                       |
 //! |-------------------------------------------|-------------------------------------------------------------|
-//! | `POST /_bulk`, `POST /INDEX/_bulk`        | each document in the stream of its index                    |
+//! | `POST` or `PUT` of `/_bulk`, `/INDEX/_bulk` | each document in the stream of its index                    |
 //! | action `create` or `index`                | taken; an `_id` is ignored                                  |
 //! | action `update` or `delete`               | refused in its item, with status 400; the others are taken  |
 //! | `GET /`                                   | a version that senders ask for first                        |
@@ -17,9 +17,9 @@ use std::collections::BTreeMap;
 
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Path, Request, State};
-use axum::http::StatusCode;
+use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
+use axum::routing::{MethodFilter, get, on};
 use futures::future::join_all;
 use memchr::memchr;
 use serde::Deserialize;
@@ -32,17 +32,20 @@ use crate::refusal::{Kind, Refusal, answer};
 /// What is said of the version: one whose `_bulk` senders know.
 const VERSION: &str = "8.17.0";
 
+/// Senders use the one or the other.
+const BULK: MethodFilter = MethodFilter::POST.or(MethodFilter::PUT);
+
 /// The routes.
 pub fn routes(gate: Gate) -> Router {
     Router::new()
         .route("/", get(about))
         .route(
             "/_bulk",
-            post(async |State(gate): State<Gate>, request: Request| bulk(gate, None, request).await),
+            on(BULK, async |State(gate): State<Gate>, request: Request| bulk(gate, None, request).await),
         )
         .route(
             "/{index}/_bulk",
-            post(async |State(gate): State<Gate>, Path(index): Path<String>, request: Request| {
+            on(BULK, async |State(gate): State<Gate>, Path(index): Path<String>, request: Request| {
                 bulk(gate, Some(index), request).await
             }),
         )
@@ -51,11 +54,15 @@ pub fn routes(gate: Gate) -> Router {
 }
 
 async fn about() -> Response {
-    let mut response = answer(
+    of_product(answer(
         StatusCode::OK,
         &json!({ "name": "forebay", "cluster_name": "forebay", "version": { "number": VERSION }, "tagline": "You Know, for Search" }),
-    );
-    response.headers_mut().insert("x-elastic-product", axum::http::HeaderValue::from_static("Elasticsearch"));
+    ))
+}
+
+/// Marks an answer as Elasticsearch marks its own: its clients take no other.
+fn of_product(mut response: Response) -> Response {
+    response.headers_mut().insert("x-elastic-product", HeaderValue::from_static("Elasticsearch"));
     response
 }
 
@@ -91,7 +98,7 @@ struct Documents {
 }
 
 async fn bulk(gate: Gate, index: Option<String>, request: Request) -> Response {
-    match take(&gate, index, request).await {
+    of_product(match take(&gate, index, request).await {
         Ok(response) => response,
         Err(refusal) => {
             let status = refusal.kind.status();
@@ -101,7 +108,7 @@ async fn bulk(gate: Gate, index: Option<String>, request: Request) -> Response {
             *response.body_mut() = format!("{body}\n").into();
             response
         }
-    }
+    })
 }
 
 async fn take(gate: &Gate, index: Option<String>, request: Request) -> Result<Response, Refusal> {

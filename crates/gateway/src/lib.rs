@@ -1,4 +1,4 @@
-//! The gateway: takes records over HTTP, appends them to logs, and answers once they are durable there.
+//! The gateway: takes records over HTTP, and messages of syslog, appends them to logs, and answers once they are durable there.
 //!
 //! Owns the listener's routes, who may use them, the bounds on what is in memory for all requests together, the names of requests
 //! (`Idempotency-Key`), and the order of a start and an end. Does not own the log (`object_log`), connections and TLS (`listener`), the gateway's file
@@ -23,6 +23,7 @@
 //! | [`ingest`]  | `POST /v1/streams/NAME`                                               |
 //! | [`otlp`]    | OpenTelemetry, over HTTP and gRPC                                     |
 //! | [`elastic`], [`loki`], [`splunk`], [`prometheus`] | what senders for those send already |
+//! | [`syslog`]  | messages over TCP and UDP, which nobody answers                       |
 //! | [`refusal`] | what a client is told                                                 |
 //! | [`options`] | what a gateway is made of                                             |
 //!
@@ -48,6 +49,7 @@ pub mod refusal;
 pub mod server;
 pub mod splunk;
 pub mod stream;
+pub mod syslog;
 mod wire;
 
 pub use gate::{Caller, Gate};

@@ -12,6 +12,8 @@ use listener::Edge;
 use object_log::Settings;
 use store::Store;
 
+use crate::syslog::SyslogOptions;
+
 /// A gateway.
 pub struct Options {
     /// Its name, for the owners of the logs.
@@ -30,6 +32,8 @@ pub struct Options {
     pub tenant_header: Option<HeaderName>,
     /// The streams that OTLP fills.
     pub otlp: OtlpStreams,
+    /// Where syslog is listened for.
+    pub syslog: Vec<SyslogOptions>,
     /// Bounds of all requests together.
     pub limits: Limits,
 }

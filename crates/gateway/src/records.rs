@@ -144,6 +144,10 @@ impl Rows {
         Ok(())
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.block.is_empty()
+    }
+
     pub(crate) fn error(&mut self, line: u64, why: impl Into<String>) {
         self.errors.add(line, why);
     }

@@ -21,6 +21,7 @@ use object_log::{LogError, LogPartition, Owner, labels};
 use store::Prefix;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 
 use crate::auth::{Auth, SecretError};
 use crate::body::BodyBounds;
@@ -29,6 +30,7 @@ use crate::gate::Gate;
 use crate::keys::{Key, Keys};
 use crate::options::{Limits, Options, OtlpStreams, StreamOptions};
 use crate::stream::Stream;
+use crate::syslog::{Bound, SyslogOptions};
 use crate::{elastic, ingest, loki, otlp, prometheus, splunk};
 
 /// The longest wait for the head of a request, and for the next request of a kept connection.
@@ -80,6 +82,7 @@ pub struct Server {
     listeners: Vec<(TcpListener, SocketAddr)>,
     gate: Gate,
     owners: Vec<(String, Owner)>,
+    syslog: Vec<Bound>,
     edge: Edge,
     otlp: OtlpStreams,
     limits: Limits,
@@ -91,8 +94,18 @@ impl Server {
     /// # Errors
     /// When a client's secrets cannot be read, the address is taken, or a log cannot be claimed.
     pub async fn open(options: Options, runtime: Arc<dyn Runtime>) -> Result<Self, GatewayError> {
-        let Options { name, listen, also_listen, edge, streams, clients, tenant_header, otlp, limits } =
-            options;
+        let Options {
+            name,
+            listen,
+            also_listen,
+            edge,
+            streams,
+            clients,
+            tenant_header,
+            otlp,
+            syslog,
+            limits,
+        } = options;
         let auth = Auth::open(clients)?;
         let mut listeners = Vec::new();
         for address in std::iter::once(listen).chain(also_listen) {
@@ -112,7 +125,11 @@ impl Server {
         let budget = Budget::new("all requests", limits.memory_bytes);
         let gate =
             Gate::new(auth, streams, (tenant_header, names), budget, limits.answer_wait_max, runtime.clone());
-        Ok(Self { listeners, gate, owners, edge, otlp, limits })
+        let mut bound = Vec::new();
+        for options in syslog {
+            bound.push(open_syslog(options, &gate).await?);
+        }
+        Ok(Self { listeners, gate, owners, syslog: bound, edge, otlp, limits })
     }
 
     /// Where it listens.
@@ -125,6 +142,11 @@ impl Server {
         self.listeners.iter().map(|(_, address)| *address)
     }
 
+    /// Where it listens for syslog, in the order of the options.
+    pub fn syslog_addresses(&self) -> Vec<SocketAddr> {
+        self.syslog.iter().map(|bound| bound.address).collect()
+    }
+
     /// What further routes ask.
     pub fn gate(&self) -> Gate {
         self.gate.clone()
@@ -135,7 +157,7 @@ impl Server {
     /// # Errors
     /// When a log was lost, or its store failed for good.
     pub async fn serve(self, more: Router, stop: impl Future<Output = ()>) -> Result<End, GatewayError> {
-        let Self { listeners, gate, mut owners, edge, otlp, limits, .. } = self;
+        let Self { listeners, gate, mut owners, syslog, edge, otlp, limits } = self;
         let bounds = Bounds {
             connections_max: limits.connections_max,
             head_wait_max: HEAD_WAIT_MAX,
@@ -158,6 +180,10 @@ impl Server {
             .merge(prometheus::routes(gate.clone()))
             .merge(otlp::routes(gate.clone(), otlp))
             .merge(more);
+        let mut syslogs = JoinSet::new();
+        for bound in syslog {
+            syslogs.spawn(bound.serve(gate.clone(), asked.clone()));
+        }
         let serving: Vec<_> = listeners
             .into_iter()
             .map(|(listener, _)| {
@@ -195,6 +221,7 @@ impl Server {
         let _ = stopping.send(true);
         let drained = async {
             let _ = join_all(serving).await;
+            while syslogs.join_next().await.is_some() {}
             gate.streams().for_each(|stream| stream.close());
             let closing = owners.into_iter().map(|(stream, owner)| async move {
                 owner.close().await.map_err(|error| GatewayError::Log { stream, error })
@@ -210,6 +237,16 @@ impl Server {
         closed.into_iter().collect::<Result<Vec<()>, _>>()?;
         Ok(End::Drained)
     }
+}
+
+async fn open_syslog(options: SyslogOptions, gate: &Gate) -> Result<Bound, GatewayError> {
+    let (address, name) = (options.listen, options.stream.clone());
+    let refused =
+        |why: &str| GatewayError::Log { stream: name.clone(), error: LogError::Refused(why.to_owned()) };
+    let stream = gate.streams().find(|stream| stream.name == name).cloned();
+    let stream = stream.ok_or_else(|| refused("syslog goes to it, and there is no such stream"))?;
+    stream.takes_json().map_err(|refusal| refused(&refusal.message))?;
+    Bound::open(options, stream).await.map_err(|error| GatewayError::Listen { address, error })
 }
 
 async fn until_asked(mut asked: watch::Receiver<bool>) {

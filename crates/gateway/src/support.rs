@@ -61,6 +61,7 @@ pub fn options(streams: Vec<StreamOptions>) -> Options {
         clients: Vec::new(),
         tenant_header: None,
         otlp: crate::OtlpStreams::default(),
+        syslog: Vec::new(),
         limits: limits(),
     }
 }

@@ -15,6 +15,7 @@ use dataflow::Runtime;
 use engine::TokioRuntime;
 use gateway::options::{Csv, SecretFile};
 use gateway::otlp::Signal;
+use gateway::syslog::{SyslogOptions, Transport};
 use gateway::{ClientOptions, End, Format, Gate, GatewayError, Limits, Options, OtlpStreams, StreamOptions};
 use listener::{Edge, Tls, TlsFiles};
 use object_log::decide::Retention;
@@ -113,6 +114,9 @@ async fn run(file: File) -> anyhow::Result<Exit> {
     for address in server.addresses() {
         tracing::info!(%address, streams = file.streams.len(), "taking records over HTTP");
     }
+    for address in server.syslog_addresses() {
+        tracing::info!(%address, "taking messages of syslog");
+    }
     let view = GatewayView { gate: server.gate(), address: server.address() };
     let telling = async {
         match admin {
@@ -172,6 +176,7 @@ async fn options(file: &File, runtime: &Arc<dyn Runtime>) -> anyhow::Result<Opti
         })
     });
     let edge = Edge { tls: tls.transpose().context("`tls`")?, http2: true };
+    let syslog = syslog_options(file, edge.tls.as_ref());
     let tenant_header = file.tenant_header.as_ref().map(|name| name.parse()).transpose();
     let remote = storage::of_settings(file.object_storage.as_ref())?;
     let mut streams = Vec::new();
@@ -197,6 +202,7 @@ async fn options(file: &File, runtime: &Arc<dyn Runtime>) -> anyhow::Result<Opti
             traces: file.otlp.traces.to_string(),
             metrics: file.otlp.metrics.to_string(),
         },
+        syslog,
         limits: Limits {
             memory_bytes: bytes(file.limits.memory.bytes),
             connections_max: file.limits.connections as usize,
@@ -206,6 +212,23 @@ async fn options(file: &File, runtime: &Arc<dyn Runtime>) -> anyhow::Result<Opti
             drain_max: time(file.shutdown.timeout),
         },
     })
+}
+
+/// Each address of syslog by itself.
+fn syslog_options(file: &File, tls: Option<&Tls>) -> Vec<SyslogOptions> {
+    let of = |syslog: &config::gateway::Syslog| {
+        let tls = if syslog.encrypted { tls.cloned() } else { None };
+        let tcp = Transport::Tcp { tls, connections_max: syslog.connections as usize };
+        let transports = [(syslog.udp, Transport::Udp), (syslog.tcp, tcp)];
+        let (stream, message_bytes_max) = (syslog.stream.to_string(), bytes(syslog.message.bytes));
+        transports.into_iter().filter_map(move |(listen, transport)| match listen? {
+            Listen::None => None,
+            Listen::At(listen) => {
+                Some(SyslogOptions { listen, transport, stream: stream.clone(), message_bytes_max })
+            }
+        })
+    };
+    file.syslog.iter().flat_map(of).collect()
 }
 
 fn bytes(bytes: u64) -> usize {

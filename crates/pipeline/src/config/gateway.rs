@@ -58,6 +58,12 @@ pub struct Gateway {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub object_storage: Option<ObjectStorage>,
 
+    /// Where messages of syslog are taken, RFC 5424 and RFC 3164, each as a JSON object. Nobody is answered, so a message that was taken and is not yet durable is lost
+    /// with the process.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 100))]
+    pub syslog: Vec<Syslog>,
+
     /// What can be filled, by name: 1 to 128 letters, digits, `-`, `_` and `.`.
     #[schemars(extend(
         "minProperties" = 1, "maxProperties" = 1000,
@@ -215,6 +221,37 @@ impl Default for Otlp {
     }
 }
 
+/// Addresses at which messages of syslog are taken: `udp`, `tcp`, or both.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Syslog {
+    /// An address for datagrams, with a message in each. What finds no room is dropped, and counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub udp: Option<Listen>,
+
+    /// An address for connections, with messages that have their length before them or a line break behind them. What finds no room waits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tcp: Option<Listen>,
+
+    /// Encrypts the connections of `tcp` with the gateway's `tls`.
+    #[serde(default)]
+    pub encrypted: bool,
+
+    /// The stream that is filled, of `format: json`.
+    #[serde(default = "default_syslog")]
+    pub stream: Identifier,
+
+    /// A longer message is cut there, marked by `"truncated": true`, and counted.
+    #[serde(default = "default_message")]
+    #[schemars(extend("x-least" = "480", "x-most" = "1MiB", "x-why" = "every receiver takes 480 bytes, and a connection holds a message in memory"))]
+    pub message: Size,
+
+    /// Connections of `tcp` open at a time; one more is closed.
+    #[serde(default = "default_connections")]
+    #[schemars(range(min = 1, max = 100_000), extend("x-why" = "each takes a file descriptor and some memory"))]
+    pub connections: u32,
+}
+
 /// What the body of a request holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -323,6 +360,7 @@ pub fn rules(gateway: &Gateway, fault: &mut dyn FnMut(&str, String)) {
     {
         fault("tenant_header", "is no name of a header".to_owned());
     }
+    syslog(gateway, fault);
     streams(gateway, fault);
     otlp(gateway, fault);
 }
@@ -349,6 +387,53 @@ fn otlp(gateway: &Gateway, fault: &mut dyn FnMut(&str, String)) {
                 "`/v1/{key}` fills this stream: write `format: {word}`, or name another one at `otlp.{key}`"
             );
             fault(&format!("streams.{name}.format"), message);
+        }
+    }
+}
+
+/// The room of a stream for its longest message: escaped, and beside those of others.
+const ROOM_OF_MESSAGE: u64 = 8;
+
+fn syslog(gateway: &Gateway, fault: &mut dyn FnMut(&str, String)) {
+    let asks = gateway.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some());
+    for (at, syslog) in gateway.syslog.iter().enumerate() {
+        let path = format!("syslog[{at}]");
+        for (key, listen, asks) in
+            [("udp", &syslog.udp, false), ("tcp", &syslog.tcp, syslog.encrypted && asks)]
+        {
+            match listen {
+                Some(Listen::None) => {
+                    fault(&format!("{path}.{key}"), "leave it out, or write an address".to_owned())
+                }
+                Some(Listen::At(address))
+                    if !address.ip().is_loopback() && !asks && !gateway.allow_anyone =>
+                {
+                    let message = format!(
+                        "`{address}` can be reached by other machines, and syslog knows no login: use `tcp` with `encrypted: true` and \
+                         `tls.client_ca`, or write `allow_anyone: true`"
+                    );
+                    fault(&format!("{path}.{key}"), message);
+                }
+                Some(Listen::At(_)) | None => {}
+            }
+        }
+        if syslog.udp.is_none() && syslog.tcp.is_none() {
+            fault(&path, "needs an address: write `udp`, `tcp`, or both".to_owned());
+        }
+        if syslog.encrypted && (syslog.tcp.is_none() || gateway.tls.is_none()) {
+            let message = "only `tcp` can be encrypted, by the gateway's `tls`".to_owned();
+            fault(&format!("{path}.encrypted"), message);
+        }
+        match gateway.streams.get(&syslog.stream) {
+            None => fault(&format!("{path}.stream"), format!("there is no stream `{}`", syslog.stream)),
+            Some(stream) if stream.format != StreamFormat::Json => {
+                fault(&format!("{path}.stream"), format!("stream `{}` does not take JSON", syslog.stream));
+            }
+            Some(stream) if stream.memory.bytes / ROOM_OF_MESSAGE < syslog.message.bytes => {
+                let message = format!("is more than an eighth of the `memory` of stream `{}`", syslog.stream);
+                fault(&format!("{path}.message"), message);
+            }
+            Some(_) => {}
         }
     }
 }
@@ -432,6 +517,14 @@ fn default_otlp_traces() -> Identifier {
 
 fn default_otlp_metrics() -> Identifier {
     "otlp_metrics".parse().expect("a name")
+}
+
+fn default_syslog() -> Identifier {
+    "syslog".parse().expect("the default is a name")
+}
+
+fn default_message() -> Size {
+    Size { bytes: 64 << 10 }
 }
 
 fn default_delimiter() -> String {

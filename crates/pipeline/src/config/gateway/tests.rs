@@ -56,6 +56,32 @@ fn an_address_of_other_machines_asks_who_sends_and_encrypts() {
 }
 
 #[test]
+fn syslog_has_an_address_and_a_stream_of_json() {
+    let with =
+        |more: &str| format!("gateway: g\nstreams: {{ syslog: {{}}, c: {{ format: message }} }}\n{more}\n");
+    let found = good(&with(
+        "syslog: [{ udp: '127.0.0.1:514' }, { tcp: 'localhost:601', message: 480B, connections: 9 }]",
+    ));
+    assert_eq!((found.syslog[0].message.bytes, found.syslog[0].stream.as_str()), (64 << 10, "syslog"));
+    assert_eq!(found.syslog[1].tcp.map(|tcp| tcp.to_string()), Some("127.0.0.1:601".to_owned()));
+    wrong(&with("syslog: [{ stream: syslog }]"), &["write `udp`"]);
+    wrong(&with("syslog: [{ udp: none }]"), &["leave it out"]);
+    wrong(&with("syslog: [{ udp: '0.0.0.0:514' }]"), &["syslog knows no login"]);
+    good(&with("allow_anyone: true\nsyslog: [{ udp: '0.0.0.0:514', tcp: '0.0.0.0:514' }]"));
+    let tls = "tls: { cert: c, key: k, client_ca: a }\n";
+    good(&with(&format!("{tls}syslog: [{{ tcp: '0.0.0.0:6514', encrypted: true }}]")));
+    wrong(&with(&format!("{tls}syslog: [{{ tcp: '0.0.0.0:6514' }}]")), &["syslog knows no login"]);
+    wrong(&with("syslog: [{ tcp: '127.0.0.1:6514', encrypted: true }]"), &["only `tcp` can be encrypted"]);
+    wrong(&with("syslog: [{ udp: '127.0.0.1:514', stream: d }]"), &["there is no stream `d`"]);
+    wrong(&with("syslog: [{ udp: '127.0.0.1:514', stream: c }]"), &["`c` does not take JSON"]);
+    wrong(&with("syslog: [{ udp: '127.0.0.1:514', message: 2MiB }]"), &["1MiB"]);
+    wrong(
+        "gateway: g\nstreams: { syslog: { memory: 1MiB } }\nsyslog: [{ udp: '127.0.0.1:514', message: 1MiB }]\n",
+        &["an eighth of the `memory`"],
+    );
+}
+
+#[test]
 fn streams_and_clients_keep_to_their_rules() {
     wrong("gateway: g\n", &["the gateway needs the key `streams`"]);
     wrong(

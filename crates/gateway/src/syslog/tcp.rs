@@ -1,0 +1,174 @@
+//! Syslog in connections.
+//!
+//! Owns the bounds on connections and on their time and memory. A connection whose messages find no room is not read, so its sender waits.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use listener::Tls;
+use metrics::{counter, gauge};
+use socket2::{SockRef, TcpKeepalive};
+use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+
+use super::feeder::{Feeder, ROOM_PAUSE};
+use super::frames::Frames;
+use super::{Sink, asked_to_stop};
+
+/// Pause after the operating system refused a connection, most often for want of file descriptors.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// After so long without a byte the other end is asked whether it is there.
+const PROBE_AFTER: Duration = Duration::from_secs(60);
+/// Room for the bytes of an idle connection.
+const ROOM_BYTES_MIN: usize = 2 << 10;
+/// Room that is given back once nothing is in it.
+const ROOM_BYTES_KEPT: usize = 16 << 10;
+
+/// Accepts connections until it is stopped; ends when they have.
+pub(super) async fn serve(
+    listener: TcpListener,
+    tls: Option<Tls>,
+    connections_max: usize,
+    sink: Sink,
+    mut stopping: watch::Receiver<bool>,
+) {
+    let places = Arc::new(Semaphore::new(connections_max));
+    let open = gauge!("forebay_gateway_syslog_connections", "stream" => sink.stream.name.clone(), "transport" => sink.transport);
+    let mut connections = JoinSet::new();
+    let asked = stopping.clone();
+    loop {
+        let accepted = tokio::select! {
+            () = asked_to_stop(&mut stopping) => break,
+            Some(_) = connections.join_next() => {
+                open.set(connections.len() as f64);
+                continue;
+            }
+            accepted = listener.accept() => accepted,
+        };
+        match accepted {
+            Ok((stream, peer)) => match Arc::clone(&places).try_acquire_owned() {
+                Ok(place) => {
+                    let (tls, sink, asked) = (tls.clone(), sink.clone(), asked.clone());
+                    connections.spawn(async move {
+                        connection(stream, peer, tls, sink, asked).await;
+                        drop(place);
+                    });
+                    open.set(connections.len() as f64);
+                }
+                Err(_) => {
+                    counter!("forebay_gateway_syslog_turned_away_total", "stream" => sink.stream.name.clone(), "transport" => sink.transport)
+                        .increment(1);
+                    tracing::warn!(%peer, connections_max, "a connection of syslog more than may be open was closed");
+                }
+            },
+            Err(error) => {
+                tracing::warn!(%error, "a connection of syslog could not be accepted; trying again");
+                sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+    drop(listener);
+    while connections.join_next().await.is_some() {}
+    open.set(0.0);
+}
+
+async fn connection(
+    stream: TcpStream,
+    peer: SocketAddr,
+    tls: Option<Tls>,
+    sink: Sink,
+    stopping: watch::Receiver<bool>,
+) {
+    let probes = TcpKeepalive::new().with_time(PROBE_AFTER).with_interval(PROBE_AFTER / 6);
+    if let Err(error) = SockRef::from(&stream).set_tcp_keepalive(&probes) {
+        tracing::debug!(%error, "a connection is not probed");
+    }
+    let peer = peer.to_string();
+    match tls {
+        None => receive(stream, &peer, sink, stopping).await,
+        Some(tls) => match timeout(sink.message_time_max, tls.acceptor().accept(stream)).await {
+            Ok(Ok(stream)) => receive(stream, &peer, sink, stopping).await,
+            Ok(Err(error)) => tracing::debug!(peer, %error, "a connection of syslog could not be encrypted"),
+            Err(_) => tracing::debug!(peer, "a connection of syslog was not encrypted in time"),
+        },
+    }
+}
+
+/// Takes messages until the connection ends.
+pub(super) async fn receive(
+    mut stream: impl AsyncRead + Unpin,
+    peer: &str,
+    sink: Sink,
+    mut stopping: watch::Receiver<bool>,
+) {
+    let mut held = sink.gate.hold(&sink.stream);
+    let mut frames = Frames::new(sink.message_bytes_max);
+    let message_time_max = sink.message_time_max;
+    let mut feeder = Feeder::new(sink);
+    let mut until = None;
+    let is_whole = loop {
+        let mut has_taken = false;
+        while let Some(frame) = frames.next() {
+            has_taken = true;
+            feeder.push_when_room(frame, peer).await;
+        }
+        feeder.start();
+        frames.compact();
+        if frames.buffer.is_empty() && frames.buffer.capacity() > ROOM_BYTES_KEPT {
+            frames.buffer = Vec::new();
+            held = held.another();
+        }
+        until = match until {
+            _ if !frames.is_within() => None,
+            Some(until) if !has_taken => Some(until),
+            _ => Some(Instant::now() + message_time_max),
+        };
+        let free = frames.buffer.capacity() - frames.buffer.len();
+        if free < ROOM_BYTES_MIN / 2 {
+            let more = frames.buffer.len().max(ROOM_BYTES_MIN);
+            if held.take(more).is_err() {
+                tokio::select! {
+                    () = asked_to_stop(&mut stopping) => break false,
+                    () = feeder.appended() => {}
+                    () = sleep(ROOM_PAUSE) => {}
+                }
+                continue;
+            }
+            frames.buffer.reserve_exact(more);
+        }
+        let late = async {
+            match until {
+                Some(until) => sleep_until(until).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            read = stream.read_buf(&mut frames.buffer) => match read {
+                Ok(0) => break true,
+                Ok(_) => {}
+                Err(error) => {
+                    tracing::debug!(peer, %error, "a connection of syslog broke off");
+                    break false;
+                }
+            },
+            () = feeder.appended() => {}
+            () = late => {
+                tracing::warn!(peer, "a message of syslog did not end in time, so its connection ends");
+                break false;
+            }
+            () = asked_to_stop(&mut stopping) => break false,
+        }
+    };
+    while let Some(frame) = frames.next() {
+        feeder.push_when_room(frame, peer).await;
+    }
+    if let Some(frame) = frames.last(is_whole) {
+        feeder.push_when_room(frame, peer).await;
+    }
+    drop(frames);
+    feeder.finish().await;
+}
