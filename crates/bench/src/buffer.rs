@@ -251,16 +251,15 @@ impl Bench<'_> {
         let began = Instant::now();
         let sending = load.send(&target, self.plan.senders, began);
         let counts = RefCell::new(Counts::begun_at(began));
-        let both = async { tokio::join!(engine.watch(Some(rows), RUN_MAX), sending) };
+        // A sender that is refused ends the run: the rows that the engine is watched for would never come.
+        let both = async { tokio::try_join!(engine.watch(Some(rows), RUN_MAX), sending) };
         let (watched, sent) = match self.plan.rate {
-            None => both.await,
+            None => both.await?,
             Some(_) => tokio::select! {
-                both = both => both,
+                both = both => both?,
                 never = counts::count_for_ever(server, &pipeline.table, &counts) => match never {},
             },
         };
-        let sent = sent?;
-        let watched = watched?;
         let mut counts = counts.into_inner();
         if self.plan.rate.is_some() {
             counts.last(server, &pipeline.table).await?;
@@ -307,7 +306,7 @@ impl Bench<'_> {
             .batch_age
             .map_or(String::new(), |age| format!("  batch: {{ age: {}ms }}\n", age.as_millis()));
         format!(
-            "source:\n  log: {{ url: '{}' }}\n  format: otlp_logs\nsink:\n  clickhouse:\n    url: {url}\n    table: {table}\n{CREATE}{age}{}",
+            "source:\n  log: {{ url: '{}' }}\n  format: otlp_logs\nsink:\n  clickhouse:\n    url: {url}\n    table: {table}\n    provenance: true\n{CREATE}{age}{}",
             store.url("log/logs"),
             self.plan.common.memory_line()
         )

@@ -162,7 +162,7 @@ impl Load {
             };
             let begun = Instant::now();
             sent.bytes += body.len() as u64;
-            sent.again += u64::from(post(&mut connection, target, body).await?);
+            sent.again += u64::from(post(&mut connection, target, n, body).await?);
             sent.answers_s.push(begun.elapsed().as_secs_f64());
             sent.records += u64::from(self.workload.spec().records_per_request);
         }
@@ -200,26 +200,25 @@ async fn connect(address: &str) -> anyhow::Result<SendRequest<Full<Bytes>>> {
     Ok(sender)
 }
 
-/// Sends one request until it is taken; says how often it was turned away.
+/// Sends request `n` until it is taken; says how often it was turned away or its connection broke. Its name makes a repeat exact.
 async fn post(
     connection: &mut SendRequest<Full<Bytes>>,
     target: &Target,
+    n: u64,
     body: Bytes,
 ) -> anyhow::Result<u32> {
     for tries in 0..TRIES_MAX {
-        let (path, kind) = match target.over {
-            Over::OtlpHttp => ("/v1/logs", "application/x-protobuf"),
-            Over::Stream => ("/v1/streams/logs", "application/octet-stream"),
+        let request = target.request(n, body.clone())?;
+        // A gateway that is too busy for a body answers before it has read it, and closes.
+        let is_open = connection.ready().await.is_ok();
+        let answer = match is_open {
+            true => connection.send_request(request).await.ok(),
+            false => None,
         };
-        let mut request = Request::post(path).header(HOST, &target.address).header(CONTENT_TYPE, kind);
-        match target.compression {
-            Compression::None => {}
-            Compression::Gzip => request = request.header(CONTENT_ENCODING, "gzip"),
-            Compression::Zstd => request = request.header(CONTENT_ENCODING, "zstd"),
-        }
-        connection.ready().await.context("the gateway closed a connection")?;
-        let request = request.body(Full::new(body.clone()))?;
-        let answer = connection.send_request(request).await.context("a request was not answered")?;
+        let Some(answer) = answer else {
+            *connection = connect(&target.address).await?;
+            continue;
+        };
         let (head, rest) = answer.into_parts();
         let rest = Limited::new(rest, ANSWER_BYTES_MAX).collect().await;
         let words = rest.map(|rest| rest.to_bytes()).unwrap_or_default();
@@ -233,4 +232,23 @@ async fn post(
         }
     }
     bail!("the gateway turned a request away {TRIES_MAX} times")
+}
+
+impl Target {
+    fn request(&self, n: u64, body: Bytes) -> anyhow::Result<Request<Full<Bytes>>> {
+        let (path, kind) = match self.over {
+            Over::OtlpHttp => ("/v1/logs", "application/x-protobuf"),
+            Over::Stream => ("/v1/streams/logs", "application/octet-stream"),
+        };
+        let request = Request::post(path)
+            .header(HOST, &self.address)
+            .header(CONTENT_TYPE, kind)
+            .header("idempotency-key", n.to_string());
+        let request = match self.compression {
+            Compression::None => request,
+            Compression::Gzip => request.header(CONTENT_ENCODING, "gzip"),
+            Compression::Zstd => request.header(CONTENT_ENCODING, "zstd"),
+        };
+        Ok(request.body(Full::new(body))?)
+    }
 }
