@@ -19,7 +19,7 @@ const PER_LIFE: u64 = 6_000;
 const SENDERS: u64 = 4;
 const PER_REQUEST: u64 = 25;
 
-fn program() -> std::path::PathBuf {
+pub(super) fn program() -> std::path::PathBuf {
     live::case::binary().expect("the program")
 }
 
@@ -104,7 +104,7 @@ fn write_gateway(dir: &Path, port: u16, stream: &str) {
     std::fs::write(dir.join("gateway.yaml"), text).expect("the test's folder can be written");
 }
 
-fn start_gateway(dir: &Path) -> Process {
+pub(super) fn start_gateway(dir: &Path) -> Process {
     let spawn = Spawn::new("gateway", program()).args(["gateway", "gateway.yaml"]).cwd(dir);
     spawn.env("NO_COLOR", "1").env_remove("FOREBAY_LOG").start(dir).expect("the gateway starts")
 }
@@ -113,7 +113,7 @@ fn client(port: u16) -> HttpClient {
     HttpClient::new(&format!("http://127.0.0.1:{port}"))
 }
 
-fn wait_for_gateway(port: u16) {
+pub(super) fn wait_for_gateway(port: u16) {
     let is_ready = || client(port).get("/readyz").is_ok_and(|answer| answer.status == 200);
     wait_until(PATIENCE, "the gateway", is_ready);
 }

@@ -18,6 +18,7 @@
 //! | [`s3`]         | the store on S3: slow, lossy, away, refusing                                      |
 //! | [`fencing`]    | two owners of one lane, on local disk and on S3                                   |
 //! | [`refused`]    | rows that the server turns down, tables that change under a running program       |
+//! | [`senders`]    | what other people's clients send to a gateway                                       |
 //! | [`stopping`]   | signals and drains                                                                |
 //! | [`tls`]        | whom the program trusts, and how it shows who it is                                |
 //! | [`topics`]     | topics with gaps, transactions, a new identity, several readers, a dead broker    |
@@ -61,6 +62,7 @@ mod refused;
 mod registry;
 mod replays;
 mod s3;
+mod senders;
 mod stopping;
 mod tls;
 mod told;
