@@ -46,7 +46,6 @@ const GATEWAY_RSS_BYTES_GOAL: f64 = 512e6;
 const MONTH_COST_GOAL: f64 = 180.0 * 0.6;
 /// Its rate.
 const PUBLISHED_RECORDS_PER_S: f64 = 175_000.0;
-const MONTH_S: f64 = 2_592_000.0;
 
 const GATEWAY_CPU_S: Figure = Figure::new("gateway_cpu_s", "  of the gateway, s", Shown::Decimals(2));
 const PIPELINE_CPU_S: Figure = Figure::new("pipeline_cpu_s", "  of the pipeline, s", Shown::Decimals(2));
@@ -64,11 +63,9 @@ const PUTS: Figure = Figure::new("store_puts_per_million", "PUTs a million recor
 const GETS: Figure = Figure::new("store_gets_per_million", "GETs a million records", Shown::Decimals(1));
 const STORED_BYTES: Figure =
     Figure::new("stored_bytes_per_record", "bytes a record, put into the store", Shown::Decimals(1));
-const MONTH_COST: Figure = Figure::new(
-    "month_dollars_at_175k",
-    "requests and storage, dollars a month at 175,000 records/s",
-    Shown::Decimals(0),
-);
+/// Requests follow the time more than the records, so a month is reckoned at the rate that was measured.
+const MONTH_COST: Figure =
+    Figure::new("month_dollars", "requests and storage, dollars a month at this rate", Shown::Decimals(0));
 const OFFERED: Figure = Figure::new("offered_records_per_s", "records per second, offered", Shown::Whole);
 const VISIBLE_P50: Figure =
     Figure::new("visible_p50_s", "sender's clock to visible, p50, s", Shown::Decimals(3));
@@ -294,8 +291,7 @@ impl Bench<'_> {
             figures.put(PUTS, counted.puts as f64 / millions);
             figures.put(GETS, counted.gets as f64 / millions);
             figures.put(STORED_BYTES, counted.put_bytes as f64 / records);
-            let month_records = PUBLISHED_RECORDS_PER_S * MONTH_S;
-            figures.put(MONTH_COST, Prices::LIST.month(counted, records, month_records));
+            figures.put(MONTH_COST, Prices::LIST.month(counted, ran.sent.took));
         }
         figures
     }
@@ -400,15 +396,18 @@ fn goals(arms: &[Arm], plan: &Plan) -> Vec<Goal> {
                 met: of(figure::RECORDS_PER_CPU_S).map(|rate| rate >= wanted),
             }));
         }
-        Some(_) => {
+        Some(rate) => {
             goals.push(Goal {
                 text: format!("p99 from the sender's clock to visible up to {P99_S_GOAL} s"),
                 met: of(VISIBLE_P99).map(|p99| p99 <= P99_S_GOAL),
             });
             if plan.bucket.is_some() {
+                let cost = of(MONTH_COST).filter(|_| rate as f64 >= PUBLISHED_RECORDS_PER_S);
                 goals.push(Goal {
-                    text: format!("requests and storage up to ${MONTH_COST_GOAL:.0} a month"),
-                    met: of(MONTH_COST).map(|cost| cost <= MONTH_COST_GOAL),
+                    text: format!(
+                        "requests and storage up to ${MONTH_COST_GOAL:.0} a month at 175,000 records/s"
+                    ),
+                    met: cost.map(|cost| cost <= MONTH_COST_GOAL),
                 });
             }
         }

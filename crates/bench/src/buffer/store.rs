@@ -88,12 +88,12 @@ impl Prices {
     /// Dollars: 0.005 a thousand PUTs, 0.0004 a thousand GETs, 0.023 a gigabyte and month.
     pub const LIST: Self = Self { put: 5e-6, get: 4e-7, gigabyte_month: 0.023, kept_s: 900.0 };
 
-    /// Dollars a month for `month_records`, if every record is as dear as those that were counted.
-    pub fn month(&self, counted: Counted, records: f64, month_records: f64) -> f64 {
-        let share = month_records / records;
-        let requests = (counted.puts as f64 * self.put + counted.gets as f64 * self.get) * share;
+    /// Dollars a month, if it goes on as it went for this long.
+    pub fn month(&self, counted: Counted, took: Duration) -> f64 {
         let month_s = 2_592_000.0;
-        let held_gigabytes = counted.put_bytes as f64 * share / month_s * self.kept_s / 1e9;
+        let share = month_s / took.as_secs_f64();
+        let requests = (counted.puts as f64 * self.put + counted.gets as f64 * self.get) * share;
+        let held_gigabytes = counted.put_bytes as f64 / took.as_secs_f64() * self.kept_s / 1e9;
         requests + held_gigabytes * self.gigabyte_month
     }
 }

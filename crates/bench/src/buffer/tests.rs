@@ -44,7 +44,7 @@ async fn the_files_of_both_processes_have_no_fault() {
 #[test]
 fn a_month_costs_what_is_counted_at_list_prices() {
     let counted = store::Counted { puts: 1_000, gets: 1_000, put_bytes: 1_000_000_000 };
-    // A thousand times as many records: 1,000,000 of each request are 5 dollars and 40 cents; a terabyte a month is 347 MB at a time.
-    let cost = Prices::LIST.month(counted, 1e6, 1e9);
+    // A thousandth of a month: a million requests of each kind are 5 dollars and 40 cents; 386 kB a second for a quarter of an hour are 347 MB.
+    let cost = Prices::LIST.month(counted, Duration::from_secs(2_592));
     assert!((cost - 5.408).abs() < 0.001, "{cost}");
 }
