@@ -75,9 +75,9 @@ fn a_secured_broker_lets_in_the_password_and_nobody_else() {
     kafka.log_in(&credentials.user, &credentials.password).unwrap();
 }
 
-/// One life in five ended in a bookie that refuses ledgers now and then; a dozen lives show that none does.
+/// Up to every second start after a kill has a bookie that refuses ledgers now and then; a dozen lives show that none is left running.
 #[test]
-#[ignore = "takes three minutes"]
+#[ignore = "takes two minutes"]
 fn pulsar_takes_every_new_topic_after_each_kill() {
     assert!(available(&[Service::Pulsar]), "Pulsar is missing");
     let mut pulsar = Pulsar::start(PulsarOptions::default()).unwrap();
