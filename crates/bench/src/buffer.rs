@@ -56,7 +56,8 @@ const ACCEPTED_PER_S: Figure =
     Figure::new("accepted_records_per_s", "records per second, answered as durable", Shown::Whole);
 const ANSWER_P50_S: Figure = Figure::new("answer_p50_s", "sent to answered, p50, s", Shown::Decimals(3));
 const ANSWER_P99_S: Figure = Figure::new("answer_p99_s", "sent to answered, p99, s", Shown::Decimals(3));
-const BUSY: Figure = Figure::new("requests_again", "requests sent again, after 429 or 503", Shown::Whole);
+const BUSY: Figure =
+    Figure::new("requests_again", "requests sent again, turned away or broken off", Shown::Whole);
 const WIRE_BYTES: Figure =
     Figure::new("sent_bytes_per_record", "bytes a record, as sent", Shown::Decimals(1));
 const PUTS: Figure = Figure::new("store_puts_per_million", "PUTs a million records", Shown::Decimals(1));
