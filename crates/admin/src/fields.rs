@@ -3,8 +3,8 @@
 //! Owns the names of these fields, which `/status` and the commands share. Does not own the sums (`protocol::lane`, `engine::survey`).
 
 use dataflow::position::{self, Position};
-use engine::accounts::Totals;
 use engine::survey::{self, Survey, Tally};
+use engine::totals::Totals;
 use pipeline::replays;
 use protocol::Lane;
 use protocol::record::Counts;

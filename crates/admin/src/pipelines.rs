@@ -62,7 +62,7 @@ pub async fn listed(store: &dyn Store) -> anyhow::Result<Vec<Value>> {
                 let (frames, rows) = in_flight(&lane);
                 json!({
                     "pipeline": name, "lane": folder, "state": state(&lane), "epoch": lane.epoch,
-                    "records": fields::counts(&engine::accounts::Totals::of(&lane), fields::replayed(&lane)),
+                    "records": fields::counts(&engine::totals::Totals::of(&lane), fields::replayed(&lane)),
                     "in_flight_frames": frames, "in_flight_rows": rows
                 })
             }

@@ -68,7 +68,7 @@ pub async fn report(pipeline: &Pipeline) -> anyhow::Result<Value> {
     Ok(json!({
         "pipeline": pipeline.pipeline.as_str(),
         "has_run": lane.next_seq > 0,
-        "records": fields::counts(&engine::accounts::Totals::of(&lane), fields::replayed(&lane)),
+        "records": fields::counts(&engine::totals::Totals::of(&lane), fields::replayed(&lane)),
         "inputs": inputs(&lane),
         "accounts_add_up": engine::accounts::do_add_up(&lane),
         "in_flight": in_flight(&lane),

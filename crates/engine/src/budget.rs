@@ -6,16 +6,16 @@
 use dataflow::Budget;
 use metrics::gauge;
 
-use crate::Settings;
-use crate::context::{Context, Target};
+use crate::target::Target;
+use crate::{Settings, Status};
 
 /// Reports a table that was just seen.
-pub fn tell(context: &Context, target: &Target) {
-    let Some((now, was_scarce)) = look(target, &context.settings) else { return };
+pub fn tell(target: &Target, settings: &Settings, status: &Status) {
+    let Some((now, was_scarce)) = look(target, settings) else { return };
     let name = target.table.name();
     gauge!("forebay_token_memory_seconds", "table" => name.to_owned()).set(seconds(now.memory_ms));
     gauge!("forebay_token_needed_seconds", "table" => name.to_owned()).set(seconds(now.needed_ms));
-    context.status.update(|s| s.tables.entry(name.to_owned()).or_default().tokens = Some(now));
+    status.update(|s| s.tables.entry(name.to_owned()).or_default().tokens = Some(now));
     if now.is_scarce && !was_scarce {
         tracing::warn!(
             table = name,

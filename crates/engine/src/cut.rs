@@ -24,9 +24,9 @@ use dataflow::position::{self, Position};
 use dataflow::{Output, Prepared, Reject, Selected};
 use protocol::record::{Absorbed, Counts, Derived, Fate, Fates, Range, Refusal};
 
-use crate::accounts::Totals;
-use crate::checkpoint::Snapshots;
 use crate::origins::{Origins, Part};
+use crate::state_files::Snapshots;
+use crate::totals::Totals;
 
 /// Record times kept per cut for the end-to-end latency: enough for its percentiles, few enough to cost nothing.
 const SAMPLES_MAX: usize = 64;

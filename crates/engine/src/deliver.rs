@@ -21,9 +21,8 @@ use protocol::window::{self, Reach, Settled};
 use crate::attempt::{self, Rows, Task};
 use crate::context::Context;
 use crate::cut::TableCut;
-use crate::lane::until;
-use crate::pipeline::on_a_task;
 use crate::problem::{Noticed, State};
+use crate::tasks::{on_a_task, until};
 use crate::{EngineError, layouts, start};
 
 /// Once a frame needs a person, the other frames in doubt get this long to be settled or to need one too, so that all is
@@ -110,9 +109,9 @@ async fn while_others_go_on(context: &Context, place: usize, question: &EngineEr
         context.runtime.wall_ms(),
     );
     target.end();
-    context.quiet.notify_one();
-    while others_go_on() && !context.is_spool_full() {
-        if context.is_closing() && context.is_reopening() {
+    context.spool.quiet.notify_one();
+    while others_go_on() && !context.spool.is_full() {
+        if context.spool.is_closing() && context.is_reopening() {
             return false;
         }
         context.runtime.timeout(PARKED_LOOK_EVERY, target.wake.notified()).await;
@@ -142,15 +141,15 @@ async fn deliver(context: &Arc<Context>, place: usize) -> Result<(), EngineError
             in_flight.len(),
         )
         .await;
-        if !context.is_reopening() && layouts::should_reopen(context, place).await {
+        if !context.is_reopening() && layouts::should_reopen(target, &context.journal).await {
             context.reopen(place);
         }
         // The lane is at its end, to be opened again: what is under way comes to its own, and nothing is begun.
-        let is_ending = context.is_closing() && context.is_reopening();
+        let is_ending = context.spool.is_closing() && context.is_reopening();
         if is_ending && attempts.is_empty() {
             return record(context, place, &settled, true).await;
         }
-        if view.reach.must_record(&settled, context.is_closing()) {
+        if view.reach.must_record(&settled, context.spool.is_closing()) {
             record(context, place, &settled, false).await?;
             continue;
         }
@@ -178,7 +177,7 @@ async fn deliver(context: &Arc<Context>, place: usize) -> Result<(), EngineError
                 // that loop waits behind it, nobody would poll it.
                 let sending = context.clone();
                 let work = async move { attempt::settle(&sending, task).await };
-                (ordinal, on_a_task(&context, "attempt", work).await)
+                (ordinal, on_a_task(&context.runtime, "attempt", work).await)
             }));
         }
         if attempts.is_empty()
@@ -188,7 +187,7 @@ async fn deliver(context: &Arc<Context>, place: usize) -> Result<(), EngineError
             return Err(error);
         }
         let all_settled = settled.frontier() == view.reach.next_ordinal;
-        if context.is_closing() && all_settled && view.reach.recorded == view.reach.next_ordinal {
+        if context.spool.is_closing() && all_settled && view.reach.recorded == view.reach.next_ordinal {
             return Ok(());
         }
         let ask_at = async {
@@ -230,7 +229,7 @@ async fn deliver(context: &Arc<Context>, place: usize) -> Result<(), EngineError
                 settled.settle(ordinal);
                 target.forget(ordinal);
                 target.frontier.store(settled.frontier(), Ordering::Release);
-                context.quiet.notify_one();
+                context.spool.quiet.notify_one();
                 tell(context, place, ordinal, rows, settled.frontier());
                 if target.set_answered(true) {
                     record_limit(context, place, &settled).await?;
@@ -332,7 +331,7 @@ async fn record_if(
     gauge!("forebay_spool_bytes").set(spool_bytes as f64);
     gauge!("forebay_spool_frames").set(pending as f64);
     context.status.update(|s| s.spool_bytes = spool_bytes);
-    context.see_spool(spool_bytes);
+    context.spool.see(spool_bytes, context.settings.spool_bytes_max);
     Ok(recorded)
 }
 

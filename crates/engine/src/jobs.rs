@@ -9,7 +9,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use dataflow::{Divided, Job, JobDone, Operator, Output, Probed, Runtime};
 
-use crate::context::Context;
 use crate::stage::{self, Stage, accounted};
 use crate::{EngineError, Status};
 
@@ -18,19 +17,17 @@ use crate::{EngineError, Status};
 /// # Errors
 /// When the step cannot go on, or a job panicked.
 pub async fn finish(
-    context: &Context,
+    runtime: &Arc<dyn Runtime>,
+    status: &Arc<Status>,
     step: &mut dyn Operator,
     probed: Probed,
     answers: &[Vec<u8>],
 ) -> Result<Output, EngineError> {
-    let (runtime, status) = (&*context.runtime, &*context.status);
-    match accounted(Stage::Steps, runtime, status, || step.divide(probed, answers))? {
+    match accounted(Stage::Steps, &**runtime, status, || step.divide(probed, answers))? {
         Divided::Done(output) => Ok(output),
         Divided::Jobs(jobs) => {
-            let done = run(&context.runtime, &context.status, jobs)
-                .await
-                .ok_or(EngineError::Internal("a job of a step"))?;
-            Ok(accounted(Stage::Steps, runtime, status, || step.join(done))?)
+            let done = run(runtime, status, jobs).await.ok_or(EngineError::Internal("a job of a step"))?;
+            Ok(accounted(Stage::Steps, &**runtime, status, || step.join(done))?)
         }
     }
 }
@@ -40,7 +37,7 @@ async fn run(runtime: &Arc<dyn Runtime>, status: &Arc<Status>, jobs: Vec<Job>) -
     let open: Vec<Arc<Open>> = jobs.into_iter().map(|job| Arc::new(Open(Mutex::new(Some(job))))).collect();
     let offer = |open: &Arc<Open>| {
         let open = open.clone();
-        stage::compute_on(Stage::Steps, runtime, status, move || open.take().map(|job| job()))
+        stage::compute(Stage::Steps, runtime, status, move || open.take().map(|job| job()))
     };
     // The first is the lane's in any case.
     let theirs: Vec<_> = open.iter().skip(1).map(offer).collect();

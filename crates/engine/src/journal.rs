@@ -17,7 +17,7 @@ use store::{Key, Prefix, Put, Store};
 use crate::EngineError;
 use crate::ownership::{Ownership, floor};
 use crate::patient::Patient;
-use crate::rename;
+use crate::renamed;
 use crate::retry::Backoff;
 
 /// Times that a load begins anew because records vanished under it: each means that a living owner wrote a checkpoint
@@ -51,7 +51,7 @@ pub struct Journal {
 /// When records are missing, damaged or break an invariant, the lane has gone to another name, or the store cannot be read.
 pub async fn load(store: &dyn Store, folder: &str) -> Result<Lane, EngineError> {
     let lane = load_any(store, folder).await?;
-    rename::check(&lane, folder)?;
+    renamed::check(&lane, folder)?;
     Ok(lane)
 }
 
@@ -172,7 +172,7 @@ impl Journal {
         owner: String,
         retry_pause_max: Duration,
     ) -> Result<Self, EngineError> {
-        Self::claim_if(store, runtime, folder, claim(owner), retry_pause_max, rename::check).await
+        Self::claim_if(store, runtime, folder, claim(owner), retry_pause_max, renamed::check).await
     }
 
     /// As [`Journal::claim`], to answer questions and nothing else: the process that asked, and still delivers to other tables, goes on behind it.
@@ -187,7 +187,7 @@ impl Journal {
         retry_pause_max: Duration,
     ) -> Result<Self, EngineError> {
         let claim = Claim { answers: true, ..claim(owner) };
-        Self::claim_if(store, runtime, folder, claim, retry_pause_max, rename::check).await
+        Self::claim_if(store, runtime, folder, claim, retry_pause_max, renamed::check).await
     }
 
     /// As [`Journal::claim`], of a lane that has gone to another name too: to finish what was begun.

@@ -25,23 +25,25 @@ use futures::future::BoxFuture;
 use protocol::record::{Body, Genesis};
 use tokio::sync::{mpsc, watch};
 
-use crate::context::{Context, Target};
+use crate::EngineError;
+use crate::context::Context;
 use crate::cut::{Builder, Cut};
 use crate::flow::{Flow, Port};
 use crate::inputs::Inlet;
 use crate::problem::Noticed;
-use crate::refuse::Refused;
+use crate::refused::Refused;
 use crate::retry::Backoff;
 use crate::seal::{self, Encoding};
 use crate::stage::{self, Stage};
 use crate::start::open::{Opened, Refusal, expired, genesis};
-use crate::state_files::Works;
+use crate::state_files::{Files, Works};
 use crate::status::Phase;
 use crate::tables::Side;
+use crate::target::Target;
+use crate::tasks::until;
 use crate::versions::Versions;
 use crate::waiting::{Waiting, front};
 use crate::watermark::Watermarks;
-use crate::{EngineError, checkpoint};
 use feed::{Came, Feed};
 use pressure::Pressure;
 use tell::tell_late;
@@ -202,6 +204,9 @@ impl LaneTask {
         let feeds = feeds
             .map(|(inlet, (intake, opening))| Feed::new(inlet.clone(), intake, opening, backoff()))
             .collect();
+        let Context { objects, runtime, status, settings, .. } = &*context;
+        let files = Files::new(objects.clone(), runtime.clone(), status.clone(), settings.retry_pause_max);
+        let works = Works::new(files);
         Self {
             feeds,
             aheads,
@@ -224,7 +229,7 @@ impl LaneTask {
             drain,
             is_closing: false,
             refused,
-            works: Works::default(),
+            works,
             router,
             sides,
             versions,
@@ -260,7 +265,7 @@ impl LaneTask {
                 break End::Complete;
             }
             // While the spool is full nothing is read; only what may empty it, a refused row's dead letter, is cut.
-            let is_full = self.context.is_spool_full();
+            let is_full = self.context.spool.is_full();
             self.watermarks.turn(self.context.runtime.elapsed(), !is_full);
             self.pressure.turn(self.context.runtime.elapsed(), is_full);
             // The spool may have filled up behind a refused row that waits here for the batch's age, and it empties only by its seal.
@@ -286,7 +291,7 @@ impl LaneTask {
                         age = None;
                     }
                 }
-                () = self.context.quiet.notified(), if is_full => {}
+                () = self.context.spool.quiet.notified(), if is_full => {}
                 // Before the blocks that are ready: under load there is always one, and a batch would grow past its age.
                 () = until(&mut age), if !is_full => {
                     self.cut().await?;
@@ -400,7 +405,7 @@ impl LaneTask {
                     self.refuse(refused).await?;
                     self.cut().await?;
                 }
-                () = self.context.quiet.notified() => {}
+                () = self.context.spool.quiet.notified() => {}
                 // The seal reports its own failure; here it is enough not to wait for it.
                 () = self.cuts.closed() => return Ok(()),
             }
@@ -631,7 +636,7 @@ impl LaneTask {
         cut.next_version = self.versions.recorded();
         let with_snapshots = {
             let journal = self.context.journal.lock().await;
-            checkpoint::is_due(&self.context, journal.lane())
+            self.context.checkpoints.is_due(journal.lane())
         };
         let mut index = 0;
         let watermarks = self.step_watermarks(cut.watermark_ms);
@@ -645,7 +650,7 @@ impl LaneTask {
             index += 1;
         }
         if with_snapshots {
-            cut.snapshots = Some(self.works.snapshots(&self.context, &mut self.steps));
+            cut.snapshots = Some(self.works.snapshots(&mut self.steps));
         }
         for range in &cut.ranges {
             self.readings[range.partition as usize].cut = range.next();
@@ -658,7 +663,7 @@ impl LaneTask {
             std::future::pending::<()>().await;
         }
         self.pressure.waited(self.context.runtime.elapsed().saturating_sub(begun));
-        self.works.start(&self.context, &mut self.steps).await
+        self.works.start(&mut self.steps).await
     }
 }
 
@@ -681,7 +686,7 @@ fn reading(inputs: &[Arc<Inlet>], partition: Partition, next: Position) -> Readi
 
 /// True if that many cuts are sealed and every sealed frame is settled.
 async fn is_settled(context: &Context, cuts: u64) -> bool {
-    if context.sealed_cuts.load(Ordering::Acquire) < cuts {
+    if context.objects.cuts_sealed() < cuts {
         return false;
     }
     let journal = context.journal.lock().await;
@@ -691,12 +696,4 @@ async fn is_settled(context: &Context, cuts: u64) -> bool {
         t.has_ended() || t.frontier.load(Ordering::Acquire) == tables[t.index as usize].next_ordinal
     };
     context.targets.iter().all(settled)
-}
-
-/// Ends with the timer; never, if there is none.
-pub async fn until(timer: &mut Option<BoxFuture<'static, ()>>) {
-    match timer {
-        Some(timer) => timer.await,
-        None => std::future::pending().await,
-    }
 }

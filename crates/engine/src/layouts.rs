@@ -18,10 +18,12 @@ use dataflow::{Fit, Layout, LayoutColumn, TYPE_DEFAULT, Table};
 use protocol::Lane;
 use protocol::lane::TableState;
 use protocol::record;
+use tokio::sync::Mutex;
 
 use crate::EngineError;
-use crate::context::Context;
+use crate::journal::Journal;
 use crate::tables::Tables;
+use crate::target::Target;
 
 /// A layout as a part of a record.
 pub fn to_record(layout: &Layout) -> Vec<record::LayoutColumn> {
@@ -126,8 +128,7 @@ pub fn tell(lane: &Lane, tables: &Tables) {
 
 /// Whether the lane should end in order and be opened again: the table has more or wider columns than frames are made for, or it
 /// feeds a view that it did not, and nothing that waits is in the way.
-pub async fn should_reopen(context: &Context, place: usize) -> bool {
-    let target = &context.targets[place];
+pub async fn should_reopen(target: &Target, journal: &Mutex<Journal>) -> bool {
     let table = &target.table;
     // The columns of the dead letters are the program's own.
     let has_changed = table.changed().is_some() && !target.takes_dead_letters;
@@ -137,7 +138,7 @@ pub async fn should_reopen(context: &Context, place: usize) -> bool {
         return false;
     }
     let waiting = {
-        let journal = context.journal.lock().await;
+        let journal = journal.lock().await;
         journal.lane().tables[target.index as usize].live_layouts()
     };
     waiting.iter().all(|layout| !matches!(table.fit(&from_record(layout)), Fit::No { .. }))

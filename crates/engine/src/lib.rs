@@ -17,7 +17,10 @@
 //! | [`flow`]       | which step the rows of each input, and of each step, go to next: pure         |
 //! | [`stage`]      | what each stage costs in CPU                                                 |
 //! | [`jobs`]       | a step's work on one batch, by several threads                               |
-//! | [`context`]    | what the tasks share                                                         |
+//! | [`context`]    | what the tasks share: the parts below, side by side                          |
+//! | [`target`]     | one table: what was let out and settled, bodies kept, the table as last seen |
+//! | [`spool`]      | what is sealed and not settled: flags and wake-ups between the tasks         |
+//! | [`objects`]    | this owner's objects: names, numbers, the writing                            |
 //! | [`waiting`]    | blocks and events in the order in which they were read                       |
 //! | [`cut`]        | a batch under construction, and what is cut from it                          |
 //! | [`tables`]     | the pipeline's tables, and which rows go to which                            |
@@ -31,8 +34,10 @@
 //! | [`change`]     | what may change under a pipeline's name: pure                                |
 //! | [`forget`]     | a stream that a person takes out of the pipeline                             |
 //! | [`rename`]     | a lane goes on under another name                                            |
+//! | [`renamed`]    | whether a lane is under the name by which it is asked for                    |
 //! | [`rewind`]     | partitions of a stopped pipeline that a person moves                         |
 //! | [`refuse`]     | a frame refused for its content: bisected down to the rows                   |
+//! | [`refused`]    | a row that the server does not take, on its way to the lane                  |
 //! | [`reread`]     | the record of a refused row, read again from the source                      |
 //! | [`checkpoint`] | snapshots and the checkpoint record                                         |
 //! | [`retire`]     | the floor, and what is deleted                                               |
@@ -46,7 +51,9 @@
 //! | [`problem`]    | what a running lane waits for: states, words, ways out                       |
 //! | [`budget`]     | how long the tables' memories of tokens last                                 |
 //! | [`accounts`]   | both ledgers against rows: of every seal, of every settled frame, and at the end |
+//! | [`totals`]     | what became of records and rows, in numbers that people read                 |
 //! | [`retry`]      | pauses between tries                                                         |
+//! | [`tasks`]      | futures on tasks of their own                                                |
 //! | [`runtime`]    | the real clock, threads and randomness                                       |
 
 pub mod accounts;
@@ -68,13 +75,16 @@ pub mod journal;
 pub mod lane;
 pub mod layouts;
 pub mod measured;
+pub mod objects;
 pub mod origins;
 pub mod ownership;
 pub mod patient;
 pub mod pipeline;
 pub mod problem;
 pub mod refuse;
+pub mod refused;
 pub mod rename;
+pub mod renamed;
 pub mod reread;
 pub mod retire;
 pub mod retry;
@@ -83,12 +93,16 @@ pub mod runtime;
 pub mod seal;
 pub mod segment;
 pub mod settings;
+pub mod spool;
 pub mod stage;
 pub mod start;
 pub mod state_files;
 pub mod status;
 pub mod survey;
 pub mod tables;
+pub mod target;
+pub mod tasks;
+pub mod totals;
 pub mod versions;
 pub mod waiting;
 pub mod watermark;

@@ -1,41 +1,44 @@
 //! The parts of a pipeline, and its run from start to end.
 //!
-//! Owns the life of a lane: start, the three tasks, the order in which they end. Does not own signals or exit codes (the
+//! Owns the life of a lane: what is before the claim ([`beginning`]), the claim and the restored state, the tasks side by side ([`running`]),
+//! and how it ends. Does not own signals or exit codes (the
 //! binary does).
+
+mod beginning;
+mod running;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::time::Duration;
 
-use dataflow::{Effect, Operator, Router, Runtime, Sighting, Table};
-use futures::FutureExt;
-use futures::future::{BoxFuture, Either, join_all, select, select_all, try_join, try_join3};
+use dataflow::{Operator, Router, Runtime, Sighting, Table};
+use futures::future::{Either, select};
 use protocol::names;
-use protocol::record::{Body, Part, Settle};
+use protocol::record::{Body, Part};
 use store::Store;
-use tokio::sync::{Notify, mpsc, watch};
+use tokio::sync::{Mutex, mpsc, watch};
 
-use crate::accounts::Totals;
 use crate::change::{self, Composition, NewState};
-use crate::context::{self, Context, Target};
+use crate::checkpoint::Checkpoints;
+use crate::context::Context;
 use crate::flow::Flow;
 use crate::inputs::{self, Inlet, Input};
-use crate::journal::{self, Journal};
+use crate::journal::Journal;
 use crate::lane::{End, LaneTask, Opening, Parts};
 use crate::measured::Measured;
-use crate::ownership::Ownership;
+use crate::objects::Objects;
 use crate::patient::Patient;
-use crate::problem::{Noticed, STORE, State};
-use crate::refuse::{REFUSED_AHEAD, Splits};
-use crate::reread::Patience;
-use crate::retire::Retirement;
-use crate::retry::Backoff;
+use crate::refused::REFUSED_AHEAD;
+use crate::reread::Reread;
+use crate::spool::Spool;
 use crate::start::NewlyOpened;
-use crate::start::open::{Asking, Opened, Refusal, Standing, check_store};
+use crate::start::open::{Asking, Standing, check_store};
 use crate::status::Phase;
 use crate::tables::{Side, Tables};
-use crate::{EngineError, Settings, Status, accounts, answer, budget, deliver, layouts, seal, start};
+use crate::target::{self, Target};
+use crate::totals::Totals;
+use crate::{EngineError, Settings, Status, accounts, answer, budget, layouts, seal, start};
+use beginning::{Beginning, Begun, opening};
+use running::{is_fenced, or_fenced, tasks};
 
 /// Cuts between the lane and the seal: one that encodes while another is written.
 const CUTS_AHEAD: usize = 1;
@@ -77,9 +80,6 @@ pub struct Pipeline {
     /// Stop when everything that is there at the start has been read.
     pub drain: bool,
 }
-
-/// How long inserts that are under way may take to end when the lane is opened again. What is left is in doubt, as after a crash.
-const REOPEN_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// Tries of a read by which a process that was replaced learns whether it goes on; it ends if the store does not answer.
 const ANSWERED_TRIES_MAX: u64 = 10;
@@ -242,31 +242,29 @@ async fn run_to_the_end(pipeline: Pipeline, stop: watch::Receiver<bool>) -> Resu
     let (refused, refused_queue) = mpsc::channel(REFUSED_AHEAD);
     let targets =
         tables.all().zip(seen).map(|((table, _), seen)| target(journal.lane(), table, seen)).collect();
+    let ownership = journal.ownership();
+    let inputs_of_context: Arc<[Arc<Inlet>]> = inlets.into();
+    let journal = Arc::new(Mutex::new(journal));
+    let objects = Arc::new(Objects::new(store, runtime.clone(), folder, (epoch, nonce), pause));
     let context = Arc::new(Context {
+        reread: Reread::new(inputs_of_context.clone(), runtime.clone(), settings.reread_time_max, pause),
+        checkpoints: Checkpoints::new(
+            runtime.clone(),
+            objects.clone(),
+            journal.clone(),
+            status.clone(),
+            &settings,
+        ),
+        inputs: inputs_of_context,
         runtime,
-        inputs: inlets,
-        patience: Patience::default(),
-        store,
-        folder,
+        objects,
         settings,
         status: status.clone(),
-        ownership: journal.ownership(),
-        journal: tokio::sync::Mutex::new(journal),
+        ownership,
+        journal,
         targets,
-        epoch,
-        nonce,
-        room: Notify::new(),
-        quiet: Notify::new(),
-        spool_full: AtomicBool::new(false),
-        refusals: AtomicUsize::new(0),
-        sealed_cuts: AtomicU64::new(0),
-        closing: AtomicBool::new(false),
-        state_files: AtomicU64::new(0),
-        state_horizon: AtomicU64::new(0),
-        checkpointing: AtomicBool::new(false),
+        spool: Spool::default(),
         refused,
-        splits: Splits::default(),
-        retirement: Retirement::default(),
         reopening: watch::Sender::new(false),
     });
     {
@@ -274,9 +272,9 @@ async fn run_to_the_end(pipeline: Pipeline, stop: watch::Receiver<bool>) -> Resu
         for target in &context.targets {
             // What an earlier owner saw last gives a first rate.
             if let Some(server) = &journal.lane().tables[target.index as usize].server {
-                target.tokens().meter.see(&context::seen(server));
+                target.tokens().meter.see(&target::seen(server));
             }
-            budget::tell(&context, target);
+            budget::tell(target, &context.settings, &status);
         }
         accounts::tell(journal.lane());
         status.update(|s| {
@@ -326,7 +324,14 @@ async fn run_to_the_end(pipeline: Pipeline, stop: watch::Receiver<bool>) -> Resu
     match result {
         Err(EngineError::Fenced { seq }) => {
             let reads = reads.tries(ANSWERED_TRIES_MAX);
-            match answer::is_answered(&reads, &*context.runtime, &context.folder, context.epoch).await {
+            match answer::is_answered(
+                &reads,
+                &*context.runtime,
+                &context.objects.folder,
+                context.objects.epoch,
+            )
+            .await
+            {
                 Ok(true) => {
                     tracing::info!(
                         "a question was answered while other tables were written; the pipeline goes on with the answer"
@@ -355,370 +360,7 @@ async fn run_to_the_end(pipeline: Pipeline, stop: watch::Receiver<bool>) -> Resu
     }
 }
 
-/// What a start has before it claims the lane.
-struct Begun {
-    /// The tables as they are.
-    seen: Vec<Sighting>,
-    /// The source of each input, opened where the lane stood; otherwise its refusal, or nothing while it is away.
-    opened: Vec<OneOpened>,
-    /// What it takes to ask each of them again.
-    askings: Vec<Asking>,
-}
-
-/// The way to the read of an input once the lane is claimed and stands at `standing`; what its source has opened that is new is put
-/// beside that of the others, into one record.
-fn opening(asking: Asking, opened: OneOpened, standing: &Standing, new: &mut NewlyOpened) -> Opening {
-    match opened {
-        // Opened where the lane stands: one record with all that is new.
-        Ok((at, mut opened)) if at == *standing => {
-            new.partitions.append(&mut opened.new);
-            new.opened.push(asking.input.number);
-            Box::pin(async { Ok(opened) })
-        }
-        // The owner before has gone on meanwhile, or the source is away.
-        Ok(_) | Err(None) => Box::pin(asking.shown_and_opened(standing.clone())),
-        Err(Some(refusal)) => Box::pin(async { Err(refusal) }),
-    }
-}
-
-/// How long a start waits for the sources that do not answer once one is open: as long as a broker takes that was slow to find. It then
-/// goes on without them, and they are read once they are open.
-const OTHERS_TIME_MAX: Duration = Duration::from_secs(3);
-
-/// The source of an input before the claim; nothing while it is away.
-type OneOpened = Result<(Standing, Opened), Option<Refusal>>;
-
-/// The source of an input on its way, before the claim.
-type Asked<'a> = BoxFuture<'a, (usize, Result<Option<(Standing, Opened)>, Refusal>)>;
-
-/// A start before its claim: it looks, and writes nothing.
-struct Beginning<'a> {
-    runtime: &'a Arc<dyn Runtime>,
-    settings: &'a Settings,
-    status: &'a Arc<Status>,
-    drain: bool,
-    inputs: &'a [Input],
-    reads: &'a Patient,
-    folder: &'a str,
-    name: &'a str,
-    tables: &'a Tables,
-    owner: &'a str,
-    made: &'a Composition,
-    new_state: &'a NewState,
-}
-
-impl Beginning<'_> {
-    /// Waits until the lane may be claimed: the tables answer and the sources are open (at the first start all of them, later as many as
-    /// let themselves be read); or frames are pending and nobody else seems to deliver them, whatever the sources say.
-    async fn begin(&self) -> Result<Begun, EngineError> {
-        let Self { runtime, settings, status, .. } = self;
-        let lane = self.load().await?;
-        let askings = self.askings(&lane);
-        let (pending, is_first) = (lane.spool_frames(), lane.pipeline.is_empty());
-        let seen = self.tables.all().map(|(table, _)| see_table(&***runtime, settings, &**table, status));
-        let seen = join_all(seen).shared();
-        if pending == 0 {
-            let opened = async { self.open_all(&askings, is_first).await.map_err(|refusal| refusal.error) };
-            let (opened, seen) = try_join(opened, async { Ok(seen.await) }).await?;
-            if is_first
-                && let Err(objection) = self.check_rows().await
-                // The rows may be those of another start of this pipeline, which was faster.
-                && self.load().await?.pipeline.is_empty()
-            {
-                return Err(objection);
-            }
-            return Ok(Begun { seen, opened, askings });
-        }
-        let left_alone = async {
-            seen.clone().await;
-            while !self.is_quiet().await? {}
-            Ok::<_, EngineError>(())
-        };
-        let opened = {
-            let opening = std::pin::pin!(self.open_all(&askings, is_first));
-            match select(opening, std::pin::pin!(left_alone)).await {
-                Either::Left((opened, _)) => Either::Left((opened, ())),
-                Either::Right((quiet, _)) => Either::Right((quiet, ())),
-            }
-        };
-        match opened {
-            Either::Left((Ok(opened), _)) => Ok(Begun { seen: seen.clone().await, opened, askings }),
-            Either::Left((Err(refusal), _)) if refusal.may_deliver => {
-                let seen = seen.clone().await;
-                tracing::warn!(error = %refusal.error, pending,
-                    "the source refuses; what is sealed is delivered all the same if nobody else does");
-                if self.is_quiet().await? {
-                    // Each of the others has refused as well, and says so again.
-                    let mut opened: Vec<_> = askings.iter().map(|_| Err(None)).collect();
-                    opened[0] = Err(Some(refusal));
-                    return Ok(Begun { seen, opened, askings });
-                }
-                let inserts = self.load().await?.spool_frames();
-                Err(EngineError::LeftAlone { error: Box::new(refusal.error), inserts })
-            }
-            Either::Left((Err(refusal), _)) => Err(refusal.error),
-            Either::Right((quiet, _)) => {
-                quiet?;
-                tracing::warn!(pending, "the source is unavailable; what is sealed is delivered meanwhile");
-                let opened = askings.iter().map(|_| Err(None)).collect();
-                Ok(Begun { seen: seen.clone().await, opened, askings })
-            }
-        }
-    }
-
-    /// Whether no table has rows that this start would write a second time.
-    async fn check_rows(&self) -> Result<(), EngineError> {
-        let Self { runtime, settings, status, .. } = self;
-        for table in self.tables.of_rows() {
-            start::check_rows(&***runtime, settings, &**table, status).await?;
-        }
-        Ok(())
-    }
-
-    /// The lane, if the pipeline fits it.
-    async fn load(&self) -> Result<protocol::Lane, EngineError> {
-        let lane = journal::load(self.reads, self.folder).await?;
-        start::check(&lane, self.name, self.tables)?;
-        change::decide(&lane, self.made, self.new_state, self.owner)?;
-        Ok(lane)
-    }
-
-    /// What it takes to ask the source of each input.
-    fn askings(&self, lane: &protocol::Lane) -> Vec<Asking> {
-        let inlets = inputs::numbered(lane, self.inputs);
-        let names: Arc<[Arc<str>]> = inlets.iter().map(|inlet| inlet.name.clone()).collect();
-        let asking = |input: Arc<Inlet>| Asking {
-            runtime: self.runtime.clone(),
-            settings: self.settings.clone(),
-            input,
-            names: names.clone(),
-            status: self.status.clone(),
-            drain: self.drain,
-        };
-        inlets.into_iter().map(asking).collect()
-    }
-
-    /// Opens the sources side by side. At the first start a refusal of one is a refusal of all, for a start that cannot work writes
-    /// nothing. Later the others are read all the same: once one is open, those that do not answer are waited for no longer than
-    /// [`OTHERS_TIME_MAX`].
-    ///
-    /// # Errors
-    /// When all refuse: the refusal of the first. Or when the store may be an older copy.
-    async fn open_all(&self, askings: &[Asking], is_first: bool) -> Result<Vec<OneOpened>, Refusal> {
-        let ask = |(place, asking)| async move { (place, self.open(asking).await) };
-        let mut asked: Vec<Asked<'_>> = askings.iter().enumerate().map(|one| ask(one).boxed()).collect();
-        let mut opened: Vec<OneOpened> = askings.iter().map(|_| Err(None)).collect();
-        let mut others: BoxFuture<'_, ()> = std::future::pending().boxed();
-        while !asked.is_empty() {
-            let next = match select(select_all(std::mem::take(&mut asked)), others).await {
-                Either::Left(((next, _, left), waiting)) => {
-                    (asked, others) = (left, waiting);
-                    next
-                }
-                Either::Right(_) => break,
-            };
-            match next {
-                (_, Ok(None)) => {}
-                (place, Ok(Some(one))) => {
-                    opened[place] = Ok(one);
-                    if !is_first {
-                        others = self.runtime.sleep(OTHERS_TIME_MAX);
-                    }
-                }
-                (place, Err(refusal)) => {
-                    let name = &askings[place].input.name;
-                    let refusal = Refusal { error: askings[place].input.named(refusal.error), ..refusal };
-                    if is_first || !refusal.may_deliver {
-                        return Err(refusal);
-                    }
-                    if askings.len() > 1 {
-                        // The start may wait long for the others.
-                        tracing::error!(input = &**name, error = %refusal.error, "the source of an input refuses");
-                        let (words, now_ms) = (refusal.error.to_string(), self.runtime.wall_ms());
-                        self.status.source_refuses(name, true, &words, now_ms);
-                    }
-                    opened[place] = Err(Some(refusal));
-                }
-            }
-        }
-        if opened.iter().all(|one| matches!(one, Err(Some(_)))) {
-            let first = opened.into_iter().find_map(|one| one.err().flatten());
-            return Err(first.expect("a pipeline has an input"));
-        }
-        Ok(opened)
-    }
-
-    /// Nothing if another start has given the input another number meanwhile: it is opened after the claim, by that number.
-    async fn open(&self, asking: &Asking) -> Result<Option<(Standing, Opened)>, Refusal> {
-        let shown = asking.shown().await?;
-        // Behind the source: an owner that still works publishes what it has settled, and a journal that was read earlier than
-        // that would look like a store that was rolled back.
-        let lane = self.load().await.map_err(Refusal::of_the_store)?;
-        let is_same =
-            |inlet: &Arc<Inlet>| inlet.name == asking.input.name && inlet.number == asking.input.number;
-        if !inputs::numbered(&lane, self.inputs).iter().any(is_same) {
-            return Ok(None);
-        }
-        let standing = Standing::of(&lane);
-        let opened = asking.open(&standing, shown).await?;
-        Ok(Some((standing, opened)))
-    }
-
-    async fn is_quiet(&self) -> Result<bool, EngineError> {
-        let Self { runtime, settings, .. } = self;
-        start::quiet::is_quiet(&***runtime, settings, self.reads, self.folder).await
-    }
-}
-
-/// What a newer owner has retired is missing to one that slept, and what it has published is ahead of one whose source was away.
-async fn or_fenced(context: &Context, error: EngineError) -> EngineError {
-    if is_fenced(&context.ownership, &*context.runtime, context.settings.retry_pause_max).await {
-        return EngineError::Fenced { seq: context.journal.lock().await.lane().next_seq };
-    }
-    error
-}
-
-/// Whether another process owns the lane. Asks until the store answers: a process that was replaced must not tell the operator of faults that it
-/// alone sees, and there is nothing else to do meanwhile. A stop ends the wait.
-async fn is_fenced(ownership: &Ownership, runtime: &dyn Runtime, pause_max: Duration) -> bool {
-    let mut backoff = Backoff::new(pause_max);
-    loop {
-        match ownership.look().await {
-            Ok(is_owner) => return !is_owner,
-            Err(error) => {
-                if backoff.should_log() {
-                    tracing::warn!(%error, "cannot check whether this process still owns the lane; trying again");
-                }
-                backoff.pause(runtime).await;
-            }
-        }
-    }
-}
-
-/// The lane, the seal and the deliveries side by side; they end in this order, and the first error ends all.
-async fn tasks(
-    context: Arc<Context>,
-    lane: LaneTask,
-    cuts: mpsc::Receiver<seal::Encoding>,
-    stop: watch::Receiver<bool>,
-) -> Result<End, EngineError> {
-    let left = Notify::new();
-    let reading = async {
-        let end = on_a_task(&context, "lane", lane.run(stop)).await?;
-        if matches!(end, End::Reopen) {
-            left.notify_one();
-        }
-        Ok(end)
-    };
-    let sealing = on_a_task(&context, "seal", {
-        let context = context.clone();
-        async move {
-            let result = seal::run(context.clone(), cuts).await;
-            context.closing.store(true, Ordering::Release);
-            context.wake_all();
-            result
-        }
-    });
-    let deliveries = (0..context.targets.len())
-        .map(|place| on_a_task(&context, "deliver", deliver::run(context.clone(), place)));
-    let deliveries = futures::future::try_join_all(deliveries);
-    let watching = std::pin::pin!(on_a_task(&context, "watch", watch_ownership(context.clone())));
-    // The lane sees a closed channel when the seal has failed: the seal's error is the one to report, so it stands first.
-    let working = std::pin::pin!(try_join3(sealing, async { deliveries.await.map(|_| ()) }, reading));
-    let out_of_time = std::pin::pin!(async {
-        left.notified().await;
-        context.runtime.sleep(REOPEN_TIME_MAX).await;
-    });
-    match select(select(working, watching), out_of_time).await {
-        Either::Left((Either::Left((done, _)), _)) => Ok(done?.2),
-        Either::Left((Either::Right((replaced, _)), _)) => {
-            Err(replaced.err().unwrap_or(EngineError::Internal("watch")))
-        }
-        Either::Right(((), _)) => Ok(End::Reopen),
-    }
-}
-
-/// Ends, with an error, when another owner has taken the lane over. Appends and inserts find that out by themselves; this is
-/// for an owner that has nothing to do, or whose table is away. While frames wait it shows in the journal that it is alive:
-/// whoever starts beside it and cannot read the source would take them for left alone ([`start::quiet`]).
-async fn watch_ownership(context: Arc<Context>) -> Result<(), EngineError> {
-    loop {
-        let seq = context.ownership.next_seq();
-        context.runtime.sleep(context.settings.owner_check_every).await;
-        if context.ownership.next_seq() != seq {
-            // It has appended meanwhile, which shows it too.
-            continue;
-        }
-        match context.ownership.look().await {
-            Ok(true) => show_life(&context, seq).await?,
-            Ok(false) => {
-                context.ownership.fence();
-                return Err(EngineError::Fenced { seq });
-            }
-            Err(error) => tracing::debug!(%error, "cannot check whether this process still owns the lane"),
-        }
-    }
-}
-
-/// Appends a record that says nothing, if frames wait and nothing was appended since `seq`. One every [`Settings::owner_check_every`] is little
-/// beside what a working lane appends, and the next checkpoint retires them.
-async fn show_life(context: &Context, seq: u64) -> Result<(), EngineError> {
-    // A store that takes nothing is waited for with the journal held, which what is settled meanwhile needs. Nobody else can
-    // claim the lane there either.
-    if context.status.snapshot().problems.contains_key(STORE) {
-        return Ok(());
-    }
-    let mut journal = context.journal.lock().await;
-    if journal.lane().next_seq == seq && journal.lane().spool_frames() > 0 {
-        journal.append(Body::Settle(Settle::default())).await?;
-    }
-    Ok(())
-}
-
-/// Runs a future on a task of its own, so that the three sides of a lane use several cores; ends it when dropped.
-///
-/// # Errors
-/// As the future, and [`EngineError::Internal`] if its task is gone.
-pub async fn on_a_task<T: Send + 'static>(
-    context: &Context,
-    name: &'static str,
-    work: impl Future<Output = Result<T, EngineError>> + Send + 'static,
-) -> Result<T, EngineError> {
-    let (done, result) = futures::channel::oneshot::channel();
-    let task = async move {
-        // Nobody listens any more when another task has failed.
-        let _ = done.send(work.await);
-    };
-    let _task = context.runtime.spawn(name, Box::pin(task));
-    result.await.map_err(|_| EngineError::Internal(name))?
-}
-
 fn target(lane: &protocol::Lane, table: &Arc<dyn Table>, seen: Sighting) -> Target {
     let index = lane.table(table.name()).expect("genesis has named every table");
     Target::new(index as u32, table.clone(), lane, seen)
-}
-
-async fn see_table(
-    runtime: &dyn Runtime,
-    settings: &Settings,
-    table: &dyn Table,
-    status: &Status,
-) -> Sighting {
-    let mut backoff = Backoff::new(settings.retry_pause_max);
-    loop {
-        match table.see().await {
-            Ok(seen) => {
-                status.ended(table.name(), Noticed::Asking);
-                return seen;
-            }
-            Err(error) => {
-                let (state, now_ms) = (State::of_table(error.kind), runtime.wall_ms());
-                status.met(table.name(), state, &error.message, Effect::None, Noticed::Asking, now_ms);
-                if backoff.should_log() {
-                    tracing::warn!(table = table.name(), %error, "the table does not answer; trying again");
-                }
-                backoff.pause(runtime).await;
-            }
-        }
-    }
 }

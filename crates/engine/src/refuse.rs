@@ -7,151 +7,22 @@
 //! with effect *none*, lead here.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow_array::RecordBatch;
 use bytes::Bytes;
-use dataflow::block::TIME_UNKNOWN_MS;
 use dataflow::position;
-use dataflow::{
-    Batch, Duplicates, Encoded, FrameId, Layout, Partition, Reason, RecordBlock, Reject, Table, TableError,
-};
+use dataflow::{Encoded, FrameId, Layout, Partition, Table, TableError};
 use protocol::lane::{PIECES_MAX, Piece};
 use protocol::names;
 use protocol::record::{Body, RecordPlace, Refusal, Split};
 
 use crate::context::Context;
-use crate::origins::{FrameOrigins, Origin};
+use crate::objects::NextReader;
+use crate::origins::FrameOrigins;
+use crate::refused::{Refused, RefusedFrom};
 use crate::retry::Backoff;
-use crate::seal::{NextReader, write_object};
 use crate::segment::Segment;
 use crate::{EngineError, layouts, reread, segment};
-
-/// Refused rows on their way to the lane. Deliveries wait for each, so there are never more than frames in flight.
-pub const REFUSED_AHEAD: usize = 16;
-
-/// A single row that the server does not take.
-#[derive(Debug)]
-pub struct Refused {
-    /// Which piece it was.
-    pub refusal: Refusal,
-    /// The row.
-    pub row: RecordBatch,
-    /// The row as a JSON object.
-    pub json: String,
-    /// The server's words.
-    pub message: String,
-    /// Which record it was; `None` for frames that an earlier program sealed without saying.
-    pub source: Option<RefusedFrom>,
-}
-
-/// The record of a refused row.
-#[derive(Debug)]
-pub struct RefusedFrom {
-    /// The partition by name.
-    pub partition: Partition,
-    /// The place in it.
-    pub origin: Origin,
-    /// The watermark that the steps went by when they let the row pass.
-    pub watermark_ms: i64,
-    /// The record as the source holds it, or why it cannot be had.
-    pub record: Result<RecordBlock, String>,
-    /// The step that made the row of several records, in place of one record. `partition` is named after it then.
-    pub step: Option<String>,
-}
-
-impl Refused {
-    /// The step that made the row from its state, the so manyth of those with state: no one record is at fault then.
-    pub fn step(&self) -> Option<u32> {
-        self.source.as_ref()?.origin.step()
-    }
-
-    /// The record that it was made from, if it can be read again.
-    pub fn record(&self) -> Option<&RecordBlock> {
-        self.source.as_ref()?.record.as_ref().ok()
-    }
-
-    /// The row itself, with its record's place and time.
-    pub fn batch(&self) -> Batch {
-        let place = self.source.as_ref();
-        Batch {
-            era: place.map_or(0, |from| from.origin.era),
-            partition: place.map_or_else(|| Partition::new("", 0), |from| from.partition.clone()),
-            rows: self.row.clone(),
-            positions: vec![place.map_or(0, |from| from.origin.low)],
-            times_ms: vec![place.map_or(TIME_UNKNOWN_MS, |from| from.origin.time_ms)],
-        }
-    }
-
-    /// Gives a row without a time the one that steps with state took it to have: the watermark's.
-    pub fn place(&self, batch: &mut Batch) {
-        if let (Some(from), [time_ms @ TIME_UNKNOWN_MS]) = (&self.source, batch.times_ms.as_mut_slice()) {
-            *time_ms = from.watermark_ms;
-        }
-    }
-
-    /// The dead letter: the record itself, or if that cannot be had, or has other rows too (`is_of_several`), the row as it was sent, and says so.
-    pub fn into_reject(self, duplicates: &Duplicates, is_of_several: bool) -> (Refusal, Reject) {
-        let Self { refusal, json, mut message, source, .. } = self;
-        message += &told_duplicates(duplicates);
-        let mut as_sent = |step: &Option<String>, why: &str| {
-            message += &match step {
-                Some(step) => format!("; `raw` is the row, which the step `{step}` made of several records"),
-                None => {
-                    format!("; `raw` is the row as it was sent, for its record cannot be read again: {why}")
-                }
-            };
-            std::mem::take(&mut message)
-        };
-        let reject = match source {
-            Some(RefusedFrom { record: Ok(record), .. }) if is_of_several => {
-                message += "; `raw` is the row as it was sent, for its record has other rows too";
-                Reject { raw: json.into_bytes(), ..Reject::of(&record, 0, Reason::Refused, "", message) }
-            }
-            Some(RefusedFrom { record: Ok(record), .. }) => {
-                Reject::of(&record, 0, Reason::Refused, "", message)
-            }
-            Some(RefusedFrom { partition, origin, record: Err(why), step, .. }) => Reject {
-                partition,
-                position: origin.position(),
-                time_ms: origin.time_ms,
-                reason: Reason::Refused,
-                column: String::new(),
-                message: as_sent(&step, &why),
-                key: None,
-                headers: Vec::new(),
-                raw: json.into_bytes(),
-            },
-            None => Reject {
-                partition: Partition::new("", 0),
-                position: 0,
-                time_ms: TIME_UNKNOWN_MS,
-                reason: Reason::Refused,
-                column: String::new(),
-                message: as_sent(&None, "an earlier program sealed it without its place"),
-                key: None,
-                headers: Vec::new(),
-                raw: json.into_bytes(),
-            },
-        };
-        (refusal, reject)
-    }
-}
-
-/// Names of objects with pieces; one owner writes them one at a time.
-#[derive(Debug, Default)]
-pub struct Splits {
-    next: AtomicU64,
-    recorded: AtomicU64,
-    turn: tokio::sync::Mutex<()>,
-}
-
-impl Splits {
-    /// The first number that is not in the journal yet: what lies below is recorded or given up.
-    pub fn recorded(&self) -> u64 {
-        self.recorded.load(Ordering::Acquire)
-    }
-}
 
 /// What became of a refused piece.
 pub enum Outcome {
@@ -204,8 +75,7 @@ pub async fn refuse(
         // The steps know the columns of the table as it was opened, and no others.
         let row = target.table.as_schema(&rows).unwrap_or(rows);
         let refused = Refused { refusal, row, json, message: message.to_owned(), source };
-        context.refusals.fetch_add(1, Ordering::AcqRel);
-        context.room.notify_one();
+        context.spool.add_refusal();
         if context.refused.send(refused).await.is_err() {
             // The lane lives as long as the deliveries do. Its own error is the one that counts, and ends this task.
             std::future::pending::<()>().await;
@@ -269,7 +139,7 @@ async fn origins(context: &Context, piece: &Piece, rows: usize) -> Result<Option
     let offset = frame.offset + frame.len + frame.probe_len;
     let mut backoff = Backoff::new(context.settings.retry_pause_max);
     let bytes = loop {
-        match segment::read(&*context.store, &piece.segment, offset, frame.origins_len, None).await {
+        match segment::read(&*context.objects.store, &piece.segment, offset, frame.origins_len, None).await {
             Err(EngineError::Store(error)) if error.kind.is_transient() => {
                 tracing::warn!(%error, "a frame's origins cannot be read; trying again");
                 backoff.pause(&*context.runtime).await;
@@ -298,9 +168,9 @@ async fn from_source(context: &Context, origins: &FrameOrigins) -> Option<Refuse
             step: Some(name),
         });
     }
-    let at = reread::place(context, &origin).await?;
+    let at = reread::place(context.journal.lock().await.lane(), &origin)?;
     let partition = at.partition.clone();
-    let record = reread::record(context, at).await;
+    let record = context.reread.record(at).await;
     if let Err(why) = &record {
         tracing::warn!(%partition, position = %position::shown(origin.position()), why, "a refused row's record cannot be read again");
     }
@@ -323,9 +193,7 @@ async fn replace(
     parts: Parts,
 ) -> Result<Outcome, EngineError> {
     let target = &context.targets[place];
-    // Number, object and record together, one at a time: retirement takes what is older than the newest split and not
-    // needed, so a smaller number must never be recorded after a greater one.
-    let _turn = context.splits.turn.lock().await;
+    let turn = context.objects.split_turn().await;
     let pieces = {
         let journal = context.journal.lock().await;
         let table = &journal.lane().tables[target.index as usize];
@@ -334,8 +202,8 @@ async fn replace(
     if pieces + parts.parts.len() > PIECES_MAX {
         return Ok(Outcome::TooMany);
     }
-    let number = context.splits.next.fetch_add(1, Ordering::Relaxed);
-    let (table, nonce, index) = (target.table.clone(), context.nonce, target.index);
+    let number = turn.number();
+    let (table, nonce, index) = (target.table.clone(), context.objects.nonce, target.index);
     let id = move |n: u32| FrameId(names::frame_id(nonce, index, number, pieces as u32 + n + 1));
     let encoded = context.runtime.run(move || encode(&*table, &parts, id)).await;
     let encoded = match encoded.ok_or(EngineError::Internal("encode of a split"))? {
@@ -347,8 +215,8 @@ async fn replace(
     for (encoded, layout, origins) in encoded {
         frames.push((segment.frame(target.index, refusal.ordinal, &encoded, origins), layout));
     }
-    let object = names::split(&context.folder, context.epoch, context.nonce, number);
-    write_object(context, &object, segment.into_pieces(), NextReader::Soon).await?;
+    let object = context.objects.split(number);
+    context.objects.write(&object, segment.into_pieces(), NextReader::Soon).await?;
     let mut journal = context.journal.lock().await;
     let (mut pieces, mut said) = (Vec::new(), Vec::new());
     for (mut frame, layout) in frames {
@@ -365,7 +233,7 @@ async fn replace(
     journal
         .append(Body::Split(Split { table, ordinal, piece, segment: object, pieces, layouts: said }))
         .await?;
-    context.splits.recorded.store(number + 1, Ordering::Release);
+    turn.recorded(number);
     Ok(Outcome::Split)
 }
 
@@ -386,17 +254,4 @@ fn encode(
         frames.push((frame, made_for, origins));
     }
     Ok(frames)
-}
-/// What a dead letter says of the records that were dropped as its duplicates; nothing if there are none.
-pub fn told_duplicates(duplicates: &Duplicates) -> String {
-    let Duplicates { count, places } = duplicates;
-    if *count == 0 {
-        return String::new();
-    }
-    let others = if *count > places.len() as u64 { ", …" } else { "" };
-    let places: Vec<String> = places.iter().map(|(p, n)| format!("`{p}` at `{n}`")).collect();
-    format!(
-        "; records that came after it and were dropped as its duplicates: `{count}` ({}{others})",
-        places.join(", ")
-    )
 }

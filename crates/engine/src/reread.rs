@@ -4,13 +4,14 @@
 //! bytes. Does not own how a source gets to a position ([`dataflow::Source::record`]) or what is done with the record
 //! ([`crate::refuse`]).
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use dataflow::block::NO_LEADER_EPOCH;
-use dataflow::{Partition, ReadFrom, RecordBlock, Source, SourceError, SourceFault};
+use dataflow::{Partition, ReadFrom, RecordBlock, Runtime, Source, SourceError, SourceFault};
+use protocol::Lane;
 
-use crate::context::Context;
+use crate::inputs::Inlet;
 use crate::origins::Origin;
 use crate::retry::Backoff;
 
@@ -19,7 +20,7 @@ const TRY_AT_LEAST: Duration = Duration::from_secs(1);
 
 /// Since when the source has not answered. Rows share it, or a frame with many bad ones would wait for each.
 #[derive(Debug, Default)]
-pub struct Patience {
+struct Patience {
     away_since: Mutex<Option<Duration>>,
 }
 
@@ -41,9 +42,8 @@ impl Patience {
 ///
 /// Whoever reads there says in which leader's epoch the partition was read last, so that a log which was cut since and has another
 /// record at the position refuses.
-pub async fn place(context: &Context, origin: &Origin) -> Option<ReadFrom> {
-    let journal = context.journal.lock().await;
-    let partition = journal.lane().partitions.get(origin.partition as usize)?;
+pub fn place(lane: &Lane, origin: &Origin) -> Option<ReadFrom> {
+    let partition = lane.partitions.get(origin.partition as usize)?;
     Some(ReadFrom {
         partition: Partition::new(partition.stream.as_str(), partition.index).of_input(partition.input),
         identity: partition.identity.clone(),
@@ -52,40 +52,61 @@ pub async fn place(context: &Context, origin: &Origin) -> Option<ReadFrom> {
     })
 }
 
-/// Reads a record again, within the patience that is left.
-///
-/// # Errors
-/// Why it cannot be had, for the dead letter's message.
-pub async fn record(context: &Context, at: ReadFrom) -> Result<RecordBlock, String> {
-    let number = at.partition.input;
-    let Some(input) = context.inputs.iter().find(|input| input.number == number) else {
-        return Err("its input is no longer in the pipeline file".into());
-    };
-    let begun = context.runtime.elapsed();
-    let bound = context.patience.left(begun, context.settings.reread_time_max);
-    let mut newest = None;
-    let tries = async {
-        let mut backoff = Backoff::new(context.settings.retry_pause_max);
-        loop {
-            match same_record(&*input.source, &at).await {
-                Ok(record) => {
-                    return record.ok_or_else(|| "the source holds no record there any more".into());
+/// Reads records of refused rows again.
+pub struct Reread {
+    inputs: Arc<[Arc<Inlet>]>,
+    runtime: Arc<dyn Runtime>,
+    time_max: Duration,
+    retry_pause_max: Duration,
+    patience: Patience,
+}
+
+impl Reread {
+    /// From the sources of `inputs`, each record within `time_max` unless the source has used that up.
+    pub fn new(
+        inputs: Arc<[Arc<Inlet>]>,
+        runtime: Arc<dyn Runtime>,
+        time_max: Duration,
+        retry_pause_max: Duration,
+    ) -> Self {
+        Self { inputs, runtime, time_max, retry_pause_max, patience: Patience::default() }
+    }
+
+    /// Reads a record again, within the patience that is left.
+    ///
+    /// # Errors
+    /// Why it cannot be had, for the dead letter's message.
+    pub async fn record(&self, at: ReadFrom) -> Result<RecordBlock, String> {
+        let number = at.partition.input;
+        let Some(input) = self.inputs.iter().find(|input| input.number == number) else {
+            return Err("its input is no longer in the pipeline file".into());
+        };
+        let begun = self.runtime.elapsed();
+        let bound = self.patience.left(begun, self.time_max);
+        let mut newest = None;
+        let tries = async {
+            let mut backoff = Backoff::new(self.retry_pause_max);
+            loop {
+                match same_record(&*input.source, &at).await {
+                    Ok(record) => {
+                        return record.ok_or_else(|| "the source holds no record there any more".into());
+                    }
+                    Err(error) if error.fault == SourceFault::Away => {
+                        tracing::debug!(%error, "a refused row's record cannot be read again yet");
+                        newest = Some(error.message);
+                        backoff.pause(&*self.runtime).await;
+                    }
+                    Err(error) => return Err(error.message),
                 }
-                Err(error) if error.fault == SourceFault::Away => {
-                    tracing::debug!(%error, "a refused row's record cannot be read again yet");
-                    newest = Some(error.message);
-                    backoff.pause(&*context.runtime).await;
-                }
-                Err(error) => return Err(error.message),
             }
-        }
-    };
-    let result = context.runtime.timeout(bound, tries).await;
-    context.patience.answered(begun, result.is_some());
-    result.unwrap_or_else(|| {
-        let why = newest.map_or(String::new(), |why| format!(": {why}"));
-        Err(format!("the source has not answered for {} s{why}", bound.as_secs_f32()))
-    })
+        };
+        let result = self.runtime.timeout(bound, tries).await;
+        self.patience.answered(begun, result.is_some());
+        result.unwrap_or_else(|| {
+            let why = newest.map_or(String::new(), |why| format!(": {why}"));
+            Err(format!("the source has not answered for {} s{why}", bound.as_secs_f32()))
+        })
+    }
 }
 
 /// The record that the lane read at `at.next`. A log that was cut exactly there lets itself be read from there on, and what it returns

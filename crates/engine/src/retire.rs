@@ -16,17 +16,20 @@
 //! found the old floor, slept, and then looked for its size would otherwise miss both.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::stream::{self, StreamExt, TryStreamExt};
 use metrics::counter;
 use protocol::retire::{self, Judge, Marks, Standing};
 use protocol::{Lane, names};
-use store::{Entry, Key, Put, StoreError};
+use store::{Entry, Key, Put, Store, StoreError};
+use tokio::sync::Mutex;
 
-use crate::EngineError;
-use crate::context::Context;
+use crate::journal::Journal;
+use crate::objects::Objects;
 use crate::survey::{self, Survey};
+use crate::{EngineError, Status};
 
 /// Rounds from one sweep to the next: what a sweep costs is then below one in a hundred of what was written meanwhile.
 const ROUNDS_A_SWEEP: u64 = 64;
@@ -42,7 +45,7 @@ const DELETES_AT_ONCE: usize = 16;
 /// What an owner remembers of its rounds, so that it need not list what it knows.
 #[derive(Debug, Default)]
 pub struct Retirement {
-    known: tokio::sync::Mutex<Known>,
+    known: Mutex<Known>,
     sweep_soon: AtomicBool,
 }
 
@@ -60,44 +63,47 @@ impl Retirement {
     pub fn sweep_soon(&self) {
         self.sweep_soon.store(true, Ordering::Release);
     }
+
+    /// Raises the floor to the newest checkpoint and deletes what nobody needs any more.
+    ///
+    /// # Errors
+    /// When the store fails; what is left over goes with the next round.
+    pub async fn collect(
+        &self,
+        objects: &Objects,
+        journal: &Mutex<Journal>,
+        status: &Status,
+    ) -> Result<(), EngineError> {
+        let mut known = self.known.lock().await;
+        // Before the lane: what is sealed after this look lies above the marks, and so is left alone.
+        let marks = objects.marks();
+        let lane = journal.lock().await.lane().clone();
+        let Some(floor) = retire::floor(&lane) else { return Ok(()) };
+        let marks = Marks { state: lane.state_seq + 1, ..marks };
+        raise(objects, floor).await?;
+        let is_sweep =
+            known.rounds.is_multiple_of(ROUNDS_A_SWEEP) || self.sweep_soon.swap(false, Ordering::AcqRel);
+        let result = match is_sweep {
+            true => sweep(objects, status, &lane, marks, floor).await,
+            false => forget(objects, &lane, marks, floor, &known).await,
+        };
+        if result.is_err() {
+            self.sweep_soon();
+        }
+        known.rounds += 1;
+        if floor > known.floors[0] {
+            known.floors = [floor, known.floors[0]];
+        }
+        known.needed = retire::needed(&lane).into_iter().map(str::to_owned).collect();
+        known.marks = marks;
+        result
+    }
 }
 
-/// Raises the floor to the newest checkpoint and deletes what nobody needs any more.
-///
-/// # Errors
-/// When the store fails; what is left over goes with the next round.
-pub async fn collect(context: &Context) -> Result<(), EngineError> {
-    let mut known = context.retirement.known.lock().await;
-    // Before the lane: what is sealed after this look lies above the marks, and so is left alone.
-    let sealed = context.sealed_cuts.load(Ordering::Acquire);
-    let splits = context.splits.recorded();
-    let runs = context.state_horizon.load(Ordering::Acquire);
-    let lane = context.journal.lock().await.lane().clone();
-    let Some(floor) = retire::floor(&lane) else { return Ok(()) };
-    let marks = Marks { segments: sealed, splits, state: lane.state_seq + 1, runs };
-    raise(context, floor).await?;
-    let is_sweep = known.rounds.is_multiple_of(ROUNDS_A_SWEEP)
-        || context.retirement.sweep_soon.swap(false, Ordering::AcqRel);
-    let result = match is_sweep {
-        true => sweep(context, &lane, marks, floor).await,
-        false => forget(context, &lane, marks, floor, &known).await,
-    };
-    if result.is_err() {
-        context.retirement.sweep_soon();
-    }
-    known.rounds += 1;
-    if floor > known.floors[0] {
-        known.floors = [floor, known.floors[0]];
-    }
-    known.needed = retire::needed(&lane).into_iter().map(str::to_owned).collect();
-    known.marks = marks;
-    result
-}
-
-async fn raise(context: &Context, floor: u64) -> Result<(), StoreError> {
-    let key = valid(&names::floor(&context.folder, floor));
-    if context.store.put_if_absent(&key, vec![]).await? == Put::Exists {
-        context.store.harden(&key.folder()).await?;
+async fn raise(objects: &Objects, floor: u64) -> Result<(), StoreError> {
+    let key = valid(&names::floor(&objects.folder, floor));
+    if objects.store.put_if_absent(&key, vec![]).await? == Put::Exists {
+        objects.store.harden(&key.folder()).await?;
     }
     Ok(())
 }
@@ -105,34 +111,40 @@ async fn raise(context: &Context, floor: u64) -> Result<(), StoreError> {
 /// Deletes what this owner knows by name: records since the last round, what the lane needed then and does not need now,
 /// and what it has sealed in between.
 async fn forget(
-    context: &Context,
+    objects: &Objects,
     lane: &Lane,
     marks: Marks,
     floor: u64,
     known: &Known,
 ) -> Result<(), EngineError> {
     let judge = Judge::new(lane, marks);
-    let folder = &context.folder;
+    let folder = &objects.folder;
     let records = (known.floors[0]..floor).map(|seq| names::journal(folder, seq));
     let floors = known.floors.into_iter().skip(1).filter(|old| (1..floor).contains(old));
-    let segments = (known.marks.segments..marks.segments).map(|number| context.segment(number));
+    let segments = (known.marks.segments..marks.segments).map(|number| objects.segment(number));
     let splits = known.marks.splits..marks.splits;
-    let splits = splits.map(|number| names::split(folder, context.epoch, context.nonce, number));
+    let splits = splits.map(|number| objects.split(number));
     let runs = known.marks.runs..marks.runs;
-    let runs = runs.map(|number| names::run(folder, context.epoch, context.nonce, number));
-    let objects = known.needed.iter().cloned().chain(segments).chain(splits).chain(runs);
-    let objects = objects.filter(|object| judge.standing(object) == Standing::Garbage);
-    let gone = floors.map(|old| names::floor(folder, old)).chain(objects);
-    delete(context, records, IN_ORDER).await?;
-    delete(context, gone, DELETES_AT_ONCE).await
+    let runs = runs.map(|number| objects.state_file(number));
+    let others = known.needed.iter().cloned().chain(segments).chain(splits).chain(runs);
+    let garbage = others.filter(|object| judge.standing(object) == Standing::Garbage);
+    let gone = floors.map(|old| names::floor(folder, old)).chain(garbage);
+    delete(&objects.store, records, IN_ORDER).await?;
+    delete(&objects.store, gone, DELETES_AT_ONCE).await
 }
 
 /// Looks at everything in the lane's folder and deletes what is garbage.
-async fn sweep(context: &Context, lane: &Lane, marks: Marks, floor: u64) -> Result<(), EngineError> {
+async fn sweep(
+    objects: &Objects,
+    status: &Status,
+    lane: &Lane,
+    marks: Marks,
+    floor: u64,
+) -> Result<(), EngineError> {
     let judge = Judge::new(lane, marks);
     let mut survey = Survey::default();
     for kind in survey::FOLDERS {
-        let mut pages = survey::Pages::new(&*context.store, &context.folder, kind);
+        let mut pages = survey::Pages::new(&*objects.store, &objects.folder, kind);
         while let Some(page) = pages.next().await? {
             let standing = |entry: &Entry| survey::standing(&judge, kind, entry.key.as_str(), floor);
             let (mut gone, kept): (Vec<Entry>, _) =
@@ -145,21 +157,22 @@ async fn sweep(context: &Context, lane: &Lane, marks: Marks, floor: u64) -> Resu
                 survey.add(kind, Standing::Garbage, before.size_bytes);
             }
             let at_once = if kind == "journal" { IN_ORDER } else { DELETES_AT_ONCE };
-            delete(context, gone.into_iter().map(|entry| entry.key.as_str().to_owned()), at_once).await?;
+            delete(&objects.store, gone.into_iter().map(|entry| entry.key.as_str().to_owned()), at_once)
+                .await?;
         }
     }
     survey.tell();
-    context.status.update(|s| s.store = Some(survey));
+    status.update(|s| s.store = Some(survey));
     Ok(())
 }
 
 async fn delete(
-    context: &Context,
+    store: &Arc<dyn Store>,
     objects: impl Iterator<Item = String>,
     at_once: usize,
 ) -> Result<(), EngineError> {
     let deletes = stream::iter(objects.map(|object| {
-        let store = context.store.clone();
+        let store = store.clone();
         async move { store.delete(&valid(&object)).await }
     }));
     let mut done = deletes.buffer_unordered(at_once);

@@ -4,7 +4,6 @@
 //! and only then tell the delivery (C2). Waits here when the spool is full, which makes the lane and then the source wait.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -15,19 +14,18 @@ use metrics::{counter, gauge, histogram};
 use protocol::lane::PartitionState;
 use protocol::names;
 use protocol::record::{Absorbed, Body, Counts, Derived, Frame, InputCounts, Seal, StateDelta, TableRows};
-use store::{Key, Put};
 use tokio::sync::mpsc;
 
-use crate::accounts::Totals;
-use crate::checkpoint;
-use crate::context::{Context, Target};
+use crate::context::Context;
 use crate::cut::{Cut, TableCut};
 use crate::inputs::Inlet;
+use crate::objects::NextReader;
 use crate::origins::Origins;
-use crate::retry::Backoff;
 use crate::segment::Segment;
 use crate::stage::{self, Stage};
 use crate::status::Phase;
+use crate::target::Target;
+use crate::totals::Totals;
 use crate::{EngineError, accounts, deliver, inputs, layouts, versions};
 
 /// Frames of one cut, the bits that number them within it: a cut of half a million rows spread over a million table
@@ -67,9 +65,9 @@ pub fn encode(context: &Context, pipeline: &Arc<str>, mut cut: Cut) -> Encoding 
     let tables: Vec<(u32, Arc<dyn Table>)> =
         context.targets.iter().map(|t| (t.index, t.table.clone())).collect();
     let letters = context.letters();
-    let (nonce, number, now_ms) = (context.nonce, cut.number, context.runtime.wall_ms());
+    let (nonce, number, now_ms) = (context.objects.nonce, cut.number, context.runtime.wall_ms());
     let pipeline = pipeline.clone();
-    let frames = stage::compute(Stage::Encode, context, move || {
+    let frames = stage::compute(Stage::Encode, &context.runtime, &context.status, move || {
         let mut replaced = Vec::with_capacity(rows.len());
         for ((_, table), (rows, origins)) in tables.iter().zip(&mut rows) {
             replaced.push(versions::remove_replaced(&**table, rows, origins)?);
@@ -126,10 +124,10 @@ pub async fn run(context: Arc<Context>, mut cuts: mpsc::Receiver<Encoding>) -> R
         let frames = frames.map_err(|error| EngineError::Mismatch(error.message))?;
         let snapshots = cut.snapshots.take();
         let seq = seal(&context, cut, frames).await?;
-        context.sealed_cuts.fetch_add(1, Ordering::Release);
-        context.quiet.notify_one();
+        context.objects.sealed();
+        context.spool.quiet.notify_one();
         if let Some(snapshots) = snapshots {
-            checkpoint::start(&context, seq, snapshots);
+            context.checkpoints.start(seq, snapshots);
         }
         let now = context.runtime.elapsed();
         if published.is_none_or(|published| now.saturating_sub(published) >= PUBLISH_EVERY) {
@@ -220,9 +218,9 @@ async fn seal(context: &Arc<Context>, mut cut: Cut, frames: Frames) -> Result<u6
     let segment_bytes = segment.len();
     let frame_bytes = sealed.iter().map(|(_, frame, _)| frame.len).sum();
     wait_for_room(context, frame_bytes).await;
-    let object = if segment.is_empty() { String::new() } else { context.segment(cut.number) };
+    let object = if segment.is_empty() { String::new() } else { context.objects.segment(cut.number) };
     if !segment.is_empty() {
-        write_object(context, &object, segment.into_pieces(), next_reader(context, &sealed)).await?;
+        context.objects.write(&object, segment.into_pieces(), next_reader(context, &sealed)).await?;
     }
     let refused = cut.refusals.len();
     // Held from reading the frontiers to the append, or the delivery may record a later one in between (C4).
@@ -267,13 +265,13 @@ async fn seal(context: &Arc<Context>, mut cut: Cut, frames: Frames) -> Result<u6
         next_version: cut.next_version,
     });
     let seq = journal.append(body).await.inspect_err(accounts::refused)?;
-    context.refusals.fetch_sub(refused, Ordering::AcqRel);
+    context.spool.sealed_refusals(refused);
     // Still held: what is kept for a frame must be there before the delivery sees the frame.
     for (place, frame, body) in &sealed {
         context.targets[*place].keep(frame.ordinal, body.clone(), context.settings.body_cache_bytes_max);
     }
     deliver::sample(context, &sealed, &cut.tables);
-    context.see_spool(journal.lane().spool_bytes());
+    context.spool.see(journal.lane().spool_bytes(), context.settings.spool_bytes_max);
     drop(journal);
     tell(context, &sealed, &cut.tables, segment_bytes, begun).await;
     context.wake_all();
@@ -306,20 +304,11 @@ fn next_reader(context: &Context, sealed: &[(usize, Frame, Bytes)]) -> NextReade
     if all_kept { NextReader::Start } else { NextReader::Soon }
 }
 
-/// Who reads an object next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NextReader {
-    /// This owner, soon: it had better lie in the system's cache.
-    Soon,
-    /// The next start, if it is read at all.
-    Start,
-}
-
 /// Keeps sealing within the spool: by bytes, and by the age of what is oldest. One seal always fits, and those up to the
 /// dead letter of a refused row: the few cuts under way, since the lane gathers nothing while the spool is full.
 async fn wait_for_room(context: &Context, bytes: u64) {
     loop {
-        let room = context.room.notified();
+        let room = context.spool.room.notified();
         let (spool, frames, oldest_ms) = {
             let journal = context.journal.lock().await;
             let lane = journal.lane();
@@ -330,8 +319,8 @@ async fn wait_for_room(context: &Context, bytes: u64) {
         let too_old = age_ms as u128 > context.settings.spool_age_max.as_millis();
         let too_many = frames > context.settings.spool_frames_max;
         let is_full = too_much || too_old || too_many;
-        context.spool_full.store(is_full, Ordering::Release);
-        if is_full && context.refusals.load(Ordering::Acquire) > 0 {
+        context.spool.set_full(is_full);
+        if is_full && context.spool.has_refusals() {
             return;
         }
         if !is_full {
@@ -350,46 +339,6 @@ async fn wait_for_room(context: &Context, bytes: u64) {
         });
         // Age passes without anyone's doing, hence the bound on the wait.
         context.runtime.timeout(Duration::from_secs(1), room).await;
-    }
-}
-
-/// Writes an object of this owner's, whose name nobody else uses. Waits while the store is away.
-pub async fn write_object(
-    context: &Context,
-    object: &str,
-    pieces: Vec<Bytes>,
-    reader: NextReader,
-) -> Result<(), EngineError> {
-    let key = Key::new(object).map_err(|e| EngineError::Mismatch(e.to_string()))?;
-    let mut backoff = Backoff::new(context.settings.retry_pause_max);
-    loop {
-        let put = match reader {
-            NextReader::Soon => context.store.put_if_absent(&key, pieces.clone()).await,
-            NextReader::Start => context.store.put_past_cache(&key, pieces.clone()).await,
-        };
-        match put {
-            Ok(Put::Created) => return Ok(()),
-            Ok(Put::Exists) => match context.store.harden(&key.folder()).await {
-                // The name holds this claim's nonce: what is there is our own earlier try, now durable.
-                Ok(()) if backoff.tries() > 0 => return Ok(()),
-                Ok(()) => {
-                    let what = "written by someone else under this owner's name".to_owned();
-                    return Err(EngineError::Damaged { object: object.to_owned(), what });
-                }
-                Err(error) if !error.kind.is_transient() => return Err(error.into()),
-                Err(error) => warn(&backoff, &error, object),
-            },
-            // Also where the effect is not known: no record points to the object yet.
-            Err(error) if !error.kind.is_transient() => return Err(error.into()),
-            Err(error) => warn(&backoff, &error, object),
-        }
-        backoff.pause(&*context.runtime).await;
-    }
-}
-
-fn warn(backoff: &Backoff, error: &store::StoreError, object: &str) {
-    if backoff.should_log() {
-        tracing::warn!(%error, object, "the store does not take an object; trying again");
     }
 }
 
@@ -440,5 +389,5 @@ async fn tell(
         let table = context.targets[*place].table.name().to_owned();
         counter!("forebay_rows_sealed_total", "table" => table).increment(frame.rows);
     }
-    debug_assert!(!context.closing.load(Ordering::Relaxed), "nothing is sealed after closing");
+    debug_assert!(!context.spool.is_closing(), "nothing is sealed after closing");
 }

@@ -12,7 +12,6 @@ use futures::future::BoxFuture;
 use metrics::gauge;
 
 use crate::Status;
-use crate::context::Context;
 
 /// A stage that computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -50,15 +49,6 @@ impl Stage {
 
 /// Runs `job` on a compute thread as [`Runtime`] does, and accounts it to a stage.
 pub fn compute<T: Send + 'static>(
-    stage: Stage,
-    context: &Context,
-    job: impl FnOnce() -> T + Send + 'static,
-) -> BoxFuture<'static, Option<T>> {
-    compute_on(stage, &context.runtime, &context.status, job)
-}
-
-/// As [`compute`], without all else that the tasks share.
-pub fn compute_on<T: Send + 'static>(
     stage: Stage,
     runtime: &Arc<dyn Runtime>,
     status: &Arc<Status>,

@@ -8,22 +8,19 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use bytes::Bytes;
 use dataflow::operator::{Given, Need};
-use dataflow::{Operator, StateError, StateFile, StateRead, StateWork, Task};
+use dataflow::{Operator, Runtime, StateError, StateFile, StateRead, StateWork, Task};
 use metrics::counter;
-use protocol::names;
 use store::{Key, Store};
 use tokio::sync::mpsc;
 
-use crate::EngineError;
-use crate::checkpoint::Snapshots;
-use crate::context::Context;
+use crate::objects::{NextReader, Objects};
 use crate::retry::Backoff;
-use crate::seal::{NextReader, write_object};
 use crate::stage::{self, Stage};
+use crate::{EngineError, Status};
 
 /// Files that one batch reads from side by side: enough to hide an object store's answer time, few enough for its limits.
 const FILES_AT_ONCE: usize = 16;
@@ -31,54 +28,111 @@ const FILES_AT_ONCE: usize = 16;
 /// Pieces of work under way for one step at the most: a closing beside a merger.
 const WORKS_MAX: usize = 2;
 
-/// Reads what a step asked for; the answers are in the order of `reads`.
-///
-/// # Errors
-/// When an object is missing or too short, or the store refuses for good.
-pub async fn read(context: &Context, reads: &[StateRead]) -> Result<Vec<Vec<u8>>, EngineError> {
-    if reads.is_empty() {
-        return Ok(Vec::new());
-    }
-    let mut answers = vec![Vec::new(); reads.len()];
-    let mut indices: Vec<usize> = (0..reads.len()).collect();
-    // Steps ask file by file, so there is nothing to do as a rule.
-    indices.sort_by(|a, b| reads[*a].object.cmp(&reads[*b].object));
-    let by_object: Vec<&[usize]> = indices.chunk_by(|a, b| reads[*a].object == reads[*b].object).collect();
-    for objects in by_object.chunks(FILES_AT_ONCE) {
-        let mut jobs = Vec::with_capacity(objects.len());
-        for indices in objects {
-            let range = |index: &usize| {
-                reads[*index].offset..reads[*index].offset.saturating_add(u64::from(reads[*index].len))
-            };
-            jobs.push(read_ranges(context, &reads[indices[0]].object, indices.iter().map(range).collect()));
-        }
-        let done = futures::future::try_join_all(jobs).await?;
-        for (indices, found) in objects.iter().zip(done) {
-            for (index, bytes) in indices.iter().zip(found) {
-                answers[*index] = bytes.into();
-            }
-        }
-    }
-    Ok(answers)
+/// What a checkpoint is made of, as of one seal.
+#[derive(Debug, Default)]
+pub struct Snapshots {
+    /// What each step has in memory, by the step's index.
+    pub states: Vec<(u32, Bytes)>,
+    /// The files that hold the rest: written before, and not written again.
+    pub files: Vec<(u32, StateFile)>,
+    /// This owner's files with smaller numbers are among `files`, or of no use to anyone.
+    pub horizon: u64,
 }
 
-async fn read_ranges(
-    context: &Context,
-    object: &str,
-    ranges: Vec<Range<u64>>,
-) -> Result<Vec<Bytes>, EngineError> {
-    let name = format!("{}/{object}", context.folder);
-    let mut backoff = Backoff::new(context.settings.retry_pause_max);
-    loop {
-        match get_ranges(&*context.store, &name, &ranges).await {
-            Err(EngineError::Store(error)) if error.kind.is_transient() => {
-                if backoff.should_log() {
-                    tracing::warn!(%error, object, "state in a file cannot be read; trying again");
-                }
-                backoff.pause(&*context.runtime).await;
-            }
-            result => return result,
+/// Where the files of a lane's state lie, and who reads and writes them.
+#[derive(Clone)]
+pub struct Files {
+    objects: Arc<Objects>,
+    runtime: Arc<dyn Runtime>,
+    status: Arc<Status>,
+    retry_pause_max: Duration,
+}
+
+impl Files {
+    /// Those of one owner.
+    pub fn new(
+        objects: Arc<Objects>,
+        runtime: Arc<dyn Runtime>,
+        status: Arc<Status>,
+        retry_pause_max: Duration,
+    ) -> Self {
+        Self { objects, runtime, status, retry_pause_max }
+    }
+
+    /// Reads what a step asked for; the answers are in the order of `reads`.
+    ///
+    /// # Errors
+    /// When an object is missing or too short, or the store refuses for good.
+    pub async fn read(&self, reads: &[StateRead]) -> Result<Vec<Vec<u8>>, EngineError> {
+        if reads.is_empty() {
+            return Ok(Vec::new());
         }
+        let mut answers = vec![Vec::new(); reads.len()];
+        let mut indices: Vec<usize> = (0..reads.len()).collect();
+        // Steps ask file by file, so there is nothing to do as a rule.
+        indices.sort_by(|a, b| reads[*a].object.cmp(&reads[*b].object));
+        let by_object: Vec<&[usize]> =
+            indices.chunk_by(|a, b| reads[*a].object == reads[*b].object).collect();
+        for objects in by_object.chunks(FILES_AT_ONCE) {
+            let mut jobs = Vec::with_capacity(objects.len());
+            for indices in objects {
+                let range = |index: &usize| {
+                    reads[*index].offset..reads[*index].offset.saturating_add(u64::from(reads[*index].len))
+                };
+                jobs.push(self.read_ranges(&reads[indices[0]].object, indices.iter().map(range).collect()));
+            }
+            let done = futures::future::try_join_all(jobs).await?;
+            for (indices, found) in objects.iter().zip(done) {
+                for (index, bytes) in indices.iter().zip(found) {
+                    answers[*index] = bytes.into();
+                }
+            }
+        }
+        Ok(answers)
+    }
+
+    async fn read_ranges(&self, object: &str, ranges: Vec<Range<u64>>) -> Result<Vec<Bytes>, EngineError> {
+        let name = format!("{}/{object}", self.objects.folder);
+        let mut backoff = Backoff::new(self.retry_pause_max);
+        loop {
+            match get_ranges(&*self.objects.store, &name, &ranges).await {
+                Err(EngineError::Store(error)) if error.kind.is_transient() => {
+                    if backoff.should_log() {
+                        tracing::warn!(%error, object, "state in a file cannot be read; trying again");
+                    }
+                    backoff.pause(&*self.runtime).await;
+                }
+                result => return result,
+            }
+        }
+    }
+
+    /// Takes work from its first step to its last: computing on compute threads, reading and writing in between.
+    async fn drive(&self, mut work: Box<dyn StateWork>) -> Result<Box<dyn StateWork>, EngineError> {
+        let mut given = Given::Start;
+        loop {
+            let step = stage::compute(Stage::State, &self.runtime, &self.status, move || {
+                let need = work.step(given);
+                (work, need)
+            });
+            let (back, need) = step.await.ok_or(EngineError::Internal("work on state"))?;
+            work = back;
+            let need =
+                need.map_err(|source: StateError| EngineError::State { step: "state".to_owned(), source })?;
+            given = match need {
+                Need::Done => return Ok(work),
+                Need::Read(reads) => Given::Read(self.read(&reads).await?),
+                Need::Write(bytes) => Given::Written(self.write(bytes).await?),
+            };
+        }
+    }
+
+    async fn write(&self, bytes: Vec<u8>) -> Result<Arc<str>, EngineError> {
+        let object = self.objects.state_file(self.objects.new_state_file());
+        counter!("forebay_state_bytes_written_total").increment(bytes.len() as u64);
+        self.objects.write(&object, vec![Bytes::from(bytes)], NextReader::Soon).await?;
+        let own = object.strip_prefix(&format!("{}/", self.objects.folder));
+        Ok(own.expect("the name begins with the lane's folder").into())
     }
 }
 
@@ -113,21 +167,26 @@ type Finished = (u64, Result<Box<dyn StateWork>, EngineError>);
 
 /// The work on files of a lane's steps.
 pub struct Works {
+    files: Files,
     under_way: Vec<UnderWay>,
     next_id: u64,
     done: mpsc::UnboundedSender<Finished>,
     finished: mpsc::UnboundedReceiver<Finished>,
 }
 
-impl Default for Works {
-    fn default() -> Self {
+impl Works {
+    /// Nothing is under way yet.
+    pub fn new(files: Files) -> Self {
         // As many messages as there is work under way at the most.
         let (done, finished) = mpsc::unbounded_channel();
-        Self { under_way: Vec::new(), next_id: 0, done, finished }
+        Self { files, under_way: Vec::new(), next_id: 0, done, finished }
     }
-}
 
-impl Works {
+    /// Where the files lie.
+    pub fn files(&self) -> &Files {
+        &self.files
+    }
+
     /// Hands finished work back to its steps.
     ///
     /// # Errors
@@ -156,17 +215,13 @@ impl Works {
     ///
     /// # Errors
     /// As [`adopt`](Self::adopt).
-    pub async fn start(
-        &mut self,
-        context: &Arc<Context>,
-        steps: &mut [Box<dyn Operator>],
-    ) -> Result<(), EngineError> {
+    pub async fn start(&mut self, steps: &mut [Box<dyn Operator>]) -> Result<(), EngineError> {
         self.adopt(steps)?;
         for index in 0.. {
             let Ok((_, state)) = stateful(steps, index) else { return Ok(()) };
             while self.under_way.iter().filter(|work| work.step == index).count() < WORKS_MAX {
                 let Some(work) = state.work() else { break };
-                self.spawn(context, index, work);
+                self.spawn(index, work);
             }
             while stateful(steps, index)?.1.is_crowded() {
                 // The sender lives here too, so the queue never closes.
@@ -177,22 +232,22 @@ impl Works {
         Ok(())
     }
 
-    fn spawn(&mut self, context: &Arc<Context>, step: u32, work: Box<dyn StateWork>) {
-        let (id, done, context_of_task) = (self.next_id, self.done.clone(), context.clone());
+    fn spawn(&mut self, step: u32, work: Box<dyn StateWork>) {
+        let (id, done, files) = (self.next_id, self.done.clone(), self.files.clone());
         self.next_id += 1;
-        let first_file = context.state_files.load(Ordering::Acquire);
+        let first_file = self.files.objects.next_state_file();
         let task = async move {
-            let result = drive(&context_of_task, work).await;
+            let result = files.drive(work).await;
             // Nobody listens any more when the lane has ended.
             let _ = done.send((id, result));
         };
-        let task = context.runtime.spawn("state", Box::pin(task));
+        let task = self.files.runtime.spawn("state", Box::pin(task));
         self.under_way.push(UnderWay { id, step, first_file, _task: task });
     }
 
     /// The whole states and their files as of the seal just made.
-    pub fn snapshots(&self, context: &Context, steps: &mut [Box<dyn Operator>]) -> Snapshots {
-        let mut snapshots = Snapshots { horizon: self.horizon(context), ..Snapshots::default() };
+    pub fn snapshots(&self, steps: &mut [Box<dyn Operator>]) -> Snapshots {
+        let mut snapshots = Snapshots { horizon: self.horizon(), ..Snapshots::default() };
         for index in 0.. {
             let Ok((_, state)) = stateful(steps, index) else { break };
             snapshots.states.push((index, state.snapshot()));
@@ -202,8 +257,8 @@ impl Works {
     }
 
     /// Files of this owner with smaller numbers are either in use now or will never be.
-    fn horizon(&self, context: &Context) -> u64 {
-        let next = context.state_files.load(Ordering::Acquire);
+    fn horizon(&self) -> u64 {
+        let next = self.files.objects.next_state_file();
         self.under_way.iter().map(|work| work.first_file).min().unwrap_or(next)
     }
 }
@@ -221,35 +276,6 @@ fn stateful(
         .into_iter()
         .nth(index as usize)
         .ok_or(EngineError::Internal("state of a step that is not there"))
-}
-
-/// Takes work from its first step to its last: computing on compute threads, reading and writing in between.
-async fn drive(context: &Context, mut work: Box<dyn StateWork>) -> Result<Box<dyn StateWork>, EngineError> {
-    let mut given = Given::Start;
-    loop {
-        let step = stage::compute(Stage::State, context, move || {
-            let need = work.step(given);
-            (work, need)
-        });
-        let (back, need) = step.await.ok_or(EngineError::Internal("work on state"))?;
-        work = back;
-        let need =
-            need.map_err(|source: StateError| EngineError::State { step: "state".to_owned(), source })?;
-        given = match need {
-            Need::Done => return Ok(work),
-            Need::Read(reads) => Given::Read(read(context, &reads).await?),
-            Need::Write(bytes) => Given::Written(write(context, bytes).await?),
-        };
-    }
-}
-
-async fn write(context: &Context, bytes: Vec<u8>) -> Result<Arc<str>, EngineError> {
-    let number = context.state_files.fetch_add(1, Ordering::AcqRel);
-    let object = names::run(&context.folder, context.epoch, context.nonce, number);
-    counter!("forebay_state_bytes_written_total").increment(bytes.len() as u64);
-    write_object(context, &object, vec![Bytes::from(bytes)], NextReader::Soon).await?;
-    let own = object.strip_prefix(&format!("{}/", context.folder));
-    Ok(own.expect("the name begins with the lane's folder").into())
 }
 
 /// A step's file with its whole name.

@@ -58,9 +58,9 @@ use dataflow::position::{self, Position};
 use dataflow::{Budget, Effect};
 use protocol::record::Counts;
 
-use crate::accounts::Totals;
 use crate::problem::{self, Noticed, Problem, STORE, State};
 use crate::survey::Survey;
+use crate::totals::Totals;
 
 /// What the lane is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! The tables of a pipeline: those that its rows go to, and the one for its dead letters.
 //!
 //! Owns their order in a running lane (a table's *place*) and the check against the journal's. Does not own which rows go where
-//! (a [`Router`]), nor a table's frontier and window ([`crate::context::Target`]).
+//! (a [`Router`]), nor a table's frontier and window ([`crate::target::Target`]).
 //!
 //! | a table of the file is, in the journal      | what follows                                            |
 //! |---------------------------------------------|---------------------------------------------------------|

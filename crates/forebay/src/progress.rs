@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
-use engine::accounts::Totals;
+use engine::totals::Totals;
 use engine::{Outcome, Snapshot, Status, TableStatus};
 use pipeline::config::values::Share;
 use protocol::record::Counts;

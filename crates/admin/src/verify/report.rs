@@ -5,7 +5,7 @@ use dataflow::position::{self, Position};
 use crate::fields;
 use std::fmt::Write as _;
 
-use engine::accounts::Totals;
+use engine::totals::Totals;
 use serde_json::{Value, json};
 
 /// A row or key that is not as it should be.

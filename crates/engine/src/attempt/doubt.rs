@@ -13,8 +13,8 @@ use protocol::record::{Body, Generation, Question};
 use super::gate::Decided;
 use super::{Sending, Unsent};
 use crate::EngineError;
-use crate::context::recorded;
 use crate::problem::State;
+use crate::target::recorded;
 
 impl Sending<'_> {
     /// Follows `protocol::doubt` to its end. True if the frame turned out to be settled.

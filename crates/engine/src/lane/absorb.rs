@@ -17,11 +17,12 @@ use super::feed::feed_of;
 use crate::context::Context;
 use crate::flow::Port;
 use crate::origins::{self, Part};
-use crate::refuse::{Refused, told_duplicates};
+use crate::refused::{Refused, told_duplicates};
 use crate::stage::{Stage, accounted};
+use crate::state_files::Files;
 use crate::tables::{Routed, route};
 use crate::waiting::Ready;
-use crate::{EngineError, jobs, state_files};
+use crate::{EngineError, jobs};
 
 /// The rows of a batch are moved together after the last step too if more than one in so many goes no further. Otherwise they stay
 /// where they are until the frame is written, which costs less, but holds the memory of those that are gone as well.
@@ -149,7 +150,6 @@ impl LaneTask {
     async fn through<'a>(&mut self, coming: Coming<'a>) -> Result<Reached<'a>, EngineError> {
         let Coming { mut port, mut output, mut ahead, mut is_derived, mut from } = coming;
         let (runtime, status) = (self.context.runtime.clone(), self.context.status.clone());
-        let (runtime, status) = (&*runtime, &*status);
         let mut aside: Vec<(usize, Batch, bool)> = Vec::new();
         while port.step < self.steps.len() {
             let at = port.step;
@@ -161,9 +161,9 @@ impl LaneTask {
                 Some(scratch) => Ok(Probed { batch, reads: Vec::new(), scratch: Some(scratch) }),
                 None => Ok::<_, EngineError>(step.probe_of(port.input, batch)?),
             };
-            let mut probed = accounted(Stage::Steps, runtime, status, probe)?;
-            let answers = state_files::read(&self.context, &std::mem::take(&mut probed.reads)).await?;
-            output = jobs::finish(&self.context, &mut **step, probed, &answers).await?;
+            let mut probed = accounted(Stage::Steps, &*runtime, &status, probe)?;
+            let answers = self.works.files().read(&std::mem::take(&mut probed.reads)).await?;
+            output = jobs::finish(&runtime, &status, &mut **step, probed, &answers).await?;
             let was_derived = is_derived;
             aside.extend(output.late_rows.take().map(|late| (at, *late, was_derived)));
             is_derived = self.builder.stepped(&output, was_derived);
@@ -238,7 +238,7 @@ impl LaneTask {
                 match step.seen_keys() {
                     Some(keys) => {
                         reject.message += &told_duplicates(&keys.duplicates_of(&batch)?);
-                        forget(&self.context, step, &batch).await?;
+                        forget(self.works.files(), step, &batch).await?;
                     }
                     None => {
                         let probed = step.probe_of(port.input, batch)?;
@@ -403,7 +403,7 @@ impl LaneTask {
                     let found = keys.duplicates_of(&batch)?;
                     duplicates.count += found.count;
                     duplicates.places.extend(found.places);
-                    forget(&self.context, step, &batch).await?;
+                    forget(self.works.files(), step, &batch).await?;
                 } else {
                     let probed = step.probe_of(port.input, batch)?;
                     batch = dense(step.finish(probed, &[])?)?.batch;
@@ -555,9 +555,9 @@ fn written(rows: Selected, columns: usize) -> Result<Selected, EngineError> {
 }
 
 /// Forgets the keys of rows, those in files too.
-async fn forget(context: &Context, step: &mut Box<dyn Operator>, rows: &Batch) -> Result<(), EngineError> {
+async fn forget(files: &Files, step: &mut Box<dyn Operator>, rows: &Batch) -> Result<(), EngineError> {
     let mut probed = step.probe(rows.clone())?;
-    let answers = state_files::read(context, &std::mem::take(&mut probed.reads)).await?;
+    let answers = files.read(&std::mem::take(&mut probed.reads)).await?;
     match step.seen_keys() {
         Some(keys) => Ok(keys.forget(probed, &answers)?),
         None => Err(EngineError::Internal("a step that lost its keys")),

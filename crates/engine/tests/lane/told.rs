@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use dataflow::Partition;
-use engine::accounts::Totals;
 use engine::problem::{SOURCE, STORE, State};
+use engine::totals::Totals;
 use store::MemoryStore;
 use tokio::sync::watch;
 

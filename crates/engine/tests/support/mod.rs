@@ -17,8 +17,8 @@ use dataflow::{
     ReadFrom, Reader, Reason, RecordBlock, Reject, Remedy, RowsFrom, Runtime, Schema, Selected, Sighting,
     Source, SourceError, SourceFault, TYPE_DEFAULT, Table, TableError, Tokens,
 };
-use engine::accounts::Totals;
 use engine::problem::SOURCE;
+use engine::totals::Totals;
 use engine::{EngineError, Input, Outcome, Pipeline, Settings, Status, TokioRuntime};
 use operators::dedup::spilled::Sizes;
 use operators::dedup::{Dedup, DedupConfig, Late};

@@ -8,7 +8,7 @@
 //! | keys on their way to files             | as much                    | `operators::dedup`                     |
 //! | records read ahead                     | 1/64                       | the source's queue                     |
 //! | batches, as columns and being encoded  | 6/16: six, 1/16 each       | `engine::lane`, `engine::seal`         |
-//! | frames between seal and answer         | 1/8                        | `engine::context`                      |
+//! | frames between seal and answer         | 1/8                        | `engine::target`                       |
 //! | what Kafka's answers, the program, its stacks and the allocator take | 15/64, at least 64 MiB | Kafka's answers by `ahead / 4`, the window of a large zstd batch by `8 * ahead` |
 //!
 //! A batch of half a million rows fits at the defaults. Smaller shares of batches cost the server more than they save here, and larger

@@ -1,0 +1,200 @@
+//! The objects that this owner of a lane writes: their names, their numbers, and the writing itself.
+//!
+//! Owns the names under the claim's nonce, which nobody else uses, and the numbers up to which each kind is recorded or given up. Does not own
+//! what is in an object, nor when one may go (`protocol::retire`).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use dataflow::Runtime;
+use protocol::names;
+use protocol::retire::Marks;
+use store::{Key, Put, Store, StoreError};
+use tokio::sync::{Mutex, MutexGuard};
+
+use crate::EngineError;
+use crate::retry::Backoff;
+
+/// Who reads an object next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NextReader {
+    /// This owner, soon: it had better lie in the system's cache.
+    Soon,
+    /// The next start, if it is read at all.
+    Start,
+}
+
+/// The objects of one owner.
+pub struct Objects {
+    /// Where they lie.
+    pub store: Arc<dyn Store>,
+    /// The lane's folder in it.
+    pub folder: String,
+    /// This owner's epoch.
+    pub epoch: u64,
+    /// This owner's nonce.
+    pub nonce: u128,
+    runtime: Arc<dyn Runtime>,
+    retry_pause_max: Duration,
+    segments: AtomicU64,
+    splits: Splits,
+    state_files: AtomicU64,
+    state_horizon: AtomicU64,
+}
+
+/// Numbers of objects with pieces; one owner writes them one at a time.
+#[derive(Default)]
+struct Splits {
+    next: AtomicU64,
+    recorded: AtomicU64,
+    turn: Mutex<()>,
+}
+
+/// The turn to write an object with pieces. Number, object and record go together, one at a time: retirement takes what is older than the
+/// newest split and not needed, so a smaller number must never be recorded after a greater one.
+pub struct SplitTurn<'a> {
+    splits: &'a Splits,
+    _turn: MutexGuard<'a, ()>,
+}
+
+impl SplitTurn<'_> {
+    /// The next number.
+    pub fn number(&self) -> u64 {
+        self.splits.next.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// The journal names the split `number`.
+    pub fn recorded(&self, number: u64) {
+        self.splits.recorded.store(number + 1, Ordering::Release);
+    }
+}
+
+impl Objects {
+    /// Those of the owner that has claimed `folder` with `epoch` and `nonce`; none is written yet.
+    pub fn new(
+        store: Arc<dyn Store>,
+        runtime: Arc<dyn Runtime>,
+        folder: String,
+        (epoch, nonce): (u64, u128),
+        retry_pause_max: Duration,
+    ) -> Self {
+        Self {
+            store,
+            folder,
+            epoch,
+            nonce,
+            runtime,
+            retry_pause_max,
+            segments: AtomicU64::new(0),
+            splits: Splits::default(),
+            state_files: AtomicU64::new(0),
+            state_horizon: AtomicU64::new(0),
+        }
+    }
+
+    /// The name of segment `number`.
+    pub fn segment(&self, number: u64) -> String {
+        names::segment(&self.folder, self.epoch, self.nonce, number)
+    }
+
+    /// The name of the object with the pieces of split `number`.
+    pub fn split(&self, number: u64) -> String {
+        names::split(&self.folder, self.epoch, self.nonce, number)
+    }
+
+    /// The name of file of state `number`.
+    pub fn state_file(&self, number: u64) -> String {
+        names::run(&self.folder, self.epoch, self.nonce, number)
+    }
+
+    /// The name of the snapshot of `step` as of seal `seq`.
+    pub fn snapshot(&self, seq: u64, step: u32) -> String {
+        names::snapshot(&self.folder, self.epoch, self.nonce, seq, step)
+    }
+
+    /// Waits for the turn to write an object with pieces.
+    pub async fn split_turn(&self) -> SplitTurn<'_> {
+        SplitTurn { _turn: self.splits.turn.lock().await, splits: &self.splits }
+    }
+
+    /// A number for a new file of state.
+    pub fn new_state_file(&self) -> u64 {
+        self.state_files.fetch_add(1, Ordering::AcqRel)
+    }
+
+    /// The number that the next file of state will have.
+    pub fn next_state_file(&self) -> u64 {
+        self.state_files.load(Ordering::Acquire)
+    }
+
+    /// One more cut is sealed.
+    pub fn sealed(&self) {
+        self.segments.fetch_add(1, Ordering::Release);
+    }
+
+    /// Cuts that were sealed.
+    pub fn cuts_sealed(&self) -> u64 {
+        self.segments.load(Ordering::Acquire)
+    }
+
+    /// The newest checkpoint names the files of state below `horizon`, or they are of no use to this owner.
+    pub fn checkpointed(&self, horizon: u64) {
+        self.state_horizon.store(horizon, Ordering::Release);
+    }
+
+    /// What lies below these numbers is recorded or given up. Asked before the lane is looked at: what is sealed after that lies above, and
+    /// so is left alone. `state` is for the one who looks.
+    pub fn marks(&self) -> Marks {
+        Marks {
+            segments: self.cuts_sealed(),
+            splits: self.splits.recorded.load(Ordering::Acquire),
+            state: 0,
+            runs: self.state_horizon.load(Ordering::Acquire),
+        }
+    }
+
+    /// Writes an object of this owner's, whose name nobody else uses. Waits while the store is away.
+    ///
+    /// # Errors
+    /// When the store refuses for good, or somebody else has written under the name.
+    pub async fn write(
+        &self,
+        object: &str,
+        pieces: Vec<Bytes>,
+        reader: NextReader,
+    ) -> Result<(), EngineError> {
+        let key = Key::new(object).map_err(|e| EngineError::Mismatch(e.to_string()))?;
+        let mut backoff = Backoff::new(self.retry_pause_max);
+        loop {
+            let put = match reader {
+                NextReader::Soon => self.store.put_if_absent(&key, pieces.clone()).await,
+                NextReader::Start => self.store.put_past_cache(&key, pieces.clone()).await,
+            };
+            match put {
+                Ok(Put::Created) => return Ok(()),
+                Ok(Put::Exists) => match self.store.harden(&key.folder()).await {
+                    // The name holds this claim's nonce: what is there is our own earlier try, now durable.
+                    Ok(()) if backoff.tries() > 0 => return Ok(()),
+                    Ok(()) => {
+                        let what = "written by someone else under this owner's name".to_owned();
+                        return Err(EngineError::Damaged { object: object.to_owned(), what });
+                    }
+                    Err(error) if !error.kind.is_transient() => return Err(error.into()),
+                    Err(error) => warn(&backoff, &error, object),
+                },
+                // Also where the effect is not known: no record points to the object yet.
+                Err(error) if !error.kind.is_transient() => return Err(error.into()),
+                Err(error) => warn(&backoff, &error, object),
+            }
+            backoff.pause(&*self.runtime).await;
+        }
+    }
+}
+
+fn warn(backoff: &Backoff, error: &StoreError, object: &str) {
+    if backoff.should_log() {
+        tracing::warn!(%error, object, "the store does not take an object; trying again");
+    }
+}
