@@ -5,9 +5,9 @@
 /// Whether the thing that failed may have happened all the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Effect {
-    /// It did not happen.
+    /// It did not happen, and will not.
     None,
-    /// It may have happened: a repeat must be recognisable as one.
+    /// It may have happened, or may still happen: read back, or repeat it so that the repeat is recognised as one.
     Unknown,
 }
 

@@ -19,9 +19,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use dataflow::Effect;
 use dataflow::Runtime;
 use metrics::{counter, histogram};
-use store::{Effect, Entry, ErrorKind, Key, Operation, Prefix, Put, Store, StoreError, Swap, Tag};
+use store::{Entry, ErrorKind, Key, Operation, Prefix, Put, Store, StoreError, Swap, Tag};
 
 use crate::Status;
 use crate::problem::{Noticed, STORE, State};
@@ -72,12 +73,8 @@ impl Measured {
             Err(error) => {
                 let noticed = if takes_nothing(error) { Noticed::Inserting } else { Noticed::Asking };
                 let now_ms = self.runtime.wall_ms();
-                let effect = match error.effect {
-                    Effect::None => dataflow::Effect::None,
-                    Effect::Unknown => dataflow::Effect::Unknown,
-                };
                 let words = error.to_string();
-                self.status.met(STORE, State::of_store(error.kind), &words, effect, noticed, now_ms);
+                self.status.met(STORE, State::of_store(error.kind), &words, error.effect, noticed, now_ms);
             }
         }
         let seconds = self.runtime.elapsed().saturating_sub(begun).as_secs_f64();

@@ -205,7 +205,7 @@ async fn swap(
     let (key, bytes) = (partition.names().ack(consumer), Bytes::from(ack.to_bytes()));
     let swapped = partition.patiently(|| async {
         match partition.store().compare_and_set(&key, tag, bytes.clone()).await {
-            Err(error) if error.effect == store::Effect::Unknown => Ok(Swap::Refused),
+            Err(error) if error.effect == dataflow::Effect::Unknown => Ok(Swap::Refused),
             result => result,
         }
     });

@@ -235,7 +235,7 @@ impl LogPartition {
             async move {
                 match self.store.compare_and_set(key, tag, bytes).await {
                     // A repeat would find its own first try: to be read, not repeated.
-                    Err(error) if error.effect == store::Effect::Unknown => Ok(None),
+                    Err(error) if error.effect == dataflow::Effect::Unknown => Ok(None),
                     result => result.map(Some),
                 }
             }
@@ -365,7 +365,7 @@ impl LogPartition {
                 Err(error) => {
                     tries += 1;
                     let again = error.kind.is_transient()
-                        && (even_in_doubt || error.effect == store::Effect::None)
+                        && (even_in_doubt || error.effect == dataflow::Effect::None)
                         && tries < self.tries_max;
                     if !again {
                         return Err(error.into());

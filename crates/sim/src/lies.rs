@@ -75,7 +75,9 @@ impl Store for LyingStore {
             (Variant::SyncFailedIsCreated, Err(error)) if error.kind == store::ErrorKind::SyncFailed => {
                 Ok(Put::Created)
             }
-            (Variant::NoReadBack, Err(error)) if error.effect == store::Effect::Unknown => Ok(Put::Created),
+            (Variant::NoReadBack, Err(error)) if error.effect == dataflow::Effect::Unknown => {
+                Ok(Put::Created)
+            }
             (Variant::ExistsIsCreated, Ok(Put::Exists)) if is_record => Ok(Put::Created),
             (Variant::CollectOneRecordEarly, Ok(put)) if key.as_str().contains("/floor/") => {
                 let record = key.as_str().replace("/floor/", "/journal/");

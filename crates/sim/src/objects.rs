@@ -16,7 +16,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
-use store::{Effect, Entry, ErrorKind, Key, LIST_LIMIT_MAX, Operation, Prefix, Put, Store, StoreError};
+use dataflow::Effect;
+use store::{Entry, ErrorKind, Key, LIST_LIMIT_MAX, Operation, Prefix, Put, Store, StoreError};
 
 use crate::executor::{MOVER, Pid, WORLD};
 use crate::plan::PutFault;

@@ -10,9 +10,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures::future::join_all;
 
-use crate::{
-    Effect, Entry, ErrorKind, Key, LIST_LIMIT_MAX, PAGE_BYTES, PAST_CACHE_BYTES_MIN, Prefix, Put, Store,
-};
+use crate::{Entry, ErrorKind, Key, LIST_LIMIT_MAX, PAGE_BYTES, PAST_CACHE_BYTES_MIN, Prefix, Put, Store};
+use dataflow::Effect;
 
 /// Runs every rule, each on a store of its own.
 pub async fn run(mut empty: impl FnMut() -> Arc<dyn Store>) {

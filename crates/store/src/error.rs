@@ -6,14 +6,7 @@
 use std::fmt;
 use std::io;
 
-/// Whether the operation may have happened although it failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Effect {
-    /// It did not happen and will not.
-    None,
-    /// It may have happened, or may still happen; read back.
-    Unknown,
-}
+use dataflow::Effect;
 
 /// What stood in the way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

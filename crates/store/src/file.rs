@@ -34,7 +34,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use tokio::sync::{Semaphore, oneshot};
 
-use crate::{Effect, Entry, ErrorKind, Key, Operation, Prefix, Put, Store, StoreError, Swap, Tag};
+use crate::{Entry, ErrorKind, Key, Operation, Prefix, Put, Store, StoreError, Swap, Tag};
+use dataflow::Effect;
 use disk::{Disk, Way};
 
 /// Operations of one store that run or wait in the pool at once; more wait their turn. Enough to keep a fast disk's

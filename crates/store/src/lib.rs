@@ -33,7 +33,7 @@ use std::ops::Range;
 use async_trait::async_trait;
 use bytes::Bytes;
 
-pub use error::{Effect, ErrorKind, Operation, StoreError};
+pub use error::{ErrorKind, Operation, StoreError};
 pub use file::{BlockingPool, FileStore, Inline, TokioPool};
 pub use key::{Key, KeyError, Prefix};
 pub use memory::MemoryStore;

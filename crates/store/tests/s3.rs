@@ -8,8 +8,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
+use dataflow::Effect;
 use futures::future::join_all;
-use store::{Effect, ErrorKind, Key, ObjectStorage, Prefix, Put, Remote, Store};
+use store::{ErrorKind, Key, ObjectStorage, Prefix, Put, Remote, Store};
 use testkit::{Answer, Fault, FaultProxy, Reach, Rule, S3, Service, available};
 
 fn remote(endpoint: &str) -> Remote {

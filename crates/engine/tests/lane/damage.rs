@@ -9,11 +9,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use dataflow::Effect;
 use engine::{EngineError, Outcome};
 use operators::dedup::spilled::Sizes;
 use protocol::Record;
 use protocol::record::{Body, Seal};
-use store::{Effect, Entry, ErrorKind, Key, MemoryStore, Operation, Prefix, Put, Store, StoreError};
+use store::{Entry, ErrorKind, Key, MemoryStore, Operation, Prefix, Put, Store, StoreError};
 use tokio::sync::watch;
 
 use crate::run;

@@ -8,11 +8,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use dataflow::Effect;
 use dataflow::Partition;
 use engine::{EngineError, Pipeline};
 use protocol::doubt::StopReason;
 use sources::memory::MemorySource;
-use store::{Effect, Entry, ErrorKind, Key, Operation, Prefix, Put, Store, StoreError};
+use store::{Entry, ErrorKind, Key, Operation, Prefix, Put, Store, StoreError};
 
 use crate::run;
 use crate::support::{Bench, Damaged, Process, Told};

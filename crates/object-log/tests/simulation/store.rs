@@ -10,8 +10,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use dataflow::Effect;
 use futures::future::{Either, select};
-use store::{Effect, Entry, ErrorKind, Key, Operation, Prefix, Put, Store, StoreError, Swap, Tag};
+use store::{Entry, ErrorKind, Key, Operation, Prefix, Put, Store, StoreError, Swap, Tag};
 
 use crate::drive::Plan;
 use crate::executor::{Executor, Pid, WORLD};

@@ -8,7 +8,8 @@ use bytes::Bytes;
 use futures::future::join_all;
 
 use super::key;
-use crate::{Effect, ErrorKind, REGISTER_BYTES_MAX, Store, Swap, Tag};
+use crate::{ErrorKind, REGISTER_BYTES_MAX, Store, Swap, Tag};
+use dataflow::Effect;
 
 /// What holds with one writer at a time.
 pub async fn alone(empty: &mut impl FnMut() -> Arc<dyn Store>) {

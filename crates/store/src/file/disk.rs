@@ -27,7 +27,8 @@ use rustix::fs::OFlags;
 
 use super::temp::{self, TempFile};
 use crate::limits::{check_bytes_max, check_range};
-use crate::{Effect, ErrorKind, Key, Operation, Prefix, Put, StoreError};
+use crate::{ErrorKind, Key, Operation, Prefix, Put, StoreError};
+use dataflow::Effect;
 
 /// Puts tried when a sweep or an operator removes the temporary file or the folder in between.
 const ATTEMPTS_MAX: usize = 4;

@@ -35,7 +35,8 @@ use xxhash_rust::xxh3::xxh3_128;
 use super::disk::{Disk, Step, is_absent};
 use super::temp::TempFile;
 use crate::limits::check_bytes_max;
-use crate::{Effect, ErrorKind, Key, Operation, StoreError, Swap, Tag};
+use crate::{ErrorKind, Key, Operation, StoreError, Swap, Tag};
+use dataflow::Effect;
 
 /// Looks at a register's folder before a read gives up: each costs a swap of another process in just that moment.
 const LOOKS_MAX: usize = 1_000;

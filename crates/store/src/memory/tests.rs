@@ -20,7 +20,7 @@ async fn a_full_store_refuses_and_has_room_again_after_a_delete() {
         Put::Created
     );
     let error = store.put_if_absent(&key("b"), vec![Bytes::from_static(&[1; 3])]).await.expect_err("no room");
-    assert_eq!((error.kind, error.effect), (ErrorKind::Full, crate::Effect::None));
+    assert_eq!((error.kind, error.effect), (ErrorKind::Full, dataflow::Effect::None));
     assert_eq!(store.bytes(), 8);
     store.delete(&key("a")).await.expect("deletes");
     assert_eq!(store.bytes(), 0);

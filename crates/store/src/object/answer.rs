@@ -24,7 +24,8 @@ use std::error::Error;
 use object_store::client::{HttpError, HttpErrorKind};
 
 use super::wire::Refusal;
-use crate::{Effect, ErrorKind, Operation, StoreError};
+use crate::{ErrorKind, Operation, StoreError};
+use dataflow::Effect;
 
 /// Characters of a provider's own words that go into a message.
 const WORDS_MAX: usize = 300;

@@ -55,7 +55,7 @@ async fn a_store_that_is_not_there_was_not_asked_for_anything() {
     let store = ObjectStorage::new("s3://bucket/x", &local()).expect("a store");
     let error =
         store.put_if_absent(&Key::new("a").expect("a key"), vec![]).await.expect_err("nobody listens");
-    assert_eq!((error.kind, error.effect), (ErrorKind::Io, crate::Effect::None), "{error}");
+    assert_eq!((error.kind, error.effect), (ErrorKind::Io, dataflow::Effect::None), "{error}");
     assert!(error.kind.is_transient());
 }
 
