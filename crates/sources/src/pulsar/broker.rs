@@ -295,7 +295,7 @@ impl Broker {
             }
             if lead.should_ask() {
                 let request = connection.number();
-                lead.asked = Some(request);
+                lead.ask(request);
                 let get_last = Some(OfConsumer { consumer, request: Some(request) });
                 connection.say(&Wire { kind: Kind::GetLastMessageId as i32, get_last, ..Wire::default() })?;
             }

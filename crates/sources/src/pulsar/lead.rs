@@ -102,6 +102,8 @@ pub(super) struct Lead {
     pub(super) permits: u64,
     /// The request for the newest entry that is under way.
     pub(super) asked: Option<u64>,
+    /// The position after what had come when it was asked for.
+    asked_at: Position,
     /// The position after the newest entry, as last heard; `None` before that.
     pub(super) end: Option<Position>,
     /// The end that was reported last.
@@ -127,6 +129,7 @@ impl Lead {
             proof: None,
             permits: 0,
             asked: None,
+            asked_at: 0,
             end: None,
             reported: None,
             newest: None,
@@ -189,12 +192,24 @@ impl Lead {
         Came::Prove
     }
 
-    /// Judges the newest entry that the broker has.
+    /// The newest entry is asked for by this request.
+    pub(super) fn ask(&mut self, request: u64) {
+        self.asked = Some(request);
+        self.asked_at = self.slot.next;
+    }
+
+    /// Judges the newest entry that the broker has, as of some time since it was asked for. A broker looks it up and then reads it before it answers, so
+    /// entries that came later may be here first: what it must not be behind is what had come when it was asked.
     pub(super) fn heard(&mut self, last: Option<Entry>) -> Standing {
-        let next = self.slot.next;
+        let (next, asked_at) = (self.slot.next, self.asked_at);
         let end = place::end(last);
         self.end = Some(end);
         match last {
+            _ if asked_at <= end && end < next => {
+                // Older than what has come: it is asked for once more.
+                self.end = None;
+                Standing::Behind
+            }
             None if next == 0 => Standing::CaughtUp,
             // A topic that holds nothing any more has lost what was read, and nobody knows whether more.
             None => Standing::Refuse(not_held(next, None)),

@@ -74,12 +74,34 @@ fn all_was_read_only_behind_the_newest_entry_and_after_the_proof() {
     assert_eq!(lead.heard(Some(entry(3, 7))), Standing::CaughtUp);
     assert_eq!(lead.heard(Some(entry(3, 9))), Standing::Behind);
     assert!(!lead.should_ask(), "more comes by itself");
+    lead.ask(3);
     for last in [entry(3, 5), entry(2, 99)] {
         assert!(matches!(lead.heard(Some(last)), Standing::Refuse(Trouble::NotHeld(_))), "{last:?}");
     }
     assert!(matches!(lead.heard(None), Standing::Refuse(Trouble::NotHeld(_))), "a topic that holds nothing");
     assert_eq!(self::lead(0).heard(None), Standing::CaughtUp, "a topic that never held anything");
     assert_eq!(self::lead(0).heard(Some(entry(3, 0))), Standing::Behind);
+}
+
+#[test]
+fn an_answer_that_is_older_than_what_has_come_meanwhile_is_no_loss() {
+    // Two entries come before the answer that names the first of them, or none.
+    for last in [None, Some(entry(5, 0)), Some(entry(5, 1))] {
+        let mut lead = lead(0);
+        lead.ask(7);
+        assert_eq!(lead.came(entry(5, 0)), Came::Read { from: 0 });
+        lead.slot.next = entry(5, 2).position();
+        lead.asked = None;
+        assert!(!matches!(lead.heard(last), Standing::Refuse(_)), "{last:?}");
+        assert!(lead.should_ask(), "{last:?}");
+    }
+    // What had come before it was asked for must be there.
+    let mut lead = lead(entry(5, 2).position());
+    lead.ask(8);
+    lead.slot.next = entry(5, 4).position();
+    assert_eq!(lead.heard(Some(entry(5, 2))), Standing::Behind);
+    assert!(matches!(lead.heard(Some(entry(5, 0))), Standing::Refuse(Trouble::NotHeld(_))));
+    assert!(matches!(lead.heard(None), Standing::Refuse(Trouble::NotHeld(_))));
 }
 
 #[test]
