@@ -13,7 +13,7 @@ use crate::gate::Gate;
 use crate::options::Format;
 use crate::records::{self, OnError, Parsed};
 use crate::refusal::{Kind, Refusal, answer};
-use crate::stream::{Packed, Stored, Stream};
+use crate::stream::{Packed, Stored};
 
 /// The name by which a client's retry is recognised.
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
@@ -65,13 +65,13 @@ async fn take(gate: &Gate, name: &str, query: Option<&str>, request: Request) ->
     let key = key_of(&head.headers)?.map(<[u8]>::to_vec);
     let raw = gate.body(&stream, &head.headers, body).await?;
     let (media, format, now_ms) = (records::media(&head.headers), stream.format.clone(), stream.now_ms());
-    let client = caller.name().to_owned();
+    let (client, filled) = (caller.name().to_owned(), stream.clone());
     let parsed = gate.compute(move || {
         let Inflated { bytes, packed, held } = raw.inflate_and_keep()?;
         let mut parsed = records::parse(&format, &media, &bytes, now_ms, held.another())?;
-        let key = Stream::key(&client, key.as_deref(), &parsed.records)?;
         // Only where the body is the record.
         let packed = packed.filter(|_| matches!(format, Format::Message));
+        let key = filled.key(&client, key.as_deref(), &parsed.records, packed.as_ref())?;
         if packed.is_some() {
             parsed.held.merge(held);
         }

@@ -12,9 +12,13 @@
 //! | new, with as many as may be known   | [`Begin::Full`]: to be sent again later, when older ones expire |
 //!
 //! A name is known for `window` after its answer, and never longer than the log holds its records. A retry that comes later is a new request.
+//!
+//! A request without a name may be named after its bytes ([`Key::of_bytes`]). Nobody was promised anything for those: with as many names as may be
+//! known, the oldest of them goes for a new one of either kind.
 
 use std::collections::{BTreeMap, VecDeque};
 
+use ring::digest::{Context, SHA256};
 use tokio::sync::watch;
 
 use crate::refusal::Refusal;
@@ -25,8 +29,40 @@ use crate::stream::Stored;
 pub struct Key {
     /// What the client called it, and who the client is, as one number.
     pub id: u128,
-    /// A fingerprint of the records, below 2^63.
+    /// A fingerprint of the records, below 2^63; [`OF_BYTES`] if the name is one itself.
     pub tag: u64,
+}
+
+/// The tag of names that were made of a request's bytes. A client's name meets it by chance once in 2^63 requests, and is then forgotten
+/// earlier than others at the worst.
+const OF_BYTES: u64 = 0;
+
+impl Key {
+    /// What the client `client` calls a request with a fingerprint `tag` of its records.
+    pub fn named(client: &str, name: &[u8], tag: u64) -> Self {
+        Self { id: hash(client, &[b"\0", name]), tag }
+    }
+
+    /// The name of a request of `client` with these bytes, which end at `ends`.
+    pub fn of_bytes(client: &str, bytes: &[u8], ends: &[u32]) -> Self {
+        let ends: Vec<u8> = ends.iter().flat_map(|end| end.to_le_bytes()).collect();
+        // What clients call a request has another byte behind the client.
+        Self { id: hash(client, &[b"\x01", &ends, bytes]), tag: OF_BYTES }
+    }
+
+    /// Whether it was made of the request's bytes.
+    pub fn is_of_bytes(&self) -> bool {
+        self.tag == OF_BYTES
+    }
+}
+
+/// One number for what a client says; clients that say the same do not meet. 0 stands for no name, and nobody meets it.
+fn hash(client: &str, parts: &[&[u8]]) -> u128 {
+    let mut hash = Context::new(&SHA256);
+    hash.update(format!("{}\0{client}", client.len()).as_bytes());
+    parts.iter().for_each(|part| hash.update(part));
+    let hash: [u8; 16] = hash.finish().as_ref()[..16].try_into().expect("sixteen bytes");
+    u128::from_le_bytes(hash).max(1)
 }
 
 /// What became of a request; `None` while it is on its way.
@@ -65,14 +101,16 @@ pub struct Keys {
     window_ms: i64,
     keys_max: usize,
     entries: BTreeMap<u128, Entry>,
-    /// Known ones in the order in which they expire, with the time of their answer.
+    /// Known ones in the order in which they expire, with the time of their answer: those that clients gave, and those made of bytes.
     answered: VecDeque<(i64, u128)>,
+    answered_of_bytes: VecDeque<(i64, u128)>,
 }
 
 impl Keys {
     /// None, with room for `keys_max`, each for `window_ms`.
     pub fn new(window_ms: i64, keys_max: usize) -> Self {
-        Self { window_ms, keys_max, entries: BTreeMap::new(), answered: VecDeque::new() }
+        let (answered, answered_of_bytes) = (VecDeque::new(), VecDeque::new());
+        Self { window_ms, keys_max, entries: BTreeMap::new(), answered, answered_of_bytes }
     }
 
     /// Fills in a name that was answered at `at_ms`, as the log says; in the order of the answers. The first append under a name is the one that
@@ -81,7 +119,7 @@ impl Keys {
         let state = State::Known { first: Some(first), rows };
         if let std::collections::btree_map::Entry::Vacant(vacant) = self.entries.entry(key.id) {
             vacant.insert(Entry { tag: key.tag, state });
-            self.answered.push_back((at_ms, key.id));
+            self.answered_like(key).push_back((at_ms, key.id));
         }
     }
 
@@ -108,7 +146,10 @@ impl Keys {
             };
         }
         if self.entries.len() >= self.keys_max {
-            return Begin::Full;
+            match self.answered_of_bytes.pop_front() {
+                Some((_, oldest)) => drop(self.entries.remove(&oldest)),
+                None => return Begin::Full,
+            }
         }
         let (tell, fate) = watch::channel(None);
         self.entries.insert(key.id, Entry { tag: key.tag, state: State::OnItsWay(fate.clone()) });
@@ -122,19 +163,26 @@ impl Keys {
                 let state = State::Known { first: stored.first, rows: stored.rows };
                 self.entries.insert(key.id, Entry { tag: key.tag, state });
                 // A clock that went back must not put a name before those that expire earlier.
-                let at_ms = self.answered.back().map_or(now_ms, |(at_ms, _)| now_ms.max(*at_ms));
-                self.answered.push_back((at_ms, key.id));
+                let answered = self.answered_like(key);
+                let at_ms = answered.back().map_or(now_ms, |(at_ms, _)| now_ms.max(*at_ms));
+                answered.push_back((at_ms, key.id));
             }
             Err(_) => drop(self.entries.remove(&key.id)),
         }
     }
 
+    fn answered_like(&mut self, key: Key) -> &mut VecDeque<(i64, u128)> {
+        if key.is_of_bytes() { &mut self.answered_of_bytes } else { &mut self.answered }
+    }
+
     fn expire(&mut self, now_ms: i64) {
-        while let Some((at_ms, id)) = self.answered.front()
-            && now_ms.saturating_sub(*at_ms) > self.window_ms
-        {
-            self.entries.remove(id);
-            self.answered.pop_front();
+        for answered in [&mut self.answered, &mut self.answered_of_bytes] {
+            while let Some((at_ms, id)) = answered.front()
+                && now_ms.saturating_sub(*at_ms) > self.window_ms
+            {
+                self.entries.remove(id);
+                answered.pop_front();
+            }
         }
     }
 }

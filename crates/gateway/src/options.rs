@@ -92,6 +92,8 @@ pub struct StreamOptions {
     pub key_window: Duration,
     /// Names known at a time; at least 1.
     pub keys_max: usize,
+    /// A request without a name is named after its client and its bytes, so that one that comes again is recognised.
+    pub drops_repeats: bool,
     /// How appends become objects, and what goes.
     pub settings: Settings,
 }

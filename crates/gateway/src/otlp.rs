@@ -12,7 +12,8 @@
 //! | finds no room, or a gateway that stops            | 429 or 503 with `Retry-After`: the sender comes again  |
 //! | came too slowly                                   | 503: senders do not repeat what 408 refused            |
 //!
-//! A sender that has no answer sends again, so the rows may be there twice, unless the request has an `Idempotency-Key`.
+//! A sender that has no answer sends the same request again. It is recognised by its bytes where the stream drops repeats, as it does unless told
+//! otherwise, or by its `Idempotency-Key`.
 
 mod grpc;
 mod status;
@@ -124,15 +125,16 @@ async fn append(
 ) -> Result<(), Refusal> {
     let Taking { signal, form, headers, wait_max } = taking;
     let key = crate::ingest::key_of(headers)?.map(<[u8]>::to_vec);
-    let (now_ms, room, client) = (stream.now_ms(), gate.hold(stream), caller.name().to_owned());
+    let (now_ms, room) = (stream.now_ms(), gate.hold(stream));
+    let (client, filled) = (caller.name().to_owned(), stream.clone());
     let parsed = gate.compute(move || {
         let (begin, Inflated { bytes, packed, held }) = inflate()?;
         let mut rows = Rows::new(now_ms, room, bytes.len())?;
         let count = record(signal, form, &bytes[begin..], &mut rows)?;
         let mut parsed = rows.done();
-        let key = Stream::key(&client, key.as_deref(), &parsed.records)?;
         // Only where the body is the record.
         let packed = packed.filter(|_| form == Form::Protobuf);
+        let key = filled.key(&client, key.as_deref(), &parsed.records, packed.as_ref())?;
         if packed.is_some() {
             parsed.held.merge(held);
         }

@@ -129,20 +129,23 @@ async fn take(
     stream.takes_json()?;
     let raw = gate.body(&stream, &head.headers, body).await?;
     let (now_ms, room) = (stream.now_ms(), gate.hold(&stream));
+    let (client, filled) = (caller.name().to_owned(), stream.clone());
     let found = gate.compute(move || {
         let (body, held) = raw.or_snappy().inflate()?;
         let rows = Rows::new(now_ms, room, body.len())?;
-        match version {
-            Version::One => series::one(&body, rows),
-            Version::Two => series::two(&body, rows, held.another()),
-        }
+        let found = match version {
+            Version::One => series::one(&body, rows)?,
+            Version::Two => series::two(&body, rows, held.another())?,
+        };
+        let key = filled.key(&client, None, &found.parsed.records, None)?;
+        Ok((found, key))
     });
-    let Found { parsed: Parsed { records, held, .. }, written, refused } = found.await?;
+    let (Found { parsed: Parsed { records, held, .. }, written, refused }, key) = found.await?;
     if refused.count > 0 {
         counter!("forebay_gateway_skipped_total", "stream" => stream.name.clone()).increment(refused.count);
     }
     if !records.is_empty() {
-        stream.append(records, None, held, gate.answer_wait_max()).await?;
+        stream.append(records, key, held, gate.answer_wait_max()).await?;
     }
     Ok((written, refused.refusal()))
 }

@@ -323,6 +323,7 @@ async fn opened(
         bounds,
         appender: Mutex::new(Some(owner.appender())),
         keys: Mutex::new(keys),
+        drops_repeats: options.drops_repeats,
         runtime,
     };
     Ok((Arc::new(stream), owner))

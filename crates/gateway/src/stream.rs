@@ -11,7 +11,6 @@ use dataflow::{Effect, RecordBlock, Runtime};
 use metrics::{counter, histogram};
 use object_log::error::AppendFault;
 use object_log::{Append, Appended, Appender, labels};
-use ring::digest::{SHA256, digest};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::body::BodyBounds;
@@ -56,6 +55,8 @@ pub struct Stream {
     pub(crate) budget: Budget,
     pub(crate) appender: Mutex<Option<Appender>>,
     pub(crate) keys: Mutex<Keys>,
+    /// A request without a name is named after its bytes.
+    pub(crate) drops_repeats: bool,
     pub(crate) runtime: Arc<dyn Runtime>,
 }
 
@@ -89,27 +90,35 @@ impl Stream {
         self.budget.held_bytes()
     }
 
-    /// The name of a request, if it has one: what the client calls it, and the records that it is for.
+    /// The name of a request: what the client calls it, with the records that it is for; or else, where repeats are dropped, its bytes. `packed` are
+    /// those that the log keeps instead of the records, if there are any. For a compute thread.
     ///
     /// # Errors
     /// [`Kind::Malformed`] when the name is empty or too long.
-    pub fn key(client: &str, named: Option<&[u8]>, records: &RecordBlock) -> Result<Option<Key>, Refusal> {
-        let Some(named) = named else { return Ok(None) };
+    pub fn key(
+        &self,
+        client: &str,
+        named: Option<&[u8]>,
+        records: &RecordBlock,
+        packed: Option<&Bytes>,
+    ) -> Result<Option<Key>, Refusal> {
+        let ends = &records.payloads.ends;
+        let Some(named) = named else {
+            let key = || match packed {
+                // What came compressed comes again with the same bytes, and they are fewer.
+                Some(packed) => Key::of_bytes(client, packed, &[]),
+                None => Key::of_bytes(client, &records.payloads.bytes, ends),
+            };
+            return Ok((self.drops_repeats && !records.is_empty()).then(key));
+        };
         if named.is_empty() || named.len() > KEY_BYTES_MAX {
             let message =
                 format!("`Idempotency-Key` has {} bytes; it takes 1 to {KEY_BYTES_MAX}", named.len());
             return Err(Refusal::new(Kind::Malformed, message));
         }
-        // Clients that choose the same name do not meet.
-        let mut text = format!("{}\0{client}\0", client.len()).into_bytes();
-        text.extend_from_slice(named);
-        let hash: [u8; 16] = digest(&SHA256, &text).as_ref()[..16].try_into().expect("sixteen bytes");
-        // 0 stands for no name; nobody meets it.
-        let id = u128::from_le_bytes(hash).max(1);
-        let ends =
-            xxh3_64(&records.payloads.ends.iter().flat_map(|end| end.to_le_bytes()).collect::<Vec<u8>>());
+        let ends = xxh3_64(&ends.iter().flat_map(|end| end.to_le_bytes()).collect::<Vec<u8>>());
         let tag = (xxh3_64(&records.payloads.bytes) ^ ends.rotate_left(17)) & !labels::LABELS;
-        Ok(Some(Key { id, tag }))
+        Ok(Some(Key::named(client, named, tag)))
     }
 
     /// Appends records and waits until they are durable in the log, for `wait_max` at the longest. All of them are taken or none. `held` is what they take
@@ -138,12 +147,13 @@ impl Stream {
         held: Held,
         wait_max: Duration,
     ) -> Result<Stored, Refusal> {
+        let start = |records, key, held| {
+            let (tell, fate) = tokio::sync::watch::channel(None);
+            self.start(records, key, held, tell)?;
+            Ok(fate)
+        };
         let mut fate = match key {
-            None => {
-                let (tell, fate) = tokio::sync::watch::channel(None);
-                self.start(records, key, held, tell)?;
-                fate
-            }
+            None => start(records, None, held)?,
             Some(named) => {
                 match self.begin(named) {
                     Begin::New(tell, fate) => {
@@ -163,6 +173,12 @@ impl Stream {
                     Begin::Differs => {
                         let message = "the `Idempotency-Key` was used for other records; give each request one of its own";
                         return Err(Refusal::new(Kind::KeyReused, message));
+                    }
+                    Begin::Full if named.is_of_bytes() => {
+                        // Its sender was promised nothing, and must not wait for those that were.
+                        counter!("forebay_gateway_unrecognized_total", "stream" => self.name.clone())
+                            .increment(1);
+                        start(records, None, held)?
                     }
                     Begin::Full => {
                         let message = "as many `Idempotency-Key`s as may be are known; send again later, or without one";

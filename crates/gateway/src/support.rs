@@ -43,6 +43,7 @@ pub fn stream(name: &str, store: &Arc<dyn Store>) -> StreamOptions {
         memory_bytes: 32 << 20,
         key_window: Duration::from_secs(600),
         keys_max: 1_000,
+        drops_repeats: false,
         settings: Settings {
             linger_min: Duration::ZERO,
             linger_max: Duration::from_millis(2),

@@ -277,6 +277,7 @@ fn stream_options(
             quote: (stream.quote != NO_QUOTE).then(|| byte(&stream.quote)),
         }),
     };
+    let is_otlp = matches!(format, Format::Otlp(_));
     let retention = Retention {
         acknowledged: true,
         age_max: stream.keep.map(time),
@@ -292,6 +293,7 @@ fn stream_options(
         memory_bytes: bytes(stream.memory.bytes),
         key_window: time(stream.keys_for),
         keys_max: bytes(stream.keys),
+        drops_repeats: stream.drop_repeats.unwrap_or(is_otlp),
         settings: Settings {
             linger_min: Settings::default().linger_min.min(time(stream.linger)),
             linger_max: time(stream.linger),

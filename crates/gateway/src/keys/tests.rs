@@ -73,3 +73,43 @@ fn a_clock_that_goes_back_expires_nothing_too_early() {
     assert_eq!(known(keys.begin(key(2), 5_900)), Some(2));
     assert_eq!(known(keys.begin(key(1), 6_000)), Some(1));
 }
+
+#[test]
+fn names_of_bytes_make_room_for_any_and_others_for_none() {
+    let of_bytes = |n: u8| Key::of_bytes("shop", &[n], &[1]);
+    let mut keys = Keys::new(1_000, 3);
+    let take = |keys: &mut Keys, key, at_ms| {
+        let Begin::New(..) = keys.begin(key, at_ms) else { panic!("new") };
+        keys.end(key, &Ok(stored(at_ms as u64)), at_ms);
+    };
+    take(&mut keys, key(1), 0);
+    take(&mut keys, of_bytes(1), 1);
+    take(&mut keys, of_bytes(2), 2);
+    take(&mut keys, of_bytes(3), 3);
+    assert_eq!(known(keys.begin(of_bytes(2), 4)), Some(2));
+    take(&mut keys, key(2), 5);
+    take(&mut keys, key(3), 6);
+    assert_eq!(known(keys.begin(key(1), 7)), Some(0), "what a client has named is never forgotten early");
+    let Begin::Full = keys.begin(of_bytes(4), 7) else { panic!("only names of clients are left") };
+    let Begin::New(tell, _) = keys.begin(of_bytes(4), 1_001) else { panic!("the first has expired") };
+    let Begin::Full = keys.begin(key(4), 1_001) else { panic!("one that is on its way stays") };
+    drop(tell);
+    assert_eq!(keys.len(), 3);
+}
+
+#[test]
+fn equal_bytes_of_one_client_have_one_name_and_no_others() {
+    let name = |client: &str, bytes: &[u8], ends: &[u32]| Key::of_bytes(client, bytes, ends);
+    assert_eq!(name("shop", b"ab", &[2]), name("shop", b"ab", &[2]));
+    for other in [
+        name("", b"ab", &[2]),
+        name("shop", b"ac", &[2]),
+        name("shop", b"ab", &[1, 2]),
+        name("shop", b"ab", &[]),
+        Key::named("shop", b"ab", 9),
+        Key::named("shop", b"\x02\0\0\0ab", 9),
+    ] {
+        assert_ne!(name("shop", b"ab", &[2]).id, other.id, "{other:?}");
+    }
+    assert!(name("shop", b"ab", &[2]).is_of_bytes() && !Key::named("shop", b"ab", 9).is_of_bytes());
+}

@@ -97,6 +97,48 @@ async fn a_request_is_a_record_as_it_came_and_durable_when_it_is_answered() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_request_that_comes_again_is_recognised_by_its_bytes_also_after_a_restart() {
+    let store = in_memory();
+    let made = || StreamOptions { drops_repeats: true, ..a_stream("otlp_logs", Signal::Logs, &store) };
+    let gzip = |seconds: u32| {
+        // Python's SDK puts the time of each try into the head.
+        let head = flate2::GzBuilder::new().mtime(seconds);
+        let mut encoder = head.write(Vec::new(), flate2::Compression::fast());
+        encoder.write_all(&logs(&["b"])).unwrap();
+        encoder.finish().unwrap()
+    };
+    let long = zstd::encode_all(&logs(&["l"; 9]).repeat(500)[..], 1).unwrap();
+    let tries = [
+        (vec![PROTOBUF], logs(&["a"]), logs(&["a"])),
+        (vec![PROTOBUF, ("Content-Encoding", "gzip")], gzip(1), gzip(2)),
+        (vec![PROTOBUF, ("Content-Encoding", "zstd")], long.clone(), long),
+        (vec![JSON], in_json(&["c"]).into_bytes(), in_json(&["c"]).into_bytes()),
+    ];
+    let gateway = start(options(vec![made()])).await;
+    for (headers, first, second) in &tries {
+        for body in [first, second] {
+            assert_eq!(gateway.send("/v1/logs", headers, body).await.0, 200);
+        }
+    }
+    gateway.stop().await.unwrap();
+    let next = start(options(vec![made()])).await;
+    for (headers, first, _) in &tries {
+        assert_eq!(next.send("/v1/logs", headers, first).await.0, 200);
+        // With a name it is a request of its own.
+        let named = [&headers[..], &[("Idempotency-Key", "x")]].concat();
+        assert_eq!(
+            next.send("/v1/logs", &named, first).await.0 == 200,
+            headers.len() == 1 && *headers != [JSON]
+        );
+    }
+    next.stop().await.unwrap();
+    let expected = [&["a"][..], &["b"], &["c"], &["a"]].map(logs);
+    let mut found = records(&store).await;
+    assert_eq!(found.remove(2).len(), logs(&["l"; 9]).len() * 500);
+    assert_eq!(found, expected);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_cannot_be_taken_is_told_as_a_status_in_the_encoding_of_the_request() {
     let stores = [in_memory(), in_memory()];
     let mut small = a_stream("otlp_logs", Signal::Logs, &stores[0]);

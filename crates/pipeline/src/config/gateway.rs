@@ -184,6 +184,12 @@ pub struct Stream {
     #[schemars(range(min = 1, max = 50_000_000), extend("x-why" = "each takes about 120 bytes of memory"))]
     pub keys: u64,
 
+    /// Whether a request without `Idempotency-Key` is recognised by its bytes when the same client sends it again within `keys_for`, and is then answered
+    /// without being appended a second time: requests of OTLP, `POST /v1/streams/NAME` and remote write. With more than `keys` such requests the oldest
+    /// are forgotten. `true` for the formats of OTLP, whose senders send again what was not answered; otherwise `false`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drop_repeats: Option<bool>,
+
     /// The longest wait for others that share an object and a commit under load. While nothing is under way a request waits 5 ms only.
     #[serde(default = "default_linger")]
     #[schemars(extend("x-least" = "1ms", "x-most" = "30s", "x-why" = "a client waits for as long at the least"))]
