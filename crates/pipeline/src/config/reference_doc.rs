@@ -2,6 +2,7 @@
 //!
 //! Owns the page's form. Every word on it comes from `model`, so it cannot go stale without its test noticing.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use serde_json::Value as Json;
@@ -37,7 +38,7 @@ pub fn gateway_page() -> String {
 
 fn of(head: String, schema: &Json) -> String {
     let mut out = head;
-    section(&mut out, View::root(schema), "");
+    section(&mut out, View::root(schema), "", &mut BTreeMap::new());
     kinds(&mut out);
     while out.ends_with("\n\n") {
         out.pop();
@@ -45,12 +46,20 @@ fn of(head: String, schema: &Json) -> String {
     out
 }
 
-/// One mapping: its description, a table of its keys, and then the mappings inside.
-fn section(out: &mut String, schema: View, path: &str) {
+/// One mapping: its description, a table of its keys, and then the mappings inside. `shown` has those that were shown already, by their
+/// definitions: the second one says where.
+fn section<'s>(out: &mut String, schema: View<'s>, path: &str, shown: &mut BTreeMap<&'s str, String>) {
     let title = if path.is_empty() { "The file".to_owned() } else { format!("`{path}`") };
     line(out, &format!("## {title}\n"));
     if let Some(description) = schema.text("description") {
         line(out, &format!("{}\n", one_line(description)));
+    }
+    if let Some(definition) = schema.refers_to() {
+        if let Some(before) = shown.get(definition) {
+            line(out, &format!("It has the keys of [`{before}`](#{}).\n", anchor(before)));
+            return;
+        }
+        shown.insert(definition, path.to_owned());
     }
     let choice = schema.exactly_one();
     if choice.len() > 1 {
@@ -69,7 +78,7 @@ fn section(out: &mut String, schema: View, path: &str) {
     }
     line(out, "");
     for (property, path) in inner {
-        section(out, property, &path);
+        section(out, property, &path, shown);
     }
 }
 
@@ -85,6 +94,14 @@ fn mappings<'s>(schema: View<'s>, path: String, found: &mut Vec<(View<'s>, Strin
     if let Some(items) = schema.items() {
         mappings(items, format!("{path}[]"), found);
     }
+    if let Some(any) = schema.any_property() {
+        mappings(any, format!("{path}.NAME"), found);
+    }
+}
+
+/// What readers of Markdown make of a heading.
+fn anchor(heading: &str) -> String {
+    heading.chars().filter(|c| c.is_alphanumeric() || *c == '_').collect::<String>().to_lowercase()
 }
 
 fn row(out: &mut String, name: &str, schema: View, required: bool) {

@@ -85,6 +85,11 @@ impl<'s> View<'s> {
         View { root: self.root, own, referred }
     }
 
+    /// The place of the definition that this part stands for; `None` if it is its own.
+    pub fn refers_to(&self) -> Option<&'s str> {
+        self.own.get("$ref").and_then(Value::as_str)
+    }
+
     /// The value of a keyword.
     pub fn get(&self, keyword: &str) -> Option<&'s Value> {
         self.own.get(keyword).or_else(|| self.referred?.get(keyword))
