@@ -10,12 +10,12 @@
 //! | [`parts`]   | what the file says that may change at any time, for the journal |
 //! | [`plan`]    | schemas from record to table: what is decoded, where each step runs |
 //! | [`wiring`]  | from settings to sources, steps, tables, store and engine |
-//! | [`replays`] | dead letters on their way through the pipeline once more  |
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "a test that waits does so by the real clock"))]
 
 pub mod config;
 pub mod lookups;
 pub mod parts;
 pub mod plan;
-pub mod replays;
 pub mod wiring;
+
+pub use replays;

@@ -3,7 +3,7 @@
 //! Owns the *replay log* of a lane: immutable objects in the lane's folder that hold chosen records, one after the other, as
 //! one endless partition. Putting an object is what makes a replay durable; a running lane finds it, any later start does
 //! too, and the lane's journal reads each of its records exactly once, as it does with every other partition. Does not own the
-//! choice of records (`commands::dead_letters`) or what becomes of them (the lane's seals say so).
+//! choice of records (`admin::dead_letters`) or what becomes of them (the lane's seals say so).
 //!
 //! | module     | what it owns                                                             |
 //! |------------|--------------------------------------------------------------------------|
@@ -20,6 +20,8 @@
 //! <lane>/replayed/00000000000000000003    what was taken by the objects below 3, which may go
 //! <lane>/purged/00000000000000000001      what `purge` has deleted up to its first time; the newest holds all
 //! ```
+
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "a test that waits does so by the real clock"))]
 
 pub mod inspect;
 pub mod memory;
