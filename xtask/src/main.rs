@@ -2,7 +2,7 @@
 //!
 //! | task                                                                 | what it does                                        |
 //! |----------------------------------------------------------------------|-----------------------------------------------------|
-//! | `cargo xtask sim --seeds N [--seed S] [--variant NAME] [--windowed] [--joined] [--temporal] [--moved] [--jobs J]` | runs the simulation over many seeds and prints the first that breaks a rule, with as few faults as can be found; one seed is printed with its trace |
+//! | `cargo xtask sim --seeds N [--seed S] [--variant NAME] [--windowed] [--joined] [--temporal] [--moved] [--altered] [--replayed] [--jobs J]` | runs the simulation over many seeds and prints the first that breaks a rule, with as few faults as can be found; one seed is printed with its trace |
 //! | `cargo xtask guards [--bless]`                                       | counts the instructions of the hot path's steps     |
 //! | `cargo xtask profile [--out FILE] [--pid PID] [-- COMMAND]`          | draws a flame graph of a run                        |
 //! | `cargo xtask advisories`                                              | compares Cargo.lock with scripts/advisories.txt     |
@@ -62,6 +62,12 @@ struct Sim {
     /// With a person who moves the pipeline back.
     #[arg(long)]
     moved: bool,
+    /// With a person who drops a column and gives it back.
+    #[arg(long)]
+    altered: bool,
+    /// With persons who replay dead letters.
+    #[arg(long)]
+    replayed: bool,
     /// Threads; as many as there are cores unless given.
     #[arg(long)]
     jobs: Option<usize>,
@@ -134,6 +140,8 @@ fn plan(args: &Sim, seed: u64, variant: Option<Variant>) -> Plan {
         _ if args.joined => Plan::joined(seed),
         _ if args.temporal => Plan::temporal(seed),
         _ if args.moved => Plan::moved(seed),
+        _ if args.altered => Plan::altered(seed),
+        _ if args.replayed => Plan::replayed(seed),
         Some(variant) => variant.plan(seed),
         None => Plan::new(seed),
     }

@@ -18,6 +18,9 @@ use crate::plan::Plan;
 use crate::records::Record;
 use crate::world::World;
 
+/// The number of the replay log, which is no partition of the broker's.
+pub const REPLAYS: usize = 1 << 20;
+
 /// The topic's name.
 pub const TOPIC: &str = "events";
 
@@ -141,6 +144,10 @@ pub struct Broker {
     pub hands_out_unverified: bool,
     /// A broken source: the end of a partition that was cut is its end.
     pub takes_cut_for_end: bool,
+    /// The replay log as its objects say, which a power loss may cut.
+    replays: Vec<Record>,
+    /// Where each of its objects begins.
+    replays_begin: Vec<u64>,
     keeps_positions: bool,
     away_until_us: u64,
     changes: watch::Sender<u64>,
@@ -156,6 +163,8 @@ impl Broker {
             copies: 0,
             hands_out_unverified: false,
             takes_cut_for_end: false,
+            replays: Vec::new(),
+            replays_begin: Vec::new(),
             keeps_positions: plan.keeps_positions,
             away_until_us: 0,
             changes: watch::Sender::new(0),
@@ -239,11 +248,64 @@ impl Broker {
 
     /// The records of a partition in a range of positions that was read in `epoch`, and where the partition ended then.
     pub fn range(&self, partition: usize, from: Position, next: Position, epoch: i32) -> (&[Record], u64) {
-        let Some(stream) = self.streams.get(partition) else { return (&[], 0) };
-        let (records, log_end) = stream.as_read_in(epoch);
+        let (records, log_end) = match self.streams.get(partition) {
+            Some(stream) => stream.as_read_in(epoch),
+            None if partition == REPLAYS => (self.replays.as_slice(), self.replays_end()),
+            None => return (&[], 0),
+        };
         let begin = records.partition_point(|r| Position::from(r.position) < from);
         let end = records.partition_point(|r| Position::from(r.position) < next);
         (&records[begin..end.max(begin)], log_end)
+    }
+
+    /// An object of the replay log is there. One that does not begin where the log ends stands at a place that was retired, and is no part of it.
+    pub fn replay(&mut self, first: u64, records: Vec<Record>) {
+        if first == self.replays_end() {
+            self.replays.extend(records);
+            self.replays_begin.push(first);
+        }
+    }
+
+    /// An object of the replay log is gone that was not durable, and all behind it.
+    pub fn lose_replay(&mut self, first: u64) {
+        if self.replays_begin.contains(&first) {
+            self.replays.truncate(first as usize);
+            self.replays_begin.retain(|begin| *begin < first);
+        }
+    }
+
+    /// The position after the newest record of the replay log.
+    pub fn replays_end(&self) -> u64 {
+        self.replays.len() as u64
+    }
+
+    /// The position after the object of the replay log that begins at `first`; `None` if none does.
+    pub fn replay_end(&self, first: u64) -> Option<u64> {
+        let at = self.replays_begin.iter().position(|begin| *begin == first)?;
+        Some(self.replays_begin.get(at + 1).copied().unwrap_or(self.replays_end()))
+    }
+
+    /// The record at a position of the replay log.
+    pub fn replayed_at(&self, position: u64) -> Option<&Record> {
+        self.replays.get(position as usize)
+    }
+
+    /// True if a lane that stands at these positions has read all partitions, and the replay log, to their ends.
+    pub fn is_read(&self, sealed: &[(usize, u64)]) -> bool {
+        let end = |n: usize| match n {
+            REPLAYS => Some(self.replays_end()),
+            n => self.streams.get(n).map(|stream| stream.end),
+        };
+        let partitions = self.streams.len() + usize::from(self.replays_end() > 0);
+        sealed.len() == partitions && sealed.iter().all(|(n, next)| end(*n) == Some(*next))
+    }
+
+    /// A record by its id, with the number of its partition.
+    pub fn record(&self, id: u64) -> Option<(u32, Record)> {
+        let of = |(n, stream): (usize, &Stream)| {
+            stream.records.iter().find(|record| record.id == id).map(|record| (n as u32, *record))
+        };
+        self.streams.iter().enumerate().find_map(of)
     }
 
     /// A reader that came to `next` in `epoch` may not go on if the log was cut before that.

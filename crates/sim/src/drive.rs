@@ -17,6 +17,10 @@ use engine::{EngineError, Flow, Input, Outcome, Pipeline, Port, Status};
 use operators::EventTime;
 use operators::dedup::spilled::Sizes;
 use operators::dedup::{Dedup, DedupConfig};
+use protocol::names;
+use replays::Log;
+use replays::source::WithReplays;
+use store::Store;
 use tokio::sync::watch;
 
 use crate::broker::SimSource;
@@ -26,6 +30,7 @@ use crate::person;
 use crate::plan::inputs::NAMES;
 use crate::plan::{Fault, Plan, When};
 use crate::records::{TextDecoder, schema};
+use crate::replayer;
 use crate::route::{ByKey, Twice};
 use crate::server::DEAD;
 use crate::table::SimTable;
@@ -114,6 +119,8 @@ enum Act {
     Thaw(Pid),
     Ask,
     Move,
+    Replay(usize),
+    Alter(bool),
     TakeBackup(usize),
     Wake,
     Look,
@@ -223,6 +230,12 @@ impl Drive {
         if let Some(moved) = plan.moved {
             self.at(moved.at_us, Act::Move);
         }
+        for alter in &plan.alters {
+            self.at(alter.at_us, Act::Alter(alter.is_drop));
+        }
+        for (n, replay) in plan.replays.iter().enumerate() {
+            self.at(replay.at_us, Act::Replay(n));
+        }
         for (n, fault) in plan.faults.iter().enumerate() {
             let when = match *fault {
                 Fault::Kill { when, .. }
@@ -321,6 +334,14 @@ impl Drive {
             Act::Thaw(pid) => self.thaw(pid),
             Act::Ask => self.ask_a_person(),
             Act::Move => self.move_back(),
+            Act::Replay(n) => self.replay(n),
+            Act::Alter(is_drop) => {
+                let mut state = self.world.state();
+                state.note("alter", u64::from(is_drop), || {
+                    format!("the table has no column `time`: {is_drop}")
+                });
+                state.server.tables[0].lacks_time = is_drop;
+            }
             Act::TakeBackup(n) => {
                 let state = self.world.state();
                 self.backups.insert(n, (state.objects.backup(), state.oracle.sealed()));
@@ -367,6 +388,17 @@ impl Drive {
         self.world.spawn(async move {
             person::move_back(&world, moved.is_emptied, forgets_pending).await;
             *lock(&is_done) = true;
+        });
+    }
+
+    /// A person replays dead letters.
+    fn replay(&mut self, n: usize) {
+        self.calm_since = None;
+        let (world, variant) = (self.world.clone(), self.variant);
+        world.state().replaying += 1;
+        self.world.spawn(async move {
+            replayer::replay(&world, &world.plan.replays[n], variant).await;
+            world.state().replaying -= 1;
         });
     }
 
@@ -494,6 +526,7 @@ impl Drive {
             || self.rolled_back_since.is_some()
             || self.person.is_some()
             || self.mover.is_some()
+            || self.world.state().replaying > 0
         {
             return;
         }
@@ -503,9 +536,7 @@ impl Drive {
             let mut state = self.world.state();
             state.operations.is_over = true;
             let sealed = state.oracle.sealed();
-            let at_end = |(n, next): (usize, u64)| state.broker.streams.get(n).is_some_and(|s| s.end == next);
-            let is_sealed = sealed.len() == state.broker.streams.len() && sealed.into_iter().all(at_end);
-            let is_settled = is_sealed
+            let is_settled = state.broker.is_read(&sealed)
                 && !state.oracle.has_expired(&state.broker)
                 && state.oracle.is_settled()
                 && !state.oracle.has_lost(&state.broker);
@@ -582,7 +613,13 @@ fn pipeline(world: &Arc<World>, pid: Pid, variant: Option<Variant>) -> Pipeline 
         steps.push(Box::new(Twice));
     }
     let table = |place| Arc::new(SimTable::new(world.clone(), pid, place));
-    let inputs = inputs(world, pid, &schema, time);
+    let mut inputs = inputs(world, pid, &schema, time);
+    if !plan.replays.is_empty() {
+        let store: Arc<dyn Store> = Arc::new(SimStore { world: world.clone(), pid });
+        let log = Log::new(store, &names::lane_folder("p", plan.lane));
+        let source = inputs[0].source.clone();
+        inputs[0].source = Arc::new(WithReplays::new(source, log, world.executor.runtime(pid)));
+    }
     let flow = match plan.joins {
         None => Flow::default(),
         // The first input is the left side, wherever the file names it.

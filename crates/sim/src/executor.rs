@@ -30,6 +30,9 @@ pub const WORLD: Pid = 0;
 /// of a put is not taken for that of another command.
 pub const MOVER: Pid = Pid::MAX;
 
+/// The operators' commands that replay dead letters; as [`MOVER`].
+pub const REPLAYER: Pid = Pid::MAX - 1;
+
 /// What the wall clock shows when a run begins, Unix milliseconds.
 pub const WALL_BEGIN_MS: i64 = 1_700_000_000_000;
 

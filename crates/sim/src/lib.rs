@@ -22,6 +22,7 @@
 //! | [`route`]    | several tables, and the step that makes several rows of one record  |
 //! | [`results`]  | a window in place of dedup                                          |
 //! | [`pairs`]    | a join in place of dedup                                            |
+//! | [`replayer`] | who replays dead letters                                            |
 //! | [`random`]   | numbers from a seed                                                 |
 
 pub mod broker;
@@ -35,6 +36,7 @@ mod person;
 pub mod plan;
 pub mod random;
 pub mod records;
+pub mod replayer;
 pub mod results;
 pub mod route;
 pub mod server;

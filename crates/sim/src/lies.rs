@@ -3,6 +3,7 @@
 //! Owns one wrapper for each seam. Each passes everything on but for the one lie of its variant.
 
 mod clock;
+mod replays;
 
 use std::any::Any;
 use std::fmt;
@@ -16,10 +17,10 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use dataflow::block::NO_LEADER_EPOCH;
 use dataflow::{
-    Ahead, Attempt, Batch, Decoded, Decoder, Duplicates, Effect, Encoded, Event, FrameId, Gate, InsertError,
-    Operator, OperatorError, Output, Partition, PartitionStart, Position, Presence, Probed, ReadFrom, Reader,
-    RecordBlock, Router, RowsFrom, Runtime, Schema, SeenKeys, Selected, Sighting, Source, SourceError, State,
-    StateError, StateRead, Table, TableError, Task, Tokens,
+    Ahead, Attempt, Batch, Decoded, Decoder, Duplicates, Effect, Encoded, Event, Fit, FrameId, Gate,
+    InsertError, Layout, Operator, OperatorError, Output, Partition, PartitionStart, Position, Presence,
+    Probed, ReadFrom, Reader, RecordBlock, Router, RowsFrom, Runtime, Schema, SeenKeys, Selected, Sighting,
+    Source, SourceError, State, StateError, StateRead, Table, TableError, Task, Tokens,
 };
 use futures::future::BoxFuture;
 use protocol::Record;
@@ -34,6 +35,7 @@ use crate::variant::Variant;
 use crate::world::World;
 
 pub use clock::{Hidden, LyingClock, LyingTime};
+pub use replays::ForgetfulStore;
 
 /// How long a record is taken for durable before it is, microseconds.
 const EARLY_US: u64 = 50_000;
@@ -196,6 +198,18 @@ impl Table for LyingTable {
 
     fn schema(&self) -> &Schema {
         self.inner.schema()
+    }
+
+    fn layout(&self) -> Layout {
+        self.inner.layout()
+    }
+
+    fn changed(&self) -> Option<Layout> {
+        self.inner.changed()
+    }
+
+    fn fit(&self, layout: &Layout) -> Fit {
+        if self.variant == Variant::FitsWhatIsGone { Fit::AsIs } else { self.inner.fit(layout) }
     }
 
     fn encode(

@@ -19,8 +19,9 @@ use bytes::{Bytes, BytesMut};
 use dataflow::Effect;
 use store::{Entry, ErrorKind, Key, LIST_LIMIT_MAX, Operation, Prefix, Put, Store, StoreError};
 
-use crate::executor::{MOVER, Pid, WORLD};
+use crate::executor::{MOVER, Pid, REPLAYER, WORLD};
 use crate::plan::PutFault;
+use crate::replayer;
 use crate::world::{State, World};
 
 #[derive(Clone, Debug)]
@@ -132,6 +133,9 @@ impl State {
             );
         }
         self.objects.deleted.remove(key);
+        if let Some((first, records)) = replayer::object(key, &bytes) {
+            self.broker.replay(first, records);
+        }
         self.objects.all.insert(key.to_owned(), Object { bytes, is_durable: false });
         if is_durable {
             self.make_durable(key);
@@ -154,6 +158,9 @@ impl State {
         for key in open {
             if self.random.percent(50) {
                 self.note("vanished", 0, || format!("`{key}`"));
+                if let (true, Some(first)) = (key.contains("/replays/"), protocol::names::number(&key)) {
+                    self.broker.lose_replay(first);
+                }
                 self.objects.all.remove(&key);
             } else {
                 self.make_durable(&key);
@@ -189,7 +196,11 @@ fn error(kind: ErrorKind, operation: Operation, key: &str, effect: Effect) -> St
 impl SimStore {
     /// The process that a write lives and dies with.
     fn writer(&self) -> Pid {
-        if self.world.plan.is_local && self.pid != MOVER { self.pid } else { WORLD }
+        match self.pid {
+            MOVER | REPLAYER => WORLD,
+            pid if self.world.plan.is_local => pid,
+            _ => WORLD,
+        }
     }
 
     /// One read: it takes its time, sees the store at one instant of it, and may fail.

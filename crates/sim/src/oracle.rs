@@ -9,14 +9,16 @@
 //! | a record is durable    | its number, epoch and nonce; ranges against the broker; frames against the segment    | C1 C3 C5  |
 //! | a seal is durable      | rows and counts against the records of its ranges, by the rule of dedup               | C6 C9 C10 |
 //! | a seal is durable      | the watermark has come as far as the times of what was read, whatever became of it    | C6        |
+//! | a seal is durable      | no frame lacks a column that one which waits for the same table holds                 | C9        |
 //! | a frontier is recorded | the rows of every frame below it, in the table                                        | C4        |
 //! | a request is complete  | its seal is durable, its bytes are the sealed ones, it is within the window            | C2 C3 C8  |
 //! | a gate opens           | no newer claim was durable when it was asked                                          | C5        |
 //! | rows are committed     | those of this frame are there once, and it is no dead piece                           | C3 C8     |
 //! | a person moves it back | everything is delivered; what is read again has its fate and its rows once more      | C1 C6 C9  |
 //! | a new generation       | none of the rows is there, and no earlier attempt runs                                | C8        |
-//! | an object is deleted   | nothing points to it, and the floor is above                                          | C7        |
+//! | an object is deleted   | nothing points to it, and the floor is above; of the replay log, all of it was read     | C7        |
 //! | the end                | every record has one fate, and the tables hold exactly that                           | C9        |
+//! | the end                | a record that a person was told is put into the replay log was read where it was put  | C9        |
 
 mod clock;
 pub mod dedup;
@@ -32,7 +34,7 @@ use dataflow::position::{self, Position};
 use protocol::Record;
 use protocol::record::Body;
 
-use crate::broker::Broker;
+use crate::broker::{Broker, REPLAYS};
 use crate::executor::Pid;
 use crate::oracle::clock::Clocks;
 use crate::oracle::dedup::Model;
@@ -91,6 +93,8 @@ struct Piece {
     ids: Vec<u64>,
     segment: String,
     is_dead: bool,
+    /// Whether it holds the column that a person may drop.
+    has_time: bool,
 }
 
 /// A table as the journal has it.
@@ -136,6 +140,10 @@ pub struct Oracle {
     pub asked_us: Option<u64>,
     /// Positions that a person has moved back over.
     pub read_again: u64,
+    /// Whether the frames of a table with this number of a layout hold the column that a person may drop.
+    layouts: BTreeMap<(u32, u32), bool>,
+    /// Where in the replay log a record stands, as a person was told.
+    replayed: Vec<(u64, u64)>,
     model: Model,
     windows: Option<windows::Model>,
     joins: Option<joins::Model>,
@@ -171,6 +179,8 @@ impl Oracle {
             ended: BTreeMap::new(),
             asked_us: None,
             read_again: 0,
+            layouts: BTreeMap::new(),
+            replayed: Vec::new(),
             model: Model::new(plan),
             windows: windows::Model::new(plan),
             joins: joins::Model::new(plan),
@@ -180,6 +190,11 @@ impl Oracle {
             plan: plan.clone(),
             watermark_ahead_ms_max: plan.watermark_ahead_ms_max(),
         }
+    }
+
+    /// A person is told that a record stands at this position of the replay log.
+    pub fn was_replayed(&mut self, position: u64, id: u64) {
+        self.replayed.push((position, id));
     }
 
     /// The process that made the newest claim.
@@ -278,12 +293,18 @@ impl Oracle {
         }
     }
 
-    fn was_deleted(&self, key: &str) -> Result<(), Broken> {
+    fn was_deleted(&self, key: &str, broker: &Broker) -> Result<(), Broken> {
         let number = protocol::names::number(key);
+        let read_to = |n: usize| {
+            self.partitions.iter().find(|(of, _)| *of == n).map_or(0, |(_, next)| position::low(*next))
+        };
         let is_needed = if key.contains("/journal/") {
             number.is_none_or(|n| n >= self.floor)
         } else if key.contains("/floor/") {
             number.is_none_or(|n| n >= self.floor)
+        } else if key.contains("/replays/") {
+            // One that does not begin where the log's objects do is no part of it.
+            number.is_none_or(|n| broker.replay_end(n).is_some_and(|end| end > read_to(REPLAYS)))
         } else {
             let of_table = |t: &TableFold| {
                 t.frames
@@ -333,7 +354,7 @@ impl State {
 
     /// An object was deleted.
     pub fn was_deleted(&mut self, key: &str) {
-        let judgement = self.oracle.was_deleted(key);
+        let judgement = self.oracle.was_deleted(key, &self.broker);
         self.judge(judgement);
     }
 
@@ -375,6 +396,17 @@ impl State {
         let all = self.broker.streams.iter().flat_map(|s| &s.records);
         if let Some(record) = all.clone().find(|r| !self.oracle.fates.contains_key(&r.id)) {
             return Err(("C9", format!("record {} at position {} has no fate", record.id, record.position)));
+        }
+        for (position, id) in &self.oracle.replayed {
+            let found = self.broker.replayed_at(*position).map(|record| record.id);
+            if found != Some(*id) || !self.oracle.fates.contains_key(id) {
+                return Err((
+                    "C9",
+                    format!(
+                        "record {id} was put at {position} of the replay log, and the lane reads {found:?} there"
+                    ),
+                ));
+            }
         }
         let wiped = self.wiped();
         for place in self.oracle.plan.tables.iter().copied().chain([DEAD]) {

@@ -3,9 +3,11 @@
 //! Owns the drawing of all three before a run begins, so that a run with some of its faults left out is still the same
 //! run otherwise, and a failure can be made smaller. Does not own what a fault does (`drive`, and the part of the world it hits).
 
+pub mod altered;
 pub mod inputs;
 mod joined;
 pub mod moved;
+pub mod replayed;
 mod sources;
 mod tables;
 
@@ -235,6 +237,10 @@ pub struct Plan {
     pub settings: Settings,
     /// When a person moves it back, if one does.
     pub moved: Option<moved::Moved>,
+    /// What a person does to the columns of the first table.
+    pub alters: Vec<altered::Alter>,
+    /// The dead letters that persons replay.
+    pub replays: Vec<replayed::Replay>,
     /// What goes wrong.
     pub faults: Vec<Fault>,
 }
@@ -294,6 +300,8 @@ impl Plan {
             inputs: 1,
             settings: settings(r, window_ms),
             moved: None,
+            alters: Vec::new(),
+            replays: Vec::new(),
             faults: Vec::new(),
         };
         plan.faults = faults(r, length_us, &plan);

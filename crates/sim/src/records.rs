@@ -39,6 +39,17 @@ impl Record {
             format!("!{}", self.id)
         }
     }
+
+    /// The record whose [`Record::payload`] this is; a bad one tells neither its key nor its time.
+    pub fn of_payload(payload: &[u8], position: u64, time_ms: i64) -> Option<Self> {
+        match parse(payload) {
+            Some([id, key, time]) => Some(Self { position, id, key, time_ms: time as i64, is_good: true }),
+            None => {
+                let id = std::str::from_utf8(payload).ok()?.strip_prefix('!')?.parse().ok()?;
+                Some(Self { position, id, key: 0, time_ms, is_good: false })
+            }
+        }
+    }
 }
 
 /// The columns of the table.

@@ -57,6 +57,8 @@ pub struct Table {
     pub parts: Vec<(u128, Vec<Row>)>,
     /// Frames whose rows a person has taken away.
     pub wiped: BTreeSet<u128>,
+    /// It has no column `time` now.
+    pub lacks_time: bool,
     /// It takes nothing and says nothing until then.
     pub away_until_us: u64,
     /// Counts the tables of this name.
@@ -138,6 +140,8 @@ pub struct Insert {
     pub carried: u32,
     /// The replica that it went to.
     pub node: u64,
+    /// True if it names the column that a person may drop.
+    pub has_time: bool,
     /// True for a copy that stayed in the network.
     pub is_late: bool,
     /// When the server gives it up, microseconds.
@@ -155,6 +159,8 @@ pub enum Step {
     Known,
     /// The content is turned down.
     Poison,
+    /// It names a column that the table has not.
+    Misfit,
     /// The token's line is written; the rows come next.
     Written,
 }
@@ -487,6 +493,10 @@ impl State {
             self.note("ended", 0, || format!("`{}` took too long", insert.query_id));
             self.server.end(&insert.query_id);
             return Step::Gone;
+        }
+        // The columns are looked at before the token.
+        if insert.has_time && self.server.tables[insert.place].lacks_time {
+            return Step::Misfit;
         }
         self.server.forget_tokens(insert.place, now_us);
         if self.server.knows_no_token {

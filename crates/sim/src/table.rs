@@ -5,14 +5,15 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use arrow_array::RecordBatch;
 use async_trait::async_trait;
 use bytes::Bytes;
 use dataflow::{
-    Attempt, Effect, Encoded, FrameId, InsertError, Presence, Remedy, RowsFrom, Schema, Selected, Sighting,
-    Table, TableError, Tokens,
+    Attempt, Effect, Encoded, Fit, FrameId, InsertError, Layout, LayoutColumn, Presence, Remedy, RowsFrom,
+    Schema, Selected, Sighting, Table, TableError, Tokens,
 };
 use futures::future::{Either, select};
 use tokens::{ClickHouseTokens, Facts};
@@ -39,6 +40,10 @@ pub struct SimTable {
     pid: Pid,
     place: usize,
     schema: Schema,
+    /// Whether the table had the column `time` when this process opened it.
+    has_time: bool,
+    /// Whether it has not, as it was seen last.
+    lacks_time: AtomicBool,
 }
 
 type Answer = Result<(), InsertError>;
@@ -51,11 +56,38 @@ fn table_error() -> TableError {
     TableError { remedy: Remedy::Resend, kind: "connection", message: "the server does not answer".into() }
 }
 
+/// The column that a person may drop.
+pub const TIME: &str = "time";
+
+/// The columns of a table for rows.
+fn columns(has_time: bool) -> Layout {
+    let column = |(name, type_name, default): &(&str, &str, &str)| LayoutColumn {
+        name: (*name).into(),
+        type_name: (*type_name).into(),
+        default: (*default).into(),
+        is_required: default.is_empty(),
+    };
+    let all = [("id", "UInt64", ""), ("key", "UInt64", ""), (TIME, "Int64", "0")];
+    let kept = if has_time { 3 } else { 2 };
+    Layout { columns: all[..kept].iter().map(column).collect() }
+}
+
+/// Rows of an insert that does not name the column: the table holds its DEFAULT.
+fn without_time(rows: &[Row]) -> Vec<Row> {
+    rows.iter().map(|[id, key, _]| [*id, *key, 0]).collect()
+}
+
 impl SimTable {
     /// The table of a place.
     pub fn new(world: Arc<World>, pid: Pid, place: usize) -> Self {
         let schema = if place == DEAD { dataflow::reject::schema() } else { crate::records::schema() };
-        Self { world, pid, place, schema }
+        let has_time = !world.state().server.tables[place].lacks_time;
+        Self { world, pid, place, schema, has_time, lacks_time: AtomicBool::new(!has_time) }
+    }
+
+    /// Whether the table's columns change in this world.
+    fn is_altered(&self) -> bool {
+        self.place == 0 && !self.world.plan.alters.is_empty()
     }
 
     /// One question, which the server answers or not.
@@ -87,6 +119,22 @@ impl Table for SimTable {
         &self.schema
     }
 
+    fn layout(&self) -> Layout {
+        if self.is_altered() { columns(self.has_time) } else { Layout::default() }
+    }
+
+    fn changed(&self) -> Option<Layout> {
+        let has_time = !self.lacks_time.load(Ordering::Relaxed);
+        (self.is_altered() && has_time != self.has_time).then(|| columns(has_time))
+    }
+
+    fn fit(&self, layout: &Layout) -> Fit {
+        match self.lacks_time.load(Ordering::Relaxed) && layout.column(TIME).is_some() {
+            true => Fit::No { words: format!("column `{TIME}` is gone; ADD COLUMN it") },
+            false => Fit::AsIs,
+        }
+    }
+
     fn encode(
         &self,
         rows: &[Selected],
@@ -107,6 +155,7 @@ impl Table for SimTable {
         }
         let frame = |(part, (rows, places)): (u64, (Vec<Row>, Vec<u32>))| {
             let id = ids();
+            let rows = if self.has_time { rows } else { without_time(&rows) };
             let body = Bytes::from(to_body(id.0, &rows));
             Encoded {
                 id,
@@ -151,6 +200,7 @@ impl Table for SimTable {
                 run: state.server.run,
                 carried: state.server.carried(self.place),
                 node,
+                has_time: attempt.layout.is_some_and(|layout| layout.column(TIME).is_some()),
                 is_late: false,
                 ends_us: u64::MAX,
             }
@@ -267,6 +317,7 @@ impl SimTable {
     /// What a replica says of itself and the table.
     fn seen(&self, state: &State, node: u64) -> Sighting {
         let (place, plan) = (self.place, &self.world.plan);
+        self.lacks_time.store(state.server.tables[place].lacks_time, Ordering::Relaxed);
         let (start_ms, seen_ms) = state.server.times_ms(state.now_us());
         let has_view = state.server.feeds_view(place);
         let facts = Facts {
@@ -395,6 +446,10 @@ async fn write(world: &Arc<World>, insert: &Insert, fault: Option<InsertFault>) 
             Step::Wait => world.executor.sleep_us(300).await,
             Step::Known => return Ok(()),
             Step::Written => break,
+            Step::Misfit => {
+                world.state().server.end(&insert.query_id);
+                return Err(failed(Effect::None, Remedy::Stop, "table"));
+            }
             Step::Gone => {
                 world.state().server.end(&insert.query_id);
                 return Err(unknown());

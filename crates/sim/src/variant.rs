@@ -96,11 +96,13 @@ pub enum Variant {
     NewStateKeepsTheOld,
     KnowsNoToken,
     LateKnownPasses,
+    PutWhereNobodyReads,
+    FitsWhatIsGone,
 }
 
 impl Variant {
     /// All of them.
-    pub const ALL: [Self; 69] = [
+    pub const ALL: [Self; 71] = [
         Self::SendBeforeSeal,
         Self::SettleOverAHole,
         Self::TokenFromTheAttempt,
@@ -170,6 +172,8 @@ impl Variant {
         Self::NewStateKeepsTheOld,
         Self::KnowsNoToken,
         Self::LateKnownPasses,
+        Self::PutWhereNobodyReads,
+        Self::FitsWhatIsGone,
     ];
 
     /// The variant of this name.
@@ -382,6 +386,16 @@ impl Variant {
             Self::LateKnownPasses => {
                 ("late-known-passes", "a late record passes though its key is known", 60)
             }
+            Self::PutWhereNobodyReads => (
+                "put-where-nobody-reads",
+                "a replay does not look whether the place where it put its records was retired before",
+                20,
+            ),
+            Self::FitsWhatIsGone => (
+                "fits-what-is-gone",
+                "a start does not look whether frames that wait hold a column that the table has no more",
+                60,
+            ),
         }
     }
 
@@ -405,6 +419,8 @@ impl Variant {
                 Plan::temporal(seed)
             }
             Self::MovedWhilePending => Plan::moved(seed),
+            Self::PutWhereNobodyReads => Plan::replayed(seed),
+            Self::FitsWhatIsGone => Plan::altered(seed),
             // Of a window that is kept the fold tells at once.
             Self::NewStateKeepsTheOld => Plan::moved(3 * seed + 1),
             // It makes a drain end too early as well, which is another rule's.
@@ -450,6 +466,7 @@ impl Variant {
             | Self::AnothersOrigin
             | Self::ColumnsChangePlaces
             | Self::AwayIsAnswered
+            | Self::FitsWhatIsGone
             | Self::FrameOfManyPartitions => {
                 pipeline.tables = pipeline
                     .tables
@@ -547,7 +564,7 @@ impl Variant {
                 second.for_each(|input| lie_about(&mut input.source, self));
             }
             // The person lies.
-            Self::MovedWhilePending => {}
+            Self::MovedWhilePending | Self::PutWhereNobodyReads => {}
             Self::OneNonce => pipeline.runtime = Arc::new(LyingRuntime(pipeline.runtime.clone())),
         }
         pipeline

@@ -100,6 +100,8 @@ pub struct State {
     pub operations: Operations,
     /// The first violation.
     pub violation: Option<Violation>,
+    /// Replays of dead letters under way.
+    pub replaying: u32,
     /// Store errors handed out so far: a start that meets one may end with it.
     pub store_errors: u64,
     trace: Option<VecDeque<String>>,
@@ -157,6 +159,7 @@ impl World {
             oracle: Oracle::new(&plan),
             operations: Operations::new(&plan),
             violation: None,
+            replaying: 0,
             store_errors: 0,
             trace: with_trace.then(VecDeque::new),
             executor: executor.clone(),

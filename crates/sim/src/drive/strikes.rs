@@ -4,7 +4,7 @@
 //! single operation (`objects`, `table`).
 
 use super::{Act, Drive, Life};
-use crate::executor::{MOVER, Pid, WORLD};
+use crate::executor::{MOVER, Pid, REPLAYER, WORLD};
 use crate::plan::{Change, Fault};
 use crate::table::crash;
 
@@ -34,6 +34,8 @@ impl Drive {
                     self.mover = None;
                     self.after_ms(down_ms, Act::Move);
                 }
+                // Nobody repeats it: the next person finds what it left.
+                REPLAYER => self.world.state().replaying -= 1,
                 _ => {
                     self.kill(pid);
                     self.after_ms(down_ms, Act::Start);

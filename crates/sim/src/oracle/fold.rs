@@ -14,14 +14,14 @@ use protocol::record::{
 
 use super::dedup::Sealed;
 use super::{Broken, Fate, Oracle, Piece, joins, windows};
-use crate::broker::Broker;
+use crate::broker::{Broker, REPLAYS};
 use crate::executor::WALL_BEGIN_MS;
 use crate::objects::Objects;
 use crate::plan::inputs;
 use crate::records::{Record as Sent, Row, from_body, reason_code};
 use crate::route::record_of;
 use crate::server::{DEAD, Server, VIEW};
-use crate::table::NAMES;
+use crate::table::{NAMES, TIME};
 
 impl Oracle {
     /// Applies a record that became durable.
@@ -118,7 +118,7 @@ impl Oracle {
             self.inputs.push(place.ok_or(("C9", format!("`{name}` is no input")))?);
         }
         for p in &genesis.partitions {
-            let number = p.index as usize;
+            let number = number_of(&p.stream, p.index);
             if self.partitions.iter().any(|(known, _)| *known == number) {
                 return Err(("C1", format!("partition {number} has two first positions")));
             }
@@ -233,8 +233,16 @@ impl Oracle {
         if !seal.segment.is_empty() && objects.durable(&seal.segment).is_none() {
             return Err(("C7", format!("segment `{}` is not there when it is sealed", seal.segment)));
         }
+        for layout in &seal.layouts {
+            let has_time = layout.columns.iter().any(|column| column.name == TIME);
+            self.layouts.insert((layout.table, layout.number), has_time);
+        }
         for frame in &seal.frames {
-            let (place, rows) = self.frame(frame, &seal.segment, objects)?;
+            let (place, mut rows) = self.frame(frame, &seal.segment, objects)?;
+            if !self.has_time(frame) {
+                self.none_waits_with_time(place, server)?;
+                give_times(&mut rows, &sealed.read)?;
+            }
             let table = &mut self.tables[place];
             if frame.ordinal != table.next_ordinal {
                 return Err(("C4", format!("frame {} after {}", frame.ordinal, table.next_ordinal)));
@@ -381,6 +389,29 @@ impl Oracle {
         Ok(())
     }
 
+    /// Whether a frame holds the column that a person may drop.
+    fn has_time(&self, frame: &Frame) -> bool {
+        self.layouts.get(&(frame.table, frame.layout)).copied().unwrap_or(true)
+    }
+
+    /// C9: a start that finds frames with a column that is gone is refused, and has sealed nothing without it: once the person has given the
+    /// column back, it would hold its DEFAULT there.
+    fn none_waits_with_time(&self, place: usize, server: &Server) -> Result<(), Broken> {
+        let table = &self.tables[place];
+        let ids = table.frames.range(table.frontier..).flat_map(|(_, ids)| ids);
+        let mut pieces = ids.map(|id| (id, &self.pieces[id]));
+        let waits = |(id, piece): &(&u128, &Piece)| {
+            piece.has_time && !piece.is_dead && server.committed(place, **id) == 0
+        };
+        match pieces.find(waits) {
+            Some((id, _)) => Err((
+                "C9",
+                format!("a frame without `{TIME}` is sealed while frame {id:032x}, which holds it, waits"),
+            )),
+            None => Ok(()),
+        }
+    }
+
     /// A frame as it stands in its segment.
     fn frame(
         &mut self,
@@ -407,8 +438,9 @@ impl Oracle {
         }
         let ids = rows.iter().map(|row| row[0]).collect();
         let segment = segment.to_owned();
-        let piece =
-            Piece { place, ordinal: frame.ordinal, generation: 0, body, ids, segment, is_dead: false };
+        let has_time = self.has_time(frame);
+        let ordinal = frame.ordinal;
+        let piece = Piece { place, ordinal, generation: 0, body, ids, segment, is_dead: false, has_time };
         if self.pieces.insert(id, piece).is_some() {
             return Err(("C3", format!("two frames are called {id:032x}")));
         }
@@ -510,7 +542,8 @@ impl Oracle {
 
     fn checkpoint(&mut self, seq: u64, checkpoint: &Checkpoint, objects: &Objects) -> Result<(), Broken> {
         let image = checkpoint.lane.clone().unwrap_or_default();
-        let positions: Vec<_> = image.partitions.iter().map(|p| (p.index as usize, p.next())).collect();
+        let positions: Vec<_> =
+            image.partitions.iter().map(|p| (number_of(&p.stream, p.index), p.next())).collect();
         if positions != self.partitions {
             return Err((
                 "C6",
@@ -556,6 +589,24 @@ impl Oracle {
         self.checkpoints.push(seq);
         Ok(())
     }
+}
+
+/// Gives rows that were sealed without their time the time of their records.
+fn give_times(rows: &mut [Row], read: &[Sent]) -> Result<(), Broken> {
+    for row in rows {
+        let record = read.iter().find(|record| record.id == record_of(row[0]));
+        let record = record.ok_or(("C1", format!("row {} is of no record of its seal", row[0])))?;
+        if row[2] != 0 {
+            return Err(("C3", format!("row {} lacks `{TIME}`, and holds {}", row[0], row[2])));
+        }
+        row[2] = record.time_ms as u64;
+    }
+    Ok(())
+}
+
+/// The oracle's number of a partition.
+fn number_of(stream: &str, index: u32) -> usize {
+    if stream == replays::STREAM { REPLAYS } else { index as usize }
 }
 
 fn id(frame: &Frame) -> u128 {

@@ -12,6 +12,7 @@ fn half(token: &str, since_us: u64) -> Insert {
         run: 0,
         carried: 0,
         node: 0,
+        has_time: false,
         is_late: false,
         ends_us: u64::MAX,
     }
