@@ -11,6 +11,7 @@
 //! | [`S3`]         | an S3 gateway (versitygw) with a bucket; kill, restart on the same objects           |
 //! | [`Registry`]   | a schema registry (Apicurio); pause and resume                                       |
 //! | [`Pulsar`]     | a standalone Pulsar; topics; kill, pause, restart on the same data                    |
+//! | [`Postgres`]   | a PostgreSQL server; statements; stop, kill, pause, restart on the same data          |
 //! | [`FaultProxy`] | stands before an HTTP server and refuses, delays, swallows or garbles on order        |
 //! | [`TestDir`]    | a directory under `target/testkit` that goes when the test passes and stays when not |
 //! | [`Fuzz`]       | changes inputs of a parser until something it promises breaks                         |
@@ -28,6 +29,7 @@ mod fuzz;
 mod http;
 mod kafka;
 mod memory;
+mod postgres;
 mod process;
 mod proxy;
 mod pulsar;
@@ -43,6 +45,7 @@ pub use fuzz::Fuzz;
 pub use http::{HttpClient, HttpError, HttpResponse};
 pub use kafka::{Credentials, Kafka, KafkaOptions, SCRAM_SHA_512_SESSION, Security, TopicDescription};
 pub use memory::{CountingAllocator, peak_bytes};
+pub use postgres::{Postgres, PostgresOptions};
 pub use process::{Exit, Output, Process, Spawn, Usage};
 pub use proxy::{Answer, Counters, Fault, FaultProxy, Reach, Rule, RuleId, Seen};
 pub use pulsar::{Pulsar, PulsarOptions};

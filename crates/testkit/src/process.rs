@@ -243,6 +243,11 @@ impl Process {
         self.signal(libc::SIGTERM)
     }
 
+    /// SIGINT; returns at once.
+    pub fn interrupt(&mut self) -> Result<()> {
+        self.signal(libc::SIGINT)
+    }
+
     /// SIGTERM, and SIGKILL if it has not ended after `timeout`, which is an error.
     pub fn term_and_wait(&mut self, timeout: Duration) -> Result<Exit> {
         self.term()?;

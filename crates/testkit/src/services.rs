@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use crate::dir::workspace_dir;
-use crate::{clickhouse, kafka, pulsar, registry, s3};
+use crate::{clickhouse, kafka, postgres, pulsar, registry, s3};
 
 /// A service that tests may ask for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,6 +19,8 @@ pub enum Service {
     Registry,
     /// A Pulsar: `java`, and the distribution's jars in `.cache/pulsar`.
     Pulsar,
+    /// A PostgreSQL: its programs in `.cache/postgres`.
+    Postgres,
 }
 
 /// Whether all `services` can be started here. If not, says `SKIPPED: why` and answers false; the test then returns.
@@ -34,6 +36,7 @@ pub fn available(services: &[Service]) -> bool {
             Service::S3 => s3::missing(),
             Service::Registry => registry::missing(),
             Service::Pulsar => pulsar::missing(),
+            Service::Postgres => postgres::missing(),
         };
         if let Some(missing) = missing {
             if std::env::var("CI").is_ok_and(|ci| ci == "true") {
