@@ -24,7 +24,7 @@ pub mod pulsar;
 mod queue;
 mod thread;
 #[cfg(any(feature = "kafka", feature = "pulsar"))]
-mod tls;
+pub mod tls;
 #[cfg(any(feature = "kafka", feature = "pulsar"))]
 mod token;
 

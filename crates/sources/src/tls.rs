@@ -44,7 +44,7 @@ impl Stream {
     ) -> Result<Self, String> {
         let name = ServerName::try_from(host.to_owned())
             .map_err(|_| format!("`{host}` is no name that a certificate could hold"))?;
-        let connection = ClientConnection::new(config(tls)?, name).map_err(|why| why.to_string())?;
+        let connection = ClientConnection::new(client_config(tls)?, name).map_err(|why| why.to_string())?;
         let mut stream = StreamOwned::new(connection, socket);
         while stream.conn.is_handshaking() {
             match stream.conn.complete_io(&mut stream.sock) {
@@ -87,7 +87,11 @@ impl Write for Stream {
     }
 }
 
-fn config(tls: &Tls) -> Result<Arc<ClientConfig>, String> {
+/// What a client of any protocol needs for its handshakes. The files are read now.
+///
+/// # Errors
+/// When a file cannot be read or holds nothing of use, or the system trusts no authorities.
+pub fn client_config(tls: &Tls) -> Result<Arc<ClientConfig>, String> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots(tls)?), provider.clone())
         .build()
@@ -123,7 +127,7 @@ fn roots(tls: &Tls) -> Result<RootCertStore, String> {
         roots.add_parsable_certificates(found.certs);
         if roots.is_empty() {
             let why = found.errors.first().map_or_else(String::new, |why| format!(": {why}"));
-            return Err(format!("this system trusts no authorities; give `security.tls.ca`{why}"));
+            return Err(format!("this system trusts no authorities; give `ca`{why}"));
         }
         return Ok(roots);
     };

@@ -135,7 +135,7 @@ fn files_that_hold_nothing_are_named() {
     let dir = TestDir::new("direct-tls").expect("a directory");
     let right = Authority::new(&dir, "right.pem");
     let good = right.issue(&dir, "good", here());
-    let why = |tls: Tls| config(&tls).expect_err("cannot be used");
+    let why = |tls: Tls| client_config(&tls).expect_err("cannot be used");
     let empty = put(&dir, "empty.pem", "nothing");
     assert!(why(Tls { ca: Some(empty.clone()), identity: None, verify_host: true }).contains("empty.pem"));
     let absent = dir.path().join("absent.pem");
