@@ -103,3 +103,39 @@ fn no_record_goes_on_without_what_it_looks_up_whatever_is_killed_or_away() {
     let tried = pipeline.tool(&["try"], &["--json", "--records", &records], 0).to_string();
     assert!(tried.contains("shop '4") && tried.contains("Bob, the"), "{tried}");
 }
+
+#[test]
+fn a_side_that_is_too_large_is_named_and_waited_for() {
+    let Some(case) = Case::begin("lookups-large") else { return };
+    let table = case.table("order_id UInt64, name Nullable(String)", "order_id");
+    let shops = case.table_called("lookup_large_shops", "id UInt64, name String", "id");
+    // One row alone takes more than the bound.
+    shops.ask("INSERT INTO {t} (id, name) SELECT number, if(number = 9, repeat('xyz', 700000), toString(number)) FROM numbers(10)");
+    let pipeline = case.pipeline().field("shop: UInt64").step(
+        "lookup: { clickhouse: { table: lookup_large_shops }, fields: { id: UInt64, name: String }, on: ['shop = id'], columns: { name: name }, kind: left, \
+         refresh: 1s, memory: 1MiB }",
+    );
+    let feed = case.feed();
+    for order in 0..20 {
+        feed.push(0, format!(r#"{{"order_id":{order},"shop":{order}}}"#).as_bytes());
+    }
+    feed.flush();
+    let mut running = pipeline.run();
+    let problem = pipeline.wait_for_problem("source", "source_away").to_string();
+    assert!(problem.contains("`1048576` bytes") && problem.contains("`memory` of the step"), "{problem}");
+    assert_eq!(table.count(), 0);
+    // So do many that are small.
+    shops.ask("TRUNCATE TABLE {t}");
+    shops.ask("INSERT INTO {t} (id, name) SELECT number, toString(number) FROM numbers(100000)");
+    std::thread::sleep(Duration::from_secs(2));
+    assert_eq!(table.count(), 0);
+    shops.ask("TRUNCATE TABLE {t}");
+    shops.ask("INSERT INTO {t} (id, name) SELECT number, toString(number) FROM numbers(10)");
+    table.wait_for(20);
+    running.kill9().expect("a kill");
+    let found = table.column("concat(toString(order_id), '|', ifNull(name, '-'))");
+    let row = |order: u64| if order < 10 { format!("{order}|{order}") } else { format!("{order}|-") };
+    let mut wanted: Vec<String> = (0..20).map(row).collect();
+    wanted.sort();
+    assert_eq!(found, wanted);
+}
